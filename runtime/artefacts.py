@@ -1,0 +1,102 @@
+"""The store of compiled artefacts: files under a content hash, owned by the user, mode 0700, written atomically.
+
+Shared objects are code, so a folder that others own or may write to is refused. A folder that cannot be used is told
+once and replaced by a private temporary one for the life of the process.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import stat
+import tempfile
+import threading
+import warnings
+
+from . import log
+from .config import config
+from .records import write_atomically
+
+_lock = threading.Lock()
+_folders: dict[str, str] = {}
+
+
+def _refusal(folder: str) -> str | None:
+    """Why `folder` must not be used, or None."""
+    try:
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        status = os.stat(folder)
+    except OSError as error:
+        return f"it cannot be created: {error.strerror}"
+    if status.st_uid != os.getuid():
+        return "it belongs to another user"
+    if stat.S_IMODE(status.st_mode) & 0o077:
+        return f"others have access to it (mode {stat.S_IMODE(status.st_mode):o}); chmod 700 makes it usable"
+    return _write_refusal(folder)
+
+
+def _write_refusal(folder: str) -> str | None:
+    """Whether a file can really be made there: permission bits do not tell (root, read-only mounts, full disks)."""
+    try:
+        handle, path = tempfile.mkstemp(dir=folder, prefix=".try-")
+        os.close(handle)
+        os.unlink(path)
+    except OSError as error:
+        return f"it cannot be written to: {error.strerror}"
+    return None
+
+
+def folder() -> str:
+    """The usable cache folder: the configured one, or a private temporary one after a warning."""
+    wanted = config.cache_dir
+    with _lock:
+        if wanted not in _folders:
+            reason = _refusal(wanted)
+            _folders[wanted] = wanted if reason is None else _temporary(wanted, reason)
+        return _folders[wanted]
+
+
+def _temporary(wanted: str, reason: str) -> str:
+    replacement = tempfile.mkdtemp(prefix="flambeau-")
+    atexit.register(shutil.rmtree, replacement, ignore_errors=True)
+    warnings.warn(f"the cache folder {wanted} is not used: {reason}. Compiled kernels go to {replacement} and are "
+                  f"lost at exit; set FLAMBEAU_CACHE_DIR to a folder of your own.", RuntimeWarning, stacklevel=4)
+    return replacement
+
+
+def path(key: str, suffix: str) -> str:
+    """Where the artefact with this content hash lives (whether or not it exists)."""
+    return os.path.join(folder(), key[:2], key + suffix)
+
+
+def get(key: str, suffix: str) -> str | None:
+    """The path of a stored artefact that belongs to this user and is not empty, else None."""
+    found = path(key, suffix)
+    try:
+        status = os.stat(found)
+    except OSError:
+        return None
+    if status.st_uid != os.getuid() or status.st_size == 0:
+        log.channel("cache")(f"refused {found}: foreign or empty")
+        return None
+    return found
+
+
+def put(key: str, suffix: str, data: bytes) -> str:
+    """Store bytes under a content hash; a full disk falls back to a temporary folder with a warning."""
+    target = path(key, suffix)
+    try:
+        write_atomically(target, data)
+    except OSError as error:
+        with _lock:
+            _folders[config.cache_dir] = _temporary(config.cache_dir, f"a file could not be written: {error.strerror}")
+        target = path(key, suffix)
+        write_atomically(target, data)
+    return target
+
+
+def forget() -> None:
+    """Look at the configured folder anew (tests change it)."""
+    with _lock:
+        _folders.clear()

@@ -1,0 +1,110 @@
+"""Settings: each a typed field with its environment variable, default and meaning.
+
+Read as `config.threads`; change for a while with `with config.patch(threads=1):`. Values given by environment
+variables are read once, at import; a value that cannot be understood raises, naming the variable.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+from dataclasses import dataclass
+from typing import Any, Callable
+
+
+@dataclass(frozen=True)
+class Field:
+    name: str
+    parse: Callable[[str], Any]
+    default: Any
+    env: str | None
+    doc: str
+
+
+def _flag(text: str) -> bool:
+    lowered = text.strip().lower()
+    if lowered in ("1", "true", "yes", "on"):
+        return True
+    if lowered in ("", "0", "false", "no", "off"):
+        return False
+    raise ValueError("expected 1 or 0")
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def _isa(text: str) -> str:
+    if text not in ("auto", "avx512", "avx2", "baseline"):
+        raise ValueError("expected auto, avx512, avx2 or baseline")
+    return text
+
+
+def _threads(text: str) -> int:
+    count = int(text)
+    if count < 1:
+        raise ValueError("expected a positive number of threads")
+    return count
+
+
+def _cache_dir() -> str:
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(pathlib.Path.home(), ".cache")
+    return os.path.join(base, "flambeau")
+
+
+FIELDS = {field.name: field for field in (
+    Field("cache_dir", str, None, "FLAMBEAU_CACHE_DIR", "folder of compiled artefacts (default: ~/.cache/flambeau)"),
+    Field("threads", _threads, None, "FLAMBEAU_THREADS", "threads of the pool (default: the cores this process may use)"),
+    Field("dump", str, None, "FLAMBEAU_DUMP", "folder that receives one readable file per stage of every compilation"),
+    Field("logs", _names, (), "FLAMBEAU_LOGS", "channels to print on stderr: breaks, recompiles, kernels, graph, guards, ..."),
+    Field("verify", _flag, False, "FLAMBEAU_VERIFY", "check every IR between stages (always on in the project's tests)"),
+    Field("isa", _isa, "auto", "FLAMBEAU_ISA", "vector instructions to generate: auto, avx512, avx2, baseline"),
+    Field("keep_half_rounding", _flag, False, "FLAMBEAU_KEEP_HALF_ROUNDING",
+          "round to bfloat16/float16 between fused operations as eager does (on in the project's tests)"),
+    Field("recompile_limit", int, 8, "FLAMBEAU_RECOMPILE_LIMIT", "entries per door before a function runs plain"),
+    Field("strict", _flag, False, "FLAMBEAU_STRICT", "internal errors of the compiler raise instead of falling back to eager"),
+    Field("slow_compile_seconds", float, 1.0, "FLAMBEAU_SLOW_COMPILE_SECONDS",
+          "a compilation that takes longer is told on the terminal"),
+    Field("kernel_times", _flag, False, "FLAMBEAU_KERNEL_TIMES", "keep the time of each generated kernel"),
+)}
+
+
+def _initial(field: Field) -> Any:
+    text = os.environ.get(field.env) if field.env else None
+    if text is None or (text == "" and field.parse is not _flag):
+        return _cache_dir() if field.name == "cache_dir" else field.default
+    try:
+        return field.parse(text)
+    except ValueError as error:
+        raise ValueError(f"{field.env}={text!r} cannot be understood: {error}. It sets: {field.doc}") from None
+
+
+class Config:
+    """The settings object; unknown names raise, so that a typing error is never silent."""
+
+    __slots__ = tuple(FIELDS)
+
+    def __init__(self):
+        for field in FIELDS.values():
+            setattr(self, field.name, _initial(field))
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name not in FIELDS:
+            raise AttributeError(f"flambeau has no setting {name!r}; settings are: {', '.join(FIELDS)}")
+        object.__setattr__(self, name, value)
+
+    @contextlib.contextmanager
+    def patch(self, **changes: Any):
+        """Change settings inside a `with` block; restored also when the block raises."""
+        before = {name: getattr(self, name) for name in changes}
+        try:
+            for name, value in changes.items():
+                setattr(self, name, value)
+            yield self
+        finally:
+            for name, value in before.items():
+                setattr(self, name, value)
+
+
+config = Config()

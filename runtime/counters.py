@@ -1,0 +1,44 @@
+"""What the compiler did, as numbers that tests and users may rely on.
+
+Plain counts (`frames`, `graphs`, `recompiles`, `kernels`, `cache_hits`, `compile_seconds`) and counts by reason
+(`breaks`, `fallbacks`). Safe under threads: one lock, taken only when something is compiled or falls back.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+PLAIN = ("frames", "graphs", "recompiles", "kernels", "cache_hits", "compile_seconds")
+BY_REASON = ("breaks", "fallbacks")
+
+_lock = threading.Lock()
+_plain: dict[str, float] = {}
+_by_reason: dict[str, dict[str, int]] = {}
+
+
+def reset() -> None:
+    """Set every counter to zero."""
+    with _lock:
+        _plain.update({name: 0 for name in PLAIN})
+        _by_reason.update({name: {} for name in BY_REASON})
+
+
+def add(name: str, reason: str | None = None, amount: float = 1) -> None:
+    """Count `amount` under `name`; `breaks` and `fallbacks` need the reason."""
+    with _lock:
+        if name in _by_reason:
+            if reason is None:
+                raise ValueError(f"counter {name!r} is kept by reason: give one")
+            _by_reason[name][reason] = _by_reason[name].get(reason, 0) + int(amount)
+        else:
+            _plain[name] += amount
+
+
+def snapshot() -> dict[str, Any]:
+    """A copy of all counters."""
+    with _lock:
+        return {**_plain, **{name: dict(reasons) for name, reasons in _by_reason.items()}}
+
+
+reset()

@@ -1,0 +1,35 @@
+"""Errors that cross the layers.
+
+`Unsupported` is a graph break with its reason, `CheckFailed` discards a compiled call before anything was written,
+`InternalError` is an inconsistency of the compiler itself.
+"""
+
+from __future__ import annotations
+
+
+class FlambeauError(RuntimeError):
+    """Base of all errors of this package that are not PyTorch's own spellings (RuntimeError, TypeError, ...)."""
+
+
+class InternalError(FlambeauError):
+    """The compiler contradicted itself; the text carries the IR around the place."""
+
+
+class CheckFailed(FlambeauError):
+    """A compiled call found a bad value (an index out of range) before it committed anything.
+
+    The caller discards the call and runs the original Python from the same generator state, so that eager's own
+    error and partial effects are what the user sees.
+    """
+
+    def __init__(self, check: str):
+        super().__init__(f"compiled check failed: {check}")
+        self.check = check
+
+
+class Unsupported(FlambeauError):
+    """A graph break: `code` is the counted reason, `text` says what happened here, `fix` what to do about it."""
+
+    def __init__(self, code: str, text: str = "", fix: str = ""):
+        self.code, self.text, self.fix = code, text or code, fix
+        super().__init__(self.text + (f"\n  what to do: {fix}" if fix else ""))

@@ -1,0 +1,87 @@
+"""Typed records of one compilation: what each stage wrote, how long it took, what was decided.
+
+Stages call `current().text("graph.py", text)` and `with current().stage("lower"):`. With FLAMBEAU_DUMP the texts are
+also files under `<dump>/<id>/`, written atomically. Rendering belongs elsewhere; this module knows no graphs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import re
+import tempfile
+import threading
+import time
+from dataclasses import dataclass, field
+
+from .config import config
+
+_ids = itertools.count()
+_local = threading.local()
+
+
+@dataclass
+class CompileRecord:
+    """One compilation. `ident` is `<number>_<function>`; texts by file name; seconds by stage."""
+
+    ident: str
+    name: str
+    texts: dict[str, str] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def text(self, filename: str, text: str) -> None:
+        """Keep a stage's text, and write it to the dump folder when there is one."""
+        self.texts[filename] = text
+        if config.dump:
+            write_atomically(os.path.join(config.dump, self.ident, filename), text.encode())
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+    @contextlib.contextmanager
+    def stage(self, name: str):
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
+
+
+def write_atomically(path: str, data: bytes) -> None:
+    """Write a file so that other processes see all of it or nothing."""
+    folder = os.path.dirname(path)
+    os.makedirs(folder, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=folder, prefix=".part-")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def begin(name: str) -> CompileRecord:
+    """A new record with an id of its own, not yet current."""
+    readable = re.sub(r"[^A-Za-z0-9_]+", "_", name).strip("_") or "graph"
+    return CompileRecord(f"{next(_ids):03d}_{readable}", name)
+
+
+def current() -> CompileRecord:
+    """The record of the compilation that runs on this thread (a nameless one outside of any)."""
+    stack = getattr(_local, "stack", None)
+    return stack[-1] if stack else CompileRecord("none", "none")
+
+
+@contextlib.contextmanager
+def active(record: CompileRecord):
+    """Make a record current for a `with` block."""
+    stack = _local.__dict__.setdefault("stack", [])
+    stack.append(record)
+    try:
+        yield record
+    finally:
+        stack.pop()

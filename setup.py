@@ -1,0 +1,34 @@
+"""Build of the two native extensions; everything else stands in pyproject.toml."""
+
+import glob
+import os
+import platform
+
+import numpy
+from setuptools import Extension, find_packages, setup
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+FLAGS = ["-std=c++17", "-O2", "-fvisibility=hidden", "-fno-math-errno", "-ffp-contract=off", "-w"]
+LAYERS = ("runtime", "eager", "capture", "inductor")
+
+
+def extension(layer: str, name: str) -> Extension:
+    """All C++ files of a layer's csrc folder as one extension module."""
+    headers = glob.glob(os.path.join(layer, "csrc", "**", "*.h"), recursive=True)
+    return Extension(f"flambeau.{layer}.{name}", sorted(glob.glob(os.path.join(layer, "csrc", "*.cpp"))),
+                     include_dirs=[numpy.get_include(), os.path.join(layer, "csrc")], depends=headers,
+                     extra_compile_args=FLAGS, extra_link_args=["-pthread", "-ldl"], language="c++")
+
+
+def packages() -> list[str]:
+    """The root is the package `flambeau`; its layers and their folders are the sub-packages."""
+    found = ["flambeau"]
+    for layer in LAYERS:
+        found += [f"flambeau.{layer}"] + [f"flambeau.{layer}.{name}" for name in find_packages(layer)]
+    return found
+
+
+os.chdir(HERE)
+extensions = [extension("runtime", "_native"), extension("capture", "_capture")]
+setup(packages=packages(), ext_modules=[ext for ext in extensions if ext.sources],
+      package_data={"flambeau.inductor.cpp": ["*.h"], "flambeau.runtime": ["csrc/*.h"], "flambeau.capture": ["csrc/*.h"]})

@@ -1,0 +1,100 @@
+"""The layer rule: runtime < eager < capture < inductor < the face; no import upward, no cycle, wherever it stands."""
+
+import ast
+import pathlib
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+LAYERS = ["runtime", "eager", "capture", "inductor"]
+
+
+def modules():
+    for layer in LAYERS:
+        for path in sorted((ROOT / layer).rglob("*.py")):
+            parts = list(path.relative_to(ROOT).with_suffix("").parts)
+            yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts), path
+
+
+def imports(name, path):
+    """Targets of all imports of a module, relative to the root package, wherever they stand."""
+    package = name.split(".") if path.name == "__init__.py" else name.split(".")[:-1]
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom):
+            if node.level:
+                base = package[: len(package) - node.level + 1]
+                target = ".".join(base + (node.module.split(".") if node.module else []))
+            elif node.module and node.module.split(".")[0] == "flambeau":
+                target = ".".join(node.module.split(".")[1:])
+            else:
+                continue
+            for alias in node.names:
+                yield f"{target}.{alias.name}".strip("."), node.lineno
+        elif isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name.split(".")[0] == "flambeau":
+                    yield ".".join(alias.name.split(".")[1:]), node.lineno
+
+
+def home(target, known):
+    while target and target not in known:
+        target = target.rpartition(".")[0]
+    return target
+
+
+def edges():
+    known = dict(modules())
+    result = {name: set() for name in known}
+    for name, path in known.items():
+        for target, line in imports(name, path):
+            goal = home(target, known)
+            assert goal or target.split(".")[0] not in LAYERS, f"{path}:{line} imports {target}, which does not exist"
+            if goal and goal != name:
+                result[name].add((goal, line))
+    return result
+
+
+def test_no_import_runs_upward():
+    upward = []
+    for name, goals in edges().items():
+        for goal, line in goals:
+            if LAYERS.index(goal.split(".")[0]) > LAYERS.index(name.split(".")[0]):
+                upward.append(f"{name}:{line} imports {goal}")
+    assert not upward, upward
+
+
+def test_nothing_below_imports_the_face():
+    for name, path in modules():
+        for target, line in imports(name, path):
+            assert target.split(".")[0] in LAYERS, f"{path}:{line} imports the face ({target!r})"
+
+
+def test_no_cycles():
+    graph = {name: {goal for goal, _ in goals if not (name.startswith(goal + ".") or goal.startswith(name + "."))}
+             for name, goals in edges().items()}
+    state = {}
+
+    def visit(name, trail):
+        if state.get(name) == "done":
+            return
+        assert state.get(name) != "open", "import cycle: " + " -> ".join(trail[trail.index(name):] + [name])
+        state[name] = "open"
+        for goal in sorted(graph.get(name, ())):
+            visit(goal, trail + [name])
+        state[name] = "done"
+
+    for name in graph:
+        visit(name, [])
+
+
+def test_torch_is_imported_nowhere():
+    for _, path in modules():
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else \
+                [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
+            assert not any(name.split(".")[0] in ("torch", "sympy") for name in names), path
+
+
+def test_python_version_branches_stay_in_one_module():
+    for _, path in modules():
+        text = path.read_text()
+        if path != ROOT / "capture" / "opcodes.py":
+            assert "sys.version_info" not in text and "hexversion" not in text, path
