@@ -686,19 +686,36 @@ class Bounds:
         for atom in sorted({a for m, _ in e.terms for a, _p in m}, key=self._weaken_order):
             if e.degree(atom) > 1:
                 continue
-            lows, highs = self.ends(atom, depth)
             factor = e.coeff(atom)
             rest = e - factor * from_atom(atom)
+            if atom.op == "floordiv":
+                weaker = self._without_division(rest, factor, *atom.args, depth - 1)
+                if weaker is not None:
+                    return [weaker]
+                continue
+            lows, highs = self.ends(atom, depth)
             if lows and self.nonnegative(factor, depth - 1):
                 return [rest + factor * low for low in lows]
             if highs and self.nonnegative(-factor, depth - 1):
                 return [rest + factor * high for high in highs]
         return []
 
+    def _without_division(self, rest: Expr, factor: Expr, a: Expr, d: Expr, depth: int) -> Expr | None:
+        """rest + factor*(a//d) >= 0 follows from the result >= 0: times d, which leaves d - 1 to spare as all is integer,
+        d*(a//d) lies in [a - d + 1, a]."""
+        if not self.nonnegative(d - 1, depth):
+            return None
+        if self.nonnegative(-factor, depth):
+            return rest * d + factor * a + d - 1
+        if self.nonnegative(factor, depth):
+            return rest * d + factor * (a - d + 1) + d - 1
+        return None
+
     def _weaken_order(self, atom: Atom) -> tuple:
         """Compound atoms, then variables whose range names other variables, then the others."""
-        names_others = any(isinstance(end, Expr) and not end.is_const for end in self.ranges.get(atom.name, ())) if atom.op == "var" else True
-        return atom.op == "var", not names_others, atom.key
+        if atom.op != "var":
+            return False, False, atom.key
+        return True, all(is_const(end) for end in self.ranges.get(atom.name, ())), atom.key
 
     def ends(self, atom: Atom, depth: int) -> tuple[list, list]:
         """Lower and upper bounds of an atom that are simpler than the atom."""
@@ -708,22 +725,9 @@ class Bounds:
         if atom.op in ("max", "min"):
             return (list(atom.args), []) if atom.op == "max" else ([], list(atom.args))
         a, d = atom.args
-        if not self.nonnegative(d - 1, depth - 1):
+        if atom.op == "floordiv" or not self.nonnegative(d - 1, depth - 1):
             return [], []
-        if atom.op == "mod":
-            return [0], [d - 1] + ([a] if self.nonnegative(a, depth - 1) else [])
-        return self._division_ends(a, d, depth)
-
-    def _division_ends(self, a: Expr, d: Expr, depth: int) -> tuple[list, list]:
-        """For a >= 0 and d >= 1: a//d is at least 0 and at most (the greatest a)//d."""
-        if not self.nonnegative(a, depth - 1):
-            return [], []
-        greatest = a
-        for variable in a.free_atoms():
-            high = self.ranges.get(variable.name, (None, None))[1]
-            if high is not None and greatest.degree(variable) == 1 and self.nonnegative(greatest.coeff(variable), depth - 1):
-                greatest = greatest.substitute({from_atom(variable): high})
-        return [0], [floordiv(greatest, d) if greatest != a else a]
+        return [0], [d - 1] + ([a] if self.nonnegative(a, depth - 1) else [])
 
     def _least_by_intervals(self, e: Expr):
         return self.interval(e)[0]
