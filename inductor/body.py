@@ -1,0 +1,491 @@
+"""The bodies of loops: hash-consed SSA values, and the builder that formulas of op records run against.
+
+In: a record's formula, called with a `Body` as its vocabulary `s` and `Value`s as operands. Out: a graph of `Value`s in
+which equal expressions are one object, so inlining the same producer twice costs nothing. Index expressions are
+`capture.expr`; a value used as an index becomes a variable bound to that value (`indirect`).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Callable, Iterable, NamedTuple
+
+from ..capture.expr import Expr, ExprLike, is_const, plain, product, var
+from ..eager import dtypes
+from ..eager.prims import PRIMS
+from ..eager.sizes import SymFloat, SymInt
+from ..runtime.config import config
+from ..runtime.errors import InternalError
+
+Number = bool | int | float
+
+
+@dataclass(frozen=True, eq=False)
+class Buffer:
+    """A region of memory with a geometry. `kind`: input, output, temp, const, or local (row scratch of one kernel)."""
+
+    name: str
+    dtype: Any
+    sizes: tuple[ExprLike, ...]
+    strides: tuple[ExprLike, ...]
+    offset: ExprLike = 0
+    kind: str = "temp"
+    origin: str = ""
+
+    def linear(self, index: tuple[ExprLike, ...]) -> ExprLike:
+        """The element offset of `index` from the start of the buffer's memory."""
+        total = self.offset
+        for i, stride in zip(index, self.strides, strict=True):
+            total = total + i * stride
+        return total
+
+    def numel(self) -> ExprLike:
+        return product(self.sizes)
+
+    def extent(self) -> ExprLike:
+        """Elements from the start of memory to the last one that the geometry reaches (0 when empty)."""
+        if any(is_zero(size) for size in self.sizes):
+            return 0
+        return self.linear(tuple(size - 1 for size in self.sizes)) + 1
+
+    def text(self) -> str:
+        sizes = ", ".join(map(str, self.sizes))
+        strides = ", ".join(map(str, self.strides))
+        tail = f" + {self.offset}" if not is_zero(self.offset) else ""
+        return f"{self.kind} {self.name}: {self.dtype.name}[{sizes}] strides ({strides}){tail}"
+
+
+class Load(NamedTuple):
+    """What a load reads. With `masked`, the first argument is the mask and `other` the value where it is false."""
+
+    buffer: Buffer
+    index: tuple[ExprLike, ...]
+    masked: bool = False
+    other: Number = 0
+
+
+class Indirect(NamedTuple):
+    """A value used as an index: variable `name`, which lies in [0, size) after check `check` (None: known to)."""
+
+    name: str
+    size: ExprLike
+    check: int | None
+
+
+class Check(NamedTuple):
+    """A condition that a kernel tests before anything is committed; `ident` is the native error code (from 1)."""
+
+    ident: int
+    text: str
+
+
+class Value:
+    """One SSA value. `op` is a primitive's name or load, index, const, acc, indirect, scalar; `attrs` is what that op needs:
+
+    load: `Load`; index: an expression; const: a number; acc: the accumulator's name; indirect: `Indirect`;
+    scalar: the name of a scalar input. `args` are all values it depends on (a load's mask, then its indirect indices).
+    """
+
+    __slots__ = ("id", "op", "args", "dtype", "attrs", "body")
+
+    def __init__(self, ident: int, op: str, args: tuple[Value, ...], dtype: Any, attrs: Any, body: Body):
+        self.id, self.op, self.args, self.dtype, self.attrs, self.body = ident, op, args, dtype, attrs, body
+
+    def __repr__(self) -> str:
+        shown = "" if self.attrs is None else f" {self.attrs!r}" if self.op != "load" else f" {self.attrs.buffer.name}"
+        return f"<%{self.id} {self.op}({', '.join(f'%{a.id}' for a in self.args)}){shown}: {self.dtype.name}>"
+
+    def __bool__(self) -> bool:
+        raise InternalError(f"the value of {self!r} is not known while a loop is built: use s.where")
+
+    __hash__ = object.__hash__
+
+    def __add__(self, other): return self.body.prim("add", self, other)
+    def __radd__(self, other): return self.body.prim("add", other, self)
+    def __sub__(self, other): return self.body.prim("sub", self, other)
+    def __rsub__(self, other): return self.body.prim("sub", other, self)
+    def __mul__(self, other): return self.body.prim("mul", self, other)
+    def __rmul__(self, other): return self.body.prim("mul", other, self)
+    def __truediv__(self, other): return self.body.prim("truediv", self, other)
+    def __rtruediv__(self, other): return self.body.prim("truediv", other, self)
+    def __floordiv__(self, other): return self.body.prim("floordiv", self, other)
+    def __rfloordiv__(self, other): return self.body.prim("floordiv", other, self)
+    def __mod__(self, other): return self.body.prim("mod", self, other)
+    def __rmod__(self, other): return self.body.prim("mod", other, self)
+    def __pow__(self, other): return self.body.prim("pow", self, other)
+    def __rpow__(self, other): return self.body.prim("pow", other, self)
+    def __neg__(self): return self.body.prim("neg", self)
+    def __abs__(self): return self.body.prim("abs", self)
+    def __lt__(self, other): return self.body.prim("lt", self, other)
+    def __le__(self, other): return self.body.prim("le", self, other)
+    def __gt__(self, other): return self.body.prim("gt", self, other)
+    def __ge__(self, other): return self.body.prim("ge", self, other)
+    def __eq__(self, other): return self.body.prim("eq", self, other)
+    def __ne__(self, other): return self.body.prim("ne", self, other)
+    def __and__(self, other): return self.body.bitwise("and", self, other)
+    def __rand__(self, other): return self.body.bitwise("and", other, self)
+    def __or__(self, other): return self.body.bitwise("or", self, other)
+    def __ror__(self, other): return self.body.bitwise("or", other, self)
+    def __xor__(self, other): return self.body.bitwise("xor", self, other)
+    def __rxor__(self, other): return self.body.bitwise("xor", other, self)
+    def __lshift__(self, other): return self.body.prim("shl", self, other)
+    def __rshift__(self, other): return self.body.prim("shr", self, other)
+
+    def __invert__(self):
+        return self.body.prim("logical_not" if self.dtype is dtypes.bool else "bit_not", self)
+
+
+class Body:
+    """Builds values. One body serves a whole program; it is also the vocabulary `s` of formulas."""
+
+    def __init__(self):
+        self.table: dict[tuple, Value] = {}
+        self.indirects: dict[str, Value] = {}
+        self.checks: list[Check] = []
+
+    # -- leaves
+
+    def make(self, op: str, args: tuple[Value, ...], dtype: Any, attrs: Any = None, key: Any = None) -> Value:
+        """The one value of this op, arguments, type and attributes."""
+        ident = (op, *[a.id for a in args], dtype.name, attrs if key is None else key)
+        found = self.table.get(ident)
+        if found is None:
+            found = self.table[ident] = Value(len(self.table), op, args, dtype, attrs, self)
+        return found
+
+    def const(self, number: Number, dtype: Any = None) -> Value:
+        """A number of the given type (default: the type that PyTorch gives a lone Python number)."""
+        dtype = dtype or number_dtype(number)
+        number = as_number(number, dtype)
+        return self.make("const", (), dtype, number, key=repr(number))
+
+    def index(self, expr: ExprLike) -> Value:
+        """An index expression as an int64 value."""
+        if isinstance(expr, SymInt):
+            expr = expr.expr
+        expr = plain(expr)
+        if isinstance(expr, int):
+            return self.const(expr, dtypes.int64)
+        return self.make("index", self.indirect_args((expr,)), dtypes.int64, expr)
+
+    def scalar(self, name: str, dtype: Any) -> Value:
+        """A scalar input of the program: a symbol's value, the seed, the base ordinal, a 0-dim f64 input."""
+        return self.make("scalar", (), dtype, name)
+
+    def acc(self, name: str, dtype: Any) -> Value:
+        """The result of an earlier step's reduction, or a template's product."""
+        return self.make("acc", (), dtype, name)
+
+    def load(self, buffer: Buffer, index: Iterable[ExprLike], mask: Value | None = None, other: Number = 0) -> Value:
+        index = tuple(map(plain, index))
+        if mask is not None and mask.op == "const":
+            if not mask.attrs:
+                return self.const(other, buffer.dtype)
+            mask = None
+        args = self.indirect_args(index)
+        if mask is None:
+            return self.make("load", args, buffer.dtype, Load(buffer, index), key=(buffer.name, index))
+        attrs = Load(buffer, index, True, as_number(other, buffer.dtype))
+        return self.make("load", (mask, *args), buffer.dtype, attrs, key=(buffer.name, index, repr(attrs.other)))
+
+    def indirect(self, value: Value | int, size: ExprLike, check: bool | str = True) -> ExprLike:
+        """`value` as an index into a dimension of `size`; `check` may be the text of the error."""
+        size = size.expr if isinstance(size, SymInt) else size
+        if not isinstance(value, Value):
+            return value
+        if value.op == "const":
+            return int(value.attrs)
+        if value.op == "index":
+            return value.attrs
+        value = self.cast(value, dtypes.int64)
+        found = self.table.get(("indirect", value.id, "int64", size))
+        if found is None:
+            found = self.make("indirect", (value,), dtypes.int64, self._new_indirect(size, check), key=size)
+            self.indirects[found.attrs.name] = found
+        return index_var(found.attrs.name)
+
+    def _new_indirect(self, size: ExprLike, check: bool | str) -> Indirect:
+        ident = None
+        if check:
+            ident = len(self.checks) + 1
+            text = check if isinstance(check, str) else f"index out of range for a dimension of size {size}"
+            self.checks.append(Check(ident, text))
+        return Indirect(f"ind{len(self.indirects)}", size, ident)
+
+    def indirect_args(self, exprs: Iterable[ExprLike]) -> tuple[Value, ...]:
+        if not self.indirects:
+            return ()
+        names = {name for e in exprs if not isinstance(e, int) for name in e.free_names()}
+        return tuple(self.indirects[name] for name in sorted(names & self.indirects.keys()))
+
+    # -- primitives
+
+    def __getattr__(self, name: str) -> Callable:
+        if name not in PRIMS:
+            raise AttributeError(f"the vocabulary of formulas has no {name!r}; it has: {', '.join(PRIMS)}")
+        method = lambda *args: self.prim(name, *args)
+        self.__dict__[name] = method
+        return method
+
+    def prim(self, name: str, *args: Any) -> Value:
+        """Apply a scalar primitive; operands of different types are brought to their common type."""
+        info = PRIMS[name]
+        if name == "cast":
+            return self.cast(*args)
+        if name == "where":
+            return self.where(*args)
+        if name == "philox":
+            return self.make("philox", tuple(self.cast(self.value(a), dtypes.int64) for a in args), dtypes.int64)
+        if len(args) != info.arity:
+            raise InternalError(f"primitive {name} takes {info.arity} operands, got {len(args)}")
+        values = self.unify(args)
+        values = self.arithmetic_operands(name, values, info.result)
+        dtype = result_dtype(info.result, values)
+        return self.simplified(name, values, dtype) or self.make(name, values, dtype)
+
+    def value(self, x: Any) -> Value:
+        """A number, symbolic number or value, as a value."""
+        if isinstance(x, Value):
+            return x
+        if isinstance(x, (SymInt, Expr)):
+            return self.index(x)
+        if isinstance(x, SymFloat):
+            return self.scalar(x.name, dtypes.float64)
+        return self.const(x)
+
+    def unify(self, args: tuple) -> tuple[Value, ...]:
+        """Operands as values of one type: numbers take the type of the values beside them."""
+        strong = [a.dtype for a in args if isinstance(a, Value)]
+        if not strong:
+            dtype = dtypes.float64 if any(isinstance(a, (float, SymFloat)) for a in args) else None
+            return tuple(self.cast(self.value(a), dtype) if dtype else self.value(a) for a in args)
+        dtype = strong[0]
+        for other in strong[1:]:
+            dtype = common_dtype(dtype, other)
+        if not dtype.is_floating_point and any(isinstance(a, (float, SymFloat)) for a in args):
+            dtype = dtypes.float32
+        elif dtype is dtypes.bool and any(isinstance(a, (int, SymInt)) and not isinstance(a, bool) for a in args):
+            dtype = dtypes.int64
+        return tuple(self.cast(a, dtype) if isinstance(a, (Value, SymInt, SymFloat, Expr)) else self.const(a, dtype)
+                     for a in args)
+
+    def arithmetic_operands(self, name: str, values: tuple[Value, ...], result: Any) -> tuple[Value, ...]:
+        """Floating functions of integers compute in float32; logical functions take booleans."""
+        if result == "float" and not values[0].dtype.is_floating_point:
+            return tuple(self.cast(v, dtypes.float32) for v in values)
+        if name.startswith("logical_"):
+            return tuple(self.cast(v, dtypes.bool) for v in values)
+        return values
+
+    def cast(self, x: Any, dtype: Any) -> Value:
+        value = self.value(x)
+        if value.dtype is dtype:
+            return value
+        if value.op == "const":
+            return self.const(value.attrs, dtype)
+        if value.op == "cast" and not config.keep_half_rounding and is_half(value.dtype):
+            source = value.args[0]
+            if source.dtype is dtype and dtype.is_floating_point:
+                return source
+        if value.op == "cast" and widens(value.args[0].dtype, value.dtype):
+            return self.cast(value.args[0], dtype)
+        return self.make("cast", (value,), dtype)
+
+    def where(self, condition: Any, a: Any, b: Any) -> Value:
+        condition = self.cast(condition, dtypes.bool)
+        a, b = self.unify((a, b))
+        if condition.op == "const":
+            return a if condition.attrs else b
+        return a if a is b else self.make("where", (condition, a, b), a.dtype)
+
+    def bitwise(self, which: str, a: Any, b: Any) -> Value:
+        """& | ^ : logical on booleans, bits on integers."""
+        if all(isinstance(x, bool) or isinstance(x, Value) and x.dtype is dtypes.bool for x in (a, b)):
+            return self.prim("ne" if which == "xor" else f"logical_{which}", a, b)
+        return self.prim(f"bit_{which}", a, b)
+
+    def simplified(self, name: str, values: tuple[Value, ...], dtype: Any) -> Value | None:
+        """Exact identities only: a result that differs in a NaN or in the sign of a zero is not taken."""
+        if all(v.op == "const" for v in values):
+            return self.folded(name, values, dtype)
+        if len(values) == 2:
+            a, b = values
+            if name in ("mul", "truediv") and is_number(b, 1) or name == "sub" and is_number(b, 0):
+                return a if a.dtype is dtype else None
+            if name == "mul" and is_number(a, 1):
+                return b
+            if name in ("logical_and", "logical_or"):
+                return boolean_identity(name, a, b)
+            if not dtype.is_floating_point and name == "add":
+                return a if is_number(b, 0) else b if is_number(a, 0) else None
+        return None
+
+    def folded(self, name: str, values: tuple[Value, ...], dtype: Any) -> Value | None:
+        try:
+            result = PRIMS[name].numpy(*[v.dtype.numpy.type(v.attrs) for v in values])
+        except (ZeroDivisionError, OverflowError, FloatingPointError):
+            return None
+        return self.const(result.item() if hasattr(result, "item") else result, dtype)
+
+
+# -- types and numbers
+
+def number_dtype(number: Number) -> Any:
+    if isinstance(number, bool):
+        return dtypes.bool
+    return dtypes.int64 if isinstance(number, int) else dtypes.float32
+
+
+def as_number(number: Number, dtype: Any) -> Number:
+    """A Python number with the kind of `dtype`."""
+    if dtype is dtypes.bool:
+        return bool(number)
+    if dtype.is_floating_point:
+        return float(number)
+    if isinstance(number, float) and not math.isfinite(number):
+        raise InternalError(f"{number} has no value of type {dtype.name}")
+    return int(number)
+
+
+def is_number(value: Value, number: Number) -> bool:
+    return value.op == "const" and value.attrs == number and not isinstance(value.attrs, bool) \
+        and math.copysign(1, value.attrs) > 0
+
+
+def boolean_identity(name: str, a: Value, b: Value) -> Value | None:
+    neutral = name == "logical_and"
+    for x, y in ((a, b), (b, a)):
+        if x.op == "const":
+            return y if x.attrs is neutral else x
+    return a if a is b else None
+
+
+def is_half(dtype: Any) -> bool:
+    return dtype.is_floating_point and dtype.itemsize == 2
+
+
+def widens(small: Any, large: Any) -> bool:
+    """True when every value of `small` is exactly a value of `large`."""
+    if small.is_floating_point:
+        return large.is_floating_point and (large.itemsize, small.itemsize) in ((4, 2), (8, 2), (8, 4))
+    if small is dtypes.bool:
+        return large is not dtypes.bool
+    return False
+
+
+def common_dtype(a: Any, b: Any) -> Any:
+    """The type in which two operands meet inside a formula (formulas cast their operands themselves where it matters)."""
+    if a is b:
+        return a
+    if a.is_floating_point != b.is_floating_point:
+        return a if a.is_floating_point else b
+    if a.itemsize == b.itemsize:
+        return dtypes.float32 if a.is_floating_point else b if a is dtypes.bool else a
+    return a if a.itemsize > b.itemsize else b
+
+
+def result_dtype(rule: Any, values: tuple[Value, ...]) -> Any:
+    if rule == "bool":
+        return dtypes.bool
+    if rule in ("same", "float"):
+        return values[0].dtype
+    return rule(*[v.dtype for v in values])
+
+
+def is_zero(x: ExprLike) -> bool:
+    return is_const(x) and int(x) == 0
+
+
+def index_var(name: str) -> Expr:
+    """The variable of an axis or of an indirect index."""
+    return var(name, "index")
+
+
+# -- walking and rewriting
+
+def reachable(roots: Iterable[Value], seen: dict[Value, None] | None = None) -> list[Value]:
+    """All values that `roots` need, arguments before users."""
+    found: dict[int, Value] = {}
+    stack = list(roots)
+    while stack:
+        value = stack.pop()
+        if value.id not in found:
+            found[value.id] = value
+            stack.extend(value.args)
+    return [found[ident] for ident in sorted(found)]
+
+
+class Rewriter:
+    """Rebuilds values under a substitution of index variables and a replacement of leaves.
+
+    `mapping`: variable -> expression. `leaf(value)`: for loads, accs and scalars (already under the new indices), the
+    value to use instead, or None to keep it.
+    """
+
+    def __init__(self, body: Body, mapping: dict, leaf: Callable[[Value], Value | None] | None = None,
+                 tidy: Callable[[ExprLike], ExprLike] | None = None):
+        self.body, self.mapping, self.leaf, self.tidy = body, mapping, leaf, tidy
+        self.done: dict[int, Value] = {}
+        self.exprs: dict[Any, ExprLike] = {}
+        self.vars: dict = dict(mapping)
+
+    def expr(self, e: ExprLike) -> ExprLike:
+        if isinstance(e, int):
+            return e
+        found = self.exprs.get(e)
+        if found is None:
+            found = plain(e.substitute(self.vars)) if self.vars else e
+            found = self.exprs[e] = self.tidy(found) if self.tidy and not isinstance(found, int) else found
+        return found
+
+    def __call__(self, value: Value) -> Value:
+        found = self.done.get(value.id)
+        if found is None:
+            for each in reachable((value,)):
+                if each.id not in self.done:
+                    self.done[each.id] = self.rebuild(each)
+            found = self.done[value.id]
+        return found
+
+    def rebuild(self, value: Value) -> Value:
+        args = tuple(self.done[a.id] for a in value.args)
+        if value.op == "load":
+            load = value.attrs
+            mask = args[0] if load.masked else None
+            index = tuple(self.expr(e) for e in load.index)
+            return self.replaced(self.body.load(load.buffer, index, mask, load.other))
+        if value.op == "index":
+            return self.body.index(self.expr(value.attrs))
+        if value.op == "indirect":
+            return self.rebuild_indirect(value, args[0])
+        if value.op in ("acc", "scalar"):
+            return self.replaced(value)
+        if args == () or all(a is b for a, b in zip(args, value.args)):
+            return value
+        if value.op == "cast":
+            return self.body.cast(args[0], value.dtype)
+        if value.op == "where":
+            return self.body.where(*args)
+        return self.body.simplified(value.op, args, value.dtype) or self.body.make(value.op, args, value.dtype)
+
+    def rebuild_indirect(self, value: Value, arg: Value) -> Value:
+        """The same bound check on the rewritten value; users' index expressions follow through `vars`."""
+        if arg is value.args[0]:
+            return value
+        attrs = value.attrs
+        size = self.expr(attrs.size)
+        key = ("indirect", arg.id, "int64", size)
+        new = self.body.table.get(key)
+        if arg.op == "const":
+            self.vars[attrs.name] = int(arg.attrs)
+            return arg
+        if new is None:
+            fresh = Indirect(f"ind{len(self.body.indirects)}", size, attrs.check)
+            new = self.body.make("indirect", (arg,), dtypes.int64, fresh, key=size)
+            self.body.indirects[fresh.name] = new
+        self.vars[attrs.name] = index_var(new.attrs.name)
+        return new
+
+    def replaced(self, value: Value) -> Value:
+        return (self.leaf(value) if self.leaf else None) or value

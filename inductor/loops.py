@@ -1,0 +1,536 @@
+"""The loop IR: kernels as named ranges, SSA bodies, reductions and stores; what the scheduler orders and targets print.
+
+In: what `lower` builds. Out: a `Program`, which prints (`text`), is checked (`verify`) and runs (`interpret.run`). The IR
+names ranges, bodies and reductions, never tiles, vectors, threads or atomics: those are the targets' choice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, Iterator, NamedTuple
+
+from ..capture.expr import Bounds, Expr, ExprLike, plain, product
+from ..eager import dtypes
+from ..eager.prims import COMBINES
+from ..runtime.errors import InternalError
+from .body import Body, Buffer, Check, Indirect, Load, Rewriter, Value, index_var, reachable
+
+__all__ = ["Axis", "Body", "Buffer", "Check", "ExternCall", "GemmKernel", "Indirect", "Kernel", "Load", "LoopKernel", "Operand",
+           "Origin", "Program", "Reduce", "Rewriter", "ScatterKernel", "Step", "Store", "Symbol", "Value", "reachable"]
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A loop over [0, extent) whose variable has this name."""
+
+    name: str
+    extent: ExprLike
+
+    @property
+    def var(self) -> Expr:
+        return index_var(self.name)
+
+
+class Origin(NamedTuple):
+    """Where a kernel comes from: the graph node and the user's line."""
+
+    node: str
+    line: str = ""
+
+
+@dataclass(frozen=True)
+class Store:
+    """Write `value` at `index`; mode "set", or "add" (accumulate; colliding elements all count)."""
+
+    buffer: Buffer
+    index: tuple[ExprLike, ...]
+    value: Value
+    mode: str = "set"
+
+
+@dataclass(frozen=True)
+class Reduce:
+    """Combine `values` over all axes of the step into the accumulators `names`, which later steps read as "acc" values.
+
+    sum prod max min any all logsumexp: one value, one name. argmax argmin: values (key, position), names (key, position);
+    the least position wins among equals. welford: one value, names (mean, m2, count).
+    """
+
+    names: tuple[str, ...]
+    combine: str
+    values: tuple[Value, ...]
+    dtypes: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One loop nest inside a kernel. The innermost axis is the vector axis (unless the kernel's is "outer").
+
+    Per point all loads come before the stores. Values that do not depend on the axes may be computed once.
+    """
+
+    axes: tuple[Axis, ...]
+    stores: tuple[Store, ...] = ()
+    reduces: tuple[Reduce, ...] = ()
+
+    def roots(self) -> list[Value]:
+        return [s.value for s in self.stores] + [v for r in self.reduces for v in r.values] + self.index_values()
+
+    def index_values(self) -> list[Value]:
+        """The values that the stores' indices are bound to."""
+        return [v for s in self.stores for v in s.value.body.indirect_args(s.index)]
+
+    def values(self) -> list[Value]:
+        """All values of the step, arguments first."""
+        return reachable(self.roots())
+
+
+@dataclass(frozen=True)
+class LoopKernel:
+    """For every point of `outer` (any order, parallel): run the steps in order; accumulators and locals live per point.
+
+    vector "outer": the last outer axis is the vector axis (column reductions), the steps' loops run outside of it.
+    """
+
+    name: str
+    outer: tuple[Axis, ...]
+    steps: tuple[Step, ...]
+    locals: tuple[Buffer, ...] = ()
+    vector: str = "inner"
+    origins: tuple[Origin, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def stores(self) -> list[Store]:
+        return [s for step in self.steps for s in step.stores]
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A matrix operand: element strides along (batch axes..., row axis, column axis) from `offset` in the buffer's memory."""
+
+    buffer: Buffer
+    strides: tuple[ExprLike, ...]
+    offset: ExprLike = 0
+
+
+@dataclass(frozen=True)
+class GemmKernel:
+    """acc[b.., m, n] = sum over k of a[b.., m, k] * b[b.., k, n], then the epilogue at every (b.., m, n).
+
+    `a` strides are over (batch..., m, k), `b` strides over (batch..., k, n); the epilogue's axes are (batch..., m, n) and
+    its body reads the product (of type `compute`) as the "acc" value named `acc`.
+    """
+
+    name: str
+    batch: tuple[Axis, ...]
+    m: Axis
+    n: Axis
+    k: Axis
+    a: Operand
+    b: Operand
+    compute: Any
+    epilogue: Step
+    acc: str = "product"
+    template: str = "gemm"
+    origins: tuple[Origin, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def stores(self) -> list[Store]:
+        return list(self.epilogue.stores)
+
+
+@dataclass(frozen=True)
+class ScatterKernel:
+    """Fill the target (`init`: a buffer of the same sizes to copy, None: zeros, or the target itself: leave as it is),
+    then for every point of `axes` do `store`, whose indices may collide. Mode "set": the last point in row-major order wins.
+    """
+
+    name: str
+    axes: tuple[Axis, ...]
+    init: Buffer | None
+    store: Store
+    origins: tuple[Origin, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def target(self) -> Buffer:
+        return self.store.buffer
+
+    @property
+    def step(self) -> Step:
+        return Step(self.axes, (self.store,))
+
+    def stores(self) -> list[Store]:
+        return [self.store]
+
+
+@dataclass(frozen=True)
+class ExternCall:
+    """An op without a template, run eagerly. `args`: the op's arguments with a Buffer for every tensor, `Expr` for sizes."""
+
+    name: str
+    op: Any
+    args: tuple
+    outputs: tuple[Buffer, ...]
+    draw: int | None = None
+    origins: tuple[Origin, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def inputs(self) -> tuple[Buffer, ...]:
+        return tuple(dict.fromkeys(leaves(self.args, Buffer)))
+
+    def stores(self) -> list[Store]:
+        return []
+
+
+Kernel = LoopKernel | GemmKernel | ScatterKernel | ExternCall
+
+
+class Symbol(NamedTuple):
+    """How a symbol gets its value at a call: `what` is size, stride, offset or value of graph input `input` at `dim`."""
+
+    name: str
+    input: int
+    what: str
+    dim: int = 0
+
+
+@dataclass(frozen=True)
+class Program:
+    """Kernels in order over buffers.
+
+    `inputs`: one entry a graph input: a Buffer; or the symbol's name for a Python number. `outputs`: a Buffer (an input's too),
+    an expression (a symbolic number), or None. `scalars`: names of scalar inputs besides symbols: "seed", "base", floats.
+    `arena`: temp name -> byte offset, `arena_size` in bytes; filled by `memory.plan`.
+    """
+
+    buffers: tuple[Buffer, ...]
+    kernels: tuple[Kernel, ...]
+    inputs: tuple[Buffer | str, ...]
+    outputs: tuple[Buffer | ExprLike | None, ...]
+    symbols: tuple[Symbol, ...] = ()
+    scalars: tuple[str, ...] = ()
+    constants: dict[str, Any] = field(default_factory=dict)
+    draws: int = 0
+    checks: tuple[Check, ...] = ()
+    arena: dict[str, ExprLike] = field(default_factory=dict)
+    arena_size: ExprLike = 0
+    name: str = "graph"
+
+    def text(self) -> str:
+        """The whole program, readable and deterministic."""
+        return "\n".join(_program_lines(self)) + "\n"
+
+    def verify(self) -> None:
+        """Raise InternalError, with the IR of the kernel, at the first broken rule."""
+        Verifier(self).run()
+
+    def with_kernels(self, kernels) -> Program:
+        """The same program over other kernels; buffers that nothing names any more are dropped."""
+        kernels = tuple(kernels)
+        used = {b for k in kernels for b in (*reads(k), *writes(k))}
+        used.update(b for b in (*self.inputs, *self.outputs) if isinstance(b, Buffer))
+        return replace(self, kernels=kernels, buffers=tuple(b for b in self.buffers if b in used))
+
+
+# -- questions about kernels
+
+def leaves(x: Any, kind: type) -> Iterator:
+    """All objects of `kind` in nested tuples, lists and dicts."""
+    if isinstance(x, kind):
+        yield x
+    elif isinstance(x, (tuple, list)):
+        for item in x:
+            yield from leaves(item, kind)
+    elif isinstance(x, dict):
+        yield from leaves(tuple(x.values()), kind)
+
+
+def steps(kernel: Kernel) -> tuple[Step, ...]:
+    """The loop nests of a kernel (a template's epilogue, a scatter's loop)."""
+    if isinstance(kernel, LoopKernel):
+        return kernel.steps
+    if isinstance(kernel, GemmKernel):
+        return (kernel.epilogue,)
+    return (kernel.step,) if isinstance(kernel, ScatterKernel) else ()
+
+
+def outer_axes(kernel: Kernel) -> tuple[Axis, ...]:
+    return kernel.outer if isinstance(kernel, LoopKernel) else ()
+
+
+def loads(kernel: Kernel) -> list[Value]:
+    """The load values of all loop nests of a kernel."""
+    return [v for step in steps(kernel) for v in step.values() if v.op == "load"]
+
+
+def reads(kernel: Kernel) -> list[Buffer]:
+    """The buffers that a kernel reads, each once (row scratch left out)."""
+    found = [v.attrs.buffer for v in loads(kernel)]
+    if isinstance(kernel, GemmKernel):
+        found += [kernel.a.buffer, kernel.b.buffer]
+    elif isinstance(kernel, ScatterKernel) and kernel.init is not None:
+        found.append(kernel.init)
+    elif isinstance(kernel, ExternCall):
+        found += kernel.inputs
+    return [b for b in dict.fromkeys(found) if b.kind != "local"]
+
+
+def writes(kernel: Kernel) -> list[Buffer]:
+    """The buffers that a kernel writes, each once (row scratch left out)."""
+    if isinstance(kernel, ExternCall):
+        return list(kernel.outputs)
+    return [b for b in dict.fromkeys(s.buffer for s in kernel.stores()) if b.kind != "local"]
+
+
+def fallible(kernel: Kernel) -> list[int]:
+    """The checks that a kernel may fail."""
+    found = (v.attrs.check for step in steps(kernel) for v in step.values() if v.op == "indirect")
+    return sorted({check for check in found if check is not None})
+
+
+def step_bounds(outer: tuple[Axis, ...], step: Step) -> Bounds:
+    """What is known of the variables inside a step."""
+    ranges = {a.name: (0, a.extent - 1) for a in (*outer, *step.axes)}
+    for v in step.values():
+        if v.op == "indirect":
+            ranges[v.attrs.name] = (0, v.attrs.size - 1)
+    return Bounds(ranges)
+
+
+# -- printing
+
+def _program_lines(program: Program) -> Iterator[str]:
+    yield f"program {program.name}"
+    for symbol in program.symbols:
+        yield f"  symbol {symbol.name} = inputs[{symbol.input}].{symbol.what}" + \
+            ("" if symbol.what in ("value", "offset") else f"[{symbol.dim}]")
+    if program.scalars:
+        yield f"  scalars {', '.join(program.scalars)}"
+    for buffer in program.buffers:
+        place = f" at arena + {program.arena[buffer.name]}" if buffer.name in program.arena else ""
+        yield f"  {buffer.text()}{place}"
+    if program.arena:
+        yield f"  arena {program.arena_size} bytes"
+    for check in program.checks:
+        yield f"  check {check.ident}: {check.text}"
+    for kernel in program.kernels:
+        yield ""
+        yield from kernel_lines(kernel)
+    yield ""
+    yield f"return {', '.join(_ref(o) for o in program.outputs)}"
+
+
+def kernel_text(kernel: Kernel) -> str:
+    return "\n".join(kernel_lines(kernel))
+
+
+def kernel_lines(kernel: Kernel) -> Iterator[str]:
+    """A kernel's header, its provenance and its loop nests."""
+    yield _header(kernel)
+    for origin in kernel.origins:
+        yield f"  # {origin.node}" + (f"  {origin.line}" if origin.line else "")
+    for note in kernel.notes:
+        yield f"  # why: {note}"
+    for buffer in getattr(kernel, "locals", ()):
+        yield f"  {buffer.text()}"
+    names: dict[int, str] = {}
+    for step in steps(kernel):
+        yield f"  for {_axes(step.axes)}:" if step.axes else "  once:"
+        yield from _step_lines(step, names)
+
+
+def _header(kernel: Kernel) -> str:
+    if isinstance(kernel, LoopKernel):
+        return f"kernel {kernel.name}: for each {_axes(kernel.outer) or 'call'} vector={kernel.vector}"
+    if isinstance(kernel, GemmKernel):
+        batch = f"{_axes(kernel.batch)}; " if kernel.batch else ""
+        return (f"{kernel.template} {kernel.name}: {batch}{_axes((kernel.m, kernel.n, kernel.k))} "
+                f"{_operand(kernel.a)} @ {_operand(kernel.b)} in {kernel.compute.name}")
+    if isinstance(kernel, ScatterKernel):
+        init = "zeros" if kernel.init is None else kernel.init.name
+        return f"scatter {kernel.name}: {kernel.target.name} = {init}, then {kernel.store.mode}"
+    return f"extern {kernel.name}: {_ref(kernel.outputs)} = {kernel.op.name}({', '.join(_ref(a) for a in kernel.args)})"
+
+
+def _axes(axes: tuple[Axis, ...]) -> str:
+    return ", ".join(f"{a.name} < {a.extent}" for a in axes)
+
+
+def _operand(operand: Operand) -> str:
+    offset = "" if operand.offset == 0 else f" + {operand.offset}"
+    return f"{operand.buffer.name}({', '.join(map(str, operand.strides))}{offset})"
+
+
+def _ref(x: Any) -> str:
+    if isinstance(x, (tuple, list)):
+        return f"({', '.join(map(_ref, x))})"
+    return x.name if hasattr(x, "name") and not isinstance(x, Expr) else str(x)
+
+
+def _step_lines(step: Step, names: dict[int, str]) -> Iterator[str]:
+    for value in step.values():
+        if value.op not in ("const", "acc", "scalar"):
+            names.setdefault(value.id, f"%{len(names)}")
+            yield f"    {names[value.id]} = {_value_text(value, names)}"
+    for reduce in step.reduces:
+        values = ", ".join(_value_ref(v, names) for v in reduce.values)
+        yield f"    {', '.join(reduce.names)} = {reduce.combine}({values}) : {', '.join(d.name for d in reduce.dtypes)}"
+    for store in step.stores:
+        sign = "+=" if store.mode == "add" else "="
+        yield f"    {_place(store.buffer, store.index)} {sign} {_value_ref(store.value, names)}"
+
+
+def _place(buffer: Buffer, index: tuple) -> str:
+    return f"{buffer.name}[{', '.join(map(str, index))}]"
+
+
+def _value_ref(value: Value, names: dict[int, str]) -> str:
+    if value.op == "const":
+        return f"{value.attrs!r}:{value.dtype.name}"
+    return value.attrs if value.op in ("acc", "scalar") else names[value.id]
+
+
+def _value_text(value: Value, names: dict[int, str]) -> str:
+    if value.op == "load":
+        load = value.attrs
+        mask = f" if {_value_ref(value.args[0], names)} else {load.other}" if load.masked else ""
+        return f"{_place(load.buffer, load.index)}{mask} : {value.dtype.name}"
+    if value.op == "index":
+        return f"index {value.attrs}"
+    args = ", ".join(_value_ref(a, names) for a in value.args)
+    if value.op == "indirect":
+        check = f", check {value.attrs.check}" if value.attrs.check is not None else ""
+        return f"indirect {value.attrs.name} = {args} in [0, {value.attrs.size}){check}"
+    return f"{value.op}({args}) : {value.dtype.name}"
+
+
+# -- checking
+
+class Verifier:
+    """Walks a program in execution order with what has been written so far."""
+
+    def __init__(self, program: Program):
+        self.program = program
+        self.kernel: Kernel | None = None
+        self.written = {b for b in program.buffers if b.kind in ("input", "const")}
+        self.symbols = {s.name for s in program.symbols} | {i for i in program.inputs if isinstance(i, str)}
+
+    def run(self) -> None:
+        names = [b.name for b in self.program.buffers]
+        self.require(len(set(names)) == len(names), "two buffers have one name")
+        known = set(self.program.buffers)
+        for kernel in self.program.kernels:
+            self.kernel = kernel
+            for buffer in (*reads(kernel), *writes(kernel)):
+                self.require(buffer in known, f"{buffer.name} is not a buffer of the program")
+            self.check_kernel(kernel)
+            self.written.update(writes(kernel))
+        self.kernel = None
+        for output in self.program.outputs:
+            self.require(not isinstance(output, Buffer) or output in self.written, f"output {_ref(output)} is never written")
+            self.require(not isinstance(output, Buffer) or output.kind != "temp", f"output {_ref(output)} lies in the arena")
+
+    def require(self, condition: bool, message: str) -> None:
+        if not condition:
+            raise InternalError(f"loop IR: {message}" + (f"\n{kernel_text(self.kernel)}" if self.kernel else ""))
+
+    def check_kernel(self, kernel: Kernel) -> None:
+        for buffer in reads(kernel):
+            ok = buffer in self.written or buffer in writes(kernel)
+            self.require(ok, f"{buffer.name} is read before it is written")
+        for buffer in writes(kernel):
+            self.require(buffer.kind in ("output", "temp"), f"{buffer.name} is a {buffer.kind} and is written")
+        self.check_outputs_of_checks(kernel)
+        outer = outer_axes(kernel)
+        accs = {kernel.acc} if isinstance(kernel, GemmKernel) else set()
+        locals_written: set[Buffer] = set()
+        before: list[Store] = []
+        for step in steps(kernel):
+            self.check_step(outer, step, accs, locals_written, before)
+            accs |= {name for r in step.reduces for name in r.names}
+            before += step.stores
+            locals_written |= {s.buffer for s in step.stores}
+
+    def check_outputs_of_checks(self, kernel: Kernel) -> None:
+        idents = {c.ident for c in self.program.checks}
+        for check in fallible(kernel):
+            self.require(check in idents, f"check {check} is not declared")
+
+    def check_step(self, outer, step: Step, accs: set[str], locals_written: set, before: list[Store]) -> None:
+        axes = [a.name for a in (*outer, *step.axes)]
+        self.require(len(set(axes)) == len(axes), f"an axis appears twice in {axes}")
+        bounds = step_bounds(outer, step)
+        scope = {*bounds.ranges, *self.symbols}
+        for value in step.values():
+            self.check_value(value, scope, accs, bounds)
+            if value.op == "load":
+                self.check_load(value, step, locals_written, before)
+        for reduce in step.reduces:
+            self.check_reduce(reduce)
+        for store in step.stores:
+            self.require(store.value.dtype is store.buffer.dtype,
+                         f"{store.buffer.name} of {store.buffer.dtype.name} is given {store.value.dtype.name}")
+            self.check_index(store.buffer, store.index, scope, bounds, masked=False)
+
+    def check_reduce(self, reduce: Reduce) -> None:
+        info = COMBINES.get(reduce.combine)
+        self.require(info is not None, f"unknown combine {reduce.combine!r}")
+        self.require(len(reduce.names) == len(reduce.dtypes) == info.n_outputs,
+                     f"{reduce.combine} has {info.n_outputs} accumulators, not {len(reduce.names)}")
+
+    def check_value(self, value: Value, scope: set[str], accs: set[str], bounds: Bounds) -> None:
+        if value.op == "acc":
+            self.require(value.attrs in accs, f"accumulator {value.attrs} is read before its step")
+        elif value.op == "load":
+            load = value.attrs
+            self.require(value.dtype is load.buffer.dtype, f"load of {load.buffer.name} has type {value.dtype.name}")
+            self.require(not load.masked or value.args[0].dtype is dtypes.bool, f"a mask of {load.buffer.name} is not bool")
+            self.check_index(load.buffer, load.index, scope, bounds, load.masked)
+        elif value.op == "index":
+            self.check_scope(value.attrs, scope)
+        elif value.op == "scalar":
+            ok = value.attrs in self.symbols or value.attrs in self.program.scalars
+            self.require(ok, f"unknown scalar {value.attrs}")
+
+    def check_scope(self, e: ExprLike, scope: set[str]) -> None:
+        if isinstance(e, Expr):
+            self.require(e.free_names() <= scope, f"{e} names {sorted(e.free_names() - scope)}, not in scope")
+
+    def check_index(self, buffer: Buffer, index: tuple, scope: set[str], bounds: Bounds, masked: bool) -> None:
+        self.require(len(index) == len(buffer.sizes), f"{_place(buffer, index)}: the buffer has {len(buffer.sizes)} dimensions")
+        for e, size in zip(index, buffer.sizes):
+            self.check_scope(e, scope)
+            if not masked:
+                low, high = bounds.interval(e)
+                size = plain(size)
+                inside = low > -1 and (high < size or not isinstance(size, int))
+                empty = any(plain(extent) == 0 for extent in self.extents()) or size == 0
+                self.require(inside or empty or not self.surely_outside(e, low, high, size, bounds),
+                             f"{_place(buffer, index)}: {e} may be {low}..{high}, outside of [0, {size})")
+
+    def extents(self) -> list[ExprLike]:
+        return [a.extent for a in outer_axes(self.kernel)] + [a.extent for s in steps(self.kernel) for a in s.axes]
+
+    @staticmethod
+    def surely_outside(e: ExprLike, low: float, high: float, size: ExprLike, bounds: Bounds) -> bool:
+        """Intervals of affine expressions of independent variables are exact; anything else counts only if never inside."""
+        exact = not isinstance(e, Expr) or all(len(m) <= 1 and all(a.op == "var" and p == 1 for a, p in m) for m, _ in e.terms)
+        if exact and isinstance(size, int) and high != float("inf"):
+            return low < 0 or high >= size
+        return high < 0 or (isinstance(size, int) and low >= size)
+
+    def check_load(self, value: Value, step: Step, locals_written: set, before: list[Store]) -> None:
+        """What the kernel itself writes may be read at the same place only."""
+        load = value.attrs
+        if load.buffer.kind == "local":
+            self.require(load.buffer in locals_written, f"row scratch {load.buffer.name} is read before it is written")
+            return
+        own = [s for s in (*before, *step.stores) if s.buffer is load.buffer]
+        if own:
+            place = load.buffer.linear(load.index)
+            self.require(all(s.buffer.linear(s.index) == place for s in own),
+                         f"{_place(load.buffer, load.index)} is read where the kernel writes another place of it")
+            stored = load.buffer in self.written or any(s.buffer is load.buffer for s in before)
+            self.require(stored, f"{load.buffer.name} is read before it is written")
