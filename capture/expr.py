@@ -19,7 +19,7 @@ import numpy as np
 ExprLike = Union["Expr", int]
 Monomial = tuple        # ((Atom, power), ...) sorted by Atom.key; () is the constant monomial
 
-_KINDS = {"size": 2, "unbacked": 0, "index": 0, "int": None}       # kind of variable -> least value, None: any integer
+KINDS = {"size": 2, "unbacked": 0, "index": 0, "int": None}       # kind of variable -> least value, None: any integer
 _RANK = {"var": 0, "floordiv": 1, "mod": 2, "max": 3, "min": 4}
 
 
@@ -250,8 +250,8 @@ def _atom(op: str, *args) -> Atom:
 
 def var(name: str, kind: str = "size") -> Expr:
     """A variable. kind: "size" (>= 2), "unbacked" (>= 0), "index" (>= 0) or "int" (any)."""
-    if kind not in _KINDS:
-        raise ValueError(f"kind of variable {name!r} is {kind!r}, not one of {', '.join(_KINDS)}")
+    if kind not in KINDS:
+        raise ValueError(f"kind of variable {name!r} is {kind!r}, not one of {', '.join(KINDS)}")
     return from_atom(_atom("var", name, kind))
 
 
@@ -679,7 +679,7 @@ class Bounds:
 
     def _least(self, atom: Atom) -> int | None:
         low = self.interval_atom(atom)[0]
-        return None if low == -_INF else low
+        return None if low == -INF else low
 
     def _weaken(self, e: Expr, depth: int) -> list:
         """Expressions <= e that have one unknown less: the first whose factor has a provable sign."""
@@ -753,20 +753,20 @@ class Bounds:
             return pick(p[0] for p in parts), pick(p[1] for p in parts)
         (low, high), (dlow, dhigh) = parts
         if dlow < 1:
-            return -_INF, _INF
+            return -INF, INF
         if atom.op == "mod":
             return 0, min(dhigh - 1, high) if low >= 0 else dhigh - 1
         ends = [_floor(n, d) for n in (low, high) for d in (dlow, dhigh)]
         return min(ends), max(ends)
 
     def _interval_var(self, atom: Atom) -> tuple:
-        low, high = self.ranges.get(atom.name, (_KINDS[atom.args[1]], None))
-        low = -_INF if low is None else low if isinstance(low, (int, float)) else self.interval(low)[0]
-        high = _INF if high is None else high if isinstance(high, (int, float)) else self.interval(high)[1]
+        low, high = self.ranges.get(atom.name, (KINDS[atom.args[1]], None))
+        low = -INF if low is None else low if isinstance(low, (int, float)) else self.interval(low)[0]
+        high = INF if high is None else high if isinstance(high, (int, float)) else self.interval(high)[1]
         return low, high
 
 
-_INF = float("inf")
+INF = float("inf")
 
 
 def _interval_product(a, b) -> tuple:
@@ -775,9 +775,9 @@ def _interval_product(a, b) -> tuple:
 
 
 def _floor(n, d):
-    if n in (_INF, -_INF):
+    if n in (INF, -INF):
         return n
-    if d == _INF:
+    if d == INF:
         return 0 if n >= 0 else -1
     return n // d
 

@@ -1,0 +1,594 @@
+"""Symbolic sizes: SymInt, SymBool, SymFloat and the ShapeEnv that knows their hints, ranges and guards.
+
+In: hints and source names of inputs; what Python and the meta rules ask. Out: sizes that compute, and `env.guards`, the facts that
+answers relied on. The idea: an answer comes from proof when the known facts decide, else from the hint and becomes a guard
+(or, for an unbacked symbol, which has no hint, a graph break). `compile_guard` makes stack code for the native evaluator.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from dataclasses import dataclass
+from typing import Callable, Mapping, Sequence
+
+from ..eager import sizes
+from ..runtime.errors import Unsupported
+from . import expr as E
+from .expr import Bounds, Expr, ExprLike
+
+_NEGATED = {"==": "!=", "!=": "==", "<": "<=", "<=": "<"}           # not (a < b) is b <= a: the sides change for these
+_COMPARE = {"==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le}
+
+
+@dataclass(frozen=True)
+class Relation:
+    """lhs op rhs, with op one of == != < <=."""
+
+    op: str
+    lhs: Expr
+    rhs: Expr
+
+    def negated(self) -> Relation:
+        if self.op in ("==", "!="):
+            return Relation(_NEGATED[self.op], self.lhs, self.rhs)
+        return Relation(_NEGATED[self.op], self.rhs, self.lhs)
+
+    def evaluate(self, values: Mapping[str, int]) -> bool:
+        return _COMPARE[self.op](self.lhs.evaluate(values), self.rhs.evaluate(values))
+
+    def substitute(self, mapping: Mapping) -> Relation:
+        return Relation(self.op, self.lhs.substitute(mapping), self.rhs.substitute(mapping))
+
+    def free_names(self) -> frozenset:
+        return self.lhs.free_names() | self.rhs.free_names()
+
+    def fact(self) -> tuple[str, Expr]:
+        """The same as one of: e == 0, e != 0 (leading coefficient positive), e >= 0."""
+        if self.op in ("==", "!="):
+            e = self.lhs - self.rhs
+            return self.op, -e if e.terms and e.terms[0][1] < 0 else e
+        return ">=", self.rhs - self.lhs - (1 if self.op == "<" else 0)
+
+    def __str__(self):
+        return f"{self.lhs} {self.op} {self.rhs}"
+
+
+@dataclass(frozen=True)
+class Guard:
+    """A relation that the compiled code relies on, the user's stack where it was asked, and why in words."""
+
+    relation: Relation
+    stack: tuple = ()
+    reason: str = ""
+
+    def __str__(self):
+        where = f"  # {self.reason}" if self.reason else ""
+        return f"{self.relation}{where}"
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """One symbol: where the call finds it, and the value it had at capture (None: unbacked)."""
+
+    name: str
+    hint: int | float | None
+    kind: str                   # size | int | unbacked | float
+    sources: list
+
+
+class ShapeEnv:
+    """The symbols of one capture, what is known of them, and the guards recorded so far."""
+
+    def __init__(self, where: Callable[[], tuple] = tuple):
+        self.symbols: dict[str, Symbol] = {}
+        self.guards: list[Guard] = []
+        self.specialised_floats: dict[str, float] = {}
+        self.where = where                          # gives the user's stack
+        self._ranges: dict[str, tuple] = {}
+        self._facts: list[tuple[str, Expr]] = []
+        self._replaced: dict[str, Expr] = {}
+        self._duck: dict[int, str] = {}
+        self._bounds = Bounds()
+
+    # -- symbols -----------------------------------------------------------------------------------------------
+    def create_symbol(self, hint: int, source_name: str, duck: bool = True, kind: str = "size") -> SymInt | int:
+        """A symbol for a size (or an int argument, kind="int") seen as `hint`; 0 and 1 stay ints. With `duck` an equal hint
+        shares the symbol: its second source is then bound to the same symbol, which guards their equality."""
+        if hint in (0, 1):
+            return hint
+        if duck and hint in self._duck:
+            name = self._duck[hint]
+            self.symbols[name].sources.append(source_name)
+            return self.wrap(E.var(name, self.symbols[name].kind))
+        name = self._new("s", hint, "size" if hint > 1 else kind, source_name)
+        if duck:
+            self._duck[hint] = name
+        symbol = E.var(name, self.symbols[name].kind)
+        if hint > 1:
+            self.guards.append(Guard(Relation("<=", E.const(2), symbol), self.where(), f"{source_name}: 0 and 1 have code of their own"))
+        return self.wrap(symbol)
+
+    def create_unbacked(self, source_name: str = "data") -> SymInt:
+        """A size that only the data knows: in [0, inf), without a hint."""
+        name = self._new("u", None, "unbacked", source_name)
+        return SymInt(self, E.var(name, "unbacked"))
+
+    def create_float(self, hint: float, source_name: str) -> SymFloat:
+        name = self._new("f", float(hint), "float", source_name)
+        return SymFloat(self, ("var", name))
+
+    def _new(self, letter: str, hint, kind: str, source_name: str) -> str:
+        name = f"{letter}{sum(n.startswith(letter) for n in self.symbols)}"
+        self.symbols[name] = Symbol(name, hint, kind, [source_name])
+        return name
+
+    def wrap(self, e: ExprLike) -> SymInt | int:
+        """A size with this value: an int where it is constant."""
+        e = E.plain(self.canonical(E.lift(e)))
+        return e if isinstance(e, int) else SymInt(self, e)
+
+    def sym(self, name: str) -> SymInt | int:
+        return self.wrap(E.var(name, self.symbols[name].kind))
+
+    # -- knowledge ---------------------------------------------------------------------------------------------
+    def canonical(self, e: Expr) -> Expr:
+        """`e` with what is known to be equal put in."""
+        if self._replaced and not self._replaced.keys().isdisjoint(e.free_names()):
+            return e.substitute(self._replaced)
+        return e
+
+    def bounds(self) -> Bounds:
+        return self._bounds
+
+    def hints(self) -> dict[str, int]:
+        return {s.name: s.hint for s in self.symbols.values() if s.hint is not None}
+
+    def hint_of(self, e: ExprLike) -> int | None:
+        """The value at capture; None when an unbacked symbol is in it."""
+        if isinstance(e, int):
+            return e
+        known = self.hints()
+        return e.evaluate(known) if e.free_names() <= known.keys() else None
+
+    def known(self, relation: Relation) -> bool | None:
+        """What the facts decide about a relation, without a new guard."""
+        op, e = relation.fact()
+        e = self.canonical(e)
+        if op == ">=":
+            return True if self._nonnegative(e) else False if self._nonnegative(-e - 1) else None
+        zero = self._zero(e)
+        return zero if op == "==" or zero is None else not zero
+
+    def _nonnegative(self, e: Expr) -> bool:
+        if self._bounds.nonnegative(e):
+            return True
+        return any(op == ">=" and self._bounds.nonnegative(e - fact) for op, fact in self._facts)
+
+    def _zero(self, e: Expr) -> bool | None:
+        if e.is_const:
+            return e.value == 0
+        if ("!=", e) in self._facts or ("!=", -e) in self._facts or self._nonnegative(e - 1) or self._nonnegative(-e - 1):
+            return False
+        return True if ("==", e) in self._facts or ("==", -e) in self._facts else None
+
+    def decide(self, relation: Relation, reason: str = "") -> bool:
+        """Whether the relation holds: by proof, else by the hints under a new guard, else a graph break."""
+        known = self.known(relation)
+        if known is not None:
+            return known
+        if self.hint_of(relation.lhs) is None or self.hint_of(relation.rhs) is None:
+            raise Unsupported("data-dependent size", f"whether {relation} depends on the data of a tensor",
+                              "avoid the branch, or tell the compiler with torch._check(...)")
+        answer = relation.evaluate(self.hints())
+        held = relation if answer else relation.negated()
+        self.guards.append(Guard(held, self.where(), reason))
+        self.learn(held)
+        return answer
+
+    def learn(self, relation: Relation) -> None:
+        """Take a relation as a fact (guards do; `torch._check` on unbacked sizes may)."""
+        op, e = relation.fact()
+        e = self.canonical(e)
+        self._facts.append((op, e))
+        if op == "==":
+            self._solve(e)
+        elif op == ">=":
+            self._tighten(e)
+
+    def _solve(self, e: Expr) -> None:
+        """From e == 0: a symbol that stands alone in it becomes the rest; unbacked ones first, then the newest."""
+        order = {name: k for k, name in enumerate(self.symbols)}
+        for atom in sorted(e.free_atoms(), key=lambda a: (a.args[1] != "unbacked", -order.get(a.name, 0))):
+            factor = e.coeff(atom)
+            rest = e - factor * E.from_atom(atom)
+            if factor.is_const and abs(factor.value) == 1 and atom not in rest.free_atoms():
+                return self._replace(atom.name, rest * -factor.value)
+
+    def _replace(self, name: str, value: Expr) -> None:
+        low, high = self._bounds.interval(E.var(name, self.symbols[name].kind))
+        self._facts += [(">=", value - low)] if low > -E.INF else []
+        self._facts += [(">=", high - value)] if high < E.INF else []
+        self._replaced = {n: e.substitute({name: value}) for n, e in self._replaced.items()} | {name: value}
+        self._facts = [(op, e.substitute({name: value})) for op, e in self._facts]
+
+    def _tighten(self, e: Expr) -> None:
+        """From e >= 0 with one symbol, alone: its range."""
+        if len(e.free_atoms()) != 1:
+            return
+        (atom,) = e.free_atoms()
+        factor = e.coeff(atom)
+        rest = e - factor * E.from_atom(atom)
+        if not (factor.is_const and rest.is_const and factor.value):
+            return
+        low, high = self._ranges.get(atom.name, (E.KINDS[atom.args[1]], None))
+        if factor.value > 0:
+            end = -(rest.value // factor.value)
+            low = end if low is None else max(low, end)
+        else:
+            end = rest.value // -factor.value
+            high = end if high is None else min(high, end)
+        self._ranges[atom.name] = (low, high)
+        self._bounds = Bounds(self._ranges)
+
+    def specialise(self, e: Expr, reason: str) -> int:
+        """The value as a plain int, under a guard that it stays that."""
+        e = self.canonical(e)
+        if e.is_const:
+            return e.value
+        hint = self.hint_of(e)
+        if hint is None:
+            raise Unsupported("data-dependent size", f"{reason} needs the value of {e}, which only the data knows",
+                              "keep it symbolic, or move this out of the compiled function")
+        self.decide(Relation("==", e, E.const(hint)), reason)
+        return hint
+
+
+# -- the three symbolic values -------------------------------------------------------------------------------------
+
+def _relation(op: str, turned: bool = False):
+    def compare(self, other):
+        if isinstance(other, (float, SymFloat)):
+            return _COMPARE[op](*((other, self.as_float()) if turned else (self.as_float(), other)))
+        if not isinstance(other, (int, SymInt)):
+            return NotImplemented
+        sides = (self.expr, _expr(other))
+        relation = Relation(op, *(sides[::-1] if turned else sides))
+        known = self.env.known(relation)
+        return SymBool(self.env, relation) if known is None else known
+    return compare
+
+
+def _arithmetic(compute: Callable, name: str, turned: bool = False):
+    def method(self, other):
+        if isinstance(other, (float, SymFloat)):
+            a, b = self.as_float(), other
+            return self.env_float(name, b, a) if turned else self.env_float(name, a, b)
+        if not isinstance(other, (int, SymInt)):
+            return NotImplemented
+        a, b = (_expr(other), self.expr) if turned else (self.expr, _expr(other))
+        if name in ("floordiv", "mod") and self.env.decide(Relation("==", b, E.const(0)), "a divisor"):
+            raise ZeroDivisionError("integer division or modulo by zero")
+        return self.env.wrap(compute(a, b))
+    return method
+
+
+def _expr(size) -> Expr:
+    return size.expr if isinstance(size, SymInt) else E.const(int(size))
+
+
+def expr_of(size) -> ExprLike:
+    """The Expr of a SymInt; an int is itself."""
+    return E.plain(size.expr) if isinstance(size, SymInt) else size
+
+
+def hint_of(size):
+    """The value at capture of an int, SymInt or SymFloat (None: unbacked)."""
+    return size.hint if isinstance(size, (SymInt, SymFloat)) else size
+
+
+class SymInt(sizes.SymInt):
+    """An int whose value may differ at the next call. Arithmetic is symbolic; a question to it becomes a guard."""
+
+    __slots__ = ("env", "_expr")
+
+    def __init__(self, env: ShapeEnv, e: Expr):
+        self.env, self._expr = env, e
+
+    @property
+    def expr(self) -> Expr:
+        return self.env.canonical(self._expr)
+
+    @property
+    def hint(self) -> int | None:
+        return self.env.hint_of(self.expr)
+
+    __add__, __radd__ = _arithmetic(operator.add, "add"), _arithmetic(operator.add, "add", True)
+    __sub__, __rsub__ = _arithmetic(operator.sub, "sub"), _arithmetic(operator.sub, "sub", True)
+    __mul__, __rmul__ = _arithmetic(operator.mul, "mul"), _arithmetic(operator.mul, "mul", True)
+    __floordiv__, __rfloordiv__ = _arithmetic(E.floordiv, "floordiv"), _arithmetic(E.floordiv, "floordiv", True)
+    __mod__, __rmod__ = _arithmetic(E.mod, "mod"), _arithmetic(E.mod, "mod", True)
+    __eq__, __ne__ = _relation("=="), _relation("!=")
+    __lt__, __le__ = _relation("<"), _relation("<=")
+    __gt__, __ge__ = _relation("<", True), _relation("<=", True)
+
+    def as_float(self) -> SymFloat:
+        return SymFloat(self.env, ("int", self.expr))
+
+    def env_float(self, name, a, b):
+        return float_op(self.env, name, a, b)
+
+    def __truediv__(self, other):
+        return float_op(self.env, "truediv", self, other)
+
+    def __rtruediv__(self, other):
+        return float_op(self.env, "truediv", other, self)
+
+    def __pow__(self, other):
+        if isinstance(other, int) and other >= 0:
+            return self.env.wrap(self.expr ** other)
+        return float_op(self.env, "pow", self, other)
+
+    def __rpow__(self, other):
+        return other ** int(self) if isinstance(other, int) else float_op(self.env, "pow", other, self)
+
+    def __divmod__(self, other):
+        return self // other, self % other
+
+    def __neg__(self):
+        return self.env.wrap(-self.expr)
+
+    def __pos__(self):
+        return self
+
+    def __abs__(self):
+        return self if self >= 0 else -self
+
+    def __round__(self, digits=None):
+        return self
+
+    __floor__ = __ceil__ = __trunc__ = __pos__
+
+    def __lshift__(self, other):
+        return self * (1 << other)
+
+    def __rshift__(self, other):
+        return self // (1 << other)
+
+    def sym_max(self, other):
+        return self.env.wrap(E.maximum(self.expr, _expr(other)))
+
+    def sym_min(self, other):
+        return self.env.wrap(E.minimum(self.expr, _expr(other)))
+
+    def __bool__(self):
+        return bool(self != 0)
+
+    def __int__(self):
+        return self.env.specialise(self.expr, "int()")
+
+    def __index__(self):
+        return self.env.specialise(self.expr, "an index")
+
+    def __hash__(self):
+        return hash(self.env.specialise(self.expr, "hash()"))
+
+    def __float__(self):
+        return float(self.env.specialise(self.expr, "float()"))
+
+    def __repr__(self):
+        return str(self.expr)
+
+    def __deepcopy__(self, memo):
+        return self
+
+
+class SymBool(sizes.SymBool):
+    """A relation nobody has asked about yet; `bool()` asks."""
+
+    __slots__ = ("env", "relation")
+
+    def __init__(self, env: ShapeEnv, relation: Relation):
+        self.env, self.relation = env, relation
+
+    def __bool__(self):
+        return self.env.decide(self.relation)
+
+    def __and__(self, other):
+        return bool(self) and bool(other)
+
+    def __or__(self, other):
+        return bool(self) or bool(other)
+
+    def __invert__(self):
+        return SymBool(self.env, self.relation.negated())
+
+    def __eq__(self, other):
+        return bool(self) == other
+
+    def __hash__(self):
+        return hash(bool(self))
+
+    def __repr__(self):
+        return str(self.relation)
+
+
+FLOAT_OPS = {"add": operator.add, "sub": operator.sub, "mul": operator.mul, "truediv": operator.truediv,
+             "floordiv": operator.floordiv, "mod": operator.mod, "pow": operator.pow, "neg": operator.neg, "abs": abs,
+             "sqrt": math.sqrt, "exp": math.exp, "log": math.log, "sin": math.sin, "cos": math.cos, "tanh": math.tanh}
+_INFIX = {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**"}
+
+
+def float_op(env: ShapeEnv, name: str, *args) -> SymFloat | float:
+    """A float operation over SymFloat, SymInt and numbers (names: FLOAT_OPS)."""
+    trees = [_tree(a) for a in args]
+    if any(t is NotImplemented for t in trees):
+        return NotImplemented
+    if all(t[0] == "const" for t in trees):
+        return FLOAT_OPS[name](*(t[1] for t in trees))
+    return SymFloat(env, (name, *trees))
+
+
+def _tree(value):
+    if isinstance(value, SymFloat):
+        return value.tree
+    if isinstance(value, SymInt):
+        return ("int", value.expr)
+    return ("const", value) if isinstance(value, (int, float)) else NotImplemented
+
+
+def _float_method(name: str, turned: bool = False):
+    if turned:
+        return lambda self, other: float_op(self.env, name, other, self)
+    return lambda self, other: float_op(self.env, name, self, other)
+
+
+def _float_compare(compute: Callable):
+    def compare(self, other):
+        return compute(float(self), other) if isinstance(other, (int, float, SymInt, SymFloat)) else NotImplemented
+    return compare
+
+
+class SymFloat(sizes.SymFloat):
+    """A float that may differ at the next call: a tree of FLOAT_OPS over ("var", name), ("int", Expr) and ("const", number).
+    Branching on it specialises what it is made of."""
+
+    __slots__ = ("env", "tree")
+
+    def __init__(self, env: ShapeEnv, tree: tuple):
+        self.env, self.tree = env, tree
+
+    @property
+    def hint(self) -> float | None:
+        known = self.env.hints()
+        return self.evaluate(known) if self.free_names() <= known.keys() else None
+
+    def evaluate(self, values: Mapping[str, object]) -> float:
+        return _evaluate_tree(self.tree, values)
+
+    def free_names(self) -> frozenset:
+        return frozenset(_tree_names(self.tree))
+
+    for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow"):
+        locals()[f"__{_name}__"], locals()[f"__r{_name}__"] = _float_method(_name), _float_method(_name, True)
+    del _name
+    __eq__, __ne__ = _float_compare(operator.eq), _float_compare(operator.ne)
+    __lt__, __le__ = _float_compare(operator.lt), _float_compare(operator.le)
+    __gt__, __ge__ = _float_compare(operator.gt), _float_compare(operator.ge)
+
+    def __neg__(self):
+        return float_op(self.env, "neg", self)
+
+    def __abs__(self):
+        return float_op(self.env, "abs", self)
+
+    def __float__(self):
+        return _specialise_tree(self.env, self.tree)
+
+    def __int__(self):
+        return int(float(self))
+
+    def __bool__(self):
+        return bool(float(self))
+
+    def __hash__(self):
+        return hash(float(self))
+
+    def __repr__(self):
+        return _tree_text(self.tree)
+
+    def __deepcopy__(self, memo):
+        return self
+
+
+def _evaluate_tree(tree: tuple, values):
+    if tree[0] == "var":
+        return values[tree[1]]
+    if tree[0] == "int":
+        return tree[1].evaluate(values)
+    return tree[1] if tree[0] == "const" else apply_float(tree[0], *(_evaluate_tree(t, values) for t in tree[1:]))
+
+
+def apply_float(name: str, *args):
+    """A FLOAT_OPS member over numbers or, when an argument is symbolic, symbolically."""
+    env = next((a.env for a in args if isinstance(a, (SymInt, SymFloat))), None)
+    return FLOAT_OPS[name](*args) if env is None else float_op(env, name, *args)
+
+
+def _tree_names(tree: tuple):
+    if tree[0] == "var":
+        yield tree[1]
+    elif tree[0] == "int":
+        yield from tree[1].free_names()
+    elif tree[0] != "const":
+        for branch in tree[1:]:
+            yield from _tree_names(branch)
+
+
+def _tree_text(tree: tuple) -> str:
+    if tree[0] in ("var", "const"):
+        return str(tree[1])
+    if tree[0] == "int":
+        return f"({tree[1]})"
+    parts = [_tree_text(t) for t in tree[1:]]
+    if tree[0] in _INFIX:
+        return f"({f' {_INFIX[tree[0]]} '.join(parts)})"
+    return f"{'-' if tree[0] == 'neg' else 'abs' if tree[0] == 'abs' else 'math.' + tree[0]}({', '.join(parts)})"
+
+
+def _specialise_tree(env: ShapeEnv, tree: tuple) -> float:
+    if tree[0] == "var":
+        env.specialised_floats[tree[1]] = env.symbols[tree[1]].hint
+        return env.symbols[tree[1]].hint
+    if tree[0] == "int":
+        return env.specialise(tree[1], "float()")
+    return tree[1] if tree[0] == "const" else FLOAT_OPS[tree[0]](*(_specialise_tree(env, t) for t in tree[1:]))
+
+
+# -- guards for the native evaluator ---------------------------------------------------------------------------------
+
+PUSH_CONST, PUSH_SYM, ADD, MUL, FLOORDIV, MOD, MAX, MIN, EQ, NE, LT, LE = range(12)
+_ATOM_CODE = {"floordiv": FLOORDIV, "mod": MOD, "max": MAX, "min": MIN}
+_RELATION_CODE = {"==": EQ, "!=": NE, "<": LT, "<=": LE}
+
+
+def compile_guard(relation: Relation, symbols: Sequence[str]) -> list[int]:
+    """Stack code over int64: symbols are pushed by their position in `symbols`; one truth value is left."""
+    order = {name: k for k, name in enumerate(symbols)}
+    return [*_code(relation.lhs, order), *_code(relation.rhs, order), _RELATION_CODE[relation.op]]
+
+
+def _code(e: Expr, order: Mapping[str, int]) -> list[int]:
+    code: list[int] = []
+    for k, (m, c) in enumerate(e.terms):
+        code += [PUSH_CONST, c]
+        for atom, power in m:
+            code += (_atom_code(atom, order) + [MUL]) * power
+        code += [ADD] if k else []
+    return code or [PUSH_CONST, 0]
+
+
+def _atom_code(atom: E.Atom, order) -> list[int]:
+    if atom.op == "var":
+        if atom.name not in order:
+            raise KeyError(f"symbol {atom.name} is not among those the guard can read: {', '.join(order)}")
+        return [PUSH_SYM, order[atom.name]]
+    first, *others = [_code(a, order) for a in atom.args]
+    return first + [x for other in others for x in (*other, _ATOM_CODE[atom.op])]
+
+
+def run_guard(code: Sequence[int], values: Sequence[int]) -> bool:
+    """The meaning of the stack code (the native evaluator also refuses int64 overflow)."""
+    stack: list[int] = []
+    binary = (None, None, operator.add, operator.mul, operator.floordiv, operator.mod, max, min,
+              operator.eq, operator.ne, operator.lt, operator.le)
+    items = iter(code)
+    for opcode in items:
+        if opcode == PUSH_CONST:
+            stack.append(next(items))
+        elif opcode == PUSH_SYM:
+            stack.append(values[next(items)])
+        else:
+            right = stack.pop()
+            stack.append(binary[opcode](stack.pop(), right))
+    return bool(stack.pop())
