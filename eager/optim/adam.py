@@ -1,0 +1,67 @@
+"""Adam and AdamW: exponential averages of the gradient and of its square.
+
+AdamW decays the weights directly (`p *= 1 - lr * decay`), Adam adds `decay * p` to the gradient.
+"""
+
+from .. import api
+from ..autograd import no_grad
+from ..ops.optimizer import adam_step, amsgrad_step
+from .optimizer import Optimizer, as_float
+
+
+def _check(lr, betas, eps, weight_decay):
+    if not 0.0 <= as_float(lr):
+        raise ValueError(f"Invalid learning rate: {lr}")
+    if not 0.0 <= eps:
+        raise ValueError(f"Invalid epsilon value: {eps}")
+    for i, beta in enumerate(betas):
+        if not 0.0 <= beta < 1.0:
+            raise ValueError(f"Invalid beta parameter at index {i}: {beta}")
+    if not 0.0 <= weight_decay:
+        raise ValueError(f"Invalid weight_decay value: {weight_decay}")
+
+
+class Adam(Optimizer):
+    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, amsgrad=False, *, foreach=None,
+                 maximize=False, capturable=False, differentiable=False, fused=None, decoupled_weight_decay=False):
+        _check(lr, betas, eps, weight_decay)
+        if differentiable:
+            raise ValueError(f"{type(self).__name__}: differentiable=True is not available")
+        super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, amsgrad=amsgrad,
+                                      maximize=maximize, foreach=foreach, capturable=capturable,
+                                      differentiable=differentiable, fused=fused,
+                                      decoupled_weight_decay=decoupled_weight_decay))
+
+    def _state_of(self, p, amsgrad):
+        state = self.state[p]
+        if not state:
+            state["step"] = api.tensor(0.0, dtype=api.float32)
+            for name in ("exp_avg", "exp_avg_sq") + (("max_exp_avg_sq",) if amsgrad else ()):
+                state[name] = api.zeros_like(p)
+        return state
+
+    @no_grad()
+    def step(self, closure=None):
+        loss = self._evaluate(closure)
+        for group in self.param_groups:
+            beta1, beta2 = group["betas"]
+            options = (as_float(group["lr"]), beta1, beta2, group["eps"], group["weight_decay"],
+                       group["decoupled_weight_decay"], group["maximize"])
+            for p in group["params"]:
+                if p.grad is None:
+                    continue
+                state = self._state_of(p, group["amsgrad"])
+                moments = (state["exp_avg"], state["exp_avg_sq"])
+                if group["amsgrad"]:
+                    amsgrad_step(p, p.grad, *moments, state["max_exp_avg_sq"], state["step"], *options)
+                else:
+                    adam_step(p, p.grad, *moments, state["step"], *options)
+        return loss
+
+
+class AdamW(Adam):
+    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=1e-2, amsgrad=False, *,
+                 maximize=False, foreach=None, capturable=False, differentiable=False, fused=None):
+        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, foreach=foreach, maximize=maximize,
+                         capturable=capturable, differentiable=differentiable, fused=fused,
+                         decoupled_weight_decay=True)

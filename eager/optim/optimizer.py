@@ -1,0 +1,179 @@
+"""Optimizer: parameter groups, state by parameter, and their state_dict.
+
+In: parameters, or dictionaries of parameters with options. Out: `step()` changes the parameters in place.
+`param_groups` may be edited between steps (`group["lr"] = ...`); options missing in a group come from `defaults`.
+"""
+
+import copy
+import functools
+from collections import OrderedDict, defaultdict
+
+from ..autograd import enable_grad
+from ..tensor import Tensor
+from ..utils.hooks import add_hook
+
+
+class _Required:
+    def __repr__(self):
+        return "<required parameter>"
+
+
+required = _Required()
+
+
+class Optimizer:
+    """Base class: a subclass gives `defaults` and a `step(closure=None)`."""
+
+    def __init__(self, params, defaults):
+        self.defaults = defaults
+        self._step_pre_hooks = OrderedDict()
+        self._step_post_hooks = OrderedDict()
+        if isinstance(params, Tensor):
+            raise TypeError("params argument given to the optimizer should be an iterable of Tensors or dicts, "
+                            f"but got {type(params).__name__}")
+        self.state = defaultdict(dict)
+        self.param_groups = []
+        groups = list(params)
+        if not groups:
+            raise ValueError("optimizer got an empty parameter list")
+        for group in groups if isinstance(groups[0], dict) else [{"params": groups}]:
+            self.add_param_group(dict(group))
+
+    def __init_subclass__(cls, **kwargs):
+        super().__init_subclass__(**kwargs)
+        if "step" in cls.__dict__:
+            cls.step = _with_step_hooks(cls.step)
+
+    def __getstate__(self):
+        return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}
+
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        for hooks in ("_step_pre_hooks", "_step_post_hooks"):
+            self.__dict__.setdefault(hooks, OrderedDict())
+
+    def __repr__(self):
+        lines = [f"{type(self).__name__} ("]
+        for i, group in enumerate(self.param_groups):
+            lines.append(f"Parameter Group {i}")
+            lines += [f"    {key}: {group[key]}" for key in sorted(group) if key != "params"]
+        return "\n".join(lines) + "\n)"
+
+    def register_step_pre_hook(self, hook):
+        """`hook(optimizer, args, kwargs)` before each step; may return new (args, kwargs)."""
+        return add_hook(self._step_pre_hooks, hook)
+
+    def register_step_post_hook(self, hook):
+        return add_hook(self._step_post_hooks, hook)
+
+    def add_param_group(self, param_group):
+        if not isinstance(param_group, dict):
+            raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
+        params = param_group["params"]
+        if isinstance(params, set):
+            raise TypeError("optimizer parameters need to be organized in ordered collections, but the ordering of "
+                            "tensors in sets will change between runs. Please use a list instead.")
+        params = [params] if isinstance(params, Tensor) else list(params)
+        if params and isinstance(params[0], tuple):      # named parameters
+            param_group["param_names"] = [name for name, _ in params]
+            params = [param for _, param in params]
+        param_group["params"] = params
+        for param in params:
+            _check_param(param)
+        for name, default in self.defaults.items():
+            if default is required and name not in param_group:
+                raise ValueError(f"parameter group didn't specify a value of required optimization parameter {name}")
+            param_group.setdefault(name, default)
+        if len(set(params)) != len(params):
+            raise ValueError("some parameters appear more than once in the same parameter group")
+        if not set(params).isdisjoint(p for group in self.param_groups for p in group["params"]):
+            raise ValueError("some parameters appear in more than one parameter group")
+        self.param_groups.append(param_group)
+
+    def zero_grad(self, set_to_none=True):
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is None:
+                    continue
+                if set_to_none:
+                    p.grad = None
+                else:
+                    p.grad.detach_().requires_grad_(False).zero_()
+
+    def step(self, closure=None):
+        raise RuntimeError(f"{type(self).__name__} does not define step()")
+
+    def _evaluate(self, closure):
+        """The loss of a closure, which is run with gradients on."""
+        if closure is None:
+            return None
+        with enable_grad():
+            return closure()
+
+    def state_dict(self):
+        """State keyed by the position of the parameter over all groups; tensors are not copied."""
+        index = {id(p): i for i, p in enumerate(p for group in self.param_groups for p in group["params"])}
+        groups = [{**{k: v for k, v in group.items() if k != "params"}, "params": [index[id(p)] for p in group["params"]]}
+                  for group in self.param_groups]
+        state = {index[id(k)] if isinstance(k, Tensor) else k: v for k, v in self.state.items()}
+        return {"state": state, "param_groups": groups}
+
+    def load_state_dict(self, state_dict):
+        saved = copy.copy(state_dict)
+        own, new = self.param_groups, copy.deepcopy(saved["param_groups"])
+        if len(own) != len(new):
+            raise ValueError("loaded state dict has a different number of parameter groups")
+        if any(len(a["params"]) != len(b["params"]) for a, b in zip(own, new)):
+            raise ValueError("loaded state dict contains a parameter group that doesn't match the size of "
+                             "optimizer's group")
+        by_id = dict(zip((i for group in new for i in group["params"]), (p for group in own for p in group["params"])))
+        state = defaultdict(dict)
+        for key, value in saved["state"].items():
+            param = by_id.get(key)
+            state[key if param is None else param] = value if param is None else _cast_state(param, value)
+        for group, loaded in zip(own, new):
+            loaded["params"] = group["params"]
+        self.__setstate__({"state": state, "param_groups": new})
+
+
+def _check_param(param):
+    if not isinstance(param, Tensor):
+        raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {type(param).__name__}")
+    if not param.is_leaf and not getattr(param, "retains_grad", False):
+        raise ValueError("can't optimize a non-leaf Tensor")
+
+
+def _cast_state(param, value, key=None):
+    """A copy of loaded state whose floating tensors have the parameter's dtype and device; `step` keeps its own."""
+    if isinstance(value, Tensor):
+        if key == "step":
+            return value.clone()
+        wanted = param.dtype if param.is_floating_point() else None
+        return value.to(device=param.device, dtype=wanted, copy=True)
+    if isinstance(value, dict):
+        return {k: _cast_state(param, v, k) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(_cast_state(param, v) for v in value)
+    return value
+
+
+def _with_step_hooks(step):
+    @functools.wraps(step)
+    def run(self, *args, **kwargs):
+        if not (self._step_pre_hooks or self._step_post_hooks):
+            return step(self, *args, **kwargs)
+        for hook in tuple(self._step_pre_hooks.values()):
+            changed = hook(self, args, kwargs)
+            if changed is not None:
+                args, kwargs = changed
+        result = step(self, *args, **kwargs)
+        for hook in tuple(self._step_post_hooks.values()):
+            hook(self, args, kwargs)
+        return result
+    return run
+
+
+def as_float(lr):
+    """A learning rate as a number: it may be a tensor of one element."""
+    return lr.item() if isinstance(lr, Tensor) else lr
+

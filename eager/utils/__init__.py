@@ -1,0 +1,3 @@
+"""Utilities: datasets and loaders, hook handles."""
+
+from . import data, hooks
