@@ -26,7 +26,7 @@ import flambeau.nn as nn
 import flambeau.nn.functional as F
 
 VOCABULARY, WIDTH, LAYERS, HEADS, CONTEXT = 256, 256, 4, 4, 128
-BATCH, LEARNING_RATE, DROPOUT, SEED = 16, 1e-3, 0.1, 1234
+BATCH, LEARNING_RATE, DROPOUT, SEED = 8, 2e-3, 0.1, 1234
 CHECKED_STEPS = (1, 40)
 LOSS_TOLERANCE, GRADIENT_TOLERANCE, NATIVE_SHARE, NATS_LIMIT = 1e-5, 2e-5, 0.90, 2.3
 BLUE, RED = "#3b6ea8", "#c8553d"
@@ -66,9 +66,17 @@ class GPT(nn.Module):
         self.blocks = nn.ModuleList([Block() for _ in range(LAYERS)])
         self.norm = nn.LayerNorm(WIDTH)
         self.head = nn.Linear(WIDTH, VOCABULARY, bias=False)
+        self.initialize()
+
+    def initialize(self):
+        """Positions start as sinusoids: heads that look a fixed distance back form in a few hundred steps."""
         for name, p in self.named_parameters():
             if p.dim() == 2:
-                nn.init.normal_(p, 0.0, 0.02 / math.sqrt(2 * LAYERS) if name.endswith(("proj.weight", "mlp.2.weight")) else 0.02)
+                nn.init.normal_(p, 0.0, 0.04 / math.sqrt(2 * LAYERS) if name.endswith(("proj.weight", "mlp.2.weight")) else 0.04)
+        nn.init.normal_(self.bytes.weight, 0.0, 0.1)
+        angles = np.arange(CONTEXT)[:, None] * np.exp(-math.log(1000.0) * np.arange(WIDTH // 2) / (WIDTH // 2))
+        with torch.no_grad():
+            self.positions.weight.copy_(torch.tensor(0.3 * np.concatenate([np.sin(angles), np.cos(angles)], 1), dtype=torch.float32))
 
     def forward(self, tokens, targets=None):
         positions = torch.arange(tokens.shape[1])
@@ -289,7 +297,7 @@ def show(eager, compiled, checked, bigram, options):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, default=200, help="training steps of each run (default 200)")
+    parser.add_argument("--steps", type=int, default=250, help="training steps of each run (default 250)")
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("demo-out"), help="folder for plot, kernels and states")
     parser.add_argument("--short", action="store_true", help="make no claim about the validation loss (for runs of few steps)")
     parser.add_argument("--phase", choices=("eager", "compiled", "check"), help="run one phase only (used by the program itself)")
