@@ -1,0 +1,76 @@
+"""Devices: where a tensor's bytes are. `cpu` and `meta` exist here; others are named so that programs can ask for them."""
+
+from __future__ import annotations
+
+TYPES = ("cpu", "cuda", "meta", "mps", "xpu")
+
+
+class device:
+    """`device("cpu")`, `device("cuda", 1)`, `device("cuda:1")`; equal by type and index; interned. A context sets the default."""
+
+    __slots__ = ("type", "index", "_previous", "__weakref__")
+    _known: dict = {}
+
+    def __new__(cls, type="cpu", index=None):
+        if isinstance(type, device):
+            return type
+        found = cls._known.get((type, index))
+        return found if found is not None else cls._make(type, index)
+
+    @classmethod
+    def _make(cls, type, index):
+        if isinstance(type, int):
+            type, index = "cuda", type
+        if not isinstance(type, str):
+            raise TypeError(f"device(): argument 'type' must be str, not {type.__class__.__name__}")
+        name, colon, number = type.partition(":")
+        if name not in TYPES or (colon and not number.isdigit()):
+            raise RuntimeError(f"Expected one of {', '.join(TYPES)} device type at start of device string: {type}")
+        if colon and index is not None:
+            raise RuntimeError(f"type (string) must not include an index because index was passed explicitly: {type}")
+        key = (name, int(number) if colon else index)
+        if key not in cls._known:
+            cls._known[key] = self = object.__new__(cls)
+            self.type, self.index = key
+            self._previous = []
+        return cls._known[key]
+
+    def __repr__(self):
+        return f"device(type='{self.type}'" + ("" if self.index is None else f", index={self.index}") + ")"
+
+    def __str__(self):
+        return self.type if self.index is None else f"{self.type}:{self.index}"
+
+    def __reduce__(self):
+        return device, (self.type, self.index)
+
+    def __enter__(self):
+        self._previous.append(set_default_device(self))
+        return self
+
+    def __exit__(self, *_):
+        set_default_device(self._previous.pop())
+
+
+cpu = device("cpu")
+meta = device("meta")
+_default = cpu
+
+
+def get_default_device() -> device:
+    return _default
+
+
+def set_default_device(d) -> device:
+    """Sets where factories make tensors (None: cpu); returns the previous one."""
+    global _default
+    previous, _default = _default, cpu if d is None else device(d)
+    return previous
+
+
+def resolve(d) -> device:
+    """The device of a factory's `device=` argument; devices without a runtime here are refused."""
+    d = _default if d is None else device(d)
+    if d.type not in ("cpu", "meta"):
+        raise RuntimeError(f"no {d.type} runtime on this machine: tensors can be made on 'cpu' and 'meta', not on '{d}'")
+    return d

@@ -1,0 +1,93 @@
+"""Sizes: plain ints, or symbolic integers while a program is captured.
+
+The marker classes are empty here; the compiler's shape environment subclasses them. Eager code uses operators on sizes and
+never converts one without need: `int()`, `hash()` and a branch on a symbolic size cost generality.
+"""
+
+from __future__ import annotations
+
+
+class SymInt:
+    """An integer that is not fixed while a program is captured."""
+
+    __slots__ = ()
+
+
+class SymFloat:
+    """A float that is not fixed while a program is captured."""
+
+    __slots__ = ()
+
+
+class SymBool:
+    """A comparison of symbolic numbers; `bool()` of it adds a guard."""
+
+    __slots__ = ()
+
+
+SYMBOLIC = (SymInt, SymFloat, SymBool)
+
+
+class Size(tuple):
+    """A tuple of sizes."""
+
+    __slots__ = ()
+
+    def numel(self):
+        return numel(self)
+
+    def __add__(self, other):
+        return Size(tuple(self) + tuple(other))
+
+    def __radd__(self, other):
+        return Size(tuple(other) + tuple(self))
+
+    def __mul__(self, times):
+        return Size(tuple(self) * times)
+
+    __rmul__ = __mul__
+
+    def __getitem__(self, key):
+        item = tuple.__getitem__(self, key)
+        return Size(item) if type(key) is slice else item
+
+    def __repr__(self):
+        return f"torch.Size({list(self)})"
+
+    def __reduce__(self):
+        return Size, (tuple(self),)
+
+
+def is_int(x) -> bool:
+    """True for int (not bool) and SymInt."""
+    return type(x) is int or isinstance(x, SymInt) or (isinstance(x, int) and not isinstance(x, bool))
+
+
+def is_number(x) -> bool:
+    """True for what takes part in promotion as a Python number."""
+    return isinstance(x, (int, float, complex, SymInt, SymFloat))
+
+
+def numel(sizes):
+    total = 1
+    for n in sizes:
+        total = total * n
+    return total
+
+
+def contiguous_strides(sizes) -> tuple:
+    """Row-major strides in elements; a dimension of size 0 counts as 1, so that strides stay positive."""
+    strides, step = [], 1
+    for n in reversed(sizes):
+        strides.append(step)
+        if type(n) is not int or n > 1:
+            step = step * n
+    return tuple(reversed(strides))
+
+
+def static(sizes) -> bool:
+    """True if no size is symbolic."""
+    for n in sizes:
+        if type(n) is not int and isinstance(n, SymInt):
+            return False
+    return True
