@@ -497,9 +497,9 @@ def _fused(table, instrs, at, targets):
     for ops in _FUSE_BY_FIRST.get(first.op, ()):
         group = instrs[at:at + len(ops)]
         if (tuple(instr.op for instr in group) == ops and not any(instr in targets for instr in group[1:])
-                and all(instr.handler is first.handler and instr.position[:1] == first.position[:1] for instr in group)):
+                and all(instr.handler == first.handler for instr in group)):
             written = FUSE[ops](table, *(instr.argval for instr in group))
-            if written is not None:
+            if written and (len(written) == len(ops) or all(instr.position == first.position for instr in group)):
                 return len(ops), written
     return None
 
@@ -513,8 +513,8 @@ def lower(instrs, table):
     ends = {instr.target: instr.target.derive("END_FOR") for instr in instrs if instr.op == "FOR_ITER" and LOOP_END}
     out, start, waiting, at = [], {}, [], 0
 
-    def write(instr, pairs, target=None):
-        lows = [Low(name, arg, instr) for name, arg in pairs]
+    def write(group, pairs, target=None):
+        lows = [Low(name, arg, group[min(index, len(group) - 1)]) for index, (name, arg) in enumerate(pairs)]
         if lows:
             lows[-1].target = target
             start.update((label, lows[0]) for label in waiting)
@@ -525,13 +525,13 @@ def lower(instrs, table):
         instr = instrs[at]
         if instr in ends:
             if at and instrs[at - 1].op not in NO_FALLTHROUGH:
-                write(instrs[at - 1], [("JUMP", 0)], instr)
+                write(instrs[at - 1:at], [("JUMP", 0)], instr)
             waiting.append(ends[instr])
-            write(instr, [(name, 0) for name in LOOP_END])
+            write([instr], [(name, 0) for name in LOOP_END])
         waiting.append(instr)
         used, pairs = _fused(table, instrs, at, targets) or (1, LOWER[instr.op](table, instr.argval))
         last = instrs[at + used - 1]
-        write(last, pairs, ends.get(last.target, last.target) if last.op == "FOR_ITER" else last.target)
+        write(instrs[at:at + used], pairs, ends.get(last.target, last.target) if last.op == "FOR_ITER" else last.target)
         at += used
     return _direct(out, start)
 
