@@ -1,0 +1,105 @@
+// Each block carries its class in a 64-byte header before the data. Free blocks of a class form a stack under one mutex,
+// which fork handlers hold over a fork, so the child finds it whole.
+#include "alloc.h"
+
+#include <mutex>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+namespace {
+
+constexpr long HEADER = 64, HUGE_PAGE = 2 << 20, KEEP_AT_LEAST = 256l << 20;
+constexpr int CLASSES = 4 * 48;
+
+struct Block { long bytes; int cls; Block* next; };
+static_assert(sizeof(Block) <= HEADER);
+
+pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+Block* stacks[CLASSES];
+AllocStatistics statistics;
+
+struct Lock {
+    Lock() { pthread_mutex_lock(&mutex); }
+    ~Lock() { pthread_mutex_unlock(&mutex); }
+};
+
+void before_fork() { pthread_mutex_lock(&mutex); }
+void after_fork() { pthread_mutex_unlock(&mutex); }
+void fresh_mutex() { mutex = PTHREAD_MUTEX_INITIALIZER; }
+int registered = pthread_atfork(before_fork, after_fork, fresh_mutex);
+
+// smallest class that holds `bytes`: sizes (4 + q) * 2^(e - 2)
+int class_of(long bytes, long& rounded) {
+    if (bytes < 64) bytes = 64;
+    int e = 63 - __builtin_clzl((unsigned long)bytes);
+    long quarter = 1l << (e - 2);
+    long q = (bytes + quarter - 1) / quarter;          // 4..8
+    rounded = q * quarter;
+    return q == 8 ? 4 * (e + 1) : 4 * e + (int)(q - 4);
+}
+
+Block* from_system(long rounded, int cls) {
+    long total = rounded + HEADER;
+    void* memory = nullptr;
+    if (posix_memalign(&memory, total >= HUGE_PAGE ? HUGE_PAGE : 64, total)) return nullptr;
+    if (total >= HUGE_PAGE) madvise(memory, total, MADV_HUGEPAGE);
+    Block* block = (Block*)memory;
+    block->bytes = rounded;
+    block->cls = cls;
+    return block;
+}
+
+void empty_locked() {
+    for (Block*& stack : stacks)
+        while (stack) {
+            Block* block = stack;
+            stack = block->next;
+            free(block);
+        }
+    statistics.cached = 0;
+}
+
+bool worth_keeping(long bytes) {
+    long limit = statistics.peak / 2 > KEEP_AT_LEAST ? statistics.peak / 2 : KEEP_AT_LEAST;
+    return statistics.cached + bytes <= limit;
+}
+
+}
+
+void* cached_alloc(long bytes) {
+    if (bytes < 0 || bytes > (1l << 46)) return nullptr;
+    long rounded;
+    int cls = class_of(bytes, rounded);
+    Lock lock;
+    Block* block = stacks[cls];
+    if (block) {
+        stacks[cls] = block->next;
+        statistics.cached -= rounded;
+    } else {
+        statistics.system_calls++;
+        block = from_system(rounded, cls);
+        if (!block) empty_locked(), block = from_system(rounded, cls);
+        if (!block) return nullptr;
+    }
+    statistics.blocks++;
+    statistics.current += rounded;
+    if (statistics.current > statistics.peak) statistics.peak = statistics.current;
+    return (char*)block + HEADER;
+}
+
+void cached_release(void* data) {
+    if (!data) return;
+    Block* block = (Block*)((char*)data - HEADER);
+    Lock lock;
+    statistics.blocks--;
+    statistics.current -= block->bytes;
+    if (!worth_keeping(block->bytes)) return free(block);
+    statistics.cached += block->bytes;
+    block->next = stacks[block->cls];
+    stacks[block->cls] = block;
+}
+
+void cached_empty() { Lock lock; empty_locked(); }
+AllocStatistics alloc_statistics() { Lock lock; return statistics; }
+void alloc_reset_peak() { Lock lock; statistics.peak = statistics.current; }

@@ -1,0 +1,34 @@
+// The native kernels of one ISA; each kernels_*.cpp sets FB_ISA and the compiler's target, then includes this.
+#include "kernels.h"
+
+namespace {
+#include "gemm.h"
+#include "philox.h"
+
+bool run_gemm(const FbGemm* problem, const FbRuntime* rt) { return gemm(*problem, *rt); }
+
+// bits >> 8 fits a float exactly, so both steps are exact
+vf uniform(vu bits) { return __builtin_convertvector((vi)(bits >> 8), vf) * splat_f(0x1p-24f); }
+
+// 53 bits: the upper 27 of word 0 and the upper 26 of word 1
+vd uniform(vu a, vu b) {
+    vl x = unsigned_words(a >> 5), y = unsigned_words(b >> 6);
+    vd high = {__builtin_convertvector(x.lo, hd), __builtin_convertvector(x.hi, hd)};
+    vd low = {__builtin_convertvector(y.lo, hd), __builtin_convertvector(y.hi, hd)};
+    return (high * splat_d(67108864.0) + low) * splat_d(0x1p-53);
+}
+
+template <class M> void philox_block(int kind, void* out, vl seed, vl ordinal, int word, long i, M m) {
+    Words words = philox_words(seed, ordinal, index_lanes(i));
+    if (kind == PHILOX_UNIFORM_F32) st((float*)out + i, uniform(words.w[0]), m);
+    else if (kind == PHILOX_UNIFORM_F64) st((double*)out + i, uniform(words.w[0], words.w[1]), m);
+    else st((int*)out + i, (vi)words.w[word], m);
+}
+
+void run_philox(int kind, void* out, unsigned long seed, unsigned long ordinal, int word, long begin, long end) {
+    vl s = splat_l((i64)seed), o = splat_l((i64)ordinal);
+    long i = begin;
+    for (; i + FB_W <= end; i += FB_W) philox_block(kind, out, s, o, word, i, Full{});
+    if (i < end) philox_block(kind, out, s, o, word, i, Tail{(int)(end - i)});
+}
+}

@@ -1,0 +1,204 @@
+// The extension `flambeau.runtime._native`: thread pool, caching allocator, native kernels, launcher of compiled graphs.
+#define FB_IMPORTS_NUMPY
+#include "python.h"
+
+#include <initializer_list>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "alloc.h"
+#include "pool.h"
+
+const Kernels* kernels = &kernels_baseline;
+int bfloat16_number = -1;
+
+namespace {
+
+unsigned long clock_ns() {
+    timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * 1000000000ul + t.tv_nsec;
+}
+
+// generated code cannot go on without scratch memory, and has no way to raise
+void* scratch_alloc(long bytes) {
+    void* block = cached_alloc(bytes);
+    if (!block) Py_FatalError("flambeau: out of memory in a native kernel");
+    return block;
+}
+
+void table_gemm(const FbGemm* problem) { kernels->gemm(problem, &runtime_table); }
+
+const Kernels* available(const char* name) {
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+    bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq")
+        && __builtin_cpu_supports("avx512vl");
+    if (avx512 && (!strcmp(name, "avx512") || !strcmp(name, "auto"))) return &kernels_avx512;
+    if (avx2 && (!strcmp(name, "avx2") || !strcmp(name, "auto"))) return &kernels_avx2;
+#endif
+    return !strcmp(name, "baseline") || !strcmp(name, "auto") ? &kernels_baseline : nullptr;
+}
+
+PyObject* set_isa(PyObject*, PyObject* arg) {
+    const char* name = PyUnicode_AsUTF8(arg);
+    if (!name) return nullptr;
+    const Kernels* found = available(name);
+    if (!found) return PyErr_Format(PyExc_ValueError, "this processor has no %s", name);
+    kernels = found;
+    Py_RETURN_NONE;
+}
+
+PyObject* get_isa(PyObject*, PyObject*) { return PyUnicode_FromString(kernels->isa); }
+
+PyObject* isas(PyObject*, PyObject*) {
+    PyObject* list = PyList_New(0);
+    for (const char* name : {"avx512", "avx2", "baseline"})
+        if (list && available(name)) {
+            PyObject* text = PyUnicode_FromString(name);
+            PyList_Append(list, text);
+            Py_XDECREF(text);
+        }
+    return list;
+}
+
+PyObject* set_threads(PyObject*, PyObject* arg) {
+    long count = PyLong_AsLong(arg);
+    if (count == -1 && PyErr_Occurred()) return nullptr;
+    if (count < 1) return PyErr_Format(PyExc_ValueError, "the number of threads must be positive, got %ld", count);
+    pool_set_threads((int)count);
+    Py_RETURN_NONE;
+}
+
+PyObject* get_threads(PyObject*, PyObject*) { return PyLong_FromLong(pool_threads()); }
+PyObject* workers(PyObject*, PyObject*) { return PyLong_FromLong(pool_workers_alive()); }
+
+PyObject* set_bfloat16(PyObject*, PyObject* arg) {
+    if (!PyArray_DescrCheck(arg)) return PyErr_Format(PyExc_TypeError, "expected a numpy dtype");
+    bfloat16_number = ((PyArray_Descr*)arg)->type_num;
+    Py_RETURN_NONE;
+}
+
+PyObject* empty(PyObject*, PyObject* const* args, Py_ssize_t n) {
+    if (n != 2 || !PyTuple_Check(args[0]) || !PyArray_DescrCheck(args[1]))
+        return PyErr_Format(PyExc_TypeError, "empty(shape: tuple of ints, dtype: numpy.dtype)");
+    Py_ssize_t dims = PyTuple_GET_SIZE(args[0]);
+    if (dims > NPY_MAXDIMS) return PyErr_Format(PyExc_ValueError, "empty: %zd dimensions are more than %d", dims, NPY_MAXDIMS);
+    PyArray_Descr* descr = (PyArray_Descr*)args[1];
+    npy_intp sizes[NPY_MAXDIMS], bytes = PyDataType_ELSIZE(descr);
+    for (Py_ssize_t d = 0; d < dims; d++) {
+        sizes[d] = PyLong_AsSsize_t(PyTuple_GET_ITEM(args[0], d));
+        if (sizes[d] == -1 && PyErr_Occurred()) return nullptr;
+        if (sizes[d] < 0) return PyErr_Format(PyExc_RuntimeError, "Trying to create tensor with negative dimension %zd", sizes[d]);
+        if (__builtin_mul_overflow(bytes, sizes[d], &bytes)) return PyErr_NoMemory();
+    }
+    if (PyDataType_REFCHK(descr)) return PyErr_Format(PyExc_TypeError, "empty: arrays of Python objects are not supported");
+    Py_INCREF(descr);
+    return new_array(descr, (int)dims, sizes, nullptr, bytes);
+}
+
+struct PhiloxJob { int kind, word; void* out; unsigned long seed, ordinal; };
+
+void philox_range(void* raw, long begin, long end, int) {
+    PhiloxJob& job = *(PhiloxJob*)raw;
+    kernels->philox(job.kind, job.out, job.seed, job.ordinal, job.word, begin, end);
+}
+
+PyObject* philox(PyObject*, PyObject* args) {
+    PyArrayObject* out;
+    unsigned long long seed, ordinal;
+    int word = 0;
+    if (!PyArg_ParseTuple(args, "O!KK|i", &PyArray_Type, &out, &seed, &ordinal, &word)) return nullptr;
+    int type = PyArray_TYPE(out);
+    int kind = type == NPY_FLOAT ? PHILOX_UNIFORM_F32 : type == NPY_DOUBLE ? PHILOX_UNIFORM_F64 : PHILOX_BITS;
+    if (kind == PHILOX_BITS && type != NPY_UINT32) return PyErr_Format(PyExc_TypeError, "philox: no kernel for %R", PyArray_DESCR(out));
+    if (!PyArray_ISCARRAY(out)) return PyErr_Format(PyExc_ValueError, "philox: the array must be contiguous, aligned and writeable");
+    if (word < 0 || word > 3) return PyErr_Format(PyExc_ValueError, "philox: words are 0 to 3, got %d", word);
+    PhiloxJob job = {kind, word, PyArray_DATA(out), seed, ordinal};
+    long n = PyArray_SIZE(out);
+    if (n < 4096) {
+        philox_range(&job, 0, n, 0);
+    } else {
+        Py_BEGIN_ALLOW_THREADS
+        pool_parallel_for(philox_range, &job, n, 4096);
+        Py_END_ALLOW_THREADS
+    }
+    Py_RETURN_NONE;
+}
+
+PyObject* memory(PyObject*, PyObject*) {
+    AllocStatistics s = alloc_statistics();
+    return Py_BuildValue("{s:l,s:l,s:l,s:l,s:l}", "current", s.current, "peak", s.peak, "cached", s.cached, "blocks", s.blocks, "system_calls", s.system_calls);
+}
+
+PyObject* empty_cache(PyObject*, PyObject*) { cached_empty(); Py_RETURN_NONE; }
+PyObject* reset_peak(PyObject*, PyObject*) { alloc_reset_peak(); Py_RETURN_NONE; }
+
+// Work for tests of the pool: adds 1 to out[i] `rounds` times; with `nested`, from a parallel loop inside a parallel loop.
+struct Counting { long* out; long rounds; bool nested; };
+
+void count_plain(void* raw, long begin, long end, int) {
+    Counting& c = *(Counting*)raw;
+    for (long r = 0; r < c.rounds; r++)
+        for (long i = begin; i < end; i++) __atomic_fetch_add(&c.out[i], 1, __ATOMIC_RELAXED);
+}
+
+struct Shifted { Counting* counting; long base; };
+
+void count_shifted(void* raw, long begin, long end, int thread) {
+    Shifted& s = *(Shifted*)raw;
+    count_plain(s.counting, s.base + begin, s.base + end, thread);
+}
+
+void count_nested(void* raw, long begin, long end, int) {
+    Shifted shifted = {(Counting*)raw, begin};
+    pool_parallel_for(count_shifted, &shifted, end - begin, 1);
+}
+
+PyObject* pool_count(PyObject*, PyObject* args) {
+    PyArrayObject* out;
+    long rounds = 1, grain = 1;
+    int nested = 0;
+    if (!PyArg_ParseTuple(args, "O!|llp", &PyArray_Type, &out, &rounds, &grain, &nested)) return nullptr;
+    if (PyArray_TYPE(out) != NPY_LONG || !PyArray_ISCARRAY(out)) return PyErr_Format(PyExc_TypeError, "pool_count takes a contiguous int64 array");
+    Counting counting = {(long*)PyArray_DATA(out), rounds, nested != 0};
+    long n = PyArray_SIZE(out);
+    Py_BEGIN_ALLOW_THREADS
+    pool_parallel_for(nested ? count_nested : count_plain, &counting, n, grain);
+    Py_END_ALLOW_THREADS
+    Py_RETURN_NONE;
+}
+
+PyMethodDef methods[] = {
+    {"set_isa", set_isa, METH_O, "set_isa(name): use the kernels of avx512, avx2, baseline, or the best (auto)"},
+    {"get_isa", get_isa, METH_NOARGS, "name of the instruction set in use"},
+    {"isas", isas, METH_NOARGS, "instruction sets that this processor can run, best first"},
+    {"set_num_threads", set_threads, METH_O, "threads that a parallel loop may use, the caller included"},
+    {"get_num_threads", get_threads, METH_NOARGS, "threads that a parallel loop may use"},
+    {"workers_alive", workers, METH_NOARGS, "worker threads started so far in this process"},
+    {"set_bfloat16", set_bfloat16, METH_O, "tell numpy's dtype of bfloat16"},
+    {"empty", (PyCFunction)(void*)empty, METH_FASTCALL, "empty(shape, dtype): an array over a cached, 64-byte aligned block"},
+    {"matmul", (PyCFunction)(void*)py_matmul, METH_FASTCALL, "matmul(a, b, out): batched product of arrays of any strides"},
+    {"philox", philox, METH_VARARGS, "philox(out, seed, ordinal, word=0): fill with uniforms (float) or bits (uint32)"},
+    {"memory", memory, METH_NOARGS, "statistics of the caching allocator, in bytes"},
+    {"empty_cache", empty_cache, METH_NOARGS, "give cached blocks back to the system"},
+    {"reset_peak", reset_peak, METH_NOARGS, "start a new peak of memory use"},
+    {"pool_count", pool_count, METH_VARARGS, "pool_count(out, rounds=1, grain=1, nested=False): add `rounds` to each element, in parallel"},
+    {"bind_tensor", py_bind_tensor, METH_VARARGS, "bind_tensor(type, prototype): learn the slots of the Tensor class"},
+    {nullptr, nullptr, 0, nullptr}};
+
+PyModuleDef definition = {PyModuleDef_HEAD_INIT, "flambeau.runtime._native", "Thread pool, allocator, kernels and launcher.", -1, methods};
+
+}
+
+const FbRuntime runtime_table = {pool_parallel_for, pool_threads, scratch_alloc, cached_release, table_gemm, clock_ns, nullptr, nullptr, nullptr};
+
+PyMODINIT_FUNC PyInit__native() {
+    import_array();
+    kernels = available("auto");
+    PyObject* module = PyModule_Create(&definition);
+    if (!module || !add_array_type(module) || !add_launcher(module)) { Py_XDECREF(module); return nullptr; }
+    return module;
+}

@@ -1,0 +1,28 @@
+// CPython and numpy headers with one numpy import for the whole extension, and what its files share.
+#ifndef FB_PYTHON_H
+#define FB_PYTHON_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <structmember.h>
+#define NPY_NO_DEPRECATED_API NPY_1_22_API_VERSION
+#define PY_ARRAY_UNIQUE_SYMBOL flambeau_native_array
+#ifndef FB_IMPORTS_NUMPY
+#define NO_IMPORT_ARRAY
+#endif
+#include <numpy/arrayobject.h>
+
+#include "kernels.h"
+
+extern const Kernels* kernels;              // of the chosen instruction set
+extern const FbRuntime runtime_table;
+extern int bfloat16_number;                 // numpy's type number of ml_dtypes' bfloat16, -1 before it is told
+
+// A new array over a cached block; steals the reference to `descr`. Strides in bytes, null: row-major.
+PyObject* new_array(PyArray_Descr* descr, int dims, const npy_intp* sizes, const npy_intp* strides, npy_intp bytes);
+bool add_array_type(PyObject* module);      // arrays.cpp
+bool add_launcher(PyObject* module);        // launcher.cpp
+PyObject* py_matmul(PyObject*, PyObject* const* args, Py_ssize_t n);
+PyObject* py_bind_tensor(PyObject*, PyObject* args);
+
+#endif

@@ -1,0 +1,321 @@
+// Vectors of FB_W lanes without any header: types, loads and stores with masked tails, conversions, selects.
+//
+// Included by the native kernels and, as text, by every generated translation unit, so it costs next to nothing to
+// compile. Every element type has a register form with the same number of lanes: vf (float, and the halves), vi (all
+// integers up to 32 bits, and masks of 0 / -1), vd (double) and vl (int64), the last two as pairs of registers.
+// FMA appears only through v_fma.
+#ifndef FB_VECTOR_H
+#define FB_VECTOR_H
+
+#ifndef FB_ISA
+#if defined(__AVX512F__)
+#define FB_ISA 512
+#elif defined(__AVX2__)
+#define FB_ISA 256
+#else
+#define FB_ISA 128
+#endif
+#endif
+#define FB_W (FB_ISA / 32)
+#define FB_INLINE static inline __attribute__((always_inline))
+#define FB_LANES for (int l = 0; l < FB_W; l++)
+
+typedef long i64;
+typedef unsigned long u64;
+typedef unsigned int u32;
+typedef unsigned short u16;
+typedef unsigned char u8;
+typedef signed char i8;
+struct bf16 { u16 bits; };
+struct f16 { u16 bits; };
+
+typedef float vf __attribute__((vector_size(FB_W * 4)));
+typedef int vi __attribute__((vector_size(FB_W * 4)));
+typedef u32 vu __attribute__((vector_size(FB_W * 4)));
+typedef double hd __attribute__((vector_size(FB_W * 4)));    // half of the lanes
+typedef i64 hl __attribute__((vector_size(FB_W * 4)));
+typedef u64 hul __attribute__((vector_size(FB_W * 4)));
+typedef float hf __attribute__((vector_size(FB_W * 2)));
+typedef int hi __attribute__((vector_size(FB_W * 2)));
+typedef float vf_loose __attribute__((vector_size(FB_W * 4), aligned(4), may_alias));
+typedef int vi_loose __attribute__((vector_size(FB_W * 4), aligned(4), may_alias));
+typedef hd hd_loose __attribute__((aligned(8), may_alias));
+typedef hl hl_loose __attribute__((aligned(8), may_alias));
+typedef u16 v16 __attribute__((vector_size(FB_W * 2)));
+typedef v16 v16_loose __attribute__((aligned(2), may_alias));
+typedef u8 v8 __attribute__((vector_size(FB_W)));
+typedef v8 v8_loose __attribute__((aligned(1), may_alias));
+struct vd { hd lo, hi; };
+struct vl { hl lo, hi; };
+
+// How many lanes are alive: all of them, or the first n (the tail of a loop).
+struct Full {};
+struct Tail { int n; };
+
+#if FB_W == 16
+#define FB_FIRST 0, 1, 2, 3, 4, 5, 6, 7
+#define FB_SECOND 8, 9, 10, 11, 12, 13, 14, 15
+#elif FB_W == 8
+#define FB_FIRST 0, 1, 2, 3
+#define FB_SECOND 4, 5, 6, 7
+#else
+#define FB_FIRST 0, 1
+#define FB_SECOND 2, 3
+#endif
+#if FB_W == 16
+#define FB_IOTA 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15
+#elif FB_W == 8
+#define FB_IOTA 0, 1, 2, 3, 4, 5, 6, 7
+#else
+#define FB_IOTA 0, 1, 2, 3
+#endif
+
+// ---- splats: `x - 0` keeps -0.0 and folds to one broadcast
+FB_INLINE vf splat_f(float x) { return x - (vf){}; }
+FB_INLINE vi splat_i(int x) { return x - (vi){}; }
+FB_INLINE hd splat_hd(double x) { return x - (hd){}; }
+FB_INLINE hl splat_hl(i64 x) { return x - (hl){}; }
+FB_INLINE vd splat_d(double x) { return {splat_hd(x), splat_hd(x)}; }
+FB_INLINE vl splat_l(i64 x) { return {splat_hl(x), splat_hl(x)}; }
+FB_INLINE vi splat_b(bool x) { return splat_i(-(int)x); }
+FB_INLINE vi as_i(vf x) { return (vi)x; }
+FB_INLINE vf as_f(vi x) { return (vf)x; }
+FB_INLINE vi lane_numbers() { return (vi){FB_IOTA}; }
+FB_INLINE vi alive(Full) { return splat_i(-1); }
+FB_INLINE vi alive(Tail t) { return lane_numbers() < splat_i(t.n); }
+
+// ---- halves of a register and back
+FB_INLINE hf first(vf x) { return __builtin_shufflevector(x, x, FB_FIRST); }
+FB_INLINE hf second(vf x) { return __builtin_shufflevector(x, x, FB_SECOND); }
+FB_INLINE hi first(vi x) { return __builtin_shufflevector(x, x, FB_FIRST); }
+FB_INLINE hi second(vi x) { return __builtin_shufflevector(x, x, FB_SECOND); }
+FB_INLINE vf both(hf a, hf b) { return __builtin_shufflevector(a, b, FB_IOTA); }
+FB_INLINE vi both(hi a, hi b) { return __builtin_shufflevector(a, b, FB_IOTA); }
+FB_INLINE vi narrow(hl a, hl b) { return both(__builtin_convertvector(a, hi), __builtin_convertvector(b, hi)); }
+FB_INLINE hl widen_first(vi x) { return __builtin_convertvector(first(x), hl); }
+FB_INLINE hl widen_second(vi x) { return __builtin_convertvector(second(x), hl); }
+
+// ---- arithmetic of the paired types
+#define FB_PAIR(T, op) FB_INLINE T operator op(T a, T b) { return {a.lo op b.lo, a.hi op b.hi}; }
+FB_PAIR(vd, +) FB_PAIR(vd, -) FB_PAIR(vd, *) FB_PAIR(vd, /)
+FB_PAIR(vl, &) FB_PAIR(vl, |) FB_PAIR(vl, ^)
+#undef FB_PAIR
+// 64-bit integers wrap: signed overflow of a vector is undefined to the compiler, unsigned is not
+#define FB_WRAP(op) FB_INLINE vl operator op(vl a, vl b) { return {(hl)((hul)a.lo op (hul)b.lo), (hl)((hul)a.hi op (hul)b.hi)}; }
+FB_WRAP(+) FB_WRAP(-) FB_WRAP(*)
+#undef FB_WRAP
+FB_INLINE vd operator-(vd a) { return {-a.lo, -a.hi}; }
+FB_INLINE vl operator-(vl a) { return splat_l(0) - a; }
+FB_INLINE vl operator~(vl a) { return {~a.lo, ~a.hi}; }
+#define FB_COMPARE(T, op) FB_INLINE vi operator op(T a, T b) { return narrow((hl)(a.lo op b.lo), (hl)(a.hi op b.hi)); }
+FB_COMPARE(vd, <) FB_COMPARE(vd, <=) FB_COMPARE(vd, >) FB_COMPARE(vd, >=) FB_COMPARE(vd, ==) FB_COMPARE(vd, !=)
+FB_COMPARE(vl, <) FB_COMPARE(vl, <=) FB_COMPARE(vl, >) FB_COMPARE(vl, >=) FB_COMPARE(vl, ==) FB_COMPARE(vl, !=)
+#undef FB_COMPARE
+
+FB_INLINE vf v_where(vi m, vf a, vf b) { return m ? a : b; }
+FB_INLINE vi v_where(vi m, vi a, vi b) { return m ? a : b; }
+FB_INLINE vd v_where(vi m, vd a, vd b) { return {widen_first(m) ? a.lo : b.lo, widen_second(m) ? a.hi : b.hi}; }
+FB_INLINE vl v_where(vi m, vl a, vl b) { return {widen_first(m) ? a.lo : b.lo, widen_second(m) ? a.hi : b.hi}; }
+
+// ---- lanes by number (slow paths and single elements)
+FB_INLINE float lane(vf x, int l) { return x[l]; }
+FB_INLINE int lane(vi x, int l) { return x[l]; }
+FB_INLINE double lane(vd x, int l) { return l < FB_W / 2 ? x.lo[l] : x.hi[l - FB_W / 2]; }
+FB_INLINE i64 lane(vl x, int l) { return l < FB_W / 2 ? x.lo[l] : x.hi[l - FB_W / 2]; }
+FB_INLINE void set_lane(vf& x, int l, float v) { x[l] = v; }
+FB_INLINE void set_lane(vi& x, int l, int v) { x[l] = v; }
+FB_INLINE void set_lane(vd& x, int l, double v) { if (l < FB_W / 2) x.lo[l] = v; else x.hi[l - FB_W / 2] = v; }
+FB_INLINE void set_lane(vl& x, int l, i64 v) { if (l < FB_W / 2) x.lo[l] = v; else x.hi[l - FB_W / 2] = v; }
+
+// ---- the few instructions that have no portable spelling
+#if FB_ISA == 512
+#define FB_ALL ((u16)-1)
+FB_INLINE vf v_fma(vf a, vf b, vf c) { return (vf)__builtin_ia32_vfmaddps512_mask(a, b, c, FB_ALL, 4); }
+FB_INLINE hd v_fma(hd a, hd b, hd c) { return (hd)__builtin_ia32_vfmaddpd512_mask(a, b, c, (u8)-1, 4); }
+// like the instruction: the second operand when either is NaN
+FB_INLINE vf raw_max(vf a, vf b) { return __builtin_ia32_maxps512_mask(a, b, a, FB_ALL, 4); }
+FB_INLINE vf raw_min(vf a, vf b) { return __builtin_ia32_minps512_mask(a, b, a, FB_ALL, 4); }
+FB_INLINE hd raw_max(hd a, hd b) { return __builtin_ia32_maxpd512_mask(a, b, a, (u8)-1, 4); }
+FB_INLINE hd raw_min(hd a, hd b) { return __builtin_ia32_minpd512_mask(a, b, a, (u8)-1, 4); }
+FB_INLINE vf v_round(vf a) { return __builtin_ia32_rndscaleps_mask(a, 8, a, FB_ALL, 4); }
+FB_INLINE vf v_floor(vf a) { return __builtin_ia32_rndscaleps_mask(a, 9, a, FB_ALL, 4); }
+FB_INLINE vf v_ceil(vf a) { return __builtin_ia32_rndscaleps_mask(a, 10, a, FB_ALL, 4); }
+FB_INLINE vf v_trunc(vf a) { return __builtin_ia32_rndscaleps_mask(a, 11, a, FB_ALL, 4); }
+FB_INLINE hd h_round(hd a) { return __builtin_ia32_rndscalepd_mask(a, 8, a, (u8)-1, 4); }
+FB_INLINE hd h_floor(hd a) { return __builtin_ia32_rndscalepd_mask(a, 9, a, (u8)-1, 4); }
+FB_INLINE hd h_ceil(hd a) { return __builtin_ia32_rndscalepd_mask(a, 10, a, (u8)-1, 4); }
+FB_INLINE hd h_trunc(hd a) { return __builtin_ia32_rndscalepd_mask(a, 11, a, (u8)-1, 4); }
+FB_INLINE vf v_sqrt(vf a) { return __builtin_ia32_sqrtps512_mask(a, a, FB_ALL, 4); }
+FB_INLINE hd h_sqrt(hd a) { return __builtin_ia32_sqrtpd512_mask(a, a, (u8)-1, 4); }
+FB_INLINE vf v_scale(vf a, vf n) { return __builtin_ia32_scalefps512_mask(a, n, a, FB_ALL, 4); }
+FB_INLINE vi to_i_nearest(vf a) { return __builtin_ia32_cvtps2dq512_mask(a, (vi){}, FB_ALL, 4); }
+FB_INLINE bool any_lane(vi m) { return __builtin_ia32_ptestmd512(m, m, FB_ALL) != 0; }
+FB_INLINE vf half_to_float(v16 x) { typedef short s __attribute__((vector_size(32))); return __builtin_ia32_vcvtph2ps512_mask((s)x, (vf){}, FB_ALL, 4); }
+FB_INLINE v16 float_to_half(vf x) { typedef short s __attribute__((vector_size(32))); return (v16)__builtin_ia32_vcvtps2ph512_mask(x, 8, (s){}, FB_ALL); }
+FB_INLINE u16 tail_mask(Tail t) { return (u16)((1u << t.n) - 1); }
+FB_INLINE vf ld(const float* p, Tail t) { return __builtin_ia32_loadups512_mask((float*)p, (vf){}, tail_mask(t)); }
+FB_INLINE vi ld(const int* p, Tail t) { return __builtin_ia32_loaddqusi512_mask((int*)p, (vi){}, tail_mask(t)); }
+FB_INLINE void st(float* p, vf x, Tail t) { __builtin_ia32_storeups512_mask(p, x, tail_mask(t)); }
+FB_INLINE void st(int* p, vi x, Tail t) { __builtin_ia32_storedqusi512_mask(p, x, tail_mask(t)); }
+FB_INLINE vd ld(const double* p, Tail t) {
+    return {__builtin_ia32_loadupd512_mask((double*)p, (hd){}, (u8)tail_mask(t)),
+            __builtin_ia32_loadupd512_mask((double*)p + 8, (hd){}, (u8)(tail_mask(t) >> 8))};
+}
+FB_INLINE void st(double* p, vd x, Tail t) {
+    __builtin_ia32_storeupd512_mask(p, x.lo, (u8)tail_mask(t));
+    __builtin_ia32_storeupd512_mask(p + 8, x.hi, (u8)(tail_mask(t) >> 8));
+}
+#elif FB_ISA == 256
+FB_INLINE vf v_fma(vf a, vf b, vf c) { return __builtin_ia32_vfmaddps256(a, b, c); }
+FB_INLINE hd v_fma(hd a, hd b, hd c) { return __builtin_ia32_vfmaddpd256(a, b, c); }
+FB_INLINE vf raw_max(vf a, vf b) { return __builtin_ia32_maxps256(a, b); }
+FB_INLINE vf raw_min(vf a, vf b) { return __builtin_ia32_minps256(a, b); }
+FB_INLINE hd raw_max(hd a, hd b) { return __builtin_ia32_maxpd256(a, b); }
+FB_INLINE hd raw_min(hd a, hd b) { return __builtin_ia32_minpd256(a, b); }
+FB_INLINE vf v_round(vf a) { return __builtin_ia32_roundps256(a, 8); }
+FB_INLINE vf v_floor(vf a) { return __builtin_ia32_roundps256(a, 9); }
+FB_INLINE vf v_ceil(vf a) { return __builtin_ia32_roundps256(a, 10); }
+FB_INLINE vf v_trunc(vf a) { return __builtin_ia32_roundps256(a, 11); }
+FB_INLINE hd h_round(hd a) { return __builtin_ia32_roundpd256(a, 8); }
+FB_INLINE hd h_floor(hd a) { return __builtin_ia32_roundpd256(a, 9); }
+FB_INLINE hd h_ceil(hd a) { return __builtin_ia32_roundpd256(a, 10); }
+FB_INLINE hd h_trunc(hd a) { return __builtin_ia32_roundpd256(a, 11); }
+FB_INLINE vf v_sqrt(vf a) { return __builtin_ia32_sqrtps256(a); }
+FB_INLINE hd h_sqrt(hd a) { return __builtin_ia32_sqrtpd256(a); }
+FB_INLINE vi to_i_nearest(vf a) { return __builtin_ia32_cvtps2dq256(a); }
+FB_INLINE bool any_lane(vi m) { return __builtin_ia32_movmskps256((vf)m) != 0; }
+FB_INLINE vf half_to_float(v16 x) { typedef short s __attribute__((vector_size(16))); return __builtin_ia32_vcvtph2ps256((s)x); }
+FB_INLINE v16 float_to_half(vf x) { return (v16)__builtin_ia32_vcvtps2ph256(x, 8); }
+FB_INLINE vf ld(const float* p, Tail t) { return __builtin_ia32_maskloadps256((const vf*)p, alive(t)); }
+FB_INLINE vi ld(const int* p, Tail t) { return (vi)__builtin_ia32_maskloadps256((const vf*)p, alive(t)); }
+#else
+FB_INLINE vf v_fma(vf a, vf b, vf c) { return a * b + c; }
+FB_INLINE hd v_fma(hd a, hd b, hd c) { return a * b + c; }
+#if defined(__SSE2__) && defined(__GNUC__) && !defined(__clang__)
+FB_INLINE vf raw_max(vf a, vf b) { return __builtin_ia32_maxps(a, b); }
+FB_INLINE vf raw_min(vf a, vf b) { return __builtin_ia32_minps(a, b); }
+FB_INLINE hd raw_max(hd a, hd b) { return __builtin_ia32_maxpd(a, b); }
+FB_INLINE hd raw_min(hd a, hd b) { return __builtin_ia32_minpd(a, b); }
+FB_INLINE vf v_sqrt(vf a) { return __builtin_ia32_sqrtps(a); }
+FB_INLINE hd h_sqrt(hd a) { return __builtin_ia32_sqrtpd(a); }
+FB_INLINE bool any_lane(vi m) { return __builtin_ia32_movmskps((vf)m) != 0; }
+#else
+FB_INLINE vf raw_max(vf a, vf b) { return a > b ? a : b; }
+FB_INLINE vf raw_min(vf a, vf b) { return a < b ? a : b; }
+FB_INLINE hd raw_max(hd a, hd b) { return a > b ? a : b; }
+FB_INLINE hd raw_min(hd a, hd b) { return a < b ? a : b; }
+FB_INLINE vf v_sqrt(vf a) { FB_LANES a[l] = __builtin_sqrtf(a[l]); return a; }
+FB_INLINE hd h_sqrt(hd a) { for (int l = 0; l < FB_W / 2; l++) a[l] = __builtin_sqrt(a[l]); return a; }
+FB_INLINE bool any_lane(vi m) { int r = 0; FB_LANES r |= m[l]; return r != 0; }
+#endif
+#define FB_ROUNDING(name) \
+    FB_INLINE vf v_##name(vf a) { FB_LANES a[l] = __builtin_##name##f(a[l]); return a; } \
+    FB_INLINE hd h_##name(hd a) { for (int l = 0; l < FB_W / 2; l++) a[l] = __builtin_##name(a[l]); return a; }
+FB_ROUNDING(floor) FB_ROUNDING(ceil) FB_ROUNDING(trunc)
+// adding and taking away 1.5 * 2^23 rounds to even below 2^22; larger values are rounded by hand
+FB_INLINE vf v_round(vf a) {
+    vi sign = (vi)a & splat_i((int)0x80000000), magnitude = (vi)a & splat_i(0x7fffffff);
+    vf big = splat_f(8388608.f), r = ((vf)magnitude + big) - big;
+    return ((vf)magnitude < big) ? (vf)((vi)r | sign) : a;
+}
+FB_INLINE hd h_round(hd a) { for (int l = 0; l < FB_W / 2; l++) a[l] = __builtin_rint(a[l]); return a; }
+FB_INLINE vi to_i_nearest(vf a) { return __builtin_convertvector(v_round(a), vi); }
+FB_INLINE vf half_to_float(v16 x) {
+    vi bits = __builtin_convertvector(x, vi), sign = (bits & splat_i(0x8000)) << 16, magnitude = bits & splat_i(0x7fff);
+    vf shifted = (vf)(magnitude << 13) * splat_f(5.192296858534828e33f);           // 2^112 mends the exponent, denormals too
+    vi special = magnitude >= splat_i(0x7c00);
+    return (vf)((special ? ((magnitude << 13) | splat_i(0x7f800000)) : (vi)shifted) | sign);
+}
+FB_INLINE v16 float_to_half(vf x) {
+    vi bits = (vi)x, sign = (bits >> 16) & splat_i(0x8000), magnitude = bits & splat_i(0x7fffffff);
+    vi odd = (magnitude >> 13) & splat_i(1);
+    vi normal = (magnitude - splat_i(112 << 23) + splat_i(0xfff) + odd) >> 13;
+    vi tiny = (vi)((vf)magnitude + splat_f(0.5f)) - (vi)splat_f(0.5f);              // the addition rounds to the half's last bit
+    vi r = magnitude < splat_i(113 << 23) ? tiny : normal;
+    r = r > splat_i(0x7c00) ? splat_i(0x7c00) : r;
+    r = magnitude > splat_i(0x7f800000) ? splat_i(0x7e00) : r;
+    r = magnitude >= splat_i(0x47800000) && magnitude <= splat_i(0x7f800000) ? splat_i(0x7c00) : r;
+    return __builtin_convertvector((vu)(r | sign), v16);
+}
+FB_INLINE vf ld(const float* p, Tail t) { vf r = {}; for (int l = 0; l < t.n; l++) r[l] = p[l]; return r; }
+FB_INLINE vi ld(const int* p, Tail t) { vi r = {}; for (int l = 0; l < t.n; l++) r[l] = p[l]; return r; }
+#endif
+#if FB_ISA != 512
+// 2^n by exponent bits, in two steps so that results may be denormal or overflow
+FB_INLINE vf v_scale(vf a, vf n) {
+    vi k = __builtin_convertvector(n, vi), h = k >> 1;
+    return a * (vf)((h + splat_i(127)) << 23) * (vf)((k - h + splat_i(127)) << 23);
+}
+// masked stores are slow on some processors, a store per lane is not
+FB_INLINE void st(float* p, vf x, Tail t) { for (int l = 0; l < t.n; l++) p[l] = x[l]; }
+FB_INLINE void st(int* p, vi x, Tail t) { for (int l = 0; l < t.n; l++) p[l] = x[l]; }
+FB_INLINE vd ld(const double* p, Tail t) { vd r = {}; for (int l = 0; l < t.n; l++) set_lane(r, l, p[l]); return r; }
+FB_INLINE void st(double* p, vd x, Tail t) { for (int l = 0; l < t.n; l++) p[l] = lane(x, l); }
+#endif
+
+// ---- loads and stores of every element type; the type of the pointer decides
+FB_INLINE vf ld(const float* p, Full) { return *(const vf_loose*)p; }
+FB_INLINE vi ld(const int* p, Full) { return *(const vi_loose*)p; }
+FB_INLINE vd ld(const double* p, Full) { return {*(const hd_loose*)p, *(const hd_loose*)(p + FB_W / 2)}; }
+FB_INLINE vl ld(const i64* p, Full) { return {*(const hl_loose*)p, *(const hl_loose*)(p + FB_W / 2)}; }
+FB_INLINE void st(float* p, vf x, Full) { *(vf_loose*)p = x; }
+FB_INLINE void st(int* p, vi x, Full) { *(vi_loose*)p = x; }
+FB_INLINE void st(double* p, vd x, Full) { *(hd_loose*)p = x.lo; *(hd_loose*)(p + FB_W / 2) = x.hi; }
+FB_INLINE void st(i64* p, vl x, Full) { *(hl_loose*)p = x.lo; *(hl_loose*)(p + FB_W / 2) = x.hi; }
+FB_INLINE vl ld(const i64* p, Tail t) { vd r = ld((const double*)p, t); return {(hl)r.lo, (hl)r.hi}; }
+FB_INLINE void st(i64* p, vl x, Tail t) { st((double*)p, vd{(hd)x.lo, (hd)x.hi}, t); }
+
+FB_INLINE v16 load16(const void* p, Full) { return *(const v16_loose*)p; }
+FB_INLINE v16 load16(const void* p, Tail t) { v16 r = {}; for (int l = 0; l < t.n; l++) r[l] = ((const u16*)p)[l]; return r; }
+FB_INLINE v8 load8(const void* p, Full) { return *(const v8_loose*)p; }
+FB_INLINE v8 load8(const void* p, Tail t) { v8 r = {}; for (int l = 0; l < t.n; l++) r[l] = ((const u8*)p)[l]; return r; }
+FB_INLINE void store16(void* p, v16 x, Full) { *(v16_loose*)p = x; }
+FB_INLINE void store16(void* p, v16 x, Tail t) { for (int l = 0; l < t.n; l++) ((u16*)p)[l] = x[l]; }
+FB_INLINE void store8(void* p, v8 x, Full) { *(v8_loose*)p = x; }
+FB_INLINE void store8(void* p, v8 x, Tail t) { for (int l = 0; l < t.n; l++) ((u8*)p)[l] = x[l]; }
+
+FB_INLINE vf bf16_to_float(v16 x) { return (vf)(__builtin_convertvector(x, vu) << 16); }
+FB_INLINE v16 float_to_bf16(vf x) {
+    vu bits = (vu)x, rounded = bits + (((bits >> 16) & 1u) + 0x7fffu);
+    vu quiet = (bits >> 16) | 0x40u;
+    return __builtin_convertvector((x != x) ? quiet : rounded >> 16, v16);
+}
+FB_INLINE vf round_bf16(vf x) { return bf16_to_float(float_to_bf16(x)); }
+FB_INLINE vf round_f16(vf x) { return half_to_float(float_to_half(x)); }
+
+typedef short s16v __attribute__((vector_size(FB_W * 2)));
+typedef i8 s8v __attribute__((vector_size(FB_W)));
+template <class M> FB_INLINE vf ld(const bf16* p, M m) { return bf16_to_float(load16(p, m)); }
+template <class M> FB_INLINE vf ld(const f16* p, M m) { return half_to_float(load16(p, m)); }
+template <class M> FB_INLINE vi ld(const short* p, M m) { return __builtin_convertvector((s16v)load16(p, m), vi); }
+template <class M> FB_INLINE vi ld(const u16* p, M m) { return __builtin_convertvector(load16(p, m), vi); }
+template <class M> FB_INLINE vi ld(const i8* p, M m) { return __builtin_convertvector((s8v)load8(p, m), vi); }
+template <class M> FB_INLINE vi ld(const u8* p, M m) { return __builtin_convertvector(load8(p, m), vi); }
+template <class M> FB_INLINE vi ld(const bool* p, M m) { return __builtin_convertvector(load8(p, m), vi) != 0; }
+template <class M> FB_INLINE vl ld(const u32* p, M m) {
+    vi x = ld((const int*)p, m);
+    return {widen_first(x) & 0xffffffffl, widen_second(x) & 0xffffffffl};
+}
+template <class M> FB_INLINE void st(bf16* p, vf x, M m) { store16(p, float_to_bf16(x), m); }
+template <class M> FB_INLINE void st(f16* p, vf x, M m) { store16(p, float_to_half(x), m); }
+template <class M> FB_INLINE void st(short* p, vi x, M m) { store16(p, __builtin_convertvector(x, v16), m); }
+template <class M> FB_INLINE void st(u16* p, vi x, M m) { store16(p, __builtin_convertvector(x, v16), m); }
+template <class M> FB_INLINE void st(i8* p, vi x, M m) { store8(p, __builtin_convertvector(x, v8), m); }
+template <class M> FB_INLINE void st(u8* p, vi x, M m) { store8(p, __builtin_convertvector(x, v8), m); }
+template <class M> FB_INLINE void st(bool* p, vi x, M m) { store8(p, __builtin_convertvector(x & 1, v8), m); }
+
+// one element, as all lanes
+FB_INLINE vf ld1(const float* p) { return splat_f(*p); }
+FB_INLINE vd ld1(const double* p) { return splat_d(*p); }
+FB_INLINE vl ld1(const i64* p) { return splat_l(*p); }
+FB_INLINE vl ld1(const u32* p) { return splat_l(*p); }
+FB_INLINE vi ld1(const int* p) { return splat_i(*p); }
+FB_INLINE vi ld1(const short* p) { return splat_i(*p); }
+FB_INLINE vi ld1(const u16* p) { return splat_i(*p); }
+FB_INLINE vi ld1(const i8* p) { return splat_i(*p); }
+FB_INLINE vi ld1(const u8* p) { return splat_i(*p); }
+FB_INLINE vi ld1(const bool* p) { return splat_b(*p); }
+FB_INLINE vf ld1(const bf16* p) { return splat_f(__builtin_bit_cast(float, (u32)p->bits << 16)); }
+FB_INLINE vf ld1(const f16* p) { return half_to_float(p->bits - (v16){}); }
+
+#endif

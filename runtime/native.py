@@ -1,0 +1,81 @@
+"""The face of the native extension: pool, allocator and kernels set up from the settings, and headers for generated code.
+
+In: `config.threads`, `config.isa`. Out: functions on numpy arrays. This module knows no Tensor and no graph.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import pathlib
+
+import ml_dtypes
+import numpy as np
+
+from . import _native
+from .config import config
+
+CSRC = pathlib.Path(__file__).with_name("csrc")
+
+empty = _native.empty
+matmul = _native.matmul
+philox = _native.philox
+memory = _native.memory
+empty_cache = _native.empty_cache
+reset_peak = _native.reset_peak
+bind_tensor = _native.bind_tensor
+Launcher = _native.Launcher
+get_num_threads = _native.get_num_threads
+set_num_threads = _native.set_num_threads
+isas = _native.isas
+isa = _native.get_isa
+
+
+def matmul_types() -> frozenset[np.dtype]:
+    """The element types that `matmul` takes (both operands of one type)."""
+    return frozenset(map(np.dtype, (np.float32, np.float64, np.float16, ml_dtypes.bfloat16)))
+
+
+def default_threads() -> int:
+    """Cores this process may use: its affinity mask, cut to the control group's quota."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    quota = _quota()
+    return max(1, min(cores, quota) if quota else cores)
+
+
+def _quota() -> int | None:
+    """Whole CPUs that the control group grants (v2, then v1), or None."""
+    try:
+        text = pathlib.Path("/sys/fs/cgroup/cpu.max").read_text().split()
+        if text[0] == "max":
+            return None
+        return max(1, round(int(text[0]) / int(text[1])))
+    except (OSError, ValueError, IndexError):
+        return _quota_v1()
+
+
+def _quota_v1() -> int | None:
+    folder = pathlib.Path("/sys/fs/cgroup/cpu")
+    try:
+        quota = int((folder / "cpu.cfs_quota_us").read_text())
+        period = int((folder / "cpu.cfs_period_us").read_text())
+    except (OSError, ValueError):
+        return None
+    return max(1, round(quota / period)) if quota > 0 and period > 0 else None
+
+
+@functools.lru_cache(maxsize=None)
+def header(name: str) -> str:
+    """The text of a shared header, for embedding into generated code: includes and include guards taken out."""
+    lines = (CSRC / name).read_text().splitlines()
+    return "\n".join(line for line in lines if not line.startswith(("#include", "#ifndef FB_", "#pragma once"))
+                     or line.startswith("#ifndef FB_ISA"))
+
+
+def _set_up() -> None:
+    _native.set_bfloat16(np.dtype(ml_dtypes.bfloat16))
+    _native.set_isa(config.isa)
+    _native.set_num_threads(config.threads or default_threads())
+
+
+_set_up()
