@@ -143,6 +143,7 @@ class Body:
         self.table: dict[tuple, Value] = {}
         self.indirects: dict[str, Value] = {}
         self.checks: list[Check] = []
+        self.ordinal = 0                                    # draw number of the random node at hand
 
     # -- leaves
 
@@ -156,7 +157,7 @@ class Body:
 
     def const(self, number: Number, dtype: Any = None) -> Value:
         """A number of the given type (default: the type that PyTorch gives a lone Python number)."""
-        dtype = dtype or number_dtype(number)
+        dtype = dtype or dtypes.of_number(number)
         number = as_number(number, dtype)
         return self.make("const", (), dtype, number, key=repr(number))
 
@@ -176,6 +177,10 @@ class Body:
     def acc(self, name: str, dtype: Any) -> Value:
         """The result of an earlier step's reduction, or a template's product."""
         return self.make("acc", (), dtype, name)
+
+    def draw(self) -> tuple[Value, Value]:
+        """(seed, ordinal) of the random node that is being lowered."""
+        return self.scalar("seed", dtypes.int64), self.prim("add", self.scalar("base", dtypes.int64), self.ordinal)
 
     def load(self, buffer: Buffer, index: Iterable[ExprLike], mask: Value | None = None, other: Number = 0) -> Value:
         index = tuple(map(plain, index))
@@ -250,9 +255,17 @@ class Body:
             return x
         if isinstance(x, (SymInt, Expr)):
             return self.index(x)
-        if isinstance(x, SymFloat):
-            return self.scalar(x.name, dtypes.float64)
-        return self.const(x)
+        return self.float_tree(x.tree) if isinstance(x, SymFloat) else self.const(x)
+
+    def float_tree(self, tree: tuple) -> Value:
+        """A symbolic float (a tree of operations over float inputs and sizes), computed in float64."""
+        if tree[0] == "var":
+            return self.scalar(tree[1], dtypes.float64)
+        if tree[0] == "int":
+            return self.cast(self.index(tree[1]), dtypes.float64)
+        if tree[0] == "const":
+            return self.const(tree[1], dtypes.float64)
+        return self.prim(tree[0], *[self.float_tree(t) for t in tree[1:]])
 
     def unify(self, args: tuple) -> tuple[Value, ...]:
         """Operands as values of one type: numbers take the type of the values beside them."""
@@ -264,16 +277,16 @@ class Body:
         for other in strong[1:]:
             dtype = common_dtype(dtype, other)
         if not dtype.is_floating_point and any(isinstance(a, (float, SymFloat)) for a in args):
-            dtype = dtypes.float32
+            dtype = dtypes.get_default_dtype()
         elif dtype is dtypes.bool and any(isinstance(a, (int, SymInt)) and not isinstance(a, bool) for a in args):
             dtype = dtypes.int64
         return tuple(self.cast(a, dtype) if isinstance(a, (Value, SymInt, SymFloat, Expr)) else self.const(a, dtype)
                      for a in args)
 
     def arithmetic_operands(self, name: str, values: tuple[Value, ...], result: Any) -> tuple[Value, ...]:
-        """Floating functions of integers compute in float32; logical functions take booleans."""
+        """Floating functions of integers compute in the default floating type; logical functions take booleans."""
         if result == "float" and not values[0].dtype.is_floating_point:
-            return tuple(self.cast(v, dtypes.float32) for v in values)
+            return tuple(self.cast(v, dtypes.get_default_dtype()) for v in values)
         if name.startswith("logical_"):
             return tuple(self.cast(v, dtypes.bool) for v in values)
         return values
@@ -330,12 +343,6 @@ class Body:
 
 
 # -- types and numbers
-
-def number_dtype(number: Number) -> Any:
-    if isinstance(number, bool):
-        return dtypes.bool
-    return dtypes.int64 if isinstance(number, int) else dtypes.float32
-
 
 def as_number(number: Number, dtype: Any) -> Number:
     """A Python number with the kind of `dtype`."""

@@ -16,7 +16,8 @@ from ..runtime.errors import InternalError
 from .body import Body, Buffer, Check, Indirect, Load, Rewriter, Value, index_var, reachable
 
 __all__ = ["Axis", "Body", "Buffer", "Check", "ExternCall", "GemmKernel", "Indirect", "Kernel", "Load", "LoopKernel", "Operand",
-           "Origin", "Program", "Reduce", "Rewriter", "ScatterKernel", "Step", "Store", "Symbol", "Value", "reachable"]
+           "Origin", "Program", "Reduce", "Rewriter", "ScatterKernel", "Step", "Store", "Symbol", "Value", "View",
+           "reachable"]
 
 
 @dataclass(frozen=True)
@@ -165,8 +166,22 @@ class ScatterKernel:
 
 
 @dataclass(frozen=True)
+class View:
+    """A tensor argument: a geometry over a buffer's memory (offset in elements from its start)."""
+
+    buffer: Buffer
+    sizes: tuple[ExprLike, ...]
+    strides: tuple[ExprLike, ...]
+    offset: ExprLike = 0
+
+    @property
+    def name(self) -> str:
+        return f"{self.buffer.name}[{', '.join(map(str, self.sizes))}]"
+
+
+@dataclass(frozen=True)
 class ExternCall:
-    """An op without a template, run eagerly. `args`: the op's arguments with a Buffer for every tensor, `Expr` for sizes."""
+    """An op without a template, run eagerly. `args`: the op's arguments with a View for every tensor, `Expr` for sizes."""
 
     name: str
     op: Any
@@ -178,7 +193,7 @@ class ExternCall:
 
     @property
     def inputs(self) -> tuple[Buffer, ...]:
-        return tuple(dict.fromkeys(leaves(self.args, Buffer)))
+        return tuple(dict.fromkeys(view.buffer for view in leaves(self.args, View)))
 
     def stores(self) -> list[Store]:
         return []
@@ -200,8 +215,9 @@ class Symbol(NamedTuple):
 class Program:
     """Kernels in order over buffers.
 
-    `inputs`: one entry a graph input: a Buffer; or the symbol's name for a Python number. `outputs`: a Buffer (an input's too),
-    an expression (a symbolic number), or None. `scalars`: names of scalar inputs besides symbols: "seed", "base", floats.
+    `inputs`: one entry a graph input: a Buffer; or a name for a Python number. `outputs`: a Buffer (an input's too),
+    an expression (a symbolic number), or None. `symbols`: the integer symbols; `floats`: the symbolic floats (float64).
+    `scalars`: "seed" and "base" where something draws.
     `arena`: temp name -> byte offset, `arena_size` in bytes; filled by `memory.plan`.
     """
 
@@ -210,6 +226,7 @@ class Program:
     inputs: tuple[Buffer | str, ...]
     outputs: tuple[Buffer | ExprLike | None, ...]
     symbols: tuple[Symbol, ...] = ()
+    floats: tuple[Symbol, ...] = ()
     scalars: tuple[str, ...] = ()
     constants: dict[str, Any] = field(default_factory=dict)
     draws: int = 0
@@ -303,7 +320,7 @@ def step_bounds(outer: tuple[Axis, ...], step: Step) -> Bounds:
 
 def _program_lines(program: Program) -> Iterator[str]:
     yield f"program {program.name}"
-    for symbol in program.symbols:
+    for symbol in (*program.symbols, *program.floats):
         yield f"  symbol {symbol.name} = inputs[{symbol.input}].{symbol.what}" + \
             ("" if symbol.what in ("value", "offset") else f"[{symbol.dim}]")
     if program.scalars:
@@ -415,7 +432,7 @@ class Verifier:
         self.program = program
         self.kernel: Kernel | None = None
         self.written = {b for b in program.buffers if b.kind in ("input", "const")}
-        self.symbols = {s.name for s in program.symbols} | {i for i in program.inputs if isinstance(i, str)}
+        self.symbols = {s.name for s in (*program.symbols, *program.floats)}
 
     def run(self) -> None:
         names = [b.name for b in self.program.buffers]

@@ -1,0 +1,592 @@
+"""Lowering: a functional, decomposed graph becomes an unscheduled program of the loop IR, one kernel per realised value.
+
+In: a Graph of Map, Reduce, Scan, Scatter, View, Random and Extern nodes. Out: a `Program`. The idea: a node is a function from
+an index to a value (a `Loader`); calling the record's loop with loaders inlines its producers. What is too dear to compute
+twice, or must lie in memory, is realised: a kernel stores it, and its loader becomes a load. Views only remap indices.
+"""
+
+from __future__ import annotations
+
+import operator
+import os
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Callable, Iterator
+
+from ..capture.expr import Bounds, Expr, ExprLike, plain, simplify
+from ..capture.graph import Graph, Node
+from ..capture.shapes import SymFloat, SymInt, expr_of, hint_of
+from ..eager import dtypes
+from ..eager.op import Kind
+from ..eager.sizes import contiguous_strides
+from ..eager.tensor import Tensor
+from ..runtime.errors import InternalError
+from .body import Body, Buffer, Value, reachable
+from .loops import Axis, ExternCall, GemmKernel, Kernel, LoopKernel, Operand, Origin, Program, Reduce, ScatterKernel, Step, Store
+from .loops import Symbol, View
+
+# The budget of inlining: work is in units of one addition per element, a load counts apart.
+WORK = {"exp": 10, "log": 10, "log2": 10, "log1p": 12, "expm1": 12, "tanh": 12, "erf": 14, "sin": 12, "cos": 12, "tan": 16, "pow": 20,
+        "philox": 40, "truediv": 3, "sqrt": 3, "rsqrt": 3, "floordiv": 6, "mod": 6,
+        "cast": 0, "index": 0, "const": 0, "scalar": 0, "acc": 0, "load": 0}
+MAX_BODY = 120              # values of an inlined expression
+CHEAP_WORK = 4              # work that may be done again by every user ...
+CHEAP_LOADS = 1             # ... over this many loads
+DEAR_WORK = 10              # work that is not repeated along a broadcast
+
+
+def lower(graph: Graph, name: str = "graph") -> Program:
+    """Lower a whole graph; `Program.outputs` follow the graph's flattened outputs."""
+    return Lowering(graph, name).run()
+
+
+class Loader:
+    """A tensor as a formula sees it: `x(*index, mask=None, other=0) -> value`."""
+
+    __slots__ = ("shape", "dtype", "fetch", "mask", "lowering")
+
+    def __init__(self, lowering: Lowering, shape: tuple, dtype: Any, fetch: Callable, mask: Value | None = None):
+        self.lowering, self.shape, self.dtype, self.fetch, self.mask = lowering, tuple(shape), dtype, fetch, mask
+
+    def __call__(self, *index: ExprLike, mask: Value | None = None, other: Any = 0) -> Value:
+        tidy = self.lowering.tidy
+        index = tuple([e if type(e) is int else tidy(e) for e in index])
+        if self.mask is not None:
+            mask = self.mask if mask is None else self.lowering.body.prim("logical_and", self.mask, mask)
+        if mask is not None and mask.op == "const":
+            if not mask.attrs:
+                return self.lowering.body.const(other, self.dtype)
+            mask = None
+        return self.fetch(index, mask, other)
+
+    def masked(self, mask: Value | None) -> Loader:
+        return self if mask is None else Loader(self.lowering, self.shape, self.dtype, self.fetch, mask)
+
+
+@dataclass
+class Cost:
+    work: float
+    loads: int
+    size: int
+
+
+def cost(value: Value) -> Cost:
+    """What one evaluation of `value` takes."""
+    values = reachable((value,))
+    return Cost(sum(WORK.get(v.op, 1) for v in values), sum(v.op == "load" for v in values), len(values))
+
+
+class Lowering:
+    """The state of lowering one graph."""
+
+    def __init__(self, graph: Graph, name: str):
+        self.graph, self.name = graph, name
+        self.body = Body()
+        self.buffers: list[Buffer] = []
+        self.kernels: list[Kernel] = []
+        self.constants: dict[str, Tensor] = {}
+        self.loaders: dict[Any, Loader] = {}                # (node, output number) -> how to read it
+        self.homes: dict[Any, Buffer] = {}                  # (node, output number) -> where it lies, when it does
+        self.memo: dict[tuple, Any] = {}
+        self.bounds = Bounds({})
+        self.tidied: dict[Expr, ExprLike] = {}
+        self.axis_names: dict[tuple, str] = {}
+        self.used_names: set[str] = set()
+
+    def run(self) -> Program:
+        for node in self.graph.nodes:
+            if node.op != "output":
+                LOWER_NODE[node.op](self, node)
+        outputs = tuple(self.output(x) for x in flatten(self.graph.output.args))
+        symbols, floats = self.symbols()
+        return Program(buffers=tuple(self.buffers), kernels=tuple(self.kernels), inputs=self.inputs(), outputs=outputs,
+                       symbols=symbols, floats=floats, scalars=self.scalars(), constants=self.constants,
+                       draws=self.graph.draws or 0, checks=tuple(self.body.checks), name=self.name)
+
+    # -- the interface of the program
+
+    @cached_property
+    def placeholders(self) -> list[Node]:
+        return [n for n in self.graph.nodes if n.op == "placeholder"]
+
+    def inputs(self) -> tuple:
+        return tuple(self.homes.get((n, 0)) or n.name for n in self.placeholders)
+
+    def symbols(self) -> tuple[tuple[Symbol, ...], tuple[Symbol, ...]]:
+        """Where every size symbol and every symbolic float comes from."""
+        found: dict[str, Symbol] = {}
+        floats: dict[str, Symbol] = {}
+        for k, node in enumerate(self.placeholders):
+            for what, dim, value in symbolic_parts(node.value):
+                if isinstance(value, SymFloat) and value.tree[0] == "var":
+                    floats.setdefault(value.tree[1], Symbol(value.tree[1], k, what, dim))
+                elif isinstance(value, SymInt) and value.expr.is_var:
+                    found.setdefault(value.expr.name, Symbol(value.expr.name, k, what, dim))
+        return tuple(found.values()), tuple(floats.values())
+
+    def scalars(self) -> tuple[str, ...]:
+        return ("seed", "base") if any(n.draw is not None for n in self.graph.nodes) else ()
+
+    def output(self, x: Any) -> Any:
+        if not isinstance(x, Node):
+            return expr_of(x)
+        if isinstance(x.value, (SymInt, int)) or x.value is None:
+            return expr_of(x.value)
+        return self.homes[self.source(x)]
+
+    @cached_property
+    def output_keys(self) -> set:
+        return {self.source(x) for x in flatten(self.graph.output.args) if isinstance(x, Node) and isinstance(x.value, Tensor)}
+
+    # -- names
+
+    def unique(self, name: str) -> str:
+        name = re.sub(r"\W+", "_", name).strip("_") or "x"
+        candidate, k = name, 1
+        while candidate in self.used_names:
+            candidate, k = f"{name}_{k}", k + 1
+        self.used_names.add(candidate)
+        return candidate
+
+    def axis(self, position: int, extent: Any) -> Axis:
+        """The axis at a position of a space, one name for each (position, extent): equal spaces have equal variables."""
+        extent = plain(expr_of(extent))
+        key = (position, extent)
+        name = self.axis_names.get(key)
+        if name is None:
+            text = re.sub(r"\W+", "_", str(extent)).strip("_")
+            name = f"i{position}_{text}"
+            while name in self.bounds.ranges:
+                name += "x"
+            self.axis_names[key] = name
+            self.bounds.ranges[name] = (0, extent - 1)
+        return Axis(name, extent)
+
+    def space(self, shape: tuple) -> tuple[tuple[Axis, ...], tuple[ExprLike, ...]]:
+        """The axes of a shape (none for sizes of 1) and the index they make."""
+        pairs = [(None, 0) if is_one(n) else (a := self.axis(d, n), a.var) for d, n in enumerate(shape)]
+        return tuple(a for a, _ in pairs if a is not None), tuple(e for _, e in pairs)
+
+    def tidy(self, e: Any) -> ExprLike:
+        """An index expression, simplified under the ranges of all axes."""
+        if isinstance(e, SymInt):
+            return e.expr
+        if not isinstance(e, Expr):
+            return int(e)
+        found = self.tidied.get(e)
+        if found is None:
+            found = self.tidied[e] = simplify(e, self.bounds)
+        return found
+
+    # -- buffers
+
+    def buffer(self, key: tuple, kind: str, value: Tensor) -> Buffer:
+        """The memory of a value: eager's strides where they are dense, else row-major."""
+        sizes, strides = geometry(value)
+        if kind in ("temp", "output") and not dense(sizes, strides):
+            strides = tuple(plain(expr_of(s)) for s in contiguous_strides(value.shape))
+        node, number = key
+        suffix = f"_{number}" if number else ""
+        made = Buffer(self.unique(node.name + suffix), value.dtype, sizes, strides, 0, kind, node.name)
+        self.buffers.append(made)
+        self.homes[key] = made
+        self.loaders[key] = self.loader(made, value)
+        return made
+
+    def loader(self, buffer: Buffer, value: Tensor) -> Loader:
+        load = self.body.load
+        return Loader(self, value.shape, value.dtype, lambda index, mask, other: load(buffer, index, mask, other))
+
+    def home(self, key: tuple) -> Buffer:
+        """The buffer that a kernel is about to fill for this value."""
+        return self.buffer(key, "output" if key in self.output_keys else "temp", self.value(key))
+
+    def value(self, key: tuple) -> Tensor:
+        node, number = key
+        return node.value[number] if isinstance(node.value, (tuple, list)) else node.value
+
+    def source(self, node: Node) -> tuple:
+        """The (node, output number) that a node stands for."""
+        if node.target is operator.getitem:
+            return node.args[0], node.args[1]
+        return node, 0
+
+    # -- nodes without kernels
+
+    def placeholder(self, node: Node) -> None:
+        if isinstance(node.value, Tensor):
+            self.buffer((node, 0), "input", node.value)
+        self.used_names.add(node.name)
+
+    def get_attr(self, node: Node) -> None:
+        tensor = self.graph.constants[node.target]
+        made = self.buffer((node, 0), "const", tensor)
+        self.constants[made.name] = tensor
+
+    def call(self, node: Node) -> None:
+        if node.target is operator.getitem:
+            return
+        op = node.target
+        if all(loopable(t) for t in tensors_of(node)):
+            LOWER.get(op.kind, Lowering.extern)(self, node)
+        else:
+            self.extern(node)
+
+    def args(self, node: Node) -> list:
+        """The node's arguments for a loop: loaders for tensors, the rest as it is."""
+        return [self.loop_argument(a) for a in node.target.bind(node.args, {})]
+
+    def loop_argument(self, a: Any) -> Any:
+        if isinstance(a, Node):
+            return self.loaders[self.source(a)] if isinstance(a.value, Tensor) else a.value
+        if isinstance(a, (tuple, list)):
+            return type(a)(map(self.loop_argument, a)) if type(a) in (tuple, list) else tuple(map(self.loop_argument, a))
+        return a
+
+    # -- maps, views and random numbers: inlined or realised
+
+    def map(self, node: Node) -> None:
+        args = self.args(node)
+        keys = [(node, k) for k in range(len(node.target.outputs))]
+        for key in keys:
+            value = self.value(key)
+            self.loaders[key] = Loader(self, value.shape, value.dtype, self.inlined(node, args, key[1], len(keys) > 1))
+        for key in keys:
+            if node.target.kind is Kind.VIEW and key not in self.output_keys:
+                continue
+            if not self.may_inline(node, key):
+                self.realise(key)
+
+    def inlined(self, node: Node, args: list, number: int, several: bool) -> Callable:
+        """index -> value, by the record's loop over the operands' loaders."""
+        op, body, memo = node.target, self.body, self.memo
+        view = op.kind is Kind.VIEW
+
+        def fetch(index: tuple, mask: Value | None, other: Any) -> Value:
+            if view:
+                return op.loop(body, index, (), *([args[0].masked(mask), *args[1:]])) if mask is None or other == 0 else \
+                    body.where(mask, op.loop(body, index, (), args[0].masked(mask), *args[1:]), other)
+            key = (node, index, None if mask is None else mask.id)
+            result = memo.get(key)
+            if result is None:
+                body.ordinal = node.draw or 0
+                result = memo[key] = op.loop(body, index, (), *([masked(a, mask) for a in args] if mask is not None else args))
+            value = result[number] if several else result
+            return value if mask is None else body.where(mask, value, body.const(other, value.dtype))
+        return fetch
+
+    def generic(self, key: tuple) -> tuple[tuple[Axis, ...], tuple, Value]:
+        """The axes of a value's own space, the index they make and the value there."""
+        axes, index = self.space(self.value(key).shape)
+        return axes, index, self.loaders[key](*index)
+
+    def realise(self, key: tuple) -> Buffer:
+        """Store a value in memory (once)."""
+        if key in self.homes:
+            return self.homes[key]
+        axes, index, value = self.generic(key)
+        buffer = self.home(key)
+        step = Step((), (Store(buffer, index, self.body.cast(value, buffer.dtype)),))
+        self.kernels.append(LoopKernel(self.unique("k_" + buffer.name), axes, (step,), origins=origins(key[0])))
+        return buffer
+
+    def may_inline(self, node: Node, key: tuple) -> bool:
+        """Whether all users compute the value again: cheap to repeat, or used once and not repeated along a broadcast."""
+        if key in self.output_keys:
+            return False
+        users = list(self.consumers(node))
+        if any(wants_memory(user) for user in users):
+            return False
+        found = cost(self.generic(key)[2])
+        if found.size > MAX_BODY:
+            return False
+        if found.loads == 0 and found.work < WORK["philox"] or found.loads <= CHEAP_LOADS and found.work <= CHEAP_WORK:
+            return True
+        return len(users) <= 1 and not (found.work >= DEAR_WORK and any(self.repeats(node, user) for user in users))
+
+    def consumers(self, node: Node) -> Iterator[Node]:
+        """The users of a node, looking through views and selections of outputs."""
+        for user in node.users:
+            if user.op == "call_function" and (user.target is operator.getitem or user.target.kind is Kind.VIEW):
+                if any(key[0] is user for key in self.output_keys):
+                    yield user
+                yield from self.consumers(user)
+            else:
+                yield user
+
+    def repeats(self, node: Node, user: Node) -> bool:
+        """Whether `user` reads elements of `node` more than once."""
+        return max((numel_hint(t) for t in tensors_of(user)), default=0) > numel_hint(first_tensor(node.value))
+
+    # -- reductions
+
+    def reduce(self, node: Node) -> None:
+        op, args = node.target, self.args(node)
+        extents = tuple(op.ranges(*args))
+        outer, index, inner, r = self.reduction_space(node, args, extents)
+        self.body.ordinal = 0
+        prologue = op.loop(self.body, index, r, *args)
+        name = self.unique("acc_" + node.name)
+        reduce, accs = self.accumulate(op.combine, name, prologue, r, extents)
+        results = op.finished(self.body, accs if len(accs) > 1 else accs[0], *args)
+        results = results if isinstance(results, tuple) else (results,)
+        stores = tuple(self.result_store((node, k), index, v) for k, v in enumerate(results) if self.wanted((node, k)))
+        steps = (Step(inner, (), (reduce,)), Step((), stores))
+        self.kernels.append(LoopKernel(self.unique("k_" + node.name), outer, steps, origins=origins(node)))
+
+    def reduction_space(self, node: Node, args: list, extents: tuple):
+        """Outer axes and index, inner axes and index. Axes are named by their place in the operand, so that maps over the
+        operand have the same; windows come after the output's axes."""
+        shape = first_tensor(node.value).shape
+        dims = {p.name: a for p, a in zip(node.target.params, args)}
+        if "dim" in dims and isinstance(dims["dim"], tuple) and args[0].shape[:0] == () \
+                and len(dims["dim"]) == len(extents) and len(args[0].shape) - len(extents) in (len(shape), len(shape) - len(extents)):
+            return self.dim_space(args[0].shape, dims["dim"], dims.get("keepdim", False))
+        outer, index = self.space(shape)
+        pairs = [(None, 0) if is_one(n) else (a := self.axis(len(shape) + d, n), a.var) for d, n in enumerate(extents)]
+        return outer, index, tuple(a for a, _ in pairs if a is not None), tuple(e for _, e in pairs)
+
+    def dim_space(self, shape: tuple, dims: tuple, keepdim: bool):
+        axes = {d: None if is_one(n) else self.axis(d, n) for d, n in enumerate(shape)}
+        place = {d: 0 if a is None else a.var for d, a in axes.items()}
+        outer = tuple(a for d, a in axes.items() if a is not None and d not in dims)
+        inner = tuple(a for d, a in axes.items() if a is not None and d in dims)
+        index = tuple(0 if d in dims else place[d] for d in axes if keepdim or d not in dims)
+        return outer, index, inner, tuple(place[d] for d in dims)
+
+    def accumulate(self, combine: str, name: str, prologue: Value, r: tuple, extents: tuple):
+        """The Reduce of a step and the values of its accumulators."""
+        body, dtype = self.body, prologue.dtype
+        if combine in ("any", "all"):
+            prologue, dtype = body.cast(prologue, dtypes.bool), dtypes.bool
+        if combine in ("argmax", "argmin"):
+            position: ExprLike = 0
+            for e, n in zip(r, extents):
+                position = position * expr_of(n) + e
+            reduce = Reduce((name, name + "_at"), combine, (prologue, body.index(position)), (dtype, dtypes.int64))
+        elif combine == "welford":
+            reduce = Reduce((name + "_mean", name + "_m2", name + "_n"), combine, (prologue,), (dtype,) * 3)
+        else:
+            reduce = Reduce((name,), combine, (prologue,), (dtype,))
+        return reduce, tuple(body.acc(n, d) for n, d in zip(reduce.names, reduce.dtypes))
+
+    def result_store(self, key: tuple, index: tuple, value: Value) -> Store:
+        buffer = self.home(key)
+        return Store(buffer, index, self.body.cast(value, buffer.dtype))
+
+    def wanted(self, key: tuple) -> bool:
+        """Whether anything reads this output (the first one always counts)."""
+        node, number = key
+        return key in self.output_keys or len(node.target.outputs) == 1 or \
+            any(u.target is operator.getitem and u.args[1] == number for u in node.users)
+
+    # -- scatters
+
+    def scatter(self, node: Node) -> None:
+        op, args = node.target, self.args(node)
+        axes, point = self.space(tuple(op.ranges(*args)))
+        index, value = op.loop(self.body, point, (), *args)
+        first = op.bind_first(node) if hasattr(op, "bind_first") else node.args[0]
+        init = self.memory_of(first) if isinstance(first, Node) and isinstance(first.value, Tensor) else None
+        buffer = self.home((node, 0))
+        index = tuple(self.tidy(e) for e in index)
+        store = Store(buffer, index, self.body.cast(value, buffer.dtype), op.mode)
+        self.kernels.append(ScatterKernel(self.unique("k_" + node.name), axes, init, store, origins=origins(node)))
+
+    def memory_of(self, node: Node) -> Buffer:
+        """A buffer with exactly the node's elements; a view is copied."""
+        key = self.source(node)
+        return self.realise(key)
+
+    # -- matrix products and other library calls
+
+    def extern(self, node: Node) -> None:
+        if node.target.template == "gemm" and is_gemm(node):
+            return self.gemm(node)
+        args = tuple(self.extern_argument(a) for a in node.target.bind(node.args, {}))
+        outputs = tuple(self.home((node, k)) for k in range(len(node.target.outputs)))
+        self.kernels.append(ExternCall(self.unique("k_" + node.name), node.target, args, outputs, node.draw, origins(node)))
+
+    def extern_argument(self, a: Any) -> Any:
+        if isinstance(a, Node):
+            return self.region(a) if isinstance(a.value, Tensor) else expr_of(a.value)
+        if isinstance(a, (tuple, list)):
+            return tuple(map(self.extern_argument, a))
+        return expr_of(a)
+
+    def region(self, node: Node) -> View:
+        """A tensor argument as a geometry over some buffer's memory; copied first when it is no such thing."""
+        axes, index = self.space(node.value.shape)
+        sizes = tuple(plain(expr_of(n)) for n in node.value.shape)
+        operand = self.strided(node, index)
+        return View(operand.buffer, sizes, operand.strides, operand.offset)
+
+    def strided(self, node: Node, index: tuple) -> Operand:
+        """Strides along the given index variables; folds views, realises what is no plain load of memory."""
+        self.realise_base(node)
+        found = as_operand(self.loaders[self.source(node)](*index), index, self.tidy)
+        if found is None:
+            buffer = self.realise_copy(node)
+            found = as_operand(self.body.load(buffer, index), index, self.tidy)
+        return found
+
+    def realise_base(self, node: Node) -> None:
+        """Put the value under a chain of views into memory."""
+        while node.op == "call_function" and self.source(node) not in self.homes:
+            if node.target is operator.getitem or node.target.kind is not Kind.VIEW:
+                self.realise(self.source(node))
+                return
+            node = node.args[0]
+
+    def realise_copy(self, node: Node) -> Buffer:
+        key = self.source(node)
+        if key in self.homes:
+            raise InternalError(f"{node.name}: the strides of {self.homes[key].text()} are not those of a matrix operand")
+        return self.realise(key)
+
+    def gemm(self, node: Node) -> None:
+        a, b = (x for x in node.args[:2])
+        out = node.value
+        rows, columns = len(a.value.shape) > 1, len(b.value.shape) > 1
+        batch_rank = len(out.shape) - rows - columns
+        outer, batch_index = self.space(tuple(out.shape[:batch_rank]))
+        m = self.axis(batch_rank, out.shape[batch_rank] if rows else 1)
+        n = self.axis(batch_rank + 1, out.shape[-1] if columns else 1)
+        k = self.axis(batch_rank + 2, a.value.shape[-1])
+        kv = k.var
+        a_index = (*aligned(batch_index, a.value.shape[:-2] if rows else ()), *((m.var,) if rows else ()), kv)
+        b_index = (*aligned(batch_index, b.value.shape[:-2] if columns else ()), kv, *((n.var,) if columns else ()))
+        a_operand = along(self.strided(a, a_index), a_index, (*(x.var for x in outer), m.var, kv))
+        b_operand = along(self.strided(b, b_index), b_index, (*(x.var for x in outer), kv, n.var))
+        buffer, compute = self.home((node, 0)), out.dtype.compute
+        acc = "product_" + node.name
+        value = self.body.cast(self.body.acc(acc, compute), buffer.dtype)
+        index = (*batch_index, *((0 if is_one(m.extent) else m.var,) if rows else ()),
+                 *((0 if is_one(n.extent) else n.var,) if columns else ()))
+        step = Step((*outer, m, n), (Store(buffer, index, value),))
+        self.kernels.append(GemmKernel(self.unique("k_" + node.name), outer, m, n, k, a_operand, b_operand, compute, step,
+                                       acc, "gemm", origins(node)))
+
+
+LOWER_NODE = {"placeholder": Lowering.placeholder, "get_attr": Lowering.get_attr, "call_function": Lowering.call}
+LOWER = {Kind.MAP: Lowering.map, Kind.VIEW: Lowering.map, Kind.RANDOM: Lowering.map, Kind.REDUCE: Lowering.reduce,
+         Kind.SCATTER: Lowering.scatter}
+
+
+# -- questions
+
+def flatten(x: Any) -> Iterator:
+    if isinstance(x, (tuple, list)):
+        for item in x:
+            yield from flatten(item)
+    elif isinstance(x, dict):
+        yield from flatten(tuple(x.values()))
+    else:
+        yield x
+
+
+def is_one(n: Any) -> bool:
+    return type(n) is int and n == 1
+
+
+def masked(a: Any, mask: Value) -> Any:
+    if isinstance(a, Loader):
+        return a.masked(mask)
+    return tuple(masked(x, mask) for x in a) if isinstance(a, tuple) else a
+
+
+def symbolic_parts(value: Any) -> Iterator[tuple[str, int, Any]]:
+    if isinstance(value, Tensor):
+        yield from (("size", d, n) for d, n in enumerate(value.shape))
+        yield from (("stride", d, n) for d, n in enumerate(value.stride()))
+    else:
+        yield "value", 0, value
+
+
+def geometry(value: Tensor) -> tuple[tuple, tuple]:
+    return tuple(plain(expr_of(n)) for n in value.shape), tuple(plain(expr_of(n)) for n in value.stride())
+
+
+def dense(sizes: tuple, strides: tuple) -> bool:
+    """Whether the elements fill their span without overlap, in some order of the dimensions."""
+    left = [(size, stride) for size, stride in zip(sizes, strides) if not is_one(size)]
+    step: ExprLike = 1
+    while left:
+        found = next((pair for pair in left if pair[1] == step), None)
+        if found is None:
+            return False
+        left.remove(found)
+        step = plain(step * found[0])
+    return True
+
+
+def loopable(t: Tensor) -> bool:
+    """The loop IR has no complex numbers and no 8-bit floats."""
+    return not t.dtype.is_complex and not (t.dtype.is_floating_point and t.dtype.itemsize == 1)
+
+
+def first_tensor(value: Any) -> Tensor:
+    return value[0] if isinstance(value, (tuple, list)) else value
+
+
+def tensors_of(node: Node) -> Iterator[Tensor]:
+    """The tensors that a node reads and makes."""
+    for x in flatten((node.args, node.value)):
+        x = x.value if isinstance(x, Node) else x
+        if isinstance(x, Tensor):
+            yield x
+
+
+def numel_hint(t: Tensor) -> int:
+    total = 1
+    for n in t.shape:
+        hint = hint_of(n)
+        total *= 4096 if hint is None else int(hint)
+    return total
+
+
+def wants_memory(user: Node) -> bool:
+    """Users that read memory and cannot compute what they read."""
+    if user.op != "call_function":
+        return True
+    return user.target.kind not in (Kind.MAP, Kind.REDUCE, Kind.RANDOM, Kind.SCATTER)
+
+
+def is_gemm(node: Node) -> bool:
+    """The template multiplies floating matrices of one type."""
+    a, b = node.args[:2]
+    return a.value.dtype is b.value.dtype and node.value.dtype is a.value.dtype and a.value.dtype.is_floating_point
+
+
+def aligned(batch_index: tuple, shape: tuple) -> tuple:
+    """The batch part of the index into an operand that is broadcast to the batch."""
+    tail = batch_index[len(batch_index) - len(shape):]
+    return tuple(0 if is_one(n) else e for n, e in zip(shape, tail))
+
+
+def as_operand(value: Value, index: tuple, tidy: Callable) -> Operand | None:
+    """The value as a strided read along the variables of `index` (0 for a constant index)."""
+    if value.op != "load" or value.args:
+        return None
+    linear = tidy(value.attrs.buffer.linear(value.attrs.index))
+    variables = [e for e in index if isinstance(e, Expr)]
+    if not isinstance(linear, Expr):
+        return Operand(value.attrs.buffer, (0,) * len(index), linear)
+    parts = linear.affine(variables)
+    if parts is None:
+        return None
+    return Operand(value.attrs.buffer, tuple(plain(parts[0][e]) if isinstance(e, Expr) else 0 for e in index), plain(parts[1]))
+
+
+def along(operand: Operand, index: tuple, variables: tuple) -> Operand:
+    """The operand's strides along other variables: 0 for those that its index lacks."""
+    strides = {e: s for e, s in zip(index, operand.strides) if isinstance(e, Expr)}
+    return Operand(operand.buffer, tuple(strides.get(v, 0) for v in variables), operand.offset)
+
+
+def origins(node: Node) -> tuple[Origin, ...]:
+    if not node.stack:
+        return (Origin(f"{node.name} = {node.target}"),)
+    filename, line, source = node.stack[-1][:3]
+    return (Origin(f"{node.name} = {node.target}", f"{os.path.basename(filename)}:{line}  {source}".strip()),)
