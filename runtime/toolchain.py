@@ -17,7 +17,8 @@ from .config import config
 from .errors import FlambeauError
 
 BASE_FLAGS = ("-std=c++17", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-ffp-contract=off", "-fno-math-errno",
-              "-fno-trapping-math", "-fno-exceptions", "-fno-rtti", "-nostdlib++", "-w")
+              "-fno-trapping-math", "-fno-exceptions", "-fno-rtti", "-w")
+LIBRARIES = ("-nodefaultlibs", "-lm", "-lc")
 ISA_FLAGS = {
     "avx512": ("-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mfma", "-mf16c", "-mprefer-vector-width=512"),
     "avx2": ("-mavx2", "-mfma", "-mf16c"),
@@ -88,13 +89,13 @@ def build(sources: list[str], flags: tuple[str, ...] = ()) -> str:
 def _compile(program: str, sources: list[str], options: tuple[str, ...], key: str) -> str:
     with tempfile.TemporaryDirectory(prefix="flambeau-build-") as work:
         if len(sources) == 1:
-            _run([[program, *options, _write(work, 0, sources[0]), "-o", f"{work}/out.so"]], sources)
+            _run([[program, *options, _write(work, 0, sources[0]), *LIBRARIES, "-o", f"{work}/out.so"]], sources)
         else:
-            compile_only = tuple(option for option in options if option not in ("-shared", "-nostdlib++"))
+            compile_only = tuple(option for option in options if option != "-shared")
             _run([[program, *compile_only, "-c", _write(work, number, text), "-o", f"{work}/{number}.o"]
                   for number, text in enumerate(sources)], sources)
             objects = [f"{work}/{number}.o" for number in range(len(sources))]
-            _run([[program, "-shared", "-nostdlib++", *objects, "-o", f"{work}/out.so"]], sources)
+            _run([[program, "-shared", *objects, *LIBRARIES, "-o", f"{work}/out.so"]], sources)
         with open(f"{work}/out.so", "rb") as file:
             stored = artefacts.put(key, ".so", file.read())
     log.channel("cache")(f"built {stored}")
