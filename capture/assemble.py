@@ -15,11 +15,15 @@ from . import opcodes
 from .instructions import flow, reindex
 
 
-def assemble(instrs, like, *, name=None, qualname=None, args=None, cellvars=None, freevars=None, flags=None):
-    """Code object that runs `instrs`, in all else like the code object `like`. `args`: names of plain positional arguments instead of like's."""
+def assemble(instrs, like, *, name=None, qualname=None, args=None, locals=(), cellvars=None, freevars=None, flags=None):
+    """Code object that runs `instrs`, in all else like the code object `like`.
+
+    `args`: names of plain positional arguments instead of like's. `locals`: names that are plain locals even if they are also free variables.
+    """
     cellvars = like.co_cellvars if cellvars is None else tuple(cellvars)
     freevars = like.co_freevars if freevars is None else tuple(freevars)
-    table = Tables(like, instrs, list(like.co_varnames if args is None else args), cellvars, freevars)
+    varnames = dict.fromkeys((*(like.co_varnames if args is None else args), *locals))
+    table = Tables(like, instrs, list(varnames), cellvars, freevars)
     reindex(instrs)
     lows, start = opcodes.lower(instrs, table)
     places, size = _place(lows, start)

@@ -1,0 +1,69 @@
+"""Which locals may still be read: what a resume function must be given, and what a break may forget.
+
+    live = Liveness(instrs, code);  live.before(k)          # frozenset of plain locals that may be read from instruction k on
+    cells_used(instrs, code)                                 # names of the cells and free variables that the instructions touch
+
+Backward data flow over the normal instructions, one int as bit set per instruction; an exception goes from every instruction under a
+handler to that handler. Cells are not locals: they are live when any remaining instruction names them. Code that can look at its
+frame (locals(), eval, super() without arguments on 3.11 ...) keeps every local alive.
+"""
+from . import opcodes
+
+SYNTHETIC = "%"  # first character of local names that we invent
+FRAME_READERS = frozenset({"locals", "vars", "dir", "eval", "exec", "_getframe", "currentframe", "stack"})
+_READS = frozenset({"LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_AND_CLEAR", "DELETE_FAST", "MAKE_CELL"})
+_KILLS = frozenset({"STORE_FAST", "DELETE_FAST", "LOAD_FAST_AND_CLEAR"})
+
+
+def is_local(code, name):
+    """Whether fast ops on this name mean a plain local, not the slot of a cell."""
+    return name not in code.co_cellvars and (name in code.co_varnames or name not in code.co_freevars)
+
+
+def reads_frame(code):
+    """Whether the code may look at its own locals by name."""
+    return not FRAME_READERS.isdisjoint(code.co_names)
+
+
+def implicit_self(code):
+    """super() without arguments reads the first argument of the frame: its name, or None."""
+    return code.co_varnames[0] if code.co_argcount and "__class__" in code.co_freevars and "super" in code.co_names else None
+
+
+class Liveness:
+    """Live locals before each instruction; unreachable code counts too, which is safe."""
+
+    def __init__(self, instrs, code):
+        names = dict.fromkeys((*code.co_varnames, *(i.argval for i in instrs if opcodes.NORMAL_OPS[i.op].kind == "fast")))
+        self.names = [name for name in names if is_local(code, name)]
+        self.all = reads_frame(code)
+        self._always = frozenset({implicit_self(code)} & set(self.names))
+        bits = {name: 1 << index for index, name in enumerate(self.names)}
+        self._live = self._solve(instrs, bits)
+
+    def before(self, index) -> frozenset[str]:
+        live = self._live[index]
+        return self._always.union(name for bit, name in enumerate(self.names) if live >> bit & 1 or self.all and name[0] != SYNTHETIC)
+
+    @staticmethod
+    def _solve(instrs, bits):
+        def mask(instr, ops):
+            return bits.get(instr.argval, 0) if instr.op in ops else 0
+
+        steps = [(instr.index, mask(instr, _READS), ~mask(instr, _KILLS), instr.op not in opcodes.NO_FALLTHROUGH,
+                  instr.target and instr.target.index, instr.handler and instr.handler.target.index) for instr in reversed(instrs)]
+        live, changed = [0] * (len(instrs) + 1), True
+        while changed:
+            changed = False
+            for index, reads, keeps, falls, target, handler in steps:
+                after = (live[index + 1] if falls else 0) | (live[target] if target is not None else 0)
+                new = reads | after & keeps | (live[handler] if handler is not None else 0)
+                if new != live[index]:
+                    live[index], changed = new, True
+        return live
+
+
+def cells_used(instrs, code) -> frozenset[str]:
+    """Cells and free variables that the instructions name (a local and a free variable may share a name)."""
+    used = {i.argval for i in instrs if opcodes.NORMAL_OPS[i.op].kind == "deref"}
+    return frozenset(used | {i.argval for i in instrs if opcodes.NORMAL_OPS[i.op].kind == "fast" and not is_local(code, i.argval)})

@@ -1,0 +1,243 @@
+"""Cut a function at an instruction: what ran so far stays with the caller, the rest becomes a *resume function*.
+
+    point = split(code, k, depth, nulls, unbound)     # runs from instruction k on (k: index in decode(code); depth: stack depth there;
+                                                       #  nulls: slots, from the bottom, that are NULL; unbound: names without value)
+    exit_sequence(emitter, point, load_door)           # the stack of `depth` slots and the locals lie there: return door(*arguments, *cells)
+    emit_break(emitter, instrs, k, depth, nulls, unbound, leave)
+                                                       # the stack before k lies there: run k in Python, then leave(emitter, index, depth, nulls, unbound)
+                                                       #  for each way on: next instruction, jump target, exception handler
+
+A resume function takes `point.arguments` (live locals first, then stack values), has the cells as free variables (`point.code.co_freevars`),
+pushes the stack again, NULLs too, and jumps to its instruction; jumping into a for, with, try or handler range is legal, so nothing is
+entered twice. An exception that is being handled crosses by itself: the thread keeps it, and the entry to go back to is a stack value.
+A resume function is an ordinary function: it can be traced and cut again.
+
+How a break is written (prefix = code with the same arguments as the frame):
+    e = Emitter(position); e.prologue(instrs)
+    ...call the graph, replay side effects, store the live locals and cells, push the stack slot by slot (e.push_null() for NULL)...
+    def leave(e, index, depth, nulls, unbound):
+        point = split(code, index, depth, nulls, unbound, instrs=instrs, live=live)
+        exit_sequence(e, point, lambda e: e.load_const(door_for(point)))
+    emit_break(e, instrs, k, depth, nulls, unbound, leave, before=lambda e: ...)
+    new_code = e.assemble(code)
+When the break under a handler raises, the original handler runs in its own resume function with the stack (values below, [lasti], exception):
+the prefix's stack must therefore be exactly the original's. Not cut: generators, coroutines, class and module bodies, the prologue before RESUME.
+"""
+import inspect
+from dataclasses import dataclass
+from types import CodeType
+from typing import NamedTuple
+
+from ..runtime.errors import InternalError, Unsupported
+from . import opcodes
+from .assemble import assemble
+from .emitter import Emitter
+from .instructions import clone, decode, successors
+from .liveness import SYNTHETIC, Liveness, cells_used, implicit_self, is_local, reads_frame
+
+_SUSPENDS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+_STARRED = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
+
+
+class Argument(NamedTuple):
+    """One argument of a resume function: a "local" or the "content" of a cell (key: name), or a "stack" slot (key: number from the bottom)."""
+    kind: str
+    key: str | int
+
+
+@dataclass(frozen=True)
+class ResumePoint:
+    """A resume function's code, the instruction of the original code it starts at, and what to call it with."""
+    code: CodeType
+    index: int
+    depth: int
+    nulls: frozenset[int]
+    arguments: tuple[Argument, ...]
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """Names of the cells to pass after the arguments, in the order of the code's free variables."""
+        return self.code.co_freevars
+
+
+def check_splittable(code):
+    """Raise Unsupported for code that can't be cut anywhere."""
+    if code.co_flags & _SUSPENDS:
+        raise Unsupported("generator frame", f"{code.co_qualname} is a generator or coroutine: it can't be resumed in another frame")
+    if not code.co_flags & inspect.CO_OPTIMIZED:
+        raise Unsupported("namespace frame", f"{code.co_qualname} is a class or module body: its names live in a namespace")
+
+
+def split(code, index, depth, nulls=(), unbound=(), *, instrs=None, live=None) -> ResumePoint:
+    """The resume function that runs `code` from instruction `index` on. `instrs`, `live`: decode(code) and its Liveness, if at hand."""
+    check_splittable(code)
+    instrs = instrs or decode(code)
+    if index <= next(i.index for i in instrs if i.op == "RESUME"):
+        raise InternalError(f"bytecode: instruction {index} of {code.co_qualname} is in its prologue")
+    live = live or Liveness(instrs, code)
+    rest = [instrs[at] for at in _reachable(instrs, index)]
+    cells = _cells(code, rest, unbound)
+    arguments = _arguments(code, live.before(index) - set(unbound), cells, depth, frozenset(nulls))
+    body, new = clone(rest)
+    start = Emitter(instrs[index].position)
+    _enter(start, arguments, cells, depth)
+    start.jump(new[instrs[index]])
+    made = assemble(
+        start.instrs + body, code, name=_name(code, instrs[index]), args=[_parameter(a) for a in arguments],
+        locals=_locals(code, rest), freevars=cells,
+        cellvars=[name for name in code.co_cellvars if name in unbound and name not in cells], flags=code.co_flags & ~_STARRED)
+    return ResumePoint(made, index, depth, frozenset(nulls), arguments)
+
+
+def _reachable(instrs, index):
+    """Indices of what can run from `index` on, in order."""
+    seen, work = set(), [index]
+    while work:
+        at = work.pop()
+        if at not in seen:
+            seen.add(at)
+            work += successors(instrs, at)
+            if instrs[at].handler:
+                work.append(instrs[at].handler.target.index)
+    return sorted(seen)
+
+
+def _cells(code, rest, unbound):
+    """Cells that cross: the function's own free variables (super() looks for __class__), and the cells that the rest names."""
+    used = cells_used(rest, code)
+    own = [name for name in code.co_cellvars if (name in used or reads_frame(code)) and name not in unbound]
+    return (*own, *(name for name in code.co_freevars if name not in unbound))
+
+
+def _arguments(code, live, cells, depth, nulls):
+    locals_ = [Argument("local", name) for name in code.co_varnames if name in live]
+    self_name = implicit_self(code)
+    if self_name in cells:
+        locals_.insert(0, Argument("content", self_name))
+    return (*locals_, *(Argument("stack", slot) for slot in range(depth) if slot not in nulls))
+
+
+def _locals(code, rest):
+    """Plain locals that the rest names."""
+    named = (instr.argval for instr in rest if opcodes.NORMAL_OPS[instr.op].kind == "fast")
+    return [name for name in dict.fromkeys(named) if is_local(code, name)]
+
+
+def _parameter(argument):
+    return argument.key if argument.kind == "local" else f"{SYNTHETIC}{argument.kind}_{argument.key}"
+
+
+def _enter(e, arguments, cells, depth):
+    """Cells into their slots, and the stack as it was."""
+    if cells:
+        e.emit("COPY_FREE_VARS", len(cells))
+    e.emit("RESUME", 0)
+    given = {argument.key: argument for argument in arguments if argument.kind == "stack"}
+    for slot in range(depth):
+        if slot in given:
+            e.take_fast(_parameter(given[slot]))
+        else:
+            e.push_null()
+
+
+def _name(code, instr):
+    """<resume NAME at LINE>; the name of the first function, however often it is cut."""
+    name = code.co_name
+    if name.startswith("<resume "):
+        name = name[len("<resume "):name.rindex(" at ")]
+    return f"<resume {name} at {instr.line or code.co_firstlineno}>"
+
+
+def exit_sequence(e, point, load_door):
+    """Write `return door(*arguments, *cells)`: the stack of point.depth slots lies there, locals and cells are in the frame's slots."""
+    slots = [e.temp("slot") for _ in range(point.depth)]
+    for slot in reversed(slots):
+        e.store_fast(slot)  # also takes a NULL
+    load_door(e)
+    e.as_callable()
+    for kind, key in point.arguments:
+        if kind == "stack":
+            e.load_fast(slots[key])
+        elif kind == "local":
+            e.load_fast(key)
+        else:
+            e.load_deref(key)
+    for name in point.cells:
+        e.load_closure(name)
+    e.call(len(point.arguments) + len(point.cells))
+    e.return_value()
+
+
+class _State(NamedTuple):
+    """What the frame looks like: stack depth, NULL slots, names without value."""
+    depth: int
+    nulls: frozenset[int]
+    unbound: frozenset[str]
+
+
+def emit_break(e, instrs, index, depth, nulls, unbound, leave, before=None):
+    """Write instruction `index` so that Python runs it, then `leave(e, index, depth, nulls, unbound)` for each way on.
+
+    The stack before the instruction lies there, exactly as in the original. `before(e)` may write what comes just before it (stack unchanged).
+    """
+    instr, state = instrs[index], _State(depth, frozenset(nulls), frozenset(unbound))
+    caught, jumped = e.label(), e.label()
+    with e.at(instr.position):
+        if before:
+            before(e)
+        with e.at(handler=instr.handler and instr.handler._replace(target=caught)):
+            _run(e, instr, jumped)
+        if instr.op not in opcodes.NO_FALLTHROUGH:
+            leave(e, index + 1, *_after(instr, state, jump=False))
+        if instr.target:
+            e.place(jumped)
+            leave(e, instr.target.index, *_after(instr, state, jump=True))
+        if instr.handler:
+            e.place(caught)
+            _enter_handler(e, instr.handler, state, leave)
+
+
+def _run(e, instr, jumped):
+    """The instruction itself; what pushes a pair pushes one whose NULL we know the place of."""
+    plain = {"LOAD_METHOD": "LOAD_ATTR", "LOAD_SUPER_METHOD": "LOAD_SUPER_ATTR"}.get(instr.op)
+    e.emit(plain or instr.op, instr.argval, jumped if instr.target else None)
+    if plain:
+        e.as_callable()
+
+
+def _enter_handler(e, handler, state, leave):
+    """The stack was cut and has [lasti] and the exception on it. The lasti of this frame means nothing in another: 0, its first unit."""
+    if handler.lasti:
+        e.swap(2)
+        e.pop()
+        e.load_const(0)
+        e.swap(2)
+    nulls = frozenset(slot for slot in state.nulls if slot < handler.depth)
+    leave(e, handler.target.index, handler.entry_depth, nulls, state.unbound)
+
+
+def _after(instr, state, jump) -> _State:
+    """The frame after an instruction that raised nothing."""
+    pops, pushes = opcodes.effect(instr.op, instr.argval, jump)
+    depth = state.depth - pops + pushes
+    slots = [slot in state.nulls for slot in range(state.depth)]
+    unbound = state.unbound
+    top = bool(slots) and slots[-1]
+    stack = slots[:state.depth - pops] + [False] * pushes
+    if instr.op in ("LOAD_METHOD", "LOAD_SUPER_METHOD"):
+        stack[-2:] = opcodes.call_pair(False, True)
+    elif instr.op == "PUSH_NULL":
+        stack[-1] = True
+    elif instr.op == "COPY":
+        stack[-1] = slots[-instr.argval]
+    elif instr.op == "SWAP":
+        stack[-1], stack[-instr.argval] = stack[-instr.argval], stack[-1]
+    elif instr.op == "LOAD_FAST_AND_CLEAR":
+        stack[-1], unbound = instr.argval in unbound, unbound | {instr.argval}
+    elif instr.op == "STORE_FAST":
+        unbound = unbound | {instr.argval} if top else unbound - {instr.argval}
+    elif instr.op == "DELETE_FAST":
+        unbound = unbound | {instr.argval}
+    elif instr.op == "MAKE_CELL":
+        unbound = unbound - {instr.argval}
+    return _State(depth, frozenset(slot for slot, null in enumerate(stack) if null), unbound)
