@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Callable, Iterable, NamedTuple
 
 from ..capture.expr import Expr, ExprLike, is_const, plain, product, var
@@ -23,7 +24,10 @@ Number = bool | int | float
 
 @dataclass(frozen=True, eq=False)
 class Buffer:
-    """A region of memory with a geometry. `kind`: input, output, temp, const, or local (row scratch of one kernel)."""
+    """A region of memory with a geometry. `kind`: input, output, temp, const, or local (row scratch of one kernel).
+
+    The name is the identity: `flat` is the same memory seen as one dimension.
+    """
 
     name: str
     dtype: Any
@@ -32,6 +36,17 @@ class Buffer:
     offset: ExprLike = 0
     kind: str = "temp"
     origin: str = ""
+
+    def __eq__(self, other: Any) -> bool:
+        return self is other or isinstance(other, Buffer) and self.name == other.name
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    @cached_property
+    def flat(self) -> Buffer:
+        """The same memory with element offsets as its only index."""
+        return Buffer(self.name, self.dtype, (self.extent(),), (1,), 0, self.kind, self.origin)
 
     def linear(self, index: tuple[ExprLike, ...]) -> ExprLike:
         """The element offset of `index` from the start of the buffer's memory."""
@@ -47,7 +62,7 @@ class Buffer:
         """Elements from the start of memory to the last one that the geometry reaches (0 when empty)."""
         if any(is_zero(size) for size in self.sizes):
             return 0
-        return self.linear(tuple(size - 1 for size in self.sizes)) + 1
+        return plain(self.linear(tuple(size - 1 for size in self.sizes)) + 1)
 
     def text(self) -> str:
         sizes = ", ".join(map(str, self.sizes))
@@ -190,9 +205,10 @@ class Body:
             mask = None
         args = self.indirect_args(index)
         if mask is None:
-            return self.make("load", args, buffer.dtype, Load(buffer, index), key=(buffer.name, index))
+            return self.make("load", args, buffer.dtype, Load(buffer, index), key=(buffer.name, buffer.strides, index))
         attrs = Load(buffer, index, True, as_number(other, buffer.dtype))
-        return self.make("load", (mask, *args), buffer.dtype, attrs, key=(buffer.name, index, repr(attrs.other)))
+        key = (buffer.name, buffer.strides, index, repr(attrs.other))
+        return self.make("load", (mask, *args), buffer.dtype, attrs, key=key)
 
     def indirect(self, value: Value | int, size: ExprLike, check: bool | str = True) -> ExprLike:
         """`value` as an index into a dimension of `size`; `check` may be the text of the error."""
@@ -426,11 +442,11 @@ def reachable(roots: Iterable[Value], seen: dict[Value, None] | None = None) -> 
 class Rewriter:
     """Rebuilds values under a substitution of index variables and a replacement of leaves.
 
-    `mapping`: variable -> expression. `leaf(value)`: for loads, accs and scalars (already under the new indices), the
+    `mapping`: variable name -> expression. `leaf(value)`: for loads, accs and scalars (already under the new indices), the
     value to use instead, or None to keep it.
     """
 
-    def __init__(self, body: Body, mapping: dict, leaf: Callable[[Value], Value | None] | None = None,
+    def __init__(self, body: Body, mapping: dict[str, ExprLike], leaf: Callable[[Value], Value | None] | None = None,
                  tidy: Callable[[ExprLike], ExprLike] | None = None):
         self.body, self.mapping, self.leaf, self.tidy = body, mapping, leaf, tidy
         self.done: dict[int, Value] = {}
@@ -456,25 +472,29 @@ class Rewriter:
         return found
 
     def rebuild(self, value: Value) -> Value:
-        args = tuple(self.done[a.id] for a in value.args)
+        args = tuple([self.done[a.id] for a in value.args])
         if value.op == "load":
-            load = value.attrs
-            mask = args[0] if load.masked else None
-            index = tuple(self.expr(e) for e in load.index)
-            return self.replaced(self.body.load(load.buffer, index, mask, load.other))
+            return self.replaced(self.rebuild_load(value, args))
         if value.op == "index":
             return self.body.index(self.expr(value.attrs))
         if value.op == "indirect":
             return self.rebuild_indirect(value, args[0])
         if value.op in ("acc", "scalar"):
             return self.replaced(value)
-        if args == () or all(a is b for a, b in zip(args, value.args)):
+        if all(a is b for a, b in zip(args, value.args)):
             return value
         if value.op == "cast":
             return self.body.cast(args[0], value.dtype)
         if value.op == "where":
             return self.body.where(*args)
         return self.body.simplified(value.op, args, value.dtype) or self.body.make(value.op, args, value.dtype)
+
+    def rebuild_load(self, value: Value, args: tuple[Value, ...]) -> Value:
+        load = value.attrs
+        if not self.vars and all(a is b for a, b in zip(args, value.args)):
+            return value
+        index = tuple([self.expr(e) for e in load.index])
+        return self.body.load(load.buffer, index, args[0] if load.masked else None, load.other)
 
     def rebuild_indirect(self, value: Value, arg: Value) -> Value:
         """The same bound check on the rewritten value; users' index expressions follow through `vars`."""

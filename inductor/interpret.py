@@ -128,7 +128,7 @@ class Machine:
         target = self.array(kernel.target)
         if kernel.init is None:
             target[...] = 0
-        elif kernel.init is not kernel.target:
+        elif kernel.init != kernel.target:
             target[...] = self.array(kernel.init)
         Nest(self, (), kernel.step, {}, {}).run()
 

@@ -544,10 +544,10 @@ class Verifier:
         if load.buffer.kind == "local":
             self.require(load.buffer in locals_written, f"row scratch {load.buffer.name} is read before it is written")
             return
-        own = [s for s in (*before, *step.stores) if s.buffer is load.buffer]
+        own = [s for s in (*before, *step.stores) if s.buffer == load.buffer]
         if own:
-            place = load.buffer.linear(load.index)
-            self.require(all(s.buffer.linear(s.index) == place for s in own),
+            place = plain(load.buffer.linear(load.index))
+            self.require(all(plain(s.buffer.linear(s.index)) == place for s in own),
                          f"{_place(load.buffer, load.index)} is read where the kernel writes another place of it")
-            stored = load.buffer in self.written or any(s.buffer is load.buffer for s in before)
+            stored = load.buffer in self.written or any(s.buffer == load.buffer for s in before)
             self.require(stored, f"{load.buffer.name} is read before it is written")
