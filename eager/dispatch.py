@@ -1,0 +1,483 @@
+"""The one way through which every op call goes.
+
+In: a record and its canonical arguments. The top mode of the thread's stack gets the call, if there is one; else fakes take
+the meta rules, real tensors the kernels, and the call is recorded for autograd. Maps of one or two tensors of one type
+have a path of their own (`unary`, `binary`): a dictionary look-up, numpy's function, a new Tensor.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from . import dtypes, op as ops
+from .device import cpu as _cpu
+from .grads import Meta
+from .kernels import run_kernel, simple_function
+from .loops import computation
+from .meta import check_expandable, infer, run_meta
+from .op import Kind, Op
+from .record import (DATA, Node, SavedOutput, add_node, edges_of, mark_view, metas_of, next_sequence, plan, rebase, root_of,
+                     save_args, save_outs)
+from .sizes import is_number
+from .state import Mode, below, no_modes, recording, setting, state
+from .tensor import Tensor
+
+__all__ = ["call", "execute", "run_meta", "state", "Mode", "no_modes", "below", "recording", "setting", "operator", "store"]
+_new = object.__new__
+_ndarray = np.ndarray
+
+
+# -- the general path
+
+def call(op: Op, args: tuple):
+    """Run an op. Returns its output, or a tuple of them where the record has several."""
+    if state.quick is None:
+        if state.autocast is not None and op.autocast is not None:
+            args = state.autocast(op, args)
+        if state.modes:
+            return state.modes[-1].dispatch(op, args)
+    return execute(op, args)
+
+
+def execute(op: Op, args: tuple):
+    """Run an op here and now, whatever modes are active."""
+    if op.mutates:
+        return execute_mutating(op, args)
+    fake, needs = inspect_args(op, args)
+    if op.kind is Kind.COMPOSITE:
+        return execute_composite(op, args, fake, needs)
+    outs = run_meta(op, args) if fake else run_kernel(op, args)
+    finish_outputs(op, args, outs, needs)
+    return outs if len(outs) != 1 else outs[0]
+
+
+def inspect_args(op: Op, args: tuple) -> tuple:
+    """(any fake among the tensors, recording is on and a tensor requires grad); refuses what is no operand."""
+    fake = needs = False
+    for p, a in zip(op.params, args):
+        if isinstance(a, Tensor):
+            fake = fake or a._array is None
+            needs = needs or a._grad_fn is not None or a._requires_grad
+        elif p.role == "tensors" and a is not None:
+            for x in a:
+                if not isinstance(x, Tensor):
+                    raise TypeError(f"{op.name}(): argument '{p.name}' must be tuple of Tensors, but found {type(x).__name__}")
+                fake = fake or x._array is None
+                needs = needs or x._grad_fn is not None or x._requires_grad
+        elif p.is_tensor and a is not None and not is_number(a):
+            raise TypeError(f"{op.name}(): argument '{p.name}' must be Tensor, not {type(a).__name__}")
+        elif p.name == "device" and getattr(a, "type", None) == "meta":
+            fake = True
+    return fake or state.fake, needs and state.grad
+
+
+def finish_outputs(op: Op, args: tuple, outs: tuple, needs: bool) -> None:
+    """Views remember what they view; recorded calls get a node."""
+    if needs and op.grads:
+        node = add_node(op, args, outs, state.packer)
+        if node is not None and state.anomaly:
+            node.stack = state.anomaly()
+    if op.kind is Kind.VIEW and op.outputs[0].differentiable:
+        mark_view(outs[0], args[0], op, args[1:], state.grad)
+
+
+def execute_composite(op: Op, args: tuple, fake: bool, needs: bool):
+    """The decomposition; or, where the record has its own gradient or kernel, one step."""
+    own_gradient = needs and op.grads
+    if not own_gradient and (needs or not has_kernel(op, fake)):
+        return op.fn(*args)
+    with recording(False):
+        if has_kernel(op, fake):
+            outs = run_meta(op, args) if fake else run_kernel(op, args)
+        else:
+            outs = op.fn(*args)
+            outs = outs if isinstance(outs, tuple) else (outs,)
+            outs = tuple([t._alias() if any(t is a for a in args) else t for t in outs])
+    finish_outputs(op, args, outs, needs)
+    return outs if len(outs) != 1 else outs[0]
+
+
+def has_kernel(op: Op, fake: bool) -> bool:
+    return op.meta_rule is not None if fake else bool(op.kernels)
+
+
+# -- in-place
+
+def execute_mutating(op: Op, args: tuple):
+    if op.functional is not None and op.functional.cache.get("inplace") is op:
+        return execute_inplace(op, args)
+    fake, needs = inspect_args(op, args)
+    pure = op.pure
+    visible = len(op.outputs)
+    outs = run_meta(pure, args) if fake else run_kernel(pure, args)
+    finish_outputs(op, args, outs[:visible], needs)
+    names = {p.name: a for p, a in zip(op.params, args)}
+    for name, new in zip(op.mutates, outs[visible:]):
+        target = names[name]
+        if target is not None:
+            if not fake:
+                np.copyto(target._array, new._array, casting="unsafe")
+            bump(target)
+    return outs[:visible] if visible != 1 else outs[0]
+
+
+def bump(t: Tensor) -> None:
+    """A write went into `t`'s bytes."""
+    view = t._view
+    storage = t._ensure_storage()
+    storage.data_version += 1
+    if view is None or root_view(t) is not DATA:
+        storage._version += 1
+
+
+def root_view(t: Tensor):
+    view = t._view
+    while view is not None and view is not DATA:
+        view = view.parent._view
+    return view
+
+
+def execute_inplace(op: Op, args: tuple):
+    """A derived in-place record: the pure one's result goes into the first argument."""
+    target, pure = args[0], op.functional
+    fake, needs = inspect_args(op, args)
+    if needs:
+        check_leaf(target)
+    spec = infer(pure, args)[0] if pure.kind is not Kind.SCATTER else None
+    if spec is not None:
+        check_target(op, target, spec)
+    check_overlap(op, target)
+    edges = saved = None
+    if needs:
+        edges = edges_of(pure, args)
+        wanted, kept, any_formula = plan(pure, edges)
+        saved = save_args(pure, args, wanted)
+    if not fake:
+        write(op, pure, args, target)
+    bump(target)
+    if needs and target._dtype.category >= 2:
+        node = Node(pure, *saved, edges, metas_of((target,)))
+        if state.anomaly:
+            node.stack = state.anomaly()
+        rebase(target, node)
+        if kept:
+            save_outs(node, (target,), kept)
+    return target
+
+
+def write(op, pure, args, target) -> None:
+    """The kernel's result into the target's bytes, through `out=` of the numpy function where types allow."""
+    array = target._array
+    if not array.flags.writeable:
+        raise RuntimeError(f"{op.name}: the tensor's memory is read-only (it was made from a read-only numpy array)")
+    inplace = op.kernels.get("numpy")
+    if inplace is not None:
+        inplace(*[a._array if isinstance(a, Tensor) else a for a in args])
+        return
+    function = simple_function(pure)
+    if function is not None and type(function) is np.ufunc and len(args) == function.nin:
+        operands = [a._array if isinstance(a, Tensor) else a for a in args]
+        if all(not isinstance(a, Tensor) or a._dtype is target._dtype for a in args) and target._dtype.compute is target._dtype \
+                and computation(pure, args)[1][0] is target._dtype and target._dtype.category >= 2:
+            state.run(function, *operands, out=array)
+            return
+    np.copyto(array, run_kernel(pure, args)[0]._array, casting="unsafe")
+
+
+def check_leaf(target: Tensor) -> None:
+    if target._grad_fn is None and target._requires_grad:
+        raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
+    base = root_of(target)[0]
+    if base is not target and base._grad_fn is None and base._requires_grad:
+        raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
+
+
+def check_target(op, target: Tensor, spec) -> None:
+    check_expandable(op.name, target._sizes, spec.sizes)
+    if spec.dtype.category > target._dtype.category:
+        raise RuntimeError(f"result type {type_name(spec.dtype)} can't be cast to the desired output type "
+                           f"{type_name(target._dtype)} ({op.name})")
+
+
+_TYPE_NAMES = {"float32": "Float", "float64": "Double", "float16": "Half", "bfloat16": "BFloat16", "int64": "Long", "int32": "Int",
+               "int16": "Short", "int8": "Char", "uint8": "Byte", "bool": "Bool", "complex64": "ComplexFloat",
+               "complex128": "ComplexDouble"}
+
+
+def type_name(d) -> str:
+    return _TYPE_NAMES.get(d.name, d.name)
+
+
+def check_overlap(op, target: Tensor) -> None:
+    for n, step in zip(target._sizes, target._strides):
+        if type(step) is int and step == 0 and not (type(n) is int and n <= 1):
+            raise RuntimeError("unsupported operation: more than one element of the written-to tensor refers to a single memory "
+                               f"location. Please clone() the tensor before performing the operation. ({op.name})")
+
+
+def store(out, result: Tensor, op_name: str = "out=") -> Tensor:
+    """`out=`: copy a result into a given tensor; a tensor of another size is given new memory."""
+    if result._dtype.category > out._dtype.category:
+        raise RuntimeError(f"result type {type_name(result._dtype)} can't be cast to the desired output type {type_name(out._dtype)}")
+    if out.requires_grad or (state.grad and result.requires_grad):
+        raise RuntimeError(f"{op_name}(): functions with out=... arguments don't support automatic differentiation, but one of the "
+                           "arguments requires grad.")
+    if out._sizes != result._sizes:
+        set_data(out, Tensor._from_array(np.empty(result._sizes, out._dtype.numpy), out._dtype))
+    return ops.OPS["copy"].inplace(out, result)
+
+
+def set_data(t: Tensor, source: Tensor) -> None:
+    """`t.data = source`: other bytes, shape and type under the same tensor."""
+    if source._array is None:
+        t._geometry = source._geometry
+    t._array, t._dtype, t._device = source._array, source._dtype, source._device
+    t._storage, t._view = source._ensure_storage(), None
+
+
+# -- fast paths
+
+def make_entry(op: Op):
+    """The call path of a record, for complete positional arguments or keywords."""
+    plain_map = op.kind is Kind.MAP and not op.mutates and not op.explicit_loop and op.meta_rule is None \
+        and len(op.outputs) == 1 and all(p.role == "tensor" and p.promotes for p in op.params)
+    if plain_map and len(op.params) == 1:
+        return named(unary(op), op)
+    if plain_map and len(op.params) == 2:
+        return named(binary(op), op)
+    return named(general(op), op)
+
+
+def named(entry, op: Op):
+    entry.__name__ = entry.__qualname__ = op.name
+    entry.__doc__ = op.doc or None
+    entry.op = op
+    return entry
+
+
+def general(op: Op):
+    count = len(op.params)
+
+    def entry(*args, **kw):
+        if kw or len(args) != count:
+            args = op.bind(args, kw)
+        return call(op, args)
+    return entry
+
+
+def fast_tables(op: Op) -> dict:
+    """Per class of the other operand (Tensor, float, int): element type -> (numpy function, result type).
+
+    Only calls whose tensors all have the type in which they compute are here; everything else takes the general path."""
+    if "fast" not in op.cache:
+        op.cache["fast"] = {Tensor: {}, float: {}, int: {}}
+    return op.cache["fast"]
+
+
+def learn(op: Op, d) -> None:
+    """Fill the tables for operands of type `d`, once."""
+    tables = fast_tables(op)
+    known = op.cache.setdefault("known", set())
+    if (d, dtypes._default) in known:
+        return
+    known.add((d, dtypes._default))
+    function = simple_function(op)
+    if op.kernels or function is None or d.compute is not d or d.is_complex:
+        return
+    x = Tensor._from_array(np.ones((2, 1), d.numpy), d)
+    others = {Tensor: Tensor._from_array(np.ones((1, 3), d.numpy), d), float: 1.5, int: 2} if len(op.params) == 2 else {Tensor: None}
+    for kind, other in others.items():
+        if (kind is float and not d.is_floating_point) or (kind is int and d is dtypes.bool):
+            continue
+        operands = (x,) if other is None else (x, other)
+        found = try_fast(op, function, operands)
+        if found is not None:
+            tables[kind][d] = function, found
+        elif kind in tables:
+            tables[kind].pop(d, None)
+
+
+def try_fast(op: Op, function, operands):
+    """The result type if the bare function does what the record means for these operands."""
+    compute, (result,) = computation(op, operands)
+    if compute is not None and compute is not operands[0]._dtype:
+        return None
+    arrays = [a._array if isinstance(a, Tensor) else a for a in operands]
+    for order in (arrays, arrays[::-1]):
+        r = state.run(function, *order)
+        if type(r) is not _ndarray or r.dtype != result.numpy or r.base is not None or r is arrays[0]:
+            return None
+        if r.shape != ((2, 3) if isinstance(operands[-1], Tensor) and len(operands) == 2 else (2, 1)):
+            return None
+    return result
+
+
+def unary(op: Op):
+    """Maps of one tensor."""
+    table = fast_tables(op)[Tensor]
+
+    def entry(a):
+        run = state.quick
+        try:
+            x = a._array
+            plan = table.get(a._dtype)
+        except AttributeError:
+            return call(op, (a,))
+        if run is None or plan is None or x is None:
+            if x is not None:
+                learn(op, a._dtype)
+            return call(op, (a,))
+        r = run(plan[0], x)
+        if type(r) is not _ndarray:
+            r = np.asarray(r)
+        t = _new(Tensor)
+        t._array, t._dtype, t._device, t._requires_grad, t._grad_fn, t._storage, t._view = r, plan[1], _cpu, False, None, None, None
+        if (a._grad_fn is not None or a._requires_grad) and state.grad:
+            record_unary(op, a, t)
+        return t
+    return entry
+
+
+def binary(op: Op, operator: bool = False, swapped: bool = False):
+    """Maps of two operands. As an `operator`, foreign operands give NotImplemented; `swapped` is the reflected one."""
+    tables = fast_tables(op)
+    same, floats, ints = tables[Tensor], tables[float], tables[int]
+
+    def entry(a, b):
+        if swapped:
+            a, b = b, a
+        run = state.quick
+        kind = b.__class__
+        try:
+            if kind is float or kind is int:
+                x, y = a._array, b
+                plan = (floats if kind is float else ints).get(a._dtype)
+            elif (kind := a.__class__) is float or kind is int:
+                x, y = a, b._array
+                plan = (floats if kind is float else ints).get(b._dtype)
+            else:
+                x, y, d = a._array, b._array, a._dtype
+                plan = same.get(d) if d is b._dtype and x is not None and x.flags.c_contiguous else None
+                kind = None
+        except AttributeError:
+            return slow(a, b)
+        if plan is None or run is None or x is None or y is None:
+            return slow(a, b)
+        try:
+            r = run(plan[0], x, y)
+        except (ValueError, OverflowError):
+            return slow(a, b)
+        if type(r) is not _ndarray:
+            r = np.asarray(r)
+        t = _new(Tensor)
+        t._array, t._dtype, t._device, t._requires_grad, t._grad_fn, t._storage, t._view = r, plan[1], _cpu, False, None, None, None
+        if kind is not None:
+            record_with_number(op, a, b, t)
+        elif (a._grad_fn is not None or b._grad_fn is not None or a._requires_grad or b._requires_grad) and state.grad:
+            record_binary(op, a, b, t)
+        return t
+
+    def slow(a, b):
+        if operator and not (is_operand(a) and is_operand(b)):
+            a, b = foreign(a), foreign(b)
+            if a is NotImplemented or b is NotImplemented:
+                return NotImplemented
+        for x in (a, b):
+            if isinstance(x, Tensor) and x._array is not None:
+                learn(op, x._dtype)
+        return call(op, (a, b))
+    return entry
+
+
+def is_operand(x) -> bool:
+    return isinstance(x, Tensor) or (is_number(x) and not isinstance(x, np.generic))
+
+
+def foreign(x):
+    """numpy's scalars and arrays as operands of an operator; NotImplemented for what is none."""
+    if isinstance(x, np.generic) and x.dtype.kind in "biufc":
+        return x.item()
+    if isinstance(x, _ndarray):
+        return Tensor._from_array(x, dtypes.from_numpy(x.dtype))
+    return x if is_operand(x) else NotImplemented
+
+
+def operator(op: Op, swapped: bool = False):
+    """A special method (`__add__`, or `__radd__` with `swapped`) from a record of two operands."""
+    plain = op.kind is Kind.MAP and not op.mutates and not op.explicit_loop and op.meta_rule is None and len(op.params) == 2
+    if plain:
+        return named(binary(op, True, swapped), op)
+
+    def entry(a, b):
+        if not (is_operand(a) and is_operand(b)):
+            a, b = foreign(a), foreign(b)
+            if a is NotImplemented or b is NotImplemented:
+                return NotImplemented
+        return op(b, a) if swapped else op(a, b)
+    return named(entry, op)
+
+
+def record_unary(op: Op, a, t) -> None:
+    edge = (a._grad_fn, a._output_nr) if a._grad_fn is not None else (a, 0)
+    hang(op, (a,), (edge,), t)
+
+
+def record_with_number(op: Op, a, b, t) -> None:
+    """Record a call of a tensor and a number, if it is to be recorded."""
+    x = a if b.__class__ is float or b.__class__ is int else b
+    if (x._grad_fn is not None or x._requires_grad) and state.grad:
+        edge = (x._grad_fn, x._output_nr) if x._grad_fn is not None else (x, 0)
+        hang(op, (a, b), (edge, None) if x is a else (None, edge), t)
+
+
+def record_binary(op: Op, a, b, t) -> None:
+    f, h = a._grad_fn, b._grad_fn
+    hang(op, (a, b), ((f, a._output_nr) if f is not None else (a, 0) if a._requires_grad else None,
+                      (h, b._output_nr) if h is not None else (b, 0) if b._requires_grad else None), t)
+
+
+def hang(op: Op, args: tuple, edges: tuple, t) -> None:
+    """A node for a call with one output, without the general path's loops (see `record.add_node`)."""
+    codes, kept = codes_of(op, edges)
+    if codes is None or t._dtype.category < 2:
+        return
+    if codes == "none":
+        saved, versions = (None,) * len(args), None
+    else:
+        saved, versions = save_by_codes(args, codes)
+    node = _new(Node)
+    node.op, node.args, node.versions, node.edges = op, saved, versions, edges
+    node.metas = ((t._array.shape, t._dtype, _cpu),)
+    node.sequence, node.outs, node.out_versions, node.hooks, node.stack, node.released = next_sequence(), None, None, None, None, False
+    t._grad_fn, t._output_nr = node, 0
+    if kept:
+        node.outs, node.out_versions = (SavedOutput(t),), (0,)
+
+
+def codes_of(op: Op, edges: tuple) -> tuple:
+    """(per argument: 0 drop, 1 save, 2 meta; or "none" if all are dropped; or None: nothing to record), outputs kept."""
+    key = ("codes", edges[0] is None, edges[-1] is None)
+    found = op.cache.get(key)
+    if found is None:
+        wanted, kept, any_formula = plan(op, edges)
+        codes = tuple({"save": 1, "meta": 2, None: 0}[wanted.get(k)] for k in range(len(edges)))
+        found = op.cache[key] = ((codes if any(codes) else "none") if any_formula else None), kept
+    return found
+
+
+def save_by_codes(args: tuple, codes: tuple) -> tuple:
+    saved, versions, any_version = [], [], False
+    for a, code in zip(args, codes):
+        version = None
+        if a.__class__ is float or a.__class__ is int:
+            saved.append(a)
+        elif code == 1:
+            version, any_version = 0 if a._storage is None else a._storage._version, True
+            saved.append(a)
+        else:
+            saved.append(Meta.of(a) if code else None)
+        versions.append(version)
+    return tuple(saved), tuple(versions) if any_version else None
+
+
+ops.on_first_call(make_entry)

@@ -1,0 +1,392 @@
+"""Tensor: a numpy array with a type, a device and a place in the autograd graph; or, as a fake, a geometry without bytes.
+
+The first five slots are read by C++ at fixed offsets. Operations are not here: they are installed from the op records
+(`install_methods`); what stands here is what a tensor *is*: geometry, storage, identity, conversion, gradient state.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from . import device as devices
+from . import dtypes
+from .errors import DataDependent
+from .sizes import Size, contiguous_strides, numel
+from .storage import Storage, address, flat_bytes
+
+_new = object.__new__
+_cpu = devices.cpu
+
+
+class View(NamedTuple):
+    """How a tensor views another: by which record and arguments (after the tensor)."""
+
+    parent: Tensor
+    op: object
+    args: tuple
+
+
+DATA = View(None, None, ())        # `_view` of `t.data`: an alias whose writes do not move the autograd version
+
+
+class Tensor:
+    """`_view` and `_storage` are None until needed; slots after them may be unset on results of the fast paths."""
+
+    __slots__ = ("_array", "_dtype", "_device", "_requires_grad", "_grad_fn", "_storage", "_view",
+                 "_geometry", "_grad", "_output_nr", "_hooks", "__weakref__", "__dict__")
+
+    # -- construction
+
+    @staticmethod
+    def _from_array(array: np.ndarray, dtype, cls=None) -> Tensor:
+        """Wrap an array without copying."""
+        t = _new(cls or Tensor)
+        t._array, t._dtype, t._device, t._requires_grad, t._grad_fn, t._storage, t._view = \
+            array, dtype, _cpu, False, None, None, None
+        return t
+
+    def _alias(self) -> Tensor:
+        """Another tensor over the same bytes, without history."""
+        t = _new(Tensor)
+        t._array, t._dtype, t._device, t._requires_grad, t._grad_fn = self._array, self._dtype, self._device, False, None
+        t._storage, t._view = self._ensure_storage(), None
+        if self._array is None:
+            t._geometry = self._geometry
+        return t
+
+    # -- geometry
+
+    @property
+    def _fake(self) -> bool:
+        return self._array is None
+
+    @property
+    def shape(self) -> Size:
+        a = self._array
+        return Size(a.shape if a is not None else self._geometry[0])
+
+    @property
+    def _sizes(self) -> tuple:
+        a = self._array
+        return a.shape if a is not None else self._geometry[0]
+
+    @property
+    def _strides(self) -> tuple:
+        a = self._array
+        if a is not None:
+            step = a.itemsize
+            return tuple([s // step for s in a.strides]) if a.size else contiguous_strides(a.shape)
+        sizes, strides, offset = self._geometry
+        if strides is None:
+            strides = contiguous_strides(sizes)
+            self._geometry = sizes, strides, offset
+        return strides
+
+    def size(self, dim=None):
+        return self.shape if dim is None else self._sizes[self._dim(dim)]
+
+    def stride(self, dim=None):
+        return self._strides if dim is None else self._strides[self._dim(dim)]
+
+    def _dim(self, dim: int) -> int:
+        n = self.ndim
+        if not -max(n, 1) <= dim < max(n, 1):
+            raise IndexError(f"Dimension out of range (expected to be in range of [{-max(n, 1)}, {max(n, 1) - 1}], but got {dim})")
+        return dim + n if dim < 0 else dim
+
+    def storage_offset(self):
+        if self._array is None:
+            return self._geometry[2]
+        if self._storage is None or not self._array.size:
+            return 0
+        return (address(self._array) - address(self._storage.bytes)) // self._array.itemsize
+
+    @property
+    def ndim(self) -> int:
+        a = self._array
+        return a.ndim if a is not None else len(self._geometry[0])
+
+    def dim(self) -> int:
+        return self.ndim
+
+    ndimension = dim
+
+    def numel(self):
+        a = self._array
+        return a.size if a is not None else numel(self._geometry[0])
+
+    nelement = numel
+
+    def element_size(self) -> int:
+        return self._dtype.itemsize
+
+    @property
+    def itemsize(self) -> int:
+        return self._dtype.itemsize
+
+    @property
+    def nbytes(self):
+        return self.numel() * self._dtype.itemsize
+
+    @property
+    def dtype(self):
+        return self._dtype
+
+    @property
+    def device(self):
+        return self._device
+
+    is_cuda = property(lambda self: self._device.type == "cuda")
+    is_cpu = property(lambda self: self._device.type == "cpu")
+    is_meta = property(lambda self: self._device.type == "meta")
+    is_sparse = is_quantized = is_mkldnn = is_nested = is_mps = False
+    names = property(lambda self: (None,) * self.ndim)
+
+    @property
+    def layout(self):
+        return strided_layout
+
+    def get_device(self) -> int:
+        return -1 if self._device.type == "cpu" else self._device.index or 0
+
+    def is_floating_point(self) -> bool:
+        return self._dtype.is_floating_point
+
+    def is_complex(self) -> bool:
+        return self._dtype.is_complex
+
+    def is_signed(self) -> bool:
+        return self._dtype.is_signed
+
+    def is_inference(self) -> bool:
+        return False
+
+    def is_contiguous(self, memory_format=None) -> bool:
+        name = getattr(memory_format, "name", None)
+        if name in (None, "contiguous_format", "preserve_format"):
+            a = self._array
+            if a is not None:
+                return a.flags.c_contiguous
+            return self._geometry[1] is None or is_dense(self._sizes, self._strides, range(self.ndim))
+        order = {"channels_last": (0, 2, 3, 1), "channels_last_3d": (0, 2, 3, 4, 1)}[name]
+        return self.ndim == len(order) and is_dense(self._sizes, self._strides, order)
+
+    # -- storage
+
+    def _ensure_storage(self) -> Storage:
+        if self._storage is None:
+            self._storage = Storage(flat_bytes(self._array), device=self._device)
+        return self._storage
+
+    def untyped_storage(self) -> Storage:
+        return self._ensure_storage()
+
+    def data_ptr(self) -> int:
+        if self._array is None:
+            raise DataDependent("data_ptr()")
+        self._ensure_storage().foreign = True
+        return address(self._array)
+
+    @property
+    def _version(self) -> int:
+        return 0 if self._storage is None else self._storage._version
+
+    @property
+    def _base(self) -> Tensor | None:
+        """The tensor that this one is (through any number of steps) a recorded view of."""
+        view = self._view
+        if view is None or view is DATA:
+            return None
+        while view is not None and view is not DATA:
+            base, view = view.parent, view.parent._view
+        return base
+
+    def _is_view(self) -> bool:
+        return self._base is not None
+
+    # -- gradient state
+
+    @property
+    def requires_grad(self) -> bool:
+        return self._requires_grad or self._grad_fn is not None
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool):
+        self.requires_grad_(value)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Tensor:
+        if self._grad_fn is not None:
+            if not requires_grad:
+                raise RuntimeError("you can only change requires_grad flags of leaf variables. If you want to use a computed "
+                                   "variable in a subgraph that doesn't require differentiation use var_no_grad = var.detach().")
+            return self
+        if requires_grad and self._dtype.category < 2:
+            raise RuntimeError("only Tensors of floating point and complex dtype can require gradients")
+        self._requires_grad = bool(requires_grad)
+        return self
+
+    @property
+    def is_leaf(self) -> bool:
+        return self._grad_fn is None
+
+    @property
+    def grad_fn(self):
+        return self._grad_fn
+
+    @property
+    def output_nr(self) -> int:
+        return self._output_nr if self._grad_fn is not None else 0
+
+    @property
+    def grad(self) -> Tensor | None:
+        try:
+            return self._grad
+        except AttributeError:
+            return None
+
+    @grad.setter
+    def grad(self, value):
+        if value is not None:
+            _check_grad(self, value)
+        self._grad = value
+
+    @grad.deleter
+    def grad(self):
+        self._grad = None
+
+    # -- reading values
+
+    def _values(self, what: str) -> np.ndarray:
+        """The array, or DataDependent for a fake."""
+        if self._array is None:
+            if self._device.type == "meta":
+                raise NotImplementedError(f"Cannot copy out of meta tensor; no data! ({what})")
+            raise DataDependent(what)
+        return self._array
+
+    def item(self):
+        a = self._values("item()")
+        if a.size != 1:
+            raise RuntimeError(f"a Tensor with {a.size} elements cannot be converted to Scalar")
+        return scalar(a.item())
+
+    def tolist(self):
+        a = self._values("tolist()")
+        return (a.astype(np.float32) if a.dtype.kind == "V" else a).tolist()
+
+    def __bool__(self) -> bool:
+        if self.numel() != 1:
+            if self.numel() == 0:
+                raise RuntimeError("Boolean value of Tensor with no values is ambiguous")
+            raise RuntimeError("Boolean value of Tensor with more than one value is ambiguous")
+        return bool(self._values("bool()").item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __complex__(self) -> complex:
+        return complex(self.item())
+
+    def __index__(self) -> int:
+        if self._dtype.category > 1 or self.numel() != 1:
+            raise TypeError("only integer tensors of a single element can be converted to an index")
+        return int(self.item())
+
+    def __len__(self) -> int:
+        if self.ndim == 0:
+            raise TypeError("len() of a 0-d tensor")
+        return self._sizes[0]
+
+    def numpy(self, *, force: bool = False) -> np.ndarray:
+        """The array itself: memory is shared both ways."""
+        if self.requires_grad and not force:
+            raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+        a = self._values("numpy()")
+        self._ensure_storage().foreign = True
+        return a
+
+    def __array__(self, dtype=None, copy=None) -> np.ndarray:
+        a = self.numpy()
+        return a.astype(dtype) if dtype is not None and a.dtype != dtype else a.copy() if copy else a
+
+    __array_priority__ = 1000       # numpy leaves `array + tensor` to us
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __repr__(self, *, tensor_contents=None):
+        return _repr(self)
+
+    __str__ = __repr__
+
+    def __format__(self, spec: str) -> str:
+        return self.item().__format__(spec) if self.ndim == 0 and spec else object.__format__(self, spec) if spec else repr(self)
+
+
+class layout:
+    __slots__ = ("name",)
+
+    def __init__(self, name):
+        self.name = name
+
+    def __repr__(self):
+        return f"torch.{self.name}"
+
+    def __reduce__(self):
+        return "strided_layout"
+
+
+strided_layout = layout("strided")
+
+
+def _repr(t):
+    from .printing import text
+    return text(t)
+
+
+def scalar(value):
+    """A Python number from what numpy's item() gives (ml_dtypes' scalars are numpy objects)."""
+    return value if type(value) in (float, int, bool, complex) else float(value)
+
+
+def is_dense(sizes, strides, order) -> bool:
+    """True if the strides are those of contiguous memory with dimensions in `order` (outermost first); size 1 matches any."""
+    step = 1
+    for d in reversed(tuple(order)):
+        n = sizes[d]
+        if type(n) is int and n == 1:
+            continue
+        if not strides[d] == step:
+            return any(type(m) is int and m == 0 for m in sizes)
+        step = step * n
+    return True
+
+
+def _check_grad(t: Tensor, value) -> None:
+    if not isinstance(value, Tensor):
+        raise TypeError(f"assigned grad expected to be a Tensor or None but got {type(value).__name__}")
+    if value._sizes != t._sizes:
+        raise RuntimeError(f"assigned grad has data of a different size: {list(value._sizes)} for a tensor of {list(t._sizes)}")
+    if value._dtype is not t._dtype:
+        raise RuntimeError(f"assigned grad has data of a different type: {value._dtype} for a tensor of {t._dtype}")
+
+
+def fake_tensor(sizes, strides=None, dtype=dtypes.float32, device=_cpu, requires_grad: bool = False, storage: Storage | None = None,
+                offset=0) -> Tensor:
+    """A tensor without bytes. `strides=None` means contiguous; a `storage` makes it an alias of the others in it."""
+    t = _new(Tensor)
+    t._array, t._dtype, t._device, t._requires_grad, t._grad_fn, t._view = None, dtype, device, requires_grad, None, None
+    t._geometry = (tuple(sizes), None if strides is None else tuple(strides), offset)
+    t._storage = storage if storage is not None else Storage(None, device=device)
+    return t
+
+
+def install_methods(table: dict) -> None:
+    """Give Tensor the methods of a table name -> function (or property)."""
+    for name, method in table.items():
+        setattr(Tensor, name, method)
