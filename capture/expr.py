@@ -881,12 +881,14 @@ def _take_multiples(a: Expr, g: Expr) -> tuple[Expr, Expr]:
 
 
 def _join_divisions(e: Expr) -> Expr:
-    """C*(x//C) + x%C is x, for whole and for scaled pairs."""
+    """f*C*(x//C) + f*(x%C) is f*x, for any factor f."""
+    table = dict(e.terms)
     for m, c in e.terms:
-        if _single(m, "mod"):
-            x, d = m[0][0].args
-            division = _atom("floordiv", x, d)
-            pair = from_atom(division) * d * c
-            if all(dict(e.terms).get(n) == k for n, k in pair.terms):
-                return _join_divisions(e - pair - _make(((m, c),)) + x * c)
+        for k, (atom, power) in enumerate(m):
+            if atom.op == "mod" and power == 1:
+                x, d = atom.args
+                factor = _make(((m[:k] + m[k + 1:], c),))
+                pair = from_atom(_atom("floordiv", x, d)) * d * factor
+                if all(table.get(n) == q for n, q in pair.terms):
+                    return _join_divisions(e - pair - _make(((m, c),)) + x * factor)
     return e

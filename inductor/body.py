@@ -263,7 +263,8 @@ class Body:
         values = self.unify(args)
         values = self.arithmetic_operands(name, values, info.result)
         dtype = result_dtype(info.result, values)
-        return self.simplified(name, values, dtype) or self.make(name, values, dtype)
+        found = self.simplified(name, values, dtype)
+        return self.make(name, values, dtype) if found is None else found
 
     def value(self, x: Any) -> Value:
         """A number, symbolic number or value, as a value."""
@@ -487,7 +488,8 @@ class Rewriter:
             return self.body.cast(args[0], value.dtype)
         if value.op == "where":
             return self.body.where(*args)
-        return self.body.simplified(value.op, args, value.dtype) or self.body.make(value.op, args, value.dtype)
+        found = self.body.simplified(value.op, args, value.dtype)
+        return self.body.make(value.op, args, value.dtype) if found is None else found
 
     def rebuild_load(self, value: Value, args: tuple[Value, ...]) -> Value:
         load = value.attrs
@@ -515,4 +517,5 @@ class Rewriter:
         return new
 
     def replaced(self, value: Value) -> Value:
-        return (self.leaf(value) if self.leaf else None) or value
+        found = self.leaf(value) if self.leaf else None
+        return value if found is None else found

@@ -39,7 +39,7 @@ class Origin(NamedTuple):
     line: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Store:
     """Write `value` at `index`; mode "set", or "add" (accumulate; colliding elements all count)."""
 
@@ -49,7 +49,7 @@ class Store:
     mode: str = "set"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Reduce:
     """Combine `values` over all axes of the step into the accumulators `names`, which later steps read as "acc" values.
 
@@ -63,7 +63,7 @@ class Reduce:
     dtypes: tuple[Any, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Step:
     """One loop nest inside a kernel. The innermost axis is the vector axis (unless the kernel's is "outer").
 
@@ -86,7 +86,7 @@ class Step:
         return reachable(self.roots())
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LoopKernel:
     """For every point of `outer` (any order, parallel): run the steps in order; accumulators and locals live per point.
 
@@ -105,7 +105,7 @@ class LoopKernel:
         return [s for step in self.steps for s in step.stores]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Operand:
     """A matrix operand: element strides along (batch axes..., row axis, column axis) from `offset` in the buffer's memory."""
 
@@ -114,7 +114,7 @@ class Operand:
     offset: ExprLike = 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class GemmKernel:
     """acc[b.., m, n] = sum over k of a[b.., m, k] * b[b.., k, n], then the epilogue at every (b.., m, n).
 
@@ -140,7 +140,7 @@ class GemmKernel:
         return list(self.epilogue.stores)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ScatterKernel:
     """Fill the target (`init`: a buffer of the same sizes to copy, None: zeros, or the target itself: leave as it is),
     then for every point of `axes` do `store`, whose indices may collide. Mode "set": the last point in row-major order wins.
@@ -165,7 +165,7 @@ class ScatterKernel:
         return [self.store]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class View:
     """A tensor argument: a geometry over a buffer's memory (offset in elements from its start)."""
 
@@ -179,7 +179,7 @@ class View:
         return f"{self.buffer.name}[{', '.join(map(str, self.sizes))}]"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ExternCall:
     """An op without a template, run eagerly. `args`: the op's arguments with a View for every tensor, `Expr` for sizes."""
 
@@ -211,7 +211,7 @@ class Symbol(NamedTuple):
     dim: int = 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Program:
     """Kernels in order over buffers.
 
@@ -522,7 +522,7 @@ class Verifier:
             if not masked:
                 low, high = bounds.interval(e)
                 size = plain(size)
-                inside = low > -1 and (high < size or not isinstance(size, int))
+                inside = low > -1 and (not isinstance(size, int) or high < size)
                 empty = any(plain(extent) == 0 for extent in self.extents()) or size == 0
                 self.require(inside or empty or not self.surely_outside(e, low, high, size, bounds),
                              f"{_place(buffer, index)}: {e} may be {low}..{high}, outside of [0, {size})")

@@ -38,7 +38,7 @@ def schedule(program: Program) -> Program:
 
 # -- nests
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Item:
     """One store or one reduction over inner axes, at every outer point."""
 
@@ -269,7 +269,7 @@ class Scheduler:
         """The ways to give two nests one outer space, the best first."""
         if isinstance(a.head, GemmKernel):
             if b.flexible and vertical:
-                yield from unified(self, a.outer, b.outer, (), (), f"one epilogue over ({names(a.outer)})", fixed_first=True)
+                yield from epilogue_space(a, b, f"one epilogue over ({names(a.outer)})")
             return
         if b.head is not None:
             return
@@ -488,13 +488,31 @@ def real(axes: tuple[Axis, ...]) -> tuple[Axis, ...]:
     return tuple(a for a in axes if not (isinstance(a.extent, int) and a.extent == 1))
 
 
-def unified(scheduler: Scheduler, a: tuple, b: tuple, a_inner: tuple, b_inner: tuple, why: str,
-            fixed_first: bool = False) -> Iterator[Spaces]:
+def epilogue_space(gemm: Nest, user: Nest, why: str) -> Iterator[Spaces]:
+    """The template's axes stay; a user with finer axes gets them by division."""
+    parts = refine(real(gemm.outer), real(user.outer))
+    if parts is None:
+        return
+    mapping = {}
+    for axis in real(gemm.outer):
+        run = parts[0][axis.name]
+        step: ExprLike = 1
+        for k, fine in reversed(list(enumerate(run))):
+            if len(run) > 1:
+                at = axis.var // step if k == 0 else axis.var // step % fine.extent
+                mapping[fine.name] = plain(at)
+            step = plain(step * fine.extent)
+    coarse = {name: joined(run) for name, run in parts[1].items() if len(run) != 1 or run[0].name != name}
+    still = Move(gemm.outer, {}, {})
+    yield Spaces(still, Move(gemm.outer, coarse | mapping, {}), why)
+
+
+def unified(scheduler: Scheduler, a: tuple, b: tuple, a_inner: tuple, b_inner: tuple, why: str) -> Iterator[Spaces]:
     """One outer space for both; inner spaces of equal size get the same axes."""
     parts = refine(real(a), real(b))
-    if parts is None or fixed_first and mapping_of(parts[0]):
+    if parts is None:
         return
-    outer = a if fixed_first else tuple(x for axis in real(a) for x in parts[0][axis.name])
+    outer = tuple(x for axis in real(a) for x in parts[0][axis.name])
     taken = {x.name for x in outer}
     first, a_axes = freed(scheduler, parts[0], a_inner, taken)
     target = tuple(x for axis in a_inner for x in a_axes.get(axis.name, (axis,)))

@@ -1,0 +1,107 @@
+"""Shared test tools: `--update-golden`, golden texts beside the tests, and a tracer of eager functions into graphs."""
+
+import operator
+import os
+import pathlib
+
+import numpy as np
+import pytest
+
+os.environ.setdefault("FLAMBEAU_VERIFY", "1")
+
+
+def pytest_addoption(parser):
+    parser.addoption("--update-golden", action="store_true", help="rewrite the golden texts with what the compiler makes now")
+
+
+@pytest.fixture
+def golden(request):
+    """golden(name, text): `text` equals tests/.../golden/<name>; with --update-golden it becomes that file."""
+    folder = pathlib.Path(request.node.fspath).parent / "golden"
+
+    def check(name: str, text: str) -> None:
+        path = folder / name
+        if request.config.getoption("--update-golden"):
+            folder.mkdir(exist_ok=True)
+            path.write_text(text)
+            return
+        assert path.exists(), f"{path} is missing: run pytest with --update-golden and read the new file"
+        assert text == path.read_text(), f"differs from {path}; if that is meant, run pytest with --update-golden"
+    return check
+
+
+@pytest.fixture
+def trace():
+    """trace(fn, *tensors, symbolic=False) -> a functional, decomposed Graph of what `fn` does with them."""
+    return trace_function
+
+
+def trace_function(fn, *inputs, symbolic=False):
+    from flambeau.capture.graph import Graph, map_args
+    from flambeau.capture.shapes import ShapeEnv
+    from flambeau.eager import dispatch
+    from flambeau.eager.op import Kind
+    from flambeau.eager.tensor import Tensor, fake_tensor
+
+    env = ShapeEnv()
+    graph = Graph(env)
+    nodes = {}
+
+    class Tracer(dispatch.Mode):
+        def dispatch(self, op, args):
+            if op.kind is Kind.COMPOSITE and op.fn is not None:
+                return op.fn(*args)
+            found = map_args(tuple(args), lambda a: node_of(a) if isinstance(a, Tensor) else a)
+            with dispatch.no_modes():
+                out = dispatch.call(op, args)
+            drawn = bool(op.draws and op.draws(*args))
+            node = graph.call(op, found, out, draw=graph.draws if drawn else None)
+            graph.draws += drawn
+            parts = out if isinstance(out, tuple) else None
+            for k, part in enumerate(parts or ()):
+                nodes[id(part)] = part, graph.call(operator.getitem, (node, k), part)
+            if parts is None:
+                nodes[id(out)] = out, node
+            return out
+
+    def node_of(tensor):
+        if id(tensor) not in nodes:
+            nodes[id(tensor)] = tensor, graph.get_attr("constant", tensor)
+        return nodes[id(tensor)][1]
+
+    def fake(k, x):
+        if not isinstance(x, Tensor):
+            if isinstance(x, (int, float)) and symbolic:
+                x = env.create_symbol(x, f"a{k}", duck=False) if isinstance(x, int) else env.create_float(x, f"a{k}")
+                graph.placeholder(f"a{k}", x)
+            return x
+        sizes = tuple(env.create_symbol(n, f"a{k}") if symbolic else n for n in x.shape)
+        strides, step = [0] * len(sizes), 1
+        for d in sorted(range(len(sizes)), key=lambda d: (x.stride()[d], -d)):
+            strides[d], step = (step, step * sizes[d]) if symbolic else (x.stride()[d], 0)
+        made = fake_tensor(sizes, tuple(strides), x.dtype)
+        nodes[id(made)] = made, graph.placeholder(f"a{k}", made)
+        return made
+
+    fakes = [fake(k, x) for k, x in enumerate(inputs)]
+    if not symbolic:
+        for k, x in enumerate(inputs):
+            if not isinstance(x, Tensor):
+                graph.placeholder(f"a{k}", x)
+    with dispatch.setting(grad=False), Tracer():
+        out = fn(*fakes)
+    graph.set_output(map_args(out if isinstance(out, (tuple, list)) else (out,), lambda t: node_of(t) if isinstance(t, Tensor) else t))
+    graph.lint()
+    return graph
+
+
+def close(actual, expected, rtol=2e-5, atol=2e-5):
+    """Equal shapes, types and (within tolerance) values; NaNs match NaNs."""
+    assert actual.shape == expected.shape and actual.dtype == expected.dtype, (actual.shape, actual.dtype, expected.shape, expected.dtype)
+    a, b = (x.astype(np.float64) if x.dtype.kind not in "biu" else x for x in (actual, expected))
+    np.testing.assert_allclose(a, b, rtol=rtol, atol=atol)
+
+
+@pytest.fixture
+def assert_close():
+    return close
