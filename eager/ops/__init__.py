@@ -1,0 +1,4 @@
+"""All op records, by family. Importing this package registers them in `OPS`."""
+
+from . import (activations, arithmetic, attention, creation, elementary, indexing, losses, normalization, optimizer, order,
+               products, random, rearrange, reduce, tiling, views)

@@ -1,0 +1,396 @@
+"""Activations, softmax and dropout.
+
+Softmax and its relatives are composites: row reductions and maps, which a compiler fuses into one loop nest. Their
+gradients name the output only. Backward formulas that a map can say in one go are records of their own.
+"""
+
+import math
+
+import numpy as np
+
+from .. import dtypes
+from ..op import Out, composite, pointwise, scalar
+from .arithmetic import absolute, add, cast, clamp, div, ge, gt, le, logical_and, lt, minimum, mul, neg, square, sub, where
+from .elementary import exp, log, sigmoid, tanh
+from .halves import back, single
+from .random import keep_mask
+from .reduce import amax, sum as sum_dims
+from .samples import unary
+from .views import slice_dim
+
+_SQRT_HALF, _SQRT_TWO_OVER_PI = math.sqrt(0.5), math.sqrt(2.0 / math.pi)
+_DENSITY, _CUBIC = 1.0 / math.sqrt(2.0 * math.pi), 0.044715
+
+
+@pointwise
+def relu(s, x):
+    return s.maximum(x, 0)
+
+
+@relu.grad("x")
+def _(g, out):
+    return where(gt(out, 0), g, 0.0)
+
+
+relu.samples(lambda make: unary(make, positive=True) + [(make(5),), (make.ints(5, 3),)])
+
+
+@pointwise
+def leaky_relu(s, x, slope: scalar):
+    return s.where(x > 0, x, x * slope)
+
+
+@leaky_relu.grad("x")
+def _(g, x, slope):
+    return where(gt(x, 0), g, mul(g, slope))
+
+
+leaky_relu.samples(lambda make: [(make(3, 4), 0.01), (make(2, 3), 0.2), (make(), 0.1)])
+
+
+@pointwise(promote="float")
+def silu(s, x):
+    return x / (1.0 + s.exp(-x))
+
+
+@silu.grad("x")
+def _(g, x):
+    return silu_backward(g, x)
+
+
+@pointwise
+def silu_backward(s, g, x):
+    y = 1.0 / (1.0 + s.exp(-x))
+    return g * (y * (1.0 + x * (1.0 - y)))
+
+
+@silu_backward.grad("g")
+def _(g, x):
+    return silu_backward(g, x)
+
+
+@silu_backward.grad("x")
+def _(g_out, g, x):
+    y = sigmoid(x)
+    bend = mul(mul(y, sub(1.0, y)), add(2.0, mul(x, sub(1.0, mul(y, 2.0)))))
+    return mul(mul(g_out, g), bend)
+
+
+# -- gelu
+
+@pointwise(promote="float")
+def gelu(s, x):
+    return x * 0.5 * (1.0 + s.erf(x * _SQRT_HALF))
+
+
+@gelu.grad("x")
+def _(g, x):
+    return gelu_backward(g, x)
+
+
+@pointwise
+def gelu_backward(s, g, x):
+    below = 0.5 * (1.0 + s.erf(x * _SQRT_HALF))
+    return g * (below + x * (s.exp(x * x * -0.5) * _DENSITY))
+
+
+def gaussian(x):
+    return mul(exp(mul(square(x), -0.5)), _DENSITY)
+
+
+@gelu_backward.grad("g")
+def _(g_out, x):
+    return gelu_backward(g_out, x)
+
+
+@gelu_backward.grad("x")
+def _(g_out, g, x):
+    return mul(mul(g_out, g), mul(gaussian(x), sub(2.0, square(x))))
+
+
+@pointwise(promote="float")
+def gelu_tanh(s, x):
+    inner = (x + x * x * x * _CUBIC) * _SQRT_TWO_OVER_PI
+    return x * 0.5 * (1.0 + s.tanh(inner))
+
+
+@gelu_tanh.grad("x")
+def _(g, x):
+    return gelu_tanh_backward(g, x)
+
+
+@pointwise
+def gelu_tanh_backward(s, g, x):
+    square = x * x
+    t = s.tanh((x + x * square * _CUBIC) * _SQRT_TWO_OVER_PI)
+    slope = (1.0 + square * (3.0 * _CUBIC)) * _SQRT_TWO_OVER_PI
+    return g * (0.5 * (1.0 + t) + x * 0.5 * (1.0 - t * t) * slope)
+
+
+@gelu_tanh_backward.grad("g")
+def _(g_out, x):
+    return gelu_tanh_backward(g_out, x)
+
+
+@gelu_tanh_backward.grad("x")
+def _(g_out, g, x):
+    """With u the argument of tanh and h = 1 - t*t: f'' = h*u' + x/2 * h * (u'' - 2*t*u'**2)."""
+    t = tanh(mul(add(x, mul(mul(square(x), x), _CUBIC)), _SQRT_TWO_OVER_PI))
+    rest = sub(1.0, square(t))
+    slope = mul(add(1.0, mul(square(x), 3.0 * _CUBIC)), _SQRT_TWO_OVER_PI)
+    bend = sub(mul(x, 6.0 * _CUBIC * _SQRT_TWO_OVER_PI), mul(mul(t, 2.0), square(slope)))
+    return mul(mul(g_out, g), mul(rest, add(slope, mul(mul(x, 0.5), bend))))
+
+
+for _op in (silu, gelu, gelu_tanh):
+    _op.samples(lambda make: unary(make) + [(make.special(7),)])
+for _op in (silu_backward, gelu_backward, gelu_tanh_backward):
+    _op.samples(lambda make: [(make(3, 4), make(3, 4)), (make(), make()), (make(0, 2), make(0, 2))])
+
+
+# -- others
+
+@pointwise(promote="float")
+def softplus(s, x, beta: scalar = 1.0, threshold: scalar = 20.0):
+    return s.where(x * beta > threshold, x, s.log1p(s.exp(s.minimum(x * beta, threshold))) / beta)
+
+
+@softplus.grad("x")
+def _(g, x, beta, threshold):
+    steep = mul(x, beta)
+    return where(gt(steep, threshold), g, mul(g, sigmoid(steep)))
+
+
+softplus.samples(lambda make: unary(make) + [(make(4), 2.0, 1.0)])
+
+
+@pointwise(promote="float")
+def log_sigmoid(s, x):
+    return s.minimum(x, 0.0) - s.log1p(s.exp(-s.abs(x)))
+
+
+@log_sigmoid.grad("x")
+def _(g, x):
+    return mul(g, sigmoid(neg(x)))
+
+
+log_sigmoid.samples(lambda make: unary(make))
+
+
+@pointwise
+def elu(s, x, alpha: scalar = 1.0, scale: scalar = 1.0, input_scale: scalar = 1.0):
+    return s.where(x > 0, x * scale, s.expm1(s.minimum(x, 0.0) * input_scale) * (alpha * scale))
+
+
+@elu.grad("x")
+def _(g, x, alpha, scale, input_scale):
+    low = mul(exp(mul(minimum(x, 0.0), input_scale)), alpha * scale * input_scale)
+    return where(gt(x, 0), mul(g, scale), mul(g, low))
+
+
+elu.samples(lambda make: unary(make, positive=True) + [(make(5), 0.5, 1.1, 0.9)])
+
+
+@pointwise
+def threshold(s, x, limit: scalar, value: scalar):
+    return s.where(x > limit, x, value)
+
+
+@threshold.grad("x")
+def _(g, x, limit):
+    return where(gt(x, limit), g, 0.0)
+
+
+threshold.samples(lambda make: [(make(3, 4), 0.1, 20.0), (make(5), -0.5, 0.0)])
+
+
+@composite
+def mish(x):
+    return mul(x, tanh(softplus(x, 1.0, 20.0)))
+
+
+@composite
+def softsign(x):
+    return div(x, add(absolute(x), 1.0))
+
+
+@composite
+def hardtanh(x, low: scalar, high: scalar):
+    return clamp(x, low, high)
+
+
+@hardtanh.grad("x")
+def _(g, x, low, high):
+    """Nothing at the bounds themselves, unlike clamp."""
+    return where(logical_and(gt(x, low), lt(x, high)), g, 0.0)
+
+
+@pointwise
+def hardsigmoid(s, x):
+    return s.minimum(s.maximum(x + 3.0, 0.0), 6.0) / 6.0
+
+
+@hardsigmoid.grad("x")
+def _(g, x):
+    return where(logical_and(gt(x, -3.0), lt(x, 3.0)), div(g, 6.0), 0.0)
+
+
+@pointwise
+def hardswish(s, x):
+    return x * s.minimum(s.maximum(x + 3.0, 0.0), 6.0) / 6.0
+
+
+@hardswish.grad("x")
+def _(g, x):
+    inner = mul(g, add(div(x, 3.0), 0.5))
+    return where(le(x, -3.0), 0.0, where(ge(x, 3.0), g, inner))
+
+
+mish.samples(unary)
+softsign.samples(unary)
+hardtanh.samples(lambda make: [(make(3, 4), -0.7, 0.6), (make(5), 0.0, 6.0)])
+hardsigmoid.samples(unary)
+hardswish.samples(unary)
+
+
+# -- softmax
+
+def _rows(x, dim):
+    """Chunks of rows (views) that fit a core's cache, for a last dim of contiguous memory; None otherwise."""
+    if dim != x.ndim - 1 or not x.flags.c_contiguous or x.dtype not in (np.float32, np.float64) or x.size == 0:
+        return None
+    return max(1, (1 << 16) // x.shape[-1])
+
+
+def _softmax_rows(x, out):
+    np.subtract(x, np.maximum.reduce(x, -1, keepdims=True), out=out)
+    np.exp(out, out=out)
+    return np.add.reduce(out, -1, keepdims=True)
+
+
+@composite
+def softmax(x, dim: "static"):
+    """exp(x - max) / sum; halves compute in float32 and are rounded once."""
+    y = single(x)
+    e = exp(sub(y, amax(y, (dim,), True)))
+    return back(div(e, sum_dims(e, (dim,), True)), x)
+
+
+@softmax.numpy
+def _(x, dim):
+    step = _rows(x, dim)
+    if step is None:
+        return NotImplemented
+    out = np.empty_like(x)
+    flat, result = x.reshape(-1, x.shape[-1]), out.reshape(-1, x.shape[-1])
+    with np.errstate(all="ignore"):
+        for k in range(0, len(flat), step):
+            part = result[k:k + step]
+            part /= _softmax_rows(flat[k:k + step], part)
+    return out
+
+
+@softmax.grad("x")
+def _(g, out, dim):
+    return softmax_backward(g, out, dim)
+
+
+@composite
+def softmax_backward(g, y, dim: "static"):
+    product = mul(single(g), single(y))
+    return back(sub(product, mul(single(y), sum_dims(product, (dim,), True))), g)
+
+
+@softmax_backward.numpy
+def _(g, y, dim):
+    step = _rows(y, dim)
+    if step is None or not g.flags.c_contiguous or g.dtype != y.dtype:
+        return NotImplemented
+    out = np.empty_like(y)
+    g, y, result = (a.reshape(-1, y.shape[-1]) for a in (g, y, out))
+    for k in range(0, len(y), step):
+        rows, part = y[k:k + step], result[k:k + step]
+        np.multiply(g[k:k + step], rows, out=part)
+        part -= rows * np.add.reduce(part, -1, keepdims=True)
+    return out
+
+
+@composite
+def log_softmax(x, dim: "static"):
+    y = single(x)
+    shifted = sub(y, amax(y, (dim,), True))
+    return back(sub(shifted, log(sum_dims(exp(shifted), (dim,), True))), x)
+
+
+@log_softmax.numpy
+def _(x, dim):
+    step = _rows(x, dim)
+    if step is None:
+        return NotImplemented
+    out = np.empty_like(x)
+    flat, result = x.reshape(-1, x.shape[-1]), out.reshape(-1, x.shape[-1])
+    with np.errstate(all="ignore"):
+        for k in range(0, len(flat), step):
+            rows, part = flat[k:k + step], result[k:k + step]
+            top = np.maximum.reduce(rows, -1, keepdims=True)
+            np.subtract(rows, top, out=part)
+            part -= np.log(np.add.reduce(np.exp(part), -1, keepdims=True))
+    return out
+
+
+@log_softmax.grad("x")
+def _(g, out, dim):
+    return log_softmax_backward(g, out, dim)
+
+
+@composite
+def log_softmax_backward(g, y, dim: "static"):
+    single = single(g)
+    return back(sub(single, mul(exp(single(y)), sum_dims(single, (dim,), True))), g)
+
+
+for _op in (softmax, log_softmax):
+    _op.samples(lambda make: [(make(3, 4), 1), (make(3, 4), 0), (make(2, 3, 4), 1), (make(5), 0), (make(4, 3).t(), 1), (make(2, 3).to(dtypes.bfloat16), 1), (make(0, 3), 1)])
+for _op in (softmax_backward, log_softmax_backward):
+    _op.samples(lambda make: [(make(3, 4), make.positive(3, 4), 1), (make(2, 3, 2), make.positive(2, 3, 2), 1)])
+
+
+@composite
+def glu(x, dim: "static"):
+    half = x.shape[dim] // 2
+    return mul(slice_dim(x, dim, 0, 1, half), sigmoid(slice_dim(x, dim, half, 1, half)))
+
+
+glu.samples(lambda make: [(make(3, 4), 1), (make(2, 3), 0)])
+
+
+# -- dropout
+
+@composite(outputs=("out", Out("keep", differentiable=False, hidden=True)), draws=lambda *args: 1)
+def dropout(x, p: scalar):
+    """Zero with probability p, the others times 1/(1-p). The mask is a draw of one ordinal: who wants to save memory draws
+    it again instead of keeping it."""
+    keep = keep_mask(tuple(x.shape), p, x.device)
+    return masked_scale(x, keep, _scale(p)), keep
+
+
+def _scale(p):
+    return 0.0 if type(p) is float and p == 1.0 else 1.0 / (1.0 - p)
+
+
+@dropout.grad("x")
+def _(g, keep, p):
+    return masked_scale(g, keep, _scale(p))
+
+
+@pointwise(promote="first", exclude=("keep",))
+def masked_scale(s, x, keep, scale: scalar):
+    return s.where(keep, x * scale, 0.0)
+
+
+@masked_scale.grad("x")
+def _(g, keep, scale):
+    return masked_scale(g, keep, scale)
+
+
+masked_scale.samples(lambda make: [(make(3, 4), make.bools(3, 4), 2.0), (make(0, 2), make.bools(0, 2), 1.5)])

@@ -1,0 +1,433 @@
+"""Arithmetic on elements: sums, products, quotients, powers, extremes, choices.
+
+Operands broadcast; each may be a number. Gradients come back in the broadcast shape: the engine sums them to the operand's.
+"""
+
+from .. import dtypes
+from ..op import mask, pointwise
+from .samples import binary, binary_int, unary
+
+
+@pointwise
+def add(s, a, b):
+    return a + b
+
+
+@add.grad("a", "b")
+def _(g):
+    return g
+
+
+@pointwise
+def sub(s, a, b):
+    return a - b
+
+
+@sub.grad("a")
+def _(g):
+    return g
+
+
+@sub.grad("b")
+def _(g):
+    return neg(g)
+
+
+@pointwise
+def mul(s, a, b):
+    return a * b
+
+
+@mul.grad("a")
+def _(g, b):
+    return mul(g, b)
+
+
+@mul.grad("b")
+def _(g, a):
+    return mul(g, a)
+
+
+@pointwise(promote="float")
+def div(s, a, b):
+    return a / b
+
+
+@div.grad("a")
+def _(g, b):
+    return div(g, b)
+
+
+@div.grad("b")
+def _(g, b, out):
+    return neg(div(mul(g, out), b))
+
+
+@pointwise
+def floor_divide(s, a, b):
+    """Division rounded down."""
+    return a // b
+
+
+@pointwise
+def trunc_divide(s, a, b):
+    """Division rounded toward zero: floor of the magnitudes with the quotient's sign."""
+    q = s.abs(a) // s.abs(b)
+    return s.where(s.ne(s.lt(a, 0), s.lt(b, 0)), -q, q)
+
+
+@pointwise
+def remainder(s, a, b):
+    """The remainder with the divisor's sign."""
+    return a % b
+
+
+@remainder.grad("a")
+def _(g):
+    return g
+
+
+@remainder.grad("b")
+def _(g, a, b):
+    return neg(mul(g, floor_divide(a, b)))
+
+
+@pointwise
+def fmod(s, a, b):
+    """The remainder with the dividend's sign."""
+    r = s.abs(a) % s.abs(b)
+    return s.where(s.lt(a, 0), -r, r)
+
+
+@fmod.grad("a")
+def _(g):
+    return g
+
+
+@fmod.grad("b")
+def _(g, a, b):
+    return neg(mul(g, trunc_divide(a, b)))
+
+
+for _op in (add, sub, mul):
+    _op.samples(binary)
+div.samples(lambda make: binary(make, nonzero=True))
+for _op in (floor_divide, trunc_divide, remainder, fmod):
+    _op.samples(lambda make: binary_int(make, nonzero=True))
+
+
+@pointwise
+def square(s, x):
+    return x * x
+
+
+@square.grad("x")
+def _(g, x):
+    return mul(g, mul(x, 2))
+
+
+@pointwise(promote="float")
+def reciprocal(s, x):
+    return 1.0 / x
+
+
+@reciprocal.grad("x")
+def _(g, out):
+    return neg(mul(g, mul(out, out)))
+
+
+@pointwise
+def neg(s, x):
+    return -x
+
+
+@neg.grad("x")
+def _(g):
+    return neg(g)
+
+
+@pointwise(name="abs", promote="real")
+def absolute(s, x):
+    return s.abs(x)
+
+
+@absolute.grad("x")
+def _(g, x):
+    return mul(g, sign(x))
+
+
+@pointwise
+def sign(s, x):
+    return s.sign(x)
+
+
+@sign.grad("x")
+def _(g):
+    return mul(g, 0)
+
+
+square.samples(unary)
+neg.samples(unary)
+reciprocal.samples(lambda make: unary(make, positive=True))
+absolute.samples(lambda make: unary(make, positive=True))
+sign.samples(lambda make: unary(make, positive=True))
+
+
+# -- extremes
+
+@pointwise
+def maximum(s, a, b):
+    return s.maximum(a, b)
+
+
+@pointwise
+def minimum(s, a, b):
+    return s.minimum(a, b)
+
+
+def _share(g, wins, tie):
+    """The gradient of an extreme: all of it where this side wins, half of it at a tie."""
+    return mul(g, where(tie, 0.5, where(wins, 1.0, 0.0)))
+
+
+@maximum.grad("a")
+def _(g, a, b):
+    return _share(g, gt(a, b), eq(a, b))
+
+
+@maximum.grad("b")
+def _(g, a, b):
+    return _share(g, lt(a, b), eq(a, b))
+
+
+@minimum.grad("a")
+def _(g, a, b):
+    return _share(g, lt(a, b), eq(a, b))
+
+
+@minimum.grad("b")
+def _(g, a, b):
+    return _share(g, gt(a, b), eq(a, b))
+
+
+maximum.samples(binary)
+minimum.samples(binary)
+
+
+@pointwise
+def clamp(s, x, min: "tensor?" = None, max: "tensor?" = None):
+    """x within [min, max]; either bound may be missing; NaN stays. max wins where min > max."""
+    x = x if min is None else s.maximum(x, min)
+    return x if max is None else s.minimum(x, max)
+
+
+def _inside(x, min, max):
+    if min is None or max is None:
+        return le(x, max) if min is None else ge(x, min)
+    return logical_and(ge(x, min), le(x, max))
+
+
+@clamp.grad("x")
+def _(g, x, min, max):
+    return where(_inside(x, min, max), g, 0.0)
+
+
+@clamp.grad("min")
+def _(g, x, min, max):
+    low = lt(x, min)
+    return where(low if max is None else logical_and(low, lt(min, max)), g, 0.0)
+
+
+@clamp.grad("max")
+def _(g, x, min, max):
+    high = gt(x, max)
+    return where(high if min is None else logical_or(high, gt(min, max)), g, 0.0)
+
+
+@clamp.samples
+def _(make):
+    return [(make(3, 4), -0.5, 0.5), (make(2, 3), None, 0.25), (make(4), 0.0, None), (make(3, 4), make(4), None),
+            (make.ints(9, 5), 2, 6), (make(0, 2), -1.0, 1.0)]
+
+
+# -- choices
+
+@pointwise
+def where(s, condition: mask, a, b):
+    return s.where(condition, a, b)
+
+
+@where.grad("a")
+def _(g, condition):
+    return where(condition, g, 0)
+
+
+@where.grad("b")
+def _(g, condition):
+    return where(condition, 0, g)
+
+
+@where.samples
+def _(make):
+    return [(make.bools(3, 4), make(3, 4), make(4)), (make.bools(4), make(3, 1), 0.0), (make.bools(2, 1), 1.0, make(2, 3)),
+            (make.bools(0, 3), make(0, 3), make(3)), (make.bools(2), make.ints(5, 2), make(2))]
+
+
+@pointwise(promote="first")
+def masked_fill(s, x, mask: mask, value):
+    return s.where(mask, value, x)
+
+
+@masked_fill.grad("x")
+def _(g, mask):
+    return masked_fill(g, mask, 0)
+
+
+@masked_fill.grad("value")
+def _(g, mask):
+    return where(mask, g, 0)
+
+
+@masked_fill.samples
+def _(make):
+    return [(make(3, 4), make.bools(4), 0.5), (make(2, 3), make.bools(2, 1), float("-inf")), (make(3), make.bools(3), make()),
+            (make(0, 3), make.bools(3), 1.0), (make.ints(5, 3), make.bools(3), 7)]
+
+
+# -- comparisons: no gradient
+
+def _comparison(name):
+    def compare(s, a, b):
+        return getattr(s, name)(a, b)
+    compare.__name__ = name
+    record = pointwise(compare, promote="bool")
+    record.samples(lambda make: binary(make) + [(make.ints(3, 4), 1), (make.ints(3, 4), make.ints(3, 4)), (make(3), make(3) > 0)])
+    return record
+
+
+lt, le, gt, ge, eq, ne = map(_comparison, ("lt", "le", "gt", "ge", "eq", "ne"))
+
+
+@pointwise(promote="bool")
+def logical_and(s, a, b):
+    return s.logical_and(a, b)
+
+
+@pointwise(promote="bool")
+def logical_or(s, a, b):
+    return s.logical_or(a, b)
+
+
+@pointwise(promote="bool")
+def logical_xor(s, a, b):
+    return s.ne(s.logical_not(a), s.logical_not(b))
+
+
+@pointwise(promote="bool")
+def logical_not(s, x):
+    return s.logical_not(x)
+
+
+for _op in (logical_and, logical_or, logical_xor):
+    _op.samples(lambda make: [(make.bools(3, 4), make.bools(4)), (make.ints(2, 5), make(5)), (make.bools(2), True)])
+logical_not.samples(lambda make: [(make.bools(3, 4),), (make.ints(2, 5),), (make(),)])
+
+
+@pointwise
+def bitwise_and(s, a, b):
+    return a & b
+
+
+@pointwise
+def bitwise_or(s, a, b):
+    return a | b
+
+
+@pointwise
+def bitwise_xor(s, a, b):
+    return a ^ b
+
+
+@pointwise
+def bitwise_not(s, x):
+    return ~x
+
+
+@pointwise
+def left_shift(s, a, b):
+    return s.shl(a, b)
+
+
+@pointwise
+def right_shift(s, a, b):
+    return s.shr(a, b)
+
+
+for _op in (bitwise_and, bitwise_or, bitwise_xor):
+    _op.samples(lambda make: [(make.bools(3, 4), make.bools(4)), (make.ints(9, 5), make.ints(9, 3, 5)), (make.ints(9, 2), 3)])
+bitwise_not.samples(lambda make: [(make.bools(3, 4),), (make.ints(9, 5),)])
+for _op in (left_shift, right_shift):
+    _op.samples(lambda make: [(make.ints(9, 5), make.ints(4, 3, 5)), (make.ints(9, 2), 3)])
+
+
+# -- types
+
+@pointwise(promote="dtype")
+def cast(s, x, dtype: "static"):
+    """The same numbers in another type: truth for bool, truncation for integers. Also a copy where the type is the same."""
+    return x
+
+
+@cast.numpy
+def _(x, dtype):
+    return x.astype(dtype.numpy, order="K")
+
+
+@cast.grad("x")
+def _(g):
+    return g
+
+
+@cast.samples
+def _(make):
+    return [(make(3, 4), dtypes.float64), (make(2, 3), dtypes.bfloat16), (make(2, 3), dtypes.int64), (make.ints(5, 3), dtypes.float32),
+            (make.bools(4), dtypes.float32), (make(3), dtypes.bool), (make(0, 2), dtypes.float32)]
+
+
+@pointwise
+def clone(s, x):
+    return x
+
+
+@clone.numpy
+def _(x):
+    return x.copy(order="K")
+
+
+@clone.grad("x")
+def _(g):
+    return g
+
+
+clone.samples(unary)
+
+
+@pointwise(promote="first")
+def copy(s, x, source):
+    """The source's values in x's type, broadcast to x's shape; `copy_` is its in-place form."""
+    return source
+
+
+@copy.grad("x")
+def _(g):
+    return mul(g, 0)
+
+
+@copy.grad("source")
+def _(g):
+    return g
+
+
+@copy.samples
+def _(make):
+    return [(make(3, 4), make(3, 4)), (make(3, 4), make(4)), (make(2), 1.5), (make.ints(5, 3), make.ints(5, 3))]

@@ -1,0 +1,147 @@
+"""Scaled dot product attention over (..., L, E) queries and (..., S, E) keys.
+
+The gradient keeps q, k, v, the result's log-sum-exp per row and the dropout mask, not the (L, S) weights: they are computed
+again from q and k. A row with nothing to attend to gives zeros.
+"""
+
+import math
+
+import numpy as np
+
+from .. import dtypes
+from ..op import Out, composite, indexed, optional, pointwise, scalar
+from .activations import masked_scale
+from .arithmetic import add, eq, mul, sub, where
+from .creation import full
+from .elementary import exp
+from .halves import back, single
+from .products import gemm, numpy_product
+from .random import keep_mask
+from .reduce import logsumexp, sum as sum_dims
+from .views import transpose
+
+INFINITY = float("inf")
+
+
+@indexed(meta=lambda length, width, device: (length, width), promote=lambda *operands: (None, dtypes.bool), recompute=True)
+def causal_mask(s, i, length: "size", width: "size", device=None):
+    """True on and below the diagonal from the top left corner."""
+    return s.le(s.index(i[1]), s.index(i[0]))
+
+
+@causal_mask.numpy
+def _(length, width, device):
+    return np.tri(length, width, dtype=bool)
+
+
+causal_mask.samples(lambda make: [(3, 4), (4, 2), (1, 1)])
+
+
+@pointwise(exclude=("allowed",))
+def hide(s, scores, allowed):
+    """-inf where not allowed."""
+    return s.where(allowed, scores, -INFINITY)
+
+
+@hide.grad("scores")
+def _(g, allowed):
+    return where(allowed, g, 0.0)
+
+
+hide.samples(lambda make: [(make(3, 4), make.bools(3, 4)), (make(2, 3, 4), make.bools(4))])
+
+
+def scores_of(q, k, mask, causal, scale):
+    """q @ k.T * scale with masks applied, in the type in which halves compute."""
+    scores = mul(single(gemm(q, _t(k))), scale)
+    if causal:
+        scores = hide(scores, causal_mask(q.shape[-2], k.shape[-2], q.device))
+    if mask is None:
+        return scores
+    return hide(scores, mask) if mask.dtype is dtypes.bool else add(scores, single(mask))
+
+
+def _t(x):
+    return transpose(x, len(x.shape) - 2, len(x.shape) - 1)
+
+
+def weights_of(scores, lse):
+    """softmax from its log-sum-exp; a row of -inf gives zeros."""
+    return exp(sub(scores, where(eq(lse, -INFINITY), 0.0, lse)))
+
+
+@composite(outputs=("out", Out("lse", differentiable=False, hidden=True), Out("keep", differentiable=False, hidden=True)),
+           draws=lambda q, k, v, mask, p, causal, scale: 0 if type(p) in (int, float) and p == 0 else 1)
+def attention(q, k, v, mask: optional, p: scalar, causal: "static", scale: scalar):
+    """q, k, v of equal batch sizes; `mask` is None, boolean (True: attend) or added to the scores. `keep` is the dropout mask
+    (an empty tensor without dropout)."""
+    scores = scores_of(q, k, mask, causal, scale)
+    dims = (len(scores.shape) - 1,)
+    lse = logsumexp(scores, dims, True)
+    weights = weights_of(scores, lse)
+    if type(p) in (int, float) and p == 0:
+        return gemm(back(weights, q), v), lse, keep_nothing(q)
+    keep = keep_mask(tuple(weights.shape), p, q.device)
+    return gemm(back(masked_scale(weights, keep, _kept_scale(p)), q), v), lse, keep
+
+
+def _kept_scale(p):
+    return 0.0 if type(p) is float and p == 1.0 else 1.0 / (1.0 - p)
+
+
+def keep_nothing(q):
+    return full((0,), True, dtypes.bool, q.device)
+
+
+@attention.numpy
+def _(q, k, v, mask, p, causal, scale):
+    """Matrix by matrix, so that the scores of one stay in a core's cache."""
+    if q.dtype not in (np.float32, np.float64) or p != 0 or mask is not None or q.ndim < 3 or not q.size or not k.size:
+        return NotImplemented
+    length, width = q.shape[-2], k.shape[-2]
+    out = np.empty(q.shape[:-1] + v.shape[-1:], q.dtype)
+    lse = np.empty(q.shape[:-1] + (1,), q.dtype)
+    hidden = ~np.tri(length, width, dtype=bool) if causal else None
+    scale = q.dtype.type(scale)
+    for at in np.ndindex(q.shape[:-2]):
+        scores = numpy_product(q[at], k[at].T)
+        scores *= scale
+        if causal:
+            scores[hidden] = -np.inf
+        top = np.maximum.reduce(scores, 1, keepdims=True)
+        scores -= top
+        np.exp(scores, out=scores)
+        total = np.add.reduce(scores, 1, keepdims=True)
+        lse[at] = np.log(total) + top
+        scores /= total
+        out[at] = numpy_product(scores, v[at])
+    return out, lse, np.ones(0, bool)
+
+
+@attention.grad("*")
+def _(g, q, k, v, mask, p, causal, scale, lse, keep, needs):
+    """With W the weights, D the dropped ones: dV = D.T G, dW = (G V.T) dropped, dS = W * (dW - rowsum(dW * W))."""
+    weights = weights_of(scores_of(q, k, mask, causal, scale), lse)
+    dropped = type(p) not in (int, float) or p != 0
+    used = masked_scale(weights, keep, _kept_scale(p)) if dropped else weights
+    grads = {}
+    if "v" in needs:
+        grads["v"] = gemm(_t(back(used, g)), g)
+    if needs & {"q", "k", "mask"}:
+        slope = single(gemm(g, _t(v)))
+        slope = masked_scale(slope, keep, _kept_scale(p)) if dropped else slope
+        product = mul(slope, weights)
+        slope = sub(product, mul(weights, sum_dims(product, (len(product.shape) - 1,), True)))
+        scaled = back(mul(slope, scale), q)
+        grads.update(q=gemm(scaled, k), k=gemm(_t(scaled), q), mask=None if mask is None or mask.dtype is dtypes.bool else slope)
+    return grads
+
+
+@attention.samples
+def _(make):
+    scale = 1.0 / math.sqrt(3)
+    return [(make(2, 4, 3), make(2, 5, 3), make(2, 5, 2), None, 0.0, False, scale), (make(2, 4, 3), make(2, 4, 3), make(2, 4, 3), None, 0.0, True, scale),
+            (make(1, 2, 4, 3), make(1, 2, 4, 3), make(1, 2, 4, 3), make.bools(4, 4), 0.0, False, 0.5),
+            (make(2, 4, 3), make(2, 4, 3), make(2, 4, 3), make(4, 4), 0.0, False, scale)]
+
+

@@ -1,0 +1,334 @@
+"""Functions of one element: exponentials, logarithms, roots, powers, trigonometry, rounding, tests.
+
+Integers compute in the default floating type; the result of a rounding keeps the type.
+"""
+
+import math
+
+import numpy as np
+
+from .. import dtypes, prims
+from ..op import extern, pointwise
+from .arithmetic import add, div, eq, ge, logical_and, mul, neg, square, sub, where
+from .samples import unary
+
+
+@pointwise(promote="float")
+def exp(s, x):
+    return s.exp(x)
+
+
+@exp.grad("x")
+def _(g, out):
+    return mul(g, out)
+
+
+@pointwise(promote="float")
+def exp2(s, x):
+    return s.pow(2.0, x)
+
+
+@exp2.grad("x")
+def _(g, out):
+    return mul(g, mul(out, math.log(2.0)))
+
+
+@pointwise(promote="float")
+def expm1(s, x):
+    return s.expm1(x)
+
+
+@expm1.grad("x")
+def _(g, out):
+    return mul(g, add(out, 1.0))
+
+
+@pointwise(promote="float")
+def log(s, x):
+    return s.log(x)
+
+
+@log.grad("x")
+def _(g, x):
+    return div(g, x)
+
+
+@pointwise(promote="float")
+def log2(s, x):
+    return s.log2(x)
+
+
+@log2.grad("x")
+def _(g, x):
+    return div(g, mul(x, math.log(2.0)))
+
+
+@pointwise(promote="float")
+def log10(s, x):
+    return s.log(x) * (1.0 / math.log(10.0))
+
+
+@log10.grad("x")
+def _(g, x):
+    return div(g, mul(x, math.log(10.0)))
+
+
+@pointwise(promote="float")
+def log1p(s, x):
+    return s.log1p(x)
+
+
+@log1p.grad("x")
+def _(g, x):
+    return div(g, add(x, 1.0))
+
+
+@pointwise(promote="float")
+def sqrt(s, x):
+    return s.sqrt(x)
+
+
+@sqrt.grad("x")
+def _(g, out):
+    return div(g, mul(out, 2.0))
+
+
+@pointwise(promote="float")
+def rsqrt(s, x):
+    return s.rsqrt(x)
+
+
+@rsqrt.grad("x")
+def _(g, out):
+    return mul(g, mul(mul(square(out), out), -0.5))
+
+
+@pointwise(promote="float")
+def sin(s, x):
+    return s.sin(x)
+
+
+@sin.grad("x")
+def _(g, x):
+    return mul(g, cos(x))
+
+
+@pointwise(promote="float")
+def cos(s, x):
+    return s.cos(x)
+
+
+@cos.grad("x")
+def _(g, x):
+    return neg(mul(g, sin(x)))
+
+
+@pointwise(promote="float")
+def tan(s, x):
+    return s.tan(x)
+
+
+@tan.grad("x")
+def _(g, out):
+    return mul(g, add(square(out), 1.0))
+
+
+@pointwise(promote="float")
+def tanh(s, x):
+    return s.tanh(x)
+
+
+@tanh.grad("x")
+def _(g, out):
+    return mul(g, sub(1.0, square(out)))
+
+
+@pointwise(promote="float")
+def sinh(s, x):
+    e = s.expm1(x)
+    return (e + e / (e + 1.0)) * 0.5
+
+
+@sinh.grad("x")
+def _(g, x):
+    return mul(g, cosh(x))
+
+
+@pointwise(promote="float")
+def cosh(s, x):
+    e = s.exp(s.abs(x))
+    return (e + 1.0 / e) * 0.5
+
+
+@cosh.grad("x")
+def _(g, x):
+    return mul(g, sinh(x))
+
+
+@pointwise(promote="float")
+def erf(s, x):
+    return s.erf(x)
+
+
+@erf.grad("x")
+def _(g, x):
+    return mul(g, mul(exp(neg(square(x))), 2.0 / math.sqrt(math.pi)))
+
+
+@pointwise(promote="float")
+def sigmoid(s, x):
+    return 1.0 / (1.0 + s.exp(-x))
+
+
+@sigmoid.grad("x")
+def _(g, out):
+    return mul(g, mul(out, sub(1.0, out)))
+
+
+@pointwise(name="pow")
+def power(s, a, b):
+    return s.pow(a, b)
+
+
+@power.grad("a")
+def _(g, a, b):
+    slope = mul(b, power(a, sub(b, 1)))
+    return mul(g, where(eq(b, 0), 0.0, slope) if hasattr(b, "shape") else slope if b != 0 else mul(a, 0.0))
+
+
+@power.grad("b")
+def _(g, a, b, out):
+    base = log(a) if hasattr(a, "shape") else float(np.log(a)) if a > 0 else float("-inf") if a == 0 else float("nan")
+    slope = mul(out, base)
+    at_zero = logical_and(eq(a, 0), ge(b, 0))
+    return mul(g, where(at_zero, 0.0, slope))
+
+
+@power.samples
+def _(make):
+    return [(make.positive(3, 4), make(4)), (make.positive(2, 3), 2.5), (2.0, make(3)), (make.positive(), make.positive(2)),
+            (make.positive(0, 3), 1.5), (make.ints(5, 3, 2), 3)]
+
+
+for _op in (exp, exp2, expm1, sin, cos, tanh, sinh, cosh, erf, sigmoid):
+    _op.samples(lambda make: unary(make) + [(make.ints(4, 3),)])
+for _op in (log, log2, log10, log1p, sqrt, rsqrt, tan):
+    _op.samples(lambda make: unary(make, positive=True))
+
+
+# -- functions for which compiled code calls back into eager's kernel
+
+def _same_shape(x):
+    return x.shape
+
+
+def _floating(x, function):
+    """numpy's function in the type in which x computes; integers compute in the default type."""
+    kind = x.dtype if x.dtype.kind not in "biu" else dtypes.get_default_dtype().numpy
+    inner = np.float32 if kind.itemsize < 4 else kind
+    return np.asarray(function(x.astype(inner, copy=False)), kind)
+
+
+@extern(meta=_same_shape, promote="float")
+def atan(x):
+    return _floating(x, np.arctan)
+
+
+@atan.grad("x")
+def _(g, x):
+    return div(g, add(square(x), 1.0))
+
+
+@extern(meta=_same_shape, promote="float")
+def asin(x):
+    return _floating(x, np.arcsin)
+
+
+@asin.grad("x")
+def _(g, x):
+    return mul(g, rsqrt(sub(1.0, square(x))))
+
+
+@extern(meta=_same_shape, promote="float")
+def acos(x):
+    return _floating(x, np.arccos)
+
+
+@acos.grad("x")
+def _(g, x):
+    return neg(mul(g, rsqrt(sub(1.0, square(x)))))
+
+
+@extern(meta=_same_shape, promote="float")
+def erfinv(x):
+    """By Winitzki's approximation and three Newton steps on erf, in float64."""
+    return _floating(x, _inverse_erf)
+
+
+def _inverse_erf(x):
+    v = np.asarray(x, np.float64)
+    tail = np.log1p(-v * v)
+    t = 2 / (math.pi * 0.147) + tail / 2
+    y = np.copysign(np.sqrt(np.sqrt(t * t - tail / 0.147) - t), v)
+    for _ in range(3):
+        y = y - (prims.erf(y) - v) / (2 / math.sqrt(math.pi) * np.exp(-y * y))
+    return np.where(np.abs(v) == 1, np.copysign(np.inf, v), y)
+
+
+@erfinv.grad("x")
+def _(g, out):
+    return mul(g, mul(exp(square(out)), math.sqrt(math.pi) / 2))
+
+
+atan.samples(unary)
+for _op in (asin, acos, erfinv):
+    _op.samples(lambda make: [(make.uniform(3, 4),), (make.uniform(),), (make.uniform(0, 2),)])
+
+
+# -- rounding: gradients are zero
+
+def _rounding(name):
+    def fn(s, x):
+        return getattr(s, name)(x)
+    fn.__name__ = name
+    record = pointwise(fn)
+    record.grad("x")(lambda g: mul(g, 0))
+    record.samples(lambda make: unary(make, positive=True) + [(make.ints(4, 3),)])
+    return record
+
+
+floor, ceil, trunc, round = map(_rounding, ("floor", "ceil", "trunc", "round"))
+
+
+@pointwise
+def frac(s, x):
+    return x - s.trunc(x)
+
+
+@frac.grad("x")
+def _(g):
+    return g
+
+
+frac.samples(lambda make: unary(make, positive=True))
+
+
+# -- tests
+
+@pointwise(promote="bool")
+def isnan(s, x):
+    return s.isnan(x)
+
+
+@pointwise(promote="bool")
+def isinf(s, x):
+    return s.isinf(x)
+
+
+@pointwise(promote="bool")
+def isfinite(s, x):
+    return s.logical_not(s.logical_or(s.isnan(x), s.isinf(x)))
+
+
+for _op in (isnan, isinf, isfinite):
+    _op.samples(lambda make: [(make(3, 4),), (make.special(7),), (make.special(7).to(dtypes.float64),), (make(0, 2),)])

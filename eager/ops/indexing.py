@@ -1,0 +1,452 @@
+"""Reading and writing by integer tensors: gather, scatter, index_select, advanced indexing, embedding.
+
+Reads are Maps whose load goes to an index that was itself loaded; writes are Scatters. Indices are int64 tensors. Which
+operations accept negative indices follows PyTorch: advanced indexing does, the others refuse them.
+"""
+
+import numpy as np
+
+from .. import dtypes
+from ..op import composite, indexed, mask, scatter, tensors
+from .arithmetic import eq, masked_fill
+from .creation import full
+from .rearrange import pad
+from .views import squeeze, unsqueeze
+
+
+def checked(index, size, text, error=IndexError):
+    """Refuse indices outside [0, size); `text` may name the offender as {bad}."""
+    if index.size and (index.min() < 0 or index.max() >= size):
+        bad = index[(index < 0) | (index >= size)].flat[0]
+        raise error(text.format(bad=bad, size=size))
+    return index
+
+
+def _zeros(like, shape):
+    return full(tuple(shape), 0, like.dtype, like.device)
+
+
+# -- along one dim
+
+_OUT_OF_DIM = "index {bad} is out of bounds for dimension %d with size {size}"
+
+
+def _along(x_shape, index, dim):
+    """numpy's index that addresses `index` along `dim` and the own position elsewhere."""
+    grid = np.ogrid[tuple(slice(n) for n in index.shape)]
+    return tuple(index if d == dim else grid[d] for d in range(index.ndim))
+
+
+@indexed(meta=lambda x, dim, index: index.shape, promote="keep")
+def gather(s, i, x, dim: "static", index: mask):
+    at = s.indirect(index(*i), x.shape[dim])
+    return x(*i[:dim], at, *i[dim + 1:])
+
+
+@gather.numpy
+def _(x, dim, index):
+    if x.ndim == 0:
+        checked(index, 1, _OUT_OF_DIM % dim, RuntimeError)
+        return np.broadcast_to(x, index.shape).copy()
+    checked(index, x.shape[dim], _OUT_OF_DIM % dim, RuntimeError)
+    return x[_along(x.shape, index, dim)]
+
+
+@gather.grad("x")
+def _(g, x: "Meta", dim, index):
+    return scatter_add(_zeros(g, x.shape), dim, index, g)
+
+
+gather.samples(lambda make: [(make(3, 4), 0, make.ints(3, 2, 4)), (make(3, 4), 1, make.ints(4, 3, 6)), (make(5), 0, make.ints(5, 3)),
+                             (make(3, 4), 1, make.ints(4, 2, 2)), (make(3, 4), 1, make.ints(4, 3, 0))])
+
+
+def _scatter(name, mode, kernel):
+    @scatter(name=name, mode=mode, ranges=lambda x, dim, index, source: index.shape, promote="keep")
+    def record(s, i, x, dim: "static", index: mask, source):
+        at = s.indirect(index(*i), x.shape[dim])
+        return (*i[:dim], at, *i[dim + 1:]), source(*i)
+
+    @record.numpy
+    def _(x, dim, index, source):
+        checked(index, x.shape[dim] if x.ndim else 1, _OUT_OF_DIM % dim, RuntimeError)
+        out = x.copy()
+        kernel(out, _along(x.shape, index, dim), source[tuple(slice(n) for n in index.shape)])
+        return out
+    return record
+
+
+def _assign(out, where, values):
+    out[where] = values
+
+
+scatter_set = _scatter("scatter", "set", _assign)
+scatter_add = _scatter("scatter_add", "add", np.add.at)
+
+
+@scatter_set.grad("x")
+def _(g, dim, index):
+    return scatter_value(g, dim, index, 0)
+
+
+@scatter_set.grad("source")
+def _(g, dim, index, source: "Meta"):
+    return _fit(gather(g, dim, index), source.shape)
+
+
+@scatter_add.grad("x")
+def _(g):
+    return g
+
+
+@scatter_add.grad("source")
+def _(g, dim, index, source: "Meta"):
+    return _fit(gather(g, dim, index), source.shape)
+
+
+def _fit(g, shape):
+    """Zeros behind g up to `shape`: elements of the source that no index used have no gradient."""
+    if all(n == m for n, m in zip(g.shape, shape)):
+        return g
+    return pad(g, tuple((0, m - n) for n, m in zip(g.shape, shape)), 0)
+
+
+def _scatter_samples(make):
+    return [(make(3, 4), 0, make.permutation(3, 3, 4), make(3, 4)), (make(3, 5), 1, make.permutation(5, 3, 5), make(3, 5)),
+            (make(4), 0, make.permutation(4, 4), make(4)), (make(3, 4), 1, make.ints(4, 2, 1), make(3, 2)),
+            (make(3, 4), 1, make.ints(4, 3, 0), make(3, 0))]
+
+
+scatter_set.samples(_scatter_samples)
+scatter_add.samples(lambda make: _scatter_samples(make) + [(make(3, 4), 0, make.ints(3, 6, 4), make(6, 4))])
+
+
+@scatter(name="scatter_value", ranges=lambda x, dim, index, value: index.shape, promote="keep")
+def scatter_value(s, i, x, dim: "static", index: mask, value: "scalar"):
+    at = s.indirect(index(*i), x.shape[dim])
+    return (*i[:dim], at, *i[dim + 1:]), s.const(value, x.dtype)
+
+
+@scatter_value.numpy
+def _(x, dim, index, value):
+    checked(index, x.shape[dim] if x.ndim else 1, _OUT_OF_DIM % dim, RuntimeError)
+    out = x.copy()
+    out[_along(x.shape, index, dim)] = value
+    return out
+
+
+@scatter_value.grad("x")
+def _(g, dim, index):
+    return scatter_value(g, dim, index, 0)
+
+
+scatter_value.samples(lambda make: [(make(3, 4), 0, make.ints(3, 2, 4), 1.5), (make(3, 4), 1, make.ints(4, 3, 2), -1), (make(4), 0, make.ints(4, 0), 1)])
+
+
+@indexed(meta=lambda x, dim, index: (*x.shape[:dim], index.shape[0], *x.shape[dim + 1:]), promote="keep")
+def index_select(s, i, x, dim: "static", index: mask):
+    at = s.indirect(index(i[dim]), x.shape[dim])
+    return x(*i[:dim], at, *i[dim + 1:])
+
+
+@index_select.numpy
+def _(x, dim, index):
+    return np.take(x, checked(index, x.shape[dim], "index out of range in self"), axis=dim)
+
+
+@index_select.grad("x")
+def _(g, x: "Meta", dim, index):
+    return index_add(_zeros(g, x.shape), dim, index, g)
+
+
+index_select.samples(lambda make: [(make(3, 4), 0, make.ints(3, 5)), (make(3, 4), 1, make.ints(4, 2)), (make(4), 0, make.ints(4, 0))])
+
+
+def _index_write(name, mode, kernel):
+    @scatter(name=name, mode=mode, ranges=lambda x, dim, index, source: source.shape, promote="keep")
+    def record(s, i, x, dim: "static", index: mask, source):
+        at = s.indirect(index(i[dim]), x.shape[dim])
+        return (*i[:dim], at, *i[dim + 1:]), source(*i)
+
+    @record.numpy
+    def _(x, dim, index, source):
+        checked(index, x.shape[dim], "index out of range in self")
+        out = x.copy()
+        kernel(out, (slice(None),) * dim + (index,), source)
+        return out
+    return record
+
+
+index_add = _index_write("index_add", "add", np.add.at)
+index_copy = _index_write("index_copy", "set", _assign)
+
+
+@index_add.grad("x")
+def _(g):
+    return g
+
+
+@index_copy.grad("x")
+def _(g, dim, index):
+    return index_fill(g, dim, index, 0)
+
+
+@index_add.grad("source")
+@index_copy.grad("source")
+def _(g, dim, index):
+    return index_select(g, dim, index)
+
+
+@scatter(ranges=lambda x, dim, index, value: (*x.shape[:dim], index.shape[0], *x.shape[dim + 1:]), promote="keep")
+def index_fill(s, i, x, dim: "static", index: mask, value: "scalar"):
+    at = s.indirect(index(i[dim]), x.shape[dim])
+    return (*i[:dim], at, *i[dim + 1:]), s.const(value, x.dtype)
+
+
+@index_fill.numpy
+def _(x, dim, index, value):
+    out = x.copy()
+    out[(slice(None),) * dim + (checked(index, x.shape[dim], "index out of range in self"),)] = value
+    return out
+
+
+@index_fill.grad("x")
+def _(g, dim, index):
+    return index_fill(g, dim, index, 0)
+
+
+index_copy.samples(lambda make: [(make(5, 3), 0, make.permutation(5, 5), make(5, 3)), (make(2, 4), 1, make.permutation(4, 4), make(2, 4))])
+index_add.samples(lambda make: [(make(3, 4), 0, make.ints(3, 5), make(5, 4)), (make(3, 4), 1, make.ints(4, 2), make(3, 2)), (make(4), 0, make.ints(4, 0), make(0))])
+index_fill.samples(lambda make: [(make(3, 4), 0, make.ints(3, 2), 1.5), (make(4), 0, make.ints(4, 2), -1)])
+
+
+@indexed(meta=lambda x, index, dim, size: (*x.shape[:dim], size, *x.shape[dim:]), promote="keep")
+def spread(s, i, x, index: mask, dim: "static", size):
+    """Zeros with a new dim of `size`, and x at position `index` along it: the gradient of picking one element per row."""
+    rest = i[:dim] + i[dim + 1:]
+    return s.where(s.eq(s.index(i[dim]), index(*rest)), x(*rest), s.const(0, x.dtype))
+
+
+@spread.numpy
+def _(x, index, dim, size):
+    out = np.zeros(x.shape[:dim] + (size,) + x.shape[dim:], x.dtype)
+    np.put_along_axis(out, np.expand_dims(index, dim), np.expand_dims(x, dim), dim)
+    return out
+
+
+@spread.grad("x")
+def _(g, index, dim):
+    return squeeze(gather(g, dim, unsqueeze(index, dim)), (dim,))
+
+
+spread.samples(lambda make: [(make(3), make.ints(4, 3), 1, 4), (make(2, 3), make.ints(5, 2, 3), 0, 5), (make(), make.ints(2), 0, 2)])
+
+
+@indexed(meta=lambda x, num_classes: (*x.shape, num_classes), promote="long", recompute=True)
+def one_hot(s, i, x: mask, num_classes: "size"):
+    return s.cast(s.eq(s.index(i[-1]), x(*i[:-1])), dtypes.int64)
+
+
+one_hot.samples(lambda make: [(make.ints(5, 3), 5), (make.ints(4, 2, 3), 6), (make.ints(3), 3), (make.ints(3, 0), 3)])
+
+
+# -- embedding
+
+@indexed(meta=lambda weight, index: (*index.shape, *weight.shape[1:]), promote="keep")
+def embedding_lookup(s, i, weight, index: mask):
+    """Rows of weight (rows, *rest) at integers of any shape."""
+    n = len(index.shape)
+    return weight(s.indirect(index(*i[:n]), weight.shape[0]), *i[n:])
+
+
+@embedding_lookup.numpy
+def _(weight, index):
+    return np.take(weight, checked(index, weight.shape[0], "index out of range in self"), axis=0)
+
+
+@embedding_lookup.grad("weight")
+def _(g, weight: "Meta", index):
+    return embedding_backward(weight.shape[0], index, g, -1)
+
+
+embedding_lookup.samples(lambda make: [(make(5, 3), make.ints(5, 4)), (make(5, 3), make.ints(5, 2, 3)), (make(4, 2), make.ints(4)), (make(4, 2), make.ints(4, 0))])
+
+
+@composite
+def embedding(weight, index, padding_idx: "static" = -1):
+    """`padding_idx` names the row that gets no gradient (-1: none)."""
+    return embedding_lookup(weight, index)
+
+
+@embedding.grad("weight")
+def _(g, weight: "Meta", index, padding_idx):
+    return embedding_backward(weight.shape[0], index, g, padding_idx)
+
+
+embedding.samples(lambda make: [(make(5, 3), make.ints(5, 4)), (make(5, 3), make.ints(5, 2, 3), 1)])
+
+
+@scatter(mode="add", ranges=lambda rows, index, x, padding_idx: x.shape, promote="same",
+         meta=lambda rows, index, x, padding_idx: (rows, *x.shape[len(index.shape):]))
+def embedding_backward(s, i, rows: "size", index: mask, x, padding_idx: "static" = -1):
+    """Rows of x added up at `index`; those of `padding_idx` add nothing."""
+    n = len(index.shape)
+    at, value = index(*i[:n]), x(*i)
+    if padding_idx >= 0:
+        value = s.where(s.eq(at, padding_idx), s.const(0, x.dtype), value)
+    return (s.indirect(at, rows), *i[n:]), value
+
+
+@embedding_backward.numpy
+def _(rows, index, x, padding_idx):
+    """Sorted by row, so that each row is one run to add up."""
+    width = x.shape[index.ndim:]
+    flat, values = index.reshape(-1), x.reshape((-1,) + width)
+    out = np.zeros((rows,) + width, x.dtype)
+    if flat.size:
+        order = np.argsort(flat, kind="stable")
+        ordered = flat[order]
+        starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
+        out[ordered[starts]] = np.add.reduceat(values[order], starts, axis=0)
+    if padding_idx >= 0:
+        out[padding_idx] = 0
+    return out
+
+
+@embedding_backward.grad("x")
+def _(g, index, padding_idx):
+    picked = embedding_lookup(g, index)
+    if padding_idx < 0:
+        return picked
+    hidden = eq(index, padding_idx)
+    for _ in range(len(picked.shape) - len(index.shape)):
+        hidden = unsqueeze(hidden, len(hidden.shape))
+    return masked_fill(picked, hidden, 0)
+
+
+embedding_backward.samples(lambda make: [(5, make.ints(5, 4), make(4, 3)), (5, make.ints(5, 2, 3), make(2, 3, 2), 1), (3, make.ints(3, 0), make(0, 2))])
+
+
+# -- advanced indexing: tensors at some of the dims
+
+def _broadcast(shapes):
+    rank = max(len(shape) for shape in shapes)
+    out = []
+    for column in zip(*[(1,) * (rank - len(shape)) + tuple(shape) for shape in shapes]):
+        wide = [n for n in column if not (type(n) is int and n == 1)]
+        if any(n != wide[0] for n in wide[1:]):
+            raise IndexError("shape mismatch: indexing tensors could not be broadcast together with shapes "
+                             + ", ".join(str(list(shape)) for shape in shapes))
+        out.append(wide[0] if wide else 1)
+    return tuple(out)
+
+
+def _layout(x, indices, dims):
+    """(broadcast shape of the indices, its first position in the result): in place where dims are adjacent, else in front."""
+    adjacent = all(b == a + 1 for a, b in zip(dims, dims[1:]))
+    return _broadcast([index.shape for index in indices]), dims[0] if adjacent else 0
+
+
+def indexed_sizes(x, indices, dims):
+    shape, at = _layout(x, indices, dims)
+    rest = [n for d, n in enumerate(x.shape) if d not in dims]
+    return (*rest[:at], *shape, *rest[at:])
+
+
+def _source(s, i, x, indices, dims):
+    """The index into x of element i of the result."""
+    shape, at = _layout(x, indices, dims)
+    here, rest = i[at:at + len(shape)], iter(i[:at] + i[at + len(shape):])
+    where = dict(zip(dims, indices))
+    index = []
+    for d in range(len(x.shape)):
+        if d not in where:
+            index.append(next(rest))
+            continue
+        loader = where[d]
+        own = here[len(here) - len(loader.shape):]
+        value = loader(*(0 if type(n) is int and n == 1 else k for n, k in zip(loader.shape, own)))
+        size = s.index(x.shape[d])
+        value = s.where(s.lt(value, 0), value + size, value)
+        index.append(s.indirect(value, x.shape[d]))
+    return tuple(index)
+
+
+def _numpy_index(x, indices, dims):
+    where = dict(zip(dims, indices))
+    for d, index in where.items():
+        if index.size:
+            size = x.shape[d]
+            low, high = index.min(), index.max()
+            if low < -size or high >= size:
+                raise IndexError(f"index {high if high >= size else low} is out of bounds for dimension {d} with size {size}")
+    return tuple(where.get(d, slice(None)) for d in range(max(dims) + 1))
+
+
+@indexed(meta=indexed_sizes, promote="keep", exclude=("indices",))
+def index(s, i, x, indices: tensors, dims: "static"):
+    """x[..., indices, ...]: integer tensors (broadcast together) at `dims`, everything at the other dims."""
+    return x(*_source(s, i, x, indices, dims))
+
+
+@index.numpy
+def _(x, indices, dims):
+    return x[_numpy_index(x, indices, dims)]
+
+
+@index.grad("x")
+def _(g, x: "Meta", indices, dims):
+    return index_put_add(_zeros(g, x.shape), indices, g, dims)
+
+
+@index.samples
+def _(make):
+    return [(make(4, 3), (make.ints(4, 5),), (0,)), (make(4, 3), (make.ints(3, 2, 2),), (1,)), (make(4, 3), (make.ints(4, 2, 1), make.ints(3, 3)), (0, 1)),
+            (make(2, 3, 4), (make.ints(2, 5), make.ints(4, 5)), (0, 2)), (make(4, 3), (make.ints(4, 5) - 4,), (0,)), (make(4, 3), (make.ints(4, 0),), (0,))]
+
+
+def _index_put(name, mode, kernel):
+    @scatter(name=name, mode=mode, promote="keep", exclude=("indices",),
+             ranges=lambda x, indices, values, dims: indexed_sizes(x, indices, dims))
+    def record(s, i, x, indices: tensors, values, dims: "static"):
+        own = i[len(i) - len(values.shape):]
+        value = values(*(0 if type(n) is int and n == 1 else k for n, k in zip(values.shape, own)))
+        return _source(s, i, x, indices, dims), value
+
+    @record.numpy
+    def _(x, indices, values, dims):
+        out = x.copy()
+        kernel(out, _numpy_index(x, indices, dims), values)
+        return out
+
+    @record.grad("values")
+    def _(g, indices, dims):
+        return index(g, indices, dims)
+    return record
+
+
+index_put = _index_put("index_put", "set", _assign)
+index_put_add = _index_put("index_put_add", "add", np.add.at)
+
+
+@index_put.grad("x")
+def _(g, indices, dims):
+    return index_put(g, indices, full((), 0, g.dtype, g.device), dims)
+
+
+@index_put_add.grad("x")
+def _(g):
+    return g
+
+
+@index_put.samples
+def _(make):
+    return [(make(4, 3), (make.permutation(4, 4),), make(4, 3), (0,)), (make(4, 3), (make.permutation(3, 3),), make(3), (1,)),
+            (make(4, 3), (make.permutation(4, 4),), make(), (0,)), (make(4, 3), (make.ints(4, 0),), make(0, 3), (0,))]
+
+
+@index_put_add.samples
+def _(make):
+    return [(make(4, 3), (make.ints(4, 5),), make(5, 3), (0,)), (make(4, 3), (make.ints(4, 5), make.ints(3, 5)), make(5), (0, 1)),
+            (make(2, 3, 4), (make.ints(2, 5), make.ints(4, 5)), make(5, 3), (0, 2))]
+

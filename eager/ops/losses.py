@@ -1,0 +1,297 @@
+"""Losses. `reduction`: "none", "mean" or "sum".
+
+cross_entropy keeps one number per row (log-sum-exp) besides its inputs; its gradient is (softmax - target) scaled.
+"""
+
+import numpy as np
+
+from ..meta import Spec
+from ..op import Out, composite, optional, scalar
+from .arithmetic import absolute, add, cast, clamp, div, eq, le, lt, masked_fill, mul, ne, neg, square, sub, where
+from .elementary import exp, log, log1p, sigmoid
+from .halves import back, single
+from .indexing import checked, gather, index_select, spread
+from .reduce import extent, logsumexp, mean, sum as sum_dims
+from .views import expand, reshape, squeeze, unsqueeze
+
+
+def reduced(loss, reduction):
+    if reduction == "none":
+        return loss
+    return (mean if reduction == "mean" else sum_dims)(loss, tuple(range(len(loss.shape))), False)
+
+
+def _unreduced(g, shape, reduction):
+    """The gradient of each element's loss."""
+    if reduction == "none":
+        return g
+    g = div(g, extent(shape, range(len(shape)))) if reduction == "mean" else g
+    return expand(g, tuple(shape))
+
+
+@composite
+def mse_loss(x, target, reduction: "static"):
+    return reduced(square(sub(x, target)), reduction)
+
+
+@mse_loss.grad("x")
+def _(g, x, target, reduction):
+    return mul(mul(_unreduced(g, x.shape, reduction), 2.0), sub(x, target))
+
+
+@mse_loss.grad("target")
+def _(g, x, target, reduction):
+    return mul(mul(_unreduced(g, x.shape, reduction), 2.0), sub(target, x))
+
+
+@composite
+def l1_loss(x, target, reduction: "static"):
+    return reduced(absolute(sub(x, target)), reduction)
+
+
+@composite
+def huber_loss(x, target, reduction: "static", delta: scalar):
+    size = absolute(sub(x, target))
+    return reduced(where(le(size, delta), mul(square(size), 0.5), mul(sub(size, 0.5 * delta), delta)), reduction)
+
+
+@composite
+def smooth_l1_loss(x, target, reduction: "static", beta: scalar):
+    size = absolute(sub(x, target))
+    if beta == 0:
+        return reduced(size, reduction)
+    return reduced(where(lt(size, beta), div(mul(square(size), 0.5), beta), sub(size, 0.5 * beta)), reduction)
+
+
+def _pairs(make, *extra):
+    return [(make(3, 4), make(3, 4), "mean", *extra), (make(5), make(5), "none", *extra), (make(2, 3), make(2, 3), "sum", *extra)]
+
+
+mse_loss.samples(_pairs)
+l1_loss.samples(_pairs)
+huber_loss.samples(lambda make: _pairs(make, 0.7))
+smooth_l1_loss.samples(lambda make: _pairs(make, 0.7))
+
+
+@composite
+def binary_cross_entropy(x, target, weight: optional, reduction: "static"):
+    """Logarithms are cut at -100, so that a certain wrong answer costs 100."""
+    loss = neg(add(mul(target, clamp(log(x), -100.0, None)), mul(sub(1.0, target), clamp(log1p(neg(x)), -100.0, None))))
+    return reduced(loss if weight is None else mul(loss, weight), reduction)
+
+
+@composite
+def binary_cross_entropy_with_logits(x, target, weight: optional, pos_weight: optional, reduction: "static"):
+    """(1 - t) * x + w * softplus(-x), with w = 1 + (pos_weight - 1) * t."""
+    tail = add(log1p(exp(neg(absolute(x)))), clamp(neg(x), 0.0, None))
+    if pos_weight is not None:
+        tail = mul(add(mul(sub(pos_weight, 1.0), target), 1.0), tail)
+    loss = add(mul(sub(1.0, target), x), tail)
+    return reduced(loss if weight is None else mul(loss, weight), reduction)
+
+
+@binary_cross_entropy_with_logits.grad("x")
+def _(g, x, target, weight, pos_weight, reduction):
+    g = _unreduced(g, x.shape, reduction)
+    g = g if weight is None else mul(g, weight)
+    if pos_weight is None:
+        return mul(g, sub(sigmoid(x), target))
+    tail = add(mul(sub(pos_weight, 1.0), target), 1.0)
+    return mul(g, sub(sub(1.0, target), mul(tail, sigmoid(neg(x)))))
+
+
+@binary_cross_entropy_with_logits.grad("target")
+def _(g, x, weight, pos_weight, reduction):
+    g = _unreduced(g, x.shape, reduction)
+    g = g if weight is None else mul(g, weight)
+    if pos_weight is None:
+        return neg(mul(g, x))
+    tail = add(log1p(exp(neg(absolute(x)))), clamp(neg(x), 0.0, None))
+    return mul(g, sub(mul(sub(pos_weight, 1.0), tail), x))
+
+
+binary_cross_entropy.samples(lambda make: [(make.probabilities(3, 4), make.probabilities(3, 4), None, "mean"), (make.probabilities(5), make.probabilities(5), make(5), "sum")])
+binary_cross_entropy_with_logits.samples(lambda make: [(make(3, 4), make.probabilities(3, 4), None, None, "mean"), (make(2, 3), make.probabilities(2, 3), make(3), make.positive(3), "none")])
+
+
+@composite
+def kl_div(x, target, reduction: "static", log_target: "static"):
+    """target * (log target - x), x being log-probabilities; "batchmean" divides the sum by the first size."""
+    if log_target:
+        loss = mul(exp(target), sub(target, x))
+    else:
+        safe = where(eq(target, 0), 1.0, target)
+        loss = sub(mul(target, log(safe)), mul(target, x))
+    if reduction == "batchmean":
+        return div(reduced(loss, "sum"), x.shape[0])
+    return reduced(loss, reduction)
+
+
+kl_div.samples(lambda make: [(make(3, 4), make.probabilities(3, 4), "batchmean", False), (make(3, 4), make(3, 4), "sum", True)])
+
+
+# -- class indices; the classes are dim 1 of x (N, C, ...)
+
+def _class_weights(target, weight, ignore_index, like):
+    """(target with ignored positions at class 0, weight of each position: 0 where ignored)."""
+    kept = ne(target, ignore_index)
+    safe = where(kept, target, 0)
+    if weight is None:
+        return safe, cast(kept, like.dtype.compute)
+    picked = reshape(index_select(weight, 0, reshape(safe, (extent(safe.shape, range(len(safe.shape))),))), tuple(safe.shape))
+    return safe, where(kept, single(picked), 0.0)
+
+
+def _pick(x, target):
+    return squeeze(gather(x, 1, unsqueeze(target, 1)), (1,))
+
+
+def _all(x):
+    return tuple(range(len(x.shape)))
+
+
+@composite(outputs=("out", Out("total", differentiable=False, hidden=True)))
+def nll_loss(x, target, weight: optional, reduction: "static", ignore_index: "static"):
+    """-weight[target] * x[target]; the mean divides by the sum of the weights."""
+    safe, w = _class_weights(target, weight, ignore_index, x)
+    loss = masked_fill(neg(mul(single(_pick(x, safe)), w)), eq(target, ignore_index), 0.0)
+    total = sum_dims(w, _all(w), False)
+    if reduction == "none":
+        return back(loss, x), total
+    loss = sum_dims(loss, _all(loss), False)
+    return back(div(loss, total) if reduction == "mean" else loss, x), total
+
+
+def _per_position(g, w, total, reduction):
+    """The gradient of each position's unweighted loss."""
+    g = single(g)
+    if reduction == "mean":
+        g = div(g, total)
+    return mul(w, g)
+
+
+@nll_loss.grad("x")
+def _(g, x: "Meta", target, weight, reduction, ignore_index, total):
+    safe, w = _class_weights(target, weight, ignore_index, x)
+    return back(spread(neg(_per_position(g, w, total, reduction)), safe, 1, x.shape[1]), x)
+
+
+@composite(outputs=("out", Out("lse", differentiable=False, hidden=True), Out("total", differentiable=False, hidden=True)))
+def cross_entropy(x, target, weight: optional, reduction: "static", ignore_index: "static", label_smoothing: scalar):
+    """-log softmax(x)[target], weighted; smoothing mixes in the mean over all classes."""
+    y = single(x)
+    lse = logsumexp(y, (1,), False)
+    safe, w = _class_weights(target, weight, ignore_index, x)
+    total = sum_dims(w, _all(w), False)
+    loss = masked_fill(mul(sub(lse, _pick(y, safe)), w), eq(target, ignore_index), 0.0)
+    if label_smoothing:
+        loss = add(mul(loss, 1.0 - label_smoothing), mul(_smooth_part(y, lse, target, weight, ignore_index), label_smoothing))
+    if reduction != "none":
+        loss = sum_dims(loss, _all(loss), False)
+        loss = div(loss, total) if reduction == "mean" else loss
+    return back(loss, x), lse, total
+
+
+def _columns(weight, x):
+    return reshape(single(weight), (1, x.shape[1]) + (1,) * (len(x.shape) - 2))
+
+
+def _smooth_part(y, lse, target, weight, ignore_index):
+    """Mean over the classes of weight * (lse - y), zero where ignored."""
+    spread_loss = sub(unsqueeze(lse, 1), y)
+    spread_loss = spread_loss if weight is None else mul(spread_loss, _columns(weight, y))
+    return masked_fill(div(sum_dims(spread_loss, (1,), False), y.shape[1]), eq(target, ignore_index), 0.0)
+
+
+@cross_entropy.meta
+def _(x, target, weight, reduction, ignore_index, label_smoothing):
+    inner = x.dtype.compute
+    rows = tuple(target.shape)
+    return Spec(rows if reduction == "none" else (), x.dtype), Spec(rows, inner), Spec((), inner)
+
+
+@cross_entropy.numpy
+def _(x, target, weight, reduction, ignore_index, label_smoothing):
+    if x.ndim != 2 or weight is not None or label_smoothing or x.dtype not in (np.float32, np.float64) or not x.size:
+        return NotImplemented
+    kept = target != ignore_index
+    safe = target if kept.all() else np.where(kept, target, 0)
+    checked(safe, x.shape[1], "Target {bad} is out of bounds.")
+    lse = _row_lse(x)
+    loss = lse - x[np.arange(len(x)), safe]
+    if safe is not target:
+        loss = np.where(kept, loss, x.dtype.type(0))
+    total = np.asarray(np.count_nonzero(kept), x.dtype)
+    if reduction != "none":
+        loss = np.add.reduce(loss)
+        loss = loss / total if reduction == "mean" else loss
+    return np.asarray(loss, x.dtype), lse, total
+
+
+def _row_lse(x):
+    lse, step = np.empty(len(x), x.dtype), max(1, (1 << 15) // x.shape[1])
+    for k in range(0, len(x), step):
+        rows = x[k:k + step]
+        top = np.maximum.reduce(rows, 1)
+        top = np.where(np.isfinite(top), top, x.dtype.type(0))
+        shifted = rows - top[:, None]
+        lse[k:k + step] = np.log(np.add.reduce(np.exp(shifted, out=shifted), 1)) + top
+    return lse
+
+
+@cross_entropy.grad("x")
+def _(g, x, target, weight, reduction, ignore_index, label_smoothing, lse, total):
+    return cross_entropy_backward(g, x, target, weight, lse, total, reduction, ignore_index, label_smoothing)
+
+
+@composite
+def cross_entropy_backward(g, x, target, weight: optional, lse, total, reduction: "static", ignore_index: "static", label_smoothing: scalar):
+    """(softmax - onehot) * weight * g / total, and the same for the smoothed part."""
+    safe, w = _class_weights(target, weight, ignore_index, x)
+    probability = exp(sub(single(x), unsqueeze(lse, 1)))
+    per = _per_position(g, w, total, reduction)
+    per = mul(per, 1.0 - label_smoothing) if label_smoothing else per
+    out = sub(mul(probability, unsqueeze(per, 1)), spread(per, safe, 1, x.shape[1]))
+    if label_smoothing:
+        out = add(out, _smooth_gradient(g, probability, target, weight, total, reduction, ignore_index, label_smoothing))
+    return back(out, x)
+
+
+def _smooth_gradient(g, probability, target, weight, total, reduction, ignore_index, label_smoothing):
+    classes = probability.shape[1]
+    g = div(single(g), total) if reduction == "mean" else single(g)
+    g = unsqueeze(masked_fill(expand(g, tuple(target.shape)), eq(target, ignore_index), 0.0), 1)
+    scale = mul(g, label_smoothing / classes)
+    if weight is None:
+        return mul(scale, sub(mul(probability, classes), 1.0))
+    columns = _columns(weight, probability)
+    return mul(scale, sub(mul(probability, sum_dims(columns, (1,), True)), columns))
+
+
+@cross_entropy_backward.numpy
+def _(g, x, target, weight, lse, total, reduction, ignore_index, label_smoothing):
+    if x.ndim != 2 or weight is not None or label_smoothing or x.dtype not in (np.float32, np.float64) or not x.size:
+        return NotImplemented
+    kept = target != ignore_index
+    scale = np.where(kept, g / total if reduction == "mean" else g, x.dtype.type(0)).astype(x.dtype, copy=False)
+    out, step = np.empty(x.shape, x.dtype), max(1, (1 << 15) // x.shape[1])
+    for k in range(0, len(x), step):
+        part = out[k:k + step]
+        np.exp(np.subtract(x[k:k + step], lse[k:k + step, None], out=part), out=part)
+        part *= scale[k:k + step, None]
+    out[np.arange(len(x)), np.where(kept, target, 0)] -= scale
+    return out
+
+
+@cross_entropy.samples
+def _(make):
+    return [(make(4, 5), make.ints(5, 4), None, "mean", -100, 0.0), (make(4, 5), make.ints(5, 4), make.positive(5), "sum", 2, 0.0),
+            (make(2, 3, 4), make.ints(3, 2, 4), None, "none", -100, 0.0), (make(4, 5), make.ints(5, 4), make.positive(5), "mean", 1, 0.1),
+            (make(4, 5), make.ints(5, 4), None, "mean", -100, 0.2)]
+
+
+@nll_loss.samples
+def _(make):
+    return [(make(4, 5), make.ints(5, 4), None, "mean", -100), (make(4, 5), make.ints(5, 4), make.positive(5), "sum", 2),
+            (make(2, 3, 4), make.ints(3, 2, 4), None, "none", -100)]
+

@@ -1,0 +1,226 @@
+"""Matrix products. Below all of them lies one record with a template: `gemm`, batches of matrices of equal batch sizes.
+
+`matmul` and `linear` are composites that merge and broadcast batch dims down to it. Halves are multiplied in float32 and
+rounded once.
+"""
+
+import numpy as np
+
+from ...runtime import native
+from ..meta import broadcast_shapes
+from ..op import composite, extern, optional
+from .arithmetic import add, mul
+from .reduce import sum as sum_dims
+from .views import expand, reshape, squeeze, transpose, unsqueeze
+
+_NATIVE_TYPES = native.matmul_types()
+_SMALL = 1 << 12          # multiplications below which numpy's call is shorter than ours
+
+
+def numpy_product(a, b):
+    """a @ b of arrays; halves accumulate in float32."""
+    if a.ndim >= 2 and b.ndim >= 2 and a.dtype == b.dtype and a.dtype in _NATIVE_TYPES:
+        batch = a.shape[:-2] if a.shape[:-2] == b.shape[:-2] else np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+        if a.size * b.shape[-1] > _SMALL or a.dtype.itemsize < 4:
+            out = native.empty((*batch, a.shape[-2], b.shape[-1]), a.dtype)
+            native.matmul(a, b, out)
+            return out
+    if a.dtype.itemsize < 4 and a.dtype.kind not in "biu":
+        return np.matmul(a.astype(np.float32), b.astype(np.float32)).astype(a.dtype)
+    return np.matmul(a, b)
+
+
+@extern(template="gemm", meta=lambda a, b: (*a.shape[:-1], b.shape[-1]))
+def gemm(a, b):
+    """(*batch, M, K) x (*batch, K, N) -> (*batch, M, N); the batch sizes of both are equal."""
+    return numpy_product(a, b)
+
+
+@gemm.grad("a")
+def _(g, b):
+    return gemm(g, _t(b))
+
+
+@gemm.grad("b")
+def _(g, a):
+    return gemm(_t(a), g)
+
+
+gemm.samples(lambda make: [(make(3, 4), make(4, 5)), (make(2, 3, 4), make(2, 4, 2)), (make(4, 3).t(), make(5, 4).t()), (make(0, 3), make(3, 2)),
+                           (make(2, 0), make(0, 3)), (make(2, 2, 3, 4), make(2, 2, 4, 1)), (make(1, 4), make(4, 1))])
+
+
+def _t(x):
+    return transpose(x, len(x.shape) - 2, len(x.shape) - 1)
+
+
+# -- matmul
+
+def check_product(a, b, name="matmul"):
+    """Types and inner sizes of a product, with PyTorch's messages."""
+    if a.dtype is not b.dtype:
+        raise RuntimeError(f"expected m1 and m2 to have the same dtype, but got: {a.dtype} != {b.dtype} ({name})")
+    if not len(a.shape) or not len(b.shape):
+        raise RuntimeError(f"both arguments to {name} need to be at least 1D, but they are {len(a.shape)}D and {len(b.shape)}D")
+    inner = b.shape[-2] if len(b.shape) > 1 else b.shape[0]
+    if a.shape[-1] != inner:
+        raise RuntimeError(_mismatch(a, b, name))
+
+
+def _mismatch(a, b, name):
+    x, y = list(a.shape), list(b.shape)
+    if len(x) == len(y) == 1:
+        return (f"inconsistent tensor size, expected tensor {x} and src {y} to have the same number of elements, but got "
+                f"{x[0]} and {y[0]} elements respectively")
+    if len(y) == 1:
+        return f"size mismatch, got input ({_rows(x)}), mat ({_rows(x)}x{x[-1]}), vec ({y[0]})"
+    if len(y) == 2:
+        return f"mat1 and mat2 shapes cannot be multiplied ({_rows(x)}x{x[-1]} and {y[0]}x{y[1]})"
+    return f"Expected size for first two dimensions of batch2 tensor to be: {[y[0], x[-1]]} but got: {[y[0], y[-2]]} ({name}: {x} and {y})"
+
+
+def _rows(shape):
+    n = 1
+    for m in shape[:-1]:
+        n = n * m
+    return n
+
+
+@composite
+def matmul(a, b):
+    """The product of the last two dims, broadcast over the others; a vector counts as a row (left) or a column (right)."""
+    check_product(a, b)
+    if len(a.shape) == 1 or len(b.shape) == 1:
+        return _with_vectors(a, b)
+    if len(b.shape) == 2:
+        return _flat_product(a, b)
+    batch = broadcast_shapes((tuple(a.shape[:-2]), tuple(b.shape[:-2])), "matmul")
+    return gemm(expand(a, (*batch, *a.shape[-2:])), expand(b, (*batch, *b.shape[-2:])))
+
+
+def _flat_product(a, b):
+    """(*rows, K) x (K, N) as one product of two matrices."""
+    if len(a.shape) == 2:
+        return gemm(a, b)
+    return reshape(gemm(reshape(a, (_rows(a.shape), a.shape[-1])), b), (*a.shape[:-1], b.shape[-1]))
+
+
+def _with_vectors(a, b):
+    row, column = len(a.shape) == 1, len(b.shape) == 1
+    out = matmul(unsqueeze(a, 0) if row else a, unsqueeze(b, 1) if column else b)
+    n = len(out.shape)
+    return squeeze(out, ((n - 2,) if row else ()) + ((n - 1,) if column else ()))
+
+
+@matmul.numpy
+def _(a, b):
+    check_product(a, b)
+    if b.ndim == 2 and a.ndim > 2 and a.flags.c_contiguous:
+        return numpy_product(a.reshape(-1, a.shape[-1]), b).reshape(a.shape[:-1] + b.shape[-1:])
+    if a.ndim > 2 and b.ndim > 2:
+        broadcast_shapes((a.shape[:-2], b.shape[:-2]), "matmul")
+    return np.asarray(numpy_product(a, b))
+
+
+@matmul.meta
+def _(a, b):
+    check_product(a, b)
+    batch = broadcast_shapes((tuple(a.shape[:-2]), tuple(b.shape[:-2])), "matmul")
+    rows = (a.shape[-2],) if len(a.shape) > 1 else ()
+    return (*batch, *rows, *((b.shape[-1],) if len(b.shape) > 1 else ()))
+
+
+@matmul.grad("a")
+def _(g, a: "Meta", b):
+    if len(b.shape) == 1:
+        return mul(unsqueeze(g, len(g.shape)), b) if len(a.shape) > 1 else mul(g, b)
+    if len(a.shape) == 1:
+        return _sum_batch(squeeze(matmul(unsqueeze(g, len(g.shape) - 1), _t(b)), (len(g.shape) - 1,)), 1)
+    return matmul(g, _t(b))
+
+
+@matmul.grad("b")
+def _(g, a, b: "Meta"):
+    if len(a.shape) == 1:
+        return mul(unsqueeze(a, 1), unsqueeze(g, len(g.shape) - 1)) if len(b.shape) > 1 else mul(g, a)
+    if len(b.shape) == 1:
+        return matmul(_t(_matrix(a)), reshape(g, (_rows(a.shape),)))
+    if len(b.shape) == 2:
+        return matmul(_t(_matrix(a)), _matrix(g))
+    return matmul(_t(a), g)
+
+
+def _matrix(x):
+    return x if len(x.shape) == 2 else reshape(x, (_rows(x.shape), x.shape[-1]))
+
+
+def _sum_batch(x, keep):
+    dims = tuple(range(len(x.shape) - keep))
+    return sum_dims(x, dims, False) if dims else x
+
+
+@matmul.samples
+def _(make):
+    return [(make(3, 4), make(4, 5)), (make(4), make(4)), (make(3, 4), make(4)), (make(4), make(4, 5)), (make(2, 3, 4), make(4, 5)),
+            (make(2, 3, 4), make(2, 4, 5)), (make(2, 1, 3, 4), make(5, 4, 2)), (make(2, 3, 4), make(4)), (make(4), make(2, 4, 5)),
+            (make(4, 3).t(), make(4, 5)), (make(0, 4), make(4, 2)), (make(3, 0), make(0, 2)), (make(3, 4), make(2, 4, 5))]
+
+
+# -- linear
+
+@composite
+def linear(x, weight, bias: optional = None):
+    """x @ weight.T + bias; weight is (out, in)."""
+    out = matmul(x, _t(weight) if len(weight.shape) == 2 else weight)
+    return out if bias is None else add(out, bias)
+
+
+@linear.numpy
+def _(x, weight, bias):
+    _check_linear(x, weight, bias)
+    if weight.ndim == 1:
+        out = np.asarray(numpy_product(x, weight))
+    else:
+        rows = x.reshape(-1, x.shape[-1])
+        out = numpy_product(rows, weight.T).reshape(x.shape[:-1] + weight.shape[:1])
+    return out if bias is None else np.add(out, bias, out=out) if out.ndim else out + bias
+
+
+@linear.meta
+def _(x, weight, bias):
+    _check_linear(x, weight, bias)
+    return (*x.shape[:-1], *weight.shape[:-1])
+
+
+def _check_linear(x, weight, bias):
+    if x.dtype is not weight.dtype and x.dtype != weight.dtype:
+        raise RuntimeError(f"mat1 and mat2 must have the same dtype, but got {x.dtype} and {weight.dtype}")
+    if x.shape[-1] != weight.shape[-1]:
+        x, w = list(x.shape), list(weight.shape)
+        shown = f"{w[1]}x{w[0]}" if len(w) == 2 else f"{w[0]}"
+        raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({_rows(x)}x{x[-1]} and {shown})")
+
+
+@linear.grad("x")
+def _(g, weight):
+    return matmul(g, weight) if len(weight.shape) == 2 else mul(unsqueeze(g, len(g.shape)), weight)
+
+
+@linear.grad("weight")
+def _(g, x, weight: "Meta"):
+    if len(weight.shape) == 1:
+        return matmul(_t(_matrix(x)) if len(x.shape) > 1 else x, reshape(g, (_rows(x.shape),)) if len(x.shape) > 1 else g)
+    if len(x.shape) == 1:
+        return mul(unsqueeze(g, 1), x)
+    return matmul(_t(_matrix(g)), _matrix(x))
+
+
+@linear.grad("bias")
+def _(g):
+    return _sum_batch(g, 1)
+
+
+@linear.samples
+def _(make):
+    return [(make(3, 4), make(5, 4), make(5)), (make(2, 3, 4), make(5, 4), None), (make(4), make(2, 4), make(2)), (make(0, 4), make(3, 4), make(3)),
+            (make(4, 2, 3).transpose(0, 1), make(5, 3), make(5))]

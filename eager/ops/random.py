@@ -1,0 +1,145 @@
+"""Random numbers: counter-based draws. Each call takes one ordinal of its generator, whatever its size; element i of the
+draw depends on (seed, ordinal, i) only, so eager and compiled code draw the same numbers.
+"""
+
+import numpy as np
+
+from .. import dtypes
+from ..op import composite, random_op, scalar
+from .arithmetic import cast, div, gt, le, minimum, mul, where
+from .creation import arange
+from .elementary import log1p
+from .order import cumsum, sort, topk
+from .reduce import amax, sum as sum_dims
+from .views import unsqueeze
+
+
+@random_op
+def rand(s, rng, size, dtype, device=None):
+    """Uniform in [0, 1)."""
+    return rng.uniform()
+
+
+@random_op
+def randn(s, rng, size, dtype, device=None):
+    """Standard normal."""
+    return rng.normal()
+
+
+@random_op
+def randint(s, rng, low: scalar, high: scalar, size, dtype, device=None):
+    """Integers in [low, high): the high part of 32 (62 for wide ranges) random bits times the range."""
+    span = high - low
+    if type(span) is int and span > 2 ** 31:
+        return (rng.bits(0) * 2 ** 30 + (rng.bits(1) >> 2)) % span + low
+    return (rng.bits() * span >> 32) + low
+
+
+def _sized(make):
+    return [((3, 4), dtypes.float32), ((), dtypes.float64), ((0, 2), dtypes.float32), ((5,), dtypes.bfloat16)]
+
+
+rand.samples(_sized)
+randn.samples(_sized)
+randint.samples(lambda make: [(0, 10, (3, 4), dtypes.int64), (-5, 5, (7,), dtypes.int32), (0, 3, (), dtypes.float32), (0, 2 ** 40, (5,), dtypes.int64)])
+
+
+@random_op(promote=lambda *operands: (None, dtypes.bool))
+def keep_mask(s, rng, size, p: scalar, device=None):
+    """True with probability 1 - p."""
+    return rng.uniform() >= p
+
+
+keep_mask.samples(lambda make: [((3, 4), 0.5), ((0, 2), 0.1), ((), 0.3)])
+
+
+# -- draws in the shape and type of a tensor; their in-place forms are the tensor methods
+
+@random_op(promote="keep")
+def uniform(s, rng, x, low: scalar = 0.0, high: scalar = 1.0):
+    return rng.uniform() * (high - low) + low
+
+
+@random_op(promote="keep")
+def normal(s, rng, x, mean: scalar = 0.0, std: scalar = 1.0):
+    return rng.normal() * std + mean
+
+
+@random_op(promote="keep")
+def exponential(s, rng, x, rate: scalar = 1.0):
+    return s.log1p(-rng.uniform()) * (-1.0 / rate)
+
+
+@random_op(promote="keep")
+def random_integers(s, rng, x, low: scalar, high: scalar):
+    span = high - low
+    if type(span) is int and span > 2 ** 31:
+        return (rng.bits(0) * 2 ** 30 + (rng.bits(1) >> 2)) % span + low
+    return (rng.bits() * span >> 32) + low
+
+
+@random_op(promote="keep")
+def bernoulli(s, rng, p):
+    """1 with probability p (elementwise), else 0."""
+    return s.lt(rng.uniform(), p)
+
+
+@random_op(promote="keep")
+def bernoulli_like(s, rng, x, p: scalar = 0.5):
+    return s.lt(rng.uniform(), p)
+
+
+@random_op(promote="keep")
+def normal_around(s, rng, mean, std):
+    """Normal with a mean and a deviation per element."""
+    return rng.normal() * std + mean
+
+
+for _op in (uniform, normal, exponential):
+    _op.samples(lambda make: [(make(3, 4),), (make(),), (make(0, 2),), (make(4, 3).t(),)])
+random_integers.samples(lambda make: [(make(3, 4), 0, 10), (make.ints(3, 5), -2, 7)])
+bernoulli.samples(lambda make: [(make.probabilities(3, 4),), (make.probabilities(0, 2),)])
+bernoulli_like.samples(lambda make: [(make(3, 4), 0.3), (make.ints(3, 5), 0.5)])
+normal_around.samples(lambda make: [(make(3, 4), make.positive(3, 4))])
+
+
+# -- orders and choices
+
+@composite(draws=lambda *args: 1)
+def randperm(n: "size", dtype: "static", device: "static" = None, generator: "static" = None):
+    """The order of n random keys of 53 bits (equal keys stay in order)."""
+    return cast(sort(rand((n,), dtypes.float64, device, generator), 0, False)[1], dtype)
+
+
+@composite(draws=lambda *args: 1)
+def multinomial(weights, count: "size", replacement: "static", generator: "static" = None):
+    """Indices drawn along the last dim in proportion to weights. With replacement: by the inverse of the running sum;
+    without: the largest of weight / exponential, which picks in the same proportions."""
+    last = len(weights.shape) - 1
+    if not replacement:
+        clocks = log1p(mul(rand(tuple(weights.shape), dtypes.float64, weights.device, generator), -1.0))
+        return topk(div(weights, mul(clocks, -1.0)), count, last, True, True)[1]
+    total = sum_dims(weights, (last,), True)
+    edges = div(cumsum(weights, last), total)
+    u = rand((*weights.shape[:-1], count), weights.dtype, weights.device, generator)
+    below = le(unsqueeze(edges, last), unsqueeze(u, last + 1))
+    return _capped(sum_dims(below, (last + 1,), False), weights, last)
+
+
+def _capped(index, weights, last):
+    """Rounding may leave the last edge below 1: such a draw belongs to the last index with a weight."""
+    places = arange(0, 1, weights.shape[last], dtypes.int64, weights.device)
+    top = amax(where(gt(weights, 0), places, 0), (last,), True)
+    return cast(minimum(index, top), dtypes.int64)
+
+
+def check_weights(weights, count, replacement):
+    """What only values can tell; reading them is up to the caller (a capture breaks there)."""
+    array = weights._values("multinomial's check of its weights")
+    if not np.isfinite(array).all() or (array < 0).any():
+        raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
+    if array.size and (np.add.reduce(array.astype(np.float64), -1) <= 0).any():
+        raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
+    if not replacement and array.size and ((array > 0).sum(-1) < count).any():
+        raise RuntimeError("invalid multinomial distribution (with replacement=False, not enough non-negative category to sample)")
+

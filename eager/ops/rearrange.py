@@ -1,0 +1,130 @@
+"""Copies that move elements: cat, stack, pad, flip, roll. Maps that read their index and load, masked, where they like."""
+
+import numpy as np
+
+from ..op import composite, indexed, scalar, tensors
+from .views import slice_dim, unsqueeze
+
+
+def _cat_sizes(parts, dim):
+    length = parts[0].shape[dim]
+    for x in parts[1:]:
+        length = length + x.shape[dim]
+    return (*parts[0].shape[:dim], length, *parts[0].shape[dim + 1:])
+
+
+@indexed(meta=_cat_sizes)
+def cat(s, i, parts: tensors, dim: "static"):
+    """Parts of one dtype, equal in all sizes but the one along `dim`."""
+    start, value = 0, None
+    for x in parts:
+        at = i[dim] - start
+        inside = s.logical_and(s.ge(s.index(at), 0), s.lt(s.index(at), s.index(x.shape[dim])))
+        loaded = x(*i[:dim], at, *i[dim + 1:], mask=inside, other=0)
+        value = loaded if value is None else s.where(s.ge(s.index(at), 0), loaded, value)
+        start = start + x.shape[dim]
+    return value
+
+
+@cat.numpy
+def _(parts, dim):
+    return np.concatenate(parts, axis=dim)
+
+
+@cat.grad("parts")
+def _(g, parts: "Meta", dim):
+    grads, start = [], 0
+    for x in parts:
+        grads.append(slice_dim(g, dim, start, 1, x.shape[dim]))
+        start = start + x.shape[dim]
+    return tuple(grads)
+
+
+@cat.samples
+def _(make):
+    return [((make(2, 3), make(4, 3)), 0), ((make(2, 3), make(2, 1), make(2, 2)), 1), ((make(2, 0, 2), make(2, 3, 2)), 1),
+            ((make(3, 2).t(), make(2, 3)), 0), ((make(4),), 0)]
+
+
+@composite
+def stack(parts: tensors, dim: "static"):
+    return cat(tuple(unsqueeze(x, dim) for x in parts), dim)
+
+
+@stack.samples
+def _(make):
+    return [((make(2, 3), make(2, 3)), 0), ((make(2), make(2), make(2)), 1), ((make(), make()), 0), ((make(0, 2), make(0, 2)), 2)]
+
+
+def _pad_sizes(x, padding, value):
+    return tuple(n + before + after for n, (before, after) in zip(x.shape, padding))
+
+
+@indexed(meta=_pad_sizes)
+def pad(s, i, x, padding: "size", value: scalar = 0):
+    """`padding`: (before, after) for every dim; negative amounts cut off."""
+    inside, index = None, []
+    for at, n, (before, after) in zip(i, x.shape, padding):
+        at = at - before
+        if not (type(before) is int and type(after) is int and before <= 0 and after <= 0):
+            fits = s.logical_and(s.ge(s.index(at), 0), s.lt(s.index(at), s.index(n)))
+            inside = fits if inside is None else s.logical_and(inside, fits)
+        index.append(at)
+    return x(*index) if inside is None else x(*index, mask=inside, other=value)
+
+
+@pad.numpy
+def _(x, padding, value):
+    out = np.full(_pad_sizes(x, padding, value), value, x.dtype)
+    out[tuple(slice(max(b, 0), n - max(a, 0)) for n, (b, a) in zip(out.shape, padding))] = \
+        x[tuple(slice(max(-b, 0), n - max(-a, 0)) for n, (b, a) in zip(x.shape, padding))]
+    return out
+
+
+@pad.grad("x")
+def _(g, padding):
+    return pad(g, tuple((-before, -after) for before, after in padding), 0)
+
+
+@pad.samples
+def _(make):
+    return [(make(2, 3), ((1, 0), (0, 2)), 0.5), (make(4), ((-1, 2),), 0), (make(3, 4), ((-1, -1), (0, -2)), 0), (make(0, 2), ((1, 1), (0, 0)), 1.0)]
+
+
+@indexed(meta=lambda x, dims: x.shape)
+def flip(s, i, x, dims: "static"):
+    return x(*(x.shape[d] - 1 - at if d in dims else at for d, at in enumerate(i)))
+
+
+@flip.numpy
+def _(x, dims):
+    return np.flip(x, dims).copy()
+
+
+@flip.grad("x")
+def _(g, dims):
+    return flip(g, dims)
+
+
+flip.samples(lambda make: [(make(3, 4), (0,)), (make(2, 3, 2), (0, 2)), (make(3), ()), (make(0, 2), (1,))])
+
+
+@indexed(meta=lambda x, shifts, dims: x.shape)
+def roll(s, i, x, shifts: "size", dims: "static"):
+    index = list(i)
+    for shift, d in zip(shifts, dims):
+        index[d] = (index[d] - shift) % x.shape[d]
+    return x(*index)
+
+
+@roll.numpy
+def _(x, shifts, dims):
+    return np.roll(x, shifts, dims)
+
+
+@roll.grad("x")
+def _(g, shifts, dims):
+    return roll(g, tuple(-n for n in shifts), dims)
+
+
+roll.samples(lambda make: [(make(3, 4), (1,), (1,)), (make(3, 4), (-2, 5), (0, 1)), (make(5), (2,), (0,))])

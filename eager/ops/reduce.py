@@ -1,0 +1,337 @@
+"""Reductions over dims (`dim`: a tuple of non-negative ints; all of them for a whole tensor; empty: none).
+
+Gradients expand the result's gradient back over the reduced dims. Sums of integers are int64.
+"""
+
+import numpy as np
+
+from ..op import Out, composite, reduction
+from .arithmetic import absolute, add, cast, div, eq, mul, ne, sign, square, sub, where
+from .elementary import exp, power, sqrt
+from .indexing import spread
+from .views import expand, squeeze, unsqueeze
+
+
+def keep_dims(g, dim, keepdim):
+    """The gradient of a result with its reduced dims as size 1."""
+    if not keepdim:
+        for d in sorted(dim):
+            g = unsqueeze(g, d)
+    return g
+
+
+def spread_over(g, shape, dim, keepdim):
+    """The gradient of a result, expanded to the sizes of what was reduced."""
+    return expand(keep_dims(g, dim, keepdim), tuple(shape))
+
+
+def extent(shape, dim):
+    n = 1
+    for d in dim:
+        n = n * shape[d]
+    return n
+
+
+def _samples(make):
+    return [(make(3, 4), (1,), False), (make(3, 4), (0,), True), (make(2, 3, 4), (0, 2), False), (make(2, 3, 4), (0, 1, 2), False),
+            (make(), (), False), (make(4, 3).t(), (1,), False), (make(2, 3, 2), (1,), True)]
+
+
+def _with_empty(make):
+    return _samples(make) + [(make(0, 3), (0,), False), (make(2, 0), (0,), True)]
+
+
+@reduction(combine="sum", promote="int_to_long")
+def sum(s, x):
+    return x
+
+
+@sum.numpy
+def _(x, dim, keepdim):
+    if x.dtype.kind == "f" and x.dtype.itemsize >= 4 and x.flags.c_contiguous and dim == tuple(range(len(dim))):
+        return _sum_leading(x, dim, keepdim)
+    kind = x.dtype
+    if kind.kind in "biu":
+        return np.add.reduce(x, dim, np.int64, keepdims=keepdim)
+    if kind.itemsize < 4:
+        return np.add.reduce(x.astype(np.float32), dim, keepdims=keepdim).astype(kind)
+    return np.add.reduce(x, dim, keepdims=keepdim)
+
+
+def _sum_leading(x, dim, keepdim):
+    """Sums over leading dims as a product with ones: numpy adds row after row without blocking, BLAS is faster and sums in
+    a better order."""
+    shape = ((1,) * len(dim) if keepdim else ()) + x.shape[len(dim):]
+    rows = int(np.prod(x.shape[:len(dim)]))
+    cols = x.size // rows if rows else 0
+    if rows < 64 or cols < 16:
+        return np.add.reduce(x, dim, keepdims=keepdim)
+    return (np.ones(rows, x.dtype) @ x.reshape(rows, cols)).reshape(shape)
+
+
+@sum.grad("x")
+def _(g, x: "Meta", dim, keepdim):
+    return spread_over(g, x.shape, dim, keepdim)
+
+
+sum.samples(lambda make: _with_empty(make) + [(make.ints(5, 2, 3), (1,), False), (make.bools(4), (0,), False)])
+
+
+@reduction(combine="sum", finish=lambda s, acc, n: acc / n)
+def mean(s, x):
+    return x
+
+
+@mean.numpy
+def _(x, dim, keepdim):
+    kind = x.dtype
+    inner = x.astype(np.float32) if kind.itemsize < 4 else x
+    total = np.asarray(np.add.reduce(inner, dim, keepdims=keepdim))
+    with np.errstate(all="ignore"):
+        return (total / inner.dtype.type(extent(x.shape, dim))).astype(kind, copy=False)
+
+
+@mean.grad("x")
+def _(g, x: "Meta", dim, keepdim):
+    return spread_over(div(g, extent(x.shape, dim)), x.shape, dim, keepdim)
+
+
+mean.samples(_samples)
+
+
+@reduction(combine="prod", promote="int_to_long")
+def prod(s, x):
+    return x
+
+
+@prod.grad("x")
+def _(g, x, out, dim, keepdim):
+    """Where a row has no zero: out / x. With one zero: at the zero, the product of the others. With more: nothing."""
+    zero = eq(x, 0)
+    zeros = sum(zero, dim, True)
+    others = prod(where(zero, 1.0, x), dim, True)
+    slope = where(zero, where(eq(zeros, 1), others, 0.0), where(eq(zeros, 0), div(others, where(zero, 1.0, x)), 0.0))
+    return mul(keep_dims(g, dim, keepdim), slope)
+
+
+prod.samples(_with_empty)
+
+
+def _extreme(name):
+    def fn(s, x):
+        return x
+    fn.__name__ = "a" + name
+    record = reduction(fn, combine=name)
+
+    @record.grad("x")
+    def _(g, x, out, dim, keepdim):
+        """Elements that tie share the gradient evenly."""
+        here = eq(x, keep_dims(out, dim, keepdim))
+        count = sum(here, dim, True)
+        return mul(here, div(keep_dims(g, dim, keepdim), count))
+    record.samples(lambda make: _samples(make) + [(make.ints(5, 2, 3), (1,), False), (make.special(7), (0,), False)])
+    return record
+
+
+amax, amin = _extreme("max"), _extreme("min")
+
+
+def _with_position(name, combine):
+    def fn(s, x):
+        return x
+    fn.__name__ = name
+    record = reduction(fn, combine=combine, outputs=("values", Out("indices", differentiable=False)))
+
+    @record.grad("x")
+    def _(g, x: "Meta", indices, dim, keepdim):
+        if keepdim:
+            g, indices = squeeze(g, dim), squeeze(indices, dim)
+        return spread(g, indices, dim[0], x.shape[dim[0]])
+    record.samples(lambda make: [(make(3, 4), (1,), False), (make(3, 4), (0,), True), (make(2, 3, 2), (1,), False), (make(5), (0,), False),
+                                 (make.ints(4, 3, 5), (1,), False), (make.special(7), (0,), False), (make(4, 3).t(), (1,), True)])
+    return record
+
+
+max_dim, min_dim = _with_position("max_dim", "argmax"), _with_position("min_dim", "argmin")
+
+
+def _position(name):
+    def fn(s, x):
+        return x
+    fn.__name__ = name
+    record = reduction(fn, combine=name, promote="long", finish=lambda s, acc, n: acc[1], outputs=(Out(differentiable=False),))
+    record.samples(lambda make: _samples(make)[:4] + [(make.ints(4, 3, 5), (1,), False), (make.special(7), (0,), False)])
+    return record
+
+
+argmax, argmin = _position("argmax"), _position("argmin")
+
+
+@reduction(combine="any", promote="bool", name="any")
+def any_(s, x):
+    return s.ne(x, 0)
+
+
+@reduction(combine="all", promote="bool", name="all")
+def all_(s, x):
+    return s.ne(x, 0)
+
+
+for _op in (any_, all_):
+    _op.samples(lambda make: [(make.bools(3, 4), (1,), False), (make.bools(3, 4), (0, 1), True), (make.ints(2, 5), (0,), False), (make.bools(0, 3), (0,), False)])
+
+
+@reduction(combine="logsumexp", promote="float")
+def logsumexp(s, x):
+    return x
+
+
+@logsumexp.grad("x")
+def _(g, x, out, dim, keepdim):
+    return mul(keep_dims(g, dim, keepdim), exp(sub(x, keep_dims(out, dim, keepdim))))
+
+
+logsumexp.samples(_samples)
+
+
+# -- variance: squares of the deviations from the mean, divided by n - correction
+
+def _variance(s, acc, n, correction):
+    return acc[1] / _degrees(s, n, correction)
+
+
+def _degrees(s, n, correction):
+    if isinstance(n, (int, float)):
+        return float(max(n - correction, 0))
+    return s.maximum(n - correction, 0)
+
+
+def _floating_samples(make):
+    return [(make(3, 4), 1, (1,), False), (make(3, 4), 0, (0,), True), (make(2, 3, 4), 1, (0, 2), False), (make(5), 1, (0,), False),
+            (make(4, 3).t(), 1, (0, 1), False)]
+
+
+@reduction(combine="welford", finish=_variance)
+def var(s, x, correction: "static"):
+    return x
+
+
+def _numpy_variance(x, correction, dim):
+    kind = x.dtype
+    x = x.astype(np.float32) if kind.itemsize < 4 else x
+    n = extent(x.shape, dim)
+    with np.errstate(all="ignore"):
+        middle = np.add.reduce(x, dim, keepdims=True) / x.dtype.type(n)
+        deviation = x - middle
+        total = np.add.reduce(np.square(deviation, out=deviation), dim, keepdims=True)
+        return (total / x.dtype.type(max(n - correction, 0))).astype(kind), middle.astype(kind)
+
+
+def _dropped(x, dim, keepdim):
+    return x if keepdim else x.squeeze(dim)
+
+
+@var.numpy
+def _(x, correction, dim, keepdim):
+    return _dropped(_numpy_variance(x, correction, dim)[0], dim, keepdim)
+
+
+def _var_grad(g, x, correction, dim, keepdim):
+    n = extent(x.shape, dim)
+    return mul(keep_dims(g, dim, keepdim), mul(sub(x, mean(x, dim, True)), div_number(2.0, n - correction)))
+
+
+def div_number(a, b):
+    """a / b for a Python or symbolic b; what dividing by zero gives in floating point."""
+    return float("inf") if type(b) in (int, float) and b <= 0 else a / b
+
+
+@var.grad("x")
+def _(g, x, correction, dim, keepdim):
+    return _var_grad(g, x, correction, dim, keepdim)
+
+
+var.samples(_floating_samples)
+
+
+@reduction(combine="welford", outputs=("var", "mean"), finish=lambda s, acc, n, correction: (_variance(s, acc, n, correction), acc[0]))
+def var_mean(s, x, correction: "static"):
+    return x
+
+
+@var_mean.numpy
+def _(x, correction, dim, keepdim):
+    return tuple(_dropped(a, dim, keepdim) for a in _numpy_variance(x, correction, dim))
+
+
+@var_mean.grad("x")
+def _(g_var, g_mean, x, correction, dim, keepdim):
+    total = None if g_var is None else _var_grad(g_var, x, correction, dim, keepdim)
+    if g_mean is None:
+        return total
+    part = spread_over(div(g_mean, extent(x.shape, dim)), x.shape, dim, keepdim)
+    return part if total is None else add(total, part)
+
+
+var_mean.samples(_floating_samples)
+
+
+@composite
+def std(x, correction: "static", dim: "static", keepdim=False):
+    return sqrt(var(x, correction, dim, keepdim))
+
+
+std.samples(_floating_samples)
+
+
+# -- norms
+
+@composite
+def norm(x, p: "scalar", dim: "static", keepdim=False):
+    """(sum |x|**p) ** (1/p), with the limits at p = inf, -inf and 0."""
+    if p == 2:
+        return sqrt(sum(square(x), dim, keepdim))
+    if p == 1:
+        return sum(absolute(x), dim, keepdim)
+    if p == float("inf"):
+        return amax(absolute(x), dim, keepdim)
+    if p == float("-inf"):
+        return amin(absolute(x), dim, keepdim)
+    if p == 0:
+        return sum(cast(ne(x, 0), x.dtype), dim, keepdim)
+    return power(sum(power(absolute(x), p), dim, keepdim), 1.0 / p)
+
+
+@norm.numpy
+def _(x, p, dim, keepdim):
+    if p != 2 or x.dtype.itemsize < 4 or len(dim) != x.ndim or not x.flags.c_contiguous:
+        return NotImplemented
+    flat = x.reshape(-1)
+    return np.sqrt(flat @ flat).reshape((1,) * x.ndim if keepdim else ())
+
+
+@norm.grad("x")
+def _(g, x, p, dim, keepdim, out):
+    """At zero the gradient of a norm is taken as zero."""
+    g, out = keep_dims(g, dim, keepdim), keep_dims(out, dim, keepdim)
+    if p == 2:
+        return mul(x, _safe_quotient(g, out))
+    if p == 1:
+        return mul(g, sign(x))
+    if p == 0:
+        return mul(x, 0)
+    if p in (float("inf"), float("-inf")):
+        here = eq(absolute(x), out)
+        return mul(mul(sign(x), here), div(g, sum(here, dim, True)))
+    steep = mul(sign(x), power(absolute(x), p - 1))
+    return mul(where(eq(x, 0), 0.0, steep), _safe_quotient(g, power(out, p - 1)))
+
+
+def _safe_quotient(a, b):
+    return where(eq(b, 0), 0.0, div(a, b))
+
+
+@norm.samples
+def _(make):
+    return [(make(3, 4), 2.0, (0, 1), False), (make(3, 4), 2.0, (1,), True), (make.positive(3, 4), 1.0, (0,), False),
+            (make.positive(2, 3), float("inf"), (1,), False), (make.positive(2, 3), 3.0, (1,), False)]
