@@ -1,0 +1,38 @@
+// The interpreter's frame, as far as the hook needs it: all knowledge of CPython's private structures is behind this.
+#pragma once
+
+#include "common.h"
+
+struct _PyInterpreterFrame;
+using Frame = struct _PyInterpreterFrame;
+using Evaluator = PyObject* (*)(PyThreadState*, Frame*, int);
+
+namespace frame {
+
+PyCodeObject* code(Frame* frame);                    // borrowed
+PyFunctionObject* function(Frame* frame);            // borrowed
+PyObject** locals(Frame* frame);                     // arguments first, none of them in a cell yet
+PyObject* globals(Frame* frame);                     // borrowed
+PyObject* builtins(Frame* frame);                    // borrowed
+bool may_swap(Frame* frame);                         // a function call on the thread's own stack that has not begun
+bool traced(PyThreadState* state);                   // a tracer or profiler watches this thread
+PyCodeObject* running(PyThreadState* state);         // code of the innermost Python frame, borrowed, or null
+
+// Make `frame` run `code` instead of its own. False, with the frame unchanged, when it has no room for that code.
+bool swap(PyThreadState* state, Frame* frame, PyCodeObject* code);
+
+// Let later frames of `original` have room for `replacement`.
+void make_room(PyCodeObject* original, PyCodeObject* replacement);
+
+PyObject* run(PyThreadState* state, Frame* frame, int throwflag);   // CPython's own evaluator
+Evaluator installed();
+void install(Evaluator evaluator);
+
+}  // namespace frame
+
+// co_extra under one name on all versions.
+namespace code_extra {
+Py_ssize_t request(void (*release)(void*));
+void* get(PyCodeObject* code, Py_ssize_t index);
+bool set(PyCodeObject* code, Py_ssize_t index, void* value);
+}  // namespace code_extra

@@ -1,0 +1,784 @@
+// GuardTree: built node by node from Python, then evaluated without Python, and explained where it fails.
+#include <unordered_map>
+
+#include "tree.h"
+
+using namespace guards;
+
+struct GuardTree {
+    PyObject_HEAD
+    std::vector<std::unique_ptr<Node>>* nodes;
+    std::vector<Binding>* bindings;
+    std::vector<Relation>* relations;
+    std::vector<Pair>* pairs;
+    std::vector<AliasMember>* aliases;
+    std::vector<int>* alias_order;     // groups by address, as seen in the last call
+    int alias_groups;
+    int symbols;
+    int fetches;
+    bool frozen;
+};
+
+struct GuardNode {
+    PyObject_HEAD
+    GuardTree* tree;                   // strong
+    Node* node;
+};
+
+namespace guards {
+PyTypeObject* tree_type;
+PyTypeObject* node_type;
+}
+static PyTypeObject* failure_type;
+
+// ---------------------------------------------------------------------------------------------- evaluation
+
+static bool walk(const Node& node, PyObject* value, const Slots& slots, Fetched& fetched) {
+    for (const Check& check : node.checks)
+        if (!passes(check, value)) return false;
+    if (node.fetch >= 0) fetched.put(node.fetch, value);
+    for (const Node* child : node.children) {
+        Ref owned;
+        PyObject* next = step(*child, value, slots, owned);
+        if (!next || !walk(*child, next, slots, fetched)) return false;
+    }
+    return true;
+}
+
+static bool bind_symbols(const GuardTree* tree, Fetched& fetched, int64_t* symbols, int64_t* found) {
+    for (size_t i = 0; i < tree->bindings->size(); i++) {
+        const Binding& binding = (*tree->bindings)[i];
+        if (!read_quantity(binding, fetched[binding.node->fetch], found[i])) return false;
+        if (found[i] != found[binding.first]) return false;
+        symbols[binding.symbol] = found[i];
+    }
+    return true;
+}
+
+static bool symbols_hold(const GuardTree* tree, Fetched& fetched) {
+    if (tree->bindings->empty() && tree->relations->empty()) return true;
+    Buffer<int64_t, 32> symbols(tree->symbols), found(tree->bindings->size());
+    if (!bind_symbols(tree, fetched, symbols.data(), found.data())) return false;
+    for (const Relation& relation : *tree->relations)
+        if (!holds(relation.code, symbols.data())) return false;
+    return true;
+}
+
+static bool pairs_hold(const GuardTree* tree, Fetched& fetched) {
+    for (const Pair& pair : *tree->pairs)
+        if ((fetched[pair.left->fetch] == fetched[pair.right->fetch]) != pair.same) return false;
+    return true;
+}
+
+static bool aliases_hold(const GuardTree* tree, Fetched& fetched) {
+    return tree->aliases->empty() || aliases_match(*tree->aliases, tree->alias_groups, *tree->alias_order, fetched);
+}
+
+namespace guards {
+
+// Only the door knows the order of its slots, so arguments given by name find their positions here.
+bool name_slots(GuardTree* tree, PyObject* names) {
+    for (Node* node : tree->nodes->front()->children) {
+        if (node->access != Access::Arg || !PyUnicode_Check(node->key.get())) continue;
+        node->number = PySequence_Index(names, node->key.get());
+        if (node->number >= 0) continue;
+        PyErr_Format(PyExc_KeyError, "guards name the argument %R, the function's are %R", node->key.get(), names);
+        return false;
+    }
+    return true;
+}
+
+Py_ssize_t fetch_count(GuardTree* tree) { return tree->fetches; }
+void freeze(GuardTree* tree) { tree->frozen = true; }
+
+bool evaluate(GuardTree* tree, const Slots& slots, Fetched& fetched) {
+    return walk(*tree->nodes->front(), Py_None, slots, fetched) && symbols_hold(tree, fetched) &&
+           pairs_hold(tree, fetched) && aliases_hold(tree, fetched);
+}
+
+}  // namespace guards
+
+// ---------------------------------------------------------------------------------------------- explanation
+
+// One GuardFailure: kind, name of the place, description, what was expected, what is there, user's line, dimension.
+static bool report(PyObject* list, const char* kind, const Ref& name, const Ref& describe, PyObject* old_value,
+                   PyObject* new_value, const Ref& line, int dim = -1) {
+    Ref failure(PyStructSequence_New(failure_type));
+    if (!failure) return false;
+    auto text = [](const Ref& ref) { return ref ? Ref(ref).release() : PyUnicode_FromString(""); };
+    PyObject* fields[] = {PyUnicode_FromString(kind), text(name), text(describe), Ref::borrow(old_value ? old_value : Py_None).release(),
+                          Ref::borrow(new_value ? new_value : Py_None).release(), text(line),
+                          dim < 0 ? Ref::borrow(Py_None).release() : PyLong_FromLong(dim)};
+    for (int i = 0; i < 7; i++) PyStructSequence_SetItem(failure.get(), i, fields[i]);
+    return PyList_Append(list, failure.get()) == 0;
+}
+
+struct Place { PyObject* list; const Node& node; const Check& check; };
+
+static bool differs(const Place& at, const char* kind, Ref old_value, Ref new_value, int dim = -1) {
+    if (!old_value || !new_value) PyErr_Clear();
+    return report(at.list, kind, at.node.name, at.check.describe, old_value.get(), new_value.get(), at.check.line, dim);
+}
+
+static Ref integer(int64_t value) { return Ref(PyLong_FromLongLong(value)); }
+static Ref boolean(bool value) { return Ref(PyBool_FromLong(value)); }
+
+static bool explain_geometry(const Place& at, const TensorCheck& check, PyArrayObject* array) {
+    if (PyArray_NDIM(array) != check.rank)
+        return differs(at, "rank", integer(check.rank), integer(PyArray_NDIM(array)));
+    for (int d = 0; d < check.rank; d++) {
+        if (check.sizes[d] != any_size && check.sizes[d] != PyArray_DIM(array, d) &&
+            !differs(at, "size", integer(check.sizes[d]), integer(PyArray_DIM(array, d)), d)) return false;
+        if (check.strides[d] != any_stride && check.strides[d] != PyArray_STRIDE(array, d) &&
+            !differs(at, "stride", integer(check.strides[d] / check.itemsize), integer(PyArray_STRIDE(array, d) / check.itemsize), d))
+            return false;
+    }
+    return true;
+}
+
+static bool explain_tensor(const Place& at, PyObject* value) {
+    const TensorCheck& check = *at.check.tensor;
+    if (!check.type.matches((PyObject*)Py_TYPE(value)))
+        return differs(at, "type", Ref::borrow(check.type.now()), Ref::borrow((PyObject*)Py_TYPE(value)));
+    PyArrayObject* array = layout.array_of(value);
+    if (!array) return differs(at, "tensor without bytes", Ref(), Ref());
+    if (check.dtype && TensorLayout::at(value, layout.dtype) != check.dtype.get() &&
+        !differs(at, "dtype", check.dtype, Ref::borrow(TensorLayout::at(value, layout.dtype)))) return false;
+    PyObject* device = TensorLayout::at(value, layout.device);
+    if (check.device && device != check.device.get() && !same_constant(device ? device : Py_None, check.device.get()) &&
+        !differs(at, "device", check.device, Ref::borrow(device))) return false;
+    bool gradient = layout.requires_gradient(value);
+    if (check.requires_grad >= 0 && gradient != (check.requires_grad != 0) &&
+        !differs(at, "requires_grad", boolean(check.requires_grad), boolean(gradient))) return false;
+    return check.rank < 0 || explain_geometry(at, check, array);
+}
+
+static const char* test_names[] = {"type_is", "is", "equals", "len", "dict_keys", "no_dict_attr", "no_attr", "no_item",
+                                   "has_item", "bool", "no_hooks", "predicate", "tensor"};
+
+static bool is_plain_int(PyObject* value) { return value && PyLong_CheckExact(value); }
+
+static bool explain_check(PyObject* list, const Node& node, const Check& check, PyObject* value) {
+    Place at{list, node, check};
+    Ref expected = check.payload;
+    Ref now = Ref::borrow(value);
+    switch (check.test) {
+        case Test::Tensor: return explain_tensor(at, value);
+        case Test::TypeIs: expected = Ref::borrow(check.identity.now()); now = Ref::borrow((PyObject*)Py_TYPE(value)); break;
+        case Test::Is: expected = Ref::borrow(check.identity.now()); break;
+        case Test::Len: expected = integer(check.number); now = integer(PyObject_Size(value)); break;
+        case Test::Bool: expected = boolean(check.number); now = boolean(!check.number); break;
+        case Test::DictKeys: now = Ref(PySequence_Tuple(value)); break;
+        case Test::Equals:
+            if (is_plain_int(value) && is_plain_int(check.payload.get())) return differs(at, "int", expected, now);
+            if (PyFloat_CheckExact(value) && PyFloat_CheckExact(check.payload.get())) return differs(at, "float", expected, now);
+            break;
+        default: break;
+    }
+    return differs(at, test_names[(int)check.test], expected, now);
+}
+
+static bool explain_walk(PyObject* list, const Node& node, PyObject* value, const Slots& slots, Fetched& fetched) {
+    for (const Check& check : node.checks)
+        if (!passes(check, value) && !explain_check(list, node, check, value)) return false;
+    if (node.fetch >= 0) fetched.put(node.fetch, value);
+    for (const Node* child : node.children) {
+        Ref owned;
+        PyObject* next = step(*child, value, slots, owned);
+        if (!next) {
+            if (!report(list, "missing", child->name, child->name, nullptr, nullptr, Ref())) return false;
+        } else if (!explain_walk(list, *child, next, slots, fetched)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool explain_symbols(PyObject* list, GuardTree* tree, Fetched& fetched) {
+    Buffer<int64_t, 32> symbols(tree->symbols), found(tree->bindings->size());
+    for (size_t i = 0; i < tree->bindings->size(); i++) {
+        const Binding& binding = (*tree->bindings)[i];
+        static const char* kinds[] = {"size", "stride", "int"};
+        const char* kind = kinds[(int)binding.quantity];
+        int dim = binding.quantity == Quantity::Int ? -1 : binding.dim;
+        if (!read_quantity(binding, fetched[binding.node->fetch], found[i]))
+            return report(list, "symbol", binding.node->name, binding.node->name, nullptr, nullptr, Ref(), dim);
+        if (found[i] != found[binding.first] &&
+            !report(list, kind, binding.node->name, (*tree->bindings)[binding.first].node->name, integer(found[binding.first]).get(),
+                    integer(found[i]).get(), Ref(), dim)) return false;
+        symbols[binding.symbol] = found[binding.first];
+    }
+    for (const Relation& relation : *tree->relations) {
+        if (holds(relation.code, symbols.data())) continue;
+        Ref values(PyTuple_New(tree->symbols));
+        for (int k = 0; values && k < tree->symbols; k++) PyTuple_SET_ITEM(values.get(), k, PyLong_FromLongLong(symbols[k]));
+        if (!values || !report(list, "relation", relation.describe, relation.describe, nullptr, values.get(), relation.line)) return false;
+    }
+    return true;
+}
+
+static bool explain_pairs(PyObject* list, GuardTree* tree, Fetched& fetched) {
+    for (const Pair& pair : *tree->pairs) {
+        bool same = fetched[pair.left->fetch] == fetched[pair.right->fetch];
+        if (same != pair.same && !report(list, pair.same ? "same_object" : "not_same", pair.left->name, pair.right->name,
+                                         boolean(pair.same).get(), boolean(same).get(), Ref())) return false;
+    }
+    return true;
+}
+
+namespace guards {
+
+PyObject* explain(GuardTree* tree, const Slots& slots) {
+    Ref list(PyList_New(0));
+    Fetched fetched(tree->fetches);
+    if (!list || !explain_walk(list.get(), *tree->nodes->front(), Py_None, slots, fetched)) return nullptr;
+    if (PyList_GET_SIZE(list.get()) > 0) return list.release();   // the rest needs every place to be there
+    if (!explain_symbols(list.get(), tree, fetched) || !explain_pairs(list.get(), tree, fetched)) return nullptr;
+    if (!aliases_hold(tree, fetched)) {
+        Ref text(PyUnicode_FromString("which tensor arguments share memory"));
+        if (!report(list.get(), "alias", text, text, nullptr, nullptr, Ref())) return nullptr;
+    }
+    return list.release();
+}
+
+}  // namespace guards
+
+// ---------------------------------------------------------------------------------------------- building
+
+static bool may_change(GuardTree* tree) {
+    if (tree->frozen) PyErr_SetString(PyExc_RuntimeError, "this guard tree belongs to an entry and is complete");
+    return !tree->frozen;
+}
+
+static PyObject* wrap_node(GuardTree* tree, Node* node) {
+    GuardNode* self = PyObject_GC_New(GuardNode, node_type);
+    if (!self) return nullptr;
+    Py_INCREF(tree);
+    self->tree = tree;
+    self->node = node;
+    PyObject_GC_Track(self);
+    return (PyObject*)self;
+}
+
+static int keep_value(GuardTree* tree, Node* node) {
+    if (node->fetch < 0) node->fetch = tree->fetches++;
+    return node->fetch;
+}
+
+static const std::unordered_map<std::string, Access> access_kinds = {
+    {"arg", Access::Arg}, {"closure", Access::Closure}, {"cell", Access::Cell}, {"global", Access::Global},
+    {"builtin", Access::Builtin}, {"object", Access::Object}, {"attr", Access::Attr}, {"dict_attr", Access::DictAttr},
+    {"item", Access::Item}, {"type", Access::Type}, {"type_attr", Access::TypeAttr}, {"slot", Access::Slot}};
+
+static const std::unordered_map<std::string, Test> test_kinds = {
+    {"type_is", Test::TypeIs}, {"is", Test::Is}, {"equals", Test::Equals}, {"len", Test::Len},
+    {"dict_keys", Test::DictKeys}, {"no_dict_attr", Test::NoDictAttr}, {"no_attr", Test::NoAttr},
+    {"no_item", Test::NoItem}, {"has_item", Test::HasItem}, {"bool", Test::Bool}, {"no_hooks", Test::NoHooks},
+    {"predicate", Test::Predicate}, {"tensor", Test::Tensor}};
+
+static PyObject* default_name(const Node& parent, const char* kind, PyObject* key) {
+    std::string k = kind;
+    if (k == "arg" || k == "global" || k == "builtin")
+        return PyUnicode_Check(key) ? Ref::borrow(key).release() : PyUnicode_FromFormat("argument %S", key);
+    if (k == "object") return PyUnicode_FromFormat("<%s>", Py_TYPE(key)->tp_name);
+    if (!parent.name) return PyUnicode_FromFormat("%s %S", kind, key);
+    if (k == "item") return PyUnicode_FromFormat("%U[%R]", parent.name.get(), key);
+    if (k == "cell") return Ref(parent.name).release();
+    if (k == "type") return PyUnicode_FromFormat("type(%U)", parent.name.get());
+    return PyUnicode_FromFormat("%U.%S", parent.name.get(), key);
+}
+
+static bool resolve_key(Node& node, const char* kind, PyObject* key) {
+    bool by_position = node.access == Access::Arg || node.access == Access::Closure;
+    bool by_name = node.access == Access::Global || node.access == Access::Builtin || node.access == Access::Attr ||
+                   node.access == Access::DictAttr || node.access == Access::TypeAttr || node.access == Access::Slot;
+    if (by_position && !PyLong_Check(key) && !(node.access == Access::Arg && PyUnicode_Check(key))) {
+        PyErr_Format(PyExc_TypeError, "guard path %s: the key must be an index, not %R", kind, key);
+        return false;
+    }
+    if (by_name && !PyUnicode_Check(key)) {
+        PyErr_Format(PyExc_TypeError, "guard path %s: the key must be a name, not %R", kind, key);
+        return false;
+    }
+    node.key = Ref::borrow(key);
+    if (by_name && PyUnicode_CheckExact(key)) {
+        PyObject* name = node.key.release();
+        PyUnicode_InternInPlace(&name);
+        node.key = Ref(name);
+    }
+    if (PyLong_CheckExact(key)) node.number = PyLong_AsSsize_t(key);
+    if (PyErr_Occurred()) PyErr_Clear();   // a key too large for an index is still a dictionary key
+    if (node.access == Access::Slot) {
+        if (!layout.tensor) {
+            PyErr_SetString(PyExc_RuntimeError, "guards on slots need configure(tensor=...)");
+            return false;
+        }
+        node.number = slot_offset((PyObject*)layout.tensor, key);
+        if (node.number < 0) return false;
+    }
+    if (node.access == Access::Object || node.access == Access::Cell || node.access == Access::Type) return true;
+    node.hash = PyObject_Hash(key);
+    return node.hash != -1 || !PyErr_Occurred();
+}
+
+static Node* existing_child(Node* parent, Access access, PyObject* key) {
+    for (Node* child : parent->children) {
+        if (child->access != access) continue;
+        bool same = access == Access::Object ? child->key.get() == key : same_constant(child->key.get(), key);
+        if (same) return child;
+    }
+    return nullptr;
+}
+
+static Node* add_child(GuardTree* tree, Node* parent, const char* kind, PyObject* key, PyObject* name) {
+    auto access = access_kinds.find(kind);
+    if (access == access_kinds.end()) {
+        PyErr_Format(PyExc_ValueError, "unknown guard path %R", Ref(PyUnicode_FromString(kind)).get());
+        return nullptr;
+    }
+    if (Node* known = existing_child(parent, access->second, key)) return known;
+    if (!may_change(tree)) return nullptr;
+    auto node = std::make_unique<Node>();
+    node->access = access->second;
+    node->index = (int)tree->nodes->size();
+    if (!resolve_key(*node, kind, key)) return nullptr;
+    node->name = name != Py_None ? Ref::borrow(name) : Ref(default_name(*parent, kind, key));
+    if (!node->name) return nullptr;
+    parent->children.push_back(node.get());
+    tree->nodes->push_back(std::move(node));
+    return parent->children.back();
+}
+
+static PyObject* node_child(GuardNode* self, PyObject* args, PyObject* kwargs) {
+    static const char* names[] = {"kind", "key", "name", nullptr};
+    const char* kind;
+    PyObject *key = Py_None, *name = Py_None;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "s|OO", (char**)names, &kind, &key, &name)) return nullptr;
+    Node* child = add_child(self->tree, self->node, kind, key, name);
+    return child ? wrap_node(self->tree, child) : nullptr;
+}
+
+static bool read_dims(PyObject* payload, const char* name, int64_t scale, int64_t any, std::vector<int64_t>& out) {
+    Ref sequence(PySequence_Tuple(PyDict_GetItemString(payload, name)));
+    if (!sequence) return false;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(sequence.get()); i++) {
+        PyObject* item = PyTuple_GET_ITEM(sequence.get(), i);
+        int64_t value = item == Py_None ? any : PyLong_AsLongLong(item);
+        if (value == -1 && PyErr_Occurred()) return false;
+        out.push_back(item == Py_None ? any : value * scale);
+    }
+    return true;
+}
+
+static bool read_itemsize(TensorCheck& check) {
+    if (!check.dtype) return true;
+    Ref size(PyObject_GetAttrString(check.dtype.get(), "itemsize"));
+    if (size) check.itemsize = PyLong_AsLongLong(size.get());
+    return size && !PyErr_Occurred();
+}
+
+static bool read_shape(TensorCheck& check, PyObject* payload) {
+    if (!PyDict_GetItemString(payload, "sizes")) return true;
+    if (!read_dims(payload, "sizes", 1, any_size, check.sizes)) return false;
+    check.rank = (int)check.sizes.size();
+    check.strides.assign(check.rank, any_stride);
+    if (!PyDict_GetItemString(payload, "strides") || PyDict_GetItemString(payload, "strides") == Py_None) return true;
+    check.strides.clear();
+    if (!read_dims(payload, "strides", check.itemsize, any_stride, check.strides)) return false;
+    if ((int)check.strides.size() != check.rank) {
+        PyErr_SetString(PyExc_ValueError, "tensor guard: as many strides as sizes are needed");
+        return false;
+    }
+    bool empty = std::find(check.sizes.begin(), check.sizes.end(), 0) != check.sizes.end();
+    for (int d = 0; d < check.rank; d++)   // the stride of a dimension of one element, or of no element, means nothing
+        if (empty || check.sizes[d] == 1) check.strides[d] = any_stride;
+    return true;
+}
+
+static bool read_tensor(Check& check, PyObject* payload) {
+    if (!PyDict_Check(payload) || !PyDict_GetItemString(payload, "type")) {
+        PyErr_SetString(PyExc_TypeError, "tensor guard: the payload is a dict with type, dtype, device, requires_grad, sizes, strides");
+        return false;
+    }
+    check.tensor = std::make_unique<TensorCheck>();
+    TensorCheck& tensor = *check.tensor;
+    tensor.type.set(PyDict_GetItemString(payload, "type"));
+    tensor.dtype = Ref::borrow(PyDict_GetItemString(payload, "dtype"));
+    tensor.device = Ref::borrow(PyDict_GetItemString(payload, "device"));
+    PyObject* gradient = PyDict_GetItemString(payload, "requires_grad");
+    if (gradient && gradient != Py_None) tensor.requires_grad = PyObject_IsTrue(gradient);
+    return read_itemsize(tensor) && read_shape(tensor, payload);
+}
+
+static bool read_payload(Check& check, PyObject* payload) {
+    switch (check.test) {
+        case Test::TypeIs: case Test::Is: return check.identity.set(payload);
+        case Test::Len: check.number = PyLong_AsLongLong(payload); return !PyErr_Occurred();
+        case Test::Bool: check.number = PyObject_IsTrue(payload); return !PyErr_Occurred();
+        case Test::Tensor: return read_tensor(check, payload);
+        case Test::DictKeys: check.payload = Ref(PySequence_Tuple(payload)); return bool(check.payload);
+        case Test::NoHooks:
+            check.payload = Ref::borrow(payload != Py_None ? payload : layout.hook_names);
+            if (!check.payload || !PyTuple_Check(check.payload.get())) {
+                PyErr_SetString(PyExc_TypeError, "no_hooks: a tuple of names of hook dictionaries is needed");
+                return false;
+            }
+            return true;
+        default: check.payload = Ref::borrow(payload); return true;
+    }
+}
+
+static bool same_check(const Check& a, const Check& b) {
+    if (a.test != b.test || a.test == Test::Tensor || a.number != b.number || a.identity.address != b.identity.address) return false;
+    if (a.test == Test::TypeIs || a.test == Test::Is) return true;
+    return a.payload.get() == b.payload.get() || (a.payload && b.payload && same_constant(a.payload.get(), b.payload.get()));
+}
+
+static bool add_check(GuardTree* tree, Node* node, Test test, PyObject* payload, PyObject* describe, PyObject* line) {
+    Check check{test};
+    if (!read_payload(check, payload)) return false;
+    for (const Check& known : node->checks)
+        if (same_check(known, check)) return true;
+    if (!may_change(tree)) return false;
+    check.describe = Ref::borrow(describe != Py_None ? describe : node->name.get());
+    check.line = Ref::borrow(line);
+    node->checks.push_back(std::move(check));
+    return true;
+}
+
+// Global state is a place like any other: the field of eager's thread-local state object.
+static Node* state_node(GuardTree* tree, const char* field) {
+    if (!layout.state) {
+        PyErr_SetString(PyExc_RuntimeError, "guards on global state need configure(state=...)");
+        return nullptr;
+    }
+    Ref name(PyUnicode_FromString(field)), label(PyUnicode_FromString("the thread's state"));
+    Node* state = add_child(tree, tree->nodes->front().get(), "object", layout.state, label.get());
+    return state ? add_child(tree, state, "attr", name.get(), name.get()) : nullptr;
+}
+
+static PyObject* node_check(GuardNode* self, PyObject* args, PyObject* kwargs) {
+    static const char* names[] = {"kind", "payload", "describe", "line", nullptr};
+    const char* kind;
+    PyObject *payload = Py_None, *describe = Py_None, *line = Py_None;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "s|OOO", (char**)names, &kind, &payload, &describe, &line)) return nullptr;
+    std::string name = kind;
+    Node* node = self->node;
+    if (name == "grad_mode") {
+        node = state_node(self->tree, "grad");
+        name = "is";
+    }
+    auto test = test_kinds.find(name);
+    if (test == test_kinds.end()) PyErr_Format(PyExc_ValueError, "unknown guard check %s", kind);
+    if (!node || test == test_kinds.end() || !add_check(self->tree, node, test->second, payload, describe, line)) return nullptr;
+    Py_RETURN_NONE;
+}
+
+static PyObject* relate(GuardNode* self, PyObject* other, bool same) {
+    if (Py_TYPE(other) != node_type || ((GuardNode*)other)->tree != self->tree) {
+        PyErr_SetString(PyExc_TypeError, "a node of the same guard tree is needed");
+        return nullptr;
+    }
+    if (!may_change(self->tree)) return nullptr;
+    Node *left = self->node, *right = ((GuardNode*)other)->node;
+    keep_value(self->tree, left);
+    keep_value(self->tree, right);
+    self->tree->pairs->push_back({left, right, same});
+    Py_RETURN_NONE;
+}
+
+static PyObject* node_same_as(GuardNode* self, PyObject* other) { return relate(self, other, true); }
+static PyObject* node_not_same(GuardNode* self, PyObject* other) { return relate(self, other, false); }
+
+static PyObject* node_bind(GuardNode* self, PyObject* args, PyObject* kwargs) {
+    static const char* names[] = {"symbol", "quantity", "dim", nullptr};
+    static const std::unordered_map<std::string, Quantity> quantities = {
+        {"size", Quantity::Size}, {"stride", Quantity::Stride}, {"int", Quantity::Int}};
+    int symbol, dim = 0;
+    const char* quantity;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "is|i", (char**)names, &symbol, &quantity, &dim)) return nullptr;
+    auto kind = quantities.find(quantity);
+    if (kind == quantities.end() || symbol < 0 || dim < 0) {
+        PyErr_Format(PyExc_ValueError, "cannot bind symbol %d to %s %d", symbol, quantity, dim);
+        return nullptr;
+    }
+    GuardTree* tree = self->tree;
+    if (!may_change(tree)) return nullptr;
+    int position = (int)tree->bindings->size(), first = position;
+    for (int i = position - 1; i >= 0; i--)
+        if ((*tree->bindings)[i].symbol == symbol) first = (*tree->bindings)[i].first;
+    keep_value(tree, self->node);
+    tree->bindings->push_back({symbol, self->node, kind->second, dim, first});
+    tree->symbols = std::max(tree->symbols, symbol + 1);
+    Py_RETURN_NONE;
+}
+
+static PyObject* node_name(GuardNode* self, void*) { return Ref(self->node->name ? self->node->name : Ref(PyUnicode_FromString("root"))).release(); }
+
+static bool all_bound(GuardTree* tree, const std::vector<int64_t>& code) {
+    for (size_t i = 0; i < code.size(); i++) {
+        if (code[i] > 1) continue;
+        bool symbol = code[i++] == 1, bound = false;
+        for (const Binding& binding : *tree->bindings) bound |= binding.symbol == code[i];
+        if (symbol && !bound) return false;
+    }
+    return true;
+}
+
+static PyObject* tree_relation(GuardTree* self, PyObject* args, PyObject* kwargs) {
+    static const char* names[] = {"code", "describe", "line", nullptr};
+    PyObject *code, *describe = Py_None, *line = Py_None;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|OO", (char**)names, &code, &describe, &line)) return nullptr;
+    Ref sequence(PySequence_Tuple(code));
+    if (!sequence || !may_change(self)) return nullptr;
+    Relation relation;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(sequence.get()); i++) {
+        relation.code.push_back(PyLong_AsLongLong(PyTuple_GET_ITEM(sequence.get(), i)));
+        if (PyErr_Occurred()) return nullptr;
+    }
+    const char* problem = invalid_code(relation.code, self->symbols);
+    if (!problem && !all_bound(self, relation.code)) problem = "symbol without a binding";
+    if (problem) {
+        PyErr_Format(PyExc_ValueError, "relation %R: %s", sequence.get(), problem);
+        return nullptr;
+    }
+    relation.describe = describe != Py_None ? Ref::borrow(describe) : Ref(PyUnicode_FromString("a relation between sizes"));
+    relation.line = Ref::borrow(line);
+    self->relations->push_back(std::move(relation));
+    Py_RETURN_NONE;
+}
+
+static PyObject* tree_alias(GuardTree* self, PyObject* arg) {
+    Ref members(PySequence_Tuple(arg));
+    if (!members || !may_change(self)) return nullptr;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(members.get()); i++) {
+        PyObject* node;
+        int group;
+        long long distance = 0;
+        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(members.get(), i), "O!i|L", node_type, &node, &group, &distance)) return nullptr;
+        if (((GuardNode*)node)->tree != self || group < 0) {
+            PyErr_SetString(PyExc_ValueError, "alias: nodes of this tree and groups from 0 are needed");
+            return nullptr;
+        }
+        keep_value(self, ((GuardNode*)node)->node);
+        self->aliases->push_back({((GuardNode*)node)->node, group, distance});
+        self->alias_groups = std::max(self->alias_groups, group + 1);
+    }
+    self->alias_order->clear();
+    for (int g = 0; g < self->alias_groups; g++) self->alias_order->push_back(g);
+    Py_RETURN_NONE;
+}
+
+// ---------------------------------------------------------------------------------------------- the Python face
+
+namespace guards {
+
+Py_ssize_t fetch_slot(GuardTree* tree, PyObject* node) {
+    if (Py_TYPE(node) != node_type || ((GuardNode*)node)->tree != tree) {
+        PyErr_SetString(PyExc_TypeError, "inputs must be nodes of the entry's guard tree");
+        return -1;
+    }
+    return keep_value(tree, ((GuardNode*)node)->node);
+}
+
+bool read_slots(PyObject* values, PyObject* names, std::vector<PyObject*>& out) {
+    if (!PyDict_Check(values)) {
+        Ref sequence(PySequence_Fast(values, "slots must be a dict or a sequence"));
+        if (!sequence) return false;
+        for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(sequence.get()); i++)
+            out.push_back(PySequence_Fast_GET_ITEM(sequence.get(), i));
+        return true;   // borrowed from `values`, which the caller holds
+    }
+    PyObject *key, *value;
+    Py_ssize_t position = 0;
+    if (!names) {
+        while (PyDict_Next(values, &position, &key, &value)) out.push_back(value);
+        return true;
+    }
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); i++) {
+        value = PyDict_GetItemWithError(values, PyTuple_GET_ITEM(names, i));
+        if (!value) {
+            if (!PyErr_Occurred()) PyErr_SetObject(PyExc_KeyError, PyTuple_GET_ITEM(names, i));
+            return false;
+        }
+        out.push_back(value);
+    }
+    return true;
+}
+
+}  // namespace guards
+
+static bool parse_slots(GuardTree* self, PyObject* args, PyObject* kwargs, std::vector<PyObject*>& values, Slots& slots) {
+    static const char* names[] = {"slots", "globals", "builtins", "closure", nullptr};
+    PyObject *given, *globals = Py_None, *builtins = Py_None, *closure = Py_None;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|OOO", (char**)names, &given, &globals, &builtins, &closure)) return false;
+    if (PyDict_Check(given)) {
+        Ref order(PySequence_Tuple(given));
+        if (!order || !name_slots(self, order.get())) return false;
+    }
+    if (!read_slots(given, nullptr, values)) return false;
+    slots = {values.data(), (Py_ssize_t)values.size(), globals != Py_None ? globals : nullptr,
+             builtins != Py_None ? builtins : nullptr, PyTuple_Check(closure) ? closure : nullptr};
+    return true;
+}
+
+static PyObject* tree_evaluate(GuardTree* self, PyObject* args, PyObject* kwargs) {
+    std::vector<PyObject*> values;
+    Slots slots;
+    if (!parse_slots(self, args, kwargs, values, slots)) return nullptr;
+    Fetched fetched(self->fetches);
+    return PyBool_FromLong(evaluate(self, slots, fetched));
+}
+
+static PyObject* tree_explain(GuardTree* self, PyObject* args, PyObject* kwargs) {
+    std::vector<PyObject*> values;
+    Slots slots;
+    return parse_slots(self, args, kwargs, values, slots) ? explain(self, slots) : nullptr;
+}
+
+static PyObject* tree_root(GuardTree* self, void*) { return wrap_node(self, self->nodes->front().get()); }
+
+static PyObject* tree_child(GuardTree* self, PyObject* args, PyObject* kwargs) {
+    Ref root(tree_root(self, nullptr));
+    return root ? node_child((GuardNode*)root.get(), args, kwargs) : nullptr;
+}
+
+// One line of text per check, for the `guards` log and dump.
+static PyObject* tree_lines(GuardTree* self, PyObject*) {
+    Ref list(PyList_New(0));
+    auto add = [&](PyObject* text) { Ref line(text); return line && PyList_Append(list.get(), line.get()) == 0; };
+    for (auto& node : *self->nodes)
+        for (const Check& check : node->checks) {
+            PyObject* name = node->name ? node->name.get() : Py_None;
+            PyObject* line = check.line ? check.line.get() : Py_None;
+            if (!add(PyUnicode_FromFormat("%S: %s: %S%s%S", name, test_names[(int)check.test], check.describe.get(),
+                                          line == Py_None ? "" : "   # ", line == Py_None ? Ref(PyUnicode_FromString("")).get() : line)))
+                return nullptr;
+        }
+    for (const Relation& relation : *self->relations)
+        if (!add(PyUnicode_FromFormat("relation: %S", relation.describe.get()))) return nullptr;
+    if (!self->aliases->empty() && !add(PyUnicode_FromFormat("memory: %d groups of %zd tensors", self->alias_groups,
+                                                             (Py_ssize_t)self->aliases->size()))) return nullptr;
+    return list.release();
+}
+
+static PyObject* tree_new(PyTypeObject* type, PyObject*, PyObject*) {
+    GuardTree* self = (GuardTree*)type->tp_alloc(type, 0);
+    if (!self) return nullptr;
+    self->nodes = new std::vector<std::unique_ptr<Node>>();
+    self->nodes->push_back(std::make_unique<Node>());
+    self->bindings = new std::vector<Binding>();
+    self->relations = new std::vector<Relation>();
+    self->pairs = new std::vector<Pair>();
+    self->aliases = new std::vector<AliasMember>();
+    self->alias_order = new std::vector<int>();
+    return (PyObject*)self;
+}
+
+static int visit_check(const Check& check, visitproc visit, void* arg) {
+    Py_VISIT(check.payload.get());
+    Py_VISIT(check.identity.strong.get());
+    if (check.tensor) {
+        Py_VISIT(check.tensor->type.strong.get());
+        Py_VISIT(check.tensor->dtype.get());
+        Py_VISIT(check.tensor->device.get());
+    }
+    return 0;
+}
+
+static int tree_traverse(GuardTree* self, visitproc visit, void* arg) {
+    Py_VISIT(Py_TYPE(self));
+    for (auto& node : *self->nodes) {
+        Py_VISIT(node->key.get());
+        for (const Check& check : node->checks)
+            if (int stop = visit_check(check, visit, arg)) return stop;
+    }
+    return 0;
+}
+
+// Node objects may outlive this, so the nodes stay; a cleared tree accepts nothing, for no value has a length of -2.
+static int tree_clear(GuardTree* self) {
+    std::vector<Ref> dying_keys;
+    std::vector<Check> dying_checks;
+    for (auto& node : *self->nodes) {
+        dying_keys.push_back(std::move(node->key));
+        for (Check& check : node->checks) dying_checks.push_back(std::move(check));
+        node->checks.clear();
+        node->children.clear();
+    }
+    Check never{Test::Len};
+    never.number = -2;
+    self->nodes->front()->checks.push_back(std::move(never));
+    return 0;
+}
+
+static void tree_dealloc(GuardTree* self) {
+    PyTypeObject* type = Py_TYPE(self);
+    PyObject_GC_UnTrack(self);
+    delete self->bindings; delete self->relations; delete self->pairs; delete self->aliases; delete self->alias_order;
+    delete self->nodes;
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+static int node_traverse(GuardNode* self, visitproc visit, void* arg) {
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(self->tree);
+    return 0;
+}
+
+static void node_dealloc(GuardNode* self) {
+    PyTypeObject* type = Py_TYPE(self);
+    PyObject_GC_UnTrack(self);
+    Py_DECREF(self->tree);
+    PyObject_GC_Del(self);
+    Py_DECREF(type);
+}
+
+#define METHOD(name, function, flags, doc) {name, (PyCFunction)(void (*)(void))function, flags, doc}
+
+static PyMethodDef tree_methods[] = {
+    METHOD("child", tree_child, METH_VARARGS | METH_KEYWORDS, "child(kind, key=None, name=None) of the root"),
+    METHOD("relation", tree_relation, METH_VARARGS | METH_KEYWORDS, "relation(code, describe='', line=''): stack code over bound symbols"),
+    METHOD("alias", tree_alias, METH_O, "alias([(node, group, byte distance), ...]): one group shares memory, groups do not overlap"),
+    METHOD("evaluate", tree_evaluate, METH_VARARGS | METH_KEYWORDS, "evaluate(slots, globals, builtins, closure) -> bool"),
+    METHOD("explain", tree_explain, METH_VARARGS | METH_KEYWORDS, "explain(slots, globals, builtins, closure) -> list of GuardFailure"),
+    METHOD("lines", tree_lines, METH_NOARGS, "the checks as lines of text"),
+    {nullptr}};
+static PyGetSetDef tree_getset[] = {{"root", (getter)tree_root, nullptr, "the node without a value", nullptr}, {nullptr}};
+static PyType_Slot tree_slots[] = {
+    {Py_tp_new, (void*)tree_new}, {Py_tp_dealloc, (void*)tree_dealloc}, {Py_tp_traverse, (void*)tree_traverse},
+    {Py_tp_clear, (void*)tree_clear}, {Py_tp_methods, tree_methods}, {Py_tp_getset, tree_getset},
+    {Py_tp_doc, (void*)"What must hold for an entry to serve a call."}, {0, nullptr}};
+static PyType_Spec tree_spec = {"flambeau.capture._capture.GuardTree", sizeof(GuardTree), 0,
+                                Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, tree_slots};
+
+static PyMethodDef node_methods[] = {
+    METHOD("child", node_child, METH_VARARGS | METH_KEYWORDS, "child(kind, key=None, name=None): a place reached from this one"),
+    METHOD("check", node_check, METH_VARARGS | METH_KEYWORDS, "check(kind, payload=None, describe='', line='')"),
+    METHOD("same_as", node_same_as, METH_O, "both places hold one object"),
+    METHOD("not_same", node_not_same, METH_O, "the places hold two objects"),
+    METHOD("bind", node_bind, METH_VARARGS | METH_KEYWORDS, "bind(symbol, 'size'|'stride'|'int', dim=0)"),
+    {nullptr}};
+static PyGetSetDef node_getset[] = {{"name", (getter)node_name, nullptr, "the place, as the user would write it", nullptr}, {nullptr}};
+static PyType_Slot node_slots[] = {
+    {Py_tp_dealloc, (void*)node_dealloc}, {Py_tp_traverse, (void*)node_traverse}, {Py_tp_methods, node_methods},
+    {Py_tp_getset, node_getset}, {Py_tp_doc, (void*)"A place in a guard tree."}, {0, nullptr}};
+static PyType_Spec node_spec = {"flambeau.capture._capture.GuardNode", sizeof(GuardNode), 0,
+                                Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION, node_slots};
+
+static PyStructSequence_Field failure_fields[] = {
+    {"kind", "what was compared: size, stride, int, dtype, type, missing, ..."}, {"name", "the place"},
+    {"describe", "the guard in words"}, {"old", "what the entry was made for"}, {"new", "what is there now"},
+    {"line", "the user's line that needs it"}, {"dim", "dimension of a size or stride"}, {nullptr}};
+static PyStructSequence_Desc failure_desc = {"flambeau.capture._capture.GuardFailure", "One guard that does not hold.", failure_fields, 7};
+
+int add_guard_types(PyObject* module) {
+    tree_type = (PyTypeObject*)PyType_FromSpec(&tree_spec);
+    node_type = (PyTypeObject*)PyType_FromSpec(&node_spec);
+    failure_type = PyStructSequence_NewType(&failure_desc);
+    if (!tree_type || !node_type || !failure_type) return -1;
+    if (PyModule_AddObjectRef(module, "GuardTree", (PyObject*)tree_type) < 0) return -1;
+    if (PyModule_AddObjectRef(module, "GuardNode", (PyObject*)node_type) < 0) return -1;
+    return PyModule_AddObjectRef(module, "GuardFailure", (PyObject*)failure_type);
+}

@@ -1,0 +1,56 @@
+// Reads the offsets of a class's __slots__ from their member descriptors.
+#include "layout.h"
+
+#include <structmember.h>
+
+TensorLayout layout;
+
+Py_ssize_t slot_offset(PyObject* type, PyObject* name) {
+    Ref descriptor(PyObject_GetAttr(type, name));
+    if (!descriptor) return -1;
+    if (Py_TYPE(descriptor.get()) != &PyMemberDescr_Type) {
+        PyErr_Format(PyExc_TypeError, "%s.%S is not a slot: guards read it by offset", ((PyTypeObject*)type)->tp_name, name);
+        return -1;
+    }
+    PyMemberDef* member = reinterpret_cast<PyMemberDescrObject*>(descriptor.get())->d_member;
+    if (member->type != T_OBJECT_EX && member->type != T_OBJECT) {
+        PyErr_Format(PyExc_TypeError, "%s.%S does not hold an object", ((PyTypeObject*)type)->tp_name, name);
+        return -1;
+    }
+    return member->offset;
+}
+
+int64_t itemsize_of(PyObject* tensor) {
+    static std::vector<std::pair<PyObject*, int64_t>> known;   // dtypes are few and live for ever
+    PyObject* dtype = TensorLayout::at(tensor, layout.dtype);
+    for (auto& entry : known)
+        if (entry.first == dtype) return entry.second;
+    Ref size(dtype ? PyObject_GetAttrString(dtype, "itemsize") : nullptr);
+    int64_t bytes = size ? PyLong_AsLongLong(size.get()) : -1;
+    if (bytes <= 0) {
+        PyErr_Clear();
+        return 1;
+    }
+    Py_INCREF(dtype);
+    known.emplace_back(dtype, bytes);
+    return bytes;
+}
+
+PyObject* configure_layout(PyObject* tensor, PyObject* ndarray) {
+    if (!PyType_Check(tensor) || !PyType_Check(ndarray)) {
+        PyErr_SetString(PyExc_TypeError, "configure: `tensor` and `ndarray` must be classes");
+        return nullptr;
+    }
+    struct { const char* name; Py_ssize_t TensorLayout::*field; } fields[] = {
+        {"_array", &TensorLayout::array}, {"_dtype", &TensorLayout::dtype}, {"_device", &TensorLayout::device},
+        {"_requires_grad", &TensorLayout::requires_grad}, {"_grad_fn", &TensorLayout::grad_fn}};
+    for (auto& field : fields) {
+        Ref name(PyUnicode_FromString(field.name));
+        Py_ssize_t offset = slot_offset(tensor, name.get());
+        if (offset < 0) return nullptr;
+        layout.*field.field = offset;
+    }
+    Py_INCREF(tensor); Py_XSETREF(layout.tensor, (PyTypeObject*)tensor);
+    Py_INCREF(ndarray); Py_XSETREF(layout.ndarray, (PyTypeObject*)ndarray);
+    Py_RETURN_NONE;
+}

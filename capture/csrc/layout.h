@@ -1,0 +1,36 @@
+// Where a Tensor keeps its parts: offsets of its __slots__, learned once, so that guards read them like C fields.
+#pragma once
+
+#include "common.h"
+
+#define NPY_NO_DEPRECATED_API NPY_1_7_API_VERSION
+#include <numpy/ndarraytypes.h>
+
+struct TensorLayout {
+    PyTypeObject* tensor = nullptr;    // the Tensor class; every layout below it starts the same
+    PyTypeObject* ndarray = nullptr;
+    Py_ssize_t array = 0, dtype = 0, device = 0, requires_grad = 0, grad_fn = 0;
+    PyObject* state = nullptr;         // eager's thread-local state: `state.grad`
+    PyObject* hook_names = nullptr;    // names of a Module's hook dictionaries
+
+    static PyObject* at(PyObject* object, Py_ssize_t offset) {
+        return *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(object) + offset);
+    }
+    // The numpy array of a tensor, or null for anything else and for tensors without bytes.
+    PyArrayObject* array_of(PyObject* object) const {
+        if (!tensor || !PyType_IsSubtype(Py_TYPE(object), tensor)) return nullptr;
+        PyObject* found = at(object, array);
+        return found && Py_TYPE(found) == ndarray ? reinterpret_cast<PyArrayObject*>(found) : nullptr;
+    }
+    bool requires_gradient(PyObject* object) const {
+        PyObject* node = at(object, grad_fn);
+        return at(object, requires_grad) == Py_True || (node && node != Py_None);
+    }
+};
+
+// Bytes per element, from the tensor's own dtype object: numpy's descriptor has another layout in each major version.
+int64_t itemsize_of(PyObject* tensor);
+
+extern TensorLayout layout;
+Py_ssize_t slot_offset(PyObject* type, PyObject* name);             // -1 with an error set
+PyObject* configure_layout(PyObject* tensor, PyObject* ndarray);   // None, or null with an error set

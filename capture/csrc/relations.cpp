@@ -1,0 +1,62 @@
+// Relations between sizes: a stack machine over int64 with overflow checks.
+#include "tree.h"
+
+namespace guards {
+
+enum Opcode : int64_t { PushConst, PushSymbol, Add, Mul, FloorDiv, Mod, Max, Min, Eq, Ne, Lt, Le, opcode_count };
+constexpr int max_depth = 64;
+
+static bool floor_divide(int64_t a, int64_t b, int64_t& quotient, int64_t& rest) {
+    if (b == 0 || (a == INT64_MIN && b == -1)) return false;
+    quotient = a / b;
+    rest = a % b;
+    if (rest != 0 && (rest < 0) != (b < 0)) { quotient--; rest += b; }
+    return true;
+}
+
+static bool apply(int64_t opcode, int64_t a, int64_t b, int64_t& out) {
+    int64_t quotient, rest;
+    switch (opcode) {
+        case Add: return !__builtin_add_overflow(a, b, &out);
+        case Mul: return !__builtin_mul_overflow(a, b, &out);
+        case FloorDiv: if (!floor_divide(a, b, quotient, rest)) return false; out = quotient; return true;
+        case Mod: if (!floor_divide(a, b, quotient, rest)) return false; out = rest; return true;
+        case Max: out = a > b ? a : b; return true;
+        case Min: out = a < b ? a : b; return true;
+        case Eq: out = a == b; return true;
+        case Ne: out = a != b; return true;
+        case Lt: out = a < b; return true;
+        case Le: out = a <= b; return true;
+    }
+    return false;
+}
+
+bool holds(const std::vector<int64_t>& code, const int64_t* symbols) {
+    int64_t stack[max_depth];
+    int depth = 0;
+    for (size_t i = 0; i < code.size(); i++) {
+        if (code[i] == PushConst) { stack[depth++] = code[++i]; continue; }
+        if (code[i] == PushSymbol) { stack[depth++] = symbols[code[++i]]; continue; }
+        depth--;
+        if (!apply(code[i], stack[depth - 1], stack[depth], stack[depth - 1])) return false;
+    }
+    return stack[0] != 0;
+}
+
+const char* invalid_code(const std::vector<int64_t>& code, int symbols) {
+    int depth = 0;
+    for (size_t i = 0; i < code.size(); i++) {
+        if (code[i] < 0 || code[i] >= opcode_count) return "unknown opcode";
+        if (code[i] <= PushSymbol) {
+            if (i + 1 >= code.size()) return "operand missing";
+            if (code[i] == PushSymbol && (code[i + 1] < 0 || code[i + 1] >= symbols)) return "symbol without a binding";
+            i++;
+            if (++depth > max_depth) return "stack too deep";
+        } else if (--depth < 1) {
+            return "too few operands";
+        }
+    }
+    return depth == 1 ? nullptr : "must leave exactly one value";
+}
+
+}  // namespace guards

@@ -1,0 +1,92 @@
+// The parts of a guard tree. Nodes are places reachable from a call's slots; checks are what must hold there.
+#pragma once
+
+#include "guards.h"
+#include "layout.h"
+
+namespace guards {
+
+enum class Access : uint8_t {
+    Root, Arg, Closure, Cell, Global, Builtin, Object, Attr, DictAttr, Item, Type, TypeAttr, Slot
+};
+
+enum class Test : uint8_t {
+    TypeIs, Is, Equals, Len, DictKeys, NoDictAttr, NoAttr, NoItem, HasItem, Bool, NoHooks, Predicate, Tensor
+};
+
+// An object compared by identity. Held weakly where possible: a guard must not keep the user's objects alive, and a
+// dead weak reference tells a new object at the old address from the old one.
+struct Identity {
+    PyObject* address = nullptr;
+    Ref weak, strong;
+
+    bool set(PyObject* object);
+    bool matches(PyObject* object) const {
+        return object == address && (strong || PyWeakref_GET_OBJECT(weak.get()) == object);
+    }
+    PyObject* now() const { return strong ? strong.get() : PyWeakref_GET_OBJECT(weak.get()); }   // None when dead
+};
+
+constexpr int64_t any_size = -1;
+constexpr int64_t any_stride = INT64_MIN;
+
+struct TensorCheck {
+    Identity type;
+    Ref dtype, device;
+    int64_t itemsize = 1;
+    int requires_grad = -1;            // -1: not compared
+    int rank = -1;                     // -1: neither rank nor sizes are compared
+    std::vector<int64_t> sizes;        // any_size: symbolic
+    std::vector<int64_t> strides;      // bytes; any_stride: symbolic
+};
+
+struct Check {
+    Test test;
+    Identity identity;
+    Ref payload;
+    int64_t number = 0;
+    std::unique_ptr<TensorCheck> tensor;
+    Ref describe, line;
+};
+
+struct Node {
+    Access access = Access::Root;
+    int index = 0;                     // position in the tree
+    Ref key;                           // str, constant or pinned object
+    Py_hash_t hash = -1;
+    Py_ssize_t number = -1;            // int key
+    int fetch = -1;                    // where to keep the value
+    std::vector<Check> checks;
+    std::vector<Node*> children;
+    Ref name;                          // str for people and for options.symbolic
+};
+
+enum class Quantity : uint8_t { Size, Stride, Int };
+
+struct Binding {
+    int symbol; Node* node; Quantity quantity; int dim; int first;   // first: index of the symbol's first binding
+};
+struct Relation { std::vector<int64_t> code; Ref describe, line; };
+struct Pair { Node* left; Node* right; bool same; };
+struct AliasMember { Node* node; int group; int64_t distance; };   // bytes from the group's origin
+
+// The value a node's path leads to from its parent's value. `owned` receives it where it is a new reference. Null
+// (never with an exception set) where the path leads nowhere.
+PyObject* step(const Node& node, PyObject* parent, const Slots& slots, Ref& owned);
+bool passes(const Check& check, PyObject* value);
+bool passes_tensor(const TensorCheck& check, PyObject* value);
+PyObject* instance_dict(PyObject* value);   // borrowed or null
+bool same_constant(PyObject* left, PyObject* right);
+
+// Reads a bound quantity; false when the value has none (wrong type, no such dimension, not a 64-bit int).
+bool read_quantity(const Binding& binding, PyObject* value, int64_t& out);
+
+// Runs stack code over int64 symbols. A false, overflowing or undefined relation does not hold.
+bool holds(const std::vector<int64_t>& code, const int64_t* symbols);
+const char* invalid_code(const std::vector<int64_t>& code, int symbols);   // why code cannot be run, or null
+
+// Bytes covered by an array; false when it covers none.
+bool extent(PyArrayObject* array, int64_t itemsize, int64_t& low, int64_t& high);
+bool aliases_match(const std::vector<AliasMember>& members, int groups, std::vector<int>& order, Fetched& fetched);
+
+}  // namespace guards
