@@ -15,15 +15,18 @@ from . import opcodes
 from .instructions import flow, reindex
 
 
-def assemble(instrs, like, *, name=None, qualname=None, args=None, locals=(), cellvars=None, freevars=None, flags=None):
+def assemble(instrs, like, *, name=None, qualname=None, args=None, locals=(), names=(), cellvars=None, freevars=None, flags=None):
     """Code object that runs `instrs`, in all else like the code object `like`.
 
     `args`: names of plain positional arguments instead of like's. `locals`: names that are plain locals even if they are also free variables.
+    `names`: what co_names must contain, used or not.
     """
     cellvars = like.co_cellvars if cellvars is None else tuple(cellvars)
     freevars = like.co_freevars if freevars is None else tuple(freevars)
     varnames = dict.fromkeys((*(like.co_varnames if args is None else args), *locals))
     table = Tables(like, instrs, list(varnames), cellvars, freevars)
+    for used in names:
+        table.name(used)
     reindex(instrs)
     lows, start = opcodes.lower(instrs, table)
     places, size = _place(lows, start)

@@ -26,7 +26,7 @@ def reads_frame(code):
 
 
 def implicit_self(code):
-    """super() without arguments reads the first argument of the frame: its name, or None."""
+    """super() without arguments reads the first argument of the frame (LOAD_SUPER_ATTR too): its name, or None."""
     return code.co_varnames[0] if code.co_argcount and "__class__" in code.co_freevars and "super" in code.co_names else None
 
 

@@ -487,6 +487,8 @@ if VERSION >= (3, 13):
 
 _FUSE_BY_FIRST = {first: sorted((ops for ops in FUSE if ops[0] == first), key=len, reverse=True) for first in {ops[0] for ops in FUSE}}
 LOOP_END = {(3, 11): (), (3, 12): ("END_FOR",)}.get(VERSION, ("END_FOR", "POP_TOP"))  # where an exhausted FOR_ITER arrives
+# 3.13 looks for the handler of an exception that comes out of an inlined call one unit before the calling instruction
+INLINES_CALLS = {"CALL", "CALL_KW", "CALL_FUNCTION_EX", "LOAD_ATTR", "BINARY_SUBSCR", "FOR_ITER", "SEND"} if VERSION >= (3, 13) else frozenset()
 _OPPOSITE = {"POP_JUMP_IF_TRUE": "POP_JUMP_IF_FALSE", "POP_JUMP_IF_FALSE": "POP_JUMP_IF_TRUE",
              "POP_JUMP_IF_NONE": "POP_JUMP_IF_NOT_NONE", "POP_JUMP_IF_NOT_NONE": "POP_JUMP_IF_NONE"}
 
@@ -515,6 +517,8 @@ def lower(instrs, table):
 
     def write(group, pairs, target=None):
         lows = [Low(name, arg, group[min(index, len(group) - 1)]) for index, (name, arg) in enumerate(pairs)]
+        if lows and lows[0].name in INLINES_CALLS and group[0].handler and not (out and out[-1].instr.handler == group[0].handler):
+            lows.insert(0, Low("NOP", 0, group[0]))
         if lows:
             lows[-1].target = target
             start.update((label, lows[0]) for label in waiting)

@@ -33,7 +33,7 @@ from . import opcodes
 from .assemble import assemble
 from .emitter import Emitter
 from .instructions import clone, decode, successors
-from .liveness import SYNTHETIC, Liveness, cells_used, implicit_self, is_local, reads_frame
+from .liveness import FRAME_READERS, SYNTHETIC, Liveness, cells_used, implicit_self, is_local, reads_frame
 
 _SUSPENDS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 _STARRED = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
@@ -77,14 +77,15 @@ def split(code, index, depth, nulls=(), unbound=(), *, instrs=None, live=None) -
     live = live or Liveness(instrs, code)
     rest = [instrs[at] for at in _reachable(instrs, index)]
     cells = _cells(code, rest, unbound)
-    arguments = _arguments(code, live.before(index) - set(unbound), cells, depth, frozenset(nulls))
+    arguments = _arguments(code, live.before(index), frozenset(unbound), depth, frozenset(nulls))
     body, new = clone(rest)
+    parameters = _parameters(arguments)
     start = Emitter(instrs[index].position)
-    _enter(start, arguments, cells, depth)
+    _enter(start, dict(zip(arguments, parameters)), cells, depth)
     start.jump(new[instrs[index]])
     made = assemble(
-        start.instrs + body, code, name=_name(code, instrs[index]), args=[_parameter(a) for a in arguments],
-        locals=_locals(code, rest), freevars=cells,
+        start.instrs + body, code, name=_name(code, instrs[index]), args=parameters, locals=_locals(code, rest), freevars=cells,
+        names=[name for name in code.co_names if name in FRAME_READERS or name == "super"],  # the next cut must know of them
         cellvars=[name for name in code.co_cellvars if name in unbound and name not in cells], flags=code.co_flags & ~_STARRED)
     return ResumePoint(made, index, depth, frozenset(nulls), arguments)
 
@@ -105,16 +106,16 @@ def _reachable(instrs, index):
 def _cells(code, rest, unbound):
     """Cells that cross: the function's own free variables (super() looks for __class__), and the cells that the rest names."""
     used = cells_used(rest, code)
-    own = [name for name in code.co_cellvars if (name in used or reads_frame(code)) and name not in unbound]
+    own = [name for name in code.co_cellvars if (name in used or name == implicit_self(code) or reads_frame(code)) and name not in unbound]
     return (*own, *(name for name in code.co_freevars if name not in unbound))
 
 
-def _arguments(code, live, cells, depth, nulls):
-    locals_ = [Argument("local", name) for name in code.co_varnames if name in live]
+def _arguments(code, live, unbound, depth, nulls):
+    arguments = [Argument("local", name) for name in code.co_varnames if name in live and name not in unbound]
     self_name = implicit_self(code)
-    if self_name in cells:
-        locals_.insert(0, Argument("content", self_name))
-    return (*locals_, *(Argument("stack", slot) for slot in range(depth) if slot not in nulls))
+    if self_name in code.co_cellvars and self_name not in unbound:
+        arguments.insert(0, Argument("content", self_name))
+    return (*arguments, *(Argument("stack", slot) for slot in range(depth) if slot not in nulls))
 
 
 def _locals(code, rest):
@@ -123,21 +124,26 @@ def _locals(code, rest):
     return [name for name in dict.fromkeys(named) if is_local(code, name)]
 
 
-def _parameter(argument):
-    return argument.key if argument.kind == "local" else f"{SYNTHETIC}{argument.kind}_{argument.key}"
+def _parameters(arguments):
+    """Names for the arguments; a resume function that is cut may have locals of such names already."""
+    taken = {argument.key for argument in arguments if argument.kind == "local"}
+
+    def name(argument):
+        free = f"{SYNTHETIC}{argument.kind}_{argument.key}"
+        while free in taken:
+            free += "_"
+        return free
+    return [argument.key if argument.kind == "local" else name(argument) for argument in arguments]
 
 
-def _enter(e, arguments, cells, depth):
-    """Cells into their slots, and the stack as it was."""
+def _enter(e, parameters, cells, depth):
+    """Cells into their slots, and the stack as it was. `parameters`: Argument -> name."""
     if cells:
         e.emit("COPY_FREE_VARS", len(cells))
     e.emit("RESUME", 0)
-    given = {argument.key: argument for argument in arguments if argument.kind == "stack"}
     for slot in range(depth):
-        if slot in given:
-            e.take_fast(_parameter(given[slot]))
-        else:
-            e.push_null()
+        name = parameters.get(Argument("stack", slot))
+        e.take_fast(name) if name else e.push_null()
 
 
 def _name(code, instr):
