@@ -14,8 +14,10 @@ import os
 import re
 from typing import Any, Callable, Iterable, Iterator
 
-from ..eager import dispatch, dtypes, random, sizes
+from ..eager import dtypes, random, sizes
+from ..eager.dispatch import state
 from ..eager.op import Op, find
+from ..eager.state import recording
 from ..runtime.errors import InternalError
 from . import expr as E
 from .shapes import ShapeEnv, SymFloat, SymInt
@@ -169,9 +171,9 @@ class Graph:
         self.constants[name] = tensor
         return self._insert(Node(self, "get_attr", self.fresh_name(name), name, (), tensor if value is None else value))
 
-    def call(self, target, args: tuple, value=None, **marks) -> Node:
+    def call(self, target, args: tuple, value=None, name: str | None = None, **marks) -> Node:
         """A call of an op record (or operator.getitem)."""
-        name = "getitem" if target is operator.getitem else target.name
+        name = name or ("getitem" if target is operator.getitem else target.name)
         return self._insert(Node(self, "call_function", self.fresh_name(name), target, args, value, **marks))
 
     def set_output(self, args) -> Node:
@@ -235,6 +237,12 @@ class Graph:
         return node
 
     # -- changing ----------------------------------------------------------------------------------------------
+    def move_before(self, node: Node, place: Node) -> None:
+        node._prev._next, node._next._prev = node._next, node._prev
+        node._prev, node._next = place._prev, place
+        place._prev._next = node
+        place._prev = node
+
     def erase(self, node: Node) -> None:
         if node.users:
             raise InternalError(f"{node.name} is erased while {', '.join(u.name for u in node.users)} use it\n{self.print_python()}")
@@ -384,21 +392,11 @@ ops = _Ops()
 def marks(grad: bool = True, draw: tuple | None = None):
     """What a printed program says of a call: gradients are not recorded here; it makes this (seed, ordinal) draw."""
     with contextlib.ExitStack() as stack:
-        if not grad and dispatch.state.grad:
-            stack.enter_context(grad_mode(False))
+        if not grad and state.grad:
+            stack.enter_context(recording(False))
         if draw is not None and draw[0] is not None:
             stack.enter_context(random.at(*draw))
         yield
-
-
-@contextlib.contextmanager
-def grad_mode(enabled: bool):
-    """Recording on or off for a block."""
-    before, dispatch.state.grad = dispatch.state.grad, enabled
-    try:
-        yield
-    finally:
-        dispatch.state.grad = before
 
 
 def describe(value) -> str:
@@ -531,7 +529,7 @@ class Interpreter:
         return self.call(node, args)
 
     def call(self, node: Node, args: tuple):
-        if node.draw is None and (node.grad or not dispatch.state.grad):
+        if node.draw is None and (node.grad or not state.grad):
             return node.target(*args)
         draw = None if node.draw is None else (self.seed, self.base + node.draw)
         with marks(node.grad, draw):

@@ -7,6 +7,7 @@ answers relied on. The idea: an answer comes from proof when the known facts dec
 
 from __future__ import annotations
 
+import contextlib
 import math
 import operator
 from dataclasses import dataclass
@@ -85,6 +86,7 @@ class ShapeEnv:
         self.guards: list[Guard] = []
         self.specialised_floats: dict[str, float] = {}
         self.where = where                          # gives the user's stack
+        self._sealed = False
         self._ranges: dict[str, tuple] = {}
         self._facts: list[tuple[str, Expr]] = []
         self._replaced: dict[str, Expr] = {}
@@ -130,6 +132,15 @@ class ShapeEnv:
 
     def sym(self, name: str) -> SymInt | int:
         return self.wrap(E.var(name, self.symbols[name].kind))
+
+    @contextlib.contextmanager
+    def sealed(self):
+        """For code compiled later under the guards there are: a question that would need a new one raises Unsupported."""
+        before, self._sealed = self._sealed, True
+        try:
+            yield self
+        finally:
+            self._sealed = before
 
     # -- knowledge ---------------------------------------------------------------------------------------------
     def canonical(self, e: Expr) -> Expr:
@@ -180,6 +191,9 @@ class ShapeEnv:
         if self.hint_of(relation.lhs) is None or self.hint_of(relation.rhs) is None:
             raise Unsupported("data-dependent size", f"whether {relation} depends on the data of a tensor",
                               "avoid the branch, or tell the compiler with torch._check(...)")
+        if self._sealed:
+            raise Unsupported("late guard", f"{relation} is asked after the guards of this code were made",
+                              "call the function once with these sizes before it is compiled")
         answer = relation.evaluate(self.hints())
         held = relation if answer else relation.negated()
         self.guards.append(Guard(held, self.where(), reason))
@@ -264,6 +278,8 @@ def _arithmetic(compute: Callable, name: str, turned: bool = False):
         if isinstance(other, (float, SymFloat)):
             a, b = self.as_float(), other
             return self.env_float(name, b, a) if turned else self.env_float(name, a, b)
+        if isinstance(other, Expr):                     # an index expression of the loop IR: stays one
+            return compute(other, self.expr) if turned else compute(self.expr, other)
         if not isinstance(other, (int, SymInt)):
             return NotImplemented
         a, b = (_expr(other), self.expr) if turned else (self.expr, _expr(other))

@@ -1,0 +1,242 @@
+"""The compiler as a column of named passes.
+
+In: a captured graph, the inputs of the first call, options. Out: a callable with the graph's inputs and result.
+Backends differ in the last step only: "aot_eager" interprets the final graphs, "loops" interprets the loop IR, "inductor" runs
+generated C++. `options={"verify": True}` runs every stage on the real inputs and names the first that differs.
+"""
+
+from __future__ import annotations
+
+from typing import Callable, Sequence
+
+import numpy as np
+
+from ..capture.graph import Graph, Interpreter, Node, map_nodes
+from ..eager import dtypes
+from ..eager.state import recording
+from ..eager.tensor import Tensor
+from ..runtime import counters, records
+from ..runtime.config import config
+from . import dump, passes, stages, verify
+from .boundary import CompiledGraph, Executable, Training
+from .decompose import decompose
+from .functionalize import FunctionalGraph, functionalize
+from .joint import build_joint
+from .cpp.wrapper import load
+from .interpret import run as run_program
+from .lower import lower
+from .memory import plan
+from .partition import partition, split
+from .schedule import schedule
+from .tracing import fresh_fake
+
+Target = Callable[[Graph, str], Executable]
+
+
+def compile_graph(graph: Graph, example_inputs: Sequence, options: dict | None = None, target: Target | None = None) -> CompiledGraph:
+    """Compile a captured graph."""
+    options = dict(options or {})
+    target = target or native
+    dump.captured(graph)
+    checked(graph, "captured")
+    lifted, constants = lift_constants(graph)
+    inputs = [*example_inputs, *constants]
+    functional = functionalize(lifted)
+    passes.tidy(functional.graph)
+    checked(functional.graph, "pure")
+    dump.functional(functional)
+    compiled = assemble(functional, inputs, constants, target)
+    if options.get("verify"):
+        compare_stages(graph, functional, list(example_inputs), constants, target)
+    return compiled
+
+
+def assemble(functional: FunctionalGraph, inputs: Sequence, constants: Sequence, target: Target) -> CompiledGraph:
+    """From the functional graph on: with a backward where one is wanted."""
+    requires = wants_gradient(functional.graph, inputs)
+    training = None
+    forward = functional.graph
+    if any(requires):
+        pair, training = differentiate(functional, requires, target)
+        forward = pair.forward if training is not None else forward
+    return CompiledGraph(functional, final(forward, "forward", target), training, constants)
+
+
+def differentiate(functional: FunctionalGraph, requires: tuple[bool, ...], target: Target):
+    """joint -> partition; the backward for all gradients present is compiled at once, others when they are met."""
+    joint = joint_of(functional, requires)
+    if not joint.tangents or not any(g is not None for g in joint.gradients.values()):
+        return None, None
+    dump.joint(joint)
+    pair = partition(joint)
+    dump.partitioned(pair)
+    env = functional.graph.env
+
+    def make(present: frozenset):
+        if present == frozenset(joint.tangents):
+            return pair, final(pair.backward, "backward", target)
+        with env.sealed() if env is not None else recording(False):
+            part = split(joint_of(functional, requires, present), pair.saved)
+            return part, final(part.backward, "backward_" + "_".join(map(str, sorted(present))), target)
+
+    training = Training(pair, [k for k, need in enumerate(requires) if need], list(joint.tangents), make)
+    training.backward(frozenset(joint.tangents))
+    return pair, training
+
+
+def joint_of(functional: FunctionalGraph, requires: tuple[bool, ...], present: frozenset | None = None):
+    joint = build_joint(functional, requires, present)
+    passes.tidy(joint.graph, across_grad=True)
+    joint.refresh()
+    checked(joint.graph, "pure")
+    return joint
+
+
+def final(graph: Graph, name: str, target: Target) -> Executable:
+    """decompose -> passes -> the target."""
+    with records.current().stage("decompose"):
+        graph = decompose(graph)
+        passes.tidy(graph, across_grad=True)
+        checked(graph, "decomposed")
+    dump.final(graph, name)
+    with records.current().stage(name):
+        return target(graph, name)
+
+
+def checked(graph: Graph, stage: str) -> Graph:
+    return verify.check(graph, stage) if config.verify else graph
+
+
+def lift_constants(graph: Graph) -> tuple[Graph, list]:
+    """Constant tensors become inputs at the end, so that writing and aliasing them is like writing any input."""
+    if not graph.constants:
+        return graph, []
+    new, table = graph.like(), {}
+    for node in graph.inputs:
+        table[node] = new.placeholder(node.name, node.value, node.source)
+    lifted = [n for n in graph.nodes if n.op == "get_attr"]
+    first = {n.target: n for n in reversed(lifted)}
+    made = {name: new.placeholder(node.name, fresh_fake(graph.constants[name]), f"constant {name}") for name, node in first.items()}
+    for node in graph.nodes:
+        if node.op == "get_attr":
+            table[node] = made[node.target]
+        elif node.op == "call_function":
+            table[node] = new.copy_node(node, table.__getitem__)
+    new.set_output(map_nodes(graph.output.args[0], table.__getitem__))
+    new.constants = {}
+    return new, [graph.constants[name] for name in made]
+
+
+def wants_gradient(graph: Graph, inputs: Sequence) -> tuple[bool, ...]:
+    """Per input, whether it requires grad and something in the graph is recorded."""
+    recorded = any(n.grad for n in graph.calls)
+    return tuple(recorded and isinstance(x, Tensor) and x.requires_grad for x in inputs)
+
+
+def compare_stages(graph: Graph, functional: FunctionalGraph, inputs: list, constants: list, target: Target) -> None:
+    """Run every stage on the real inputs; InternalError names the first that differs, and in it the node."""
+    everything = [*inputs, *constants]
+    targets = {"decomposed": interpreted, "loops": loops} | ({} if target in (interpreted, loops) else {"compiled": target})
+    runs = [("captured", stages.captured_run(graph)), ("functional", stages.functional_run(functional, constants))]
+    runs += [(name, assemble(functional, everything, constants, kind)) for name, kind in targets.items()]
+    stages.compare_runs(runs, inputs, lambda name: locate(functional, everything, targets.get(name)))
+
+
+def locate(functional: FunctionalGraph, inputs: list, target: Target | None) -> str:
+    """The first node of the final graphs whose value the target gets wrong."""
+    if target is None:
+        return "the functional graph itself differs:\n" + functional.graph.print_python()
+    graph = decompose(functional.graph)
+    found = verify.first_difference(graph, lambda g: target(g, "forward"), inputs, 0, 0)
+    return f"first differing {found}" if found else "each node of the forward alone is right: the backward, or fusion, differs"
+
+
+# -- targets: graph -> executable -----------------------------------------------------------------------------------------
+
+def interpreted(graph: Graph, name: str) -> Executable:
+    """The Interpreter on the final graph."""
+    return lambda inputs, seed, base: list(Interpreter(graph).run(*inputs, seed=seed, base=base))
+
+
+def loops(graph: Graph, name: str) -> Executable:
+    """The loop interpreter on the scheduled loop IR."""
+    def build(computed: Graph) -> Executable:
+        program = loop_program(computed, name)
+        return lambda inputs, seed, base: [as_tensor(v) for v in run_program(program, inputs, {"seed": seed, "base": base})]
+    return around_outputs(graph, build)
+
+
+def native(graph: Graph, name: str) -> Executable:
+    """Generated C++."""
+    def build(computed: Graph) -> Executable:
+        run = load(loop_program(computed, name))
+        return lambda inputs, seed, base: run(inputs, seed, base)
+    return around_outputs(graph, build)
+
+
+def loop_program(graph: Graph, name: str):
+    """lower -> schedule -> memory plan, each printed."""
+    record = records.current()
+    with record.stage("lower"):
+        lowered = lower(graph, name)
+    with record.stage("schedule"):
+        scheduled = schedule(lowered)
+        program = plan(scheduled)
+    dump.loops(name, lowered, program)
+    if config.verify:
+        program.verify()
+    counters.add("kernels", amount=len(program.kernels))
+    return program
+
+
+def as_tensor(value):
+    """What the loop interpreter gives, as a Tensor."""
+    return Tensor._from_array(value, dtypes.from_numpy(value.dtype)) if isinstance(value, np.ndarray) else value
+
+
+def around_outputs(graph: Graph, build: Callable[[Graph], Executable]) -> Executable:
+    """Targets compute each value once and never return an input: outputs that are inputs, or the same value again, are put in
+    around them. A graph that computes nothing needs no target."""
+    outputs = graph.output.args[0]
+    inputs = {n: k for k, n in enumerate(graph.inputs)}
+    computed = list(dict.fromkeys(n for n in outputs if isinstance(n, Node) and n not in inputs))
+    places = [(False, inputs[n]) if n in inputs else (True, computed.index(n)) for n in outputs]
+    if not computed:
+        return lambda given, seed, base: [given[k] for _, k in places]
+    if list(outputs) == computed:
+        return build(graph)
+    graph, table = graph.copy()
+    graph.set_output(tuple(table[n] for n in computed))
+    run = build(graph)
+
+    def execute(given, seed, base):
+        values = run(given, seed, base)
+        return [values[k] if made else given[k] for made, k in places]
+    return execute
+
+
+# -- backends: (graph, example inputs) -> callable -------------------------------------------------------------------------
+
+def eager_backend(graph: Graph, example_inputs: Sequence, options: dict | None = None) -> Callable:
+    """The captured graph, run node by node by eager."""
+    dump.captured(graph)
+    checked(graph, "captured")
+    return lambda *inputs: Interpreter(graph).run(*inputs)
+
+
+def aot_eager_backend(graph: Graph, example_inputs: Sequence, options: dict | None = None) -> Callable:
+    """Functional forward and backward graphs, run node by node by eager."""
+    return compile_graph(graph, example_inputs, options, interpreted)
+
+
+def loops_backend(graph: Graph, example_inputs: Sequence, options: dict | None = None) -> Callable:
+    """The loop IR, run by its interpreter on numpy."""
+    return compile_graph(graph, example_inputs, options, loops)
+
+
+def inductor_backend(graph: Graph, example_inputs: Sequence, options: dict | None = None) -> Callable:
+    """Generated C++; without a compiler on the machine, the loop interpreter."""
+    return compile_graph(graph, example_inputs, options, native)
+
+
+BACKENDS = {"eager": eager_backend, "aot_eager": aot_eager_backend, "loops": loops_backend, "inductor": inductor_backend}

@@ -1,0 +1,43 @@
+"""What each stage leaves for readers: the graphs as Python text in the record of the compilation, under fixed names."""
+
+from __future__ import annotations
+
+from ..capture.graph import Graph
+from ..runtime import log, records
+from .functionalize import FunctionalGraph
+from .joint import JointGraph
+from .partition import Partition
+
+
+def captured(graph: Graph) -> None:
+    text = graph.print_python()
+    if graph.env is not None:
+        text = "".join(f"# guard: {g}\n" for g in graph.env.guards) + text
+    records.current().text("graph.py", text)
+    log.channel("graph")(f"captured {graph.name}\n{text}")
+
+
+def functional(result: FunctionalGraph) -> None:
+    comments = "".join(f"# {line}\n" for line in result.lines())
+    records.current().text("functional.py", comments + result.graph.print_python())
+
+
+def joint(result: JointGraph) -> None:
+    records.current().text("joint.py", result.graph.print_python())
+
+
+def partitioned(pair: Partition) -> None:
+    """What crosses from forward to backward, and why it may."""
+    lines = [f"# saved {name}" + (f": input {pair.saved_inputs[name]}" if name in pair.saved_inputs else "") for name in pair.saved]
+    records.current().note("\n".join(lines))
+
+
+def final(graph: Graph, name: str) -> None:
+    records.current().text(f"{name}.py", graph.print_python())
+
+
+def loops(name: str, before, after) -> None:
+    """The loop IR of one graph before and after fusion, in one file with that of the other graphs of the compilation."""
+    record = records.current()
+    text = f"# {name}, before fusion\n{before.text()}\n# {name}, after fusion\n{after.text()}\n"
+    record.text("loops.txt", record.texts.get("loops.txt", "") + text)
