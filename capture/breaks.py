@@ -1,0 +1,65 @@
+"""Why a frame could not go on: graph breaks and exceptions of the traced program.
+
+`unsupported(code, ...)` makes the error of a graph break; CODES lists every counted reason with what to do about it.
+`UserRaise` carries an exception that the *traced program* raises; its own handlers may catch it.
+"""
+
+from __future__ import annotations
+
+from ..runtime.errors import Unsupported
+
+CODES = {
+    "print": "move the print out of the compiled function, or print after the call",
+    "item": "keep the value as a tensor, or compute it outside of the compiled function",
+    "data-dependent": "use where() instead of reading tensor values in Python",
+    "branch-on-data": "write the choice with where(), or take the branch outside of the compiled function",
+    "call": "write it with tensor operations, or leave it outside of the compiled function",
+    "builtin": "write it with tensor operations or plain Python containers",
+    "generator": "a generator that is half consumed cannot cross a graph break: build a list",
+    "attribute": "store a plain value, or move the attribute access out of the compiled function",
+    "iterator": "pass a list or a tuple: an iterator's position cannot be guarded",
+    "iteration": "iterate over a list, tuple, dict or range",
+    "operator": "use operators that are defined for tensors, numbers and plain containers",
+    "opcode": "this Python construct is not traced: leave it outside of the compiled function",
+    "mutation": "mutate objects that the compiled function made itself, or outside of it",
+    "metadata": "change requires_grad, data or geometry of a tensor outside of the compiled function",
+    "backward": "compile the forward and call backward() outside",
+    "exception": "the traced program raises here",
+    "context-manager": "leave this context manager outside of the compiled function",
+    "value": "pass tensors, numbers, strings, plain containers, modules or plain objects",
+    "recursion": "the calls nest too deeply to be inlined",
+    "disabled": "this function asked not to be compiled",
+    "resume": "the frame's state at this point cannot be rebuilt",
+    "code-kind": "generators and coroutines run plain at the top; call them from a compiled function instead",
+    "graph-break": "remove the call of graph_break()",
+    "unbacked": "the value of this size is not known while compiling",
+}
+
+
+def unsupported(code: str, text: str, fix: str = "") -> Unsupported:
+    """The error of a graph break; the advice defaults to that of its code."""
+    return Unsupported(code, text, fix or CODES[code])
+
+
+class UserRaise(Exception):
+    """The traced program raises `variable` (an ExceptionVariable); `text` describes it for reports."""
+
+    def __init__(self, variable, text: str = ""):
+        super().__init__(text)
+        self.variable, self.text, self.stack = variable, text, ()
+
+
+class Restart(Exception):
+    """Trace the frame again, stopping before its `step`-th instruction because of `reason`."""
+
+    def __init__(self, step: int, reason: Unsupported):
+        super().__init__(str(reason))
+        self.step, self.reason = step, reason
+
+
+class RunPlain(Exception):
+    """The frame is left to Python because of `reason`."""
+
+    def __init__(self, reason: Unsupported):
+        super().__init__(str(reason))
+        self.reason = reason

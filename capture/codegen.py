@@ -1,0 +1,175 @@
+"""Codegen: bytecode that makes the traced values again after the graph has run.
+
+In: Variables, the side effects, the stack and locals of a break. Out: instructions written through an Emitter, and the list of
+tensors that the graph must return (found while writing). Shared objects are made once and kept in temporaries.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .emitter import Emitter
+from .graph import evaluate_number
+from .shapes import SymBool, SymInt
+from .variables.base import Variable
+from .variables.constant import ConstantVariable
+
+
+class Codegen:
+    """Writes the part of the new code that follows the graph call; `results` is the local that holds the graph's outputs."""
+
+    def __init__(self, tx, emit: Emitter):
+        self.tx, self.emit = tx, emit
+        self.results = emit.temp("graph")
+        self.outputs: list = []                          # fake tensors, in the order of the graph's outputs
+        self.temps: dict[int, str] = {}
+        self.kept: list = []                             # keeps the variables of `temps` alive
+        self.open: set[int] = set()
+
+    # -- loading ---------------------------------------------------------------------------------------------------
+
+    def constant(self, value: Any) -> ConstantVariable:
+        return ConstantVariable(value)
+
+    def load_const(self, value: Any) -> None:
+        self.emit.load_const(value)
+
+    def load(self, variable: Variable) -> None:
+        """Push a value; the second time from its temporary."""
+        variable = getattr(variable, "_real", None) or variable
+        name = self.temps.get(id(variable))
+        if name is not None:
+            self.emit.load_fast(name)
+        elif variable.source is not None:
+            variable.source.reconstruct(self.emit)
+        elif not variable.shared:
+            variable.reconstruct(self)
+        else:
+            self.build(variable)
+
+    def build(self, variable: Variable) -> None:
+        """Make a shared value, keep it in a temporary, and fill it if it may hold itself."""
+        variable.reconstruct(self)
+        name = self.temps[id(variable)] = self.emit.temp("v")
+        self.kept.append(variable)
+        self.emit.store_fast(name)
+        if variable in self.tx.effects.made:
+            self.tx.effects.fill(self, variable)
+        self.emit.load_fast(name)
+
+    def load_many(self, variables) -> None:
+        for variable in variables:
+            self.load(variable)
+
+    def keep(self, variable: Variable) -> None:
+        """Have the value in a temporary now, before anything is changed."""
+        variable = getattr(variable, "_real", None) or variable
+        if id(variable) in self.temps or (not variable.shared and variable.source is None) or variable.is_constant():
+            return
+        self.load(variable)
+        if id(variable) in self.temps:
+            self.emit.pop()
+            return
+        name = self.temps[id(variable)] = self.emit.temp("v")
+        self.kept.append(variable)
+        self.emit.store_fast(name)
+
+    def keep_all(self, variables) -> None:
+        for variable in variables:
+            self.keep(variable)
+
+    def load_output(self, fake) -> None:
+        """Push a tensor that the graph computes."""
+        index = next((i for i, known in enumerate(self.outputs) if known is fake), None)
+        if index is None:
+            index = len(self.outputs)
+            self.outputs.append(fake)
+        self.emit.load_fast(self.results)
+        self.emit.load_const(index)
+        self.emit.binary_subscr()
+
+    def load_symbolic(self, number) -> None:
+        """Push a number over sizes: a small function of the symbols, which are read from their sources."""
+        names = sorted(free_names(number))
+        self.load_const(SymbolicNumber(number, tuple(names)))
+        self.emit.as_callable()
+        for name in names:
+            self.tx.load_symbol(self.emit, name)
+        self.emit.call(len(names))
+
+    # -- calls -----------------------------------------------------------------------------------------------------
+
+    def load_call(self, fn: Any, args=(), kwargs=None) -> None:
+        """Push fn(*args, **kwargs) for a constant function."""
+        self.load_const(fn)
+        self.emit.as_callable()
+        self.load_many(args)
+        kwargs = kwargs or {}
+        self.load_many(v if isinstance(v, Variable) else self.constant(v) for v in kwargs.values())
+        self.emit.call(len(args) + len(kwargs), tuple(kwargs))
+
+    def wrap_call(self, fn: Any, *before: Variable) -> None:
+        """top -> fn(*before, top)."""
+        held = self.emit.temp("held")
+        self.emit.store_fast(held)
+        self.load_const(fn)
+        self.emit.as_callable()
+        self.load_many(before)
+        self.emit.load_fast(held)
+        self.emit.call(len(before) + 1)
+
+    def wrap_under(self, argument: Variable) -> None:
+        """top -> top(argument)."""
+        self.emit.as_callable()
+        self.load(argument)
+        self.emit.call(1)
+
+    def call_method(self, owner: Variable, name: str, args=()) -> None:
+        """owner.name(*args), result dropped."""
+        self.load(owner)
+        self.emit.load_attr(name)
+        self.emit.as_callable()
+        self.load_many(args)
+        self.emit.call(len(args))
+        self.emit.pop()
+
+    def store_attr_on_top(self, name: str, value: Variable) -> None:
+        """top.name = value; the top stays."""
+        held = self.emit.temp("held")
+        self.emit.store_fast(held)
+        self.load(value)
+        self.emit.load_fast(held)
+        self.emit.store_attr(name)
+        self.emit.load_fast(held)
+
+    def fill_cell(self, cell) -> None:
+        """top: a new empty cell that the trace made; gets its content when everything exists."""
+        if cell.value is None:
+            return
+        name = self.temps[id(cell)] = self.emit.temp("cell")
+        self.kept.append(cell)
+        self.emit.store_fast(name)
+        self.load(cell.value)
+        self.emit.load_fast(name)
+        self.emit.store_attr("cell_contents")
+        self.emit.load_fast(name)
+
+
+class SymbolicNumber:
+    """Evaluates a number over symbols from their values."""
+
+    def __init__(self, number, names: tuple[str, ...]):
+        self.number, self.names = number, names
+
+    def __call__(self, *values):
+        values = dict(zip(self.names, values))
+        return self.number.relation.evaluate(values) if isinstance(self.number, SymBool) else evaluate_number(self.number, values)
+
+    def __repr__(self):
+        return f"<{self.number}>"
+
+
+def free_names(number) -> frozenset:
+    """Names of the symbols in a symbolic number."""
+    return number.expr.free_names() if isinstance(number, SymInt) else \
+        number.relation.free_names() if isinstance(number, SymBool) else number.free_names()

@@ -1,0 +1,488 @@
+"""Context: the state of one trace, and the questions that variables ask of it (`tx` everywhere).
+
+It holds the tracer (graph), the guards, the side effects and the frames being interpreted; it runs library code on fake
+tensors, and dispatches operators, calls, truth and iteration to variables. Wrapping and inlining are handed in, so that
+variables know nothing of the interpreter.
+"""
+
+from __future__ import annotations
+
+import operator
+import types
+from typing import Any, Callable
+
+from ..eager import autograd, dispatch, random
+from ..eager.errors import DataDependent
+from ..eager.op import Op
+from ..eager.sizes import SYMBOLIC, Size
+from ..eager.tensor import Tensor
+from ..runtime.errors import FlambeauError
+from . import state
+from .breaks import UserRaise, unsupported
+from .side_effects import SideEffects
+from .source import Attr, Guards, Pinned, Root, Source, item
+from .trace import GraphTracer
+from .variables import builder, builtins, objects
+from .variables.base import NotPlain, Variable
+from .variables.constant import ConstantVariable, SymVariable
+from .variables.containers import DictVariable, TupleVariable
+from .variables.contexts import GradModeVariable
+from .variables.exceptions import ExceptionVariable
+from .variables.functions import CellVariable
+from .variables.iterators import FixedIterator, IteratorVariable
+from .variables.module import Module
+from .variables.objects import ClassVariable, UserObjectVariable, lookup
+from .variables.tensor import TensorVariable
+
+ROOT = __name__.split(".")[0]
+INLINED = tuple(f"{ROOT}.eager.{name}" for name in ("nn.modules", "optim", "utils"))
+AUTOGRAD = f"{ROOT}.eager.autograd"
+EAGER = f"{ROOT}.eager"
+
+
+class Context:
+    """One trace of one frame."""
+
+    OPAQUE = (random.Generator,)
+    PLAIN_GETATTRIBUTE = (object, types.ModuleType)
+    GRAD_MODES = tuple(getattr(autograd, n) for n in ("no_grad", "enable_grad", "set_grad_enabled", "inference_mode")
+                       if hasattr(autograd, n))
+
+    def __init__(self, inline: Callable, load_global: Callable, options, symbolic: dict):
+        self.guards, self.effects = Guards(), SideEffects(self)
+        self.inline_call, self.global_of, self.options, self.symbolic = inline, load_global, options, symbolic
+        self.frames: list = []
+        self.tracer = GraphTracer(self.stack)
+        self.env = self.tracer.env
+        self.memory: dict[int, tuple] = {}                # id -> (object, variable, first source)
+        self.decoded: dict[types.CodeType, list] = {}
+        self.exception_now: ExceptionVariable | None = None     # what a bare `raise` raises
+        self.initial_grad_mode = dispatch.state.grad
+
+    # -- where we are ----------------------------------------------------------------------------------------------
+
+    @property
+    def frame(self):
+        return self.frames[-1]
+
+    def stack(self) -> tuple:
+        """(filename, line number, source line, function) of every active user frame, innermost last."""
+        return tuple(place for frame in self.frames if (place := frame.place()) is not None)
+
+    def line(self) -> str:
+        """The user's innermost line as `file:line`, for guards."""
+        for frame in reversed(self.frames):
+            if not frame.trusted and frame.line:
+                return f"{frame.code.co_filename}:{frame.line}"
+        return ""
+
+    # -- guards and identity ---------------------------------------------------------------------------------------
+
+    def guard(self, source: Source, kind: str, payload: Any = None) -> None:
+        if not (isinstance(source, Pinned) and kind in ("is", "type_is", "equals")):
+            self.guards.add(source, kind, payload, self.line())
+
+    def guard_identity(self, source: Source, value: Any) -> None:
+        self.guard(source, "is", value)
+
+    def guard_function(self, source: Source, value: types.FunctionType) -> None:
+        """A function that is inlined: the same one where a name was bound to it once, the same code where it is an
+        argument or a cell, because closures are made anew with every call."""
+        if isinstance(source, Pinned):
+            return
+        root = source
+        while root.base is not None:
+            root = root.base
+        if value.__closure__ is None and type(root).__name__ not in ("Local", "LocalCell", "Free"):
+            self.guard(source, "is", value)
+        else:
+            self.guard(source, "type_is", types.FunctionType)
+            self.guard(Attr(source, "__code__"), "is", value.__code__)
+
+    def known(self, value: Any):
+        found = self.memory.get(id(value))
+        return found[1] if found is not None else None
+
+    def remember(self, value: Any, variable: Variable) -> Variable:
+        self.memory[id(value)] = value, variable, variable.source
+        return variable
+
+    def same_object(self, value: Any, source: Source) -> None:
+        """An object met on a second path: the entry relies on both paths giving one object."""
+        first = self.memory[id(value)][2]
+        if first != source and not isinstance(value, types.FunctionType):
+            self.guard(source, "same_as", first)
+        elif first != source:
+            self.guard_function(source, value)
+
+    # -- making variables ------------------------------------------------------------------------------------------
+
+    def wrap(self, value: Any, source: Source) -> Variable:
+        return builder.wrap(self, value, source)
+
+    def fresh(self, value: Any) -> Variable:
+        return builder.fresh(self, value)
+
+    def constant(self, value: Any) -> ConstantVariable:
+        return ConstantVariable(value)
+
+    def tuple(self, items) -> TupleVariable:
+        return TupleVariable(items)
+
+    def dictionary(self, pairs) -> DictVariable:
+        return DictVariable(pairs)
+
+    def iterator(self, members) -> FixedIterator:
+        return FixedIterator(members)
+
+    def wrap_type(self, cls: type) -> ClassVariable:
+        return ClassVariable(cls)
+
+    def pinned(self, value: Any, label: str) -> Pinned:
+        return Pinned(value, label)
+
+    def wrap_pinned(self, value: Any, label: str) -> Variable:
+        return self.wrap(value, Pinned(value, label))
+
+    def object_variable(self, cls: type) -> UserObjectVariable:
+        made = UserObjectVariable(cls)
+        self.effects.created(made)
+        return made
+
+    def cell(self, real: types.CellType, source: Source) -> CellVariable:
+        return self.known(real) or self.remember(real, CellVariable(source=source, real=real))
+
+    def tensor_input(self, value: Tensor, source: Source) -> TensorVariable:
+        dims = self.symbolic_dims(value, source)
+        fake = self.tracer.input(value, source, dims)
+        if fake is None:
+            raise unsupported("value", f"{source.name()} is a tensor of a kind that is not traced")
+        self.guards.add(source, "tensor", TensorFacts(value, fake), self.line())
+        variable = TensorVariable(fake, source, type(value), value)
+        self.tracer.variables[id(fake)] = variable
+        return variable
+
+    def symbolic_dims(self, value: Tensor, source: Source) -> set:
+        """Dimensions of an input whose sizes become symbols: learned, marked, or all under dynamic=True."""
+        marks = state.marks(value)
+        wanted = self.symbolic.get(source.name(), ())
+        dims = set(range(value.ndim)) if wanted is True or self.options.dynamic is True else set(wanted)
+        dims |= {d for d, mark in marks.items() if mark is not False}
+        return dims - {d for d, mark in marks.items() if mark is False}
+
+    def tensor_of(self, value: Tensor) -> TensorVariable:
+        """The variable of a tensor that library code returned: one per tensor object."""
+        known = self.tracer.variables.get(id(value))
+        if known is None:
+            fake = value if value._fake else self.tracer.constant_copy(value)
+            self.tracer.node_of(fake)
+            known = self.tracer.variables[id(value)] = self.tracer.variables[id(fake)] = TensorVariable(fake, cls=type(value))
+            self.tracer.node_of(value)
+        return known
+
+    def is_symbolic(self, source: Source) -> bool:
+        return bool(self.symbolic.get(source.name())) or self.options.dynamic is True and isinstance(source, Root)
+
+    def symbolic_int(self, value: int, source: Source):
+        return self.tracer.symbolic_int(value, source)
+
+    # -- running library code --------------------------------------------------------------------------------------
+
+    def run(self, fn: Callable, *args, **kwargs) -> Any:
+        """Call real code on fakes and numbers; its exceptions are the traced program's."""
+        try:
+            with self.tracer:
+                return fn(*args, **kwargs)
+        except DataDependent as error:
+            raise unsupported("item" if "item" in error.what else "data-dependent", str(error)) from error
+        except (FlambeauError, UserRaise):
+            raise
+        except RecursionError as error:
+            raise unsupported("recursion", "calls nest too deeply") from error
+        except Exception as error:
+            raise UserRaise(self.exception(error), f"{type(error).__name__}: {error}") from error
+
+    def run_variables(self, fn: Callable, args=(), kwargs=None, what: str = "") -> Any:
+        """`run` on variables; one without a plain value is a graph break."""
+        try:
+            values = [a.realize().plain() for a in args]
+            named = {k: v.realize().plain() for k, v in (kwargs or {}).items()}
+        except NotPlain as error:
+            name = what or getattr(fn, "__qualname__", repr(fn))
+            raise unsupported("call", f"{name} cannot be traced with {error} as an argument") from error
+        return self.run(fn, *values, **named)
+
+    def runs_for_real(self, fn: Any) -> bool:
+        """Library functions that are run on fakes instead of being inlined."""
+        module = getattr(fn, "__module__", None) or ""
+        return module.startswith(EAGER) and not module.startswith((*INLINED, AUTOGRAD))
+
+    def is_trusted(self, module: str) -> bool:
+        """Modules whose functions and constants never change: the library's own and the numeric ones of Python."""
+        return module.split(".")[0] in (ROOT, "math", "operator", "_operator", "builtins", "functools", "itertools", "types",
+                                        "typing", "collections", "contextlib", "enum", "abc", "cmath")
+
+    def exception(self, error: Exception) -> ExceptionVariable:
+        arguments = [self.constant(a if isinstance(a, (str, int, float, bool, type(None))) else str(a)) for a in error.args]
+        return ExceptionVariable(type(error), arguments, error)
+
+    def raise_error(self, cls: type, *args):
+        raise UserRaise(ExceptionVariable(cls, [self.constant(a) for a in args]), f"{cls.__name__}: {' '.join(map(str, args))}")
+
+    # -- calls and attributes --------------------------------------------------------------------------------------
+
+    def call(self, function: Variable, args: list, kwargs: dict) -> Variable:
+        return function.realize().call(self, [a.realize() for a in args], {k: v.realize() for k, v in kwargs.items()})
+
+    def inline(self, function, args, kwargs):
+        return self.inline_call(self, function, args, kwargs)
+
+    def load_global(self, frame, name: str) -> Variable:
+        return self.global_of(self, frame, name)
+
+    def refuse_marked(self, function) -> None:
+        """Functions that `disable` marked are not inlined."""
+        if function.code in state._disabled_codes:
+            raise unsupported("disabled", f"{function.name} is disabled")
+
+    def load_symbol(self, emit, name: str) -> None:
+        """Emit the read of a symbol from the first input that shows it."""
+        _, source, what, dim = next(b for b in self.tracer.bindings if b[0] == name)
+        source.reconstruct(emit)
+        if what == "size":
+            emit.load_attr("shape")
+            emit.load_const(dim)
+            emit.binary_subscr()
+
+    def call_builtin(self, fn: Any, args: list, kwargs: dict) -> Variable:
+        handler = builtins.HANDLERS.get(fn) if _hashable(fn) else None
+        if handler is not None:
+            return self.handled(handler, fn, args, kwargs)
+        if isinstance(fn, Op) or self.runs_for_real(fn) or builtins.is_pure(fn) or _method_of_constant(fn):
+            return self.fresh(self.run_variables(fn, args, kwargs))
+        if isinstance(fn, (types.MethodDescriptorType, types.WrapperDescriptorType)) and args:
+            return args[0].call_method(self, fn.__name__, args[1:], kwargs)
+        name = f"{getattr(fn, '__module__', None) or 'builtins'}.{getattr(fn, '__qualname__', repr(fn))}"
+        if AUTOGRAD in name:
+            raise unsupported("backward", f"{name}()")
+        raise unsupported("builtin", f"{name}() is not traced")
+
+    def handled(self, handler, fn, args, kwargs):
+        try:
+            return handler(self, args, kwargs)
+        except NotPlain as error:
+            raise unsupported("builtin", f"{getattr(fn, '__name__', fn)}() of {error}") from error
+
+    def construct(self, variable: ClassVariable, args: list, kwargs: dict) -> Variable:
+        """Calling a class."""
+        cls = variable.cls
+        if cls in builtins.HANDLERS:
+            return self.handled(builtins.HANDLERS[cls], cls, args, kwargs)
+        if issubclass(cls, BaseException):
+            return self.make_exception(cls, args, kwargs)
+        if cls in self.GRAD_MODES:
+            return self.make_grad_mode(cls, args, kwargs)
+        if issubclass(cls, tuple) and hasattr(cls, "_fields"):
+            return self.make_named_tuple(cls, args, kwargs)
+        if type(cls).__module__ == "enum" or (self.runs_for_real(cls) and not issubclass(cls, Module)) or cls is Size:
+            return self.fresh(self.run_variables(cls, args, kwargs))
+        if issubclass(cls, Module):
+            raise unsupported("call", f"making a {cls.__name__} module inside a compiled function")
+        return objects.make_object(self, cls, args, kwargs)
+
+    def make_exception(self, cls, args, kwargs):
+        made = ExceptionVariable(cls, args)
+        init = lookup(cls, "__init__")
+        if isinstance(init[1], types.FunctionType):
+            self.call(objects.bind(self, init, made, "__init__"), args, kwargs)
+        return made
+
+    def make_grad_mode(self, cls, args, kwargs):
+        manager = self.run_variables(cls, args, kwargs)
+        made = GradModeVariable(cls, manager.mode, arguments=[*args, *kwargs.values()])
+        if cls.__name__ == "set_grad_enabled":          # switches at once, `with` or not
+            made.previous = self.grad_mode()
+            self.set_grad_mode(manager.mode)
+        return made
+
+    def make_named_tuple(self, cls, args, kwargs):
+        values = dict(zip(cls._fields, args)) | kwargs
+        for name in cls._fields:
+            if name not in values:
+                if name not in cls._field_defaults:
+                    self.raise_error(TypeError, f"{cls.__name__}.__new__() missing required argument: {name!r}")
+                values[name] = self.wrap(cls._field_defaults[name], item(Pinned(cls._field_defaults, cls.__name__), name))
+        return TupleVariable([values[name] for name in cls._fields], cls=cls)
+
+    def get_attr(self, variable: Variable, name: str) -> Variable:
+        return variable.realize().get_attr(self, name).realize()
+
+    def try_attr(self, variable: Variable, name: str) -> Variable | None:
+        """The attribute, or None where the program would get an AttributeError."""
+        try:
+            return self.get_attr(variable, name)
+        except UserRaise as error:
+            if issubclass(error.variable.cls, AttributeError):
+                return None
+            raise
+
+    def class_attribute(self, cls, name):
+        return lookup(cls, name)
+
+    def bind(self, found, owner, name):
+        return objects.bind(self, found, owner, name)
+
+    # -- operators -------------------------------------------------------------------------------------------------
+
+    def binary(self, op: Callable, a: Variable, b: Variable) -> Variable:
+        a, b = a.realize(), b.realize()
+        result = a.binary(self, op, b, False)
+        if result is None:
+            result = b.binary(self, op, a, True)
+        if result is not None:
+            return result
+        if op in (operator.eq, operator.ne) and not (_has_plain(a) and _has_plain(b)):
+            return self.constant(self.identical(a, b) == (op is operator.eq))
+        return self.fresh(self.run_variables(op, [a, b], what=op.__name__))
+
+    def unary(self, op: Callable, a: Variable) -> Variable:
+        if isinstance(a, UserObjectVariable):
+            return a.call_special(self, f"__{op.__name__.strip('_')}__")
+        return self.fresh(self.run_variables(op, [a], what=op.__name__))
+
+    def add(self, a: Variable, b: Variable) -> Variable:
+        return self.binary(operator.add, a, b)
+
+    def truth(self, variable: Variable) -> bool:
+        return variable.realize().truth(self)
+
+    def identical(self, a: Variable, b: Variable) -> bool:
+        a, b = a.realize(), b.realize()
+        if isinstance(a, SymVariable) or isinstance(b, SymVariable):
+            return False
+        return a is b or a.identity() is b.identity()
+
+    def same_value(self, a: Variable, b: Variable) -> bool:
+        """What `in` and container equality ask: identical or equal."""
+        return self.identical(a, b) or self.truth(self.binary(operator.eq, a, b))
+
+    def index(self, variable: Variable) -> int:
+        value = variable.realize()
+        if isinstance(value, UserObjectVariable):
+            value = value.call_special(self, "__index__")
+        if isinstance(value, TensorVariable):
+            raise unsupported("item", f"{value} used as an index of a Python container")
+        return self.run_variables(operator.index, [value])
+
+    # -- iteration -------------------------------------------------------------------------------------------------
+
+    def iterate(self, variable: Variable) -> Variable:
+        return variable.realize().iterate(self)
+
+    def unpack(self, variable: Variable) -> list:
+        return [v.realize() for v in variable.realize().unpack(self)]
+
+    def members(self, variable: Variable):
+        """Lazily, so that any() and all() stop where Python stops."""
+        iterator = self.iterate(variable)
+        while (value := iterator.next(self)) is not None:
+            yield value
+
+    def pairs(self, variable: Variable) -> list:
+        """(key, value) pairs for dict() and update()."""
+        variable = variable.realize()
+        if isinstance(variable, DictVariable):
+            return [(key, variable.at(stand)) for stand, (key, _) in list(variable.entries.items())]
+        if self.try_attr(variable, "keys") is not None and not isinstance(variable, IteratorVariable):
+            return [(key, variable.get_item(self, key)) for key in self.unpack(variable.call_method(self, "keys", [], {}))]
+        return [tuple(self.unpack(pair)) for pair in self.unpack(variable)]
+
+    def next_or_raise(self, iterator: Variable) -> Variable:
+        value = iterator.next(self)
+        return value if value is not None else self.raise_error(StopIteration)
+
+    def next_or_none(self, advance: Callable) -> Variable | None:
+        try:
+            return advance()
+        except UserRaise as error:
+            if issubclass(error.variable.cls, StopIteration):
+                return None
+            raise
+
+    def sorted(self, values: list, key: Variable | None, reverse: bool) -> list:
+        by_value = key is None or (key.is_constant() and key.plain() is None)
+        keys = values if by_value else [self.call(key, [v], {}) for v in values]
+        order = _Ordered.order(self, keys, reverse)
+        return [values[i] for i in order]
+
+    # -- text ------------------------------------------------------------------------------------------------------
+
+    def text(self, variable: Variable, form: Callable = str) -> str:
+        variable = variable.realize()
+        if isinstance(variable, ExceptionVariable) and form is str:
+            return variable.text(self)
+        if isinstance(variable, UserObjectVariable):
+            return self.text_of_object(variable, form)
+        return self.run_variables(form, [variable], what="formatting")
+
+    def text_of_object(self, variable, form):
+        for name in ("__repr__",) if form is repr else ("__str__", "__repr__"):
+            found = lookup(variable.cls, name)
+            if found is not None and isinstance(found[1], types.FunctionType):
+                return form(self.call(self.bind(found, variable, name), [], {}).plain())
+        raise unsupported("call", f"formatting {variable}")
+
+    def plain_or_text(self, variable: Variable) -> Any:
+        return variable.plain() if variable.is_constant() else str(variable)
+
+    # -- grad mode -------------------------------------------------------------------------------------------------
+
+    def grad_mode(self) -> bool:
+        return dispatch.state.grad
+
+    def set_grad_mode(self, enabled: bool) -> None:
+        dispatch.state.grad = enabled
+
+
+class TensorFacts:
+    """Payload of a tensor guard: the tensor at capture and its fake, whose symbolic sizes are not compared."""
+
+    def __init__(self, real: Tensor, fake: Tensor):
+        self.real, self.fake = real, fake
+
+
+class _Ordered:
+    """Sort keys compared as the program compares them."""
+
+    def __init__(self, tx, variable):
+        self.tx, self.variable = tx, variable
+
+    def __lt__(self, other):
+        return self.tx.truth(self.tx.binary(operator.lt, self.variable, other.variable))
+
+    @classmethod
+    def order(cls, tx, keys, reverse):
+        return sorted(range(len(keys)), key=lambda i: cls(tx, keys[i]), reverse=reverse)
+
+
+def _hashable(value: Any) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
+
+
+def _has_plain(variable: Variable) -> bool:
+    try:
+        variable.plain()
+    except NotPlain:
+        return False
+    return True
+
+
+def _method_of_constant(fn: Any) -> bool:
+    """A method of a number, string, dtype or class of such: it has no side effects."""
+    owner = getattr(fn, "__self__", None)
+    kinds = (str, bytes, int, float, complex, Size, *SYMBOLIC)
+    return isinstance(owner, kinds) or (isinstance(owner, type) and issubclass(owner, (*kinds, Tensor)))

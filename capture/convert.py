@@ -1,0 +1,389 @@
+"""From a frame to an entry: trace it, compile the graph, write guards and new bytecode.
+
+In: a code object with its globals, closure and argument values. Out: an Entry of the native cache, or None when the frame is
+to run plain. A graph break traces the frame again and stops before the instruction that failed; the prefix is compiled, the
+instruction runs in Python, and resume functions, doors of their own, go on from there.
+"""
+
+from __future__ import annotations
+
+import types
+import weakref
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..eager import dispatch
+from ..runtime import counters, log, records
+from ..runtime.config import config
+from ..runtime.errors import InternalError, Unsupported
+from .breaks import RunPlain, UserRaise, unsupported
+from .codegen import Codegen
+from .context import Context
+from .emitter import Emitter
+from .install import build_tree, tree_text
+from .instructions import NOWHERE, decode, successors, text
+from .interpreter import Frame, Stop, inline, load_global
+from .liveness import Liveness
+from .resume import check_splittable, emit_break, exit_sequence, split
+from .source import Free, Local, LocalCell
+from .state import native
+from .variables.base import NULL, Lazy, Variable
+from .variables.constant import ConstantVariable
+from .variables.containers import DictVariable, ListVariable, TupleVariable
+from .variables.functions import CellVariable
+from .variables.tensor import TensorVariable
+
+HOOKED = ("CALL", "CALL_FUNCTION_EX", "BEFORE_WITH", "LOAD_ATTR", "BINARY_OP", "BINARY_SUBSCR", "STORE_ATTR")
+MAX_RESTARTS = 3
+
+# resume code -> (the code it was cut from, its instructions' indices there): cuts of cuts are cuts of the original,
+# so that a loop that breaks in every iteration comes back to the same resume functions
+ORIGINS: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+
+
+@dataclass
+class Job:
+    """What converting one frame needs to know."""
+
+    code: types.CodeType
+    globals: dict
+    closure: tuple
+    slots: dict
+    options: Any
+    cache: Any
+    instrs: list = field(default_factory=list)
+
+
+def convert(code, globals, builtins, closure, slots, options, cache):
+    """An Entry for this frame, or None: run it plain. Raises Unsupported only under fullgraph."""
+    job = Job(code, globals, closure or (), slots, options, cache, decode(code))
+    record = records.current()
+    try:
+        return entry_of(job, record)
+    except RunPlain as plain:
+        if options.fullgraph:
+            raise told(plain.reason) from None
+        report_break(job, plain.reason, record, plain=True)
+        return None
+
+
+def told(reason: Unsupported) -> Unsupported:
+    """The error of fullgraph=True: the text of the break with the user's line."""
+    stack = getattr(reason, "stack", None) or ()
+    where = f"\n  at {stack[-1][0]}:{stack[-1][1]}: {stack[-1][2]}" if stack else ""
+    made = Unsupported(reason.code, reason.text + where, reason.fix)
+    made.stack = stack
+    return made
+
+
+# -- tracing ---------------------------------------------------------------------------------------------------------
+
+
+def entry_of(job: Job, record):
+    """Trace to the end; or to the first break, then again up to there."""
+    reason, stop = None, None
+    for _ in range(MAX_RESTARTS):
+        trace = Trace(job, stop, reason)
+        try:
+            with record.stage("trace"):
+                trace.run()
+            return trace.finish(record)
+        except Unsupported as error:
+            if stop is not None or job.options.fullgraph:
+                raise RunPlain(error if stop is None else combined(reason, error)) from error
+            reason, stop = located(error, trace), trace.root.step - 1
+            check_break(job, reason, trace)
+    raise RunPlain(reason)
+
+
+def combined(reason: Unsupported, error: Unsupported) -> Unsupported:
+    """A break whose state cannot be carried over."""
+    made = Unsupported("resume", f"{reason.text}; and the frame cannot go on behind it: {error.text}", reason.fix)
+    made.stack = reason.stack
+    return made
+
+
+def located(error: Unsupported, trace) -> Unsupported:
+    """The error with the user's stack where it happened."""
+    if getattr(error, "stack", None) is None:
+        error.stack = trace.failed_at
+    return error
+
+
+def check_break(job, reason, trace) -> None:
+    try:
+        check_splittable(job.code)
+    except Unsupported as error:
+        error.stack = reason.stack
+        raise RunPlain(error) from reason
+
+
+class Trace:
+    """One pass over the frame, and the entry that comes of it."""
+
+    def __init__(self, job: Job, stop: int | None, reason: Unsupported | None):
+        self.job, self.stop, self.reason = job, stop, reason
+        self.tx = Context(inline, load_global, job.options, getattr(job.options, "symbolic", None) or {})
+        self.root = Frame(self.tx, job.code, job.globals, self.arguments(), self.free_cells(), job.instrs, stop, root=True)
+        self.root.trusted = False
+        self.failed_at: tuple = ()
+        self.compiled = None
+
+    def arguments(self) -> dict[str, Variable]:
+        cells = self.job.code.co_cellvars
+        return {name: Lazy(self.tx, value, LocalCell(name) if name in cells else Local(name))
+                for name, value in self.job.slots.items() if name not in self.job.code.co_freevars}
+
+    def free_cells(self) -> list[CellVariable]:
+        names = self.job.code.co_freevars
+        return [self.tx.cell(cell, Free(name, i)) for i, (name, cell) in enumerate(zip(names, self.job.closure))]
+
+    def run(self) -> None:
+        """Interpret; the outcome is a result variable or the state at the break."""
+        mode = dispatch.state.grad
+        self.tx.guards.add(None, "grad_mode", mode)
+        self.result = None
+        try:
+            self.result = self.root.run()
+        except Stop:
+            pass
+        except UserRaise as error:
+            self.failed_at = error.stack or self.where()
+            raise unsupported("exception", f"the program raises: {error.text or error.variable.describe()}") from error
+        except Unsupported as error:
+            self.failed_at = getattr(error, "stack", None) or self.where()
+            raise
+        except RecursionError as error:
+            self.failed_at = self.where()
+            raise unsupported("recursion", f"{self.job.code.co_qualname} nests too deeply") from error
+        finally:
+            self.final_grad_mode = dispatch.state.grad
+            dispatch.state.grad = mode
+
+    def where(self) -> tuple:
+        place = self.root.place()
+        return (place,) if place else ()
+
+    # -- the entry -------------------------------------------------------------------------------------------------
+
+    def finish(self, record):
+        """Graph to callable, guards to tree, state to bytecode."""
+        body = Emitter(self.root.instr.position if self.root.instr else NOWHERE)
+        gen = Codegen(self.tx, body)
+        with record.stage("bytecode"):
+            self.write_tail(gen)
+        inputs = self.tx.tracer.finish(gen.outputs)
+        work = self.tx.tracer.has_work()
+        if work:
+            self.compiled = self.compile_graph(record, inputs)
+        if self.stop is None and not work and not gen.outputs and self.tx.effects.empty():
+            return self.untouched(record)
+        code = self.write_code(gen, body, inputs, work)
+        tree, nodes = build_tree(self.tx, inputs)
+        self.describe(record, code)
+        if self.reason is not None:
+            report_break(self.job, self.reason, record)
+        direct = self.direct_output(gen, inputs) if work else None
+        return native.Entry(guards=tree, code=code, keepalive=(self.compiled, self.tx.memory),
+                              direct=self.compiled if direct is not None else None, inputs=nodes,
+                              output=direct[0] if direct is not None else None, breaks=self.stop is not None)
+
+    def untouched(self, record):
+        """Nothing for a graph to do: the original code is the best code."""
+        tree, _ = build_tree(self.tx, [])
+        self.describe(record, self.job.code)
+        return native.Entry(guards=tree, code=self.job.code, keepalive=(self.tx.memory,), breaks=False)
+
+    def compile_graph(self, record, inputs):
+        graph = self.tx.tracer.graph
+        if config.verify:
+            graph.lint()
+        record.text("graph.py", graph.print_python())
+        log.channel("graph")(graph.print_python())
+        counters.add("graphs")
+        with record.stage("backend"):
+            return self.job.options.backend(graph, [value for _, _, value in inputs])
+
+    def describe(self, record, code) -> None:
+        record.text("guards.txt", tree_text(self.tx))
+        if config.dump:
+            record.text("bytecode.txt", f"before\n{text(self.job.instrs)}\n\nafter\n{text(decode(code))}\n")
+
+    # -- bytecode --------------------------------------------------------------------------------------------------
+
+    def write_code(self, gen: Codegen, body: Emitter, inputs, work: bool) -> types.CodeType:
+        e = Emitter(self.job.instrs[0].position)
+        e.prologue(self.job.instrs)
+        for name in self.job.code.co_cellvars:
+            if name in self.job.slots:
+                e.load_deref(name)
+                e.store_fast(cell_argument(name))
+        if work:
+            e.load_const(self.compiled)
+            e.as_callable()
+            for _, source, _ in inputs:
+                source.reconstruct(e)
+            e.call(len(inputs))
+            e.store_fast(gen.results)
+        elif gen.outputs:
+            raise InternalError("a graph without operations has outputs that are no inputs")
+        e.extend(body.instrs)
+        return e.assemble(self.job.code)
+
+    def write_tail(self, gen: Codegen) -> None:
+        """Everything behind the graph call."""
+        if self.stop is None:
+            self.write_return(gen)
+        else:
+            self.write_break(gen)
+
+    def write_return(self, gen: Codegen) -> None:
+        if not self.tx.effects.empty() or self.final_grad_mode != self.tx.initial_grad_mode:
+            gen.keep(self.result)
+            self.tx.effects.replay(gen)
+            self.write_grad_mode(gen)
+        gen.load(self.result)
+        gen.emit.return_value()
+
+    def write_grad_mode(self, gen: Codegen) -> None:
+        if self.final_grad_mode != self.tx.initial_grad_mode:
+            gen.load_call(set_grad, [gen.constant(self.final_grad_mode)])
+            gen.emit.pop()
+
+    def write_break(self, gen: Codegen) -> None:
+        """Locals, cells and stack as Python would have them, the instruction, and a resume door for each way on."""
+        root, code, index = self.root, self.job.code, self.root.ip
+        live = Liveness(self.job.instrs, code)
+        bound = {name: value for name, value in root.slots.items() if self.crosses(name, value, live.before(index))}
+        gen.keep_all([*bound.values(), *(v for v in root.stack if v is not NULL)])
+        self.tx.effects.replay(gen)
+        self.write_grad_mode(gen)
+        for name, value in bound.items():
+            self.write_slot(gen, name, value)
+        for value in root.stack:
+            gen.load(value)
+        nulls = frozenset(i for i, value in enumerate(root.stack) if value is NULL)
+        instr = self.job.instrs[index]
+        before = write_hook_on if instr.op in HOOKED else None
+        emit_break(gen.emit, self.job.instrs, index, len(root.stack), nulls, self.unbound(), self.leave, before=before)
+
+    def crosses(self, name: str, value: Variable, live) -> bool:
+        return isinstance(value, CellVariable) and name in self.job.code.co_cellvars or name in live
+
+    def write_slot(self, gen: Codegen, name: str, value: Variable) -> None:
+        if isinstance(value, CellVariable) and value.local == name:
+            gen.load(value)                      # fills the cell that the prologue made
+            gen.emit.pop()
+        else:
+            gen.load(value)
+            gen.emit.store_fast(name)
+
+    def unbound(self) -> frozenset:
+        code = self.job.code
+        names = {i.argval for i in self.job.instrs if i.op.endswith("_FAST") or i.op.startswith("LOAD_FAST")}
+        names |= {*code.co_varnames, *code.co_cellvars}
+        return frozenset(n for n in names if n not in self.root.slots)
+
+    def leave(self, e: Emitter, index: int, depth: int, nulls, unbound) -> None:
+        """Write the call of the resume door at an instruction."""
+        point, door = self.door(index, depth, nulls, unbound)
+        exit_sequence(e, point, lambda e: e.load_const(door))
+
+    def door(self, index, depth, nulls, unbound):
+        code, origin = origin_of(self.job.code, index)
+        relevant = frozenset(unbound) & frozenset((*code.co_varnames, *code.co_cellvars))
+        key = (code, id(self.job.globals), origin, depth, nulls, relevant)
+        cut = split(code, origin, depth, nulls, unbound)
+
+        def make():
+            ORIGINS[cut.code] = code, indices_of(code, cut)
+            return native.Resume(self.job.cache, cut.code, self.job.globals, cut.code.co_name)
+        return cut, self.job.cache.resume(key, make)
+
+    # -- direct calls ----------------------------------------------------------------------------------------------
+
+    def direct_output(self, gen: Codegen, inputs):
+        """(output spec,) when the call is nothing but the graph and a plain structure of its results, else None."""
+        if self.stop is not None or not self.tx.effects.empty() or self.final_grad_mode != self.tx.initial_grad_mode:
+            return None
+        places = {source: i for i, (_, source, _) in enumerate(inputs)}
+        spec = output_spec(self.result, gen.outputs, places)
+        return None if spec is None else (spec,)
+
+
+def output_spec(variable: Variable, outputs: list, places: dict):
+    """The native entry's description of a result, or None where it has no word for it."""
+    variable = variable.realize() if getattr(variable, "_real", None) is not None else variable
+    if variable.source is not None:
+        return ("input", places[variable.source]) if variable.source in places else \
+            ("const", variable.value) if isinstance(variable, ConstantVariable) else None
+    if isinstance(variable, TensorVariable):
+        return next(i for i, fake in enumerate(outputs) if fake is variable.fake)
+    if isinstance(variable, ConstantVariable):
+        return "const", variable.value
+    if isinstance(variable, (TupleVariable, ListVariable)) and variable.cls in (tuple, list):
+        parts = [output_spec(item, outputs, places) for item in variable.items]
+        return None if None in parts else (variable.cls.__name__, parts)
+    if isinstance(variable, DictVariable) and variable.cls is dict and all(k.is_constant() for k in variable.keys()):
+        parts = [output_spec(value, outputs, places) for _, value in variable.entries.values()]
+        return None if None in parts else ("dict", [k.plain() for k in variable.keys()], parts)
+    return None
+
+
+def cell_argument(name: str) -> str:
+    return f".arg_{name}"
+
+
+def set_grad(mode: bool) -> None:
+    dispatch.state.grad = mode
+
+
+def write_hook_on(e: Emitter) -> None:
+    e.load_const(native.hook_on)
+    e.as_callable()
+    e.call(0)
+    e.pop()
+
+
+# -- resume functions of resume functions ------------------------------------------------------------------------------
+
+
+def origin_of(code, index):
+    """The code that was cut first, and where this instruction is in it."""
+    first, indices = ORIGINS.get(code, (None, None))
+    return (code, index) if first is None or indices[index] is None else (first, indices[index])
+
+
+def indices_of(code, cut) -> list:
+    """For every instruction of the resume code, its index in the original (None: written by us)."""
+    original, made = decode(code), decode(cut.code)
+    offset = next(i for i, instr in enumerate(made) if instr.op == "JUMP") + 1
+    kept = reachable(original, cut.index)
+    same = len(kept) == len(made) - offset and all(original[k].op == m.op for k, m in zip(kept, made[offset:]))
+    return [None] * offset + (kept if same else [None] * (len(made) - offset))
+
+
+def reachable(instrs, index) -> list:
+    seen, work = set(), [index]
+    while work:
+        at = work.pop()
+        if at not in seen:
+            seen.add(at)
+            work += successors(instrs, at)
+            if instrs[at].handler:
+                work.append(instrs[at].handler.target.index)
+    return sorted(seen)
+
+
+# -- telling -----------------------------------------------------------------------------------------------------------
+
+
+def report_break(job: Job, reason: Unsupported, record, plain: bool = False) -> None:
+    """Count a break and keep it with its line and advice."""
+    counters.add("breaks", reason.code)
+    stack = getattr(reason, "stack", ()) or ()
+    where = f"{stack[-1][0]}:{stack[-1][1]} ({stack[-1][2]})" if stack else job.code.co_qualname
+    what = "runs plain" if plain else "graph break"
+    record.note(f"{what} [{reason.code}] {where}: {reason.text}")
+    record.text("break.txt", f"{what} [{reason.code}]\n{where}\n{reason.text}\nwhat to do: {reason.fix}\n")
+    log.channel("breaks")(f"{what} at {where}: {reason.text}", code=reason.code, fix=reason.fix)

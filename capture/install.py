@@ -1,0 +1,91 @@
+"""Guards of a trace into the native guard tree: the one place that knows the tree's vocabulary.
+
+In: the collected Guards, the shape environment, the graph's inputs. Out: a GuardTree and the tree's node of every input.
+"""
+
+from __future__ import annotations
+
+from ..eager import dtypes
+from . import expr as E
+from .context import TensorFacts
+from .shapes import Relation, compile_guard
+from .source import Guard, Pinned, item, node_of
+from .state import native
+
+
+def build_tree(tx, inputs):
+    """(tree, nodes of the inputs)."""
+    tree = native.GuardTree()
+    for guard in tx.guards.items:
+        add(tree, guard)
+    node_of(tree.root, item(Pinned(vars(dtypes), "dtypes"), "_default")).check("is", dtypes._default, "default dtype", "")
+    add_shapes(tree, tx)
+    add_aliases(tree, tx)
+    return tree, tuple(node_of(tree.root, source) for _, source, _ in inputs)
+
+
+def add(tree, guard: Guard) -> None:
+    if guard.source is None:
+        tree.root.check(guard.kind, guard.payload, guard.describe(), guard.line)
+        return
+    node = node_of(tree.root, guard.source)
+    if guard.kind == "same_as":
+        node.same_as(node_of(tree.root, guard.payload))
+    elif guard.kind == "own_names":
+        node.child("attr", "__dict__").check("dict_keys", guard.payload, guard.describe(), guard.line)
+    elif guard.kind == "tensor":
+        node.check("tensor", tensor_payload(guard.payload), guard.describe(), guard.line)
+        if guard.payload.real._grad_fn is not None:
+            node.check("predicate", is_not_leaf, f"{guard.source.name()}: has a grad_fn", guard.line)
+    else:
+        node.check(guard.kind, guard.payload, guard.describe(), guard.line)
+
+
+def is_not_leaf(tensor) -> bool:
+    return tensor._grad_fn is not None
+
+
+def tensor_payload(facts: TensorFacts) -> dict:
+    real, fake = facts.real, facts.fake
+    return dict(type=type(real), dtype=real.dtype, device=real.device, requires_grad=real.requires_grad,
+                sizes=tuple(n if type(n) is int else None for n in fake._sizes),
+                strides=tuple(n if type(n) is int else None for n in fake._strides))
+
+
+def add_shapes(tree, tx) -> None:
+    """Symbols are bound where they are read; strides of symbolic tensors must follow from the sizes."""
+    tracer, env = tx.tracer, tx.env
+    names = list(dict.fromkeys(name for name, *_ in tracer.bindings))
+    for name, source, what, dim in tracer.bindings:
+        node_of(tree.root, source).bind(names.index(name), what, dim)
+    for relation, source, dim in symbolic_strides(tx):
+        names.append(next(iter(relation.lhs.free_names())))
+        node_of(tree.root, source).bind(len(names) - 1, "stride", dim)
+        tree.relation(compile_guard(relation, names), f"{source.name()}.stride({dim}) == {relation.rhs}", "")
+    for guard in env.guards:
+        if guard.relation.free_names() <= set(names):
+            line = f"{guard.stack[-1][0]}:{guard.stack[-1][1]}" if guard.stack else ""
+            tree.relation(compile_guard(guard.relation, names), str(guard), line)
+
+
+def symbolic_strides(tx):
+    for node, source, value in tx.tracer.all_inputs:
+        for dim, stride in enumerate(getattr(node.value, "_strides", ())):
+            if type(stride) is not int:
+                yield Relation("==", E.var(f"{node.name}_stride{dim}"), E.lift(stride.expr)), source, dim
+
+
+def add_aliases(tree, tx) -> None:
+    """Which tensors share bytes: one group per storage."""
+    groups: dict[int, int] = {}
+    rows = [(node_of(tree.root, source), groups.setdefault(id(value._storage), len(groups)))
+            for node, source, value in tx.tracer.all_inputs if hasattr(value, "_storage")]
+    if len(rows) > 1:
+        tree.alias(rows)
+
+
+def tree_text(tx) -> str:
+    relations = "".join(f"{guard}\n" for guard in tx.env.guards)
+    return tx.guards.text() + relations
+
+

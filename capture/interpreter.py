@@ -1,0 +1,686 @@
+"""The symbolic interpreter: one Frame per Python frame, one method per normal opcode, under the opcode's name.
+
+In: normalised instructions and Variables in the frame's slots. Out: what the frame returns or yields; operations on tensors
+have become graph nodes, changes of the world have become side effects. The root frame counts its steps: a graph break is the
+number of the step that could not be taken, and the frame is traced again up to it.
+"""
+
+from __future__ import annotations
+
+import builtins
+import inspect
+import linecache
+import operator
+import sys
+import types
+
+from ..runtime.errors import Unsupported
+from .breaks import UserRaise, unsupported
+from .instructions import decode
+from .opcodes import call_pair
+from .side_effects import DELETED
+from .source import Global, Pinned, item
+from .variables.base import NULL, Variable
+from .variables.constant import ConstantVariable
+from .variables.containers import DictVariable, ListVariable, SetVariable, SliceVariable, TupleVariable
+from .variables.exceptions import ExceptionVariable
+from .variables.functions import CellVariable, UserFunctionVariable
+from .variables.iterators import IteratorVariable
+from .variables.objects import ClassVariable, SuperVariable, UserObjectVariable, lookup
+
+BINARY = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv,
+          "%": operator.mod, "**": operator.pow, "@": operator.matmul, "&": operator.and_, "|": operator.or_, "^": operator.xor,
+          "<<": operator.lshift, ">>": operator.rshift, "+=": operator.iadd, "-=": operator.isub, "*=": operator.imul,
+          "/=": operator.itruediv, "//=": operator.ifloordiv, "%=": operator.imod, "**=": operator.ipow,
+          "@=": operator.imatmul, "&=": operator.iand, "|=": operator.ior, "^=": operator.ixor, "<<=": operator.ilshift,
+          ">>=": operator.irshift}
+COMPARE = {"<": operator.lt, "<=": operator.le, "==": operator.eq, "!=": operator.ne, ">": operator.gt, ">=": operator.ge}
+GENERATOR = inspect.CO_GENERATOR
+COROUTINE = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+
+
+class Stop(Exception):
+    """The root frame reached the step it was asked to stop before."""
+
+
+class Frame:
+    """One interpreted frame: `slots` holds locals by name and cells by the name of their variable."""
+
+    def __init__(self, tx, code, globals, slots, cells=(), instrs=None, stop=None, root=False):
+        self.tx, self.code, self.globals, self.slots = tx, code, globals, slots
+        self.cells = list(cells)
+        self.instrs = instrs if instrs is not None else decode(code)
+        self.stack: list[Variable] = []
+        self.ip, self.step, self.stop, self.root = 0, 0, stop, root
+        self.instr, self.line = None, code.co_firstlineno
+        self.trusted = tx.is_trusted(globals.get("__name__") or "")
+        self.exception = None
+        self.result = None
+
+    # -- running ---------------------------------------------------------------------------------------------------
+
+    def run(self) -> Variable:
+        """Interpret until the frame returns or yields; `self.result` tells which (None: it yielded)."""
+        self.tx.frames.append(self)
+        try:
+            while True:
+                try:
+                    return self.loop()
+                except UserRaise as error:
+                    if not self.handle(error):
+                        error.stack = error.stack or self.tx.stack()
+                        raise
+        except Unsupported as error:
+            error.stack = getattr(error, "stack", None) or self.tx.stack()
+            raise
+        finally:
+            self.tx.frames.pop()
+
+    def loop(self) -> Variable:
+        instrs, table = self.instrs, OPCODES
+        while True:
+            instr = self.instr = instrs[self.ip]
+            if self.root:
+                if self.step == self.stop:
+                    raise Stop
+                self.step += 1
+            self.line = instr.position[0] or self.line
+            self.ip += 1
+            method = table.get(instr.op)
+            if method is None:
+                raise unsupported("opcode", f"{instr.op} in {self.code.co_qualname}")
+            value = method(self, instr)
+            if value is not None:
+                return value
+
+    def handle(self, error: UserRaise) -> bool:
+        """Go to the handler of the instruction that raised, if it has one."""
+        handler = self.instr.handler
+        if handler is None:
+            return False
+        del self.stack[handler.depth:]
+        if handler.lasti:
+            self.push(self.tx.constant(self.instr.index))
+        self.push(error.variable)
+        self.ip = handler.target.index
+        return True
+
+    def place(self):
+        """(filename, line, source line, function) for user stacks; None for frames of the library."""
+        from_user = self.code.co_filename, self.line, source_line(self.code, self.line), self.code.co_qualname
+        return None if self.trusted else from_user
+
+    # -- the stack -------------------------------------------------------------------------------------------------
+
+    def push(self, variable: Variable) -> None:
+        self.stack.append(variable.realize())
+
+    def pop(self) -> Variable:
+        return self.stack.pop()
+
+    def popn(self, n: int) -> list:
+        if n == 0:
+            return []
+        found = self.stack[-n:]
+        del self.stack[-n:]
+        return found
+
+    def jump(self, instr) -> None:
+        self.ip = instr.target.index
+
+    def cell_of(self, name: str) -> CellVariable:
+        cell = self.slots.get(name)
+        if not isinstance(cell, CellVariable):
+            raise unsupported("opcode", f"{name!r} is not in a cell here")
+        return cell
+
+    def zero_argument_super(self) -> Variable:
+        cls = self.cell_of("__class__").get(self.tx)
+        first = self.slots[self.code.co_varnames[0] if self.code.co_argcount else self.first_content()]
+        owner = first.get(self.tx) if isinstance(first, CellVariable) else first.realize()
+        return SuperVariable(cls.plain(), owner)
+
+    def first_content(self) -> str:
+        raise unsupported("call", "super() without arguments in a function without arguments")
+
+    # -- plumbing --------------------------------------------------------------------------------------------------
+
+    def NOP(self, i): pass
+
+    def RESUME(self, i): pass
+
+    def COPY_FREE_VARS(self, i):
+        for name, cell in zip(self.code.co_freevars, self.cells):
+            self.slots[name] = cell
+
+    def MAKE_CELL(self, i):
+        local = i.argval if self.root and not self.stack else None
+        self.slots[i.argval] = CellVariable(self.slots.get(i.argval), local=local)
+
+    def POP_TOP(self, i):
+        self.pop()
+
+    def COPY(self, i):
+        self.push(self.stack[-i.argval])
+
+    def SWAP(self, i):
+        self.stack[-1], self.stack[-i.argval] = self.stack[-i.argval], self.stack[-1]
+
+    def PUSH_NULL(self, i):
+        self.push(NULL)
+
+    def LOAD_CONST(self, i):
+        self.push(self.tx.fresh(i.argval))
+
+    # -- names -----------------------------------------------------------------------------------------------------
+
+    def LOAD_FAST(self, i):
+        value = self.slots.get(i.argval)
+        if value is None:
+            self.tx.raise_error(UnboundLocalError, f"cannot access local variable {i.argval!r} where it is not associated with a value")
+        self.push(value)
+
+    LOAD_FAST_CHECK = LOAD_FAST
+
+    def LOAD_FAST_AND_CLEAR(self, i):
+        self.push(self.slots.pop(i.argval, NULL))
+
+    def STORE_FAST(self, i):
+        value = self.pop()
+        if value is NULL:
+            self.slots.pop(i.argval, None)
+        else:
+            self.slots[i.argval] = value
+
+    def DELETE_FAST(self, i):
+        if self.slots.pop(i.argval, None) is None:
+            self.tx.raise_error(UnboundLocalError, f"cannot access local variable {i.argval!r} where it is not associated with a value")
+
+    def LOAD_CLOSURE(self, i):
+        self.push(self.cell_of(i.argval))
+
+    def LOAD_DEREF(self, i):
+        value = self.cell_of(i.argval).get(self.tx)
+        if value is None:
+            self.tx.raise_error(NameError, f"cannot access free variable {i.argval!r} where it is not associated with a value "
+                                           "in enclosing scope")
+        self.push(value)
+
+    def STORE_DEREF(self, i):
+        self.cell_of(i.argval).set(self.tx, self.pop())
+
+    def DELETE_DEREF(self, i):
+        self.cell_of(i.argval).set(self.tx, None)
+
+    def LOAD_GLOBAL(self, i):
+        self.push(self.tx.load_global(self, i.argval))
+
+    def STORE_GLOBAL(self, i):
+        self.tx.effects.store_global(self.globals, i.argval, self.pop())
+
+    def DELETE_GLOBAL(self, i):
+        self.tx.load_global(self, i.argval)
+        self.tx.effects.store_global(self.globals, i.argval, DELETED)
+
+    def LOAD_ASSERTION_ERROR(self, i):
+        self.push(self.tx.wrap_type(AssertionError))
+
+    # -- attributes and items --------------------------------------------------------------------------------------
+
+    def LOAD_ATTR(self, i):
+        self.push(self.tx.get_attr(self.pop(), i.argval))
+
+    def LOAD_METHOD(self, i):
+        found = self.tx.get_attr(self.pop(), i.argval)
+        for slot in call_pair(found, NULL):
+            self.push(slot)
+
+    def STORE_ATTR(self, i):
+        value, owner = self.popn(2)
+        owner.set_attr(self.tx, i.argval, value)
+
+    def DELETE_ATTR(self, i):
+        self.pop().del_attr(self.tx, i.argval)
+
+    def _super_attribute(self, i):
+        maker, cls, owner = self.popn(3)
+        if not (isinstance(maker, ClassVariable) and maker.cls is super):
+            raise unsupported("call", "super is shadowed by another name")
+        return SuperVariable(cls.plain(), owner).get_attr(self.tx, i.argval.name)
+
+    def LOAD_SUPER_ATTR(self, i):
+        self.push(self._super_attribute(i))
+
+    def LOAD_SUPER_METHOD(self, i):
+        for slot in call_pair(self._super_attribute(i), NULL):
+            self.push(slot)
+
+    def BINARY_SUBSCR(self, i):
+        owner, key = self.popn(2)
+        self.push(owner.get_item(self.tx, key))
+
+    def STORE_SUBSCR(self, i):
+        value, owner, key = self.popn(3)
+        owner.set_item(self.tx, key, value)
+
+    def DELETE_SUBSCR(self, i):
+        owner, key = self.popn(2)
+        owner.del_item(self.tx, key)
+
+    # -- operators -------------------------------------------------------------------------------------------------
+
+    def UNARY_NEGATIVE(self, i):
+        self.push(self.tx.unary(operator.neg, self.pop()))
+
+    def UNARY_POSITIVE(self, i):
+        self.push(self.tx.unary(operator.pos, self.pop()))
+
+    def UNARY_INVERT(self, i):
+        self.push(self.tx.unary(operator.invert, self.pop()))
+
+    def UNARY_NOT(self, i):
+        self.push(self.tx.constant(not self.tx.truth(self.pop())))
+
+    def TO_BOOL(self, i):
+        self.push(self.tx.constant(self.tx.truth(self.pop())))
+
+    def BINARY_OP(self, i):
+        left, right = self.popn(2)
+        self.push(self.tx.binary(BINARY[i.argval], left, right))
+
+    def COMPARE_OP(self, i):
+        left, right = self.popn(2)
+        self.push(self.tx.binary(COMPARE[i.argval], left, right))
+
+    def IS_OP(self, i):
+        left, right = self.popn(2)
+        self.push(self.tx.constant(self.tx.identical(left, right) != bool(i.argval)))
+
+    def CONTAINS_OP(self, i):
+        member, owner = self.popn(2)
+        self.push(self.tx.constant(owner.contains(self.tx, member) != bool(i.argval)))
+
+    # -- containers ------------------------------------------------------------------------------------------------
+
+    def BUILD_TUPLE(self, i):
+        self.push(TupleVariable(self.popn(i.argval)))
+
+    def BUILD_LIST(self, i):
+        self.push(ListVariable(self.popn(i.argval)))
+
+    def BUILD_SET(self, i):
+        self.push(SetVariable(self.popn(i.argval)))
+
+    def BUILD_MAP(self, i):
+        values = self.popn(2 * i.argval)
+        self.push(DictVariable(zip(values[::2], values[1::2])))
+
+    def BUILD_CONST_KEY_MAP(self, i):
+        keys = self.pop()
+        self.push(DictVariable(zip(keys.unpack(self.tx), self.popn(i.argval))))
+
+    def BUILD_SLICE(self, i):
+        parts = self.popn(i.argval)
+        self.push(SliceVariable(parts + [self.tx.constant(None)] * (3 - len(parts))))
+
+    def BUILD_STRING(self, i):
+        self.push(self.tx.constant("".join(part.plain() for part in self.popn(i.argval))))
+
+    def LIST_APPEND(self, i):
+        value = self.pop()
+        self.stack[-i.argval].method_append(self.tx, value)
+
+    def SET_ADD(self, i):
+        value = self.pop()
+        self.stack[-i.argval].method_add(self.tx, value)
+
+    def MAP_ADD(self, i):
+        key, value = self.popn(2)
+        self.stack[-i.argval].set_item(self.tx, key, value)
+
+    def LIST_EXTEND(self, i):
+        values = self.pop()
+        self.stack[-i.argval].method_extend(self.tx, values)
+
+    def SET_UPDATE(self, i):
+        values = self.pop()
+        self.stack[-i.argval].method_update(self.tx, values)
+
+    def DICT_UPDATE(self, i):
+        values = self.pop()
+        self.stack[-i.argval].method_update(self.tx, values)
+
+    def DICT_MERGE(self, i):
+        into, pairs = self.stack[-i.argval - 1], self.tx.pairs(self.pop())
+        for key, value in pairs:
+            if into.contains(self.tx, key):
+                self.tx.raise_error(TypeError, f"got multiple values for keyword argument {key.plain()!r}")
+            into.set_item(self.tx, key, value)
+
+    def LIST_TO_TUPLE(self, i):
+        self.push(TupleVariable(self.pop().items))
+
+    def UNPACK_SEQUENCE(self, i):
+        values = self.tx.unpack(self.pop())
+        if len(values) != i.argval:
+            few = len(values) < i.argval
+            self.tx.raise_error(ValueError, f"not enough values to unpack (expected {i.argval}, got {len(values)})" if few
+                                else f"too many values to unpack (expected {i.argval})")
+        for value in reversed(values):
+            self.push(value)
+
+    def UNPACK_EX(self, i):
+        before, after = i.argval & 255, i.argval >> 8
+        values = self.tx.unpack(self.pop())
+        if len(values) < before + after:
+            self.tx.raise_error(ValueError, f"not enough values to unpack (expected at least {before + after}, got {len(values)})")
+        middle = ListVariable(values[before:len(values) - after])
+        for value in reversed([*values[:before], middle, *values[len(values) - after:]]):
+            self.push(value)
+
+    # -- text ------------------------------------------------------------------------------------------------------
+
+    def CONVERT_VALUE(self, i):
+        self.push(self.tx.constant(self.tx.text(self.pop(), {1: str, 2: repr, 3: ascii}[i.argval])))
+
+    def FORMAT_SIMPLE(self, i):
+        self.push(self.tx.constant(self.tx.text(self.pop())))
+
+    def FORMAT_WITH_SPEC(self, i):
+        value, spec = self.popn(2)
+        self.push(self.tx.constant(self.tx.text(value, lambda v: format(v, spec.plain()))))
+
+    # -- calls -----------------------------------------------------------------------------------------------------
+
+    def CALL(self, i):
+        count, names = i.argval
+        args = self.popn(count)
+        first, second = self.popn(2)
+        positional, named = args[:count - len(names)], dict(zip(names, args[count - len(names):]))
+        self.push(self._call(first, second, positional, named))
+
+    def _call(self, first, second, args, kwargs):
+        if first is NULL:
+            return self.tx.call(second, args, kwargs)
+        if second is NULL:
+            return self.tx.call(first, args, kwargs)
+        return self.tx.call(first, [second, *args], kwargs)
+
+    def CALL_FUNCTION_EX(self, i):
+        kwargs = self.tx.pairs(self.pop()) if i.argval & 1 else ()
+        args = self.tx.unpack(self.pop())
+        first, second = self.popn(2)
+        self.push(self._call(first, second, args, {key.plain(): value for key, value in kwargs}))
+
+    def MAKE_FUNCTION(self, i):
+        code = self.pop().plain()
+        closure = self.pop().items if i.argval & 8 else []
+        if i.argval & 4:
+            self.pop()
+        kwdefaults = {key.plain(): value for key, value in self.tx.pairs(self.pop())} if i.argval & 2 else {}
+        defaults = self.pop().items if i.argval & 1 else []
+        self.push(UserFunctionVariable(code=code, globals=self.globals, defaults=defaults, kwdefaults=kwdefaults, closure=closure))
+
+    def RETURN_VALUE(self, i):
+        self.result = self.pop()
+        return self.result
+
+    # -- control ---------------------------------------------------------------------------------------------------
+
+    def JUMP(self, i):
+        self.jump(i)
+
+    JUMP_NO_INTERRUPT = JUMP
+
+    def POP_JUMP_IF_TRUE(self, i):
+        if self.tx.truth(self.pop()):
+            self.jump(i)
+
+    def POP_JUMP_IF_FALSE(self, i):
+        if not self.tx.truth(self.pop()):
+            self.jump(i)
+
+    def _pop_is_none(self):
+        value = self.pop()
+        return isinstance(value, ConstantVariable) and value.value is None
+
+    def POP_JUMP_IF_NONE(self, i):
+        if self._pop_is_none():
+            self.jump(i)
+
+    def POP_JUMP_IF_NOT_NONE(self, i):
+        if not self._pop_is_none():
+            self.jump(i)
+
+    def GET_ITER(self, i):
+        self.push(self.tx.iterate(self.pop()))
+
+    def FOR_ITER(self, i):
+        value = self.stack[-1].next(self.tx)
+        if value is None:
+            self.pop()
+            self.jump(i)
+        else:
+            self.push(value)
+
+    def GET_LEN(self, i):
+        self.push(self.stack[-1].length(self.tx))
+
+    # -- generators ------------------------------------------------------------------------------------------------
+
+    def RETURN_GENERATOR(self, i):
+        self.push(self.tx.constant(None))
+
+    def YIELD_VALUE(self, i):
+        return self.pop()
+
+    def GET_YIELD_FROM_ITER(self, i):
+        self.push(self.tx.iterate(self.pop()))
+
+    def SEND(self, i):
+        self.pop()
+        receiver = self.stack[-1]
+        value = receiver.next(self.tx)
+        if value is None:
+            self.push(getattr(receiver, "returned", None) or self.tx.constant(None))
+            self.jump(i)
+        else:
+            self.push(value)
+
+    def END_SEND(self, i):
+        value = self.pop()
+        self.pop()
+        self.push(value)
+
+    # -- exceptions ------------------------------------------------------------------------------------------------
+
+    def RAISE_VARARGS(self, i):
+        parts = self.popn(i.argval)
+        if not parts:
+            if self.tx.exception_now is None:
+                self.tx.raise_error(RuntimeError, "No active exception to reraise")
+            raise UserRaise(self.tx.exception_now)
+        raised = self.tx.call(parts[0], [], {}) if isinstance(parts[0], ClassVariable) else parts[0]
+        if not isinstance(raised, ExceptionVariable):
+            raise unsupported("exception", f"raising {raised}")
+        raise UserRaise(raised, f"raise {raised.describe()}")
+
+    def RERAISE(self, i):
+        raised = self.pop()
+        if not isinstance(raised, ExceptionVariable):
+            raise unsupported("exception", "an exception from outside is raised again")
+        raise UserRaise(raised, f"raise {raised.describe()}")
+
+    def PUSH_EXC_INFO(self, i):
+        raised = self.pop()
+        self.push(self.tx.exception_now or self.tx.constant(None))
+        self.push(raised)
+        self.tx.exception_now = raised
+
+    def POP_EXCEPT(self, i):
+        previous = self.pop()
+        self.tx.exception_now = previous if isinstance(previous, ExceptionVariable) else None
+
+    def CHECK_EXC_MATCH(self, i):
+        wanted = self.pop()
+        classes = tuple(c.plain() for c in wanted.items) if isinstance(wanted, TupleVariable) else wanted.plain()
+        self.push(self.tx.constant(issubclass(self.stack[-1].python_type(), classes)))
+
+    def BEFORE_WITH(self, i):
+        manager = self.pop()
+        leave = self._special(manager, "__exit__")
+        enter = self._special(manager, "__enter__")
+        self.push(leave)
+        self.push(self.tx.call(enter, [], {}))
+
+    def _special(self, manager, name):
+        if isinstance(manager, UserObjectVariable):
+            found = lookup(manager.cls, name)
+            if found is None:
+                self.tx.raise_error(TypeError, f"{manager.cls.__name__!r} object does not support the context manager protocol")
+            return self.tx.bind(found, manager, name)
+        return self.tx.get_attr(manager, name)
+
+    def WITH_EXCEPT_START(self, i):
+        leave, raised = self.stack[-4], self.stack[-1]
+        self.push(self.tx.call(leave, [self.tx.wrap_type(raised.python_type()), raised, self.tx.constant(None)], {}))
+
+    # -- imports and patterns --------------------------------------------------------------------------------------
+
+    def IMPORT_NAME(self, i):
+        level, names = (part.plain() for part in self.popn(2))
+        package = self.globals.get("__package__") or ""
+        wanted = i.argval if level == 0 else ".".join([*package.split(".")[:len(package.split(".")) - level + 1], i.argval]).rstrip(".")
+        if wanted not in sys.modules:
+            raise unsupported("call", f"importing {wanted} for the first time")
+        module = sys.modules[wanted if names or level else wanted.split(".")[0]]
+        self.push(self.tx.wrap_pinned(module, module.__name__))
+
+    def IMPORT_FROM(self, i):
+        self.push(self.tx.get_attr(self.stack[-1], i.argval))
+
+    def MATCH_SEQUENCE(self, i):
+        self.push(self.tx.constant(isinstance(self.stack[-1], (ListVariable, TupleVariable))))
+
+    def MATCH_MAPPING(self, i):
+        self.push(self.tx.constant(isinstance(self.stack[-1], DictVariable)))
+
+    def MATCH_KEYS(self, i):
+        subject, keys = self.stack[-2:]
+        found = [subject.get_item(self.tx, k) if subject.contains(self.tx, k) else None for k in keys.unpack(self.tx)]
+        self.push(self.tx.constant(None) if None in found else TupleVariable(found))
+
+    def MATCH_CLASS(self, i):
+        subject, cls, names = self.popn(3)
+        if not issubclass(subject.python_type(), cls.plain()):
+            self.push(self.tx.constant(None))
+            return
+        positional = getattr(cls.plain(), "__match_args__", ())[:i.argval]
+        found = [subject] if i.argval == 1 and not positional else [self.tx.try_attr(subject, name) for name in positional]
+        found += [self.tx.try_attr(subject, name.plain()) for name in names.unpack(self.tx)]
+        self.push(self.tx.constant(None) if None in found else TupleVariable(found))
+
+
+OPCODES = {name: method for name, method in vars(Frame).items() if name.isupper() and callable(method)}
+
+
+# -- inlining --------------------------------------------------------------------------------------------------------
+
+
+class GeneratorVariable(IteratorVariable):
+    """A generator: its frame runs from one yield to the next."""
+
+    cls = types.GeneratorType
+
+    def __init__(self, frame: Frame):
+        super().__init__()
+        self.frame, self.started, self.done, self.returned = frame, False, False, None
+
+    def next(self, tx, sent=None):
+        if self.done:
+            return None
+        if self.started:
+            self.frame.push(sent or tx.constant(None))
+        self.started = True
+        try:
+            value = self.frame.run()
+        except BaseException:
+            self.done = True
+            raise
+        if self.frame.result is not None:
+            self.done, self.returned = True, self.frame.result
+            return None
+        return value
+
+    def call_method(self, tx, name, args, kwargs):
+        if name == "send":
+            value = self.next(tx, args[0])
+            return value if value is not None else tx.raise_error(StopIteration)
+        if name == "close":
+            self.done = True
+            return tx.constant(None)
+        if name == "throw":
+            return self.throw(tx, args)
+        return super().call_method(tx, name, args, kwargs)
+
+    def throw(self, tx, args):
+        error = UserRaise(args[-1] if isinstance(args[-1], ExceptionVariable) else args[0])
+        if self.done or not self.started or not isinstance(error.variable, ExceptionVariable) or not self.frame.handle(error):
+            raise error
+        value = self.frame.run()
+        if self.frame.result is not None:
+            self.done = True
+            tx.raise_error(StopIteration)
+        return value
+
+    def reconstruct(self, gen):
+        raise unsupported("generator", f"a generator of {self.frame.code.co_qualname} lives across the break")
+
+
+MAX_DEPTH = 60
+
+
+def inline(tx, function: UserFunctionVariable, args: list, kwargs: dict) -> Variable:
+    """Interpret a call of a Python function in place."""
+    code = function.code
+    tx.refuse_marked(function)
+    if code.co_flags & COROUTINE:
+        raise unsupported("code-kind", f"{code.co_qualname} is a coroutine")
+    if len(tx.frames) > MAX_DEPTH:
+        raise unsupported("recursion", f"{code.co_qualname} is {MAX_DEPTH} calls deep")
+    frame = Frame(tx, code, function.globals, function.bind(tx, args, kwargs), function.cells(tx), decoded(tx, code))
+    if code.co_flags & GENERATOR:
+        return GeneratorVariable(frame)
+    return frame.run()
+
+
+def decoded(tx, code):
+    """Instructions of an inlined function, decoded once per trace."""
+    if code not in tx.decoded:
+        tx.decoded[code] = decode(code)
+    return tx.decoded[code]
+
+
+def load_global(tx, frame: Frame, name: str) -> Variable:
+    """A global of the frame's module, or a builtin that no global hides."""
+    stored = tx.effects.stored_global(frame.globals, name)
+    if stored is DELETED:
+        tx.raise_error(NameError, f"name {name!r} is not defined")
+    if stored is not None:
+        return stored
+    base = Pinned(frame.globals, frame.globals.get("__name__", "globals"))
+    if name in frame.globals:
+        value = frame.globals[name]
+        fixed = frame.trusted and isinstance(value, (types.FunctionType, types.ModuleType, type, types.BuiltinFunctionType))
+        return tx.wrap_pinned(value, name) if fixed else tx.wrap(value, Global(name) if frame.root else item(base, name))
+    scope = frame.globals.get("__builtins__", builtins)
+    scope = scope if isinstance(scope, dict) else vars(scope)
+    if name not in scope:
+        tx.raise_error(NameError, f"name {name!r} is not defined")
+    if not frame.trusted:
+        tx.guard(base, "no_item", name)
+    return tx.wrap_pinned(scope[name], name)
+
+
+def source_line(code, line):
+    return linecache.getline(code.co_filename, line).strip()

@@ -1,0 +1,210 @@
+"""What the traced code changed outside of the graph, replayed once after it.
+
+Real objects are never changed while tracing: stores of attributes, contents of containers, cells and globals live here and
+reads ask here first. `replay` writes the final states in the order of the first change. All values are loaded into
+temporaries before the first write, because a source read after a write would give the new value.
+"""
+
+from __future__ import annotations
+
+import collections
+
+from .breaks import unsupported
+from .variables.base import Variable
+from .variables.containers import DictVariable, ListVariable, SetVariable
+
+DELETED = object()
+
+
+class SideEffects:
+    """The changes of one trace."""
+
+    def __init__(self, tx):
+        self.tx = tx
+        self.attributes: dict[Variable, dict[str, object]] = {}
+        self.containers: dict[Variable, None] = {}
+        self.cells: dict[Variable, None] = {}
+        self.globals: dict[tuple[int, str], tuple[dict, Variable]] = {}
+        self.order: list[tuple[str, object]] = []
+        self.made: dict[Variable, None] = {}
+
+    # -- recording -------------------------------------------------------------------------------------------------
+
+    def _first(self, kind: str, key, table: dict) -> bool:
+        if key not in table:
+            self.order.append((kind, key))
+            return True
+        return False
+
+    def created(self, variable: Variable) -> None:
+        self.made[variable] = None
+
+    def store_attr(self, variable: Variable, name: str, value: Variable) -> None:
+        self._first("attributes", variable, self.attributes)
+        self.attributes.setdefault(variable, {})[name] = value
+
+    def delete_attr(self, variable: Variable, name: str) -> None:
+        self._first("attributes", variable, self.attributes)
+        self.attributes.setdefault(variable, {})[name] = DELETED
+
+    def mutate(self, container: Variable) -> None:
+        """A container is about to change."""
+        if container.source is not None and self._first("containers", container, self.containers):
+            self.containers[container] = None
+
+    def change_cell(self, cell: Variable) -> None:
+        if self._first("cells", cell, self.cells):
+            self.cells[cell] = None
+
+    def store_global(self, namespace: dict, name: str, value: Variable) -> None:
+        self._first("globals", (id(namespace), name), self.globals)
+        self.globals[id(namespace), name] = namespace, value
+
+    # -- reading ---------------------------------------------------------------------------------------------------
+
+    def stored(self, variable: Variable, name: str) -> Variable | None:
+        value = self.attributes.get(variable, {}).get(name)
+        return None if value is None or value is DELETED else value
+
+    def is_deleted(self, variable: Variable, name: str) -> bool:
+        return self.attributes.get(variable, {}).get(name) is DELETED
+
+    def names(self, variable: Variable) -> set:
+        return {n for n, v in self.attributes.get(variable, {}).items() if v is not DELETED}
+
+    def is_changed(self, cell: Variable) -> bool:
+        return cell in self.cells
+
+    def stored_global(self, namespace: dict, name: str) -> Variable | None:
+        found = self.globals.get((id(namespace), name))
+        return found[1] if found is not None else None
+
+    # -- replay ----------------------------------------------------------------------------------------------------
+
+    def empty(self) -> bool:
+        return not any(self.is_visible(kind, key) for kind, key in self.order)
+
+    def is_visible(self, kind: str, key) -> bool:
+        """Changes of what the trace made itself are seen only if it is built, which then fills it."""
+        if kind == "attributes":
+            return key.source is not None
+        if kind == "cells":
+            return key.real is not None
+        return True
+
+    def replay(self, gen) -> None:
+        """Write everything; `gen` has temporaries for all values."""
+        steps = [(kind, key) for kind, key in self.order if self.is_visible(kind, key)]
+        for kind, key in steps:
+            getattr(self, "prepare_" + kind)(gen, key)
+        for kind, key in steps:
+            getattr(self, "replay_" + kind)(gen, key)
+
+    def prepare_attributes(self, gen, variable):
+        gen.keep(variable)
+        for value in self.attributes[variable].values():
+            if value is not DELETED:
+                gen.keep(value)
+
+    def replay_attributes(self, gen, variable):
+        for name, value in self.attributes[variable].items():
+            if value is DELETED:
+                gen.load(variable)
+                gen.emit.delete_attr(name)
+            else:
+                gen.load(value)
+                gen.load(variable)
+                gen.emit.store_attr(name)
+
+    def fill(self, gen, variable) -> None:
+        """The attributes of an object that the trace made, which has just been built empty."""
+        for value in self.attributes.get(variable, {}).values():
+            if value is not DELETED:
+                gen.keep(value)
+        for name, value in self.attributes.get(variable, {}).items():
+            if value is not DELETED:
+                gen.load_const(object.__setattr__)
+                gen.emit.as_callable()
+                gen.load(variable)
+                gen.load_const(name)
+                gen.load(value)
+                gen.emit.call(3)
+                gen.emit.pop()
+
+    def prepare_containers(self, gen, container):
+        gen.keep(container)
+        gen.keep_all(contents(container))
+
+    def replay_containers(self, gen, container):
+        if isinstance(container, ListVariable):
+            self.replay_list(gen, container)
+        elif isinstance(container, DictVariable):
+            self.replay_dict(gen, container)
+        elif isinstance(container, SetVariable):
+            gen.call_method(container, "clear")
+            gen.load_call(container.cls.update, [container, self.tx.tuple(container.members.values())])
+            gen.emit.pop()
+        else:
+            raise unsupported("mutation", f"changing {container}")
+
+    def replay_list(self, gen, container):
+        if container.cls is collections.deque:
+            gen.call_method(container, "clear")
+            gen.call_method(container, "extend", [self.tx.tuple(container.items)])
+            return
+        gen.load_many(container.items)
+        gen.emit.build_list(len(container.items))
+        gen.load(container)
+        gen.load_const(slice(None))
+        gen.emit.store_subscr()
+
+    def replay_dict(self, gen, container):
+        """Only what changed; everything again where the order or a deletion demands it."""
+        before, after = list(container.original), list(container.entries)
+        changed = [k for k in after if container.original.get(k, (None, None))[1] is not container.entries[k][1]]
+        if after[:len(before)] != before:
+            gen.call_method(container, "clear")
+            changed = after
+        for stand in changed:
+            key, value = container.entries[stand]
+            gen.load(value)
+            gen.load(container)
+            gen.load(key)
+            gen.emit.store_subscr()
+
+    def prepare_cells(self, gen, cell):
+        gen.keep(cell)
+        if cell.value is not None:
+            gen.keep(cell.value)
+
+    def replay_cells(self, gen, cell):
+        if cell.value is None:
+            gen.load(cell)
+            gen.emit.delete_attr("cell_contents")
+        else:
+            gen.load(cell.value)
+            gen.load(cell)
+            gen.emit.store_attr("cell_contents")
+
+    def prepare_globals(self, gen, key):
+        gen.keep(self.globals[key][1])
+
+    def replay_globals(self, gen, key):
+        namespace, value = self.globals[key]
+        if value is DELETED:
+            gen.load_const(namespace)
+            gen.load_const(key[1])
+            gen.emit.delete_subscr()
+        else:
+            gen.load(value)
+            gen.load_const(namespace)
+            gen.load_const(key[1])
+            gen.emit.store_subscr()
+
+
+def contents(container) -> list:
+    if isinstance(container, ListVariable):
+        return list(container.items)
+    if isinstance(container, DictVariable):
+        return [v for pair in container.entries.values() for v in pair]
+    return list(container.members.values())

@@ -1,0 +1,298 @@
+"""Where a value came from.
+
+A Source names one access path from the frame's inputs: an argument, a global, an attribute, an item, a cell. It gives a
+name for humans (`name()`), the bytecode that reads it again (`reconstruct(emit)`) and the step that a guard tree takes
+from its base (`step`). `Guards` collects what was read to make a decision and lowers it into a GuardTree in one place.
+"""
+
+from __future__ import annotations
+
+import types
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Source:
+    """One access path; `base` is the path that this step starts from (None at a root)."""
+
+    def name(self) -> str:
+        raise TypeError(f"{type(self).__name__} has no name")
+
+    def step(self) -> tuple[str, Any]:
+        """(kind, key) of the guard tree's child."""
+        raise TypeError(f"{type(self).__name__} has no guard step")
+
+    def reconstruct(self, emit) -> None:
+        """Emit bytecode that pushes the value."""
+        raise TypeError(f"{type(self).__name__} cannot be read again")
+
+    def __str__(self) -> str:
+        return self.name()
+
+
+class Root(Source):
+    """A path that starts here."""
+
+    base = None
+
+
+@dataclass(frozen=True)
+class Local(Root):
+    """An argument of the frame."""
+
+    local: str
+
+    def name(self):
+        return self.local
+
+    def step(self):
+        return "arg", self.local
+
+    def reconstruct(self, emit):
+        emit.load_fast(self.local)
+
+
+@dataclass(frozen=True)
+class LocalCell(Root):
+    """An argument that nested functions share. Generated code has put it into a cell, and its first value into `.arg_<name>`."""
+
+    local: str
+
+    def name(self):
+        return self.local
+
+    def step(self):
+        return "arg", self.local
+
+    def reconstruct(self, emit):
+        emit.load_fast(f".arg_{self.local}")
+
+
+@dataclass(frozen=True)
+class Free(Root):
+    """The cell of a free variable of the frame's own code."""
+
+    variable: str
+    index: int
+
+    def name(self):
+        return f"cell({self.variable})"
+
+    def step(self):
+        return "closure", self.index
+
+    def reconstruct(self, emit):
+        emit.load_closure(self.variable)
+
+
+@dataclass(frozen=True)
+class Contents(Source):
+    """What a cell holds."""
+
+    base: Source
+
+    def name(self):
+        return self.base.variable if isinstance(self.base, Free) else f"{self.base.name()}.cell_contents"
+
+    def step(self):
+        return "cell", None
+
+    def reconstruct(self, emit):
+        if isinstance(self.base, Free):
+            emit.load_deref(self.base.variable)
+        else:
+            self.base.reconstruct(emit)
+            emit.load_attr("cell_contents")
+
+
+@dataclass(frozen=True)
+class Global(Root):
+    """A global of the frame's own module."""
+
+    variable: str
+
+    def name(self):
+        return self.variable
+
+    def step(self):
+        return "global", self.variable
+
+    def reconstruct(self, emit):
+        emit.load_global(self.variable)
+
+
+class Pinned(Root):
+    """An object that the entry keeps alive: the globals of an inlined function, a class, a module."""
+
+    def __init__(self, value: Any, label: str):
+        object.__setattr__(self, "value", value)
+        object.__setattr__(self, "label", label)
+
+    def __eq__(self, other):
+        return type(other) is Pinned and other.value is self.value
+
+    def __hash__(self):
+        return id(self.value)
+
+    def name(self):
+        return self.label
+
+    def step(self):
+        return "object", self.value
+
+    def reconstruct(self, emit):
+        emit.load_const(self.value)
+
+
+@dataclass(frozen=True)
+class Attr(Source):
+    """An attribute, read as Python reads it."""
+
+    base: Source
+    attr: str
+
+    def name(self):
+        return f"{self.base.name()}.{self.attr}"
+
+    def step(self):
+        return "attr", self.attr
+
+    def reconstruct(self, emit):
+        self.base.reconstruct(emit)
+        emit.load_attr(self.attr)
+
+
+@dataclass(frozen=True)
+class DictAttr(Source):
+    """An entry of an object's own `__dict__`."""
+
+    base: Source
+    attr: str
+
+    def name(self):
+        return f"{self.base.name()}.{self.attr}"
+
+    def step(self):
+        return "dict_attr", self.attr
+
+    def reconstruct(self, emit):
+        self.base.reconstruct(emit)
+        emit.load_attr(self.attr)
+
+
+@dataclass(frozen=True)
+class Item(Source):
+    """An item under a constant index or key."""
+
+    base: Source
+    key: Any
+    kind: type = None            # the key's type: 1, 1.0 and True are equal keys but different paths
+
+    def name(self):
+        return f"{self.base.name()}[{self.key!r}]"
+
+    def step(self):
+        return "item", self.key
+
+    def reconstruct(self, emit):
+        self.base.reconstruct(emit)
+        emit.load_const(self.key)
+        emit.binary_subscr()
+
+
+@dataclass(frozen=True)
+class TypeOf(Source):
+    """The class of a value."""
+
+    base: Source
+
+    def name(self):
+        return f"type({self.base.name()})"
+
+    def step(self):
+        return "type", None
+
+    def reconstruct(self, emit):
+        emit.load_const(type)
+        emit.as_callable()
+        self.base.reconstruct(emit)
+        emit.call(1)
+
+
+def item(base: Source, key: Any) -> Item:
+    return Item(base, key, type(key))
+
+
+def module_entry(base: Source, table: str, name: str) -> Source:
+    """A parameter, buffer or sub-module of a Module, by its table."""
+    return ModuleEntry(DictAttr(base, table), name, str)
+
+
+@dataclass(frozen=True)
+class ModuleEntry(Item):
+    """An item of a Module's table: written the way users write it."""
+
+    def name(self):
+        return f"{self.base.base.name()}.{self.key}"
+
+
+@dataclass(frozen=True)
+class Guard:
+    """One fact that must hold for the entry to be used again."""
+
+    source: Source | None
+    kind: str
+    payload: Any
+    line: str
+
+    def describe(self) -> str:
+        place = self.source.name() if self.source is not None else "state"
+        shown = [part.name() if isinstance(part, Source) else _show(part)
+                 for part in (self.payload if isinstance(self.payload, tuple) else (self.payload,))]
+        return f"{place}: {self.kind}({', '.join(shown)})" if self.payload is not None else f"{place}: {self.kind}"
+
+
+def _show(value: Any) -> str:
+    if isinstance(value, (type, types.FunctionType)):
+        return value.__qualname__
+    if isinstance(value, (int, float, str, bytes, bool, type(None))):
+        return repr(value)
+    return f"<{type(value).__name__}>"
+
+
+class Guards:
+    """The guards of one trace, in the order of reading, each once."""
+
+    def __init__(self):
+        self.items: list[Guard] = []
+        self._seen: set = set()
+
+    def add(self, source: Source | None, kind: str, payload: Any = None, line: str = "") -> None:
+        key = (source, kind, _payload_key(payload))
+        if key not in self._seen:
+            self._seen.add(key)
+            self.items.append(Guard(source, kind, payload, line))
+
+    def has(self, source: Source, kind: str) -> bool:
+        return any(g.source == source and g.kind == kind for g in self.items)
+
+    def text(self) -> str:
+        return "\n".join(f"{g.describe()}{'   # ' + g.line if g.line else ''}" for g in self.items) + "\n"
+
+
+def _payload_key(payload: Any) -> Any:
+    if isinstance(payload, (Source, str, type(None))):
+        return payload
+    if isinstance(payload, (int, float, complex)):
+        return type(payload), repr(payload)
+    if isinstance(payload, (tuple, list)):
+        return tuple(_payload_key(part) for part in payload)
+    return id(payload)
+
+
+def node_of(root, source: Source):
+    """The guard tree's node for a source, made step by step (`child` returns an existing node)."""
+    above = root if source.base is None else node_of(root, source.base)
+    kind, key = source.step()
+    return above.child(kind, key, source.name())

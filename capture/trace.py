@@ -1,0 +1,176 @@
+"""GraphTracer: library code runs for real on fake tensors, and every op record it calls becomes a graph node.
+
+In: real tensors with their sources (they become placeholders) and whatever eager code does under the mode. Out: a Graph.
+Because eager's own spellings, promotion, views and version counters run, the graph's meta tensors are eager's.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any, Callable
+
+from ..eager import dispatch
+from ..eager.op import OPS
+from ..eager.storage import Storage, address
+from ..eager.tensor import Tensor, fake_tensor
+from .breaks import unsupported
+from .graph import Graph, Node, map_args
+from .shapes import ShapeEnv
+from .source import Source
+
+
+class GraphTracer(dispatch.Mode):
+    """Appends a node per op; knows the node and the variable of every fake tensor of the trace."""
+
+    def __init__(self, stack: Callable[[], tuple]):
+        self.stack = stack
+        self.env = ShapeEnv(stack)
+        self.graph = Graph(self.env)
+        self.nodes: dict[int, tuple[Tensor, Node]] = {}      # id -> (tensor kept alive, node)
+        self.variables: dict[int, Any] = {}
+        self.inputs: list[tuple[Node, Source, Any]] = []
+        self.all_inputs: list[tuple[Node, Source, Any]] = []
+        self.storages: dict[int, tuple[Storage, Storage]] = {}
+        self.bindings: list[tuple[str, Source, str, int]] = []      # symbol, where it is read
+        self.spans: list[tuple[int, int, Storage]] = []
+
+    # -- ops -------------------------------------------------------------------------------------------------------
+
+    def dispatch(self, op, args):
+        inputs = map_args(tuple(args), self.argument)
+        grad = dispatch.state.grad
+        with dispatch.setting(modes=(), fake=True):
+            out = dispatch.execute(op, tuple(args))
+        node = self.graph.call(op, inputs, out, stack=self.stack(), grad=grad, draw=self.draw(op, args))
+        self.bind(out, node)
+        return out
+
+    def draw(self, op, args) -> int | None:
+        """The number of this op's random draw in program order."""
+        if not op.draws or not op.draws(*args):
+            return None
+        self.graph.draws += 1
+        return self.graph.draws - 1
+
+    def bind(self, out, node: Node) -> None:
+        if isinstance(out, Tensor):
+            self.nodes.setdefault(id(out), (out, node))
+        elif isinstance(out, (tuple, list)):
+            for i, part in enumerate(out):
+                if isinstance(part, Tensor) and id(part) not in self.nodes:
+                    self.nodes[id(part)] = part, self.graph.call(operator.getitem, (node, i), part, stack=node.stack, grad=node.grad)
+
+    def argument(self, value):
+        return self.node_of(value) if isinstance(value, Tensor) else value
+
+    def node_of(self, tensor: Tensor) -> Node:
+        found = self.nodes.get(id(tensor))
+        if found is None:
+            if tensor._fake:
+                raise unsupported("metadata", "a tensor that no traced operation made (set_, .data or a geometry change)")
+            found = self.nodes[id(tensor)] = tensor, self.graph.get_attr("constant", tensor)
+        return found[1]
+
+    def constant_copy(self, tensor: Tensor) -> Tensor:
+        """A tensor that library code made from numbers: each call of the compiled code gets its own copy."""
+        self.node_of(tensor)
+        with self:
+            return OPS["clone"](tensor)
+
+    # -- inputs ----------------------------------------------------------------------------------------------------
+
+    def input(self, value: Tensor, source: Source, dims) -> Tensor | None:
+        """A fake for a real tensor; `dims`: the dimensions whose sizes are symbols."""
+        if value._fake:
+            return None
+        sizes, strides = self.geometry(value, source, dims)
+        offset = value.storage_offset()
+        fake = fake_tensor(sizes, strides, value.dtype, value.device, value._requires_grad, self.storage(value), offset)
+        if value._grad_fn is not None:
+            fake = self.with_history(fake)
+        node = self.graph.placeholder(source.name(), fake, source.name())
+        self.nodes[id(fake)] = fake, node
+        self.inputs.append((node, source, value))
+        return fake
+
+    def with_history(self, fake: Tensor) -> Tensor:
+        """The fake of a tensor that is not a leaf: it has a grad_fn that nobody runs."""
+        fake._requires_grad = True
+        with dispatch.setting(modes=(), grad=True):
+            made = OPS["clone"](fake)
+        made._storage, made._geometry = fake._storage, fake._geometry
+        return made
+
+    def geometry(self, value: Tensor, source: Source, dims):
+        """(sizes, strides) with symbols; strides follow from the sizes of a dense tensor."""
+        order = dense_order(value)
+        if not dims or order is None:
+            return tuple(value.shape), tuple(value.stride())
+        sizes = [self.symbolic_size(n, source, d) if d in dims else n for d, n in enumerate(value.shape)]
+        strides, step = [0] * value.ndim, 1
+        for d in reversed(order):
+            strides[d], step = step, step * sizes[d]
+        return tuple(sizes), tuple(strides)
+
+    def symbolic_size(self, n: int, source: Source, dim: int):
+        symbol = self.env.create_symbol(n, f"{source.name()}.size({dim})")
+        if type(symbol) is not int:
+            self.remember_binding(symbol, source, "size", dim)
+        return symbol
+
+    def remember_binding(self, symbol, source: Source, what: str, dim: int) -> None:
+        for name in symbol.expr.free_names():
+            self.bindings.append((name, source, what, dim))
+
+    def storage(self, value: Tensor) -> Storage:
+        """One fake storage per real one, so that aliasing inputs alias as fakes."""
+        real = value._ensure_storage()
+        if id(real) not in self.storages:
+            self.refuse_overlap(real)
+            self.storages[id(real)] = real, Storage(None, device=value.device)
+        return self.storages[id(real)][1]
+
+    def refuse_overlap(self, real: Storage) -> None:
+        start, end = address(real.bytes), address(real.bytes) + real.nbytes()
+        if any(start < e and s < end for s, e, _ in self.spans):
+            raise unsupported("value", "two inputs are separate storages over the same foreign memory")
+        self.spans.append((start, end, real))
+
+    def symbolic_int(self, value: int, source: Source):
+        symbol = self.env.create_symbol(value, source.name(), duck=False, kind="int")
+        if type(symbol) is not int:
+            node = self.graph.placeholder(source.name(), symbol, source.name())
+            self.inputs.append((node, source, value))
+            self.remember_binding(symbol, source, "int", 0)
+        return symbol
+
+    # -- the end ---------------------------------------------------------------------------------------------------
+
+    def has_work(self) -> bool:
+        return any(node.op == "call_function" for node in self.graph.nodes)
+
+    def finish(self, outputs: list) -> list[tuple[Node, Source, Any]]:
+        """Set the output and drop inputs that nothing needs; returns the inputs that are left."""
+        self.graph.set_output(tuple(map_args(tuple(outputs), self.argument)))
+        self.all_inputs, self.inputs = self.inputs, []
+        for node, source, value in self.all_inputs:
+            if node.users or not self.is_static(node.value):
+                self.inputs.append((node, source, value))
+            else:
+                self.graph.erase(node)
+        return self.inputs
+
+    @staticmethod
+    def is_static(value) -> bool:
+        return isinstance(value, Tensor) and all(type(n) is int for n in (*value._sizes, *value._strides))
+
+
+def dense_order(value: Tensor) -> list[int] | None:
+    """Dimensions from the widest stride to the narrowest when they cover memory without gaps, else None."""
+    order = sorted(range(value.ndim), key=lambda d: (-value.stride(d), -value.shape[d], d))
+    step = 1
+    for d in reversed(order):
+        if value.shape[d] != 1 and value.stride(d) != step:
+            return None
+        step *= max(value.shape[d], 1)
+    return order

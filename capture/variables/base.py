@@ -1,0 +1,140 @@
+"""Variable: what the interpreter knows about one Python value.
+
+Every class answers the same questions: its Python type, its plain value when library code may run on it (`plain()`),
+attributes, calls, items, truth, iteration, and how generated code makes it again (`reconstruct`). What a class does not
+answer is a graph break with the user's line. `tx` is the Context of the trace everywhere.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..breaks import unsupported
+
+
+class NotPlain(Exception):
+    """The variable has no real Python value that library code could run on."""
+
+
+class Variable:
+    """Base of all kinds of values; `source` says where it came from (None: made by the traced code)."""
+
+    shared = True        # generated code keeps one object for it, however often it is loaded
+
+    def __init__(self, source=None):
+        self.source = source
+
+    # -- what it is ------------------------------------------------------------------------------------------------
+
+    def realize(self) -> "Variable":
+        return self
+
+    def python_type(self) -> type:
+        raise unsupported("value", f"the type of {self} is not known")
+
+    def plain(self) -> Any:
+        """The Python value, with fake tensors in place of tensors; raises NotPlain."""
+        raise NotPlain(str(self))
+
+    def is_constant(self) -> bool:
+        return False
+
+    def identity(self) -> Any:
+        """What `is` compares."""
+        return self
+
+    def key(self) -> Any:
+        """The hashable stand-in used for dict keys and set members."""
+        raise unsupported("operator", f"{self} is used as a dict key or set member")
+
+    def describe(self) -> str:
+        return type(self).__name__.removesuffix("Variable").lower()
+
+    def __str__(self) -> str:
+        return f"{self.describe()} {self.source.name()}" if self.source is not None else self.describe()
+
+    # -- what it does ----------------------------------------------------------------------------------------------
+
+    def truth(self, tx) -> bool:
+        return True
+
+    def get_attr(self, tx, name: str) -> "Variable":
+        raise unsupported("attribute", f"attribute {name!r} of {self}")
+
+    def set_attr(self, tx, name: str, value: "Variable") -> None:
+        raise unsupported("attribute", f"storing attribute {name!r} of {self}")
+
+    def del_attr(self, tx, name: str) -> None:
+        raise unsupported("attribute", f"deleting attribute {name!r} of {self}")
+
+    def call(self, tx, args: list, kwargs: dict) -> "Variable":
+        raise unsupported("call", f"calling {self}")
+
+    def call_method(self, tx, name: str, args: list, kwargs: dict) -> "Variable":
+        return tx.call(self.get_attr(tx, name), args, kwargs)
+
+    def get_item(self, tx, key: "Variable") -> "Variable":
+        raise unsupported("operator", f"indexing {self}")
+
+    def set_item(self, tx, key: "Variable", value: "Variable") -> None:
+        raise unsupported("operator", f"item assignment to {self}")
+
+    def del_item(self, tx, key: "Variable") -> None:
+        raise unsupported("operator", f"item deletion from {self}")
+
+    def contains(self, tx, member: "Variable") -> bool:
+        return any(tx.same_value(value, member) for value in self.unpack(tx))
+
+    def binary(self, tx, op, other: "Variable", reflected: bool) -> "Variable | None":
+        """`op(self, other)` (or `op(other, self)`); None where this kind has no say."""
+        return None
+
+    def length(self, tx) -> "Variable":
+        return tx.constant(len(self.unpack(tx)))
+
+    def iterate(self, tx) -> "Variable":
+        raise unsupported("iteration", f"iterating over {self}")
+
+    def unpack(self, tx) -> list:
+        """All members, by iterating to the end."""
+        iterator, found = self.iterate(tx), []
+        while (value := iterator.next(tx)) is not None:
+            found.append(value)
+        return found
+
+    # -- how it is made again --------------------------------------------------------------------------------------
+
+    def reconstruct(self, gen) -> None:
+        """Emit bytecode that pushes the value; `gen` is the Codegen."""
+        raise unsupported("resume", f"{self} cannot be rebuilt outside of the graph")
+
+
+class Lazy(Variable):
+    """A value of the real world that was moved around but not looked at: no guard yet."""
+
+    def __init__(self, tx, value: Any, source):
+        super().__init__(source)
+        self.tx, self.value, self._real = tx, value, None
+
+    def realize(self):
+        if self._real is None:
+            self._real = self.tx.wrap(self.value, self.source)
+        return self._real
+
+    def reconstruct(self, gen):
+        if self._real is not None:
+            gen.load(self._real)
+        else:
+            self.source.reconstruct(gen.emit)
+
+
+class NullVariable(Variable):
+    """The NULL of CPython's value stack."""
+
+    shared = False
+
+    def reconstruct(self, gen):
+        gen.emit.push_null()
+
+
+NULL = NullVariable()

@@ -1,0 +1,299 @@
+"""Real values into Variables: `wrap` for what came from outside (with its guards), `fresh` for what library code made.
+
+`wrap` is one table from a value's type to a maker; each maker states the guards that its Variable relies on. Objects that
+can be changed or compared by identity are wrapped once, whatever path they are met on.
+"""
+
+from __future__ import annotations
+
+import collections
+import enum
+import functools
+import types
+from typing import Any
+
+from ...eager import dtypes
+from ...eager.device import device
+from ...eager.op import Op
+from ...eager.sizes import SYMBOLIC, Size
+from ...eager.tensor import Tensor
+from .. import state
+from ..breaks import unsupported
+from ..source import Attr, item
+from .base import Lazy, Variable
+from .builtins import BuiltinVariable
+from .constant import ConstantVariable, SymVariable
+from .containers import DictVariable, ListVariable, SetVariable, SliceVariable, TupleVariable
+from .contexts import GradModeVariable
+from .functions import BoundMethodVariable, DisabledVariable, PartialVariable, UserFunctionVariable
+from .iterators import OutsideIterator
+from .module import Module, ModuleVariable
+from .namespaces import NamespaceVariable
+from .objects import ClassVariable, UserObjectVariable
+
+LITERALS = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis), type(NotImplemented), range, dtypes.dtype,
+            device, types.CodeType)
+SINGLETONS = (type(None), bool, type(Ellipsis), type(NotImplemented), dtypes.dtype, types.CodeType)
+ITERATORS = tuple({type(iter(v)) for v in ([], (), {}, {}.values(), {}.items(), set(), range(1), "", b"")}
+                  | {zip, map, filter, enumerate, type(reversed([])), types.GeneratorType})
+BUILTIN_FUNCTIONS = (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType,
+                     types.MethodWrapperType, types.ClassMethodDescriptorType)
+NOT_OBJECTS = (dict, list, tuple, set, frozenset, str, bytes, int, float, complex, type, BaseException)
+
+
+def wrap(tx, value: Any, source) -> Variable:
+    """The Variable of an outside value; guards what its kind relies on."""
+    known = tx.known(value)
+    if known is not None:
+        tx.same_object(value, source)
+        return known
+    for kinds, maker in MAKERS:
+        if isinstance(value, kinds):
+            return maker(tx, value, source)
+    return _object(tx, value, source)
+
+
+def _literal(tx, value, source):
+    if isinstance(value, enum.Enum) or type(value) not in LITERALS and not isinstance(value, (dtypes.dtype, device)):
+        return _singleton(tx, value, source)
+    if type(value) is int and tx.is_symbolic(source):
+        return _symbolic_int(tx, value, source)
+    tx.guard(source, "equals", value)
+    return ConstantVariable(value, source)
+
+
+def _singleton(tx, value, source):
+    tx.guard_identity(source, value)
+    return ConstantVariable(value, source)
+
+
+def _symbolic_int(tx, value, source):
+    symbol = tx.symbolic_int(value, source)
+    if type(symbol) is int:
+        tx.guard(source, "equals", value)
+        return ConstantVariable(value, source)
+    tx.guard(source, "type_is", int)
+    return SymVariable(symbol, source)
+
+
+def _tensor(tx, value, source):
+    return tx.remember(value, tx.tensor_input(value, source))
+
+
+def _tuple(tx, value, source):
+    if type(value) is not tuple and not isinstance(value, Size) and not hasattr(value, "_fields"):
+        return _unknown(tx, value, source)
+    tx.guard(source, "type_is", type(value))
+    tx.guard(source, "len", len(value))
+    return TupleVariable([Lazy(tx, v, item(source, i)) for i, v in enumerate(value)], source, cls=type(value))
+
+
+def _list(tx, value, source):
+    if type(value) not in (list, collections.deque):
+        return _unknown(tx, value, source)
+    tx.guard(source, "type_is", type(value))
+    tx.guard(source, "len", len(value))
+    items = [Lazy(tx, v, item(source, i)) for i, v in enumerate(value)]
+    return tx.remember(value, ListVariable(items, source, cls=type(value)))
+
+
+def _dict(tx, value, source):
+    if type(value) not in (dict, collections.OrderedDict, collections.defaultdict):
+        return _unknown(tx, value, source)
+    tx.guard(source, "type_is", type(value))
+    tx.guard(source, "dict_keys", tuple(value))
+    keys = [_key(tx, key) for key in value]
+    factory = tx.wrap(value.default_factory, Attr(source, "default_factory")) if hasattr(value, "default_factory") else None
+    pairs = [(k, Lazy(tx, v, item(source, k.plain()))) for k, v in zip(keys, value.values())]
+    return tx.remember(value, DictVariable(pairs, source, cls=type(value), factory=factory))
+
+
+def _key(tx, key):
+    """A key of an outside dict: a constant, or something whose identity the key guard fixes."""
+    variable = fresh_literal(key)
+    if variable is None:
+        raise unsupported("value", f"a dict from outside with keys of type {type(key).__name__}")
+    return variable
+
+
+def fresh_literal(value):
+    """Constants, classes and functions of C as they stand; None for anything else."""
+    if isinstance(value, (*LITERALS, enum.Enum)):
+        return ConstantVariable(value)
+    if isinstance(value, type):
+        return ClassVariable(value)
+    if isinstance(value, tuple) and type(value) is tuple:
+        parts = [fresh_literal(v) for v in value]
+        return None if None in parts else TupleVariable(parts)
+    return None
+
+
+def _set(tx, value, source):
+    if type(value) not in (set, frozenset):
+        return _unknown(tx, value, source)
+    cls, snapshot = type(value), frozenset(value)
+    tx.guard(source, "predicate", SetEquals(cls, snapshot))
+    return tx.remember(value, SetVariable([_key(tx, member) for member in value], source, cls=cls))
+
+
+class SetEquals:
+    """Guard: a set with these members."""
+
+    def __init__(self, cls, members):
+        self.cls, self.members = cls, members
+
+    def __call__(self, value):
+        return type(value) is self.cls and value == self.members
+
+
+def _slice(tx, value, source):
+    tx.guard(source, "type_is", slice)
+    return SliceVariable([tx.wrap(getattr(value, n), Attr(source, n)) for n in ("start", "stop", "step")], source)
+
+
+def _function(tx, value, source):
+    if tx.runs_for_real(value):
+        tx.guard_identity(source, value)
+        return BuiltinVariable(value, source)
+    tx.guard_function(source, value)
+    return tx.remember(value, UserFunctionVariable(value, source))
+
+
+def _method(tx, value, source):
+    tx.guard(source, "type_is", types.MethodType)
+    function = tx.wrap(value.__func__, Attr(source, "__func__"))
+    return BoundMethodVariable(function, tx.wrap(value.__self__, Attr(source, "__self__")), source)
+
+
+def _builtin(tx, value, source):
+    tx.guard_identity(source, value)
+    return BuiltinVariable(value, source)
+
+
+def _class(tx, value, source):
+    tx.guard_identity(source, value)
+    return ClassVariable(value, source)
+
+
+def _namespace(tx, value, source):
+    tx.guard_identity(source, value)
+    return NamespaceVariable(value, source)
+
+
+def _partial(tx, value, source):
+    tx.guard(source, "type_is", type(value))
+    args = tx.wrap(value.args, Attr(source, "args"))
+    kwargs = tx.wrap(value.keywords, Attr(source, "keywords"))
+    named = {key.plain(): kwargs.at(stand) for stand, (key, _) in list(kwargs.entries.items())}
+    return PartialVariable(tx.wrap(value.func, Attr(source, "func")), args.unpack(tx), named, source)
+
+
+def _module(tx, value, source):
+    tx.guard(source, "type_is", type(value))
+    return tx.remember(value, ModuleVariable(type(value), value, source))
+
+
+def _iterator(tx, value, source):
+    tx.guard(source, "type_is", type(value))
+    return OutsideIterator(type(value), source)
+
+
+def _object(tx, value, source):
+    cls = type(value)
+    if cls in tx.GRAD_MODES:
+        return _grad_mode(tx, value, source)
+    if isinstance(value, tx.OPAQUE):
+        return _singleton(tx, value, source)
+    python_class = bool(cls.__flags__ & (1 << 9))            # Py_TPFLAGS_HEAPTYPE
+    if not python_class or isinstance(value, NOT_OBJECTS):
+        return _unknown(tx, value, source)
+    tx.guard(source, "type_is", cls)
+    return tx.remember(value, UserObjectVariable(cls, value, source))
+
+
+def _grad_mode(tx, value, source):
+    tx.guard(source, "type_is", type(value))
+    for name in ("mode", "prev"):
+        tx.guard(Attr(source, name), "equals", getattr(value, name))
+    made = GradModeVariable(type(value), value.mode, value.prev)
+    made.source = source
+    return tx.remember(value, made)
+
+
+def _wrapper(tx, value, source):
+    """A compiled function inside another: its function is inlined."""
+    tx.guard_identity(source, value)
+    return tx.wrap_pinned(value.function, value.function.__name__)
+
+
+def _disabled(tx, value, source):
+    tx.guard_identity(source, value)
+    return DisabledVariable(value, source)
+
+
+def _unknown(tx, value, source):
+    raise unsupported("value", f"{source.name()} is a {type(value).__module__}.{type(value).__qualname__}")
+
+
+MAKERS = (
+    (Tensor, _tensor),
+    (enum.Enum, _singleton),
+    (SINGLETONS, _literal),
+    ((int, float, complex, str, bytes, range, device), _literal),
+    (tuple, _tuple),
+    ((list, collections.deque), _list),
+    (dict, _dict),
+    ((set, frozenset), _set),
+    (slice, _slice),
+    (state.native.Wrapper, _wrapper),
+    (state.Disabled, _disabled),
+    (types.FunctionType, _function),
+    (types.MethodType, _method),
+    ((*BUILTIN_FUNCTIONS, Op), _builtin),
+    (type, _class),
+    (types.ModuleType, _namespace),
+    (functools.partial, _partial),
+    (Module, _module),
+    (ITERATORS, _iterator),
+)
+
+
+# -- values that traced code made ------------------------------------------------------------------------------------
+
+
+def fresh(tx, value: Any) -> Variable:
+    """The Variable of what library code returned; nothing is guarded."""
+    if isinstance(value, Variable):
+        return value
+    if isinstance(value, Tensor):
+        return tx.tensor_of(value)
+    if isinstance(value, SYMBOLIC):
+        return SymVariable(value)
+    literal = fresh_literal(value) if not isinstance(value, tuple) else None
+    if literal is not None:
+        return literal
+    if isinstance(value, tuple):
+        return TupleVariable([fresh(tx, v) for v in value], cls=type(value))
+    if type(value) is list:
+        return ListVariable([fresh(tx, v) for v in value])
+    if type(value) in (dict, collections.OrderedDict):
+        return DictVariable([(fresh(tx, k), fresh(tx, v)) for k, v in value.items()], cls=type(value))
+    if type(value) in (set, frozenset):
+        return SetVariable([fresh(tx, v) for v in value], cls=type(value))
+    if isinstance(value, slice):
+        return SliceVariable([fresh(tx, v) for v in (value.start, value.stop, value.step)])
+    return _fresh_callable(tx, value)
+
+
+def _fresh_callable(tx, value):
+    if isinstance(value, (*BUILTIN_FUNCTIONS, Op)):
+        return BuiltinVariable(value)
+    if isinstance(value, types.FunctionType):
+        return BuiltinVariable(value) if tx.runs_for_real(value) else tx.wrap_pinned(value, value.__name__)
+    if isinstance(value, types.MethodType) and isinstance(value.__self__, type):
+        return BuiltinVariable(value)
+    if isinstance(value, tx.OPAQUE):
+        return ConstantVariable(value)
+    raise unsupported("value", f"library code made a {type(value).__module__}.{type(value).__qualname__}")
+
+

@@ -1,0 +1,565 @@
+"""Builtin functions and types that the tracer knows, and library functions that it runs for real.
+
+`HANDLERS` maps a builtin to a handler `(tx, args, kwargs)`; a handler that cannot decide from variables runs the real
+builtin on plain values. Everything else that is written in C is a graph break.
+"""
+
+from __future__ import annotations
+
+import collections
+import functools
+import itertools
+import math
+import operator
+import types
+from typing import Any, Callable
+
+from .. import state
+from ..breaks import unsupported
+from .base import Variable
+from .constant import ConstantVariable, SymVariable
+from .containers import DictVariable, ListVariable, SetVariable, SliceVariable, TupleVariable
+from .functions import BoundMethodVariable, PartialVariable
+from .iterators import (ChainIterator, CountIterator, EnumerateIterator, FilterIterator, FixedIterator, MapIterator,
+                        ZipIterator)
+from .objects import SuperVariable, UserObjectVariable, lookup
+from .tensor import TensorVariable
+
+HANDLERS: dict[Any, Callable] = {}
+
+
+def handles(*builtins):
+    """Register a handler; a second one for the same builtin is refused."""
+    def register(fn):
+        for builtin in builtins:
+            if builtin in HANDLERS:
+                raise ValueError(f"{builtin} has a handler already")
+            HANDLERS[builtin] = fn
+        return fn
+    return register
+
+
+class BuiltinVariable(Variable):
+    """A function written in C or owned by the library: a handler, a real run, or a break."""
+
+    shared = False
+
+    def __init__(self, fn, source=None):
+        super().__init__(source)
+        self.fn = fn
+
+    def python_type(self):
+        return type(self.fn)
+
+    def plain(self):
+        return self.fn
+
+    def is_constant(self):
+        return True
+
+    def identity(self):
+        return self.fn
+
+    def key(self):
+        return self.fn
+
+    def describe(self):
+        return f"{getattr(self.fn, '__module__', None) or 'builtins'}.{getattr(self.fn, '__qualname__', repr(self.fn))}"
+
+    def __str__(self):
+        return self.describe()
+
+    def get_attr(self, tx, name):
+        return tx.fresh(tx.run(getattr, self.fn, name))
+
+    def call(self, tx, args, kwargs):
+        return tx.call_builtin(self.fn, args, kwargs)
+
+    def reconstruct(self, gen):
+        gen.emit.load_const(self.fn)
+
+
+def none(tx):
+    return tx.constant(None)
+
+
+# -- types and attributes --------------------------------------------------------------------------------------------
+
+
+def classes_of(variable):
+    """The classes of isinstance's second argument."""
+    if isinstance(variable, TupleVariable):
+        return tuple(c for item in variable.items for c in classes_of(item.realize()))
+    plain = variable.plain()
+    return tuple(plain.__args__) if isinstance(plain, types.UnionType) else (plain,)
+
+
+@handles(isinstance)
+def _isinstance(tx, args, kwargs):
+    value, wanted = args[0], classes_of(args[1])
+    if isinstance(value, (ConstantVariable, TensorVariable)) and any(type(c) is not type for c in wanted):
+        probe = value.value if isinstance(value, ConstantVariable) else value.real if value.real is not None else value.fake
+        return tx.constant(isinstance(probe, wanted))
+    return tx.constant(issubclass(value.python_type(), wanted))
+
+
+@handles(issubclass)
+def _issubclass(tx, args, kwargs):
+    return tx.constant(issubclass(args[0].plain(), classes_of(args[1])))
+
+
+@handles(type)
+def _type(tx, args, kwargs):
+    if len(args) != 1:
+        raise unsupported("builtin", "making a class with type()")
+    return tx.wrap_type(args[0].python_type())
+
+
+@handles(hasattr)
+def _hasattr(tx, args, kwargs):
+    return tx.constant(tx.try_attr(args[0], args[1].plain()) is not None)
+
+
+@handles(getattr)
+def _getattr(tx, args, kwargs):
+    name = args[1].plain()
+    if len(args) == 2:
+        return tx.get_attr(args[0], name)
+    found = tx.try_attr(args[0], name)
+    return args[2] if found is None else found
+
+
+@handles(setattr)
+def _setattr(tx, args, kwargs):
+    args[0].set_attr(tx, args[1].plain(), args[2])
+    return none(tx)
+
+
+@handles(delattr)
+def _delattr(tx, args, kwargs):
+    args[0].del_attr(tx, args[1].plain())
+    return none(tx)
+
+
+@handles(callable)
+def _callable(tx, args, kwargs):
+    return tx.constant(lookup(args[0].python_type(), "__call__") is not None)
+
+
+@handles(id)
+def _id(tx, args, kwargs):
+    raise unsupported("builtin", f"id() of {args[0]}")
+
+
+@handles(super)
+def _super(tx, args, kwargs):
+    if args:
+        return SuperVariable(args[0].plain(), args[1])
+    return tx.frame.zero_argument_super()
+
+
+@handles(property, staticmethod, classmethod)
+def _descriptor(tx, args, kwargs):
+    raise unsupported("builtin", "making a property, staticmethod or classmethod")
+
+
+@handles(vars)
+def _vars(tx, args, kwargs):
+    return tx.get_attr(args[0], "__dict__")
+
+
+@handles(object)
+def _object(tx, args, kwargs):
+    return tx.object_variable(object)
+
+
+# -- numbers and text ------------------------------------------------------------------------------------------------
+
+
+@handles(int)
+def _int(tx, args, kwargs):
+    if len(args) == 1 and isinstance(args[0], SymVariable) and args[0].python_type() is int:
+        return args[0]
+    return number(tx, int, args, kwargs, "__int__")
+
+
+@handles(float)
+def _float(tx, args, kwargs):
+    if len(args) == 1 and isinstance(args[0], SymVariable) and hasattr(args[0].value, "as_float"):
+        return tx.fresh(args[0].value.as_float())
+    return number(tx, float, args, kwargs, "__float__")
+
+
+@handles(complex)
+def _complex(tx, args, kwargs):
+    return number(tx, complex, args, kwargs, "__complex__")
+
+
+def number(tx, cls, args, kwargs, special):
+    if args and isinstance(args[0], TensorVariable):
+        raise unsupported("item", f"{cls.__name__}() of {args[0]}")
+    if args and isinstance(args[0], UserObjectVariable):
+        return args[0].call_special(tx, special)
+    return tx.fresh(tx.run_variables(cls, args, kwargs))
+
+
+@handles(bool)
+def _bool(tx, args, kwargs):
+    if args and isinstance(args[0], SymVariable) and args[0].python_type() is bool:
+        return args[0]
+    return tx.constant(tx.truth(args[0]) if args else False)
+
+
+@handles(operator.truth)
+def _truth(tx, args, kwargs):
+    return tx.constant(tx.truth(args[0]))
+
+
+@handles(operator.not_)
+def _not(tx, args, kwargs):
+    return tx.constant(not tx.truth(args[0]))
+
+
+@handles(str)
+def _str(tx, args, kwargs):
+    return tx.constant(tx.text(args[0]) if args else "")
+
+
+@handles(repr, ascii)
+def _repr(tx, args, kwargs):
+    return tx.constant(tx.text(args[0], repr))
+
+
+@handles(format)
+def _format(tx, args, kwargs):
+    return tx.constant(tx.text(args[0], lambda v: format(v, args[1].plain() if len(args) > 1 else "")))
+
+
+def _numeric(fn):
+    special = f"__{fn.__name__}__"
+
+    def handler(tx, args, kwargs):
+        if args and isinstance(args[0], UserObjectVariable):
+            return args[0].call_special(tx, special, *args[1:])
+        return tx.fresh(tx.run_variables(fn, args, kwargs))
+    return handler
+
+
+HANDLERS.update({fn: _numeric(fn) for fn in (abs, round, divmod, pow, hash, ord, chr, bin, hex, oct)})
+
+
+def _extreme_of(fn, better):
+    def handler(tx, args, kwargs):
+        key, default = kwargs.get("key"), kwargs.get("default")
+        values = tx.unpack(args[0]) if len(args) == 1 else list(args)
+        if not values:
+            return default if default is not None else tx.raise_error(ValueError, f"{fn.__name__}() arg is an empty sequence")
+        symbolic = [v for v in values if isinstance(v, SymVariable)]
+        if symbolic and key is None and len(values) == 2:
+            return symbolic_extreme(tx, fn, values)
+        best, best_key = values[0], values[0] if key is None else tx.call(key, [values[0]], {})
+        for value in values[1:]:
+            value_key = value if key is None else tx.call(key, [value], {})
+            if tx.truth(tx.binary(better, value_key, best_key)):
+                best, best_key = value, value_key
+        return best
+    return handler
+
+
+def symbolic_extreme(tx, fn, values):
+    """min/max of sizes stays symbolic instead of being decided from the hints."""
+    first, second = (v.plain() for v in values)
+    owner, other = (first, second) if hasattr(first, "sym_" + fn.__name__) else (second, first)
+    if not hasattr(owner, "sym_" + fn.__name__) or isinstance(other, float):
+        return values[0] if tx.truth(tx.binary(operator.le if fn is min else operator.ge, *values)) else values[1]
+    return tx.fresh(getattr(owner, "sym_" + fn.__name__)(other))
+
+
+HANDLERS[min] = _extreme_of(min, operator.lt)
+HANDLERS[max] = _extreme_of(max, operator.gt)
+
+
+@handles(sum)
+def _sum(tx, args, kwargs):
+    total = args[1] if len(args) > 1 else kwargs.get("start", tx.constant(0))
+    for value in tx.members(args[0]):
+        total = tx.add(total, value)
+    return total
+
+
+@handles(any)
+def _any(tx, args, kwargs):
+    return tx.constant(any(tx.truth(value) for value in tx.members(args[0])))
+
+
+@handles(all)
+def _all(tx, args, kwargs):
+    return tx.constant(all(tx.truth(value) for value in tx.members(args[0])))
+
+
+# -- containers and iteration ----------------------------------------------------------------------------------------
+
+
+@handles(len)
+def _len(tx, args, kwargs):
+    return args[0].length(tx)
+
+
+@handles(tuple)
+def _tuple(tx, args, kwargs):
+    if args and isinstance(args[0], TupleVariable) and args[0].cls is tuple:
+        return args[0]
+    return TupleVariable(tx.unpack(args[0]) if args else [])
+
+
+HANDLERS[list] = lambda tx, args, kwargs: ListVariable(tx.unpack(args[0]) if args else [])
+
+
+def _deque(tx, args, kwargs):
+    if len(args) > 1 or kwargs:
+        raise unsupported("builtin", "deque with maxlen")
+    return ListVariable(tx.unpack(args[0]) if args else [], cls=collections.deque)
+
+
+HANDLERS[collections.deque] = _deque
+HANDLERS[set] = lambda tx, args, kwargs: SetVariable(tx.unpack(args[0]) if args else [])
+HANDLERS[frozenset] = lambda tx, args, kwargs: SetVariable(tx.unpack(args[0]) if args else [], cls=frozenset)
+
+
+def _dict_of(cls):
+    def handler(tx, args, kwargs):
+        made = DictVariable(tx.pairs(args[0]) if args else [], cls=cls)
+        made.method_update(tx, **kwargs)
+        made.original = dict(made.entries)
+        return made
+    return handler
+
+
+HANDLERS[dict] = _dict_of(dict)
+HANDLERS[collections.OrderedDict] = _dict_of(collections.OrderedDict)
+
+
+@handles(collections.defaultdict)
+def _defaultdict(tx, args, kwargs):
+    made = DictVariable(tx.pairs(args[1]) if len(args) > 1 else [], cls=collections.defaultdict,
+                        factory=args[0] if args else none(tx))
+    made.method_update(tx, **kwargs)
+    return made
+
+
+@handles(slice)
+def _slice(tx, args, kwargs):
+    parts = [none(tx), *args, none(tx)] if len(args) == 1 else [*args, none(tx)][:3]
+    return SliceVariable(parts)
+
+
+@handles(range)
+def _range(tx, args, kwargs):
+    return tx.constant(tx.run(range, *(tx.index(a) for a in args)))
+
+
+@handles(iter)
+def _iter(tx, args, kwargs):
+    return tx.iterate(args[0])
+
+
+@handles(next)
+def _next(tx, args, kwargs):
+    value = args[0].next(tx)
+    if value is not None:
+        return value
+    return args[1] if len(args) > 1 else tx.raise_error(StopIteration)
+
+
+@handles(zip)
+def _zip(tx, args, kwargs):
+    return ZipIterator(tx, args, "strict" in kwargs and tx.truth(kwargs["strict"]))
+
+
+@handles(enumerate)
+def _enumerate(tx, args, kwargs):
+    start = args[1] if len(args) > 1 else kwargs.get("start", tx.constant(0))
+    return EnumerateIterator(tx, args[0], start.plain())
+
+
+@handles(map)
+def _map(tx, args, kwargs):
+    return MapIterator(tx, args[0], args[1:])
+
+
+@handles(filter)
+def _filter(tx, args, kwargs):
+    return FilterIterator(tx, args[0], args[1])
+
+
+@handles(reversed)
+def _reversed(tx, args, kwargs):
+    if isinstance(args[0], UserObjectVariable) and lookup(args[0].cls, "__reversed__"):
+        return tx.iterate(args[0].call_special(tx, "__reversed__"))
+    return FixedIterator(tx.unpack(args[0])[::-1], cls=type(reversed([])))
+
+
+@handles(sorted)
+def _sorted(tx, args, kwargs):
+    return ListVariable(tx.sorted(tx.unpack(args[0]), kwargs.get("key"), "reverse" in kwargs and tx.truth(kwargs["reverse"])))
+
+
+@handles(itertools.chain)
+def _chain(tx, args, kwargs):
+    return ChainIterator(FixedIterator(list(args)))
+
+
+@handles(itertools.chain.from_iterable)
+def _chain_from_iterable(tx, args, kwargs):
+    return ChainIterator(tx.iterate(args[0]))
+
+
+@handles(itertools.count)
+def _count(tx, args, kwargs):
+    start, step = [*args, *(kwargs[n] for n in ("start", "step") if n in kwargs), *(tx.constant(v) for v in (0, 1))][:2] \
+        if len(args) + len(kwargs) != 1 else ((args or list(kwargs.values()))[0], tx.constant(1))
+    return CountIterator(itertools.count, start, step)
+
+
+@handles(itertools.repeat)
+def _repeat(tx, args, kwargs):
+    times = args[1] if len(args) > 1 else kwargs.get("times")
+    return CountIterator(itertools.repeat, args[0], times=None if times is None else tx.index(times))
+
+
+def _materialised(fn):
+    """Iterators over members that are all known: the real function runs on the Variables themselves."""
+    def handler(tx, args, kwargs):
+        members = [tx.unpack(a) if not isinstance(a, ConstantVariable) else a.value for a in args]
+        plain = {name: value.plain() for name, value in kwargs.items()}
+        rows = fn(*members, **plain)
+        return FixedIterator([TupleVariable([v if isinstance(v, Variable) else tx.constant(v) for v in row])
+                              if isinstance(row, tuple) else row for row in rows])
+    return handler
+
+
+def _islice(tx, args, kwargs):
+    span = slice(*(None if a.plain() is None else tx.index(a) for a in args[1:]))
+    inner, taken = tx.iterate(args[0]), []
+    while span.stop is None or len(taken) < span.stop:
+        value = inner.next(tx)
+        if value is None:
+            break
+        taken.append(value)
+    return FixedIterator(taken[span])
+
+
+def _accumulate(tx, args, kwargs):
+    fn = args[1] if len(args) > 1 else kwargs.get("func")
+    out = [kwargs["initial"]] if "initial" in kwargs else []
+    for value in tx.unpack(args[0]):
+        joined = value if not out else tx.call(fn, [out[-1], value], {}) if fn is not None else tx.add(out[-1], value)
+        out.append(joined)
+    return FixedIterator(out)
+
+
+HANDLERS.update({fn: _materialised(fn) for fn in (
+    itertools.product, itertools.combinations, itertools.permutations, itertools.zip_longest, itertools.pairwise)})
+HANDLERS[itertools.islice] = _islice
+HANDLERS[itertools.accumulate] = _accumulate
+
+
+# -- functools and operator ------------------------------------------------------------------------------------------
+
+
+@handles(functools.partial)
+def _partial(tx, args, kwargs):
+    return PartialVariable(args[0], args[1:], kwargs)
+
+
+@handles(functools.reduce)
+def _reduce(tx, args, kwargs):
+    values = tx.unpack(args[1])
+    if not values and len(args) < 3:
+        tx.raise_error(TypeError, "reduce() of empty iterable with no initial value")
+    total, rest = (args[2], values) if len(args) > 2 else (values[0], values[1:])
+    for value in rest:
+        total = tx.call(args[0], [total, value], {})
+    return total
+
+
+@handles(types.MethodType)
+def _method(tx, args, kwargs):
+    return BoundMethodVariable(args[0], args[1])
+
+
+@handles(operator.getitem)
+def _getitem(tx, args, kwargs):
+    return args[0].get_item(tx, args[1])
+
+
+@handles(operator.setitem)
+def _setitem(tx, args, kwargs):
+    args[0].set_item(tx, args[1], args[2])
+    return none(tx)
+
+
+@handles(operator.delitem)
+def _delitem(tx, args, kwargs):
+    args[0].del_item(tx, args[1])
+    return none(tx)
+
+
+@handles(operator.contains)
+def _contains(tx, args, kwargs):
+    return tx.constant(args[0].contains(tx, args[1]))
+
+
+@handles(operator.is_)
+def _is(tx, args, kwargs):
+    return tx.constant(tx.identical(*args))
+
+
+@handles(operator.is_not)
+def _is_not(tx, args, kwargs):
+    return tx.constant(not tx.identical(*args))
+
+
+@handles(operator.index)
+def _index(tx, args, kwargs):
+    return args[0] if isinstance(args[0], SymVariable) else tx.constant(tx.index(args[0]))
+
+
+BINARY = tuple(getattr(operator, name) for name in (
+    "add sub mul truediv floordiv mod pow matmul and_ or_ xor lshift rshift eq ne lt le gt ge iadd isub imul itruediv "
+    "ifloordiv imod ipow imatmul iand ior ixor ilshift irshift").split())
+HANDLERS.update({fn: functools.partial(lambda fn, tx, args, kwargs: tx.binary(fn, *args), fn) for fn in BINARY})
+UNARY = {operator.neg: "__neg__", operator.pos: "__pos__", operator.invert: "__invert__", operator.abs: "__abs__"}
+HANDLERS.update({fn: functools.partial(lambda fn, tx, args, kwargs: tx.unary(fn, args[0]), fn) for fn in UNARY})
+
+# functions of numbers and text without side effects: they run for real on plain arguments
+PURE_MODULES = ("math", "cmath", "operator", "_operator", "string", "re", "textwrap", "fractions", "numbers")
+
+
+@handles(dict.fromkeys)
+def _fromkeys(tx, args, kwargs):
+    value = args[1] if len(args) > 1 else none(tx)
+    return DictVariable([(key, value) for key in tx.unpack(args[0])])
+
+
+@handles(math.prod)
+def _prod(tx, args, kwargs):
+    total = kwargs.get("start", tx.constant(1))
+    for value in tx.members(args[0]):
+        total = tx.binary(operator.mul, total, value)
+    return total
+
+
+def is_pure(fn) -> bool:
+    return getattr(fn, "__module__", None) in PURE_MODULES
+
+
+@handles(state.is_compiling)
+def _is_compiling(tx, args, kwargs):
+    return tx.constant(True)
+
+
+@handles(print)
+def _print(tx, args, kwargs):
+    raise unsupported("print", "print() inside a compiled function")
+

@@ -1,0 +1,109 @@
+"""Values that are plain Python at trace time: constants, and symbolic numbers.
+
+Whatever is asked of them is asked of the real object, in real Python: arithmetic, methods, formatting. A symbolic number
+answers a branch from its hint, and that records a guard.
+"""
+
+from __future__ import annotations
+
+from .base import Variable
+
+
+class PlainVariable(Variable):
+    """Holds a real Python object; operations run on it for real."""
+
+    def __init__(self, value, source=None):
+        super().__init__(source)
+        self.value = value
+
+    def python_type(self):
+        return type(self.value)
+
+    def plain(self):
+        return self.value
+
+    def identity(self):
+        return self.value
+
+    def truth(self, tx):
+        return tx.run(bool, self.value)
+
+    def get_attr(self, tx, name):
+        value = tx.run(getattr, self.value, name)
+        if callable(value) and getattr(value, "__self__", None) is self.value:
+            return PlainMethod(self, name)
+        return tx.fresh(value)
+
+    def call_method(self, tx, name, args, kwargs):
+        method = tx.run(getattr, self.value, name)
+        return tx.fresh(tx.run_variables(method, args, kwargs, what=f"{self.python_type().__name__}.{name}"))
+
+    def get_item(self, tx, key):
+        return tx.fresh(tx.run_variables(lambda k: self.value[k], [key], what=f"indexing {self}"))
+
+    def contains(self, tx, member):
+        return tx.run_variables(lambda m: m in self.value, [member], what=f"`in` {self}")
+
+    def iterate(self, tx):
+        return tx.iterator([tx.fresh(v) for v in tx.run(list, self.value)])
+
+    def length(self, tx):
+        return tx.fresh(tx.run(len, self.value))
+
+
+class PlainMethod(Variable):
+    """A bound method of a plain value, not called yet."""
+
+    def __init__(self, owner, name):
+        super().__init__()
+        self.owner, self.name = owner, name
+
+    def python_type(self):
+        return type(getattr(self.owner.plain(), self.name))
+
+    def get_attr(self, tx, name):
+        return tx.fresh(tx.run(getattr, getattr(self.owner.plain(), self.name), name))
+
+    def call(self, tx, args, kwargs):
+        return self.owner.call_method(tx, self.name, args, kwargs)
+
+    def reconstruct(self, gen):
+        gen.load(self.owner)
+        gen.emit.load_attr(self.name)
+
+
+class ConstantVariable(PlainVariable):
+    """A number, string, dtype, enum member, ...: the value is known and guarded."""
+
+    shared = False
+
+    def is_constant(self):
+        return True
+
+    def key(self):
+        return self.value
+
+    def truth(self, tx):
+        return bool(self.value)
+
+    def __str__(self):
+        return repr(self.value)
+
+    def reconstruct(self, gen):
+        gen.emit.load_const(self.value)
+
+
+class SymVariable(PlainVariable):
+    """A symbolic integer, float or truth value over the sizes of the inputs."""
+
+    def python_type(self):
+        return self.value.python_type
+
+    def key(self):
+        return int(self.value)
+
+    def describe(self):
+        return f"symbolic {self.value}"
+
+    def reconstruct(self, gen):
+        gen.load_symbolic(self.value)

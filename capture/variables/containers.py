@@ -1,0 +1,615 @@
+"""Tuples, lists, dictionaries, sets and slices, holding Variables.
+
+Structure is plain Python (a list of variables, a dict from hashable stand-ins to pairs), so a program's own `append` or
+slice is one Python operation here. Containers that came from outside and were changed are told to `tx.effects`, which
+replays their final contents after the graph.
+"""
+
+from __future__ import annotations
+
+import collections
+import operator
+
+from ..breaks import unsupported
+from .base import Variable
+from .constant import PlainMethod
+from .iterators import ListIterator
+
+
+class ContainerVariable(Variable):
+    """Methods are Python methods named `method_<name>`; anything else is a graph break."""
+
+    def __init__(self, source=None):
+        super().__init__(source)
+
+    def get_attr(self, tx, name):
+        if name == "__class__":
+            return tx.wrap_type(self.python_type())
+        if not hasattr(self.python_type(), name):
+            tx.raise_error(AttributeError, f"{self.python_type().__name__!r} object has no attribute {name!r}")
+        return PlainMethod(self, name)
+
+    def call_method(self, tx, name, args, kwargs):
+        method = getattr(self, "method_" + name.strip("_"), None)
+        if method is None:
+            raise unsupported("builtin", f"method {self.python_type().__name__}.{name}")
+        return method(tx, *args, **kwargs)
+
+    def changed(self, tx):
+        tx.effects.mutate(self)
+
+    def truth(self, tx):
+        return self.length(tx).plain() != 0
+
+    def method_len(self, tx):
+        return self.length(tx)
+
+    def method_iter(self, tx):
+        return self.iterate(tx)
+
+    def method_getitem(self, tx, key):
+        return self.get_item(tx, key)
+
+    def method_setitem(self, tx, key, value):
+        self.set_item(tx, key, value)
+        return tx.constant(None)
+
+    def method_delitem(self, tx, key):
+        self.del_item(tx, key)
+        return tx.constant(None)
+
+    def method_contains(self, tx, member):
+        return tx.constant(self.contains(tx, member))
+
+
+class SliceVariable(ContainerVariable):
+    def __init__(self, parts, source=None):
+        super().__init__(source)
+        self.parts = list(parts)
+
+    def python_type(self):
+        return slice
+
+    def plain(self):
+        return slice(*(part.plain() for part in self.parts))
+
+    def get_attr(self, tx, name):
+        if name in ("start", "stop", "step"):
+            return self.parts[("start", "stop", "step").index(name)]
+        return super().get_attr(tx, name)
+
+    def method_indices(self, tx, length):
+        return tx.fresh(tx.run_variables(self.plain().indices, [length]))
+
+    def reconstruct(self, gen):
+        gen.load_call(slice, self.parts)
+
+
+class SequenceVariable(ContainerVariable):
+    """What tuples and lists share."""
+
+    cls = tuple
+
+    def __init__(self, items, source=None, cls=None):
+        super().__init__(source)
+        self.items = list(items)
+        self.cls = cls or self.cls
+
+    def python_type(self):
+        return self.cls
+
+    def at(self, index):
+        self.items[index] = self.items[index].realize()
+        return self.items[index]
+
+    def unpack(self, tx):
+        return [self.at(i) for i in range(len(self.items))]
+
+    def length(self, tx):
+        return tx.constant(len(self.items))
+
+    def iterate(self, tx):
+        return ListIterator(self)
+
+    def get_item(self, tx, key):
+        if isinstance(key, SliceVariable):
+            return self.rebuilt(self.unpack(tx)[tx.run(lambda: self.indices(key))])
+        index = tx.index(key)
+        if not -len(self.items) <= index < len(self.items):
+            tx.raise_error(IndexError, f"{self.cls.__name__} index out of range")
+        return self.at(index)
+
+    @staticmethod
+    def indices(key):
+        return slice(*(None if p.plain() is None else operator.index(p.plain()) for p in key.parts))
+
+    def rebuilt(self, items):
+        return type(self)(items)
+
+    def binary(self, tx, op, other, reflected):
+        if op in (operator.add, operator.iadd) and isinstance(other, SequenceVariable) and \
+                issubclass(other.cls, type(self).cls):
+            first, second = (other, self) if reflected else (self, other)
+            return self.rebuilt(first.items + second.items)
+        if op in (operator.mul, operator.imul) and other.python_type() is int:
+            return self.rebuilt(self.unpack(tx) * tx.index(other))
+        if op in (operator.eq, operator.ne) and isinstance(other, SequenceVariable):
+            same = self.comparable(other) and self.equals(tx, other)
+            return tx.constant(same == (op is operator.eq))
+        if op in (operator.lt, operator.le, operator.gt, operator.ge) and isinstance(other, SequenceVariable):
+            return self.ordered(tx, op, other, reflected)
+        return None
+
+    def ordered(self, tx, op, other, reflected):
+        first, second = (other, self) if reflected else (self, other)
+        for a, b in zip(first.unpack(tx), second.unpack(tx)):
+            if not tx.same_value(a, b):
+                return tx.binary(op, a, b)
+        return tx.constant(op(len(first.items), len(second.items)))
+
+    def comparable(self, other):
+        return issubclass(self.cls, tuple) == issubclass(other.cls, tuple)
+
+    def equals(self, tx, other):
+        return len(self.items) == len(other.items) and all(
+            tx.same_value(a, b) for a, b in zip(self.unpack(tx), other.unpack(tx)))
+
+    def method_index(self, tx, value, *bounds):
+        span = range(len(self.items))[slice(*(tx.index(b) for b in bounds), *(() if len(bounds) > 1 else (None,)))] \
+            if bounds else range(len(self.items))
+        for i in span:
+            if tx.same_value(self.at(i), value):
+                return tx.constant(i)
+        return tx.raise_error(ValueError, f"{value} is not in {self.cls.__name__}")
+
+    def method_count(self, tx, value):
+        return tx.constant(sum(tx.same_value(member, value) for member in self.unpack(tx)))
+
+    def method_add(self, tx, other):
+        return tx.binary(operator.add, self, other)
+
+
+class TupleVariable(SequenceVariable):
+    """A tuple, a Size, or a named tuple."""
+
+    cls = tuple
+
+    def plain(self):
+        values = [self.at(i).plain() for i in range(len(self.items))]
+        return self.cls(*values) if hasattr(self.cls, "_fields") else self.cls(values)
+
+    def is_constant(self):
+        return all(self.at(i).is_constant() for i in range(len(self.items)))
+
+    def key(self):
+        return tuple(self.at(i).key() for i in range(len(self.items)))
+
+    def rebuilt(self, items):
+        from_size = self.cls if not hasattr(self.cls, "_fields") else tuple
+        return TupleVariable(items, cls=from_size)
+
+    def get_attr(self, tx, name):
+        fields = getattr(self.cls, "_fields", ())
+        if name in fields:
+            return self.at(fields.index(name))
+        found = tx.class_attribute(self.cls, name) if hasattr(self.cls, "_fields") else None
+        if found is not None:
+            return tx.bind(found, self, name)
+        return super().get_attr(tx, name)
+
+    def call_method(self, tx, name, args, kwargs):
+        if getattr(self, "method_" + name.strip("_"), None) is None:
+            return self.other_method(tx, name, args, kwargs)
+        return super().call_method(tx, name, args, kwargs)
+
+    def other_method(self, tx, name, args, kwargs):
+        if hasattr(self.cls, "_fields"):
+            return tx.call(self.get_attr(tx, name), args, kwargs)
+        return tx.fresh(tx.run_variables(getattr(self.plain(), name), args, kwargs, what=f"{self.cls.__name__}.{name}"))
+
+    def method_replace(self, tx, **changes):
+        items = [changes.get(name, item) for name, item in zip(self.cls._fields, self.items)]
+        return TupleVariable(items, cls=self.cls)
+
+    def method_asdict(self, tx):
+        return tx.dictionary([(tx.constant(name), item) for name, item in zip(self.cls._fields, self.unpack(tx))])
+
+    def reconstruct(self, gen):
+        if self.cls is tuple:
+            gen.load_many(self.items)
+            gen.emit.build_tuple(len(self.items))
+        elif hasattr(self.cls, "_fields"):
+            gen.load_call(self.cls, self.items)
+        else:
+            gen.load_call(self.cls, [TupleVariable(self.items)])
+
+
+class ListVariable(SequenceVariable):
+    """A list or a deque."""
+
+    cls = list
+
+    def plain(self):
+        return self.cls([self.at(i).plain() for i in range(len(self.items))])
+
+    def binary(self, tx, op, other, reflected):
+        if op is operator.iadd and not reflected:
+            self.method_extend(tx, other)
+            return self
+        if op is operator.imul and not reflected:
+            self.assign(tx, self.unpack(tx) * tx.index(other))
+            return self
+        return super().binary(tx, op, other, reflected)
+
+    def assign(self, tx, items):
+        self.changed(tx)
+        self.items = list(items)
+
+    def set_item(self, tx, key, value):
+        self.changed(tx)
+        if isinstance(key, SliceVariable):
+            self.items[self.indices(key)] = tx.unpack(value)
+            return
+        index = tx.index(key)
+        if not -len(self.items) <= index < len(self.items):
+            tx.raise_error(IndexError, f"{self.cls.__name__} assignment index out of range")
+        self.items[index] = value
+
+    def del_item(self, tx, key):
+        self.changed(tx)
+        del self.items[self.indices(key) if isinstance(key, SliceVariable) else tx.index(key)]
+
+    def method_append(self, tx, value):
+        self.changed(tx)
+        self.items.append(value)
+        return tx.constant(None)
+
+    def method_appendleft(self, tx, value):
+        self.changed(tx)
+        self.items.insert(0, value)
+        return tx.constant(None)
+
+    def method_extend(self, tx, values):
+        values = tx.unpack(values)
+        self.changed(tx)
+        self.items.extend(values)
+        return tx.constant(None)
+
+    def method_insert(self, tx, index, value):
+        self.changed(tx)
+        self.items.insert(tx.index(index), value)
+        return tx.constant(None)
+
+    def method_pop(self, tx, index=None):
+        at = -1 if index is None else tx.index(index)
+        if not -len(self.items) <= at < len(self.items):
+            tx.raise_error(IndexError, "pop from empty list" if not self.items else "pop index out of range")
+        self.changed(tx)
+        return self.items.pop(at).realize()
+
+    def method_popleft(self, tx):
+        return self.method_pop(tx, tx.constant(0))
+
+    def method_remove(self, tx, value):
+        index = self.method_index(tx, value)
+        self.method_pop(tx, index)
+        return tx.constant(None)
+
+    def method_clear(self, tx):
+        self.assign(tx, [])
+        return tx.constant(None)
+
+    def method_reverse(self, tx):
+        self.assign(tx, self.items[::-1])
+        return tx.constant(None)
+
+    def method_copy(self, tx):
+        return ListVariable(self.items, cls=self.cls)
+
+    def method_sort(self, tx, *, key=None, reverse=None):
+        self.assign(tx, tx.sorted(self.unpack(tx), key, reverse is not None and tx.truth(reverse)))
+        return tx.constant(None)
+
+    def reconstruct(self, gen):
+        gen.load_many(self.items)
+        gen.emit.build_list(len(self.items))
+        if self.cls is not list:
+            gen.wrap_call(self.cls)
+
+
+class DictVariable(ContainerVariable):
+    """A dict, OrderedDict or defaultdict: stand-in key -> (key variable, value variable)."""
+
+    def __init__(self, pairs=(), source=None, cls=dict, factory=None):
+        super().__init__(source)
+        self.entries = {key.key(): (key, value) for key, value in pairs}
+        self.cls, self.factory = cls, factory
+        self.original = dict(self.entries)
+
+    def python_type(self):
+        return self.cls
+
+    def plain(self):
+        return {k.plain(): self.at(stand).plain() for stand, (k, _) in list(self.entries.items())}
+
+    def at(self, stand):
+        key, value = self.entries[stand]
+        value = value.realize()
+        self.entries[stand] = key, value
+        return value
+
+    def length(self, tx):
+        return tx.constant(len(self.entries))
+
+    def keys(self):
+        return [key for key, _ in self.entries.values()]
+
+    def unpack(self, tx):
+        return self.keys()
+
+    def iterate(self, tx):
+        return tx.iterator(self.keys())
+
+    def contains(self, tx, member):
+        return member.key() in self.entries
+
+    def get_item(self, tx, key):
+        stand = key.key()
+        if stand in self.entries:
+            return self.at(stand)
+        if self.factory is not None and not (self.factory.is_constant() and self.factory.plain() is None):
+            self.set_item(tx, key, tx.call(self.factory, [], {}))
+            return self.at(stand)
+        return tx.raise_error(KeyError, tx.plain_or_text(key))
+
+    def set_item(self, tx, key, value):
+        self.changed(tx)
+        stand = key.key()
+        self.entries[stand] = self.entries[stand][0] if stand in self.entries else key, value
+
+    def del_item(self, tx, key):
+        if key.key() not in self.entries:
+            tx.raise_error(KeyError, tx.plain_or_text(key))
+        self.changed(tx)
+        del self.entries[key.key()]
+
+    def binary(self, tx, op, other, reflected):
+        if not isinstance(other, DictVariable):
+            return None
+        if op is operator.or_:
+            first, second = (other, self) if reflected else (self, other)
+            return DictVariable([*first.entries.values(), *second.entries.values()])
+        if op is operator.ior and not reflected:
+            self.method_update(tx, other)
+            return self
+        if op in (operator.eq, operator.ne):
+            same = self.entries.keys() == other.entries.keys() and all(
+                tx.same_value(self.at(k), other.at(k)) for k in list(self.entries))
+            return tx.constant(same == (op is operator.eq))
+        return None
+
+    def method_get(self, tx, key, default=None):
+        return self.at(key.key()) if key.key() in self.entries else default or tx.constant(None)
+
+    def method_setdefault(self, tx, key, default=None):
+        if key.key() not in self.entries:
+            self.set_item(tx, key, default or tx.constant(None))
+        return self.at(key.key())
+
+    def method_keys(self, tx):
+        return DictView(self, "keys")
+
+    def method_values(self, tx):
+        return DictView(self, "values")
+
+    def method_items(self, tx):
+        return DictView(self, "items")
+
+    def method_update(self, tx, other=None, **kwargs):
+        pairs = tx.pairs(other) if other is not None else []
+        for key, value in pairs:
+            self.set_item(tx, key, value)
+        for name, value in kwargs.items():
+            self.set_item(tx, tx.constant(name), value)
+        return tx.constant(None)
+
+    def method_pop(self, tx, key, default=None):
+        if key.key() not in self.entries:
+            return default if default is not None else tx.raise_error(KeyError, tx.plain_or_text(key))
+        value = self.at(key.key())
+        self.del_item(tx, key)
+        return value
+
+    def method_popitem(self, tx, last=None):
+        if not self.entries:
+            tx.raise_error(KeyError, "popitem(): dictionary is empty")
+        stand = next(iter(self.entries)) if last is not None and not tx.truth(last) else next(reversed(self.entries))
+        pair = TupleVariable([self.entries[stand][0], self.at(stand)])
+        self.del_item(tx, pair.items[0])
+        return pair
+
+    def method_clear(self, tx):
+        self.changed(tx)
+        self.entries.clear()
+        return tx.constant(None)
+
+    def method_copy(self, tx):
+        return DictVariable(self.entries.values(), cls=self.cls, factory=self.factory)
+
+    def method_move_to_end(self, tx, key, last=None):
+        pair = self.entries.pop(key.key())
+        self.changed(tx)
+        rest = self.entries
+        if last is None or tx.truth(last):
+            rest[key.key()] = pair
+        else:
+            self.entries = {key.key(): pair, **rest}
+        return tx.constant(None)
+
+    def reconstruct(self, gen):
+        for key, value in self.entries.values():
+            gen.load(key)
+            gen.load(value)
+        gen.emit.build_map(len(self.entries))
+        if self.cls is collections.defaultdict:
+            gen.wrap_call(self.cls, self.factory)
+        elif self.cls is not dict:
+            gen.wrap_call(self.cls)
+
+
+class DictView(ContainerVariable):
+    """keys(), values() or items() of a dictionary: it follows the dictionary's changes."""
+
+    def __init__(self, owner, kind):
+        super().__init__()
+        self.owner, self.kind = owner, kind
+
+    def python_type(self):
+        return type(getattr({}, self.kind)())
+
+    def unpack(self, tx):
+        if self.kind == "keys":
+            return self.owner.keys()
+        values = [self.owner.at(stand) for stand in list(self.owner.entries)]
+        return values if self.kind == "values" else [
+            TupleVariable([key, value]) for key, value in zip(self.owner.keys(), values)]
+
+    def plain(self):
+        return {"keys": dict.keys, "values": dict.values, "items": dict.items}[self.kind](self.owner.plain())
+
+    def length(self, tx):
+        return self.owner.length(tx)
+
+    def iterate(self, tx):
+        return tx.iterator(self.unpack(tx))
+
+    def contains(self, tx, member):
+        return self.owner.contains(tx, member) if self.kind == "keys" else super().contains(tx, member)
+
+    def binary(self, tx, op, other, reflected):
+        if self.kind == "keys" and op in SetVariable.OPERATORS:
+            return SetVariable(self.unpack(tx)).binary(tx, op, SetVariable(tx.unpack(other)), reflected)
+        return None
+
+    def reconstruct(self, gen):
+        gen.load(self.owner)
+        gen.emit.load_attr(self.kind)
+        gen.call_loaded(0)
+
+
+class SetVariable(ContainerVariable):
+    """A set or frozenset."""
+
+    OPERATORS = (operator.and_, operator.or_, operator.sub, operator.xor)
+    COMPARISONS = (operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge)
+    INPLACE = {operator.iand: operator.and_, operator.ior: operator.or_, operator.isub: operator.sub,
+               operator.ixor: operator.xor}
+
+    def __init__(self, members, source=None, cls=set):
+        super().__init__(source)
+        self.members = {member.key(): member for member in members}
+        self.cls = cls
+
+    def python_type(self):
+        return self.cls
+
+    def plain(self):
+        return self.cls(member.plain() for member in self.members.values())
+
+    def key(self):
+        if self.cls is not frozenset:
+            raise unsupported("operator", "a set is used as a dict key")
+        return frozenset(self.members)
+
+    def is_constant(self):
+        return self.cls is frozenset and all(member.is_constant() for member in self.members.values())
+
+    def unpack(self, tx):
+        return list(self.members.values())
+
+    def length(self, tx):
+        return tx.constant(len(self.members))
+
+    def iterate(self, tx):
+        return tx.iterator(self.unpack(tx))
+
+    def contains(self, tx, member):
+        return member.key() in self.members
+
+    def binary(self, tx, op, other, reflected):
+        if not isinstance(other, SetVariable):
+            return None
+        first, second = (other, self) if reflected else (self, other)
+        if op in self.COMPARISONS:
+            return tx.constant(op(first.members.keys(), second.members.keys()))
+        if op in self.INPLACE and not reflected:
+            self.assign(tx, self.combine(self.INPLACE[op], other))
+            return self
+        return SetVariable(first.combine(op, second), cls=first.cls) if op in self.OPERATORS else None
+
+    def combine(self, op, other):
+        """Members of `op` over two sets, in the order of the first, then the second."""
+        chosen = op(set(self.members), set(other.members))
+        both = {**other.members, **self.members}
+        return [both[k] for k in (*self.members, *(k for k in other.members if k not in self.members)) if k in chosen]
+
+    def assign(self, tx, members):
+        self.changed(tx)
+        self.members = {member.key(): member for member in members}
+        return tx.constant(None)
+
+    def method_add(self, tx, value):
+        self.changed(tx)
+        self.members.setdefault(value.key(), value)
+        return tx.constant(None)
+
+    def method_discard(self, tx, value):
+        self.changed(tx)
+        self.members.pop(value.key(), None)
+        return tx.constant(None)
+
+    def method_remove(self, tx, value):
+        if value.key() not in self.members:
+            tx.raise_error(KeyError, tx.plain_or_text(value))
+        return self.method_discard(tx, value)
+
+    def method_clear(self, tx):
+        return self.assign(tx, [])
+
+    def method_copy(self, tx):
+        return SetVariable(self.members.values(), cls=self.cls)
+
+    def method_update(self, tx, *others):
+        return self.assign(tx, [*self.members.values(), *(m for other in others for m in tx.unpack(other))])
+
+    def joined(self, tx, op, others):
+        result = self
+        for other in others:
+            result = SetVariable(result.combine(op, SetVariable(tx.unpack(other))), cls=self.cls)
+        return result
+
+    def method_union(self, tx, *others):
+        return self.joined(tx, operator.or_, others)
+
+    def method_intersection(self, tx, *others):
+        return self.joined(tx, operator.and_, others)
+
+    def method_difference(self, tx, *others):
+        return self.joined(tx, operator.sub, others)
+
+    def method_symmetric_difference(self, tx, other):
+        return self.joined(tx, operator.xor, [other])
+
+    def method_issubset(self, tx, other):
+        return tx.constant(self.members.keys() <= SetVariable(tx.unpack(other)).members.keys())
+
+    def method_issuperset(self, tx, other):
+        return tx.constant(self.members.keys() >= SetVariable(tx.unpack(other)).members.keys())
+
+    def method_isdisjoint(self, tx, other):
+        return tx.constant(self.members.keys().isdisjoint(SetVariable(tx.unpack(other)).members))
+
+    def reconstruct(self, gen):
+        gen.load_many(self.members.values())
+        gen.emit.build_tuple(len(self.members))
+        gen.wrap_call(self.cls)

@@ -1,0 +1,83 @@
+"""Context managers of grad mode: no_grad, enable_grad, set_grad_enabled, inference_mode.
+
+Entering one switches the mode that traced operations record; a switch that outlives the frame is replayed as a side
+effect. User-written managers need nothing here: their `__enter__` and `__exit__` are inlined like any method.
+"""
+
+from __future__ import annotations
+
+from ..breaks import unsupported
+from .base import Variable
+
+
+class GradModeVariable(Variable):
+    """One grad-mode manager object; `wanted` is the mode it sets, `previous` what it will restore."""
+
+    def __init__(self, cls, wanted, previous=None, arguments=()):
+        super().__init__()
+        self.cls, self.wanted, self.previous, self.arguments = cls, wanted, previous, list(arguments)
+
+    def python_type(self):
+        return self.cls
+
+    def describe(self):
+        return f"{self.cls.__name__} manager"
+
+    def call_method(self, tx, name, args, kwargs):
+        if name == "__enter__":
+            self.previous = tx.grad_mode()
+            tx.set_grad_mode(self.wanted)
+        elif name == "__exit__":
+            tx.set_grad_mode(self.previous)
+        else:
+            raise unsupported("context-manager", f"{name} of {self}")
+        return tx.constant(None if name == "__enter__" else False)
+
+    def get_attr(self, tx, name):
+        if name in ("__enter__", "__exit__"):
+            return ManagerMethod(self, name)
+        raise unsupported("attribute", f"attribute {name!r} of {self}")
+
+    def call(self, tx, args, kwargs):
+        """As a decorator."""
+        return DecoratedVariable(self, args[0])
+
+    def reconstruct(self, gen):
+        gen.load_call(self.cls, self.arguments)
+        if self.previous is not None:
+            gen.store_attr_on_top("prev", gen.constant(self.previous))
+
+
+class ManagerMethod(Variable):
+    """`manager.__exit__`, as a `with` statement keeps it on the stack."""
+
+    def __init__(self, owner, name):
+        super().__init__()
+        self.owner, self.name = owner, name
+
+    def call(self, tx, args, kwargs):
+        return self.owner.call_method(tx, self.name, args, kwargs)
+
+    def reconstruct(self, gen):
+        gen.load(self.owner)
+        gen.emit.load_attr(self.name)
+
+
+class DecoratedVariable(Variable):
+    """A function decorated by a grad-mode manager inside the traced code."""
+
+    def __init__(self, manager, function):
+        super().__init__()
+        self.manager, self.function = manager, function
+
+    def call(self, tx, args, kwargs):
+        before = tx.grad_mode()
+        tx.set_grad_mode(self.manager.wanted)
+        try:
+            return tx.call(self.function, args, kwargs)
+        finally:
+            tx.set_grad_mode(before)
+
+    def reconstruct(self, gen):
+        gen.load(self.manager)
+        gen.wrap_under(self.function)

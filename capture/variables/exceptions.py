@@ -1,0 +1,63 @@
+"""Exceptions that the traced program raises and catches."""
+
+from __future__ import annotations
+
+from .base import Variable
+from .containers import TupleVariable
+
+
+class ExceptionVariable(Variable):
+    """An exception object: its class and arguments, and the real one when library code raised it."""
+
+    def __init__(self, cls, arguments=(), real=None):
+        super().__init__()
+        self.cls, self.arguments, self.real = cls, list(arguments), real
+        self.fields = {}
+
+    def python_type(self):
+        return self.cls
+
+    def describe(self):
+        return f"{self.cls.__name__}({', '.join(str(a) for a in self.arguments)})"
+
+    def get_attr(self, tx, name):
+        if name in self.fields:
+            return self.fields[name]
+        if name == "args":
+            return TupleVariable(self.arguments)
+        if name == "value" and issubclass(self.cls, StopIteration):
+            return self.arguments[0] if self.arguments else tx.constant(None)
+        if name in ("__traceback__", "__cause__", "__context__"):
+            return tx.constant(None)
+        if name == "__class__":
+            return tx.wrap_type(self.cls)
+        if name == "with_traceback":
+            return ReturnsItself(self)
+        found = tx.class_attribute(self.cls, name)
+        if found is None:
+            tx.raise_error(AttributeError, f"{self.cls.__name__!r} object has no attribute {name!r}")
+        return tx.bind(found, self, name)
+
+    def set_attr(self, tx, name, value):
+        self.fields[name] = value
+
+    def text(self, tx):
+        """str(exception)."""
+        if not self.arguments:
+            return ""
+        plain = [tx.plain_or_text(a) for a in self.arguments]
+        return str(self.cls(*plain)) if issubclass(self.cls, KeyError) else str(plain[0] if len(plain) == 1 else tuple(plain))
+
+    def reconstruct(self, gen):
+        gen.load_call(self.cls, self.arguments)
+        for name, value in self.fields.items():
+            gen.store_attr_on_top(name, value)
+
+
+class ReturnsItself(Variable):
+    def __init__(self, value):
+        super().__init__()
+        self.value = value
+
+    def call(self, tx, args, kwargs):
+        return self.value

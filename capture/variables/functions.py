@@ -1,0 +1,287 @@
+"""Functions and what they close over: inlined when called.
+
+A UserFunctionVariable is a code object with globals, defaults and cells, whether it is a real function that was read
+somewhere or one that the traced code just made. Cells are variables of their own, shared by everyone who closes over them.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import types
+
+from ..breaks import unsupported
+from ..source import Attr, Contents, DictAttr, item
+from .base import Lazy, Variable
+from .containers import DictVariable, TupleVariable
+
+
+class CellVariable(Variable):
+    """One closure cell; `real` is the cell object when it existed before the call."""
+
+    def __init__(self, value=None, source=None, real=None, local=None):
+        super().__init__(source)
+        self.value, self.real, self.local = value, real, local
+
+    def get(self, tx):
+        """The content, or None when the cell is empty."""
+        if self.value is None and self.real is not None and not tx.effects.is_changed(self):
+            try:
+                content = self.real.cell_contents
+            except ValueError:
+                return None
+            self.value = Lazy(tx, content, Contents(self.source))
+        return self.value.realize() if self.value is not None else None
+
+    def set(self, tx, value):
+        tx.effects.change_cell(self)
+        self.value = value
+
+    def identity(self):
+        return self
+
+    def reconstruct(self, gen):
+        if self.local is not None:
+            gen.emit.load_closure(self.local)
+        else:
+            gen.load_call(types.CellType, [])
+        gen.fill_cell(self)
+
+
+class UserFunctionVariable(Variable):
+    """A Python function: its call is interpreted."""
+
+    def __init__(self, fn=None, source=None, *, code=None, globals=None, name=None, defaults=(), kwdefaults=None,
+                 closure=None):
+        super().__init__(source)
+        self.fn = fn
+        self.code = code if fn is None else fn.__code__
+        self.globals = globals if fn is None else fn.__globals__
+        self.name = name or (fn.__name__ if fn is not None else self.code.co_name)
+        self.defaults, self.kwdefaults, self.closure = list(defaults), dict(kwdefaults or {}), closure
+        self.attrs = {}
+
+    def python_type(self):
+        return types.FunctionType
+
+    def identity(self):
+        return self.fn if self.fn is not None else self
+
+    def key(self):
+        return self.fn if self.fn is not None else self
+
+    def describe(self):
+        return f"function {self.name}"
+
+    def __str__(self):
+        return self.describe()
+
+    # -- calls -----------------------------------------------------------------------------------------------------
+
+    def call(self, tx, args, kwargs):
+        return tx.inline(self, args, kwargs)
+
+    def default_values(self, tx):
+        """Variables of the positional defaults."""
+        if self.fn is not None and not self.defaults and self.fn.__defaults__:
+            base = Attr(self.source, "__defaults__")
+            self.defaults = [Lazy(tx, v, item(base, i)) for i, v in enumerate(self.fn.__defaults__)]
+        return self.defaults
+
+    def keyword_defaults(self, tx):
+        if self.fn is not None and not self.kwdefaults and self.fn.__kwdefaults__:
+            base = Attr(self.source, "__kwdefaults__")
+            self.kwdefaults = {k: Lazy(tx, v, item(base, k)) for k, v in self.fn.__kwdefaults__.items()}
+        return self.kwdefaults
+
+    def cells(self, tx):
+        """The cells of the code's free variables, in order."""
+        if self.closure is None:
+            real = self.fn.__closure__ if self.fn is not None else None
+            base = Attr(self.source, "__closure__") if real else None
+            self.closure = [tx.cell(cell, item(base, i)) for i, cell in enumerate(real or ())]
+        return self.closure
+
+    def bind(self, tx, args, kwargs):
+        """Parameter name -> Variable, as Python binds them; a mismatch raises the program's TypeError."""
+        code = self.code
+        names, count = code.co_varnames, code.co_argcount
+        bound = dict(zip(names[:count], args))
+        rest, keywords = list(args[count:]), dict(kwargs)
+        at = count + code.co_kwonlyargcount
+        if code.co_flags & inspect.CO_VARARGS:
+            bound[names[at]], rest, at = TupleVariable(rest), [], at + 1
+        if rest:
+            tx.raise_error(TypeError, f"{self.name}() takes {count} positional arguments but {len(args)} were given")
+        for name in [n for n in keywords if n in names[code.co_posonlyargcount:count + code.co_kwonlyargcount]]:
+            if name in bound:
+                tx.raise_error(TypeError, f"{self.name}() got multiple values for argument {name!r}")
+            bound[name] = keywords.pop(name)
+        if code.co_flags & inspect.CO_VARKEYWORDS:
+            bound[names[at]] = DictVariable([(tx.constant(k), v) for k, v in keywords.items()])
+        elif keywords:
+            tx.raise_error(TypeError, f"{self.name}() got an unexpected keyword argument {next(iter(keywords))!r}")
+        return self.fill_defaults(tx, bound)
+
+    def fill_defaults(self, tx, bound):
+        code, names = self.code, self.code.co_varnames
+        defaults = self.default_values(tx)
+        first = code.co_argcount - len(defaults)
+        for i in range(code.co_argcount):
+            if names[i] not in bound:
+                if i < first:
+                    tx.raise_error(TypeError, f"{self.name}() missing 1 required positional argument: {names[i]!r}")
+                bound[names[i]] = defaults[i - first]
+        for name in names[code.co_argcount:code.co_argcount + code.co_kwonlyargcount]:
+            if name not in bound:
+                if name not in self.keyword_defaults(tx):
+                    tx.raise_error(TypeError, f"{self.name}() missing 1 required keyword-only argument: {name!r}")
+                bound[name] = self.keyword_defaults(tx)[name]
+        return bound
+
+    # -- attributes ------------------------------------------------------------------------------------------------
+
+    def get_attr(self, tx, name):
+        if name in self.attrs:
+            return self.attrs[name]
+        if name == "__name__":
+            return tx.constant(self.name)
+        if name == "__code__":
+            return tx.constant(self.code)
+        if name == "__defaults__":
+            values = self.default_values(tx)
+            return TupleVariable(values) if values else tx.constant(None)
+        if name == "__get__":
+            return MethodMaker(self)
+        if self.fn is None:
+            return self.made_attribute(tx, name)
+        if name in self.fn.__dict__:
+            return tx.wrap(self.fn.__dict__[name], DictAttr(self.source, name))
+        if not hasattr(self.fn, name):
+            tx.raise_error(AttributeError, f"'function' object has no attribute {name!r}")
+        return tx.wrap(getattr(self.fn, name), Attr(self.source, name))
+
+    def made_attribute(self, tx, name):
+        known = {"__module__": self.globals.get("__name__"), "__qualname__": self.code.co_qualname,
+                 "__doc__": self.code.co_consts[0] if self.code.co_consts and isinstance(self.code.co_consts[0], str) else None}
+        if name in known:
+            return tx.constant(known[name])
+        if name == "__dict__":
+            return DictVariable([(tx.constant(k), v) for k, v in self.attrs.items()])
+        return tx.raise_error(AttributeError, f"'function' object has no attribute {name!r}")
+
+    def set_attr(self, tx, name, value):
+        if self.fn is not None:
+            tx.effects.store_attr(self, name, value)
+        self.attrs[name] = value
+
+    def reconstruct(self, gen):
+        """A function made by the traced code is made again from its code, defaults and cells."""
+        defaults = TupleVariable(self.defaults) if self.defaults else gen.constant(None)
+        closure = TupleVariable(self.closure) if self.closure else gen.constant(None)
+        gen.load_call(types.FunctionType, [gen.constant(self.code), gen.constant(self.globals), gen.constant(self.name),
+                                           defaults, closure])
+        self.reconstruct_attributes(gen)
+
+    def reconstruct_attributes(self, gen):
+        named = {k: v for k, v in self.attrs.items() if not (k == "__dict__" or v is None)}
+        if self.kwdefaults:
+            named["__kwdefaults__"] = DictVariable([(gen.constant(k), v) for k, v in self.kwdefaults.items()])
+        for name, value in named.items():
+            gen.store_attr_on_top(name, value)
+
+
+class MethodMaker(Variable):
+    """`function.__get__`."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def call(self, tx, args, kwargs):
+        return BoundMethodVariable(self.function, args[0])
+
+
+class BoundMethodVariable(Variable):
+    """A function bound to its first argument."""
+
+    def __init__(self, function, owner, source=None, name=None):
+        super().__init__(source)
+        self.function, self.owner, self.name = function, owner, name
+
+    def python_type(self):
+        return types.MethodType
+
+    def describe(self):
+        return f"method {self.function}"
+
+    def key(self):
+        return ("method", self.function.key(), self.owner.key())
+
+    def call(self, tx, args, kwargs):
+        return tx.call(self.function, [self.owner, *args], kwargs)
+
+    def get_attr(self, tx, name):
+        if name == "__self__":
+            return self.owner
+        if name == "__func__":
+            return self.function
+        return self.function.get_attr(tx, name)
+
+    def binary(self, tx, op, other, reflected):
+        same = isinstance(other, BoundMethodVariable) and other.owner is self.owner and \
+            other.function.identity() is self.function.identity()
+        return tx.constant(same) if op.__name__ == "eq" else tx.constant(not same) if op.__name__ == "ne" else None
+
+    def reconstruct(self, gen):
+        if self.name is not None:
+            gen.load(self.owner)
+            gen.emit.load_attr(self.name)
+        else:
+            gen.load_call(types.MethodType, [self.function, self.owner])
+
+
+class PartialVariable(Variable):
+    """functools.partial."""
+
+    def __init__(self, function, args, kwargs, source=None):
+        super().__init__(source)
+        self.function, self.args, self.kwargs = function, list(args), dict(kwargs)
+
+    def python_type(self):
+        return functools.partial
+
+    def call(self, tx, args, kwargs):
+        return tx.call(self.function, [*self.args, *args], {**self.kwargs, **kwargs})
+
+    def get_attr(self, tx, name):
+        if name == "func":
+            return self.function
+        if name == "args":
+            return TupleVariable(self.args)
+        if name == "keywords":
+            return DictVariable([(tx.constant(k), v) for k, v in self.kwargs.items()])
+        raise unsupported("attribute", f"attribute {name!r} of a partial")
+
+    def reconstruct(self, gen):
+        gen.load_call(functools.partial, [self.function, *self.args], self.kwargs)
+
+
+class DisabledVariable(Variable):
+    """A function that asked not to be compiled: calling it is a graph break."""
+
+    shared = False
+
+    def __init__(self, value, source=None):
+        super().__init__(source)
+        self.value = value
+
+    def python_type(self):
+        return type(self.value)
+
+    def call(self, tx, args, kwargs):
+        name = getattr(self.value, "__name__", "a function")
+        raise unsupported("disabled", f"{name} is disabled" + (f": {self.value.reason}" if self.value.reason else ""))
+
+    def reconstruct(self, gen):
+        gen.emit.load_const(self.value)

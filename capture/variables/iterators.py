@@ -1,0 +1,232 @@
+"""Iterators: lists, zips, enumerations, maps and the like, advanced one step at a time.
+
+`next(tx)` gives the next Variable, or None at the end. Those whose rest is known can be made again after a graph break.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+from ..breaks import unsupported
+from .base import Variable
+
+
+class IteratorVariable(Variable):
+    """Base: an object with `next`."""
+
+    cls = type(iter(()))
+
+    def python_type(self):
+        return self.cls
+
+    def next(self, tx):
+        raise NotImplementedError
+
+    def iterate(self, tx):
+        return self
+
+    def get_attr(self, tx, name):
+        return IteratorMethod(self, name)
+
+    def call_method(self, tx, name, args, kwargs):
+        if name == "__next__":
+            return tx.next_or_raise(self)
+        if name == "__iter__":
+            return self
+        return super().call_method(tx, name, args, kwargs)
+
+
+class IteratorMethod(Variable):
+    def __init__(self, owner, name):
+        super().__init__()
+        self.owner, self.name = owner, name
+
+    def call(self, tx, args, kwargs):
+        if self.name not in ("__next__", "__iter__", "send", "close", "throw"):
+            raise unsupported("iterator", f"method {self.name} of an iterator")
+        return self.owner.call_method(tx, self.name, args, kwargs)
+
+
+class ListIterator(IteratorVariable):
+    """Follows a tuple or list variable, seeing its changes."""
+
+    def __init__(self, owner, index=0):
+        super().__init__()
+        self.owner, self.index = owner, index
+
+    def next(self, tx):
+        if self.index >= len(self.owner.items):
+            return None
+        self.index += 1
+        return self.owner.at(self.index - 1)
+
+    def reconstruct(self, gen):
+        """The iterator of the same object, moved to the same place."""
+        gen.load(self.owner)
+        gen.wrap_call(iter)
+        if self.index:
+            gen.emit.copy(1)
+            gen.emit.load_attr("__setstate__")
+            gen.emit.load_const(self.index)
+            gen.call_loaded(1)
+            gen.emit.pop()
+
+
+class FixedIterator(IteratorVariable):
+    """Over members that are known now: dict views, sets, ranges, strings."""
+
+    def __init__(self, members, cls=None):
+        super().__init__()
+        self.members, self.index = members, 0
+        self.cls = cls or self.cls
+
+    def next(self, tx):
+        if self.index >= len(self.members):
+            return None
+        self.index += 1
+        return self.members[self.index - 1].realize()
+
+    def reconstruct(self, gen):
+        rest = self.members[self.index:]
+        gen.load_many(rest)
+        gen.emit.build_tuple(len(rest))
+        gen.wrap_call(iter)
+
+
+class ZipIterator(IteratorVariable):
+    cls = zip
+
+    def __init__(self, tx, parts, strict=False):
+        super().__init__()
+        self.parts, self.strict = [tx.iterate(part) for part in parts], strict
+
+    def next(self, tx):
+        values = []
+        for number, part in enumerate(self.parts):
+            value = part.next(tx)
+            if value is None:
+                return self.end(tx, number)
+            values.append(value)
+        return tx.tuple(values) if values else None
+
+    def end(self, tx, number):
+        if self.strict and (number or any(part.next(tx) is not None for part in self.parts[1:])):
+            tx.raise_error(ValueError, "zip() arguments have different lengths")
+        return None
+
+    def reconstruct(self, gen):
+        gen.load_call(zip, self.parts, {"strict": True} if self.strict else {})
+
+
+class EnumerateIterator(IteratorVariable):
+    cls = enumerate
+
+    def __init__(self, tx, inner, start):
+        super().__init__()
+        self.inner, self.count = tx.iterate(inner), start
+
+    def next(self, tx):
+        value = self.inner.next(tx)
+        if value is None:
+            return None
+        self.count += 1
+        return tx.tuple([tx.fresh(self.count - 1), value])
+
+    def reconstruct(self, gen):
+        gen.load_call(enumerate, [self.inner], {"start": self.count})
+
+
+class MapIterator(IteratorVariable):
+    cls = map
+
+    def __init__(self, tx, function, parts):
+        super().__init__()
+        self.function, self.parts = function, [tx.iterate(part) for part in parts]
+
+    def next(self, tx):
+        values = []
+        for part in self.parts:
+            value = part.next(tx)
+            if value is None:
+                return None
+            values.append(value)
+        return tx.call(self.function, values, {})
+
+    def reconstruct(self, gen):
+        gen.load_call(map, [self.function, *self.parts])
+
+
+class FilterIterator(IteratorVariable):
+    cls = filter
+
+    def __init__(self, tx, function, inner):
+        super().__init__()
+        self.function, self.inner = function, tx.iterate(inner)
+
+    def next(self, tx):
+        while (value := self.inner.next(tx)) is not None:
+            if self.accepts(tx, value):
+                return value
+        return None
+
+    def accepts(self, tx, value):
+        by_truth = self.function.is_constant() and self.function.plain() is None
+        return tx.truth(value if by_truth else tx.call(self.function, [value], {}))
+
+    def reconstruct(self, gen):
+        gen.load_call(filter, [self.function, self.inner])
+
+
+class ChainIterator(IteratorVariable):
+    """itertools.chain: `parts` is an iterator over iterables."""
+
+    cls = itertools.chain
+
+    def __init__(self, parts):
+        super().__init__()
+        self.parts, self.current = parts, None
+
+    def next(self, tx):
+        while True:
+            if self.current is None:
+                following = self.parts.next(tx)
+                if following is None:
+                    return None
+                self.current = tx.iterate(following)
+            value = self.current.next(tx)
+            if value is not None:
+                return value
+            self.current = None
+
+
+class CountIterator(IteratorVariable):
+    """itertools.count and itertools.repeat."""
+
+    def __init__(self, cls, value, step=None, times=None):
+        super().__init__()
+        self.cls, self.value, self.step, self.times = cls, value, step, times
+
+    def next(self, tx):
+        if self.times is not None:
+            if self.times <= 0:
+                return None
+            self.times -= 1
+        value = self.value
+        if self.step is not None:
+            self.value = tx.add(value, self.step)
+        return value
+
+    def reconstruct(self, gen):
+        extra = [self.step] if self.step is not None else []
+        gen.load_call(self.cls, [self.value, *extra] + ([gen.constant(self.times)] if self.times is not None else []))
+
+
+class OutsideIterator(IteratorVariable):
+    """A real iterator object from outside: its position is never guarded, advancing it is a graph break."""
+
+    def __init__(self, cls, source):
+        super().__init__(source)
+        self.cls = cls
+
+    def next(self, tx):
+        raise unsupported("iterator", f"advancing {self.source.name()} ({self.cls.__name__}), which came from outside")

@@ -1,0 +1,440 @@
+"""Objects of user classes, and classes themselves.
+
+Attribute access follows Python's own protocol (data descriptors, the instance's dictionary, class attributes, `__getattr__`)
+on the real object, which is never changed while tracing: stores go to `tx.effects`, reads look there first and guard the rest.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+import types
+
+from ..breaks import unsupported
+from ..source import Attr, DictAttr, Pinned
+from .base import Variable
+from .containers import DictVariable, TupleVariable
+from .exceptions import ExceptionVariable
+from .functions import BoundMethodVariable
+
+MISSING = object()
+SLOT_TYPES = (types.MemberDescriptorType,)
+
+
+def lookup(cls, name):
+    """(owner, raw attribute) along the MRO, or None."""
+    for base in cls.__mro__:
+        if name in base.__dict__:
+            return base, base.__dict__[name]
+    return None
+
+
+def is_data_descriptor(raw):
+    return hasattr(type(raw), "__set__") or hasattr(type(raw), "__delete__")
+
+
+class UserObjectVariable(Variable):
+    """An object with attributes; `value` is the real one, or None when the traced code made it."""
+
+    def __init__(self, cls, value=None, source=None):
+        super().__init__(source)
+        self.cls, self.value = cls, value
+
+    def python_type(self):
+        return self.cls
+
+    def identity(self):
+        return self
+
+    def key(self):
+        if lookup(self.cls, "__eq__")[0] is not object or lookup(self.cls, "__hash__")[0] is not object:
+            raise unsupported("operator", f"{self} with its own __eq__ or __hash__ as a dict key")
+        return self
+
+    def describe(self):
+        return f"{self.cls.__name__} object"
+
+    # -- reading ---------------------------------------------------------------------------------------------------
+
+    def own(self):
+        """The real instance dictionary, or an empty one."""
+        return getattr(self.value, "__dict__", {}) if self.value is not None else {}
+
+    def get_attr(self, tx, name):
+        stored = tx.effects.stored(self, name)
+        if stored is not None:
+            return stored
+        if lookup(self.cls, "__getattribute__")[0] not in tx.PLAIN_GETATTRIBUTE:
+            raise unsupported("attribute", f"{self} has its own __getattribute__")
+        deleted = tx.effects.is_deleted(self, name)
+        found = lookup(self.cls, name)
+        if found is not None and is_data_descriptor(found[1]):
+            return self.descriptor(tx, found, name, deleted)
+        if name in self.own() and not deleted:
+            return tx.wrap(self.own()[name], DictAttr(self.source, name))
+        return self.from_class(tx, found, name)
+
+    def from_class(self, tx, found, name):
+        if self.source is not None and hasattr(self.value, "__dict__"):
+            tx.guard(self.source, "no_dict_attr", name)
+        if found is not None:
+            return bind(tx, found, self, name)
+        return self.fallback(tx, name)
+
+    def fallback(self, tx, name):
+        getter = lookup(self.cls, "__getattr__")
+        if getter is None:
+            tx.raise_error(AttributeError, f"{self.cls.__name__!r} object has no attribute {name!r}")
+        return tx.call(bind(tx, getter, self, "__getattr__"), [tx.constant(name)], {})
+
+    def descriptor(self, tx, found, name, deleted):
+        raw = found[1]
+        if name == "__class__":
+            return tx.wrap_type(self.cls)
+        if name == "__dict__":
+            return self.dictionary(tx)
+        if isinstance(raw, SLOT_TYPES):
+            if self.value is None or deleted or not hasattr(self.value, name):
+                tx.raise_error(AttributeError, f"{self.cls.__name__!r} object has no attribute {name!r}")
+            return tx.wrap(getattr(self.value, name), Attr(self.source, name))
+        return bind(tx, found, self, name)
+
+    def dictionary(self, tx):
+        """A copy of the instance's dictionary: changing it is not seen by the object, so it is refused."""
+        names = [n for n in self.own() if not tx.effects.is_deleted(self, n)]
+        names += [n for n in tx.effects.names(self) if n not in names]
+        if self.source is not None:
+            tx.guard(self.source, "own_names", tuple(self.own()))
+        return ReadOnlyDict([(tx.constant(n), self.get_attr(tx, n)) for n in names])
+
+    # -- writing ---------------------------------------------------------------------------------------------------
+
+    def set_attr(self, tx, name, value):
+        setter = lookup(self.cls, "__setattr__")
+        if setter[0] is not object:
+            tx.call(bind(tx, setter, self, "__setattr__"), [tx.constant(name), value], {})
+        else:
+            self.set_plain(tx, name, value)
+
+    def set_plain(self, tx, name, value):
+        """object.__setattr__."""
+        found = lookup(self.cls, name)
+        if found is not None and isinstance(found[1], property):
+            if found[1].fset is None:
+                tx.raise_error(AttributeError, f"property {name!r} of {self.cls.__name__!r} object has no setter")
+            tx.call(tx.wrap_pinned(found[1].fset, name), [self, value], {})
+        elif found is not None and is_data_descriptor(found[1]) and not isinstance(found[1], SLOT_TYPES):
+            raise unsupported("attribute", f"storing {name!r} of {self} through a descriptor")
+        else:
+            tx.effects.store_attr(self, name, value)
+
+    def del_attr(self, tx, name):
+        if lookup(self.cls, "__delattr__")[0] is not object:
+            raise unsupported("attribute", f"deleting {name!r} of {self} through its own __delattr__")
+        self.get_attr(tx, name)
+        tx.effects.delete_attr(self, name)
+
+    # -- operators and protocols -----------------------------------------------------------------------------------
+
+    def special(self, tx, name):
+        """The bound special method of the class, or None."""
+        found = lookup(self.cls, name)
+        if found is None or found[1] is None or found[0] is object:
+            return None
+        return bind(tx, found, self, name)
+
+    def call_special(self, tx, name, *args):
+        method = self.special(tx, name)
+        if method is None:
+            raise unsupported("operator", f"{self} has no {name}")
+        return tx.call(method, list(args), {})
+
+    def call(self, tx, args, kwargs):
+        method = self.special(tx, "__call__")
+        if method is None:
+            tx.raise_error(TypeError, f"{self.cls.__name__!r} object is not callable")
+        return tx.call(method, args, kwargs)
+
+    def truth(self, tx):
+        if lookup(self.cls, "__bool__"):
+            return tx.truth(self.call_special(tx, "__bool__"))
+        if lookup(self.cls, "__len__"):
+            return tx.truth(self.call_special(tx, "__len__"))
+        return True
+
+    def length(self, tx):
+        return self.call_special(tx, "__len__")
+
+    def get_item(self, tx, key):
+        return self.call_special(tx, "__getitem__", key)
+
+    def set_item(self, tx, key, value):
+        self.call_special(tx, "__setitem__", key, value)
+
+    def del_item(self, tx, key):
+        self.call_special(tx, "__delitem__", key)
+
+    def contains(self, tx, member):
+        if lookup(self.cls, "__contains__"):
+            return tx.truth(self.call_special(tx, "__contains__", member))
+        return super().contains(tx, member)
+
+    def iterate(self, tx):
+        if lookup(self.cls, "__iter__"):
+            found = self.call_special(tx, "__iter__")
+            return found if found is self else tx.iterate(found)
+        if lookup(self.cls, "__getitem__") and lookup(self.cls, "__len__"):
+            return tx.iterator([self.get_item(tx, tx.constant(i)) for i in range(tx.index(self.length(tx)))])
+        raise unsupported("iteration", f"iterating over {self}")
+
+    def next(self, tx):
+        return tx.next_or_none(lambda: self.call_special(tx, "__next__"))
+
+    def binary(self, tx, op, other, reflected):
+        name = DUNDERS.get(op)
+        if name is None:
+            return None
+        for candidate in ([REFLECTED.get(name, "__r" + name[2:])] if reflected else [name, "__" + name[3:]]):
+            found = lookup(self.cls, candidate)
+            if found is not None and isinstance(found[1], types.FunctionType):
+                result = tx.call(bind(tx, found, self, candidate), [other], {})
+                if not (result.is_constant() and result.plain() is NotImplemented):
+                    return result
+        return self.default_equality(tx, op, other)
+
+    def default_equality(self, tx, op, other):
+        if op in (operator.eq, operator.ne) and lookup(self.cls, "__eq__")[0] is object:
+            return tx.constant((self is other) == (op is operator.eq))
+        return None
+
+    def reconstruct(self, gen):
+        """An object made by the traced code: an empty one now, its attributes with the other side effects."""
+        gen.load_call(object.__new__, [gen.constant(self.cls)])
+
+
+class ReadOnlyDict(DictVariable):
+    """`vars(obj)`: reads are exact, changes are not supported."""
+
+    def changed(self, tx):
+        raise unsupported("mutation", "changing an object's __dict__ directly")
+
+
+_SYMBOLS = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and_", "or_", "xor", "lshift", "rshift",
+            "iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow", "imatmul", "iand", "ior", "ixor",
+            "eq", "ne", "lt", "le", "gt", "ge")
+DUNDERS = {getattr(operator, name): f"__{name.strip('_')}__" for name in _SYMBOLS}
+REFLECTED = {"__eq__": "__eq__", "__ne__": "__ne__", "__lt__": "__gt__", "__gt__": "__lt__", "__le__": "__ge__",
+             "__ge__": "__le__"}
+
+
+# -- classes ---------------------------------------------------------------------------------------------------------
+
+
+class ClassVariable(Variable):
+    """A class; calling it makes an object."""
+
+    shared = False
+
+    def __init__(self, cls, source=None):
+        super().__init__(source)
+        self.cls = cls
+
+    def python_type(self):
+        return type(self.cls)
+
+    def plain(self):
+        return self.cls
+
+    def identity(self):
+        return self.cls
+
+    def key(self):
+        return self.cls
+
+    def is_constant(self):
+        return True
+
+    def describe(self):
+        return f"class {self.cls.__name__}"
+
+    def __str__(self):
+        return self.describe()
+
+    def get_attr(self, tx, name):
+        if name in ("__name__", "__qualname__", "__module__", "__doc__"):
+            return tx.constant(getattr(self.cls, name))
+        if name == "__mro__":
+            return TupleVariable([tx.wrap_type(base) for base in self.cls.__mro__])
+        if name == "__class__":
+            return tx.wrap_type(type(self.cls))
+        found = lookup(self.cls, name)
+        if found is None:
+            return self.from_metaclass(tx, name)
+        stored = tx.effects.stored(self, name)
+        return stored if stored is not None else bind_to_class(tx, found, self, name)
+
+    def from_metaclass(self, tx, name):
+        if not hasattr(self.cls, name):
+            tx.raise_error(AttributeError, f"type object {self.cls.__name__!r} has no attribute {name!r}")
+        return tx.fresh(getattr(self.cls, name))
+
+    def set_attr(self, tx, name, value):
+        raise unsupported("mutation", f"storing attribute {name!r} of {self}")
+
+    def call(self, tx, args, kwargs):
+        return tx.construct(self, args, kwargs)
+
+    def get_item(self, tx, key):
+        return tx.fresh(tx.run_variables(lambda k: self.cls[k], [key], what=f"{self}[...]"))
+
+    def iterate(self, tx):
+        return tx.iterator([tx.fresh(v) for v in tx.run(list, self.cls)])
+
+    def length(self, tx):
+        return tx.fresh(tx.run(len, self.cls))
+
+    def contains(self, tx, member):
+        return tx.run_variables(lambda m: m in self.cls, [member])
+
+    def binary(self, tx, op, other, reflected):
+        if op in (operator.eq, operator.ne):
+            return tx.constant((isinstance(other, ClassVariable) and self.cls is other.cls) == (op is operator.eq))
+        return None
+
+    def reconstruct(self, gen):
+        gen.emit.load_const(self.cls)
+
+
+def make_object(tx, cls, args, kwargs):
+    """`cls(*args, **kwargs)` for a class written in Python: an empty object, then `__init__` inlined."""
+    if type(cls).__call__ is not type.__call__ or lookup(cls, "__new__")[0] is not object:
+        raise unsupported("call", f"making a {cls.__name__}, whose class has its own __new__ or metaclass call")
+    made = tx.object_variable(cls)
+    init = lookup(cls, "__init__")
+    if init[0] is not object:
+        tx.call(bind(tx, init, made, "__init__"), args, kwargs)
+    elif args or kwargs:
+        tx.raise_error(TypeError, f"{cls.__name__}() takes no arguments")
+    return made
+
+
+def bind(tx, found, owner, name):
+    """A raw class attribute seen through an instance."""
+    home, raw = found
+    source = DictAttr(Pinned(home, home.__qualname__), name)
+    if isinstance(raw, types.FunctionType):
+        return BoundMethodVariable(tx.wrap(raw, source), owner, name=name)
+    if isinstance(raw, (staticmethod, classmethod)):
+        return bind_to_class(tx, found, tx.wrap_type(owner.python_type()), name)
+    if isinstance(raw, property):
+        tx.guard_identity(source, raw)
+        return tx.call(tx.wrap_pinned(raw.fget, name), [owner], {})
+    if isinstance(raw, functools.cached_property):
+        value = tx.call(tx.wrap_pinned(raw.func, name), [owner], {})
+        tx.effects.store_attr(owner, name, value)
+        return value
+    if isinstance(raw, (types.WrapperDescriptorType, types.MethodDescriptorType)):
+        return SlotMethod(home, raw, owner, name)
+    if hasattr(type(raw), "__get__") and not isinstance(raw, (type, types.BuiltinFunctionType)):
+        return through_descriptor(tx, raw, source, owner, tx.wrap_type(owner.python_type()))
+    return tx.wrap(raw, source)
+
+
+def through_descriptor(tx, raw, source, owner, cls):
+    getter = lookup(type(raw), "__get__")
+    if not isinstance(getter[1], types.FunctionType):
+        raise unsupported("attribute", f"descriptor {type(raw).__name__}")
+    return tx.call(bind(tx, getter, tx.wrap(raw, source), "__get__"), [owner, cls], {})
+
+
+def bind_to_class(tx, found, cls, name):
+    """A raw class attribute seen through the class."""
+    home, raw = found
+    source = DictAttr(Pinned(home, home.__qualname__), name)
+    if isinstance(raw, staticmethod):
+        tx.guard_identity(source, raw)
+        return tx.wrap_pinned(raw.__func__, name)
+    if isinstance(raw, classmethod):
+        tx.guard_identity(source, raw)
+        return BoundMethodVariable(tx.wrap_pinned(raw.__func__, name), cls, name=name)
+    if isinstance(raw, (types.WrapperDescriptorType, types.MethodDescriptorType)):
+        return SlotMethod(home, raw, None, name)
+    if isinstance(raw, (property, types.MemberDescriptorType, types.GetSetDescriptorType)):
+        return tx.constant(raw)
+    if hasattr(type(raw), "__get__") and not isinstance(raw, (type, types.FunctionType, types.BuiltinFunctionType)):
+        return through_descriptor(tx, raw, source, tx.constant(None), cls)
+    return tx.wrap(raw, source)
+
+
+class SlotMethod(Variable):
+    """A method of a builtin class (object.__setattr__, dict.update, ...), bound to `owner` or not."""
+
+    def __init__(self, home, raw, owner, name):
+        super().__init__()
+        self.home, self.raw, self.owner, self.name = home, raw, owner, name
+
+    def python_type(self):
+        return type(self.raw)
+
+    def identity(self):
+        return self.raw
+
+    def describe(self):
+        return f"{self.home.__name__}.{self.name}"
+
+    def call(self, tx, args, kwargs):
+        owner, args = (args[0], args[1:]) if self.owner is None else (self.owner, args)
+        if isinstance(owner, UserObjectVariable):
+            return self.on_object(tx, owner, args, kwargs)
+        if isinstance(owner, ExceptionVariable) and self.name == "__init__":
+            owner.arguments = list(args)
+            return tx.constant(None)
+        return owner.call_method(tx, self.name, args, kwargs)
+
+    def on_object(self, tx, owner, args, kwargs):
+        if self.name == "__init__":
+            return tx.constant(None)
+        if self.name == "__setattr__":
+            owner.set_plain(tx, args[0].plain(), args[1])
+            return tx.constant(None)
+        if self.name == "__getattribute__":
+            return owner.get_attr(tx, args[0].plain())
+        if self.name in ("__eq__", "__ne__"):
+            return owner.default_equality(tx, getattr(operator, self.name.strip("_")), args[0])
+        if self.name == "__delattr__":
+            tx.effects.delete_attr(owner, args[0].plain())
+            return tx.constant(None)
+        raise unsupported("call", f"{self.describe()} on {owner}")
+
+    def reconstruct(self, gen):
+        if self.owner is None:
+            gen.emit.load_const(self.raw)
+        else:
+            gen.load(self.owner)
+            gen.emit.load_attr(self.name)
+
+
+class SuperVariable(Variable):
+    """super(cls, owner): attributes are looked up behind `cls` in the MRO."""
+
+    def __init__(self, cls, owner):
+        super().__init__()
+        self.cls, self.owner = cls, owner
+
+    def python_type(self):
+        return super
+
+    def get_attr(self, tx, name):
+        start = self.owner.cls if isinstance(self.owner, (ClassVariable, UserObjectVariable)) else self.owner.python_type()
+        mro = start.__mro__
+        for base in mro[mro.index(self.cls) + 1:]:
+            if name in base.__dict__:
+                found = base, base.__dict__[name]
+                via_class = isinstance(self.owner, ClassVariable)
+                return bind_to_class(tx, found, self.owner, name) if via_class else bind(tx, found, self.owner, name)
+        return tx.raise_error(AttributeError, f"'super' object has no attribute {name!r}")
+
+    def reconstruct(self, gen):
+        gen.load_call(super, [gen.constant(self.cls), self.owner])
+
+

@@ -1,0 +1,108 @@
+"""Tensors: a fake tensor that library code runs on while its operations become graph nodes."""
+
+from __future__ import annotations
+
+from ..breaks import unsupported
+from ..source import Attr, DictAttr
+from .base import Variable
+from .constant import PlainMethod
+
+# changes of a tensor's own state that the graph does not hold: they cannot be replayed after it
+_METADATA = ("data", "requires_grad", "grad_fn", "names")
+_AUTOGRAD = ("backward", "register_hook", "retain_grad", "register_post_accumulate_grad_hook")
+_IN_PLACE_METADATA = ("requires_grad_", "set_", "resize_", "as_strided_", "share_memory_", "detach_")
+_READS = {"item": "item", "tolist": "item", "numpy": "item", "data_ptr": "item", "__array__": "item",
+          "untyped_storage": "metadata", "storage": "metadata"}
+
+
+class TensorVariable(Variable):
+    """`fake` stands for the tensor; `cls` is the real class (Tensor, Parameter); `real` the input it was made from."""
+
+    def __init__(self, fake, source=None, cls=None, real=None):
+        super().__init__(source)
+        self.fake, self.real = fake, real
+        self.cls = cls or type(fake)
+
+    def python_type(self):
+        return self.cls
+
+    def plain(self):
+        return self.fake
+
+    def identity(self):
+        return self.fake
+
+    def key(self):
+        return ("tensor", id(self.fake))
+
+    def describe(self):
+        return f"tensor {list(self.fake.shape)} {self.fake.dtype}"
+
+    def truth(self, tx):
+        if self.fake.numel() != 1 and tx.run(lambda: bool(self.fake.numel() != 1)):
+            return tx.run(bool, self.fake)
+        raise unsupported("branch-on-data", f"Python asks for the truth of {self}, which only the data knows")
+
+    # -- attributes ------------------------------------------------------------------------------------------------
+
+    def get_attr(self, tx, name):
+        stored = tx.effects.stored(self, name)
+        if stored is not None:
+            return stored
+        if name == "__class__":
+            return tx.wrap_type(self.cls)
+        if name in _READS or name in _AUTOGRAD:
+            return PlainMethod(self, name)
+        if self.real is not None and name in getattr(self.real, "__dict__", {}):
+            return tx.wrap(self.real.__dict__[name], DictAttr(self.source, name))
+        if name in ("grad", "_grad"):
+            return self.gradient(tx)
+        if name in ("grad_fn", "_grad_fn") and self.fake.requires_grad:
+            raise unsupported("backward", f"{name} of {self}")
+        return self.library_attribute(tx, name)
+
+    def library_attribute(self, tx, name):
+        value = tx.run(getattr, self.fake, name)
+        if callable(value) and getattr(value, "__self__", None) is self.fake:
+            return PlainMethod(self, name)
+        return tx.fresh(value)
+
+    def gradient(self, tx):
+        if self.real is not None and self.source is not None:
+            return tx.wrap(self.real.grad, Attr(self.source, "grad"))
+        return tx.constant(None)
+
+    def set_attr(self, tx, name, value):
+        if name in _METADATA:
+            raise unsupported("metadata", f"storing {name!r} of {self}")
+        tx.effects.store_attr(self, name, value)
+
+    # -- calls -----------------------------------------------------------------------------------------------------
+
+    def call_method(self, tx, name, args, kwargs):
+        if name in _READS:
+            raise unsupported(_READS[name], f"{name}() of {self}")
+        if name in _AUTOGRAD:
+            raise unsupported("backward", f"{name}() of {self}")
+        if name in _IN_PLACE_METADATA and self.source is not None:
+            raise unsupported("metadata", f"{name}() of {self}")
+        method = tx.run(getattr, self.fake, name)
+        return tx.fresh(tx.run_variables(method, args, kwargs, what=f"Tensor.{name}"))
+
+    def get_item(self, tx, key):
+        return tx.fresh(tx.run_variables(lambda k: self.fake[k], [key], what="indexing"))
+
+    def set_item(self, tx, key, value):
+        tx.run_variables(self.fake.__setitem__, [key, value], what="item assignment")
+
+    def length(self, tx):
+        return tx.fresh(tx.run(lambda: self.fake.shape[0] if self.fake.dim() else len(self.fake)))
+
+    def iterate(self, tx):
+        return tx.iterator([tx.fresh(row) for row in tx.run(lambda: list(iter(self.fake)))])
+
+    def contains(self, tx, member):
+        raise unsupported("data-dependent", "`in` on a tensor")
+
+    def reconstruct(self, gen):
+        gen.load_output(self.fake)
