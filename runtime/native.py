@@ -66,10 +66,9 @@ def _quota_v1() -> int | None:
 
 @functools.lru_cache(maxsize=None)
 def header(name: str) -> str:
-    """The text of a shared header, for embedding into generated code: includes and include guards taken out."""
-    lines = (CSRC / name).read_text().splitlines()
-    return "\n".join(line for line in lines if not line.startswith(("#include", "#ifndef FB_", "#pragma once"))
-                     or line.startswith("#ifndef FB_ISA"))
+    """The text of a shared header, for embedding into generated code: without its includes."""
+    return "\n".join(line for line in (CSRC / name).read_text().splitlines() if not line.startswith("#include"))
+
 
 
 def _set_up() -> None:

@@ -13,7 +13,7 @@
 
 namespace {
 
-constexpr long DROP_GIL_FROM = 16384;         // work below stays serial in generated code, so the pool is not taken
+constexpr long DROP_GIL_FROM = 12000;          // work below stays serial in generated code, so the pool is not taken
 
 // ---- the Tensor class
 struct Slot { Py_ssize_t offset; PyObject* value; };

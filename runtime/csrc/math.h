@@ -317,16 +317,10 @@ FB_INLINE float fold_add(vf x) {
     return (s[0] + s[1]) + (s[2] + s[3]);
 }
 
-// ---- gathers: one address a lane, dead lanes are not touched
-template <class T, class At> FB_INLINE auto gather(const T* p, At at, Full) {
-    auto r = ld1((const T*)p + at(0));
-    for (int l = 1; l < FB_W; l++) set_lane(r, l, lane(ld1(p + at(l)), 0));
-    return r;
-}
-template <class T, class At> FB_INLINE auto gather(const T* p, At at, Tail t) {
-    auto r = ld1((const T*)p + at(0));
-    for (int l = 1; l < t.n; l++) set_lane(r, l, lane(ld1(p + at(l)), 0));
-    return r;
-}
+// shifts by a constant within the width
+FB_INLINE vi shl_by(vi x, int n) { return (vi)((vu)x << n); }
+FB_INLINE vi shr_by(vi x, int n) { return x >> n; }
+FB_INLINE vl shl_by(vl x, int n) { return {(hl)((hul)x.lo << n), (hl)((hul)x.hi << n)}; }
+FB_INLINE vl shr_by(vl x, int n) { return {x.lo >> n, x.hi >> n}; }
 
 #endif

@@ -304,6 +304,8 @@ template <class M> FB_INLINE void st(i8* p, vi x, M m) { store8(p, __builtin_con
 template <class M> FB_INLINE void st(u8* p, vi x, M m) { store8(p, __builtin_convertvector(x, v8), m); }
 template <class M> FB_INLINE void st(bool* p, vi x, M m) { store8(p, __builtin_convertvector(x & 1, v8), m); }
 
+template <class M> FB_INLINE void st(u32* p, vl x, M m) { st((int*)p, narrow(x.lo, x.hi), m); }
+
 // one element, as all lanes
 FB_INLINE vf ld1(const float* p) { return splat_f(*p); }
 FB_INLINE vd ld1(const double* p) { return splat_d(*p); }

@@ -1,0 +1,202 @@
+"""A loop program as C++: readable kernels, one entry point that runs them in order, one that plans memory.
+
+In: a scheduled `Program` with its memory plan. Out: `Generated`: translation units (kernels spread over as many as there
+are cores) and what the wrapper must know. Equal kernels are emitted once. The text depends on nothing but the program.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+from ...capture.expr import Expr, ExprLike
+from ...runtime.config import config
+from ...runtime.errors import InternalError
+from ..body import Buffer
+from ..loops import ExternCall, Program, leaves
+from .kernels import Written, describe, write_kernel
+from .prims import type_of
+from .text import Lines, Names, cpp, factor, identifier, prelude
+
+SMALL = 6                    # functions that one translation unit may have before a second one pays
+EXPORT = 'extern "C" __attribute__((visibility("default")))'
+
+
+@dataclass
+class Generated:
+    """C++ texts, and the order of fresh outputs, externs and kernels that the entry point uses."""
+
+    sources: list[str]
+    outputs: list[Buffer]
+    externs: list[ExternCall]
+    kernels: list[str]
+    numbers: list[ExprLike]          # symbolic results, at the end of the plan
+
+    @property
+    def text(self) -> str:
+        """All of it as one readable file, the prelude left out."""
+        return "\n".join(source.split(MARK, 1)[-1].lstrip() for source in self.sources)
+
+
+MARK = "// ---- end of the prelude ----\n"
+
+
+def generate(program: Program) -> Generated:
+    return Writer(program).generate()
+
+
+class Writer:
+    """Collects functions by their text, and the lines of the entry point."""
+
+    def __init__(self, program: Program):
+        self.program = program
+        self.names = Names()
+        self.functions: dict[str, str] = {}        # text with placeholders -> name
+        self.printed: list[tuple[str, str]] = []   # (name, readable text)
+        self.outputs = [b for b in program.buffers if b.kind == "output"]
+        self.constants = [b for b in program.buffers if b.kind == "const"]
+        self.externs: list[ExternCall] = []
+        self.kernels: list[str] = []
+        self.work: list[str] = []
+        self.numbers = [o for o in program.outputs if isinstance(o, (Expr, int)) and not isinstance(o, bool)]
+
+    def generate(self) -> Generated:
+        run = Lines(1)
+        for kernel in self.program.kernels:
+            if isinstance(kernel, ExternCall):
+                self.call_extern(run, kernel)
+            else:
+                self.call_kernel(run, kernel)
+        entry = "\n\n".join([self.entry(run), self.plan()])
+        return Generated(self.units(entry), self.outputs, self.externs, self.kernels, self.numbers)
+
+    # -- functions
+
+    def call_kernel(self, run: Lines, kernel: Any) -> None:
+        self.call_written(run, write_kernel(self.program, kernel))
+
+    def call_written(self, run: Lines, written: Written) -> None:
+        for earlier in written.extra:
+            self.call_written(run, earlier)
+        name = self.function(written) if written.code else ""
+        number = len(self.kernels)
+        self.kernels.append(written.kernel.name)
+        self.work.append(written.work)
+        for line in describe(written.kernel) if not written.code else [f"{written.kernel.name}: {name}"]:
+            run(f"// {line}")
+        run.open("")
+        run(f"Timer timer(rt, {number});")
+        run(f"void* p[] = {{{', '.join(self.pointer(b) for b in written.buffers) or 'nullptr'}}};")
+        for line in written.call:
+            run(line.replace("{fn}", name))
+        run.close()
+        if written.fallible:
+            run("if (error) return error;")
+
+    def function(self, written: Written) -> str:
+        """The name of the function with this text; a new text is printed with the names of its first buffers."""
+        name = self.functions.get(written.code)
+        if name is None:
+            name = self.functions[written.code] = self.names.fresh(identifier(written.kernel.name))
+            comment = "\n".join(f"// {line}" for line in describe(written.kernel))
+            self.printed.append((name, f"{comment}\n{readable(written, name)}"))
+        return name
+
+    # -- the entry point
+
+    def pointer(self, buffer: Buffer) -> str:
+        return self.names(buffer.name, buffer.name)
+
+    def entry(self, run: Lines) -> str:
+        out = Lines()
+        out.open(f"{EXPORT} int fb_run(void** buffers, const i64* sym, const double* fsym, char* arena, const FbRuntime* rt)")
+        out("int error = 0;")
+        self.symbols(out)
+        inputs = [b for b in self.program.inputs]
+        for k, buffer in enumerate([*inputs, *self.constants, *self.outputs]):
+            if isinstance(buffer, Buffer):
+                out(f"void* const {self.pointer(buffer)} = buffers[{k}];   // {buffer.text()}")
+        for buffer in self.program.buffers:
+            if buffer.kind == "temp":
+                out(f"void* const {self.pointer(buffer)} = arena + {factor(self.place(buffer))};   // {buffer.text()}")
+        out("")
+        out.extend(line[4:] if line.startswith("    ") else line for line in run.lines)
+        out("return error;")
+        out.close()
+        return out.text()
+
+    def place(self, buffer: Buffer) -> ExprLike:
+        if buffer.name not in self.program.arena:
+            raise InternalError(f"temp {buffer.name} has no place in the arena: memory.plan has not run on program {self.program.name}")
+        return self.program.arena[buffer.name]
+
+    def symbols(self, out: Lines) -> None:
+        for k, symbol in enumerate(self.program.symbols):
+            out(f"const i64 {symbol.name} = sym[{k}];")
+
+    def call_extern(self, run: Lines, kernel: ExternCall) -> None:
+        number = len(self.externs)
+        self.externs.append(kernel)
+        buffers = [*kernel.inputs, *kernel.outputs]
+        numbers = [cpp(e) for b in buffers for e in (*b.sizes, *b.strides)] + [cpp(e) for e in leaves(kernel.args, Expr)]
+        pointers = [f"({type_of(b.dtype).c}*){self.pointer(b)} + {factor(b.offset)}" if b.offset != 0 else self.pointer(b) for b in buffers]
+        for line in (f"{kernel.name}: eager call of {kernel.op.name}", *(f"  {o.node}   {o.line}" for o in kernel.origins)):
+            run(f"// {line}")
+        run.open("")
+        run(f"void* p[] = {{{', '.join(pointers)}}};")
+        run(f"const i64 numbers[] = {{{', '.join([*numbers, '0'])}}};")
+        run(f"if (rt->extern_call(rt->context, {number}, p, numbers)) return -1;")
+        run.close()
+        self.work.append("1")
+
+    def plan(self) -> str:
+        """plan[0]: arena bytes, plan[1]: work; then sizes and strides of each output, then symbolic results."""
+        out = Lines()
+        out.open(f"{EXPORT} void fb_plan(const i64* sym, i64* plan)")
+        self.symbols(out)
+        values = [cpp(self.program.arena_size), " + ".join(f"({w.replace(', rt)', ')')})" for w in self.work) or "0"]
+        values += [cpp(e) for b in self.outputs for e in (*b.sizes, *b.strides)] + [cpp(e) for e in self.numbers]
+        for k, value in enumerate(values):
+            out(f"plan[{k}] = {value};")
+        out.close()
+        return out.text()
+
+    # -- translation units
+
+    def units(self, entry: str) -> list[str]:
+        """Functions dealt out by length; the entry point, which needs them all declared, goes with the first unit."""
+        count = 1 if len(self.printed) <= SMALL else min(config.threads or os.cpu_count() or 1, 1 + len(self.printed) // SMALL)
+        piles: list[list[tuple[str, str]]] = [[] for _ in range(count)]
+        for item in sorted(self.printed, key=lambda item: -len(item[1])):
+            min(piles, key=lambda pile: sum(len(text) for _, text in pile)).append(item)
+        order = {name: k for k, (name, _) in enumerate(self.printed)}
+        sources = []
+        for number, pile in enumerate(piles):
+            parts = [text for _, text in sorted(pile, key=lambda item: order[item[0]])]
+            if number == 0:
+                parts = [*self.declarations(pile), *parts, entry]
+            sources.append("\n\n".join([prelude() + "\n" + MARK, *(part if count == 1 else exported(part) for part in parts)]) + "\n")
+        return sources
+
+    def declarations(self, here: list[tuple[str, str]]) -> list[str]:
+        names = {name for name, _ in here}
+        return ["\n".join(header(text) + ";" for name, text in self.printed if name not in names)] if len(names) < len(self.printed) else []
+
+
+def readable(written: Written, name: str) -> str:
+    """The function with buffers' names for placeholders."""
+    text = written.code.replace("{fn}", name)
+    names = Names()
+    for k, buffer in enumerate(written.buffers):
+        text = text.replace(f"@{k}@", names(buffer.name, buffer.name))
+    return text
+
+
+def header(text: str) -> str:
+    return exported(next(line for line in text.splitlines() if line.startswith("static void"))).removesuffix(" {")
+
+
+def exported(text: str) -> str:
+    """A function that the other translation units call (hidden outside of the shared object)."""
+    return text.replace("\nstatic void ", "\nextern \"C\" void ") if not text.startswith("static void ") else "extern \"C\" " + text.removeprefix("static ")

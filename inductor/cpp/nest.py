@@ -1,0 +1,278 @@
+"""One loop nest of a kernel as C++: plain loops over the outer axes, one vector loop with masked tail innermost.
+
+In: a step, its axes in loop order, how accumulators are kept. Out: lines. The idea: every value is a vector register with
+all lanes of the innermost axis; a value is written at the outermost loop that knows all that it depends on, where its
+lanes are equal. Loads are contiguous, one element for all lanes, or gathered lane by lane, as the stride says.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Callable
+
+from ...capture.expr import Expr, ExprLike, const, lift
+from ..body import Buffer, Value
+from ..loops import Axis, Step, Store
+from .prims import COSTS, Type, apply, convert, splat, type_of
+from .reduce import Reducer, reducer_of
+from .text import Lines, cpp, factor
+
+
+@dataclass(frozen=True)
+class Place:
+    """How an address depends on the lane: `kind` is same, next (stride 1), stride or any; with the lane's index as text."""
+
+    kind: str
+    at: str
+    stride: str = ""
+
+
+class Nest:
+    """Writes one step. `kernel` gives names; `acc(value)` the text of an accumulator read at the innermost level.
+
+    `first`/`last` bound the innermost axis; `columns`: the innermost axis is an outer axis of the kernel whose points lie
+    side by side in a block (column reductions), accumulators are arrays over the vectors of the block.
+    """
+
+    def __init__(self, kernel: Any, step: Step, axes: tuple[Axis, ...], outer: tuple[Axis, ...], first: str = "0", last: str | None = None,
+                 columns: bool = False, acc: Callable[[Value], str | None] | None = None):
+        self.kernel, self.step, self.axes, self.columns, self.acc = kernel, step, axes, columns, acc
+        self.bounds = kernel.bounds(outer, step)
+        self.depth = {axis.name: k + 1 for k, axis in enumerate(axes)}
+        self.inner = len(axes)
+        self.first = first
+        self.last = last if last is not None else (cpp(axes[-1].extent, self.bounds) if axes else "1")
+        self.levels: dict[int, int] = {}
+        self.texts: dict[int, str] = {}
+        self.indirects: dict[str, Value] = {}
+        self.unroll = 1
+
+    # -- where values belong
+
+    def level(self, value: Value) -> int:
+        found = self.levels.get(value.id)
+        if found is None:
+            own = [self.level_of_expr(e) for e in exprs_of(value)]
+            if value.op == "acc" and (self.columns or (self.acc and self.acc(value))):
+                own.append(self.inner)
+            found = self.levels[value.id] = max([0, *own, *(self.level(a) for a in value.args)])
+        return found
+
+    def level_of_expr(self, e: ExprLike) -> int:
+        if not isinstance(e, Expr):
+            return 0
+        return max((self.depth.get(name, 0) for name in e.free_names()), default=0)
+
+    # -- the nest
+
+    def write(self, out: Lines) -> None:
+        """All phases of the step: most reductions need one, two-pass ones (welford, logsumexp) a second."""
+        reducers = [reducer_of(r, self) for r in self.step.reduces]
+        phases = max([1, *(r.phases for r in reducers)])
+        for phase in range(phases):
+            active = [r for r in reducers if phase < r.phases]
+            stores = self.step.stores if phase == phases - 1 else ()
+            self.write_phase(out, phase, active, stores)
+        for reducer in reducers:
+            reducer.finish(out)
+
+    def write_phase(self, out: Lines, phase: int, reducers: list[Reducer], stores: tuple[Store, ...]) -> None:
+        self.texts.clear()
+        needed = self.needed(reducers, stores)
+        self.unroll = self.accumulators(needed, reducers)
+        for reducer in reducers:
+            reducer.declare(out, phase)
+        self.guard(out)
+        if not self.axes:
+            self.write_values(out, needed, 0)
+            self.write_effects(out, phase, reducers, stores)
+        else:
+            self.write_loops(out, phase, needed, reducers, stores)
+        out.close()
+        for reducer in reducers:
+            reducer.close(out, phase)
+
+    def needed(self, reducers: list[Reducer], stores: tuple[Store, ...]) -> list[Value]:
+        part = Step(self.step.axes, stores, tuple(r.reduce for r in reducers))
+        return part.values()
+
+    def guard(self, out: Lines) -> None:
+        """Open a block; values written ahead of a loop must not be computed where the loop runs zero times."""
+        unsure = [axis for axis in self.axes if not self.bounds.nonnegative(lift(axis.extent) - 1)]
+        conditions = " && ".join(f"{factor(axis.extent)} > 0" for axis in unsure)
+        out.open(f"if ({conditions})" if conditions else "")
+
+    def accumulators(self, values: list[Value], reducers: list[Reducer]) -> int:
+        if self.columns or not reducers or not all(r.independent for r in reducers):
+            return 1
+        cost = sum(COSTS.get(v.op, 1) for v in values if self.level(v) == self.inner)
+        return 4 if cost <= 16 else 2 if cost <= 48 else 1
+
+    def write_loops(self, out: Lines, phase: int, values: list[Value], reducers: list[Reducer], stores: tuple[Store, ...]) -> None:
+        self.write_values(out, values, 0)
+        for k, axis in enumerate(self.axes[:-1]):
+            out.open(f"for (i64 {axis.name} = 0; {axis.name} < {cpp(axis.extent, self.bounds)}; {axis.name}++)")
+            self.write_values(out, values, k + 1)
+        name = self.axes[-1].name
+        loop = f"each_column({self.first}, {self.last}, [&](i64 {name}, auto m, i64 b)" if self.columns else \
+            f"each_vector<{self.unroll}>({self.first}, {self.last}, [&](i64 {name}, auto m, int k)"
+        out.open(f"{loop} FB_BODY")
+        self.write_values(out, values, self.inner)
+        self.write_effects(out, phase, reducers, stores)
+        out.close(");")
+        for _ in self.axes[:-1]:
+            out.close()
+
+    def write_effects(self, out: Lines, phase: int, reducers: list[Reducer], stores: tuple[Store, ...]) -> None:
+        for reducer in reducers:
+            reducer.update(out, phase)
+        for store in stores:
+            self.write_store(out, store)
+
+    def write_values(self, out: Lines, values: list[Value], level: int) -> None:
+        for value in values:
+            if self.level(value) == level and value.id not in self.texts:
+                self.texts[value.id] = self.write_value(out, value)
+
+    # -- values
+
+    def write_value(self, out: Lines, value: Value) -> str:
+        """The text that stands for the value; anything but constants becomes a named register."""
+        target = type_of(value.dtype)
+        if value.op == "const":
+            return splat(value.attrs, target.kind)
+        if value.op == "acc":
+            return (self.acc and self.acc(value)) or self.kernel.acc_text(value, self.columns)
+        if value.op == "indirect":
+            return self.write_indirect(out, value)
+        text, name = self.expression(value, target)
+        name = self.kernel.value_name(name)
+        out(f"const {target.register} {name} = {text};")
+        return name
+
+    def expression(self, value: Value, target: Type) -> tuple[str, str]:
+        """(C++ expression, stem of a name) of a value that is computed."""
+        if value.op == "load":
+            return self.load(value, target), self.kernel.buffer(value.attrs.buffer)
+        if value.op == "index":
+            return self.index(value.attrs, self.level(value)), "index"
+        if value.op == "scalar":
+            return self.kernel.scalar(value, target), "scalar"
+        operands = [(self.texts[a.id], type_of(a.dtype)) for a in value.args]
+        constants = [a.attrs if a.op == "const" else None for a in value.args]
+        return apply(value.op, operands, target, constants), value.op
+
+    def index(self, e: Expr, level: int) -> str:
+        place = self.place(e)
+        if level < self.inner or place.kind == "same":
+            return f"splat_l({place.at})"
+        if place.kind == "any":
+            return f"lanes_of({self.lane_function(e)})"
+        return f"lanes_from({place.at}, {place.stride or 1})"
+
+    def write_indirect(self, out: Lines, value: Value) -> str:
+        """Bind the index variable: a plain number where the value is the same in all lanes, else a register of numbers."""
+        attrs = value.attrs
+        name = self.kernel.indirect_name(attrs.name)
+        argument = self.texts[value.args[0].id]
+        size = cpp(self.kernel.renamed(attrs.size), self.bounds)
+        self.indirects[name] = value
+        if self.level(value) < self.inner or not self.axes:
+            number = f"lane({argument}, 0)"
+            checked = f"checked({number}, {size}, {attrs.check}, args.error)" if attrs.check is not None else number
+            out(f"const i64 {name} = {checked};")
+            return f"splat_l({name})"
+        checked = f"checked({argument}, {size}, {attrs.check}, args.error, m)" if attrs.check is not None else argument
+        out(f"const vl {name}_lanes = {checked};")
+        return f"{name}_lanes"
+
+    # -- addresses
+
+    def place(self, e: ExprLike) -> Place:
+        """How an index expression moves with the lane of the innermost axis."""
+        e = self.kernel.renamed(e)
+        at = cpp(e, self.bounds)
+        if not self.axes or not isinstance(e, Expr):
+            return Place("same", at)
+        if self.moving(e):
+            return Place("any", at)
+        variable = self.axes[-1].var
+        if self.axes[-1].name not in e.free_names():
+            return Place("same", at)
+        step = e.coeff(variable)
+        if self.axes[-1].name in (e - step * variable).free_names() or self.axes[-1].name in step.free_names():
+            return Place("any", at)
+        return Place("next", at) if step == const(1) else Place("stride", at, cpp(step, self.bounds))
+
+    def moving(self, e: Expr) -> list[str]:
+        """The indirect indices of an expression that differ from lane to lane."""
+        return sorted(name for name in e.free_names() if name in self.indirects and self.level(self.indirects[name]) == self.inner)
+
+    def lane_function(self, e: ExprLike) -> str:
+        """A function from the lane to the value of an index expression."""
+        e = self.kernel.renamed(e)
+        name = self.axes[-1].name
+        binds = [f"const i64 {n} = lane({n}_lanes, l);" for n in (self.moving(e) if isinstance(e, Expr) else [])]
+        capture = "&"
+        if isinstance(e, Expr) and name in e.free_names():
+            capture = f"&, start = {name}"
+            binds.insert(0, f"const i64 {name} = start + l;")
+        return f"[{capture}](int l) -> i64 {{ {' '.join(binds)} return {cpp(e, self.bounds)}; }}"
+
+    def lane_offset(self, place: Place, e: ExprLike) -> tuple[str, str]:
+        """(start, function of the lane) of a place that is neither the same nor next."""
+        if place.kind == "any":
+            return "", self.lane_function(e)
+        return place.at, f"[&](int l) -> i64 {{ return l * (i64)({place.stride}); }}"
+
+    def pointer(self, buffer: Buffer, at: str) -> str:
+        name = self.kernel.buffer(buffer)
+        return name if at in ("", "0") else f"{name} + {at}" if at.replace("_", "").isalnum() else f"{name} + ({at})"
+
+    # -- memory
+
+    def load(self, value: Value, target: Type) -> str:
+        load = value.attrs
+        e = self.kernel.linear(load.buffer, load.index, self.columns)
+        place = self.place(e)
+        masked = f"{self.texts[value.args[0].id]}, {splat(load.other, target.kind)}" if load.masked else ""
+        if self.level(value) < self.inner or not self.axes:
+            if masked:
+                return f"ld1_where({self.kernel.buffer(load.buffer)}, {place.at}, {masked})"
+            return f"ld1({self.pointer(load.buffer, place.at)})"
+        if place.kind == "same" and not masked:
+            return f"ld1({self.pointer(load.buffer, place.at)})"
+        if place.kind == "next":
+            pointer = self.pointer(load.buffer, place.at)
+            return f"ld_where({pointer}, {masked}, m)" if masked else f"ld({pointer}, m)"
+        start, function = ("", self.lane_function(e)) if place.kind == "same" else self.lane_offset(place, e)
+        pointer = self.pointer(load.buffer, start)
+        return f"gather_where({pointer}, {function}, {masked}, m)" if masked else f"gather({pointer}, {function}, m)"
+
+    def write_store(self, out: Lines, store: Store) -> None:
+        e = self.kernel.linear(store.buffer, store.index, self.columns)
+        place = self.place(e)
+        value = convert(self.texts[store.value.id], type_of(store.value.dtype), type_of(store.buffer.dtype))
+        add = store.mode == "add"
+        pointer = self.pointer(store.buffer, place.at)
+        if not self.axes:
+            out(f"{'add_to1' if add else 'st1'}({pointer}, {value});")
+        elif place.kind == "next":
+            out(f"{'add_to' if add else 'st'}({pointer}, {value}, m);")
+        else:
+            start, function = ("", self.lane_function(e)) if place.kind == "same" else self.lane_offset(place, e)
+            out(f"{'scatter_add' if add else 'scatter'}({self.pointer(store.buffer, start)}, {function}, {value}, m);")
+
+    def count_text(self) -> ExprLike:
+        """Elements that a reduction of this step combines."""
+        total: ExprLike = 1
+        for axis in self.step.axes:
+            total = total * axis.extent
+        return total
+
+
+def exprs_of(value: Value) -> tuple[ExprLike, ...]:
+    if value.op == "load":
+        return value.attrs.index
+    return (value.attrs,) if value.op == "index" else ()
+

@@ -1,0 +1,179 @@
+"""From a loop program to a callable: compile the C++ text, load it, and bind it to Tensors through the native launcher.
+
+In: a `Program` and optionally its generated text. Out: `Compiled`: `run(inputs, seed, base) -> outputs`, its source and its
+statistics. Inputs are Tensors (or numpy arrays), ints for symbolic numbers and floats for scalar inputs.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from typing import Any, Sequence
+
+import numpy as np
+
+from ...capture.expr import Expr
+from ...eager import dtypes, random
+from ...eager.dispatch import state
+from ...eager.tensor import Tensor
+from ...runtime import counters, log, native, toolchain
+from ...runtime.config import config
+from ...runtime.errors import CheckFailed, InternalError
+from ..body import Buffer
+from ..loops import ExternCall, Program, writes
+from .codegen import Generated, generate
+
+WHAT = {"size": 0, "stride": 1, "value": 2}
+FROM_OUTPUT, FROM_INPUT, FROM_NUMBER, FROM_NOTHING = range(4)
+
+
+class Compiled:
+    """One compiled graph. Call it with the inputs, the seed and the first random ordinal."""
+
+    def __init__(self, program: Program, generated: Generated, path: str, launcher: Any):
+        self.program, self.generated, self.path, self.launcher = program, generated, path, launcher
+
+    def __call__(self, inputs: Sequence[Any], seed: int = 0, base: int = 0) -> list[Any]:
+        return self.launcher(inputs, seed, base)
+
+    @property
+    def source(self) -> str:
+        return self.generated.text
+
+    def statistics(self) -> dict[str, Any]:
+        """Calls, nanoseconds in native code, and nanoseconds by kernel when `config.kernel_times` was set at compile time."""
+        found = self.launcher.statistics()
+        found["kernel_ns"] = dict(zip(self.generated.kernels, found["kernel_ns"]))
+        return found
+
+
+def load(program: Program, wrap: bool = True) -> Compiled:
+    """Compile and bind; with `wrap` False outputs are numpy arrays instead of Tensors."""
+    generated = generate(program)
+    path = toolchain.build(generated.sources)
+    counters.add("kernels", len(generated.kernels))
+    log.channel("kernels")(generated.text)
+    library = ctypes.CDLL(path)
+    if wrap:
+        _bind_tensor()
+    return Compiled(program, generated, path, _launcher(program, generated, library, wrap))
+
+
+@functools.lru_cache(maxsize=None)
+def _bind_tensor() -> None:
+    """Show the launcher what a fresh tensor looks like."""
+    native.bind_tensor(Tensor, Tensor._from_array(np.zeros(()), dtypes.float64))
+
+
+def _address(function: Any) -> int:
+    return ctypes.cast(function, ctypes.c_void_p).value
+
+
+def _launcher(program: Program, generated: Generated, library: Any, wrap: bool) -> Any:
+    outputs = tuple((b.dtype.numpy, b.dtype, len(b.sizes)) for b in generated.outputs)
+    return native.Launcher(
+        run=_address(library.fb_run), plan=_address(library.fb_plan), inputs=_inputs(program), constants=_constants(program),
+        symbols=tuple(map(_symbol, program.symbols)), floats=_floats(program), outputs=outputs, results=_results(program, generated),
+        plan_size=2 + sum(2 * len(b.sizes) for b in generated.outputs) + len(generated.numbers),
+        checks=tuple(check.text for check in sorted(program.checks, key=lambda check: check.ident)), error=CheckFailed,
+        externs=tuple(_extern(kernel) for kernel in generated.externs), extern_function=Externs(generated.externs),
+        kernels=len(generated.kernels) if config.kernel_times else 0, wrap=wrap, keepalive=library)
+
+
+def _inputs(program: Program) -> tuple:
+    """Per graph input None (a number), or the geometry that the code was made for; -1 where it is symbolic."""
+    written = {b.name for kernel in program.kernels for b in writes(kernel)}
+    fixed = lambda exprs: tuple(e if isinstance(e, int) else -1 for e in exprs)
+    return tuple(None if isinstance(b, str) else (b.dtype.numpy, fixed(b.sizes), fixed(b.strides), b.name in written) for b in program.inputs)
+
+
+def _constants(program: Program) -> tuple:
+    return tuple(program.constants[b.name]._array for b in program.buffers if b.kind == "const")
+
+
+def _symbol(symbol: Any) -> tuple[int, int, int]:
+    if symbol.what not in WHAT:
+        raise InternalError(f"symbol {symbol.name} comes from the {symbol.what} of input {symbol.input}, which the launcher cannot read")
+    return symbol.input, WHAT[symbol.what], symbol.dim
+
+
+def _floats(program: Program) -> tuple[int, ...]:
+    """The inputs that give the float scalars, in the order of `program.scalars`."""
+    names = [s for s in program.scalars if s not in ("seed", "base")]
+    missing = [name for name in names if name not in program.inputs]
+    if missing:
+        raise InternalError(f"scalars {missing} of program {program.name} are no inputs of it")
+    return tuple(program.inputs.index(name) for name in names)
+
+
+def _results(program: Program, generated: Generated) -> tuple[tuple[int, int], ...]:
+    numbers = iter(range(len(generated.numbers)))
+    fresh = {b.name: k for k, b in enumerate(generated.outputs)}
+    inputs = {b.name: k for k, b in enumerate(program.inputs) if isinstance(b, Buffer)}
+
+    def result(o: Any) -> tuple[int, int]:
+        if o is None:
+            return FROM_NOTHING, 0
+        if not isinstance(o, Buffer):
+            return FROM_NUMBER, next(numbers)
+        if o.name in fresh:
+            return FROM_OUTPUT, fresh[o.name]
+        if o.name in inputs:
+            return FROM_INPUT, inputs[o.name]
+        raise InternalError(f"output {o.text()} of program {program.name} is neither fresh nor an input")
+    return tuple(map(result, program.outputs))
+
+
+# -- ops without a template, run eagerly between native kernels
+
+def _extern(kernel: ExternCall) -> tuple:
+    buffers = tuple((b.dtype.numpy, len(b.sizes)) for b in (*kernel.inputs, *kernel.outputs))
+    return buffers, sum(1 for _ in _exprs(kernel.args))
+
+
+def _exprs(x: Any):
+    if isinstance(x, Expr):
+        yield x
+    elif isinstance(x, (tuple, list)):
+        for item in x:
+            yield from _exprs(item)
+
+
+class Externs:
+    """Called from native code: number of the call, arrays over its buffers, values of its symbolic arguments."""
+
+    def __init__(self, kernels: list[ExternCall]):
+        self.kernels = kernels
+
+    def __call__(self, number: int, arrays: tuple, numbers: tuple, seed: int, base: int) -> None:
+        kernel = self.kernels[number]
+        counters.add("fallbacks", kernel.op.name)
+        values = iter(numbers)
+        tensors = {b: Tensor._from_array(a, b.dtype) for b, a in zip(kernel.inputs, arrays)}
+        args = tuple(_filled(x, tensors, values) for x in kernel.args)
+        result = _eager(kernel, args, seed, base)
+        for array, tensor in zip(arrays[len(kernel.inputs):], result if isinstance(result, (tuple, list)) else (result,), strict=True):
+            array[...] = tensor._array
+
+
+def _filled(x: Any, tensors: dict, values: Any) -> Any:
+    """The argument with tensors for buffers and numbers for expressions."""
+    if isinstance(x, Buffer):
+        return tensors[x]
+    if isinstance(x, (tuple, list)):
+        return type(x)(_filled(item, tensors, values) for item in x)
+    return next(values) if isinstance(x, Expr) else x
+
+
+def _eager(kernel: ExternCall, args: tuple, seed: int, base: int) -> Any:
+    recording, state.grad = state.grad, False
+    try:
+        if kernel.draw is None:
+            return kernel.op(*args)
+        with random.at(seed, base + kernel.draw):
+            return kernel.op(*args)
+    finally:
+        state.grad = recording
+
+
+__all__ = ["Compiled", "load"]
