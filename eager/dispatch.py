@@ -12,7 +12,7 @@ import numpy as np
 from . import dtypes, op as ops
 from .device import cpu as _cpu
 from .grads import Meta
-from .kernels import run_kernel, simple_function
+from .kernels import array_of, run_kernel, simple_function
 from .loops import computation
 from .meta import check_expandable, infer, run_meta
 from .op import Kind, Op
@@ -107,6 +107,8 @@ def execute_mutating(op: Op, args: tuple):
     if op.functional is not None and op.functional.cache.get("inplace") is op:
         return execute_inplace(op, args)
     fake, needs = inspect_args(op, args)
+    if not fake and "inplace" in op.kernels:
+        return write_in_place(op, args)
     pure = op.pure
     visible = len(op.outputs)
     outs = run_meta(pure, args) if fake else run_kernel(pure, args)
@@ -119,6 +121,18 @@ def execute_mutating(op: Op, args: tuple):
                 np.copyto(target._array, new._array, casting="unsafe")
             bump(target)
     return outs[:visible] if visible != 1 else outs[0]
+
+
+def write_in_place(op: Op, args: tuple):
+    """The kernel that writes what the record mutates; such records have no outputs and no gradient."""
+    for p, a in zip(op.params, args):
+        if p.name in op.mutates and not a._array.flags.writeable:
+            raise RuntimeError(f"{op.name}: the memory of '{p.name}' is read-only (it was made from a read-only numpy array)")
+    state.run(op.kernels["inplace"], *[array_of(a) for a in args])
+    for p, a in zip(op.params, args):
+        if p.name in op.mutates:
+            bump(a)
+    return ()
 
 
 def bump(t: Tensor) -> None:
@@ -331,7 +345,11 @@ def unary(op: Op):
         if type(r) is not _ndarray:
             r = np.asarray(r)
         t = _new(Tensor)
-        t._array, t._dtype, t._device, t._requires_grad, t._grad_fn, t._storage, t._view = r, plan[1], _cpu, False, None, None, None
+        t._array = r
+        t._dtype = plan[1]
+        t._device = _cpu
+        t._requires_grad = False
+        t._grad_fn = t._storage = t._view = None
         if (a._grad_fn is not None or a._requires_grad) and state.grad:
             record_unary(op, a, t)
         return t
@@ -370,7 +388,11 @@ def binary(op: Op, operator: bool = False, swapped: bool = False):
         if type(r) is not _ndarray:
             r = np.asarray(r)
         t = _new(Tensor)
-        t._array, t._dtype, t._device, t._requires_grad, t._grad_fn, t._storage, t._view = r, plan[1], _cpu, False, None, None, None
+        t._array = r
+        t._dtype = plan[1]
+        t._device = _cpu
+        t._requires_grad = False
+        t._grad_fn = t._storage = t._view = None
         if kind is not None:
             record_with_number(op, a, b, t)
         elif (a._grad_fn is not None or b._grad_fn is not None or a._requires_grad or b._requires_grad) and state.grad:

@@ -16,6 +16,7 @@ from .loops import (Draw, argument, cast_results, computation, finish, linear_in
                     source_index)
 from .meta import broadcast_shapes, infer, is_contiguous, map_strides
 from .prims import COMBINES, NUMPY, PRIMS, philox_words
+from .random import draw
 from .sizes import contiguous_strides, is_number
 from .state import state
 from .storage import address, strided
@@ -357,7 +358,6 @@ class NumpyDraw(Draw):
 
 
 def run_random(op, args) -> tuple[Tensor, ...]:
-    from .random import draw
     specs = infer(op, args)
     sizes = tuple(specs[0].sizes)
     key = draw(args[-1])
@@ -404,9 +404,12 @@ def run_extern(op, args) -> tuple[Tensor, ...]:
     return wrap_outputs(op, args, state.run(op.fn, *[array_of(a) for a in args]))
 
 
-def refuse(op, args):
-    raise TypeError(f"{op.name}: no kernel takes these arguments")
+def run_composite(op, args) -> tuple[Tensor, ...]:
+    """The decomposition, for arguments that the record's own kernel does not take."""
+    outs = op.fn(*args)
+    outs = outs if isinstance(outs, tuple) else (outs,)
+    return tuple([t._alias() if any(t is a for a in args) else t for t in outs])
 
 
 _DERIVED = {"MAP": run_map, "REDUCE": run_reduce, "SCAN": run_scan, "SCATTER": run_scatter, "RANDOM": run_random,
-            "VIEW": run_view, "EXTERN": run_extern, "COMPOSITE": refuse}
+            "VIEW": run_view, "EXTERN": run_extern, "COMPOSITE": run_composite}

@@ -17,12 +17,12 @@ class Storage:
     """`bytes`: one flat uint8 array over the memory, or None. `views`: weak references to the tensors that are recorded views
     of one base, in creation order (an in-place write gives all of them a new history)."""
 
-    __slots__ = ("bytes", "_version", "data_version", "foreign", "views", "pruned", "size", "device", "__weakref__")
+    __slots__ = ("bytes", "_version", "data_version", "foreign", "views", "pruned", "whole", "size", "device", "__weakref__")
 
     def __init__(self, flat: np.ndarray | None, size=0, device=None, foreign: bool = False):
         self.bytes, self.size, self.device, self.foreign = flat, size, device, foreign
         self._version = self.data_version = 0
-        self.views, self.pruned = None, 32
+        self.views, self.pruned, self.whole = None, 32, None
 
     def bump(self) -> None:
         self._version += 1

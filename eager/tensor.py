@@ -6,6 +6,7 @@ The first five slots are read by C++ at fixed offsets. Operations are not here: 
 
 from __future__ import annotations
 
+import copy
 from typing import NamedTuple
 
 import numpy as np
@@ -13,8 +14,9 @@ import numpy as np
 from . import device as devices
 from . import dtypes
 from .errors import DataDependent
+from .printing import text
 from .sizes import Size, contiguous_strides, numel
-from .storage import Storage, address, flat_bytes
+from .storage import Storage, address, flat_bytes, strided
 
 _new = object.__new__
 _cpu = devices.cpu
@@ -43,8 +45,11 @@ class Tensor:
     def _from_array(array: np.ndarray, dtype, cls=None) -> Tensor:
         """Wrap an array without copying."""
         t = _new(cls or Tensor)
-        t._array, t._dtype, t._device, t._requires_grad, t._grad_fn, t._storage, t._view = \
-            array, dtype, _cpu, False, None, None, None
+        t._array = array
+        t._dtype = dtype
+        t._device = _cpu
+        t._requires_grad = False
+        t._grad_fn = t._storage = t._view = None
         return t
 
     def _alias(self) -> Tensor:
@@ -320,7 +325,7 @@ class Tensor:
         return id(self)
 
     def __repr__(self, *, tensor_contents=None):
-        return _repr(self)
+        return text(self)
 
     __str__ = __repr__
 
@@ -342,11 +347,6 @@ class layout:
 
 
 strided_layout = layout("strided")
-
-
-def _repr(t):
-    from .printing import text
-    return text(t)
 
 
 def scalar(value):
@@ -390,3 +390,77 @@ def install_methods(table: dict) -> None:
     """Give Tensor the methods of a table name -> function (or property)."""
     for name, method in table.items():
         setattr(Tensor, name, method)
+
+
+# -- copying and pickling
+
+def rebuild(array: np.ndarray, dtype, requires_grad: bool, attributes: dict, cls) -> Tensor:
+    """What a pickled tensor is made of again."""
+    t = Tensor._from_array(array, dtype, cls)
+    t._requires_grad = requires_grad
+    if attributes:
+        t.__dict__.update(attributes)
+    return t
+
+
+def rebuild_view(owner: Tensor, sizes, strides, offset, requires_grad: bool, attributes: dict, cls) -> Tensor:
+    """A tensor over the bytes of another, with the given geometry."""
+    t = rebuild(strided(owner._ensure_storage().bytes, owner._dtype.numpy, sizes, strides, offset), owner._dtype, requires_grad,
+                attributes, cls)
+    t._storage = owner._ensure_storage()
+    return t
+
+
+def _whole(t: Tensor) -> Tensor:
+    """The storage of `t` as a flat tensor of its type; one object per storage, so that aliases stay aliases when pickled."""
+    storage = t._ensure_storage()
+    if storage.whole is None or storage.whole._dtype is not t._dtype:
+        n = storage.bytes.nbytes // t._dtype.itemsize
+        storage.whole = Tensor._from_array(strided(storage.bytes, t._dtype.numpy, (n,), (1,), 0), t._dtype)
+        storage.whole._storage = storage
+    return storage.whole
+
+
+def _reduce(self, protocol=2):
+    if self._grad_fn is not None:
+        raise RuntimeError("Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol and pickling at "
+                           "the moment. Use detach() first.")
+    array = self._values("pickling")
+    rest = (self._requires_grad, dict(self.__dict__), type(self))
+    if self._storage is not None and self._storage.bytes.nbytes != array.nbytes or not array.flags.c_contiguous:
+        return rebuild_view, (_whole(self), self._sizes, self._strides, self.storage_offset(), *rest)
+    return rebuild, (array, self._dtype, *rest)
+
+
+def _deepcopy(self, memo):
+    if id(self) in memo:
+        return memo[id(self)]
+    if self._grad_fn is not None:
+        raise RuntimeError("Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment. "
+                           "If you were attempting to deepcopy a module, this may be because of a torch.nn.utils.weight_norm usage.")
+    storage = self._ensure_storage()
+    key = ("storage", id(storage))
+    if key not in memo:
+        memo[key] = Storage(storage.bytes.copy(), device=storage.device)
+        memo[("kept", id(storage))] = storage
+    new = Tensor._from_array(strided(memo[key].bytes, self._dtype.numpy, self._sizes, self._strides, self.storage_offset())
+                             if self._array.size else self._array.copy(), self._dtype, type(self))
+    new._storage, new._requires_grad = memo[key], self._requires_grad
+    memo[id(self)] = new
+    if self.__dict__:
+        new.__dict__.update(copy.deepcopy(self.__dict__, memo))
+    if self.grad is not None:
+        new._grad = copy.deepcopy(self.grad, memo)
+    return new
+
+
+def _copy(self):
+    """A shallow copy: the same bytes."""
+    new = self._alias()
+    new.__class__ = type(self)
+    new._requires_grad = self._requires_grad
+    new.__dict__.update(self.__dict__)
+    return new
+
+
+install_methods({"__reduce_ex__": _reduce, "__deepcopy__": _deepcopy, "__copy__": _copy})

@@ -1,0 +1,183 @@
+"""Grad modes, inference mode, anomaly mode and saved-tensor hooks: context managers that also decorate functions.
+
+`mode` is what a manager sets, `prev` what it found.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import traceback
+
+from ..state import state
+
+
+class _Manager:
+    """A context manager that can decorate functions and generator functions."""
+
+    def __call__(self, function):
+        if inspect.isclass(function):
+            function.__init__ = self(function.__init__)
+            return function
+        if inspect.isgeneratorfunction(function):
+            return self._generator(function)
+
+        @functools.wraps(function)
+        def inside(*args, **kw):
+            with self.clone():
+                return function(*args, **kw)
+        return inside
+
+    def _generator(self, function):
+        @functools.wraps(function)
+        def inside(*args, **kw):
+            generator, value = function(*args, **kw), None
+            try:
+                while True:
+                    with self.clone():
+                        item = generator.send(value)
+                    value = yield item
+            except StopIteration as stop:
+                return stop.value
+            finally:
+                generator.close()
+        return inside
+
+    def clone(self):
+        return type(self)()
+
+
+class _GradMode(_Manager):
+    mode = False
+
+    def __new__(cls, function=None):
+        self = object.__new__(cls)
+        self.prev = None
+        return self if function is None else self(function)
+
+    def __enter__(self):
+        self.prev = state.grad
+        state.grad = self.mode
+
+    def __exit__(self, *_):
+        state.grad = self.prev
+
+
+class no_grad(_GradMode):
+    """Calls inside are not recorded."""
+
+
+class enable_grad(_GradMode):
+    """Calls inside are recorded."""
+
+    mode = True
+
+
+class set_grad_enabled(_Manager):
+    """Sets the mode at once; as a context manager, restores it at the end."""
+
+    def __init__(self, mode: bool):
+        self.mode = bool(mode)
+        self.prev = state.grad
+        state.grad = self.mode
+
+    def __call__(self, function):
+        state.grad = self.prev
+        return super().__call__(function)
+
+    def __enter__(self):
+        state.grad = self.mode
+
+    def __exit__(self, *_):
+        state.grad = self.prev
+
+    def clone(self):
+        return set_grad_enabled(self.mode)
+
+
+class inference_mode(_Manager):
+    """Like no_grad."""
+
+    def __new__(cls, mode=True):
+        self = object.__new__(cls)
+        self.mode = mode if isinstance(mode, bool) else True
+        self.prev = None
+        return self if isinstance(mode, bool) else self(mode)
+
+    def __enter__(self):
+        self.prev = (state.grad, state.inference)
+        if self.mode:
+            state.grad, state.inference = False, True
+
+    def __exit__(self, *_):
+        state.grad, state.inference = self.prev
+
+    def clone(self):
+        return inference_mode(self.mode)
+
+
+def is_grad_enabled() -> bool:
+    return state.grad
+
+
+def is_inference_mode_enabled() -> bool:
+    return state.inference
+
+
+def present_stack() -> str:
+    """The user's stack, without the frames of this package."""
+    package = __name__.partition(".eager")[0].replace(".", "/")
+    frames = [f for f in traceback.extract_stack() if f"/{package}/eager/" not in f.filename]
+    return "".join(traceback.format_list(frames))
+
+
+class set_detect_anomaly(_Manager):
+    """With anomaly mode on, a node remembers where it was recorded, and backward looks for NaN."""
+
+    def __init__(self, mode: bool, check_nan: bool = True):
+        self.mode, self.check_nan = mode, check_nan
+        self.prev = state.set(anomaly=present_stack if mode else None)
+
+    def __enter__(self):
+        pass
+
+    def __exit__(self, *_):
+        state.set(**self.prev)
+
+    def clone(self):
+        return set_detect_anomaly(self.mode, self.check_nan)
+
+
+class detect_anomaly(_Manager):
+    def __init__(self, check_nan: bool = True):
+        self.check_nan = check_nan
+
+    def __enter__(self):
+        self.prev = state.set(anomaly=present_stack)
+
+    def __exit__(self, *_):
+        state.set(**self.prev)
+
+
+def is_anomaly_enabled() -> bool:
+    return state.anomaly is not None
+
+
+class saved_tensors_hooks:
+    """Tensors saved inside go through `pack_hook`, and through `unpack_hook` when the gradient is computed."""
+
+    def __init__(self, pack_hook, unpack_hook):
+        self.pack_hook, self.unpack_hook = pack_hook, unpack_hook
+
+    def __enter__(self):
+        self.prev = state.set(packer=(self.pack_hook, self.unpack_hook))
+
+    def __exit__(self, *_):
+        state.set(**self.prev)
+
+
+class save_on_cpu(saved_tensors_hooks):
+    """Saved tensors are kept as copies on the cpu."""
+
+    def __init__(self, pin_memory: bool = False, device_type: str = "cuda"):
+        super().__init__(lambda t: t.detach().clone(), lambda t: t)

@@ -1,0 +1,151 @@
+"""repr of tensors, as PyTorch prints them: aligned columns, 4 digits, scientific where the range asks for it, summarised
+beyond 1000 elements."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from . import dtypes
+
+
+class Options:
+    precision, threshold, edgeitems, linewidth, sci_mode = 4, 1000, 3, 80, None
+
+
+_PROFILES = {"default": (4, 1000, 3, 80), "short": (2, 1000, 2, 80), "full": (4, math.inf, 3, 80)}
+
+
+def set_printoptions(precision=None, threshold=None, edgeitems=None, linewidth=None, profile=None, sci_mode=None) -> None:
+    if profile is not None:
+        Options.precision, Options.threshold, Options.edgeitems, Options.linewidth = _PROFILES[profile]
+    for name, value in dict(precision=precision, threshold=threshold, edgeitems=edgeitems, linewidth=linewidth).items():
+        if value is not None:
+            setattr(Options, name, value)
+    Options.sci_mode = sci_mode
+
+
+def text(t) -> str:
+    """`tensor(...)` with the attributes that differ from the defaults."""
+    suffixes = []
+    if t._array is None:
+        suffixes += [f"device='{t._device}'", f"size={tuple(t._sizes)}"]
+        body = "..."
+    else:
+        body = "[]" if t._array.size == 0 else values(t._array, t._dtype, 7)
+        if t._array.size == 0 and t.ndim != 1:
+            suffixes.append(f"size={tuple(t._sizes)}")
+    if t._dtype not in (dtypes.get_default_dtype(), dtypes.int64, dtypes.bool, dtypes.default_complex()) or \
+            (t.numel() == 0 and t._dtype is not dtypes.get_default_dtype()):
+        suffixes.append(f"dtype={t._dtype}")
+    if t._grad_fn is not None:
+        suffixes.append(f"grad_fn=<{t._grad_fn.name()}>")
+    elif t._requires_grad:
+        suffixes.append("requires_grad=True")
+    return join("tensor(" + body, suffixes)
+
+
+def join(out: str, suffixes) -> str:
+    """Suffixes on the last line where they fit, else on lines of their own."""
+    length = len(out) - out.rfind("\n") - 1
+    for suffix in suffixes:
+        if length + len(suffix) + 2 > Options.linewidth:
+            out += ",\n       " + suffix
+            length = 7 + len(suffix)
+        else:
+            out += ", " + suffix
+            length += len(suffix) + 2
+    return out + ")"
+
+
+def values(array: np.ndarray, dtype, indent: int) -> str:
+    if array.dtype.kind == "V" or dtype.compute is not dtype:
+        array = array.astype(np.float32)
+    summarize = array.size > Options.threshold
+    shown = summary(array) if summarize else array
+    if dtype.is_complex:
+        form = complex_form(shown)
+    else:
+        form = Form(shown, dtype)
+    return nested(array, form, indent, summarize)
+
+
+def summary(array: np.ndarray) -> np.ndarray:
+    """The elements that are printed of a large array."""
+    n = Options.edgeitems
+    for d in range(array.ndim):
+        if array.shape[d] > 2 * n:
+            array = np.concatenate([array.take(range(n), d), array.take(range(array.shape[d] - n, array.shape[d]), d)], d)
+    return array
+
+
+class Form:
+    """How one number is printed: integers by width, floats as integers with a dot, fixed or scientific."""
+
+    def __init__(self, array: np.ndarray, dtype):
+        self.floating, self.whole, self.scientific, self.width = dtype.is_floating_point, True, False, 1
+        flat = array.reshape(-1)
+        if not self.floating:
+            self.width = max((len(str(v)) for v in flat.tolist()), default=1)
+            return
+        finite = np.abs(flat[np.isfinite(flat) & (flat != 0)]).astype(np.float64)
+        if finite.size:
+            self.choose(flat, finite)
+        if Options.sci_mode is not None:
+            self.scientific = Options.sci_mode
+        self.width = max((len(self.plain(v)) for v in flat.tolist()), default=1)
+
+    def choose(self, flat, finite) -> None:
+        low, high = float(finite.min()), float(finite.max())
+        usual = flat[np.isfinite(flat)].astype(np.float64)
+        self.whole = bool((usual == np.ceil(usual)).all())
+        if self.whole:
+            self.scientific = high / low > 1000.0 and high > 1e8 or high > 1e8
+        else:
+            self.scientific = high / low > 1000.0 or high > 1e8 or low < 1e-4
+
+    def plain(self, v) -> str:
+        if not self.floating:
+            return str(v)
+        if self.scientific:
+            return f"{v:.{Options.precision}e}"
+        if self.whole:
+            return f"{v:.0f}." if math.isfinite(v) else f"{v:.0f}"
+        return f"{v:.{Options.precision}f}"
+
+    def __call__(self, v) -> str:
+        return self.plain(v).rjust(self.width)
+
+
+def complex_form(array):
+    part = dtypes.float32
+    real, imaginary = Form(array.real, part), Form(np.abs(array.imag), part)
+    return lambda v: real(v.real) + ("-" if math.copysign(1, v.imag) < 0 else "+") + imaginary.plain(abs(v.imag)) + "j"
+
+
+def nested(array: np.ndarray, form, indent: int, summarize: bool) -> str:
+    if array.ndim == 0:
+        return form(array.item()).strip()
+    if array.ndim == 1:
+        return row(array, form, indent, summarize)
+    n = Options.edgeitems
+    parts = [nested(array[k], form, indent + 1, summarize) for k in shown_indices(len(array), n, summarize)]
+    if summarize and len(array) > 2 * n:
+        parts.insert(n, "...")
+    return "[" + ("," + "\n" * (array.ndim - 1) + " " * (indent + 1)).join(parts) + "]"
+
+
+def shown_indices(length: int, n: int, summarize: bool):
+    return [*range(n), *range(length - n, length)] if summarize and length > 2 * n else range(length)
+
+
+def row(array: np.ndarray, form, indent: int, summarize: bool) -> str:
+    n = Options.edgeitems
+    cells = [form(array[k].item()) for k in shown_indices(len(array), n, summarize)]
+    if summarize and len(array) > 2 * n:
+        cells.insert(n, " ...")
+    width = getattr(form, "width", max(map(len, cells), default=1))
+    per_line = max(1, (Options.linewidth - indent) // (width + 2))
+    lines = [", ".join(cells[k:k + per_line]) for k in range(0, len(cells), per_line)]
+    return "[" + (",\n" + " " * (indent + 1)).join(lines) + "]"

@@ -1,0 +1,137 @@
+"""Random numbers: counter-based generators that hand out ordinals, one per random op whatever its size.
+
+An element's bits are Philox4x32-10 of (seed; element index, ordinal), so a value depends on nothing but these three: eager and
+compiled code draw the same numbers, and a draw that is not needed can be left out without moving the others.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import threading
+from contextlib import contextmanager
+
+import numpy as np
+
+from . import device as devices
+from . import dtypes
+from .tensor import Tensor
+
+_MASK = 2**64 - 1
+_STATE = struct.Struct("<QQ")
+
+
+class Generator:
+    """A seed and the next ordinal."""
+
+    def __init__(self, device="cpu"):
+        self._device = devices.device(device)
+        self._seed, self._next = 67280421310721, 0
+        self._lock = threading.Lock()
+
+    @property
+    def device(self):
+        return self._device
+
+    def manual_seed(self, seed: int) -> Generator:
+        self._seed, self._next = int(seed) & _MASK, 0
+        return self
+
+    def seed(self) -> int:
+        """Seed from the operating system; returns the seed."""
+        self.manual_seed(int.from_bytes(os.urandom(8), "little") >> 1)
+        return self._seed
+
+    def initial_seed(self) -> int:
+        return self._seed
+
+    def reserve(self, n: int = 1) -> tuple[int, int]:
+        """Take `n` ordinals: (seed, the first of them)."""
+        with self._lock:
+            base = self._next
+            self._next = base + n
+        return self._seed, base
+
+    def get_state(self) -> Tensor:
+        raw = np.frombuffer(_STATE.pack(self._seed, self._next), np.uint8).copy()
+        return Tensor._from_array(raw, dtypes.uint8)
+
+    def set_state(self, state: Tensor) -> Generator:
+        raw = np.ascontiguousarray(state._values("set_state()"))
+        if raw.dtype != np.uint8 or raw.size != _STATE.size:
+            raise RuntimeError(f"RNG state must be a uint8 tensor of {_STATE.size} elements, got {state.dtype} of {raw.size}")
+        self._seed, self._next = _STATE.unpack(raw.tobytes())
+        return self
+
+    def clone_state(self) -> Generator:
+        return Generator(self._device).set_state(self.get_state())
+
+    def __getstate__(self):
+        return str(self._device), self._seed, self._next
+
+    def __setstate__(self, state):
+        self.__init__(state[0])
+        self._seed, self._next = state[1:]
+
+    def __repr__(self):
+        return f"<Generator seed={self._seed} next={self._next}>"
+
+
+default_generator = Generator()
+
+
+class _Forced(threading.local):
+    """(seed, ordinal) that the next random ops of this thread use instead of drawing."""
+
+    key: tuple | None = None
+
+
+_forced = _Forced()
+
+
+@contextmanager
+def at(seed: int, ordinal: int):
+    """The random op inside uses exactly this ordinal, and draws nothing."""
+    previous, _forced.key = _forced.key, (seed, ordinal)
+    try:
+        yield
+    finally:
+        _forced.key = previous
+
+
+def draw(generator: Generator | None = None) -> tuple[int, int]:
+    """(seed, ordinal) for one random op."""
+    return _forced.key or (generator or default_generator).reserve()
+
+
+# -- the module functions of `torch.random`
+
+def manual_seed(seed: int) -> Generator:
+    return default_generator.manual_seed(seed)
+
+
+def seed() -> int:
+    return default_generator.seed()
+
+
+def initial_seed() -> int:
+    return default_generator.initial_seed()
+
+
+def get_rng_state() -> Tensor:
+    return default_generator.get_state()
+
+
+def set_rng_state(new_state: Tensor) -> None:
+    default_generator.set_state(new_state)
+
+
+@contextmanager
+def fork_rng(devices=None, enabled: bool = True, device_type: str = "cpu"):
+    """Draws inside leave the default generator as it was."""
+    saved = default_generator.get_state()
+    try:
+        yield
+    finally:
+        if enabled:
+            default_generator.set_state(saved)
