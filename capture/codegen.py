@@ -40,10 +40,10 @@ class Codegen:
         name = self.temps.get(id(variable))
         if name is not None:
             self.emit.load_fast(name)
-        elif variable.source is not None:
-            variable.source.reconstruct(self.emit)
         elif not variable.shared:
             variable.reconstruct(self)
+        elif variable.source is not None:
+            variable.source.reconstruct(self.emit)
         else:
             self.build(variable)
 
@@ -53,7 +53,7 @@ class Codegen:
         name = self.temps[id(variable)] = self.emit.temp("v")
         self.kept.append(variable)
         self.emit.store_fast(name)
-        if variable in self.tx.effects.made:
+        if variable in self.tx.effects.attributes:
             self.tx.effects.fill(self, variable)
         self.emit.load_fast(name)
 
@@ -64,7 +64,7 @@ class Codegen:
     def keep(self, variable: Variable) -> None:
         """Have the value in a temporary now, before anything is changed."""
         variable = getattr(variable, "_real", None) or variable
-        if id(variable) in self.temps or (not variable.shared and variable.source is None) or variable.is_constant():
+        if id(variable) in self.temps or not variable.shared:
             return
         self.load(variable)
         if id(variable) in self.temps:

@@ -26,9 +26,9 @@ from .variables import builder, builtins, objects
 from .variables.base import NotPlain, Variable
 from .variables.constant import ConstantVariable, SymVariable
 from .variables.containers import DictVariable, TupleVariable
-from .variables.contexts import GradModeVariable
+from .variables.contexts import DecoratedVariable, GradModeVariable
 from .variables.exceptions import ExceptionVariable
-from .variables.functions import CellVariable
+from .variables.functions import BoundMethodVariable, CellVariable, UserFunctionVariable
 from .variables.iterators import FixedIterator, IteratorVariable
 from .variables.module import Module
 from .variables.objects import ClassVariable, UserObjectVariable, lookup
@@ -45,8 +45,7 @@ class Context:
 
     OPAQUE = (random.Generator,)
     PLAIN_GETATTRIBUTE = (object, types.ModuleType)
-    GRAD_MODES = tuple(getattr(autograd, n) for n in ("no_grad", "enable_grad", "set_grad_enabled", "inference_mode")
-                       if hasattr(autograd, n))
+    GRAD_MODES = (autograd.no_grad, autograd.enable_grad, autograd.set_grad_enabled, autograd.inference_mode)
 
     def __init__(self, inline: Callable, load_global: Callable, options, symbolic: dict):
         self.guards, self.effects = Guards(), SideEffects(self)
@@ -145,9 +144,7 @@ class Context:
         return self.wrap(value, Pinned(value, label))
 
     def object_variable(self, cls: type) -> UserObjectVariable:
-        made = UserObjectVariable(cls)
-        self.effects.created(made)
-        return made
+        return UserObjectVariable(cls)
 
     def cell(self, real: types.CellType, source: Source) -> CellVariable:
         return self.known(real) or self.remember(real, CellVariable(source=source, real=real))
@@ -298,12 +295,11 @@ class Context:
         return made
 
     def make_grad_mode(self, cls, args, kwargs):
+        """A grad-mode manager; `set_grad_enabled` has switched when it is made, `no_grad(f)` decorates."""
+        if args and isinstance(args[0], (UserFunctionVariable, BoundMethodVariable)):
+            return DecoratedVariable(self.make_grad_mode(cls, [], {}), args[0])
         manager = self.run_variables(cls, args, kwargs)
-        made = GradModeVariable(cls, manager.mode, arguments=[*args, *kwargs.values()])
-        if cls.__name__ == "set_grad_enabled":          # switches at once, `with` or not
-            made.previous = self.grad_mode()
-            self.set_grad_mode(manager.mode)
-        return made
+        return GradModeVariable(cls, manager.mode, manager.prev, [*args, *kwargs.values()])
 
     def make_named_tuple(self, cls, args, kwargs):
         values = dict(zip(cls._fields, args)) | kwargs

@@ -184,7 +184,7 @@ class Trace:
         if self.reason is not None:
             report_break(self.job, self.reason, record)
         direct = self.direct_output(gen, inputs) if work else None
-        return native.Entry(guards=tree, code=code, keepalive=(self.compiled, self.tx.memory),
+        return native.Entry(guards=tree, code=code, keepalive=self.compiled,
                               direct=self.compiled if direct is not None else None, inputs=nodes,
                               output=direct[0] if direct is not None else None, breaks=self.stop is not None)
 
@@ -192,7 +192,7 @@ class Trace:
         """Nothing for a graph to do: the original code is the best code."""
         tree, _ = build_tree(self.tx, [])
         self.describe(record, self.job.code)
-        return native.Entry(guards=tree, code=self.job.code, keepalive=(self.tx.memory,), breaks=False)
+        return native.Entry(guards=tree, code=self.job.code, breaks=False)
 
     def compile_graph(self, record, inputs):
         graph = self.tx.tracer.graph
@@ -201,8 +201,11 @@ class Trace:
         record.text("graph.py", graph.print_python())
         log.channel("graph")(graph.print_python())
         counters.add("graphs")
-        with record.stage("backend"):
-            return self.job.options.backend(graph, [value for _, _, value in inputs])
+        try:
+            with record.stage("backend"):
+                return self.job.options.backend(graph, [value for _, _, value in inputs])
+        except Unsupported as error:
+            raise RunPlain(error) from error
 
     def describe(self, record, code) -> None:
         record.text("guards.txt", tree_text(self.tx))
@@ -253,6 +256,8 @@ class Trace:
     def write_break(self, gen: Codegen) -> None:
         """Locals, cells and stack as Python would have them, the instruction, and a resume door for each way on."""
         root, code, index = self.root, self.job.code, self.root.ip
+        if self.tx.exception_now is not None:
+            raise unsupported("resume", "an exception that only the trace raised is being handled")
         live = Liveness(self.job.instrs, code)
         bound = {name: value for name, value in root.slots.items() if self.crosses(name, value, live.before(index))}
         gen.keep_all([*bound.values(), *(v for v in root.stack if v is not NULL)])

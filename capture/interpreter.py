@@ -20,7 +20,7 @@ from .instructions import decode
 from .opcodes import call_pair
 from .side_effects import DELETED
 from .source import Global, Pinned, item
-from .variables.base import NULL, Variable
+from .variables.base import NULL, NotPlain, Variable
 from .variables.constant import ConstantVariable
 from .variables.containers import DictVariable, ListVariable, SetVariable, SliceVariable, TupleVariable
 from .variables.exceptions import ExceptionVariable
@@ -70,11 +70,17 @@ class Frame:
                     if not self.handle(error):
                         error.stack = error.stack or self.tx.stack()
                         raise
+        except NotPlain as error:
+            raise self.placed(unsupported("value", f"{error} has no plain value here")) from error
         except Unsupported as error:
-            error.stack = getattr(error, "stack", None) or self.tx.stack()
-            raise
+            raise self.placed(error)
         finally:
             self.tx.frames.pop()
+
+    def placed(self, error: Unsupported) -> Unsupported:
+        """The error with the user's stack at its first appearance."""
+        error.stack = getattr(error, "stack", None) or self.tx.stack()
+        return error
 
     def loop(self) -> Variable:
         instrs, table = self.instrs, OPCODES

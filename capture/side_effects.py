@@ -26,7 +26,6 @@ class SideEffects:
         self.cells: dict[Variable, None] = {}
         self.globals: dict[tuple[int, str], tuple[dict, Variable]] = {}
         self.order: list[tuple[str, object]] = []
-        self.made: dict[Variable, None] = {}
 
     # -- recording -------------------------------------------------------------------------------------------------
 
@@ -35,9 +34,6 @@ class SideEffects:
             self.order.append((kind, key))
             return True
         return False
-
-    def created(self, variable: Variable) -> None:
-        self.made[variable] = None
 
     def store_attr(self, variable: Variable, name: str, value: Variable) -> None:
         self._first("attributes", variable, self.attributes)
@@ -117,7 +113,7 @@ class SideEffects:
                 gen.emit.store_attr(name)
 
     def fill(self, gen, variable) -> None:
-        """The attributes of an object that the trace made, which has just been built empty."""
+        """The attributes that the trace gave to a value of its own, which has just been built."""
         for value in self.attributes.get(variable, {}).values():
             if value is not DELETED:
                 gen.keep(value)
@@ -161,7 +157,8 @@ class SideEffects:
     def replay_dict(self, gen, container):
         """Only what changed; everything again where the order or a deletion demands it."""
         before, after = list(container.original), list(container.entries)
-        changed = [k for k in after if container.original.get(k, (None, None))[1] is not container.entries[k][1]]
+        changed = [k for k in after if k not in container.original
+                   or settled(container.original[k][1]) is not settled(container.entries[k][1])]
         if after[:len(before)] != before:
             gen.call_method(container, "clear")
             changed = after
@@ -200,6 +197,11 @@ class SideEffects:
             gen.load_const(namespace)
             gen.load_const(key[1])
             gen.emit.store_subscr()
+
+
+def settled(variable: Variable) -> Variable:
+    """What a lazy value became, if it was looked at."""
+    return getattr(variable, "_real", None) or variable
 
 
 def contents(container) -> list:

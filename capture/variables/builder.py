@@ -161,8 +161,11 @@ def _function(tx, value, source):
 
 def _method(tx, value, source):
     tx.guard(source, "type_is", types.MethodType)
-    function = tx.wrap(value.__func__, Attr(source, "__func__"))
-    return BoundMethodVariable(function, tx.wrap(value.__self__, Attr(source, "__self__")), source)
+    owner = tx.wrap(value.__self__, Attr(source, "__self__"))
+    if isinstance(owner, GradModeVariable):
+        tx.guard(Attr(source, "__func__"), "is", value.__func__)
+        return owner.get_attr(tx, value.__name__)
+    return BoundMethodVariable(tx.wrap(value.__func__, Attr(source, "__func__")), owner, source)
 
 
 def _builtin(tx, value, source):
@@ -213,11 +216,8 @@ def _object(tx, value, source):
 
 def _grad_mode(tx, value, source):
     tx.guard(source, "type_is", type(value))
-    for name in ("mode", "prev"):
-        tx.guard(Attr(source, name), "equals", getattr(value, name))
-    made = GradModeVariable(type(value), value.mode, value.prev)
-    made.source = source
-    return tx.remember(value, made)
+    tx.guard(Attr(source, "mode"), "equals", value.mode)
+    return tx.remember(value, GradModeVariable(type(value), value.mode, value.prev, source=source))
 
 
 def _wrapper(tx, value, source):

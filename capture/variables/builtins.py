@@ -14,6 +14,7 @@ import operator
 import types
 from typing import Any, Callable
 
+from ...eager.autograd import is_grad_enabled
 from .. import state
 from ..breaks import unsupported
 from .base import Variable
@@ -557,6 +558,11 @@ def is_pure(fn) -> bool:
 @handles(state.is_compiling)
 def _is_compiling(tx, args, kwargs):
     return tx.constant(True)
+
+
+@handles(is_grad_enabled)
+def _is_grad_enabled(tx, args, kwargs):
+    return tx.constant(tx.grad_mode())
 
 
 @handles(print)

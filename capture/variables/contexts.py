@@ -6,15 +6,17 @@ effect. User-written managers need nothing here: their `__enter__` and `__exit__
 
 from __future__ import annotations
 
+from ...eager.autograd import inference_mode, set_grad_enabled
 from ..breaks import unsupported
+from ..source import Attr
 from .base import Variable
 
 
 class GradModeVariable(Variable):
     """One grad-mode manager object; `wanted` is the mode it sets, `previous` what it will restore."""
 
-    def __init__(self, cls, wanted, previous=None, arguments=()):
-        super().__init__()
+    def __init__(self, cls, wanted, previous=None, arguments=(), source=None):
+        super().__init__(source)
         self.cls, self.wanted, self.previous, self.arguments = cls, wanted, previous, list(arguments)
 
     def python_type(self):
@@ -24,17 +26,33 @@ class GradModeVariable(Variable):
         return f"{self.cls.__name__} manager"
 
     def call_method(self, tx, name, args, kwargs):
+        if name == "clone":
+            return GradModeVariable(self.cls, self.wanted, arguments=self.made_with(tx))
         if name == "__enter__":
-            self.previous = tx.grad_mode()
-            tx.set_grad_mode(self.wanted)
+            self.enter(tx)
         elif name == "__exit__":
-            tx.set_grad_mode(self.previous)
+            self.leave(tx)
         else:
             raise unsupported("context-manager", f"{name} of {self}")
         return tx.constant(None if name == "__enter__" else False)
 
+    def made_with(self, tx):
+        return [tx.constant(self.wanted)] if self.cls in (set_grad_enabled, inference_mode) else []
+
+    def enter(self, tx):
+        """A manager from outside that is entered here is a new one from now on: its `prev` changes."""
+        self.arguments, self.source = self.made_with(tx), None
+        if self.cls is not set_grad_enabled or self.previous is None:
+            self.previous = tx.grad_mode()
+        tx.set_grad_mode(self.wanted if self.cls is not inference_mode else tx.grad_mode() and not self.wanted)
+
+    def leave(self, tx):
+        if self.source is not None:
+            tx.guard(Attr(self.source, "prev"), "equals", self.previous)
+        tx.set_grad_mode(self.previous)
+
     def get_attr(self, tx, name):
-        if name in ("__enter__", "__exit__"):
+        if name in ("__enter__", "__exit__", "clone"):
             return ManagerMethod(self, name)
         raise unsupported("attribute", f"attribute {name!r} of {self}")
 
@@ -43,6 +61,8 @@ class GradModeVariable(Variable):
         return DecoratedVariable(self, args[0])
 
     def reconstruct(self, gen):
+        if self.cls is inference_mode and self.previous is not None:
+            raise unsupported("context-manager", "a graph break inside inference_mode")
         gen.load_call(self.cls, self.arguments)
         if self.previous is not None:
             gen.store_attr_on_top("prev", gen.constant(self.previous))
