@@ -270,6 +270,7 @@ class Scheduler:
         if isinstance(a.head, GemmKernel):
             if b.flexible and vertical:
                 yield from epilogue_space(a, b, f"one epilogue over ({names(a.outer)})")
+                yield from permuted_space(a, b, f"one epilogue over ({names(a.outer)}), written in another order")
             return
         if b.head is not None:
             return
@@ -507,6 +508,17 @@ def epilogue_space(gemm: Nest, user: Nest, why: str) -> Iterator[Spaces]:
     yield Spaces(still, Move(gemm.outer, coarse | mapping, {}), why)
 
 
+def permuted_space(gemm: Nest, user: Nest, why: str) -> Iterator[Spaces]:
+    """A user whose axes are the template's in another order: read off from the index at which it reads the result."""
+    for name, item in gemm.stores().items():
+        for load in user.loads().get(name, ()):
+            mapping = {e.name: at for e, at in zip(load.attrs.index, item.store.index) if isinstance(e, Expr) and e.is_var}
+            sizes = {e.name: size for e, size in zip(load.attrs.index, item.store.buffer.sizes) if isinstance(e, Expr) and e.is_var}
+            if mapping.keys() == {a.name for a in real(user.outer)} and all(sizes[a.name] == a.extent for a in real(user.outer)):
+                yield Spaces(Move(gemm.outer, {}, {}), Move(gemm.outer, mapping, {}), why)
+                return
+
+
 def unified(scheduler: Scheduler, a: tuple, b: tuple, a_inner: tuple, b_inner: tuple, why: str) -> Iterator[Spaces]:
     """One outer space for both; inner spaces of equal size get the same axes."""
     parts = refine(real(a), real(b))
@@ -680,9 +692,7 @@ def only_inside(body: Body, reduce: Reduce, position: ExprLike, extent: ExprLike
 def finish_loops(scheduler: Scheduler, nest: Nest) -> LoopKernel:
     """Levels, scratch, loop order, collapsed axes, flat addresses."""
     if nest.flexible:
-        outer, inner = map_order(scheduler, nest)
-        nest = replace(nest, outer=outer, items=[replace(i, axes=inner) for i in nest.items], loads_cache=None)
-        return emit(scheduler, nest, [(inner, nest.items)], {}, "inner")
+        return emit_map(scheduler, nest, map_order(scheduler, nest))
     nest = contiguous_inner(scheduler, replace(nest, outer=real(nest.outer)))
     groups: dict[tuple, list[Item]] = {}
     for item, level in sorted(zip(nest.items, levels_of(nest)), key=lambda pair: (pair[1], len(pair[0].axes))):
@@ -735,13 +745,11 @@ def places(scheduler: Scheduler, items: Iterable[Item]) -> Iterator[ExprLike]:
                 yield scheduler.linear(v.attrs.buffer, v.attrs.index)
 
 
-def map_order(scheduler: Scheduler, nest: Nest) -> tuple[tuple, tuple]:
-    """The axes of a map by falling stride of what it writes; the last one is the inner loop."""
-    axes = real(nest.outer)
+def map_order(scheduler: Scheduler, nest: Nest) -> tuple[Axis, ...]:
+    """The axes of a map by falling stride of what it writes."""
     store = nest.items[0].store
     written = scheduler.linear(store.buffer, store.index)
-    order = tuple(sorted(axes, key=lambda a: -stride(written, a)))
-    return order[:-1], order[-1:]
+    return tuple(sorted(real(nest.outer), key=lambda a: -stride(written, a)))
 
 
 def contiguous_inner(scheduler: Scheduler, nest: Nest) -> Nest:
@@ -908,6 +916,15 @@ def emit(scheduler: Scheduler, nest: Nest, steps: list, rows: dict, vector: str)
     used = {b for step in made for b in local_buffers(step)}
     local = tuple(row.flat for row, _ in rows.values() if row in used)
     return LoopKernel(nest.name, outer, tuple(made), local, vector, unique(nest.origins), tuple(nest.notes))
+
+
+def emit_map(scheduler: Scheduler, nest: Nest, axes: tuple[Axis, ...]) -> LoopKernel:
+    """A map: what is contiguous everywhere is one axis, and the last axis is the inner loop."""
+    merged, mapping = collapsed(axes, list(index_forms(scheduler, nest.items, {})), "i")
+    inner = tuple(Axis("j0", a.extent) for a in merged[-1:])
+    mapping = {name: inner[0].var if isinstance(e, Expr) and e == merged[-1].var else e for name, e in mapping.items()}
+    step = Flatten(scheduler, mapping, {}).step(inner, nest.items)
+    return LoopKernel(nest.name, merged[:-1], (step,), (), "inner", unique(nest.origins), tuple(nest.notes))
 
 
 def local_buffers(step: Step) -> Iterator[Buffer]:
