@@ -440,29 +440,37 @@ def _print(graph: Graph) -> str:
     for symbol, (k, what, dim) in graph.symbol_sources().items():
         read = {"value": "", "size": f".shape[{dim}]", "stride": f".stride()[{dim}]"}[what]
         lines.append(f"    {symbol} = {inputs[k].name}{read}")
-    last = None
+    last, block = None, ""
     for node in graph.nodes:
         if node.op != "placeholder":
-            lines += _node_lines(node, last, graph)
+            lines += _user_line(node, last)
             last = node.stack[-1][:2] if node.stack else last
+            block = _add_statement(lines, node, block)
     return "\n".join(lines) + "\n"
 
 
-def _node_lines(node: Node, last, graph: Graph) -> list[str]:
-    lines = []
-    if node.stack and node.stack[-1][:2] != last:
-        filename, number, line, function = node.stack[-1]
-        lines.append(f"    # {os.path.basename(filename)}:{number} in {function}: {line.strip()}")
+def _user_line(node: Node, last) -> list[str]:
+    if not node.stack or node.stack[-1][:2] == last:
+        return []
+    filename, number, line, function = node.stack[-1]
+    return [f"    # {os.path.basename(filename)}:{number} in {function}: {line.strip()}"]
+
+
+def _add_statement(lines: list[str], node: Node, block: str) -> str:
+    """Append the statement of a node, in the `with` block that its marks need; `block` is the one that is open."""
     if node.op == "output":
-        return [*lines, f"    return {constant_text(node.args[0])}"]
-    statement = _statement(node)
-    shape = describe(node.value)
-    comment = "    # " + shape + (f", {node.tag}" if node.tag else "") if shape or node.tag else ""
+        lines.append(f"    return {constant_text(node.args[0])}")
+        return ""
     marked = [] if node.grad or node.op == "get_attr" else ["grad=False"]
     marked += [] if node.draw is None else [f"draw=(seed, base + {node.draw})"]
-    if marked:
-        return [*lines, f"    with marks({', '.join(marked)}):", f"        {statement}{comment}", *_unbacked_lines(node)]
-    return [*lines, f"    {statement}{comment}", *_unbacked_lines(node)]
+    needed = f"    with marks({', '.join(marked)}):" if marked else ""
+    if needed and (needed != block or node.draw is not None):
+        lines.append(needed)
+    shape = describe(node.value)
+    comment = "    # " + shape + (f", {node.tag}" if node.tag else "") if shape or node.tag else ""
+    lines.append(("        " if needed else "    ") + _statement(node) + comment)
+    lines += [("    " if needed else "") + line for line in _unbacked_lines(node)]
+    return needed
 
 
 def _unbacked_lines(node: Node) -> list[str]:

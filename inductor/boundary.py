@@ -9,6 +9,7 @@ values and aliases are rebuilt by eager view ops.
 from __future__ import annotations
 
 import threading
+import weakref
 from dataclasses import dataclass, field
 from typing import Any, Callable
 
@@ -20,7 +21,6 @@ from ..eager.tensor import Tensor
 from ..runtime import counters
 from ..runtime.errors import CheckFailed, Unsupported
 from .functionalize import Fresh, FunctionalGraph, IsInput, Slot, ViewOfInput, ViewOfOutput
-from .joint import JointGraph
 from .partition import Partition
 from .records import restride
 
@@ -75,7 +75,7 @@ class CompiledGraph:
         values, call = self._run(inputs)
         inner = values[:self.inner]
         if self.training is not None and state.grad:
-            _attach(call, inner, values[self.inner:])
+            call.attach(inner, values[self.inner:])
         if self.simple:
             return tuple(inner)
         self._commit(inputs, inner)
@@ -132,10 +132,106 @@ def replay(spec: ViewOfInput | ViewOfOutput, base: Tensor, symbols: dict) -> Ten
 
 @dataclass
 class Call:
-    """One call's facts that its backward needs."""
+    """One call's facts that its backward needs. Inputs are held weakly: eager would not keep them either."""
 
     graph: CompiledGraph
     inputs: list
     seed: int
     base: int
     symbols: dict[str, Any]
+    versions: tuple = ()
+
+    def __post_init__(self):
+        self.versions = tuple(x._version if isinstance(x, Tensor) else None for x in self.inputs)
+
+    def loosen(self) -> None:
+        """Keep the inputs only as weak references, unless a double backward has asked for more."""
+        if not self.graph.training.keep_inputs:
+            self.inputs = [weakref.ref(x) if isinstance(x, Tensor) else x for x in self.inputs]
+
+    def attach(self, inner: list, results: list) -> None:
+        """Hang one autograd node on the outputs. It saves what the partition chose, with versions as of now."""
+        training, pair, extra = self.graph.training, self.graph.training.first, iter(results)
+        saved = {name: self.inputs[pair.saved_inputs[name]] if name in pair.saved_inputs else next(extra) for name in pair.saved}
+        numbers = {name: v for name, v in saved.items() if not isinstance(v, Tensor)}
+        names = [name for name in saved if name not in numbers]
+        own_outputs(inner, training.reached, self.inputs)
+        wanted = [self.inputs[k] for k in training.requires]
+        tensors = [saved[name] for name in names]
+
+        def backward(*grads, needs, saved):
+            return self.backward(grads, needs, dict(zip(names, saved)) | numbers)
+
+        autograd.attach([inner[k] for k in training.reached], wanted, backward, tensors, "CompiledBackward", with_saved=True)
+        self.loosen()
+
+    def backward(self, grads: tuple, needs: tuple, saved: dict) -> list:
+        """Gradients of the inputs that need one: the compiled backward of this pattern, or the recorded forward again."""
+        training = self.graph.training
+        present = frozenset(k for k, g in zip(training.reached, grads) if g is not None)
+        if not present:
+            return [None] * len(needs)
+        if state.grad:
+            return self.again(grads, needs, saved, create_graph=True)
+        try:
+            part, run = training.backward(present)
+        except Unsupported as late:
+            counters.add("fallbacks", f"backward: {late.code}")
+            return self.again(grads, needs, saved, create_graph=False)
+        given = dict(zip(training.reached, grads))
+        arguments = [saved[name] for name in part.saved] + [self.symbols[name] for name in part.sizes]
+        places = part.backward.inputs[len(arguments):]
+        arguments += [self.fitted(given[k], node.value) for k, node in zip(part.tangents, places)]
+        values = run(arguments, self.seed, self.base)
+        found = (part.gradients[k] for k in training.requires)
+        return [values[at] if at is not None and need else None for at, need in zip(found, needs)]
+
+    def fitted(self, grad: Tensor, like: Tensor) -> Tensor:
+        """The gradient in the strides that the backward was compiled for."""
+        strides = tuple(evaluate_number(s, self.symbols) for s in like.stride())
+        if all(a == b or n == 1 for a, b, n in zip(grad.stride(), strides, grad.shape)):
+            return grad
+        return restride(grad, strides)
+
+    # -- through the recorded forward ----------------------------------------------------------------------------
+    def again(self, grads: tuple, needs: tuple, saved: dict, create_graph: bool) -> list:
+        """Run the functional forward under recording, with the same draws, and differentiate that."""
+        training, functional = self.graph.training, self.graph.functional
+        inputs = self.primal_inputs(saved)
+        with recording(True):
+            inputs = [find("alias")(x) if isinstance(x, Tensor) and x.requires_grad else x for x in inputs]
+            outputs = Interpreter(functional.graph).run(*inputs, seed=self.seed, base=self.base)
+        roots = [(outputs[k], g) for k, g in zip(training.reached, grads) if g is not None and outputs[k].requires_grad]
+        wanted = [k for k, need in zip(training.requires, needs) if need]
+        if not roots or not wanted:
+            return [None] * len(needs)
+        found = autograd.grad([t for t, _ in roots], [inputs[k] for k in wanted], [g for _, g in roots],
+                              create_graph=create_graph, allow_unused=True)
+        by_input = dict(zip(wanted, found))
+        return [by_input.get(k) for k in training.requires]
+
+    def primal_inputs(self, saved: dict) -> list:
+        names = self.graph.names
+        inputs = []
+        for k, x in enumerate(self.inputs):
+            tensor = x() if isinstance(x, weakref.ref) else x
+            tensor = saved.get(names[k]) if tensor is None else tensor
+            if tensor is None:
+                self.graph.training.keep_inputs = True
+                raise RuntimeError(f"a double backward runs the compiled forward again, and its input {names[k]} is gone. Calls from "
+                                   "now on keep their inputs: run the forward again.")
+            if isinstance(tensor, Tensor) and tensor._version != self.versions[k]:
+                raise RuntimeError("one of the variables needed for gradient computation has been modified by an inplace operation: "
+                                   f"input {names[k]} of a compiled graph, {list(tensor.shape)}, is at version {tensor._version}; expected "
+                                   f"version {self.versions[k]} instead (a double backward runs the forward again)")
+            inputs.append(tensor)
+        return inputs
+
+
+def own_outputs(inner: list, reached: list[int], inputs: list) -> None:
+    """An output that autograd will hang its node on must be a tensor object of its own."""
+    taken = {id(x) for x in inputs}
+    for k in reached:
+        if id(inner[k]) in taken:
+            inner[k] = inner[k]._alias()
+        taken.add(id(inner[k]))

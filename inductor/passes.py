@@ -20,7 +20,7 @@ from .tracing import on_fakes
 def tidy(graph: Graph, across_grad: bool = False) -> Graph:
     """The usual column of passes."""
     remove_dead(graph)
-    remove_noops(graph)
+    remove_noops(graph, across_grad)
     fold_numbers(graph)
     merge_common(graph, across_grad)
     remove_dead(graph)
@@ -121,13 +121,13 @@ class _Formula:
         return _operator
 
 
-def remove_noops(graph: Graph) -> None:
+def remove_noops(graph: Graph, across_grad: bool) -> None:
     """Users of a call that gives one of its operands back read the operand, unless that would return an input as an output,
-    or one tensor twice."""
+    or one tensor twice; before `joint` only where gradients pass through the call unchanged, too."""
     returned = set(leaves(graph.output.args))
     for node in graph.calls:
         same = identity_of(node)
-        if same is None:
+        if same is None or not (across_grad or passes_gradient(node)):
             continue
         if node in returned and (same.op == "placeholder" or same in returned or aliases_input(same)):
             continue
@@ -135,6 +135,11 @@ def remove_noops(graph: Graph) -> None:
         if node in returned:
             returned.add(same)
         graph.erase(node)
+
+
+def passes_gradient(node: Node) -> bool:
+    """Whether an identity call hands its gradient on: it was recorded, has one operand, and a gradient."""
+    return node.grad and len(node.inputs) == 1 and bool(node.target.grads)
 
 
 def aliases_input(node: Node) -> bool:

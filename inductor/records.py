@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from ..eager.op import indexed, pointwise
+import numpy as np
+
+from ..eager.op import indexed, pointwise, size
 from ..eager.meta import Spec
 
 
@@ -20,10 +22,22 @@ def _(g):
 with_value.samples(lambda make: [(make(3, 4), make(3, 4)), (make(0, 2), make(0, 2))])
 
 
-@indexed(meta=lambda x, strides: Spec(tuple(x.shape), strides=tuple(strides)), promote="keep", recompute=True)
-def restride(s, i, x, strides: "size"):
+@indexed(meta=lambda x, strides: Spec(tuple(x.shape), x.dtype, tuple(strides)), promote="keep", recompute=True)
+def restride(s, i, x, strides: size):
     """`x` in fresh memory with these strides."""
     return x(*i)
+
+
+@restride.numpy
+def _(x, strides):
+    span = 1 + sum((n - 1) * step for n, step in zip(x.shape, strides)) if x.size else 0
+    block = np.empty(span, x.dtype)
+    out = np.lib.stride_tricks.as_strided(block, x.shape, tuple(step * x.itemsize for step in strides))
+    out[...] = x
+    return out
+
+
+restride.samples(lambda make: [(make(3, 4), (1, 3)), (make(2, 3), (6, 2)), (make(0, 2), (2, 1))])
 
 
 @restride.grad("x")

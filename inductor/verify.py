@@ -80,6 +80,8 @@ def _unbacked(value) -> bool:
 
 def differs(expected, actual) -> str | None:
     """In words, how a value differs from the expected one beyond the tolerance of its type; None when it does not."""
+    if isinstance(expected, dict):
+        return differs(list(expected.values()), list(actual.values())) if expected.keys() == actual.keys() else "other keys"
     if isinstance(expected, (tuple, list)):
         if len(expected) != len(actual):
             return f"{len(actual)} values instead of {len(expected)}"
