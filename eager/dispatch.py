@@ -243,10 +243,9 @@ def store(out, result: Tensor, op_name: str = "out=") -> Tensor:
 
 def set_data(t: Tensor, source: Tensor) -> None:
     """`t.data = source`: other bytes, shape and type under the same tensor."""
-    if source._array is None:
-        t._geometry = source._geometry
     t._array, t._dtype, t._device = source._array, source._dtype, source._device
     t._storage, t._view = source._ensure_storage(), None
+    t._geometry = source._geometry
 
 
 # -- fast paths

@@ -19,7 +19,6 @@ from .prims import COMBINES, NUMPY, PRIMS, philox_words
 from .random import draw
 from .sizes import contiguous_strides, is_number
 from .state import state
-from .storage import address, strided
 from .tensor import Tensor
 
 wrap = Tensor._from_array
@@ -27,7 +26,7 @@ wrap = Tensor._from_array
 
 def run_kernel(op, args) -> tuple[Tensor, ...]:
     """The outputs of a pure record."""
-    if op.kernels:
+    if op.kernels and op.kind.name != "VIEW":        # a view is nothing but its stride rule
         outs = explicit(op, args)
         if outs is not None:
             return outs
@@ -60,8 +59,6 @@ def explicit(op, args):
 
 
 def wrap_outputs(op, args, found) -> tuple[Tensor, ...]:
-    if op.kind.name == "VIEW":
-        return share(args[0], found),
     found = found if isinstance(found, tuple) else (found,)
     return tuple([wrap_output(op, args, k, np.asarray(a)) for k, a in enumerate(found)])
 
@@ -334,7 +331,7 @@ def scatter_into(op, out, args) -> None:
     view = op.cache.get("view")
     if view is not None:                       # a derived write through a view: assign to the view of the output
         value = args[1]._array if isinstance(args[1], Tensor) else args[1]
-        view_array(view, wrap(out, args[0]._dtype), args[2:])[...] = value
+        view_of(view, wrap(out, args[0]._dtype), args[2:])._array[...] = value
         return
     sizes = tuple(op.ranges(*args))
     index, value = op.loop(NUMPY, grid(sizes), (), *loaders(op, args))
@@ -377,25 +374,19 @@ def random_arrays(op, args, sizes, key):
 
 # -- View
 
-def view_array(op, x: Tensor, args) -> np.ndarray:
-    """The array of a view, by the record's stride rule over the storage's bytes."""
+def view_of(op, x: Tensor, args) -> Tensor:
+    """The view by the record's stride rule, over the same storage."""
     sizes, strides, offset = op.fn(x._sizes, x._strides, *args)
-    dtype = x._dtype if op.promote == "keep" else op.types(x, *args)[1]
-    flat = x._ensure_storage().bytes
-    if not flat.size:
-        return np.empty(sizes, dtype.numpy)
-    start = (address(x._array) - address(flat)) // x._dtype.itemsize
-    return strided(flat, dtype.numpy, sizes, strides, start + offset)
-
-
-def share(x: Tensor, array: np.ndarray) -> Tensor:
-    t = wrap(array, x._dtype if array.dtype == x._array.dtype else dtypes.from_numpy(array.dtype))
-    t._storage = x._ensure_storage()
-    return t
+    storage = x._ensure_storage()
+    if op.promote == "keep":
+        return Tensor._over(storage, x._dtype, sizes, strides, x._geometry[2] + offset)
+    dtype = op.types(x, *args)[1]
+    start = x._geometry[2] * x._dtype.itemsize // dtype.itemsize
+    return Tensor._over(storage, dtype, sizes, strides, start + offset)
 
 
 def run_view(op, args) -> tuple[Tensor, ...]:
-    return share(args[0], view_array(op, args[0], args[1:])),
+    return view_of(op, args[0], args[1:]),
 
 
 # -- Extern

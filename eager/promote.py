@@ -99,7 +99,7 @@ def types(rule, operands, first=None, dtype=None):
     a function takes the operands and returns the pair.
     """
     if rule == "dtype":
-        return None, dtype if dtype is not None else result_type(operands)
+        return None, dtype or result_type(operands) or first or dtypes.get_default_dtype()
     if rule == "keep":
         return None, first
     common = result_type(operands)

@@ -34,7 +34,8 @@ DATA = View(None, None, ())        # `_view` of `t.data`: an alias whose writes 
 
 
 class Tensor:
-    """`_view` and `_storage` are None until needed; slots after them may be unset on results of the fast paths."""
+    """`_view` and `_storage` are None until needed; `_geometry` (sizes, strides or None for contiguous, offset, in elements) is set
+    with the storage; other slots may be unset on results of the fast paths."""
 
     __slots__ = ("_array", "_dtype", "_device", "_requires_grad", "_grad_fn", "_storage", "_view",
                  "_geometry", "_grad", "_output_nr", "_hooks", "__weakref__", "__dict__")
@@ -57,8 +58,16 @@ class Tensor:
         t = _new(Tensor)
         t._array, t._dtype, t._device, t._requires_grad, t._grad_fn = self._array, self._dtype, self._device, False, None
         t._storage, t._view = self._ensure_storage(), None
-        if self._array is None:
-            t._geometry = self._geometry
+        t._geometry = self._geometry
+        return t
+
+    @staticmethod
+    def _over(storage: Storage, dtype, sizes, strides, offset, cls=None) -> Tensor:
+        """A tensor with this geometry (in elements) over a storage with bytes."""
+        flat = storage.bytes
+        array = strided(flat, dtype.numpy, sizes, strides, offset) if flat.nbytes else np.empty(sizes, dtype.numpy)
+        t = Tensor._from_array(array, dtype, cls)
+        t._storage, t._geometry = storage, (array.shape, strides, offset)
         return t
 
     # -- geometry
@@ -79,10 +88,8 @@ class Tensor:
 
     @property
     def _strides(self) -> tuple:
-        a = self._array
-        if a is not None:
-            step = a.itemsize
-            return tuple([s // step for s in a.strides]) if a.size else contiguous_strides(a.shape)
+        if self._storage is None:
+            return array_strides(self._array)
         sizes, strides, offset = self._geometry
         if strides is None:
             strides = contiguous_strides(sizes)
@@ -102,11 +109,7 @@ class Tensor:
         return dim + n if dim < 0 else dim
 
     def storage_offset(self):
-        if self._array is None:
-            return self._geometry[2]
-        if self._storage is None or not self._array.size:
-            return 0
-        return (address(self._array) - address(self._storage.bytes)) // self._array.itemsize
+        return 0 if self._storage is None else self._geometry[2]
 
     @property
     def ndim(self) -> int:
@@ -182,6 +185,7 @@ class Tensor:
 
     def _ensure_storage(self) -> Storage:
         if self._storage is None:
+            self._geometry = (self._array.shape, array_strides(self._array), 0)
             self._storage = Storage(flat_bytes(self._array), device=self._device)
         return self._storage
 
@@ -333,6 +337,12 @@ class Tensor:
         return self.item().__format__(spec) if self.ndim == 0 and spec else object.__format__(self, spec) if spec else repr(self)
 
 
+def array_strides(array: np.ndarray) -> tuple:
+    """Strides in elements; those of an array without elements are as if contiguous."""
+    step = array.itemsize
+    return tuple([s // step for s in array.strides]) if array.size else contiguous_strides(array.shape)
+
+
 class layout:
     __slots__ = ("name",)
 
@@ -405,9 +415,10 @@ def rebuild(array: np.ndarray, dtype, requires_grad: bool, attributes: dict, cls
 
 def rebuild_view(owner: Tensor, sizes, strides, offset, requires_grad: bool, attributes: dict, cls) -> Tensor:
     """A tensor over the bytes of another, with the given geometry."""
-    t = rebuild(strided(owner._ensure_storage().bytes, owner._dtype.numpy, sizes, strides, offset), owner._dtype, requires_grad,
-                attributes, cls)
-    t._storage = owner._ensure_storage()
+    t = Tensor._over(owner._ensure_storage(), owner._dtype, sizes, strides, offset, cls)
+    t._requires_grad = requires_grad
+    if attributes:
+        t.__dict__.update(attributes)
     return t
 
 
@@ -415,9 +426,7 @@ def _whole(t: Tensor) -> Tensor:
     """The storage of `t` as a flat tensor of its type; one object per storage, so that aliases stay aliases when pickled."""
     storage = t._ensure_storage()
     if storage.whole is None or storage.whole._dtype is not t._dtype:
-        n = storage.bytes.nbytes // t._dtype.itemsize
-        storage.whole = Tensor._from_array(strided(storage.bytes, t._dtype.numpy, (n,), (1,), 0), t._dtype)
-        storage.whole._storage = storage
+        storage.whole = Tensor._over(storage, t._dtype, (storage.bytes.nbytes // t._dtype.itemsize,), (1,), 0)
     return storage.whole
 
 
@@ -443,9 +452,8 @@ def _deepcopy(self, memo):
     if key not in memo:
         memo[key] = Storage(storage.bytes.copy(), device=storage.device)
         memo[("kept", id(storage))] = storage
-    new = Tensor._from_array(strided(memo[key].bytes, self._dtype.numpy, self._sizes, self._strides, self.storage_offset())
-                             if self._array.size else self._array.copy(), self._dtype, type(self))
-    new._storage, new._requires_grad = memo[key], self._requires_grad
+    new = Tensor._over(memo[key], self._dtype, self._sizes, self._strides, self.storage_offset(), type(self))
+    new._requires_grad = self._requires_grad
     memo[id(self)] = new
     if self.__dict__:
         new.__dict__.update(copy.deepcopy(self.__dict__, memo))

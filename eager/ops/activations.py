@@ -345,8 +345,8 @@ def _(g, out, dim):
 
 @composite
 def log_softmax_backward(g, y, dim: "static"):
-    single = single(g)
-    return back(sub(single, mul(exp(single(y)), sum_dims(single, (dim,), True))), g)
+    upstream = single(g)
+    return back(sub(upstream, mul(exp(single(y)), sum_dims(upstream, (dim,), True))), g)
 
 
 for _op in (softmax, log_softmax):

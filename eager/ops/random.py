@@ -79,7 +79,7 @@ def random_integers(s, rng, x, low: scalar, high: scalar):
 
 
 @random_op(promote="keep")
-def bernoulli(s, rng, p):
+def bernoulli(s, rng, p: "tensor"):
     """1 with probability p (elementwise), else 0."""
     return s.lt(rng.uniform(), p)
 
@@ -90,7 +90,7 @@ def bernoulli_like(s, rng, x, p: scalar = 0.5):
 
 
 @random_op(promote="keep")
-def normal_around(s, rng, mean, std):
+def normal_around(s, rng, mean: "tensor", std: "tensor"):
     """Normal with a mean and a deviation per element."""
     return rng.normal() * std + mean
 
