@@ -239,4 +239,6 @@ def inductor_backend(graph: Graph, example_inputs: Sequence, options: dict | Non
     return compile_graph(graph, example_inputs, options, native)
 
 
+for _backend in (eager_backend, aot_eager_backend, loops_backend, inductor_backend):
+    _backend.takes_options = True
 BACKENDS = {"eager": eager_backend, "aot_eager": aot_eager_backend, "loops": loops_backend, "inductor": inductor_backend}

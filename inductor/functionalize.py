@@ -129,7 +129,7 @@ def functionalize(graph: Graph) -> FunctionalGraph:
 
 
 def open_aliasing(graph: Graph) -> Graph:
-    """Composites that write or return aliases of what they read are replaced by the ops inside, until none is left."""
+    """Composites that return aliases of what they read are replaced by the ops inside, until none is left."""
     if not any(_hides_aliasing(n) for n in graph.calls):
         return graph
     wanted = {n.target for n in graph.calls if _hides_aliasing(n)}
@@ -137,7 +137,7 @@ def open_aliasing(graph: Graph) -> Graph:
 
 
 def _hides_aliasing(node: Node) -> bool:
-    return node.is_op and node.target.kind is Kind.COMPOSITE and bool(node.target.mutates or _aliased(node))
+    return node.is_op and node.target.kind is Kind.COMPOSITE and not node.target.mutates and _aliased(node)
 
 
 def _aliased(node: Node) -> bool:
@@ -243,11 +243,17 @@ class _Functionalizer:
             self.store(targets[0], result, node)
             self.aliases[node] = self.aliases[targets[0]]
             return
-        items = [self.new.call(operator.getitem, (result, k), v, stack=node.stack, grad=node.grad) for k, v in enumerate(result.value)]
+        items = self.parts(result, node)
         for target, item in zip(targets, items[len(op.outputs):]):
             if target is not None:
                 self.store(target, item, node)
         self.results(node, items[:len(op.outputs)])
+
+    def parts(self, result: Node, node: Node) -> list[Node]:
+        """One node per output."""
+        if isinstance(result.value, Tensor):
+            return [result]
+        return [self.new.call(operator.getitem, (result, k), v, stack=node.stack, grad=node.grad) for k, v in enumerate(result.value)]
 
     def results(self, node: Node, items: list[Node]) -> None:
         """The outputs of a writing record with outputs of its own."""

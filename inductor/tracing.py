@@ -11,6 +11,7 @@ import operator
 from typing import Any, Callable
 
 from ..capture.graph import Graph, Interpreter, Node, map_args
+from ..eager.dispatch import execute
 from ..eager.op import Kind, Op
 from ..eager.state import Mode, recording, setting, state
 from ..eager.tensor import Tensor, fake_tensor
@@ -78,7 +79,7 @@ class Recorder(Mode):
 def on_fakes(op: Op, args: tuple):
     """Run an op by its meta rule; factories make fakes too."""
     with setting(fake=True, modes=()):
-        return op(*args)
+        return execute(op, args)
 
 
 def fresh_fake(value, requires_grad: bool = False):
