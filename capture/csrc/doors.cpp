@@ -104,8 +104,8 @@ Door* new_door(PyTypeObject* type, DoorKind kind, Cache* cache, PyObject* code, 
     return door->entries && door->attributes ? (Door*)self.release() : nullptr;
 }
 
-Door* new_frame_door(Cache* cache, PyCodeObject* code, PyObject* globals, PyObject* builtins) {
-    return new_door(frame_type, DoorKind::Frame, cache, (PyObject*)code, globals, builtins);
+Door* new_frame_door(Cache* cache, PyCodeObject* code) {
+    return new_door(frame_type, DoorKind::Frame, cache, (PyObject*)code, nullptr, nullptr);
 }
 
 static bool same_signature(PyCodeObject* original, PyCodeObject* replacement) {
@@ -168,13 +168,12 @@ static PyObject* door_closure(Door* door) {
 }
 
 static PyObject* door_lookup(Door* door, PyObject* args) {
-    PyObject *values, *closure = Py_None;
-    if (!PyArg_ParseTuple(args, "O|O", &values, &closure)) return nullptr;
+    PyObject *values, *globals = door->globals, *builtins = door->builtins, *closure = Py_None;
+    if (!PyArg_ParseTuple(args, "O|OOO", &values, &globals, &builtins, &closure)) return nullptr;
     Ref names = door->code ? slot_names((PyCodeObject*)door->code) : Ref(PyTuple_New(0));
     std::vector<PyObject*> read;
     if (!names || !guards::read_slots(values, names.get(), read)) return nullptr;
-    Slots slots{read.data(), (Py_ssize_t)read.size(), door->globals, door->builtins,
-                PyTuple_Check(closure) ? closure : door_closure(door)};
+    Slots slots{read.data(), (Py_ssize_t)read.size(), globals, builtins, PyTuple_Check(closure) ? closure : door_closure(door)};
     Fetched fetched;
     Entry* entry = lookup(door, slots, fetched);
     return entry ? (PyObject*)entry : Ref::borrow(Py_None).release();
@@ -239,7 +238,7 @@ static int set_plain(Door* self, PyObject* reason, void*) {
 static PyMethodDef door_methods[] = {
     {"add", (PyCFunction)door_add, METH_O, "add(entry): later calls may be served by it"},
     {"clear", (PyCFunction)door_clear_entries, METH_NOARGS, "drop all entries"},
-    {"lookup", (PyCFunction)door_lookup, METH_VARARGS, "lookup(slots, closure=None) -> Entry or None"},
+    {"lookup", (PyCFunction)door_lookup, METH_VARARGS, "lookup(slots, globals, builtins, closure) -> Entry or None; a frame door keeps no globals of its own"},
     {nullptr}};
 static PyGetSetDef door_getset[] = {
     {"cache", (getter)get_cache, nullptr, "the Cache that owns the entries, or None when it is gone"},

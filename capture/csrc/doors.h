@@ -24,7 +24,7 @@ struct Door {
     Cache* cache;            // strong in a wrapper; elsewhere cleared by the cache when it dies
     PyObject* code;          // the original code; not owned by a frame door
     PyObject* function;      // wrapper: the original function
-    PyObject* globals;
+    PyObject* globals;       // null in a frame door, which must not keep alive what holds its code
     PyObject* builtins;
     PyObject* entries;       // tuple, swapped as a whole
     PyObject* plain;         // null, or why this door does not look up
@@ -63,7 +63,7 @@ PyObject* finish_tail_calls(Thread& thread, PyObject* result);
 Ref make_function(PyObject* code, PyObject* globals, PyObject* closure);
 PyObject* run_direct(Entry* entry, const Fetched& fetched);
 Door* new_door(PyTypeObject* type, DoorKind kind, Cache* cache, PyObject* code, PyObject* globals, PyObject* builtins);
-Door* new_frame_door(Cache* cache, PyCodeObject* code, PyObject* globals, PyObject* builtins);
+Door* new_frame_door(Cache* cache, PyCodeObject* code);
 bool is_check_failure();             // the current exception discards a compiled call
 
 extern PyObject* tail_call;          // returned instead of a value by a resume door in tail position

@@ -116,22 +116,21 @@ static bool report(PyObject* list, const char* kind, const Ref& name, const Ref&
 struct Place { PyObject* list; const Node& node; const Check& check; };
 
 static bool differs(const Place& at, const char* kind, Ref old_value, Ref new_value, int dim = -1) {
-    if (!old_value || !new_value) PyErr_Clear();
+    if (PyErr_Occurred()) PyErr_Clear();   // asking for a length of something without one
     return report(at.list, kind, at.node.name, at.check.describe, old_value.get(), new_value.get(), at.check.line, dim);
 }
 
 static Ref integer(int64_t value) { return Ref(PyLong_FromLongLong(value)); }
 static Ref boolean(bool value) { return Ref(PyBool_FromLong(value)); }
 
-static bool explain_geometry(const Place& at, const TensorCheck& check, PyArrayObject* array) {
+static bool explain_geometry(const Place& at, const TensorCheck& check, PyArrayObject* array, int64_t itemsize) {
     if (PyArray_NDIM(array) != check.rank)
         return differs(at, "rank", integer(check.rank), integer(PyArray_NDIM(array)));
     for (int d = 0; d < check.rank; d++) {
         if (check.sizes[d] != any_size && check.sizes[d] != PyArray_DIM(array, d) &&
             !differs(at, "size", integer(check.sizes[d]), integer(PyArray_DIM(array, d)), d)) return false;
-        if (check.strides[d] != any_stride && check.strides[d] != PyArray_STRIDE(array, d) &&
-            !differs(at, "stride", integer(check.strides[d] / check.itemsize), integer(PyArray_STRIDE(array, d) / check.itemsize), d))
-            return false;
+        int64_t expected = check.strides[d] / check.itemsize, now = PyArray_STRIDE(array, d) / itemsize;
+        if (check.strides[d] != any_stride && expected != now && !differs(at, "stride", integer(expected), integer(now), d)) return false;
     }
     return true;
 }
@@ -150,7 +149,7 @@ static bool explain_tensor(const Place& at, PyObject* value) {
     bool gradient = layout.requires_gradient(value);
     if (check.requires_grad >= 0 && gradient != (check.requires_grad != 0) &&
         !differs(at, "requires_grad", boolean(check.requires_grad), boolean(gradient))) return false;
-    return check.rank < 0 || explain_geometry(at, check, array);
+    return check.rank < 0 || explain_geometry(at, check, array, itemsize_of(value));
 }
 
 static const char* test_names[] = {"type_is", "is", "equals", "len", "dict_keys", "no_dict_attr", "no_attr", "no_item",
@@ -608,6 +607,12 @@ bool read_slots(PyObject* values, PyObject* names, std::vector<PyObject*>& out) 
 
 }  // namespace guards
 
+static bool all_named(GuardTree* tree) {
+    for (Node* node : tree->nodes->front()->children)
+        if (node->access == Access::Arg && node->number < 0) return false;
+    return true;
+}
+
 static bool parse_slots(GuardTree* self, PyObject* args, PyObject* kwargs, std::vector<PyObject*>& values, Slots& slots) {
     static const char* names[] = {"slots", "globals", "builtins", "closure", nullptr};
     PyObject *given, *globals = Py_None, *builtins = Py_None, *closure = Py_None;
@@ -615,6 +620,9 @@ static bool parse_slots(GuardTree* self, PyObject* args, PyObject* kwargs, std::
     if (PyDict_Check(given)) {
         Ref order(PySequence_Tuple(given));
         if (!order || !name_slots(self, order.get())) return false;
+    } else if (!all_named(self)) {
+        PyErr_SetString(PyExc_TypeError, "arguments were given to this tree by name: pass the slots as a dict");
+        return false;
     }
     if (!read_slots(given, nullptr, values)) return false;
     slots = {values.data(), (Py_ssize_t)values.size(), globals != Py_None ? globals : nullptr,

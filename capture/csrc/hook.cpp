@@ -113,12 +113,12 @@ void forget(Cache* cache) {
 // dies with the cache; an unwanted one has a door that runs plain.
 static Door* meet(Thread& thread, Cache* cache, Frame* frame, PyCodeObject* code) {
     static PyObject* name = PyUnicode_InternFromString("frame");
-    Door* door = doors::new_frame_door(cache, code, frame::globals(frame), frame::builtins(frame));
+    Door* door = doors::new_frame_door(cache, code);
     if (!door) return nullptr;
     Ref wanted;
     {
         Scope capturing(thread, Mode::Capturing, nullptr, nullptr);
-        wanted = Ref(PyObject_CallMethodObjArgs((PyObject*)cache, name, code, door->globals, nullptr));
+        wanted = Ref(PyObject_CallMethodObjArgs((PyObject*)cache, name, code, frame::globals(frame), nullptr));
     }
     if (!wanted) PyErr_WriteUnraisable((PyObject*)cache);
     if (!wanted || PyObject_IsTrue(wanted.get()) != 1) door->plain = PyUnicode_FromString("not captured");

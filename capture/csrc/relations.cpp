@@ -6,21 +6,26 @@ namespace guards {
 enum Opcode : int64_t { PushConst, PushSymbol, Add, Mul, FloorDiv, Mod, Max, Min, Eq, Ne, Lt, Le, opcode_count };
 constexpr int max_depth = 64;
 
-static bool floor_divide(int64_t a, int64_t b, int64_t& quotient, int64_t& rest) {
+// Python's floor division and remainder; the quotient of the smallest number by -1 does not fit.
+static bool floor_divide(int64_t a, int64_t b, int64_t& out) {
     if (b == 0 || (a == INT64_MIN && b == -1)) return false;
-    quotient = a / b;
-    rest = a % b;
-    if (rest != 0 && (rest < 0) != (b < 0)) { quotient--; rest += b; }
+    out = a / b - (a % b != 0 && (a % b < 0) != (b < 0));
+    return true;
+}
+
+static bool modulo(int64_t a, int64_t b, int64_t& out) {
+    if (b == 0) return false;
+    int64_t rest = b == -1 ? 0 : a % b;
+    out = rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
     return true;
 }
 
 static bool apply(int64_t opcode, int64_t a, int64_t b, int64_t& out) {
-    int64_t quotient, rest;
     switch (opcode) {
         case Add: return !__builtin_add_overflow(a, b, &out);
         case Mul: return !__builtin_mul_overflow(a, b, &out);
-        case FloorDiv: if (!floor_divide(a, b, quotient, rest)) return false; out = quotient; return true;
-        case Mod: if (!floor_divide(a, b, quotient, rest)) return false; out = rest; return true;
+        case FloorDiv: return floor_divide(a, b, out);
+        case Mod: return modulo(a, b, out);
         case Max: out = a > b ? a : b; return true;
         case Min: out = a < b ? a : b; return true;
         case Eq: out = a == b; return true;

@@ -1,0 +1,15 @@
+"""The public module `flambeau.compiler`: compiling, looking at what was compiled, leaving things uncompiled."""
+
+from __future__ import annotations
+
+from ..runtime.counters import snapshot as counters
+from .backends import list_backends, register_backend
+from .compile import compile, reset
+from .explain import explain
+from .state import disable, is_compiling, mark_dynamic, mark_static
+
+is_dynamo_compiling = is_compiling
+maybe_mark_dynamic = mark_dynamic
+
+__all__ = ["compile", "counters", "disable", "explain", "is_compiling", "is_dynamo_compiling", "list_backends", "mark_dynamic",
+           "mark_static", "maybe_mark_dynamic", "register_backend", "reset"]

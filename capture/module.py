@@ -1,0 +1,103 @@
+"""The compiled Module: the wrapped module in every respect but its forward.
+
+`compile(module)` makes an object of a class derived from the module's own that shares the module's `__dict__`: attributes,
+parameters, hooks, `state_dict` keys and methods are the same by construction, in both directions. Only `forward` differs:
+it calls the original's forward through a door.
+"""
+
+from __future__ import annotations
+
+import copy
+import types
+import weakref
+from typing import Any, Callable
+
+from ..eager.nn.modules.module import Module
+from . import compile as compiling
+from .state import native
+
+PREFIX = "_orig_mod."
+_classes: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+
+
+class CompiledModule:
+    """Mixed in before the module's own class; its state stands in slots, outside of the shared `__dict__`."""
+
+    __slots__ = ()
+
+    @property
+    def _orig_mod(self):
+        return self._flambeau_original
+
+    @property
+    def forward(self):
+        return self._flambeau_forward
+
+    @forward.setter
+    def forward(self, function: Callable) -> None:
+        self.__dict__["forward"] = function
+        object.__setattr__(self, "_flambeau_forward", _door(self._flambeau_original, *self._flambeau_how))
+
+    def load_state_dict(self, state_dict, *args, **kwargs):
+        """Keys with the prefix that other compiled modules write load too."""
+        plain = {key.removeprefix(PREFIX): value for key, value in state_dict.items()}
+        return super().load_state_dict(plain, *args, **kwargs)
+
+    def __reduce_ex__(self, protocol):
+        settings, _ = self._flambeau_how
+        return _rebuild, (self._flambeau_original, settings.arguments())
+
+    def __deepcopy__(self, memo):
+        return compile_module(copy.deepcopy(self._flambeau_original, memo), *self._flambeau_how)
+
+    def __copy__(self):
+        return compile_module(copy.copy(self._flambeau_original), *self._flambeau_how)
+
+
+def _rebuild(module: Module, arguments: dict):
+    return compiling.compile(module, **arguments)
+
+
+def _class_of(original: type) -> type:
+    if original not in _classes:
+        fields = {"__slots__": ("_flambeau_original", "_flambeau_forward", "_flambeau_how"), "__module__": original.__module__,
+                  "__qualname__": original.__qualname__, "__doc__": original.__doc__}
+        _classes[original] = type(original.__name__, (CompiledModule, original), fields)
+    return _classes[original]
+
+
+def _door(module: Module, settings, converter) -> Any:
+    """The module's forward behind a door; an instance's own `forward` comes before the class's."""
+    forward = module.__dict__.get("forward") or types.MethodType(type(module).forward, module)
+    return compiling.compile_callable(forward, settings, converter)
+
+
+@compiling.compiles(Module)
+def compile_module(module: Module, settings, converter: Callable) -> Module:
+    """A module that shares everything with `module` and runs its forward compiled."""
+    if isinstance(module, CompiledModule):
+        module = module._flambeau_original
+    self = object.__new__(_class_of(type(module)))
+    object.__setattr__(self, "__dict__", module.__dict__)
+    object.__setattr__(self, "_flambeau_original", module)
+    object.__setattr__(self, "_flambeau_how", (settings, converter))
+    object.__setattr__(self, "_flambeau_forward", _door(module, settings, converter))
+    return self
+
+
+def doors_of(f: Any) -> Any:
+    """The Compiled object behind anything that `compile` returns, or None."""
+    if isinstance(f, CompiledModule):
+        f = f._flambeau_forward
+    if isinstance(f, types.MethodType):
+        f = f.__func__
+    return f.cache if native is not None and isinstance(f, native.Wrapper) else None
+
+
+def compile_in_place(self: Module, *args, **kwargs) -> None:
+    """`module.compile(...)`: from now on this very module runs its forward compiled."""
+    compiled = compiling.compile(self.forward, *args, **kwargs)
+    self.__dict__["forward"] = compiled
+
+
+Module.compile = compile_in_place

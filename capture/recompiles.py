@@ -1,0 +1,73 @@
+"""What guards that fail teach: which sizes change, what to tell the user.
+
+In: the failures of every entry of a door for one call. Out: `Learned` (places and dimensions to make symbolic, how often
+what changed), and the texts of the `recompiles` log and of the limit's warning.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+# Failures that symbolic sizes cure. A stride follows its sizes; an int or float argument becomes an input.
+CURABLE = frozenset({"size", "stride", "int", "float", "relation"})
+
+
+@dataclass
+class Learned:
+    """Per door: `symbolic` maps a place to a set of dimensions (tensor) or True (number); `changed` counts reasons."""
+
+    symbolic: dict = field(default_factory=dict)
+    changed: Counter = field(default_factory=Counter)
+
+
+def learn(learned: Learned, failures: list[list]) -> None:
+    """Take the entry that is nearest to the call; if only sizes and numbers differ there, those become symbolic."""
+    nearest = min(failures, key=lambda of_entry: sum(f.kind not in CURABLE for f in of_entry) * 1000 + len(of_entry))
+    learned.changed.update(dict.fromkeys((_place(f) for f in nearest), 1))
+    if all(f.kind in CURABLE for f in nearest):
+        learned.symbolic = _with(learned.symbolic, nearest)
+
+
+def _with(symbolic: dict, failures: list) -> dict:
+    """A new dictionary: settings made from the old one keep theirs."""
+    grown = {name: set(dims) if isinstance(dims, set) else dims for name, dims in symbolic.items()}
+    for f in failures:
+        if f.kind == "size":
+            grown.setdefault(f.name, set()).add(f.dim)
+        elif f.kind in ("int", "float"):
+            grown[f.name] = True
+    return grown
+
+
+def _place(f) -> str:
+    return f"{f.kind} of {f.name}" + (f" in dimension {f.dim}" if f.dim is not None else "")
+
+
+def _show(value) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def _line(f) -> str:
+    if f.kind in ("missing", "alias", "relation"):
+        text = f"{f.describe}: no longer holds" if f.kind != "missing" else f"{f.name} is not there"
+    else:
+        text = f"{_place(f)}: was {_show(f.old)}, is {_show(f.new)}"
+    return text + (f"   # {f.line}" if f.line else "")
+
+
+def describe(code, failures: list[list]) -> str:
+    """All failed guards of all entries, with old and new value."""
+    lines = [f"{code.co_qualname} ({code.co_filename}:{code.co_firstlineno}) is compiled again"]
+    for number, of_entry in enumerate(failures):
+        lines += [f"    entry {number}:"] + [f"        {_line(f)}" for f in of_entry]
+    return "\n".join(lines)
+
+
+def warning(code, limit: int, learned: Learned) -> str:
+    """The text told once when a door has used up its entries."""
+    kept = ", ".join(f"{place} ({times} times)" for place, times in learned.changed.most_common(3)) or "nothing that guards name"
+    return (f"flambeau: {code.co_qualname} ({code.co_filename}:{code.co_firstlineno}) was compiled {limit} times and now runs "
+            f"eagerly where no entry fits. What kept changing: {kept}. Mark changing sizes with mark_dynamic, pass changing "
+            "numbers as tensors, or raise FLAMBEAU_RECOMPILE_LIMIT; FLAMBEAU_LOGS=recompiles tells every change.")

@@ -1,0 +1,157 @@
+"""What the native module is told about eager, and which code the frame hook may hand to the compiler.
+
+In: eager's Tensor, its thread state, the names of Module's hook tables. Out: `native` (the extension, or None where this
+Python has none), `is_compiling`, `disable`, dynamic marks on tensors, and `uncapturable(code)`: why a nested frame is
+left to Python. Code of this package, the standard library and installed numeric libraries is never captured by itself;
+modules, optimizers and other code written like a user's are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+import os
+import sysconfig
+from typing import Any, Callable
+
+import numpy as np
+
+from ..eager.nn.modules import module as eager_module
+from ..eager.state import state as eager_state
+from ..eager.tensor import Tensor
+from ..runtime.errors import CheckFailed
+
+try:
+    from . import _capture as native
+except ImportError:   # a Python whose frames the extension does not know: everything runs eagerly
+    native = None
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+# Parts of this package that are written as a user would write them.
+USER_LIKE = tuple(os.path.join(ROOT, *parts) for parts in (
+    ("eager", "nn", ""), ("eager", "optim", ""), ("eager", "utils", ""), ("tests", ""), ("examples", ""), ("benchmarks", "")))
+INSTALLED = ("numpy", "ml_dtypes", "scipy", "bytecode", "hypothesis", "pytest", "_pytest", "pluggy", "tqdm", "rich", "matplotlib")
+GENERATOR_FLAGS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE
+
+if native is not None:
+    native.configure(tensor=Tensor, ndarray=np.ndarray, check_failed=CheckFailed, state=eager_state,
+                     hook_names=eager_module._HOOK_DICTS)
+
+
+def _library_folders() -> tuple[str, ...]:
+    paths = sysconfig.get_paths()
+    stdlib = {os.path.join(os.path.realpath(paths[key]), "") for key in ("stdlib", "platstdlib")}
+    return tuple(stdlib | {os.path.join(paths[key], "") for key in ("stdlib", "platstdlib")})
+
+
+LIBRARY = _library_folders()
+
+
+@functools.lru_cache(maxsize=None)
+def _file_reason(filename: str) -> str | None:
+    path = os.path.abspath(filename)
+    if path.startswith(ROOT):
+        return None if path.startswith(USER_LIKE) else "part of flambeau"
+    if filename.startswith("<frozen"):
+        return "standard library"
+    parts = path.split(os.sep)
+    if "site-packages" in parts:
+        package = parts[len(parts) - parts[::-1].index("site-packages")]
+        return "installed library" if package.removesuffix(".py") in INSTALLED else None
+    return "standard library" if path.startswith(LIBRARY) else None
+
+
+def uncapturable(code) -> str | None:
+    """Why this code is not captured when the hook meets it, or None."""
+    if code.co_flags & GENERATOR_FLAGS:
+        return "generator"
+    if id(code) in _disabled_codes or code.co_name in ("<module>", "__getattr__", "__setattr__", "__del__"):
+        return "disabled"
+    return _file_reason(code.co_filename)
+
+
+def is_compiling() -> bool:
+    """True while the compiler traces on this thread."""
+    return native is not None and native.mode() == "capturing"
+
+
+# -- disable
+
+_disabled_codes: dict = {}   # by identity: equal code objects may be different functions
+
+
+class Disabled:
+    """A callable that always runs plain; nothing inside of it is captured."""
+
+    def __init__(self, function: Callable, reason: str | None = None):
+        functools.update_wrapper(self, function)
+        self.function, self.reason = function, reason
+
+    def __call__(self, *args, **kwargs):
+        return self.function(*args, **kwargs) if native is None else _run_off(self.function, args, kwargs)
+
+    def __get__(self, instance, owner=None):
+        return self if instance is None else functools.partial(self, instance)
+
+    def __repr__(self):
+        return f"<disabled {self.function!r}>"
+
+
+def _run_off(function: Callable, args: tuple, kwargs: dict) -> Any:
+    """Under `capturing` it stays that way: the function only runs plain there."""
+    return function(*args, **kwargs) if is_compiling() else native.call("off", None, function, args, kwargs)
+
+
+def disable(function: Callable | None = None, recursive: bool = True, *, reason: str | None = None):
+    """Run a function (or, as `disable()`, the decorated one) plain: itself and, if `recursive`, all that it calls."""
+    if function is None:
+        return lambda f: disable(f, recursive, reason=reason)
+    if not callable(function):
+        raise TypeError(f"disable() takes a callable, not {type(function).__name__}")
+    if recursive:
+        return Disabled(function, reason)
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    if code is None:
+        raise TypeError(f"disable(recursive=False) takes a Python function, not {type(function).__name__}")
+    _disabled_codes[id(code)] = code
+    return function
+
+
+# -- marks of dynamic sizes
+
+MARKS = "_flambeau_dynamic"
+
+
+def mark_dynamic(tensor: Tensor, index: int | list | tuple, *, min: int | None = None, max: int | None = None) -> None:
+    """Capture dimension(s) `index` of this tensor as symbolic from the first call on."""
+    _mark(tensor, index, True if min is None and max is None else (min, max))
+
+
+def mark_static(tensor: Tensor, index: int | list | tuple | None = None) -> None:
+    """Never make dimension(s) `index` of this tensor (all, by default) symbolic."""
+    _mark(tensor, tuple(range(tensor.dim())) if index is None else index, False)
+
+
+def _mark(tensor: Tensor, index, value) -> None:
+    rank = tensor.dim()
+    for dim in (index if isinstance(index, (list, tuple)) else (index,)):
+        if not -rank <= dim < rank:
+            raise IndexError(f"mark_dynamic: dimension {dim} is out of range for a tensor of {rank} dimensions")
+        tensor.__dict__.setdefault(MARKS, {})[dim % rank] = value
+
+
+def marks(tensor: Tensor) -> dict:
+    """Dimension -> True, (min, max) or False (static), as marked."""
+    return tensor.__dict__.get(MARKS, {})
+
+
+@contextlib.contextmanager
+def without_native():
+    """As if the extension were not there; for tests of the plain path."""
+    global native
+    kept, native = native, None
+    try:
+        yield
+    finally:
+        native = kept
