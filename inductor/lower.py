@@ -327,13 +327,14 @@ class Lowering:
         outer, index, inner, r = self.reduction_space(node, args, extents)
         self.body.ordinal = 0
         prologue = op.loop(self.body, index, r, *args)
-        name = self.unique("acc_" + node.name)
-        reduce, accs = self.accumulate(op.combine, name, prologue, r, extents)
+        reduces, accs = (), single_element(self.body, op.combine, prologue)
+        if inner:
+            reduce, accs = self.accumulate(op.combine, self.unique("acc_" + node.name), prologue, r, extents)
+            reduces = (Step(inner, (), (reduce,)),)
         results = op.finished(self.body, accs if len(accs) > 1 else accs[0], *args)
         results = results if isinstance(results, tuple) else (results,)
         stores = tuple(self.result_store((node, k), index, v) for k, v in enumerate(results) if self.wanted((node, k)))
-        steps = (Step(inner, (), (reduce,)), Step((), stores))
-        self.kernels.append(LoopKernel(self.unique("k_" + node.name), outer, steps, origins=origins(node)))
+        self.kernels.append(LoopKernel(self.unique("k_" + node.name), outer, (*reduces, Step((), stores)), origins=origins(node)))
 
     def reduction_space(self, node: Node, args: list, extents: tuple):
         """Outer axes and index, inner axes and index. Axes are named by their place in the operand, so that maps over the
@@ -467,6 +468,15 @@ class Lowering:
         step = Step((*outer, m, n), (Store(buffer, index, value),))
         self.kernels.append(GemmKernel(self.unique("k_" + node.name), outer, m, n, k, a_operand, b_operand, compute, step,
                                        acc, "gemm", origins(node)))
+
+
+def single_element(body: Body, combine: str, value: Value) -> tuple[Value, ...]:
+    """The accumulators of a reduction over one element."""
+    if combine in ("argmax", "argmin"):
+        return value, body.const(0, dtypes.int64)
+    if combine == "welford":
+        return value, body.const(0, value.dtype), body.const(1, value.dtype)
+    return body.cast(value, dtypes.bool) if combine in ("any", "all") else value,
 
 
 LOWER_NODE = {"placeholder": Lowering.placeholder, "get_attr": Lowering.get_attr, "call_function": Lowering.call}

@@ -26,6 +26,7 @@ MAX_SCRATCH = 1 << 16        # elements of a row scratch
 PARALLEL_POINTS = 64         # outer points that make a split of reductions unnecessary
 SPLIT_FROM = 1 << 15         # elements per point from which a reduction is split
 REREAD_LOADS = 3             # loads that a scratch must save
+SPLITTABLE = ("sum", "prod", "max", "min", "any", "all")
 
 
 def schedule(program: Program) -> Program:
@@ -208,6 +209,8 @@ class Scheduler:
             return None
         if isinstance(second.head, GemmKernel) and first.head is None:
             first, second = second, first
+        if isinstance(first.head, GemmKernel) and {first.head.a.buffer.name, first.head.b.buffer.name} & second.stores().keys():
+            return None                         # an operand must lie in memory before the product begins
         for spaces in self.common_spaces(first, second, vertical):
             a, b = self.moved(first, spaces.first), self.moved(second, spaces.second)
             items = self.passed(a, b)
@@ -587,7 +590,7 @@ def split_reductions(scheduler: Scheduler, nest: Nest) -> list[Nest]:
         return [nest]
     wide = [item for item in nest.items if item.axes]
     plain_kinds = all(item.axes == inner and not waits(item) for item in wide) and \
-        all(item.reduce.combine in ("sum", "prod", "max", "min", "any", "all") for item in reduces)
+        all(item.axes == inner and item.reduce.combine in SPLITTABLE for item in reduces)
     if not plain_kinds or len(nest.loads().keys() & nest.stores().keys()):
         return [nest]
     return two_stages(scheduler, nest, inner)
@@ -693,7 +696,7 @@ def finish_loops(scheduler: Scheduler, nest: Nest) -> LoopKernel:
     """Levels, scratch, loop order, collapsed axes, flat addresses."""
     if nest.flexible:
         return emit_map(scheduler, nest, map_order(scheduler, nest))
-    nest = contiguous_inner(scheduler, replace(nest, outer=real(nest.outer)))
+    nest = contiguous_inner(scheduler, copied_rows(scheduler, replace(nest, outer=real(nest.outer))))
     groups: dict[tuple, list[Item]] = {}
     for item, level in sorted(zip(nest.items, levels_of(nest)), key=lambda pair: (pair[1], len(pair[0].axes))):
         groups.setdefault((level, item.axes), []).append(item)
@@ -788,20 +791,46 @@ def unit_last(scheduler: Scheduler, nest: Nest) -> tuple[Axis, ...]:
 
 # -- row scratch
 
+def copied_rows(scheduler: Scheduler, nest: Nest) -> Nest:
+    """What the nest stores for others and reads back at another place of the row, it reads from a copy of the row."""
+    stores, loads = nest.stores(), nest.loads()
+    copies = {name: Buffer(f"{name}_copy", b.dtype, b.sizes, b.strides, b.offset, "temp", b.origin)
+              for name, item in stores.items() if name in loads for b in [item.store.buffer] if not private(scheduler, nest, name)}
+    if not copies:
+        return nest
+
+    def leaf(value: Value) -> Value | None:
+        load = value.attrs
+        if value.op != "load" or load.buffer.name not in copies:
+            return None
+        return scheduler.body.load(copies[load.buffer.name], load.index, value.args[0] if load.masked else None, load.other)
+    rewrite = Rewriter(scheduler.body, {}, leaf)
+    items = [rewritten(item, item.axes, rewrite) for item in nest.items]
+    items += [Item(i.axes, store=replace(i.store, buffer=copies[i.store.buffer.name]))
+              for i in items if i.store is not None and i.store.buffer.name in copies]
+    return replace(nest, items=items, loads_cache=None)
+
+
+def private(scheduler: Scheduler, nest: Nest, name: str) -> bool:
+    """Whether nothing outside of the nest needs this buffer."""
+    return name not in scheduler.outputs and all(r.ids & nest.ids for r in scheduler.readers.get(name, ()))
+
+
 def own_rows(scheduler: Scheduler, nest: Nest) -> dict[str, tuple[Buffer, tuple[int, ...]]]:
     """Temps that only this nest reads, and not at the point where they are stored: name -> (row scratch, dimensions kept)."""
     rows = {}
     for item in nest.items:
-        if item.store is not None and item.axes and item.store.buffer.name not in scheduler.outputs:
+        if item.store is not None and item.axes:
             name = item.store.buffer.name
-            if all(r.ids & nest.ids for r in scheduler.readers.get(name, ())):
-                kept = tuple(item.store.index.index(a.var) for a in item.axes)
-                rows[name] = (row_buffer(name, item.store.buffer.dtype, item.axes), kept)
+            if private(scheduler, nest, name):
+                inner = {a.name for a in item.axes}
+                kept = tuple(d for d, e in enumerate(item.store.index) if isinstance(e, Expr) and e.free_names() & inner)
+                sizes = tuple(item.store.buffer.sizes[d] for d in kept)
+                rows[name] = (row_buffer(name, item.store.buffer.dtype, sizes), kept)
     return rows
 
 
-def row_buffer(name: str, dtype, axes: tuple[Axis, ...]) -> Buffer:
-    sizes = tuple(a.extent for a in axes)
+def row_buffer(name: str, dtype, sizes: tuple) -> Buffer:
     return Buffer("row_" + name, dtype, sizes, row_major(sizes), 0, "local", name)
 
 
@@ -864,7 +893,7 @@ def keep(scheduler: Scheduler, value: Value, axes: tuple, early: list[Item], row
     for item in early:
         if item.store is not None and item.store.value is value and item.store.buffer.name not in rows:
             return scheduler.body.load(item.store.buffer, item.store.index)
-    buffer = row_buffer(f"{value.op}_{value.id}", value.dtype, axes)
+    buffer = row_buffer(f"{value.op}_{value.id}", value.dtype, tuple(a.extent for a in axes))
     rows[buffer.name] = (buffer, tuple(range(len(axes))))
     index = tuple(a.var for a in axes)
     early.append(Item(axes, store=Store(buffer, index, value)))

@@ -151,3 +151,57 @@ class Make:
 @pytest.fixture
 def make():
     return Make()
+
+
+@pytest.fixture
+def random_program():
+    """random_program(seed) -> (function of tensors, its inputs): maps, reductions, views, products, over sizes that often meet."""
+    return make_program
+
+
+def make_program(seed, length=14):
+    from flambeau.eager.op import OPS
+    make = Make(seed)
+    rng = np.random.default_rng(seed)
+    plan = [(int(rng.integers(0, 1 << 30)), int(rng.integers(0, 1 << 30)), int(rng.integers(0, 1 << 30))) for _ in range(length)]
+    sizes = [int(n) for n in rng.choice([2, 3, 4, 4, 6, 8], 2)]
+    inputs = [make(*sizes), make(sizes[1]), make(*reversed(sizes)), make(3, *sizes)]
+
+    def run(*given):
+        values = list(given)
+        for step in plan:
+            made = program_step(OPS, values, *step)
+            if made is not None:
+                values.append(made)
+        return tuple(values[len(given):][-5:])
+    return run, inputs
+
+
+def program_step(ops, values, which, first, second):
+    """One op on values picked by numbers; None where it does not apply."""
+    from flambeau.eager.ops.views import reshape
+    x, y = values[first % len(values)], values[second % len(values)]
+    rank = len(x.shape)
+    unary = ("exp", "sin", "relu", "neg", "tanh", "abs")
+    kind = which % 9
+    if kind < 2:
+        bounded = ops["tanh"](x)
+        return ops[unary[(which // 9) % len(unary)]](bounded)
+    if kind < 4:
+        fits = all(type(a) is type(b) and a == b or 1 in (a, b) for a, b in zip(x.shape[::-1], y.shape[::-1]))
+        return ops[("add", "mul", "sub", "maximum")[(which // 9) % 4]](x, ops["tanh"](y)) if fits else None
+    if kind == 4 and rank:
+        dims = tuple(d for d in range(rank) if (which >> d + 5) & 1) or (rank - 1,)
+        return ops[("sum", "amax", "mean")[(which // 9) % 3]](x, dims, bool(which & 1 << 10))
+    if kind == 5 and rank > 1:
+        return ops["transpose"](x, (which // 9) % rank, (which // 81) % rank)
+    if kind == 6 and rank:
+        total = 1
+        for n in x.shape:
+            total = total * n
+        return reshape(x, (total,)) if which & 1 << 9 else reshape(x, (x.shape[0], total // x.shape[0]))
+    if kind == 7 and rank == 2:
+        return ops["matmul"](ops["tanh"](x), ops["transpose"](x, 0, 1))
+    if kind == 8 and rank:
+        return ops["flip"](x, ((which // 9) % rank,)) if which & 1 << 8 else ops["unsqueeze"](x, (which // 9) % (rank + 1))
+    return None

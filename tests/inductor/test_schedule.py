@@ -210,12 +210,12 @@ def test_rows_of_different_views_meet(trace, make, assert_close):
     assert len(check(trace, fn, (make(4, 8, 64),), assert_close).kernels) == 1
 
 
-def test_random_chains_of_ops_keep_their_meaning(trace, assert_close):
-    """Programs drawn from maps, reductions, views and products over a few shapes, against eager."""
-    from conftest_programs import random_program
-    for seed in range(40):
+@pytest.mark.parametrize("symbolic", [False, True], ids=["static", "symbolic"])
+def test_random_programs_keep_their_meaning(symbolic, trace, random_program, assert_close):
+    """Programs drawn from maps, reductions, views and products over a few sizes, against eager."""
+    for seed in range(25):
         fn, inputs = random_program(seed)
-        check(trace, fn, inputs, assert_close, symbolic=seed % 2 == 1)
+        check(trace, fn, inputs, assert_close, symbolic)
 
 
 def test_a_thousand_nodes_take_well_under_half_a_second(trace, make):
