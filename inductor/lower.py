@@ -560,7 +560,7 @@ def wants_memory(user: Node) -> bool:
     """Users that read memory and cannot compute what they read."""
     if user.op != "call_function":
         return True
-    return user.target.kind not in (Kind.MAP, Kind.REDUCE, Kind.RANDOM, Kind.SCATTER)
+    return user.target.kind not in (Kind.MAP, Kind.VIEW, Kind.REDUCE, Kind.RANDOM, Kind.SCATTER)
 
 
 def is_gemm(node: Node) -> bool:

@@ -5,7 +5,7 @@ import pkgutil
 
 import numpy as np
 import pytest
-from flambeau.eager import dtypes, ops, random
+from flambeau.eager import api, dtypes, ops, random
 from flambeau.eager.op import OPS
 from flambeau.eager.tensor import Tensor
 from flambeau.inductor import interpret
@@ -17,6 +17,7 @@ from flambeau.inductor.schedule import schedule
 for found in pkgutil.iter_modules(ops.__path__):
     importlib.import_module(f"{ops.__name__}.{found.name}")
 
+assert api.__doc__                                       # importing it installs the methods that samples use
 SAMPLED = sorted(name for name, op in OPS.items() if op.sample_rule is not None and not op.mutates)
 DRAW = {"seed": 12345, "base": 7}
 
@@ -94,8 +95,8 @@ def test_chains_of_maps_are_one_kernel(trace, make):
         for _ in range(30):
             x = OPS["mul"](OPS["add"](x, 1.0), x)
         return x
-    program = lower(trace(chain, make(8)))
-    assert len(program.kernels) == 1
+    (kernel,) = schedule(lower(trace(chain, make(8)))).kernels
+    assert len(kernel.steps) == 1 and len(kernel.steps[0].stores) == 1
 
 
 def test_dear_values_with_many_users_are_computed_once(trace, make):
@@ -104,12 +105,12 @@ def test_dear_values_with_many_users_are_computed_once(trace, make):
         return OPS["gemm"](e, x), OPS["add"](e, 1.0), OPS["transpose"](OPS["mul"](e, 2.0), 0, 1)
     program = lower(trace(users, make(4, 4)))
     text = program.text()
-    assert text.count("exp(") == 1, text
+    assert text.count("exp(%") == 1, text
 
 
 def test_extern_without_a_template_is_a_call_on_a_view(trace, make, assert_close):
     x = make(5, 4)
-    program = lower(trace(lambda x: OPS["add"](OPS["sort"](OPS["transpose"](x, 0, 1), 1, False, False)[0], 1.0), x))
+    program = lower(trace(lambda x: OPS["add"](OPS["sort"](OPS["transpose"](x, 0, 1), 1, False)[0], 1.0), x))
     (call,) = kernels(program, ExternCall)
     assert call.args[0].buffer.kind == "input" and call.args[0].strides == (1, 4)
     assert_close(interpret.run(program, [x])[0], np.sort(x._array.T, 1) + 1)
