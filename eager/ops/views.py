@@ -5,7 +5,7 @@ Rules only add strides and multiply them by integers, so they also run on symbol
 
 import numpy as np
 
-from ..op import indexed, scatter, view
+from ..op import Out, indexed, scatter, view
 from ..sizes import contiguous_strides
 from .creation import full
 
@@ -360,7 +360,7 @@ def _(g, dim, size, step):
 unfold_backward.samples(lambda make: [((7,), make(3, 3), 0, 3, 2), ((3, 5), make(3, 4, 2), 1, 2, 1)])
 
 
-@view
+@view(outputs=(Out(differentiable=False),))
 def detach(shape, strides):
     """The same memory without history."""
     return shape, strides, 0

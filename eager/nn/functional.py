@@ -1,0 +1,372 @@
+"""nn.functional: activations, normalisation, losses, attention, embedding, padding, under PyTorch's names and arguments."""
+
+import math
+import warnings
+
+from .. import api, dtypes
+from ..dispatch import type_name
+from ..meta import broadcast_shapes
+from ..ops import activations as act, attention as attend, indexing, losses, normalization, products, rearrange
+from ..spellings.arguments import dim_of
+from ..spellings.shapes import one_hot
+
+
+def _maybe_inplace(record):
+    """f(input, inplace=False)"""
+    def function(input, inplace=False):
+        return record.inplace(input) if inplace else record(input)
+    function.__name__ = function.__qualname__ = record.name
+    return function
+
+
+def _written(input, result, inplace):
+    return input.copy_(result) if inplace else result
+
+
+# -- activations
+
+relu, silu = _maybe_inplace(act.relu), _maybe_inplace(act.silu)
+hardsigmoid, hardswish = _maybe_inplace(act.hardsigmoid), _maybe_inplace(act.hardswish)
+
+
+def relu_(input):
+    return act.relu.inplace(input)
+
+
+def gelu(input, *, approximate="none"):
+    if approximate not in ("none", "tanh"):
+        raise RuntimeError("approximate argument must be either none or tanh.")
+    return act.gelu(input) if approximate == "none" else act.gelu_tanh(input)
+
+
+def leaky_relu(input, negative_slope=0.01, inplace=False):
+    return (act.leaky_relu.inplace if inplace else act.leaky_relu)(input, negative_slope)
+
+
+def elu(input, alpha=1.0, inplace=False):
+    return (act.elu.inplace if inplace else act.elu)(input, alpha, 1.0, 1.0)
+
+
+def selu(input, inplace=False):
+    return (act.elu.inplace if inplace else act.elu)(input, 1.6732632423543772, 1.0507009873554805, 1.0)
+
+
+def celu(input, alpha=1.0, inplace=False):
+    return (act.elu.inplace if inplace else act.elu)(input, alpha, 1.0, 1.0 / alpha)
+
+
+def mish(input, inplace=False):
+    return _written(input, act.mish(input), inplace)
+
+
+def hardtanh(input, min_val=-1.0, max_val=1.0, inplace=False):
+    return _written(input, act.hardtanh(input, min_val, max_val), inplace)
+
+
+def relu6(input, inplace=False):
+    return hardtanh(input, 0.0, 6.0, inplace)
+
+
+def threshold(input, threshold, value, inplace=False):
+    return (act.threshold.inplace if inplace else act.threshold)(input, threshold, value)
+
+
+def softplus(input, beta=1.0, threshold=20.0):
+    return act.softplus(input, beta, threshold)
+
+
+def softsign(input):
+    return act.softsign(input)
+
+
+def logsigmoid(input):
+    return act.log_sigmoid(input)
+
+
+def tanh(input):
+    return input.tanh()
+
+
+def sigmoid(input):
+    return input.sigmoid()
+
+
+def _softmax_dim(input, dim):
+    if dim is None:
+        warnings.warn("Implicit dimension choice for softmax has been deprecated. Change the call to include dim=X as an argument.",
+                      stacklevel=3)
+        return 0 if input.ndim in (0, 1, 3) else 1
+    return dim
+
+
+def softmax(input, dim=None, _stacklevel=3, dtype=None):
+    return api.softmax(input, _softmax_dim(input, dim), dtype)
+
+
+def softmin(input, dim=None, _stacklevel=3, dtype=None):
+    return api.softmax(-input, _softmax_dim(input, dim), dtype)
+
+
+def log_softmax(input, dim=None, _stacklevel=3, dtype=None):
+    return api.log_softmax(input, _softmax_dim(input, dim), dtype)
+
+
+def glu(input, dim=-1):
+    d = dim_of(input, dim)
+    if input.shape[d] % 2:
+        raise RuntimeError(f"Halving dimension must be even, but dimension {d} is size {input.shape[d]}")
+    return act.glu(input, d)
+
+
+def normalize(input, p=2.0, dim=1, eps=1e-12, out=None):
+    return api.div(input, input.norm(p, dim, keepdim=True).clamp_min(eps).expand_as(input), out=out)
+
+
+# -- dropout
+
+def dropout(input, p=0.5, training=True, inplace=False):
+    if not 0.0 <= p <= 1.0:
+        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+    if not training or p == 0:
+        return input
+    return _written(input, act.dropout(input, p)[0], inplace)
+
+
+# -- linear maps and lookups
+
+def linear(input, weight, bias=None):
+    return products.linear(input, weight, bias)
+
+
+def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False):
+    if max_norm is not None or scale_grad_by_freq or sparse:
+        raise ValueError("embedding: max_norm, scale_grad_by_freq and sparse are not available")
+    if input.dtype is not dtypes.int64:
+        if input.dtype is not dtypes.int32:
+            raise RuntimeError("Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got "
+                               f"{type_name(input.dtype)} instead (while checking arguments for embedding)")
+        input = input.long()
+    if weight.ndim != 2:
+        raise RuntimeError("'weight' must be 2-D")
+    if padding_idx is not None:
+        if not -weight.shape[0] <= padding_idx < weight.shape[0]:
+            raise AssertionError("Padding_idx must be within num_embeddings")
+        padding_idx = padding_idx + weight.shape[0] if padding_idx < 0 else padding_idx
+    return indexing.embedding(weight, input, -1 if padding_idx is None else padding_idx)
+
+
+def pad(input, pad, mode="constant", value=None):
+    """`pad`: (before, after) of the last dim, then of the one before, ..."""
+    if len(pad) % 2:
+        raise RuntimeError("Padding length must be divisible by 2")
+    if len(pad) // 2 > input.ndim:
+        raise RuntimeError(f"Padding length should be less than or equal to two times the input dimension but got padding length {len(pad)} "
+                           f"and input of dimension {input.ndim}")
+    if mode != "constant":
+        raise ValueError(f"pad: mode {mode!r} is not available; use mode='constant'")
+    pairs = [tuple(pad[k:k + 2]) for k in range(0, len(pad), 2)][::-1]
+    full = tuple([(0, 0)] * (input.ndim - len(pairs)) + pairs)
+    for d, (n, (before, after)) in enumerate(zip(input.shape, full)):
+        if n + before + after < 0:
+            raise RuntimeError(f"The input size {n}, plus negative padding {before} and {after} resulted in a negative output size at "
+                               f"dimension {d}")
+    return rearrange.pad(input, full, 0 if value is None else value)
+
+
+# -- normalisation
+
+def _normalized(input, normalized_shape, named):
+    shape, own = tuple(normalized_shape), tuple(input.shape)
+    count = len(shape)
+    if count > len(own) or any(n is not m and n != m for n, m in zip(own[len(own) - count:], shape)):
+        raise RuntimeError(f"Given normalized_shape={list(shape)}, expected input with shape [*, {', '.join(map(str, shape))}], but got input "
+                           f"of size{list(own)}")
+    for name, t in named.items():
+        if t is not None and tuple(t.shape) != shape:
+            raise RuntimeError(f"Expected {name} to be of same shape as normalized_shape, but got {name} of shape {list(t.shape)} and "
+                               f"normalized_shape = {list(shape)}")
+    return count
+
+
+def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):
+    count = _normalized(input, normalized_shape, {"weight": weight, "bias": bias})
+    return normalization.layer_norm(input, count, weight, bias, eps)[0]
+
+
+def rms_norm(input, normalized_shape, weight=None, eps=None):
+    count = _normalized(input, normalized_shape, {"weight": weight})
+    eps = dtypes.finfo(input.dtype).eps if eps is None else eps
+    return normalization.rms_norm(input, count, weight, eps)[0]
+
+
+# -- losses
+
+def legacy_reduction(size_average, reduce, reduction):
+    """The old pair of flags as one word."""
+    if size_average is None and reduce is None:
+        return reduction
+    if reduce is False:
+        return "none"
+    return "sum" if size_average is False else "mean"
+
+
+def _check_reduction(reduction, allowed=("none", "mean", "sum")):
+    if reduction not in allowed:
+        raise ValueError(f"{reduction} is not a valid value for reduction")
+    return reduction
+
+
+def _pair(input, target, name):
+    if target.shape != input.shape:
+        warnings.warn(f"Using a target size ({target.shape}) that is different to the input size ({input.shape}). This will likely lead to "
+                      f"incorrect results due to broadcasting. Please ensure they have the same size. ({name})", stacklevel=3)
+        return api.broadcast_tensors(input, target)
+    return input, target
+
+
+def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
+    input, target = _pair(input, target, "mse_loss")
+    reduction = _check_reduction(legacy_reduction(size_average, reduce, reduction))
+    if weight is not None:
+        loss = losses.mse_loss(input, target, "none") * weight
+        return loss.sum() / weight.expand_as(loss).sum() if reduction == "mean" else losses.reduced(loss, reduction)
+    return losses.mse_loss(input, target, reduction)
+
+
+def l1_loss(input, target, size_average=None, reduce=None, reduction="mean"):
+    return losses.l1_loss(*_pair(input, target, "l1_loss"), _check_reduction(legacy_reduction(size_average, reduce, reduction)))
+
+
+def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mean", beta=1.0):
+    reduction = _check_reduction(legacy_reduction(size_average, reduce, reduction))
+    return losses.smooth_l1_loss(*_pair(input, target, "smooth_l1_loss"), reduction, beta)
+
+
+def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
+    return losses.huber_loss(*_pair(input, target, "huber_loss"), _check_reduction(reduction), delta)
+
+
+def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_target=False):
+    reduction = legacy_reduction(size_average, reduce, reduction)
+    return losses.kl_div(input, target, _check_reduction(reduction, ("none", "mean", "sum", "batchmean")), log_target)
+
+
+def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
+    reduction = _check_reduction(legacy_reduction(size_average, reduce, reduction))
+    if target.shape != input.shape:
+        raise ValueError(f"Using a target size ({target.shape}) that is different to the input size ({input.shape}) is deprecated. Please "
+                         "ensure they have the same size.")
+    if not input._fake and input._array.size and not ((input._array >= 0) & (input._array <= 1)).all():
+        raise RuntimeError("all elements of input should be between 0 and 1")
+    return losses.binary_cross_entropy(input, target, weight, reduction)
+
+
+def binary_cross_entropy_with_logits(input, target, weight=None, size_average=None, reduce=None, reduction="mean", pos_weight=None):
+    reduction = _check_reduction(legacy_reduction(size_average, reduce, reduction))
+    if target.shape != input.shape:
+        raise ValueError(f"Target size ({target.shape}) must be the same as input size ({input.shape})")
+    return losses.binary_cross_entropy_with_logits(input, target, weight, pos_weight, reduction)
+
+
+def _classes_first(input, target, name):
+    """(N, C, ...) and (N, ...): a single sample gets a batch of one."""
+    if input.ndim == 0:
+        raise ValueError(f"{name}: expected input of 1 or more dimensions, got a scalar")
+    lone = input.ndim == 1
+    if lone:
+        input, target = input.unsqueeze(0), target.unsqueeze(0)
+    if target.ndim != input.ndim - 1 or tuple(target.shape) != (input.shape[0], *input.shape[2:]):
+        if input.shape[0] != target.shape[0]:
+            raise ValueError(f"Expected input batch_size ({input.shape[0]}) to match target batch_size ({target.shape[0]}).")
+        raise RuntimeError(f"Expected target size {[input.shape[0], *input.shape[2:]]}, got {list(target.shape)}")
+    if target.dtype is not dtypes.int64:
+        if target.dtype is not dtypes.uint8:
+            raise RuntimeError(f"expected scalar type Long but found {type_name(target.dtype)} ({name}: target)")
+        target = target.long()
+    return input, target, lone
+
+
+def _class_loss(result, lone, reduction):
+    return result.squeeze(0) if lone and reduction == "none" else result
+
+
+def nll_loss(input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean"):
+    reduction = _check_reduction(legacy_reduction(size_average, reduce, reduction))
+    x, t, lone = _classes_first(input, target, "nll_loss")
+    return _class_loss(losses.nll_loss(x, t, weight, reduction, ignore_index)[0], lone, reduction)
+
+
+def cross_entropy(input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean",
+                  label_smoothing=0.0):
+    """`target`: class indices (N, ...), or probabilities of input's shape."""
+    reduction = _check_reduction(legacy_reduction(size_average, reduce, reduction))
+    if target.dtype.is_floating_point and target.ndim == input.ndim:
+        return _soft_cross_entropy(input, target, weight, reduction, label_smoothing)
+    x, t, lone = _classes_first(input, target, "cross_entropy")
+    if weight is not None and tuple(weight.shape) != (x.shape[1],):
+        raise RuntimeError(f"cross_entropy: weight tensor should be defined either for all {x.shape[1]} classes or no classes but got weight "
+                           f"tensor of shape: {list(weight.shape)}")
+    return _class_loss(losses.cross_entropy(x, t, weight, reduction, ignore_index, label_smoothing)[0], lone, reduction)
+
+
+def _soft_cross_entropy(input, target, weight, reduction, label_smoothing):
+    if input.shape != target.shape:
+        raise RuntimeError(f"cross_entropy: expected input and probabilities of one shape, got {list(input.shape)} and {list(target.shape)}")
+    dim = 0 if input.ndim == 1 else 1
+    if label_smoothing:
+        target = target * (1.0 - label_smoothing) + label_smoothing / input.shape[dim]
+    loss = api.log_softmax(input, dim) * target
+    if weight is not None:
+        loss = loss * weight.reshape((1,) * dim + (-1,) + (1,) * (input.ndim - dim - 1))
+    loss = -loss.sum(dim)
+    if reduction == "mean":
+        return loss.sum() / (input.numel() // input.shape[dim])
+    return losses.reduced(loss, reduction)
+
+
+def cosine_similarity(x1, x2, dim=1, eps=1e-8):
+    dot = (x1 * x2).sum(dim)
+    return dot / (x1.norm(2, dim).clamp_min(eps) * x2.norm(2, dim).clamp_min(eps))
+
+
+# -- attention
+
+def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
+    """softmax(q @ k.T * scale + mask) @ v over (..., L, E), (..., S, E), (..., S, Ev).
+
+    A boolean mask is True where attention is allowed; `is_causal` is a mask from the top left corner; `enable_gqa` repeats
+    the heads of key and value.
+    """
+    _check_attention(query, key, value, attn_mask, is_causal)
+    if enable_gqa:
+        key, value = _repeat_heads(query, key), _repeat_heads(query, value)
+    scale = 1.0 / math.sqrt(int(query.shape[-1]) if isinstance(query.shape[-1], int) else query.shape[-1]) if scale is None else scale
+    batch = broadcast_shapes([tuple(t.shape[:-2]) for t in (query, key, value)], "scaled_dot_product_attention")
+    q, k, v = (t if tuple(t.shape[:-2]) == batch else t.expand(*batch, *t.shape[-2:]) for t in (query, key, value))
+    return attend.attention(q, k, v, attn_mask, float(dropout_p), is_causal, scale)[0]
+
+
+def _repeat_heads(query, t):
+    heads, own = query.shape[-3], t.shape[-3]
+    if heads % own:
+        raise RuntimeError(f"scaled_dot_product_attention: query has {heads} heads, not a multiple of the {own} heads of key and value")
+    return t if heads == own else t.repeat_interleave(heads // own, -3)
+
+
+def _check_attention(q, k, v, mask, causal):
+    if not (q.dtype is k.dtype is v.dtype):
+        raise RuntimeError("Expected query, key, and value to have the same dtype, but got query.dtype: "
+                           f"{q.dtype} key.dtype: {k.dtype} and value.dtype: {v.dtype} instead.")
+    if q.ndim < 2 or k.ndim < 2 or v.ndim < 2:
+        raise RuntimeError(f"Expected query, key, and value to all be  at least 2 dimensional, but got query.dim(): {q.ndim} key.dim(): "
+                           f"{k.ndim} and value.dim(): {v.ndim} instead.")
+    if q.shape[-1] != k.shape[-1] or k.shape[-2] != v.shape[-2]:
+        raise RuntimeError(f"scaled_dot_product_attention: sizes do not fit: query {list(q.shape)}, key {list(k.shape)}, value {list(v.shape)}")
+    if mask is not None:
+        if causal:
+            raise RuntimeError("_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True")
+        if mask.dtype is not dtypes.bool and mask.dtype is not q.dtype:
+            raise RuntimeError(f"Expected attn_mask dtype to be bool or to match query dtype, but got attn_mask.dtype: {mask.dtype} and  "
+                               f"query.dtype: {q.dtype} instead.")
+
+

@@ -1,0 +1,148 @@
+"""From what programs write to what records take: dims, sizes, dtypes, devices, `out=`.
+
+Canonical: dims are non-negative ints or sorted tuples of them, sizes tuples of ints, types our singletons.
+"""
+
+import builtins
+import functools
+
+import numpy as np
+
+from .. import dtypes
+from .. import device as devices
+from ..dispatch import store
+from ..sizes import is_int, numel
+from ..tensor import Tensor
+
+_PYTHON_TYPES = {float: dtypes.float64, int: dtypes.int64, bool: dtypes.bool, complex: dtypes.complex128}
+
+
+def dtype_of(given, default=None):
+    """A dtype from a dtype, a Python type or None."""
+    if given is None:
+        return default
+    if isinstance(given, dtypes.dtype):
+        return given
+    if given in _PYTHON_TYPES:
+        return _PYTHON_TYPES[given]
+    raise TypeError(f"dtype must be a torch.dtype, not {given!r}")
+
+
+def device_of(given):
+    """A device from a device, a string, an index or None (the default device)."""
+    return devices.get_default_device() if given is None else devices.device(given)
+
+
+def dim_of(x, dim, extra=0):
+    """One dim as a non-negative int; `extra` counts positions beyond the last dim (unsqueeze, stack)."""
+    if not isinstance(dim, int):
+        dim = dim.__index__()
+    n = len(x.shape) + extra
+    low = max(n, 1)
+    if not -low <= dim < low:
+        raise IndexError(f"Dimension out of range (expected to be in range of [{-low}, {low - 1}], but got {dim})")
+    return dim + low if dim < 0 else dim
+
+
+def dims_of(x, dim):
+    """Several dims as a sorted tuple; None or nothing means all."""
+    rank = len(x.shape)
+    if dim is None or isinstance(dim, (tuple, list)) and not dim:
+        return tuple(range(rank))
+    found = tuple(dim_of(x, d) for d in (dim if isinstance(dim, (tuple, list)) else (dim,)))
+    if len(set(found)) != len(found):
+        twice = next(d for d in found if found.count(d) > 1)
+        raise RuntimeError(f"dim {twice} appears multiple times in the list of dims")
+    return tuple(sorted(found)) if rank else ()
+
+
+def size_of(n):
+    """One size: ints (symbolic or not) stay, one-element tensors and numpy integers become ints."""
+    if is_int(n):
+        return n
+    if isinstance(n, (Tensor, np.integer)):
+        return n.__index__()
+    raise TypeError(f"sizes must be ints, but found {type(n).__name__}")
+
+
+def sizes_of(args):
+    """Sizes given as separate ints or as one sequence."""
+    if len(args) == 1 and not is_int(args[0]) and not isinstance(args[0], (Tensor, np.integer)):
+        args = args[0]
+    return tuple([n if type(n) is int else size_of(n) for n in args])
+
+
+def known_size(size, total, what="shape"):
+    """Sizes with at most one -1, which takes what is left of `total` elements."""
+    unknown = [d for d, n in enumerate(size) if type(n) is int and n == -1]
+    if not unknown:
+        if numel(size) != total:
+            raise RuntimeError(f"{what} '{list(size)}' is invalid for input of size {total}")
+        return tuple(size)
+    rest = numel(n for d, n in enumerate(size) if d != unknown[0])
+    if len(unknown) > 1:
+        raise RuntimeError("only one dimension can be inferred")
+    if type(rest) is int and rest == 0:
+        raise RuntimeError(f"cannot reshape tensor of 0 elements into shape {list(size)} because the unspecified dimension size -1 "
+                           "can be any value and is ambiguous")
+    if total % rest != 0:
+        raise RuntimeError(f"{what} '{list(size)}' is invalid for input of size {total}")
+    return tuple(total // rest if d == unknown[0] else n for d, n in enumerate(size))
+
+
+def give(result, out):
+    """The result, or `out` with the result written into it (tuples pairwise)."""
+    if out is None:
+        return result
+    if isinstance(result, tuple):
+        return type(result)(*map(give, result, out)) if hasattr(result, "_fields") else tuple(map(give, result, out))
+    return store(out, result)
+
+
+def takes_out(fn):
+    """Adds the keyword `out=` to a function that returns new tensors."""
+    @functools.wraps(fn)
+    def run(*args, out=None, **kw):
+        result = fn(*args, **kw)
+        return result if out is None else give(result, out)
+    return run
+
+
+def numpy_names(fn):
+    """Accepts numpy's names `axis` and `keepdims` beside `dim` and `keepdim`."""
+    @functools.wraps(fn)
+    def run(*args, **kw):
+        if kw:
+            if "axis" in kw:
+                kw["dim"] = kw.pop("axis")
+            if "keepdims" in kw:
+                kw["keepdim"] = kw.pop("keepdims")
+        return fn(*args, **kw)
+    return run
+
+
+def parse_to(args, kw):
+    """The forms of `.to(...)`: (device, dtype, non_blocking, copy, memory_format); None where not given."""
+    device = dtype = None
+    kw = dict(kw)
+    rest = list(args)
+    if rest and isinstance(rest[0], Tensor):
+        other = rest.pop(0)
+        device, dtype = other.device, other.dtype
+    elif rest and (isinstance(rest[0], dtypes.dtype) or rest[0] in (float, int, bool)):
+        dtype = dtype_of(rest.pop(0))
+    elif rest:
+        device = rest.pop(0)
+        if rest and not isinstance(rest[0], builtins.bool):
+            dtype = dtype_of(rest.pop(0))
+    if "other" in kw:
+        other = kw.pop("other")
+        device, dtype = other.device, other.dtype
+    device = kw.pop("device", device)
+    dtype = dtype_of(kw.pop("dtype", None), dtype)
+    non_blocking = rest.pop(0) if rest else kw.pop("non_blocking", False)
+    copy = rest.pop(0) if rest else kw.pop("copy", False)
+    memory_format = kw.pop("memory_format", None)
+    if rest or kw:
+        raise TypeError(f"to() received an invalid combination of arguments: {(*args, *kw)}")
+    return (None if device is None else devices.device(device)), dtype, non_blocking, copy, memory_format

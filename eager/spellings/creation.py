@@ -1,0 +1,387 @@
+"""New tensors: from data, from sizes, in the likeness of another tensor; and conversions of type and device."""
+
+import math
+
+import numpy as np
+
+from .. import dtypes
+from ..errors import DataDependent
+from ..ops import creation as records
+from ..ops.arithmetic import cast, clone as clone_record
+from ..ops.views import contiguous as contiguous_record, contiguous_copy
+from ..sizes import SymFloat, SymInt
+from ..tensor import Tensor, fake_tensor
+from .arguments import device_of, dtype_of, give, parse_to, size_of, sizes_of
+
+_wrap = Tensor._from_array
+
+
+def is_tensor(obj):
+    return isinstance(obj, Tensor)
+
+
+def is_floating_point(input):
+    return input.is_floating_point()
+
+
+def is_complex(input):
+    return input.is_complex()
+
+
+def numel(input):
+    return input.numel()
+
+
+# -- from data
+
+def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False):
+    """A new leaf with a copy of the data: numbers, nested sequences (of numbers or tensors), arrays, tensors."""
+    t = _on_device(_wrap(*_array_of(data, dtype_of(dtype), copy=True)), device)
+    return t.requires_grad_() if requires_grad else t
+
+
+def as_tensor(data, dtype=None, device=None):
+    """Like `tensor`, but a tensor or array whose type fits is not copied."""
+    if isinstance(data, Tensor):
+        return data.to(device=device, dtype=dtype_of(dtype)) if dtype is not None or device is not None else data
+    return _on_device(_wrap(*_array_of(data, dtype_of(dtype), copy=False)), device)
+
+
+def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
+    t = tensor(obj, dtype=dtype, device=device) if copy else as_tensor(obj, dtype, device)
+    return t.requires_grad_() if requires_grad else t
+
+
+def from_numpy(ndarray):
+    """A tensor over the array's own memory."""
+    if not isinstance(ndarray, np.ndarray):
+        raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
+    if any(step < 0 for step in ndarray.strides):
+        raise ValueError("At least one stride in the given numpy array is negative, and tensors with negative strides are not "
+                         "currently supported. (You can probably work around this by making a copy of your array with "
+                         "array.copy().)")
+    t = _wrap(ndarray, dtypes.from_numpy(ndarray.dtype))
+    t._ensure_storage().foreign = True
+    return t
+
+
+def scalar_tensor(value, *, dtype=None, device=None):
+    return tensor(value, dtype=dtype or dtypes.get_default_dtype(), device=device)
+
+
+def _array_of(data, dtype, copy):
+    """(array, dtype) of data."""
+    if isinstance(data, Tensor):
+        source = data._values("tensor()")
+        d = dtype or data.dtype
+        return source.astype(d.numpy, copy=copy), d
+    if isinstance(data, (np.ndarray, np.generic)):
+        d = dtype or dtypes.from_numpy(data.dtype)
+        array = np.asarray(data)
+        return (array.astype(d.numpy, copy=copy) if array.dtype != d.numpy or copy else array), d
+    if isinstance(data, (list, tuple)) and _holds_arrays(data):
+        data = [_nested(each) for each in data]
+    return _array_of_numbers(data, dtype)
+
+
+def _holds_arrays(data):
+    first = data
+    while isinstance(first, (list, tuple)) and first:
+        first = first[0]
+    return isinstance(first, (Tensor, np.ndarray, np.generic)) or any(isinstance(each, (Tensor, np.generic)) for each in data)
+
+
+def _nested(each):
+    if isinstance(each, Tensor):
+        return each._values("tensor()")
+    return [_nested(e) for e in each] if isinstance(each, (list, tuple)) else each
+
+
+def _array_of_numbers(data, dtype):
+    if isinstance(data, (SymInt, SymFloat)):
+        raise DataDependent("tensor() of a symbolic number")
+    try:
+        array = np.array(data)
+    except ValueError as error:
+        raise ValueError("expected sequence of equal length at every dim: " + str(error)) from None
+    except OverflowError as error:
+        raise RuntimeError(f"value cannot be converted to a tensor without overflow: {error}") from None
+    if array.dtype.kind in "OUS":
+        kind = type(data).__name__ if not isinstance(data, (list, tuple)) else "its elements"
+        raise TypeError(f"tensor(): can't make a tensor of {kind} ({array.dtype})")
+    if dtype is None:
+        dtype = _inferred(array, data)
+    return array.astype(dtype.numpy, copy=False), dtype
+
+
+def _inferred(array, data):
+    """Python floats take the default type; numpy scalars inside keep theirs."""
+    if array.dtype.kind == "f":
+        first = data
+        while isinstance(first, (list, tuple)) and first:
+            first = first[0]
+        if isinstance(first, np.ndarray) or (isinstance(first, np.generic) and not isinstance(first, float)):
+            return dtypes.from_numpy(array.dtype)
+        return dtypes.float64 if isinstance(first, np.float64) else dtypes.get_default_dtype()
+    if array.dtype.kind == "c":
+        return dtypes.default_complex()
+    return dtypes.bool if array.dtype.kind == "b" else dtypes.int64
+
+
+def _on_device(t, device):
+    device = device_of(device)
+    return t if device is t.device else to_device(t, device)
+
+
+def to_device(t, device):
+    """cpu and meta are here; other devices need a backend that is not installed."""
+    if device.type == "meta":
+        return fake_tensor(t._sizes, t._strides, t.dtype, device)
+    if device.type != "cpu":
+        raise RuntimeError(f"cannot put a tensor on {device}: this build has the devices cpu and meta")
+    if t.is_meta:
+        raise RuntimeError("Cannot copy out of meta tensor; no data! Use to_empty() to move a module off meta")
+    return t
+
+
+# -- from sizes
+
+def _made(t, requires_grad, out=None):
+    t = give(t, out)
+    return t.requires_grad_() if requires_grad else t
+
+
+def _factory_options(dtype, device):
+    device = device_of(device)
+    if device.type not in ("cpu", "meta"):
+        to_device(None, device)
+    return dtype_of(dtype, dtypes.get_default_dtype()), device
+
+
+def empty(*size, dtype=None, device=None, requires_grad=False, out=None, layout=None, pin_memory=False, memory_format=None,
+          names=None):
+    dtype, device = _factory_options(dtype, device)
+    return _made(records.empty(_sizes(size), dtype, device), requires_grad, out)
+
+
+def _sizes(size, name="size"):
+    size = sizes_of(size)
+    for n in size:
+        if type(n) is int and n < 0:
+            raise RuntimeError(f"Trying to create tensor with negative dimension {n}: {list(size)}")
+    return size
+
+
+def zeros(*size, dtype=None, device=None, requires_grad=False, out=None, layout=None, pin_memory=False, names=None):
+    dtype, device = _factory_options(dtype, device)
+    return _made(records.full(_sizes(size), 0, dtype, device), requires_grad, out)
+
+
+def ones(*size, dtype=None, device=None, requires_grad=False, out=None, layout=None, pin_memory=False, names=None):
+    dtype, device = _factory_options(dtype, device)
+    return _made(records.full(_sizes(size), 1, dtype, device), requires_grad, out)
+
+
+def full(size, fill_value, *, dtype=None, device=None, requires_grad=False, out=None, layout=None, pin_memory=False):
+    if isinstance(fill_value, Tensor):
+        fill_value = fill_value.item()
+    dtype, device = _factory_options(dtype or dtypes.of_number(fill_value), device)
+    size = (size,) if isinstance(size, (int, SymInt)) else size
+    return _made(records.full(_sizes((size,)), fill_value, dtype, device), requires_grad, out)
+
+
+def _like_options(input, dtype, device):
+    return dtype_of(dtype, input.dtype), input.device if device is None else device_of(device)
+
+
+def _in_likeness(input, dtype, device, make, requires_grad):
+    """A tensor of input's sizes, and of its memory order where that is dense."""
+    dtype, device = _like_options(input, dtype, device)
+    order = sorted(range(input.ndim), key=lambda d: -input._strides[d]) if input.ndim > 1 and not input.is_contiguous() else None
+    if order is None or input.numel() == 0:
+        return _made(make(tuple(input.shape), dtype, device), requires_grad)
+    dense = make(tuple(input.shape[d] for d in order), dtype, device)
+    return _made(dense.permute([order.index(d) for d in range(input.ndim)]).detach(), requires_grad)
+
+
+def empty_like(input, *, dtype=None, device=None, requires_grad=False, memory_format=None, layout=None, pin_memory=False):
+    return _in_likeness(input, dtype, device, records.empty, requires_grad)
+
+
+def full_like(input, fill_value, *, dtype=None, device=None, requires_grad=False, memory_format=None, layout=None,
+              pin_memory=False):
+    return _in_likeness(input, dtype, device, lambda size, d, where: records.full(size, fill_value, d, where), requires_grad)
+
+
+def zeros_like(input, *, dtype=None, device=None, requires_grad=False, memory_format=None, layout=None, pin_memory=False):
+    return full_like(input, 0, dtype=dtype, device=device, requires_grad=requires_grad)
+
+
+def ones_like(input, *, dtype=None, device=None, requires_grad=False, memory_format=None, layout=None, pin_memory=False):
+    return full_like(input, 1, dtype=dtype, device=device, requires_grad=requires_grad)
+
+
+def new_empty(self, *size, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False):
+    return _made(records.empty(_sizes(size), *_like_options(self, dtype, device)), requires_grad)
+
+
+def new_zeros(self, *size, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False):
+    return _made(records.full(_sizes(size), 0, *_like_options(self, dtype, device)), requires_grad)
+
+
+def new_ones(self, *size, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False):
+    return _made(records.full(_sizes(size), 1, *_like_options(self, dtype, device)), requires_grad)
+
+
+def new_full(self, size, fill_value, *, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False):
+    return _made(records.full(_sizes((size,)), fill_value, *_like_options(self, dtype, device)), requires_grad)
+
+
+def new_tensor(self, data, *, dtype=None, device=None, requires_grad=False):
+    return tensor(data, dtype=dtype or self.dtype, device=device or self.device, requires_grad=requires_grad)
+
+
+def empty_strided(size, stride, *, dtype=None, device=None, requires_grad=False):
+    dtype, device = _factory_options(dtype, device)
+    span = 1 + sum((n - 1) * s for n, s in zip(size, stride)) if all(size) else 0
+    flat = records.empty((span,), dtype, device)
+    return _made(flat.as_strided(tuple(size), tuple(stride)).detach(), requires_grad)
+
+
+def arange(*args, start=0, end=None, step=1, dtype=None, device=None, requires_grad=False, out=None, layout=None):
+    """arange(end), arange(start, end), arange(start, end, step)."""
+    if len(args) == 1:
+        end = args[0]
+    elif args:
+        start, end, step = (*args, step)[:3]
+    start, end, step = (v.item() if isinstance(v, (Tensor, np.generic)) else v for v in (start, end, step))
+    if step == 0:
+        raise RuntimeError("step must be nonzero")
+    floating = any(isinstance(v, (float, SymFloat)) for v in (start, end, step))
+    dtype, device = _factory_options(dtype or (dtypes.get_default_dtype() if floating else dtypes.int64), device)
+    length = math.ceil((end - start) / step) if floating else (end - start + step - 1) // step if step > 0 else (start - end - step - 1) // -step
+    if length < 0:
+        raise RuntimeError("upper bound and lower bound inconsistent with step sign")
+    return _made(records.arange(start, step, length, dtype, device), requires_grad, out)
+
+
+def linspace(start, end, steps, *, dtype=None, device=None, requires_grad=False, out=None, layout=None):
+    start, end = (v.item() if isinstance(v, Tensor) else v for v in (start, end))
+    dtype, device = _factory_options(dtype, device)
+    return _made(records.linspace(start, end, size_of(steps), dtype, device), requires_grad, out)
+
+
+def logspace(start, end, steps, base=10.0, *, dtype=None, device=None, requires_grad=False):
+    exponents = linspace(start, end, steps, dtype=dtypes.float64)
+    return _made(cast(base ** exponents, dtype_of(dtype, dtypes.get_default_dtype())), requires_grad)
+
+
+def eye(n, m=None, *, dtype=None, device=None, requires_grad=False, out=None, layout=None):
+    dtype, device = _factory_options(dtype, device)
+    return _made(records.eye(n, n if m is None else m, dtype, device), requires_grad, out)
+
+
+def tril(input, diagonal=0, *, out=None):
+    return give(records.tril(_matrix(input, "tril"), diagonal), out)
+
+
+def triu(input, diagonal=0, *, out=None):
+    return give(records.triu(_matrix(input, "triu"), diagonal), out)
+
+
+def _matrix(x, name):
+    if x.ndim < 2:
+        raise RuntimeError(f"{name}: input tensor must have at least 2 dimensions, got {list(x.shape)}")
+    return x
+
+
+def tril_indices(row, col, offset=0, *, dtype=dtypes.int64, device=None):
+    return _wrap(np.stack(np.tril_indices(row, offset, col)).astype(dtype.numpy), dtype)
+
+
+def triu_indices(row, col, offset=0, *, dtype=dtypes.int64, device=None):
+    return _wrap(np.stack(np.triu_indices(row, offset, col)).astype(dtype.numpy), dtype)
+
+
+# -- conversions
+
+def to(self, *args, **kw):
+    """The same tensor if nothing changes."""
+    device, dtype, _, copy, memory_format = parse_to(args, kw)
+    t = self
+    if device is not None and device is not t.device and device.type != t.device.type:
+        t = to_device(t, device)
+    if dtype is not None and dtype is not t.dtype:
+        t = cast(t, dtype)
+    if memory_format is not None and not t.is_contiguous(memory_format):
+        t = contiguous(t, memory_format=memory_format)
+    return clone_record(t) if copy and t is self else t
+
+
+def contiguous(self, memory_format=None):
+    name = getattr(memory_format, "name", "contiguous_format")
+    if name in ("contiguous_format", "preserve_format"):
+        return contiguous_record(self)
+    if self.is_contiguous(memory_format):
+        return self
+    order = {"channels_last": (0, 2, 3, 1), "channels_last_3d": (0, 2, 3, 4, 1)}[name]
+    if self.ndim != len(order):
+        raise RuntimeError(f"required rank {len(order)} tensor to use {name} format, got {list(self.shape)}")
+    return contiguous_copy(self.permute(order)).permute([order.index(d) for d in range(self.ndim)])
+
+
+def clone(input, *, memory_format=None):
+    name = getattr(memory_format, "name", "preserve_format")
+    if name == "preserve_format":
+        return clone_record(input)
+    t = contiguous(input, memory_format)
+    return t if t is not input else clone_record(input) if name != "contiguous_format" else contiguous_copy(input)
+
+
+def _caster(name, dtype):
+    def method(self, memory_format=None):
+        return self if self.dtype is dtype else cast(self, dtype)
+    method.__name__ = name
+    return method
+
+
+CASTS = {name: _caster(name, d) for name, d in dict(
+    float=dtypes.float32, double=dtypes.float64, half=dtypes.float16, bfloat16=dtypes.bfloat16, int=dtypes.int32, long=dtypes.int64,
+    short=dtypes.int16, char=dtypes.int8, byte=dtypes.uint8, bool=dtypes.bool).items()}
+
+_TYPE_NAMES = {"FloatTensor": "float32", "DoubleTensor": "float64", "HalfTensor": "float16", "BFloat16Tensor": "bfloat16", "LongTensor": "int64",
+               "IntTensor": "int32", "ShortTensor": "int16", "CharTensor": "int8", "ByteTensor": "uint8", "BoolTensor": "bool"}
+
+
+def type_of(self, dtype=None, non_blocking=False):
+    """Without an argument the old name of the type, else a cast."""
+    if dtype is None:
+        return "torch." + next(name for name, d in _TYPE_NAMES.items() if d == self.dtype.name)
+    if isinstance(dtype, str):
+        dtype = dtypes.BY_NAME[_TYPE_NAMES[dtype.rpartition(".")[2]]]
+    return self if self.dtype is dtype else cast(self, dtype)
+
+
+def type_as(self, other):
+    return to(self, other)
+
+
+def cpu(self, memory_format=None):
+    return to(self, device="cpu")
+
+
+def cuda(self, device=None, non_blocking=False, memory_format=None):
+    raise RuntimeError("Torch not compiled with CUDA enabled: this build has the devices cpu and meta")
+
+
+def legacy_tensor(cls, *args, device=None):
+    """`Tensor(2, 3)` is uninitialised memory, `Tensor([2, 3])` is data in the default type, `Tensor(t)` shares t's memory."""
+    if len(args) == 1 and isinstance(args[0], Tensor):
+        t = args[0].detach()
+    elif len(args) == 1 and isinstance(args[0], (list, tuple, np.ndarray)) and not hasattr(args[0], "numel"):
+        t = tensor(args[0], dtype=dtypes.get_default_dtype())
+    else:
+        t = empty(*(args or (0,)))
+    if cls is not Tensor:
+        t.__class__ = cls
+    return t

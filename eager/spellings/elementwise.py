@@ -1,0 +1,308 @@
+"""Functions of elements under PyTorch's names and arguments."""
+
+import numpy as np
+
+from .. import dtypes
+from ..dispatch import type_name
+from ..op import specialise
+from ..ops import activations, arithmetic as a, elementary as e
+from ..tensor import Tensor
+from .arguments import give
+
+
+def unary(record, name=None):
+    """f(input, *, out=None)"""
+    call = specialise(record)
+
+    def function(input, *, out=None):
+        return call(input) if out is None else give(call(input), out)
+    function.__name__ = function.__qualname__ = name or record.name
+    function.__doc__ = record.doc or None
+    return function
+
+
+def binary(record, name=None):
+    """f(input, other, *, out=None)"""
+    call = specialise(record)
+
+    def function(input, other, *, out=None):
+        return call(input, other) if out is None else give(call(input, other), out)
+    function.__name__ = function.__qualname__ = name or record.name
+    function.__doc__ = record.doc or None
+    return function
+
+
+UNARY = {name: (getattr(e, name) if hasattr(e, name) else getattr(a, name)) for name in (
+    "exp exp2 expm1 log log2 log10 log1p sqrt rsqrt sin cos tan tanh sinh cosh erf sigmoid atan asin acos erfinv floor ceil "
+    "trunc frac isnan isinf isfinite neg sign square reciprocal logical_not bitwise_not").split()}
+UNARY.update(abs=a.absolute, absolute=a.absolute, negative=a.neg, fix=e.trunc, sgn=a.sign, arctan=e.atan, arcsin=e.asin, arccos=e.acos,
+             relu=activations.relu)
+BINARY = {name: getattr(a, name) for name in (
+    "mul floor_divide remainder fmod maximum minimum lt le gt ge eq ne logical_and logical_or logical_xor bitwise_and bitwise_or "
+    "bitwise_xor").split()}
+BINARY.update(multiply=a.mul, less=a.lt, less_equal=a.le, greater=a.gt, greater_equal=a.ge, not_equal=a.ne,
+              bitwise_left_shift=a.left_shift, bitwise_right_shift=a.right_shift)
+
+FUNCTIONS = {name: unary(record, name) for name, record in UNARY.items()} | {name: binary(record, name) for name, record in BINARY.items()}
+globals().update(FUNCTIONS)
+_add, _sub, _div, _mul = map(specialise, (a.add, a.sub, a.div, a.mul))
+
+
+def add(input, other, *, alpha=1, out=None):
+    r = _add(input, other if type(alpha) is int and alpha == 1 else _mul(other, alpha))
+    return r if out is None else give(r, out)
+
+
+def sub(input, other, *, alpha=1, out=None):
+    if type(input) is not float and getattr(input, "dtype", None) is dtypes.bool and getattr(other, "dtype", None) is dtypes.bool:
+        raise RuntimeError("Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` "
+                           "operator instead.")
+    r = _sub(input, other if type(alpha) is int and alpha == 1 else _mul(other, alpha))
+    return r if out is None else give(r, out)
+
+
+subtract = sub
+
+
+def rsub(input, other, *, alpha=1):
+    return sub(other, input, alpha=alpha)
+
+
+def _quotient(rounding_mode):
+    if rounding_mode not in (None, "floor", "trunc"):
+        raise RuntimeError("div expected rounding_mode to be one of None, 'trunc', or 'floor' but found "
+                           f"'{rounding_mode}'")
+    return {None: a.div, "floor": a.floor_divide, "trunc": a.trunc_divide}[rounding_mode]
+
+
+def div(input, other, *, rounding_mode=None, out=None):
+    return give(_quotient(rounding_mode)(input, other), out)
+
+
+divide = div
+
+
+def true_divide(input, other, *, out=None):
+    return give(_div(input, other), out)
+
+
+_POWERS = {2: lambda x: a.square(x), 3: lambda x: _mul(a.square(x), x), 0.5: lambda x: e.sqrt(x), -0.5: lambda x: e.rsqrt(x),
+           -1: lambda x: a.reciprocal(x), -2: lambda x: a.reciprocal(a.square(x))}
+
+
+def pow(input, exponent, *, out=None):
+    """Small constant exponents are products and roots."""
+    return give(_pow(input, exponent), out)
+
+
+def _pow(input, exponent):
+    if type(exponent) in (int, float) and isinstance(input, Tensor):
+        if input.dtype.is_floating_point and exponent in _POWERS:
+            return _POWERS[exponent](input)
+        if input.dtype.category < 2 and type(exponent) is int:
+            if exponent < 0:
+                raise RuntimeError("Integers to negative integer powers are not allowed.")
+            if exponent == 2 and input.dtype is not dtypes.bool:
+                return a.square(input)
+    return e.power(input, exponent)
+
+
+def float_power(input, exponent, *, out=None):
+    input = input.double() if isinstance(input, Tensor) else float(input)
+    return give(_pow(input, exponent.double() if isinstance(exponent, Tensor) else float(exponent)), out)
+
+
+def clamp(input, min=None, max=None, *, out=None):
+    if min is None and max is None:
+        raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
+    return give(a.clamp(input, min, max), out)
+
+
+clip = clamp
+
+
+def clamp_min(input, min, *, out=None):
+    return clamp(input, min, None, out=out)
+
+
+def clamp_max(input, max, *, out=None):
+    return clamp(input, None, max, out=out)
+
+
+def round(input, *, decimals=0, out=None):
+    if decimals == 0:
+        return give(e.round(input), out)
+    scale = 10.0 ** decimals
+    return give(_div(e.round(_mul(input, scale)), scale), out)
+
+
+def where(condition, input=None, other=None, *, out=None):
+    if input is None and other is None:
+        from .indexing import nonzero
+        return nonzero(condition, as_tuple=True)
+    if condition.dtype is not dtypes.bool:
+        if condition.dtype is not dtypes.uint8:
+            raise RuntimeError(f"where expected condition to be a boolean tensor, but got a tensor with dtype {type_name(condition.dtype)}")
+        condition = condition.bool()
+    return give(a.where(condition, input, other), out)
+
+
+def masked_fill(input, mask, value):
+    return a.masked_fill(input, *_mask_and_value(input, mask, value))
+
+
+def _mask_and_value(input, mask, value):
+    if mask.dtype is not dtypes.bool:
+        if mask.dtype is not dtypes.uint8:
+            raise RuntimeError("masked_fill_ only supports boolean masks, but got mask with dtype " + repr(mask.dtype))
+        mask = mask.bool()
+    if isinstance(value, Tensor):
+        if value.ndim:
+            raise RuntimeError("masked_fill_ only supports a 0-dimensional value tensor, but got tensor with "
+                               f"{value.ndim} dimension(s).")
+    elif isinstance(value, np.generic):
+        value = value.item()
+    if not isinstance(value, Tensor) and input.dtype.category < 2 and isinstance(value, float) and value != int(value):
+        raise RuntimeError("value cannot be converted to type " + input.dtype.name + " without overflow")
+    return mask, value
+
+
+def masked_fill_(self, mask, value):
+    return a.masked_fill.inplace(self, *_mask_and_value(self, mask, value))
+
+
+def erfc(input, *, out=None):
+    return give(_sub(1.0, e.erf(input)), out)
+
+
+def addcmul(input, tensor1, tensor2, *, value=1, out=None):
+    product = _mul(tensor1, tensor2)
+    return give(_add(input, product if value == 1 else _mul(product, value)), out)
+
+
+def addcdiv(input, tensor1, tensor2, *, value=1, out=None):
+    quotient = _div(tensor1, tensor2)
+    return give(_add(input, quotient if value == 1 else _mul(quotient, value)), out)
+
+
+def lerp(input, end, weight, *, out=None):
+    return give(_add(input, _mul(_sub(end, input), weight)), out)
+
+
+def logaddexp(input, other, *, out=None):
+    top = a.maximum(input, other)
+    gap = a.neg(a.absolute(_sub(input, other)))
+    return give(_add(top, e.log1p(e.exp(gap))), out)
+
+
+def hypot(input, other, *, out=None):
+    return give(e.sqrt(_add(a.square(input), a.square(other))), out)
+
+
+def nan_to_num(input, nan=0.0, posinf=None, neginf=None, *, out=None):
+    if input.dtype.category < 2:
+        return input.clone()
+    info = dtypes.finfo(input.dtype)
+    x = a.where(e.isnan(input), nan, input)
+    x = a.where(a.eq(x, float("inf")), info.max if posinf is None else posinf, x)
+    return give(a.where(a.eq(x, float("-inf")), info.min if neginf is None else neginf, x), out)
+
+
+def softmax(input, dim, dtype=None):
+    return activations.softmax(*_along(input, dim, dtype))
+
+
+def log_softmax(input, dim, dtype=None):
+    return activations.log_softmax(*_along(input, dim, dtype))
+
+
+def _along(input, dim, dtype):
+    from .arguments import dim_of
+    x = input if dtype is None else input.to(dtype)
+    if not x.dtype.is_floating_point:
+        raise RuntimeError(f'"softmax_lastdim_kernel_impl" not implemented for {type_name(x.dtype)!r}: softmax of {x.dtype}')
+    return x, dim_of(x, dim)
+
+
+def isclose(input, other, rtol=1e-5, atol=1e-8, equal_nan=False):
+    if input.dtype is not other.dtype:
+        raise RuntimeError(f"{type_name(input.dtype)} did not match {type_name(other.dtype)}")
+    same = a.eq(input, other)
+    if equal_nan:
+        same = a.logical_or(same, a.logical_and(a.ne(input, input), a.ne(other, other)))
+    x, y = (t if t.dtype.is_floating_point else t.double() for t in (input, other))
+    gap = a.absolute(_sub(x, y))
+    near = a.le(gap, _add(_mul(a.absolute(y), rtol), atol))
+    return a.logical_or(same, a.logical_and(near, e.isfinite(gap)))
+
+
+def allclose(input, other, rtol=1e-5, atol=1e-8, equal_nan=False):
+    return bool(isclose(input, other, rtol, atol, equal_nan).all())
+
+
+def equal(input, other):
+    """Equal sizes and elements, as one bool."""
+    if input.shape != other.shape:
+        return False
+    return bool(a.eq(input, other).all())
+
+
+# -- in-place methods beyond `name_` of the regular ones
+
+def add_(self, other, *, alpha=1):
+    return a.add.inplace(self, other if alpha == 1 else _mul(other, alpha))
+
+
+def sub_(self, other, *, alpha=1):
+    return a.sub.inplace(self, other if alpha == 1 else _mul(other, alpha))
+
+
+def div_(self, other, *, rounding_mode=None):
+    return _quotient(rounding_mode).inplace(self, other)
+
+
+def pow_(self, exponent):
+    return e.power.inplace(self, exponent)
+
+
+def clamp_(self, min=None, max=None):
+    return a.clamp.inplace(self, min, max)
+
+
+def clamp_min_(self, min):
+    return a.clamp.inplace(self, min, None)
+
+
+def clamp_max_(self, max):
+    return a.clamp.inplace(self, None, max)
+
+
+def round_(self, *, decimals=0):
+    return e.round.inplace(self) if decimals == 0 else copy_(self, round(self, decimals=decimals))
+
+
+def copy_(self, src, non_blocking=False):
+    if not isinstance(src, (Tensor, int, float, bool)):
+        from .creation import as_tensor
+        src = as_tensor(src)
+    return a.copy.inplace(self, src)
+
+
+def fill_(self, value):
+    return a.copy.inplace(self, value)
+
+
+def zero_(self):
+    return a.copy.inplace(self, 0)
+
+
+def addcmul_(self, tensor1, tensor2, *, value=1):
+    return add_(self, _mul(tensor1, tensor2), alpha=value)
+
+
+def addcdiv_(self, tensor1, tensor2, *, value=1):
+    return add_(self, _div(tensor1, tensor2), alpha=value)
+
+
+def lerp_(self, end, weight):
+    return add_(self, _mul(_sub(end, self), weight))

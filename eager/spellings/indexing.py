@@ -1,0 +1,385 @@
+"""x[...] and x[...] = y, and reading and writing by index tensors.
+
+A key is taken apart from left to right: ints, slices, None and Ellipsis become views; tensors (also lists and arrays)
+remain, with the dim that each stands at, for one advanced index at the end. Boolean masks become their non-zero positions.
+"""
+
+import numpy as np
+
+from .. import dtypes
+from ..ops import arithmetic as a, indexing as r, views as v
+from ..sizes import SymInt
+from ..tensor import Tensor
+from .arguments import dim_of, give
+from .creation import as_tensor
+
+_FULL = slice(None)
+
+
+# -- keys
+
+def getitem(self, key):
+    kind = type(key)
+    if kind is int:
+        return _select(self, 0, key)
+    if kind is slice:
+        return v.alias(self) if key == _FULL and self.ndim else _slice(self, 0, key)
+    out, indices, dims = _take_apart(self, key)
+    if not indices:
+        return v.alias(out) if out is self else out
+    return r.index(out, indices, dims)
+
+
+def _take_apart(x, key):
+    """(view, index tensors, their dims in the view)."""
+    key = key if type(key) is tuple else (key,)
+    key = tuple(k if k is None or k is Ellipsis or type(k) in (int, slice, bool) else _convert(k) for k in key)
+    room = x.ndim - sum(_width(k) for k in key)
+    if room < 0:
+        raise IndexError(f"too many indices for tensor of dimension {x.ndim}")
+    if sum(k is Ellipsis for k in key) > 1:
+        raise IndexError("an index can only have a single ellipsis ('...')")
+    indices, dims, d = [], [], 0
+    for k in key:
+        if type(k) is int or isinstance(k, SymInt):
+            x = _select(x, d, k)
+        elif type(k) is slice:
+            x = x if k == _FULL else _slice(x, d, k)
+            d += 1
+        elif k is None:
+            x = v.unsqueeze(x, d)
+            d += 1
+        elif k is Ellipsis:
+            d += room
+        elif type(k) is bool:
+            x = v.unsqueeze(x, d)
+            indices.append(as_tensor([0] if k else [], dtype=dtypes.int64))
+            dims.append(d)
+            d += 1
+        else:
+            for index in _positions(k, x, d):
+                indices.append(index)
+                dims.append(d)
+                d += 1
+    return x, tuple(indices), tuple(dims)
+
+
+def _convert(k):
+    if isinstance(k, Tensor):
+        if k.ndim == 0 and k.dtype.category == 1 and not k._fake:
+            return int(k.item())
+        return k
+    if isinstance(k, SymInt):
+        return k
+    if isinstance(k, np.bool_):
+        return bool(k)
+    if hasattr(k, "__index__"):
+        return k.__index__()
+    if isinstance(k, (list, tuple, np.ndarray, range)):
+        return as_tensor(list(k) if isinstance(k, range) else k) if len(k) else as_tensor([], dtype=dtypes.int64)
+    raise TypeError(f"only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got {type(k).__name__})")
+
+
+def _width(k):
+    """How many dims of the tensor a part of a key speaks for."""
+    if k is None or k is Ellipsis or type(k) is bool:
+        return 0
+    return k.ndim if isinstance(k, Tensor) and k.dtype in (dtypes.bool, dtypes.uint8) else 1
+
+
+def _positions(k, x, d):
+    """An index tensor as int64 positions; a mask as the positions of its True elements, one tensor per dim."""
+    if k.dtype is dtypes.int64:
+        return k,
+    if k.dtype in (dtypes.bool, dtypes.uint8):
+        shape = x.shape[d:d + k.ndim]
+        for e, (n, m) in enumerate(zip(k.shape, shape)):
+            if n != m:
+                raise IndexError(f"The shape of the mask {list(k.shape)} at index {e} does not match the shape of the indexed tensor "
+                                 f"{list(x.shape)} at index {d + e}")
+        return nonzero(k, as_tuple=True)
+    if k.dtype.category != 1:
+        raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
+    return k.long(),
+
+
+def _select(x, d, index):
+    if not x.ndim:
+        raise IndexError("invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to convert a 0-dim "
+                         "tensor to a number")
+    n = x.shape[d]
+    if index >= n or index < -n:
+        raise IndexError(f"index {index} is out of bounds for dimension {d} with size {n}")
+    return v.select(x, d, index + n if index < 0 else index)
+
+
+def _slice(x, d, key):
+    if not x.ndim:
+        raise IndexError("slice() cannot be applied to a 0-dim tensor.")
+    n = x.shape[d]
+    step = 1 if key.step is None else _number(key.step)
+    if step <= 0:
+        raise ValueError("step must be greater than zero")
+    start = 0 if key.start is None else _within(_number(key.start), n)
+    stop = n if key.stop is None else _within(_number(key.stop), n)
+    length = stop - start
+    if key.stop is not None and length < 0:
+        length = 0
+    if not (type(step) is int and step == 1):
+        length = (length + step - 1) // step
+    return v.slice_dim(x, d, start, step, length)
+
+
+def _number(k):
+    return k if isinstance(k, SymInt) else k.__index__()
+
+
+def _within(k, n):
+    if k < 0:
+        k = k + n
+        return k if k >= 0 else 0
+    return k if k <= n else n
+
+
+# -- writing
+
+def setitem(self, key, value):
+    if isinstance(key, Tensor) and key.dtype is dtypes.bool and _scalar(value):
+        target, mask = self, key
+        _check_mask(self, mask)
+        for _ in range(self.ndim - mask.ndim):
+            mask = v.unsqueeze(mask, mask.ndim)
+        a.masked_fill.inplace(target, mask, value.to(self.dtype) if isinstance(value, Tensor) else _weak(self, value))
+        return
+    out, indices, dims = _take_apart(self, key)
+    if not indices:
+        _assign(out, value)
+        return
+    values = _as_values(out, value)
+    r.index_put.inplace(out, indices, _strip(values, len(r.indexed_sizes(out, indices, dims))), dims)
+
+
+def _scalar(value):
+    return isinstance(value, (int, float)) or (isinstance(value, Tensor) and not value.ndim)
+
+
+def _check_mask(x, mask):
+    for d, (n, m) in enumerate(zip(mask.shape, x.shape)):
+        if n != m:
+            raise IndexError(f"The shape of the mask {list(mask.shape)} at index {d} does not match the shape of the indexed tensor "
+                             f"{list(x.shape)} at index {d}")
+    if mask.ndim > x.ndim:
+        raise IndexError(f"too many indices for tensor of dimension {x.ndim}")
+
+
+def _weak(x, value):
+    return int(value) if x.dtype.category == 1 and isinstance(value, float) else value
+
+
+def _assign(out, value):
+    if not isinstance(value, (Tensor, int, float)):
+        value = as_tensor(value)
+    if isinstance(value, Tensor):
+        value = _strip(value, out.ndim)
+    a.copy.inplace(out, value)
+
+
+def _strip(value, ndim):
+    """Leading dims of size 1 that the target does not have are dropped."""
+    while value.ndim > ndim and type(value.shape[0]) is int and value.shape[0] == 1:
+        value = v.squeeze(value, (0,))
+    return value
+
+
+def _as_values(x, value):
+    if not isinstance(value, Tensor):
+        value = as_tensor(value, dtype=x.dtype)
+    return value if value.dtype is x.dtype else value.to(x.dtype)
+
+
+# -- functions
+
+def nonzero(input, *, out=None, as_tuple=False):
+    """Positions of the elements that are not zero: rows of one tensor, or a tuple of tensors per dim."""
+    found = np.nonzero(np.atleast_1d(input._values("nonzero()")))
+    if not input.ndim:
+        found = found if as_tuple else ()
+    if as_tuple:
+        return tuple(_positions_tensor(index) for index in found)
+    count = len(found[0]) if found else int(bool(input._array.any()))
+    return give(_positions_tensor(np.stack(found, 1) if found else np.zeros((count, 0), np.int64)), out)
+
+
+def _positions_tensor(array):
+    return Tensor._from_array(np.ascontiguousarray(array, np.int64), dtypes.int64)
+
+
+argwhere = nonzero
+
+
+def masked_select(input, mask, *, out=None):
+    x, m = np.broadcast_shapes(input.shape, mask.shape), mask
+    return give(getitem(input.expand(*x), m.expand(*x)), out)
+
+
+def _long(index, name):
+    if index.dtype is not dtypes.int64:
+        if index.dtype is dtypes.int32 and name in ("index_select", "embedding", "index_add"):
+            return index.long()
+        raise RuntimeError(f"{name}(): Expected dtype int64 for index")
+    return index
+
+
+def _check_rank(x, index, name):
+    if max(x.ndim, 1) != max(index.ndim, 1):
+        raise RuntimeError(f"Index tensor must have the same number of dimensions as {name} tensor: got {list(index.shape)} and "
+                           f"{list(x.shape)}")
+
+
+def gather(input, dim, index, *, sparse_grad=False, out=None):
+    d = dim_of(input, dim)
+    index = _long(index, "gather")
+    _check_rank(input, index, "input")
+    for e, (n, m) in enumerate(zip(index.shape, input.shape)):
+        if e != d and n > m:
+            raise RuntimeError(f"Size does not match at dimension {e} expected index {list(index.shape)} to be no larger than self "
+                               f"{list(input.shape)} apart from dimension {d}")
+    return give(r.gather(input, d, index), out)
+
+
+def take_along_dim(input, indices, dim=None, *, out=None):
+    if dim is None:
+        return gather(v.reshape(input, (input.numel(),)), 0, v.reshape(indices, (indices.numel(),)), out=out)
+    d = dim_of(input, dim)
+    both = [list(np.broadcast_shapes(*(tuple(1 if e == d else n for e, n in enumerate(t.shape)) for t in (input, indices))))] * 2
+    shapes = [tuple(t.shape[d] if e == d else n for e, n in enumerate(shape)) for t, shape in zip((input, indices), both)]
+    return gather(input.expand(*shapes[0]), d, indices.expand(*shapes[1]), out=out)
+
+
+def take(input, index):
+    return r.index(v.reshape(input, (input.numel(),)), (_long(index, "take"),), (0,))
+
+
+def _scatter_source(self, src, name):
+    if src.dtype is not self.dtype:
+        raise RuntimeError(f"{name}(): Expected self.dtype to be equal to src.dtype")
+    return src
+
+
+def _scatter_args(self, dim, index, src, name):
+    d = dim_of(self, dim)
+    index = _long(index, name)
+    _check_rank(self, index, "self")
+    if isinstance(src, Tensor):
+        _scatter_source(self, src, name)
+        for e, (n, m, k) in enumerate(zip(index.shape, self.shape, src.shape)):
+            if (e != d and n > m) or n > k:
+                raise RuntimeError(f"Expected index {list(index.shape)} to be no larger than self {list(self.shape)} apart from dimension {d} "
+                                   f"and to be no larger size than src {list(src.shape)}")
+    return d, index, src
+
+
+def _scatter(self, dim, index, src, value, inplace):
+    src = value if src is None else src
+    args = _scatter_args(self, dim, index, src, "scatter")
+    record = r.scatter_set if isinstance(src, Tensor) else r.scatter_value
+    return (record.inplace if inplace else record)(self, *args)
+
+
+def scatter(input, dim, index, src=None, *, value=None, reduce=None, out=None):
+    if reduce is not None:
+        raise RuntimeError(f"scatter: reduce={reduce!r} is not available; use scatter_add")
+    return give(_scatter(input, dim, index, src, value, False), out)
+
+
+def scatter_(self, dim, index, src=None, *, value=None, reduce=None):
+    if reduce is not None:
+        raise RuntimeError(f"scatter_: reduce={reduce!r} is not available; use scatter_add_")
+    return _scatter(self, dim, index, src, value, True)
+
+
+def scatter_add(input, dim, index, src, *, out=None):
+    return give(r.scatter_add(input, *_scatter_args(input, dim, index, src, "scatter_add")), out)
+
+
+def scatter_add_(self, dim, index, src):
+    return r.scatter_add.inplace(self, *_scatter_args(self, dim, index, src, "scatter_add"))
+
+
+def index_select(input, dim, index, *, out=None):
+    d = dim_of(input, dim)
+    if index.ndim > 1:
+        raise IndexError("index_select(): Index is supposed to be a vector")
+    return give(r.index_select(input, d, v.reshape(_long(index, "index_select"), (index.numel(),))), out)
+
+
+def _index_args(self, dim, index, source, alpha=1):
+    d = dim_of(self, dim)
+    source = source if alpha == 1 else a.mul(source, alpha)
+    if source.dtype is not self.dtype:
+        raise RuntimeError(f"index_add_(): self ({self.dtype}) and source ({source.dtype}) must have the same scalar type")
+    return d, v.reshape(_long(index, "index_add"), (index.numel(),)), source
+
+
+def index_add(input, dim, index, source, *, alpha=1, out=None):
+    return give(r.index_add(input, *_index_args(input, dim, index, source, alpha)), out)
+
+
+def index_add_(self, dim, index, source, *, alpha=1):
+    return r.index_add.inplace(self, *_index_args(self, dim, index, source, alpha))
+
+
+def index_copy(input, dim, index, source, *, out=None):
+    return give(r.index_copy(input, *_index_args(input, dim, index, source)), out)
+
+
+def index_copy_(self, dim, index, source):
+    return r.index_copy.inplace(self, *_index_args(self, dim, index, source))
+
+
+def index_fill(input, dim, index, value):
+    return r.index_fill(input, dim_of(input, dim), _long(index, "index_fill"), value.item() if isinstance(value, Tensor) else value)
+
+
+def index_fill_(self, dim, index, value):
+    return r.index_fill.inplace(self, dim_of(self, dim), _long(index, "index_fill"), value.item() if isinstance(value, Tensor) else value)
+
+
+def _put_args(self, indices, values):
+    x, where, dims = _take_apart(self, tuple(_FULL if i is None else i for i in indices))
+    return x, where, _as_values(self, values), dims
+
+
+def index_put(input, indices, values, accumulate=False):
+    x, *rest = _put_args(input, indices, values)
+    return (r.index_put_add if accumulate else r.index_put)(x, *rest)
+
+
+def index_put_(self, indices, values, accumulate=False):
+    x, *rest = _put_args(self, indices, values)
+    return (r.index_put_add if accumulate else r.index_put).inplace(x, *rest)
+
+
+def masked_scatter(input, mask, source):
+    return masked_scatter_(input.clone(), mask, source)
+
+
+def masked_scatter_(self, mask, source):
+    """The elements of source, in order, at the True positions."""
+    where = nonzero(mask.expand(*self.shape), as_tuple=True)
+    flat = v.reshape(source, (source.numel(),))
+    return r.index_put.inplace(self, where, v.slice_dim(flat, 0, 0, 1, where[0].shape[0]), tuple(range(self.ndim)))
+
+
+def iterate(self):
+    if not self.ndim:
+        raise TypeError("iteration over a 0-d tensor")
+    return iter([v.select(self, 0, k) for k in range(int(self.shape[0]))])
+
+
+def contains(self, element):
+    if not isinstance(element, (Tensor, int, float, bool)):
+        raise RuntimeError(f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}.")
+    return bool(a.eq(self, element).any())
+
+

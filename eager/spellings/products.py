@@ -1,0 +1,196 @@
+"""Products of matrices and vectors, and einsum."""
+
+from ..ops import arithmetic as a, products as p
+from ..ops.reduce import sum as sum_dims
+from ..ops.views import diagonal, expand, permute, reshape, unsqueeze
+from .arguments import dim_of, give
+
+
+def matmul(input, other, *, out=None):
+    return give(p.matmul(input, other), out)
+
+
+def _ranked(name, *pairs):
+    for x, rank, what in pairs:
+        if x.ndim != rank:
+            raise RuntimeError(f"{name}: {what} must be a {'matrix' if rank == 2 else f'{rank}D tensor'}, got {x.ndim}-D: {list(x.shape)}")
+
+
+def mm(input, mat2, *, out=None):
+    _ranked("mm", (input, 2, "self"), (mat2, 2, "mat2"))
+    p.check_product(input, mat2, "mm")
+    return give(p.gemm(input, mat2), out)
+
+
+def bmm(input, mat2, *, out=None):
+    _ranked("bmm", (input, 3, "batch1"), (mat2, 3, "batch2"))
+    if input.shape[0] != mat2.shape[0] or input.shape[2] != mat2.shape[1]:
+        raise RuntimeError(f"Expected size for first two dimensions of batch2 tensor to be: [{input.shape[0]}, {input.shape[2]}] but got: "
+                           f"[{mat2.shape[0]}, {mat2.shape[1]}].")
+    p.check_product(input, mat2, "bmm")
+    return give(p.gemm(input, mat2), out)
+
+
+def mv(input, vec, *, out=None):
+    _ranked("mv", (input, 2, "input"), (vec, 1, "vec"))
+    return give(p.matmul(input, vec), out)
+
+
+def dot(input, tensor, *, out=None):
+    if input.ndim != 1 or tensor.ndim != 1:
+        raise RuntimeError(f"1D tensors expected, but got {input.ndim}D and {tensor.ndim}D tensors")
+    return give(p.matmul(input, tensor), out)
+
+
+inner = dot
+
+
+def outer(input, vec2, *, out=None):
+    _ranked("outer", (input, 1, "self"), (vec2, 1, "vec2"))
+    return give(a.mul(unsqueeze(input, 1), vec2), out)
+
+
+def _scaled_sum(input, product, beta, alpha):
+    product = product if alpha == 1 else a.mul(product, alpha)
+    if beta == 0:
+        return product
+    return a.add(input if beta == 1 else a.mul(input, beta), product)
+
+
+def addmm(input, mat1, mat2, *, beta=1, alpha=1, out=None):
+    return give(_scaled_sum(input, mm(mat1, mat2), beta, alpha), out)
+
+
+def addmv(input, mat, vec, *, beta=1, alpha=1, out=None):
+    return give(_scaled_sum(input, mv(mat, vec), beta, alpha), out)
+
+
+def baddbmm(input, batch1, batch2, *, beta=1, alpha=1, out=None):
+    return give(_scaled_sum(input, bmm(batch1, batch2), beta, alpha), out)
+
+
+def addbmm(input, batch1, batch2, *, beta=1, alpha=1, out=None):
+    return give(_scaled_sum(input, sum_dims(bmm(batch1, batch2), (0,), False), beta, alpha), out)
+
+
+def tensordot(a, b, dims=2):
+    if isinstance(dims, int):
+        dims = list(range(a.ndim - dims, a.ndim)), list(range(dims))
+    left, right = ([dim_of(x, d) for d in ds] for x, ds in zip((a, b), dims))
+    free_a = [d for d in range(a.ndim) if d not in left]
+    free_b = [d for d in range(b.ndim) if d not in right]
+    n = 1
+    for d in left:
+        n = n * a.shape[d]
+    x = reshape(permute(a, tuple(free_a + left)), (_size(a, free_a), n))
+    y = reshape(permute(b, tuple(right + free_b)), (n, _size(b, free_b)))
+    return reshape(p.matmul(x, y), tuple(a.shape[d] for d in free_a) + tuple(b.shape[d] for d in free_b))
+
+
+def _size(x, dims):
+    n = 1
+    for d in dims:
+        n = n * x.shape[d]
+    return n
+
+
+def trace(input):
+    _ranked("trace", (input, 2, "input"))
+    return sum_dims(diagonal(input, 0, 0, 1), (0,), False)
+
+
+# -- einsum
+
+def einsum(equation, *operands):
+    """Sums of products by index letters: "bij,bjk->bik", with "..." for broadcast dims; contracted from left to right."""
+    operands = list(operands[0]) if len(operands) == 1 and not hasattr(operands[0], "ndim") else list(operands)
+    inputs, output = _parse(equation.replace(" ", ""), operands)
+    terms = [_merge_repeats(x, letters) for x, letters in zip(operands, inputs)]
+    while len(terms) > 1:
+        (x, left), (y, right) = terms.pop(0), terms.pop(0)
+        needed = set(output).union(*(letters for _, letters in terms))
+        terms.insert(0, _contract(x, left, y, right, needed))
+    x, letters = terms[0]
+    x, letters = _sum_out(x, letters, set(output))
+    return permute(x, tuple(letters.index(c) for c in output))
+
+
+def _parse(equation, operands):
+    left, arrow, right = equation.partition("->")
+    inputs = left.split(",")
+    if len(inputs) != len(operands):
+        raise RuntimeError(f"einsum(): the number of subscripts in the equation ({len(inputs)}) does not match the number of operands "
+                           f"({len(operands)})")
+    depth = 0
+    for x, term in zip(operands, inputs):
+        depth = max(depth, x.ndim - len(term.replace("...", "")) if "..." in term else 0)
+    spread = tuple(f"...{k}" for k in range(depth))
+    lists = []
+    for x, term in zip(operands, inputs):
+        own = x.ndim - len(term.replace("...", ""))
+        if own < 0 or (own and "..." not in term):
+            raise RuntimeError(f"einsum(): the number of subscripts in the term '{term}' does not match the number of dimensions "
+                               f"({x.ndim}) of its operand")
+        lists.append(_letters(term, spread[depth - own:]))
+    if arrow:
+        return lists, _letters(right, spread)
+    everything = [c for letters in lists for c in letters if not c.startswith("...")]
+    return lists, list(spread) + sorted(c for c in set(everything) if everything.count(c) == 1)
+
+
+def _letters(term, spread):
+    before, dots, after = term.partition("...")
+    return list(before) + (list(spread) if dots else []) + list(after)
+
+
+def _merge_repeats(x, letters):
+    letters = list(letters)
+    for c in list(letters):
+        while letters.count(c) > 1:
+            first = letters.index(c)
+            second = letters.index(c, first + 1)
+            x = diagonal(x, 0, first, second)
+            letters = [e for k, e in enumerate(letters) if k not in (first, second)] + [c]
+    return x, letters
+
+
+def _sum_out(x, letters, needed):
+    gone = tuple(k for k, c in enumerate(letters) if c not in needed)
+    return (sum_dims(x, gone, False) if gone else x), [c for c in letters if c in needed]
+
+
+def _contract(x, left, y, right, needed):
+    """One product of two operands: letters in both and still needed are batch dims, in both and not needed are summed."""
+    x, left = _sum_out(x, left, needed | set(right))
+    y, right = _sum_out(y, right, needed | set(left))
+    both = [c for c in left if c in right]
+    sizes = {c: _common(x.shape[left.index(c)], y.shape[right.index(c)], c) for c in both}
+    batch = [c for c in both if c in needed]
+    summed = [c for c in both if c not in needed]
+    rows, cols = [c for c in left if c not in both], [c for c in right if c not in both]
+    x = _ordered(x, left, batch + rows + summed, sizes)
+    y = _ordered(y, right, batch + summed + cols, sizes)
+    b, m, k, n = len(batch), len(rows), len(summed), len(cols)
+    if not summed:
+        out = a.mul(reshape(x, tuple(x.shape) + (1,) * n), reshape(y, tuple(y.shape[:b]) + (1,) * m + tuple(y.shape[b:])))
+    else:
+        lead = tuple(x.shape[:b])
+        product = p.matmul(reshape(x, (*lead, _size(x, range(b, b + m)), _size(x, range(b + m, b + m + k)))),
+                           reshape(y, (*lead, _size(y, range(b, b + k)), _size(y, range(b + k, b + k + n)))))
+        out = reshape(product, (*lead, *x.shape[b:b + m], *y.shape[b + k:]))
+    return out, batch + rows + cols
+
+
+def _common(n, m, letter):
+    if type(n) is int and n == 1:
+        return m
+    if not (type(m) is int and m == 1) and n != m:
+        raise RuntimeError(f"einsum(): operands do not broadcast with remapped shapes: subscript {letter} has size {n} and {m}")
+    return n
+
+
+def _ordered(x, letters, order, sizes):
+    x = permute(x, tuple(letters.index(c) for c in order))
+    return expand(x, tuple(sizes.get(c, n) for c, n in zip(order, x.shape)))
+
+

@@ -1,0 +1,130 @@
+"""Random tensors. `generator=None` draws from the default generator."""
+
+import numpy as np
+
+from .. import dtypes
+from ..ops import random as r
+from ..tensor import Tensor
+from .arguments import dtype_of, give, size_of
+from .creation import _factory_options, _like_options, _made, _sizes
+
+
+def rand(*size, generator=None, dtype=None, device=None, requires_grad=False, out=None, layout=None, pin_memory=False):
+    dtype, device = _factory_options(dtype, device)
+    return _made(r.rand(_sizes(size), _floating(dtype, "rand"), device, generator), requires_grad, out)
+
+
+def randn(*size, generator=None, dtype=None, device=None, requires_grad=False, out=None, layout=None, pin_memory=False):
+    dtype, device = _factory_options(dtype, device)
+    return _made(r.randn(_sizes(size), _floating(dtype, "randn"), device, generator), requires_grad, out)
+
+
+def _floating(dtype, name):
+    if not dtype.is_floating_point:
+        raise RuntimeError(f"{name}: dtype must be a floating point type, got {dtype}")
+    return dtype
+
+
+def rand_like(input, *, dtype=None, device=None, requires_grad=False, memory_format=None, generator=None):
+    return _made(r.rand(tuple(input.shape), *_like_options(input, dtype, device), generator), requires_grad)
+
+
+def randn_like(input, *, dtype=None, device=None, requires_grad=False, memory_format=None, generator=None):
+    return _made(r.randn(tuple(input.shape), *_like_options(input, dtype, device), generator), requires_grad)
+
+
+def randint(low, high=None, size=None, *, generator=None, dtype=None, device=None, requires_grad=False, out=None):
+    """randint(high, size), randint(low, high, size)."""
+    if size is None:
+        low, high, size = 0, low, high
+    elif high is None:
+        low, high = 0, low
+    _check_range(low, high)
+    dtype, device = _factory_options(dtype or dtypes.int64, device)
+    return _made(r.randint(low, high, _sizes((size,)), dtype, device, generator), requires_grad, out)
+
+
+def _check_range(low, high):
+    if high <= low:
+        raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
+
+
+def randint_like(input, low, high=None, *, dtype=None, device=None, generator=None):
+    low, high = (0, low) if high is None else (low, high)
+    _check_range(low, high)
+    return r.randint(low, high, tuple(input.shape), *_like_options(input, dtype, device), generator)
+
+
+def randperm(n, *, generator=None, dtype=None, device=None, out=None):
+    return give(r.randperm(size_of(n), dtype_of(dtype, dtypes.int64), None, generator), out)
+
+
+def normal(mean, std=1.0, size=None, *, generator=None, dtype=None, device=None, out=None):
+    if size is not None:
+        dtype, device = _factory_options(dtype, device)
+        base = r.randn(_sizes((size,)), dtype, device, generator)
+        return give(base * std + mean, out)
+    _check_std(std)
+    return give(r.normal_around(mean, std, generator), out)
+
+
+def _check_std(std):
+    if not isinstance(std, Tensor) and std < 0:
+        raise RuntimeError(f"normal expects std >= 0.0, but found std {float(std)}")
+
+
+def bernoulli(input, p=None, *, generator=None, out=None):
+    if p is not None:
+        return give(r.bernoulli_like(input, p, generator), out)
+    if not input._fake and input._array.size and not ((input._array >= 0) & (input._array <= 1)).all():
+        raise RuntimeError("Expected p_in >= 0 && p_in <= 1 to be true, but got false.")
+    return give(r.bernoulli(input, generator), out)
+
+
+def multinomial(input, num_samples, replacement=False, *, generator=None, out=None):
+    if input.ndim not in (1, 2):
+        raise RuntimeError("prob_dist must be 1 or 2 dim")
+    if not input.dtype.is_floating_point:
+        raise RuntimeError(f"multinomial only supports floating-point dtypes for input, got: {input.dtype}")
+    if num_samples <= 0:
+        raise RuntimeError("cannot sample n_sample <= 0 samples")
+    if not replacement and num_samples > input.shape[-1]:
+        raise RuntimeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
+    r.check_weights(input, num_samples, replacement)
+    return give(r.multinomial(input.detach(), num_samples, replacement, generator), out)
+
+
+# -- in-place methods
+
+def uniform_(self, a=0.0, b=1.0, *, generator=None, **names):
+    return r.uniform.inplace(self, names.get("from", a), names.get("to", b), generator)
+
+
+def normal_(self, mean=0.0, std=1.0, *, generator=None):
+    _check_std(std)
+    return r.normal.inplace(self, mean, std, generator)
+
+
+def exponential_(self, lambd=1.0, *, generator=None):
+    return r.exponential.inplace(self, lambd, generator)
+
+
+def bernoulli_(self, p=0.5, *, generator=None):
+    if isinstance(p, Tensor):
+        return self.copy_(r.bernoulli(p.expand(*self.shape), generator))
+    return r.bernoulli_like.inplace(self, p, generator)
+
+
+def random_(self, low=None, high=None, *, generator=None, **names):
+    """random_(to), random_(from, to); without bounds: all values that the type can hold exactly."""
+    low, high = names.get("from", low), names.get("to", high)
+    if high is None:
+        low, high = (0, low) if low is not None else (0, _span(self.dtype))
+    _check_range(low, high)
+    return r.random_integers.inplace(self, low, high, generator)
+
+
+def _span(dtype):
+    if dtype.is_floating_point:
+        return 2 ** (np.finfo(dtype.compute.numpy).nmant + 1)
+    return 2 if dtype is dtypes.bool else dtypes.iinfo(dtype).max

@@ -1,0 +1,222 @@
+"""Sums, means, extremes, order statistics: functions over dims, and of two tensors where PyTorch overloads the name."""
+
+import builtins
+from collections import namedtuple
+
+from .. import dtypes
+from ..dispatch import type_name
+from ..ops import arithmetic as a, order as o, reduce as r
+from ..ops.views import reshape, unsqueeze
+from ..tensor import Tensor
+from .arguments import dim_of, dims_of, dtype_of, give, numpy_names, takes_out
+
+Extreme = namedtuple("max", ["values", "indices"])
+Sorted = namedtuple("sort", ["values", "indices"])
+TopK = namedtuple("topk", ["values", "indices"])
+
+
+def _cast(x, dtype):
+    dtype = dtype_of(dtype)
+    return x if dtype is None or dtype is x.dtype else x.to(dtype)
+
+
+@numpy_names
+def sum(input, dim=None, keepdim=False, *, dtype=None, out=None):
+    return give(r.sum(_cast(input, dtype), dims_of(input, dim), keepdim), out)
+
+
+@numpy_names
+def nansum(input, dim=None, keepdim=False, *, dtype=None, out=None):
+    return sum(a.where(a.ne(input, input), 0, input), dim, keepdim, dtype=dtype, out=out)
+
+
+@numpy_names
+def mean(input, dim=None, keepdim=False, *, dtype=None, out=None):
+    x = _cast(input, dtype)
+    if x.dtype.category < 2:
+        what = "Input dtype" if dtype is None else "Optional dtype"
+        raise RuntimeError(f"mean(): could not infer output dtype. {what} must be either a floating point or complex dtype. "
+                           f"Got: {type_name(x.dtype)}")
+    return give(r.mean(x, dims_of(x, dim), keepdim), out)
+
+
+@numpy_names
+def prod(input, dim=None, keepdim=False, *, dtype=None, out=None):
+    return give(r.prod(_cast(input, dtype), dims_of(input, dim), keepdim), out)
+
+
+@numpy_names
+def any(input, dim=None, keepdim=False, *, out=None):
+    return give(r.any_(input, dims_of(input, dim), keepdim), out)
+
+
+@numpy_names
+def all(input, dim=None, keepdim=False, *, out=None):
+    return give(r.all_(input, dims_of(input, dim), keepdim), out)
+
+
+@numpy_names
+def logsumexp(input, dim, keepdim=False, *, out=None):
+    return give(r.logsumexp(input, dims_of(input, dim), keepdim), out)
+
+
+@numpy_names
+def count_nonzero(input, dim=None):
+    return r.sum(a.ne(input, 0), dims_of(input, dim), False)
+
+
+def _nonempty(x, dims, name):
+    for d in dims:
+        if type(x.shape[d]) is int and x.shape[d] == 0:
+            raise IndexError(f"{name}(): Expected reduction dim {d} to have non-zero size.")
+    return dims
+
+
+def _extremes(name, over, along, pairwise):
+    @numpy_names
+    def function(input, dim=None, keepdim=False, *, other=None, out=None):
+        if isinstance(dim, Tensor) or other is not None:
+            return give(pairwise(input, dim if other is None else other), out)
+        if dim is None:
+            if builtins.any(type(n) is int and n == 0 for n in input.shape):
+                raise RuntimeError(f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim "
+                                   "with the 'dim' argument.")
+            return give(over(input, dims_of(input, None), False), out)
+        if not input.ndim:
+            dim_of(input, dim)
+            return Extreme(a.clone(input), input.new_zeros((), dtype=dtypes.int64))
+        d = dim_of(input, dim)
+        return give(Extreme(*along(input, _nonempty(input, (d,), name), keepdim)), out)
+    function.__name__ = function.__qualname__ = name
+    return function
+
+
+max = _extremes("max", r.amax, r.max_dim, a.maximum)
+min = _extremes("min", r.amin, r.min_dim, a.minimum)
+
+
+@numpy_names
+def amax(input, dim=(), keepdim=False, *, out=None):
+    return give(r.amax(input, _nonempty(input, dims_of(input, dim), "amax"), keepdim), out)
+
+
+@numpy_names
+def amin(input, dim=(), keepdim=False, *, out=None):
+    return give(r.amin(input, _nonempty(input, dims_of(input, dim), "amin"), keepdim), out)
+
+
+@numpy_names
+def aminmax(input, *, dim=None, keepdim=False):
+    return namedtuple("aminmax", ["min", "max"])(amin(input, () if dim is None else dim, keepdim), amax(input, () if dim is None else dim, keepdim))
+
+
+def _position(name, record):
+    @numpy_names
+    def function(input, dim=None, keepdim=False, *, out=None):
+        if dim is None:
+            if type(input.numel()) is int and input.numel() == 0:
+                raise IndexError(f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with "
+                                 "the 'dim' argument.")
+        dims = dims_of(input, dim)
+        return give(record(input, _nonempty(input, dims, name), keepdim), out)
+    function.__name__ = function.__qualname__ = name
+    return function
+
+
+argmax, argmin = _position("argmax", r.argmax), _position("argmin", r.argmin)
+
+
+# -- variance
+
+def _correction(unbiased, correction):
+    if correction is not None:
+        return correction
+    return 1 if unbiased is None or unbiased else 0
+
+
+def _spread(record, floating_name):
+    @numpy_names
+    def function(input, dim=None, unbiased=None, keepdim=False, *, correction=None, out=None):
+        if isinstance(dim, bool):          # var(input, unbiased)
+            dim, unbiased = None, dim
+        if input.dtype.category < 2:
+            raise RuntimeError(f"{floating_name} only support floating point and complex dtypes: got {type_name(input.dtype)}")
+        return give(record(input, _correction(unbiased, correction), dims_of(input, dim), keepdim), out)
+    function.__name__ = function.__qualname__ = floating_name.partition(" ")[0]
+    return function
+
+
+var, std, var_mean = _spread(r.var, "var and std"), _spread(r.std, "std and var"), _spread(r.var_mean, "var_mean")
+
+
+def std_mean(input, dim=None, unbiased=None, keepdim=False, *, correction=None):
+    variance, middle = var_mean(input, dim, unbiased, keepdim, correction=correction)
+    return variance.sqrt(), middle
+
+
+@numpy_names
+def norm(input, p="fro", dim=None, keepdim=False, *, out=None, dtype=None):
+    x = _cast(input, dtype)
+    p = 2.0 if p in (None, "fro") else float(p)
+    return give(r.norm(x, p, dims_of(x, dim), keepdim), out)
+
+
+@numpy_names
+def vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None, out=None):
+    return norm(x, ord, dim, keepdim, dtype=dtype, out=out)
+
+
+def dist(input, other, p=2):
+    return norm(a.sub(input, other), p)
+
+
+# -- order
+
+@numpy_names
+def cumsum(input, dim, *, dtype=None, out=None):
+    x = _cast(input, dtype)
+    d = dim_of(x, dim)
+    return give(o.cumsum(x, d) if x.ndim else r.sum(x, (), False), out)
+
+
+def sort(input, dim=-1, descending=False, stable=False, *, out=None):
+    return give(Sorted(*o.sort(input, dim_of(input, dim), bool(descending))), out)
+
+
+def argsort(input, dim=-1, descending=False, stable=False):
+    return o.sort(input, dim_of(input, dim), bool(descending))[1]
+
+
+def topk(input, k, dim=-1, largest=True, sorted=True, *, out=None):
+    d = dim_of(input, dim)
+    if input.ndim and (k < 0 or k > input.shape[d]):
+        raise RuntimeError(f"selected index k out of range: k={k} for dim {d} of size {input.shape[d]}")
+    return give(TopK(*o.topk(input, k, d, largest, sorted)), out)
+
+
+@numpy_names
+def kthvalue(input, k, dim=-1, keepdim=False):
+    values, indices = sort(input, dim)
+    d = dim_of(input, dim)
+    picked = values.select(d, k - 1), indices.select(d, k - 1)
+    return Sorted(*(unsqueeze(x, d) for x in picked)) if keepdim else Sorted(*picked)
+
+
+@numpy_names
+def median(input, dim=None, keepdim=False):
+    """The lower of the two middle values; NaN if there is one."""
+    if dim is None:
+        flat = reshape(input, (input.numel(),))
+        return kthvalue(flat, (flat.shape[0] + 1) // 2, 0)[0]
+    d = dim_of(input, dim)
+    return kthvalue(input, (input.shape[d] + 1) // 2, d, keepdim)
+
+
+@takes_out
+def searchsorted(sorted_sequence, input, *, right=False, side=None):
+    x = input if isinstance(input, Tensor) else sorted_sequence.new_tensor(input)
+    return o.searchsorted(sorted_sequence, x, right or side == "right")
+
+
+def bucketize(input, boundaries, *, right=False):
+    return searchsorted(boundaries, input, right=right)

@@ -1,0 +1,440 @@
+"""Functions of shape: views where possible, copies that rearrange elsewhere."""
+
+import numpy as np
+
+from ..ops import rearrange, tiling, views as v
+from ..ops.creation import full
+from ..ops.indexing import index_select, one_hot as one_hot_record
+from ..meta import broadcast_shapes as common_shape
+from ..promote import promote_types
+from ..sizes import Size, is_int, numel
+from ..tensor import Tensor
+from .arguments import dim_of, give, known_size, size_of, sizes_of, takes_out
+
+
+def view(self, *shape, dtype=None):
+    """The same memory under other sizes, or (with a dtype) read as another type of the same size."""
+    if dtype is not None or (len(shape) == 1 and hasattr(shape[0], "itemsize") and not isinstance(shape[0], Tensor)):
+        raise RuntimeError("view(dtype): reading memory as another type is not available; use .to(dtype) to convert")
+    return v.view_as_size(self, known_size(sizes_of(shape), self.numel()))
+
+
+def view_as(self, other):
+    return v.view_as_size(self, tuple(other.shape))
+
+
+def reshape(input, *shape, **kw):
+    if "shape" in kw:
+        shape = (kw["shape"],)
+    return v.reshape(input, known_size(sizes_of(shape), input.numel()))
+
+
+def reshape_as(self, other):
+    return reshape(self, other.shape)
+
+
+def flatten(input, start_dim=0, end_dim=-1):
+    if not input.ndim:
+        return v.reshape(input, (1,))
+    a, b = dim_of(input, start_dim), dim_of(input, end_dim)
+    if a > b:
+        raise RuntimeError("flatten() has invalid args: start_dim cannot come after end_dim")
+    if a == b:
+        return input
+    shape = tuple(input.shape)
+    return v.reshape(input, (*shape[:a], numel(shape[a:b + 1]), *shape[b + 1:]))
+
+
+def ravel(input):
+    return v.reshape(input, (input.numel(),))
+
+
+def unflatten(input, dim, sizes):
+    d = dim_of(input, dim)
+    shape = tuple(input.shape)
+    sizes = (sizes,) if is_int(sizes) else sizes
+    inner = tuple(size_of(n) for n in sizes)
+    if numel(inner) != shape[d] and -1 not in inner:
+        raise RuntimeError(f"unflatten: Provided sizes {list(inner)} don't multiply up to the size of dim {d} ({shape[d]}) in the "
+                           "input tensor")
+    return v.view_as_size(input, (*shape[:d], *known_size(inner, shape[d], "unflatten sizes"), *shape[d + 1:]))
+
+
+def transpose(input, dim0, dim1):
+    return v.transpose(input, dim_of(input, dim0), dim_of(input, dim1))
+
+
+swapaxes = swapdims = transpose
+
+
+def t(input):
+    if input.ndim > 2:
+        raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {input.ndim}D")
+    return v.transpose(input, 0, 1) if input.ndim == 2 else v.alias(input)
+
+
+def _reversed(input):
+    return v.permute(input, tuple(reversed(range(input.ndim))))
+
+
+def _matrix_transpose(input):
+    if input.ndim < 2:
+        raise RuntimeError(f"tensor.mT is only supported on matrices or batches of matrices. Got {input.ndim}-D tensor.")
+    return transpose(input, -2, -1)
+
+
+def permute(input, *dims):
+    if len(dims) == 1 and not is_int(dims[0]):
+        dims = dims[0]
+    if len(dims) != input.ndim:
+        raise RuntimeError(f"permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired "
+                           f"ordering of dimensions i.e. input.dim() = {input.ndim} is not equal to len(dims) = {len(dims)}")
+    order = tuple(dim_of(input, d) for d in dims)
+    if len(set(order)) != len(order):
+        raise RuntimeError("permute(): duplicate dims are not allowed.")
+    return v.permute(input, order)
+
+
+def movedim(input, source, destination):
+    sources = [dim_of(input, d) for d in ((source,) if is_int(source) else source)]
+    targets = [dim_of(input, d) for d in ((destination,) if is_int(destination) else destination)]
+    rest = iter(d for d in range(input.ndim) if d not in sources)
+    return v.permute(input, tuple(sources[targets.index(d)] if d in targets else next(rest) for d in range(input.ndim)))
+
+
+moveaxis = movedim
+
+
+def squeeze(input, dim=None):
+    if dim is None:
+        dims = range(input.ndim)
+    else:
+        dims = [dim_of(input, d) for d in (dim if isinstance(dim, (tuple, list)) else (dim,))]
+    if not input.ndim:
+        dims = ()
+    return v.squeeze(input, tuple(sorted(d for d in dims if input.shape[d] == 1)))
+
+
+def unsqueeze(input, dim):
+    return v.unsqueeze(input, dim_of(input, dim, 1))
+
+
+def expand(self, *sizes, implicit=False):
+    size, shape = sizes_of(sizes), tuple(self.shape)
+    lead = len(size) - len(shape)
+    if lead < 0:
+        raise RuntimeError(f"expand({list(size)}): the number of sizes provided ({len(size)}) must be greater or equal to the number of "
+                           f"dimensions in the tensor ({len(shape)})")
+    new = []
+    for d, n in enumerate(size):
+        own = shape[d - lead] if d >= lead else 1
+        if type(n) is int and n == -1:
+            if d < lead:
+                raise RuntimeError(f"The expanded size of the tensor (-1) isn't allowed in a leading, non-existing dimension {d}")
+            n = own
+        elif not (type(own) is int and own == 1) and n != own:
+            raise RuntimeError(f"The expanded size of the tensor ({n}) must match the existing size ({own}) at non-singleton dimension "
+                               f"{d}.  Target sizes: {list(size)}.  Tensor sizes: {list(shape)}")
+        new.append(n)
+    return v.expand(self, tuple(new))
+
+
+def expand_as(self, other):
+    return expand(self, *other.shape)
+
+
+def broadcast_to(input, size):
+    return expand(input, *size)
+
+
+def broadcast_shapes(*shapes):
+    return Size(common_shape([(s,) if is_int(s) else tuple(s) for s in shapes]))
+
+
+def broadcast_tensors(*tensors):
+    tensors = tensors[0] if len(tensors) == 1 and not isinstance(tensors[0], Tensor) else tensors
+    shape = common_shape([tuple(x.shape) for x in tensors], "broadcast_tensors")
+    return tuple(expand(x, *shape) for x in tensors)
+
+
+def narrow(input, dim, start, length):
+    d = dim_of(input, dim)
+    n = input.shape[d]
+    start = start.item() if isinstance(start, Tensor) else start
+    start = start + n if start < 0 else start
+    if start < 0 or start > n or start + length > n:
+        raise RuntimeError(f"start ({start}) + length ({length}) exceeds dimension size ({n}).")
+    return v.slice_dim(input, d, start, 1, length)
+
+
+def select(input, dim, index):
+    d = dim_of(input, dim)
+    if not input.ndim:
+        raise IndexError("select() cannot be applied to a 0-dim tensor.")
+    n = input.shape[d]
+    if index >= n or index < -n:
+        raise IndexError(f"index {index} is out of bounds for dimension {d} with size {n}")
+    return v.select(input, d, index + n if index < 0 else index)
+
+
+def split(tensor, split_size_or_sections, dim=0):
+    """Pieces of a size (the last may be shorter), or of the given sizes."""
+    d = dim_of(tensor, dim)
+    total, given = tensor.shape[d], split_size_or_sections
+    if not is_int(given):
+        sections = [size_of(n) for n in given]
+        if sum(sections) != total:
+            raise RuntimeError(f"split_with_sizes expects split_sizes to sum exactly to {total} (input tensor's size at dimension {d}), "
+                               f"but got split_sizes={sections}")
+        return _pieces(tensor, sections, d)
+    if given < 0 or (given == 0 and total != 0):
+        raise RuntimeError(f"split expects split_size be non-negative and positive for a dimension of size {total}, but got {given}")
+    count = max(-(-int(total) // given), 1) if given else 1
+    return _pieces(tensor, [given] * (count - 1) + [total - given * (count - 1)], d)
+
+
+def _pieces(x, sizes, d):
+    start, found = 0, []
+    for n in sizes:
+        found.append(v.slice_dim(x, d, start, 1, n))
+        start = start + n
+    return tuple(found)
+
+
+def split_with_sizes(self, split_sizes, dim=0):
+    return split(self, split_sizes, dim)
+
+
+def chunk(input, chunks, dim=0):
+    if chunks <= 0:
+        raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
+    d = dim_of(input, dim)
+    total = input.shape[d]
+    each = (total + chunks - 1) // chunks
+    if type(each) is int and each == 0:
+        return _pieces(input, [0] * chunks, d)
+    if type(total) is not int:
+        if total % chunks == 0:
+            return _pieces(input, [each] * chunks, d)
+    return split(input, each, d)
+
+
+def tensor_split(input, indices_or_sections, dim=0):
+    d = dim_of(input, dim)
+    total = input.shape[d]
+    if is_int(indices_or_sections):
+        each, more = divmod(total, indices_or_sections)
+        return _pieces(input, [each + 1] * more + [each] * (indices_or_sections - more), d)
+    edges = [0, *(min(max(i + total if i < 0 else i, 0), total) for i in indices_or_sections), total]
+    return tuple(v.slice_dim(input, d, a, 1, max(b - a, 0)) for a, b in zip(edges, edges[1:]))
+
+
+def unbind(input, dim=0):
+    d = dim_of(input, dim)
+    return tuple(v.select(input, d, k) for k in range(int(input.shape[d])))
+
+
+def diagonal(input, offset=0, dim1=0, dim2=1):
+    a, b = dim_of(input, dim1), dim_of(input, dim2)
+    if a == b:
+        raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
+    return v.diagonal(input, offset, a, b)
+
+
+def diag(input, diagonal=0):
+    return diag_embed(input, diagonal) if input.ndim == 1 else v.diagonal(input, diagonal, 0, 1)
+
+
+def diag_embed(input, offset=0, dim1=-2, dim2=-1):
+    n = input.shape[-1] + abs(offset)
+    rank = input.ndim + 1
+    a, b = sorted((dim1 % rank, dim2 % rank))
+    rest = list(input.shape[:-1])
+    rest.insert(a, n)
+    rest.insert(b, n)
+    zeros = full(tuple(rest), 0, input.dtype, input.device)
+    return v.diagonal.put(zeros, input, offset, a, b)
+
+
+def as_strided(input, size, stride, storage_offset=None):
+    own = input.storage_offset()
+    return v.as_strided(input, tuple(size), tuple(stride), (own if storage_offset is None else storage_offset) - own)
+
+
+def unfold(self, dimension, size, step):
+    d = dim_of(self, dimension)
+    if size > self.shape[d]:
+        raise RuntimeError(f"maximum size for tensor at dimension {d} is {self.shape[d]} but size is {size}")
+    return v.unfold(self, d, size, step)
+
+
+# -- several tensors
+
+def cat(tensors, dim=0, *, out=None, axis=None):
+    tensors = tuple(tensors)
+    if not tensors:
+        raise RuntimeError("torch.cat(): expected a non-empty list of Tensors")
+    for k, x in enumerate(tensors):
+        if not isinstance(x, Tensor):
+            raise TypeError(f"expected Tensor as element {k} in argument 0, but got {type(x).__name__}")
+        if not x.ndim:
+            raise RuntimeError("zero-dimensional tensor (at position 0) cannot be concatenated")
+    parts = _promoted([x for x in tensors if not _skipped(x)] or tensors[:1], tensors)
+    d = dim_of(parts[0], dim if axis is None else axis)
+    _check_cat(parts, d)
+    return give(rearrange.cat(parts, d), out)
+
+
+concat = concatenate = cat
+
+
+def _skipped(x):
+    """Empty tensors of one dim are left out, whatever the others' rank."""
+    return x.ndim == 1 and type(x.shape[0]) is int and x.shape[0] == 0
+
+
+def _promoted(parts, everything):
+    dtype = everything[0].dtype
+    for x in everything[1:]:
+        dtype = promote_types(dtype, x.dtype)
+    return tuple(x if x.dtype is dtype else x.to(dtype) for x in parts)
+
+
+def _check_cat(parts, d):
+    first = parts[0].shape
+    for k, x in enumerate(parts[1:], 1):
+        if len(x.shape) != len(first):
+            raise RuntimeError(f"Tensors must have same number of dimensions: got {len(first)} and {len(x.shape)}")
+        for e, (n, m) in enumerate(zip(first, x.shape)):
+            if e != d and n is not m and n != m:
+                raise RuntimeError(f"Sizes of tensors must match except in dimension {d}. Expected size {n} but got size {m} for tensor "
+                                   f"number {k} in the list.")
+
+
+def stack(tensors, dim=0, *, out=None):
+    tensors = tuple(tensors)
+    if not tensors:
+        raise RuntimeError("stack expects a non-empty TensorList")
+    first = tuple(tensors[0].shape)
+    for k, x in enumerate(tensors):
+        if len(x.shape) != len(first) or any(n is not m and n != m for n, m in zip(first, x.shape)):
+            raise RuntimeError(f"stack expects each tensor to be equal size, but got {list(first)} at entry 0 and {list(x.shape)} at "
+                               f"entry {k}")
+    return give(rearrange.stack(_promoted(tensors, tensors), dim_of(tensors[0], dim, 1)), out)
+
+
+def hstack(tensors, *, out=None):
+    tensors = [atleast_1d(x) for x in tensors]
+    return cat(tensors, 0 if tensors[0].ndim == 1 else 1, out=out)
+
+
+def vstack(tensors, *, out=None):
+    return cat([atleast_2d(x) for x in tensors], 0, out=out)
+
+
+row_stack = vstack
+
+
+def dstack(tensors, *, out=None):
+    return cat([atleast_3d(x) for x in tensors], 2, out=out)
+
+
+def atleast_1d(x):
+    return x if x.ndim else v.reshape(x, (1,))
+
+
+def atleast_2d(x):
+    x = atleast_1d(x)
+    return x if x.ndim > 1 else v.unsqueeze(x, 0)
+
+
+def atleast_3d(x):
+    x = atleast_2d(x)
+    return x if x.ndim > 2 else v.unsqueeze(x, 2)
+
+
+def meshgrid(*tensors, indexing="ij"):
+    tensors = tensors[0] if len(tensors) == 1 and not isinstance(tensors[0], Tensor) else tensors
+    if indexing not in ("ij", "xy"):
+        raise RuntimeError(f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
+    tensors = [atleast_1d(x) for x in tensors]
+    swap = indexing == "xy" and len(tensors) > 1
+    if swap:
+        tensors[0], tensors[1] = tensors[1], tensors[0]
+    shape = tuple(x.shape[0] for x in tensors)
+    grids = [expand(v.view_as_size(x, tuple(n if d == k else 1 for d, n in enumerate(shape))), *shape) for k, x in enumerate(tensors)]
+    if swap:
+        grids = [v.transpose(grid, 0, 1) for grid in (grids[1], grids[0], *grids[2:])]
+    return tuple(grids)
+
+
+# -- copies that rearrange
+
+@takes_out
+def flip(input, *dims):
+    dims = dims[0] if len(dims) == 1 and not is_int(dims[0]) else dims
+    return rearrange.flip(input, tuple(sorted({dim_of(input, d) for d in dims})))
+
+
+def fliplr(input):
+    return flip(input, 1)
+
+
+def flipud(input):
+    return flip(input, 0)
+
+
+def roll(input, shifts, dims=None):
+    if dims is None or dims == ():
+        return v.reshape(roll(ravel(input), shifts, 0), tuple(input.shape))
+    shifts = (shifts,) if is_int(shifts) else tuple(shifts)
+    dims = (dims,) if is_int(dims) else tuple(dims)
+    if len(shifts) != len(dims):
+        raise RuntimeError(f"shifts and dimensions must align. shifts: {len(shifts)}, dims:{len(dims)}")
+    return rearrange.roll(input, shifts, tuple(dim_of(input, d) for d in dims))
+
+
+def rot90(input, k=1, dims=(0, 1)):
+    a, b = (dim_of(input, d) for d in dims)
+    return [lambda: input.clone(), lambda: transpose(flip(input, b), a, b), lambda: flip(input, a, b),
+            lambda: flip(transpose(input, a, b), b)][k % 4]()
+
+
+def repeat(self, *sizes):
+    times = sizes_of(sizes)
+    if len(times) < self.ndim:
+        raise RuntimeError("Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor")
+    x = v.reshape(self, (1,) * (len(times) - self.ndim) + tuple(self.shape))
+    return tiling.repeat(x, times)
+
+
+def tile(input, *dims):
+    dims = sizes_of(dims)
+    return repeat(input, *((1,) * (input.ndim - len(dims)) + dims))
+
+
+def repeat_interleave(input, repeats, dim=None, *, output_size=None):
+    if dim is None:
+        input, dim = ravel(input), 0
+    d = dim_of(input, dim)
+    if isinstance(repeats, Tensor) and repeats.numel() == 1:
+        repeats = repeats.item()
+    if is_int(repeats):
+        return tiling.repeat_interleave(input, repeats, d)
+    counts = repeats._values("repeat_interleave with a tensor of repeats")
+    places = Tensor._from_array(np.repeat(np.arange(len(counts)), counts), repeats.dtype)
+    return index_select(input, d, places.long())
+
+
+def one_hot(tensor, num_classes=-1):
+    if tensor.dtype.category != 1:
+        raise RuntimeError("one_hot is only applicable to index tensor of type LongTensor.")
+    if num_classes == -1 or not tensor._fake:
+        values = tensor._values("one_hot without num_classes")
+        if values.size and values.min() < 0:
+            raise RuntimeError("Class values must be non-negative.")
+        if num_classes == -1:
+            num_classes = int(values.max()) + 1
+        elif values.size and values.max() >= num_classes:
+            raise RuntimeError("Class values must be smaller than num_classes.")
+    return one_hot_record(tensor, num_classes)
