@@ -18,7 +18,7 @@ from .meta import check_expandable, infer, run_meta
 from .op import Kind, Op
 from .record import (DATA, Node, SavedOutput, add_node, edges_of, mark_view, metas_of, next_sequence, plan, rebase, root_of,
                      save_args, save_outs)
-from .sizes import is_number
+from .sizes import is_number, static
 from .state import Mode, below, no_modes, recording, setting, state
 from .tensor import Tensor
 
@@ -160,12 +160,12 @@ def execute_inplace(op: Op, args: tuple):
     spec = infer(pure, args)[0] if pure.kind is not Kind.SCATTER else None
     if spec is not None:
         check_target(op, target, spec)
-    check_overlap(op, target)
+    check_overlap(op, target, args)
     edges = saved = None
     if needs:
         edges = edges_of(pure, args)
         wanted, kept, any_formula = plan(pure, edges)
-        saved = save_args(pure, args, wanted)
+        saved = save_args(pure, (old_value(target), *args[1:]) if wanted.get(0) == "save" else args, wanted)
     if not fake:
         write(op, pure, args, target)
     bump(target)
@@ -222,11 +222,39 @@ def type_name(d) -> str:
     return _TYPE_NAMES.get(d.name, d.name)
 
 
-def check_overlap(op, target: Tensor) -> None:
+def old_value(target: Tensor) -> Tensor:
+    """What an in-place op's own gradient needs of the tensor that it overwrites: a copy with the history so far."""
+    if target._array is None:
+        copy = target._alias()
+        copy._storage = type(target._storage)(None, device=target._device)
+    else:
+        copy = Tensor._from_array(target._array.copy(order="K"), target._dtype)
+    copy._grad_fn, copy._requires_grad = target._grad_fn, target._requires_grad
+    if target._grad_fn is not None:
+        copy._output_nr = target._output_nr
+    return copy
+
+
+def check_overlap(op, target: Tensor, args: tuple) -> None:
+    """The written memory holds each element once, and no operand lies across it."""
     for n, step in zip(target._sizes, target._strides):
         if type(step) is int and step == 0 and not (type(n) is int and n <= 1):
             raise RuntimeError("unsupported operation: more than one element of the written-to tensor refers to a single memory "
                                f"location. Please clone() the tensor before performing the operation. ({op.name})")
+    storage = target._storage
+    for a in args[1:]:
+        if isinstance(a, Tensor) and a._storage is storage is not None and a is not target and lies_across(target, a):
+            raise RuntimeError("unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
+                               f"memory location. Please clone() the tensor before performing the operation. ({op.name})")
+
+
+def lies_across(target: Tensor, other: Tensor) -> bool:
+    """Two contiguous tensors of one storage that overlap without being the same elements in the same order."""
+    if not (static(target._sizes) and static(other._sizes) and target.is_contiguous() and other.is_contiguous()):
+        return False
+    a, b = target.storage_offset(), other.storage_offset()
+    n, m = target.numel(), other.numel()
+    return type(a) is int and type(b) is int and a < b + m and b < a + n and (a, n) != (b, m)
 
 
 def store(out, result: Tensor, op_name: str = "out=") -> Tensor:

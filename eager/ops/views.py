@@ -83,14 +83,6 @@ def view_as_size(shape, strides, size):
     return tuple(size), new, 0
 
 
-@view_as_size.numpy
-def _(x, size):
-    try:
-        return x.reshape(size, copy=False)
-    except ValueError:
-        raise RuntimeError(VIEW_ERROR) from None
-
-
 @view_as_size.grad("x")
 def _(g, x: "Meta"):
     return reshape(g, x.shape)
@@ -136,11 +128,6 @@ def permute(shape, strides, dims: "static"):
     return tuple(shape[d] for d in dims), tuple(strides[d] for d in dims), 0
 
 
-@permute.numpy
-def _(x, dims):
-    return x.transpose(dims)
-
-
 @permute.grad("x")
 def _(g, dims):
     return permute(g, tuple(dims.index(d) for d in range(len(dims))))
@@ -154,11 +141,6 @@ def transpose(shape, strides, dim0: "static", dim1: "static"):
     order = list(range(len(shape)))
     order[dim0], order[dim1] = dim1, dim0
     return tuple(shape[d] for d in order), tuple(strides[d] for d in order), 0
-
-
-@transpose.numpy
-def _(x, dim0, dim1):
-    return x.swapaxes(dim0, dim1)
 
 
 @transpose.grad("x")
@@ -192,11 +174,6 @@ def unsqueeze(shape, strides, dim: "static"):
     return shape[:dim] + (1,) + shape[dim:], strides[:dim] + (step,) + strides[dim:], 0
 
 
-@unsqueeze.numpy
-def _(x, dim):
-    return x[(slice(None),) * dim + (None,)]
-
-
 @unsqueeze.grad("x")
 def _(g, dim):
     return squeeze(g, (dim,))
@@ -210,11 +187,6 @@ def squeeze(shape, strides, dims: "static"):
     """Without the named dims, which are of size 1."""
     kept = [d for d in range(len(shape)) if d not in dims]
     return tuple(shape[d] for d in kept), tuple(strides[d] for d in kept), 0
-
-
-@squeeze.numpy
-def _(x, dims):
-    return x.squeeze(dims)
 
 
 @squeeze.grad("x")
@@ -232,11 +204,6 @@ def slice_dim(shape, strides, dim: "static", start, step, length):
     """`length` elements of one dim: start, start + step, ..."""
     sizes = shape[:dim] + (length,) + shape[dim + 1:]
     return sizes, strides[:dim] + (strides[dim] * step,) + strides[dim + 1:], strides[dim] * start
-
-
-@slice_dim.numpy
-def _(x, dim, start, step, length):
-    return x[(slice(None),) * dim + (slice(start, start + (length - 1) * step + 1 if length else start, step),)]
 
 
 @slice_dim.grad("x")
@@ -276,11 +243,6 @@ slice_backward.samples(lambda make: [(make(2, 3), 6, 0, 1, 2), (make(2, 3), 4, 1
 @view
 def select(shape, strides, dim: "static", index: "size"):
     return shape[:dim] + shape[dim + 1:], strides[:dim] + strides[dim + 1:], strides[dim] * index
-
-
-@select.numpy
-def _(x, dim, index):
-    return x[(slice(None),) * dim + (index, ...)]
 
 
 @select.grad("x")

@@ -1,0 +1,243 @@
+"""In-place writes: views and their bases, histories, versions, and what is refused (values as PyTorch 2.13 gives them)."""
+
+import pathlib
+import sys
+
+import numpy as np
+import pytest
+
+from flambeau.eager import autograd, dispatch, dtypes
+from flambeau.eager.op import OPS, find
+from flambeau.eager.storage import Storage
+from flambeau.eager.tensor import Tensor, fake_tensor
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+from core_support import T, V, total  # noqa: E402
+
+add, mul, exp, copy, clone, select, permute, expand, detach, slice_, view = (
+    OPS[n] for n in ("add", "mul", "exp", "copy", "clone", "select", "permute", "expand", "detach", "slice", "view"))
+add_, mul_, copy_ = add.inplace, mul.inplace, copy.inplace
+
+
+def part(x, start, end, dim=0):
+    return slice_(x, dim, start, 1, end - start)
+
+
+def test_derived_records():
+    assert find("add_") is add.inplace and add_.mutates == ("a",) and add_.functional is add and add_.pure is add
+    assert OPS["add_"] is add_
+
+
+def test_writes_show_in_base_and_views():
+    a = T([[0., 0., 0.], [0., 0., 0.]])
+    v = select(a, 0, 0)
+    add_(v, 1.0)
+    copy_(select(permute(a, (1, 0)), 0, 1), T(5.0))
+    assert V(a) == [[1., 5., 1.], [0., 5., 0.]] and V(v) == [1., 5., 1.]
+    assert a._version == v._version == 2
+
+
+def test_histories_go_through_the_base():
+    a = T([1., 2.], True)
+    b = clone(a)
+    copy_(part(b, 1, 2), mul(part(a, 0, 1), 3.0))
+    total(b).backward()
+    assert V(a.grad) == [4., 0.]
+
+
+def test_view_made_before_the_write_sees_the_new_history():
+    w, base = T([10., 20.], True), T([1., 2.])
+    v = part(base, 0, 1)
+    mul_(base, w)
+    assert v.requires_grad and V(v) == [10.]
+    total(v).backward()
+    assert V(w.grad) == [1., 0.]
+
+
+def test_write_through_a_chain_of_views():
+    w = T([[2., 3.], [4., 5.]], True)
+    base = clone(w)
+    row = select(permute(base, (1, 0)), 0, 1)            # second column
+    mul_(row, 10.0)
+    total(mul(base, base)).backward()
+    assert V(base) == [[2., 30.], [4., 50.]]
+    assert V(w.grad) == [[4., 600.], [8., 1000.]]
+
+
+def test_sibling_views_and_write_twice():
+    w = T([1., 2., 3.], True)
+    base = mul(w, 1.0)
+    left, right = part(base, 0, 2), part(base, 1, 3)
+    mul_(left, 2.0)
+    mul_(right, 3.0)
+    assert V(base) == [2., 12., 9.]
+    total(left).backward()
+    assert V(w.grad) == [2., 6., 0.]
+
+
+def test_value_written_gets_its_gradient_and_overwritten_gets_none():
+    base, value = T([1., 2., 3.], True), T([7.], True)
+    b = mul(base, 1.0)
+    copy_(part(b, 0, 1), value)
+    total(mul(b, T([10., 20., 30.]))).backward()
+    assert V(value.grad) == [10.] and V(base.grad) == [0., 20., 30.]
+
+
+def test_fill_cuts_the_gradient():
+    x = T([1., 2.], True)
+    y = mul(x, 2.0)
+    copy_(y, T(0.0))
+    assert y.requires_grad
+    total(y).backward()
+    assert x.grad is None or V(x.grad) == [0., 0.]
+
+
+def test_leaves_are_protected_but_not_under_no_grad():
+    x = T([1., 2.], True)
+    with pytest.raises(RuntimeError, match="a leaf Variable that requires grad is being used in an in-place operation"):
+        add_(x, 1.0)
+    with pytest.raises(RuntimeError, match="a view of a leaf Variable that requires grad is being used in an in-place operation"):
+        add_(part(x, 0, 1), 1.0)
+    with autograd.no_grad():
+        add_(x, 1.0)
+        add_(part(x, 0, 1), 1.0)
+    assert V(x) == [3., 3.] and x.is_leaf and x._version == 2
+
+
+def test_in_place_on_a_plain_tensor_joins_the_graph():
+    x, w = T([1., 2.]), T([3., 4.], True)
+    y = mul_(x, w)
+    assert y is x and x.requires_grad and not x.is_leaf
+    total(x).backward()
+    assert V(w.grad) == [1., 2.]
+
+
+def test_own_old_value_is_kept_for_the_gradient():
+    w = T([3., 4.], True)
+    b = mul(w, 1.0)
+    mul_(b, w)
+    total(b).backward()
+    assert V(w.grad) == [6., 8.]
+    b = mul(w, 1.0)
+    mul_(b, b)                       # the operand b is saved too, and then changes
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        total(b).backward()
+
+
+def test_saved_result_of_an_in_place_op():
+    w = T([0., 1.], True)
+    b = mul(w, 1.0)
+    exp.inplace(b)
+    total(b).backward()
+    np.testing.assert_allclose(w.grad._array, np.exp([0., 1.]), rtol=1e-6)
+
+
+def test_shapes_and_types():
+    a = T([1., 2.])
+    with pytest.raises(RuntimeError, match=r"output with shape \[2\] doesn't match the broadcast shape \[3, 2\]"):
+        add_(a, T([[1., 1.]] * 3))
+    assert V(add_(T([[1., 2.], [3., 4.]]), T([10., 20.]))) == [[11., 22.], [13., 24.]]
+    i = T([1, 2])
+    with pytest.raises(RuntimeError, match="result type Float can't be cast to the desired output type Long"):
+        add_(i, 1.5)
+    assert V(copy_(i, T([1.9, -1.9]))) == [1, -1] and i.dtype is dtypes.int64
+    h = T([1., 2.], dtype=dtypes.float16)
+    add_(h, T([0.5, 0.5]))
+    assert h.dtype is dtypes.float16 and V(h) == [1.5, 2.5]
+
+
+def test_expanded_memory_is_refused():
+    e = expand(T([[1.], [2.]]), (2, 3))
+    with pytest.raises(RuntimeError, match="more than one element of the written-to tensor refers to a single memory location"):
+        add_(e, 1.0)
+
+
+def test_read_only_arrays_are_refused():
+    array = np.zeros(3, np.float32)
+    array.flags.writeable = False
+    with pytest.raises(RuntimeError, match="read-only"):
+        add_(Tensor._from_array(array, dtypes.float32), 1.0)
+
+
+def test_overlapping_operands():
+    a = T([1., 2., 3., 4.])
+    with pytest.raises(RuntimeError, match="some elements of the input tensor and the written-to tensor refer to a single memory"):
+        add_(part(a, 1, 4), part(a, 0, 3))
+    add_(part(a, 0, 2), part(a, 2, 4))
+    add_(a, a)
+    assert V(a) == [8., 12., 6., 8.]
+
+
+def test_numpy_memory_is_shared_both_ways():
+    array = np.zeros(3, np.float32)
+    t = Tensor._from_array(array, dtypes.float32)
+    add_(t, 1.0)
+    array[0] = 9
+    assert array.tolist() == [9., 1., 1.] and V(t) == [9., 1., 1.] and t.numpy() is array
+
+
+def test_detach_shares_memory_and_version_but_not_history():
+    x = mul(T([1., 2.], True), 1.0)
+    d = detach(x)
+    add_(d, 1.0)
+    assert V(x) == [2., 3.] and x._version == d._version == 1 and not d.requires_grad and d._base is None
+    w = T([5.], True)
+    copy_(part(d, 0, 1), w)
+    assert d.requires_grad and x.grad_fn.name() == "MulBackward0"
+
+
+def test_data_version_moves_with_every_write():
+    x = T([1., 2.])
+    storage = x.untyped_storage()
+    add_(part(x, 0, 1), 1.0)
+    assert (storage._version, storage.data_version) == (1, 1)
+
+
+def test_writes_to_fakes_bump_versions_and_rebase():
+    x = fake_tensor((2, 3), storage=Storage(None))
+    w = fake_tensor((3,), requires_grad=True)
+    v = select(x, 0, 0)
+    add_(v, w)
+    assert x._version == 1 and x.requires_grad and v.requires_grad and x.grad_fn.name() == "SelectPutBackward0"
+    (g,) = autograd.grad(total(x), w, fake_tensor(()))
+    assert g._fake and g.shape == (3,)
+
+
+def test_put_writes_through_a_view_of_a_copy():
+    base, value = T([[1., 2.], [3., 4.]], True), T([7., 8.], True)
+    out = select.put(base, value, 1, 0)
+    assert V(out) == [[7., 2.], [8., 4.]] and V(base) == [[1., 2.], [3., 4.]]
+    total(mul(out, T([[1., 2.], [3., 4.]]))).backward()
+    assert V(base.grad) == [[0., 2.], [0., 4.]] and V(value.grad) == [1., 3.]
+
+
+def test_base_and_view_attributes():
+    x = T([[1., 2.], [3., 4.]])
+    v = select(permute(x, (1, 0)), 0, 1)
+    assert v._base is x and v._is_view() and not x._is_view() and v.storage_offset() == 1 and v.stride() == (2,)
+
+
+def test_many_short_lived_views_do_not_pile_up():
+    x = T([1., 2.])
+    for _ in range(1000):
+        part(x, 0, 1)
+    assert len(x.untyped_storage().views) < 200
+
+
+def test_out_argument():
+    out = T([0., 0.])
+    dispatch.store(out, add(T([1., 2.]), 1.0))
+    assert V(out) == [2., 3.]
+    small = T([0.])
+    dispatch.store(small, T([1., 2., 3.]))
+    assert V(small) == [1., 2., 3.] and small.shape == (3,)
+    with pytest.raises(RuntimeError, match="result type Float can't be cast to the desired output type Long"):
+        dispatch.store(T([1]), T([1.5]))
+    with pytest.raises(RuntimeError, match="don't support automatic differentiation"):
+        dispatch.store(T([0.]), mul(T([1.], True), 2.0))
+
+
+def test_set_data():
+    p = T([1., 2.], True)
+    dispatch.set_data(p, T([[5.]]))
+    assert V(p) == [[5.]] and p.shape == (1, 1) and p.requires_grad and p.is_leaf
