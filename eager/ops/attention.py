@@ -72,7 +72,7 @@ def weights_of(scores, lse):
 
 @composite(outputs=("out", Out("lse", differentiable=False, hidden=True), Out("keep", differentiable=False, hidden=True)),
            draws=lambda q, k, v, mask, p, causal, scale: 0 if type(p) in (int, float) and p == 0 else 1)
-def attention(q, k, v, mask: optional, p: scalar, causal: "static", scale: scalar):
+def attention(q, k: "tensor", v, mask: optional, p: scalar, causal: "static", scale: scalar):
     """q, k, v of equal batch sizes; `mask` is None, boolean (True: attend) or added to the scores. `keep` is the dropout mask
     (an empty tensor without dropout)."""
     scores = scores_of(q, k, mask, causal, scale)
