@@ -45,4 +45,11 @@ class _PublicPaths(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 if not any(type(finder).__name__ == "_PublicPaths" for finder in sys.meta_path):
     sys.meta_path.insert(0, _PublicPaths())
 
+from . import capture, eager, inductor  # noqa: E402
+from .capture.compiler import compile  # noqa: E402
+from .capture import compiler  # noqa: E402
+from .eager import api, autograd, nn, optim, random, utils  # noqa: E402
+from .eager.api import *  # noqa: E402, F403
+from .runtime.native import get_num_threads, set_num_threads  # noqa: E402
+
 __version__ = "0.1.0"
