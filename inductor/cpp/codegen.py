@@ -98,7 +98,7 @@ class Writer:
         """The name of the function with this text; a new text is printed with the names of its first buffers."""
         name = self.functions.get(written.code)
         if name is None:
-            name = self.functions[written.code] = self.names.fresh(identifier(written.kernel.name))
+            name = self.functions[written.code] = self.names.fresh("kernel_" + identifier(written.kernel.name).rstrip("_"))
             comment = "\n".join(f"// {line}" for line in describe(written.kernel))
             self.printed.append((name, f"{comment}\n{readable(written, name)}"))
         return name

@@ -14,7 +14,8 @@ from typing import Any
 from ...capture.expr import Expr, ExprLike, lift, product
 from ...runtime.errors import InternalError
 from ..body import Body, Buffer, Value, index_var
-from ..loops import Axis, GemmKernel, LoopKernel, Operand, Reduce, ScatterKernel, Step, Store, step_bounds
+from ..loops import (Axis, GemmKernel, LoopKernel, Operand, Reduce, ScatterKernel, Step, Store, fallible, outer_axes, reads, step_bounds,
+                     steps, writes)
 from .nest import Nest
 from .prims import COSTS, Type, type_of
 from .text import Lines, Names, cpp, factor, shape_text
@@ -51,7 +52,7 @@ class KernelWriter:
         self.indirect_names: dict[str, str] = {}
         self.mapping: dict = {}
         self.symbols = {s.name: k for k, s in enumerate(program.symbols)}
-        self.used_symbols: dict[str, str] = {}
+        self.floats = {s.name: k for k, s in enumerate(program.floats)}
 
     # -- names
 
@@ -78,7 +79,7 @@ class KernelWriter:
     def acc_text(self, value: Value, columns: bool) -> str:
         if value.attrs not in self.accs:
             raise InternalError(f"accumulator {value.attrs} is read in kernel {self.kernel.name} before a step wrote it")
-        return f"{self.accs[value.attrs]}_a[b]" if columns else self.accs[value.attrs]
+        return f"{self.accs[value.attrs]}_a[slot]" if columns else self.accs[value.attrs]
 
     def indirect_name(self, name: str) -> str:
         """Indirect indices are numbered within the kernel, so that equal kernels have equal texts."""
@@ -98,7 +99,7 @@ class KernelWriter:
         elif name in self.symbols:
             place = f"args.n[{self.symbols[name]}]"
         else:
-            place = f"args.f[{[s for s in self.program.scalars if s not in ('seed', 'base')].index(name)}]"
+            place = f"args.f[{self.floats[name]}]"
         if target.kind == "b":
             return f"splat_b({place} != 0)"
         return f"splat_{target.kind}({place})"
@@ -152,6 +153,7 @@ def decode(out: Lines, axes: tuple[Axis, ...], point: str) -> None:
 
 def write_kernel(program: Any, kernel: Any) -> Written:
     """The kernel by its kind and form."""
+    refuse_hidden_names(kernel)
     if isinstance(kernel, GemmKernel):
         return write_gemm(program, kernel)
     if isinstance(kernel, ScatterKernel):
@@ -161,6 +163,18 @@ def write_kernel(program: Any, kernel: Any) -> Written:
     if len(kernel.steps) == 1 and not kernel.steps[0].reduces and not kernel.locals and (kernel.outer or kernel.steps[0].axes):
         return MapKernel(program, kernel).write()
     return RowKernel(program, kernel).write()
+
+
+# names of the functions' own variables: an axis that hid one would change what the code means
+OWN = frozenset("""lanes slot point row first past chunks blocks column0 args raw begin end thread tile tile_row stride batch m0 n0 rows columns r l start
+b COLUMNS LANES sym fsym rt error p g""".split())
+
+
+def refuse_hidden_names(kernel: Any) -> None:
+    axes = [a for step in steps(kernel) for a in step.axes] + list(outer_axes(kernel))
+    hidden = sorted(axis.name for axis in axes if axis.name in OWN)
+    if hidden:
+        raise InternalError(f"axes {hidden} of kernel {kernel.name} have names that the generated code uses itself")
 
 
 RANGE = "static void {fn}(void* raw, i64 begin, i64 end, int thread)"
@@ -195,8 +209,7 @@ class RowKernel(KernelWriter):
         return Written(self.kernel, out.text(), self.buffers, call, f"({points}) * ({per})", bool(self.checks()))
 
     def checks(self) -> bool:
-        steps = self.kernel.steps if isinstance(self.kernel, LoopKernel) else (self.kernel.step,)
-        return any(v.op == "indirect" and v.attrs.check is not None for step in steps for v in step.values())
+        return bool(fallible(self.kernel))
 
     # -- row scratch
 
@@ -421,7 +434,7 @@ class GemmWriter(KernelWriter):
         body.open("for (i64 r = 0; r < rows; r++)")
         body(f"const i64 {m.name} = m0 + r;")
         body(f"const {tile_type(compute)}* const tile_row = (const {tile_type(compute)}*)tile + r * stride;")
-        read = f"ld(tile_row + ({n.name} - n0), m)"
+        read = f"ld(tile_row + ({n.name} - n0), lanes)"
         acc = lambda value: read if value.attrs == kernel.acc else None
         Nest(self, Step((n,), step.stores), (n,), (*batch, m), "n0", "n0 + columns", acc=acc).write(body)
         body.close()
@@ -442,7 +455,6 @@ def tile_type(compute: Type) -> str:
 
 def describe(kernel: Any) -> list[str]:
     """The comment above a kernel: what it is, where it comes from, what it moves."""
-    from ..loops import reads, writes
     lines = [f"{kernel.name}: {headline(kernel)}"]
     lines += [f"  {origin.node}" + (f"   {origin.line}" if origin.line else "") for origin in kernel.origins]
     lines += [f"  why: {note}" for note in kernel.notes]

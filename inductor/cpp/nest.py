@@ -55,6 +55,8 @@ class Nest:
             own = [self.level_of_expr(e) for e in exprs_of(value)]
             if value.op == "acc" and (self.columns or (self.acc and self.acc(value))):
                 own.append(self.inner)
+            if value.op == "load" and self.columns and value.attrs.buffer in self.kernel.locals:
+                own.append(self.inner)
             found = self.levels[value.id] = max([0, *own, *(self.level(a) for a in value.args)])
         return found
 
@@ -114,8 +116,8 @@ class Nest:
             out.open(f"for (i64 {axis.name} = 0; {axis.name} < {cpp(axis.extent, self.bounds)}; {axis.name}++)")
             self.write_values(out, values, k + 1)
         name = self.axes[-1].name
-        loop = f"each_column({self.first}, {self.last}, [&](i64 {name}, auto m, i64 b)" if self.columns else \
-            f"each_vector<{self.unroll}>({self.first}, {self.last}, [&](i64 {name}, auto m, int k)"
+        loop = f"each_column({self.first}, {self.last}, [&](i64 {name}, auto lanes, i64 slot)" if self.columns else \
+            f"each_vector<{self.unroll}>({self.first}, {self.last}, [&](i64 {name}, auto lanes, int slot)"
         out.open(f"{loop} FB_BODY")
         self.write_values(out, values, self.inner)
         self.write_effects(out, phase, reducers, stores)
@@ -182,7 +184,7 @@ class Nest:
             checked = f"checked({number}, {size}, {attrs.check}, args.error)" if attrs.check is not None else number
             out(f"const i64 {name} = {checked};")
             return f"splat_l({name})"
-        checked = f"checked({argument}, {size}, {attrs.check}, args.error, m)" if attrs.check is not None else argument
+        checked = f"checked({argument}, {size}, {attrs.check}, args.error, lanes)" if attrs.check is not None else argument
         out(f"const vl {name}_lanes = {checked};")
         return f"{name}_lanes"
 
@@ -244,10 +246,10 @@ class Nest:
             return f"ld1({self.pointer(load.buffer, place.at)})"
         if place.kind == "next":
             pointer = self.pointer(load.buffer, place.at)
-            return f"ld_where({pointer}, {masked}, m)" if masked else f"ld({pointer}, m)"
+            return f"ld_where({pointer}, {masked}, lanes)" if masked else f"ld({pointer}, lanes)"
         start, function = ("", self.lane_function(e)) if place.kind == "same" else self.lane_offset(place, e)
         pointer = self.pointer(load.buffer, start)
-        return f"gather_where({pointer}, {function}, {masked}, m)" if masked else f"gather({pointer}, {function}, m)"
+        return f"gather_where({pointer}, {function}, {masked}, lanes)" if masked else f"gather({pointer}, {function}, lanes)"
 
     def write_store(self, out: Lines, store: Store) -> None:
         e = self.kernel.linear(store.buffer, store.index, self.columns)
@@ -258,10 +260,10 @@ class Nest:
         if not self.axes:
             out(f"{'add_to1' if add else 'st1'}({pointer}, {value});")
         elif place.kind == "next":
-            out(f"{'add_to' if add else 'st'}({pointer}, {value}, m);")
+            out(f"{'add_to' if add else 'st'}({pointer}, {value}, lanes);")
         else:
             start, function = ("", self.lane_function(e)) if place.kind == "same" else self.lane_offset(place, e)
-            out(f"{'scatter_add' if add else 'scatter'}({self.pointer(store.buffer, start)}, {function}, {value}, m);")
+            out(f"{'scatter_add' if add else 'scatter'}({self.pointer(store.buffer, start)}, {function}, {value}, lanes);")
 
     def count_text(self) -> ExprLike:
         """Elements that a reduction of this step combines."""

@@ -1,7 +1,7 @@
 """Reductions in C++: for every combine of `eager.prims.COMBINES`, its accumulators, updates and finish.
 
-Inside a row ("inner"), accumulators are a few independent registers `name_a[k]`, folded to one number at the end; over
-columns they are arrays `name_a[b]` over the vectors of a block and are not folded. Welford and logsumexp take two passes
+Inside a row ("inner"), accumulators are a few independent registers `name_a[slot]`, folded to one number at the end; over
+columns they are arrays `name_a[slot]` over the vectors of a block and are not folded. Welford and logsumexp take two passes
 over the row (mean, then squares of differences; maximum, then exponentials): the values are in cache, and exact.
 """
 
@@ -62,7 +62,7 @@ class Reducer:
 
     @property
     def slot(self) -> str:
-        return "b" if self.nest.columns else "k"
+        return "slot"
 
     def value(self, k: int, target: Type) -> str:
         value = self.reduce.values[k]
@@ -86,7 +86,7 @@ class Reducer:
 
     def take(self, out: Lines, a: Accumulator, value: str) -> None:
         place = f"{a.name}_a[{self.slot}]"
-        alive = value if self.nest.columns or not self.nest.axes else f"keep(m, {value}, {a.start})"
+        alive = value if self.nest.columns or not self.nest.axes else f"keep(lanes, {value}, {a.start})"
         slot = place if self.nest.axes else f"{a.name}_a[0]"
         out(f"{slot} = {a.combined(slot, alive)};")
 
@@ -151,7 +151,7 @@ class Extreme(Reducer):
         which = "take_max" if self.reduce.combine == "argmax" else "take_min"
         out(f"{which}({take}, {key}, {best_text}, {position}, {at_text});")
         if self.nest.axes and not self.nest.columns:
-            out(f"{take} &= alive(m);")
+            out(f"{take} &= alive(lanes);")
         out(f"{best_text} = v_where({take}, {key}, {best_text});")
         out(f"{at_text} = v_where({take}, {position}, {at_text});")
 
@@ -205,7 +205,7 @@ class Welford(TwoPass):
         x = self.value(0, a.type)
         if phase == 0:
             return x
-        mean = f"{self.names[0]}_a[b]" if self.nest.columns else self.names[0]
+        mean = f"{self.names[0]}_a[slot]" if self.nest.columns else self.names[0]
         d = self.nest.kernel.value_name("difference")
         out(f"const {a.type.register} {d} = {x} - {mean};")
         return f"{d} * {d}"
@@ -235,18 +235,18 @@ class LogSumExp(TwoPass):
         return [[Accumulator(self.top, dtype, float("-inf"), "v_maximum({a}, {b})", "fold_max")],
                 [Accumulator(self.names[0], dtype, 0, "{a} + {b}", "fold_add")]]
 
-    def top_text(self) -> str:
-        return f"{self.top}_a[b]" if self.nest.columns else self.top
+    def top_text(self, slot: str) -> str:
+        return f"{self.top}_a[{slot}]" if self.nest.columns else self.top
 
     def operand(self, out: Lines, a: Accumulator, phase: int) -> str:
         x = self.value(0, a.type)
-        return x if phase == 0 else f"v_exp({x} - {self.top_text()})"
+        return x if phase == 0 else f"v_exp({x} - {self.top_text('slot')})"
 
     def between(self, out: Lines, phase: int, a: Accumulator) -> None:
         kind = a.type.kind
         zero, inf = splat(0, kind), splat(float("inf"), kind)
         # an infinite or NaN maximum must not be subtracted: inf - inf is NaN
-        self.each(out, a, f"v_where(v_abs({{x}}) < {inf}, {{x}}, {zero})" if phase == 0 else f"v_log({{x}}) + {self.top_text()}")
+        self.each(out, a, f"v_where(v_abs({{x}}) < {inf}, {{x}}, {zero})" if phase == 0 else f"v_log({{x}}) + {self.top_text('b')}")
 
 
 REDUCERS = {"argmax": Extreme, "argmin": Extreme, "welford": Welford, "logsumexp": LogSumExp}

@@ -98,12 +98,11 @@ def _symbol(symbol: Any) -> tuple[int, int, int]:
 
 
 def _floats(program: Program) -> tuple[int, ...]:
-    """The inputs that give the float scalars, in the order of `program.scalars`."""
-    names = [s for s in program.scalars if s not in ("seed", "base")]
-    missing = [name for name in names if name not in program.inputs]
-    if missing:
-        raise InternalError(f"scalars {missing} of program {program.name} are no inputs of it")
-    return tuple(program.inputs.index(name) for name in names)
+    """The inputs that give the float scalars: numbers or 0-dim tensors."""
+    odd = [s.name for s in program.floats if s.what != "value"]
+    if odd:
+        raise InternalError(f"floats {odd} of program {program.name} are not values of inputs")
+    return tuple(symbol.input for symbol in program.floats)
 
 
 def _results(program: Program, generated: Generated) -> tuple[tuple[int, int], ...]:

@@ -241,7 +241,7 @@ def test_columns_with_scratch(isa):
 def test_two_reduction_axes_and_batch_of_columns(isa):
     body = Body()
     x, out = buffer("x", dtypes.float32, (3, 4, 37, 5)), buffer("out", dtypes.float32, (3, 37), "output")
-    a, b, c, d = Axis("a", 3), Axis("b", 4), Axis("c", 37), Axis("d", 5)
+    a, b, c, d = Axis("i0", 3), Axis("j0", 4), Axis("i1", 37), Axis("j1", 5)
     value = body.load(x, (a.var, b.var, c.var, d.var))
     steps = (Step((b, d), (), (Reduce(("s",), "sum", (value,), (dtypes.float32,)),)), Step((), (Store(out, (a.var, c.var), body.acc("s", dtypes.float32)),)))
     for vector in ("inner", "outer"):
