@@ -485,7 +485,7 @@ def _statement(node: Node) -> str:
     args = ", ".join(map(constant_text, node.args))
     if node.is_getitem:
         return f"{node.name} = {constant_text(node.args[0])}[{constant_text(node.args[1])}]"
-    return f"{node.name} = ops.{node.target.name}({args})"
+    return f"{node.name} = ops.{getattr(node.target, 'name', repr(node.target))}({args})"
 
 
 # -- running ----------------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from ..eager.op import Kind, Op, find
 from ..eager.tensor import Tensor
 from ..runtime.errors import InternalError, Unsupported
 from .records import restride, with_value
-from .tracing import fresh_fake, on_fakes, retrace
+from .tracing import fresh_fake, on_fakes, passes_gradients, retrace
 
 
 @dataclass(frozen=True)
@@ -267,7 +267,7 @@ class _Functionalizer:
         alias = self.aliases[target]
         storage = alias.storage
         value = self.fitted(value, alias.node.value, node)
-        grads_flow = node.grad and all(s.grad and s.op.grads for s in alias.chain)
+        grads_flow = node.grad and all(s.grad and passes_gradients(s.op) for s in alias.chain)
         new = self.put(alias.chain, storage.value, value, node, node.grad)
         new = self.same_strides(new, storage.value, node)
         if not grads_flow and storage.value.value.dtype.is_floating_point:
@@ -372,7 +372,7 @@ class _Functionalizer:
     def covers(self, alias: _Alias) -> bool:
         """A lone returned view that shows all of its storage, densely, is as good as fresh."""
         view, base = self.current(alias).value, alias.storage.value.value
-        return (all(s.op.grads and s.grad for s in alias.chain) and view.dtype is base.dtype and _dense(view)
+        return (all(s.grad and passes_gradients(s.op) for s in alias.chain) and view.dtype is base.dtype and _dense(view)
                 and _known_equal(view.numel(), base.numel()))
 
 

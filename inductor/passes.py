@@ -14,7 +14,7 @@ from ..eager.state import no_modes, recording
 from ..eager.op import Kind
 from ..eager.sizes import SYMBOLIC, is_number
 from ..eager.tensor import Tensor
-from .tracing import on_fakes
+from .tracing import on_fakes, passes_gradients
 
 
 def tidy(graph: Graph, across_grad: bool = False) -> Graph:
@@ -139,7 +139,7 @@ def remove_noops(graph: Graph, across_grad: bool) -> None:
 
 def passes_gradient(node: Node) -> bool:
     """Whether an identity call hands its gradient on: it was recorded, has one operand, and a gradient."""
-    return node.grad and len(node.inputs) == 1 and bool(node.target.grads)
+    return node.grad and len(node.inputs) == 1 and passes_gradients(node.target)
 
 
 def aliases_input(node: Node) -> bool:

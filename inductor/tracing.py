@@ -82,6 +82,11 @@ def on_fakes(op: Op, args: tuple):
         return execute(op, args)
 
 
+def passes_gradients(op: Op) -> bool:
+    """Whether autograd leads from the op's outputs to its inputs."""
+    return bool(op.grads) and any(out.differentiable for out in op.outputs)
+
+
 def fresh_fake(value, requires_grad: bool = False):
     """A meta tensor of the same geometry over a storage of its own; numbers are themselves."""
     if not isinstance(value, Tensor):

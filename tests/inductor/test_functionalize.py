@@ -89,7 +89,7 @@ def two_views_of_one_base_both_written(x):
 def overlapping_views_of_input_both_written(x):
     a, b = ops.slice(x, 0, 0, 1, 3), ops.slice(x, 0, 1, 1, 3)
     ops.mul_(a, 2.0)
-    ops.add_(b, a)
+    ops.add_(b, ops.clone(a))
     return (ops.sub(a, b),)
 
 

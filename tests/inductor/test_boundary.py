@@ -1,0 +1,121 @@
+"""A compiled call is a transaction: a failed check leaves inputs and generator as they were; stages compare; dumps are written."""
+
+import os
+
+import numpy as np
+import pytest
+
+from flambeau.eager import random
+from flambeau.inductor import driver
+from flambeau.runtime import records
+from flambeau.runtime.config import config
+from flambeau.runtime.errors import CheckFailed, InternalError
+
+from .tools import Tensor, capture, compiled, dtypes, leaf, ops, tensor
+
+
+def bad_lookup(x, index, table):
+    ops.add_(x, 1.0)
+    drawn = ops.uniform(x, 0.0, 1.0, None)
+    return ops.embedding(table, index), drawn
+
+
+def indices(*values):
+    return Tensor._from_array(np.array(values, np.int64), dtypes.int64)
+
+
+def test_a_failed_check_changes_nothing():
+    x, table = tensor(3, 4), tensor(5, 4, seed=1)
+    run = compiled(bad_lookup, x, indices(0, 4), table, backend="loops")
+    before, version, state = x._array.copy(), x._version, random.default_generator.get_state()
+    with pytest.raises(CheckFailed):
+        run(x, indices(0, 7), table)
+    assert np.array_equal(x._array, before) and x._version == version
+    assert np.array_equal(random.default_generator.get_state()._array, state._array) if isinstance(state, Tensor) \
+        else random.default_generator.get_state() == state
+    run(x, indices(0, 4), table)
+    assert not np.array_equal(x._array, before)
+
+
+def test_stages_that_agree_pass():
+    def f(x, w):
+        y = ops.mul(x, w)
+        ops.add_(x, 1.0)
+        return (ops.softmax(y, 1),)
+    args = tensor(3, 4), leaf(4)
+    run = driver.compile_graph(capture(f, *args), list(args), {"verify": True}, driver.loops)
+    assert run(*args)[0].requires_grad
+
+    def g(x, w):
+        return ops.exp(ops.mul(x, w)), ops.dropout(w, 0.5)[0]
+    driver.compile_graph(capture(g, *args), list(args), {"verify": True}, driver.loops)
+
+
+def test_the_first_stage_that_differs_is_named(monkeypatch):
+    def f(x):
+        return (ops.exp(ops.sin(x)),)
+    args = (tensor(3, 4),)
+    graph = capture(f, *args)
+    for node in graph.calls:
+        node.stack = (("m.py", 3, "y = exp(sin(x))", "f"),)
+
+    def wrong(graph, name):
+        right = driver.interpreted(graph, name)
+
+        def run(inputs, seed, base):
+            values = right(inputs, seed, base)
+            for k, node in enumerate(graph.output.args[0]):
+                if node.target.name in ("exp", "sin"):
+                    values[k] = ops.add(values[k], 0.5)
+            return values
+        return run
+    with pytest.raises(InternalError) as error:
+        driver.compile_graph(graph, list(args), {"verify": True}, wrong)
+    assert "stage 'compiled' differs" in str(error.value) and "first differing node sin (sin, m.py:3)" in str(error.value)
+
+
+def test_every_stage_leaves_its_text(tmp_path):
+    def f(x, w):
+        y = ops.mul(x, w)
+        ops.add_(x, 1.0)
+        return (ops.exp(y),)
+    args = tensor(3, 4), leaf(4)
+    with config.patch(dump=str(tmp_path)), records.active(records.begin("f")) as record:
+        driver.loops_backend(capture(f, *args), list(args))
+    folder = tmp_path / record.ident
+    written = {p.name for p in folder.iterdir()}
+    assert {"graph.py", "functional.py", "joint.py", "forward.py", "backward.py", "loops.txt"} <= written
+    assert "# input arg0 becomes inner output 0" in (folder / "functional.py").read_text()
+    for name in ("graph.py", "joint.py", "forward.py", "backward.py"):
+        compile((folder / name).read_text(), name, "exec")
+    assert os.path.getsize(folder / "loops.txt") > 100
+
+
+def test_constants_are_inputs_of_the_compiled_graph():
+    constant = tensor(4)
+    run = compiled(lambda x: (ops.mul(x, constant),), tensor(3, 4))
+    assert np.allclose(run(tensor(3, 4))[0]._array, tensor(3, 4)._array * constant._array)
+    constant._array[:] = 2.0
+    assert np.allclose(run(tensor(3, 4))[0]._array, tensor(3, 4)._array * 2.0)
+
+
+def test_gradients_may_come_with_any_strides():
+    def f(x, w):
+        return (ops.mul(ops.exp(x), w),)
+    for backend in ("aot_eager", "loops"):
+        x, w = leaf(3, 4), leaf(4)
+        (y,) = compiled(f, x, w, backend=backend)(x, w)
+        ops.sum(y, (0, 1), False).backward()                       # an expanded gradient: strides 0
+        ones = x.grad
+        x2 = leaf(3, 4)
+        ops.sum(f(x2, w)[0], (0, 1), False).backward()
+        assert np.allclose(ones._array, x2.grad._array)
+
+
+def test_outputs_own_their_memory_between_calls():
+    x = tensor(3, 4)
+    run = compiled(lambda x: (ops.exp(x), ops.permute(ops.exp(x), (1, 0))), x, backend="loops")
+    first = [t._array.copy() for t in run(x)]
+    kept = run(x)
+    run(tensor(3, 4, seed=9))
+    assert all(np.array_equal(a, b._array) for a, b in zip(first, kept))

@@ -1,0 +1,146 @@
+"""What is saved: the fewest bytes, never a graph input that no formula names, cheap work again, costly work once."""
+
+import itertools
+import random as python_random
+
+import pytest
+
+from flambeau.inductor import maxflow
+from flambeau.inductor.functionalize import functionalize
+from flambeau.inductor.joint import build_joint
+from flambeau.inductor.partition import partition
+
+from .tools import capture, check, compiled, leaf, no_grad, ops, tensor
+
+
+def cut(fn, *args, dynamic=False):
+    functional = functionalize(capture(fn, *args, dynamic=dynamic))
+    requires = tuple(getattr(a, "requires_grad", False) for a in args)
+    pair = partition(build_joint(functional, requires))
+    pair.forward.lint()
+    pair.backward.lint()
+    return pair
+
+
+def names(graph):
+    return [n.target.name for n in graph.calls if n.is_op]
+
+
+def test_a_chain_of_maps_saves_one_tensor_and_computes_the_rest_again():
+    def f(x, w):
+        y = ops.matmul(x, w)
+        return (ops.mul(ops.sin(ops.exp(ops.tanh(y))), 2.0),)
+    pair = cut(f, tensor(8, 8), leaf(8, 8))
+    results = [n for n in pair.saved if n not in pair.saved_inputs]
+    assert len(results) == 1 and set(pair.saved_inputs) == {"arg0"}
+    assert "tanh" in names(pair.backward)
+
+
+def test_products_are_not_computed_again():
+    def f(x, w, v):
+        return (ops.matmul(ops.exp(ops.matmul(x, w)), v),)
+    pair = cut(f, tensor(8, 8), leaf(8, 8), leaf(8, 8, seed=1))
+    forward = set(names(pair.forward))
+    assert "gemm" in forward or "matmul" in forward
+    assert sum(n in ("gemm", "matmul") for n in names(pair.backward)) == 3          # dw, d(hidden), dv and no forward product
+
+
+def test_an_input_is_saved_only_if_a_formula_names_it():
+    pair = cut(lambda x, w: (ops.exp(ops.add(x, w)),), tensor(8, 8), leaf(8))
+    assert pair.saved_inputs == {} and len(pair.saved) == 1
+    pair = cut(lambda x, w: (ops.mul(x, w),), tensor(8, 8), leaf(8))
+    assert set(pair.saved_inputs) == {"arg0"}
+
+
+def test_an_input_seen_through_views_is_saved_as_itself():
+    pair = cut(lambda x, w: (ops.mul(ops.permute(x, (1, 0)), w),), tensor(8, 6), leaf(8))
+    assert set(pair.saved_inputs) == {"arg0"} and "permute" in names(pair.backward)
+
+
+def test_a_mask_is_saved_as_bytes_not_drawn_again():
+    pair = cut(lambda x: (ops.dropout(x, 0.5)[0],), leaf(16, 16))
+    saved = [pair.backward.find(name).value.dtype.name for name in pair.saved]
+    assert saved == ["bool"]
+
+
+def test_small_before_large():
+    """A row sum broadcast over a matrix is saved as the row."""
+    def f(x):
+        total = ops.sum(ops.exp(x), (1,), True)
+        return (ops.mul(ops.expand(total, (16, 16)), ops.expand(total, (16, 16))),)
+    pair = cut(f, leaf(16, 16))
+    sizes = [tuple(pair.backward.find(n).value.shape) for n in pair.saved]
+    assert (16, 1) in sizes and sizes.count((16, 16)) <= 1
+
+
+def test_sizes_that_no_saved_tensor_shows_come_as_numbers():
+    def f(x):
+        return (ops.sum(x, (0,), False),)
+    pair = cut(f, leaf(5, 4), dynamic=True)
+    assert pair.sizes and all(n.startswith("s") for n in pair.sizes)
+    check(f, lambda: (leaf(5, 4),), dynamic=True, other=lambda: (leaf(9, 4),))
+    check(f, lambda: (leaf(5, 4),), backend="loops", dynamic=True, other=lambda: (leaf(9, 4),))
+
+
+def test_a_tagged_region_is_computed_again():
+    def f(x, w, v):
+        return (ops.matmul(ops.exp(ops.matmul(ops.sin(x), w)), v),)
+
+    def tagged(tag):
+        graph = capture(f, *args)
+        for node in graph.calls[1:3]:
+            node.tag = tag
+        pair = partition(build_joint(functionalize(graph), (True, True, True)))
+        return pair, sum(n in ("matmul", "gemm") for n in names(pair.backward))
+    args = leaf(8, 8), leaf(8, 8, seed=1), leaf(8, 8, seed=2)
+    plain, kept = tagged(None)
+    again, more = tagged("checkpoint 0")
+    assert more == kept + 1
+    assert not any("matmul" in name or "gemm" in name for name in again.saved)
+
+
+def test_tagged_regions_give_the_same_gradients():
+    from flambeau.inductor import driver
+    from flambeau.inductor.verify import differs
+
+    from .tools import show
+
+    def f(x, w):
+        hidden = ops.dropout(ops.exp(ops.matmul(ops.sin(x), w)), 0.5)[0]
+        return (ops.matmul(ops.sin(hidden), w),)
+    make = lambda: (leaf(8, 8), leaf(8, 8, seed=1))
+    graph = capture(f, *make())
+    for node in graph.calls[1:4]:
+        node.tag = "checkpoint 0"
+    run = driver.aot_eager_backend(graph, list(make()))
+    expected, actual = show(f, make), show(run, make)
+    assert differs(list(expected[0]), list(actual[0])) is None and differs(expected[2], actual[2]) is None
+
+
+def test_nothing_to_differentiate_means_no_backward():
+    assert compiled(lambda x, w: (ops.mul(x, 2.0),), tensor(3), leaf(3)).training is None
+
+    def silent(x):
+        with no_grad():
+            return (ops.exp(x),)
+    assert compiled(silent, leaf(3)).training is None
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_minimum_cut_against_all_cuts(seed):
+    dice = python_random.Random(seed)
+    count = 6
+    edges = [(a, b, dice.choice([1, 2, 3, 7, maxflow.INFINITE])) for a in range(count) for b in range(a + 1, count) if dice.random() < 0.5]
+    price = lambda side: sum(c for a, b, c in edges if a in side and b not in side)
+    sides = [{0, *extra} for n in range(count - 1) for extra in itertools.combinations(range(1, count - 1), n)]
+    best = min(map(price, sides))
+    net = maxflow.Network()
+    for _ in range(count):
+        net.vertex()
+    for edge in edges:
+        net.edge(*edge)
+    if best >= maxflow.INFINITE:
+        with pytest.raises(ValueError, match="no finite cut"):
+            net.source_side(0, count - 1)
+    else:
+        assert price(net.source_side(0, count - 1)) == best
