@@ -266,6 +266,8 @@ class Nest:
     def scalar(self, value: Value) -> np.ndarray:
         scalars = self.machine.scalars
         found = scalars[value.attrs] if value.attrs in scalars else self.machine.env[value.attrs]
+        if isinstance(found, int) and value.dtype is dtypes.int64:
+            found = (found + 2**63) % 2**64 - 2**63          # seeds are unsigned
         return np.asarray(found, dtype=value.dtype.numpy)
 
     def indirect(self, value: Value) -> np.ndarray:
