@@ -383,7 +383,7 @@ def _operand(operand: Operand) -> str:
 def _ref(x: Any) -> str:
     if isinstance(x, (tuple, list)):
         return f"({', '.join(map(_ref, x))})"
-    return x.name if hasattr(x, "name") and not isinstance(x, Expr) else str(x)
+    return x.name if not isinstance(x, Expr) and hasattr(x, "name") else str(x)
 
 
 def _step_lines(step: Step, names: dict[int, str]) -> Iterator[str]:
