@@ -30,7 +30,8 @@ class SavedOutput:
         tensor = self.ref()
         if tensor is None:
             tensor = self.alias
-            tensor._grad_fn, tensor._output_nr = node, number
+            if node.op.outputs[number].differentiable:
+                tensor._grad_fn, tensor._output_nr = node, number
             alias, self.alias = self.alias, tensor._alias()
             self.ref = weakref.ref(alias)
         return tensor
@@ -215,11 +216,14 @@ def edge_of(t: Tensor):
 
 def edges_of(op, args) -> tuple:
     edges = []
-    for p, a in zip(op.params, args):
-        if isinstance(a, Tensor):
-            edges.append(edge_of(a) if p.is_tensor else None)
-        elif p.role == "tensors" and a is not None:
+    for code, a in zip(op.codes, args):
+        if code == 0 or a is None:
+            edges.append(None)
+        elif code == 2:
             edges.append([edge_of(x) for x in a])
+        elif isinstance(a, Tensor):
+            node = a._grad_fn
+            edges.append((node, a._output_nr) if node is not None else (a, 0) if a._requires_grad else None)
         else:
             edges.append(None)
     return tuple(edges)
@@ -250,22 +254,21 @@ def _plan(op, mask):
 
 def save_args(op, args, wanted) -> tuple:
     """(saved arguments, versions or None): tensors that no formula names are dropped."""
-    saved, versions, any_tensor = [], [], False
-    for k, a in enumerate(args):
-        how, version = wanted.get(k), None
-        if isinstance(a, Tensor):
-            if how == "save":
-                version, any_tensor = a._version, True
-            else:
-                a = Meta.of(a) if how == "meta" else None
-        elif op.params[k].role == "tensors" and a is not None:
-            if how == "save":
-                version, any_tensor = tuple(x._version for x in a), True
-            else:
-                a = tuple(Meta.of(x) for x in a)
-        saved.append(a)
-        versions.append(version)
-    return tuple(saved), tuple(versions) if any_tensor else None
+    saved, versions, any_tensor = list(args), None, False
+    for k, code in enumerate(op.codes):
+        a = saved[k]
+        if code == 0 or a is None or (code == 1 and not isinstance(a, Tensor)):
+            continue
+        how = wanted.get(k)
+        if how == "save":
+            if versions is None:
+                versions = [None] * len(saved)
+            versions[k] = a._version if code == 1 else tuple([x._version for x in a])
+        elif code == 1:
+            saved[k] = Meta.of(a) if how == "meta" else None
+        else:
+            saved[k] = tuple([Meta.of(x) for x in a])
+    return tuple(saved), None if versions is None else tuple(versions)
 
 
 def metas_of(outs) -> tuple:

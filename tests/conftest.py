@@ -111,6 +111,7 @@ class Make:
     """What the records' samples are made with: `make(*shape)` normal floats, and the kinds of tensor the samples name."""
 
     def __init__(self, seed=0):
+        import flambeau.eager.api  # noqa: F401  samples use the methods of tensors
         self.rng = np.random.default_rng(seed)
 
     def wrap(self, array, kind=None):

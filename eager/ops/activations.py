@@ -65,8 +65,8 @@ def silu_backward(s, g, x):
 
 
 @silu_backward.grad("g")
-def _(g, x):
-    return silu_backward(g, x)
+def _(g_out, x):
+    return silu_backward(g_out, x)
 
 
 @silu_backward.grad("x")
@@ -381,6 +381,9 @@ def _scale(p):
 @dropout.grad("x")
 def _(g, keep, p):
     return masked_scale(g, keep, _scale(p))
+
+
+dropout.samples(lambda make: [(make(3, 4), 0.3), (make(2, 3, 2), 0.5), (make(0, 2), 0.5), (make(4, 3).t(), 0.1), (make(5), 1.0)])
 
 
 @pointwise(promote="first", exclude=("keep",))

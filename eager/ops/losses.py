@@ -7,6 +7,7 @@ import numpy as np
 
 from ..meta import Spec
 from ..op import Out, composite, optional, scalar
+from ..state import state
 from .arithmetic import absolute, add, cast, clamp, div, eq, le, lt, masked_fill, mul, ne, neg, square, sub, where
 from .elementary import exp, log, log1p, sigmoid
 from .halves import back, single
@@ -83,11 +84,20 @@ def binary_cross_entropy(x, target, weight: optional, reduction: "static"):
 @composite
 def binary_cross_entropy_with_logits(x, target, weight: optional, pos_weight: optional, reduction: "static"):
     """(1 - t) * x + w * softplus(-x), with w = 1 + (pos_weight - 1) * t."""
-    tail = add(log1p(exp(neg(absolute(x)))), clamp(neg(x), 0.0, None))
+    loss = _logit_loss(x, target, pos_weight)
+    return reduced(loss if weight is None else mul(loss, weight), reduction)
+
+
+def _tail(x):
+    """softplus(-x)"""
+    return add(log1p(exp(neg(absolute(x)))), clamp(neg(x), 0.0, None))
+
+
+def _logit_loss(x, target, pos_weight):
+    tail = _tail(x)
     if pos_weight is not None:
         tail = mul(add(mul(sub(pos_weight, 1.0), target), 1.0), tail)
-    loss = add(mul(sub(1.0, target), x), tail)
-    return reduced(loss if weight is None else mul(loss, weight), reduction)
+    return add(mul(sub(1.0, target), x), tail)
 
 
 @binary_cross_entropy_with_logits.grad("x")
@@ -106,8 +116,19 @@ def _(g, x, weight, pos_weight, reduction):
     g = g if weight is None else mul(g, weight)
     if pos_weight is None:
         return neg(mul(g, x))
-    tail = add(log1p(exp(neg(absolute(x)))), clamp(neg(x), 0.0, None))
-    return mul(g, sub(mul(sub(pos_weight, 1.0), tail), x))
+    return mul(g, sub(mul(sub(pos_weight, 1.0), _tail(x)), x))
+
+
+@binary_cross_entropy_with_logits.grad("weight")
+def _(g, x, target, pos_weight, reduction):
+    return mul(_unreduced(g, x.shape, reduction), _logit_loss(x, target, pos_weight))
+
+
+@binary_cross_entropy_with_logits.grad("pos_weight")
+def _(g, x, target, weight, reduction):
+    g = _unreduced(g, x.shape, reduction)
+    g = g if weight is None else mul(g, weight)
+    return mul(g, mul(target, _tail(x)))
 
 
 binary_cross_entropy.samples(lambda make: [(make.probabilities(3, 4), make.probabilities(3, 4), None, "mean"), (make.probabilities(5), make.probabilities(5), make(5), "sum")])
@@ -241,6 +262,8 @@ def _row_lse(x):
 
 @cross_entropy.grad("x")
 def _(g, x, target, weight, reduction, ignore_index, label_smoothing, lse, total):
+    if state.grad:          # to be differentiated again: the log-sum-exp is a function of x
+        lse = logsumexp(single(x), (1,), False)
     return cross_entropy_backward(g, x, target, weight, lse, total, reduction, ignore_index, label_smoothing)
 
 

@@ -8,10 +8,12 @@ import numpy as np
 
 from ..meta import Spec
 from ..op import Out, composite, optional, scalar
+from ..state import state
 from .halves import back, single
 from .arithmetic import add, mul, square, sub
 from .elementary import rsqrt
 from .reduce import mean as mean_dims, sum as sum_dims
+from .views import contiguous
 
 _HIDDEN = (Out("mean", differentiable=False, hidden=True), Out("rstd", differentiable=False, hidden=True))
 
@@ -20,13 +22,17 @@ def last_dims(x, count):
     return tuple(range(len(x.shape) - count, len(x.shape)))
 
 
+def _standardised(y, dims, eps):
+    """(x - mean, mean, 1 / deviation)"""
+    middle = mean_dims(y, dims, True)
+    centred = sub(y, middle)
+    return centred, middle, rsqrt(add(mean_dims(square(centred), dims, True), eps))
+
+
 @composite(outputs=("out", *_HIDDEN))
 def layer_norm(x, normalized: "static", weight: optional, bias: optional, eps: scalar):
     """(x - mean) * rstd * weight + bias over the last `normalized` dims."""
-    y, dims = single(x), last_dims(x, normalized)
-    middle = mean_dims(y, dims, True)
-    centred = sub(y, middle)
-    rstd = rsqrt(add(mean_dims(square(centred), dims, True), eps))
+    centred, middle, rstd = _standardised(single(contiguous(x)), last_dims(x, normalized), eps)
     out = mul(centred, rstd)
     out = out if weight is None else mul(out, single(weight))
     out = out if bias is None else add(out, single(bias))
@@ -76,12 +82,16 @@ def _(x, normalized, weight, bias, eps):
 
 
 @layer_norm.grad("x")
-def _(g, x, mean, rstd, weight, normalized):
+def _(g, x, mean, rstd, weight, normalized, eps):
+    if state.grad:          # to be differentiated again: mean and deviation are functions of x
+        _, mean, rstd = _standardised(single(x), last_dims(x, normalized), eps)
     return layer_norm_backward(g, x, mean, rstd, weight, normalized)
 
 
 @layer_norm.grad("weight")
-def _(g, x, mean, rstd, weight: "Meta", normalized):
+def _(g, x, mean, rstd, weight: "Meta", normalized, eps):
+    if state.grad:
+        _, mean, rstd = _standardised(single(x), last_dims(x, normalized), eps)
     hat = mul(sub(single(x), mean), rstd)
     return _over_rows(mul(single(g), hat), weight, normalized)
 
@@ -97,7 +107,7 @@ def _over_rows(x, like, normalized):
 
 
 @composite
-def layer_norm_backward(g, x, mean, rstd, weight: optional, normalized: "static"):
+def layer_norm_backward(g, x, mean: "tensor", rstd, weight: optional, normalized: "static"):
     """rstd * (h - mean(h) - xhat * mean(h * xhat)) with h = g * weight."""
     dims = last_dims(x, normalized)
     h = single(g) if weight is None else mul(single(g), single(weight))
@@ -137,22 +147,28 @@ def _(make):
             (make(4, 3).t(), 1, make(4), make(4), 1e-5), (make(0, 4), 1, make(4), make(4), 1e-5), (make(5), 1, None, None, 1e-5)]
 
 
+def _rms(y, dims, eps):
+    return rsqrt(add(mean_dims(square(y), dims, True), eps))
+
+
 @composite(outputs=("out", _HIDDEN[1]))
 def rms_norm(x, normalized: "static", weight: optional, eps: scalar):
     """x / sqrt(mean(x*x) + eps) * weight over the last `normalized` dims."""
-    y = single(x)
-    rstd = rsqrt(add(mean_dims(square(y), last_dims(x, normalized), True), eps))
+    y = single(contiguous(x))
+    rstd = _rms(y, last_dims(x, normalized), eps)
     out = mul(y, rstd)
     return back(out if weight is None else mul(out, single(weight)), x), rstd
 
 
 @rms_norm.grad("x")
-def _(g, x, rstd, weight, normalized):
+def _(g, x, rstd, weight, normalized, eps):
+    rstd = _rms(single(x), last_dims(x, normalized), eps) if state.grad else rstd
     return rms_norm_backward(g, x, rstd, weight, normalized)
 
 
 @rms_norm.grad("weight")
-def _(g, x, rstd, weight: "Meta", normalized):
+def _(g, x, rstd, weight: "Meta", normalized, eps):
+    rstd = _rms(single(x), last_dims(x, normalized), eps) if state.grad else rstd
     return _over_rows(mul(single(g), mul(single(x), rstd)), weight, normalized)
 
 

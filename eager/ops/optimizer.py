@@ -108,7 +108,7 @@ def _moved(param, exp_avg, spread, first, second, lr, eps):
 
 
 @composite(mutates=("param", "exp_avg", "exp_avg_sq", "step"), outputs=())
-def adam_step(param, grad, exp_avg, exp_avg_sq, step, lr: scalar, beta1: scalar, beta2: scalar, eps: scalar,
+def adam_step(param, grad, exp_avg, exp_avg_sq, step: "tensor", lr: scalar, beta1: scalar, beta2: scalar, eps: scalar,
               weight_decay: scalar, decoupled: "static", maximize: "static"):
     step = add(step, 1)
     param, grad = _decayed(param, grad, lr, weight_decay, decoupled, maximize)
@@ -118,7 +118,7 @@ def adam_step(param, grad, exp_avg, exp_avg_sq, step, lr: scalar, beta1: scalar,
 
 
 @composite(mutates=("param", "exp_avg", "exp_avg_sq", "max_exp_avg_sq", "step"), outputs=())
-def amsgrad_step(param, grad, exp_avg, exp_avg_sq, max_exp_avg_sq, step, lr: scalar, beta1: scalar, beta2: scalar,
+def amsgrad_step(param, grad, exp_avg, exp_avg_sq, max_exp_avg_sq, step: "tensor", lr: scalar, beta1: scalar, beta2: scalar,
                  eps: scalar, weight_decay: scalar, decoupled: "static", maximize: "static"):
     step = add(step, 1)
     param, grad = _decayed(param, grad, lr, weight_decay, decoupled, maximize)
