@@ -3,11 +3,12 @@
     assemble(instrs, like)                                # same arguments, flags, cells and free variables as `like`
     assemble(instrs, like, name=..., args=("a", "b"), cellvars=(), freevars=("c",), flags=...)
 
-Each Instr brings its source position and its Handler (target, depth, lasti), so line and exception tables are written from the
-instructions. Slots: arguments first, then like's other locals, then new names. Kept as preconditions of an in-place swap: argument
-count and order, flags, free variables and cells. The stack is at least as large as like's. `COPY_FREE_VARS`, `MAKE_CELL` and `RESUME`
-are ordinary instructions: keep them, or let `emitter.prologue` write them.
+Each Instr brings its source position and its Handler (target, depth, lasti), so line and exception tables are written
+from the instructions. Slots: arguments first, then like's other locals, then new names. Kept as preconditions of an
+in-place swap: argument count and order, flags, free variables and cells. The stack is at least as large as like's.
+COPY_FREE_VARS, MAKE_CELL and RESUME are ordinary instructions: keep them, or let Emitter.prologue write them.
 """
+
 import dis
 
 from ..runtime.errors import InternalError
@@ -15,10 +16,13 @@ from . import opcodes
 from .instructions import flow, reindex
 
 
-def assemble(instrs, like, *, name=None, qualname=None, args=None, locals=(), names=(), cellvars=None, freevars=None, flags=None):
+def assemble(
+    instrs, like, *, name=None, qualname=None, args=None, locals=(), names=(), cellvars=None, freevars=None, flags=None
+):
     """Code object that runs `instrs`, in all else like the code object `like`.
 
-    `args`: names of plain positional arguments instead of like's. `locals`: names that are plain locals even if they are also free variables.
+    `args`: names of plain positional arguments instead of like's.
+    `locals`: names that are plain locals even if they are also free variables.
     `names`: what co_names must contain, used or not.
     """
     cellvars = like.co_cellvars if cellvars is None else tuple(cellvars)
@@ -32,12 +36,21 @@ def assemble(instrs, like, *, name=None, qualname=None, args=None, locals=(), na
     places, size = _place(lows, start)
     counts = {} if args is None else dict(co_argcount=len(args), co_posonlyargcount=0, co_kwonlyargcount=0)
     return like.replace(
-        **counts, co_name=name or like.co_name, co_qualname=qualname or name or like.co_qualname,
-        co_flags=like.co_flags if flags is None else flags, co_nlocals=len(table.varnames), co_varnames=tuple(table.varnames),
-        co_cellvars=cellvars, co_freevars=freevars, co_consts=tuple(table.consts), co_names=tuple(table.names),
+        **counts,
+        co_name=name or like.co_name,
+        co_qualname=qualname or name or like.co_qualname,
+        co_flags=like.co_flags if flags is None else flags,
+        co_nlocals=len(table.varnames),
+        co_varnames=tuple(table.varnames),
+        co_cellvars=cellvars,
+        co_freevars=freevars,
+        co_consts=tuple(table.consts),
+        co_names=tuple(table.names),
         co_stacksize=max(like.co_stacksize, flow(instrs)[1] + 1),  # + 1: a CALL_KW pushes its names
-        co_code=_code(lows), co_linetable=_line_table(lows, places, size, like.co_firstlineno),
-        co_exceptiontable=_exception_table(lows, start, places, size))
+        co_code=_code(lows),
+        co_linetable=_line_table(lows, places, size, like.co_firstlineno),
+        co_exceptiontable=_exception_table(lows, start, places, size),
+    )
 
 
 class Tables:
@@ -49,11 +62,18 @@ class Tables:
         self._const_at = {_const_key(value): index for index, value in enumerate(self.consts)}
         self._name_at = {}
         known = {*varnames, *cellvars, *freevars}
-        self.varnames += dict.fromkeys(instr.argval for instr in instrs
-                                       if opcodes.NORMAL_OPS[instr.op].kind == "fast" and instr.argval not in known)
+        self.varnames += dict.fromkeys(
+            instr.argval
+            for instr in instrs
+            if opcodes.NORMAL_OPS[instr.op].kind == "fast" and instr.argval not in known
+        )
         slots = opcodes.slot_names(self.varnames, cellvars, freevars)
-        self._fast = {name: index for index, name in reversed(list(enumerate(slots)))}  # a local before a free variable of its name
-        self._deref = {name: index for index, name in enumerate(slots) if name in cellvars or index >= len(slots) - self.nfree}
+        self._fast = {
+            name: index for index, name in reversed(list(enumerate(slots)))
+        }  # a local before a free variable of its name
+        self._deref = {
+            name: index for index, name in enumerate(slots) if name in cellvars or index >= len(slots) - self.nfree
+        }
 
     def const(self, value):
         at = self._const_at.setdefault(_const_key(value), len(self.consts))
@@ -89,7 +109,7 @@ def _arg_units(arg):
 
 
 def _place(lows, start):
-    """Unit index of each low instruction (of its first EXTENDED_ARG) and the size of all, once jumps have found their length."""
+    """Unit index of each low instruction and the size of all, once jumps have found their length."""
     sizes = {low: _arg_units(low.arg) + opcodes.caches_of(low.name) for low in lows}
     while True:
         places, at = {}, 0
@@ -154,8 +174,10 @@ def _line_table(lows, places, size, line):
 
 def _location(position, before, units):
     line, end_line, column, end_column = position
+
     def entry(code, rest):
         return bytes((128 | code << 3 | units - 1,)) + rest
+
     if line is None:
         return entry(15, b"")
     step = line - before

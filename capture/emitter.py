@@ -1,14 +1,15 @@
 """Writes new bytecode without knowing the version: one method per thing to write, named like the normal op.
 
     e = Emitter(position=instr.position)
-    e.prologue(decode(code))                                   # COPY_FREE_VARS, MAKE_CELLs, RESUME of the frame being replaced
+    e.prologue(decode(code))            # COPY_FREE_VARS, MAKE_CELLs, RESUME of the frame being replaced
     e.load_const(compiled); e.as_callable(); e.load_fast("x"); e.call(1)
     done = e.label(); e.pop_jump_if_none(done); ...; e.place(done)
     e.return_value()
-    new_code = e.assemble(code)                                # arguments, flags, cells as in `code`
+    new_code = e.assemble(code)         # arguments, flags, cells as in `code`
 
-A call is: push the callable, `as_callable()`, push the arguments, `call(n, kwnames)`; or, with both on the stack as (callable, self),
-no `as_callable()`. To rebuild a stack slot by slot use `push_null()` where a slot is NULL: slots are in real order (opcodes.py).
+A call is: push the callable, `as_callable()`, push the arguments, `call(n, kwnames)`; load_method leaves a pair on the
+stack and needs no `as_callable()`. To rebuild a stack slot by slot use `push_null()` where a slot is
+NULL: slots are in real order (opcodes.py).
 `position` and `handler` are given to every instruction written; change them with `at(...)`.
 """
 from contextlib import contextmanager

@@ -1,12 +1,13 @@
-"""Code object -> list of instructions in the normal form of opcodes.py, with jump targets and exception handlers as references.
+"""Code object -> instructions in the normal form of opcodes.py; jump targets and handlers are references.
 
-    instrs = decode(code)                       # Instr.index is its place in the list; interpreter: ip = instr.target.index
+    instrs = decode(code)                       # Instr.index is its place in the list: ip = instr.target.index
     successors(instrs, k)                       # indices that may run after k without an exception
     stack_depths(instrs)                        # depth before each instruction (-1: unreachable)
     print(text(instrs))                         # the readable listing
 
 Targets are Instr objects, so lists may be cut, copied (`clone`) and joined freely; `assemble` writes any such list.
 """
+
 import dis
 from bisect import bisect_left
 from dataclasses import dataclass
@@ -20,7 +21,8 @@ NOWHERE: Position = (None, None, None, None)
 
 
 class Handler(NamedTuple):
-    """Where an exception goes: the stack is cut to `depth`, [lasti is pushed], the exception is pushed, `target` runs."""
+    """Where an exception goes: the stack is cut to `depth`; lasti (if so) and exception are pushed; `target` runs."""
+
     target: "Instr"
     depth: int
     lasti: bool
@@ -34,6 +36,7 @@ class Handler(NamedTuple):
 @dataclass(eq=False, slots=True)
 class Instr:
     """One normal instruction. `offset` is the byte offset in the code it was read from, -1 if it was written by us."""
+
     op: str
     argval: object = None
     target: "Instr | None" = None
@@ -112,7 +115,10 @@ def reindex(instrs):
 
 def clone(instrs) -> tuple[list[Instr], dict[Instr, Instr]]:
     """A copy of the instructions that refers to itself, and the map old -> new. References to others are kept."""
-    new = {instr: Instr(instr.op, instr.argval, instr.target, instr.position, instr.handler, instr.offset) for instr in instrs}
+    new = {
+        instr: Instr(instr.op, instr.argval, instr.target, instr.position, instr.handler, instr.offset)
+        for instr in instrs
+    }
     handlers = {}
     for copy in new.values():
         copy.target = new.get(copy.target, copy.target)
@@ -149,7 +155,9 @@ def flow(instrs, start=0, depth=0) -> tuple[list[int], int]:
         if instr.handler:
             work.append((instr.handler.target.index, instr.handler.entry_depth))
         for after in successors(instrs, index):
-            pops, pushes = opcodes.effect(instr.op, instr.argval, instr.target is not None and after == instr.target.index)
+            pops, pushes = opcodes.effect(
+                instr.op, instr.argval, instr.target is not None and after == instr.target.index
+            )
             largest = max(largest, depth - pops + pushes)
             work.append((after, depth - pops + pushes))
         largest = max(largest, depth)
@@ -158,7 +166,9 @@ def flow(instrs, start=0, depth=0) -> tuple[list[int], int]:
 
 def _agree(instrs, index, known, depth):
     if known != depth:
-        raise InternalError(f"bytecode: stack depth {known} or {depth} at\n{text(instrs, index - 5, index + 3, mark=index)}")
+        raise InternalError(
+            f"bytecode: stack depth {known} or {depth} at\n{text(instrs, index - 5, index + 3, mark=index)}"
+        )
 
 
 def _argument(instr):
@@ -170,11 +180,15 @@ def _argument(instr):
 def text(instrs, start=0, stop=None, mark=None) -> str:
     """A listing: line, index, op, argument, handler."""
     lines, line = [], None
-    for instr in instrs[max(start, 0):stop]:
+    for instr in instrs[max(start, 0) : stop]:
         shown = f"{instr.line or '--':>5}" if instr.line != line else " " * 5
         arrow = "=>" if instr.index == mark else ">>" if instr.is_jump_target else "  "
         under = instr.handler
-        handler = f"   [raises -> {under.target.index}, depth {under.depth}{', lasti' if under.lasti else ''}]" if under else ""
+        handler = (
+            f"   [raises -> {under.target.index}, depth {under.depth}{', lasti' if under.lasti else ''}]"
+            if under
+            else ""
+        )
         lines.append(f"{shown} {arrow} {instr.index:4} {instr.op}{_argument(instr)}{handler}")
         line = instr.line
     return "\n".join(lines)

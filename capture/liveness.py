@@ -1,12 +1,14 @@
 """Which locals may still be read: what a resume function must be given, and what a break may forget.
 
-    live = Liveness(instrs, code);  live.before(k)          # frozenset of plain locals that may be read from instruction k on
-    cells_used(instrs, code)                                 # names of the cells and free variables that the instructions touch
+    live = Liveness(instrs, code)
+    live.before(k)                      # frozenset of the plain locals that may be read from instruction k on
+    cells_used(instrs, code)            # names of the cells and free variables that the instructions touch
 
-Backward data flow over the normal instructions, one int as bit set per instruction; an exception goes from every instruction under a
-handler to that handler. Cells are not locals: they are live when any remaining instruction names them. Code that can look at its
-frame (locals(), eval, super() without arguments on 3.11 ...) keeps every local alive.
+Backward data flow over the normal instructions, one int as bit set per instruction; an exception goes from every
+instruction under a handler to that handler. Cells are not locals: they are live when any remaining instruction names
+them. Code that can look at its frame (locals(), eval ...) keeps every local alive, super() the first argument.
 """
+
 from . import opcodes
 
 SYNTHETIC = "%"  # first character of local names that we invent
@@ -27,14 +29,20 @@ def reads_frame(code):
 
 def implicit_self(code):
     """super() without arguments reads the first argument of the frame (LOAD_SUPER_ATTR too): its name, or None."""
-    return code.co_varnames[0] if code.co_argcount and "__class__" in code.co_freevars and "super" in code.co_names else None
+    return (
+        code.co_varnames[0]
+        if code.co_argcount and "__class__" in code.co_freevars and "super" in code.co_names
+        else None
+    )
 
 
 class Liveness:
     """Live locals before each instruction; unreachable code counts too, which is safe."""
 
     def __init__(self, instrs, code):
-        names = dict.fromkeys((*code.co_varnames, *(i.argval for i in instrs if opcodes.NORMAL_OPS[i.op].kind == "fast")))
+        names = dict.fromkeys(
+            (*code.co_varnames, *(i.argval for i in instrs if opcodes.NORMAL_OPS[i.op].kind == "fast"))
+        )
         self.names = [name for name in names if is_local(code, name)]
         self.all = reads_frame(code)
         self._always = frozenset({implicit_self(code)} & set(self.names))
@@ -43,15 +51,26 @@ class Liveness:
 
     def before(self, index) -> frozenset[str]:
         live = self._live[index]
-        return self._always.union(name for bit, name in enumerate(self.names) if live >> bit & 1 or self.all and name[0] != SYNTHETIC)
+        return self._always.union(
+            name for bit, name in enumerate(self.names) if live >> bit & 1 or self.all and name[0] != SYNTHETIC
+        )
 
     @staticmethod
     def _solve(instrs, bits):
         def mask(instr, ops):
             return bits.get(instr.argval, 0) if instr.op in ops else 0
 
-        steps = [(instr.index, mask(instr, _READS), ~mask(instr, _KILLS), instr.op not in opcodes.NO_FALLTHROUGH,
-                  instr.target and instr.target.index, instr.handler and instr.handler.target.index) for instr in reversed(instrs)]
+        steps = [
+            (
+                instr.index,
+                mask(instr, _READS),
+                ~mask(instr, _KILLS),
+                instr.op not in opcodes.NO_FALLTHROUGH,
+                instr.target and instr.target.index,
+                instr.handler and instr.handler.target.index,
+            )
+            for instr in reversed(instrs)
+        ]
         live, changed = [0] * (len(instrs) + 1), True
         while changed:
             changed = False
@@ -66,4 +85,6 @@ class Liveness:
 def cells_used(instrs, code) -> frozenset[str]:
     """Cells and free variables that the instructions name (a local and a free variable may share a name)."""
     used = {i.argval for i in instrs if opcodes.NORMAL_OPS[i.op].kind == "deref"}
-    return frozenset(used | {i.argval for i in instrs if opcodes.NORMAL_OPS[i.op].kind == "fast" and not is_local(code, i.argval)})
+    return frozenset(
+        used | {i.argval for i in instrs if opcodes.NORMAL_OPS[i.op].kind == "fast" and not is_local(code, i.argval)}
+    )

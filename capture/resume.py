@@ -1,28 +1,32 @@
 """Cut a function at an instruction: what ran so far stays with the caller, the rest becomes a *resume function*.
 
-    point = split(code, k, depth, nulls, unbound)     # runs from instruction k on (k: index in decode(code); depth: stack depth there;
-                                                       #  nulls: slots, from the bottom, that are NULL; unbound: names without value)
-    exit_sequence(emitter, point, load_door)           # the stack of `depth` slots and the locals lie there: return door(*arguments, *cells)
+    point = split(code, k, depth, nulls, unbound)
+        runs from instruction k on. k: index in decode(code); depth: of the stack there; nulls: slots, counted from the
+        bottom, that are NULL; unbound: names without value (an unbound local must be named: loading it is a crash)
+    exit_sequence(emitter, point, load_door)
+        with the stack of `depth` slots, the locals and the cells in place: return door(*arguments, *cells)
     emit_break(emitter, instrs, k, depth, nulls, unbound, leave)
-                                                       # the stack before k lies there: run k in Python, then leave(emitter, index, depth, nulls, unbound)
-                                                       #  for each way on: next instruction, jump target, exception handler
+        with the stack before k in place: run k in Python, then leave(emitter, index, depth, nulls, unbound) for each
+        way on: next instruction, jump target, exception handler
 
-A resume function takes `point.arguments` (live locals first, then stack values), has the cells as free variables (`point.code.co_freevars`),
-pushes the stack again, NULLs too, and jumps to its instruction; jumping into a for, with, try or handler range is legal, so nothing is
-entered twice. An exception that is being handled crosses by itself: the thread keeps it, and the entry to go back to is a stack value.
-A resume function is an ordinary function: it can be traced and cut again.
+A resume function takes `point.arguments` (live locals first, then stack values), has the cells as free variables
+(`point.cells`), pushes the stack again, NULLs too, and jumps to its instruction; jumping into a for, with, try or
+handler range is legal, so nothing is entered twice. An exception that is being handled crosses by itself: the thread
+keeps it, and the entry to go back to is a stack value. A resume function can be traced and cut again.
 
 How a break is written (prefix = code with the same arguments as the frame):
     e = Emitter(position); e.prologue(instrs)
-    ...call the graph, replay side effects, store the live locals and cells, push the stack slot by slot (e.push_null() for NULL)...
+    ...call the graph, replay side effects, store live locals and cells, push the stack slot by slot
     def leave(e, index, depth, nulls, unbound):
         point = split(code, index, depth, nulls, unbound, instrs=instrs, live=live)
         exit_sequence(e, point, lambda e: e.load_const(door_for(point)))
     emit_break(e, instrs, k, depth, nulls, unbound, leave, before=lambda e: ...)
     new_code = e.assemble(code)
-When the break under a handler raises, the original handler runs in its own resume function with the stack (values below, [lasti], exception):
-the prefix's stack must therefore be exactly the original's. Not cut: generators, coroutines, class and module bodies, the prologue before RESUME.
+When the break under a handler raises, the original handler runs in its own resume function with the stack (values
+below, lasti if so, exception): the prefix's stack must therefore be exactly the original's. Not cut: generators,
+coroutines, class and module bodies, the prologue before RESUME.
 """
+
 import inspect
 from dataclasses import dataclass
 from types import CodeType
@@ -40,7 +44,8 @@ _STARRED = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 
 
 class Argument(NamedTuple):
-    """One argument of a resume function: a "local" or the "content" of a cell (key: name), or a "stack" slot (key: number from the bottom)."""
+    """One argument of a resume function: a "local" or a cell's "content" by name, or a "stack" slot from the bottom."""
+
     kind: str
     key: str | int
 
@@ -48,6 +53,7 @@ class Argument(NamedTuple):
 @dataclass(frozen=True)
 class ResumePoint:
     """A resume function's code, the instruction of the original code it starts at, and what to call it with."""
+
     code: CodeType
     index: int
     depth: int
@@ -63,13 +69,17 @@ class ResumePoint:
 def check_splittable(code):
     """Raise Unsupported for code that can't be cut anywhere."""
     if code.co_flags & _SUSPENDS:
-        raise Unsupported("generator frame", f"{code.co_qualname} is a generator or coroutine: it can't be resumed in another frame")
+        raise Unsupported(
+            "generator frame", f"{code.co_qualname} is a generator or coroutine: it can't be resumed in another frame"
+        )
     if not code.co_flags & inspect.CO_OPTIMIZED:
-        raise Unsupported("namespace frame", f"{code.co_qualname} is a class or module body: its names live in a namespace")
+        raise Unsupported(
+            "namespace frame", f"{code.co_qualname} is a class or module body: its names live in a namespace"
+        )
 
 
 def split(code, index, depth, nulls=(), unbound=(), *, instrs=None, live=None) -> ResumePoint:
-    """The resume function that runs `code` from instruction `index` on. `instrs`, `live`: decode(code) and its Liveness, if at hand."""
+    """The resume function that runs `code` from instruction `index` on. `instrs`, `live`: its decode and Liveness."""
     check_splittable(code)
     instrs = instrs or decode(code)
     if index <= next(i.index for i in instrs if i.op == "RESUME"):
@@ -84,9 +94,18 @@ def split(code, index, depth, nulls=(), unbound=(), *, instrs=None, live=None) -
     _enter(start, dict(zip(arguments, parameters)), cells, depth)
     start.jump(new[instrs[index]])
     made = assemble(
-        start.instrs + body, code, name=_name(code, instrs[index]), args=parameters, locals=_locals(code, rest), freevars=cells,
-        names=[name for name in code.co_names if name in FRAME_READERS or name == "super"],  # the next cut must know of them
-        cellvars=[name for name in code.co_cellvars if name in unbound and name not in cells], flags=code.co_flags & ~_STARRED)
+        start.instrs + body,
+        code,
+        name=_name(code, instrs[index]),
+        args=parameters,
+        locals=_locals(code, rest),
+        freevars=cells,
+        names=[
+            name for name in code.co_names if name in FRAME_READERS or name == "super"
+        ],  # the next cut must know of them
+        cellvars=[name for name in code.co_cellvars if name in unbound and name not in cells],
+        flags=code.co_flags & ~_STARRED,
+    )
     return ResumePoint(made, index, depth, frozenset(nulls), arguments)
 
 
@@ -104,9 +123,13 @@ def _reachable(instrs, index):
 
 
 def _cells(code, rest, unbound):
-    """Cells that cross: the function's own free variables (super() looks for __class__), and the cells that the rest names."""
+    """Cells that cross: all free variables (super() looks for __class__), and the own cells that the rest names."""
     used = cells_used(rest, code)
-    own = [name for name in code.co_cellvars if (name in used or name == implicit_self(code) or reads_frame(code)) and name not in unbound]
+    own = [
+        name
+        for name in code.co_cellvars
+        if (name in used or name == implicit_self(code) or reads_frame(code)) and name not in unbound
+    ]
     return (*own, *(name for name in code.co_freevars if name not in unbound))
 
 
@@ -133,6 +156,7 @@ def _parameters(arguments):
         while free in taken:
             free += "_"
         return free
+
     return [argument.key if argument.kind == "local" else name(argument) for argument in arguments]
 
 
@@ -150,12 +174,12 @@ def _name(code, instr):
     """<resume NAME at LINE>; the name of the first function, however often it is cut."""
     name = code.co_name
     if name.startswith("<resume "):
-        name = name[len("<resume "):name.rindex(" at ")]
+        name = name[len("<resume ") : name.rindex(" at ")]
     return f"<resume {name} at {instr.line or code.co_firstlineno}>"
 
 
 def exit_sequence(e, point, load_door):
-    """Write `return door(*arguments, *cells)`: the stack of point.depth slots lies there, locals and cells are in the frame's slots."""
+    """Write `return door(*arguments, *cells)`; the stack of point.depth slots lies there, locals and cells too."""
     slots = [e.temp("slot") for _ in range(point.depth)]
     for slot in reversed(slots):
         e.store_fast(slot)  # also takes a NULL
@@ -176,6 +200,7 @@ def exit_sequence(e, point, load_door):
 
 class _State(NamedTuple):
     """What the frame looks like: stack depth, NULL slots, names without value."""
+
     depth: int
     nulls: frozenset[int]
     unbound: frozenset[str]
@@ -184,7 +209,8 @@ class _State(NamedTuple):
 def emit_break(e, instrs, index, depth, nulls, unbound, leave, before=None):
     """Write instruction `index` so that Python runs it, then `leave(e, index, depth, nulls, unbound)` for each way on.
 
-    The stack before the instruction lies there, exactly as in the original. `before(e)` may write what comes just before it (stack unchanged).
+    The stack before the instruction lies there, exactly as in the original.
+    `before(e)` may write what comes just before the instruction; it leaves the stack as it is.
     """
     instr, state = instrs[index], _State(depth, frozenset(nulls), frozenset(unbound))
     caught, jumped = e.label(), e.label()
@@ -212,7 +238,7 @@ def _run(e, instr, jumped):
 
 
 def _enter_handler(e, handler, state, leave):
-    """The stack was cut and has [lasti] and the exception on it. The lasti of this frame means nothing in another: 0, its first unit."""
+    """The stack was cut; lasti, if so, and the exception are on it. Another frame can't use this lasti: it gets 0."""
     if handler.lasti:
         e.swap(2)
         e.pop()
@@ -229,7 +255,7 @@ def _after(instr, state, jump) -> _State:
     slots = [slot in state.nulls for slot in range(state.depth)]
     unbound = state.unbound
     top = bool(slots) and slots[-1]
-    stack = slots[:state.depth - pops] + [False] * pushes
+    stack = slots[: state.depth - pops] + [False] * pushes
     if instr.op in ("LOAD_METHOD", "LOAD_SUPER_METHOD"):
         stack[-2:] = opcodes.call_pair(False, True)
     elif instr.op == "PUSH_NULL":

@@ -1,4 +1,5 @@
-"""Plain Python functions of every shape, to be cut anywhere. Each takes a list `log` for its side effects; CASES: (function, make arguments)."""
+"""Plain Python functions of every shape, to be cut anywhere. Each takes a list `log` for its side effects."""
+# ruff: noqa: F401, F601, F821, UP008
 import contextlib
 
 CASES = []
@@ -875,7 +876,8 @@ def conditional_calls(log):
 
 @case(())
 def big_constants(log):
-    return {1: "a", 1.0: "b", True: "c"}, (0.0, -0.0, 1, True, 1.0), frozenset({1, 2}), b"x", ..., 2 ** 70, 1j, repr(-0.0)
+    zeros = 0.0, -0.0, 1, True, 1.0
+    return {1: "a", 1.0: "b", True: "c"}, zeros, frozenset({1, 2}), b"x", ..., 2 ** 70, 1j, repr(-0.0)
 
 
 class Base:
@@ -921,7 +923,8 @@ def first_argument(function, log):
 def long_function():
     """A body with more than 255 instructions between jumps, so that arguments need EXTENDED_ARG."""
     body = "\n".join(f"        x{i % 300} = total + {i}; total += x{i % 300} % 7" for i in range(320))
-    source = f"def long(log, n):\n    total = 0\n    for k in range(n):\n{body}\n        if total % 2: continue\n        log.append(total)\n    return total, x299\n"
+    source = (f"def long(log, n):\n    total = 0\n    for k in range(n):\n{body}\n"
+              "        if total % 2: continue\n        log.append(total)\n    return total, x299\n")
     namespace = {}
     exec(compile(source, __file__, "exec"), namespace)
     return namespace["long"]

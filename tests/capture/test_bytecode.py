@@ -1,4 +1,5 @@
-"""The normal form: decoded, assembled and run again; tables exact; odd shapes of control flow written by the Emitter."""
+"""The normal form: decoded, assembled and run again; tables exact; odd control flow written by the Emitter."""
+
 import dis
 import importlib
 import inspect
@@ -15,8 +16,26 @@ from flambeau.capture.instructions import Handler, clone, decode, flow, stack_de
 from flambeau.runtime.errors import InternalError
 
 STDLIB = pathlib.Path(inspect.__file__).parent
-SAMPLE = ["argparse", "ast", "asyncio/tasks", "collections/__init__", "contextlib", "dataclasses", "decimal", "difflib", "enum",
-          "functools", "inspect", "json/decoder", "pathlib", "pickle", "statistics", "tempfile", "typing", "zipfile"]
+SAMPLE = [
+    "argparse",
+    "ast",
+    "asyncio/tasks",
+    "collections/__init__",
+    "contextlib",
+    "dataclasses",
+    "decimal",
+    "difflib",
+    "enum",
+    "functools",
+    "inspect",
+    "json/decoder",
+    "pathlib",
+    "pickle",
+    "statistics",
+    "tempfile",
+    "typing",
+    "zipfile",
+]
 
 
 def all_codes(code):
@@ -49,8 +68,17 @@ def sample_files():
 def comparable(instrs):
     def constant(value):
         return "code" if isinstance(value, types.CodeType) else repr(value)
-    return [(i.op, constant(i.argval), i.target and i.target.index, i.position,
-             i.handler and (i.handler.target.index, i.handler.depth, i.handler.lasti)) for i in instrs]
+
+    return [
+        (
+            i.op,
+            constant(i.argval),
+            i.target and i.target.index,
+            i.position,
+            i.handler and (i.handler.target.index, i.handler.depth, i.handler.lasti),
+        )
+        for i in instrs
+    ]
 
 
 @pytest.mark.parametrize("path", sample_files(), ids=lambda path: path.stem)
@@ -59,7 +87,16 @@ def test_round_trip_of_the_standard_library(path):
         instrs = decode(code)
         again = assemble(clone(instrs)[0], code)
         assert comparable(decode(again)) == comparable(instrs), code
-        for field in ("co_varnames", "co_cellvars", "co_freevars", "co_flags", "co_nlocals", "co_argcount", "co_name", "co_qualname"):
+        for field in (
+            "co_varnames",
+            "co_cellvars",
+            "co_freevars",
+            "co_flags",
+            "co_nlocals",
+            "co_argcount",
+            "co_name",
+            "co_qualname",
+        ):
             assert getattr(again, field) == getattr(code, field), (code, field)
         assert again.co_consts[:1] == code.co_consts[:1]
         assert again.co_stacksize >= code.co_stacksize
@@ -78,7 +115,10 @@ def test_computed_depths_agree_with_cpython():
 
 def test_rebuilt_modules_run():
     module = types.ModuleType("json_decoder")
-    exec(rebuilt(compiled(STDLIB / "json" / "decoder.py")), module.__dict__ | {"__name__": "json.decoder", "__package__": "json"})
+    exec(
+        rebuilt(compiled(STDLIB / "json" / "decoder.py")),
+        module.__dict__ | {"__name__": "json.decoder", "__package__": "json"},
+    )
     spaces = {}
     for name in ("textwrap", "statistics", "difflib", "string"):
         namespace = {"__name__": name, "__package__": ""}
@@ -92,7 +132,7 @@ def test_rebuilt_modules_run():
 
 
 def test_generators_and_coroutines_survive():
-    source = '''
+    source = """
 import asyncio
 def inner():
     try:
@@ -123,7 +163,7 @@ async def main():
     return out
 g = gen(); a = [next(g), g.send("s"), g.throw(ValueError("v")), next(g)]
 result = a, asyncio.run(main())
-'''
+"""
     namespace = {}
     exec(rebuilt(compile(source, "gen", "exec")), namespace)
     assert namespace["result"] == ([1, "s", "v", "r"], [1, 2, 5, 0, 1, 2, "else"])
@@ -151,11 +191,8 @@ def test_nested_finally_keeps_the_current_exception():
 
 def test_lines_of_tracebacks():
     def f(x):
-        y = (x +
-             1)
-        return [
-            y,
-            y / 0]
+        y = x + 1
+        return [y, y / 0]
 
     g = types.FunctionType(rebuilt(f.__code__), {})
     assert list(g.__code__.co_positions()) == list(f.__code__.co_positions())
@@ -165,7 +202,8 @@ def test_lines_of_tracebacks():
         assert error.__traceback__.tb_next.tb_lineno == f.__code__.co_firstlineno + 5
 
 
-# ---- the table --------------------------------------------------------------------------------------------------------------
+# ---- the table ----
+
 
 def test_every_op_of_this_version_has_a_normal_form():
     internal = {"CACHE", "EXTENDED_ARG", "INTERPRETER_EXIT", "RESERVED", "ENTER_EXECUTOR", "EXIT_INIT_CHECK"}
@@ -177,7 +215,19 @@ def test_every_op_of_this_version_has_a_normal_form():
 def test_every_normal_op_can_be_written():
     assert set(opcodes.NORMAL_OPS) == set(opcodes.LOWER)
     for op, form in opcodes.NORMAL_OPS.items():
-        assert form.doc and form.kind in {"none", "int", "const", "name", "fast", "deref", "jump", "super", "call", "binary", "compare"}, op
+        assert form.doc and form.kind in {
+            "none",
+            "int",
+            "const",
+            "name",
+            "fast",
+            "deref",
+            "jump",
+            "super",
+            "call",
+            "binary",
+            "compare",
+        }, op
 
 
 def test_stack_effects_match_dis():
@@ -186,7 +236,7 @@ def test_stack_effects_match_dis():
     for op, form in opcodes.NORMAL_OPS.items():
         if op in opcodes.LIFT or op not in dis.opmap or form.kind not in ("none", "int"):
             continue
-        for argument in ((None,) if form.kind == "none" else (0, 1, 2, 3)):
+        for argument in (None,) if form.kind == "none" else (0, 1, 2, 3):
             if dis.opmap[op] < dis.HAVE_ARGUMENT:
                 want = dis.stack_effect(dis.opmap[op])
             else:
@@ -199,8 +249,14 @@ def test_stack_effects_match_dis():
 
 
 def unlike_dis(op, argument):
-    """dis counts these otherwise: MAKE_FUNCTION by flag (ours in stack order), BUILD_SLICE takes 2 or 3, generator entry."""
-    return op in ("RETURN_GENERATOR", "MAKE_FUNCTION") or op == "BUILD_SLICE" and argument < 2 or op in ("COPY", "SWAP", "UNPACK_EX") and not argument
+    """dis counts these otherwise, or refuses the argument."""
+    return (
+        op in ("RETURN_GENERATOR", "MAKE_FUNCTION")
+        or op == "BUILD_SLICE"
+        and argument < 2
+        or op in ("COPY", "SWAP", "UNPACK_EX")
+        and not argument
+    )
 
 
 def test_one_form_for_calls():
@@ -229,11 +285,12 @@ def test_loops_jumps_and_truth_look_alike():
     assert "TO_BOOL" not in [i.op for i in instrs] and "BUILD_SLICE" in [i.op for i in instrs]
     assert successors(instrs, loop.index) == [loop.index + 1, loop.target.index]
     copy = next(i.index for i in instrs if i.op == "COPY")
-    assert [i.op for i in instrs[copy:copy + 3]] == ["COPY", "POP_JUMP_IF_TRUE", "POP_TOP"]
+    assert [i.op for i in instrs[copy : copy + 3]] == ["COPY", "POP_JUMP_IF_TRUE", "POP_TOP"]
     assert "FOR_ITER" in text(instrs)
 
 
-# ---- the Emitter ------------------------------------------------------------------------------------------------------------
+# ---- the Emitter ----
+
 
 def written(write, like, **globals_):
     e = Emitter()
@@ -268,6 +325,7 @@ def test_calls_of_every_shape():
         e.call_function_ex(kwargs=True)
         e.build_tuple(4)
         e.return_value()
+
     assert written(write, like, name="n", dict=dict)(1, 2) == (((1,), {"k": 2}), "N", 2, {"z": 1})
 
 
@@ -299,6 +357,7 @@ def test_handlers_loops_and_backward_conditional_jumps():
         e.emit("POP_EXCEPT")
         e.load_fast("count")
         e.return_value()
+
     assert written(write, like)(7) == 7
     assert sys.exc_info()[1] is None
 
@@ -326,6 +385,7 @@ def test_a_loop_may_end_where_other_code_falls_in():
         e.place(end)
         e.load_fast("total")
         e.return_value()
+
     f = written(write, like)
     assert f([1, 2, 3]) == 6 and f([1, 7, 100]) == 8
 
@@ -336,7 +396,10 @@ def test_closures_cells_and_nulls():
 
     def inner():
         return a  # noqa: F821
-    inner_code = like.__code__.co_consts[1] if isinstance(like.__code__.co_consts[1], types.CodeType) else inner.__code__
+
+    inner_code = (
+        like.__code__.co_consts[1] if isinstance(like.__code__.co_consts[1], types.CodeType) else inner.__code__
+    )
 
     def write(e):
         e.load_const(5)
@@ -347,6 +410,7 @@ def test_closures_cells_and_nulls():
         e.store_fast("gone")
         e.pop()
         e.return_value()
+
     assert written(write, like)(1)() == 5
 
 
@@ -360,6 +424,7 @@ def test_rotate_and_unpack():
         e.rotate(4)
         e.build_list(4)
         e.return_value()
+
     assert written(write, like)([1, 2, 3, 4]) == [1, 4, 3, 2]
 
 
@@ -373,6 +438,7 @@ def test_wide_constants_keep_their_type():
             e.load_const(value)
         e.build_tuple(len(values))
         e.return_value()
+
     got = written(write, like)()
     assert repr(got) == "(1, True, 1.0, 0.0, -0.0, '1', b'1', None, Ellipsis)"
 

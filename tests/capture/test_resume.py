@@ -1,9 +1,10 @@
-"""Functions cut at every legal instruction, without any tracer: result, exception and side effects equal those of the plain run.
+"""Functions cut at every legal instruction, without any tracer: result, exception and effects equal the plain run's.
 
-Three harnesses: `arrivals` cuts before an instruction when it is first reached, with the frame's state read at run time;
-`with_break` runs one instruction the way a graph break does, on the state that arrivals learned; `stepped` runs every
+Three harnesses: `arriving` cuts before an instruction when it is first reached, its state read at run time;
+`with_break` runs one instruction the way a graph break does, on the state that `arriving` learned; `stepped` runs every
 single instruction in a frame of its own, with tail calls as the native door makes them.
 """
+
 import copy
 import importlib.util
 import pathlib
@@ -26,7 +27,8 @@ programs = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(programs)
 
 
-# ---- what a run shows -------------------------------------------------------------------------------------------------------
+# ---- what a run shows ----
+
 
 def shown(value):
     if isinstance(value, (list, tuple)):
@@ -40,7 +42,14 @@ def describe(error):
     if error is None:
         return None
     parts = [describe(e) for e in error.exceptions] if isinstance(error, BaseExceptionGroup) else []
-    return (type(error).__name__, str(error), describe(error.__cause__), describe(error.__context__), error.__suppress_context__, parts)
+    return (
+        type(error).__name__,
+        str(error),
+        describe(error.__cause__),
+        describe(error.__context__),
+        error.__suppress_context__,
+        parts,
+    )
 
 
 def user_lines(error):
@@ -53,7 +62,7 @@ def user_lines(error):
 
 
 def observe(function, original, arguments):
-    """(what came out, the log), and the traceback's lines. Cells that the function closes over are as before afterwards."""
+    """(what came out, the log), and the traceback's lines. Cells that the function closes over are restored."""
     log = []
     first = programs.first_argument(original, log)
     kept = [(cell, cell.cell_contents) for cell in original.__closure__ or ()]
@@ -79,7 +88,9 @@ def assert_same(function, original, arguments, where):
 
 
 def like(original, code):
-    made = types.FunctionType(code, original.__globals__, original.__name__, original.__defaults__, original.__closure__)
+    made = types.FunctionType(
+        code, original.__globals__, original.__name__, original.__defaults__, original.__closure__
+    )
     made.__kwdefaults__ = original.__kwdefaults__
     return made
 
@@ -96,7 +107,8 @@ def replace_by_pad(code, instrs, index, pad):
     return assemble(copies + e.instrs, code)
 
 
-# ---- harness 1: cut on first arrival, state read at run time ----------------------------------------------------------------
+# ---- harness 1: cut on first arrival, state read at run time ----
+
 
 def cells_at(code, instrs, index):
     """Names whose slot holds a cell; inside an inlined comprehension MAKE_CELL may be still to come."""
@@ -105,7 +117,7 @@ def cells_at(code, instrs, index):
 
 
 def arriving(function, index, instrs, live, depths, on_arrival):
-    """The function, cut where `index` is first reached. on_arrival(code, index, depth, nulls, unbound, point) sees the state."""
+    """The function, cut where `index` is first reached. on_arrival(resume, index, depth, nulls, unbound)."""
     code, depth = function.__code__, depths[index]
     slots = [f"{SYNTHETIC}arrive_{k}" for k in range(depth)]
     cells = cells_at(code, instrs, index)
@@ -119,7 +131,9 @@ def arriving(function, index, instrs, live, depths, on_arrival):
         values = [names[slots[key]] if kind == "stack" else names[key] for kind, key in point.arguments]
         for slot in slots:
             names.pop(slot, None)  # up to 3.12 the program may hold this very dict
-        resume = types.FunctionType(point.code, function.__globals__, "resume", None, tuple(by_name[n] for n in point.cells))
+        resume = types.FunctionType(
+            point.code, function.__globals__, "resume", None, tuple(by_name[n] for n in point.cells)
+        )
         return on_arrival(resume, index, depth, frozenset(nulls), frozenset(unbound))(*values)
 
     def pad(e):
@@ -159,6 +173,7 @@ class Cut:
         def note(resume, _, *state):
             seen.append(state)
             return resume
+
         observe(self.at(index, note), self.function, arguments)
         return seen[0] if seen else None
 
@@ -177,14 +192,17 @@ def test_cut_before_every_instruction(function, arguments):
         assert_same(cut.at(index), function, arguments, cut.instrs[index])
 
 
-# ---- harness 2: a break at one instruction ----------------------------------------------------------------------------------
+# ---- harness 2: a break at one instruction ----
+
 
 def call_now(function, point):
     """A door that runs the resume function inside the caller's call."""
+
     def door(*arguments):
         split_at = len(point.arguments)
         closure = tuple(arguments[split_at:])
         return types.FunctionType(point.code, function.__globals__, "resume", None, closure)(*arguments[:split_at])
+
     return door
 
 
@@ -195,6 +213,7 @@ def with_break(cut, index, state, before=None):
 
     def pad(e):
         emit_break(e, cut.instrs, index, *state, leave, before)
+
     return like(cut.function, replace_by_pad(cut.code, cut.instrs, index, pad))
 
 
@@ -207,7 +226,8 @@ def test_break_at_every_instruction(function, arguments):
             assert_same(with_break(cut, index, state), function, arguments, cut.instrs[index])
 
 
-# ---- harness 3: every instruction in a frame of its own ---------------------------------------------------------------------
+# ---- harness 3: every instruction in a frame of its own ----
+
 
 class Tail:
     """A call that is still to be made."""
@@ -243,7 +263,7 @@ class Stepper:
 
     def __call__(self, *arguments):
         code, instrs = self.cut.code, self.cut.instrs
-        plain = frozenset(n for n in self.cut.live.names if n not in code.co_varnames[:total_arguments(code)])
+        plain = frozenset(n for n in self.cut.live.names if n not in code.co_varnames[: total_arguments(code)])
         state = self.cut.legal[0], 0, frozenset(), plain
         result = like(self.cut.function, self.one_step(code, state))(*arguments)
         while isinstance(result, Tail):
@@ -255,7 +275,9 @@ class Stepper:
                 new_code = self.one_step(point.code, state)
             count = len(point.arguments)
             closure = tuple(result.arguments[count:])
-            result = types.FunctionType(new_code, self.cut.function.__globals__, "step", None, closure)(*result.arguments[:count])
+            result = types.FunctionType(new_code, self.cut.function.__globals__, "step", None, closure)(
+                *result.arguments[:count]
+            )
         return result
 
 
@@ -273,7 +295,8 @@ def test_one_instruction_a_frame(function, arguments):
     assert observe(stepper, function, arguments)[0] == want  # again, with the frames cached
 
 
-# ---- resume functions are cut again -----------------------------------------------------------------------------------------
+# ---- resume functions are cut again ----
+
 
 def cut_again(random_, levels):
     def on_arrival(resume, *state):
@@ -281,6 +304,7 @@ def cut_again(random_, levels):
             return resume
         cut = Cut(resume)
         return cut.at(random_.choice(cut.legal), cut_again(random_, levels - 1))
+
     return on_arrival
 
 
@@ -292,7 +316,8 @@ def test_resume_functions_are_cut_again(function, arguments):
         assert_same(cut.at(index, cut_again(random_, 3)), function, arguments, cut.instrs[index])
 
 
-# ---- the rest ---------------------------------------------------------------------------------------------------------------
+# ---- the rest ----
+
 
 def test_long_code_needs_extended_arguments():
     function, arguments = programs.LONG
