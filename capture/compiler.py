@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..runtime.counters import snapshot as counters
+from ..runtime.native import native_seconds
 from .backends import list_backends, register_backend
 from .compile import compile, reset
 from .explain import explain
@@ -12,4 +13,4 @@ is_dynamo_compiling = is_compiling
 maybe_mark_dynamic = mark_dynamic
 
 __all__ = ["compile", "counters", "disable", "explain", "is_compiling", "is_dynamo_compiling", "list_backends", "mark_dynamic",
-           "mark_static", "maybe_mark_dynamic", "register_backend", "reset"]
+           "mark_static", "maybe_mark_dynamic", "native_seconds", "register_backend", "reset"]

@@ -143,7 +143,7 @@ def train(options, compiled):
     for step, (x, y) in tqdm(steps, total=options.steps, desc="compiled" if compiled else "eager   ", unit="step", file=sys.stdout,
                              mininterval=2.0):
         if step in CHECKED_STEPS and compiled:
-            save_state(options.out / f"state{step}.pt", original, x, y)
+            save_state(options.out / f"state{step}.npz", original, x, y)
         optimizer.param_groups[0]["lr"] = rate_at(step, options.steps)
         start, native_before = time.perf_counter(), torch.compiler.native_seconds()
         optimizer.zero_grad()
@@ -169,14 +169,16 @@ def train(options, compiled):
 
 
 def save_state(path, model, x, y):
-    torch.save({"model": model.state_dict(), "x": x, "y": y, "rng": torch.get_rng_state()}, str(path))
+    """Everything that decides the next step: parameters, batch, generator."""
+    arrays = {f"model.{name}": value.numpy() for name, value in model.state_dict().items()}
+    np.savez(path, x=x.numpy(), y=y.numpy(), rng=torch.get_rng_state().numpy(), **arrays)
 
 
 def gradients(model, call, state):
-    model.load_state_dict(state["model"])
-    torch.set_rng_state(state["rng"])
+    model.load_state_dict({name[6:]: torch.from_numpy(state[name]) for name in state.files if name.startswith("model.")})
+    torch.set_rng_state(torch.from_numpy(state["rng"]))
     model.zero_grad()
-    call(state["x"], state["y"]).backward()
+    call(torch.from_numpy(state["x"]), torch.from_numpy(state["y"])).backward()
     return {name: p.grad.detach().clone().numpy() for name, p in model.named_parameters()}
 
 
@@ -186,7 +188,7 @@ def check(options):
     compiled = torch.compile(model)
     worst = {}
     for step in CHECKED_STEPS:
-        state = torch.load(str(options.out / f"state{step}.pt"))
+        state = np.load(options.out / f"state{step}.npz")
         want, got = gradients(model, model, state), gradients(model, compiled, state)
         differences = {name: float(np.linalg.norm(got[name] - want[name]) / np.linalg.norm(want[name])) for name in want}
         name = max(differences, key=differences.get)

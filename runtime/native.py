@@ -23,6 +23,7 @@ philox = _native.philox
 memory = _native.memory
 empty_cache = _native.empty_cache
 reset_peak = _native.reset_peak
+native_seconds = _native.native_seconds
 bind_tensor = _native.bind_tensor
 Launcher = _native.Launcher
 get_num_threads = _native.get_num_threads

@@ -186,6 +186,7 @@ PyMethodDef methods[] = {
     {"empty_cache", empty_cache, METH_NOARGS, "give cached blocks back to the system"},
     {"reset_peak", reset_peak, METH_NOARGS, "start a new peak of memory use"},
     {"pool_count", pool_count, METH_VARARGS, "pool_count(out, rounds=1, grain=1, nested=False): add `rounds` to each element, in parallel"},
+    {"native_seconds", native_seconds, METH_NOARGS, "seconds spent in generated code and its templates, by all launchers of this process"},
     {"bind_tensor", py_bind_tensor, METH_VARARGS, "bind_tensor(type, prototype): learn the slots of the Tensor class"},
     {nullptr, nullptr, 0, nullptr}};
 

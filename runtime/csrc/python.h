@@ -24,5 +24,6 @@ bool add_array_type(PyObject* module);      // arrays.cpp
 bool add_launcher(PyObject* module);        // launcher.cpp
 PyObject* py_matmul(PyObject*, PyObject* const* args, Py_ssize_t n);
 PyObject* py_bind_tensor(PyObject*, PyObject* args);
+PyObject* native_seconds(PyObject*, PyObject*);   // launcher.cpp
 
 #endif
