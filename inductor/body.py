@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Callable, Iterable, NamedTuple
 
-from ..capture.expr import Expr, ExprLike, is_const, plain, product, var
+from ..capture.expr import Bounds, Expr, ExprLike, is_const, plain, product, var
 from ..eager import dtypes
 from ..eager.prims import PRIMS
 from ..eager.sizes import SymFloat, SymInt
@@ -158,6 +158,7 @@ class Body:
         self.table: dict[tuple, Value] = {}
         self.indirects: dict[str, Value] = {}
         self.checks: list[Check] = []
+        self.bounds: Bounds | None = None                   # what is known of the axes
         self.ordinal = 0                                    # draw number of the random node at hand
 
     # -- leaves
@@ -339,6 +340,8 @@ class Body:
         """Exact identities only: a result that differs in a NaN or in the sign of a zero is not taken."""
         if all(v.op == "const" for v in values):
             return self.folded(name, values, dtype)
+        if name in COMPARISONS and self.bounds is not None and all(v.op in ("index", "const") for v in values):
+            return self.decided(name, values[0].attrs - values[1].attrs)
         if len(values) == 2:
             a, b = values
             if name in ("mul", "truediv") and is_number(b, 1) or name == "sub" and is_number(b, 0):
@@ -351,12 +354,25 @@ class Body:
                 return a if is_number(b, 0) else b if is_number(a, 0) else None
         return None
 
+    def decided(self, name: str, difference: ExprLike) -> Value | None:
+        """A comparison of index expressions that the ranges of the axes decide."""
+        at_least, above = COMPARISONS[name]
+        for answer in (True, False):
+            e = difference if answer == at_least else -difference
+            if self.bounds.nonnegative(e - (1 if answer == above else 0)):
+                return self.const(answer, dtypes.bool)
+        return None
+
     def folded(self, name: str, values: tuple[Value, ...], dtype: Any) -> Value | None:
         try:
             result = PRIMS[name].numpy(*[v.dtype.numpy.type(v.attrs) for v in values])
         except (ZeroDivisionError, OverflowError, FloatingPointError):
             return None
         return self.const(result.item() if hasattr(result, "item") else result, dtype)
+
+
+# comparison of a and b -> (true when a - b is large rather than small, false when they are equal)
+COMPARISONS = {"ge": (True, False), "gt": (True, True), "lt": (False, True), "le": (False, False)}
 
 
 # -- types and numbers

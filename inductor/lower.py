@@ -16,12 +16,12 @@ from typing import Any, Callable, Iterator
 
 from ..capture.expr import Bounds, Expr, ExprLike, plain, simplify
 from ..capture.graph import Graph, Node
-from ..capture.shapes import SymFloat, SymInt, expr_of, hint_of
+from ..capture.shapes import SymFloat, SymInt, expr_of
 from ..eager import dtypes
 from ..eager.op import Kind
 from ..eager.sizes import contiguous_strides
 from ..eager.tensor import Tensor
-from ..runtime.errors import InternalError
+from ..runtime.errors import InternalError, Unsupported
 from .body import Body, Buffer, Value, reachable
 from .loops import Axis, ExternCall, GemmKernel, Kernel, LoopKernel, Operand, Origin, Program, Reduce, ScatterKernel, Step, Store
 from .loops import Symbol, View
@@ -31,8 +31,8 @@ WORK = {"exp": 10, "log": 10, "log2": 10, "log1p": 12, "expm1": 12, "tanh": 12, 
         "philox": 40, "truediv": 3, "sqrt": 3, "rsqrt": 3, "floordiv": 6, "mod": 6,
         "cast": 0, "index": 0, "const": 0, "scalar": 0, "acc": 0, "load": 0}
 MAX_BODY = 120              # values of an inlined expression
-CHEAP_WORK = 4              # work that may be done again by every user ...
-CHEAP_LOADS = 1             # ... over this many loads
+CHEAP_WORK = 6              # work that may be done again by every user, where it costs no traffic
+SMALL_PART = 4              # a load of fewer elements than 1/4 of the value's counts as no traffic
 DEAR_WORK = 10              # work that is not repeated along a broadcast
 
 
@@ -66,15 +66,19 @@ class Loader:
 
 @dataclass
 class Cost:
+    """What one evaluation of a value takes; `loads`: arrays that it reads, those much smaller than the value left out."""
+
     work: float
     loads: int
     size: int
+    reads: set[Buffer]
 
 
-def cost(value: Value) -> Cost:
-    """What one evaluation of `value` takes."""
+def cost(value: Value, numel: int) -> Cost:
     values = reachable((value,))
-    return Cost(sum(WORK.get(v.op, 1) for v in values), sum(v.op == "load" for v in values), len(values))
+    read = {v.attrs.buffer for v in values if v.op == "load"}
+    full = sum(v.op == "load" and number_of(v.attrs.buffer.sizes) * SMALL_PART > numel for v in values)
+    return Cost(sum(WORK.get(v.op, 1) for v in values), full, len(values), read)
 
 
 class Lowering:
@@ -88,8 +92,9 @@ class Lowering:
         self.constants: dict[str, Tensor] = {}
         self.loaders: dict[Any, Loader] = {}                # (node, output number) -> how to read it
         self.homes: dict[Any, Buffer] = {}                  # (node, output number) -> where it lies, when it does
+        self.products: dict[str, Node] = {}                 # buffers that matrix products fill
         self.memo: dict[tuple, Any] = {}
-        self.bounds = Bounds({})
+        self.bounds = self.body.bounds = Bounds({})
         self.tidied: dict[Expr, ExprLike] = {}
         self.axis_names: dict[tuple, str] = {}
         self.used_names: set[str] = set()
@@ -100,6 +105,7 @@ class Lowering:
                 LOWER_NODE[node.op](self, node)
         outputs = tuple(self.output(x) for x in flatten(self.graph.output.args))
         symbols, floats = self.symbols()
+        self.refuse_unknown_sizes({s.name for s in symbols})
         return Program(buffers=tuple(self.buffers), kernels=tuple(self.kernels), inputs=self.inputs(), outputs=outputs,
                        symbols=symbols, floats=floats, scalars=self.scalars(), constants=self.constants,
                        draws=self.graph.draws or 0, checks=tuple(self.body.checks), name=self.name)
@@ -124,6 +130,14 @@ class Lowering:
                 elif isinstance(value, SymInt) and value.expr.is_var:
                     found.setdefault(value.expr.name, Symbol(value.expr.name, k, what, dim))
         return tuple(found.values()), tuple(floats.values())
+
+    def refuse_unknown_sizes(self, known: set[str]) -> None:
+        """Memory is planned before the call runs, so every size must follow from the inputs."""
+        for buffer in self.buffers:
+            names = {n for e in buffer.sizes if isinstance(e, Expr) for n in e.free_names()}
+            if names - known:
+                raise Unsupported("data-dependent size", f"the size of {buffer.origin or buffer.name}, {buffer.text()}, depends on data",
+                                  "compute it outside of the compiled function, or use a mask of fixed size")
 
     def scalars(self) -> tuple[str, ...]:
         return ("seed", "base") if any(n.draw is not None for n in self.graph.nodes) else ()
@@ -298,12 +312,31 @@ class Lowering:
         users = list(self.consumers(node))
         if any(wants_memory(user) for user in users):
             return False
-        found = cost(self.generic(key)[2])
+        found = cost(self.generic(key)[2], numel_of(self.value(key)))
         if found.size > MAX_BODY:
             return False
-        if found.loads == 0 and found.work < WORK["philox"] or found.loads <= CHEAP_LOADS and found.work <= CHEAP_WORK:
-            return True
-        return len(users) <= 1 and not (found.work >= DEAR_WORK and any(self.repeats(node, user) for user in users))
+        if len(users) > 1:
+            return self.cheap(node, found, len(users))
+        return not (found.work >= DEAR_WORK and any(self.repeats(node, user) for user in users))
+
+    def cheap(self, node: Node, found: Cost, users: int) -> bool:
+        """Whether `users` evaluations read no more than one evaluation, a store and `users` loads; and what a product's
+        epilogue can compute on its way out is not computed by its users."""
+        if found.loads == 0 and not found.reads:
+            return found.work < WORK["philox"]
+        if found.work > CHEAP_WORK or users * found.loads > found.loads + 1 + users:
+            return False
+        return not any(self.only_here(buffer, node) for buffer in found.reads)
+
+    def only_here(self, buffer: Buffer, node: Node) -> bool:
+        """Whether a product goes into this node alone, if through inlined maps."""
+        at = self.products.get(buffer.name)
+        while at is not None and (at, 0) not in self.output_keys:
+            users = list(self.consumers(at))
+            if len(users) != 1 or users[0] is node:
+                return len(users) == 1
+            at = users[0] if (users[0], 0) not in self.homes and not wants_memory(users[0]) else None
+        return False
 
     def consumers(self, node: Node) -> Iterator[Node]:
         """The users of a node, looking through views and selections of outputs."""
@@ -317,7 +350,7 @@ class Lowering:
 
     def repeats(self, node: Node, user: Node) -> bool:
         """Whether `user` reads elements of `node` more than once."""
-        return max((numel_hint(t) for t in tensors_of(user)), default=0) > numel_hint(first_tensor(node.value))
+        return max((numel_of(t) for t in tensors_of(user)), default=0) > numel_of(first_tensor(node.value))
 
     # -- reductions
 
@@ -461,6 +494,7 @@ class Lowering:
         a_operand = along(self.strided(a, a_index), a_index, (*(x.var for x in outer), m.var, kv))
         b_operand = along(self.strided(b, b_index), b_index, (*(x.var for x in outer), kv, n.var))
         buffer, compute = self.home((node, 0)), out.dtype.compute
+        self.products[buffer.name] = node
         acc = "product_" + node.name
         value = self.body.cast(self.body.acc(acc, compute), buffer.dtype)
         index = (*batch_index, *((0 if is_one(m.extent) else m.var,) if rows else ()),
@@ -548,12 +582,20 @@ def tensors_of(node: Node) -> Iterator[Tensor]:
             yield x
 
 
-def numel_hint(t: Tensor) -> int:
+SYMBOL = 512                # a symbolic size, where a size only steers a choice
+
+
+def number_of(sizes: tuple) -> int:
+    """The number of elements, for choices."""
     total = 1
-    for n in t.shape:
-        hint = hint_of(n)
-        total *= 4096 if hint is None else int(hint)
+    for n in sizes:
+        e = expr_of(n)
+        total *= e if isinstance(e, int) else int(e.evaluate(dict.fromkeys(e.free_names(), SYMBOL)))
     return total
+
+
+def numel_of(t: Tensor) -> int:
+    return number_of(t.shape)
 
 
 def wants_memory(user: Node) -> bool:

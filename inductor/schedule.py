@@ -8,7 +8,7 @@ the value then passes as SSA, and the steps follow from what waits for which acc
 
 from __future__ import annotations
 
-import math
+import heapq
 from dataclasses import dataclass, field, replace
 from typing import Callable, Iterable, Iterator
 
@@ -17,9 +17,8 @@ from ..eager.prims import COMBINES
 from .body import Body, Buffer, Rewriter, Value, reachable
 from .loops import Axis, GemmKernel, Kernel, LoopKernel, Origin, Program, Reduce, ScatterKernel, Step, Store
 from .loops import reads, step_bounds, writes
-from .lower import DEAR_WORK, WORK
+from .lower import DEAR_WORK, SYMBOL, WORK
 
-SYMBOL_HINT = 512            # taken for a symbol where a size only steers a choice
 MAX_BUFFERS = 24             # arrays that one nest may touch
 MAX_VALUES = 600             # SSA values of one nest
 MAX_SCRATCH = 1 << 16        # elements of a row scratch
@@ -205,7 +204,7 @@ class Scheduler:
 
     def try_fuse(self, first: Nest, second: Nest, vertical: bool) -> Nest | None:
         """The fused nest, or None where it is not legal or does not pay."""
-        if self.between(first, second):
+        if first.head is not None and second.head is not None or self.between(first, second):
             return None
         if isinstance(second.head, GemmKernel) and first.head is None:
             first, second = second, first
@@ -337,7 +336,29 @@ class Scheduler:
     # -- after fusion
 
     def ordered(self) -> list[Nest]:
-        return sorted(self.nests, key=lambda n: (n.before.bit_count(), n.ids & -n.ids))
+        """Execution order: as in the graph, but what reads only inputs runs just before its first user."""
+        users: dict[int, list[Nest]] = {id(n): [] for n in self.nests}
+        waiting = {}
+        for nest in self.nests:
+            makers = {id(w): w for name in nest.reads if (w := self.writer.get(name)) is not None and w is not nest}
+            waiting[id(nest)] = len(makers)
+            for maker in makers.values():
+                users[id(maker)].append(nest)
+        place = {id(n): float(n.ids.bit_length()) for n in self.nests}
+        for nest in sorted(self.nests, key=lambda n: -n.before.bit_count()):
+            if waiting[id(nest)] == 0 and users[id(nest)]:
+                place[id(nest)] = max(place[id(nest)], min(place[id(u)] for u in users[id(nest)]) - 0.5)
+        ready = [(place[id(n)], n.ids, n) for n in self.nests if waiting[id(n)] == 0]
+        heapq.heapify(ready)
+        order = []
+        while ready:
+            nest = heapq.heappop(ready)[2]
+            order.append(nest)
+            for user in users[id(nest)]:
+                waiting[id(user)] -= 1
+                if waiting[id(user)] == 0:
+                    heapq.heappush(ready, (place[id(user)], user.ids, user))
+        return order
 
     def finished(self, nest: Nest) -> list[Kernel]:
         """The kernels of a nest: what nobody reads dropped, large reductions split, loops chosen."""
@@ -388,7 +409,7 @@ def steps_of(kernel: Kernel) -> tuple[Step, ...]:
 
 def hint(e: ExprLike) -> int:
     """A size as a number, for choices."""
-    return e if isinstance(e, int) else int(e.evaluate({name: SYMBOL_HINT for name in e.free_names()}))
+    return e if isinstance(e, int) else int(e.evaluate(dict.fromkeys(e.free_names(), SYMBOL)))
 
 
 def names(axes: Iterable[Axis]) -> str:
@@ -851,7 +872,8 @@ def share_rows(scheduler: Scheduler, steps: list, rows: dict) -> list:
             continue
         for early, (early_axes, early_items) in enumerate(steps[:late]):
             if set(early_axes) == set(axes):
-                for value in repeated(early_items, items, axes):
+                stored = {i.store.value.id for i in early_items if i.store is not None}
+                for value in repeated(early_items, items, axes, stored):
                     if value.id not in kept:
                         kept[value.id] = keep(scheduler, value, axes, early_items, rows)
         if kept:
@@ -862,20 +884,21 @@ def share_rows(scheduler: Scheduler, steps: list, rows: dict) -> list:
     return steps
 
 
-def repeated(early: list[Item], late: list[Item], axes: tuple) -> list[Value]:
-    """The largest values of both lists that are dear and differ along the row."""
+def repeated(early: list[Item], late: list[Item], axes: tuple, stored: set[int]) -> list[Value]:
+    """The largest values of both lists that are dear and differ along the row; what is stored anyway is dear sooner."""
     first = {v.id for v in reachable(v for item in early for v in item.roots())}
     last = reachable(v for item in late for v in item.roots())
     roots = {v.id for item in late for v in item.roots()}
     used_alone = {a.id for u in last if u.id not in first for a in u.args} | roots
     inside = {a.name for a in axes}
-    return [v for v in last if v.id in first and v.id in used_alone and v.op not in LEAVES and dear(v, inside)]
+    return [v for v in last if v.id in first and v.id in used_alone and v.op not in LEAVES
+            and dear(v, inside, REREAD_LOADS - (v.id in stored))]
 
 
 LEAVES = ("load", "const", "index", "scalar", "acc", "indirect", "cast")
 
 
-def dear(value: Value, inside: set[str]) -> bool:
+def dear(value: Value, inside: set[str], many: int) -> bool:
     """Whether computing a value again costs more than keeping it; what does not vary along the row costs nothing."""
     work, loads, varies = 0.0, 0, set()
     for v in reachable((value,)):
@@ -885,7 +908,7 @@ def dear(value: Value, inside: set[str]) -> bool:
             varies.add(v.id)
             work += WORK.get(v.op, 1)
             loads += v.op == "load"
-    return value.id in varies and (work >= DEAR_WORK or loads >= REREAD_LOADS)
+    return value.id in varies and (work >= DEAR_WORK or loads >= many)
 
 
 def keep(scheduler: Scheduler, value: Value, axes: tuple, early: list[Item], rows: dict) -> Value:
