@@ -10,12 +10,12 @@ from __future__ import annotations
 import numpy as np
 
 from . import dtypes, op as ops
-from .device import cpu as _cpu
+from .device import cpu as _cpu, meta as meta_device
 from .grads import Meta
 from .kernels import array_of, run_kernel, simple_function
 from .loops import computation
 from .meta import check_expandable, infer, run_meta
-from .op import Kind, Op
+from .op import TENSOR, TENSORS, Kind, Op
 from .record import (DATA, Node, SavedOutput, add_node, edges_of, mark_view, metas_of, next_sequence, plan, rebase, root_of,
                      save_args, save_outs)
 from .sizes import is_number, static
@@ -53,22 +53,25 @@ def execute(op: Op, args: tuple):
 
 def inspect_args(op: Op, args: tuple) -> tuple:
     """(any fake among the tensors, recording is on and a tensor requires grad); refuses what is no operand."""
-    fake = needs = False
-    for p, a in zip(op.params, args):
+    fake, needs = state.fake, False
+    for k, a in enumerate(args):
         if isinstance(a, Tensor):
-            fake = fake or a._array is None
-            needs = needs or a._grad_fn is not None or a._requires_grad
-        elif p.role == "tensors" and a is not None:
+            if a._array is None:
+                fake = True
+            if a._grad_fn is not None or a._requires_grad:
+                needs = True
+        elif op.codes[k] == TENSORS and a is not None:
             for x in a:
                 if not isinstance(x, Tensor):
-                    raise TypeError(f"{op.name}(): argument '{p.name}' must be tuple of Tensors, but found {type(x).__name__}")
+                    raise TypeError(f"{op.name}(): argument '{op.params[k].name}' must be tuple of Tensors, but found "
+                                    f"{type(x).__name__}")
                 fake = fake or x._array is None
                 needs = needs or x._grad_fn is not None or x._requires_grad
-        elif p.is_tensor and a is not None and not is_number(a):
-            raise TypeError(f"{op.name}(): argument '{p.name}' must be Tensor, not {type(a).__name__}")
-        elif p.name == "device" and getattr(a, "type", None) == "meta":
+        elif op.codes[k] == TENSOR and a is not None and not is_number(a):
+            raise TypeError(f"{op.name}(): argument '{op.params[k].name}' must be Tensor, not {type(a).__name__}")
+        elif a is meta_device:
             fake = True
-    return fake or state.fake, needs and state.grad
+    return fake, needs and state.grad
 
 
 def finish_outputs(op: Op, args: tuple, outs: tuple, needs: bool) -> None:
@@ -356,6 +359,7 @@ def try_fast(op: Op, function, operands):
 def unary(op: Op):
     """Maps of one tensor."""
     table = fast_tables(op)[Tensor]
+    record = recorder(op, 1)
 
     def entry(a):
         run = state.quick
@@ -378,7 +382,7 @@ def unary(op: Op):
         t._requires_grad = False
         t._grad_fn = t._storage = t._view = None
         if (a._grad_fn is not None or a._requires_grad) and state.grad:
-            record_unary(op, a, t)
+            record(a, t)
         return t
     return entry
 
@@ -387,6 +391,7 @@ def binary(op: Op, operator: bool = False, swapped: bool = False):
     """Maps of two operands. As an `operator`, foreign operands give NotImplemented; `swapped` is the reflected one."""
     tables = fast_tables(op)
     same, floats, ints = tables[Tensor], tables[float], tables[int]
+    record_tensors, record_number = recorder(op, 2)
 
     def entry(a, b):
         if swapped:
@@ -421,9 +426,9 @@ def binary(op: Op, operator: bool = False, swapped: bool = False):
         t._requires_grad = False
         t._grad_fn = t._storage = t._view = None
         if kind is not None:
-            record_with_number(op, a, b, t)
+            record_number(a, b, t)
         elif (a._grad_fn is not None or b._grad_fn is not None or a._requires_grad or b._requires_grad) and state.grad:
-            record_binary(op, a, b, t)
+            record_tensors(a, b, t)
         return t
 
     def slow(a, b):
@@ -466,67 +471,77 @@ def operator(op: Op, swapped: bool = False):
     return named(entry, op)
 
 
-def record_unary(op: Op, a, t) -> None:
-    edge = (a._grad_fn, a._output_nr) if a._grad_fn is not None else (a, 0)
-    hang(op, (a,), (edge,), t)
+DROP, SAVE, META = 0, 1, 2
 
 
-def record_with_number(op: Op, a, b, t) -> None:
-    """Record a call of a tensor and a number, if it is to be recorded."""
-    x = a if b.__class__ is float or b.__class__ is int else b
-    if (x._grad_fn is not None or x._requires_grad) and state.grad:
-        edge = (x._grad_fn, x._output_nr) if x._grad_fn is not None else (x, 0)
-        hang(op, (a, b), (edge, None) if x is a else (None, edge), t)
+def recorder(op: Op, count: int):
+    """What adds a node for a fast call, without the general path's loops (see `record.add_node`): `record(a, t)` for one
+    operand; for two, a pair: `record(a, b, t)` for tensors, and the same for a tensor and a number."""
+    known: dict = {}        # which operands lead to a gradient -> (DROP, SAVE or META per operand, output kept), or None
 
-
-def record_binary(op: Op, a, b, t) -> None:
-    f, h = a._grad_fn, b._grad_fn
-    hang(op, (a, b), ((f, a._output_nr) if f is not None else (a, 0) if a._requires_grad else None,
-                      (h, b._output_nr) if h is not None else (b, 0) if b._requires_grad else None), t)
-
-
-def hang(op: Op, args: tuple, edges: tuple, t) -> None:
-    """A node for a call with one output, without the general path's loops (see `record.add_node`)."""
-    codes, kept = codes_of(op, edges)
-    if codes is None or t._dtype.category < 2:
-        return
-    if codes == "none":
-        saved, versions = (None,) * len(args), None
-    else:
-        saved, versions = save_by_codes(args, codes)
-    node = _new(Node)
-    node.op, node.args, node.versions, node.edges = op, saved, versions, edges
-    node.metas = ((t._array.shape, t._dtype, _cpu),)
-    node.sequence, node.outs, node.out_versions, node.hooks, node.stack, node.released = next_sequence(), None, None, None, None, False
-    t._grad_fn, t._output_nr = node, 0
-    if kept:
-        node.outs, node.out_versions = (SavedOutput(t),), (0,)
-
-
-def codes_of(op: Op, edges: tuple) -> tuple:
-    """(per argument: 0 drop, 1 save, 2 meta; or "none" if all are dropped; or None: nothing to record), outputs kept."""
-    key = ("codes", edges[0] is None, edges[-1] is None)
-    found = op.cache.get(key)
-    if found is None:
+    def learn_plan(key, edges):
         wanted, kept, any_formula = plan(op, edges)
-        codes = tuple({"save": 1, "meta": 2, None: 0}[wanted.get(k)] for k in range(len(edges)))
-        found = op.cache[key] = ((codes if any(codes) else "none") if any_formula else None), kept
-    return found
+        codes = [{"save": SAVE, "meta": META, None: DROP}[wanted.get(k)] for k in range(len(edges))]
+        known[key] = (codes[0], codes[-1], bool(kept)) if any_formula else None
+        return known[key]
 
-
-def save_by_codes(args: tuple, codes: tuple) -> tuple:
-    saved, versions, any_version = [], [], False
-    for a, code in zip(args, codes):
-        version = None
-        if a.__class__ is float or a.__class__ is int:
-            saved.append(a)
-        elif code == 1:
-            version, any_version = 0 if a._storage is None else a._storage._version, True
-            saved.append(a)
+    def hang(args, edges, key, t):
+        try:
+            found = known[key]
+        except KeyError:
+            found = learn_plan(key, edges)
+        if found is None or t._dtype.category < 2:
+            return
+        first, second, kept = found
+        versions = None
+        a = args[0]
+        if first == SAVE and a.__class__ is not float and a.__class__ is not int:
+            s = a._storage
+            versions = (0 if s is None else s._version,) if count == 1 else (0 if s is None else s._version, None)
+        elif a.__class__ is not float and a.__class__ is not int:
+            a = Meta.of(a) if first else None
+        if count == 1:
+            args = (a,)
         else:
-            saved.append(Meta.of(a) if code else None)
-        versions.append(version)
-    return tuple(saved), tuple(versions) if any_version else None
+            b = args[1]
+            if second == SAVE and b.__class__ is not float and b.__class__ is not int:
+                s = b._storage
+                versions = (None if versions is None else versions[0], 0 if s is None else s._version)
+            elif b.__class__ is not float and b.__class__ is not int:
+                b = Meta.of(b) if second else None
+            args = (a, b)
+        node = _new(Node)
+        node.op = op
+        node.args = args
+        node.versions = versions
+        node.edges = edges
+        node.metas = ((t._array.shape, t._dtype, _cpu),)
+        node.sequence = next_sequence()
+        node.outs = None
+        t._grad_fn = node
+        t._output_nr = 0
+        if kept:
+            node.outs = (SavedOutput(t),), (0,)
+
+    def one(a, t):
+        f = a._grad_fn
+        hang((a,), ((f, a._output_nr) if f is not None else (a, 0),), 1, t)
+
+    def two(a, b, t):
+        f, h = a._grad_fn, b._grad_fn
+        left = (f, a._output_nr) if f is not None else (a, 0) if a._requires_grad else None
+        right = (h, b._output_nr) if h is not None else (b, 0) if b._requires_grad else None
+        hang((a, b), (left, right), (left is not None) + 2 * (right is not None), t)
+
+    def with_number(a, b, t):
+        """Record a call of a tensor and a number, if it is to be recorded."""
+        left = b.__class__ is float or b.__class__ is int
+        x = a if left else b
+        f = x._grad_fn
+        if (f is not None or x._requires_grad) and state.grad:
+            edge = (f, x._output_nr) if f is not None else (x, 0)
+            hang((a, b), (edge, None) if left else (None, edge), 1 if left else 2, t)
+    return one if count == 1 else (two, with_number)
 
 
 ops.on_first_call(make_entry)

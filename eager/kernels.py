@@ -11,11 +11,12 @@ import functools
 
 import numpy as np
 
+from ..runtime import native
 from . import dtypes
 from .loops import (Draw, argument, cast_results, computation, finish, linear_index, operands, prologue_operands, random_sizes,
                     source_index)
-from .meta import broadcast_shapes, infer, is_contiguous, map_strides
-from .prims import COMBINES, NUMPY, PRIMS, philox_words
+from .meta import broadcast_shapes, cached_computation, infer, map_strides, tensors_of
+from .prims import COMBINES, NUMPY, PRIMS
 from .random import draw
 from .sizes import contiguous_strides, is_number
 from .state import state
@@ -129,17 +130,6 @@ _Traced.__and__, _Traced.__or__, _Traced.__xor__ = map(_operator, ("bit_and", "b
 _Traced.__invert__ = _operator("bit_not")
 
 
-def cached_computation(op, args):
-    """`computation` by the operands' classes."""
-    key = tuple([(a._dtype, a._array.ndim == 0) if isinstance(a, Tensor) else a if isinstance(a, dtypes.dtype) else type(a)
-                 for a in args])
-    plans = op.cache.setdefault("plans", {})
-    found = plans.get((dtypes._default, key))
-    if found is None:
-        found = plans[dtypes._default, key] = computation(op, args)
-    return found
-
-
 def operand_arrays(op, args, compute) -> list:
     """Arrays in the computation type; numbers stay weak."""
     arrays = []
@@ -172,10 +162,7 @@ def run_map(op, args) -> tuple[Tensor, ...]:
     if op.explicit_loop or op.meta_rule is not None:
         return run_loop(op, args)
     compute, types = cached_computation(op, args)
-    tensors = [a for a in args if isinstance(a, Tensor)]
-    for p, a in zip(op.params, args):
-        if p.role == "tensors" and a is not None:
-            tensors.extend(a)
+    tensors = tensors_of(op, args)
     sizes = broadcast_shapes([t._array.shape for t in tensors], op.name)
     arrays = operand_arrays(op, args, compute)
     if not tensors:
@@ -346,12 +333,22 @@ def scatter_into(op, out, args) -> None:
 # -- Random
 
 class NumpyDraw(Draw):
-    """All words of an element come from one evaluation."""
+    """A whole draw at once, by the native generator."""
+
+    def __init__(self, seed, ordinal, sizes, dtype):
+        super().__init__(NUMPY, seed, ordinal, None, dtype)
+        self.sizes = sizes
+
+    def filled(self, kind, word=0) -> np.ndarray:
+        out = np.empty(self.sizes, kind)
+        native.philox(out, *self.key[:2], word)
+        return out
 
     def bits(self, word: int = 0):
-        if not hasattr(self, "words"):
-            self.words = philox_words(*self.key)
-        return self.words[word].astype(np.int64)
+        return self.filled(np.uint32, word).astype(np.int64)
+
+    def uniform(self, pair: int = 0):
+        return self.filled(self.dtype.numpy) if pair == 0 else super().uniform(pair)
 
 
 def run_random(op, args) -> tuple[Tensor, ...]:
@@ -366,8 +363,7 @@ def run_random(op, args) -> tuple[Tensor, ...]:
 def random_arrays(op, args, sizes, key):
     compute, types = computation(op, args)
     inner = types[0].compute if types[0].is_floating_point else compute or dtypes.float32
-    element = np.arange(int(np.prod(sizes, dtype=np.int64)), dtype=np.int64).reshape(sizes)
-    rng = NumpyDraw(NUMPY, *key, element, inner)
+    rng = NumpyDraw(*key, sizes, inner)
     values = list(operands(op, NUMPY, sizes, loaders(op, args[:-1], WholeLoader), compute, inner))
     return cast_results(NUMPY, op.fn(NUMPY, rng, *values), types)
 

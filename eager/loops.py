@@ -85,10 +85,8 @@ def map_loop(op) -> Callable:
 
 def argument(op, args, name, default=None):
     """The argument of a call by its parameter's name."""
-    for p, a in zip(op.params, args):
-        if p.name == name:
-            return a
-    return default
+    k = op.names.get(name)
+    return default if k is None else args[k]
 
 
 def reduced_sizes(op) -> Callable:

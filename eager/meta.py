@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from . import device as devices
+from . import dtypes
 from .loops import argument, computation, random_sizes
 from .sizes import SymInt, contiguous_strides, is_int
 from .tensor import Tensor, fake_tensor, is_dense
@@ -74,10 +75,10 @@ def check_expandable(op, target, value) -> None:
 def map_strides(sizes, operands) -> tuple | None:
     """Strides of a map's result: dimensions ordered as in the first operand that orders them. None: contiguous."""
     ndim = len(sizes)
-    if ndim < 2:
+    if ndim < 2 or all([is_plain(x) for x in operands]):
         return None
     known = [s for x in operands if (s := _aligned_strides(x, sizes)) is not None]
-    if not known or all(len(known) and _row_major(s) for s in known[:1]):
+    if not known or _row_major(known[0]):
         return None
     order = _order(ndim, known)
     if order == list(range(ndim)):
@@ -88,6 +89,32 @@ def map_strides(sizes, operands) -> tuple | None:
         if type(sizes[d]) is not int or sizes[d] > 1:
             step = step * sizes[d]
     return tuple(strides)
+
+
+def is_plain(x) -> bool:
+    """Row-major for sure, so that it orders dimensions as they are or not at all."""
+    a = x._array
+    return a.flags.c_contiguous if a is not None else x._geometry[1] is None
+
+
+def cached_computation(op, args):
+    """`computation` by the classes of the operands."""
+    key = [dtypes._default]
+    for code, a in zip(op.codes, args):
+        if isinstance(a, Tensor):
+            key.append(a._dtype if a.ndim else (a._dtype,))
+        elif code == 2 and a is not None:
+            key.append(tuple([(x._dtype, x.ndim == 0) for x in a]))
+        else:
+            key.append(a if a.__class__ is dtypes.dtype else a.__class__)
+    key = tuple(key)
+    plans = op.cache.get("plans")
+    if plans is None:
+        plans = op.cache["plans"] = {}
+    found = plans.get(key)
+    if found is None:
+        found = plans[key] = computation(op, args)
+    return found
 
 
 def _aligned_strides(x, sizes):
@@ -141,11 +168,14 @@ def infer(op, args) -> tuple[Spec, ...]:
 
 
 def tensors_of(op, args):
-    for p, a in zip(op.params, args):
-        if isinstance(a, Tensor):
-            yield a
-        elif p.role == "tensors" and a is not None:
-            yield from a
+    found = []
+    for code, a in zip(op.codes, args):
+        if code and a is not None:
+            if code == 2:
+                found.extend(a)
+            elif isinstance(a, Tensor):
+                found.append(a)
+    return found
 
 
 def _specs(op, args, answer) -> tuple[Spec, ...]:
@@ -159,28 +189,28 @@ def _specs(op, args, answer) -> tuple[Spec, ...]:
         if isinstance(each, Tensor):
             each = Spec(each._sizes, each._dtype, each._strides, each._device)
         elif not isinstance(each, Spec):
-            types = types or computation(op, args)[1]
+            types = types or cached_computation(op, args)[1]
             each = Spec(tuple(each), types[min(k, len(types) - 1)])
         found.append(each)
     return tuple(found)
 
 
 def _map(op, args):
-    operands = [x for x in tensors_of(op, args)]
-    sizes = broadcast_shapes([x._sizes for x in operands], op.name)
+    operands = tensors_of(op, args)
+    sizes = operands[0]._sizes if len(operands) == 1 else broadcast_shapes([x._sizes for x in operands], op.name)
     strides = map_strides(sizes, operands)
-    return tuple(Spec(sizes, t, strides) for t in computation(op, args)[1])
+    return tuple([Spec(sizes, t, strides) for t in cached_computation(op, args)[1]])
 
 
 def _reduce(op, args):
     sizes, dims, keepdim = args[0]._sizes, argument(op, args, "dim"), argument(op, args, "keepdim", False)
     dims = set(dims)
     out = tuple([1 if d in dims else n for d, n in enumerate(sizes) if keepdim or d not in dims])
-    return tuple(Spec(out, t) for t in computation(op, args)[1])
+    return tuple(Spec(out, t) for t in cached_computation(op, args)[1])
 
 
 def _scan(op, args):
-    return tuple(Spec(args[0]._sizes, t) for t in computation(op, args)[1])
+    return tuple(Spec(args[0]._sizes, t) for t in cached_computation(op, args)[1])
 
 
 def _scatter(op, args):
@@ -188,11 +218,11 @@ def _scatter(op, args):
     if isinstance(base, Tensor):
         dense = map_strides(base._sizes, (base,))
         return Spec(base._sizes, base._dtype, dense),
-    return Spec(tuple(base), computation(op, args)[1][0]),
+    return Spec(tuple(base), cached_computation(op, args)[1][0]),
 
 
 def _random(op, args):
-    return tuple(Spec(random_sizes(op, args), t) for t in computation(op, args)[1])
+    return tuple(Spec(random_sizes(op, args), t) for t in cached_computation(op, args)[1])
 
 
 def _undeclared(op, args):
@@ -210,13 +240,12 @@ def device_of(op, args):
         return devices.device(given)
     found = None
     for x in tensors_of(op, args):
-        if x._device is devices.cpu and found is not None:
-            continue
-        if found is None or (found is devices.cpu and x.ndim) or not found:
-            found = x._device if x.ndim or found is None else found
-        elif found is not x._device and x.ndim:
+        own = x._device
+        if found is None or (own is not found and x.ndim and found is devices.cpu and not dimensioned):
+            found, dimensioned = own, x.ndim > 0
+        elif own is not found and x.ndim:
             raise RuntimeError(f"Expected all tensors to be on the same device, but found at least two devices, {found} and "
-                               f"{x._device} ({op.name})")
+                               f"{own} ({op.name})")
     return found or devices.get_default_device()
 
 

@@ -45,6 +45,8 @@ class Kind(enum.Enum):
 tensor, optional, tensors, scalar, size, static = "tensor", "tensor?", "tensors", "scalar", "size", "static"
 mask = "mask"              # a tensor that takes no part in promotion and is not cast (conditions, indices)
 
+PLAIN, TENSOR, TENSORS = 0, 1, 2
+
 _REQUIRED = inspect.Parameter.empty
 
 
@@ -110,11 +112,15 @@ class Op:
     doc: str = ""
     entry: Callable | None = None             # the call path specialised for this record (made by dispatch on first call)
     cache: dict = field(default_factory=dict)       # of the interpreters: plans by operand types
+    names: dict[str, int] = field(default_factory=dict)       # parameter -> position
+    codes: tuple[int, ...] = ()               # per parameter: PLAIN, TENSOR or TENSORS
 
     def __post_init__(self):
         if self.name in OPS:
             raise ValueError(f"an op named {self.name!r} is already defined")
         OPS[self.name] = self
+        self.names.update({p.name: k for k, p in enumerate(self.params)})
+        _fill(self, "codes", tuple([TENSOR if p.is_tensor else TENSORS if p.role == "tensors" else PLAIN for p in self.params]))
         if self.loop is None:
             _fill(self, "loop", derive_loop(self))
         if self.ranges is None and self.kind is Kind.REDUCE:
@@ -134,9 +140,7 @@ class Op:
 
     def bind(self, args: tuple, kw: dict) -> tuple:
         """The canonical positional arguments of a call."""
-        names = self.cache.get("names")
-        if names is None:
-            names = self.cache["names"] = {p.name: i for i, p in enumerate(self.params)}
+        names = self.names
         if len(args) > len(names):
             raise TypeError(f"{self.name}() takes {len(names)} positional arguments but {len(args)} were given")
         bound = list(args) + [p.default for p in self.params[len(args):]]

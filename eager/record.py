@@ -19,36 +19,43 @@ next_sequence = itertools.count().__next__
 class SavedOutput:
     """An output that its own node needs: the tensor while it lives, else rebuilt from its bytes (no reference cycle)."""
 
-    __slots__ = ("ref", "alias")
+    __slots__ = ("ref", "array", "dtype", "device", "storage", "geometry")
 
-    def __init__(self, tensor: Tensor):
-        self.ref = weakref.ref(tensor)
-        self.alias = tensor._alias() if tensor._array is None or tensor._storage is not None else \
-            Tensor._from_array(tensor._array, tensor._dtype)
+    def __init__(self, t: Tensor):
+        self.ref, self.array, self.dtype, self.device, self.storage = weakref.ref(t), t._array, t._dtype, t._device, t._storage
+        self.geometry = None if t._storage is None else t._geometry
+
+    def bytes_shared(self, t: Tensor) -> None:
+        """The tensor got a storage, and with it a version, after it was saved."""
+        self.storage, self.geometry = t._storage, t._geometry
 
     def get(self, node, number: int) -> Tensor:
         tensor = self.ref()
         if tensor is None:
-            tensor = self.alias
-            if node.op.outputs[number].differentiable:
-                tensor._grad_fn, tensor._output_nr = node, number
-            alias, self.alias = self.alias, tensor._alias()
-            self.ref = weakref.ref(alias)
+            tensor = self.rebuilt()
+            tensor._grad_fn, tensor._output_nr = node, number
         return tensor
+
+    def rebuilt(self) -> Tensor:
+        t = Tensor._from_array(self.array, self.dtype)
+        t._device, t._storage = self.device, self.storage
+        if self.storage is not None:
+            t._geometry = self.geometry
+        return t
 
 
 class Node:
     """`args`: the call's arguments as saved (a tensor, its Meta, None, or a plain value); `versions` of the saved tensors;
     `edges` per parameter: None, (node, output number), (leaf, 0), or a list of these for a tuple of tensors;
-    `metas` per output: (sizes, dtype, device)."""
+    `metas` per output: (sizes, dtype, device); `outs`: None, or (saved outputs, their versions)."""
 
-    __slots__ = ("op", "args", "versions", "edges", "metas", "outs", "out_versions", "sequence", "hooks", "stack", "released",
-                 "__weakref__", "__dict__")
+    __slots__ = ("op", "args", "versions", "edges", "metas", "outs", "sequence", "__weakref__", "__dict__")
+    hooks = stack = None            # rarely set: NodeHooks; where the call was recorded (anomaly mode)
+    released = False
 
-    def __init__(self, op, args, versions, edges, metas, outs=None, out_versions=None):
+    def __init__(self, op, args, versions, edges, metas):
         self.op, self.args, self.versions, self.edges, self.metas = op, args, versions, edges, metas
-        self.outs, self.out_versions = outs, out_versions
-        self.sequence, self.hooks, self.stack, self.released = next_sequence(), None, None, False
+        self.outs, self.sequence = None, next_sequence()
 
     # -- the face of grad_fn
 
@@ -124,7 +131,7 @@ class Node:
         if self.outs is None:
             return None
         found = []
-        for k, (out, version) in enumerate(zip(self.outs, self.out_versions)):
+        for k, (out, version) in enumerate(zip(*self.outs)):
             if type(out) is SavedOutput:
                 out = out.get(self, k)
                 if out._version != version:
@@ -133,6 +140,11 @@ class Node:
                 out = out.unpack()
             found.append(out)
         return found
+
+    def tell_saved(self, t: Tensor) -> None:
+        out = self.outs[0][t._output_nr]
+        if type(out) is SavedOutput:
+            out.bytes_shared(t)
 
     def release(self) -> None:
         """Free what was saved; a second backward through this node raises (unless it saved nothing)."""
@@ -298,8 +310,8 @@ def add_node(op, args, outs, packer=None) -> Node | None:
 
 
 def save_outs(node, outs, kept) -> None:
-    node.outs = tuple([SavedOutput(t) if k in kept else Meta.of(t) for k, t in enumerate(outs)])
-    node.out_versions = tuple([t._version for t in outs])
+    saved = [SavedOutput(t) if k in kept else Meta.of(t) for k, t in enumerate(outs)]
+    node.outs = saved, [t._version for t in outs]
 
 
 def pack(node, packer) -> None:
@@ -307,7 +319,8 @@ def pack(node, packer) -> None:
     packing, unpacking = packer
     node.args = tuple(Packed(packing(a), unpacking) if isinstance(a, Tensor) else a for a in node.args)
     if node.outs is not None:
-        node.outs = tuple(Packed(packing(o.alias), unpacking) if type(o) is SavedOutput else o for o in node.outs)
+        outs, versions = node.outs
+        node.outs = [Packed(packing(o.rebuilt()), unpacking) if type(o) is SavedOutput else o for o in outs], versions
 
 
 # -- views and in-place writes

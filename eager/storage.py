@@ -22,7 +22,7 @@ class Storage:
     def __init__(self, flat: np.ndarray | None, size=0, device=None, foreign: bool = False):
         self.bytes, self.size, self.device, self.foreign = flat, size, device, foreign
         self._version = self.data_version = 0
-        self.views, self.pruned, self.whole = None, 32, None
+        self.views = self.whole = None
 
     def bump(self) -> None:
         self._version += 1
@@ -31,7 +31,7 @@ class Storage:
     def add_view(self, tensor) -> None:
         """Remember a view; dead references are dropped as the list doubles."""
         if self.views is None:
-            self.views = []
+            self.views, self.pruned = [], 32
         elif len(self.views) > self.pruned:
             self.views = [ref for ref in self.views if ref() is not None]
             self.pruned = 2 * len(self.views) + 32

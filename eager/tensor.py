@@ -187,6 +187,8 @@ class Tensor:
         if self._storage is None:
             self._geometry = (self._array.shape, array_strides(self._array), 0)
             self._storage = Storage(flat_bytes(self._array), device=self._device)
+            if self._grad_fn is not None and self._grad_fn.outs is not None:
+                self._grad_fn.tell_saved(self)
         return self._storage
 
     def untyped_storage(self) -> Storage:
