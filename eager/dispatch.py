@@ -15,7 +15,7 @@ from .grads import Meta
 from .kernels import array_of, run_kernel, simple_function
 from .loops import computation
 from .meta import check_expandable, infer, run_meta
-from .op import TENSOR, TENSORS, Kind, Op
+from .op import TENSOR, TENSORS, Kind, Op, specialise
 from .record import (DATA, Node, SavedOutput, add_node, edges_of, mark_view, metas_of, next_sequence, plan, rebase, root_of,
                      save_args, save_outs)
 from .sizes import is_number, static
@@ -24,7 +24,7 @@ from .tensor import Tensor
 
 __all__ = ["call", "execute", "run_meta", "state", "Mode", "no_modes", "below", "recording", "setting", "operator", "store"]
 _new = object.__new__
-_ndarray = np.ndarray
+_ndarray, _ufunc = np.ndarray, np.ufunc
 
 
 # -- the general path
@@ -289,6 +289,9 @@ def make_entry(op: Op):
         return named(unary(op), op)
     if plain_map and len(op.params) == 2:
         return named(binary(op), op)
+    pure = op.functional
+    if pure is not None and pure.cache.get("inplace") is op and getattr(specialise(pure), "fast", False) and not op.kernels:
+        return named(inplace(op), op)
     return named(general(op), op)
 
 
@@ -296,6 +299,7 @@ def named(entry, op: Op):
     entry.__name__ = entry.__qualname__ = op.name
     entry.__doc__ = op.doc or None
     entry.op = op
+    entry.fast = "fast" in op.cache
     return entry
 
 
@@ -306,6 +310,49 @@ def general(op: Op):
         if kw or len(args) != count:
             args = op.bind(args, kw)
         return call(op, args)
+    return entry
+
+
+def inplace(op: Op):
+    """In-place maps of one tensor, or of a tensor and an operand of its type or a number; `a._array` is written directly."""
+    pure = op.functional
+    tables = fast_tables(pure)
+    count = len(op.params)
+
+    def entry(*args, **kw):
+        if kw or len(args) != count:
+            args = op.bind(args, kw)
+        run, a, b = state.quick, args[0], args[-1]
+        if run is None or not isinstance(a, Tensor) or a._array is None or ((a._grad_fn is not None or a._requires_grad) and state.grad):
+            return call(op, args)
+        x, d = a._array, a._dtype
+        if b is a and count == 1:
+            plan = tables[Tensor].get(d)
+        elif isinstance(b, Tensor):
+            if b._dtype is not d or b._array is None or ((b._grad_fn is not None or b._requires_grad) and state.grad) \
+                    or (a._storage is not None and b._storage is a._storage):
+                return call(op, args)
+            b = b._array
+            plan = tables[Tensor].get(d)
+        else:
+            plan = tables[b.__class__].get(d) if b.__class__ in tables else None
+        if plan is None or plan[1] is not d or not (x.flags.c_contiguous and x.flags.writeable):
+            if plan is None:
+                learn(pure, d)
+            return call(op, args)
+        function = plan[0]
+        try:
+            if function.__class__ is _ufunc:
+                r = run(function, x, x) if count == 1 else run(function, x, b, x)
+            else:
+                r = run(function, x) if count == 1 else run(function, x, b)
+                if r.shape != x.shape:
+                    return call(op, args)
+                x[...] = r
+        except (ValueError, OverflowError):
+            return call(op, args)
+        bump(a)
+        return a
     return entry
 
 
@@ -326,8 +373,10 @@ def learn(op: Op, d) -> None:
         return
     known.add((d, dtypes._default))
     function = simple_function(op)
-    if op.kernels or function is None or d.compute is not d or d.is_complex:
+    if op.kernels or function is None or d.is_complex:
         return
+    if d.compute is not d:
+        function = widened(function, d)
     x = Tensor._from_array(np.ones((2, 1), d.numpy), d)
     others = {Tensor: Tensor._from_array(np.ones((1, 3), d.numpy), d), float: 1.5, int: 2} if len(op.params) == 2 else {Tensor: None}
     for kind, other in others.items():
@@ -344,7 +393,7 @@ def learn(op: Op, d) -> None:
 def try_fast(op: Op, function, operands):
     """The result type if the bare function does what the record means for these operands."""
     compute, (result,) = computation(op, operands)
-    if compute is not None and compute is not operands[0]._dtype:
+    if compute is not None and compute is not operands[0]._dtype.compute:
         return None
     arrays = [a._array if isinstance(a, Tensor) else a for a in operands]
     for order in (arrays, arrays[::-1]):
@@ -354,6 +403,16 @@ def try_fast(op: Op, function, operands):
         if r.shape != ((2, 3) if isinstance(operands[-1], Tensor) and len(operands) == 2 else (2, 1)):
             return None
     return result
+
+
+def widened(function, d):
+    """A function of half types: computed in float32, rounded once (truth values stay)."""
+    half, single = d.numpy, d.compute.numpy
+
+    def run(*operands):
+        r = function(*[x.astype(single) if x.__class__ is _ndarray else x for x in operands])
+        return r.astype(half) if r.dtype == single else r
+    return run
 
 
 def unary(op: Op):
