@@ -13,7 +13,7 @@ import weakref
 from dataclasses import dataclass, field
 from typing import Any, Callable
 
-from ..capture.graph import Interpreter, bind_symbols, evaluate_number, map_args
+from ..capture.graph import Interpreter, evaluate_number, map_args
 from ..eager import autograd, random
 from ..eager.op import find
 from ..eager.state import recording, state
@@ -43,6 +43,12 @@ class Training:
     keep_inputs: bool = False
     lock: Any = field(default_factory=threading.Lock)
 
+    def __post_init__(self):
+        first = self.first
+        self.places = [(name, first.saved_inputs.get(name)) for name in first.saved]
+        self.numbers = {n.name for n in first.backward.inputs if not isinstance(n.value, Tensor)}
+        self.tensors = [name for name in first.saved if name not in self.numbers]
+
     def backward(self, present: frozenset) -> tuple[Partition, Executable]:
         with self.lock:
             if present not in self.made:
@@ -54,54 +60,51 @@ class CompiledGraph:
     """Call it with the captured graph's inputs."""
 
     def __init__(self, functional: FunctionalGraph, forward: Executable, training: Training | None = None, constants: tuple = ()):
-        self.functional, self.forward, self.training, self.constants = functional, forward, training, tuple(constants)
+        self.functional, self.forward, self.training, self.constants = functional, forward, training, list(constants)
         graph = functional.graph
         self.draws = graph.draws
         self.inner = len(graph.output.args[0])
-        self.placeholders = graph.inputs
-        self.names = [n.name for n in self.placeholders]
-        self.symbolic = bool(graph.symbol_sources())
+        self.names = [n.name for n in graph.inputs]
+        self.sources = [(name, *source) for name, source in graph.symbol_sources().items()]
         self.simple = self._simple_structure()
+        self.plain = self.simple and training is None and not self.draws and not self.constants
 
     def _simple_structure(self) -> bool:
         """The result is a flat tuple of fresh tensors, and nothing is written: the common case needs no rebuilding."""
-        result = self.functional.structure
-        return (type(result) is tuple and not self.functional.mutated and all(isinstance(o, Fresh) for o in self.functional.outputs)
-                and [s.index if isinstance(s, Slot) else None for s in result] == list(range(len(self.functional.outputs)))
-                and [o.index for o in self.functional.outputs] == list(range(self.inner)))
+        functional = self.functional
+        slots = [s.index if isinstance(s, Slot) else None for s in functional.structure] if type(functional.structure) is tuple else None
+        fresh = [o.index if isinstance(o, Fresh) else None for o in functional.outputs]
+        return not functional.mutated and slots == fresh == list(range(self.inner))
 
     def __call__(self, *inputs):
+        if self.plain:
+            return tuple(self.forward(list(inputs), 0, 0))
         inputs = [*inputs, *self.constants]
-        values, call = self._run(inputs)
+        seed, base, values = self._run(inputs)
         inner = values[:self.inner]
         if self.training is not None and state.grad:
-            call.attach(inner, values[self.inner:])
+            Call(self, inputs, seed, base, self._symbols(inputs)).attach(inner, values[self.inner:])
         if self.simple:
             return tuple(inner)
         self._commit(inputs, inner)
-        return self._rebuild(inputs, inner, call.symbols)
+        return self._rebuild(inputs, inner, self._symbols(inputs))
 
-    def _run(self, inputs: list) -> tuple[list, Call]:
-        seed = base = 0
-        before = None
-        if self.draws:
-            before = random.default_generator.get_state()
-            seed, base = random.default_generator.reserve(self.draws)
+    def _run(self, inputs: list) -> tuple[int, int, list]:
+        """(seed, first ordinal, outputs of the forward)."""
+        if not self.draws:
+            return 0, 0, self.forward(inputs, 0, 0)
+        generator = random.default_generator
+        before = generator.get_state()
+        seed, base = generator.reserve(self.draws)
         try:
-            with recording(False):
-                values = self.forward(inputs, seed, base)
+            return seed, base, self.forward(inputs, seed, base)
         except CheckFailed:
-            if before is not None:                          # eager starts again from the same state
-                random.default_generator.set_state(before)
+            generator.set_state(before)                         # eager starts again from the same state
             raise
-        return values, Call(self, inputs, seed, base, self._symbols(inputs))
 
     def _symbols(self, inputs: list) -> dict[str, Any]:
-        values: dict[str, Any] = {}
-        if self.symbolic:
-            for node, value in zip(self.placeholders, inputs):
-                bind_symbols(node.value, value, values)
-        return values
+        """Symbol -> its value in this call."""
+        return {name: read_symbol(inputs[k], what, dim) for name, k, what, dim in self.sources}
 
     def _commit(self, inputs: list, inner: list) -> None:
         copy_ = find("copy_")
@@ -130,40 +133,41 @@ def replay(spec: ViewOfInput | ViewOfOutput, base: Tensor, symbols: dict) -> Ten
     return base
 
 
-@dataclass
+def read_symbol(value, what: str, dim: int):
+    return value if what == "value" else value._sizes[dim] if what == "size" else value._strides[dim]
+
+
 class Call:
-    """One call's facts that its backward needs. Inputs are held weakly: eager would not keep them either."""
+    """One call's facts that its backward needs. Inputs are held as eager would: leaves, and what was saved; others weakly,
+    unless a double backward has asked for more."""
 
-    graph: CompiledGraph
-    inputs: list
-    seed: int
-    base: int
-    symbols: dict[str, Any]
-    versions: tuple = ()
+    __slots__ = ("graph", "inputs", "versions", "seed", "base", "symbols")
 
-    def __post_init__(self):
-        self.versions = tuple(x._version if isinstance(x, Tensor) else None for x in self.inputs)
-
-    def loosen(self) -> None:
-        """Keep the inputs only as weak references, unless a double backward has asked for more."""
-        if not self.graph.training.keep_inputs:
-            self.inputs = [weakref.ref(x) if isinstance(x, Tensor) else x for x in self.inputs]
+    def __init__(self, graph: CompiledGraph, inputs: list, seed: int, base: int, symbols: dict[str, Any]):
+        self.graph, self.inputs, self.seed, self.base, self.symbols = graph, inputs, seed, base, symbols
+        self.versions = [x._version if isinstance(x, Tensor) else None for x in inputs]
 
     def attach(self, inner: list, results: list) -> None:
         """Hang one autograd node on the outputs. It saves what the partition chose, with versions as of now."""
-        training, pair, extra = self.graph.training, self.graph.training.first, iter(results)
-        saved = {name: self.inputs[pair.saved_inputs[name]] if name in pair.saved_inputs else next(extra) for name in pair.saved}
-        numbers = {name: v for name, v in saved.items() if not isinstance(v, Tensor)}
-        names = [name for name in saved if name not in numbers]
-        own_outputs(inner, training.reached, self.inputs)
-        wanted = [self.inputs[k] for k in training.requires]
-        tensors = [saved[name] for name in names]
+        training, inputs, extra = self.graph.training, self.inputs, iter(results)
+        numbers = {}
+        tensors = []
+        for name, at in training.places:
+            value = next(extra) if at is None else inputs[at]
+            if name in training.numbers:
+                numbers[name] = value
+            else:
+                tensors.append(value)
+        own_outputs(inner, training.reached, inputs)
 
         def backward(*grads, needs, saved):
-            return self.backward(grads, needs, dict(zip(names, saved)) | numbers)
+            return self.backward(grads, needs, dict(zip(training.tensors, saved)) | numbers)
 
-        autograd.attach([inner[k] for k in training.reached], wanted, backward, tensors, "CompiledBackward", with_saved=True)
-        self.loosen()
+        autograd.attach([inner[k] for k in training.reached], [inputs[k] for k in training.requires], backward, tensors,
+                        "CompiledBackward", with_saved=True)
+        if not training.keep_inputs:
+            self.inputs = [weakref.ref(x) if isinstance(x, Tensor) and (x._grad_fn is not None or not x._requires_grad) else x
+                           for x in inputs]
 
     def backward(self, grads: tuple, needs: tuple, saved: dict) -> list:
         """Gradients of the inputs that need one: the compiled backward of this pattern, or the recorded forward again."""

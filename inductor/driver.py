@@ -15,8 +15,9 @@ from ..capture.graph import Graph, Interpreter, Node, map_nodes
 from ..eager import dtypes
 from ..eager.state import recording
 from ..eager.tensor import Tensor
-from ..runtime import counters, records
+from ..runtime import counters, records, toolchain
 from ..runtime.config import config
+from ..runtime.errors import Unsupported
 from . import dump, passes, stages, verify
 from .boundary import CompiledGraph, Executable, Training
 from .decompose import decompose
@@ -155,23 +156,43 @@ def locate(functional: FunctionalGraph, inputs: list, target: Target | None) -> 
 
 def interpreted(graph: Graph, name: str) -> Executable:
     """The Interpreter on the final graph."""
-    return lambda inputs, seed, base: list(Interpreter(graph).run(*inputs, seed=seed, base=base))
+    def run(inputs, seed, base):
+        with recording(False):
+            return list(Interpreter(graph).run(*inputs, seed=seed, base=base))
+    return run
 
 
 def loops(graph: Graph, name: str) -> Executable:
     """The loop interpreter on the scheduled loop IR."""
     def build(computed: Graph) -> Executable:
         program = loop_program(computed, name)
-        return lambda inputs, seed, base: [as_tensor(v) for v in run_program(program, inputs, {"seed": seed, "base": base})]
+
+        def run(inputs, seed, base):
+            with recording(False):
+                return [as_tensor(v) for v in run_program(program, inputs, {"seed": seed, "base": base})]
+        return run
     return around_outputs(graph, build)
 
 
 def native(graph: Graph, name: str) -> Executable:
-    """Generated C++."""
-    def build(computed: Graph) -> Executable:
-        run = load(loop_program(computed, name))
-        return lambda inputs, seed, base: run(inputs, seed, base)
-    return around_outputs(graph, build)
+    """Generated C++; the loop interpreter where the machine has no compiler or the code generator lacks a type."""
+    if toolchain.compiler() is None:
+        counters.add("fallbacks", "no C++ compiler")
+        return loops(graph, name)
+    try:
+        return around_outputs(graph, lambda computed: built(loop_program(computed, name), name))
+    except Unsupported as lack:
+        counters.add("fallbacks", f"kernel: {lack.code}")
+        records.current().note(f"{name} is run by the loop interpreter: {lack}")
+        return loops(graph, name)
+
+
+def built(program, name: str) -> Executable:
+    """Source, shared object, launcher."""
+    run = load(program)
+    dump.native(name, run.source, program)
+    counters.add("kernels", amount=len(program.kernels))
+    return run
 
 
 def loop_program(graph: Graph, name: str):
@@ -185,7 +206,6 @@ def loop_program(graph: Graph, name: str):
     dump.loops(name, lowered, program)
     if config.verify:
         program.verify()
-    counters.add("kernels", amount=len(program.kernels))
     return program
 
 

@@ -41,3 +41,14 @@ def loops(name: str, before, after) -> None:
     record = records.current()
     text = f"# {name}, before fusion\n{before.text()}\n# {name}, after fusion\n{after.text()}\n"
     record.text("loops.txt", record.texts.get("loops.txt", "") + text)
+
+
+def native(name: str, source: str, program) -> None:
+    """The C++ of one graph, and its memory plan and call order."""
+    record = records.current()
+    record.text("kernels.cpp", record.texts.get("kernels.cpp", "") + f"// {name}\n{source}\n")
+    lines = [f"{name}: {len(program.kernels)} kernels, workspace {program.arena_size} bytes"]
+    lines += [f"  call {k}: {kernel.name}" for k, kernel in enumerate(program.kernels)]
+    lines += [f"  {temp} at byte {offset}" for temp, offset in program.arena.items()]
+    record.text("wrapper.txt", record.texts.get("wrapper.txt", "") + "\n".join(lines) + "\n")
+    log.channel("kernels")(f"{name} of {record.name}\n{source}")

@@ -73,26 +73,30 @@ def freeze(value):
 
 # -- no-ops ---------------------------------------------------------------------------------------------------------
 
+class _NotIdentity(Exception):
+    """The formula does something."""
+
+
+def _keeps(number: int):
+    """The operator of an operand that is unchanged by this number on its right."""
+    def method(self, other):
+        if is_number(other) and not isinstance(other, SYMBOLIC) and other == number:
+            return self
+        raise _NotIdentity
+    return method
+
+
 class _Same:
     """Stands for an operand in a formula; the formula is the identity if it comes back."""
 
-    def __mul__(self, other):
-        return self if is_number(other) and not isinstance(other, SYMBOLIC) and other == 1 else None
-
-    __rmul__ = __truediv__ = __mul__
-
-    def __sub__(self, other):
-        return self if is_number(other) and not isinstance(other, SYMBOLIC) and other == 0 else None
+    __mul__ = __rmul__ = __truediv__ = _keeps(1)
+    __sub__ = _keeps(0)
 
     def __getattr__(self, name):
         raise _NotIdentity
 
     def __call__(self, *index):
         raise _NotIdentity
-
-
-class _NotIdentity(Exception):
-    """The formula does something."""
 
 
 def _operator(*_):
