@@ -125,6 +125,10 @@ class Compiled(Base):
             counters.add("breaks", "generator frame")
         return reason is None
 
+    def special(self) -> None:
+        """Told by a door that runs plain because ops mean something else now."""
+        counters.add("fallbacks", "called inside a dispatch mode, autocast, saved-tensor hooks or anomaly mode")
+
     def miss(self, door, code, globals, builtins, closure, slots):
         """Asked by a door without an entry for a call. Returns the new entry, or None: run plain."""
         surroundings = (slots, globals, builtins, closure)

@@ -3,6 +3,7 @@
 #include "bind.h"
 #include "doors.h"
 #include "frame.h"
+#include "layout.h"
 
 namespace doors {
 
@@ -54,6 +55,13 @@ static PyObject* run_wrapper_hit(Thread& thread, Door* door, Entry* entry, const
     return entry->direct ? run_direct(entry, fetched) : run_generated(thread, door, entry, with);
 }
 
+// Ops inside a mode, autocast or saved-tensor hooks mean something else than when the entries were made.
+static bool told_special(Door* door) {
+    static PyObject* name = PyUnicode_InternFromString("special");
+    Ref told(PyObject_CallMethodNoArgs((PyObject*)door->cache, name));
+    return bool(told);
+}
+
 // `f.__code__ = other` makes everything compiled for f worthless.
 static bool follow_code(Door* door) {
     PyObject* code = PyFunction_GET_CODE(door->function);
@@ -70,6 +78,7 @@ static PyObject* wrapper_call(PyObject* self, PyObject* const* args, size_t narg
     Call with{args, nargsf, kwnames};
     Thread& thread = this_thread();
     if (thread.mode == Mode::Capturing || !door->cache || frame::traced(PyThreadState_Get())) return call(door->function, with);
+    if (special_state()) return told_special(door) ? call(door->function, with) : nullptr;
     if (!follow_code(door)) return nullptr;
     Bound bound(door->function);
     if (!bound.bind(args, PyVectorcall_NARGS(nargsf), kwnames)) return call(door->function, with);
@@ -156,6 +165,7 @@ static PyObject* resume_step(Thread& thread, Door* door, PyObject* const* args, 
     ResumeCall with{door, args, Ref()};
     if (!collect_cells(with, nargs)) return nullptr;
     if (thread.mode == Mode::Capturing || !door->cache || frame::traced(PyThreadState_Get())) return call_code(door->code, with);
+    if (special_state()) return told_special(door) ? call_code(door->code, with) : nullptr;
     set_mode(thread, Mode::Off);
     Slots slots{args, with.count(), door->globals, door->builtins, with.closure.get()};
     Fetched fetched;

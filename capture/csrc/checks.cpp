@@ -67,6 +67,7 @@ PyObject* step(const Node& node, PyObject* parent, const Slots& slots, Ref& owne
         case Access::Item: return item(node, parent, owned);
         case Access::Type: return (PyObject*)Py_TYPE(parent);
         case Access::TypeAttr: return PyType_Check(parent) ? found(_PyType_Lookup((PyTypeObject*)parent, node.key.get())) : nullptr;
+        case Access::State: return state_field(node.key.get());
         case Access::Slot:
             return layout.tensor && PyType_IsSubtype(Py_TYPE(parent), layout.tensor) ? TensorLayout::at(parent, node.number) : nullptr;
     }
@@ -200,6 +201,7 @@ bool passes_tensor(const TensorCheck& check, PyObject* value) {
     if (check.dtype && TensorLayout::at(value, layout.dtype) != check.dtype.get()) return false;
     if (check.device && !same_or_equal(TensorLayout::at(value, layout.device), check.device.get())) return false;
     if (check.requires_grad >= 0 && layout.requires_gradient(value) != (check.requires_grad != 0)) return false;
+    if (check.leaf >= 0 && layout.is_leaf(value) != (check.leaf != 0)) return false;
     return check.rank < 0 || same_geometry(check, array);
 }
 

@@ -149,6 +149,8 @@ static bool explain_tensor(const Place& at, PyObject* value) {
     bool gradient = layout.requires_gradient(value);
     if (check.requires_grad >= 0 && gradient != (check.requires_grad != 0) &&
         !differs(at, "requires_grad", boolean(check.requires_grad), boolean(gradient))) return false;
+    bool leaf = layout.is_leaf(value);
+    if (check.leaf >= 0 && leaf != (check.leaf != 0) && !differs(at, "is_leaf", boolean(check.leaf), boolean(leaf))) return false;
     return check.rank < 0 || explain_geometry(at, check, array, itemsize_of(value));
 }
 
@@ -267,7 +269,7 @@ static int keep_value(GuardTree* tree, Node* node) {
 static const std::unordered_map<std::string, Access> access_kinds = {
     {"arg", Access::Arg}, {"closure", Access::Closure}, {"cell", Access::Cell}, {"global", Access::Global},
     {"builtin", Access::Builtin}, {"object", Access::Object}, {"attr", Access::Attr}, {"dict_attr", Access::DictAttr},
-    {"item", Access::Item}, {"type", Access::Type}, {"type_attr", Access::TypeAttr}, {"slot", Access::Slot}};
+    {"item", Access::Item}, {"type", Access::Type}, {"type_attr", Access::TypeAttr}, {"slot", Access::Slot}, {"state", Access::State}};
 
 static const std::unordered_map<std::string, Test> test_kinds = {
     {"type_is", Test::TypeIs}, {"is", Test::Is}, {"equals", Test::Equals}, {"len", Test::Len},
@@ -277,7 +279,7 @@ static const std::unordered_map<std::string, Test> test_kinds = {
 
 static PyObject* default_name(const Node& parent, const char* kind, PyObject* key) {
     std::string k = kind;
-    if (k == "arg" || k == "global" || k == "builtin")
+    if (k == "arg" || k == "global" || k == "builtin" || k == "state")
         return PyUnicode_Check(key) ? Ref::borrow(key).release() : PyUnicode_FromFormat("argument %S", key);
     if (k == "object") return PyUnicode_FromFormat("<%s>", Py_TYPE(key)->tp_name);
     if (!parent.name) return PyUnicode_FromFormat("%s %S", kind, key);
@@ -290,7 +292,7 @@ static PyObject* default_name(const Node& parent, const char* kind, PyObject* ke
 static bool resolve_key(Node& node, const char* kind, PyObject* key) {
     bool by_position = node.access == Access::Arg || node.access == Access::Closure;
     bool by_name = node.access == Access::Global || node.access == Access::Builtin || node.access == Access::Attr ||
-                   node.access == Access::DictAttr || node.access == Access::TypeAttr || node.access == Access::Slot;
+                   node.access == Access::DictAttr || node.access == Access::TypeAttr || node.access == Access::Slot || node.access == Access::State;
     if (by_position && !PyLong_Check(key) && !(node.access == Access::Arg && PyUnicode_Check(key))) {
         PyErr_Format(PyExc_TypeError, "guard path %s: the key must be an index, not %R", kind, key);
         return false;
@@ -406,6 +408,8 @@ static bool read_tensor(Check& check, PyObject* payload) {
     tensor.device = Ref::borrow(PyDict_GetItemString(payload, "device"));
     PyObject* gradient = PyDict_GetItemString(payload, "requires_grad");
     if (gradient && gradient != Py_None) tensor.requires_grad = PyObject_IsTrue(gradient);
+    PyObject* leaf = PyDict_GetItemString(payload, "leaf");
+    if (leaf && leaf != Py_None) tensor.leaf = PyObject_IsTrue(leaf);
     return read_itemsize(tensor) && read_shape(tensor, payload);
 }
 
@@ -445,15 +449,13 @@ static bool add_check(GuardTree* tree, Node* node, Test test, PyObject* payload,
     return true;
 }
 
-// Global state is a place like any other: the field of eager's thread-local state object.
 static Node* state_node(GuardTree* tree, const char* field) {
     if (!layout.state) {
-        PyErr_SetString(PyExc_RuntimeError, "guards on global state need configure(state=...)");
+        PyErr_SetString(PyExc_RuntimeError, "guards on the thread's state need configure(state=...)");
         return nullptr;
     }
-    Ref name(PyUnicode_FromString(field)), label(PyUnicode_FromString("the thread's state"));
-    Node* state = add_child(tree, tree->nodes->front().get(), "object", layout.state, label.get());
-    return state ? add_child(tree, state, "attr", name.get(), name.get()) : nullptr;
+    Ref name(PyUnicode_FromString(field));
+    return add_child(tree, tree->nodes->front().get(), "state", name.get(), name.get());
 }
 
 static PyObject* node_check(GuardNode* self, PyObject* args, PyObject* kwargs) {

@@ -2,6 +2,7 @@
 #include "bind.h"
 #include "doors.h"
 #include "frame.h"
+#include "layout.h"
 
 // ---------------------------------------------------------------------------------------------- installation
 
@@ -197,7 +198,7 @@ static PyObject* evaluate(PyThreadState* state, Frame* frame, int throwflag) {
         thread.skip = nullptr;
         return pass_on(state, frame, 0);
     }
-    if (frame::traced(state)) return pass_on(state, frame, 0);
+    if (frame::traced(state) || special_state()) return pass_on(state, frame, 0);
     Ref cache = Ref::borrow((PyObject*)thread.cache);
     Door* door = hook::find_door(thread.cache, code);
     if (!door) door = meet(thread, thread.cache, frame, code);

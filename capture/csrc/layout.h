@@ -22,15 +22,20 @@ struct TensorLayout {
         PyObject* found = at(object, array);
         return found && Py_TYPE(found) == ndarray ? reinterpret_cast<PyArrayObject*>(found) : nullptr;
     }
-    bool requires_gradient(PyObject* object) const {
+    bool is_leaf(PyObject* object) const {
         PyObject* node = at(object, grad_fn);
-        return at(object, requires_grad) == Py_True || (node && node != Py_None);
+        return !node || node == Py_None;
     }
+    bool requires_gradient(PyObject* object) const { return at(object, requires_grad) == Py_True || !is_leaf(object); }
 };
 
 // Bytes per element, from the tensor's own dtype object: numpy's descriptor has another layout in each major version.
 int64_t itemsize_of(PyObject* tensor);
 
 extern TensorLayout layout;
+// A field of eager's state of this thread: borrowed, or null. `name` is an interned str.
+PyObject* state_field(PyObject* name);
+bool special_state();   // a mode, autocast or saved-tensor hooks are active: `state.quick` is None
+
 Py_ssize_t slot_offset(PyObject* type, PyObject* name);             // -1 with an error set
 PyObject* configure_layout(PyObject* tensor, PyObject* ndarray);   // None, or null with an error set

@@ -25,9 +25,13 @@ static PyMethodDef functions[] = {
     {nullptr}};
 static PyModuleDef definition = {PyModuleDef_HEAD_INIT, "flambeau.capture._capture", "Frame hook, guard trees, doors.", -1, functions};
 
+// An import that failed further up may be tried again; the types must stay the same objects.
 PyMODINIT_FUNC PyInit__capture() {
+    static PyObject* made = nullptr;
+    if (made) return Ref::borrow(made).release();
     Ref module(PyModule_Create(&definition));
     if (!module || add_guard_types(module.get()) < 0 || add_door_types(module.get()) < 0 || add_hook_functions(module.get()) < 0)
         return nullptr;
+    made = Ref(module).release();
     return module.release();
 }

@@ -7,7 +7,7 @@
 namespace guards {
 
 enum class Access : uint8_t {
-    Root, Arg, Closure, Cell, Global, Builtin, Object, Attr, DictAttr, Item, Type, TypeAttr, Slot
+    Root, Arg, Closure, Cell, Global, Builtin, Object, Attr, DictAttr, Item, Type, TypeAttr, Slot, State
 };
 
 enum class Test : uint8_t {
@@ -35,6 +35,7 @@ struct TensorCheck {
     Ref dtype, device;
     int64_t itemsize = 1;
     int requires_grad = -1;            // -1: not compared
+    int leaf = -1;                     // has no grad_fn; -1: not compared
     int rank = -1;                     // -1: neither rank nor sizes are compared
     std::vector<int64_t> sizes;        // any_size: symbolic
     std::vector<int64_t> strides;      // bytes; any_stride: symbolic

@@ -190,16 +190,15 @@ def test_nested_finally_keeps_the_current_exception():
 
 
 def test_lines_of_tracebacks():
-    def f(x):
-        y = x + 1
-        return [y, y / 0]
-
-    g = types.FunctionType(rebuilt(f.__code__), {})
-    assert list(g.__code__.co_positions()) == list(f.__code__.co_positions())
-    try:
+    source = "def f(x):\n    y = (x +\n         1)\n    return [\n        y,\n        y / 0]\n"
+    namespace = {}
+    exec(compile(source, "lines", "exec"), namespace)
+    code = namespace["f"].__code__
+    g = types.FunctionType(rebuilt(code), {})
+    assert list(g.__code__.co_positions()) == list(code.co_positions())
+    with pytest.raises(ZeroDivisionError) as raised:
         g(1)
-    except ZeroDivisionError as error:
-        assert error.__traceback__.tb_next.tb_lineno == f.__code__.co_firstlineno + 5
+    assert raised.value.__traceback__.tb_next.tb_lineno == 6
 
 
 # ---- the table ----

@@ -5,6 +5,7 @@ import gc
 import math
 import pathlib
 import sys
+import threading
 import weakref
 
 import numpy as np
@@ -250,6 +251,15 @@ def test_tensor_with_a_gradient_function_requires_grad():
     assert holds(tree, x)
 
 
+def test_leaves_are_told_from_results():
+    x = tensor(2)
+    x._requires_grad = True
+    tree = tensor_tree(x, leaf=True)
+    assert holds(tree, x)
+    x._grad_fn = object()
+    assert not holds(tree, x) and failure(tree, x).kind == "is_leaf" and holds(tensor_tree(x, leaf=False), x)
+
+
 def test_strides_of_single_and_empty_dimensions_are_free():
     one = tensor_tree(tensor(1, 3))
     assert holds(one, wrap(np.zeros((4, 3), np.float32)[::4]))
@@ -379,6 +389,24 @@ def test_grad_mode():
     with setting(grad=False):
         assert not tree.evaluate([])
         assert [(f.kind, f.name, f.old, f.new) for f in tree.explain([])] == [("is", "grad", True, False)]
+
+
+def test_state_is_that_of_the_thread():
+    tree = native.GuardTree()
+    tree.root.check("grad_mode", False)
+    tree.child("state", "modes").check("equals", ())
+    seen = []
+    with setting(grad=False):
+        def work():
+            seen.append(tree.evaluate([]))
+            with setting(grad=False):
+                seen.append(tree.evaluate([]))
+        for _ in range(3):
+            thread = threading.Thread(target=work)
+            thread.start()
+            thread.join()
+        assert tree.evaluate([])
+    assert seen == [False, True] * 3
 
 
 def test_explain_lists_all_failures():
