@@ -8,11 +8,12 @@ which equal expressions are one object, so inlining the same producer twice cost
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, Callable, Iterable, NamedTuple
+from functools import cached_property, lru_cache
+from typing import Any, NamedTuple
 
-from ..capture.expr import Bounds, Expr, ExprLike, is_const, plain, product, var
+from ..capture.expr import Bounds, Expr, ExprLike, from_atom, is_const, plain, product, var
 from ..eager import dtypes
 from ..eager.prims import PRIMS
 from ..eager.sizes import SymFloat, SymInt
@@ -157,6 +158,7 @@ class Body:
     def __init__(self):
         self.table: dict[tuple, Value] = {}
         self.indirects: dict[str, Value] = {}
+        self.uses: dict[Expr, tuple[Value, ...]] = {}
         self.checks: list[Check] = []
         self.bounds: Bounds | None = None                   # what is known of the axes
         self.ordinal = 0                                    # draw number of the random node at hand
@@ -238,8 +240,15 @@ class Body:
     def indirect_args(self, exprs: Iterable[ExprLike]) -> tuple[Value, ...]:
         if not self.indirects:
             return ()
-        names = {name for e in exprs if not isinstance(e, int) for name in e.free_names()}
-        return tuple(self.indirects[name] for name in sorted(names & self.indirects.keys()))
+        found = [v for e in exprs if not isinstance(e, int) for v in self.uses_of(e)]
+        return tuple(sorted(dict.fromkeys(found), key=lambda v: v.id)) if found else ()
+
+    def uses_of(self, e: Expr) -> tuple[Value, ...]:
+        """The indirect indices that an expression names."""
+        found = self.uses.get(e)
+        if found is None:
+            found = self.uses[e] = tuple(self.indirects[name] for name in e.free_names() if name in self.indirects)
+        return found
 
     # -- primitives
 
@@ -440,6 +449,25 @@ def is_zero(x: ExprLike) -> bool:
 def index_var(name: str) -> Expr:
     """The variable of an axis or of an indirect index."""
     return var(name, "index")
+
+
+@lru_cache(maxsize=1 << 14)
+def strides_of(e: Expr) -> tuple[dict[str, ExprLike], frozenset[str]]:
+    """(index variable -> its factor, where it is affine; the index variables that stand in divisions, products or powers)."""
+    factors: dict[str, ExprLike] = {}
+    tangled: set[str] = set()
+    for monomial, c in e.terms:
+        names = [(a.args[0], k) for k, (a, p) in enumerate(monomial) if a.op == "var" and a.args[1] == "index"]
+        inner = {v.name for a, _ in monomial if a.op != "var" for v in a.variables() if v.args[1] == "index"}
+        if inner or len(names) > 1 or names and monomial[names[0][1]][1] > 1:
+            tangled |= inner | {name for name, _ in names}
+        elif names:
+            name, k = names[0]
+            factor: ExprLike = c
+            for other, power in monomial[:k] + monomial[k + 1:]:
+                factor = from_atom(other) ** power * factor
+            factors[name] = plain(factors[name] + factor) if name in factors else factor
+    return factors, frozenset(tangled)
 
 
 # -- walking and rewriting

@@ -6,8 +6,9 @@ at once, each axis being one dimension; affine loads are strided views of memory
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -89,7 +90,8 @@ class Machine:
     def array(self, buffer: Buffer) -> np.ndarray:
         """A buffer as an array of its own geometry."""
         shape = tuple(map(self.size, buffer.sizes))
-        return strided(self.memory[buffer], buffer.dtype.numpy, shape, tuple(map(self.size, buffer.strides)), self.size(buffer.offset))
+        strides = tuple(map(self.size, buffer.strides))
+        return strided(self.memory[buffer], buffer.dtype.numpy, shape, strides, self.size(buffer.offset))
 
     def region(self, view: View) -> np.ndarray:
         """A tensor argument of a library call."""

@@ -6,10 +6,11 @@ names ranges, bodies and reductions, never tiles, vectors, threads or atomics: t
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, Iterator, NamedTuple
+from typing import Any, NamedTuple
 
-from ..capture.expr import Bounds, Expr, ExprLike, plain, product
+from ..capture.expr import Bounds, Expr, ExprLike, plain
 from ..eager import dtypes
 from ..eager.prims import COMBINES
 from ..runtime.errors import InternalError
@@ -458,7 +459,7 @@ class Verifier:
             ok = buffer in self.written or buffer in writes(kernel)
             self.require(ok, f"{buffer.name} is read before it is written")
         for buffer in writes(kernel):
-            self.require(buffer.kind in ("output", "temp"), f"{buffer.name} is a {buffer.kind} and is written")
+            self.require(buffer.kind in ("output", "temp") or buffer in self.program.outputs, f"{buffer.name} is a {buffer.kind} and is written")
         self.check_outputs_of_checks(kernel)
         outer = outer_axes(kernel)
         accs = {kernel.acc} if isinstance(kernel, GemmKernel) else set()

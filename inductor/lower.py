@@ -10,11 +10,12 @@ from __future__ import annotations
 import operator
 import os
 import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Callable, Iterator
+from typing import Any
 
-from ..capture.expr import Bounds, Expr, ExprLike, plain, simplify
+from ..capture.expr import Bounds, Expr, ExprLike, const, plain, simplify
 from ..capture.graph import Graph, Node
 from ..capture.shapes import SymFloat, SymInt, expr_of
 from ..eager import dtypes
@@ -22,13 +23,27 @@ from ..eager.op import Kind
 from ..eager.sizes import contiguous_strides
 from ..eager.tensor import Tensor
 from ..runtime.errors import InternalError, Unsupported
-from .body import Body, Buffer, Value, reachable
-from .loops import Axis, ExternCall, GemmKernel, Kernel, LoopKernel, Operand, Origin, Program, Reduce, ScatterKernel, Step, Store
-from .loops import Symbol, View
+from .body import Body, Buffer, Value, reachable, strides_of
+from .loops import (
+    Axis,
+    ExternCall,
+    GemmKernel,
+    Kernel,
+    LoopKernel,
+    Operand,
+    Origin,
+    Program,
+    Reduce,
+    ScatterKernel,
+    Step,
+    Store,
+    Symbol,
+    View,
+)
 
 # The budget of inlining: work is in units of one addition per element, a load counts apart.
-WORK = {"exp": 10, "log": 10, "log2": 10, "log1p": 12, "expm1": 12, "tanh": 12, "erf": 14, "sin": 12, "cos": 12, "tan": 16, "pow": 20,
-        "philox": 40, "truediv": 3, "sqrt": 3, "rsqrt": 3, "floordiv": 6, "mod": 6,
+WORK = {"exp": 10, "log": 10, "log2": 10, "log1p": 12, "expm1": 12, "tanh": 12, "erf": 14, "sin": 12, "cos": 12,
+        "tan": 16, "pow": 20, "philox": 40, "truediv": 3, "sqrt": 3, "rsqrt": 3, "floordiv": 6, "mod": 6,
         "cast": 0, "index": 0, "const": 0, "scalar": 0, "acc": 0, "load": 0}
 MAX_BODY = 120              # values of an inlined expression
 CHEAP_WORK = 6              # work that may be done again by every user, where it costs no traffic
@@ -136,7 +151,7 @@ class Lowering:
         for buffer in self.buffers:
             names = {n for e in buffer.sizes if isinstance(e, Expr) for n in e.free_names()}
             if names - known:
-                raise Unsupported("data-dependent size", f"the size of {buffer.origin or buffer.name}, {buffer.text()}, depends on data",
+                raise Unsupported("data-dependent size", f"the size of {buffer.text()} depends on data",
                                   "compute it outside of the compiled function, or use a mask of fixed size")
 
     def scalars(self) -> tuple[str, ...]:
@@ -279,8 +294,8 @@ class Lowering:
 
         def fetch(index: tuple, mask: Value | None, other: Any) -> Value:
             if view:
-                return op.loop(body, index, (), *([args[0].masked(mask), *args[1:]])) if mask is None or other == 0 else \
-                    body.where(mask, op.loop(body, index, (), args[0].masked(mask), *args[1:]), other)
+                value = op.loop(body, index, (), args[0].masked(mask), *args[1:])
+                return value if mask is None or other == 0 else body.where(mask, value, other)
             key = (node, index, None if mask is None else mask.id)
             result = memo.get(key)
             if result is None:
@@ -374,8 +389,7 @@ class Lowering:
         operand have the same; windows come after the output's axes."""
         shape = first_tensor(node.value).shape
         dims = {p.name: a for p, a in zip(node.target.params, args)}
-        if "dim" in dims and isinstance(dims["dim"], tuple) and args[0].shape[:0] == () \
-                and len(dims["dim"]) == len(extents) and len(args[0].shape) - len(extents) in (len(shape), len(shape) - len(extents)):
+        if not node.target.explicit_loop and isinstance(dims.get("dim"), tuple):
             return self.dim_space(args[0].shape, dims["dim"], dims.get("keepdim", False))
         outer, index = self.space(shape)
         pairs = [(None, 0) if is_one(n) else (a := self.axis(len(shape) + d, n), a.var) for d, n in enumerate(extents)]
@@ -625,10 +639,11 @@ def as_operand(value: Value, index: tuple, tidy: Callable) -> Operand | None:
     variables = [e for e in index if isinstance(e, Expr)]
     if not isinstance(linear, Expr):
         return Operand(value.attrs.buffer, (0,) * len(index), linear)
-    parts = linear.affine(variables)
-    if parts is None:
+    factors, tangled = strides_of(linear)
+    if any(e.name in tangled for e in variables):
         return None
-    return Operand(value.attrs.buffer, tuple(plain(parts[0][e]) if isinstance(e, Expr) else 0 for e in index), plain(parts[1]))
+    rest = plain(linear - sum((factors[e.name] * e for e in variables if e.name in factors), start=const(0)))
+    return Operand(value.attrs.buffer, tuple(factors.get(e.name, 0) if isinstance(e, Expr) else 0 for e in index), rest)
 
 
 def along(operand: Operand, index: tuple, variables: tuple) -> Operand:

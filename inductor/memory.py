@@ -61,7 +61,7 @@ def lifetimes(program: Program) -> dict[str, Block]:
 # -- one temp after another in the same place
 
 def share_in_place(program: Program, blocks: dict[str, Block]) -> list[Block]:
-    """A temp that is born in the kernel where another dies takes over its memory, where no point of the kernel disturbs another."""
+    """A temp that is born in the kernel where another dies takes over its memory, unless a point could disturb another."""
     for at, kernel in enumerate(program.kernels):
         dying = [b for b in reads(kernel) if b.name in blocks and blocks[b.name].end == at and blocks[b.name].start < at]
         for new in writes(kernel):
@@ -87,7 +87,8 @@ def in_place(kernel: Kernel, old: Buffer, new: Buffer) -> bool:
     if old.dtype.itemsize != new.dtype.itemsize:
         return False
     if isinstance(kernel, ScatterKernel):
-        return kernel.init == old and kernel.init.strides == kernel.target.strides and not any(v.attrs.buffer == old for v in loads(kernel))
+        same = kernel.init == old and kernel.init.strides == kernel.target.strides
+        return same and not any(v.attrs.buffer == old for v in loads(kernel))
     if isinstance(kernel, GemmKernel) and old in (kernel.a.buffer, kernel.b.buffer):
         return False
     return isinstance(kernel, (LoopKernel, GemmKernel)) and same_places(kernel, old, new)

@@ -90,14 +90,15 @@ def trace_function(fn, *inputs, symbolic=False):
                 graph.placeholder(f"a{k}", x)
     with dispatch.setting(grad=False, fake=True), Tracer():
         out = fn(*fakes)
-    graph.set_output(map_args(out if isinstance(out, (tuple, list)) else (out,), lambda t: node_of(t) if isinstance(t, Tensor) else t))
+    outputs = out if isinstance(out, (tuple, list)) else (out,)
+    graph.set_output(map_args(outputs, lambda t: node_of(t) if isinstance(t, Tensor) else t))
     graph.lint()
     return graph
 
 
 def close(actual, expected, rtol=2e-5, atol=2e-5):
     """Equal shapes, types and (within tolerance) values; NaNs match NaNs."""
-    assert actual.shape == expected.shape and actual.dtype == expected.dtype, (actual.shape, actual.dtype, expected.shape, expected.dtype)
+    assert (actual.shape, actual.dtype) == (expected.shape, expected.dtype)
     a, b = (x.astype(np.float64) if x.dtype.kind not in "biu" else x for x in (actual, expected))
     np.testing.assert_allclose(a, b, rtol=rtol, atol=atol)
 
@@ -156,7 +157,7 @@ def make():
 
 @pytest.fixture
 def random_program():
-    """random_program(seed) -> (function of tensors, its inputs): maps, reductions, views, products, over sizes that often meet."""
+    """random_program(seed) -> (function of tensors, its inputs): maps, reductions, views and products over few sizes."""
     return make_program
 
 

@@ -37,9 +37,12 @@ def test_equal_expressions_are_one_value():
 
 
 @pytest.mark.parametrize("make, expected", [
-    (lambda s, f, i: f + i, "float32"), (lambda s, f, i: i / 2, "float32"), (lambda s, f, i: i // 2, "int64"), (lambda s, f, i: f < 1, "bool"),
-    (lambda s, f, i: s.exp(i), "float32"), (lambda s, f, i: s.cast(f, dtypes.bfloat16), "bfloat16"), (lambda s, f, i: i + 1.5, "float32"),
-    (lambda s, f, i: s.where(f > 0, i, 0), "int64"), (lambda s, f, i: (f > 0) & (i > 0), "bool"), (lambda s, f, i: i & 3, "int64"),
+    (lambda s, f, i: f + i, "float32"), (lambda s, f, i: i / 2, "float32"), (lambda s, f, i: i // 2, "int64"),
+    (lambda s, f, i: f < 1, "bool"),
+    (lambda s, f, i: s.exp(i), "float32"), (lambda s, f, i: s.cast(f, dtypes.bfloat16), "bfloat16"),
+    (lambda s, f, i: i + 1.5, "float32"),
+    (lambda s, f, i: s.where(f > 0, i, 0), "int64"), (lambda s, f, i: (f > 0) & (i > 0), "bool"),
+    (lambda s, f, i: i & 3, "int64"),
     (lambda s, f, i: s.philox(i, 1, s.index(const(3)), 0), "int64")])
 def test_types(make, expected):
     s = Body()
@@ -134,7 +137,8 @@ def test_indirect_index_out_of_range_fails_the_call():
     s, x, ids, y = Body(), buffer("x", 5), buffer("ids", 3, dtype=dtypes.int64), buffer("y", 3, kind="output")
     i = Axis("i", 3)
     value = s.load(x, (s.indirect(s.load(ids, (i.var,)), 5),))
-    program = Program((x, ids, y), (LoopKernel("k", (), (Step((i,), (Store(y, (i.var,), value),)),)),), (x, ids), (y,), checks=tuple(s.checks))
+    kernel = LoopKernel("k", (), (Step((i,), (Store(y, (i.var,), value),)),))
+    program = Program((x, ids, y), (kernel,), (x, ids), (y,), checks=tuple(s.checks))
     program.verify()
     x_ = np.arange(5, dtype=np.float32)
     np.testing.assert_array_equal(interpret.run(program, [x_, np.array([4, 0, 2])])[0], [4, 0, 2])

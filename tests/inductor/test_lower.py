@@ -145,6 +145,7 @@ def test_symbols_are_read_from_sizes(trace, make, assert_close):
 
 def test_symbolic_numbers_are_scalars_of_the_program(trace, make, assert_close):
     x = make(4)
-    program = plan(schedule(lower(trace(lambda x, scale, n: OPS["add"](OPS["mul"](x, scale * 2.0), n), x, 0.5, 3, symbolic=True))))
+    graph = trace(lambda x, scale, n: OPS["add"](OPS["mul"](x, scale * 2.0), n), x, 0.5, 3, symbolic=True)
+    program = plan(schedule(lower(graph)))
     assert [s.name for s in program.floats] and not program.constants
     assert_close(interpret.run(program, [x, 0.25, 7])[0], x._array * np.float32(0.5) + np.float32(7))

@@ -60,9 +60,11 @@ def layer_norm_gradient(g, x, w):
 GRAPHS = {
     "softmax": (softmax, lambda m: (m(32, 64),), ["LoopKernel"]),
     "layer_norm": (layer_norm, lambda m: (m(4, 8, 64), m(64), m(64)), ["LoopKernel"]),
-    "gelu_bias_residual": (lambda x, b, y: O["add"](O["gelu"](O["add"](x, b)), y), lambda m: (m(8, 16), m(16), m(8, 16)), ["LoopKernel"]),
+    "gelu_bias_residual": (lambda x, b, y: O["add"](O["gelu"](O["add"](x, b)), y),
+                           lambda m: (m(8, 16), m(16), m(8, 16)), ["LoopKernel"]),
     "linear_gelu": (mlp_residual, lambda m: (m(2, 8, 16), m(32, 16), m(32), m(2, 8, 32)), ["GemmKernel"]),
-    "attention": (attention, lambda m: (m(2, 4, 8, 16), m(2, 4, 8, 16), m(2, 4, 8, 16), m(8, 8)), ["GemmKernel", "LoopKernel", "GemmKernel"]),
+    "attention": (attention, lambda m: (m(2, 4, 8, 16), m(2, 4, 8, 16), m(2, 4, 8, 16), m(8, 8)),
+                  ["GemmKernel", "LoopKernel", "GemmKernel"]),
     "cross_entropy": (cross_entropy, lambda m: (m(32, 50), m.ints(50, 32)), None),
     "softmax_gradient": (softmax_gradient, lambda m: (m(32, 64), m(32, 64)), ["LoopKernel"]),
     "layer_norm_gradient": (layer_norm_gradient, lambda m: (m(32, 64), m(32, 64), m(64)), None),
@@ -117,7 +119,8 @@ def test_gradients_of_layer_norm_are_a_row_kernel_and_column_kernels(trace, make
 def test_column_sums_over_one_array_are_one_kernel(trace, make, assert_close):
     kernel = only(check(trace, lambda g, x: (O["sum"](g, (0, 1), False), O["sum"](O["mul"](g, x), (0, 1), False)),
                         (make(4, 8, 16), make(4, 8, 16)), assert_close))
-    assert kernel.vector == "outer" and [a.extent for a in kernel.outer] == [16] and [a.extent for a in kernel.steps[0].axes] == [32]
+    assert kernel.vector == "outer" and [a.extent for a in kernel.outer] == [16]
+    assert [a.extent for a in kernel.steps[0].axes] == [32]
 
 
 def test_independent_maps_over_the_same_array_fuse(trace, make, assert_close):
@@ -196,6 +199,18 @@ def test_reads_within_the_row_are_legal(trace, make, assert_close):
     assert len(program.kernels) == 1, program.text()
 
 
+def test_a_sum_of_two_products_joins_one_of_them(trace, make, assert_close):
+    program = check(trace, lambda x, y: O["add"](O["gemm"](x, y), O["gemm"](y, x)), (make(8, 8), make(8, 8)), assert_close)
+    assert [type(k) for k in program.kernels] == [GemmKernel, GemmKernel]
+
+
+def test_what_makes_an_operand_does_not_join_the_epilogue(trace, make, assert_close):
+    def fn(x):
+        t = O["tanh"](x)
+        return O["add"](O["gemm"](t, x), t), O["exp"](t)
+    check(trace, fn, (make(8, 8),), assert_close)
+
+
 def test_equal_sizes_in_both_directions_are_not_confused(trace, make, assert_close):
     def fn(x):
         return O["add"](O["sum"](x, (0,), True), O["sum"](x, (1,), True)), softmax(x, 0), softmax(x, 1)
@@ -219,7 +234,8 @@ def test_random_programs_keep_their_meaning(symbolic, trace, random_program, ass
 
 
 def test_a_thousand_nodes_take_well_under_half_a_second(trace, make):
-    ps = [p for _ in range(12) for p in (make(32), make(32), make(32, 32), make(32), make(64, 32), make(64), make(32, 64), make(32))]
+    shapes = [(32,), (32,), (32, 32), (32,), (64, 32), (64,), (32, 64), (32,)]
+    ps = [make(*shape) for _ in range(12) for shape in shapes]
 
     def fn(x, *ps):
         for k in range(0, len(ps), 8):
