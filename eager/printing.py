@@ -100,10 +100,7 @@ class Form:
         low, high = float(finite.min()), float(finite.max())
         usual = flat[np.isfinite(flat)].astype(np.float64)
         self.whole = bool((usual == np.ceil(usual)).all())
-        if self.whole:
-            self.scientific = high / low > 1000.0 and high > 1e8 or high > 1e8
-        else:
-            self.scientific = high / low > 1000.0 or high > 1e8 or low < 1e-4
+        self.scientific = high / low > 1000.0 or high > 1e8 or (not self.whole and low < 1e-4)
 
     def plain(self, v) -> str:
         if not self.floating:
