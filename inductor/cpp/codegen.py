@@ -7,6 +7,7 @@ are cores) and what the wrapper must know. Equal kernels are emitted once. The t
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -185,9 +186,10 @@ class Writer:
 
 
 def readable(written: Written, name: str) -> str:
-    """The function with buffers' names for placeholders."""
+    """The function with buffers' names for placeholders; none hides a name of the function's own."""
     text = written.code.replace("{fn}", name)
     names = Names()
+    names.used.update(re.findall(r"[A-Za-z_]\w*", re.sub(r"@\d+@", "", text)))
     for k, buffer in enumerate(written.buffers):
         text = text.replace(f"@{k}@", names(buffer.name, buffer.name))
     return text

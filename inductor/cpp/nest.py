@@ -155,7 +155,7 @@ class Nest:
     def expression(self, value: Value, target: Type) -> tuple[str, str]:
         """(C++ expression, stem of a name) of a value that is computed."""
         if value.op == "load":
-            return self.load(value, target), self.kernel.buffer(value.attrs.buffer)
+            return self.load(value, target), f"{self.kernel.buffer(value.attrs.buffer)}_at"
         if value.op == "index":
             return self.index(value.attrs, self.level(value)), "index"
         if value.op == "scalar":

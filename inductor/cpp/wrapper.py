@@ -51,7 +51,7 @@ def load(program: Program, wrap: bool = True) -> Compiled:
     """Compile and bind; with `wrap` False outputs are numpy arrays instead of Tensors."""
     generated = generate(program)
     path = toolchain.build(generated.sources)
-    counters.add("kernels", len(generated.kernels))
+    counters.add("kernels", amount=len(generated.kernels))
     log.channel("kernels")(generated.text)
     library = ctypes.CDLL(path)
     if wrap:
