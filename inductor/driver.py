@@ -7,7 +7,7 @@ generated C++. `options={"verify": True}` runs every stage on the real inputs an
 
 from __future__ import annotations
 
-from typing import Callable, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -19,11 +19,13 @@ from ..runtime import counters, records, toolchain
 from ..runtime.config import config
 from ..runtime.errors import Unsupported
 from . import dump, passes, stages, verify
+from .body import Buffer
 from .boundary import CompiledGraph, Executable, Training
 from .decompose import decompose
 from .functionalize import FunctionalGraph, functionalize
 from .joint import build_joint
 from .cpp.wrapper import load
+from .inplace import write_inputs
 from .interpret import run as run_program
 from .lower import lower
 from .memory import plan
@@ -31,7 +33,7 @@ from .partition import partition, split
 from .schedule import schedule
 from .tracing import fresh_fake
 
-Target = Callable[[Graph, str], Executable]
+Target = Callable[[Graph, str, tuple], Executable]         # (graph, name, writes: (input, output that is its new value)...)
 
 
 def compile_graph(graph: Graph, example_inputs: Sequence, options: dict | None = None, target: Target | None = None) -> CompiledGraph:
@@ -60,7 +62,8 @@ def assemble(functional: FunctionalGraph, inputs: Sequence, constants: Sequence,
     if any(requires):
         pair, training = differentiate(functional, requires, target)
         forward = pair.forward if training is not None else forward
-    return CompiledGraph(functional, final(forward, "forward", target), training, constants)
+    writes = tuple((m.input, m.output) for m in functional.mutated)
+    return CompiledGraph(functional, final(forward, "forward", target, writes), training, constants)
 
 
 def differentiate(functional: FunctionalGraph, requires: tuple[bool, ...], target: Target):
@@ -93,7 +96,7 @@ def joint_of(functional: FunctionalGraph, requires: tuple[bool, ...], present: f
     return joint
 
 
-def final(graph: Graph, name: str, target: Target) -> Executable:
+def final(graph: Graph, name: str, target: Target, writes: tuple = ()) -> Executable:
     """decompose -> passes -> the target."""
     with records.current().stage("decompose"):
         graph = decompose(graph)
@@ -101,7 +104,7 @@ def final(graph: Graph, name: str, target: Target) -> Executable:
         checked(graph, "decomposed")
     dump.final(graph, name)
     with records.current().stage(name):
-        return target(graph, name)
+        return target(graph, name, writes)
 
 
 def checked(graph: Graph, stage: str) -> Graph:
@@ -154,7 +157,7 @@ def locate(functional: FunctionalGraph, inputs: list, target: Target | None) -> 
 
 # -- targets: graph -> executable -----------------------------------------------------------------------------------------
 
-def interpreted(graph: Graph, name: str) -> Executable:
+def interpreted(graph: Graph, name: str, writes: tuple = ()) -> Executable:
     """The Interpreter on the final graph."""
     def run(inputs, seed, base):
         with recording(False):
@@ -162,47 +165,47 @@ def interpreted(graph: Graph, name: str) -> Executable:
     return run
 
 
-def loops(graph: Graph, name: str) -> Executable:
+def loops(graph: Graph, name: str, writes: tuple = ()) -> Executable:
     """The loop interpreter on the scheduled loop IR."""
-    def build(computed: Graph) -> Executable:
-        program = loop_program(computed, name)
+    def build(computed: Graph, writes: tuple) -> Executable:
+        program = loop_program(computed, name, writes)
+        own = [program.inputs.index(b) if isinstance(b, Buffer) and b in program.inputs else None for b in program.outputs]
 
         def run(inputs, seed, base):
             with recording(False):
-                return [as_tensor(v) for v in run_program(program, inputs, {"seed": seed, "base": base})]
+                values = run_program(program, inputs, {"seed": seed, "base": base})
+            return [as_tensor(v) if k is None else inputs[k] for k, v in zip(own, values)]
         return run
-    return around_outputs(graph, build)
+    return around_outputs(graph, build, writes)
 
 
-def native(graph: Graph, name: str) -> Executable:
+def native(graph: Graph, name: str, writes: tuple = ()) -> Executable:
     """Generated C++; the loop interpreter where the machine has no compiler or the code generator lacks a type."""
     if toolchain.compiler() is None:
         counters.add("fallbacks", "no C++ compiler")
-        return loops(graph, name)
+        return loops(graph, name, writes)
     try:
-        return around_outputs(graph, lambda computed: built(loop_program(computed, name), name))
+        return around_outputs(graph, lambda computed, pairs: built(loop_program(computed, name, pairs), name), writes)
     except Unsupported as lack:
         counters.add("fallbacks", f"kernel: {lack.code}")
         records.current().note(f"{name} is run by the loop interpreter: {lack}")
-        return loops(graph, name)
+        return loops(graph, name, writes)
 
 
 def built(program, name: str) -> Executable:
     """Source, shared object, launcher."""
     run = load(program)
     dump.native(name, run.source, program)
-    counters.add("kernels", amount=len(program.kernels))
     return run
 
 
-def loop_program(graph: Graph, name: str):
-    """lower -> schedule -> memory plan, each printed."""
+def loop_program(graph: Graph, name: str, writes: tuple = ()):
+    """lower -> schedule -> writes in place -> memory plan, each printed."""
     record = records.current()
     with record.stage("lower"):
         lowered = lower(graph, name)
     with record.stage("schedule"):
-        scheduled = schedule(lowered)
-        program = plan(scheduled)
+        program = plan(write_inputs(schedule(lowered), writes))
     dump.loops(name, lowered, program)
     if config.verify:
         program.verify()
@@ -214,7 +217,7 @@ def as_tensor(value):
     return Tensor._from_array(value, dtypes.from_numpy(value.dtype)) if isinstance(value, np.ndarray) else value
 
 
-def around_outputs(graph: Graph, build: Callable[[Graph], Executable]) -> Executable:
+def around_outputs(graph: Graph, build: Callable[[Graph, tuple], Executable], writes: tuple) -> Executable:
     """Targets compute each value once and never return an input: outputs that are inputs, or the same value again, are put in
     around them. A graph that computes nothing needs no target."""
     outputs = graph.output.args[0]
@@ -224,10 +227,12 @@ def around_outputs(graph: Graph, build: Callable[[Graph], Executable]) -> Execut
     if not computed:
         return lambda given, seed, base: [given[k] for _, k in places]
     if list(outputs) == computed:
-        return build(graph)
+        return build(graph, writes)
+    once = [place for place in places if place[0] and places.count(place) == 1]        # what is saved as well needs memory of its own
+    writes = tuple((k, places[out][1]) for k, out in writes if places[out] in once)
     graph, table = graph.copy()
     graph.set_output(tuple(table[n] for n in computed))
-    run = build(graph)
+    run = build(graph, writes)
 
     def execute(given, seed, base):
         values = run(given, seed, base)

@@ -51,4 +51,3 @@ def native(name: str, source: str, program) -> None:
     lines += [f"  call {k}: {kernel.name}" for k, kernel in enumerate(program.kernels)]
     lines += [f"  {temp} at byte {offset}" for temp, offset in program.arena.items()]
     record.text("wrapper.txt", record.texts.get("wrapper.txt", "") + "\n".join(lines) + "\n")
-    log.channel("kernels")(f"{name} of {record.name}\n{source}")

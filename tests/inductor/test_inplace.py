@@ -1,0 +1,113 @@
+"""New values of inputs are written where the inputs lie, exactly when nothing can see the difference."""
+
+import numpy as np
+import pytest
+
+from flambeau.inductor import driver
+from flambeau.inductor.inplace import write_inputs
+from flambeau.inductor.decompose import decompose
+from flambeau.inductor.functionalize import functionalize
+from flambeau.inductor.lower import lower
+from flambeau.inductor.schedule import schedule
+from flambeau.runtime.config import config
+
+from .tools import Tensor, capture, check, compiled, dtypes, ops, tensor
+
+
+def program(fn, *args):
+    functional = functionalize(capture(fn, *args))
+    pairs = [(m.input, m.output) for m in functional.mutated]
+    result = write_inputs(schedule(lower(decompose(functional.graph), "forward")), pairs)
+    result.verify()
+    return result, [result.outputs[out] is result.inputs[at] for at, out in pairs]
+
+
+def step(p, g, m):
+    ops.mul_(m, 0.9)
+    ops.add_(m, g)
+    ops.sub_(p, ops.mul(m, 0.1))
+    return ()
+
+
+def test_an_optimizer_step_writes_in_place():
+    args = tensor(30, 4), tensor(30, 4, seed=1), tensor(30, 4, seed=2)
+    result, inplace = program(step, *args)
+    assert inplace == [True, True] and len(result.kernels) == 1
+    check(step, lambda: (tensor(30, 4), tensor(30, 4, seed=1), tensor(30, 4, seed=2)), backend="loops")
+
+
+def test_a_cache_is_not_copied():
+    def f(cache, row):
+        ops.copy_(ops.slice(cache, 0, 2, 1, 1), row)
+        return (ops.sum(cache, (0,), False),)
+    result, inplace = program(f, tensor(16, 4), tensor(1, 4))
+    assert inplace == [True]
+    assert all(16 not in axes(kernel) for kernel in result.kernels if result.inputs[0] in written(kernel))
+    check(f, lambda: (tensor(16, 4), tensor(1, 4)), backend="loops")
+
+
+def axes(kernel):
+    return [a.extent for a in (*getattr(kernel, "axes", ()), *getattr(kernel, "outer", ()))] + \
+        ([16] if getattr(kernel, "init", None) is not None and kernel.init != kernel.target else [])
+
+
+def written(kernel):
+    return [s.buffer for s in kernel.stores()]
+
+
+def test_a_later_reader_of_the_old_value_prevents_it():
+    def f(x):
+        old = ops.sum(x, (0,), False)
+        ops.mul_(x, 2.0)
+        return (ops.sub(old, ops.sum(x, (0,), False)),)
+    check(f, lambda: (tensor(16, 4),), backend="loops")
+
+
+def test_a_transposed_reader_prevents_it():
+    def f(x):
+        ops.add_(x, ops.clone(ops.permute(x, (1, 0))))
+        return ()
+    _, inplace = program(f, tensor(5, 5))
+    assert inplace == [False]
+    check(f, lambda: (tensor(5, 5),), backend="loops")
+
+
+def test_swapped_inputs_are_both_right():
+    def f(x, y):
+        z = ops.clone(x)
+        ops.copy_(x, y)
+        ops.copy_(y, z)
+        return ()
+    check(f, lambda: (tensor(3, 4), tensor(3, 4, seed=1)), backend="loops")
+
+
+def test_a_program_that_may_fail_writes_beside():
+    def f(x, index, table):
+        ops.add_(x, 1.0)
+        return (ops.embedding(table, index),)
+    index = Tensor._from_array(np.array([1, 2]), dtypes.int64)
+    _, inplace = program(f, tensor(3, 4), index, tensor(5, 4))
+    assert inplace == [False]
+
+
+def test_the_callers_memory_is_what_is_written():
+    x = tensor(30, 4)
+    memory, version = x._array, x._version
+    expected = memory + 1.0
+    compiled(lambda x: (ops.add_(x, 1.0),), tensor(30, 4), backend="loops")(x)
+    assert x._array is memory and np.allclose(memory, expected) and x._version == version + 1
+
+
+@pytest.mark.parametrize("backend", ["inductor"])
+def test_compiled_code_writes_in_place_too(backend):
+    from flambeau.runtime import toolchain
+    if toolchain.compiler() is None:
+        pytest.skip("no C++ compiler")
+    with config.patch(verify=True):
+        run = driver.BACKENDS[backend](capture(step, tensor(30, 4), tensor(30, 4), tensor(30, 4)), [tensor(30, 4)] * 3)
+    p, g, m = tensor(30, 4), tensor(30, 4, seed=1), tensor(30, 4, seed=2)
+    expected_m = m._array * 0.9 + g._array
+    expected_p = p._array - 0.1 * expected_m
+    memory = p._array
+    run(p, g, m)
+    assert p._array is memory and np.allclose(memory, expected_p, atol=1e-6) and np.allclose(m._array, expected_m, atol=1e-6)
