@@ -42,7 +42,7 @@ class _PublicPaths(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         module.__spec__ = public.loader_state
 
 
-if not any(type(finder).__name__ == "_PublicPaths" for finder in sys.meta_path):
+if not any((type(finder).__name__, type(finder).__module__) == ("_PublicPaths", __name__) for finder in sys.meta_path):
     sys.meta_path.insert(0, _PublicPaths())
 
 from . import capture, eager, inductor  # noqa: E402
