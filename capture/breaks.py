@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from ..runtime import counters, log
 from ..runtime.errors import Unsupported
 
 CODES = {
@@ -63,3 +64,14 @@ class RunPlain(Exception):
     def __init__(self, reason: Unsupported):
         super().__init__(str(reason))
         self.reason = reason
+
+
+listeners: list = []        # functions (code, text, line, fix): an explanation that is being made
+
+
+def tell_break(reason: Unsupported, line: str) -> None:
+    """Count a break and tell it to whoever listens."""
+    counters.add("breaks", reason.code)
+    log.channel("breaks")(f"{line}: {reason.text}", code=reason.code, fix=reason.fix)
+    for listen in listeners:
+        listen(reason.code, reason.text, line, reason.fix)

@@ -24,7 +24,6 @@ class Codegen:
         self.outputs: list = []                          # fake tensors, in the order of the graph's outputs
         self.temps: dict[int, str] = {}
         self.kept: list = []                             # keeps the variables of `temps` alive
-        self.open: set[int] = set()
 
     # -- loading ---------------------------------------------------------------------------------------------------
 
@@ -45,17 +44,22 @@ class Codegen:
         elif variable.source is not None:
             variable.source.reconstruct(self.emit)
         else:
-            self.build(variable)
+            self.emit.load_fast(self.build(variable))
 
-    def build(self, variable: Variable) -> None:
-        """Make a shared value, keep it in a temporary, and fill it if it may hold itself."""
+    def build(self, variable: Variable) -> str:
+        """Make a shared value, keep it in a temporary, and give it the attributes that the trace stored."""
         variable.reconstruct(self)
-        name = self.temps[id(variable)] = self.emit.temp("v")
-        self.kept.append(variable)
-        self.emit.store_fast(name)
+        name = self.store_temp(variable)
         if variable in self.tx.effects.attributes:
             self.tx.effects.fill(self, variable)
-        self.emit.load_fast(name)
+        return name
+
+    def store_temp(self, variable: Variable) -> str:
+        """Pop the value of `variable` into its temporary."""
+        name = self.temps[id(variable)] = self.temps.get(id(variable)) or self.emit.temp("v")
+        self.kept.append(variable)
+        self.emit.store_fast(name)
+        return name
 
     def load_many(self, variables) -> None:
         for variable in variables:
@@ -66,13 +70,11 @@ class Codegen:
         variable = getattr(variable, "_real", None) or variable
         if id(variable) in self.temps or not variable.shared:
             return
-        self.load(variable)
-        if id(variable) in self.temps:
-            self.emit.pop()
-            return
-        name = self.temps[id(variable)] = self.emit.temp("v")
-        self.kept.append(variable)
-        self.emit.store_fast(name)
+        if variable.source is None:
+            self.build(variable)
+        else:
+            variable.source.reconstruct(self.emit)
+            self.store_temp(variable)
 
     def keep_all(self, variables) -> None:
         for variable in variables:
@@ -146,9 +148,7 @@ class Codegen:
         """top: a new empty cell that the trace made; gets its content when everything exists."""
         if cell.value is None:
             return
-        name = self.temps[id(cell)] = self.emit.temp("cell")
-        self.kept.append(cell)
-        self.emit.store_fast(name)
+        name = self.store_temp(cell)
         self.load(cell.value)
         self.emit.load_fast(name)
         self.emit.store_attr("cell_contents")

@@ -114,6 +114,20 @@ class Context:
         elif first != source:
             self.guard_function(source, value)
 
+    def guard_distinct(self) -> None:
+        """Objects that were changed must stay different from every other object of their kind that was looked at."""
+        changed = [v for v in (*self.effects.containers, *self.effects.attributes) if v.source is not None]
+        for variable in changed:
+            for _, other, source in self.memory.values():
+                if other is not variable and source is not None and type(other) is type(variable):
+                    self.guard_different(variable.source, source)
+
+    def guard_different(self, a: Source, b: Source) -> None:
+        """Two paths lead to two objects. Pinned objects are different for good."""
+        if not (isinstance(a, Pinned) and isinstance(b, Pinned)):
+            first, second = sorted((a, b), key=lambda source: source.name())
+            self.guard(first, "not_same", second)
+
     # -- making variables ------------------------------------------------------------------------------------------
 
     def wrap(self, value: Any, source: Source) -> Variable:
@@ -356,7 +370,11 @@ class Context:
         a, b = a.realize(), b.realize()
         if isinstance(a, SymVariable) or isinstance(b, SymVariable):
             return False
-        return a is b or a.identity() is b.identity()
+        if a is b or a.identity() is b.identity():
+            return True
+        if a.source is not None and b.source is not None and a.shared and b.shared:
+            self.guard_different(a.source, b.source)
+        return False
 
     def same_value(self, a: Variable, b: Variable) -> bool:
         """What `in` and container equality ask: identical or equal."""

@@ -16,7 +16,7 @@ from ..eager import dispatch
 from ..runtime import counters, log, records
 from ..runtime.config import config
 from ..runtime.errors import InternalError, Unsupported
-from .breaks import RunPlain, UserRaise, unsupported
+from .breaks import RunPlain, UserRaise, tell_break, unsupported
 from .codegen import Codegen
 from .context import Context
 from .emitter import Emitter
@@ -312,6 +312,8 @@ class Trace:
         if self.stop is not None or not self.tx.effects.empty() or self.final_grad_mode != self.tx.initial_grad_mode:
             return None
         places = {source: i for i, (_, source, _) in enumerate(inputs)}
+        if self.tx.effects.attributes:
+            return None
         spec = output_spec(self.result, gen.outputs, places)
         return None if spec is None else (spec,)
 
@@ -385,10 +387,10 @@ def reachable(instrs, index) -> list:
 
 def report_break(job: Job, reason: Unsupported, record, plain: bool = False) -> None:
     """Count a break and keep it with its line and advice."""
-    counters.add("breaks", reason.code)
     stack = getattr(reason, "stack", ()) or ()
-    where = f"{stack[-1][0]}:{stack[-1][1]} ({stack[-1][2]})" if stack else job.code.co_qualname
+    where = f"{stack[-1][0]}:{stack[-1][1]}" if stack else f"{job.code.co_filename}:{job.code.co_firstlineno}"
+    tell_break(reason, where)
     what = "runs plain" if plain else "graph break"
+    source = stack[-1][2] if stack else job.code.co_qualname
     record.note(f"{what} [{reason.code}] {where}: {reason.text}")
-    record.text("break.txt", f"{what} [{reason.code}]\n{where}\n{reason.text}\nwhat to do: {reason.fix}\n")
-    log.channel("breaks")(f"{what} at {where}: {reason.text}", code=reason.code, fix=reason.fix)
+    record.text("break.txt", f"{what} [{reason.code}]\n{where}: {source}\n{reason.text}\nwhat to do: {reason.fix}\n")

@@ -16,6 +16,7 @@ from .state import native
 def build_tree(tx, inputs):
     """(tree, nodes of the inputs)."""
     tree = native.GuardTree()
+    tx.guard_distinct()
     for guard in tx.guards.items:
         add(tree, guard)
     node_of(tree.root, item(Pinned(vars(dtypes), "dtypes"), "_default")).check("is", dtypes._default, "default dtype", "")
@@ -29,25 +30,20 @@ def add(tree, guard: Guard) -> None:
         tree.root.check(guard.kind, guard.payload, guard.describe(), guard.line)
         return
     node = node_of(tree.root, guard.source)
-    if guard.kind == "same_as":
-        node.same_as(node_of(tree.root, guard.payload))
+    if guard.kind in ("same_as", "not_same"):
+        getattr(node, guard.kind)(node_of(tree.root, guard.payload))
     elif guard.kind == "own_names":
         node.child("attr", "__dict__").check("dict_keys", guard.payload, guard.describe(), guard.line)
     elif guard.kind == "tensor":
         node.check("tensor", tensor_payload(guard.payload), guard.describe(), guard.line)
-        if guard.payload.real._grad_fn is not None:
-            node.check("predicate", is_not_leaf, f"{guard.source.name()}: has a grad_fn", guard.line)
     else:
         node.check(guard.kind, guard.payload, guard.describe(), guard.line)
-
-
-def is_not_leaf(tensor) -> bool:
-    return tensor._grad_fn is not None
 
 
 def tensor_payload(facts: TensorFacts) -> dict:
     real, fake = facts.real, facts.fake
     return dict(type=type(real), dtype=real.dtype, device=real.device, requires_grad=real.requires_grad,
+                leaf=real._grad_fn is None if real.requires_grad else None,
                 sizes=tuple(n if type(n) is int else None for n in fake._sizes),
                 strides=tuple(n if type(n) is int else None for n in fake._strides))
 

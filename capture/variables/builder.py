@@ -21,7 +21,7 @@ from .. import state
 from ..breaks import unsupported
 from ..source import Attr, item
 from .base import Lazy, Variable
-from .builtins import BuiltinVariable
+from .builtins import HANDLERS, BuiltinVariable
 from .constant import ConstantVariable, SymVariable
 from .containers import DictVariable, ListVariable, SetVariable, SliceVariable, TupleVariable
 from .contexts import GradModeVariable
@@ -152,7 +152,7 @@ def _slice(tx, value, source):
 
 
 def _function(tx, value, source):
-    if tx.runs_for_real(value):
+    if value in HANDLERS or tx.runs_for_real(value):
         tx.guard_identity(source, value)
         return BuiltinVariable(value, source)
     tx.guard_function(source, value)

@@ -192,7 +192,11 @@ class TupleVariable(SequenceVariable):
         fields = getattr(self.cls, "_fields", ())
         if name in fields:
             return self.at(fields.index(name))
-        found = tx.class_attribute(self.cls, name) if hasattr(self.cls, "_fields") else None
+        if name == "_fields":
+            return tx.fresh(fields)
+        if fields and name in ("_replace", "_asdict"):
+            return PlainMethod(self, name)
+        found = tx.class_attribute(self.cls, name) if fields and name != "_fields" else None
         if found is not None:
             return tx.bind(found, self, name)
         return super().get_attr(tx, name)
@@ -424,6 +428,7 @@ class DictVariable(ContainerVariable):
         if not self.entries:
             tx.raise_error(KeyError, "popitem(): dictionary is empty")
         stand = next(iter(self.entries)) if last is not None and not tx.truth(last) else next(reversed(self.entries))
+        self.changed(tx)
         pair = TupleVariable([self.entries[stand][0], self.at(stand)])
         self.del_item(tx, pair.items[0])
         return pair
@@ -437,8 +442,8 @@ class DictVariable(ContainerVariable):
         return DictVariable(self.entries.values(), cls=self.cls, factory=self.factory)
 
     def method_move_to_end(self, tx, key, last=None):
-        pair = self.entries.pop(key.key())
         self.changed(tx)
+        pair = self.entries.pop(key.key())
         rest = self.entries
         if last is None or tx.truth(last):
             rest[key.key()] = pair

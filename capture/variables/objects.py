@@ -12,7 +12,7 @@ import types
 
 from ..breaks import unsupported
 from ..source import Attr, DictAttr, Pinned
-from .base import Variable
+from .base import Lazy, Variable
 from .containers import DictVariable, TupleVariable
 from .exceptions import ExceptionVariable
 from .functions import BoundMethodVariable
@@ -75,7 +75,7 @@ class UserObjectVariable(Variable):
         return self.from_class(tx, found, name)
 
     def from_class(self, tx, found, name):
-        if self.source is not None and hasattr(self.value, "__dict__"):
+        if self.source is not None and hasattr(self.value, "__dict__") and name not in self.own():
             tx.guard(self.source, "no_dict_attr", name)
         if found is not None:
             return bind(tx, found, self, name)
@@ -100,12 +100,14 @@ class UserObjectVariable(Variable):
         return bind(tx, found, self, name)
 
     def dictionary(self, tx):
-        """A copy of the instance's dictionary: changing it is not seen by the object, so it is refused."""
-        names = [n for n in self.own() if not tx.effects.is_deleted(self, n)]
-        names += [n for n in tx.effects.names(self) if n not in names]
         if self.source is not None:
             tx.guard(self.source, "own_names", tuple(self.own()))
-        return ReadOnlyDict([(tx.constant(n), self.get_attr(tx, n)) for n in names])
+        return InstanceDict(tx, self)
+
+    def fields(self, tx) -> dict:
+        """Name -> Variable of everything in the instance's dictionary now."""
+        found = {n: Lazy(tx, v, DictAttr(self.source, n)) for n, v in self.own().items() if not tx.effects.is_deleted(self, n)}
+        return found | {n: tx.effects.stored(self, n) for n in tx.effects.attributes.get(self, {}) if n in tx.effects.names(self)}
 
     # -- writing ---------------------------------------------------------------------------------------------------
 
@@ -212,11 +214,38 @@ class UserObjectVariable(Variable):
         gen.load_call(object.__new__, [gen.constant(self.cls)])
 
 
-class ReadOnlyDict(DictVariable):
-    """`vars(obj)`: reads are exact, changes are not supported."""
+class InstanceDict(DictVariable):
+    """`obj.__dict__`: a window on the attributes of the object, in both directions."""
+
+    def __init__(self, tx, owner):
+        self.tx, self.owner = tx, owner
+        super().__init__()
+
+    @property
+    def entries(self):
+        return {name: (self.tx.constant(name), value) for name, value in self.owner.fields(self.tx).items()}
+
+    @entries.setter
+    def entries(self, value):
+        """The base class sets an empty dictionary at birth; there is nothing to keep."""
+
+    def at(self, stand):
+        return self.entries[stand][1].realize()
+
+    def set_item(self, tx, key, value):
+        tx.effects.store_attr(self.owner, key.plain(), value)
+
+    def del_item(self, tx, key):
+        if key.key() not in self.entries:
+            tx.raise_error(KeyError, key.plain())
+        tx.effects.delete_attr(self.owner, key.plain())
 
     def changed(self, tx):
-        raise unsupported("mutation", "changing an object's __dict__ directly")
+        raise unsupported("mutation", "reordering or clearing an object's __dict__")
+
+    def reconstruct(self, gen):
+        gen.load(self.owner)
+        gen.emit.load_attr("__dict__")
 
 
 _SYMBOLS = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and_", "or_", "xor", "lshift", "rshift",

@@ -1,0 +1,211 @@
+"""Guards and symbolic sizes of captured frames: what is compiled again, what is not, and what stays right."""
+
+import pathlib
+import sys
+
+import flambeau as torch
+from flambeau.runtime import counters
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+from harness import Recording, same
+
+torch.manual_seed(1)
+
+
+def run(fn, *calls, **settings):
+    """Compile, call with each tuple of arguments, compare; the backend and the counters."""
+    counters.reset()
+    backend = Recording()
+    compiled = torch.compile(fn, backend=backend, **settings)
+    for args in calls:
+        expected = fn(*args)
+        assert same(expected, compiled(*args)), args
+    seen = counters.snapshot()
+    assert seen["fallbacks"] == {} and seen["graphs"] == len(backend.graphs) > 0
+    return backend, seen
+
+
+def x(*sizes):
+    return torch.randn(*sizes)
+
+
+def test_second_size_becomes_symbolic():
+    _, seen = run(lambda a: a * 2 + a.shape[0], (x(4, 3),), (x(5, 3),), (x(6, 3),), (x(9, 3),))
+    assert seen["graphs"] == 2 and seen["recompiles"] == 1
+
+
+def test_dynamic_true_is_symbolic_at_once():
+    _, seen = run(lambda a: a + a.shape[0] * a.shape[1], (x(4, 3),), (x(5, 7),), (x(6, 2),), dynamic=True)
+    assert seen["graphs"] == 1
+
+
+def test_dynamic_false_stays_static():
+    _, seen = run(lambda a: a + 1, (x(4, 3),), (x(5, 3),), (x(6, 3),), dynamic=False)
+    assert seen["graphs"] == 3
+
+
+def test_mark_dynamic():
+    a = x(4, 3)
+    torch.compiler.mark_dynamic(a, 0)
+    _, seen = run(lambda v: v.sum(0) + v.shape[0], (a,), (x(5, 3),), (x(8, 3),))
+    assert seen["graphs"] == 1
+
+
+def test_branch_on_size_is_guarded():
+    def fn(a):
+        return a * 2 if a.shape[0] > 5 else a * 3
+    _, seen = run(fn, (x(4, 3),), (x(3, 3),), (x(8, 3),), (x(9, 3),), (x(2, 3),), dynamic=True)
+    assert seen["graphs"] == 2
+
+
+def test_zero_and_one_have_their_own_code():
+    _, seen = run(lambda a: a + a.shape[0], (x(1, 3),), (x(4, 3),), (x(5, 3),), (x(1, 3),), dynamic=True)
+    assert seen["graphs"] == 2
+
+
+def test_views_with_symbols():
+    def fn(a):
+        n, m = a.shape
+        return a.reshape(m * n).view(n, m).t().reshape(-1), a[: n // 2]
+    _, seen = run(fn, (x(4, 6),), (x(8, 6),), (x(10, 2),), dynamic=True)
+    assert seen["graphs"] <= 2
+
+
+def test_sizes_are_returned():
+    def fn(a):
+        return a + 1, a.shape[0] * 2 + 1, a.shape, f"{a.shape[1]}"
+    run(fn, (x(4, 3),), (x(5, 3),), (x(6, 3),))
+
+
+def test_loop_over_a_size_specialises():
+    def fn(a):
+        out = a
+        for i in range(a.shape[0]):
+            out = out + i
+        return out
+    run(fn, (x(2, 3),), (x(4, 3),), (x(2, 3),))
+
+
+def test_int_argument_becomes_symbolic():
+    _, seen = run(lambda a, n: a * n + n, (x(2, 3), 5), (x(2, 3), 6), (x(2, 3), 7), (x(2, 3), 9))
+    assert seen["graphs"] == 2
+
+
+def test_equal_sizes_are_guarded():
+    def fn(a, b):
+        return a + b
+    run(fn, (x(4, 3), x(4, 3)), (x(5, 3), x(5, 3)), (x(6, 3), x(1, 3)), (x(7, 3), x(7, 3)), dynamic=True)
+
+
+def test_dtype_and_rank_are_guarded():
+    _, seen = run(lambda a: a + 1, (x(2, 3),), (x(2, 3).to(torch.float64),), (x(2, 3, 1),), (x(2, 3),))
+    assert seen["graphs"] == 3
+
+
+def test_strides_are_guarded():
+    def fn(a):
+        return a + 1 if a.is_contiguous() else a + 2
+    run(fn, (x(4, 3),), (x(3, 4).t(),), (x(4, 3),))
+
+
+def test_requires_grad_and_grad_mode_are_guarded():
+    def fn(a):
+        return a * 2
+    a = torch.ones(2, 3, requires_grad=True)
+    counters.reset()
+    compiled = torch.compile(fn, backend=Recording())
+    assert compiled(a).requires_grad and not compiled(a.detach()).requires_grad
+    with torch.no_grad():
+        assert not compiled(a).requires_grad
+    assert counters.snapshot()["graphs"] == 3
+
+
+def test_constants_are_guarded():
+    def fn(a, flag, name):
+        return a + 1 if flag and name == "add" else a * 2
+    _, seen = run(fn, (x(2), True, "add"), (x(2), False, "add"), (x(2), True, "other"), (x(2), True, "add"))
+    assert seen["graphs"] == 3
+
+
+def test_none_against_tensor():
+    def fn(a, b=None):
+        return a if b is None else a + b
+    counters.reset()
+    compiled = torch.compile(fn, backend=Recording())
+    a = x(2)
+    assert compiled(a) is a and same(compiled(a, a), a + a) and compiled(a, None) is a
+
+
+def test_containers_are_guarded():
+    def fn(items, d):
+        total = items[0]
+        for v in items[1:]:
+            total = total + v
+        return total * d["k"]
+    a = x(2)
+    run(fn, ([a, a], {"k": 1}), ([a, a, a], {"k": 1}), ([a, a], {"k": 2}), ([a, x(2)], {"k": 1, "z": 0}), ([a, a], {"k": 1}))
+
+
+def test_identity_of_inputs_is_guarded():
+    def fn(a, b):
+        a.add_(1)
+        return a + b
+    a = x(2)
+    for order in (((a.clone(), a.clone()), "same"), ("same", (a.clone(), a.clone()))):
+        compiled = torch.compile(fn, backend=Recording())
+        for pair in order:
+            p, q = (a.clone(), None) if pair == "same" else pair
+            q = p if q is None else q
+            expected = fn(*((v := p.clone()), v) if pair == "same" else (p.clone(), q.clone()))
+            assert same(expected, compiled(p, q))
+
+
+def test_changed_global_is_seen():
+    scope = {"torch": torch, "SCALE": 2}
+    exec("def fn(a): return a * SCALE", scope)
+    compiled = torch.compile(scope["fn"], backend=Recording())
+    a = x(2)
+    assert same(compiled(a), a * 2)
+    scope["SCALE"] = 5
+    assert same(compiled(a), a * 5)
+
+
+def test_shadowed_builtin_is_seen():
+    scope = {}
+    exec("def fn(a): return a * len([1, 2])", scope)
+    compiled = torch.compile(scope["fn"], backend=Recording())
+    a = x(2)
+    assert same(compiled(a), a * 2)
+    scope["len"] = lambda v: 7
+    assert same(compiled(a), a * 7)
+
+
+def test_replaced_helper_is_seen():
+    scope = {}
+    exec("def helper(a): return a + 1\ndef fn(a): return helper(a)", scope)
+    compiled = torch.compile(scope["fn"], backend=Recording())
+    a = x(2)
+    assert same(compiled(a), a + 1)
+    exec("def helper(a): return a + 2", scope)
+    assert same(compiled(a), a + 2)
+
+
+def test_fresh_closures_do_not_recompile():
+    def fn(f, a):
+        return f(a)
+
+    def make(n):
+        return lambda v: v * n
+    a = x(2)
+    _, seen = run(fn, (make(3), a), (make(3), a), (make(3), a))
+    assert seen["graphs"] == 1
+
+
+def test_closure_contents_are_guarded():
+    def fn(f, a):
+        return f(a)
+
+    def make(n):
+        return lambda v: v * n
+    a = x(2)
+    run(fn, (make("3" and 3.5), a), (make(4.5), a), (make(3.5), a))

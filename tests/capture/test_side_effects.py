@@ -1,0 +1,217 @@
+"""Side effects of captured code: replayed once, in order, after the graph; identity of objects is kept."""
+
+import pathlib
+import sys
+
+import flambeau as torch
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+from harness import check
+
+torch.manual_seed(1)
+X = torch.randn(2, 3)
+COUNT, NAMES = 0, []
+
+
+class Box:
+    def __init__(self, **fields):
+        self.__dict__.update(fields)
+
+
+def test_attribute_store():
+    def fn(a, box):
+        box.last = a + 1
+        box.n = box.n + 1
+        return box.last * 2
+    check(fn, X, Box(n=0), ops=2)
+
+
+def test_attribute_read_after_store():
+    def fn(a, box):
+        before = box.n
+        box.n = a * 2
+        box.n = box.n + 1
+        return before, box.n
+    check(fn, X, Box(n=3), ops=2)
+
+
+def test_swap_of_attributes():
+    def fn(a, box):
+        box.p, box.q = box.q, box.p
+        return a + 1
+    check(fn, X, Box(p=[1], q=[2]), ops=1)
+
+
+def test_attribute_deleted():
+    def fn(a, box):
+        del box.n
+        return a + 1, hasattr(box, "n")
+    check(fn, X, Box(n=1), ops=1)
+
+
+def test_list_argument_changes():
+    def fn(a, items):
+        items.append(a + 1)
+        items[0] = "first"
+        items.pop(1)
+        return len(items)
+    check(fn, X, [1, 2, 3], ops=1)
+
+
+def test_list_insert_moves_old_values():
+    def fn(a, items):
+        items.insert(0, a * 2)
+        return items[1] + 1
+    check(fn, X, [X, 5], ops=2)
+
+
+def test_dict_argument_changes():
+    def fn(a, d):
+        d["new"] = a + 1
+        d["old"] += 1
+        return d["new"] * d["old"]
+    check(fn, X, {"old": 1, "same": 2}, ops=2)
+
+
+def test_dict_deletion_and_order():
+    def fn(a, d):
+        value = d.pop("p")
+        d["p"] = value
+        del d["q"]
+        return a * value
+    check(fn, X, {"p": 2, "q": 3, "r": 4}, ops=1)
+
+
+def test_set_argument_changes():
+    def fn(a, s):
+        s.add(5)
+        s.discard(1)
+        return a + len(s)
+    check(fn, X, {1, 2}, ops=1)
+
+
+def test_global_is_written():
+    def back():
+        global COUNT
+        COUNT = 0
+        NAMES.clear()
+
+    def fn(a):
+        global COUNT
+        COUNT += 1
+        NAMES.append("n")
+        return a + COUNT, COUNT, len(NAMES)
+    check(fn, X, ops=1, reset=back)
+
+
+def test_alias_of_argument():
+    def fn(a, p, q):
+        p.append(a + 1)
+        return len(q), p is q
+    items = []
+    check(fn, X, items, items, ops=1)
+    check(fn, X, [], [], ops=1)
+
+
+def test_distinct_then_same():
+    """An entry made for two lists must not serve a call with one list in both places."""
+    def fn(a, p, q):
+        p.append(1)
+        q.append(2)
+        return a + len(p)
+    items = [0]
+    check(fn, X, [0], [0], again=(X, items, items), ops=1)
+
+
+def test_new_object_escapes():
+    def fn(a):
+        box = Box(n=1)
+        box.child = Box(parent=box)
+        box.t = a + 1
+        return box
+    check(fn, X, ops=1)
+
+
+def test_container_that_holds_new_and_old():
+    def fn(a, items):
+        made = [items, a + 1]
+        items.append(made[1])
+        return made
+    check(fn, X, [], ops=1)
+
+
+def test_returned_function():
+    def fn(a):
+        n = 2
+
+        def later(v, k=3):
+            return v * n + k
+        return a + n, later
+    compiled = torch.compile(fn, backend="eager")
+    for _ in range(2):
+        first, later = compiled(X)
+        assert first.tolist() == (X + 2).tolist() and later(5) == 13
+
+
+def test_returned_counter_keeps_its_cell():
+    def fn(a):
+        n = 0
+
+        def count():
+            nonlocal n
+            n += 1
+            return n
+        count()
+        return a + n, count
+    compiled = torch.compile(fn, backend="eager")
+    for _ in range(2):
+        first, count = compiled(X)
+        assert first.tolist() == (X + 1).tolist() and (count(), count()) == (2, 3)
+
+
+def test_side_effects_run_once_per_call():
+    log = []
+
+    def fn(a):
+        log.append(len(log))
+        return a + 1
+    compiled = torch.compile(fn, backend="eager")
+    for _ in range(3):
+        compiled(X)
+    assert log == [0, 1, 2]
+
+
+def test_same_tensor_object_is_returned():
+    def fn(a, box):
+        box.t = a
+        return a.add_(1), box.t
+    a, box = X.clone(), Box(t=None)
+    first, second = torch.compile(fn, backend="eager")(a, box)
+    assert first is a and second is a and box.t is a
+
+
+def test_repeated_output_is_one_object():
+    def fn(a):
+        b = a + 1
+        return b, [b], {"b": b}
+    first, (second,), named = torch.compile(fn, backend="eager")(X)
+    assert first is second is named["b"]
+
+
+def test_attribute_of_new_tensor():
+    def fn(a):
+        b = a + 1
+        b.label = "made"
+        return b
+    assert torch.compile(fn, backend="eager")(X).label == "made"
+
+
+def test_grad_mode_outlives_the_call():
+    def fn(a):
+        torch.set_grad_enabled(False)
+        return a + 1
+    try:
+        torch.compile(fn, backend="eager")(X)
+        assert not torch.is_grad_enabled()
+    finally:
+        torch.set_grad_enabled(True)
