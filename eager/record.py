@@ -64,8 +64,7 @@ class Node:
 
     @property
     def next_functions(self) -> tuple:
-        from .autograd.engine import accumulator
-        return tuple((accumulator(target) if isinstance(target, Tensor) else target, number)
+        return tuple((AccumulateGrad(target) if isinstance(target, Tensor) else target, number)
                      for target, number in (edge or (None, 0) for edge in self.flat_edges()))
 
     def flat_edges(self) -> list:
@@ -185,6 +184,42 @@ class Handle:
 
     def __exit__(self, *_):
         self.remove()
+
+
+class AccumulateGrad:
+    """What `next_functions` shows for a leaf; equal for the same leaf."""
+
+    __slots__ = ("variable",)
+    next_functions = ()
+
+    def __init__(self, variable: Tensor):
+        self.variable = variable
+
+    def name(self) -> str:
+        return "torch::autograd::AccumulateGrad"
+
+    def register_prehook(self, hook) -> Handle:
+        return leaf_hooks(self.variable).add("pre", hook)
+
+    def register_hook(self, hook) -> Handle:
+        return leaf_hooks(self.variable).add("post", lambda leaf: hook((), (leaf.grad,)))
+
+    def __eq__(self, other):
+        return isinstance(other, AccumulateGrad) and other.variable is self.variable
+
+    def __hash__(self):
+        return hash(self.variable)
+
+    def __repr__(self):
+        return "<AccumulateGrad>"
+
+
+def leaf_hooks(leaf: Tensor) -> NodeHooks:
+    try:
+        return leaf._hooks
+    except AttributeError:
+        leaf._hooks = NodeHooks()
+        return leaf._hooks
 
 
 class Packed:

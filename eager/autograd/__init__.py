@@ -5,7 +5,7 @@ from ..tensor import Tensor, install_methods
 from . import graph
 from .api import (backward, grad, register_hook, register_post_accumulate_grad_hook, retain_grad, retains_grad, tensor_backward)
 from .check import gradcheck, gradgradcheck
-from .engine import AccumulateGrad
+from ..record import AccumulateGrad
 from .function import Function, attach, once_differentiable
 from .modes import (detect_anomaly, enable_grad, inference_mode, is_anomaly_enabled, is_grad_enabled, is_inference_mode_enabled,
                     no_grad, set_detect_anomaly, set_grad_enabled)

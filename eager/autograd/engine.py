@@ -15,50 +15,11 @@ import warnings
 import numpy as np
 
 from ..op import OPS
-from ..record import Handle, Node, NodeHooks
+from ..record import AccumulateGrad, Node, leaf_hooks
 from ..state import state
 from ..tensor import Tensor
 
 _LEAF_FIRST = float("-inf")
-
-
-class AccumulateGrad:
-    """What `next_functions` shows for a leaf; equal for the same leaf."""
-
-    __slots__ = ("variable",)
-    next_functions = ()
-
-    def __init__(self, variable: Tensor):
-        self.variable = variable
-
-    def name(self) -> str:
-        return "torch::autograd::AccumulateGrad"
-
-    def register_prehook(self, hook) -> Handle:
-        return leaf_hooks(self.variable).add("pre", hook)
-
-    def register_hook(self, hook) -> Handle:
-        return leaf_hooks(self.variable).add("post", lambda leaf: hook((), (leaf.grad,)))
-
-    def __eq__(self, other):
-        return isinstance(other, AccumulateGrad) and other.variable is self.variable
-
-    def __hash__(self):
-        return hash(self.variable)
-
-    def __repr__(self):
-        return "<AccumulateGrad>"
-
-
-accumulator = AccumulateGrad
-
-
-def leaf_hooks(leaf: Tensor) -> NodeHooks:
-    try:
-        return leaf._hooks
-    except AttributeError:
-        leaf._hooks = NodeHooks()
-        return leaf._hooks
 
 
 def targets(node):
