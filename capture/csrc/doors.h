@@ -10,6 +10,7 @@ struct Entry {
     GuardTree* guards;
     PyObject* code;          // code object or None
     PyObject* direct;        // callable or null
+    PyObject* launcher;      // callable (list of inputs, seed, base) -> list that does all that `direct` would, or null
     PyObject* output;        // how to build the result from what `direct` returns; null: as it is
     PyObject* keepalive;
     PyObject* function;      // `code` as a function, made at the first hit; an entry belongs to one door

@@ -51,6 +51,8 @@ static PyObject* build_sequence(bool tuple, PyObject* specs, const Outcome& outc
 static PyObject* build(PyObject* spec, const Outcome& outcome) {
     if (PyLong_Check(spec)) {
         Py_ssize_t k = PyLong_AsSsize_t(spec);
+        if (PyList_CheckExact(outcome.result) && k >= 0 && k < PyList_GET_SIZE(outcome.result))
+            return Ref::borrow(PyList_GET_ITEM(outcome.result, k)).release();
         if (PyTuple_Check(outcome.result) && k >= 0 && k < PyTuple_GET_SIZE(outcome.result))
             return Ref::borrow(PyTuple_GET_ITEM(outcome.result, k)).release();
         return PySequence_GetItem(outcome.result, k);
@@ -65,7 +67,22 @@ static PyObject* build(PyObject* spec, const Outcome& outcome) {
     }
 }
 
+// The launcher of a graph without draws or autograd, called past the Python object around it.
+static PyObject* run_launcher(Entry* entry, const Fetched& fetched) {
+    static PyObject* zero = PyLong_FromLong(0);
+    Py_ssize_t count = entry->inputs->size();
+    Ref inputs(PyList_New(count));
+    if (!inputs) return nullptr;
+    for (Py_ssize_t i = 0; i < count; i++)
+        PyList_SET_ITEM(inputs.get(), i, Ref::borrow(fetched[(*entry->inputs)[i]]).release());
+    PyObject* arguments[] = {nullptr, inputs.get(), zero, zero};
+    Ref result(PyObject_Vectorcall(entry->launcher, arguments + 1, 3 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
+    if (!result) return nullptr;
+    return entry->output ? build(entry->output, {result.get(), entry, fetched}) : PySequence_Tuple(result.get());
+}
+
 PyObject* run_direct(Entry* entry, const Fetched& fetched) {
+    if (entry->launcher) return run_launcher(entry, fetched);
     Py_ssize_t count = entry->inputs->size();
     Buffer<PyObject*, 64> arguments(count + 1);   // one place before them, as PY_VECTORCALL_ARGUMENTS_OFFSET allows
     for (Py_ssize_t i = 0; i < count; i++) arguments[i + 1] = fetched[(*entry->inputs)[i]];
@@ -87,6 +104,14 @@ static bool read_inputs(Entry* self, PyObject* inputs) {
 
 static PyObject* given(PyObject* object) { return object == Py_None ? nullptr : Ref::borrow(object).release(); }
 
+// A callable may offer its launcher as the attribute `native_call`; None where a call is more than launching.
+static PyObject* launcher_of(PyObject* direct) {
+    if (direct == Py_None) return nullptr;
+    Ref found(PyObject_GetAttrString(direct, "native_call"));
+    if (!found) PyErr_Clear();
+    return found && found.get() != Py_None ? found.release() : nullptr;
+}
+
 static PyObject* entry_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
     static const char* names[] = {"guards", "code", "keepalive", "direct", "inputs", "output", "breaks", "fallible", nullptr};
     PyObject *tree, *code = Py_None, *keepalive = Py_None, *direct = Py_None, *inputs = nullptr, *output = Py_None;
@@ -104,6 +129,7 @@ static PyObject* entry_new(PyTypeObject* type, PyObject* args, PyObject* kwargs)
     entry->code = Ref::borrow(code).release();
     entry->keepalive = given(keepalive);
     entry->direct = given(direct);
+    entry->launcher = launcher_of(direct);
     entry->output = given(output);
     entry->inputs = new std::vector<Py_ssize_t>();
     entry->fallible = fallible;
@@ -127,6 +153,7 @@ static int entry_traverse(Entry* self, visitproc visit, void* arg) {
     Py_VISIT(Py_TYPE(self));
     Py_VISIT(self->guards);
     Py_VISIT(self->direct);
+    Py_VISIT(self->launcher);
     Py_VISIT(self->output);
     Py_VISIT(self->keepalive);
     Py_VISIT(self->function);
@@ -137,6 +164,7 @@ static int entry_traverse(Entry* self, visitproc visit, void* arg) {
 // The guards stay: someone may still hold this entry, and a door must be able to ask them.
 static int entry_clear(Entry* self) {
     Py_CLEAR(self->direct);
+    Py_CLEAR(self->launcher);
     Py_CLEAR(self->output);
     Py_CLEAR(self->keepalive);
     Py_CLEAR(self->function);

@@ -25,7 +25,12 @@ class Fetched {
     void put(Py_ssize_t i, PyObject* value) { Py_INCREF(value); Py_XSETREF(values_[i], value); }
 
   private:
-    void clear() { while (size_ > 0) Py_CLEAR(values_[--size_]); }
+    void clear() {
+        while (size_ > 0) {
+            size_--;
+            Py_CLEAR(values_[size_]);   // a macro that evaluates its argument twice on 3.11
+        }
+    }
     static constexpr Py_ssize_t inline_size = 16;
     Py_ssize_t size_ = 0, capacity_ = inline_size;
     PyObject* inline_[inline_size];

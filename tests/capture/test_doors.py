@@ -248,6 +248,22 @@ def test_outputs_are_built_as_described(output, expected):
     assert wrapper("x", b="y") == expected
 
 
+@pytest.mark.parametrize("output, expected", [(None, (10, "a")), (1, "a"), (("list", [0, ("input", 0)]), [10, "a"])])
+def test_a_launcher_is_called_past_the_object_around_it(output, expected):
+    class Graph:
+        def __call__(self, *inputs):
+            raise AssertionError
+
+        def native_call(self, inputs, seed, base):
+            assert type(inputs) is list and (seed, base) == (0, 0)
+            return [10, *inputs]
+
+    assert direct(lambda a: None, Graph(), [("a",)], output)("a") == expected
+    Graph.native_call = None
+    with pytest.raises(AssertionError):
+        direct(lambda a: None, Graph(), [("a",)], output)("a")
+
+
 def test_output_index_out_of_range_is_an_error():
     with pytest.raises(IndexError):
         direct(lambda: None, lambda: [1], [], 1)()
