@@ -17,6 +17,7 @@ from ..eager import dtypes, random
 from ..eager.dispatch import state
 from ..eager.prims import COMBINES, PRIMS
 from ..eager.tensor import Tensor
+from ..runtime import counters
 from ..runtime.errors import CheckFailed, InternalError
 from .body import Buffer, Value
 from .loops import Axis, ExternCall, GemmKernel, Kernel, LoopKernel, Operand, Program, ScatterKernel, Step, Store, View
@@ -141,6 +142,7 @@ class Machine:
             if isinstance(x, (tuple, list)):
                 return type(x)(map(tensor, x))
             return self.size(x) if isinstance(x, Expr) else x
+        counters.add("fallbacks", kernel.op.name)
         result = call_eagerly(kernel, tuple(map(tensor, kernel.args)), self.scalars)
         for buffer, value in zip(kernel.outputs, result, strict=True):
             self.array(buffer)[...] = value._array

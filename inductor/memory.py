@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from ..capture.expr import Bounds, Expr, ExprLike, plain
 from .body import Buffer
-from .loops import GemmKernel, Kernel, LoopKernel, Program, ScatterKernel, loads, outer_axes, reads, steps, writes
+from .loops import Kernel, LoopKernel, Program, ScatterKernel, loads, outer_axes, reads, steps, writes
 
 ALIGN = 64
 
@@ -89,9 +89,7 @@ def in_place(kernel: Kernel, old: Buffer, new: Buffer) -> bool:
     if isinstance(kernel, ScatterKernel):
         same = kernel.init == old and kernel.init.strides == kernel.target.strides
         return same and not any(v.attrs.buffer == old for v in loads(kernel))
-    if isinstance(kernel, GemmKernel) and old in (kernel.a.buffer, kernel.b.buffer):
-        return False
-    return isinstance(kernel, (LoopKernel, GemmKernel)) and same_places(kernel, old, new)
+    return isinstance(kernel, LoopKernel) and same_places(kernel, old, new)     # a template may keep partial sums in its result
 
 
 def same_places(kernel: Kernel, old: Buffer, new: Buffer) -> bool:

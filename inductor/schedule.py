@@ -246,10 +246,10 @@ class Scheduler(Context):
         if nest.head is not None and not nest.open:
             return [nest.head]
         self.prune(nest)
-        if isinstance(nest.head, GemmKernel):
-            return [finish_gemm(self, nest)]
         if not nest.items:
             return []
+        if isinstance(nest.head, GemmKernel):
+            return [finish_gemm(self, nest)]
         return [finish_loops(self, part) for part in split_reductions(self, nest)]
 
     def prune(self, nest: Nest) -> None:
