@@ -16,18 +16,44 @@ from .kernels import array_of, run_kernel, simple_function
 from .loops import computation
 from .meta import check_expandable, infer, run_meta
 from .op import TENSOR, TENSORS, Kind, Op, specialise
-from .record import (DATA, Node, SavedOutput, add_node, edges_of, mark_view, metas_of, next_sequence, plan, rebase, root_of,
-                     save_args, save_outs)
+from .record import (
+    DATA,
+    Node,
+    SavedOutput,
+    add_node,
+    edges_of,
+    mark_view,
+    metas_of,
+    next_sequence,
+    plan,
+    rebase,
+    root_of,
+    save_args,
+    save_outs,
+)
 from .sizes import is_number, static
 from .state import Mode, below, no_modes, recording, setting, state
 from .tensor import Tensor
 
-__all__ = ["call", "execute", "run_meta", "state", "Mode", "no_modes", "below", "recording", "setting", "operator", "store"]
+__all__ = [
+    "call",
+    "execute",
+    "run_meta",
+    "state",
+    "Mode",
+    "no_modes",
+    "below",
+    "recording",
+    "setting",
+    "operator",
+    "store",
+]
 _new = object.__new__
 _ndarray, _ufunc = np.ndarray, np.ufunc
 
 
 # -- the general path
+
 
 def call(op: Op, args: tuple):
     """Run an op. Returns its output, or a tuple of them where the record has several."""
@@ -63,8 +89,10 @@ def inspect_args(op: Op, args: tuple) -> tuple:
         elif op.codes[k] == TENSORS and a is not None:
             for x in a:
                 if not isinstance(x, Tensor):
-                    raise TypeError(f"{op.name}(): argument '{op.params[k].name}' must be tuple of Tensors, but found "
-                                    f"{type(x).__name__}")
+                    raise TypeError(
+                        f"{op.name}(): argument '{op.params[k].name}' must be tuple of Tensors, but found "
+                        f"{type(x).__name__}"
+                    )
                 fake = fake or x._array is None
                 needs = needs or x._grad_fn is not None or x._requires_grad
         elif op.codes[k] == TENSOR and a is not None and not is_number(a):
@@ -106,6 +134,7 @@ def has_kernel(op: Op, fake: bool) -> bool:
 
 # -- in-place
 
+
 def execute_mutating(op: Op, args: tuple):
     if op.functional is not None and op.functional.cache.get("inplace") is op:
         return execute_inplace(op, args)
@@ -130,7 +159,9 @@ def write_in_place(op: Op, args: tuple):
     """The kernel that writes what the record mutates; such records have no outputs and no gradient."""
     for p, a in zip(op.params, args):
         if p.name in op.mutates and not a._array.flags.writeable:
-            raise RuntimeError(f"{op.name}: the memory of '{p.name}' is read-only (it was made from a read-only numpy array)")
+            raise RuntimeError(
+                f"{op.name}: the memory of '{p.name}' is read-only (it was made from a read-only numpy array)"
+            )
     state.run(op.kernels["inplace"], *[array_of(a) for a in args])
     for p, a in zip(op.params, args):
         if p.name in op.mutates:
@@ -189,13 +220,17 @@ def write(op, pure, args, target) -> None:
         raise RuntimeError(f"{op.name}: the tensor's memory is read-only (it was made from a read-only numpy array)")
     inplace = op.kernels.get("numpy")
     if inplace is not None:
-        inplace(*[a._array if isinstance(a, Tensor) else a for a in args])
+        inplace(*[array_of(a) for a in args])
         return
     function = simple_function(pure)
     if function is not None and type(function) is np.ufunc and len(args) == function.nin:
         operands = [a._array if isinstance(a, Tensor) else a for a in args]
-        if all(not isinstance(a, Tensor) or a._dtype is target._dtype for a in args) and target._dtype.compute is target._dtype \
-                and computation(pure, args)[1][0] is target._dtype and target._dtype.category >= 2:
+        if (
+            all(not isinstance(a, Tensor) or a._dtype is target._dtype for a in args)
+            and target._dtype.compute is target._dtype
+            and computation(pure, args)[1][0] is target._dtype
+            and target._dtype.category >= 2
+        ):
             state.run(function, *operands, out=array)
             return
     np.copyto(array, run_kernel(pure, args)[0]._array, casting="unsafe")
@@ -212,13 +247,26 @@ def check_leaf(target: Tensor) -> None:
 def check_target(op, target: Tensor, spec) -> None:
     check_expandable(op.name, target._sizes, spec.sizes)
     if spec.dtype.category > target._dtype.category:
-        raise RuntimeError(f"result type {type_name(spec.dtype)} can't be cast to the desired output type "
-                           f"{type_name(target._dtype)} ({op.name})")
+        raise RuntimeError(
+            f"result type {type_name(spec.dtype)} can't be cast to the desired output type "
+            f"{type_name(target._dtype)} ({op.name})"
+        )
 
 
-_TYPE_NAMES = {"float32": "Float", "float64": "Double", "float16": "Half", "bfloat16": "BFloat16", "int64": "Long", "int32": "Int",
-               "int16": "Short", "int8": "Char", "uint8": "Byte", "bool": "Bool", "complex64": "ComplexFloat",
-               "complex128": "ComplexDouble"}
+_TYPE_NAMES = {
+    "float32": "Float",
+    "float64": "Double",
+    "float16": "Half",
+    "bfloat16": "BFloat16",
+    "int64": "Long",
+    "int32": "Int",
+    "int16": "Short",
+    "int8": "Char",
+    "uint8": "Byte",
+    "bool": "Bool",
+    "complex64": "ComplexFloat",
+    "complex128": "ComplexDouble",
+}
 
 
 def type_name(d) -> str:
@@ -242,13 +290,17 @@ def check_overlap(op, target: Tensor, args: tuple) -> None:
     """The written memory holds each element once, and no operand lies across it."""
     for n, step in zip(target._sizes, target._strides):
         if type(step) is int and step == 0 and not (type(n) is int and n <= 1):
-            raise RuntimeError("unsupported operation: more than one element of the written-to tensor refers to a single memory "
-                               f"location. Please clone() the tensor before performing the operation. ({op.name})")
+            raise RuntimeError(
+                "unsupported operation: more than one element of the written-to tensor refers to a single memory "
+                f"location. Please clone() the tensor before performing the operation. ({op.name})"
+            )
     storage = target._storage
     for a in args[1:]:
         if isinstance(a, Tensor) and a._storage is storage is not None and a is not target and lies_across(target, a):
-            raise RuntimeError("unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
-                               f"memory location. Please clone() the tensor before performing the operation. ({op.name})")
+            raise RuntimeError(
+                "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
+                f"memory location. Please clone() the tensor before performing the operation. ({op.name})"
+            )
 
 
 def lies_across(target: Tensor, other: Tensor) -> bool:
@@ -263,10 +315,14 @@ def lies_across(target: Tensor, other: Tensor) -> bool:
 def store(out, result: Tensor, op_name: str = "out=") -> Tensor:
     """`out=`: copy a result into a given tensor; a tensor of another size is given new memory."""
     if result._dtype.category > out._dtype.category:
-        raise RuntimeError(f"result type {type_name(result._dtype)} can't be cast to the desired output type {type_name(out._dtype)}")
+        raise RuntimeError(
+            f"result type {type_name(result._dtype)} can't be cast to the desired output type {type_name(out._dtype)}"
+        )
     if out.requires_grad or (state.grad and result.requires_grad):
-        raise RuntimeError(f"{op_name}(): functions with out=... arguments don't support automatic differentiation, but one of the "
-                           "arguments requires grad.")
+        raise RuntimeError(
+            f"{op_name}(): functions with out=... arguments don't support automatic differentiation, but one of the "
+            "arguments requires grad."
+        )
     if out._sizes != result._sizes:
         set_data(out, Tensor._from_array(np.empty(result._sizes, out._dtype.numpy), out._dtype))
     return ops.OPS["copy"].inplace(out, result)
@@ -281,16 +337,28 @@ def set_data(t: Tensor, source: Tensor) -> None:
 
 # -- fast paths
 
+
 def make_entry(op: Op):
     """The call path of a record, for complete positional arguments or keywords."""
-    plain_map = op.kind is Kind.MAP and not op.mutates and not op.explicit_loop and op.meta_rule is None \
-        and len(op.outputs) == 1 and all(p.role == "tensor" and p.promotes for p in op.params)
+    plain_map = (
+        op.kind is Kind.MAP
+        and not op.mutates
+        and not op.explicit_loop
+        and op.meta_rule is None
+        and len(op.outputs) == 1
+        and all(p.role == "tensor" and p.promotes for p in op.params)
+    )
     if plain_map and len(op.params) == 1:
         return named(unary(op), op)
     if plain_map and len(op.params) == 2:
         return named(binary(op), op)
     pure = op.functional
-    if pure is not None and pure.cache.get("inplace") is op and getattr(specialise(pure), "fast", False) and not op.kernels:
+    if (
+        pure is not None
+        and pure.cache.get("inplace") is op
+        and getattr(specialise(pure), "fast", False)
+        and not op.kernels
+    ):
         return named(inplace(op), op)
     return named(general(op), op)
 
@@ -310,6 +378,7 @@ def general(op: Op):
         if kw or len(args) != count:
             args = op.bind(args, kw)
         return call(op, args)
+
     return entry
 
 
@@ -323,14 +392,23 @@ def inplace(op: Op):
         if kw or len(args) != count:
             args = op.bind(args, kw)
         run, a, b = state.quick, args[0], args[-1]
-        if run is None or not isinstance(a, Tensor) or a._array is None or ((a._grad_fn is not None or a._requires_grad) and state.grad):
+        if (
+            run is None
+            or not isinstance(a, Tensor)
+            or a._array is None
+            or ((a._grad_fn is not None or a._requires_grad) and state.grad)
+        ):
             return call(op, args)
         x, d = a._array, a._dtype
         if b is a and count == 1:
             plan = tables[Tensor].get(d)
         elif isinstance(b, Tensor):
-            if b._dtype is not d or b._array is None or ((b._grad_fn is not None or b._requires_grad) and state.grad) \
-                    or (a._storage is not None and b._storage is a._storage):
+            if (
+                b._dtype is not d
+                or b._array is None
+                or ((b._grad_fn is not None or b._requires_grad) and state.grad)
+                or (a._storage is not None and b._storage is a._storage)
+            ):
                 return call(op, args)
             b = b._array
             plan = tables[Tensor].get(d)
@@ -353,6 +431,7 @@ def inplace(op: Op):
             return call(op, args)
         bump(a)
         return a
+
     return entry
 
 
@@ -378,7 +457,11 @@ def learn(op: Op, d) -> None:
     if d.compute is not d:
         function = widened(function, d)
     x = Tensor._from_array(np.ones((2, 1), d.numpy), d)
-    others = {Tensor: Tensor._from_array(np.ones((1, 3), d.numpy), d), float: 1.5, int: 2} if len(op.params) == 2 else {Tensor: None}
+    others = (
+        {Tensor: Tensor._from_array(np.ones((1, 3), d.numpy), d), float: 1.5, int: 2}
+        if len(op.params) == 2
+        else {Tensor: None}
+    )
     for kind, other in others.items():
         if (kind is float and not d.is_floating_point) or (kind is int and d is dtypes.bool):
             continue
@@ -412,6 +495,7 @@ def widened(function, d):
     def run(*operands):
         r = function(*[x.astype(single) if x.__class__ is _ndarray else x for x in operands])
         return r.astype(half) if r.dtype == single else r
+
     return run
 
 
@@ -443,6 +527,7 @@ def unary(op: Op):
         if (a._grad_fn is not None or a._requires_grad) and state.grad:
             record(a, t)
         return t
+
     return entry
 
 
@@ -499,6 +584,7 @@ def binary(op: Op, operator: bool = False, swapped: bool = False):
             if isinstance(x, Tensor) and x._array is not None:
                 learn(op, x._dtype)
         return call(op, (a, b))
+
     return entry
 
 
@@ -517,7 +603,9 @@ def foreign(x):
 
 def operator(op: Op, swapped: bool = False):
     """A special method (`__add__`, or `__radd__` with `swapped`) from a record of two operands."""
-    plain = op.kind is Kind.MAP and not op.mutates and not op.explicit_loop and op.meta_rule is None and len(op.params) == 2
+    plain = (
+        op.kind is Kind.MAP and not op.mutates and not op.explicit_loop and op.meta_rule is None and len(op.params) == 2
+    )
     if plain:
         return named(binary(op, True, swapped), op)
 
@@ -527,6 +615,7 @@ def operator(op: Op, swapped: bool = False):
             if a is NotImplemented or b is NotImplemented:
                 return NotImplemented
         return op(b, a) if swapped else op(a, b)
+
     return named(entry, op)
 
 
@@ -536,7 +625,7 @@ DROP, SAVE, META = 0, 1, 2
 def recorder(op: Op, count: int):
     """What adds a node for a fast call, without the general path's loops (see `record.add_node`): `record(a, t)` for one
     operand; for two, a pair: `record(a, b, t)` for tensors, and the same for a tensor and a number."""
-    known: dict = {}        # which operands lead to a gradient -> (DROP, SAVE or META per operand, output kept), or None
+    known: dict = {}  # which operands lead to a gradient -> (DROP, SAVE or META per operand, output kept), or None
 
     def learn_plan(key, edges):
         wanted, kept, any_formula = plan(op, edges)
@@ -600,6 +689,7 @@ def recorder(op: Op, count: int):
         if (f is not None or x._requires_grad) and state.grad:
             edge = (f, x._output_nr) if f is not None else (x, 0)
             hang((a, b), (edge, None) if left else (None, edge), 1 if left else 2, t)
+
     return one if count == 1 else (two, with_number)
 
 

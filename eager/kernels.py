@@ -13,8 +13,7 @@ import numpy as np
 
 from ..runtime import native
 from . import dtypes
-from .loops import (Draw, argument, cast_results, computation, finish, linear_index, operands, prologue_operands, random_sizes,
-                    source_index)
+from .loops import Draw, argument, cast_results, computation, finish, operands
 from .meta import broadcast_shapes, cached_computation, infer, map_strides, tensors_of
 from .prims import COMBINES, NUMPY, PRIMS
 from .random import draw
@@ -27,7 +26,7 @@ wrap = Tensor._from_array
 
 def run_kernel(op, args) -> tuple[Tensor, ...]:
     """The outputs of a pure record."""
-    if op.kernels and op.kind.name != "VIEW":        # a view is nothing but its stride rule
+    if op.kernels and op.kind.name != "VIEW":  # a view is nothing but its stride rule
         outs = explicit(op, args)
         if outs is not None:
             return outs
@@ -46,6 +45,7 @@ def array_of(a):
 
 
 # -- explicit kernels
+
 
 def explicit(op, args):
     """Try the record's kernels, native first; None if none took the call."""
@@ -90,6 +90,7 @@ def restride(array, strides) -> np.ndarray:
 
 # -- Map
 
+
 @functools.lru_cache(None)
 def simple_function(op):
     """The numpy function that a formula of one primitive amounts to; else the formula with numpy's vocabulary bound."""
@@ -98,7 +99,7 @@ def simple_function(op):
     names = [p.name for p in op.params]
     try:
         found = op.fn(_Tracer(), *[_Traced(name) for name in names])
-    except Exception:                       # the formula does more than apply primitives to its operands
+    except Exception:  # the formula does more than apply primitives to its operands
         found = None
     if isinstance(found, _Traced) and found.args == tuple(names):
         return PRIMS[found.name].numpy
@@ -116,15 +117,34 @@ class _Tracer:
     def __getattr__(self, name):
         if name not in PRIMS:
             raise AttributeError(name)
-        return lambda *args: _Traced(name, tuple([a.name if isinstance(a, _Traced) and a.args is None else None for a in args]))
+        return lambda *args: _Traced(
+            name, tuple([a.name if isinstance(a, _Traced) and a.args is None else None for a in args])
+        )
 
 
 def _operator(name):
     return lambda *args: getattr(_Tracer(), name)(*args)
 
 
-for _special, _name in dict(add="add", sub="sub", mul="mul", truediv="truediv", floordiv="floordiv", mod="mod", pow="pow", neg="neg",
-                            abs="abs", lt="lt", le="le", gt="gt", ge="ge", eq="eq", ne="ne", lshift="shl", rshift="shr").items():
+for _special, _name in dict(
+    add="add",
+    sub="sub",
+    mul="mul",
+    truediv="truediv",
+    floordiv="floordiv",
+    mod="mod",
+    pow="pow",
+    neg="neg",
+    abs="abs",
+    lt="lt",
+    le="le",
+    gt="gt",
+    ge="ge",
+    eq="eq",
+    ne="ne",
+    lshift="shl",
+    rshift="shr",
+).items():
     setattr(_Traced, f"__{_special}__", _operator(_name))
 _Traced.__and__, _Traced.__or__, _Traced.__xor__ = map(_operator, ("bit_and", "bit_or", "bit_xor"))
 _Traced.__invert__ = _operator("bit_not")
@@ -140,8 +160,12 @@ def operand_arrays(op, args, compute) -> list:
                 x = x.astype(compute.numpy)
             arrays.append(x)
         elif p.role == "tensors" and a is not None:
-            arrays.append(tuple(x._array if compute is None or not p.promotes else x._array.astype(compute.numpy, copy=False)
-                                for x in a))
+            arrays.append(
+                tuple(
+                    x._array if compute is None or not p.promotes else x._array.astype(compute.numpy, copy=False)
+                    for x in a
+                )
+            )
         elif p.is_tensor and a is not None:
             arrays.append(weak_number(array_of(a), compute))
         else:
@@ -166,8 +190,10 @@ def run_map(op, args) -> tuple[Tensor, ...]:
     sizes = broadcast_shapes([t._array.shape for t in tensors], op.name)
     arrays = operand_arrays(op, args, compute)
     if not tensors:
-        arrays = [np.asarray(a, (compute or types[0]).numpy) if p.is_tensor and is_number(a) else a
-                  for p, a in zip(op.params, arrays)]
+        arrays = [
+            np.asarray(a, (compute or types[0]).numpy) if p.is_tensor and is_number(a) else a
+            for p, a in zip(op.params, arrays)
+        ]
     values = state.run(op.fn, NUMPY, *arrays)
     if len(op.outputs) == 1:
         values = (values,)
@@ -191,6 +217,7 @@ def fresh(value, dtype, sizes, strides, tensors) -> np.ndarray:
 
 # -- explicit loops over index grids
 
+
 class GridLoader:
     """A tensor as a loader: broadcastable index arrays in, values out."""
 
@@ -202,7 +229,9 @@ class GridLoader:
             return np.asarray(self.array[tuple(index)])
         mask = np.asarray(mask)
         if not self.array.size:
-            return np.broadcast_to(np.asarray(other, self.array.dtype), np.broadcast(mask, *index).shape if index else mask.shape)
+            return np.broadcast_to(
+                np.asarray(other, self.array.dtype), np.broadcast(mask, *index).shape if index else mask.shape
+            )
         inside = tuple(np.where(mask, i, 0) for i in index)
         return np.where(mask, self.array[inside], np.asarray(other, self.array.dtype))
 
@@ -218,15 +247,23 @@ class WholeLoader:
 
 
 def loaders(op, args, kind=GridLoader) -> list:
-    return [kind(a) if isinstance(a, Tensor) else tuple(kind(x) for x in a) if p.role == "tensors" and a is not None else array_of(a)
-            for p, a in zip(op.params, args)]
+    return [
+        kind(a)
+        if isinstance(a, Tensor)
+        else tuple(kind(x) for x in a)
+        if p.role == "tensors" and a is not None
+        else array_of(a)
+        for p, a in zip(op.params, args)
+    ]
 
 
 def grid(sizes, before: int = 0, after: int = 0) -> tuple:
     """Broadcastable int64 index arrays over `sizes`, among `before` + len + `after` dimensions."""
     ndim = before + len(sizes) + after
-    return tuple(np.arange(n, dtype=np.int64).reshape([-1 if k == before + d else 1 for k in range(ndim)])
-                 for d, n in enumerate(sizes))
+    return tuple(
+        np.arange(n, dtype=np.int64).reshape([-1 if k == before + d else 1 for k in range(ndim)])
+        for d, n in enumerate(sizes)
+    )
 
 
 def run_loop(op, args) -> tuple[Tensor, ...]:
@@ -238,6 +275,7 @@ def run_loop(op, args) -> tuple[Tensor, ...]:
 
 
 # -- Reduce, Scan
+
 
 def run_reduce(op, args) -> tuple[Tensor, ...]:
     if op.explicit_loop or op.meta_rule is not None:
@@ -275,8 +313,15 @@ def run_windows(op, args) -> tuple[Tensor, ...]:
     return tuple([wrap(contiguous(v), s.dtype) for v, s in zip(values, specs)])
 
 
-SCANS = {"sum": np.add.accumulate, "prod": np.multiply.accumulate, "max": np.maximum.accumulate, "min": np.minimum.accumulate,
-         "any": np.logical_or.accumulate, "all": np.logical_and.accumulate, "logsumexp": np.logaddexp.accumulate}
+SCANS = {
+    "sum": np.add.accumulate,
+    "prod": np.multiply.accumulate,
+    "max": np.maximum.accumulate,
+    "min": np.minimum.accumulate,
+    "any": np.logical_or.accumulate,
+    "all": np.logical_and.accumulate,
+    "logsumexp": np.logaddexp.accumulate,
+}
 
 
 def run_scan(op, args) -> tuple[Tensor, ...]:
@@ -287,7 +332,7 @@ def run_scan(op, args) -> tuple[Tensor, ...]:
     if op.combine in ("argmax", "argmin"):
         values = state.run(extreme_scan, op.combine, value, dim)
     else:
-        values = state.run(SCANS[op.combine], value, dim, value.dtype) if value.ndim else value,
+        values = (state.run(SCANS[op.combine], value, dim, value.dtype) if value.ndim else value,)
     values = state.run(cast_results, NUMPY, values if len(types) > 1 else values[0], types)
     values = values if isinstance(values, tuple) else (values,)
     return tuple([wrap(contiguous(np.asarray(v)), t) for v, t in zip(values, types)])
@@ -303,6 +348,7 @@ def extreme_scan(combine, value, dim):
 
 # -- Scatter
 
+
 def run_scatter(op, args) -> tuple[Tensor, ...]:
     base = args[0]
     if isinstance(base, Tensor):
@@ -311,12 +357,12 @@ def run_scatter(op, args) -> tuple[Tensor, ...]:
         spec = infer(op, args)[0]
         out, dtype = np.zeros(spec.sizes, spec.dtype.numpy), spec.dtype
     state.run(scatter_into, op, out, args)
-    return wrap(out, dtype),
+    return (wrap(out, dtype),)
 
 
 def scatter_into(op, out, args) -> None:
     view = op.cache.get("view")
-    if view is not None:                       # a derived write through a view: assign to the view of the output
+    if view is not None:  # a derived write through a view: assign to the view of the output
         value = args[1]._array if isinstance(args[1], Tensor) else args[1]
         view_of(view, wrap(out, args[0]._dtype), args[2:])._array[...] = value
         return
@@ -331,6 +377,7 @@ def scatter_into(op, out, args) -> None:
 
 
 # -- Random
+
 
 class NumpyDraw(Draw):
     """A whole draw at once, by the native generator."""
@@ -370,6 +417,7 @@ def random_arrays(op, args, sizes, key):
 
 # -- View
 
+
 def view_of(op, x: Tensor, args) -> Tensor:
     """The view by the record's stride rule, over the same storage."""
     sizes, strides, offset = op.fn(x._sizes, x._strides, *args)
@@ -382,10 +430,11 @@ def view_of(op, x: Tensor, args) -> Tensor:
 
 
 def run_view(op, args) -> tuple[Tensor, ...]:
-    return view_of(op, args[0], args[1:]),
+    return (view_of(op, args[0], args[1:]),)
 
 
 # -- Extern
+
 
 def run_extern(op, args) -> tuple[Tensor, ...]:
     return wrap_outputs(op, args, state.run(op.fn, *[array_of(a) for a in args]))
@@ -398,5 +447,13 @@ def run_composite(op, args) -> tuple[Tensor, ...]:
     return tuple([t._alias() if any(t is a for a in args) else t for t in outs])
 
 
-_DERIVED = {"MAP": run_map, "REDUCE": run_reduce, "SCAN": run_scan, "SCATTER": run_scatter, "RANDOM": run_random,
-            "VIEW": run_view, "EXTERN": run_extern, "COMPOSITE": run_composite}
+_DERIVED = {
+    "MAP": run_map,
+    "REDUCE": run_reduce,
+    "SCAN": run_scan,
+    "SCATTER": run_scatter,
+    "RANDOM": run_random,
+    "VIEW": run_view,
+    "EXTERN": run_extern,
+    "COMPOSITE": run_composite,
+}

@@ -22,7 +22,13 @@ class SavedOutput:
     __slots__ = ("ref", "array", "dtype", "device", "storage", "geometry")
 
     def __init__(self, t: Tensor):
-        self.ref, self.array, self.dtype, self.device, self.storage = weakref.ref(t), t._array, t._dtype, t._device, t._storage
+        self.ref, self.array, self.dtype, self.device, self.storage = (
+            weakref.ref(t),
+            t._array,
+            t._dtype,
+            t._device,
+            t._storage,
+        )
         self.geometry = None if t._storage is None else t._geometry
 
     def bytes_shared(self, t: Tensor) -> None:
@@ -33,7 +39,8 @@ class SavedOutput:
         tensor = self.ref()
         if tensor is None:
             tensor = self.rebuilt()
-            tensor._grad_fn, tensor._output_nr = node, number
+            if node.op.outputs[number].differentiable:
+                tensor._grad_fn, tensor._output_nr = node, number
         return tensor
 
     def rebuilt(self) -> Tensor:
@@ -50,7 +57,7 @@ class Node:
     `metas` per output: (sizes, dtype, device); `outs`: None, or (saved outputs, their versions)."""
 
     __slots__ = ("op", "args", "versions", "edges", "metas", "outs", "sequence", "__weakref__", "__dict__")
-    hooks = stack = None            # rarely set: NodeHooks; where the call was recorded (anomaly mode)
+    hooks = stack = None  # rarely set: NodeHooks; where the call was recorded (anomaly mode)
     released = False
 
     def __init__(self, op, args, versions, edges, metas):
@@ -64,8 +71,10 @@ class Node:
 
     @property
     def next_functions(self) -> tuple:
-        return tuple((AccumulateGrad(target) if isinstance(target, Tensor) else target, number)
-                     for target, number in (edge or (None, 0) for edge in self.flat_edges()))
+        return tuple(
+            (AccumulateGrad(target) if isinstance(target, Tensor) else target, number)
+            for target, number in (edge or (None, 0) for edge in self.flat_edges())
+        )
 
     def flat_edges(self) -> list:
         flat = []
@@ -115,10 +124,12 @@ class Node:
 
     def saved_args(self) -> tuple:
         if self.released:
-            raise RuntimeError("Trying to backward through the graph a second time (or directly access saved tensors after they have "
-                               "already been freed). Saved intermediate values of the graph are freed when you call .backward() "
-                               "or autograd.grad(). Specify retain_graph=True if you need to backward through the graph a second "
-                               "time or if you need to access saved tensors after calling backward.")
+            raise RuntimeError(
+                "Trying to backward through the graph a second time (or directly access saved tensors after they have "
+                "already been freed). Saved intermediate values of the graph are freed when you call .backward() "
+                "or autograd.grad(). Specify retain_graph=True if you need to backward through the graph a second "
+                "time or if you need to access saved tensors after calling backward."
+            )
         args = self.args
         if self.versions is not None:
             check_versions(self, args, self.versions)
@@ -246,13 +257,16 @@ def check_versions(node, args, versions) -> None:
 
 
 def raise_version(node, tensor, expected, which="") -> None:
-    raise RuntimeError("one of the variables needed for gradient computation has been modified by an inplace operation: "
-                       f"[{tensor._dtype} {list(tensor._sizes)}], which is {which}{node.name()}, is at version {tensor._version}; "
-                       f"expected version {expected} instead. Hint: enable anomaly detection to find the operation that failed to "
-                       "compute its gradient, with torch.autograd.set_detect_anomaly(True).")
+    raise RuntimeError(
+        "one of the variables needed for gradient computation has been modified by an inplace operation: "
+        f"[{tensor._dtype} {list(tensor._sizes)}], which is {which}{node.name()}, is at version {tensor._version}; "
+        f"expected version {expected} instead. Hint: enable anomaly detection to find the operation that failed to "
+        "compute its gradient, with torch.autograd.set_detect_anomaly(True)."
+    )
 
 
 # -- recording
+
 
 def edge_of(t: Tensor):
     """Where the gradient of this input goes: (node, output number), (leaf, 0), or None."""
@@ -286,8 +300,11 @@ def plan(op, edges) -> tuple:
 
 
 def _plan(op, mask):
-    formulas = [op.grads["*"]] if "*" in op.grads else \
-        [op.grads[p.name] for p, needed in zip(op.params, mask) if needed and p.name in op.grads]
+    formulas = (
+        [op.grads["*"]]
+        if "*" in op.grads
+        else [op.grads[p.name] for p, needed in zip(op.params, mask) if needed and p.name in op.grads]
+    )
     params, outs = {}, set()
     for f in formulas:
         for k in f.params:
@@ -301,7 +318,7 @@ def _plan(op, mask):
 
 def save_args(op, args, wanted) -> tuple:
     """(saved arguments, versions or None): tensors that no formula names are dropped."""
-    saved, versions, any_tensor = list(args), None, False
+    saved, versions = list(args), None
     for k, code in enumerate(op.codes):
         a = saved[k]
         if code == 0 or a is None or (code == 1 and not isinstance(a, Tensor)):
@@ -360,6 +377,7 @@ def pack(node, packer) -> None:
 
 # -- views and in-place writes
 
+
 def mark_view(out: Tensor, parent: Tensor, op, args, recorded: bool) -> None:
     """`out` is `op(parent, *args)` over the same bytes."""
     out._view = View(parent, op, args)
@@ -387,7 +405,9 @@ def rebase(target: Tensor, node: Node) -> None:
         parent, op, args = each._view
         parent_edge = edge_of(parent)
         if node is not None:
-            put = Node(op.put, (None, None, *args), None, (parent_edge, edge) + (None,) * len(args), metas_of((parent,)))
+            put = Node(
+                op.put, (None, None, *args), None, (parent_edge, edge) + (None,) * len(args), metas_of((parent,))
+            )
             edge = (put, 0)
     base._grad_fn, base._output_nr, base._requires_grad = *edge, False
     refresh_views(base, target if not chain else None)

@@ -8,11 +8,13 @@ import math
 
 import numpy as np
 
+from ...runtime import native
 from .. import dtypes
 from ..op import Out, composite, pointwise, scalar
 from .arithmetic import absolute, add, cast, clamp, div, ge, gt, le, logical_and, lt, minimum, mul, neg, square, sub, where
 from .elementary import exp, log, sigmoid, tanh
 from .halves import back, single
+from .native_maps import native_map
 from .random import keep_mask
 from .reduce import amax, sum as sum_dims
 from .samples import unary
@@ -83,6 +85,11 @@ def gelu(s, x):
     return x * 0.5 * (1.0 + s.erf(x * _SQRT_HALF))
 
 
+@gelu.native
+def _(x):
+    return native_map(native.GELU, x)
+
+
 @gelu.grad("x")
 def _(g, x):
     return gelu_backward(g, x)
@@ -92,6 +99,11 @@ def _(g, x):
 def gelu_backward(s, g, x):
     below = 0.5 * (1.0 + s.erf(x * _SQRT_HALF))
     return g * (below + x * (s.exp(x * x * -0.5) * _DENSITY))
+
+
+@gelu_backward.native
+def _(g, x):
+    return native_map(native.GELU_BACKWARD, x, g)
 
 
 def gaussian(x):

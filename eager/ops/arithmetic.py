@@ -3,6 +3,8 @@
 Operands broadcast; each may be a number. Gradients come back in the broadcast shape: the engine sums them to the operand's.
 """
 
+import numpy as np
+
 from .. import dtypes
 from ..op import mask, pointwise
 from .samples import binary, binary_int, unary
@@ -416,6 +418,11 @@ clone.samples(unary)
 def copy(s, x, source):
     """The source's values in x's type, broadcast to x's shape; `copy_` is its in-place form."""
     return source
+
+
+@copy.inplace.numpy
+def _(x, source):
+    np.copyto(x, source, casting="unsafe")
 
 
 @copy.grad("x")

@@ -7,9 +7,11 @@ import math
 
 import numpy as np
 
+from ...runtime import native
 from .. import dtypes, prims
 from ..op import extern, pointwise
 from .arithmetic import add, div, eq, ge, logical_and, mul, neg, square, sub, where
+from .native_maps import native_map
 from .samples import unary
 
 
@@ -168,6 +170,11 @@ def _(g, x):
 @pointwise(promote="float")
 def erf(s, x):
     return s.erf(x)
+
+
+@erf.native
+def _(x):
+    return native_map(native.ERF, x)
 
 
 @erf.grad("x")

@@ -69,10 +69,14 @@ def _scatter(name, mode, kernel):
 
     @record.numpy
     def _(x, dim, index, source):
-        checked(index, x.shape[dim] if x.ndim else 1, _OUT_OF_DIM % dim, RuntimeError)
         out = x.copy()
-        kernel(out, _along(x.shape, index, dim), source[tuple(slice(n) for n in index.shape)])
+        write(out, dim, index, source)
         return out
+
+    @record.inplace.numpy
+    def write(x, dim, index, source):
+        checked(index, x.shape[dim] if x.ndim else 1, _OUT_OF_DIM % dim, RuntimeError)
+        kernel(x, _along(x.shape, index, dim), source[tuple(slice(n) for n in index.shape)])
     return record
 
 
@@ -170,10 +174,13 @@ def _index_write(name, mode, kernel):
 
     @record.numpy
     def _(x, dim, index, source):
-        checked(index, x.shape[dim], "index out of range in self")
         out = x.copy()
-        kernel(out, (slice(None),) * dim + (index,), source)
+        write(out, dim, index, source)
         return out
+
+    @record.inplace.numpy
+    def write(x, dim, index, source):
+        kernel(x, (slice(None),) * dim + (checked(index, x.shape[dim], "index out of range in self"),), source)
     return record
 
 
@@ -416,8 +423,12 @@ def _index_put(name, mode, kernel):
     @record.numpy
     def _(x, indices, values, dims):
         out = x.copy()
-        kernel(out, _numpy_index(x, indices, dims), values)
+        write(out, indices, values, dims)
         return out
+
+    @record.inplace.numpy
+    def write(x, indices, values, dims):
+        kernel(x, _numpy_index(x, indices, dims), values)
 
     @record.grad("values")
     def _(g, indices, dims):

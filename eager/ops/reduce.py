@@ -48,25 +48,30 @@ def sum(s, x):
 
 @sum.numpy
 def _(x, dim, keepdim):
-    if x.dtype.kind == "f" and x.dtype.itemsize >= 4 and x.flags.c_contiguous and dim == tuple(range(len(dim))):
-        return _sum_leading(x, dim, keepdim)
     kind = x.dtype
     if kind.kind in "biu":
         return np.add.reduce(x, dim, np.int64, keepdims=keepdim)
     if kind.itemsize < 4:
         return np.add.reduce(x.astype(np.float32), dim, keepdims=keepdim).astype(kind)
+    if x.flags.c_contiguous and dim and dim == tuple(range(len(dim))) and len(dim) < x.ndim:
+        return _sum_leading(x, dim, keepdim)
     return np.add.reduce(x, dim, keepdims=keepdim)
 
 
+_BLOCK = 128
+
+
 def _sum_leading(x, dim, keepdim):
-    """Sums over leading dims as a product with ones: numpy adds row after row without blocking, BLAS is faster and sums in
-    a better order."""
+    """Sums over leading dims, first within blocks of rows: numpy adds whole rows one after the other, whose rounding errors
+    grow with their number."""
     shape = ((1,) * len(dim) if keepdim else ()) + x.shape[len(dim):]
-    rows = int(np.prod(x.shape[:len(dim)]))
-    cols = x.size // rows if rows else 0
-    if rows < 64 or cols < 16:
-        return np.add.reduce(x, dim, keepdims=keepdim)
-    return (np.ones(rows, x.dtype) @ x.reshape(rows, cols)).reshape(shape)
+    rows, cols = extent(x.shape, dim), extent(x.shape, range(len(dim), x.ndim))
+    x = x.reshape(rows, cols)
+    whole = rows - rows % _BLOCK
+    if whole <= _BLOCK:
+        return np.add.reduce(x, 0).reshape(shape)
+    out = np.add.reduce(np.add.reduce(x[:whole].reshape(-1, _BLOCK, cols), 1), 0)
+    return (out if whole == rows else out + np.add.reduce(x[whole:], 0)).reshape(shape)
 
 
 @sum.grad("x")

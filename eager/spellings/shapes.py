@@ -173,7 +173,7 @@ def select(input, dim, index):
         raise IndexError("select() cannot be applied to a 0-dim tensor.")
     n = input.shape[d]
     if index >= n or index < -n:
-        raise IndexError(f"index {index} is out of bounds for dimension {d} with size {n}")
+        raise IndexError(f"select(): index {index} out of range for tensor of size {list(input.shape)} at dimension {d}")
     return v.select(input, d, index + n if index < 0 else index)
 
 

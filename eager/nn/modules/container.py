@@ -239,7 +239,7 @@ class ParameterList(Module):
         return self
 
     def extra_repr(self):
-        return "\n".join(f"({i}): " + _describe(value) for i, value in enumerate(self))
+        return "\n".join(f"  ({i}): " + _describe(value) for i, value in enumerate(self))
 
     def __call__(self, *args, **kwargs):
         raise RuntimeError("ParameterList should not be called.")
@@ -300,7 +300,7 @@ class ParameterDict(Module):
             self[key] = value
 
     def extra_repr(self):
-        return "\n".join(f"({key}): " + _describe(value) for key, value in self.items())
+        return "\n".join(f"  ({key}): " + _describe(value) for key, value in self.items())
 
     def __call__(self, *args, **kwargs):
         raise RuntimeError("ParameterDict should not be called.")
