@@ -1,4 +1,6 @@
-"""Devices: where a tensor's bytes are. `cpu` and `meta` exist here; others are named so that programs can ask for them."""
+"""Devices: where a tensor's bytes are. `cpu` and `meta` exist here; others are named so that programs can ask for
+them.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,9 @@ TYPES = ("cpu", "cuda", "meta", "mps", "xpu")
 
 
 class device:
-    """`device("cpu")`, `device("cuda", 1)`, `device("cuda:1")`; equal by type and index; interned. A context sets the default."""
+    """`device("cpu")`, `device("cuda", 1)`, `device("cuda:1")`; equal by type and index; interned. A context sets the
+    default.
+    """
 
     __slots__ = ("type", "index", "_previous", "__weakref__")
     _known: dict = {}
@@ -72,5 +76,7 @@ def resolve(d) -> device:
     """The device of a factory's `device=` argument; devices without a runtime here are refused."""
     d = _default if d is None else device(d)
     if d.type not in ("cpu", "meta"):
-        raise RuntimeError(f"no {d.type} runtime on this machine: tensors can be made on 'cpu' and 'meta', not on '{d}'")
+        raise RuntimeError(
+            f"no {d.type} runtime on this machine: tensors can be made on 'cpu' and 'meta', not on '{d}'"
+        )
     return d

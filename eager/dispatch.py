@@ -1,8 +1,8 @@
 """The one way through which every op call goes.
 
-In: a record and its canonical arguments. The top mode of the thread's stack gets the call, if there is one; else fakes take
-the meta rules, real tensors the kernels, and the call is recorded for autograd. Maps of one or two tensors of one type
-have a path of their own (`unary`, `binary`): a dictionary look-up, numpy's function, a new Tensor.
+In: a record and its canonical arguments. The top mode of the thread's stack gets the call, if there is one; else
+fakes take the meta rules, real tensors the kernels, and the call is recorded for autograd. Maps of one or two tensors
+of one type have a path of their own (`unary`, `binary`): a dictionary look-up, numpy's function, a new Tensor.
 """
 
 from __future__ import annotations
@@ -383,7 +383,9 @@ def general(op: Op):
 
 
 def inplace(op: Op):
-    """In-place maps of one tensor, or of a tensor and an operand of its type or a number; `a._array` is written directly."""
+    """In-place maps of one tensor, or of a tensor and an operand of its type or a number; `a._array` is written
+    directly.
+    """
     pure = op.functional
     tables = fast_tables(pure)
     count = len(op.params)
@@ -438,7 +440,8 @@ def inplace(op: Op):
 def fast_tables(op: Op) -> dict:
     """Per class of the other operand (Tensor, float, int): element type -> (numpy function, result type).
 
-    Only calls whose tensors all have the type in which they compute are here; everything else takes the general path."""
+    Only calls whose tensors all have the type in which they compute are here; everything else takes the general
+    path."""
     if "fast" not in op.cache:
         op.cache["fast"] = {Tensor: {}, float: {}, int: {}}
     return op.cache["fast"]
@@ -623,8 +626,9 @@ DROP, SAVE, META = 0, 1, 2
 
 
 def recorder(op: Op, count: int):
-    """What adds a node for a fast call, without the general path's loops (see `record.add_node`): `record(a, t)` for one
-    operand; for two, a pair: `record(a, b, t)` for tensors, and the same for a tensor and a number."""
+    """What adds a node for a fast call, without the general path's loops (see `record.add_node`): `record(a, t)` for
+    one operand; for two, a pair: `record(a, b, t)` for tensors, and the same for a tensor and a number.
+    """
     known: dict = {}  # which operands lead to a gradient -> (DROP, SAVE or META per operand, output kept), or None
 
     def learn_plan(key, edges):

@@ -15,8 +15,18 @@ import numpy as np
 class dtype:
     """An element type. Compare with `is`; printed with PyTorch's name."""
 
-    __slots__ = ("name", "itemsize", "numpy", "is_floating_point", "is_complex", "is_signed", "rank", "category", "compute",
-                 "__weakref__")
+    __slots__ = (
+        "name",
+        "itemsize",
+        "numpy",
+        "is_floating_point",
+        "is_complex",
+        "is_signed",
+        "rank",
+        "category",
+        "compute",
+        "__weakref__",
+    )
 
     def __init__(self, name: str, numpy_type, rank: int):
         self.name, self.numpy, self.rank = name, np.dtype(numpy_type), rank
@@ -32,7 +42,7 @@ class dtype:
         return f"torch.{self.name}"
 
     def __reduce__(self):
-        return self.name                      # pickles as this module's singleton
+        return self.name  # pickles as this module's singleton
 
     def to_real(self) -> dtype:
         return {"complex64": float32, "complex128": float64}.get(self.name, self)
@@ -59,13 +69,38 @@ float64 = dtype("float64", np.float64, 7)
 complex64 = dtype("complex64", np.complex64, 8)
 complex128 = dtype("complex128", np.complex128, 9)
 
-ALL = (bool, uint8, int8, int16, int32, int64, uint16, uint32, uint64,
-       float8_e4m3fn, float8_e5m2, float16, bfloat16, float32, float64, complex64, complex128)
+ALL = (
+    bool,
+    uint8,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint16,
+    uint32,
+    uint64,
+    float8_e4m3fn,
+    float8_e5m2,
+    float16,
+    bfloat16,
+    float32,
+    float64,
+    complex64,
+    complex128,
+)
 for _half in (float16, bfloat16, float8_e4m3fn, float8_e5m2):
     _half.compute = float32
 
-ALIASES = {"float": "float32", "double": "float64", "half": "float16", "short": "int16", "int": "int32",
-           "long": "int64", "cfloat": "complex64", "cdouble": "complex128"}
+ALIASES = {
+    "float": "float32",
+    "double": "float64",
+    "half": "float16",
+    "short": "int16",
+    "int": "int32",
+    "long": "int64",
+    "cfloat": "complex64",
+    "cdouble": "complex128",
+}
 BY_NAME = {d.name: d for d in ALL} | {alias: globals()[name] for alias, name in ALIASES.items()}
 BY_NUMPY = {d.numpy: d for d in ALL}
 
@@ -76,8 +111,11 @@ def from_numpy(numpy_type) -> dtype:
     if found is None:
         found = BY_NUMPY.get(np.dtype(numpy_type).newbyteorder("="))
     if found is None:
-        raise TypeError(f"can't convert np.ndarray of type numpy.{np.dtype(numpy_type).name}. The only supported types are: "
-                        + ", ".join(d.name for d in ALL) + ".")
+        raise TypeError(
+            f"can't convert np.ndarray of type numpy.{np.dtype(numpy_type).name}. The only supported types are: "
+            + ", ".join(d.name for d in ALL)
+            + "."
+        )
     return found
 
 
@@ -123,8 +161,10 @@ class finfo:
         self.resolution = float(info.resolution)
 
     def __repr__(self):
-        return (f"finfo(resolution={self.resolution:g}, min={self.min:g}, max={self.max:g}, eps={self.eps:g}, "
-                f"smallest_normal={self.smallest_normal:g}, tiny={self.tiny:g}, dtype={self.dtype})")
+        return (
+            f"finfo(resolution={self.resolution:g}, min={self.min:g}, max={self.max:g}, eps={self.eps:g}, "
+            f"smallest_normal={self.smallest_normal:g}, tiny={self.tiny:g}, dtype={self.dtype})"
+        )
 
 
 class iinfo:

@@ -1,7 +1,7 @@
 """Gradient formulas of records: which of the forward's values a formula names, and how it is called.
 
-In: a function whose arguments are matched by name. Out: a `Formula` that tells what must be saved (inputs, outputs, or only
-their `Meta`), so that a node keeps exactly that and runs a formula only for inputs that need it.
+In: a function whose arguments are matched by name. Out: a `Formula` that tells what must be saved (inputs, outputs,
+or only their `Meta`), so that a node keeps exactly that and runs a formula only for inputs that need it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ class Meta:
 class Formula:
     """A gradient function and where its arguments come from.
 
-    `sources`: per argument (kind, number): "grad" k-th output's gradient, "param" k-th argument, "out" k-th output, "needs".
+    `sources`: per argument (kind, number): "grad" k-th output's gradient, "param" k-th argument, "out" k-th output,
+    "needs".
     """
 
     __slots__ = ("fn", "sources", "params", "outs", "metas")
@@ -65,12 +66,16 @@ class Formula:
             differentiable = [k for k, o in enumerate(op.outputs) if o.differentiable]
             if len(differentiable) == 1:
                 return "grad", differentiable[0]
-            raise ValueError(f"{op.name} has several differentiable outputs: name their gradients "
-                             + ", ".join(f"g_{op.outputs[k].name}" for k in differentiable))
+            raise ValueError(
+                f"{op.name} has several differentiable outputs: name their gradients "
+                + ", ".join(f"g_{op.outputs[k].name}" for k in differentiable)
+            )
         if name.startswith("g_") and name[2:] in outs:
             return "grad", outs[name[2:]]
-        raise ValueError(f"gradient of {op.name}: {name!r} is no parameter ({', '.join(names)}), no output ({', '.join(outs)}), "
-                         "and not g or needs")
+        raise ValueError(
+            f"gradient of {op.name}: {name!r} is no parameter ({', '.join(names)}), no output ({', '.join(outs)}), "
+            "and not g or needs"
+        )
 
     def __call__(self, grads, args, outs, needs):
         values = {"grad": grads, "param": args, "out": outs}

@@ -1,8 +1,8 @@
 """Eager kernels on numpy arrays: the record's own, or one derived from its kind by running the formula on arrays.
 
-In: a pure record and canonical arguments with real tensors. Out: a tuple of fresh tensors (views share their input's bytes).
-Operands are cast to the computation type, the result once to its type. A record with an explicit loop and no kernel runs that
-loop over index grids: slow, and exactly what the compiler lowers.
+In: a pure record and canonical arguments with real tensors. Out: a tuple of fresh tensors (views share their input's
+bytes). Operands are cast to the computation type, the result once to its type. A record with an explicit loop and no
+kernel runs that loop over index grids: slow, and exactly what the compiler lowers.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The loop of each kind of record: what an element of the output is, in terms of loads and index expressions.
 
-In: a record. Out: `loop(s, i, r, *args)`: `s` the vocabulary, `i` the output index, `r` the reduction index (tuples of index
-expressions), tensors as loaders (`x(*index) -> value`, `x.shape`, `x.dtype`), other arguments as they are. Sizes and indices
-may be any algebra with + - *. Operands are cast to the computation type, the result once to its type; Python numbers stay
-weak. A Random loop asks the vocabulary for `s.draw()` -> (seed, ordinal).
+In: a record. Out: `loop(s, i, r, *args)`: `s` the vocabulary, `i` the output index, `r` the reduction index (tuples
+of index expressions), tensors as loaders (`x(*index) -> value`, `x.shape`, `x.dtype`), other arguments as they are.
+Sizes and indices may be any algebra with + - *. Operands are cast to the computation type, the result once to its
+type; Python numbers stay weak. A Random loop asks the vocabulary for `s.draw()` -> (seed, ordinal).
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from .sizes import contiguous_strides, is_number, numel
 
 def derive_loop(op) -> Callable | None:
     """The loop that the record's kind gives; None for kinds that have none (extern, composite)."""
-    derive = {"MAP": map_loop, "REDUCE": reduce_loop, "SCAN": map_loop, "RANDOM": random_loop, "VIEW": view_loop}.get(op.kind.name)
+    derive = {"MAP": map_loop, "REDUCE": reduce_loop, "SCAN": map_loop, "RANDOM": random_loop, "VIEW": view_loop}.get(
+        op.kind.name
+    )
     return derive(op) if derive else None
 
 
@@ -72,16 +74,19 @@ def cast_results(s, values, types):
 
 # -- Map and Scan
 
+
 def map_loop(op) -> Callable:
     def loop(s, i, r, *args):
         compute, types = computation(op, args)
-        count = len(args) - (op.kind.name == "SCAN")                 # a scan's `dim` is no business of its prologue
+        count = len(args) - (op.kind.name == "SCAN")  # a scan's `dim` is no business of its prologue
         value = op.fn(s, *list(operands(op, s, i, args, compute, types[0]))[:count])
         return value if op.kind.name == "SCAN" else cast_results(s, value, types)
+
     return loop
 
 
 # -- Reduce
+
 
 def argument(op, args, name, default=None):
     """The argument of a call by its parameter's name."""
@@ -99,12 +104,15 @@ def reduce_loop(op) -> Callable:
         compute, types = computation(op, args)
         index = source_index(i, r, argument(op, args, "dim"), argument(op, args, "keepdim", False), len(args[0].shape))
         return op.fn(s, *prologue_operands(op, s, index, args, compute, types[0]))
+
     return loop
 
 
 def prologue_operands(op, s, index, args, compute, result):
     """A prologue takes the record's parameters but `dim` and `keepdim`."""
-    return [v for p, v in zip(op.params, operands(op, s, index, args, compute, result)) if p.name not in ("dim", "keepdim")]
+    return [
+        v for p, v in zip(op.params, operands(op, s, index, args, compute, result)) if p.name not in ("dim", "keepdim")
+    ]
 
 
 def source_index(i, r, dims, keepdim, ndim) -> tuple:
@@ -139,11 +147,12 @@ def count(op, s, args, dtype):
 
 def finish_arguments(op, args) -> dict:
     code = op.finish.__code__
-    names = code.co_varnames[3:code.co_argcount + code.co_kwonlyargcount]
+    names = code.co_varnames[3 : code.co_argcount + code.co_kwonlyargcount]
     return {name: argument(op, args, name) for name in names}
 
 
 # -- Random
+
 
 class Draw:
     """The `rng` of a Random formula: four words per element, from (seed, ordinal, element index)."""
@@ -194,6 +203,7 @@ def linear_index(index, sizes):
 def random_loop(op) -> Callable:
     def loop(s, i, r, *args):
         return random_value(op, s, i, s.index(linear_index(i, random_sizes(op, args))), s.draw(), args)
+
     return loop
 
 
@@ -207,6 +217,7 @@ def random_value(op, s, i, element, draw, args):
 
 
 # -- View
+
 
 class Linear:
     """A linear combination of a tensor's strides, which a stride rule may add, subtract, and multiply by integers."""
@@ -266,6 +277,7 @@ def view_index(op, shape, index, args) -> tuple:
 def view_loop(op) -> Callable:
     def loop(s, i, r, x, *args):
         return x(*view_index(op, x.shape, i, args))
+
     return loop
 
 
@@ -280,10 +292,14 @@ class IndexRecorder:
 
 
 def put_loop(view) -> Callable:
-    """The scatter that writes `value` through a view into `base`: where the view's elements lie, and what goes there."""
+    """The scatter that writes `value` through a view into `base`: where the view's elements lie, and what goes
+    there.
+    """
+
     def loop(s, i, r, base, value, *args):
         target = view.loop(s, i, r, IndexRecorder(base), *args)
         if is_loader(value):
             return target, load(s, value, i, base.dtype)
         return target, s.const(value, base.dtype)
+
     return loop

@@ -1,8 +1,8 @@
 """Shape, type and stride of every op's results, without bytes and with sizes that may be symbolic.
 
-In: a record and its arguments (fakes or real tensors). Out: one `Spec` per output, or fakes (`run_meta`). The rules are those
-that eager follows: broadcasting; strides of maps follow the first operand that orders a pair of dimensions; reductions and
-everything else are contiguous unless the record's own rule says otherwise.
+In: a record and its arguments (fakes or real tensors). Out: one `Spec` per output, or fakes (`run_meta`). The rules
+are those that eager follows: broadcasting; strides of maps follow the first operand that orders a pair of dimensions;
+reductions and everything else are contiguous unless the record's own rule says otherwise.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ class Spec(NamedTuple):
 
 
 # -- broadcasting
+
 
 def broadcast_shapes(shapes, op="broadcast") -> tuple:
     """The common shape; error and text as PyTorch's."""
@@ -59,8 +60,10 @@ def _broadcast(a, b, op, shapes) -> tuple:
 
 def raise_mismatch(op, k, n, m, shapes):
     shown = " and ".join(str(list(s)) for s in shapes)
-    raise RuntimeError(f"The size of tensor a ({n}) must match the size of tensor b ({m}) at non-singleton dimension {k} "
-                       f"({op}: shapes {shown})")
+    raise RuntimeError(
+        f"The size of tensor a ({n}) must match the size of tensor b ({m}) at non-singleton dimension {k} "
+        f"({op}: shapes {shown})"
+    )
 
 
 def check_expandable(op, target, value) -> None:
@@ -71,6 +74,7 @@ def check_expandable(op, target, value) -> None:
 
 
 # -- strides of maps
+
 
 def map_strides(sizes, operands) -> tuple | None:
     """Strides of a map's result: dimensions ordered as in the first operand that orders them. None: contiguous."""
@@ -118,7 +122,9 @@ def cached_computation(op, args):
 
 
 def _aligned_strides(x, sizes):
-    """The operand's strides per dimension of the result; 0 where it is broadcast or of size 1. None: it orders nothing."""
+    """The operand's strides per dimension of the result; 0 where it is broadcast or of size 1. None: it orders
+    nothing.
+    """
     own = x._sizes
     if not own or (x._array is None and x._geometry[1] is None and len(own) == len(sizes) and own == sizes):
         return contiguous_strides(sizes) if own else None
@@ -134,7 +140,7 @@ def _row_major(strides) -> bool:
 def _order(ndim: int, known) -> list:
     """Dimensions, outermost first: insertion by the first operand with two nonzero strides that differ."""
     order: list[int] = []
-    for d in reversed(range(ndim)):                       # `order` is innermost first while it is built
+    for d in reversed(range(ndim)):  # `order` is innermost first while it is built
         at = len(order)
         for k in reversed(range(len(order))):
             verdict = _compare(order[k], d, known)
@@ -159,6 +165,7 @@ def _compare(inner, d, known) -> int:
 
 
 # -- rules per kind
+
 
 def infer(op, args) -> tuple[Spec, ...]:
     """Specs of all outputs of a (pure) record."""
@@ -217,8 +224,8 @@ def _scatter(op, args):
     base = args[0]
     if isinstance(base, Tensor):
         dense = map_strides(base._sizes, (base,))
-        return Spec(base._sizes, base._dtype, dense),
-    return Spec(tuple(base), cached_computation(op, args)[1][0]),
+        return (Spec(base._sizes, base._dtype, dense),)
+    return (Spec(tuple(base), cached_computation(op, args)[1][0]),)
 
 
 def _random(op, args):
@@ -229,8 +236,15 @@ def _undeclared(op, args):
     raise TypeError(f"the record {op.name} has no meta rule: give one with meta= or @{op.name}.meta")
 
 
-_RULES = {"MAP": _map, "REDUCE": _reduce, "SCAN": _scan, "SCATTER": _scatter, "RANDOM": _random, "EXTERN": _undeclared,
-          "COMPOSITE": _undeclared}
+_RULES = {
+    "MAP": _map,
+    "REDUCE": _reduce,
+    "SCAN": _scan,
+    "SCATTER": _scatter,
+    "RANDOM": _random,
+    "EXTERN": _undeclared,
+    "COMPOSITE": _undeclared,
+}
 
 
 def device_of(op, args):
@@ -238,14 +252,16 @@ def device_of(op, args):
     given = argument(op, args, "device")
     if given is not None:
         return devices.device(given)
-    found = None
+    found, dimensioned = None, False
     for x in tensors_of(op, args):
         own = x._device
         if found is None or (own is not found and x.ndim and found is devices.cpu and not dimensioned):
             found, dimensioned = own, x.ndim > 0
         elif own is not found and x.ndim:
-            raise RuntimeError(f"Expected all tensors to be on the same device, but found at least two devices, {found} and "
-                               f"{own} ({op.name})")
+            raise RuntimeError(
+                f"Expected all tensors to be on the same device, but found at least two devices, {found} and "
+                f"{own} ({op.name})"
+            )
     return found or devices.get_default_device()
 
 
@@ -255,10 +271,11 @@ def is_contiguous(sizes, strides) -> bool:
 
 # -- fakes
 
+
 def run_meta(op, args) -> tuple[Tensor, ...]:
     """Fake outputs of a pure record; views share the storage of what they view."""
     if op.kind.name == "VIEW":
-        return fake_view(op, args[0], args[1:]),
+        return (fake_view(op, args[0], args[1:]),)
     device = device_of(op, args)
     return tuple([fake_tensor(s.sizes, s.strides, s.dtype, s.device or device) for s in infer(op, args)])
 

@@ -1,7 +1,8 @@
 """The op record: one per op, from which every interpreter is derived.
 
-In: a formula, stride rule, kernel or decomposition under a decorator that names its kind. Out: an `Op` in `OPS`, callable,
-with its loop (what the compiler lowers), types, gradients and samples. The compiler reads kinds and fields, never names.
+In: a formula, stride rule, kernel or decomposition under a decorator that names its kind. Out: an `Op` in `OPS`,
+callable, with its loop (what the compiler lowers), types, gradients and samples. The compiler reads kinds and fields,
+never names.
 
     @pointwise(promote="float")
     def silu(s, x): return x / (1.0 + s.exp(-x))
@@ -11,8 +12,8 @@ with its loop (what the compiler lowers), types, gradients and samples. The comp
     def _(make): return [(make(3, 4),), (make(0, 5),)]
 
 Roles of parameters: "tensor" (a Map also takes numbers there), "tensor?" (may be None), "tensors" (a tuple), "scalar",
-"size" (ints, symbolic or not), "static" (anything hashable). Given by annotation (`x: optional`, `eps: scalar`), by `roles=`,
-else by the kind and by common names (`dim`, `eps`, `dtype`, ...).
+"size" (ints, symbolic or not), "static" (anything hashable). Given by annotation (`x: optional`, `eps: scalar`), by
+`roles=`, else by the kind and by common names (`dim`, `eps`, `dtype`, ...).
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class Kind(enum.Enum):
 
 # annotations for parameters
 tensor, optional, tensors, scalar, size, static = "tensor", "tensor?", "tensors", "scalar", "size", "static"
-mask = "mask"              # a tensor that takes no part in promotion and is not cast (conditions, indices)
+mask = "mask"  # a tensor that takes no part in promotion and is not cast (conditions, indices)
 
 PLAIN, TENSOR, TENSORS = 0, 1, 2
 
@@ -81,7 +82,9 @@ OPS: dict[str, Op] = {}
 @dataclass(frozen=True, eq=False)
 class Op:
     """Fields: see DESIGN in docs/ARCHITECTURE.md. `ranges(*args)`: extents of the reduction index (Reduce) or of the
-    source (Scatter). `functional`: the pure record of an in-place one. `meta_rule(*args)` -> sizes, `Spec`, or one per output."""
+    source (Scatter). `functional`: the pure record of an in-place one. `meta_rule(*args)` -> sizes, `Spec`, or one
+    per output.
+    """
 
     name: str
     kind: Kind
@@ -110,17 +113,21 @@ class Op:
     mode: str = "set"
     functional: Op | None = None
     doc: str = ""
-    entry: Callable | None = None             # the call path specialised for this record (made by dispatch on first call)
-    cache: dict = field(default_factory=dict)       # of the interpreters: plans by operand types
-    names: dict[str, int] = field(default_factory=dict)       # parameter -> position
-    codes: tuple[int, ...] = ()               # per parameter: PLAIN, TENSOR or TENSORS
+    entry: Callable | None = None  # the call path specialised for this record (made by dispatch on first call)
+    cache: dict = field(default_factory=dict)  # of the interpreters: plans by operand types
+    names: dict[str, int] = field(default_factory=dict)  # parameter -> position
+    codes: tuple[int, ...] = ()  # per parameter: PLAIN, TENSOR or TENSORS
 
     def __post_init__(self):
         if self.name in OPS:
             raise ValueError(f"an op named {self.name!r} is already defined")
         OPS[self.name] = self
         self.names.update({p.name: k for k, p in enumerate(self.params)})
-        _fill(self, "codes", tuple([TENSOR if p.is_tensor else TENSORS if p.role == "tensors" else PLAIN for p in self.params]))
+        _fill(
+            self,
+            "codes",
+            tuple([TENSOR if p.is_tensor else TENSORS if p.role == "tensors" else PLAIN for p in self.params]),
+        )
         if self.loop is None:
             _fill(self, "loop", derive_loop(self))
         if self.ranges is None and self.kind is Kind.REDUCE:
@@ -143,7 +150,7 @@ class Op:
         names = self.names
         if len(args) > len(names):
             raise TypeError(f"{self.name}() takes {len(names)} positional arguments but {len(args)} were given")
-        bound = list(args) + [p.default for p in self.params[len(args):]]
+        bound = list(args) + [p.default for p in self.params[len(args) :]]
         for name, value in kw.items():
             at = names.get(name, -1)
             if at < len(args):
@@ -162,12 +169,15 @@ class Op:
         known = {p.name for p in self.params} | {"*"}
         for name in names:
             if name not in known:
-                raise ValueError(f"{self.name} has no parameter {name!r} (it has {', '.join(p.name for p in self.params)})")
+                raise ValueError(
+                    f"{self.name} has no parameter {name!r} (it has {', '.join(p.name for p in self.params)})"
+                )
 
         def add(fn):
             for name in names:
                 self.grads[name] = Formula(self, fn)
             return fn
+
         return add
 
     def meta(self, fn):
@@ -179,7 +189,9 @@ class Op:
         return _fill(self, "sample_rule", fn)
 
     def numpy(self, fn):
-        """An explicit eager kernel: arrays for tensors, other arguments as they are; returns an array, or one per output."""
+        """An explicit eager kernel: arrays for tensors, other arguments as they are; returns an array, or one per
+        output.
+        """
         self.kernels["numpy"] = fn
         return fn
 
@@ -260,6 +272,7 @@ def zeros(like):
 
 # -- types, shared by the numpy path and code builders
 
+
 def _types(op, args):
     operands = [a for p, a in zip(op.params, args) if p.is_tensor and p.promotes and a is not None]
     for p, a in zip(op.params, args):
@@ -272,47 +285,166 @@ def _types(op, args):
 
 def _make_inplace(op: Op) -> Op:
     first = op.params[0].name
-    new = Op(name=op.name + "_", kind=op.kind, params=op.params, outputs=op.outputs[:1], mutates=(first,), fn=op.fn,
-             promote=op.promote, compute=op.compute, meta_rule=op.meta_rule, loop=op.loop, ranges=op.ranges,
-             explicit_loop=op.explicit_loop, draws=op.draws, autocast=None, combine=op.combine, finish=op.finish,
-             mode=op.mode, functional=op, doc=op.doc)
+    new = Op(
+        name=op.name + "_",
+        kind=op.kind,
+        params=op.params,
+        outputs=op.outputs[:1],
+        mutates=(first,),
+        fn=op.fn,
+        promote=op.promote,
+        compute=op.compute,
+        meta_rule=op.meta_rule,
+        loop=op.loop,
+        ranges=op.ranges,
+        explicit_loop=op.explicit_loop,
+        draws=op.draws,
+        autocast=None,
+        combine=op.combine,
+        finish=op.finish,
+        mode=op.mode,
+        functional=op,
+        doc=op.doc,
+    )
     op.cache["inplace"] = new
     return new
 
 
 def _make_put(op: Op) -> Op:
-    """`put(base, value, *args)`: a copy of `base` with `value` (a tensor of the view's sizes, or a number) written through
-    the view. Its gradients are the same two: put(g, 0) for the base, the view of g for the value."""
+    """`put(base, value, *args)`: a copy of `base` with `value` (a tensor of the view's sizes, or a number) written
+    through the view. Its gradients are the same two: put(g, 0) for the base, the view of g for the value.
+    """
     params = (Param("base"), Param("value")) + op.params[1:]
-    new = Op(name=op.name + "_put", kind=Kind.SCATTER, params=params, loop=put_loop(op), promote="keep", cache={"view": op},
-             ranges=lambda base, value, *args: op.fn(tuple(base.shape), contiguous_strides(base.shape), *args)[0])
+    new = Op(
+        name=op.name + "_put",
+        kind=Kind.SCATTER,
+        params=params,
+        loop=put_loop(op),
+        promote="keep",
+        cache={"view": op},
+        ranges=lambda base, value, *args: op.fn(tuple(base.shape), contiguous_strides(base.shape), *args)[0],
+    )
     rest = [("param", k) for k in range(2, len(params))]
     new.grads["base"] = Formula(new, lambda g, *args: new(g, 0, *args), [("grad", 0), *rest])
     new.grads["value"] = Formula(new, lambda g, *args: op(g, *args), [("grad", 0), *rest])
-    op.grads["x"] = Formula(op, lambda g, x, *args: new(zeros(x), g, *args),
-                            [("grad", 0), *[("param", k) for k in range(len(op.params))]], metas={("param", 0)})
+    op.grads["x"] = Formula(
+        op,
+        lambda g, x, *args: new(zeros(x), g, *args),
+        [("grad", 0), *[("param", k) for k in range(len(op.params))]],
+        metas={("param", 0)},
+    )
     return new
 
 
 def _make_pure(op: Op) -> Op:
     outs = op.outputs + tuple(Out("new_" + name, differentiable=False, hidden=True) for name in op.mutates)
-    new = Op(name=op.name + "_pure", kind=op.kind, params=op.params, outputs=outs, fn=op.fn, promote=op.promote,
-             meta_rule=op.meta_rule, kernels=op.kernels, grads=op.grads, draws=op.draws, autocast=op.autocast)
+    new = Op(
+        name=op.name + "_pure",
+        kind=op.kind,
+        params=op.params,
+        outputs=outs,
+        fn=op.fn,
+        promote=op.promote,
+        meta_rule=op.meta_rule,
+        kernels=op.kernels,
+        grads=op.grads,
+        draws=op.draws,
+        autocast=op.autocast,
+    )
     return _fill(op, "functional", new)
 
 
 # -- signatures
 
-_SIZE_NAMES = {"size", "sizes", "shape", "dim", "dims", "start", "end", "step", "length", "offset", "split_size", "index_dim"}
-_STATIC_NAMES = {"dtype", "device", "generator", "keepdim", "reduction", "mode", "memory_format", "align_corners", "correction",
-                 "largest", "sorted", "stable", "ignore_index", "is_causal", "training", "padding_mode", "ceil_mode",
-                 "kernel_size", "stride", "padding", "dilation", "groups", "transposed", "output_padding", "return_indices",
-                 "num_classes", "accumulate", "diagonal", "upper", "equation", "descending", "count_include_pad",
-                 "output_size", "ord", "approximate", "hidden", "full_matrices", "unbiased", "k", "side", "right"}
-_SCALAR_NAMES = {"eps", "alpha", "beta", "p", "value", "momentum", "scale", "threshold", "negative_slope", "low", "high",
-                 "mean", "std", "min_value", "max_value", "fill_value", "label_smoothing", "dropout_p", "lambd", "delta"}
-_ROLE_OF_TYPE = {"int": "scalar", "float": "scalar", "bool": "static", "str": "static", "tuple": "size", "Tensor": "tensor",
-                 "optional": "tensor?", "mask": "tensor"}
+_SIZE_NAMES = {
+    "size",
+    "sizes",
+    "shape",
+    "dim",
+    "dims",
+    "start",
+    "end",
+    "step",
+    "length",
+    "offset",
+    "split_size",
+    "index_dim",
+}
+_STATIC_NAMES = {
+    "dtype",
+    "device",
+    "generator",
+    "keepdim",
+    "reduction",
+    "mode",
+    "memory_format",
+    "align_corners",
+    "correction",
+    "largest",
+    "sorted",
+    "stable",
+    "ignore_index",
+    "is_causal",
+    "training",
+    "padding_mode",
+    "ceil_mode",
+    "kernel_size",
+    "stride",
+    "padding",
+    "dilation",
+    "groups",
+    "transposed",
+    "output_padding",
+    "return_indices",
+    "num_classes",
+    "accumulate",
+    "diagonal",
+    "upper",
+    "equation",
+    "descending",
+    "count_include_pad",
+    "output_size",
+    "ord",
+    "approximate",
+    "hidden",
+    "full_matrices",
+    "unbiased",
+    "k",
+    "side",
+    "right",
+}
+_SCALAR_NAMES = {
+    "eps",
+    "alpha",
+    "beta",
+    "p",
+    "value",
+    "momentum",
+    "scale",
+    "threshold",
+    "negative_slope",
+    "low",
+    "high",
+    "mean",
+    "std",
+    "min_value",
+    "max_value",
+    "fill_value",
+    "label_smoothing",
+    "dropout_p",
+    "lambd",
+    "delta",
+}
+_ROLE_OF_TYPE = {
+    "int": "scalar",
+    "float": "scalar",
+    "bool": "static",
+    "str": "static",
+    "tuple": "size",
+    "Tensor": "tensor",
+    "optional": "tensor?",
+    "mask": "tensor",
+}
 
 
 def _role(annotation, name: str, default: Any, tensors_by_default: bool) -> str:
@@ -334,8 +466,9 @@ def _role(annotation, name: str, default: Any, tensors_by_default: bool) -> str:
 _ROLES = ("tensor", "tensor?", "tensors", "scalar", "size", "static")
 
 
-def signature(fn: Callable, skip: int, roles: dict | None = None, tensors_by_default: bool = False,
-              exclude: tuple = ()) -> tuple[Param, ...]:
+def signature(
+    fn: Callable, skip: int, roles: dict | None = None, tensors_by_default: bool = False, exclude: tuple = ()
+) -> tuple[Param, ...]:
     """The record's parameters from a function's, after the first `skip`."""
     found = []
     for p in list(inspect.signature(fn).parameters.values())[skip:]:
@@ -355,25 +488,39 @@ def _outs(outputs) -> tuple[Out, ...]:
 
 def _decorator(make):
     """`@kind` and `@kind(option=...)`."""
+
     def decorate(fn=None, **options):
         if fn is None:
             return lambda f: make(f, **options)
         return make(fn, **options)
+
     decorate.__doc__ = make.__doc__
     return decorate
 
 
 def _record(fn, kind, params, *, name=None, outputs=None, meta=None, loop=None, **options) -> Op:
-    return Op(name=name or fn.__name__, kind=kind, params=params, outputs=_outs(outputs), fn=fn, meta_rule=meta, loop=loop,
-              explicit_loop=loop is not None, doc=inspect.getdoc(fn) or "", **options)
+    return Op(
+        name=name or fn.__name__,
+        kind=kind,
+        params=params,
+        outputs=_outs(outputs),
+        fn=fn,
+        meta_rule=meta,
+        loop=loop,
+        explicit_loop=loop is not None,
+        doc=inspect.getdoc(fn) or "",
+        **options,
+    )
 
 
 # -- one decorator per kind
 
+
 @_decorator
 def pointwise(fn, *, roles=None, exclude=(), recompute=True, **options) -> Op:
-    """`def silu(s, x)`: a formula per element. Options: promote, roles, exclude (parameters outside promotion), outputs,
-    autocast, compute, cost."""
+    """`def silu(s, x)`: a formula per element. Options: promote, roles, exclude (parameters outside promotion),
+    outputs, autocast, compute, cost.
+    """
     return _record(fn, Kind.MAP, signature(fn, 1, roles, True, exclude), recompute=recompute, **options)
 
 
@@ -387,9 +534,11 @@ def indexed(fn, *, meta, roles=None, exclude=(), **options) -> Op:
 
 @_decorator
 def reduction(fn, *, combine, roles=None, exclude=(), **options) -> Op:
-    """`def sum(s, x)`: the prologue per element. Parameters `dim` (tuple of non-negative ints) and `keepdim` are implied.
-    `finish(s, acc, n)` makes the result of the accumulator (a tuple if the combine has several) and the element count;
-    further arguments of it are matched by name to parameters. `ranges` and `loop` given: windows, with any parameters."""
+    """`def sum(s, x)`: the prologue per element. Parameters `dim` (tuple of non-negative ints) and `keepdim` are
+    implied. `finish(s, acc, n)` makes the result of the accumulator (a tuple if the combine has several) and the
+    element count; further arguments of it are matched by name to parameters. `ranges` and `loop` given: windows, with
+    any parameters.
+    """
     params = signature(fn, 1, roles, False, exclude)
     if "ranges" not in options:
         names = {p.name for p in params}
@@ -406,12 +555,14 @@ def scan(fn, *, combine, roles=None, **options) -> Op:
 
 @_decorator
 def scatter(fn, *, ranges, roles=None, exclude=(), mode="set", **options) -> Op:
-    """`def index_add(s, i, base, index, source)`: for each point `i` of `ranges(*args)`, returns (index tuple into the output,
-    value). The output starts as a copy of the first argument if that is a tensor, else as zeros of that size
-    (mode "add": duplicates add up; "set": the last in row-major order wins)."""
+    """`def index_add(s, i, base, index, source)`: for each point `i` of `ranges(*args)`, returns (index tuple into
+    the output, value). The output starts as a copy of the first argument if that is a tensor, else as zeros of that
+    size (mode "add": duplicates add up; "set": the last in row-major order wins).
+    """
     params = signature(fn, 2, roles, False, exclude)
-    return _record(fn, Kind.SCATTER, params, ranges=ranges, mode=mode,
-                   loop=lambda s, i, r, *args: fn(s, i, *args), **options)
+    return _record(
+        fn, Kind.SCATTER, params, ranges=ranges, mode=mode, loop=lambda s, i, r, *args: fn(s, i, *args), **options
+    )
 
 
 @_decorator
@@ -419,25 +570,34 @@ def view(fn, *, roles=None, loop=None, **options) -> Op:
     """`def permute(shape, strides, dims)` -> (sizes, strides, offset in elements relative to the input's).
     The record's parameters are (x, dims). `loop(s, i, r, x, *args)` where the rule is not affine in the strides."""
     params = (Param("x"),) + tuple(
-        p if p.role != "tensor" else Param(p.name, "size", p.default) for p in signature(fn, 2, roles))
+        p if p.role != "tensor" else Param(p.name, "size", p.default) for p in signature(fn, 2, roles)
+    )
     return _record(fn, Kind.VIEW, params, loop=loop, promote=options.pop("promote", "keep"), recompute=True, **options)
 
 
 @_decorator
 def random_op(fn, *, roles=None, meta=None, promote="dtype", exclude=(), **options) -> Op:
-    """`def rand(s, rng, size, dtype)`: per element, from `rng.bits(word)`, `rng.uniform()`, `rng.normal()`; a `generator`
-    parameter (None: the default one) is implied and comes last. One ordinal is drawn per call, whatever the size."""
+    """`def rand(s, rng, size, dtype)`: per element, from `rng.bits(word)`, `rng.uniform()`, `rng.normal()`; a
+    `generator` parameter (None: the default one) is implied and comes last. One ordinal is drawn per call, whatever
+    the size.
+    """
     params = signature(fn, 2, roles, False, exclude) + (Param("generator", "static", None),)
-    return _record(fn, Kind.RANDOM, params, meta=meta, promote=promote, draws=options.pop("draws", lambda *a: 1), **options)
+    return _record(
+        fn, Kind.RANDOM, params, meta=meta, promote=promote, draws=options.pop("draws", lambda *a: 1), **options
+    )
 
 
 @_decorator
 def extern(fn, *, meta=None, roles=None, exclude=(), **options) -> Op:
-    """`def matmul(a, b)`: an eager kernel on numpy arrays; `meta(*args)` (required, here or by `@op.meta`) gives the sizes."""
+    """`def matmul(a, b)`: an eager kernel on numpy arrays; `meta(*args)` (required, here or by `@op.meta`) gives the
+    sizes.
+    """
     return _record(fn, Kind.EXTERN, signature(fn, 0, roles, False, exclude), meta=meta, **options)
 
 
 @_decorator
 def composite(fn, *, roles=None, **options) -> Op:
-    """`def softmax(x, dim)`: written with other ops. May carry `grad`, `numpy`/`native` kernels and `meta` for speed."""
+    """`def softmax(x, dim)`: written with other ops. May carry `grad`, `numpy`/`native` kernels and `meta` for
+    speed.
+    """
     return _record(fn, Kind.COMPOSITE, signature(fn, 0, roles), **options)

@@ -1,7 +1,7 @@
 """The closed set of scalar primitives that formulas of op records are written in, and the combines of reductions.
 
-Each primitive's meaning is its numpy function; a code generator has one cell per primitive. `NumpyVocabulary` is the handler
-`s` of eager execution: arrays in, arrays out. Values of every vocabulary support Python's operators.
+Each primitive's meaning is its numpy function; a code generator has one cell per primitive. `NumpyVocabulary` is the
+handler `s` of eager execution: arrays in, arrays out. Values of every vocabulary support Python's operators.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from . import dtypes
 
 @dataclass(frozen=True)
 class Prim:
-    """`result`: "same" (as the operands), "bool", "float" (integers compute in the default floating type), or a function
-    of the operands' types."""
+    """`result`: "same" (as the operands), "bool", "float" (integers compute in the default floating type), or a
+    function of the operands' types.
+    """
 
     name: str
     arity: int
@@ -39,11 +40,11 @@ def rsqrt(x):
     return np.reciprocal(np.sqrt(x))
 
 
-
-
 @lru_cache(None)
 def _erf_series(kind: str):
-    """Chebyshev coefficients, fitted to math.erf: erf(x)/x in x*x on [0, 4], and erfc(x)*exp(x*x)*x in 1/(x*x) on [2, 6.5]."""
+    """Chebyshev coefficients, fitted to math.erf: erf(x)/x in x*x on [0, 4], and erfc(x)*exp(x*x)*x in 1/(x*x) on [2,
+    6.5].
+    """
     if kind == "near":
         return np.polynomial.chebyshev.chebinterpolate(lambda t: np.array([_near(v) for v in 2 * (t + 1)]), 26)
     return np.polynomial.chebyshev.chebinterpolate(lambda t: np.array([_far(v) for v in _unscale(t)]), 24)
@@ -74,8 +75,9 @@ def erf(x):
     near = v * np.polynomial.chebyshev.chebval(np.minimum(square, 4.0) / 2 - 1, _erf_series("near"))
     low, high = 1 / 6.5**2, 1 / 4
     inverse = 1 / np.maximum(square, 4.0)
-    far = 1 - np.polynomial.chebyshev.chebval((inverse - low) * 2 / (high - low) - 1, _erf_series("far")) \
-        * np.exp(-square) / np.maximum(size, 2.0)
+    far = 1 - np.polynomial.chebyshev.chebval((inverse - low) * 2 / (high - low) - 1, _erf_series("far")) * np.exp(
+        -square
+    ) / np.maximum(size, 2.0)
     return np.where(size < 2.0, near, np.copysign(far, v)).astype(kind)
 
 
@@ -112,12 +114,14 @@ def _where_type(_condition, a, b):
 
 _TABLE = """
 add same | sub same subtract | mul same multiply | truediv float true_divide | floordiv same floor_divide
-mod same remainder | neg same negative | abs same absolute | sign same | exp float | log float | log2 float | log1p float
-expm1 float | sqrt float | sin float | cos float | tan float | tanh float | pow same power | floor same | ceil same
-round same rint | trunc same | maximum same | minimum same | lt bool less | le bool less_equal | gt bool greater
-ge bool greater_equal | eq bool equal | ne bool not_equal | logical_and bool | logical_or bool | logical_not bool
+mod same remainder | neg same negative | abs same absolute | sign same
+exp float | log float | log2 float | log1p float | expm1 float | sqrt float
+sin float | cos float | tan float | tanh float | pow same power
+floor same | ceil same | round same rint | trunc same | maximum same | minimum same
+lt bool less | le bool less_equal | gt bool greater | ge bool greater_equal | eq bool equal | ne bool not_equal
+logical_and bool | logical_or bool | logical_not bool | isnan bool | isinf bool
 bit_and same bitwise_and | bit_or same bitwise_or | bit_xor same bitwise_xor | bit_not same invert
-shl same left_shift | shr same right_shift | isnan bool | isinf bool
+shl same left_shift | shr same right_shift
 """
 
 
@@ -129,14 +133,17 @@ def _numpy_prims():
             yield Prim(name, function.nin, result, function)
 
 
-PRIMS: dict[str, Prim] = {p.name: p for p in (
-    *_numpy_prims(),
-    Prim("rsqrt", 1, "float", rsqrt),
-    Prim("erf", 1, "float", erf),
-    Prim("where", 3, _where_type, np.where),
-    Prim("cast", 2, _cast_type, cast),
-    Prim("philox", 4, lambda *_: dtypes.int64, philox),
-)}
+PRIMS: dict[str, Prim] = {
+    p.name: p
+    for p in (
+        *_numpy_prims(),
+        Prim("rsqrt", 1, "float", rsqrt),
+        Prim("erf", 1, "float", erf),
+        Prim("where", 3, _where_type, np.where),
+        Prim("cast", 2, _cast_type, cast),
+        Prim("philox", 4, lambda *_: dtypes.int64, philox),
+    )
+}
 
 
 class NumpyVocabulary:
@@ -164,6 +171,7 @@ NUMPY = NumpyVocabulary()
 
 # -- combines of reductions
 
+
 @dataclass(frozen=True)
 class Combine:
     """How a reduction merges values. `reduce(array, axes)` -> tuple of `n_outputs` arrays without those axes."""
@@ -175,7 +183,9 @@ class Combine:
 
 
 def _lowest(dtype):
-    return -math.inf if dtype.is_floating_point else builtins.bool(0) if dtype is dtypes.bool else dtypes.iinfo(dtype).min
+    return (
+        -math.inf if dtype.is_floating_point else builtins.bool(0) if dtype is dtypes.bool else dtypes.iinfo(dtype).min
+    )
 
 
 def _highest(dtype):
@@ -184,25 +194,28 @@ def _highest(dtype):
 
 def _plain(ufunc, **keywords):
     def reduce(x, axes):
-        return np.asarray(ufunc.reduce(x, axis=axes, **keywords)),
+        return (np.asarray(ufunc.reduce(x, axis=axes, **keywords)),)
+
     return reduce
 
 
 def _sum(x, axes):
-    return np.asarray(np.add.reduce(x, axis=axes, dtype=x.dtype)),
+    return (np.asarray(np.add.reduce(x, axis=axes, dtype=x.dtype)),)
 
 
 def _prod(x, axes):
-    return np.asarray(np.multiply.reduce(x, axis=axes, dtype=x.dtype)),
+    return (np.asarray(np.multiply.reduce(x, axis=axes, dtype=x.dtype)),)
 
 
 def _extreme(ufunc, start):
     """Maximum or minimum; NaN wins. Empty extents give the identity (the records refuse them where PyTorch does)."""
+
     def reduce(x, axes):
         extent = math.prod(x.shape[d] for d in axes)
         if extent == 0:
-            return np.asarray(ufunc.reduce(x, axis=axes, initial=start(dtypes.from_numpy(x.dtype)))),
-        return np.asarray(ufunc.reduce(x, axis=axes)),
+            return (np.asarray(ufunc.reduce(x, axis=axes, initial=start(dtypes.from_numpy(x.dtype)))),)
+        return (np.asarray(ufunc.reduce(x, axis=axes)),)
+
     return reduce
 
 
@@ -215,10 +228,12 @@ def reduced_last(x, axes):
 
 def _arg(which):
     """(value, position among the reduced elements in row-major order); the first of equals wins, NaN wins."""
+
     def reduce(x, axes):
         x = reduced_last(x, axes)
         where = np.asarray(which(x, axis=-1)).astype(np.int64)
         return np.take_along_axis(x, where[..., None], axis=-1)[..., 0], where
+
     return reduce
 
 
@@ -235,18 +250,21 @@ def _logsumexp(x, axes):
     top = np.maximum.reduce(x, axis=axes, keepdims=True, initial=-np.inf)
     safe = np.where(np.isfinite(top), top, x.dtype.type(0))
     total = np.log(np.add.reduce(np.exp(x - safe), axis=axes))
-    return np.asarray(total + safe.reshape(np.shape(total))),
+    return (np.asarray(total + safe.reshape(np.shape(total))),)
 
 
-COMBINES: dict[str, Combine] = {c.name: c for c in (
-    Combine("sum", lambda d: 0, _sum),
-    Combine("prod", lambda d: 1, _prod),
-    Combine("max", _lowest, _extreme(np.maximum, _lowest)),
-    Combine("min", _highest, _extreme(np.minimum, _highest)),
-    Combine("any", lambda d: False, _plain(np.logical_or)),
-    Combine("all", lambda d: True, _plain(np.logical_and)),
-    Combine("argmax", lambda d: (_lowest(d), 0), _arg(np.argmax), 2),
-    Combine("argmin", lambda d: (_highest(d), 0), _arg(np.argmin), 2),
-    Combine("welford", lambda d: (0.0, 0.0, 0.0), _welford, 3),
-    Combine("logsumexp", lambda d: -math.inf, _logsumexp),
-)}
+COMBINES: dict[str, Combine] = {
+    c.name: c
+    for c in (
+        Combine("sum", lambda d: 0, _sum),
+        Combine("prod", lambda d: 1, _prod),
+        Combine("max", _lowest, _extreme(np.maximum, _lowest)),
+        Combine("min", _highest, _extreme(np.minimum, _highest)),
+        Combine("any", lambda d: False, _plain(np.logical_or)),
+        Combine("all", lambda d: True, _plain(np.logical_and)),
+        Combine("argmax", lambda d: (_lowest(d), 0), _arg(np.argmax), 2),
+        Combine("argmin", lambda d: (_highest(d), 0), _arg(np.argmin), 2),
+        Combine("welford", lambda d: (0.0, 0.0, 0.0), _welford, 3),
+        Combine("logsumexp", lambda d: -math.inf, _logsumexp),
+    )
+}

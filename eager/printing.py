@@ -1,5 +1,6 @@
-"""repr of tensors, as PyTorch prints them: aligned columns, 4 digits, scientific where the range asks for it, summarised
-beyond 1000 elements."""
+"""repr of tensors, as PyTorch prints them: aligned columns, 4 digits, scientific where the range asks for it,
+summarised beyond 1000 elements.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +18,9 @@ class Options:
 _PROFILES = {"default": (4, 1000, 3, 80), "short": (2, 1000, 2, 80), "full": (4, math.inf, 3, 80)}
 
 
-def set_printoptions(precision=None, threshold=None, edgeitems=None, linewidth=None, profile=None, sci_mode=None) -> None:
+def set_printoptions(
+    precision=None, threshold=None, edgeitems=None, linewidth=None, profile=None, sci_mode=None
+) -> None:
     if profile is not None:
         Options.precision, Options.threshold, Options.edgeitems, Options.linewidth = _PROFILES[profile]
     for name, value in dict(precision=precision, threshold=threshold, edgeitems=edgeitems, linewidth=linewidth).items():
@@ -36,8 +39,9 @@ def text(t) -> str:
         body = "[]" if t._array.size == 0 else values(t._array, t._dtype, 7)
         if t._array.size == 0 and t.ndim != 1:
             suffixes.append(f"size={tuple(t._sizes)}")
-    if t._dtype not in (dtypes.get_default_dtype(), dtypes.int64, dtypes.bool, dtypes.default_complex()) or \
-            (t.numel() == 0 and t._dtype is not dtypes.get_default_dtype()):
+    if t._dtype not in (dtypes.get_default_dtype(), dtypes.int64, dtypes.bool, dtypes.default_complex()) or (
+        t.numel() == 0 and t._dtype is not dtypes.get_default_dtype()
+    ):
         suffixes.append(f"dtype={t._dtype}")
     if t._grad_fn is not None:
         suffixes.append(f"grad_fn=<{t._grad_fn.name()}>")
@@ -76,7 +80,9 @@ def summary(array: np.ndarray) -> np.ndarray:
     n = Options.edgeitems
     for d in range(array.ndim):
         if array.shape[d] > 2 * n:
-            array = np.concatenate([array.take(range(n), d), array.take(range(array.shape[d] - n, array.shape[d]), d)], d)
+            array = np.concatenate(
+                [array.take(range(n), d), array.take(range(array.shape[d] - n, array.shape[d]), d)], d
+            )
     return array
 
 
@@ -144,5 +150,5 @@ def row(array: np.ndarray, form, indent: int, summarize: bool) -> str:
         cells.insert(n, " ...")
     width = getattr(form, "width", max(map(len, cells), default=1))
     per_line = max(1, (Options.linewidth - indent) // (width + 2))
-    lines = [", ".join(cells[k:k + per_line]) for k in range(0, len(cells), per_line)]
+    lines = [", ".join(cells[k : k + per_line]) for k in range(0, len(cells), per_line)]
     return "[" + (",\n" + " " * (indent + 1)).join(lines) + "]"

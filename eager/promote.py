@@ -1,7 +1,8 @@
 """Type promotion: which type operands meet in, in which type a formula computes, and which type comes out.
 
-PyTorch's three classes: tensors with dimensions decide; a 0-dim tensor or a Python number matters only if it is of a higher
-kind (bool < integer < floating < complex). Operands are anything with `dtype` and `shape`, or Python/symbolic numbers.
+PyTorch's three classes: tensors with dimensions decide; a 0-dim tensor or a Python number matters only if it is of a
+higher kind (bool < integer < floating < complex). Operands are anything with `dtype` and `shape`, or Python/symbolic
+numbers.
 """
 
 from __future__ import annotations
@@ -27,15 +28,17 @@ def promote_types(a, b):
     if a.category == 1:
         return _promote_integers(a, b)
     if a.rank == b.rank:
-        return dtypes.float32                       # float16 with bfloat16, the float8 types
+        return dtypes.float32  # float16 with bfloat16, the float8 types
     return a if a.rank > b.rank else b
 
 
 def _promote_integers(a, b):
     if a in _UNSIGNED or b in _UNSIGNED:
-        raise RuntimeError(f"Promotion for uint16, uint32, uint64 types is not supported, attempted to promote {a} and {b}")
+        raise RuntimeError(
+            f"Promotion for uint16, uint32, uint64 types is not supported, attempted to promote {a} and {b}"
+        )
     if a.rank == b.rank:
-        return dtypes.int16                         # uint8 with int8
+        return dtypes.int16  # uint8 with int8
     return a if a.rank > b.rank else b
 
 

@@ -1,7 +1,8 @@
 """Random numbers: counter-based generators that hand out ordinals, one per random op whatever its size.
 
-An element's bits are Philox4x32-10 of (seed; element index, ordinal), so a value depends on nothing but these three: eager and
-compiled code draw the same numbers, and a draw that is not needed can be left out without moving the others.
+An element's bits are Philox4x32-10 of (seed; element index, ordinal), so a value depends on nothing but these three:
+eager and compiled code draw the same numbers, and a draw that is not needed can be left out without moving the
+others.
 """
 
 from __future__ import annotations
@@ -59,7 +60,9 @@ class Generator:
     def set_state(self, state: Tensor) -> Generator:
         raw = np.ascontiguousarray(state._values("set_state()"))
         if raw.dtype != np.uint8 or raw.size != _STATE.size:
-            raise RuntimeError(f"RNG state must be a uint8 tensor of {_STATE.size} elements, got {state.dtype} of {raw.size}")
+            raise RuntimeError(
+                f"RNG state must be a uint8 tensor of {_STATE.size} elements, got {state.dtype} of {raw.size}"
+            )
         self._seed, self._next = _STATE.unpack(raw.tobytes())
         return self
 
@@ -105,6 +108,7 @@ def draw(generator: Generator | None = None) -> tuple[int, int]:
 
 
 # -- the module functions of `torch.random`
+
 
 def manual_seed(seed: int) -> Generator:
     return default_generator.manual_seed(seed)

@@ -1,7 +1,8 @@
 """Nodes of the autograd graph, and how a call adds one.
 
-A node keeps what its gradient formulas name (inputs, outputs, or only their meta), with the storage versions at that time;
-its edges lead to the nodes of its inputs, or straight to a leaf tensor. Nothing here computes: the engine runs nodes.
+A node keeps what its gradient formulas name (inputs, outputs, or only their meta), with the storage versions at that
+time; its edges lead to the nodes of its inputs, or straight to a leaf tensor. Nothing here computes: the engine runs
+nodes.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ next_sequence = itertools.count().__next__
 
 
 class SavedOutput:
-    """An output that its own node needs: the tensor while it lives, else rebuilt from its bytes (no reference cycle)."""
+    """An output that its own node needs: the tensor while it lives, else rebuilt from its bytes (no reference
+    cycle).
+    """
 
     __slots__ = ("ref", "array", "dtype", "device", "storage", "geometry")
 
@@ -52,9 +55,10 @@ class SavedOutput:
 
 
 class Node:
-    """`args`: the call's arguments as saved (a tensor, its Meta, None, or a plain value); `versions` of the saved tensors;
-    `edges` per parameter: None, (node, output number), (leaf, 0), or a list of these for a tuple of tensors;
-    `metas` per output: (sizes, dtype, device); `outs`: None, or (saved outputs, their versions)."""
+    """`args`: the call's arguments as saved (a tensor, its Meta, None, or a plain value); `versions` of the saved
+    tensors; `edges` per parameter: None, (node, output number), (leaf, 0), or a list of these for a tuple of tensors;
+    `metas` per output: (sizes, dtype, device); `outs`: None, or (saved outputs, their versions).
+    """
 
     __slots__ = ("op", "args", "versions", "edges", "metas", "outs", "sequence", "__weakref__", "__dict__")
     hooks = stack = None  # rarely set: NodeHooks; where the call was recorded (anomaly mode)
@@ -164,7 +168,9 @@ class Node:
 
 
 class NodeHooks:
-    """Hooks of a node, in the order in which they run: `tensor` (per output number), `retain` (ditto), `pre`, `post`."""
+    """Hooks of a node, in the order in which they run: `tensor` (per output number), `retain` (ditto), `pre`,
+    `post`.
+    """
 
     __slots__ = ("tensor", "retain", "pre", "post", "__weakref__")
 
@@ -395,7 +401,8 @@ def root_of(t: Tensor) -> tuple:
 
 
 def rebase(target: Tensor, node: Node) -> None:
-    """After an in-place write recorded as `node`: `target` and everything that views the same base get their new history.
+    """After an in-place write recorded as `node`: `target` and everything that views the same base get their new
+    history.
 
     For a view, the write is `put` into the base: base' = put(base, view'), whose gradients are again a put and a view.
     """

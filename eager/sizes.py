@@ -1,7 +1,7 @@
 """Sizes: plain ints, or symbolic integers while a program is captured.
 
-The marker classes are empty here; the compiler's shape environment subclasses them. Eager code uses operators on sizes and
-never converts one without need: `int()`, `hash()` and a branch on a symbolic size cost generality.
+The marker classes are empty here; the compiler's shape environment subclasses them. Eager code uses operators on
+sizes and never converts one without need: `int()`, `hash()` and a branch on a symbolic size cost generality.
 """
 
 from __future__ import annotations

@@ -13,8 +13,9 @@ class State(threading.local):
     `packer` (saved-tensor hooks: pack, unpack), `anomaly` (a function that tells the present stack, or None),
     `fake` (factories make tensors without bytes).
 
-    `run(f, *args)` calls a numpy function without floating-point warnings, and leaves numpy's own settings alone. `quick` is
-    the same, but None while a call needs more than the fast paths know: a mode, autocast, saved-tensor hooks, anomaly mode.
+    `run(f, *args)` calls a numpy function without floating-point warnings, and leaves numpy's own settings alone.
+    `quick` is the same, but None while a call needs more than the fast paths know: a mode, autocast, saved-tensor
+    hooks, anomaly mode.
     """
 
     grad = True
@@ -78,7 +79,9 @@ class recording:
 
 
 class Mode:
-    """`with mode:` sends this thread's op calls to `dispatch`, which may run them with `dispatch.execute` or under `no_modes`."""
+    """`with mode:` sends this thread's op calls to `dispatch`, which may run them with `dispatch.execute` or under
+    `no_modes`.
+    """
 
     def __enter__(self):
         state.set(modes=state.modes + (self,))

@@ -1,7 +1,7 @@
 """Storage: the bytes that tensors share. Its identity is what aliasing means, with bytes or (for fakes) without.
 
-Two counters: `_version` moves with writes that autograd must see, `data_version` with every write of the library, so that
-values derived from the bytes (packed weights, folded constants) can tell whether they are stale.
+Two counters: `_version` moves with writes that autograd must see, `data_version` with every write of the library, so
+that values derived from the bytes (packed weights, folded constants) can tell whether they are stale.
 """
 
 from __future__ import annotations
@@ -14,10 +14,22 @@ BYTE = np.dtype(np.uint8)
 
 
 class Storage:
-    """`bytes`: one flat uint8 array over the memory, or None. `views`: weak references to the tensors that are recorded views
-    of one base, in creation order (an in-place write gives all of them a new history)."""
+    """`bytes`: one flat uint8 array over the memory, or None. `views`: weak references to the tensors that are
+    recorded views of one base, in creation order (an in-place write gives all of them a new history).
+    """
 
-    __slots__ = ("bytes", "_version", "data_version", "foreign", "views", "pruned", "whole", "size", "device", "__weakref__")
+    __slots__ = (
+        "bytes",
+        "_version",
+        "data_version",
+        "foreign",
+        "views",
+        "pruned",
+        "whole",
+        "size",
+        "device",
+        "__weakref__",
+    )
 
     def __init__(self, flat: np.ndarray | None, size=0, device=None, foreign: bool = False):
         self.bytes, self.size, self.device, self.foreign = flat, size, device, foreign
@@ -73,9 +85,11 @@ def flat_bytes(array: np.ndarray) -> np.ndarray:
         return np.empty(0, BYTE)
     step = array.itemsize
     if any(s < 0 or s % step for s in array.strides):
-        raise ValueError("At least one stride in the given numpy array is negative, and tensors with negative strides are not "
-                         "currently supported. (You can probably work around this by making a copy of your array with "
-                         "array.copy().)")
+        raise ValueError(
+            "At least one stride in the given numpy array is negative, and tensors with negative strides are not "
+            "currently supported. (You can probably work around this by making a copy of your array with "
+            "array.copy().)"
+        )
     span = 1 + sum((n - 1) * (s // step) for n, s in zip(array.shape, array.strides))
     return np.lib.stride_tricks.as_strided(array, (span,), (step,)).view(BYTE)
 

@@ -1,4 +1,5 @@
-"""Tensor: a numpy array with a type, a device and a place in the autograd graph; or, as a fake, a geometry without bytes.
+"""Tensor: a numpy array with a type, a device and a place in the autograd graph; or, as a fake, a geometry without
+bytes.
 
 The first five slots are read by C++ at fixed offsets. Operations are not here: they are installed from the op records
 (`install_methods`); what stands here is what a tensor *is*: geometry, storage, identity, conversion, gradient state.
@@ -30,15 +31,29 @@ class View(NamedTuple):
     args: tuple
 
 
-DATA = View(None, None, ())        # `_view` of `t.data`: an alias whose writes do not move the autograd version
+DATA = View(None, None, ())  # `_view` of `t.data`: an alias whose writes do not move the autograd version
 
 
 class Tensor:
-    """`_view` and `_storage` are None until needed; `_geometry` (sizes, strides or None for contiguous, offset, in elements) is set
-    with the storage; other slots may be unset on results of the fast paths."""
+    """`_view` and `_storage` are None until needed; `_geometry` (sizes, strides or None for contiguous, offset, in
+    elements) is set with the storage; other slots may be unset on results of the fast paths.
+    """
 
-    __slots__ = ("_array", "_dtype", "_device", "_requires_grad", "_grad_fn", "_storage", "_view",
-                 "_geometry", "_grad", "_output_nr", "_hooks", "__weakref__", "__dict__")
+    __slots__ = (
+        "_array",
+        "_dtype",
+        "_device",
+        "_requires_grad",
+        "_grad_fn",
+        "_storage",
+        "_view",
+        "_geometry",
+        "_grad",
+        "_output_nr",
+        "_hooks",
+        "__weakref__",
+        "__dict__",
+    )
 
     # -- construction
 
@@ -56,7 +71,13 @@ class Tensor:
     def _alias(self) -> Tensor:
         """Another tensor over the same bytes, without history."""
         t = _new(Tensor)
-        t._array, t._dtype, t._device, t._requires_grad, t._grad_fn = self._array, self._dtype, self._device, False, None
+        t._array, t._dtype, t._device, t._requires_grad, t._grad_fn = (
+            self._array,
+            self._dtype,
+            self._device,
+            False,
+            None,
+        )
         t._storage, t._view = self._ensure_storage(), None
         t._geometry = self._geometry
         return t
@@ -105,7 +126,9 @@ class Tensor:
     def _dim(self, dim: int) -> int:
         n = self.ndim
         if not -max(n, 1) <= dim < max(n, 1):
-            raise IndexError(f"Dimension out of range (expected to be in range of [{-max(n, 1)}, {max(n, 1) - 1}], but got {dim})")
+            raise IndexError(
+                f"Dimension out of range (expected to be in range of [{-max(n, 1)}, {max(n, 1) - 1}], but got {dim})"
+            )
         return dim + n if dim < 0 else dim
 
     def storage_offset(self):
@@ -230,8 +253,10 @@ class Tensor:
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         if self._grad_fn is not None:
             if not requires_grad:
-                raise RuntimeError("you can only change requires_grad flags of leaf variables. If you want to use a computed "
-                                   "variable in a subgraph that doesn't require differentiation use var_no_grad = var.detach().")
+                raise RuntimeError(
+                    "you can only change requires_grad flags of leaf variables. If you want to use a computed "
+                    "variable in a subgraph that doesn't require differentiation use var_no_grad = var.detach()."
+                )
             return self
         if requires_grad and self._dtype.category < 2:
             raise RuntimeError("only Tensors of floating point and complex dtype can require gradients")
@@ -325,7 +350,7 @@ class Tensor:
         a = self.numpy()
         return a.astype(dtype) if dtype is not None and a.dtype != dtype else a.copy() if copy else a
 
-    __array_priority__ = 1000       # numpy leaves `array + tensor` to us
+    __array_priority__ = 1000  # numpy leaves `array + tensor` to us
 
     def __hash__(self) -> int:
         return id(self)
@@ -336,7 +361,13 @@ class Tensor:
     __str__ = __repr__
 
     def __format__(self, spec: str) -> str:
-        return self.item().__format__(spec) if self.ndim == 0 and spec else object.__format__(self, spec) if spec else repr(self)
+        return (
+            self.item().__format__(spec)
+            if self.ndim == 0 and spec
+            else object.__format__(self, spec)
+            if spec
+            else repr(self)
+        )
 
 
 def array_strides(array: np.ndarray) -> tuple:
@@ -367,7 +398,9 @@ def scalar(value):
 
 
 def is_dense(sizes, strides, order) -> bool:
-    """True if the strides are those of contiguous memory with dimensions in `order` (outermost first); size 1 matches any."""
+    """True if the strides are those of contiguous memory with dimensions in `order` (outermost first); size 1 matches
+    any.
+    """
     step = 1
     for d in reversed(tuple(order)):
         n = sizes[d]
@@ -383,16 +416,32 @@ def _check_grad(t: Tensor, value) -> None:
     if not isinstance(value, Tensor):
         raise TypeError(f"assigned grad expected to be a Tensor or None but got {type(value).__name__}")
     if value._sizes != t._sizes:
-        raise RuntimeError(f"assigned grad has data of a different size: {list(value._sizes)} for a tensor of {list(t._sizes)}")
+        raise RuntimeError(
+            f"assigned grad has data of a different size: {list(value._sizes)} for a tensor of {list(t._sizes)}"
+        )
     if value._dtype is not t._dtype:
         raise RuntimeError(f"assigned grad has data of a different type: {value._dtype} for a tensor of {t._dtype}")
 
 
-def fake_tensor(sizes, strides=None, dtype=dtypes.float32, device=_cpu, requires_grad: bool = False, storage: Storage | None = None,
-                offset=0) -> Tensor:
+def fake_tensor(
+    sizes,
+    strides=None,
+    dtype=dtypes.float32,
+    device=_cpu,
+    requires_grad: bool = False,
+    storage: Storage | None = None,
+    offset=0,
+) -> Tensor:
     """A tensor without bytes. `strides=None` means contiguous; a `storage` makes it an alias of the others in it."""
     t = _new(Tensor)
-    t._array, t._dtype, t._device, t._requires_grad, t._grad_fn, t._view = None, dtype, device, requires_grad, None, None
+    t._array, t._dtype, t._device, t._requires_grad, t._grad_fn, t._view = (
+        None,
+        dtype,
+        device,
+        requires_grad,
+        None,
+        None,
+    )
     t._geometry = (tuple(sizes), None if strides is None else tuple(strides), offset)
     t._storage = storage if storage is not None else Storage(None, device=device)
     return t
@@ -405,6 +454,7 @@ def install_methods(table: dict) -> None:
 
 
 # -- copying and pickling
+
 
 def rebuild(array: np.ndarray, dtype, requires_grad: bool, attributes: dict, cls) -> Tensor:
     """What a pickled tensor is made of again."""
@@ -425,7 +475,9 @@ def rebuild_view(owner: Tensor, sizes, strides, offset, requires_grad: bool, att
 
 
 def _whole(t: Tensor) -> Tensor:
-    """The storage of `t` as a flat tensor of its type; one object per storage, so that aliases stay aliases when pickled."""
+    """The storage of `t` as a flat tensor of its type; one object per storage, so that aliases stay aliases when
+    pickled.
+    """
     storage = t._ensure_storage()
     if storage.whole is None or storage.whole._dtype is not t._dtype:
         storage.whole = Tensor._over(storage, t._dtype, (storage.bytes.nbytes // t._dtype.itemsize,), (1,), 0)
@@ -434,8 +486,10 @@ def _whole(t: Tensor) -> Tensor:
 
 def _reduce(self, protocol=2):
     if self._grad_fn is not None:
-        raise RuntimeError("Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol and pickling at "
-                           "the moment. Use detach() first.")
+        raise RuntimeError(
+            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol and pickling at "
+            "the moment. Use detach() first."
+        )
     array = self._values("pickling")
     rest = (self._requires_grad, dict(self.__dict__), type(self))
     if self._storage is not None and self._storage.bytes.nbytes != array.nbytes or not array.flags.c_contiguous:
@@ -447,8 +501,10 @@ def _deepcopy(self, memo):
     if id(self) in memo:
         return memo[id(self)]
     if self._grad_fn is not None:
-        raise RuntimeError("Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment. "
-                           "If you were attempting to deepcopy a module, this may be because of a torch.nn.utils.weight_norm usage.")
+        raise RuntimeError(
+            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment. "
+            "If you were attempting to deepcopy a module, this may be because of a torch.nn.utils.weight_norm usage."
+        )
     storage = self._ensure_storage()
     key = ("storage", id(storage))
     if key not in memo:

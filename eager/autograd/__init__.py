@@ -3,23 +3,61 @@
 from ..record import Node
 from ..tensor import Tensor, install_methods
 from . import graph
-from .api import (backward, grad, register_hook, register_post_accumulate_grad_hook, retain_grad, retains_grad, tensor_backward)
+from .api import (
+    backward,
+    grad,
+    register_hook,
+    register_post_accumulate_grad_hook,
+    retain_grad,
+    retains_grad,
+    tensor_backward,
+)
 from .check import gradcheck, gradgradcheck
 from ..record import AccumulateGrad
 from .function import Function, attach, once_differentiable
-from .modes import (detect_anomaly, enable_grad, inference_mode, is_anomaly_enabled, is_grad_enabled, is_inference_mode_enabled,
-                    no_grad, set_detect_anomaly, set_grad_enabled)
+from .modes import (
+    detect_anomaly,
+    enable_grad,
+    inference_mode,
+    is_anomaly_enabled,
+    is_grad_enabled,
+    is_inference_mode_enabled,
+    no_grad,
+    set_detect_anomaly,
+    set_grad_enabled,
+)
 
 Variable = Tensor
 
-install_methods({
-    "backward": tensor_backward,
-    "register_hook": register_hook,
-    "register_post_accumulate_grad_hook": register_post_accumulate_grad_hook,
-    "retain_grad": retain_grad,
-    "retains_grad": property(retains_grad),
-})
+install_methods(
+    {
+        "backward": tensor_backward,
+        "register_hook": register_hook,
+        "register_post_accumulate_grad_hook": register_post_accumulate_grad_hook,
+        "retain_grad": retain_grad,
+        "retains_grad": property(retains_grad),
+    }
+)
 
-__all__ = ["backward", "grad", "Function", "attach", "once_differentiable", "no_grad", "enable_grad", "inference_mode",
-           "set_grad_enabled", "is_grad_enabled", "is_inference_mode_enabled", "detect_anomaly", "set_detect_anomaly",
-           "is_anomaly_enabled", "gradcheck", "gradgradcheck", "graph", "Node", "AccumulateGrad", "Variable"]
+__all__ = [
+    "backward",
+    "grad",
+    "Function",
+    "attach",
+    "once_differentiable",
+    "no_grad",
+    "enable_grad",
+    "inference_mode",
+    "set_grad_enabled",
+    "is_grad_enabled",
+    "is_inference_mode_enabled",
+    "detect_anomaly",
+    "set_detect_anomaly",
+    "is_anomaly_enabled",
+    "gradcheck",
+    "gradgradcheck",
+    "graph",
+    "Node",
+    "AccumulateGrad",
+    "Variable",
+]

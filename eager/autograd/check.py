@@ -36,8 +36,20 @@ def analytic_jacobian(out: Tensor, x: Tensor) -> np.ndarray:
     return np.array(columns).reshape(out.numel(), -1).T
 
 
-def gradcheck(func, inputs, *, eps=1e-6, atol=1e-5, rtol=1e-3, raise_exception=True, nondet_tol=0.0, check_undefined_grad=True,
-              check_grad_dtypes=False, fast_mode=False, **_) -> bool:
+def gradcheck(
+    func,
+    inputs,
+    *,
+    eps=1e-6,
+    atol=1e-5,
+    rtol=1e-3,
+    raise_exception=True,
+    nondet_tol=0.0,
+    check_undefined_grad=True,
+    check_grad_dtypes=False,
+    fast_mode=False,
+    **_,
+) -> bool:
     """True if the gradients of `func(*inputs)` agree with differences; otherwise raises (or returns False)."""
     inputs = sequence(inputs)
     outputs = sequence(func(*inputs))
@@ -50,8 +62,10 @@ def gradcheck(func, inputs, *, eps=1e-6, atol=1e-5, rtol=1e-3, raise_exception=T
             numeric, analytic = numeric_jacobian(func, inputs, n, k, eps), analytic_jacobian(out, x)
             if not np.allclose(analytic, numeric, rtol, atol, equal_nan=True):
                 if raise_exception:
-                    raise RuntimeError(f"Jacobian mismatch for output {k} with respect to input {n},\nnumerical:{numeric}\n"
-                                       f"analytical:{analytic}\n")
+                    raise RuntimeError(
+                        f"Jacobian mismatch for output {k} with respect to input {n},\nnumerical:{numeric}\n"
+                        f"analytical:{analytic}\n"
+                    )
                 return False
     return True
 
@@ -61,13 +75,20 @@ def gradgradcheck(func, inputs, grad_outputs=None, **options) -> bool:
     inputs = sequence(inputs)
     outputs = [o for o in sequence(func(*inputs)) if o.requires_grad]
     rng = np.random.default_rng(0)
-    seeds = sequence(grad_outputs) if grad_outputs is not None else tuple(
-        Tensor._from_array(rng.standard_normal(o._array.shape).astype(o._array.dtype), o._dtype).requires_grad_() for o in outputs)
+    seeds = (
+        sequence(grad_outputs)
+        if grad_outputs is not None
+        else tuple(
+            Tensor._from_array(rng.standard_normal(o._array.shape).astype(o._array.dtype), o._dtype).requires_grad_()
+            for o in outputs
+        )
+    )
     wrt = [k for k, x in enumerate(inputs) if isinstance(x, Tensor) and x.requires_grad]
 
     def first(*args):
-        xs, gs = args[:len(inputs)], args[len(inputs):]
+        xs, gs = args[: len(inputs)], args[len(inputs) :]
         outs = [o for o in sequence(func(*xs)) if o.requires_grad]
         found = grad(outs, [xs[k] for k in wrt], gs, create_graph=True, allow_unused=True)
         return tuple(g for g in found if g is not None and g.requires_grad)
+
     return gradcheck(first, inputs + seeds, **options)

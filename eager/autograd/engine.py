@@ -1,8 +1,9 @@
 """The engine: runs the graph of nodes backward from some outputs.
 
-In: edges with their gradients. Out: gradients accumulated into leaves, or captured at given inputs. A node runs when all
-that depends on it has run (dependency counts), latest recorded first. Gradients that nobody needs are not computed; the
-gradient of an unused output is None all the way. Every step is made of ops, so it can be recorded or traced itself.
+In: edges with their gradients. Out: gradients accumulated into leaves, or captured at given inputs. A node runs when
+all that depends on it has run (dependency counts), latest recorded first. Gradients that nobody needs are not
+computed; the gradient of an unused output is None all the way. Every step is made of ops, so it can be recorded or
+traced itself.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import warnings
 import numpy as np
 
 from ..op import OPS
-from ..record import AccumulateGrad, Node, leaf_hooks
+from ..record import Node
 from ..state import state
 from ..tensor import Tensor
 
@@ -64,7 +65,9 @@ class Task:
 
     @staticmethod
     def leading(order, goals) -> set:
-        """The targets from which a goal can be reached. A node's children were recorded before it, so sorting suffices."""
+        """The targets from which a goal can be reached. A node's children were recorded before it, so sorting
+        suffices.
+        """
         needed = set(goals)
         nodes = sorted((t for t in order if isinstance(t, Node)), key=lambda n: n.sequence)
         changed = True
@@ -127,7 +130,10 @@ class Task:
             results = list(node.apply(grads, needs))
         except Exception as error:
             if node.stack is not None:
-                warnings.warn(f"Error detected in {node.name()}. Traceback of forward call that caused the error:\n{node.stack}")
+                warnings.warn(
+                    f"Error detected in {node.name()}. Traceback of forward call that caused the error:\n{node.stack}",
+                    stacklevel=2,
+                )
                 error.add_note(f"raised while the gradient of this call was computed:\n{node.stack}")
             raise
         if state.anomaly is not None or node.stack is not None:
@@ -216,7 +222,9 @@ def after(node, results: list, grads: list) -> list:
         answer = hook(tuple(flat), tuple(grads))
         if answer is not None:
             answer = iter(answer if isinstance(answer, (tuple, list)) else (answer,))
-            results = [tuple(next(answer) for _ in r) if isinstance(r, (list, tuple)) else next(answer) for r in results]
+            results = [
+                tuple(next(answer) for _ in r) if isinstance(r, (list, tuple)) else next(answer) for r in results
+            ]
     return results
 
 
@@ -250,10 +258,18 @@ def sum_to(grad: Tensor, sizes, target=None) -> Tensor:
     own = grad._sizes
     extra = len(own) - len(sizes)
     if extra < 0 or any(not (n is m or (type(n) is int and n == 1) or n == m) for n, m in zip(sizes, own[extra:])):
-        raise RuntimeError(f"{target}: returned an invalid gradient - got {list(own)} but expected shape compatible with {list(sizes)}")
+        raise RuntimeError(
+            f"{target}: returned an invalid gradient - got {list(own)} but expected shape compatible with {list(sizes)}"
+        )
     if extra:
         grad = OPS["sum"](grad, tuple(range(extra)), False)
-    ones = tuple([d for d, (n, m) in enumerate(zip(sizes, own[extra:])) if type(n) is int and n == 1 and not (type(m) is int and m == 1)])
+    ones = tuple(
+        [
+            d
+            for d, (n, m) in enumerate(zip(sizes, own[extra:]))
+            if type(n) is int and n == 1 and not (type(m) is int and m == 1)
+        ]
+    )
     return OPS["sum"](grad, ones, True) if ones else grad
 
 
@@ -262,7 +278,9 @@ def accumulate(leaf: Tensor, held: list) -> None:
     have = leaf.grad
     if have is None:
         grad = held.pop()
-        private = grad._view is None and grad._storage is None and grad._array is not None and sys.getrefcount(grad) <= 2
+        private = (
+            grad._view is None and grad._storage is None and grad._array is not None and sys.getrefcount(grad) <= 2
+        )
         if state.grad:
             leaf._grad = grad if private else OPS["clone"](grad)
         else:

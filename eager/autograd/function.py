@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import functools
 
-from ..op import OPS, zeros
 from ..grads import Meta
+from ..op import zeros
 from ..record import DATA, Node, Packed, SavedOutput, edge_of, metas_of, raise_version, rebase
 from ..state import recording, state
 from ..tensor import Tensor
 
 
 class SavedList:
-    """Tensors kept for backward with their versions; those that are outputs of the node itself without a reference cycle."""
+    """Tensors kept for backward with their versions; those that are outputs of the node itself without a reference
+    cycle.
+    """
 
     __slots__ = ("items", "versions")
 
@@ -100,8 +102,10 @@ class FunctionNode(Node):
         while len(found) > len(self.edges) and found[-1] is None:
             found.pop()
         if len(found) != len(self.edges):
-            raise RuntimeError(f"function {self.name()} returned an incorrect number of gradients (expected {len(self.edges)}, "
-                               f"got {len(found)})")
+            raise RuntimeError(
+                f"function {self.name()} returned an incorrect number of gradients (expected {len(self.edges)}, "
+                f"got {len(found)})"
+            )
         return [g if need else None for g, need in zip(found, needs)]
 
     def release(self) -> None:
@@ -125,8 +129,10 @@ class Function:
 
     @staticmethod
     def backward(ctx, *grads):
-        raise NotImplementedError("You must implement either the backward or vjp method for your custom autograd.Function to use it "
-                                  "with backward mode AD.")
+        raise NotImplementedError(
+            "You must implement either the backward or vjp method for your custom autograd.Function to use it "
+            "with backward mode AD."
+        )
 
     @classmethod
     def apply(cls, *args, **kw):
@@ -173,16 +179,20 @@ def connect(node, inputs, outs: tuple) -> tuple:
 
 def once_differentiable(backward):
     """The backward of a custom function is not itself differentiable."""
+
     @functools.wraps(backward)
     def run(ctx, *grads):
         with recording(False):
             found = backward(ctx, *grads)
         if state.grad and any(isinstance(g, Tensor) and g.requires_grad for g in grads):
             results = found if isinstance(found, tuple) else (found,)
-            node = ErrorNode([edge_of(g) for g in grads if isinstance(g, Tensor)], metas_of([t for t in results if t is not None]))
+            node = ErrorNode(
+                [edge_of(g) for g in grads if isinstance(g, Tensor)], metas_of([t for t in results if t is not None])
+            )
             for k, t in enumerate([t for t in results if t is not None]):
                 t._grad_fn, t._output_nr = node, k
         return found
+
     return run
 
 
@@ -200,6 +210,7 @@ class ErrorNode(Node):
 
 
 # -- compiled calls
+
 
 class AttachedNode(Node):
     """One node over the outputs of a compiled call."""
@@ -228,11 +239,14 @@ class AttachedNode(Node):
             self.saved, self.released, self.backward_fn = None, True, None
 
 
-def attach(outputs, inputs, backward_fn, saved_tensors=(), name: str = "CompiledBackward", with_saved: bool = False) -> Node | None:
+def attach(
+    outputs, inputs, backward_fn, saved_tensors=(), name: str = "CompiledBackward", with_saved: bool = False
+) -> Node | None:
     """Make one node over `outputs` (fresh tensors, or None for those without a gradient) whose inputs are `inputs`.
 
-    `backward_fn(*grads, needs=...)`: a gradient (or None) per output in, one (or None) per input out; `saved_tensors` are
-    version-checked and pass saved-tensor hooks (`with_saved` hands them to backward_fn as `saved=`). None when nothing is recorded.
+    `backward_fn(*grads, needs=...)`: a gradient (or None) per output in, one (or None) per input out; `saved_tensors`
+    are version-checked and pass saved-tensor hooks (`with_saved` hands them to backward_fn as `saved=`). None when
+    nothing is recorded.
     """
     edges = tuple([edge_of(t) if isinstance(t, Tensor) else None for t in inputs])
     if not state.grad or all(edge is None for edge in edges):

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from ..record import Node, edge_of
-from .engine import AccumulateGrad
+from ..record import AccumulateGrad, Node, edge_of
 from .modes import save_on_cpu, saved_tensors_hooks
 
-__all__ = ["Node", "saved_tensors_hooks", "save_on_cpu", "get_gradient_edge", "register_multi_grad_hook", "increment_version"]
+__all__ = [
+    "Node",
+    "saved_tensors_hooks",
+    "save_on_cpu",
+    "get_gradient_edge",
+    "register_multi_grad_hook",
+    "increment_version",
+]
 
 
 def get_gradient_edge(t):
@@ -45,5 +51,7 @@ def register_multi_grad_hook(tensors, fn, *, mode: str = "all") -> MultiHandle:
                     fn([arrived[j] for j in range(len(tensors))])
             if len(arrived) == len(tensors):
                 arrived.clear()
+
         return hook
+
     return MultiHandle([t.register_hook(one(k)) for k, t in enumerate(tensors)])

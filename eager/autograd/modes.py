@@ -26,6 +26,7 @@ class _Manager:
         def inside(*args, **kw):
             with self.clone():
                 return function(*args, **kw)
+
         return inside
 
     def _generator(self, function):
@@ -41,6 +42,7 @@ class _Manager:
                 return stop.value
             finally:
                 generator.close()
+
         return inside
 
     def clone(self):

@@ -1,4 +1,6 @@
-"""The engine: values of gradients, hooks and their order, retained graphs, higher orders, unused outputs, custom functions."""
+"""The engine: values of gradients, hooks and their order, retained graphs, higher orders, unused outputs, custom
+functions.
+"""
 
 import gc
 import pathlib
@@ -16,79 +18,81 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from core_support import T, V, total  # noqa: E402
 
 
-add, mul, exp, cast, expand, permute, select = (OPS[n] for n in ("add", "mul", "exp", "cast", "expand", "permute", "select"))
+add, mul, exp, cast, expand, permute, select = (
+    OPS[n] for n in ("add", "mul", "exp", "cast", "expand", "permute", "select")
+)
 
 
 def test_product_and_broadcast():
-    x, w, b = T([[1., 2.], [3., 4.]], True), T([10., 20.], True), T(5., True)
+    x, w, b = T([[1.0, 2.0], [3.0, 4.0]], True), T([10.0, 20.0], True), T(5.0, True)
     y = add(mul(x, w), b)
     total(y).backward()
-    assert V(x.grad) == [[10., 20.], [10., 20.]] and V(w.grad) == [4., 6.] and V(b.grad) == 4.0
+    assert V(x.grad) == [[10.0, 20.0], [10.0, 20.0]] and V(w.grad) == [4.0, 6.0] and V(b.grad) == 4.0
     assert b.grad.shape == ()
 
 
 def test_numbers_on_either_side():
-    x = T([1., 2.], True)
+    x = T([1.0, 2.0], True)
     total(add(mul(2.0, x), mul(x, 3))).backward()
-    assert V(x.grad) == [5., 5.]
+    assert V(x.grad) == [5.0, 5.0]
 
 
 def test_accumulates_and_sums_uses():
-    x = T([1., 2.], True)
+    x = T([1.0, 2.0], True)
     total(mul(x, x)).backward()
     total(mul(x, x)).backward()
-    assert V(x.grad) == [4., 8.]
+    assert V(x.grad) == [4.0, 8.0]
 
 
 def test_gradients_are_cast_to_the_input_type():
-    h = T([1., 2.], True, dtypes.float16)
-    total(mul(h, T([3., 4.], dtype=dtypes.float32))).backward()
-    assert h.grad.dtype is dtypes.float16 and V(h.grad) == [3., 4.]
+    h = T([1.0, 2.0], True, dtypes.float16)
+    total(mul(h, T([3.0, 4.0], dtype=dtypes.float32))).backward()
+    assert h.grad.dtype is dtypes.float16 and V(h.grad) == [3.0, 4.0]
 
 
 def test_second_backward_raises_unless_retained():
-    x = T([1., 2.], True)
+    x = T([1.0, 2.0], True)
     y = total(mul(x, x))
     y.backward(retain_graph=True)
     y.backward()
-    assert V(x.grad) == [4., 8.]
+    assert V(x.grad) == [4.0, 8.0]
     with pytest.raises(RuntimeError, match="backward through the graph a second time"):
         y.backward()
-    z = total(add(x, 1.0))          # saves nothing: may run twice
+    z = total(add(x, 1.0))  # saves nothing: may run twice
     z.backward()
     z.backward()
 
 
 def test_non_scalar_and_no_graph():
-    x = T([1., 2.], True)
+    x = T([1.0, 2.0], True)
     with pytest.raises(RuntimeError, match="grad can be implicitly created only for scalar outputs"):
         mul(x, 2.0).backward()
-    mul(x, 2.0).backward(T([1., 10.]))
-    assert V(x.grad) == [2., 20.]
+    mul(x, 2.0).backward(T([1.0, 10.0]))
+    assert V(x.grad) == [2.0, 20.0]
     with pytest.raises(RuntimeError, match="element 0 of tensors does not require grad and does not have a grad_fn"):
         T(1.0).backward()
     with pytest.raises(RuntimeError, match="Mismatch in shape"):
-        mul(x, 2.0).backward(T([1.]))
+        mul(x, 2.0).backward(T([1.0]))
 
 
 def test_grad_function():
-    x, y = T([1., 2.], True), T([3., 4.], True)
+    x, y = T([1.0, 2.0], True), T([3.0, 4.0], True)
     z = mul(x, y)
     gx, gy = autograd.grad(total(z), (x, y), retain_graph=True)
-    assert V(gx) == [3., 4.] and V(gy) == [1., 2.] and x.grad is None
+    assert V(gx) == [3.0, 4.0] and V(gy) == [1.0, 2.0] and x.grad is None
     (gz,) = autograd.grad(total(mul(z, z)), z)
-    assert V(gz) == [6., 16.]
-    u = T([1.], True)
+    assert V(gz) == [6.0, 16.0]
+    u = T([1.0], True)
     with pytest.raises(RuntimeError, match="appears to not have been used"):
         autograd.grad(total(mul(x, 2.0)), u)
     assert autograd.grad(total(mul(x, 2.0)), (u, x), allow_unused=True)[0] is None
-    assert V(autograd.grad(total(mul(x, 2.0)), u, materialize_grads=True)[0]) == [0.]
+    assert V(autograd.grad(total(mul(x, 2.0)), u, materialize_grads=True)[0]) == [0.0]
     with pytest.raises(RuntimeError, match="does not require grad"):
-        autograd.grad(total(x), T([1.]))
+        autograd.grad(total(x), T([1.0]))
 
 
 def test_grad_runs_only_what_leads_to_the_inputs():
-    x, y = T([1.], True), T([2.], True)
+    x, y = T([1.0], True), T([2.0], True)
     ran = []
     side = mul(y, 3.0)
     side.register_hook(lambda g: ran.append("side"))
@@ -101,11 +105,11 @@ def test_create_graph_gives_higher_orders():
     x = T([2.0, 3.0], True)
     y = mul(mul(x, x), x)
     (g,) = autograd.grad(total(y), x, create_graph=True)
-    assert V(g) == [12., 27.]
+    assert V(g) == [12.0, 27.0]
     (h,) = autograd.grad(total(g), x, create_graph=True)
-    assert V(h) == [12., 18.]
+    assert V(h) == [12.0, 18.0]
     (k,) = autograd.grad(total(h), x)
-    assert V(k) == [6., 6.]
+    assert V(k) == [6.0, 6.0]
 
 
 def test_backward_with_create_graph_leaves_a_differentiable_grad():
@@ -113,38 +117,39 @@ def test_backward_with_create_graph_leaves_a_differentiable_grad():
     total(mul(x, x)).backward(create_graph=True)
     assert x.grad.requires_grad
     (h,) = autograd.grad(total(x.grad), x)
-    assert V(h) == [2.]
+    assert V(h) == [2.0]
 
 
 def test_leaves_do_not_share_gradients():
-    x, y = T([1., 2.], True), T([3., 4.], True)
+    x, y = T([1.0, 2.0], True), T([3.0, 4.0], True)
     total(add(x, y)).backward()
     assert x.grad is not y.grad and not np.shares_memory(x.grad._array, y.grad._array)
-    seed = T([1., 1.])
+    seed = T([1.0, 1.0])
     add(x, y).backward(seed)
-    mul(T([5.], True), 1.0).backward(s := T([7.]))
-    assert V(seed) == [1., 1.] and V(s) == [7.]
+    mul(T([5.0], True), 1.0).backward(s := T([7.0]))
+    assert V(seed) == [1.0, 1.0] and V(s) == [7.0]
 
 
 def test_given_gradient_is_not_adopted():
-    x, seed = T([1., 2.], True), T([3., 4.])
+    x, seed = T([1.0, 2.0], True), T([3.0, 4.0])
     add(x, 0.0).backward(seed)
     OPS["mul"].inplace(x.grad, 10.0)
-    assert V(seed) == [3., 4.]
+    assert V(seed) == [3.0, 4.0]
 
 
 def test_inputs_restrict_accumulation():
-    x, y = T([1.], True), T([2.], True)
+    x, y = T([1.0], True), T([2.0], True)
     z = mul(x, y)
     total(z).backward(inputs=[x])
-    assert V(x.grad) == [2.] and y.grad is None
+    assert V(x.grad) == [2.0] and y.grad is None
 
 
 # -- hooks
 
+
 def test_tensor_hooks_replace_and_order():
     seen = []
-    x = T([1., 2.], True)
+    x = T([1.0, 2.0], True)
     y = mul(x, 3.0)
     y.register_hook(lambda g: seen.append(("first", V(g))))
     y.register_hook(lambda g: mul(g, 2.0))
@@ -152,30 +157,30 @@ def test_tensor_hooks_replace_and_order():
     y.retain_grad()
     x.register_hook(lambda g: seen.append(("leaf", V(g))))
     total(y).backward()
-    assert seen == [("first", [1., 1.]), ("third", [2., 2.]), ("leaf", [6., 6.])]
-    assert V(x.grad) == [6., 6.] and V(y.grad) == [2., 2.] and y.retains_grad
+    assert seen == [("first", [1.0, 1.0]), ("third", [2.0, 2.0]), ("leaf", [6.0, 6.0])]
+    assert V(x.grad) == [6.0, 6.0] and V(y.grad) == [2.0, 2.0] and y.retains_grad
 
 
 def test_hook_removal_and_errors():
-    x = T([1.], True)
+    x = T([1.0], True)
     handle = x.register_hook(lambda g: mul(g, 100.0))
     handle.remove()
     total(x).backward()
-    assert V(x.grad) == [1.]
+    assert V(x.grad) == [1.0]
     with pytest.raises(RuntimeError, match="cannot register a hook on a tensor that doesn't require gradient"):
-        T([1.]).register_hook(print)
+        T([1.0]).register_hook(print)
 
 
 def test_leaf_hook_runs_once_on_the_sum():
     seen = []
-    x = T([1.], True)
+    x = T([1.0], True)
     x.register_hook(lambda g: seen.append(V(g)))
     total(add(mul(x, 2.0), mul(x, 3.0))).backward()
-    assert seen == [[5.]]
+    assert seen == [[5.0]]
 
 
 def test_post_accumulate_hook():
-    x = T([1.], True)
+    x = T([1.0], True)
     x.register_post_accumulate_grad_hook(lambda t: setattr(t, "grad", None))
     total(mul(x, 2.0)).backward()
     assert x.grad is None
@@ -184,19 +189,19 @@ def test_post_accumulate_hook():
 
 
 def test_node_hooks():
-    x, y = T([1.], True), T([2.], True)
+    x, y = T([1.0], True), T([2.0], True)
     z = mul(x, y)
     seen = []
     z.grad_fn.register_prehook(lambda grads: (mul(grads[0], 10.0),))
     z.grad_fn.register_hook(lambda gi, go: seen.append((V(gi[0]), V(gi[1]), V(go[0]))))
     z.grad_fn.register_hook(lambda gi, go: (gi[0], mul(gi[1], 0.0)))
     total(z).backward()
-    assert seen == [([20.], [10.], [10.])]
-    assert V(x.grad) == [20.] and V(y.grad) == [0.]
+    assert seen == [([20.0], [10.0], [10.0])]
+    assert V(x.grad) == [20.0] and V(y.grad) == [0.0]
 
 
 def test_accumulate_grad_nodes():
-    x = T([1.], True)
+    x = T([1.0], True)
     z = mul(x, 2.0)
     (node, number), *_ = z.grad_fn.next_functions
     assert node.name() == "torch::autograd::AccumulateGrad" and node.variable is x and number == 0
@@ -204,18 +209,19 @@ def test_accumulate_grad_nodes():
 
 
 def test_multi_grad_hook():
-    x, y = T([1.], True), T([2.], True)
+    x, y = T([1.0], True), T([2.0], True)
     seen = []
     handle = autograd.graph.register_multi_grad_hook((x, y), lambda grads: seen.append([V(g) for g in grads]))
     total(mul(x, y)).backward()
-    assert seen == [[[2.], [1.]]]
+    assert seen == [[[2.0], [1.0]]]
     handle.remove()
 
 
 # -- modes
 
+
 def test_grad_modes():
-    x = T([1.], True)
+    x = T([1.0], True)
     with autograd.no_grad():
         assert not mul(x, 2.0).requires_grad and not autograd.is_grad_enabled()
         with autograd.enable_grad():
@@ -231,7 +237,7 @@ def test_grad_modes():
 
 
 def test_modes_decorate():
-    x = T([1.], True)
+    x = T([1.0], True)
 
     @autograd.no_grad()
     def plain(t):
@@ -260,7 +266,7 @@ def test_mode_attributes_for_the_tracer():
 
 
 def test_detached_and_integer_results_do_not_require_grad():
-    x = T([1., 2.], True)
+    x = T([1.0, 2.0], True)
     assert not OPS["gt"](x, 1.0).requires_grad
     assert not cast(x, dtypes.int64).requires_grad
     with pytest.raises(RuntimeError, match="only Tensors of floating point and complex dtype can require gradients"):
@@ -271,27 +277,31 @@ def test_detached_and_integer_results_do_not_require_grad():
 
 # -- versions
 
+
 def test_saved_input_changed_in_place_raises():
-    x = T([1., 2.], True)
+    x = T([1.0, 2.0], True)
     b = mul(x, 1.0)
     c = mul(b, b)
     OPS["add"].inplace(b, 1.0)
-    with pytest.raises(RuntimeError, match=r"modified by an inplace operation: \[torch.float32 \[2\]\].*is at version 1; expected "
-                                           "version 0 instead"):
+    with pytest.raises(
+        RuntimeError,
+        match=r"modified by an inplace operation: \[torch.float32 \[2\]\].*is at version 1; expected "
+        "version 0 instead",
+    ):
         total(c).backward()
 
 
 def test_changing_what_was_not_saved_is_legal():
-    x = T([1., 2.], True)
+    x = T([1.0, 2.0], True)
     b = mul(x, 1.0)
-    c = exp(b)                                   # saves its result
+    c = exp(b)  # saves its result
     OPS["add"].inplace(b, 1.0)
     total(c).backward()
-    np.testing.assert_allclose(x.grad._array, np.exp([1., 2.]), rtol=1e-6)
+    np.testing.assert_allclose(x.grad._array, np.exp([1.0, 2.0]), rtol=1e-6)
 
 
 def test_saved_output_changed_in_place_raises():
-    x = T([1., 2.], True)
+    x = T([1.0, 2.0], True)
     c = exp(x)
     OPS["mul"].inplace(c, 2.0)
     with pytest.raises(RuntimeError, match="modified by an inplace operation.*output 0 of ExpBackward0"):
@@ -299,16 +309,16 @@ def test_saved_output_changed_in_place_raises():
 
 
 def test_only_what_is_needed_is_saved():
-    x, w = T([1., 2.], True), T([3., 4.])
+    x, w = T([1.0, 2.0], True), T([3.0, 4.0])
     z = mul(x, w)
-    x._array[:] = 100                            # w's gradient is not needed, so x was not saved
+    x._array[:] = 100  # w's gradient is not needed, so x was not saved
     assert z.grad_fn.args[0] is None and z.grad_fn.args[1] is w
 
 
 def test_graph_is_freed_without_the_garbage_collector():
     gc.disable()
     try:
-        x = T([1., 2.], True)
+        x = T([1.0, 2.0], True)
         y = exp(exp(x))
         ref = weakref.ref(y.grad_fn)
         del y
@@ -318,14 +328,15 @@ def test_graph_is_freed_without_the_garbage_collector():
 
 
 def test_saved_output_survives_its_tensor():
-    x = T([0., 1.], True)
-    z = mul(exp(x), 2.0)                         # the exp's tensor is gone, its node lives
+    x = T([0.0, 1.0], True)
+    z = mul(exp(x), 2.0)  # the exp's tensor is gone, its node lives
     (g,) = autograd.grad(total(z), x, create_graph=True)
     (h,) = autograd.grad(total(g), x)
-    np.testing.assert_allclose(h._array, 2 * np.exp([0., 1.]), rtol=1e-6)
+    np.testing.assert_allclose(h._array, 2 * np.exp([0.0, 1.0]), rtol=1e-6)
 
 
 # -- custom functions
+
 
 class Cube(autograd.Function):
     @staticmethod
@@ -342,12 +353,12 @@ class Cube(autograd.Function):
 
 
 def test_custom_function_and_its_second_derivative():
-    x = T([1., 2.], True)
+    x = T([1.0, 2.0], True)
     y = Cube.apply(x, 2.0)
     assert y.grad_fn.name() == "CubeBackward"
     (g,) = autograd.grad(total(y), x, create_graph=True)
-    assert V(g) == [6., 24.]
-    assert V(autograd.grad(total(g), x)[0]) == [12., 24.]
+    assert V(g) == [6.0, 24.0]
+    assert V(autograd.grad(total(g), x)[0]) == [12.0, 24.0]
 
 
 def test_setup_context_and_materialised_gradients():
@@ -362,11 +373,12 @@ def test_setup_context_and_materialised_gradients():
 
         @staticmethod
         def backward(ctx, a, b):
-            assert V(b) == [0.]
+            assert V(b) == [0.0]
             return add(a, b)
-    x = T([1.], True)
+
+    x = T([1.0], True)
     total(Two.apply(x)[0]).backward()
-    assert V(x.grad) == [1.]
+    assert V(x.grad) == [1.0]
 
 
 def test_gradients_may_stay_none():
@@ -380,7 +392,8 @@ def test_gradients_may_stay_none():
         def backward(ctx, a, b):
             assert b is None
             return a
-    x = T([1.], True)
+
+    x = T([1.0], True)
     total(Two.apply(x)[0]).backward()
 
 
@@ -393,8 +406,9 @@ def test_wrong_number_of_gradients():
         @staticmethod
         def backward(ctx, g):
             return g, g
+
     with pytest.raises(RuntimeError, match="returned an incorrect number of gradients .expected 1, got 2"):
-        total(Bad.apply(T([1.], True))).backward()
+        total(Bad.apply(T([1.0], True))).backward()
 
 
 def test_mark_dirty_and_non_differentiable():
@@ -403,19 +417,20 @@ def test_mark_dirty_and_non_differentiable():
         def forward(ctx, x):
             OPS["mul"].inplace(x, 2.0)
             ctx.mark_dirty(x)
-            count = T([1.])
+            count = T([1.0])
             ctx.mark_non_differentiable(count)
             return x, count
 
         @staticmethod
         def backward(ctx, g, _):
             return mul(g, 2.0)
-    w = T([1., 2.], True)
+
+    w = T([1.0, 2.0], True)
     x = mul(w, 1.0)
     y, count = Double.apply(x)
     assert y is x and not count.requires_grad
     total(y).backward()
-    assert V(w.grad) == [2., 2.]
+    assert V(w.grad) == [2.0, 2.0]
 
 
 def test_input_returned_unchanged_is_another_tensor():
@@ -427,11 +442,12 @@ def test_input_returned_unchanged_is_another_tensor():
         @staticmethod
         def backward(ctx, g):
             return mul(g, -1.0)
-    x = T([1.], True)
+
+    x = T([1.0], True)
     y = Same.apply(x)
     assert y is not x and x.is_leaf
     total(y).backward()
-    assert V(x.grad) == [-1.]
+    assert V(x.grad) == [-1.0]
 
 
 def test_once_differentiable():
@@ -445,10 +461,11 @@ def test_once_differentiable():
         @autograd.once_differentiable
         def backward(ctx, g):
             return mul(g, mul(ctx.saved_tensors[0], 2.0))
-    x = T([3.], True)
+
+    x = T([3.0], True)
     (g,) = autograd.grad(total(Once.apply(x)), x, create_graph=True)
-    assert V(g) == [6.]
-    seed = T([1.], True)
+    assert V(g) == [6.0]
+    seed = T([1.0], True)
     (g,) = autograd.grad(Once.apply(x), x, seed, create_graph=True)
     with pytest.raises(RuntimeError, match="once_differentiable"):
         total(g).backward()
@@ -456,8 +473,9 @@ def test_once_differentiable():
 
 # -- compiled calls
 
+
 def test_attach():
-    x, w = T([1., 2.], True), T([3., 4.])
+    x, w = T([1.0, 2.0], True), T([3.0, 4.0])
     with autograd.no_grad():
         out, aux = mul(x, w), mul(x, 2.0)
     calls = []
@@ -465,16 +483,17 @@ def test_attach():
     def backward(*grads, needs):
         calls.append(([None if g is None else V(g) for g in grads], needs))
         return mul(grads[0], w), None
+
     node = autograd.attach([out, aux], [x, w], backward, (x,), "Compiled")
     assert out.grad_fn is node and aux.output_nr == 1 and node.name() == "Compiled"
     total(out).backward()
-    assert calls == [([[1., 1.], None], (True, False))] and V(x.grad) == [3., 4.]
+    assert calls == [([[1.0, 1.0], None], (True, False))] and V(x.grad) == [3.0, 4.0]
     with pytest.raises(RuntimeError, match="second time"):
         total(aux).backward()
 
 
 def test_attach_checks_versions():
-    x = mul(T([1., 2.], True), 1.0)
+    x = mul(T([1.0, 2.0], True), 1.0)
     with autograd.no_grad():
         out = mul(x, 2.0)
     autograd.attach([out], [x], lambda g, needs: (g,), (x,))
@@ -484,21 +503,22 @@ def test_attach_checks_versions():
 
 
 def test_attach_records_nothing_without_need():
-    out = T([1.])
-    assert autograd.attach([out], [T([1.])], lambda g, needs: (g,)) is None and out.grad_fn is None
+    out = T([1.0])
+    assert autograd.attach([out], [T([1.0])], lambda g, needs: (g,)) is None and out.grad_fn is None
 
 
 # -- saved-tensor hooks, anomaly mode
 
+
 def test_saved_tensor_hooks():
     packed = []
     with autograd.graph.saved_tensors_hooks(lambda t: packed.append(t) or len(packed) - 1, lambda k: packed[k]):
-        x = T([1., 2.], True)
+        x = T([1.0, 2.0], True)
         y = mul(x, x)
         z = exp(y)
     assert len(packed) == 3
     total(z).backward()
-    np.testing.assert_allclose(x.grad._array, 2 * np.array([1., 2.]) * np.exp([1., 4.]), rtol=1e-6)
+    np.testing.assert_allclose(x.grad._array, 2 * np.array([1.0, 2.0]) * np.exp([1.0, 4.0]), rtol=1e-6)
 
 
 def test_anomaly_mode_names_the_forward_line():
@@ -508,6 +528,7 @@ def test_anomaly_mode_names_the_forward_line():
         with pytest.raises(RuntimeError, match="SqrtBackward0' returned nan values in its 0th output"):
             total(y).backward()
     assert not autograd.is_anomaly_enabled()
+
     class Fails(autograd.Function):
         @staticmethod
         def forward(ctx, x):
@@ -516,10 +537,12 @@ def test_anomaly_mode_names_the_forward_line():
         @staticmethod
         def backward(ctx, g):
             raise ValueError("broken")
+
     total(x)
 
 
 # -- numeric checks and fakes
+
 
 def test_gradcheck_finds_wrong_gradients():
     class Wrong(autograd.Function):
@@ -530,7 +553,8 @@ def test_gradcheck_finds_wrong_gradients():
         @staticmethod
         def backward(ctx, g):
             return g
-    x = T([1., 2.], True, dtypes.float64)
+
+    x = T([1.0, 2.0], True, dtypes.float64)
     assert autograd.gradcheck(lambda x: mul(exp(x), x), x) and autograd.gradgradcheck(lambda x: mul(exp(x), x), x)
     with pytest.raises(RuntimeError, match="Jacobian mismatch"):
         autograd.gradcheck(Wrong.apply, x)
@@ -545,6 +569,7 @@ def test_engine_runs_on_fakes_under_a_mode():
             seen.append(op.name)
             with dispatch.no_modes():
                 return dispatch.execute(op, args)
+
     x = fake_tensor((2, 3), requires_grad=True)
     with Tracer():
         y = total(mul(exp(x), 2.0))
@@ -553,17 +578,18 @@ def test_engine_runs_on_fakes_under_a_mode():
 
 
 def test_gradients_through_views():
-    x = T(np.arange(6.).reshape(2, 3), True)
+    x = T(np.arange(6.0).reshape(2, 3), True)
     y = select(permute(x, (1, 0)), 0, 1)
     total(mul(y, y)).backward()
-    assert V(x.grad) == [[0., 2., 0.], [0., 8., 0.]]
+    assert V(x.grad) == [[0.0, 2.0, 0.0], [0.0, 8.0, 0.0]]
 
 
 def test_threads_have_their_own_mode():
     import threading
+
     seen = []
     with autograd.no_grad():
-        thread = threading.Thread(target=lambda: seen.append(mul(T([1.], True), 2.0).requires_grad))
+        thread = threading.Thread(target=lambda: seen.append(mul(T([1.0], True), 2.0).requires_grad))
         thread.start()
         thread.join()
     assert seen == [True]
@@ -575,5 +601,5 @@ def test_deep_graphs_do_not_recurse():
     for _ in range(5000):
         y = add(y, 1.0)
     total(y).backward()
-    assert V(x.grad) == [1.]
+    assert V(x.grad) == [1.0]
     del y

@@ -8,11 +8,13 @@ from flambeau.eager.autograd import no_grad
 from flambeau.eager.kernels import GridLoader, grid
 from flambeau.eager.loops import Linear, broadcast_index, unit_strides, view_index
 from flambeau.eager.op import OPS, Kind
-from flambeau.eager.prims import COMBINES, NUMPY, NumpyVocabulary
+from flambeau.eager.prims import COMBINES, NumpyVocabulary
 from flambeau.eager.tensor import Tensor
 from flambeau.eager.meta import infer
 
-WITH_SAMPLES = [name for name, op in sorted(OPS.items()) if op.sample_rule is not None and op.loop is not None and not op.mutates]
+WITH_SAMPLES = [
+    name for name, op in sorted(OPS.items()) if op.sample_rule is not None and op.loop is not None and not op.mutates
+]
 
 
 class Drawing(NumpyVocabulary):
@@ -26,8 +28,14 @@ class Drawing(NumpyVocabulary):
 
 
 def loaded(args):
-    return tuple(GridLoader(a) if isinstance(a, Tensor) else tuple(GridLoader(x) for x in a)
-                 if isinstance(a, (tuple, list)) and a and isinstance(a[0], Tensor) else a for a in args)
+    return tuple(
+        GridLoader(a)
+        if isinstance(a, Tensor)
+        else tuple(GridLoader(x) for x in a)
+        if isinstance(a, (tuple, list)) and a and isinstance(a[0], Tensor)
+        else a
+        for a in args
+    )
 
 
 def by_loop(op, args, key=(0, 0)):
@@ -36,7 +44,13 @@ def by_loop(op, args, key=(0, 0)):
     with np.errstate(all="ignore"):
         if op.kind is Kind.SCATTER:
             return by_scatter(op, s, args)
-        sizes = tuple(args[0].shape) if op.kind is Kind.SCAN else tuple(op(*args).shape) if op.kind is Kind.VIEW else infer(op, args)[0].sizes
+        sizes = (
+            tuple(args[0].shape)
+            if op.kind is Kind.SCAN
+            else tuple(op(*args).shape)
+            if op.kind is Kind.VIEW
+            else infer(op, args)[0].sizes
+        )
         if op.kind is not Kind.REDUCE:
             found = op.loop(s, grid(sizes), (), *loaded(args))
             if op.kind is Kind.SCAN:
@@ -44,7 +58,9 @@ def by_loop(op, args, key=(0, 0)):
             return [np.broadcast_to(v, sizes) for v in (found if isinstance(found, tuple) else (found,))]
         extents = tuple(op.ranges(*args))
         n, m = len(sizes), len(extents)
-        value = np.broadcast_to(op.loop(s, grid(sizes, 0, m), grid(extents, n, 0), *loaded(args)), tuple(sizes) + extents)
+        value = np.broadcast_to(
+            op.loop(s, grid(sizes, 0, m), grid(extents, n, 0), *loaded(args)), tuple(sizes) + extents
+        )
         acc = COMBINES[op.combine].reduce(value, tuple(range(n, n + m)))
         found = op.finished(s, acc if len(acc) > 1 else acc[0], *loaded(args))
         return [np.reshape(v, sizes) for v in (found if isinstance(found, tuple) else (found,))]
@@ -83,10 +99,15 @@ def test_loop_means_what_eager_does(name, make):
             real = real if isinstance(real, tuple) else (real,)
             found = by_loop(op, args, key)
             for value, out in zip(found, real):
-                assert tuple(value.shape) == tuple(out.shape) and np.asarray(value).dtype == out._array.dtype, (name, args)
+                assert tuple(value.shape) == tuple(out.shape) and np.asarray(value).dtype == out._array.dtype, (
+                    name,
+                    args,
+                )
                 a, b = np.asarray(value), out._array
                 if a.dtype.kind == "V" or a.dtype.kind == "f":
-                    np.testing.assert_allclose(a.astype(np.float64), b.astype(np.float64), rtol=2e-5, atol=2e-6, err_msg=str(args))
+                    np.testing.assert_allclose(
+                        a.astype(np.float64), b.astype(np.float64), rtol=2e-5, atol=2e-6, err_msg=str(args)
+                    )
                 elif name != "empty":
                     np.testing.assert_array_equal(a, b, err_msg=str(args))
 

@@ -1,4 +1,6 @@
-"""Meta rules: fakes have the sizes, type and strides that eager has, for every sample of every record; errors agree too."""
+"""Meta rules: fakes have the sizes, type and strides that eager has, for every sample of every record; errors agree
+too.
+"""
 
 import pytest
 
@@ -14,10 +16,12 @@ WITH_SAMPLES = sorted(name for name, op in OPS.items() if op.sample_rule is not 
 
 def faked(args):
     """The arguments with fakes for tensors."""
+
     def one(a):
         if isinstance(a, Tensor):
             return fake_tensor(a._sizes, a._strides, a.dtype, storage=Storage(None))
         return type(a)(one(x) for x in a) if type(a) in (tuple, list) else a
+
     return tuple(one(a) for a in args)
 
 
@@ -49,15 +53,21 @@ def test_views_alias_and_others_do_not(name, make):
         assert out.untyped_storage() is args[0].untyped_storage()
         fake = OPS[name](*fakes)
         assert fake.untyped_storage() is fakes[0].untyped_storage()
-        assert fake.storage_offset() - fakes[0].storage_offset() == out.storage_offset() - args[0].storage_offset() or not out.numel()
+        assert (
+            fake.storage_offset() - fakes[0].storage_offset() == out.storage_offset() - args[0].storage_offset()
+            or not out.numel()
+        )
 
 
 def test_broadcasting():
     assert broadcast_shapes([(2, 1, 3), (4, 1)]) == (2, 4, 3)
     assert broadcast_shapes([(), (3,)]) == (3,)
     assert broadcast_shapes([(0,), (1,)]) == (0,)
-    with pytest.raises(RuntimeError, match=r"The size of tensor a \(3\) must match the size of tensor b \(4\) at non-singleton "
-                                           r"dimension 1.*\[2, 3\] and \[2, 4\]"):
+    with pytest.raises(
+        RuntimeError,
+        match=r"The size of tensor a \(3\) must match the size of tensor b \(4\) at non-singleton "
+        r"dimension 1.*\[2, 3\] and \[2, 4\]",
+    ):
         broadcast_shapes([(2, 3), (2, 4)], "add")
 
 
@@ -91,6 +101,7 @@ def test_zero_sizes_have_positive_strides(make):
 
 def test_fakes_refuse_to_be_read():
     from flambeau.eager.errors import DataDependent
+
     x = f(1)
     for read in (x.item, x.tolist, x.numpy, lambda: bool(x), lambda: float(x)):
         with pytest.raises(DataDependent):

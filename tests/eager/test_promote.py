@@ -16,10 +16,18 @@ from core_support import T, V  # noqa: E402
 add, mul, div, gt = OPS["add"], OPS["mul"], OPS["div"], OPS["gt"]
 
 TABLE = [
-    (d.uint8, d.int8, d.int16), (d.int32, d.int64, d.int64), (d.bool, d.uint8, d.uint8), (d.int64, d.float16, d.float16),
-    (d.float16, d.bfloat16, d.float32), (d.bfloat16, d.float32, d.float32), (d.float32, d.float64, d.float64),
-    (d.int64, d.complex64, d.complex64), (d.float64, d.complex64, d.complex128), (d.bool, d.bool, d.bool),
-    (d.uint8, d.int16, d.int16), (d.int8, d.bfloat16, d.bfloat16),
+    (d.uint8, d.int8, d.int16),
+    (d.int32, d.int64, d.int64),
+    (d.bool, d.uint8, d.uint8),
+    (d.int64, d.float16, d.float16),
+    (d.float16, d.bfloat16, d.float32),
+    (d.bfloat16, d.float32, d.float32),
+    (d.float32, d.float64, d.float64),
+    (d.int64, d.complex64, d.complex64),
+    (d.float64, d.complex64, d.complex128),
+    (d.bool, d.bool, d.bool),
+    (d.uint8, d.int16, d.int16),
+    (d.int8, d.bfloat16, d.bfloat16),
 ]
 
 
@@ -33,11 +41,23 @@ def one(dtype, dims=1):
 
 
 CLASSES = [
-    (one(d.float16), one(d.float64, 0), d.float16), (one(d.int32), 2.5, d.float32), (one(d.int64), one(d.float16, 0), d.float16),
-    (one(d.int32), one(d.int64, 0), d.int32), (one(d.int32), one(d.float64, 0), d.float64), (one(d.bool), 1, d.int64),
-    (one(d.bool), True, d.bool), (one(d.uint8), 1, d.uint8), (one(d.float32), 2, d.float32), (one(d.int8, 0), 5, d.int8),
-    (one(d.float64, 0), one(d.float32), d.float32), (one(d.float16, 0), one(d.float32, 0), d.float32), (one(d.bfloat16), 1e30, d.bfloat16),
-    (one(d.float32), 1j, d.complex64), (one(d.bool), one(d.uint8, 0), d.uint8), (3, 2.5, d.float32), (3, 4, d.int64),
+    (one(d.float16), one(d.float64, 0), d.float16),
+    (one(d.int32), 2.5, d.float32),
+    (one(d.int64), one(d.float16, 0), d.float16),
+    (one(d.int32), one(d.int64, 0), d.int32),
+    (one(d.int32), one(d.float64, 0), d.float64),
+    (one(d.bool), 1, d.int64),
+    (one(d.bool), True, d.bool),
+    (one(d.uint8), 1, d.uint8),
+    (one(d.float32), 2, d.float32),
+    (one(d.int8, 0), 5, d.int8),
+    (one(d.float64, 0), one(d.float32), d.float32),
+    (one(d.float16, 0), one(d.float32, 0), d.float32),
+    (one(d.bfloat16), 1e30, d.bfloat16),
+    (one(d.float32), 1j, d.complex64),
+    (one(d.bool), one(d.uint8, 0), d.uint8),
+    (3, 2.5, d.float32),
+    (3, 4, d.int64),
 ]
 
 
@@ -65,7 +85,7 @@ def test_values_follow_the_types():
 
 def test_halves_compute_in_float32_and_round_once():
     x = T([2048.0], dtype=d.float16)
-    assert V(add(x, 1.0)) == [2048.0]                               # 2049 has no float16
+    assert V(add(x, 1.0)) == [2048.0]  # 2049 has no float16
     silu = OPS["silu"]
     values = np.linspace(-4, 4, 101).astype(np.float16)
     exact = values.astype(np.float32)
@@ -92,21 +112,25 @@ def test_sums_of_integers_are_long():
     for kind in (d.bool, d.uint8, d.int32):
         out = total(T([1, 1, 1], dtype=kind), (0,), False)
         assert out.dtype is d.int64 and V(out) == 3
-    assert total(T([1., 2.], dtype=d.float16), (0,), False).dtype is d.float16
-    assert V(total(T([60000.] * 4, dtype=d.float32), (0,), False)) == 240000.
+    assert total(T([1.0, 2.0], dtype=d.float16), (0,), False).dtype is d.float16
+    assert V(total(T([60000.0] * 4, dtype=d.float32), (0,), False)) == 240000.0
 
 
 def test_no_warnings_and_numpy_settings_stay(recwarn):
     before = np.geterr()
     x = T([1e38, 0.0, -1.0])
-    mul(x, 1e10), div(x, 0.0), OPS["log"](x), OPS["sqrt"](x), add(mul(x, 1e38), T([1., 2., 3.]))
+    mul(x, 1e10), div(x, 0.0), OPS["log"](x), OPS["sqrt"](x), add(mul(x, 1e38), T([1.0, 2.0, 3.0]))
     assert not recwarn.list and np.geterr() == before
 
 
 def test_limits_and_names():
     info = d.finfo(d.float32)
-    assert (info.max, info.eps, info.bits) == (3.4028234663852886e+38, 1.1920928955078125e-07, 32) and info.min == -info.max
-    assert d.finfo(d.bfloat16).max == 3.3895313892515355e+38 and d.iinfo(d.int8).min == -128
+    assert (info.max, info.eps, info.bits) == (
+        3.4028234663852886e38,
+        1.1920928955078125e-07,
+        32,
+    ) and info.min == -info.max
+    assert d.finfo(d.bfloat16).max == 3.3895313892515355e38 and d.iinfo(d.int8).min == -128
     assert repr(d.float32) == "torch.float32" and d.BY_NAME["long"] is d.int64 and d.BY_NAME["half"] is d.float16
     with pytest.raises(TypeError):
         d.finfo(d.int32)

@@ -17,7 +17,12 @@ def test_philox_vectors():
     words = [int(w) for w in philox_words(0, 0, 0)]
     assert words == [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8]
     ones = 2**64 - 1
-    assert [int(w) for w in philox_words(ones, ones, np.uint64(ones))] == [0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD]
+    assert [int(w) for w in philox_words(ones, ones, np.uint64(ones))] == [
+        0x408F276D,
+        0x41C83B0E,
+        0xA20BC7C6,
+        0x6D5451FD,
+    ]
     assert philox(0, 0, np.arange(2), 3).tolist()[0] == 0x9B00DBD8
 
 

@@ -37,7 +37,12 @@ def test_geometry():
 def test_sizes():
     s = Size((2, 3, 4))
     assert isinstance(s[:-1], Size) and s[:-1] + (7,) == (2, 3, 7) and isinstance(s + (1,), Size) and s[0] == 2
-    assert repr(s) == "torch.Size([2, 3, 4])" and s.numel() == 24 and (*s,) == (2, 3, 4) and pickle.loads(pickle.dumps(s)) == s
+    assert (
+        repr(s) == "torch.Size([2, 3, 4])"
+        and s.numel() == 24
+        and (*s,) == (2, 3, 4)
+        and pickle.loads(pickle.dumps(s)) == s
+    )
     assert contiguous_strides((2, 0, 3)) == (3, 3, 1) and contiguous_strides(()) == ()
     assert is_int(3) and not is_int(True) and not is_int(2.0)
 
@@ -47,11 +52,11 @@ def test_reading_values():
     assert float(T([2.0])) == 2.0 and int(T(2.7)) == 2 and bool(T([0.0])) is False
     assert T([1.5], dtype=d.bfloat16).item() == 1.5 and type(T([1.5], dtype=d.bfloat16).item()) is float
     assert [10, 20, 30][T(1)] == 20 and list(range(T(3))) == [0, 1, 2]
-    assert T([[1., 2.]], dtype=d.float16).tolist() == [[1.0, 2.0]] and f"{T(2.5):.2f}" == "2.50"
+    assert T([[1.0, 2.0]], dtype=d.float16).tolist() == [[1.0, 2.0]] and f"{T(2.5):.2f}" == "2.50"
     with pytest.raises(RuntimeError, match="a Tensor with 2 elements cannot be converted to Scalar"):
-        T([1., 2.]).item()
+        T([1.0, 2.0]).item()
     with pytest.raises(RuntimeError, match="Boolean value of Tensor with more than one value is ambiguous"):
-        bool(T([1., 2.]))
+        bool(T([1.0, 2.0]))
     with pytest.raises(TypeError, match="only integer tensors of a single element can be converted to an index"):
         [1, 2][T(1.0)]
     with pytest.raises(TypeError, match="len.. of a 0-d tensor"):
@@ -59,95 +64,113 @@ def test_reading_values():
 
 
 def test_hash_and_identity():
-    x, y = T([1.]), T([1.])
+    x, y = T([1.0]), T([1.0])
     assert hash(x) != hash(y) and len({x: 1, y: 2}) == 2
 
 
 def test_numpy_shares_memory():
-    x = T([1., 2.])
+    x = T([1.0, 2.0])
     x.numpy()[0] = 7
-    assert V(x) == [7., 2.] and np.asarray(x) is x._array
+    assert V(x) == [7.0, 2.0] and np.asarray(x) is x._array
     with pytest.raises(RuntimeError, match=r"Can't call numpy\(\) on Tensor that requires grad"):
-        T([1.], True).numpy()
+        T([1.0], True).numpy()
 
 
 def test_strided_foreign_arrays():
     base = np.arange(12, dtype=np.float32).reshape(3, 4)
     x = Tensor._from_array(base[:, ::2], d.float32)
-    assert x.stride() == (4, 2) and V(select(x, 1, 1)) == [2., 6., 10.]
+    assert x.stride() == (4, 2) and V(select(x, 1, 1)) == [2.0, 6.0, 10.0]
     OPS["add"].inplace(select(x, 0, 1), 100.0)
-    assert base[1].tolist() == [104., 5., 106., 7.]
+    assert base[1].tolist() == [104.0, 5.0, 106.0, 7.0]
     with pytest.raises(ValueError, match="negative"):
         Tensor._from_array(base[::-1], d.float32).untyped_storage()
 
 
 def test_operations_on_noncontiguous_and_empty():
-    x = permute(T(np.arange(6.).reshape(2, 3)), (1, 0))
-    assert V(mul(x, x)) == [[0., 9.], [1., 16.], [4., 25.]] and mul(x, x).stride() == (1, 3)
+    x = permute(T(np.arange(6.0).reshape(2, 3)), (1, 0))
+    assert V(mul(x, x)) == [[0.0, 9.0], [1.0, 16.0], [4.0, 25.0]] and mul(x, x).stride() == (1, 3)
     empty = T(np.zeros((0, 3)))
-    assert mul(empty, 2.0).shape == (0, 3) and V(OPS["sum"](empty, (0,), False)) == [0., 0., 0.]
+    assert mul(empty, 2.0).shape == (0, 3) and V(OPS["sum"](empty, (0,), False)) == [0.0, 0.0, 0.0]
     assert mul(T(2.0), T(3.0)).shape == () and V(mul(T(2.0), T(3.0))) == 6.0
 
 
 def test_arguments_are_checked():
     with pytest.raises(TypeError, match=r"mul\(\): argument 'b' must be Tensor, not str"):
-        mul(T([1.]), "x")
+        mul(T([1.0]), "x")
     with pytest.raises(TypeError, match="missing required argument 'dim'"):
-        OPS["sum"](T([1.]))
+        OPS["sum"](T([1.0]))
     with pytest.raises(TypeError, match="unexpected keyword argument 'axis'"):
-        OPS["sum"](T([1.]), axis=0)
-    with pytest.raises(RuntimeError, match=r"size of tensor a \(2\) must match the size of tensor b \(3\).*mul: shapes \[2\] and \[3\]"):
-        mul(T([1., 2.]), T([1., 2., 3.]))
+        OPS["sum"](T([1.0]), axis=0)
+    with pytest.raises(
+        RuntimeError, match=r"size of tensor a \(2\) must match the size of tensor b \(3\).*mul: shapes \[2\] and \[3\]"
+    ):
+        mul(T([1.0, 2.0]), T([1.0, 2.0, 3.0]))
 
 
 # -- copying
 
+
 def test_pickle_keeps_types_flags_and_geometry():
-    for x in (T([1., 2.], True), T([1, 2]), T([[1., 2.]], dtype=d.bfloat16), permute(T(np.arange(6.).reshape(2, 3)), (1, 0))):
+    for x in (
+        T([1.0, 2.0], True),
+        T([1, 2]),
+        T([[1.0, 2.0]], dtype=d.bfloat16),
+        permute(T(np.arange(6.0).reshape(2, 3)), (1, 0)),
+    ):
         y = pickle.loads(pickle.dumps(x))
         assert V(y) == V(x) and y.dtype is x.dtype and y.requires_grad == x.requires_grad and y.stride() == x.stride()
-    assert pickle.loads(pickle.dumps(d.float32)) is d.float32 and pickle.loads(pickle.dumps(devices.device("cuda:1"))).index == 1
+    assert (
+        pickle.loads(pickle.dumps(d.float32)) is d.float32
+        and pickle.loads(pickle.dumps(devices.device("cuda:1"))).index == 1
+    )
 
 
 def test_pickle_keeps_aliases():
-    x = T([1., 2., 3.])
+    x = T([1.0, 2.0, 3.0])
     v = OPS["slice"](x, 0, 1, 1, 2)
     y, w = pickle.loads(pickle.dumps((x, v)))
     OPS["add"].inplace(w, 10.0)
-    assert V(w) == [12., 13.]
+    assert V(w) == [12.0, 13.0]
 
 
 def test_deepcopy():
-    x = T([1., 2.], True)
-    x.grad = T([5., 6.])
+    x = T([1.0, 2.0], True)
+    x.grad = T([5.0, 6.0])
     y = copy.deepcopy(x)
-    assert y is not x and V(y) == [1., 2.] and y.requires_grad and V(y.grad) == [5., 6.] and not np.shares_memory(x._array, y._array)
+    assert (
+        y is not x
+        and V(y) == [1.0, 2.0]
+        and y.requires_grad
+        and V(y.grad) == [5.0, 6.0]
+        and not np.shares_memory(x._array, y._array)
+    )
     with pytest.raises(RuntimeError, match="graph leaves"):
         copy.deepcopy(mul(x, 2.0))
 
 
 def test_deepcopy_keeps_aliases():
-    x = T([[1., 2.], [3., 4.]])
+    x = T([[1.0, 2.0], [3.0, 4.0]])
     a, b = copy.deepcopy([x, select(x, 0, 1)])
     OPS["add"].inplace(b, 10.0)
-    assert V(a) == [[1., 2.], [13., 14.]] and V(x) == [[1., 2.], [3., 4.]]
+    assert V(a) == [[1.0, 2.0], [13.0, 14.0]] and V(x) == [[1.0, 2.0], [3.0, 4.0]]
 
 
 def test_copy_is_an_alias():
-    x = T([1., 2.], True)
+    x = T([1.0, 2.0], True)
     y = copy.copy(x)
     assert y is not x and y.untyped_storage() is x.untyped_storage() and y.requires_grad
 
 
 # -- gradients as attributes
 
+
 def test_grad_attribute():
-    x = T([1., 2.], True)
+    x = T([1.0, 2.0], True)
     assert x.grad is None and x.is_leaf and x.grad_fn is None
-    x.grad = T([1., 1.])
+    x.grad = T([1.0, 1.0])
     x.grad = None
     with pytest.raises(RuntimeError, match="different size"):
-        x.grad = T([1.])
+        x.grad = T([1.0])
     with pytest.raises(RuntimeError, match="different type"):
         x.grad = T([1, 2])
     with pytest.raises(TypeError, match="expected to be a Tensor or None but got int"):
@@ -157,6 +180,7 @@ def test_grad_attribute():
 
 
 # -- devices
+
 
 def test_devices():
     cpu = devices.device("cpu")
@@ -181,13 +205,13 @@ def test_meta_device_makes_no_bytes():
 # -- printing (texts from PyTorch 2.13)
 
 TEXTS = [
-    ([1., 2., 3.], "tensor([1., 2., 3.])"),
+    ([1.0, 2.0, 3.0], "tensor([1., 2., 3.])"),
     ([1.5, 2.25], "tensor([1.5000, 2.2500])"),
     ([1, 20, -3], "tensor([ 1, 20, -3])"),
     ([True, False], "tensor([ True, False])"),
     (2.5, "tensor(2.5000)"),
     ([], "tensor([])"),
-    ([[1., 2.], [3., 4.]], "tensor([[1., 2.],\n        [3., 4.]])"),
+    ([[1.0, 2.0], [3.0, 4.0]], "tensor([[1., 2.],\n        [3., 4.]])"),
     ([1e-5, 1.0], "tensor([1.0000e-05, 1.0000e+00])"),
     ([1e10, 1.0], "tensor([1.0000e+10, 1.0000e+00])"),
     ([float("inf"), float("nan"), -1.0], "tensor([inf, nan, -1.])"),
@@ -202,16 +226,16 @@ def test_text(values, expected):
 
 
 def test_text_of_attributes():
-    assert repr(T([1.], True)) == "tensor([1.], requires_grad=True)"
-    assert repr(mul(T([1.], True), 2.0)) == "tensor([2.], grad_fn=<MulBackward0>)"
-    assert repr(T([1.], dtype=d.float64)) == "tensor([1.], dtype=torch.float64)"
-    assert repr(T([1.], dtype=d.bfloat16)) == "tensor([1.], dtype=torch.bfloat16)"
+    assert repr(T([1.0], True)) == "tensor([1.], requires_grad=True)"
+    assert repr(mul(T([1.0], True), 2.0)) == "tensor([2.], grad_fn=<MulBackward0>)"
+    assert repr(T([1.0], dtype=d.float64)) == "tensor([1.], dtype=torch.float64)"
+    assert repr(T([1.0], dtype=d.bfloat16)) == "tensor([1.], dtype=torch.bfloat16)"
     assert repr(T(np.zeros((0, 3)))) == "tensor([], size=(0, 3))"
     assert repr(T([1, 2], dtype=d.int32)) == "tensor([1, 2], dtype=torch.int32)"
 
 
 def test_text_of_long_tensors():
-    text = repr(T(np.arange(2000.)))
+    text = repr(T(np.arange(2000.0)))
     assert text == "tensor([0.0000e+00, 1.0000e+00, 2.0000e+00,  ..., 1.9970e+03, 1.9980e+03,\n        1.9990e+03])"
     lines = repr(T(np.arange(30))).split("\n")
     assert len(lines) == 2 and lines[0].startswith("tensor([ 0,  1,") and lines[1].startswith("        ")
