@@ -1,13 +1,14 @@
 """The backends by name.
 
-A backend is `backend(graph, example_inputs) -> callable`. Inner layers register theirs; outer ones (the compiler proper)
+A backend is `backend(graph,
+                      example_inputs) -> callable`. Inner layers register theirs; outer ones (the compiler proper)
 are entered as a path that is imported when it is first asked for, so that capture never imports upward.
 """
 
 from __future__ import annotations
 
 import importlib
-from typing import Callable
+from collections.abc import Callable
 
 MODES = {
     "default": "compile fast, run fast",

@@ -10,7 +10,6 @@ from __future__ import annotations
 import copyreg
 import dataclasses
 import functools
-import inspect
 import platform
 import sys
 import time
@@ -18,7 +17,8 @@ import traceback
 import types
 import warnings
 import weakref
-from typing import Any, Callable
+from typing import Any
+from collections.abc import Callable
 
 from ..runtime import counters, log, records
 from ..runtime.config import config
@@ -218,7 +218,8 @@ def _check_guards(entry, surroundings) -> None:
 
 # -- compile
 
-def compile(f: Any = None, *, fullgraph: bool = False, dynamic: bool | None = None, backend: str | Callable = "inductor",
+def compile(f: Any = None, *, fullgraph: bool = False, dynamic: bool | None = None,
+            backend: str | Callable = "inductor",
             mode: str | None = None, options: dict | None = None, disable: bool = False):
     """Compile a function, a method, a callable object or a Module; without `f`, a decorator.
 
@@ -265,7 +266,7 @@ def compile_callable(f: Callable, settings: Settings, converter: Callable = defa
         return functools.partial(compile_callable(f.func, settings, converter), *f.args, **f.keywords)
     if isinstance(f, types.FunctionType):
         return wrap(f, settings, converter)
-    method = getattr(type(f), "__call__", None)
+    method = type(f).__call__
     if isinstance(method, types.FunctionType):
         return types.MethodType(wrap(method, settings, converter), f)
     return wrap(_call_of(f), settings, converter)
@@ -289,7 +290,7 @@ def wrap(function: types.FunctionType, settings: Settings, converter: Callable):
     return wrapper
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _warn_unsupported_python() -> None:
     warnings.warn(f"flambeau does not compile on Python {platform.python_version()} (3.11 to 3.13 are known, and the extension "
                   "must be built for it): compiled functions run eagerly", RuntimeWarning, stacklevel=4)

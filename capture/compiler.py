@@ -12,5 +12,6 @@ from .state import disable, is_compiling, mark_dynamic, mark_static
 is_dynamo_compiling = is_compiling
 maybe_mark_dynamic = mark_dynamic
 
-__all__ = ["compile", "counters", "disable", "explain", "is_compiling", "is_dynamo_compiling", "list_backends", "mark_dynamic",
+__all__ = ["compile", "counters", "disable", "explain", "is_compiling", "is_dynamo_compiling", "list_backends",
+           "mark_dynamic",
            "mark_static", "maybe_mark_dynamic", "native_seconds", "register_backend", "reset"]

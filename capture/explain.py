@@ -1,13 +1,15 @@
 """`explain(f)(*args)`: run once and tell graphs, breaks with reason, line and what to do, and guards.
 
-In: a function or module, compiled or not. Out: an `Explanation`: numbers, break reasons, guards, texts. It counts by the
+In: a function or module, compiled or not. Out: an `Explanation`: numbers, break reasons, guards,
+    texts. It counts by the
 difference of the counters around one call through fresh entries.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Callable
+from typing import Any
+from collections.abc import Callable
 
 from ..runtime import counters
 from . import backends, compile as compiling

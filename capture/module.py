@@ -1,7 +1,8 @@
 """The compiled Module: the wrapped module in every respect but its forward.
 
 `compile(module)` makes an object of a class derived from the module's own that shares the module's `__dict__`: attributes,
-parameters, hooks, `state_dict` keys and methods are the same by construction, in both directions. Only `forward` differs:
+parameters, hooks, `state_dict` keys and methods are the same by construction,
+    in both directions. Only `forward` differs:
 it calls the original's forward through a door.
 """
 
@@ -10,7 +11,8 @@ from __future__ import annotations
 import copy
 import types
 import weakref
-from typing import Any, Callable
+from typing import Any
+from collections.abc import Callable
 
 from ..eager.nn.modules.module import Module
 from . import compile as compiling
@@ -60,7 +62,8 @@ def _rebuild(module: Module, arguments: dict):
 
 def _class_of(original: type) -> type:
     if original not in _classes:
-        fields = {"__slots__": ("_flambeau_original", "_flambeau_forward", "_flambeau_how"), "__module__": original.__module__,
+        fields = {"__slots__": ("_flambeau_original", "_flambeau_forward", "_flambeau_how"),
+                  "__module__": original.__module__,
                   "__qualname__": original.__qualname__, "__doc__": original.__doc__}
         _classes[original] = type(original.__name__, (CompiledModule, original), fields)
     return _classes[original]

@@ -1,6 +1,7 @@
 """What guards that fail teach: which sizes change, what to tell the user.
 
-In: the failures of every entry of a door for one call. Out: `Learned` (places and dimensions to make symbolic, how often
+In: the failures of every entry of a door for one call. Out: `Learned` (places and dimensions to make symbolic,
+    how often
 what changed), and the texts of the `recompiles` log and of the limit's warning.
 """
 
@@ -67,7 +68,8 @@ def describe(code, failures: list[list]) -> str:
 
 def warning(code, limit: int, learned: Learned) -> str:
     """The text told once when a door has used up its entries."""
-    kept = ", ".join(f"{place} ({times} times)" for place, times in learned.changed.most_common(3)) or "nothing that guards name"
+    kept = ", ".join(f"{place} ({times} times)" for place,
+                     times in learned.changed.most_common(3)) or "nothing that guards name"
     return (f"flambeau: {code.co_qualname} ({code.co_filename}:{code.co_firstlineno}) was compiled {limit} times and now runs "
             f"eagerly where no entry fits. What kept changing: {kept}. Mark changing sizes with mark_dynamic, pass changing "
             "numbers as tensors, or raise FLAMBEAU_RECOMPILE_LIMIT; FLAMBEAU_LOGS=recompiles tells every change.")

@@ -1,6 +1,7 @@
 """What the native module is told about eager, and which code the frame hook may hand to the compiler.
 
-In: eager's Tensor, its thread state, the names of Module's hook tables. Out: `native` (the extension, or None where this
+In: eager's Tensor, its thread state, the names of Module's hook tables. Out: `native` (the extension,
+    or None where this
 Python has none), `is_compiling`, `disable`, dynamic marks on tensors, and `uncapturable(code)`: why a nested frame is
 left to Python. Code of this package, the standard library and installed numeric libraries is never captured by itself;
 modules, optimizers and other code written like a user's are.
@@ -13,7 +14,8 @@ import functools
 import inspect
 import os
 import sysconfig
-from typing import Any, Callable
+from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 
@@ -30,8 +32,10 @@ except ImportError:   # a Python whose frames the extension does not know: every
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 # Parts of this package that are written as a user would write them.
 USER_LIKE = tuple(os.path.join(ROOT, *parts) for parts in (
-    ("eager", "nn", ""), ("eager", "optim", ""), ("eager", "utils", ""), ("tests", ""), ("examples", ""), ("benchmarks", "")))
-INSTALLED = ("numpy", "ml_dtypes", "scipy", "bytecode", "hypothesis", "pytest", "_pytest", "pluggy", "tqdm", "rich", "matplotlib")
+    ("eager", "nn", ""), ("eager", "optim", ""), ("eager", "utils", ""), ("tests", ""), ("examples", ""), ("benchmarks",
+        "")))
+INSTALLED = ("numpy", "ml_dtypes", "scipy", "bytecode", "hypothesis", "pytest", "_pytest", "pluggy", "tqdm", "rich",
+             "matplotlib")
 GENERATOR_FLAGS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE
 
 if native is not None:
@@ -48,13 +52,15 @@ def _library_folders() -> tuple[str, ...]:
 LIBRARY = _library_folders()
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _file_reason(filename: str) -> str | None:
     path = os.path.abspath(filename)
     if path.startswith(ROOT):
         return None if path.startswith(USER_LIKE) else "part of flambeau"
     if filename.startswith("<frozen"):
         return "standard library"
+    if filename == "<string>":                # methods that namedtuple and dataclass write
+        return "generated code"
     parts = path.split(os.sep)
     if "site-packages" in parts:
         package = parts[len(parts) - parts[::-1].index("site-packages")]

@@ -61,7 +61,8 @@ bool Bound::place_defaults() {
     PyObject* by_name = PyFunction_GET_KW_DEFAULTS(function_);
     for (Py_ssize_t i = positional_; i < named_; i++) {
         if (slots_[i]) continue;
-        slots_[i] = by_name ? PyDict_GetItemWithError(by_name, PyTuple_GET_ITEM(code_->co_localsplusnames, i)) : nullptr;
+        slots_[i] = by_name ? PyDict_GetItemWithError(by_name, PyTuple_GET_ITEM(code_->co_localsplusnames, i))
+            : nullptr;
         if (!slots_[i]) return false;
     }
     return true;

@@ -77,7 +77,8 @@ static PyObject* wrapper_call(PyObject* self, PyObject* const* args, size_t narg
     Door* door = (Door*)self;
     Call with{args, nargsf, kwnames};
     Thread& thread = this_thread();
-    if (thread.mode == Mode::Capturing || !door->cache || frame::traced(PyThreadState_Get())) return call(door->function, with);
+    if (thread.mode == Mode::Capturing || !door->cache ||
+        frame::traced(PyThreadState_Get())) return call(door->function, with);
     if (special_state()) return told_special(door) ? call(door->function, with) : nullptr;
     if (!follow_code(door)) return nullptr;
     Bound bound(door->function);
@@ -96,7 +97,8 @@ static PyObject* wrapper_call(PyObject* self, PyObject* const* args, size_t narg
 static PyObject* wrapper_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
     static const char* names[] = {"cache", "function", nullptr};
     PyObject *cache, *function;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O!", (char**)names, cache_type, &cache, &PyFunction_Type, &function)) return nullptr;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O!", (char**)names, cache_type, &cache, &PyFunction_Type,
+                                     &function)) return nullptr;
     PyFunctionObject* fn = (PyFunctionObject*)function;
     Door* door = new_door(type, DoorKind::Wrapper, (Cache*)cache, fn->func_code, fn->func_globals, fn->func_builtins);
     if (!door) return nullptr;
@@ -164,7 +166,8 @@ static bool collect_cells(ResumeCall& with, Py_ssize_t nargs) {
 static PyObject* resume_step(Thread& thread, Door* door, PyObject* const* args, Py_ssize_t nargs) {
     ResumeCall with{door, args, Ref()};
     if (!collect_cells(with, nargs)) return nullptr;
-    if (thread.mode == Mode::Capturing || !door->cache || frame::traced(PyThreadState_Get())) return call_code(door->code, with);
+    if (thread.mode == Mode::Capturing || !door->cache ||
+        frame::traced(PyThreadState_Get())) return call_code(door->code, with);
     if (special_state()) return told_special(door) ? call_code(door->code, with) : nullptr;
     set_mode(thread, Mode::Off);
     Slots slots{args, with.count(), door->globals, door->builtins, with.closure.get()};
@@ -232,7 +235,8 @@ static PyObject* resume_new(PyTypeObject* type, PyObject* args, PyObject* kwargs
     }
     Ref function = make_function(code, globals, nullptr);   // finds the builtins as a function of these globals would
     if (!function) return nullptr;
-    Door* door = new_door(type, DoorKind::Resume, (Cache*)cache, code, globals, ((PyFunctionObject*)function.get())->func_builtins);
+    Door* door = new_door(type, DoorKind::Resume, (Cache*)cache, code, globals,
+                          ((PyFunctionObject*)function.get())->func_builtins);
     if (!door) return nullptr;
     door->call = resume_call;
     if (name != Py_None && PyDict_SetItemString(door->attributes, "__name__", name) < 0) return nullptr;
@@ -246,13 +250,18 @@ static PyMethodDef copy_methods[] = {
     {nullptr}};
 static PyType_Slot wrapper_slots[] = {
     {Py_tp_new, (void*)wrapper_new}, {Py_tp_call, (void*)PyVectorcall_Call}, {Py_tp_descr_get, (void*)wrapper_bind},
-    {Py_tp_methods, copy_methods}, {Py_tp_doc, (void*)"Wrapper(cache, function): calls the function through its entries."}, {0, nullptr}};
+    {Py_tp_methods, copy_methods}, {Py_tp_doc,
+                                    (void*)"Wrapper(cache, function): calls the function through its entries."}, {0,
+                                        nullptr}};
 static PyType_Spec wrapper_spec = {
     "flambeau.capture._capture.Wrapper", sizeof(Door), 0,
-    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR, wrapper_slots};
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR,
+        wrapper_slots};
 static PyType_Slot resume_slots[] = {
     {Py_tp_new, (void*)resume_new}, {Py_tp_call, (void*)PyVectorcall_Call},
-    {Py_tp_doc, (void*)"Resume(cache, code, globals, name=''): goes on after a break; called with arguments, then cells."}, {0, nullptr}};
+    {Py_tp_doc,
+     (void*)"Resume(cache, code, globals, name=''): goes on after a break; called with arguments, then cells."}, {0,
+         nullptr}};
 static PyType_Spec resume_spec = {"flambeau.capture._capture.Resume", sizeof(Door), 0,
                                   Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL, resume_slots};
 

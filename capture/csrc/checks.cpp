@@ -57,7 +57,8 @@ PyObject* step(const Node& node, PyObject* parent, const Slots& slots, Ref& owne
         case Access::Root: return Py_None;
         case Access::Arg: return node.number >= 0 && node.number < slots.count ? slots.values[node.number] : nullptr;
         case Access::Closure:
-            return slots.closure && node.number < PyTuple_GET_SIZE(slots.closure) ? PyTuple_GET_ITEM(slots.closure, node.number) : nullptr;
+            return slots.closure && node.number < PyTuple_GET_SIZE(slots.closure) ? PyTuple_GET_ITEM(slots.closure,
+                node.number) : nullptr;
         case Access::Cell: return PyCell_Check(parent) ? PyCell_GET(parent) : nullptr;
         case Access::Global: return in_dict(slots.globals, node);
         case Access::Builtin: return in_dict(slots.builtins, node);
@@ -66,10 +67,12 @@ PyObject* step(const Node& node, PyObject* parent, const Slots& slots, Ref& owne
         case Access::DictAttr: return own_attribute(node, parent, owned);
         case Access::Item: return item(node, parent, owned);
         case Access::Type: return (PyObject*)Py_TYPE(parent);
-        case Access::TypeAttr: return PyType_Check(parent) ? found(_PyType_Lookup((PyTypeObject*)parent, node.key.get())) : nullptr;
+        case Access::TypeAttr: return PyType_Check(parent) ? found(_PyType_Lookup((PyTypeObject*)parent,
+            node.key.get())) : nullptr;
         case Access::State: return state_field(node.key.get());
         case Access::Slot:
-            return layout.tensor && PyType_IsSubtype(Py_TYPE(parent), layout.tensor) ? TensorLayout::at(parent, node.number) : nullptr;
+            return layout.tensor && PyType_IsSubtype(Py_TYPE(parent), layout.tensor) ? TensorLayout::at(parent,
+                node.number) : nullptr;
     }
     return nullptr;
 }

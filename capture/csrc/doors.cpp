@@ -75,7 +75,8 @@ bool is_check_failure() { return check_failed_type && PyErr_ExceptionMatches(che
 
 Ref make_function(PyObject* code, PyObject* globals, PyObject* closure) {
     Ref function(PyFunction_New(code, globals));
-    if (function && closure && PyTuple_GET_SIZE(closure) > 0 && PyFunction_SetClosure(function.get(), closure) < 0) return Ref();
+    if (function && closure && PyTuple_GET_SIZE(closure) > 0 && PyFunction_SetClosure(function.get(),
+        closure) < 0) return Ref();
     return function;
 }
 
@@ -110,7 +111,8 @@ Door* new_frame_door(Cache* cache, PyCodeObject* code) {
 
 static bool same_signature(PyCodeObject* original, PyCodeObject* replacement) {
     const int flags = CO_VARARGS | CO_VARKEYWORDS | CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR | CO_OPTIMIZED | CO_NEWLOCALS;
-    return original->co_argcount == replacement->co_argcount && original->co_kwonlyargcount == replacement->co_kwonlyargcount &&
+    return original->co_argcount == replacement->co_argcount &&
+        original->co_kwonlyargcount == replacement->co_kwonlyargcount &&
            original->co_posonlyargcount == replacement->co_posonlyargcount &&
            (original->co_flags & flags) == (replacement->co_flags & flags);
 }
@@ -129,7 +131,8 @@ static bool fits(Door* door, Entry* entry) {
     PyCodeObject *original = (PyCodeObject*)door->code, *replacement = (PyCodeObject*)entry->code;
     if (same_signature(original, replacement) && same_free_variables(original, replacement)) return true;
     if (!PyErr_Occurred())
-        PyErr_Format(PyExc_ValueError, "generated code for %U differs in arguments, flags or free variables", original->co_qualname);
+        PyErr_Format(PyExc_ValueError, "generated code for %U differs in arguments, flags or free variables",
+                     original->co_qualname);
     return false;
 }
 
@@ -143,13 +146,16 @@ static PyObject* door_add(Door* door, PyObject* entry) {
         return nullptr;
     }
     Ref names = slot_names((PyCodeObject*)door->code);
-    if (!names || !fits(door, (Entry*)entry) || !guards::name_slots(((Entry*)entry)->guards, names.get())) return nullptr;
+    if (!names || !fits(door, (Entry*)entry) || !guards::name_slots(((Entry*)entry)->guards,
+                                                                    names.get())) return nullptr;
     guards::freeze(((Entry*)entry)->guards);
-    if (door->kind == DoorKind::Frame) frame::make_room((PyCodeObject*)door->code, (PyCodeObject*)((Entry*)entry)->code);
+    if (door->kind == DoorKind::Frame) frame::make_room((PyCodeObject*)door->code,
+                                                        (PyCodeObject*)((Entry*)entry)->code);
     Py_ssize_t count = PyTuple_GET_SIZE(door->entries);
     PyObject* grown = PyTuple_New(count + 1);
     if (!grown) return nullptr;
-    for (Py_ssize_t i = 0; i < count; i++) PyTuple_SET_ITEM(grown, i, Ref::borrow(PyTuple_GET_ITEM(door->entries, i)).release());
+    for (Py_ssize_t i = 0; i < count; i++) PyTuple_SET_ITEM(grown, i, Ref::borrow(PyTuple_GET_ITEM(door->entries,
+        i)).release());
     PyTuple_SET_ITEM(grown, count, Ref::borrow(entry).release());
     Py_SETREF(door->entries, grown);
     Py_RETURN_NONE;
@@ -173,7 +179,8 @@ static PyObject* door_lookup(Door* door, PyObject* args) {
     Ref names = door->code ? slot_names((PyCodeObject*)door->code) : Ref(PyTuple_New(0));
     std::vector<PyObject*> read;
     if (!names || !guards::read_slots(values, names.get(), read)) return nullptr;
-    Slots slots{read.data(), (Py_ssize_t)read.size(), globals, builtins, PyTuple_Check(closure) ? closure : door_closure(door)};
+    Slots slots{read.data(), (Py_ssize_t)read.size(), globals, builtins, PyTuple_Check(closure) ? closure
+                : door_closure(door)};
     Fetched fetched;
     Entry* entry = lookup(door, slots, fetched);
     return entry ? (PyObject*)entry : Ref::borrow(Py_None).release();
@@ -238,7 +245,8 @@ static int set_plain(Door* self, PyObject* reason, void*) {
 static PyMethodDef door_methods[] = {
     {"add", (PyCFunction)door_add, METH_O, "add(entry): later calls may be served by it"},
     {"clear", (PyCFunction)door_clear_entries, METH_NOARGS, "drop all entries"},
-    {"lookup", (PyCFunction)door_lookup, METH_VARARGS, "lookup(slots, globals, builtins, closure) -> Entry or None; a frame door keeps no globals of its own"},
+    {"lookup", (PyCFunction)door_lookup, METH_VARARGS,
+     "lookup(slots, globals, builtins, closure) -> Entry or None; a frame door keeps no globals of its own"},
     {nullptr}};
 static PyGetSetDef door_getset[] = {
     {"cache", (getter)get_cache, nullptr, "the Cache that owns the entries, or None when it is gone"},
@@ -354,7 +362,8 @@ static PyType_Slot cache_slots[] = {
     {Py_tp_new, (void*)cache_new}, {Py_tp_dealloc, (void*)cache_dealloc}, {Py_tp_traverse, (void*)cache_traverse},
     {Py_tp_clear, (void*)cache_clear}, {Py_tp_methods, cache_methods}, {Py_tp_getset, cache_getset},
     {Py_tp_members, cache_members},
-    {Py_tp_doc, (void*)"What a compiled object owns; a subclass gives miss(...) and frame(code, globals)."}, {0, nullptr}};
+    {Py_tp_doc, (void*)"What a compiled object owns; a subclass gives miss(...) and frame(code, globals)."}, {0,
+        nullptr}};
 static PyType_Spec cache_spec = {"flambeau.capture._capture.Cache", sizeof(Cache), 0,
                                  Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE, cache_slots};
 

@@ -16,7 +16,8 @@ static bool valid_output(PyObject* spec, Py_ssize_t inputs) {
     if (name == "input") return PyLong_Check(last) && PyLong_AsSsize_t(last) >= 0 && PyLong_AsSsize_t(last) < inputs;
     if (name != "tuple" && name != "list" && name != "dict") return false;
     if (!PyList_Check(last)) return false;
-    if (name == "dict" && (PyTuple_GET_SIZE(spec) != 3 || PySequence_Size(PyTuple_GET_ITEM(spec, 1)) != PyList_GET_SIZE(last)))
+    if (name == "dict" && (PyTuple_GET_SIZE(spec) != 3 || PySequence_Size(PyTuple_GET_ITEM(spec,
+        1)) != PyList_GET_SIZE(last)))
         return false;
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(last); i++)
         if (!valid_output(PyList_GET_ITEM(last, i), inputs)) return false;
@@ -86,7 +87,8 @@ PyObject* run_direct(Entry* entry, const Fetched& fetched) {
     Py_ssize_t count = entry->inputs->size();
     Buffer<PyObject*, 64> arguments(count + 1);   // one place before them, as PY_VECTORCALL_ARGUMENTS_OFFSET allows
     for (Py_ssize_t i = 0; i < count; i++) arguments[i + 1] = fetched[(*entry->inputs)[i]];
-    Ref result(PyObject_Vectorcall(entry->direct, arguments.data() + 1, count | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
+    Ref result(PyObject_Vectorcall(entry->direct, arguments.data() + 1, count | PY_VECTORCALL_ARGUMENTS_OFFSET,
+                                   nullptr));
     if (!result || !entry->output) return result.release();
     return build(entry->output, {result.get(), entry, fetched});
 }
@@ -113,10 +115,12 @@ static PyObject* launcher_of(PyObject* direct) {
 }
 
 static PyObject* entry_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
-    static const char* names[] = {"guards", "code", "keepalive", "direct", "inputs", "output", "breaks", "fallible", nullptr};
+    static const char* names[] = {"guards", "code", "keepalive", "direct", "inputs", "output", "breaks", "fallible",
+                                  nullptr};
     PyObject *tree, *code = Py_None, *keepalive = Py_None, *direct = Py_None, *inputs = nullptr, *output = Py_None;
     int breaks = 0, fallible = 1;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!|OOOOOpp", (char**)names, guards::tree_type, &tree, &code, &keepalive,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!|OOOOOpp", (char**)names, guards::tree_type, &tree, &code,
+                                     &keepalive,
                                      &direct, &inputs, &output, &breaks, &fallible)) return nullptr;
     if (!PyCode_Check(code) && direct == Py_None) {
         PyErr_SetString(PyExc_TypeError, "an entry needs a code object or a direct callable");
@@ -201,9 +205,11 @@ static PyGetSetDef entry_getset[] = {
 static PyType_Slot slots[] = {
     {Py_tp_new, (void*)entry_new}, {Py_tp_dealloc, (void*)entry_dealloc}, {Py_tp_traverse, (void*)entry_traverse},
     {Py_tp_clear, (void*)entry_clear}, {Py_tp_getset, entry_getset},
-    {Py_tp_doc, (void*)"Entry(guards, code, keepalive=None, direct=None, inputs=(), output=None, breaks=False, fallible=True)"},
+    {Py_tp_doc,
+     (void*)"Entry(guards, code, keepalive=None, direct=None, inputs=(), output=None, breaks=False, fallible=True)"},
     {0, nullptr}};
-static PyType_Spec spec = {"flambeau.capture._capture.Entry", sizeof(Entry), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, slots};
+static PyType_Spec spec = {"flambeau.capture._capture.Entry", sizeof(Entry), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+                           slots};
 
 int add_entry_type(PyObject* module) {
     entry_type = (PyTypeObject*)PyType_FromSpec(&spec);

@@ -5,31 +5,15 @@
 
 using namespace guards;
 
-struct GuardTree {
-    PyObject_HEAD
-    std::vector<std::unique_ptr<Node>>* nodes;
-    std::vector<Binding>* bindings;
-    std::vector<Relation>* relations;
-    std::vector<Pair>* pairs;
-    std::vector<AliasMember>* aliases;
-    std::vector<int>* alias_order;     // groups by address, as seen in the last call
-    int alias_groups;
-    int symbols;
-    int fetches;
-    bool frozen;
-};
-
-struct GuardNode {
-    PyObject_HEAD
-    GuardTree* tree;                   // strong
-    Node* node;
-};
-
 namespace guards {
+
 PyTypeObject* tree_type;
 PyTypeObject* node_type;
-}
-static PyTypeObject* failure_type;
+PyTypeObject* failure_type;
+const char* const test_names[] = {"type_is", "is", "equals", "len", "dict_keys", "no_dict_attr", "no_attr", "no_item",
+                                   "has_item", "bool", "no_hooks", "predicate", "tensor"};
+
+}  // namespace guards
 
 // ---------------------------------------------------------------------------------------------- evaluation
 
@@ -70,11 +54,11 @@ static bool pairs_hold(const GuardTree* tree, Fetched& fetched) {
     return true;
 }
 
-static bool aliases_hold(const GuardTree* tree, Fetched& fetched) {
+namespace guards {
+
+bool aliases_hold(const GuardTree* tree, Fetched& fetched) {
     return tree->aliases->empty() || aliases_match(*tree->aliases, tree->alias_groups, *tree->alias_order, fetched);
 }
-
-namespace guards {
 
 // Only the door knows the order of its slots, so arguments given by name find their positions here.
 bool name_slots(GuardTree* tree, PyObject* names) {
@@ -94,152 +78,6 @@ void freeze(GuardTree* tree) { tree->frozen = true; }
 bool evaluate(GuardTree* tree, const Slots& slots, Fetched& fetched) {
     return walk(*tree->nodes->front(), Py_None, slots, fetched) && symbols_hold(tree, fetched) &&
            pairs_hold(tree, fetched) && aliases_hold(tree, fetched);
-}
-
-}  // namespace guards
-
-// ---------------------------------------------------------------------------------------------- explanation
-
-// One GuardFailure: kind, name of the place, description, what was expected, what is there, user's line, dimension.
-static bool report(PyObject* list, const char* kind, const Ref& name, const Ref& describe, PyObject* old_value,
-                   PyObject* new_value, const Ref& line, int dim = -1) {
-    Ref failure(PyStructSequence_New(failure_type));
-    if (!failure) return false;
-    auto text = [](const Ref& ref) { return ref ? Ref(ref).release() : PyUnicode_FromString(""); };
-    PyObject* fields[] = {PyUnicode_FromString(kind), text(name), text(describe), Ref::borrow(old_value ? old_value : Py_None).release(),
-                          Ref::borrow(new_value ? new_value : Py_None).release(), text(line),
-                          dim < 0 ? Ref::borrow(Py_None).release() : PyLong_FromLong(dim)};
-    for (int i = 0; i < 7; i++) PyStructSequence_SetItem(failure.get(), i, fields[i]);
-    return PyList_Append(list, failure.get()) == 0;
-}
-
-struct Place { PyObject* list; const Node& node; const Check& check; };
-
-static bool differs(const Place& at, const char* kind, Ref old_value, Ref new_value, int dim = -1) {
-    if (PyErr_Occurred()) PyErr_Clear();   // asking for a length of something without one
-    return report(at.list, kind, at.node.name, at.check.describe, old_value.get(), new_value.get(), at.check.line, dim);
-}
-
-static Ref integer(int64_t value) { return Ref(PyLong_FromLongLong(value)); }
-static Ref boolean(bool value) { return Ref(PyBool_FromLong(value)); }
-
-static bool explain_geometry(const Place& at, const TensorCheck& check, PyArrayObject* array, int64_t itemsize) {
-    if (PyArray_NDIM(array) != check.rank)
-        return differs(at, "rank", integer(check.rank), integer(PyArray_NDIM(array)));
-    for (int d = 0; d < check.rank; d++) {
-        if (check.sizes[d] != any_size && check.sizes[d] != PyArray_DIM(array, d) &&
-            !differs(at, "size", integer(check.sizes[d]), integer(PyArray_DIM(array, d)), d)) return false;
-        int64_t expected = check.strides[d] / check.itemsize, now = PyArray_STRIDE(array, d) / itemsize;
-        if (check.strides[d] != any_stride && expected != now && !differs(at, "stride", integer(expected), integer(now), d)) return false;
-    }
-    return true;
-}
-
-static bool explain_tensor(const Place& at, PyObject* value) {
-    const TensorCheck& check = *at.check.tensor;
-    if (!check.type.matches((PyObject*)Py_TYPE(value)))
-        return differs(at, "type", Ref::borrow(check.type.now()), Ref::borrow((PyObject*)Py_TYPE(value)));
-    PyArrayObject* array = layout.array_of(value);
-    if (!array) return differs(at, "tensor without bytes", Ref(), Ref());
-    if (check.dtype && TensorLayout::at(value, layout.dtype) != check.dtype.get() &&
-        !differs(at, "dtype", check.dtype, Ref::borrow(TensorLayout::at(value, layout.dtype)))) return false;
-    PyObject* device = TensorLayout::at(value, layout.device);
-    if (check.device && device != check.device.get() && !same_constant(device ? device : Py_None, check.device.get()) &&
-        !differs(at, "device", check.device, Ref::borrow(device))) return false;
-    bool gradient = layout.requires_gradient(value);
-    if (check.requires_grad >= 0 && gradient != (check.requires_grad != 0) &&
-        !differs(at, "requires_grad", boolean(check.requires_grad), boolean(gradient))) return false;
-    bool leaf = layout.is_leaf(value);
-    if (check.leaf >= 0 && leaf != (check.leaf != 0) && !differs(at, "is_leaf", boolean(check.leaf), boolean(leaf))) return false;
-    return check.rank < 0 || explain_geometry(at, check, array, itemsize_of(value));
-}
-
-static const char* test_names[] = {"type_is", "is", "equals", "len", "dict_keys", "no_dict_attr", "no_attr", "no_item",
-                                   "has_item", "bool", "no_hooks", "predicate", "tensor"};
-
-static bool is_plain_int(PyObject* value) { return value && PyLong_CheckExact(value); }
-
-static bool explain_check(PyObject* list, const Node& node, const Check& check, PyObject* value) {
-    Place at{list, node, check};
-    Ref expected = check.payload;
-    Ref now = Ref::borrow(value);
-    switch (check.test) {
-        case Test::Tensor: return explain_tensor(at, value);
-        case Test::TypeIs: expected = Ref::borrow(check.identity.now()); now = Ref::borrow((PyObject*)Py_TYPE(value)); break;
-        case Test::Is: expected = Ref::borrow(check.identity.now()); break;
-        case Test::Len: expected = integer(check.number); now = integer(PyObject_Size(value)); break;
-        case Test::Bool: expected = boolean(check.number); now = boolean(!check.number); break;
-        case Test::DictKeys: now = Ref(PySequence_Tuple(value)); break;
-        case Test::Equals:
-            if (is_plain_int(value) && is_plain_int(check.payload.get())) return differs(at, "int", expected, now);
-            if (PyFloat_CheckExact(value) && PyFloat_CheckExact(check.payload.get())) return differs(at, "float", expected, now);
-            break;
-        default: break;
-    }
-    return differs(at, test_names[(int)check.test], expected, now);
-}
-
-static bool explain_walk(PyObject* list, const Node& node, PyObject* value, const Slots& slots, Fetched& fetched) {
-    for (const Check& check : node.checks)
-        if (!passes(check, value) && !explain_check(list, node, check, value)) return false;
-    if (node.fetch >= 0) fetched.put(node.fetch, value);
-    for (const Node* child : node.children) {
-        Ref owned;
-        PyObject* next = step(*child, value, slots, owned);
-        if (!next) {
-            if (!report(list, "missing", child->name, child->name, nullptr, nullptr, Ref())) return false;
-        } else if (!explain_walk(list, *child, next, slots, fetched)) {
-            return false;
-        }
-    }
-    return true;
-}
-
-static bool explain_symbols(PyObject* list, GuardTree* tree, Fetched& fetched) {
-    Buffer<int64_t, 32> symbols(tree->symbols), found(tree->bindings->size());
-    for (size_t i = 0; i < tree->bindings->size(); i++) {
-        const Binding& binding = (*tree->bindings)[i];
-        static const char* kinds[] = {"size", "stride", "int"};
-        const char* kind = kinds[(int)binding.quantity];
-        int dim = binding.quantity == Quantity::Int ? -1 : binding.dim;
-        if (!read_quantity(binding, fetched[binding.node->fetch], found[i]))
-            return report(list, "symbol", binding.node->name, binding.node->name, nullptr, nullptr, Ref(), dim);
-        if (found[i] != found[binding.first] &&
-            !report(list, kind, binding.node->name, (*tree->bindings)[binding.first].node->name, integer(found[binding.first]).get(),
-                    integer(found[i]).get(), Ref(), dim)) return false;
-        symbols[binding.symbol] = found[binding.first];
-    }
-    for (const Relation& relation : *tree->relations) {
-        if (holds(relation.code, symbols.data())) continue;
-        Ref values(PyTuple_New(tree->symbols));
-        for (int k = 0; values && k < tree->symbols; k++) PyTuple_SET_ITEM(values.get(), k, PyLong_FromLongLong(symbols[k]));
-        if (!values || !report(list, "relation", relation.describe, relation.describe, nullptr, values.get(), relation.line)) return false;
-    }
-    return true;
-}
-
-static bool explain_pairs(PyObject* list, GuardTree* tree, Fetched& fetched) {
-    for (const Pair& pair : *tree->pairs) {
-        bool same = fetched[pair.left->fetch] == fetched[pair.right->fetch];
-        if (same != pair.same && !report(list, pair.same ? "same_object" : "not_same", pair.left->name, pair.right->name,
-                                         boolean(pair.same).get(), boolean(same).get(), Ref())) return false;
-    }
-    return true;
-}
-
-namespace guards {
-
-PyObject* explain(GuardTree* tree, const Slots& slots) {
-    Ref list(PyList_New(0));
-    Fetched fetched(tree->fetches);
-    if (!list || !explain_walk(list.get(), *tree->nodes->front(), Py_None, slots, fetched)) return nullptr;
-    if (PyList_GET_SIZE(list.get()) > 0) return list.release();   // the rest needs every place to be there
-    if (!explain_symbols(list.get(), tree, fetched) || !explain_pairs(list.get(), tree, fetched)) return nullptr;
-    if (!aliases_hold(tree, fetched)) {
-        Ref text(PyUnicode_FromString("which tensor arguments share memory"));
-        if (!report(list.get(), "alias", text, text, nullptr, nullptr, Ref())) return nullptr;
-    }
-    return list.release();
 }
 
 }  // namespace guards
@@ -269,7 +107,8 @@ static int keep_value(GuardTree* tree, Node* node) {
 static const std::unordered_map<std::string, Access> access_kinds = {
     {"arg", Access::Arg}, {"closure", Access::Closure}, {"cell", Access::Cell}, {"global", Access::Global},
     {"builtin", Access::Builtin}, {"object", Access::Object}, {"attr", Access::Attr}, {"dict_attr", Access::DictAttr},
-    {"item", Access::Item}, {"type", Access::Type}, {"type_attr", Access::TypeAttr}, {"slot", Access::Slot}, {"state", Access::State}};
+    {"item", Access::Item}, {"type", Access::Type}, {"type_attr", Access::TypeAttr}, {"slot", Access::Slot}, {"state",
+        Access::State}};
 
 static const std::unordered_map<std::string, Test> test_kinds = {
     {"type_is", Test::TypeIs}, {"is", Test::Is}, {"equals", Test::Equals}, {"len", Test::Len},
@@ -292,7 +131,8 @@ static PyObject* default_name(const Node& parent, const char* kind, PyObject* ke
 static bool resolve_key(Node& node, const char* kind, PyObject* key) {
     bool by_position = node.access == Access::Arg || node.access == Access::Closure;
     bool by_name = node.access == Access::Global || node.access == Access::Builtin || node.access == Access::Attr ||
-                   node.access == Access::DictAttr || node.access == Access::TypeAttr || node.access == Access::Slot || node.access == Access::State;
+                   node.access == Access::DictAttr || node.access == Access::TypeAttr || node.access == Access::Slot ||
+                       node.access == Access::State;
     if (by_position && !PyLong_Check(key) && !(node.access == Access::Arg && PyUnicode_Check(key))) {
         PyErr_Format(PyExc_TypeError, "guard path %s: the key must be an index, not %R", kind, key);
         return false;
@@ -398,7 +238,8 @@ static bool read_shape(TensorCheck& check, PyObject* payload) {
 
 static bool read_tensor(Check& check, PyObject* payload) {
     if (!PyDict_Check(payload) || !PyDict_GetItemString(payload, "type")) {
-        PyErr_SetString(PyExc_TypeError, "tensor guard: the payload is a dict with type, dtype, device, requires_grad, sizes, strides");
+        PyErr_SetString(PyExc_TypeError,
+                        "tensor guard: the payload is a dict with type, dtype, device, requires_grad, sizes, strides");
         return false;
     }
     check.tensor = std::make_unique<TensorCheck>();
@@ -432,9 +273,11 @@ static bool read_payload(Check& check, PyObject* payload) {
 }
 
 static bool same_check(const Check& a, const Check& b) {
-    if (a.test != b.test || a.test == Test::Tensor || a.number != b.number || a.identity.address != b.identity.address) return false;
+    if (a.test != b.test || a.test == Test::Tensor || a.number != b.number ||
+        a.identity.address != b.identity.address) return false;
     if (a.test == Test::TypeIs || a.test == Test::Is) return true;
-    return a.payload.get() == b.payload.get() || (a.payload && b.payload && same_constant(a.payload.get(), b.payload.get()));
+    return a.payload.get() == b.payload.get() || (a.payload && b.payload && same_constant(a.payload.get(),
+        b.payload.get()));
 }
 
 static bool add_check(GuardTree* tree, Node* node, Test test, PyObject* payload, PyObject* describe, PyObject* line) {
@@ -462,7 +305,8 @@ static PyObject* node_check(GuardNode* self, PyObject* args, PyObject* kwargs) {
     static const char* names[] = {"kind", "payload", "describe", "line", nullptr};
     const char* kind;
     PyObject *payload = Py_None, *describe = Py_None, *line = Py_None;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "s|OOO", (char**)names, &kind, &payload, &describe, &line)) return nullptr;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "s|OOO", (char**)names, &kind, &payload, &describe,
+                                     &line)) return nullptr;
     std::string name = kind;
     Node* node = self->node;
     if (name == "grad_mode") {
@@ -471,7 +315,8 @@ static PyObject* node_check(GuardNode* self, PyObject* args, PyObject* kwargs) {
     }
     auto test = test_kinds.find(name);
     if (test == test_kinds.end()) PyErr_Format(PyExc_ValueError, "unknown guard check %s", kind);
-    if (!node || test == test_kinds.end() || !add_check(self->tree, node, test->second, payload, describe, line)) return nullptr;
+    if (!node || test == test_kinds.end() || !add_check(self->tree, node, test->second, payload, describe,
+                                                        line)) return nullptr;
     Py_RETURN_NONE;
 }
 
@@ -514,7 +359,8 @@ static PyObject* node_bind(GuardNode* self, PyObject* args, PyObject* kwargs) {
     Py_RETURN_NONE;
 }
 
-static PyObject* node_name(GuardNode* self, void*) { return Ref(self->node->name ? self->node->name : Ref(PyUnicode_FromString("root"))).release(); }
+static PyObject* node_name(GuardNode* self, void*) { return Ref(self->node->name ? self->node->name
+                                                                : Ref(PyUnicode_FromString("root"))).release(); }
 
 static bool all_bound(GuardTree* tree, const std::vector<int64_t>& code) {
     for (size_t i = 0; i < code.size(); i++) {
@@ -543,7 +389,8 @@ static PyObject* tree_relation(GuardTree* self, PyObject* args, PyObject* kwargs
         PyErr_Format(PyExc_ValueError, "relation %R: %s", sequence.get(), problem);
         return nullptr;
     }
-    relation.describe = describe != Py_None ? Ref::borrow(describe) : Ref(PyUnicode_FromString("a relation between sizes"));
+    relation.describe = describe != Py_None ? Ref::borrow(describe)
+        : Ref(PyUnicode_FromString("a relation between sizes"));
     relation.line = Ref::borrow(line);
     self->relations->push_back(std::move(relation));
     Py_RETURN_NONE;
@@ -556,7 +403,8 @@ static PyObject* tree_alias(GuardTree* self, PyObject* arg) {
         PyObject* node;
         int group;
         long long distance = 0;
-        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(members.get(), i), "O!i|L", node_type, &node, &group, &distance)) return nullptr;
+        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(members.get(), i), "O!i|L", node_type, &node, &group,
+                              &distance)) return nullptr;
         if (((GuardNode*)node)->tree != self || group < 0) {
             PyErr_SetString(PyExc_ValueError, "alias: nodes of this tree and groups from 0 are needed");
             return nullptr;
@@ -615,10 +463,12 @@ static bool all_named(GuardTree* tree) {
     return true;
 }
 
-static bool parse_slots(GuardTree* self, PyObject* args, PyObject* kwargs, std::vector<PyObject*>& values, Slots& slots) {
+static bool parse_slots(GuardTree* self, PyObject* args, PyObject* kwargs, std::vector<PyObject*>& values,
+                        Slots& slots) {
     static const char* names[] = {"slots", "globals", "builtins", "closure", nullptr};
     PyObject *given, *globals = Py_None, *builtins = Py_None, *closure = Py_None;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|OOO", (char**)names, &given, &globals, &builtins, &closure)) return false;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|OOO", (char**)names, &given, &globals, &builtins,
+                                     &closure)) return false;
     if (PyDict_Check(given)) {
         Ref order(PySequence_Tuple(given));
         if (!order || !name_slots(self, order.get())) return false;
@@ -662,7 +512,8 @@ static PyObject* tree_lines(GuardTree* self, PyObject*) {
             PyObject* name = node->name ? node->name.get() : Py_None;
             PyObject* line = check.line ? check.line.get() : Py_None;
             if (!add(PyUnicode_FromFormat("%S: %s: %S%s%S", name, test_names[(int)check.test], check.describe.get(),
-                                          line == Py_None ? "" : "   # ", line == Py_None ? Ref(PyUnicode_FromString("")).get() : line)))
+                                          line == Py_None ? "" : "   # ", line == Py_None
+                                              ? Ref(PyUnicode_FromString("")).get() : line)))
                 return nullptr;
         }
     for (const Relation& relation : *self->relations)
@@ -749,13 +600,18 @@ static void node_dealloc(GuardNode* self) {
 
 static PyMethodDef tree_methods[] = {
     METHOD("child", tree_child, METH_VARARGS | METH_KEYWORDS, "child(kind, key=None, name=None) of the root"),
-    METHOD("relation", tree_relation, METH_VARARGS | METH_KEYWORDS, "relation(code, describe='', line=''): stack code over bound symbols"),
-    METHOD("alias", tree_alias, METH_O, "alias([(node, group, byte distance), ...]): one group shares memory, groups do not overlap"),
-    METHOD("evaluate", tree_evaluate, METH_VARARGS | METH_KEYWORDS, "evaluate(slots, globals, builtins, closure) -> bool"),
-    METHOD("explain", tree_explain, METH_VARARGS | METH_KEYWORDS, "explain(slots, globals, builtins, closure) -> list of GuardFailure"),
+    METHOD("relation", tree_relation, METH_VARARGS | METH_KEYWORDS,
+           "relation(code, describe='', line=''): stack code over bound symbols"),
+    METHOD("alias", tree_alias, METH_O,
+           "alias([(node, group, byte distance), ...]): one group shares memory, groups do not overlap"),
+    METHOD("evaluate", tree_evaluate, METH_VARARGS | METH_KEYWORDS,
+           "evaluate(slots, globals, builtins, closure) -> bool"),
+    METHOD("explain", tree_explain, METH_VARARGS | METH_KEYWORDS,
+           "explain(slots, globals, builtins, closure) -> list of GuardFailure"),
     METHOD("lines", tree_lines, METH_NOARGS, "the checks as lines of text"),
     {nullptr}};
-static PyGetSetDef tree_getset[] = {{"root", (getter)tree_root, nullptr, "the node without a value", nullptr}, {nullptr}};
+static PyGetSetDef tree_getset[] = {{"root", (getter)tree_root, nullptr, "the node without a value", nullptr},
+                                    {nullptr}};
 static PyType_Slot tree_slots[] = {
     {Py_tp_new, (void*)tree_new}, {Py_tp_dealloc, (void*)tree_dealloc}, {Py_tp_traverse, (void*)tree_traverse},
     {Py_tp_clear, (void*)tree_clear}, {Py_tp_methods, tree_methods}, {Py_tp_getset, tree_getset},
@@ -764,24 +620,28 @@ static PyType_Spec tree_spec = {"flambeau.capture._capture.GuardTree", sizeof(Gu
                                 Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, tree_slots};
 
 static PyMethodDef node_methods[] = {
-    METHOD("child", node_child, METH_VARARGS | METH_KEYWORDS, "child(kind, key=None, name=None): a place reached from this one"),
+    METHOD("child", node_child, METH_VARARGS | METH_KEYWORDS,
+           "child(kind, key=None, name=None): a place reached from this one"),
     METHOD("check", node_check, METH_VARARGS | METH_KEYWORDS, "check(kind, payload=None, describe='', line='')"),
     METHOD("same_as", node_same_as, METH_O, "both places hold one object"),
     METHOD("not_same", node_not_same, METH_O, "the places hold two objects"),
     METHOD("bind", node_bind, METH_VARARGS | METH_KEYWORDS, "bind(symbol, 'size'|'stride'|'int', dim=0)"),
     {nullptr}};
-static PyGetSetDef node_getset[] = {{"name", (getter)node_name, nullptr, "the place, as the user would write it", nullptr}, {nullptr}};
+static PyGetSetDef node_getset[] = {{"name", (getter)node_name, nullptr, "the place, as the user would write it",
+                                     nullptr}, {nullptr}};
 static PyType_Slot node_slots[] = {
     {Py_tp_dealloc, (void*)node_dealloc}, {Py_tp_traverse, (void*)node_traverse}, {Py_tp_methods, node_methods},
     {Py_tp_getset, node_getset}, {Py_tp_doc, (void*)"A place in a guard tree."}, {0, nullptr}};
 static PyType_Spec node_spec = {"flambeau.capture._capture.GuardNode", sizeof(GuardNode), 0,
-                                Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION, node_slots};
+                                Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                                    node_slots};
 
 static PyStructSequence_Field failure_fields[] = {
     {"kind", "what was compared: size, stride, int, dtype, type, missing, ..."}, {"name", "the place"},
     {"describe", "the guard in words"}, {"old", "what the entry was made for"}, {"new", "what is there now"},
     {"line", "the user's line that needs it"}, {"dim", "dimension of a size or stride"}, {nullptr}};
-static PyStructSequence_Desc failure_desc = {"flambeau.capture._capture.GuardFailure", "One guard that does not hold.", failure_fields, 7};
+static PyStructSequence_Desc failure_desc = {"flambeau.capture._capture.GuardFailure", "One guard that does not hold.",
+                                             failure_fields, 7};
 
 int add_guard_types(PyObject* module) {
     tree_type = (PyTypeObject*)PyType_FromSpec(&tree_spec);

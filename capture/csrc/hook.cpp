@@ -154,7 +154,8 @@ PyObject* SavedCall::call() const {
     for (Py_ssize_t i = 0; i < co->co_argcount; i++) PyTuple_SET_ITEM(args.get(), i, Ref(slots[i]).release());
     if (takes_rest) args = Ref(PySequence_Concat(args.get(), slots[named].get()));
     for (Py_ssize_t i = co->co_argcount; i < named; i++)
-        if (PyDict_SetItem(keywords.get(), PyTuple_GET_ITEM(co->co_localsplusnames, i), slots[i].get()) < 0) return nullptr;
+        if (PyDict_SetItem(keywords.get(), PyTuple_GET_ITEM(co->co_localsplusnames, i),
+                           slots[i].get()) < 0) return nullptr;
     return args ? PyObject_Call(function.get(), args.get(), keywords.get()) : nullptr;
 }
 
@@ -183,7 +184,8 @@ static PyObject* closure_of(Frame* frame) {
 
 static PyObject* look_up(PyThreadState* state, Thread& thread, Frame* frame, Door* door) {
     Ref held = Ref::borrow((PyObject*)door);
-    Slots slots{frame::locals(frame), slot_count(frame::code(frame)), frame::globals(frame), frame::builtins(frame), closure_of(frame)};
+    Slots slots{frame::locals(frame), slot_count(frame::code(frame)), frame::globals(frame), frame::builtins(frame),
+                closure_of(frame)};
     Fetched fetched;
     Ref entry((PyObject*)doors::find(thread, door, slots, fetched));
     if (entry) return run_entry(state, thread, frame, (Entry*)entry.get());
@@ -227,7 +229,8 @@ static PyObject* call_under(PyObject*, PyObject* args) {
     const char* name;
     PyObject *cache, *function, *positional, *keywords = nullptr;
     Mode mode;
-    if (!PyArg_ParseTuple(args, "sOOO!|O!", &name, &cache, &function, &PyTuple_Type, &positional, &PyDict_Type, &keywords)) return nullptr;
+    if (!PyArg_ParseTuple(args, "sOOO!|O!", &name, &cache, &function, &PyTuple_Type, &positional, &PyDict_Type,
+                          &keywords)) return nullptr;
     if (!read_mode(name, mode)) return nullptr;
     if (mode == Mode::Running && !PyObject_TypeCheck(cache, doors::cache_type)) {
         PyErr_SetString(PyExc_TypeError, "mode running needs a Cache");
@@ -264,7 +267,8 @@ static PyObject* uninstall(PyObject*, PyObject*) {
 
 static PyMethodDef functions[] = {
     {"mode", current_mode, METH_NOARGS, "what this thread does: off, running or capturing"},
-    {"call", call_under, METH_VARARGS, "call(mode, cache, function, args, kwargs): the function under a mode of this thread"},
+    {"call", call_under, METH_VARARGS,
+     "call(mode, cache, function, args, kwargs): the function under a mode of this thread"},
     {"hook_on", hook_on, METH_NOARGS, "nested frames are looked up from here; called by generated code"},
     {"hook_off", hook_off, METH_NOARGS, "nested frames pass from here; called by generated code"},
     {"hooked", hooked_threads, METH_NOARGS, "how many scopes want the frame hook"},

@@ -9,7 +9,8 @@ Py_ssize_t slot_offset(PyObject* type, PyObject* name) {
     Ref descriptor(PyObject_GetAttr(type, name));
     if (!descriptor) return -1;
     if (Py_TYPE(descriptor.get()) != &PyMemberDescr_Type) {
-        PyErr_Format(PyExc_TypeError, "%s.%S is not a slot: guards read it by offset", ((PyTypeObject*)type)->tp_name, name);
+        PyErr_Format(PyExc_TypeError, "%s.%S is not a slot: guards read it by offset", ((PyTypeObject*)type)->tp_name,
+                     name);
         return -1;
     }
     PyMemberDef* member = reinterpret_cast<PyMemberDescrObject*>(descriptor.get())->d_member;

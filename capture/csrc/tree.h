@@ -91,3 +91,32 @@ bool extent(PyArrayObject* array, int64_t itemsize, int64_t& low, int64_t& high)
 bool aliases_match(const std::vector<AliasMember>& members, int groups, std::vector<int>& order, Fetched& fetched);
 
 }  // namespace guards
+
+// The Python objects.
+struct GuardTree {
+    PyObject_HEAD
+    std::vector<std::unique_ptr<guards::Node>>* nodes;
+    std::vector<guards::Binding>* bindings;
+    std::vector<guards::Relation>* relations;
+    std::vector<guards::Pair>* pairs;
+    std::vector<guards::AliasMember>* aliases;
+    std::vector<int>* alias_order;     // groups by address, as seen in the last call
+    int alias_groups;
+    int symbols;
+    int fetches;
+    bool frozen;
+};
+
+struct GuardNode {
+    PyObject_HEAD
+    GuardTree* tree;                   // strong
+    guards::Node* node;
+};
+
+namespace guards {
+
+extern PyTypeObject* failure_type;                // GuardFailure
+extern const char* const test_names[];            // by Test
+bool aliases_hold(const GuardTree* tree, Fetched& fetched);
+
+}  // namespace guards

@@ -73,10 +73,12 @@ def fresh():
 # -- arguments
 
 @pytest.mark.parametrize("arguments, error, text", [
-    (dict(backend="nope"), ValueError, "unknown backend 'nope'; backends are: .*api-test"), (dict(backend=3), TypeError, "callable"),
+    (dict(backend="nope"), ValueError, "unknown backend 'nope'; backends are: .*api-test"), (dict(backend=3), TypeError,
+        "callable"),
     (dict(mode="fast"), ValueError, "unknown mode 'fast'; modes are: default"),
     (dict(options={"speed": 1}), ValueError, "unknown option 'speed'; options are: verify"),
-    (dict(options={"verify": 1}), TypeError, "verify.*bool"), (dict(mode="default", options={"verify": True}), ValueError, "not both"),
+    (dict(options={"verify": 1}), TypeError, "verify.*bool"), (dict(mode="default", options={"verify": True}),
+                                                               ValueError, "not both"),
     (dict(dynamic=3), TypeError, "dynamic"), (dict(fullgraph=None), TypeError, "fullgraph")])
 def test_wrong_arguments_are_told(arguments, error, text):
     with pytest.raises(error, match=text):
@@ -446,4 +448,5 @@ def decorated(x):
 
 
 # tests are not importable by name: pickling needs them to be
-sys.modules.setdefault(__name__, types.ModuleType(__name__)).__dict__.update(module_level=module_level, decorated=decorated)
+sys.modules.setdefault(__name__, types.ModuleType(__name__)).__dict__.update(module_level=module_level,
+    decorated=decorated)

@@ -32,7 +32,8 @@ def wrapper_of(function, **how):
 
 # -- binding
 
-SIGNATURES = ["", "a", "a, b=2", "a, /, b, *, c", "*args", "**kw", "a, *args, k=3, **kw", "a, b=1, /, c=2, *, d, e=4, **kw",
+SIGNATURES = ["", "a", "a, b=2", "a, /, b, *, c", "*args", "**kw", "a, *args, k=3, **kw",
+              "a, b=1, /, c=2, *, d, e=4, **kw",
               "a, b, c=3, *args, **kw", "a, *, k=1"]
 
 
@@ -179,7 +180,8 @@ def test_break_instruction_runs_with_the_hook_on():
         return "old"
 
     space = {"on": native.hook_on, "off": native.hook_off, "inner": inner, "mode": native.mode}
-    exec("def generated():\n    before = inner(); on(); during = inner(); off()\n    return before, during, inner(), mode()", space)
+    exec("def generated():\n    before = inner(); on(); during = inner(); off()\n"
+         "    return before, during, inner(), mode()", space)
     original = eval("lambda: 'old'", space)
     cache = Recorder(wanted=lambda code: code.co_name == "inner", make=lambda code:
                      space["generated"].__code__ if code.co_name == "<lambda>" else renamed(code, {"old": "new"}))
@@ -227,21 +229,23 @@ def test_capturing_special_state_and_tracers_mean_plain():
 def direct(function, direct_call, inputs, output=None):
     wrapper = wrapper_of(function)
     tree = native.GuardTree()
-    nodes = [tree.child("arg", first) if not rest else tree.child("arg", first).child(*rest[0]) for first, *rest in inputs]
+    nodes = [tree.child("arg", name).child(*rest[0]) if rest else tree.child("arg", name) for name, *rest in inputs]
     wrapper.add(native.Entry(tree, None, direct=direct_call, inputs=nodes, output=output))
     return wrapper
 
 
 def test_direct_gets_its_inputs_from_the_tree():
     seen = []
-    wrapper = direct(lambda a, b, m: None, lambda *inputs: seen.append(inputs) or inputs, [("m", ("item", "w")), ("a",), ("m", ("item", "w"))])
+    w = ("m", ("item", "w"))
+    wrapper = direct(lambda a, b, m: None, lambda *inputs: seen.append(inputs) or inputs, [w, ("a",), w])
     weight = object()
     assert wrapper(1, 2, {"w": weight}) == (weight, 1, weight) and seen == [(weight, 1, weight)]
 
 
 @pytest.mark.parametrize("output, expected", [
     (None, [10, 20]), (0, 10), (-1, 20), (("tuple", [1, 0]), (20, 10)), (("list", [("tuple", []), 0]), [(), 10]),
-    (("dict", ["a", 2], [0, ("input", 0)]), {"a": 10, 2: "x"}), (("const", "c"), "c"), (("tuple", [("input", 1), ("const", None)]), ("y", None))])
+    (("dict", ["a", 2], [0, ("input", 0)]), {"a": 10, 2: "x"}), (("const", "c"), "c"),
+    (("tuple", [("input", 1), ("const", None)]), ("y", None))])
 def test_outputs_are_built_as_described(output, expected):
     wrapper = direct(lambda a, b: None, lambda *inputs: [10, 20], [("a",), ("b",)], output)
     assert wrapper("x", "y") == expected
@@ -282,7 +286,8 @@ def test_failed_check_runs_the_original():
     def raises(a):
         raise CheckFailed("index")
 
-    wrapper = native.Wrapper(Recorder(make=lambda code: raises.__code__), eval("lambda a: a", {"CheckFailed": CheckFailed}))
+    wrapper = native.Wrapper(Recorder(make=lambda code: raises.__code__), eval("lambda a: a",
+        {"CheckFailed": CheckFailed}))
     assert wrapper(5) == 5 == wrapper(a=5)
 
 
@@ -331,7 +336,8 @@ def countdown(steps):
     cache = Recorder(make=lambda code: code)
     space = {"depths": [], "sys": sys}
     exec("def depth():\n    n, f = 0, sys._getframe()\n    while f: n, f = n + 1, f.f_back\n    return n", space)
-    exec("def resume_code(n, total):\n    depths.append(depth())\n    return again(n - 1, total + n) if n else ('end', total)", space)
+    exec("def resume_code(n, total):\n    depths.append(depth())\n"
+         "    return again(n - 1, total + n) if n else ('end', total)", space)
     exec("def prefix(n):\n    return again(n, 0)", space)
     space["again"] = native.Resume(cache, space["resume_code"].__code__, space)
     wrapper = native.Wrapper(cache, space["prefix"])
@@ -369,17 +375,16 @@ def test_failed_check_in_a_resume_point():
 
 
 def test_resume_doors_are_shared_by_key_and_outlive_nothing():
-    cache = Recorder()
     made = []
 
     def make():
-        made.append(native.Resume(cache, (lambda a: ("old", a)).__code__, {}))
+        made.append(native.Resume(caches[0], (lambda a: ("old", a)).__code__, {}))
         return made[-1]
 
-    assert cache.resume(("code", 3), make) is cache.resume(("code", 3), make) and len(made) == 1
+    caches = [Recorder()]
+    assert caches[0].resume(("code", 3), make) is caches[0].resume(("code", 3), make) and len(made) == 1
     resume = made.pop()
-    gone = weakref.ref(cache)
-    del cache
+    gone = weakref.ref(caches.pop())
     gc.collect()
     assert gone() is None and resume.cache is None
     assert resume(1) == ("old", 1)       # without a compiled object it is a plain continuation
@@ -391,16 +396,18 @@ def test_everything_dies_with_the_wrapper():
     class Held:
         pass
 
-    held = Held()
-    wrapper = wrapper_of(lambda: "old", make=lambda code: code.replace(co_consts=code.co_consts + (held,)))
-    cache = wrapper.cache
-    door = cache.resume("k", lambda: native.Resume(cache, (lambda: "old").__code__, {}))
-    tree = native.GuardTree()
-    wrapper.add(native.Entry(tree, renamed(wrapper.code, {}).replace(co_consts=wrapper.code.co_consts + (door, held)), keepalive=[wrapper, held]))
-    wrapper()
-    wrapper.me = wrapper
-    gone = [weakref.ref(one) for one in (wrapper, cache, door, held)]
-    del wrapper, cache, door, held
+    def everything():
+        held = Held()
+        wrapper = wrapper_of(lambda: "old", make=lambda code: code.replace(co_consts=code.co_consts + (held,)))
+        cache = wrapper.cache
+        door = cache.resume("k", lambda: native.Resume(cache, (lambda: "old").__code__, {}))
+        code = wrapper.code.replace(co_consts=wrapper.code.co_consts + (door, held))
+        wrapper.add(native.Entry(native.GuardTree(), code, keepalive=[wrapper, held]))
+        wrapper()
+        wrapper.me = wrapper
+        return [weakref.ref(one) for one in (wrapper, cache, door, held)]
+
+    gone = everything()
     gc.collect()
     assert [ref() for ref in gone] == [None] * 4
 

@@ -60,7 +60,8 @@ class Child(Plain):
     pass
 
 
-CONSTANTS = [0, 1, True, False, None, 1.0, 0.0, -0.0, math.nan, math.inf, 1j, "a", "b", b"a", (1, "a"), (1.0, "a"), (), 2**70, ...]
+CONSTANTS = [0, 1, True, False, None, 1.0, 0.0, -0.0, math.nan, math.inf, 1j, "a", "b", b"a", (1, "a"), (1.0, "a"), (),
+             2**70, ...]
 
 
 @pytest.mark.parametrize("i", range(len(CONSTANTS)))
@@ -219,7 +220,8 @@ def test_properties_that_raise_fail_the_guard():
 
 def tensor_tree(x, **changes):
     tree = native.GuardTree()
-    payload = dict(type=type(x), dtype=x._dtype, device=x._device, requires_grad=x.requires_grad, sizes=tuple(x._array.shape),
+    payload = dict(type=type(x), dtype=x._dtype, device=x._device, requires_grad=x.requires_grad,
+                   sizes=tuple(x._array.shape),
                    strides=tuple(s // x._array.itemsize for s in x._array.strides))
     tree.child("arg", "x").check("tensor", {**payload, **changes}, "x is as it was")
     return tree
@@ -231,7 +233,8 @@ def test_tensor_holds_and_each_part_fails():
     assert holds(tree, tensor(2, 3))
     grad = tensor(2, 3)
     grad._requires_grad = True
-    kinds = {"dtype": tensor(2, 3, dtype=np.float64), "rank": tensor(6), "requires_grad": grad, "type": np.zeros((2, 3))}
+    kinds = {"dtype": tensor(2, 3, dtype=np.float64), "rank": tensor(6), "requires_grad": grad, "type": np.zeros((2,
+        3))}
     for kind, other in kinds.items():
         assert not holds(tree, other)
         assert failure(tree, other).kind == kind
@@ -301,7 +304,8 @@ PUSH, SYMBOL, ADD, MUL, FLOORDIV, MOD, MAX, MIN, EQ, NE, LT, LE = range(12)
 
 @pytest.mark.parametrize("opcode, function", [
     (ADD, lambda a, b: a + b), (MUL, lambda a, b: a * b), (FLOORDIV, lambda a, b: a // b), (MOD, lambda a, b: a % b),
-    (MAX, max), (MIN, min), (EQ, lambda a, b: a == b), (NE, lambda a, b: a != b), (LT, lambda a, b: a < b), (LE, lambda a, b: a <= b)])
+    (MAX, max), (MIN, min), (EQ, lambda a, b: a == b), (NE, lambda a, b: a != b), (LT, lambda a, b: a < b),
+    (LE, lambda a, b: a <= b)])
 def test_stack_code_means_what_python_means(opcode, function):
     values = [-7, -2, -1, 0, 1, 2, 3, 7, 2**62, -2**63, 2**63 - 1]
     for a in values:
@@ -319,7 +323,8 @@ def test_stack_code_means_what_python_means(opcode, function):
 
 
 @pytest.mark.parametrize("code, problem", [
-    ([ADD], "too few"), ([], "exactly one"), ([PUSH], "operand"), ([PUSH, 1, PUSH, 2], "exactly one"), ([SYMBOL, 3], "binding"),
+    ([ADD], "too few"), ([], "exactly one"), ([PUSH], "operand"), ([PUSH, 1, PUSH, 2], "exactly one"), ([SYMBOL, 3],
+        "binding"),
     ([99], "unknown"), ([PUSH, 1] * 65, "deep")])
 def test_bad_stack_code_is_refused(code, problem):
     tree = native.GuardTree()
@@ -432,10 +437,12 @@ def test_trees_are_complete_once_an_entry_has_them():
 
 
 @pytest.mark.parametrize("build", [
-    lambda t: t.child("nowhere", 1), lambda t: t.child("attr", 1), lambda t: t.child("arg", 1.5), lambda t: t.root.check("odd"),
+    lambda t: t.child("nowhere", 1), lambda t: t.child("attr", 1), lambda t: t.child("arg", 1.5),
+        lambda t: t.root.check("odd"),
     lambda t: t.root.bind(0, "weight"), lambda t: t.root.check("len", "a"), lambda t: t.root.check("tensor", {}),
     lambda t: t.root.check("tensor", dict(type=Tensor, sizes=(1, 2), strides=(1,))), lambda t: t.alias([(1, 2)]),
-    lambda t: t.root.same_as(native.GuardTree().root), lambda t: t.child("slot", "no_such_slot"), lambda t: t.child("item", [])])
+    lambda t: t.root.same_as(native.GuardTree().root), lambda t: t.child("slot", "no_such_slot"),
+        lambda t: t.child("item", [])])
 def test_building_errors(build):
     with pytest.raises((TypeError, ValueError, AttributeError)):
         build(native.GuardTree())

@@ -197,7 +197,8 @@ def test_callbacks_from_c():
         return "old" + match.group(0)
 
     assert hooked(lambda: re.sub("[ab]", target, "xaxb"), cache=only("target"))[0] == "xnewaxnewb"
-    assert hooked(lambda: sorted([3, 1], key=lambda v: (target(re.match(".", "q")), v)), cache=only("target"))[0] == [1, 3]
+    assert hooked(lambda: sorted([3, 1], key=lambda v: (target(re.match(".", "q")), v)), cache=only("target"))[0] == [1,
+        3]
 
 
 def test_class_bodies_and_exec_pass():
@@ -357,7 +358,8 @@ def test_check_failure_runs_the_original():
     def caller():
         return target(1, 2, k=3, z=4)
 
-    assert hooked(caller, cache=Failing(wanted=lambda code: code.co_name == "target"))[0] == ("plain", 1, (2,), 3, {"z": 4})
+    assert hooked(caller, cache=Failing(wanted=lambda code: code.co_name == "target"))[0] == ("plain", 1, (2,), 3,
+        {"z": 4})
     assert native.mode() == "off"
 
 
@@ -369,10 +371,10 @@ def test_a_door_dies_with_its_code_and_with_its_cache():
         exec("def target():\n    return 'old'", space)
         return space["target"]
 
-    target = make()
-    assert hooked(lambda: target(), cache=cache)[0] == "new"
+    made = [make()]
+    assert hooked(lambda: made[0](), cache=cache)[0] == "new"
     door = weakref.ref(door_of(cache, "target"))
-    del target
+    made.clear()
     gc.collect()
     assert door() is None
     kept = make()
