@@ -24,6 +24,7 @@ CODES = {
     "opcode": "this Python construct is not traced: leave it outside of the compiled function",
     "mutation": "mutate objects that the compiled function made itself, or outside of it",
     "metadata": "change requires_grad, data or geometry of a tensor outside of the compiled function",
+    "grad-mode": "leave the no_grad block at the level where it was entered",
     "backward": "compile the forward and call backward() outside",
     "exception": "the traced program raises here",
     "context-manager": "leave this context manager outside of the compiled function",

@@ -455,6 +455,9 @@ class Context:
         return dispatch.state.grad
 
     def set_grad_mode(self, enabled: bool) -> None:
+        """What runs a graph that was entered without gradients records nothing, whatever its nodes say."""
+        if enabled and not self.initial_grad_mode:
+            raise unsupported("grad-mode", "gradients are switched on in a frame that was entered without them")
         dispatch.state.grad = enabled
 
 

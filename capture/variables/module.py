@@ -40,7 +40,7 @@ class ModuleVariable(UserObjectVariable):
         entries = tx.known(self.own()[table])
         if entries is not None and name in entries.entries:
             return entries.at(name)
-        return tx.wrap(value, module_entry(DictAttr(self.source, table), name))
+        return tx.wrap(value, module_entry(self.source, table, name))
 
     def from_class(self, tx, found, name):
         if found is None and lookup(self.cls, "__getattr__")[0] is Module:
