@@ -42,7 +42,7 @@ class SavedOutput:
         tensor = self.ref()
         if tensor is None:
             tensor = self.rebuilt()
-            if node.op.outputs[number].differentiable:
+            if node.op is None or node.op.outputs[number].differentiable:
                 tensor._grad_fn, tensor._output_nr = node, number
         return tensor
 
