@@ -169,8 +169,11 @@ class Writer:
         """Functions dealt out by length; the entry point, which needs them all declared, goes with the first unit."""
         count = 1 if len(self.printed) <= SMALL else min(config.threads or os.cpu_count() or 1, 1 + len(self.printed) // SMALL)
         piles: list[list[tuple[str, str]]] = [[] for _ in range(count)]
+        loads = [len(entry) // 4, *[0] * (count - 1)]          # the entry point is long but quick to compile
         for item in sorted(self.printed, key=lambda item: -len(item[1])):
-            min(piles, key=lambda pile: sum(len(text) for _, text in pile)).append(item)
+            number = loads.index(min(loads))
+            piles[number].append(item)
+            loads[number] += len(item[1])
         order = {name: k for k, (name, _) in enumerate(self.printed)}
         sources = []
         for number, pile in enumerate(piles):

@@ -20,6 +20,7 @@ from .nest import Nest
 from .prims import COSTS, Type, type_of
 from .text import Lines, Names, cpp, factor, shape_text
 
+MAP_BLOCK = 16384            # a map's rows up to this length are not cut into chunks (map_block in loops.h)
 COLUMNS = 32                 # vectors in one block of a column reduction: their accumulators stay in the first-level cache
 STACK_BYTES = 65536          # row scratch below this lives on the stack
 GEMM_TYPES = {("float32", "float32"): "FB_FLOAT", ("float64", "float64"): "FB_DOUBLE", ("bfloat16", "float32"): "FB_BF16",
@@ -242,6 +243,8 @@ class MapKernel(RowKernel):
         step = self.kernel.steps[0]
         axes = (*self.kernel.outer, *step.axes)
         rows, last = axes[:-1], axes[-1]
+        if isinstance(last.extent, int) and 0 < last.extent <= MAP_BLOCK:
+            return self.whole_rows(step, rows, last)
         extent = factor(last.extent)
         body = Lines(1)
         body(f"const i64 chunks = ({extent} + args.block - 1) / args.block;")
@@ -255,6 +258,17 @@ class MapKernel(RowKernel):
         block = f"map_block({extent})"
         points = " * ".join([*(factor(e) for e in extents(rows)), f"(({extent} + {block} - 1) / {block})"])
         return self.written(body, points, f"{block} * {cost(step)} / 4 + 1", block)
+
+
+    def whole_rows(self, step: Step, rows: tuple[Axis, ...], last: Axis) -> Written:
+        """Rows of a known length that need no chunks."""
+        body = Lines(1)
+        body.open("for (i64 point = begin; point < end; point++)")
+        decode(body, rows, "point")
+        Nest(self, step, (last,), rows).write(body)
+        body.close()
+        points = " * ".join(factor(e) for e in extents(rows)) or "1"
+        return self.written(body, points, work_text([last.extent], cost(step)))
 
 
 class ColumnKernel(RowKernel):

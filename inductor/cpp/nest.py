@@ -116,14 +116,21 @@ class Nest:
             out.open(f"for (i64 {axis.name} = 0; {axis.name} < {cpp(axis.extent, self.bounds)}; {axis.name}++)")
             self.write_values(out, values, k + 1)
         name = self.axes[-1].name
-        loop = f"each_column({self.first}, {self.last}, [&](i64 {name}, auto lanes, i64 slot)" if self.columns else \
-            f"each_vector<{self.unroll}>({self.first}, {self.last}, [&](i64 {name}, auto lanes, int slot)"
-        out.open(f"{loop} FB_BODY")
+        out.open(f"{self.vector_loop(name)} FB_BODY")
         self.write_values(out, values, self.inner)
         self.write_effects(out, phase, reducers, stores)
         out.close(");")
         for _ in self.axes[:-1]:
             out.close()
+
+    def vector_loop(self, name: str) -> str:
+        """The head of the innermost loop, up to its function's parameters."""
+        if self.columns:
+            return f"each_column({self.first}, {self.last}, [&](i64 {name}, auto lanes, i64 slot)"
+        function = f"[&](i64 {name}, auto lanes, int slot)"
+        if self.first == "0" and self.last.isdigit() and self.last != "0":
+            return f"each_vector_of<{self.unroll}, {self.last}>({function}"
+        return f"each_vector<{self.unroll}>({self.first}, {self.last}, {function}"
 
     def write_effects(self, out: Lines, phase: int, reducers: list[Reducer], stores: tuple[Store, ...]) -> None:
         for reducer in reducers:

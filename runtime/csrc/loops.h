@@ -1,0 +1,199 @@
+// What generated loop nests are written with: vector loops with tails, dead lanes, gathers, scatters, single elements.
+#ifndef FB_LOOPS_H
+#define FB_LOOPS_H
+
+#include "abi.h"
+#include "math.h"
+
+#define FB_BODY __attribute__((always_inline))
+
+// body(i, lanes, k) over [begin, end) in steps of one vector; k counts 0 .. U-1 for U independent accumulators
+struct Exact {};             // the range is a multiple of the step
+template <int U, class Body> FB_INLINE void each_vector(i64 begin, i64 end, Body body, Exact) {
+    for (i64 i = begin; i < end; i += U * FB_W) {
+        body(i, Full{}, 0);
+        if constexpr (U > 1) body(i + FB_W, Full{}, 1);
+        if constexpr (U > 2) {
+            body(i + 2 * FB_W, Full{}, 2);
+            body(i + 3 * FB_W, Full{}, 3);
+        }
+    }
+}
+template <int U, class Body> FB_INLINE void each_vector(i64 begin, i64 end, Body body) {
+    i64 i = begin;
+    if constexpr (U > 1)
+        for (; i + U * FB_W <= end; i += U * FB_W) {
+            body(i, Full{}, 0);
+            body(i + FB_W, Full{}, 1);
+            if constexpr (U > 2) {
+                body(i + 2 * FB_W, Full{}, 2);
+                body(i + 3 * FB_W, Full{}, 3);
+            }
+        }
+    for (; i + FB_W <= end; i += FB_W) body(i, Full{}, 0);
+    if (i < end) body(i, Tail{(int)(end - i)}, 0);
+}
+// the same over [0, N) with N known: no code for parts that do not occur
+template <int U, i64 N, class Body> FB_INLINE void each_vector_of(Body body) {
+    constexpr i64 unrolled = N / (U * FB_W) * (U * FB_W), full = N / FB_W * FB_W;
+    if constexpr (unrolled > 0) each_vector<U>(0, unrolled, body, Exact{});
+    if constexpr (full > unrolled) each_vector<1>(unrolled, full, body, Exact{});
+    if constexpr (N > full) body(full, Tail{(int)(N - full)}, 0);
+}
+// body(i, lanes, b) with b the number of the vector in the block
+template <class Body> FB_INLINE void each_column(i64 begin, i64 end, Body body) {
+    i64 i = begin, b = 0;
+    for (; i + FB_W <= end; i += FB_W, b++) body(i, Full{}, b);
+    if (i < end) body(i, Tail{(int)(end - i)}, b);
+}
+
+// a value in living lanes, the identity of a reduction in dead ones
+template <class V> FB_INLINE V keep(Full, V x, V) { return x; }
+template <class V> FB_INLINE V keep(Tail t, V x, V identity) { return v_where(alive(t), x, identity); }
+FB_INLINE bool living(Full, int) { return true; }
+FB_INLINE bool living(Tail t, int l) { return l < t.n; }
+FB_INLINE int count(Full) { return FB_W; }
+FB_INLINE int count(Tail t) { return t.n; }
+
+// ---- gathers: one place a lane; dead lanes and lanes whose mask is off are not touched
+template <class V> struct Element;
+template <> struct Element<vf> { typedef float S; static vf splat(float x) { return splat_f(x); } };
+template <> struct Element<vd> { typedef double S; static vd splat(double x) { return splat_d(x); } };
+template <> struct Element<vi> { typedef int S; static vi splat(int x) { return splat_i(x); } };
+template <> struct Element<vl> { typedef i64 S; static vl splat(i64 x) { return splat_l(x); } };
+FB_INLINE float element(const float* p) { return *p; }
+FB_INLINE double element(const double* p) { return *p; }
+FB_INLINE i64 element(const i64* p) { return *p; }
+FB_INLINE i64 element(const u32* p) { return *p; }
+FB_INLINE int element(const int* p) { return *p; }
+FB_INLINE int element(const short* p) { return *p; }
+FB_INLINE int element(const u16* p) { return *p; }
+FB_INLINE int element(const i8* p) { return *p; }
+FB_INLINE int element(const u8* p) { return *p; }
+FB_INLINE int element(const bool* p) { return -(int)*p; }
+FB_INLINE float element(const bf16* p) { return __builtin_bit_cast(float, (u32)p->bits << 16); }
+FB_INLINE float element(const f16* p) { return half_to_float(p->bits - (v16){})[0]; }
+template <class T, class At, class M> FB_INLINE auto gather(const T* p, At at, M m) {
+    decltype(ld1(p)) r = {};
+    for (int l = 0; l < count(m); l++) set_lane(r, l, element(p + at(l)));
+    return r;
+}
+template <class T, class At, class M> FB_INLINE auto gather_where(const T* p, At at, vi mask, decltype(ld1(p)) other, M m) {
+    for (int l = 0; l < count(m); l++) if (mask[l]) set_lane(other, l, element(p + at(l)));
+    return other;
+}
+#if FB_ISA == 512
+FB_INLINE u16 lane_mask(vi mask, Full) { return __builtin_ia32_ptestmd512(mask, mask, FB_ALL); }
+FB_INLINE u16 lane_mask(vi mask, Tail t) { return __builtin_ia32_ptestmd512(mask, mask, tail_mask(t)); }
+template <class M> FB_INLINE vf ld_where(const float* p, vi mask, vf other, M m) { return __builtin_ia32_loadups512_mask((float*)p, other, lane_mask(mask, m)); }
+template <class M> FB_INLINE vi ld_where(const int* p, vi mask, vi other, M m) { return __builtin_ia32_loaddqusi512_mask((int*)p, other, lane_mask(mask, m)); }
+#endif
+template <class T, class M> FB_INLINE auto ld_where(const T* p, vi mask, decltype(ld1(p)) other, M m) {
+    return gather_where(p, [](int l) { return l; }, mask, other, m);
+}
+// the same number in all lanes, behind a condition that is the same in all lanes
+template <class T> FB_INLINE auto ld1_where(const T* p, i64 at, vi mask, decltype(ld1(p)) other) { return mask[0] ? ld1(p + at) : other; }
+
+// ---- single stores and scatters, in the order of the lanes
+FB_INLINE void put(float* p, float x) { *p = x; }
+FB_INLINE void put(double* p, double x) { *p = x; }
+FB_INLINE void put(i64* p, i64 x) { *p = x; }
+FB_INLINE void put(u32* p, i64 x) { *p = (u32)x; }
+FB_INLINE void put(int* p, int x) { *p = x; }
+FB_INLINE void put(short* p, int x) { *p = (short)x; }
+FB_INLINE void put(u16* p, int x) { *p = (u16)x; }
+FB_INLINE void put(i8* p, int x) { *p = (i8)x; }
+FB_INLINE void put(u8* p, int x) { *p = (u8)x; }
+FB_INLINE void put(bool* p, int x) { *p = x != 0; }
+FB_INLINE void put(bf16* p, float x) { p->bits = float_to_bf16(splat_f(x))[0]; }
+FB_INLINE void put(f16* p, float x) { p->bits = float_to_half(splat_f(x))[0]; }
+template <class T, class V> FB_INLINE void st1(T* p, V x) { put(p, lane(x, 0)); }
+template <class T, class V, class At, class M> FB_INLINE void scatter(T* p, At at, V x, M m) {
+    for (int l = 0; l < count(m); l++) put(p + at(l), lane(x, l));
+}
+template <class S> FB_INLINE S plus(S a, S b) { return a + b; }
+FB_INLINE int plus(int a, int b) { return (int)((u32)a + (u32)b); }
+FB_INLINE i64 plus(i64 a, i64 b) { return (i64)((u64)a + (u64)b); }
+template <class T, class V, class At, class M> FB_INLINE void scatter_add(T* p, At at, V x, M m) {
+    for (int l = 0; l < count(m); l++) put(p + at(l), plus(element(p + at(l)), lane(x, l)));
+}
+FB_INLINE vf plus(vf a, vf b) { return a + b; }
+FB_INLINE vd plus(vd a, vd b) { return a + b; }
+FB_INLINE vl plus(vl a, vl b) { return a + b; }
+FB_INLINE vi plus(vi a, vi b) { return add_i(a, b); }
+template <class T, class V, class M> FB_INLINE void add_to(T* p, V x, M m) { st(p, plus(ld(p, m), x), m); }
+template <class T, class V> FB_INLINE void add_to1(T* p, V x) { put(p, plus(element(p), lane(x, 0))); }
+
+// ---- index values
+FB_INLINE vl lanes_from(i64 start, i64 stride) { return index_lanes(0) * splat_l(stride) + splat_l(start); }
+template <class At> FB_INLINE vl lanes_of(At at) { vl r; FB_LANES set_lane(r, l, at(l)); return r; }
+
+// an index out of [0, size) sets the error code and becomes 0
+FB_INLINE i64 checked(i64 x, i64 size, int check, int* error) {
+    if ((u64)x < (u64)size) return x;
+    __atomic_store_n(error, check, __ATOMIC_RELAXED);
+    return 0;
+}
+template <class M> FB_INLINE vl checked(vl x, i64 size, int check, int* error, M m) {
+    vi bad = (x < splat_l(0)) | (x >= splat_l(size));
+    bad &= alive(m);
+    if (any_lane(bad)) __atomic_store_n(error, check, __ATOMIC_RELAXED);
+    return v_where(bad | ~alive(m), splat_l(0), x);
+}
+
+// ---- greatest or least key with its position: the first of equals, NaN before all
+template <class S> FB_INLINE bool nan(S x) { return x != x; }
+template <class V> FB_INLINE void take_max(vi& take, V key, V best, vl at, vl best_at) {
+    take = (key > best) | ((key == best) & (at < best_at)) | ((key != key) & ((best == best) | (at < best_at)));
+}
+template <class V> FB_INLINE void take_min(vi& take, V key, V best, vl at, vl best_at) {
+    take = (key < best) | ((key == best) & (at < best_at)) | ((key != key) & ((best == best) | (at < best_at)));
+}
+template <class V> FB_INLINE void fold_arg(V& best, vl& at, bool greatest) {
+    auto b = lane(best, 0);
+    i64 p = lane(at, 0);
+    for (int l = 1; l < FB_W; l++) {
+        auto x = lane(best, l);
+        i64 q = lane(at, l);
+        bool better = greatest ? x > b : x < b;
+        if (better ? !nan(b) : (nan(x) && !nan(b)) || ((x == b || (nan(x) && nan(b))) && q < p)) b = x, p = q;
+    }
+    best = Element<V>::splat(b);
+    at = splat_l(p);
+}
+
+// ---- one kernel over the pool
+struct Args {
+    void* const* p;           // its buffers
+    const i64* n;             // its symbols and scalars
+    const double* f;
+    const FbRuntime* rt;
+    int* error;
+    i64 block;                // columns in one block of an "outer" kernel, elements in one of a flat one
+};
+FB_INLINE void run_kernel(FbRange fn, const Args& args, i64 points, i64 work_per_point) {
+    if (points <= 0) return;
+    i64 grain = 8192 / (work_per_point > 0 ? work_per_point : 1) + 1;
+    if (points < 2 * grain) fn((void*)&args, 0, points, 0);
+    else args.rt->parallel_for(fn, (void*)&args, points, grain);
+}
+
+// elements of the last axis that one point of a map takes
+FB_INLINE i64 map_block(i64 n) { return n > 16384 ? 8192 : n > 0 ? n : 1; }
+// columns in one block: whole vectors, at most `most`, and enough blocks for all threads
+FB_INLINE i64 column_block(i64 n, i64 most, const FbRuntime* rt) {
+    i64 share = 2 * rt->num_threads(), each = (n + share - 1) / share;
+    each = (each + FB_W - 1) / FB_W * FB_W;
+    return each < FB_W ? FB_W : each > most ? most : each;
+}
+FB_INLINE i64 column_block(i64 n, i64) { return n > 0 ? n : 1; }      // for estimates of work
+// adds the time of its scope to the kernel's counter, when kernels are timed
+struct Timer {
+    const FbRuntime* rt;
+    int kernel;
+    u64 start;
+    Timer(const FbRuntime* rt, int kernel) : rt(rt), kernel(kernel), start(rt->kernel_ns ? rt->clock() : 0) {}
+    ~Timer() { if (rt->kernel_ns) rt->kernel_ns[kernel] += rt->clock() - start; }
+};
+
+#endif
