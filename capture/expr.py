@@ -1,9 +1,9 @@
 """Integer index algebra, for sizes and for loop indices.
 
-In: variables and ints combined with + - * // % max min. Out: immutable expressions in one canonical form.
-The idea: an expression is a polynomial with int coefficients over atoms (a variable, a floor division, a modulo, a max, a min),
-so equal polynomials are the same object, and `==` is a fact about values, never a question.
-`//` and `%` have Python's meaning. Helpers take `Expr | int`; a constant expression equals and hashes like its int.
+In: variables and ints combined with + - * // % max min. Out: immutable expressions in one canonical form. The idea: an
+expression is a polynomial with int coefficients over atoms (a variable, a floor division, a modulo, a max, a min), so
+equal polynomials are the same object, and `==` is a fact about values, never a question. `//` and `%` have Python's
+meaning. Helpers take `Expr | int`; a constant expression equals and hashes like its int.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import re
 import weakref
 from functools import lru_cache, reduce
 from math import gcd
-from typing import Callable, Iterable, Mapping, Union
+from typing import Union
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
@@ -24,7 +25,8 @@ _RANK = {"var": 0, "floordiv": 1, "mod": 2, "max": 3, "min": 4}
 
 
 class Atom:
-    """What a polynomial treats as one unknown: op is var (args: name, kind), floordiv, mod (two Expr), max or min (n Expr)."""
+    """What a polynomial treats as one unknown: op is var (args: name, kind), floordiv, mod (two Expr), max or min (n
+    Expr)."""
 
     __slots__ = ("op", "args", "key", "_hash", "_vars", "__weakref__")
 
@@ -47,7 +49,9 @@ class Atom:
 
     def variables(self) -> frozenset:
         if self._vars is None:
-            self._vars = frozenset((self,)) if self.op == "var" else frozenset().union(*(a.free_atoms() for a in self.args))
+            self._vars = (
+                frozenset((self,)) if self.op == "var" else frozenset().union(*(a.free_atoms() for a in self.args))
+            )
         return self._vars
 
     def __str__(self):
@@ -71,7 +75,7 @@ class Expr:
         self._hash = hash(self.value) if self.is_const else hash(terms)
         self._vars = None
 
-    # -- facts -------------------------------------------------------------------------------------------------
+    # -- facts -------------------------------------------------------------------------------------------------------
     @property
     def is_const(self) -> bool:
         return not self.terms or (len(self.terms) == 1 and not self.terms[0][0])
@@ -118,7 +122,8 @@ class Expr:
         return max((dict(m).get(atom, 0) for m, _ in self.terms), default=0)
 
     def affine(self, variables: Iterable) -> tuple[dict, Expr] | None:
-        """({variable: coefficient}, rest) with neither coefficients nor rest naming a variable of the list; None when not affine."""
+        """({variable: coefficient}, rest) with neither coefficients nor rest naming a variable of the list; None when
+        not affine."""
         wanted = {_variable(self, v): v for v in variables}
         coeffs = {v: 0 for v in wanted.values()}
         rest = self
@@ -130,7 +135,7 @@ class Expr:
                 return None
         return None if rest.free_atoms() & wanted.keys() else (coeffs, rest)
 
-    # -- arithmetic --------------------------------------------------------------------------------------------
+    # -- arithmetic --------------------------------------------------------------------------------------------------
     def __add__(self, other):
         return _sum(self, other) if isinstance(other, (Expr, int)) else NotImplemented
 
@@ -169,7 +174,7 @@ class Expr:
     def __rmod__(self, other):
         return mod(const(other), self) if isinstance(other, int) else NotImplemented
 
-    # -- identity ----------------------------------------------------------------------------------------------
+    # -- identity ----------------------------------------------------------------------------------------------------
     def __hash__(self):
         return self._hash
 
@@ -193,7 +198,7 @@ class Expr:
     def __reduce__(self):
         return from_tuple, (self.to_tuple(),)
 
-    # -- use ---------------------------------------------------------------------------------------------------
+    # -- use ---------------------------------------------------------------------------------------------------------
     def substitute(self, mapping: Mapping) -> Expr:
         """Replace variables (keys: Expr or name) by expressions or ints."""
         table = {(k.atom if isinstance(k, Expr) else k): v for k, v in mapping.items()}
@@ -205,7 +210,9 @@ class Expr:
         for m, c in self.terms:
             product = c
             for atom, power in m:
-                product = _atom_value(atom, env) ** power * product if power > 1 else _times(product, _atom_value(atom, env))
+                product = (
+                    _atom_value(atom, env) ** power * product if power > 1 else _times(product, _atom_value(atom, env))
+                )
             total = product if isinstance(total, int) and total == 0 else total + product
         return total
 
@@ -228,7 +235,7 @@ class Expr:
         return str(self)
 
 
-# -- construction -----------------------------------------------------------------------------------------------
+# -- construction ---------------------------------------------------------------------------------------------------
 
 _EXPRS: weakref.WeakValueDictionary = weakref.WeakValueDictionary()
 _ATOMS: weakref.WeakValueDictionary = weakref.WeakValueDictionary()
@@ -345,7 +352,7 @@ def _variable(e: Expr, v) -> Atom:
     return next((a for a in e.free_atoms() if a.name == v), None) or _atom("var", v, "size")
 
 
-# -- floor division and modulo ------------------------------------------------------------------------------------
+# -- floor division and modulo --------------------------------------------------------------------------------------
 
 def floordiv(a: ExprLike, d: ExprLike) -> Expr:
     """floor(a / d). Exact parts leave the division: (4*i*n + j)//n is 4*i + j//n."""
@@ -432,7 +439,10 @@ def _open_mods(rest: Expr, n: int) -> Expr:
         return None
     if not any(_single(m, "mod") and inner(m[0][0]) is not None for m, _ in rest.terms):
         return rest
-    parts = (inner(m[0][0]) * c if _single(m, "mod") and inner(m[0][0]) is not None else _make(((m, c),)) for m, c in rest.terms)
+    parts = (
+        inner(m[0][0]) * c if _single(m, "mod") and inner(m[0][0]) is not None else _make(((m, c),))
+        for m, c in rest.terms
+    )
     return reduce(_sum, parts, const(0))
 
 
@@ -455,7 +465,7 @@ def exact_divide(a: ExprLike, d: ExprLike) -> Expr | None:
     return None
 
 
-# -- max and min --------------------------------------------------------------------------------------------------
+# -- max and min ----------------------------------------------------------------------------------------------------
 
 def maximum(*args: ExprLike) -> Expr:
     return _extreme("max", args)
@@ -487,7 +497,7 @@ def _insert_extreme(op: str, kept: list, a: Expr) -> list:
     return kept + [a]
 
 
-# -- helpers that take ints as well --------------------------------------------------------------------------------
+# -- helpers that take ints as well ---------------------------------------------------------------------------------
 
 def is_const(e: ExprLike) -> bool:
     return not isinstance(e, Expr) or e.is_const
@@ -587,7 +597,7 @@ def _ask(a, b, op: str):
 _VALUE_EXTREME = {"max": _value_max, "min": _value_min}
 
 
-# -- text ---------------------------------------------------------------------------------------------------------
+# -- text -----------------------------------------------------------------------------------------------------------
 
 def _operand(e: Expr) -> str:
     text = str(e)
@@ -626,10 +636,12 @@ def _atom_cpp(atom: Atom, bounds) -> str:
 # -- proofs from bounds ---------------------------------------------------------------------------------------------
 
 class Bounds:
-    """What is known of variables: name or Var -> (lo, hi), inclusive, Expr | int | None. Others have their kind's least value.
+    """What is known of variables: name or Var -> (lo, hi), inclusive, Expr | int | None. Others have their kind's
+    least value.
 
-    `nonnegative(e)` is a proof or False. The method: replace each bounded variable by the end of its range that makes e least,
-    as far as the sign of its factor is itself provable; shift what is left by its least value; all coefficients >= 0 is a proof.
+    `nonnegative(e)` is a proof or False. The method: replace each bounded variable by the end of its range that makes
+    e least, as far as the sign of its factor is itself provable; shift what is left by its least value; all
+    coefficients >= 0 is a proof.
     """
 
     def __init__(self, ranges: Mapping | None = None):
@@ -701,8 +713,8 @@ class Bounds:
         return []
 
     def _without_division(self, rest: Expr, factor: Expr, a: Expr, d: Expr, depth: int) -> Expr | None:
-        """rest + factor*(a//d) >= 0 follows from the result >= 0: times d, which leaves d - 1 to spare as all is integer,
-        d*(a//d) lies in [a - d + 1, a]."""
+        """rest + factor*(a//d) >= 0 follows from the result >= 0: times d, which leaves d - 1 to spare as all is
+        integer, d*(a//d) lies in [a - d + 1, a]."""
         if not self.nonnegative(d - 1, depth):
             return None
         if self.nonnegative(-factor, depth):
@@ -788,11 +800,11 @@ def _shifted(atom: Atom) -> Expr:
     return var(f"{atom} shifted", "index")
 
 
-# -- simplification -----------------------------------------------------------------------------------------------
+# -- simplification -------------------------------------------------------------------------------------------------
 
 def simplify(e: ExprLike, bounds: Bounds | Mapping | None = None) -> ExprLike:
-    """An equal expression under `bounds`: (a*C + b)//C is a and (a*C + b) % C is b where 0 <= b < C is provable, a max or min
-    with a provable winner is that, and C*(x//C) + x%C is x. Ints come back as ints."""
+    """An equal expression under `bounds`: (a*C + b)//C is a and (a*C + b) % C is b where 0 <= b < C is provable, a max
+    or min with a provable winner is that, and C*(x//C) + x%C is x. Ints come back as ints."""
     if not isinstance(e, Expr):
         return e
     bounds = bounds if isinstance(bounds, Bounds) else Bounds(bounds)
@@ -823,8 +835,10 @@ def _simplify_atom(atom: Atom, bounds: Bounds) -> Expr:
 
 def _sum_of(e: Expr, change: Callable[[Atom], Expr]) -> Expr:
     """Rewrite the divisions that stand alone in the terms of e."""
-    parts = (change(m[0][0]) * c if len(m) == 1 and m[0][1] == 1 and m[0][0].op in ("floordiv", "mod") else _make(((m, c),))
-             for m, c in e.terms)
+    parts = (
+        change(m[0][0]) * c if len(m) == 1 and m[0][1] == 1 and m[0][0].op in ("floordiv", "mod") else _make(((m, c),))
+        for m, c in e.terms
+    )
     return reduce(_sum, parts, const(0))
 
 
@@ -863,7 +877,9 @@ def _common_factors(a: Expr, d: Expr) -> list:
     for m, c in a.terms:
         common = tuple((x, min(p, dict(dm)[x])) for x, p in m if x in dict(dm))
         found.add(_make(((common, gcd(c, dc)),)))
-    return sorted((g for g in found if g != 1), key=lambda g: (-sum(p for _, p in g.terms[0][0]), -g.terms[0][1], str(g)))
+    return sorted(
+        (g for g in found if g != 1), key=lambda g: (-sum(p for _, p in g.terms[0][0]), -g.terms[0][1], str(g))
+    )
 
 
 def _take_multiples(a: Expr, g: Expr) -> tuple[Expr, Expr]:

@@ -1,8 +1,9 @@
 """The captured program: Graph and Node, their checker, their printer and their Interpreter.
 
-In: the tracer appends nodes; passes insert, replace and erase. Out: the same program, as text that runs and as an Interpreter.
-The idea: four kinds of node (placeholder, get_attr, call_function, output) in one linked list whose order is the program's;
-a node's `value` is the meta tensor that eager's own rules made, sizes in args are numbers or SymInt, and nothing else is hidden.
+In: the tracer appends nodes; passes insert, replace and erase. Out: the same program, as text that runs and as an
+Interpreter. The idea: four kinds of node (placeholder, get_attr, call_function, output) in one linked list whose order
+is the program's; a node's `value` is the meta tensor that eager's own rules made, sizes in args are numbers or SymInt,
+and nothing else is hidden.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ import keyword
 import operator
 import os
 import re
-from typing import Any, Callable, Iterable, Iterator
+from typing import Any
+from collections.abc import Callable, Iterable, Iterator
 
 from ..eager import dtypes, random, sizes
 from ..eager.dispatch import state
@@ -26,16 +28,46 @@ KINDS = ("placeholder", "get_attr", "call_function", "output")
 
 
 class Node:
-    """One value of the program. `args` may nest tuples, lists, dicts and slices of Nodes, constants and symbolic numbers.
+    """One value of the program. `args` may nest tuples, lists, dicts and slices of Nodes, constants and symbolic
+    numbers.
 
-    grad: whether eager recorded gradients here; draw: number of its random draw in the program; source: where an input comes from;
-    stack: user frames (filename, line number, source line, function), innermost last; tag: what a pass must respect ("checkpoint").
+    grad: whether eager recorded gradients here; draw: number of its random draw in the program; source: where an input
+    comes from; stack: user frames (filename, line number, source line, function), innermost last; tag: what a pass
+    must respect ("checkpoint").
     """
 
-    __slots__ = ("graph", "op", "name", "target", "_args", "users", "value", "stack", "grad", "draw", "source", "tag", "_prev", "_next")
+    __slots__ = (
+        "graph",
+        "op",
+        "name",
+        "target",
+        "_args",
+        "users",
+        "value",
+        "stack",
+        "grad",
+        "draw",
+        "source",
+        "tag",
+        "_prev",
+        "_next",
+    )
 
-    def __init__(self, graph: Graph, op: str, name: str, target, args: tuple, value=None, *, stack=(), grad=False, draw=None,
-                 source=None, tag=None):
+    def __init__(
+        self,
+        graph: Graph,
+        op: str,
+        name: str,
+        target,
+        args: tuple,
+        value=None,
+        *,
+        stack=(),
+        grad=False,
+        draw=None,
+        source=None,
+        tag=None,
+    ):
         if op not in KINDS:
             raise InternalError(f"a node is one of {', '.join(KINDS)}, not {op!r}")
         self.graph, self.op, self.name, self.target, self.value = graph, op, name, target, value
@@ -129,7 +161,7 @@ class Graph:
         self._root = Node(self, "output", "", "root", ())
         self._before = self._root               # new nodes go before this one
 
-    # -- reading -----------------------------------------------------------------------------------------------
+    # -- reading -----------------------------------------------------------------------------------------------------
     @property
     def nodes(self) -> list[Node]:
         found, node = [], self._root._next
@@ -159,7 +191,7 @@ class Graph:
     def __len__(self):
         return len(self.nodes)
 
-    # -- building ----------------------------------------------------------------------------------------------
+    # -- building ----------------------------------------------------------------------------------------------------
     def placeholder(self, name: str, value=None, source: str | None = None) -> Node:
         last = next((n for n in reversed(self.nodes) if n.op == "placeholder"), self._root)
         with self.inserting_before(last._next):
@@ -236,7 +268,7 @@ class Graph:
         place._prev = node
         return node
 
-    # -- changing ----------------------------------------------------------------------------------------------
+    # -- changing ----------------------------------------------------------------------------------------------------
     def move_before(self, node: Node, place: Node) -> None:
         node._prev._next, node._next._prev = node._next, node._prev
         node._prev, node._next = place._prev, place
@@ -245,7 +277,9 @@ class Graph:
 
     def erase(self, node: Node) -> None:
         if node.users:
-            raise InternalError(f"{node.name} is erased while {', '.join(u.name for u in node.users)} use it\n{self.print_python()}")
+            raise InternalError(
+                f"{node.name} is erased while {', '.join(u.name for u in node.users)} use it\n{self.print_python()}"
+            )
         node._prev._next, node._next._prev = node._next, node._prev
         node.args = ()
 
@@ -255,7 +289,7 @@ class Graph:
             if user is not new:
                 user.args = map_nodes(user.args, lambda n: new if n is old else n)
 
-    # -- checking ----------------------------------------------------------------------------------------------
+    # -- checking ----------------------------------------------------------------------------------------------------
     def lint(self) -> None:
         """Raise InternalError, naming the node, unless the list is a well-formed program."""
         seen: dict[Node, None] = {}
@@ -270,7 +304,7 @@ class Graph:
         if not nodes or nodes[-1].op != "output":
             raise InternalError(f"graph {self.name} does not end in an output\n{self.print_python()}")
 
-    # -- symbols -----------------------------------------------------------------------------------------------
+    # -- symbols -----------------------------------------------------------------------------------------------------
     def symbol_sources(self) -> dict[str, tuple[int, str, int]]:
         """Symbol name -> (input number, "size" | "stride" | "value", dimension): where a call reads it."""
         found: dict[str, tuple[int, str, int]] = {}
@@ -279,7 +313,7 @@ class Graph:
                 found.setdefault(name, (k, what, dim))
         return found
 
-    # -- printing ----------------------------------------------------------------------------------------------
+    # -- printing ----------------------------------------------------------------------------------------------------
     def print_python(self) -> str:
         """The program as Python text: shapes and user lines as comments; it defines `forward` and runs as it stands."""
         return _print(self)
@@ -296,7 +330,21 @@ class Graph:
 
 
 _SYMBOL = re.compile(r"[sfu]\d+")
-_RESERVED = ("constants", "seed", "base", "ops", "marks", "dtypes", "device", "inf", "nan", "math", "forward", "backward", "output")
+_RESERVED = (
+    "constants",
+    "seed",
+    "base",
+    "ops",
+    "marks",
+    "dtypes",
+    "device",
+    "inf",
+    "nan",
+    "math",
+    "forward",
+    "backward",
+    "output",
+)
 
 
 def _problem(graph: Graph, node: Node, seen, names) -> str | None:
@@ -338,7 +386,9 @@ def _symbols_of(value) -> Iterator[tuple[str, str, int]]:
             yield value.tree[1], "value", 0
         return
     elif hasattr(value, "shape"):
-        rows = [(s, "size", d) for d, s in enumerate(value.shape)] + [(s, "stride", d) for d, s in enumerate(value.stride())]
+        rows = [(s, "size", d) for d, s in enumerate(value.shape)] + [
+            (s, "stride", d) for d, s in enumerate(value.stride())
+        ]
     else:
         return
     for size, what, dim in rows:
@@ -362,7 +412,7 @@ def evaluate_number(number, values: dict[str, Any]):
     return number
 
 
-# -- text -------------------------------------------------------------------------------------------------------------
+# -- text -----------------------------------------------------------------------------------------------------------
 
 _HEADER = """import math
 from math import inf, nan
@@ -476,7 +526,11 @@ def _add_statement(lines: list[str], node: Node, block: str) -> str:
 def _unbacked_lines(node: Node) -> list[str]:
     """Symbols that only the data knows are read from the value that brings them."""
     reads = {"value": "{0}", "size": "{0}.shape[{1}]", "stride": "{0}.stride()[{1}]"}
-    return [f"    {name} = {reads[what].format(node.name, dim)}" for name, what, dim in _symbols_of(node.value) if name[0] == "u"]
+    return [
+        f"    {name} = {reads[what].format(node.name, dim)}"
+        for name, what, dim in _symbols_of(node.value)
+        if name[0] == "u"
+    ]
 
 
 def _statement(node: Node) -> str:
@@ -488,7 +542,7 @@ def _statement(node: Node) -> str:
     return f"{node.name} = ops.{getattr(node.target, 'name', repr(node.target))}({args})"
 
 
-# -- running ----------------------------------------------------------------------------------------------------------
+# -- running --------------------------------------------------------------------------------------------------------
 
 class Interpreter:
     """Runs a graph node by node, on real or meta tensors. `run_node` is the one place to extend."""
@@ -500,7 +554,8 @@ class Interpreter:
         self._last_uses = _last_uses(graph)
 
     def run(self, *inputs, seed: int | None = None, base: int = 0):
-        """The output for these inputs. With a seed, the node of draw k uses ordinal base + k instead of the generator."""
+        """The output for these inputs. With a seed, the node of draw k uses ordinal base + k instead of the generator.
+        """
         placeholders = self.graph.inputs
         if len(inputs) != len(placeholders):
             raise TypeError(f"graph {self.graph.name} takes {len(placeholders)} inputs "

@@ -1,8 +1,9 @@
 """Symbolic sizes: SymInt, SymBool, SymFloat and the ShapeEnv that knows their hints, ranges and guards.
 
-In: hints and source names of inputs; what Python and the meta rules ask. Out: sizes that compute, and `env.guards`, the facts that
-answers relied on. The idea: an answer comes from proof when the known facts decide, else from the hint and becomes a guard
-(or, for an unbacked symbol, which has no hint, a graph break). `compile_guard` makes stack code for the native evaluator.
+In: hints and source names of inputs; what Python and the meta rules ask. Out: sizes that compute, and `env.guards`,
+the facts that answers relied on. The idea: an answer comes from proof when the known facts decide, else from the hint
+and becomes a guard (or, for an unbacked symbol, which has no hint, a graph break). `compile_guard` makes stack code
+for the native evaluator.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import contextlib
 import math
 import operator
 from dataclasses import dataclass
-from typing import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from ..eager import sizes
 from ..runtime.errors import Unsupported
@@ -93,10 +94,10 @@ class ShapeEnv:
         self._duck: dict[int, str] = {}
         self._bounds = Bounds()
 
-    # -- symbols -----------------------------------------------------------------------------------------------
+    # -- symbols -----------------------------------------------------------------------------------------------------
     def create_symbol(self, hint: int, source_name: str, duck: bool = True, kind: str = "size") -> SymInt | int:
-        """A symbol for a size (or an int argument, kind="int") seen as `hint`; 0 and 1 stay ints. With `duck` an equal hint
-        shares the symbol: its second source is then bound to the same symbol, which guards their equality."""
+        """A symbol for a size (or an int argument, kind="int") seen as `hint`; 0 and 1 stay ints. With `duck` an equal
+        hint shares the symbol: its second source is then bound to the same symbol, which guards their equality."""
         if hint in (0, 1):
             return hint
         if duck and hint in self._duck:
@@ -108,7 +109,11 @@ class ShapeEnv:
             self._duck[hint] = name
         symbol = E.var(name, self.symbols[name].kind)
         if hint > 1:
-            self.guards.append(Guard(Relation("<=", E.const(2), symbol), self.where(), f"{source_name}: 0 and 1 have code of their own"))
+            self.guards.append(
+                Guard(
+                    Relation("<=", E.const(2), symbol), self.where(), f"{source_name}: 0 and 1 have code of their own"
+                )
+            )
         return self.wrap(symbol)
 
     def create_unbacked(self, source_name: str = "data") -> SymInt:
@@ -135,14 +140,15 @@ class ShapeEnv:
 
     @contextlib.contextmanager
     def sealed(self):
-        """For code compiled later under the guards there are: a question that would need a new one raises Unsupported."""
+        """For code compiled later under the guards there are: a question that would need a new one raises Unsupported.
+        """
         before, self._sealed = self._sealed, True
         try:
             yield self
         finally:
             self._sealed = before
 
-    # -- knowledge ---------------------------------------------------------------------------------------------
+    # -- knowledge ---------------------------------------------------------------------------------------------------
     def canonical(self, e: Expr) -> Expr:
         """`e` with what is known to be equal put in."""
         if self._replaced and not self._replaced.keys().isdisjoint(e.free_names()):
@@ -179,7 +185,12 @@ class ShapeEnv:
     def _zero(self, e: Expr) -> bool | None:
         if e.is_const:
             return e.value == 0
-        if ("!=", e) in self._facts or ("!=", -e) in self._facts or self._nonnegative(e - 1) or self._nonnegative(-e - 1):
+        if (
+            ("!=", e) in self._facts
+            or ("!=", -e) in self._facts
+            or self._nonnegative(e - 1)
+            or self._nonnegative(-e - 1)
+        ):
             return False
         return True if ("==", e) in self._facts or ("==", -e) in self._facts else None
 
@@ -258,7 +269,7 @@ class ShapeEnv:
         return hint
 
 
-# -- the three symbolic values -------------------------------------------------------------------------------------
+# -- the three symbolic values --------------------------------------------------------------------------------------
 
 def _relation(op: str, turned: bool = False):
     def compare(self, other):
@@ -466,8 +477,8 @@ def _float_compare(compute: Callable):
 
 
 class SymFloat(sizes.SymFloat):
-    """A float that may differ at the next call: a tree of FLOAT_OPS over ("var", name), ("int", Expr) and ("const", number).
-    Branching on it specialises what it is made of."""
+    """A float that may differ at the next call: a tree of FLOAT_OPS over ("var", name), ("int", Expr) and ("const",
+    number). Branching on it specialises what it is made of."""
 
     __slots__ = ("env", "tree")
 
@@ -561,7 +572,7 @@ def _specialise_tree(env: ShapeEnv, tree: tuple) -> float:
     return tree[1] if tree[0] == "const" else FLOAT_OPS[tree[0]](*(_specialise_tree(env, t) for t in tree[1:]))
 
 
-# -- guards for the native evaluator ---------------------------------------------------------------------------------
+# -- guards for the native evaluator --------------------------------------------------------------------------------
 
 PUSH_CONST, PUSH_SYM, ADD, MUL, FLOORDIV, MOD, MAX, MIN, EQ, NE, LT, LE = range(12)
 _ATOM_CODE = {"floordiv": FLOORDIV, "mod": MOD, "max": MAX, "min": MIN}

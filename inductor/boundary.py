@@ -1,9 +1,9 @@
 """What stands between a program and its compiled graphs at every call.
 
-In: a FunctionalGraph, an executable for its forward, and how to get one for its backward. Out: a callable with the captured
-graph's inputs and result. The idea: a call is a transaction. Draws are reserved, the forward runs on fresh memory (a failed
-check raises here, before anything was written), one autograd node is hung on the outputs, then mutated inputs take their new
-values and aliases are rebuilt by eager view ops.
+In: a FunctionalGraph, an executable for its forward, and how to get one for its backward. Out: a callable with the
+captured graph's inputs and result. The idea: a call is a transaction. Draws are reserved, the forward runs on fresh
+memory (a failed check raises here, before anything was written), one autograd node is hung on the outputs, then
+mutated inputs take their new values and aliases are rebuilt by eager view ops.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ Executable = Callable[[list, int, int], list]           # (inputs, seed, base) -
 class Training:
     """The backward of one compiled forward: one executable per set of outputs that receive a gradient.
 
-    `requires`: numbers of the inputs that need a gradient; `reached`: inner outputs that can receive one; `make`: compiles the
-    backward of a set of these.
+    `requires`: numbers of the inputs that need a gradient; `reached`: inner outputs that can receive one; `make`:
+    compiles the backward of a set of these.
     """
 
     first: Partition
@@ -60,7 +60,9 @@ class Training:
 class CompiledGraph:
     """Call it with the captured graph's inputs."""
 
-    def __init__(self, functional: FunctionalGraph, forward: Executable, training: Training | None = None, constants: tuple = ()):
+    def __init__(
+        self, functional: FunctionalGraph, forward: Executable, training: Training | None = None, constants: tuple = ()
+    ):
         self.functional, self.forward, self.training, self.constants = functional, forward, training, list(constants)
         graph = functional.graph
         self.draws = graph.draws
@@ -73,13 +75,18 @@ class CompiledGraph:
     def _simple_structure(self) -> bool:
         """The result is a flat tuple of fresh tensors, and nothing is written: the common case needs no rebuilding."""
         functional = self.functional
-        slots = [s.index if isinstance(s, Slot) else None for s in functional.structure] if type(functional.structure) is tuple else None
+        slots = (
+            [s.index if isinstance(s, Slot) else None for s in functional.structure]
+            if type(functional.structure) is tuple
+            else None
+        )
         fresh = [o.index if isinstance(o, Fresh) else None for o in functional.outputs]
         return not functional.mutated and slots == fresh == list(range(self.inner))
 
     @property
     def native_call(self) -> Any:
-        """(inputs, seed, base) -> outputs without Python in between, where a call is nothing but a launch; else None."""
+        """(inputs, seed, base) -> outputs without Python in between, where a call is nothing but a launch; else None.
+        """
         return getattr(self.forward, "launcher", None) if self.plain else None
 
     def __call__(self, *inputs):
@@ -132,7 +139,10 @@ class CompiledGraph:
             else:
                 base = inputs[spec.index] if isinstance(spec, ViewOfInput) else inner[spec.index]
                 outputs.append(replay(spec, base, symbols))
-        return map_args(self.functional.structure, lambda v: outputs[v.index] if isinstance(v, Slot) else evaluate_number(v, symbols))
+        return map_args(
+            self.functional.structure,
+            lambda v: outputs[v.index] if isinstance(v, Slot) else evaluate_number(v, symbols),
+        )
 
 
 def replay(spec: ViewOfInput | ViewOfOutput, base: Tensor, symbols: dict) -> Tensor:
@@ -148,8 +158,8 @@ def read_symbol(value, what: str, dim: int):
 
 
 class Call:
-    """One call's facts that its backward needs. Inputs are held as eager would: leaves, and what was saved; others weakly,
-    unless a double backward has asked for more."""
+    """One call's facts that its backward needs. Inputs are held as eager would: leaves, and what was saved; others
+    weakly, unless a double backward has asked for more."""
 
     __slots__ = ("graph", "inputs", "versions", "seed", "base", "symbols")
 
@@ -176,11 +186,14 @@ class Call:
         autograd.attach([inner[k] for k in training.reached], [inputs[k] for k in training.requires], backward, tensors,
                         "CompiledBackward", with_saved=True)
         if not training.keep_inputs:
-            self.inputs = [weakref.ref(x) if isinstance(x, Tensor) and (x._grad_fn is not None or not x._requires_grad) else x
-                           for x in inputs]
+            self.inputs = [
+                weakref.ref(x) if isinstance(x, Tensor) and (x._grad_fn is not None or not x._requires_grad) else x
+                for x in inputs
+            ]
 
     def backward(self, grads: tuple, needs: tuple, saved: dict) -> list:
-        """Gradients of the inputs that need one: the compiled backward of this pattern, or the recorded forward again."""
+        """Gradients of the inputs that need one: the compiled backward of this pattern, or the recorded forward again.
+        """
         training = self.graph.training
         present = frozenset(k for k, g in zip(training.reached, grads) if g is not None)
         if not present:
@@ -207,7 +220,7 @@ class Call:
             return grad
         return restride(grad, strides)
 
-    # -- through the recorded forward ----------------------------------------------------------------------------
+    # -- through the recorded forward --------------------------------------------------------------------------------
     def again(self, grads: tuple, needs: tuple, saved: dict, create_graph: bool) -> list:
         """Run the functional forward under recording, with the same draws, and differentiate that."""
         training, functional = self.graph.training, self.graph.functional
@@ -232,12 +245,16 @@ class Call:
             tensor = saved.get(names[k]) if tensor is None else tensor
             if tensor is None:
                 self.graph.training.keep_inputs = True
-                raise RuntimeError(f"a double backward runs the compiled forward again, and its input {names[k]} is gone. Calls from "
-                                   "now on keep their inputs: run the forward again.")
+                raise RuntimeError(
+                    f"a double backward runs the compiled forward again, and its input {names[k]} is gone. Calls from "
+                    "now on keep their inputs: run the forward again."
+                )
             if isinstance(tensor, Tensor) and tensor._version != self.versions[k]:
-                raise RuntimeError("one of the variables needed for gradient computation has been modified by an inplace operation: "
-                                   f"input {names[k]} of a compiled graph, {list(tensor.shape)}, is at version {tensor._version}; expected "
-                                   f"version {self.versions[k]} instead (a double backward runs the forward again)")
+                raise RuntimeError(
+                    "one of the variables needed for gradient computation has been modified by an inplace operation: "
+                    f"input {names[k]} of a compiled graph, {list(tensor.shape)}, is at version {tensor._version}; "
+                    f"expected version {self.versions[k]} instead (a double backward runs the forward again)"
+                )
             inputs.append(tensor)
         return inputs
 

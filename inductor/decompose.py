@@ -1,7 +1,8 @@
 """Composites become the ops they are written with.
 
-In: a pure graph. Out: the same program of Map, Reduce, Scan, Scatter, View, Random and Extern nodes. The idea: run it on meta
-tensors under the recorder, which does not record a composite but runs its decomposition; origins, draws and tags are kept.
+In: a pure graph. Out: the same program of Map, Reduce, Scan, Scatter, View, Random and Extern nodes. The idea: run it
+on meta tensors under the recorder, which does not record a composite but runs its decomposition; origins, draws and
+tags are kept.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """The compiler as a column of named passes.
 
 In: a captured graph, the inputs of the first call, options. Out: a callable with the graph's inputs and result.
-Backends differ in the last step only: "aot_eager" interprets the final graphs, "loops" interprets the loop IR, "inductor" runs
-generated C++. `options={"verify": True}` runs every stage on the real inputs and names the first that differs.
+Backends differ in the last step only: "aot_eager" interprets the final graphs, "loops" interprets the loop IR,
+"inductor" runs generated C++. `options={"verify": True}` runs every stage on the real inputs and names the first that
+differs.
 """
 
 from __future__ import annotations
@@ -33,10 +34,12 @@ from .partition import partition, split
 from .schedule import schedule
 from .tracing import fresh_fake
 
-Target = Callable[[Graph, str, tuple], Executable]         # (graph, name, writes: (input, output that is its new value)...)
+Target = Callable[[Graph, str, tuple], Executable]  # (graph, name, writes: (input, output that is its new value)...)
 
 
-def compile_graph(graph: Graph, example_inputs: Sequence, options: dict | None = None, target: Target | None = None) -> CompiledGraph:
+def compile_graph(
+    graph: Graph, example_inputs: Sequence, options: dict | None = None, target: Target | None = None
+) -> CompiledGraph:
     """Compile a captured graph."""
     options = dict(options or {})
     target = target or native
@@ -120,7 +123,10 @@ def lift_constants(graph: Graph) -> tuple[Graph, list]:
         table[node] = new.placeholder(node.name, node.value, node.source)
     lifted = [n for n in graph.nodes if n.op == "get_attr"]
     first = {n.target: n for n in reversed(lifted)}
-    made = {name: new.placeholder(node.name, fresh_fake(graph.constants[name]), f"constant {name}") for name, node in first.items()}
+    made = {
+        name: new.placeholder(node.name, fresh_fake(graph.constants[name]), f"constant {name}")
+        for name, node in first.items()
+    }
     for node in graph.nodes:
         if node.op == "get_attr":
             table[node] = made[node.target]
@@ -140,7 +146,9 @@ def wants_gradient(graph: Graph, inputs: Sequence) -> tuple[bool, ...]:
 def compare_stages(graph: Graph, functional: FunctionalGraph, inputs: list, constants: list, target: Target) -> None:
     """Run every stage on the real inputs; InternalError names the first that differs, and in it the node."""
     everything = [*inputs, *constants]
-    targets = {"decomposed": interpreted, "loops": loops} | ({} if target in (interpreted, loops) else {"compiled": target})
+    targets = {"decomposed": interpreted, "loops": loops} | (
+        {} if target in (interpreted, loops) else {"compiled": target}
+    )
     runs = [("captured", stages.captured_run(graph)), ("functional", stages.functional_run(functional, constants))]
     runs += [(name, assemble(functional, everything, constants, kind)) for name, kind in targets.items()]
     stages.compare_runs(runs, inputs, lambda name: locate(functional, everything, targets.get(name)))
@@ -152,10 +160,15 @@ def locate(functional: FunctionalGraph, inputs: list, target: Target | None) -> 
         return "the functional graph itself differs:\n" + functional.graph.print_python()
     graph = decompose(functional.graph)
     found = verify.first_difference(graph, lambda g: target(g, "forward"), inputs, 0, 0)
-    return f"first differing {found}" if found else "each node of the forward alone is right: the backward, or fusion, differs"
+    return (
+        f"first differing {found}"
+        if found
+        else "each node of the forward alone is right: the backward, or fusion, differs"
+    )
 
 
-# -- targets: graph -> executable -----------------------------------------------------------------------------------------
+# -- targets: graph -> executable ------------------------------------------------------------------------------------
+
 
 def interpreted(graph: Graph, name: str, writes: tuple = ()) -> Executable:
     """The Interpreter on the final graph."""
@@ -169,7 +182,9 @@ def loops(graph: Graph, name: str, writes: tuple = ()) -> Executable:
     """The loop interpreter on the scheduled loop IR."""
     def build(computed: Graph, writes: tuple) -> Executable:
         program = loop_program(computed, name, writes)
-        own = [program.inputs.index(b) if isinstance(b, Buffer) and b in program.inputs else None for b in program.outputs]
+        own = [
+            program.inputs.index(b) if isinstance(b, Buffer) and b in program.inputs else None for b in program.outputs
+        ]
 
         def run(inputs, seed, base):
             with recording(False):
@@ -218,8 +233,8 @@ def as_tensor(value):
 
 
 def around_outputs(graph: Graph, build: Callable[[Graph, tuple], Executable], writes: tuple) -> Executable:
-    """Targets compute each value once and never return an input: outputs that are inputs, or the same value again, are put in
-    around them. A graph that computes nothing needs no target."""
+    """Targets compute each value once and never return an input: outputs that are inputs, or the same value again, are
+    put in around them. A graph that computes nothing needs no target."""
     outputs = graph.output.args[0]
     inputs = {n: k for k, n in enumerate(graph.inputs)}
     computed = list(dict.fromkeys(n for n in outputs if isinstance(n, Node) and n not in inputs))
@@ -228,7 +243,9 @@ def around_outputs(graph: Graph, build: Callable[[Graph, tuple], Executable], wr
         return lambda given, seed, base: [given[k] for _, k in places]
     if list(outputs) == computed:
         return build(graph, writes)
-    once = [place for place in places if place[0] and places.count(place) == 1]        # what is saved as well needs memory of its own
+    once = [
+        place for place in places if place[0] and places.count(place) == 1
+    ]  # what is saved as well needs memory of its own
     writes = tuple((k, places[out][1]) for k, out in writes if places[out] in once)
     graph, table = graph.copy()
     graph.set_output(tuple(table[n] for n in computed))
@@ -240,7 +257,8 @@ def around_outputs(graph: Graph, build: Callable[[Graph, tuple], Executable], wr
     return execute
 
 
-# -- backends: (graph, example inputs) -> callable -------------------------------------------------------------------------
+# -- backends: (graph, example inputs) -> callable -------------------------------------------------------------------
+
 
 def eager_backend(graph: Graph, example_inputs: Sequence, options: dict | None = None) -> Callable:
     """The captured graph, run node by node by eager."""
@@ -266,4 +284,9 @@ def inductor_backend(graph: Graph, example_inputs: Sequence, options: dict | Non
 
 for _backend in (eager_backend, aot_eager_backend, loops_backend, inductor_backend):
     _backend.takes_options = True
-BACKENDS = {"eager": eager_backend, "aot_eager": aot_eager_backend, "loops": loops_backend, "inductor": inductor_backend}
+BACKENDS = {
+    "eager": eager_backend,
+    "aot_eager": aot_eager_backend,
+    "loops": loops_backend,
+    "inductor": inductor_backend,
+}

@@ -28,7 +28,10 @@ def joint(result: JointGraph) -> None:
 
 def partitioned(pair: Partition) -> None:
     """What crosses from forward to backward, and why it may."""
-    lines = [f"# saved {name}" + (f": input {pair.saved_inputs[name]}" if name in pair.saved_inputs else "") for name in pair.saved]
+    lines = [
+        f"# saved {name}" + (f": input {pair.saved_inputs[name]}" if name in pair.saved_inputs else "")
+        for name in pair.saved
+    ]
     records.current().note("\n".join(lines))
 
 
@@ -37,7 +40,8 @@ def final(graph: Graph, name: str) -> None:
 
 
 def loops(name: str, before, after) -> None:
-    """The loop IR of one graph before and after fusion, in one file with that of the other graphs of the compilation."""
+    """The loop IR of one graph before and after fusion, in one file with that of the other graphs of the compilation.
+    """
     record = records.current()
     text = f"# {name}, before fusion\n{before.text()}\n# {name}, after fusion\n{after.text()}\n"
     record.text("loops.txt", record.texts.get("loops.txt", "") + text)

@@ -1,16 +1,16 @@
 """In-place ops and views become pure ops; what happened to inputs and how outputs alias is kept as data.
 
-In: a captured graph. Out: a FunctionalGraph: pure nodes, the new values of mutated inputs, and for each output whether it is
-fresh, an input, or a view of an input or of another output. The idea: a storage has one current value; a tensor over it is a
-chain of view ops from the storage's first tensor. A read replays the chain when the storage has changed since; a write goes
-back through the chain by the views' own write-back records.
+In: a captured graph. Out: a FunctionalGraph: pure nodes, the new values of mutated inputs, and for each output whether
+it is fresh, an input, or a view of an input or of another output. The idea: a storage has one current value; a tensor
+over it is a chain of view ops from the storage's first tensor. A read replays the chain when the storage has changed
+since; a write goes back through the chain by the views' own write-back records.
 """
 
 from __future__ import annotations
 
 import operator
 from dataclasses import dataclass, field
-from typing import Any, Union
+from typing import Any
 
 from ..capture.graph import Graph, Node, leaves, map_args
 from ..eager.state import recording
@@ -59,7 +59,7 @@ class ViewOfOutput:
     chain: tuple[ViewStep, ...]
 
 
-Output = Union[Fresh, IsInput, ViewOfInput, ViewOfOutput]
+Output = Fresh | IsInput | ViewOfInput | ViewOfOutput
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,10 @@ class FunctionalGraph:
     def lines(self) -> list[str]:
         """What the boundary does, for people."""
         names = [n.name for n in self.graph.inputs]
-        lines = [f"input {names[m.input]} becomes inner output {m.output}" + (" (recorded)" if m.recorded else "") for m in self.mutated]
+        lines = [
+            f"input {names[m.input]} becomes inner output {m.output}" + (" (recorded)" if m.recorded else "")
+            for m in self.mutated
+        ]
         return lines + [f"output {k}: {_output_text(o, names)}" for k, o in enumerate(self.outputs)]
 
 
@@ -100,7 +103,9 @@ def _output_text(output: Output, names: list[str]) -> str:
     if isinstance(output, IsInput):
         return f"input {names[output.index]}"
     base = f"input {names[output.index]}" if isinstance(output, ViewOfInput) else f"inner output {output.index}"
-    return f"{base} seen through " + (" then ".join(s.op.name + str(s.args) for s in output.chain) or "nothing (the same tensor)")
+    return f"{base} seen through " + (
+        " then ".join(s.op.name + str(s.args) for s in output.chain) or "nothing (the same tensor)"
+    )
 
 
 @dataclass(eq=False)
@@ -171,7 +176,7 @@ class _Functionalizer:
                 self.call(node)
         return self.finish()
 
-    # -- nodes -------------------------------------------------------------------------------------------------
+    # -- nodes -------------------------------------------------------------------------------------------------------
     def leaf(self, node: Node) -> None:
         if node.op == "get_attr":
             raise InternalError(f"constant {node.target} was not lifted to an input before functionalize")
@@ -188,8 +193,12 @@ class _Functionalizer:
         elif op.kind is Kind.VIEW and _aliased(node):
             self.view(node)
         elif _aliased(node):
-            raise Unsupported("hidden alias", f"{op.name} at {node.where() or 'an unknown line'} returns a tensor that shares memory "
-                              "with its input, and has no view rule", "give the op the kind view, or clone its result")
+            raise Unsupported(
+                "hidden alias",
+                f"{op.name} at {node.where() or 'an unknown line'} returns a tensor that shares memory "
+                "with its input, and has no view rule",
+                "give the op the kind view, or clone its result",
+            )
         else:
             self.own(node, self.emit(op, self.read(node.args), node))
 
@@ -213,7 +222,7 @@ class _Functionalizer:
         new = self.emit(node.target, (self.current(source), *args), node)
         self.aliases[node] = _Alias(source.storage, (*source.chain, step), new, source.storage.version)
 
-    # -- reads -------------------------------------------------------------------------------------------------
+    # -- reads -------------------------------------------------------------------------------------------------------
     def read(self, args):
         return map_args(args, lambda v: self.value_of(v) if isinstance(v, Node) else v)
 
@@ -233,7 +242,7 @@ class _Functionalizer:
     def step(self, step: ViewStep, base: Node) -> Node:
         return self.emit_marked(step.op, (base, *step.args), grad=step.grad, stack=step.stack)
 
-    # -- writes ------------------------------------------------------------------------------------------------
+    # -- writes ------------------------------------------------------------------------------------------------------
     def write(self, node: Node) -> None:
         op, pure = node.target, node.target.pure
         result = self.emit(pure, self.read(node.args), node)
@@ -253,7 +262,10 @@ class _Functionalizer:
         """One node per output."""
         if isinstance(result.value, Tensor):
             return [result]
-        return [self.new.call(operator.getitem, (result, k), v, stack=node.stack, grad=node.grad) for k, v in enumerate(result.value)]
+        return [
+            self.new.call(operator.getitem, (result, k), v, stack=node.stack, grad=node.grad)
+            for k, v in enumerate(result.value)
+        ]
 
     def results(self, node: Node, items: list[Node]) -> None:
         """The outputs of a writing record with outputs of its own."""
@@ -297,10 +309,12 @@ class _Functionalizer:
         if rest:
             value = self.put(tuple(rest), self.step(step, base), value, node, grad)
         if step.op.put is None:
-            raise Unsupported("write through a view", f"{step.op.name} has no write-back rule", "write into the base tensor")
+            raise Unsupported(
+                "write through a view", f"{step.op.name} has no write-back rule", "write into the base tensor"
+            )
         return self.emit_marked(step.op.put, (base, value, *step.args), grad=grad, stack=node.stack)
 
-    # -- emitting ----------------------------------------------------------------------------------------------
+    # -- emitting ----------------------------------------------------------------------------------------------------
     def emit(self, op: Op, args: tuple, node: Node) -> Node:
         name = node.name if op is node.target else None
         return self.emit_marked(op, args, name, **node.marks())
@@ -310,7 +324,7 @@ class _Functionalizer:
             value = on_fakes(op, map_args(args, lambda v: v.value if isinstance(v, Node) else v))
         return self.new.call(op, args, value, name, **marks)
 
-    # -- the end -----------------------------------------------------------------------------------------------
+    # -- the end -----------------------------------------------------------------------------------------------------
     def check_inputs(self) -> None:
         """Inputs that share memory must not be written: their write would have to show in both."""
         owners: dict[int, Node] = {}
@@ -324,8 +338,12 @@ class _Functionalizer:
                 names = [p.name for p in node.target.params]
                 for name in node.target.mutates:
                     if id(node.args[names.index(name)].value.untyped_storage()) in shared:
-                        raise Unsupported("aliased inputs", f"{node.target.name} at {node.where()} writes an input that shares memory "
-                                          "with another input", "pass the base tensor once, or clone one of them")
+                        raise Unsupported(
+                            "aliased inputs",
+                            f"{node.target.name} at {node.where()} writes an input that shares memory "
+                            "with another input",
+                            "pass the base tensor once, or clone one of them",
+                        )
 
     def finish(self) -> FunctionalGraph:
         result = FunctionalGraph(self.new)
@@ -337,8 +355,12 @@ class _Functionalizer:
         returned = [n for n in leaves(self.old.output.args[0])]
         order = {node: k for k, node in enumerate(dict.fromkeys(n for n in returned if n in self.aliases))}
         result.outputs = self.classify(list(order))
-        result.structure = map_args(self.old.output.args[0], lambda v: Slot(order[v]) if isinstance(v, Node) and v in order else
-                                    self.number(v) if isinstance(v, Node) else v)
+        result.structure = map_args(
+            self.old.output.args[0],
+            lambda v: (
+                Slot(order[v]) if isinstance(v, Node) and v in order else self.number(v) if isinstance(v, Node) else v
+            ),
+        )
         self.new.set_output(tuple(self.outs))
         return result
 
@@ -372,8 +394,12 @@ class _Functionalizer:
     def covers(self, alias: _Alias) -> bool:
         """A lone returned view that shows all of its storage, densely, is as good as fresh."""
         view, base = self.current(alias).value, alias.storage.value.value
-        return (all(s.grad and passes_gradients(s.op) for s in alias.chain) and view.dtype is base.dtype and _dense(view)
-                and _known_equal(view.numel(), base.numel()))
+        return (
+            all(s.grad and passes_gradients(s.op) for s in alias.chain)
+            and view.dtype is base.dtype
+            and _dense(view)
+            and _known_equal(view.numel(), base.numel())
+        )
 
 
 def _same(a, b) -> bool:

@@ -1,8 +1,9 @@
 """New values of mutated inputs are written where the inputs lie, instead of beside them.
 
-In: a scheduled program, and which output is the new value of which input. Out: the same program with those outputs' buffers
-replaced by the inputs' own, as far as that is safe. The idea: a program that cannot fail may write an input when every kernel
-that reads the old value runs before the write, or reads each element at the point that writes it. A cache is then never copied.
+In: a scheduled program, and which output is the new value of which input. Out: the same program with those outputs'
+buffers replaced by the inputs' own, as far as that is safe. The idea: a program that cannot fail may write an input
+when every kernel that reads the old value runs before the write, or reads each element at the point that writes it. A
+cache is then never copied.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ def may_overwrite(program: Program, old: Buffer | str, new) -> bool:
     if len(writing) != 1 or isinstance(kernels[writing[0]], ExternCall):
         return False
     at = writing[0]
-    if any(old in reads(kernel) or old in writes(kernel) for kernel in kernels[at + 1:]) or any(old in writes(k) for k in kernels):
+    if any(old in reads(kernel) or old in writes(kernel) for kernel in kernels[at + 1 :]) or any(
+        old in writes(k) for k in kernels
+    ):
         return False
     return old not in reads(kernels[at]) or in_place(kernels[at], old, new)
 
@@ -45,18 +48,27 @@ def same_geometry(a: Buffer, b: Buffer) -> bool:
 
 def substituted(program: Program, new: Buffer, old: Buffer) -> Program:
     """Every use of `new` is one of `old`."""
-    swap = lambda b: replace(b, name=old.name, kind=old.kind, origin=old.origin) if isinstance(b, Buffer) and b == new else b
+    swap = lambda b: (
+        replace(b, name=old.name, kind=old.kind, origin=old.origin) if isinstance(b, Buffer) and b == new else b
+    )
     changed = [_kernel(k, swap) if new in reads(k) or new in writes(k) else k for k in program.kernels]
-    return replace(program, outputs=tuple(old if b is new or (isinstance(b, Buffer) and b == new) else b for b in program.outputs),
-                   buffers=tuple(b for b in program.buffers if b != new)).with_kernels(changed)
+    return replace(
+        program,
+        outputs=tuple(old if b is new or (isinstance(b, Buffer) and b == new) else b for b in program.outputs),
+        buffers=tuple(b for b in program.buffers if b != new),
+    ).with_kernels(changed)
 
 
 def _kernel(kernel: Kernel, swap) -> Kernel:
     if isinstance(kernel, LoopKernel):
         return replace(kernel, steps=tuple(_step(s, swap) for s in kernel.steps))
     if isinstance(kernel, GemmKernel):
-        return replace(kernel, a=replace(kernel.a, buffer=swap(kernel.a.buffer)), b=replace(kernel.b, buffer=swap(kernel.b.buffer)),
-                       epilogue=_step(kernel.epilogue, swap))
+        return replace(
+            kernel,
+            a=replace(kernel.a, buffer=swap(kernel.a.buffer)),
+            b=replace(kernel.b, buffer=swap(kernel.b.buffer)),
+            epilogue=_step(kernel.epilogue, swap),
+        )
     if isinstance(kernel, ScatterKernel):
         (store,) = _step(kernel.step, swap).stores
         return replace(kernel, init=swap(kernel.init), store=store)
@@ -75,7 +87,9 @@ def _step(step: Step, swap) -> Step:
         return step
     rewrite = Rewriter(roots[0].body, {}, leaf)
     values = {v.id: rewrite(v) for v in roots}
-    stores = tuple(Store(swap(s.buffer), tuple(map(rewrite.expr, s.index)), values[s.value.id], s.mode) for s in step.stores)
+    stores = tuple(
+        Store(swap(s.buffer), tuple(map(rewrite.expr, s.index)), values[s.value.id], s.mode) for s in step.stores
+    )
     reduces = tuple(replace(r, values=tuple(values[v.id] for v in r.values)) for r in step.reduces)
     return replace(step, stores=stores, reduces=reduces)
 

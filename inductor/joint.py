@@ -1,8 +1,9 @@
 """Forward and backward as one graph.
 
 In: a functional forward, which inputs require grad, which outputs receive gradients. Out: a JointGraph whose output is
-(forward outputs, input gradients). The idea: run the forward on meta tensors with recording on, then the autograd engine on
-meta tangents, all under the Recorder: the backward nodes are what the records' own gradient formulas ran, no second table.
+(forward outputs, input gradients). The idea: run the forward on meta tensors with recording on, then the autograd
+engine on meta tangents, all under the Recorder: the backward nodes are what the records' own gradient formulas ran, no
+second table.
 """
 
 from __future__ import annotations
@@ -35,8 +36,11 @@ class JointGraph:
         self.gradients = dict(zip(self.gradients, gradients))
 
 
-def build_joint(functional: FunctionalGraph, requires: tuple[bool, ...], present: frozenset | None = None) -> JointGraph:
-    """`requires`: per input, whether it needs a gradient; `present`: the inner outputs that receive one (None: all that can)."""
+def build_joint(
+    functional: FunctionalGraph, requires: tuple[bool, ...], present: frozenset | None = None
+) -> JointGraph:
+    """`requires`: per input, whether it needs a gradient; `present`: the inner outputs that receive one (None: all
+    that can)."""
     recorder = Recorder(functional.graph.like("joint"), opens=_needs_opening)
     inputs = [fresh_fake(n.value, need) for n, need in zip(functional.graph.inputs, requires)]
     for node, value in zip(functional.graph.inputs, inputs):
@@ -77,8 +81,11 @@ def _backward(joint: JointGraph, recorder: Recorder, functional, inputs, outputs
         joint.tangents[k] = recorder.placeholder(f"tangent_{joint.outputs[k].name}", tangent, f"gradient of output {k}")
     for node, stack in recorder.grad_nodes:
         node.register_prehook(lambda grads, stack=stack: recorder.marks.update(stack=stack))
-    found = autograd.grad([outputs[k] for k in used], [inputs[k] for k in sources], tangents, allow_unused=True) if used else \
-        [None] * len(sources)
+    found = (
+        autograd.grad([outputs[k] for k in used], [inputs[k] for k in sources], tangents, allow_unused=True)
+        if used
+        else [None] * len(sources)
+    )
     recorder.marks = {}
     joint.gradients = {k: None if g is None else recorder.node_of(g) for k, g in zip(sources, found)}
 

@@ -1,9 +1,9 @@
 """What the forward saves for the backward, and what the backward computes again.
 
-In: a joint graph. Out: a forward graph that also returns the saved values, and a backward graph from saved values, sizes and
-tangents to input gradients. The idea: a minimum cut, weighed in bytes, between what the forward has and what the gradient
-formulas read. Cheap ops may be computed again; costly ones only in a checkpointed region; a graph input may be saved only if
-a gradient formula names it (eager holds it then, too).
+In: a joint graph. Out: a forward graph that also returns the saved values, and a backward graph from saved values,
+sizes and tangents to input gradients. The idea: a minimum cut, weighed in bytes, between what the forward has and what
+the gradient formulas read. Cheap ops may be computed again; costly ones only in a checkpointed region; a graph input
+may be saved only if a gradient formula names it (eager holds it then, too).
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ from .maxflow import INFINITE, Network
 
 @dataclass
 class Partition:
-    """`forward` returns (outputs, saved results); `backward` takes saved inputs and results, sizes, tangents, in this order.
+    """`forward` returns (outputs, saved results); `backward` takes saved inputs and results, sizes, tangents, in this
+    order.
 
-    saved: names of the saved nodes, in the order of backward's inputs; saved_inputs: name -> number of the graph input that it
-    is (the others are results, in order, of forward); sizes: symbols the backward reads as numbers; tangents: inner outputs;
-    gradients: input number -> position among backward's outputs, or None.
+    saved: names of the saved nodes, in the order of backward's inputs; saved_inputs: name -> number of the graph input
+    that it is (the others are results, in order, of forward); sizes: symbols the backward reads as numbers; tangents:
+    inner outputs; gradients: input number -> position among backward's outputs, or None.
     """
 
     forward: Graph
@@ -42,7 +43,8 @@ def partition(joint: JointGraph) -> Partition:
 
 
 def split(joint: JointGraph, names: list[str]) -> Partition:
-    """Forward and backward for a given set of saved values (a backward for other tangents uses the set of the first)."""
+    """Forward and backward for a given set of saved values (a backward for other tangents uses the set of the first).
+    """
     table = {n.name: n for n in joint.graph.nodes}
     inputs = {n: k for k, n in enumerate(n for n in joint.graph.inputs if n not in set(joint.tangents.values()))}
     saved = [table[name] for name in names if name in table]
@@ -54,7 +56,8 @@ def split(joint: JointGraph, names: list[str]) -> Partition:
     return Partition(forward, backward, [n.name for n in saved], saved_inputs, sizes, list(joint.tangents), gradients)
 
 
-# -- the two graphs -----------------------------------------------------------------------------------------------------
+# -- the two graphs -------------------------------------------------------------------------------------------------
+
 
 def _forward(joint: JointGraph, saved: list[Node], inputs: list[Node]) -> Graph:
     new = joint.graph.like("forward")
@@ -67,7 +70,7 @@ def _forward(joint: JointGraph, saved: list[Node], inputs: list[Node]) -> Graph:
 def _backward(joint: JointGraph, saved: list[Node]) -> tuple[Graph, list[str]]:
     new = joint.graph.like("backward")
     table = {n: new.placeholder(n.name, n.value, n.source or "saved") for n in saved}
-    for k, tangent in joint.tangents.items():
+    for tangent in joint.tangents.values():
         table[tangent] = new.placeholder(tangent.name, tangent.value, tangent.source)
     gradients = [g for g in joint.gradients.values() if g is not None]
     _copy_needed(joint.graph, new, table, gradients)
@@ -123,7 +126,8 @@ def symbols_in(value) -> set[str]:
     return symbols_in((value.start, value.stop, value.step)) if isinstance(value, slice) else set()
 
 
-# -- the cut ------------------------------------------------------------------------------------------------------------
+# -- the cut --------------------------------------------------------------------------------------------------------
+
 
 class _Cut:
     """The network: every value is an edge (in -> out) whose capacity is the price of saving it."""
@@ -148,7 +152,8 @@ class _Cut:
         return found
 
     def named_by_formulas(self) -> set[Node]:
-        """Values of the forward that the backward reads directly, and what these are views of: eager keeps them alive."""
+        """Values of the forward that the backward reads directly, and what these are views of: eager keeps them alive.
+        """
         forward = self.joint.forward
         named = {r for n in self.needed if n not in forward for r in n.inputs if r in forward}
         named |= {g for g in self.joint.gradients.values() if g in forward}
@@ -188,7 +193,7 @@ class _Cut:
         if isinstance(node.value, (SymInt, SymFloat, int, float)):
             return 0
         if not isinstance(node.value, Tensor) or self.inside_region(node) or node not in self.joint.forward:
-            return INFINITE                         # what only the backward computes has no name that other patterns share
+            return INFINITE  # what only the backward computes has no name that other patterns share
         size = bytes_of(node.value)
         if node.op == "placeholder":
             return 1 if node in self.named else INFINITE

@@ -1,7 +1,7 @@
 """Graph passes on pure graphs: common subexpressions, dead nodes, constants, no-ops. Each changes the graph in place.
 
-The rules that keep them honest: before `joint`, nodes of different `grad` mark never merge; different draws never merge; two
-outputs of the graph stay two tensors; an op with effects is never removed.
+The rules that keep them honest: before `joint`, nodes of different `grad` mark never merge; different draws never
+merge; two outputs of the graph stay two tensors; an op with effects is never removed.
 """
 
 from __future__ import annotations
@@ -30,18 +30,25 @@ def tidy(graph: Graph, across_grad: bool = False) -> Graph:
 def remove_dead(graph: Graph) -> None:
     """Erase calls that nothing reads and that have no effect."""
     for node in reversed(graph.nodes):
-        if node.op in ("call_function", "get_attr") and not node.users and not (node.is_op and (node.target.effects or node.target.mutates)):
+        if (
+            node.op in ("call_function", "get_attr")
+            and not node.users
+            and not (node.is_op and (node.target.effects or node.target.mutates))
+        ):
             graph.erase(node)
 
 
 # -- common subexpressions ------------------------------------------------------------------------------------------
 
 def merge_common(graph: Graph, across_grad: bool) -> None:
-    """A call equal to an earlier one (same target, arguments, draw, tag and, unless `across_grad`, grad mark) becomes that one."""
+    """A call equal to an earlier one (same target, arguments, draw, tag and, unless `across_grad`, grad mark) becomes
+    that one."""
     seen: dict[Any, Node] = {}
     returned = set(leaves(graph.output.args))
     for node in graph.calls:
-        if node.is_op and (node.target.effects or node.target.mutates or (node.target.kind is Kind.RANDOM and node.draw is None)):
+        if node.is_op and (
+            node.target.effects or node.target.mutates or (node.target.kind is Kind.RANDOM and node.draw is None)
+        ):
             continue
         key = (node.target, freeze(node.args), node.draw, node.tag, None if across_grad else node.grad)
         first = seen.setdefault(key, node)
@@ -103,9 +110,43 @@ def _operator(*_):
     raise _NotIdentity
 
 
-for _name in ("add", "radd", "rsub", "rtruediv", "floordiv", "rfloordiv", "mod", "rmod", "pow", "rpow", "neg", "pos", "invert", "abs",
-              "and", "rand", "or", "ror", "xor", "rxor", "lshift", "rshift", "lt", "le", "gt", "ge", "eq", "ne", "bool", "getitem",
-              "iter", "len", "index", "int", "float"):
+for _name in (
+    "add",
+    "radd",
+    "rsub",
+    "rtruediv",
+    "floordiv",
+    "rfloordiv",
+    "mod",
+    "rmod",
+    "pow",
+    "rpow",
+    "neg",
+    "pos",
+    "invert",
+    "abs",
+    "and",
+    "rand",
+    "or",
+    "ror",
+    "xor",
+    "rxor",
+    "lshift",
+    "rshift",
+    "lt",
+    "le",
+    "gt",
+    "ge",
+    "eq",
+    "ne",
+    "bool",
+    "getitem",
+    "iter",
+    "len",
+    "index",
+    "int",
+    "float",
+):
     setattr(_Same, f"__{_name}__", _operator)
 _Same.__hash__ = object.__hash__
 
@@ -126,8 +167,8 @@ class _Formula:
 
 
 def remove_noops(graph: Graph, across_grad: bool) -> None:
-    """Users of a call that gives one of its operands back read the operand, unless that would return an input as an output,
-    or one tensor twice; before `joint` only where gradients pass through the call unchanged, too."""
+    """Users of a call that gives one of its operands back read the operand, unless that would return an input as an
+    output, or one tensor twice; before `joint` only where gradients pass through the call unchanged, too."""
     returned = set(leaves(graph.output.args))
     for node in graph.calls:
         same = identity_of(node)
@@ -158,7 +199,11 @@ def identity_of(node: Node) -> Node | None:
     if not node.is_op or node.target.mutates or not isinstance(node.value, Tensor):
         return None
     if node.target.kind is Kind.VIEW:
-        return node.args[0] if same_geometry(node.args[0].value, node.value) and node.args[0].value.dtype is node.value.dtype else None
+        return (
+            node.args[0]
+            if same_geometry(node.args[0].value, node.value) and node.args[0].value.dtype is node.value.dtype
+            else None
+        )
     if node.target.kind is Kind.MAP and not node.target.explicit_loop and node.target.fn is not None:
         return _identity_map(node)
     return None
@@ -179,17 +224,25 @@ def _identity_map(node: Node) -> Node | None:
 
 def same_geometry(a: Tensor, b: Tensor) -> bool:
     """Equal sizes and strides, for certain."""
-    return len(a.shape) == len(b.shape) and all((x == y) is True for x, y in zip((*a.shape, *a.stride()), (*b.shape, *b.stride())))
+    return len(a.shape) == len(b.shape) and all(
+        (x == y) is True for x, y in zip((*a.shape, *a.stride()), (*b.shape, *b.stride()))
+    )
 
 
 # -- constants ------------------------------------------------------------------------------------------------------
 
 def fold_numbers(graph: Graph) -> None:
-    """A 0-dim constant made in the graph goes into the Map ops that read it as a plain number, where the type stays the same."""
+    """A 0-dim constant made in the graph goes into the Map ops that read it as a plain number, where the type stays
+    the same."""
     for node in graph.calls:
         number = constant_number(node)
         for user in list(node.users) if number is not None else ():
-            if user.is_op and user.target.kind is Kind.MAP and not user.target.explicit_loop and not user.target.mutates:
+            if (
+                user.is_op
+                and user.target.kind is Kind.MAP
+                and not user.target.explicit_loop
+                and not user.target.mutates
+            ):
                 _try_number(user, node, number)
 
 

@@ -1,13 +1,15 @@
-"""`options={"verify": True}`: every stage of one compilation runs on the real inputs, and the first that differs is named.
+"""`options={"verify": True}`: every stage of one compilation runs on the real inputs, and the first that differs is
+named.
 
-In: the captured graph, its functional form, the first call's inputs. Out: nothing, or InternalError with stage, node and user
-line. The idea: what a call shows is its outputs, its inputs afterwards and its gradients; each stage must show the same.
+In: the captured graph, its functional form, the first call's inputs. Out: nothing, or InternalError with stage, node
+and user line. The idea: what a call shows is its outputs, its inputs afterwards and its gradients; each stage must
+show the same.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Callable, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -44,7 +46,8 @@ def observe(run: Callable, inputs: Sequence) -> Shown:
 
 
 def copy_inputs(inputs: Sequence) -> tuple[list, list]:
-    """(leaves, arguments): equal tensors in memory of their own; one that was computed is computed again, from a leaf."""
+    """(leaves, arguments): equal tensors in memory of their own; one that was computed is computed again, from a leaf.
+    """
     leaves, copies = [], []
     for x in inputs:
         if not isinstance(x, Tensor):

@@ -1,14 +1,15 @@
 """Recording what runs on meta tensors as a new Graph: the tool of joint and decompose.
 
-In: a graph (run by its Interpreter on fresh meta tensors) or any library code run under the mode. Out: the graph of the ops that
-really ran. The idea: a dispatch mode that runs each op on fakes and appends a node; composites that `opens` accepts are not
-recorded but run, so that the ops inside them are.
+In: a graph (run by its Interpreter on fresh meta tensors) or any library code run under the mode. Out: the graph of
+the ops that really ran. The idea: a dispatch mode that runs each op on fakes and appends a node; composites that
+`opens` accepts are not recorded but run, so that the ops inside them are.
 """
 
 from __future__ import annotations
 
 import operator
-from typing import Any, Callable
+from typing import Any
+from collections.abc import Callable
 
 from ..capture.graph import Graph, Interpreter, Node, map_args
 from ..eager.dispatch import execute
@@ -19,7 +20,8 @@ from ..runtime.errors import InternalError
 
 
 class Recorder(Mode):
-    """The mode. `marks` (stack, draw, tag) are put on every node recorded while they are set; `grad` is the grad mode."""
+    """The mode. `marks` (stack, draw, tag) are put on every node recorded while they are set; `grad` is the grad mode.
+    """
 
     def __init__(self, graph: Graph, opens: Callable[[Op, tuple], bool] = lambda op, args: False):
         self.graph, self.opens = graph, opens
@@ -42,7 +44,9 @@ class Recorder(Mode):
         if found is not None:
             return found[1]
         if tensor._fake:
-            raise InternalError(f"a meta tensor of shape {list(tensor.shape)} was not made by the recorded program\n{self.graph}")
+            raise InternalError(
+                f"a meta tensor of shape {list(tensor.shape)} was not made by the recorded program\n{self.graph}"
+            )
         node = self.graph.get_attr("constant", tensor)
         self.know(tensor, node)
         return node
@@ -91,7 +95,9 @@ def fresh_fake(value, requires_grad: bool = False):
     """A meta tensor of the same geometry over a storage of its own; numbers are themselves."""
     if not isinstance(value, Tensor):
         return value
-    return fake_tensor(tuple(value.shape), tuple(value.stride()), dtype=value.dtype, device=value.device, requires_grad=requires_grad)
+    return fake_tensor(
+        tuple(value.shape), tuple(value.stride()), dtype=value.dtype, device=value.device, requires_grad=requires_grad
+    )
 
 
 class Replay(Interpreter):

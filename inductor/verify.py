@@ -1,13 +1,15 @@
 """The verifier between stages, and the comparison of stages on real inputs.
 
-`check(graph, stage)` raises when a graph is not well-formed for its stage: lint, no mutation after functionalize, no composites
-after decompose, and every node's value equal to what the op's own meta rule says. `first_difference` runs a graph node by node
-and against an executable, and names the first node whose values differ beyond the tolerance of its type.
+`check(graph, stage)` raises when a graph is not well-formed for its stage: lint, no mutation after functionalize, no
+composites after decompose, and every node's value equal to what the op's own meta rule says. `first_difference` runs a
+graph node by node and against an executable, and names the first node whose values differ beyond the tolerance of its
+type.
 """
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 
@@ -30,7 +32,9 @@ def check(graph: Graph, stage: str) -> Graph:
     for node in graph.calls:
         problem = _problem(node, stage)
         if problem:
-            raise InternalError(f"{stage} graph {graph.name}, node {node.name} ({node.where() or 'no user line'}): {problem}\n{graph}")
+            raise InternalError(
+                f"{stage} graph {graph.name}, node {node.name} ({node.where() or 'no user line'}): {problem}\n{graph}"
+            )
     return graph
 
 
@@ -65,7 +69,9 @@ def _facts(value) -> Any:
     if not isinstance(value, Tensor):
         return value
     sizes = tuple(map(expr_of, value.shape))
-    strides = tuple(s for n, s in zip(sizes, map(expr_of, value.stride())) if n != 1)      # a stride along one element says nothing
+    strides = tuple(
+        s for n, s in zip(sizes, map(expr_of, value.stride())) if n != 1
+    )  # a stride along one element says nothing
     return value.dtype, sizes, strides if 0 not in sizes else ()
 
 
@@ -76,12 +82,16 @@ def _unbacked(value) -> bool:
     return isinstance(value, Tensor) and any(isinstance(s, SymInt) and s.hint is None for s in value.shape)
 
 
-# -- values -----------------------------------------------------------------------------------------------------------
+# -- values ---------------------------------------------------------------------------------------------------------
 
 def differs(expected, actual) -> str | None:
     """In words, how a value differs from the expected one beyond the tolerance of its type; None when it does not."""
     if isinstance(expected, dict):
-        return differs(list(expected.values()), list(actual.values())) if expected.keys() == actual.keys() else "other keys"
+        return (
+            differs(list(expected.values()), list(actual.values()))
+            if expected.keys() == actual.keys()
+            else "other keys"
+        )
     if isinstance(expected, (tuple, list)):
         if len(expected) != len(actual):
             return f"{len(actual)} values instead of {len(expected)}"
@@ -89,7 +99,11 @@ def differs(expected, actual) -> str | None:
     if expected is None or actual is None:
         return None if expected is actual else f"{_brief(actual)} instead of {_brief(expected)}"
     if not isinstance(expected, Tensor):
-        return None if expected == actual or abs(expected - actual) <= 1e-6 * abs(expected) else f"{actual} instead of {expected}"
+        return (
+            None
+            if expected == actual or abs(expected - actual) <= 1e-6 * abs(expected)
+            else f"{actual} instead of {expected}"
+        )
     return _tensor_differs(expected, actual)
 
 
@@ -114,7 +128,13 @@ def as_array(t: Tensor) -> np.ndarray:
     array = t._array
     if t.dtype.is_complex:
         return array
-    return array.astype(np.float64) if t.dtype.is_floating_point else array.astype(np.int64) if t.dtype is dtypes.bool else array
+    return (
+        array.astype(np.float64)
+        if t.dtype.is_floating_point
+        else array.astype(np.int64)
+        if t.dtype is dtypes.bool
+        else array
+    )
 
 
 def _scale(a: np.ndarray) -> float:

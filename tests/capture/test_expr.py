@@ -1,4 +1,5 @@
-"""Index algebra: the canonical form agrees with evaluation, simplification with bounds is sound, text means the same."""
+"""Index algebra: the canonical form agrees with evaluation, simplification with bounds is sound, text means the same.
+"""
 
 import pickle
 
@@ -13,7 +14,9 @@ NAMES = ("a", "b", "n")
 
 def trees(depth=3):
     leaf = st.one_of(st.integers(-9, 9), st.sampled_from(NAMES))
-    return st.recursive(leaf, lambda t: st.tuples(st.sampled_from(["+", "-", "*", "//", "%", "max", "min"]), t, t), max_leaves=7)
+    return st.recursive(
+        leaf, lambda t: st.tuples(st.sampled_from(["+", "-", "*", "//", "%", "max", "min"]), t, t), max_leaves=7
+    )
 
 
 def build(tree, table, high, low):
@@ -95,14 +98,42 @@ def test_equal_polynomials_are_one_object():
     assert (b == 1) is False
 
 
-@pytest.mark.parametrize("text, expected", [
-    ("(4*i + j)//4", "i"), ("(4*i + j)%4", "j"), ("(8*i + j)//16", "(i//2)"), ("(8*i + 2*j)//2", "4*i + j"),
-    ("(i*n + k)//n", "i"), ("(i*n + k)%n", "k"), ("(i*n*m + k)//(n*m)", "i"), ("(k + n*i)//(n*m)", "(i//m)"),
-    ("(i*n + k)%(n*m)", "n*(i%m) + k"), ("n*(p//n) + p%n", "p"), ("4*((i + 3*j)//4) + (i + 3*j)%4", "i + 3*j"),
-    ("((p//4)//2)", "(p//8)"), ("((p%8)%4)", "(p%4)"), ("max(n, 1)", "n"), ("min(j, 9)", "j"), ("(j - 4)//4", "-1"), ("(j - 4)%4", "j"),
-    ("(6*p + 4)//2", "3*p + 2"), ("(n*n + n)//(n + 1)", "n"), ("7//2", "3"), ("(0 - 7)//2", "-4"), ("(0 - 7)%4", "1")])
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        ("(4*i + j)//4", "i"),
+        ("(4*i + j)%4", "j"),
+        ("(8*i + j)//16", "(i//2)"),
+        ("(8*i + 2*j)//2", "4*i + j"),
+        ("(i*n + k)//n", "i"),
+        ("(i*n + k)%n", "k"),
+        ("(i*n*m + k)//(n*m)", "i"),
+        ("(k + n*i)//(n*m)", "(i//m)"),
+        ("(i*n + k)%(n*m)", "n*(i%m) + k"),
+        ("n*(p//n) + p%n", "p"),
+        ("4*((i + 3*j)//4) + (i + 3*j)%4", "i + 3*j"),
+        ("((p//4)//2)", "(p//8)"),
+        ("((p%8)%4)", "(p%4)"),
+        ("max(n, 1)", "n"),
+        ("min(j, 9)", "j"),
+        ("(j - 4)//4", "-1"),
+        ("(j - 4)%4", "j"),
+        ("(6*p + 4)//2", "3*p + 2"),
+        ("(n*n + n)//(n + 1)", "n"),
+        ("7//2", "3"),
+        ("(0 - 7)//2", "-4"),
+        ("(0 - 7)%4", "1"),
+    ],
+)
 def test_simplified_text(text, expected):
-    names = {"i": var("i", "index"), "j": var("j", "index"), "k": var("k", "index"), "n": var("n"), "m": var("m"), "p": var("p", "int")}
+    names = {
+        "i": var("i", "index"),
+        "j": var("j", "index"),
+        "k": var("k", "index"),
+        "n": var("n"),
+        "m": var("m"),
+        "p": var("p", "int"),
+    }
     bounds = Bounds({"i": (0, 99), "j": (0, 3), "k": (0, var("n") - 1)})
     e = eval(text, {"max": maximum, "min": minimum}, names)
     assert str(simplify(e, bounds)) == expected
@@ -151,4 +182,6 @@ def test_arrays_evaluate():
     import numpy as np
     i = var("i", "index")
     points = np.arange(12)
-    assert (maximum(i // 4, 1) * 3 + i % 4).evaluate({"i": points}).tolist() == [max(p // 4, 1) * 3 + p % 4 for p in range(12)]
+    assert (maximum(i // 4, 1) * 3 + i % 4).evaluate({"i": points}).tolist() == [
+        max(p // 4, 1) * 3 + p % 4 for p in range(12)
+    ]

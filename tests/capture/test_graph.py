@@ -1,4 +1,5 @@
-"""The graph: lint finds what is wrong, the printed text runs and means the same, the Interpreter binds sizes, grads and draws."""
+"""The graph: lint finds what is wrong, the printed text runs and means the same, the Interpreter binds sizes, grads
+and draws."""
 
 import operator
 

@@ -107,23 +107,41 @@ def test_max_min():
     assert n.sym_max(m).hint == 6 and n.sym_min(3).hint == 3 and repr(n.sym_max(1)) == "max(s0, 1)"
 
 
-OPS = {"+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b, "//": lambda a, b: a // b, "%": lambda a, b: a % b}
+OPS = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "//": lambda a, b: a // b,
+    "%": lambda a, b: a % b,
+}
 TREES = st.recursive(st.one_of(st.integers(-6, 6), st.sampled_from(["n", "m"])),
                      lambda t: st.tuples(st.sampled_from(list(OPS)), t, t), max_leaves=5)
 RELATIONS = {"==": lambda a, b: a == b, "!=": lambda a, b: a != b, "<": lambda a, b: a < b, ">=": lambda a, b: a >= b}
 
 
 def run(tree, values):
-    return tree if isinstance(tree, int) else values[tree] if isinstance(tree, str) else OPS[tree[0]](run(tree[1], values), run(tree[2], values))
+    return (
+        tree
+        if isinstance(tree, int)
+        else values[tree]
+        if isinstance(tree, str)
+        else OPS[tree[0]](run(tree[1], values), run(tree[2], values))
+    )
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.lists(st.tuples(st.sampled_from(list(RELATIONS)), TREES, TREES), min_size=1, max_size=4), st.integers(2, 9), st.integers(2, 9))
+@given(
+    st.lists(st.tuples(st.sampled_from(list(RELATIONS)), TREES, TREES), min_size=1, max_size=4),
+    st.integers(2, 9),
+    st.integers(2, 9),
+)
 def test_where_the_guards_hold_the_answers_hold(questions, n, m):
     """The soundness of the whole file: any sizes that pass the guards get the same answers as the hints got."""
     env, (sn, sm) = make(n, m)
     try:
-        answers = [bool(RELATIONS[op](run(a, {"n": sn, "m": sm}), run(b, {"n": sn, "m": sm}))) for op, a, b in questions]
+        answers = [
+            bool(RELATIONS[op](run(a, {"n": sn, "m": sm}), run(b, {"n": sn, "m": sm}))) for op, a, b in questions
+        ]
         expected = [RELATIONS[op](run(a, {"n": n, "m": m}), run(b, {"n": n, "m": m})) for op, a, b in questions]
     except (ZeroDivisionError, ValueError):
         return
@@ -136,7 +154,9 @@ def test_where_the_guards_hold_the_answers_hold(questions, n, m):
             continue
         assert passed == [g.relation.evaluate({"s0": p, "s1": q}) for _, g in codes]
         if all(passed):
-            assert [RELATIONS[op](run(a, {"n": p, "m": q}), run(b, {"n": p, "m": q})) for op, a, b in questions] == expected
+            assert [
+                RELATIONS[op](run(a, {"n": p, "m": q}), run(b, {"n": p, "m": q})) for op, a, b in questions
+            ] == expected
 
 
 def test_unknown_symbol_in_a_guard_is_an_error():

@@ -1,4 +1,5 @@
-"""A compiled call is a transaction: a failed check leaves inputs and generator as they were; stages compare; dumps are written."""
+"""A compiled call is a transaction: a failed check leaves inputs and generator as they were; stages compare; dumps are
+written."""
 
 import os
 
@@ -71,7 +72,9 @@ def test_the_first_stage_that_differs_is_named(monkeypatch):
         return run
     with pytest.raises(InternalError) as error:
         driver.compile_graph(graph, list(args), {"verify": True}, wrong)
-    assert "stage 'compiled' differs" in str(error.value) and "first differing node sin (sin, m.py:3)" in str(error.value)
+    assert "stage 'compiled' differs" in str(error.value) and "first differing node sin (sin, m.py:3)" in str(
+        error.value
+    )
 
 
 def test_every_stage_leaves_its_text(tmp_path):

@@ -1,5 +1,5 @@
-"""Mutation and aliasing: a compiled call shows exactly what eager shows (values, inputs afterwards, gradients, which tensors
-are the same, which share memory, strides), and the functional graph writes nothing."""
+"""Mutation and aliasing: a compiled call shows exactly what eager shows (values, inputs afterwards, gradients, which
+tensors are the same, which share memory, strides), and the functional graph writes nothing."""
 
 import pytest
 

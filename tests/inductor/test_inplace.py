@@ -110,4 +110,8 @@ def test_compiled_code_writes_in_place_too(backend):
     expected_p = p._array - 0.1 * expected_m
     memory = p._array
     run(p, g, m)
-    assert p._array is memory and np.allclose(memory, expected_p, atol=1e-6) and np.allclose(m._array, expected_m, atol=1e-6)
+    assert (
+        p._array is memory
+        and np.allclose(memory, expected_p, atol=1e-6)
+        and np.allclose(m._array, expected_m, atol=1e-6)
+    )

@@ -1,4 +1,5 @@
-"""Gradients: compiled forward and backward equal eager autograd, for models, None gradients, no_grad regions, draws, sizes."""
+"""Gradients: compiled forward and backward equal eager autograd, for models, None gradients, no_grad regions, draws,
+sizes."""
 
 import pytest
 
@@ -20,7 +21,10 @@ def model(make, other=None):
     return add
 
 
-@model(lambda: (tensor(5, 4), leaf(4, 6), leaf(6), leaf(6, 2, seed=1)), lambda: (tensor(9, 4), leaf(4, 6), leaf(6), leaf(6, 2, seed=1)))
+@model(
+    lambda: (tensor(5, 4), leaf(4, 6), leaf(6), leaf(6, 2, seed=1)),
+    lambda: (tensor(9, 4), leaf(4, 6), leaf(6), leaf(6, 2, seed=1)),
+)
 def mlp(x, w, b, v):
     hidden = ops.maximum(ops.add(ops.matmul(x, w), b), 0.0)
     return (ops.tanh(ops.matmul(hidden, v)),)
@@ -251,7 +255,11 @@ def test_joint_graph_is_forward_then_backward():
     assert [n.name for n in joint.tangents.values()] == ["tangent_tanh"] and list(joint.gradients) == [1, 2, 3]
     backward = [n for n in joint.graph.calls if n not in joint.forward]
     assert backward and not any(n.grad for n in backward)
-    assert all(n.target.kind is not Kind.COMPOSITE or n.target.grads for n in joint.graph.calls if n in joint.forward and n.is_op)
+    assert all(
+        n.target.kind is not Kind.COMPOSITE or n.target.grads
+        for n in joint.graph.calls
+        if n in joint.forward and n.is_op
+    )
 
 
 def test_user_lines_reach_the_backward():

@@ -42,7 +42,7 @@ def test_products_are_not_computed_again():
     pair = cut(f, tensor(8, 8), leaf(8, 8), leaf(8, 8, seed=1))
     forward = set(names(pair.forward))
     assert "gemm" in forward or "matmul" in forward
-    assert sum(n in ("gemm", "matmul") for n in names(pair.backward)) == 3          # dw, d(hidden), dv and no forward product
+    assert sum(n in ("gemm", "matmul") for n in names(pair.backward)) == 3  # dw, d(hidden), dv and no forward product
 
 
 def test_an_input_is_saved_only_if_a_formula_names_it():
@@ -130,7 +130,12 @@ def test_nothing_to_differentiate_means_no_backward():
 def test_minimum_cut_against_all_cuts(seed):
     dice = python_random.Random(seed)
     count = 6
-    edges = [(a, b, dice.choice([1, 2, 3, 7, maxflow.INFINITE])) for a in range(count) for b in range(a + 1, count) if dice.random() < 0.5]
+    edges = [
+        (a, b, dice.choice([1, 2, 3, 7, maxflow.INFINITE]))
+        for a in range(count)
+        for b in range(a + 1, count)
+        if dice.random() < 0.5
+    ]
     price = lambda side: sum(c for a, b, c in edges if a in side and b not in side)
     sides = [{0, *extra} for n in range(count - 1) for extra in itertools.combinations(range(1, count - 1), n)]
     best = min(map(price, sides))

@@ -1,4 +1,5 @@
-"""Graph passes: what merges, what never does, what is a no-op, what stays because it is returned; decompose keeps marks."""
+"""Graph passes: what merges, what never does, what is a no-op, what stays because it is returned; decompose keeps
+marks."""
 
 import pytest
 
@@ -93,7 +94,15 @@ def test_noops_of_symbolic_sizes_go():
 def test_what_looks_like_a_noop_but_is_none():
     def f(x, n):
         return (ops.mul(n, 1.0), ops.exp(ops.cast(n, dtypes.float32)), ops.add(x, 0.0), ops.sin(ops.permute(x, (1, 0))))
-    assert after(f, tensor(3, 3), tensor(3, dtype=dtypes.int64, high=4), across_grad=True) == ["mul", "cast", "exp", "add", "permute", "sin"]
+
+    assert after(f, tensor(3, 3), tensor(3, dtype=dtypes.int64, high=4), across_grad=True) == [
+        "mul",
+        "cast",
+        "exp",
+        "add",
+        "permute",
+        "sin",
+    ]
 
 
 def test_a_returned_copy_stays_a_copy():
@@ -139,7 +148,9 @@ def test_verifier_names_stage_and_node():
     graph = pure(lambda x: (ops.exp(ops.permute(x, (1, 0))),), tensor(3, 4))
     verified(graph, "pure")
     graph.find("exp").value = tensor(3, 4)
-    with pytest.raises(InternalError, match=r"pure graph forward, node exp .*: its value is f32\[3, 4\] but exp gives f32\[4, 3\]"):
+    with pytest.raises(
+        InternalError, match=r"pure graph forward, node exp .*: its value is f32\[3, 4\] but exp gives f32\[4, 3\]"
+    ):
         verified(graph, "pure")
 
 

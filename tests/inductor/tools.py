@@ -1,4 +1,5 @@
-"""Capturing a function without the frame hook: it runs on meta tensors under the Recorder. And comparing it with eager."""
+"""Capturing a function without the frame hook: it runs on meta tensors under the Recorder. And comparing it with eager.
+"""
 
 import numpy as np
 
@@ -54,7 +55,11 @@ def fake_of(x, env, name):
         return env.create_symbol(x, name)
     if not isinstance(x, Tensor):
         return x
-    sizes = [env.create_symbol(n, f"{name}.size({d})") for d, n in enumerate(x.shape)] if env is not None else tuple(x.shape)
+    sizes = (
+        [env.create_symbol(n, f"{name}.size({d})") for d, n in enumerate(x.shape)]
+        if env is not None
+        else tuple(x.shape)
+    )
     order = sorted(range(len(sizes)), key=lambda d: (x.stride()[d], -d))
     strides, step = [0] * len(sizes), 1
     for d in order:
@@ -89,9 +94,20 @@ def alias_pattern(result, inputs):
     everything = [x for x in inputs if isinstance(x, Tensor)] + tensors_in(result)
     first = {}
     same = [first.setdefault(id(t), k) for k, t in enumerate(everything)]
-    bounds = [np.byte_bounds(t._array) if hasattr(np, "byte_bounds") else np.lib.array_utils.byte_bounds(t._array) for t in everything]
-    shares = [[a is not b and bounds[i][0] < bounds[j][1] and bounds[j][0] < bounds[i][1] and np.shares_memory(a._array, b._array)
-               for j, b in enumerate(everything)] for i, a in enumerate(everything)]
+    bounds = [
+        np.byte_bounds(t._array) if hasattr(np, "byte_bounds") else np.lib.array_utils.byte_bounds(t._array)
+        for t in everything
+    ]
+    shares = [
+        [
+            a is not b
+            and bounds[i][0] < bounds[j][1]
+            and bounds[j][0] < bounds[i][1]
+            and np.shares_memory(a._array, b._array)
+            for j, b in enumerate(everything)
+        ]
+        for i, a in enumerate(everything)
+    ]
     return same, shares, [t.requires_grad for t in everything], [tuple(t.stride()) for t in everything]
 
 
@@ -122,7 +138,8 @@ def leaves_of(t):
 
 
 def check(fn, make, backend="aot_eager", dynamic=False, grads=True, other=None):
-    """Compile fn for make()'s inputs; a call shows what eager shows. `other`: inputs of other sizes for the same code."""
+    """Compile fn for make()'s inputs; a call shows what eager shows. `other`: inputs of other sizes for the same code.
+    """
     run = compiled(fn, *make(), backend=backend, dynamic=dynamic)
     for inputs in (make,) if other is None else (make, other):
         expected, actual = show(fn, inputs, grads), show(run, inputs, grads)
