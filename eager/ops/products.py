@@ -59,12 +59,21 @@ def _t(x):
 def check_product(a, b, name="matmul"):
     """Types and inner sizes of a product, with PyTorch's messages."""
     if a.dtype is not b.dtype:
-        raise RuntimeError(f"expected m1 and m2 to have the same dtype, but got: {a.dtype} != {b.dtype} ({name})")
+        raise RuntimeError(f"expected m1 and m2 to have the same dtype, but got: {_c_name(a.dtype)} != {_c_name(b.dtype)} ({name})")
     if not len(a.shape) or not len(b.shape):
         raise RuntimeError(f"both arguments to {name} need to be at least 1D, but they are {len(a.shape)}D and {len(b.shape)}D")
     inner = b.shape[-2] if len(b.shape) > 1 else b.shape[0]
     if a.shape[-1] != inner:
         raise RuntimeError(_mismatch(a, b, name))
+
+
+_C_NAMES = {"float32": "float", "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16", "int64": "long int",
+            "int32": "int", "int16": "short int", "int8": "signed char", "uint8": "unsigned char"}
+
+
+def _c_name(dtype):
+    """The name that PyTorch's text has for an element type (ours or numpy's)."""
+    return _C_NAMES.get(dtype.name, dtype.name)
 
 
 def _mismatch(a, b, name):
@@ -194,7 +203,7 @@ def _(x, weight, bias):
 
 def _check_linear(x, weight, bias):
     if x.dtype is not weight.dtype and x.dtype != weight.dtype:
-        raise RuntimeError(f"mat1 and mat2 must have the same dtype, but got {x.dtype} and {weight.dtype}")
+        raise RuntimeError(f"mat1 and mat2 must have the same dtype, but got {_c_name(x.dtype)} and {_c_name(weight.dtype)}")
     if x.shape[-1] != weight.shape[-1]:
         x, w = list(x.shape), list(weight.shape)
         shown = f"{w[1]}x{w[0]}" if len(w) == 2 else f"{w[0]}"

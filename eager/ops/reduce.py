@@ -54,24 +54,22 @@ def _(x, dim, keepdim):
     if kind.itemsize < 4:
         return np.add.reduce(x.astype(np.float32), dim, keepdims=keepdim).astype(kind)
     if x.flags.c_contiguous and dim and dim == tuple(range(len(dim))) and len(dim) < x.ndim:
-        return _sum_leading(x, dim, keepdim)
+        rows, cols = extent(x.shape, dim), extent(x.shape, range(len(dim), x.ndim))
+        return _sum_rows(x.reshape(rows, cols)).reshape(((1,) * len(dim) if keepdim else ()) + x.shape[len(dim):])
     return np.add.reduce(x, dim, keepdims=keepdim)
 
 
 _BLOCK = 128
 
 
-def _sum_leading(x, dim, keepdim):
-    """Sums over leading dims, first within blocks of rows: numpy adds whole rows one after the other, whose rounding errors
-    grow with their number."""
-    shape = ((1,) * len(dim) if keepdim else ()) + x.shape[len(dim):]
-    rows, cols = extent(x.shape, dim), extent(x.shape, range(len(dim), x.ndim))
-    x = x.reshape(rows, cols)
+def _sum_rows(x):
+    """The sum of all rows, block by block: numpy adds row after row, and the rounding error grows with their number."""
+    rows, cols = x.shape
     whole = rows - rows % _BLOCK
     if whole <= _BLOCK:
-        return np.add.reduce(x, 0).reshape(shape)
-    out = np.add.reduce(np.add.reduce(x[:whole].reshape(-1, _BLOCK, cols), 1), 0)
-    return (out if whole == rows else out + np.add.reduce(x[whole:], 0)).reshape(shape)
+        return np.add.reduce(x, 0)
+    out = _sum_rows(np.add.reduce(x[:whole].reshape(-1, _BLOCK, cols), 1))
+    return out if whole == rows else out + np.add.reduce(x[whole:], 0)
 
 
 @sum.grad("x")
