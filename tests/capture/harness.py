@@ -8,10 +8,21 @@ import contextlib
 import copy
 import io
 
+import pytest
+
 import flambeau as torch
 from flambeau.capture.graph import Interpreter
 from flambeau.runtime import counters
 from flambeau.runtime.config import config
+
+
+@pytest.fixture(autouse=True)
+def captured():
+    """Imported by every test file of captured frames: a test in which nothing was captured fails."""
+    counters.reset()
+    yield
+    seen = counters.snapshot()
+    assert seen["frames"] > 0 or seen["breaks"], "no frame was captured"
 
 
 class Recording:

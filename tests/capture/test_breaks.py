@@ -10,7 +10,7 @@ import flambeau as torch
 from flambeau.runtime.errors import Unsupported
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from harness import check
+from harness import captured, check  # noqa: F401
 
 torch.manual_seed(1)
 X = torch.randn(2, 3)
@@ -273,6 +273,7 @@ def test_fullgraph_tells_reason_and_line():
         return b
     with pytest.raises(Unsupported) as caught:
         torch.compile(fn, backend="eager", fullgraph=True)(X)
+    check(fn, X, breaks={"print": 1})
     assert caught.value.code == "print" and "test_breaks.py" in str(caught.value) and 'print("no")' in str(caught.value)
 
 

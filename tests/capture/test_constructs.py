@@ -16,7 +16,7 @@ import pytest
 import flambeau as torch
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from harness import check
+from harness import captured, check  # noqa: F401
 
 
 def x(*sizes):

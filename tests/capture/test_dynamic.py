@@ -7,7 +7,7 @@ import flambeau as torch
 from flambeau.runtime import counters
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from harness import Recording, same
+from harness import Recording, captured, same  # noqa: F401
 
 torch.manual_seed(1)
 

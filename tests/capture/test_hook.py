@@ -2,9 +2,13 @@
 
 import asyncio
 import gc
+import importlib.util
 import pathlib
 import re
+import shutil
+import subprocess
 import sys
+import sysconfig
 import threading
 import traceback
 import weakref
@@ -412,3 +416,81 @@ def test_wrong_signature_is_refused():
     cache = Wrong(wanted=lambda code: code.co_name == "target")
     with pytest.raises(ValueError, match="differs in arguments"):
         hooked(lambda: target(1), cache=cache)
+
+
+OTHER_EVALUATOR = """
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+struct _PyInterpreterFrame;
+static long frames;
+static _PyFrameEvalFunction below;
+static PyObject* count(PyThreadState* state, struct _PyInterpreterFrame* frame, int flag) {
+    frames++;
+    return below(state, frame, flag);
+}
+static PyObject* on(PyObject*, PyObject*) {
+    below = _PyInterpreterState_GetEvalFrameFunc(PyInterpreterState_Get());
+    _PyInterpreterState_SetEvalFrameFunc(PyInterpreterState_Get(), count);
+    Py_RETURN_NONE;
+}
+static PyObject* off(PyObject*, PyObject*) {
+    _PyInterpreterState_SetEvalFrameFunc(PyInterpreterState_Get(), below);
+    Py_RETURN_NONE;
+}
+static PyObject* counted(PyObject*, PyObject*) { return PyLong_FromLong(frames); }
+static PyMethodDef methods[] = {
+    {"on", on, METH_NOARGS, ""}, {"off", off, METH_NOARGS, ""}, {"counted", counted, METH_NOARGS, ""}, {0}};
+static PyModuleDef definition = {PyModuleDef_HEAD_INIT, "other", "", -1, methods};
+PyMODINIT_FUNC PyInit_other() { return PyModule_Create(&definition); }
+"""
+
+
+@pytest.fixture(scope="module")
+def other(tmp_path_factory):
+    """An extension with a frame evaluator of its own, as a profiler or debugger may install."""
+    if shutil.which("g++") is None:
+        pytest.skip("no compiler")
+    folder = tmp_path_factory.mktemp("other")
+    (folder / "other.cpp").write_text(OTHER_EVALUATOR)
+    target = folder / "other.so"
+    subprocess.run(["g++", "-shared", "-fPIC", "-w", f"-I{sysconfig.get_paths()['include']}", folder / "other.cpp", "-o", target],
+                   check=True)
+    spec = importlib.util.spec_from_file_location("other", target)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_an_earlier_evaluator_still_sees_all_frames(other):
+    def target():
+        return "old"
+
+    def caller():
+        return target(), target()
+
+    other.on()
+    try:
+        before = other.counted()
+        assert hooked(caller, cache=only("target"))[0] == ("new", "new")
+        assert other.counted() - before >= 3 and not native.installed()
+        target()
+        assert other.counted() - before >= 4     # ours is gone, the other one is back
+    finally:
+        other.off()
+    assert hooked(caller, cache=only("target"))[0] == ("new", "new") and not native.installed()
+
+
+def test_an_evaluator_installed_over_ours(other):
+    def target():
+        return "old"
+
+    def caller():
+        other.on()
+        return target()
+
+    cache = only("target")
+    assert hooked(caller, cache=cache)[0] == "new"           # the other one passes on to ours
+    assert hooked(lambda: target(), cache=cache)[0] == "new"  # we stay below it, without a circle
+    other.off()                                              # and it restores ours, which lets every frame pass
+    assert target() == "old"
+    assert hooked(lambda: target(), cache=cache)[0] == "new" and not native.installed()

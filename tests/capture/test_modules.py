@@ -10,7 +10,7 @@ import flambeau.nn as nn
 from flambeau.runtime import counters
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from harness import Recording, check, same
+from harness import Recording, captured, check, same  # noqa: F401
 
 torch.manual_seed(1)
 X = torch.randn(2, 3)

@@ -86,7 +86,7 @@ def test_unbacked_is_replaced_by_what_it_equals():
 
 def test_floats_stay_symbolic_until_asked():
     env, (n,) = make(8)
-    scale = 1.0 / n ** 0.5 if False else shapes.float_op(env, "pow", n, -0.5)
+    scale = n ** -0.5
     assert isinstance(scale, SymFloat) and abs(scale.hint - 8 ** -0.5) < 1e-12 and not recorded(env)
     assert abs(scale.evaluate({"s0": 16}) - 0.25) < 1e-12
     lr = env.create_float(0.1, "lr")
@@ -170,3 +170,13 @@ def test_symbool_asks_only_when_asked():
     question = n > 4
     assert isinstance(question, SymBool) and not recorded(env)
     assert not bool(~question) and recorded(env) == ["4 < s0"]
+
+
+def test_a_sealed_environment_answers_only_what_is_known():
+    env, (n,) = make(6)
+    assert n > 4
+    with env.sealed():
+        assert n > 3 and n != 2
+        with pytest.raises(Unsupported, match="after the guards"):
+            bool(n > 5)
+    assert n > 5

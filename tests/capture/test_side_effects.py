@@ -6,7 +6,7 @@ import sys
 import flambeau as torch
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from harness import check
+from harness import captured, check  # noqa: F401
 
 torch.manual_seed(1)
 X = torch.randn(2, 3)
