@@ -120,7 +120,7 @@ class Compiled(Base):
 
     def frame(self, code, globals) -> bool:
         """Asked by the hook when it first meets a code object: may it be captured?"""
-        reason = state.uncapturable(code)
+        reason = state.uncapturable(code, globals)
         if reason == "generator":
             counters.add("breaks", "generator frame")
         return reason is None

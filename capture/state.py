@@ -59,8 +59,6 @@ def _file_reason(filename: str) -> str | None:
         return None if path.startswith(USER_LIKE) else "part of flambeau"
     if filename.startswith("<frozen"):
         return "standard library"
-    if filename == "<string>":                # methods that namedtuple and dataclass write
-        return "generated code"
     parts = path.split(os.sep)
     if "site-packages" in parts:
         package = parts[len(parts) - parts[::-1].index("site-packages")]
@@ -68,12 +66,14 @@ def _file_reason(filename: str) -> str | None:
     return "standard library" if path.startswith(LIBRARY) else None
 
 
-def uncapturable(code) -> str | None:
+def uncapturable(code, globals: dict) -> str | None:
     """Why this code is not captured when the hook meets it, or None."""
     if code.co_flags & GENERATOR_FLAGS:
         return "generator"
     if id(code) in _disabled_codes or code.co_name in ("<module>", "__getattr__", "__setattr__", "__del__"):
         return "disabled"
+    if code.co_filename == "<string>" and "__file__" in globals:   # methods that dataclass and namedtuple write
+        return "generated code"
     return _file_reason(code.co_filename)
 
 

@@ -15,7 +15,8 @@ struct Entry {
     PyObject* keepalive;
     PyObject* function;      // `code` as a function, made at the first hit; an entry belongs to one door
     std::vector<Py_ssize_t>* inputs;
-    bool fallible;
+    bool fallible;           // may raise CheckFailed: a frame door then keeps the arguments
+    bool breaks;             // ends at a graph break
 };
 
 enum class DoorKind : int { Wrapper, Resume, Frame };

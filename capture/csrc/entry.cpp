@@ -137,6 +137,7 @@ static PyObject* entry_new(PyTypeObject* type, PyObject* args, PyObject* kwargs)
     entry->output = given(output);
     entry->inputs = new std::vector<Py_ssize_t>();
     entry->fallible = fallible;
+    entry->breaks = breaks;
     if (inputs && inputs != Py_None && !read_inputs(entry, inputs)) return nullptr;
     if (entry->output && !valid_output(output, entry->inputs->size())) {
         PyErr_Format(PyExc_ValueError, "entry: %R does not describe an output", output);
@@ -195,11 +196,14 @@ static PyObject* entry_direct(Entry* self, void*) { return member(self->direct);
 static PyObject* entry_output(Entry* self, void*) { return member(self->output); }
 static PyObject* entry_keepalive(Entry* self, void*) { return member(self->keepalive); }
 
+static PyObject* entry_breaks(Entry* self, void*) { return PyBool_FromLong(self->breaks); }
+
 static PyGetSetDef entry_getset[] = {
     {"guards", (getter)entry_guards, nullptr, "the GuardTree"},
     {"code", (getter)entry_code, nullptr, "the generated code, or None"},
     {"direct", (getter)entry_direct, nullptr, "the callable of a whole graph, or None"},
     {"output", (getter)entry_output, nullptr, "how the result is built from what `direct` returns"},
+    {"breaks", (getter)entry_breaks, nullptr, "the code ends at a graph break"},
     {"keepalive", (getter)entry_keepalive, nullptr, "what the entry holds"},
     {nullptr}};
 static PyType_Slot slots[] = {

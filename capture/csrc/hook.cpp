@@ -83,7 +83,6 @@ Door* find_door(Cache* cache, PyCodeObject* code) {
     return known(cache, code, door) ? door : nullptr;
 }
 
-// The cache keeps a frame door or, for code that it does not want, a strong-less null link by way of `ignored`.
 bool link(Cache* cache, PyCodeObject* code, Door* door) {
     Links* links = links_of(code);
     if (!links) {
