@@ -6,7 +6,7 @@ import operator
 import numpy as np
 import pytest
 
-import flambeau.eager.ops                                              # the records
+import flambeau.eager.ops  # noqa: F401  the records
 from flambeau.capture.graph import Graph, Interpreter, describe, map_args, ops
 from flambeau.capture.shapes import ShapeEnv
 from flambeau.eager import dtypes, random
@@ -14,7 +14,6 @@ from flambeau.eager.state import no_modes, setting
 from flambeau.eager.tensor import Tensor, fake_tensor
 from flambeau.runtime.errors import InternalError
 
-flambeau.eager.ops
 
 
 def tensor(*shape):

@@ -8,6 +8,8 @@ from flambeau.eager.op import Kind
 from flambeau.inductor.functionalize import functionalize
 from flambeau.inductor.joint import build_joint
 from flambeau.inductor.verify import differs
+from flambeau.runtime import counters
+from flambeau.runtime.errors import Unsupported
 
 from .tools import capture, check, compiled, computed, dtypes, leaf, no_grad, ops, tensor
 
@@ -205,6 +207,44 @@ def test_gradients_of_gradients_see_the_same_draws():
     make = lambda: (leaf(6, 8), leaf(8, seed=1))
     run = compiled(dropped, *make())
     assert differs(list(penalty(dropped, *make())), list(penalty(run, *make()))) is None
+
+
+def test_a_double_backward_whose_input_is_gone_says_so_and_keeps_it_from_then_on():
+    def f(x, w):
+        return (ops.exp(ops.add(x, w)),)                           # saves its output: nothing holds x
+
+    def penalty(run, w):
+        (y,) = run(ops.mul(w, 2.0), w)
+        (g,) = autograd.grad([y], [w], [ops.detach(y)], create_graph=True)
+        return autograd.grad([g], [w], [ops.detach(g)])[0]
+
+    run = compiled(f, computed(4), leaf(4))
+    with pytest.raises(RuntimeError, match="input arg0 is gone"):
+        penalty(run, leaf(4))
+    assert differs(penalty(f, leaf(4)), penalty(run, leaf(4))) is None
+
+
+def test_a_double_backward_after_its_input_was_written_raises():
+    x, w = tensor(4), leaf(4)
+    (y,) = compiled(lambda x, w: (ops.exp(ops.add(x, w)),), x, w)(x, w)
+    ops.add_(x, 1.0)
+    with pytest.raises(RuntimeError, match="input arg0 of a compiled graph.*is at version 1"):
+        autograd.grad([y], [w], [ops.detach(y)], create_graph=True)
+
+
+def test_a_backward_that_needs_a_late_guard_runs_the_recorded_forward():
+    """A pattern compiled after the guards were made may not add one: eager's engine gives the gradient, counted."""
+    make = lambda: (leaf(3, 4), leaf(4, seed=1), leaf(4, seed=2))
+    run = compiled(three_heads, *make(), dynamic=True)
+
+    def late(present):
+        with run.functional.graph.env.sealed():
+            raise Unsupported("late guard", "s0 < 5")
+    run.training.make = late
+    before = counters.snapshot()["fallbacks"].get("backward: late guard", 0)
+    expected, actual = gradients(three_heads, make(), (1,)), gradients(run, make(), (1,))
+    assert differs(list(expected), list(actual)) is None
+    assert counters.snapshot()["fallbacks"]["backward: late guard"] == before + 1
 
 
 def test_second_backward_needs_retain_graph():

@@ -3,11 +3,10 @@
 
 import numpy as np
 
-import flambeau.eager.ops                                             # the records
+import flambeau.eager.ops  # noqa: F401  the records
 from flambeau.capture.graph import Graph, ops
 from flambeau.capture.shapes import ShapeEnv
-from flambeau.eager import autograd, dtypes, random
-from flambeau.eager.op import find
+from flambeau.eager import dtypes, random
 from flambeau.eager.state import recording
 from flambeau.eager.tensor import Tensor, fake_tensor
 from flambeau.inductor import driver
@@ -21,7 +20,7 @@ __all__ = ["ops", "capture", "check", "compiled", "tensor", "leaf", "computed", 
 
 def tensor(*shape, seed=0, dtype=dtypes.float32, high=None):
     """Reproducible values: normal floats, or ints below `high`."""
-    generator = np.random.default_generator if False else np.random.default_rng(seed + 7 * len(shape) + sum(shape))
+    generator = np.random.default_rng(seed + 7 * len(shape) + sum(shape))
     values = generator.integers(0, high, shape) if high else generator.standard_normal(shape)
     return Tensor._from_array(values.astype(dtype.numpy), dtype)
 
@@ -150,5 +149,3 @@ def check(fn, make, backend="aot_eager", dynamic=False, grads=True, other=None):
             assert a == b, f"{what}: {b} instead of {a}"
     return run
 
-
-flambeau.eager.ops, autograd, find
