@@ -107,6 +107,8 @@ class SideEffects:
             if value is DELETED:
                 gen.load(variable)
                 gen.emit.delete_attr(name)
+            elif variable.has_own_setattr:
+                self.store_past_setattr(gen, variable, name, value)
             else:
                 gen.load(value)
                 gen.load(variable)
@@ -119,13 +121,17 @@ class SideEffects:
                 gen.keep(value)
         for name, value in self.attributes.get(variable, {}).items():
             if value is not DELETED:
-                gen.load_const(object.__setattr__)
-                gen.emit.as_callable()
-                gen.load(variable)
-                gen.load_const(name)
-                gen.load(value)
-                gen.emit.call(3)
-                gen.emit.pop()
+                self.store_past_setattr(gen, variable, name, value)
+
+    def store_past_setattr(self, gen, variable, name, value) -> None:
+        """A class's own __setattr__ was traced: what is left to do is the plain store it came to."""
+        gen.load_const(object.__setattr__)
+        gen.emit.as_callable()
+        gen.load(variable)
+        gen.load_const(name)
+        gen.load(value)
+        gen.emit.call(3)
+        gen.emit.pop()
 
     def prepare_containers(self, gen, container):
         gen.keep(container)

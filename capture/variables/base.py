@@ -20,6 +20,7 @@ class Variable:
     """Base of all kinds of values; `source` says where it came from (None: made by the traced code)."""
 
     shared = True        # generated code keeps one object for it, however often it is loaded
+    has_own_setattr = False      # its class replaces object.__setattr__; the trace runs that, the replay must not again
 
     def __init__(self, source=None):
         self.source = source

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from ...eager.nn.modules import module as library
 from ..breaks import unsupported
-from ..source import DictAttr, Pinned, module_entry
+from ..source import MODULE_TABLES, DictAttr, Pinned, module_entry
 from .objects import UserObjectVariable, lookup
 
 Module = library.Module
-TABLES = ("_parameters", "_buffers", "_modules")
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 GLOBAL_HOOKS = ("_global_forward_hooks", "_global_forward_pre_hooks")
 
@@ -26,13 +25,13 @@ class ModuleVariable(UserObjectVariable):
 
     def fallback(self, tx, name):
         getter = lookup(self.cls, "__getattr__")
-        for table in TABLES:
+        for table in MODULE_TABLES:
             members = self.own().get(table)
             if members is not None and name in members and getter[0] is Module:
                 return self.member(tx, table, name, members[name])
         if getter[0] is not Module:
             return super().fallback(tx, name)
-        for table in TABLES:
+        for table in MODULE_TABLES:
             tx.guard(DictAttr(self.source, table), "no_item", name)
         return tx.raise_error(AttributeError, f"'{self.cls.__name__}' object has no attribute '{name}'")
 
@@ -66,6 +65,10 @@ class ModuleVariable(UserObjectVariable):
 
     # -- stores ----------------------------------------------------------------------------------------------------
 
+    @property
+    def has_own_setattr(self):
+        return lookup(self.cls, "__setattr__")[0] is not Module
+
     def set_attr(self, tx, name, value):
         if lookup(self.cls, "__setattr__")[0] is not Module:
             super().set_attr(tx, name, value)
@@ -73,7 +76,7 @@ class ModuleVariable(UserObjectVariable):
             raise unsupported("mutation", f"registering {value} as {name!r} of {self}")
         elif name in self.own().get("_buffers", ()):
             self.get_attr(tx, "_buffers").set_item(tx, tx.constant(name), value)
-        elif any(name in self.own().get(table, ()) for table in TABLES):
+        elif any(name in self.own().get(table, ()) for table in MODULE_TABLES):
             raise unsupported("mutation", f"replacing the registered {name!r} of {self}")
         else:
             self.set_plain(tx, name, value)

@@ -118,6 +118,10 @@ class UserObjectVariable(Variable):
         else:
             self.set_plain(tx, name, value)
 
+    @property
+    def has_own_setattr(self):
+        return lookup(self.cls, "__setattr__")[0] is not object
+
     def set_plain(self, tx, name, value):
         """object.__setattr__."""
         found = lookup(self.cls, name)

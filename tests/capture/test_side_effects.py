@@ -215,3 +215,36 @@ def test_grad_mode_outlives_the_call():
         assert not torch.is_grad_enabled()
     finally:
         torch.set_grad_enabled(True)
+
+
+class Doubled:
+    """Its own __setattr__ runs once for each store."""
+
+    def __setattr__(self, name, value):
+        object.__setattr__(self, name, value * 2)
+
+
+class Frozen:
+    def __setattr__(self, name, value):
+        raise AttributeError("frozen")
+
+
+def test_own_setattr_runs_once():
+    def fn(a, box):
+        box.t = a
+        box.n = 3
+        return box.t + 1
+    plain, box = Doubled(), Doubled()
+    want = fn(X, plain)
+    assert torch.equal(torch.compile(fn, backend="eager")(X, box), want)
+    assert box.n == plain.n == 6 and torch.equal(box.t, plain.t)
+
+
+def test_object_setattr_past_the_class():
+    def fn(a):
+        box = Frozen()
+        print("break")
+        object.__setattr__(box, "t", a)
+        return box.t + 1, box
+    out, box = torch.compile(fn, backend="eager")(X)
+    assert torch.equal(out, X + 1) and torch.equal(box.t, X)
