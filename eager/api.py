@@ -3,15 +3,17 @@
 Regular spellings are made from records, the others are in spellings/. Importing this module installs the methods.
 """
 
+import builtins
 from types import FunctionType
 
 import numpy as np
 
 from . import autograd, device as devices, dtypes
 from .autograd import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
-from .dispatch import operator, set_data
+from .dispatch import become_view, operator, set_data
 from .dtypes import (bfloat16, complex64, complex128, finfo, float8_e4m3fn, float8_e5m2, float16, float32, float64,
-                     get_default_dtype, iinfo, int8, int16, int32, int64, set_default_dtype, uint8, uint16, uint32, uint64)
+                     get_default_dtype, iinfo, int8, int16, int32, int64, set_default_dtype, uint8, uint16, uint32,
+                     uint64)
 from .op import specialise
 from .ops import arithmetic as _a
 from .ops.views import alias as _alias, detach as _detach
@@ -19,12 +21,12 @@ from .promote import promote_types, result_type as _result_type
 from .random import Generator, default_generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
 from .sizes import Size
 from .spellings import creation, elementwise, indexing, products, random, reductions, shapes
-from .spellings.arguments import parse_to
 from .tensor import DATA, Tensor, install_methods
 
 _METHODS_ONLY = set("""
-to cpu cuda type_as type_of legacy_tensor to_device unary binary getitem setitem iterate contains view view_as reshape_as expand
-expand_as repeat new_empty new_zeros new_ones new_full new_tensor split_with_sizes contiguous vector_norm one_hot unfold
+to cpu cuda type_as type_of legacy_tensor to_device unary binary getitem setitem iterate contains view view_as
+reshape_as expand expand_as repeat new_empty new_zeros new_ones new_full new_tensor split_with_sizes contiguous
+vector_norm one_hot unfold
 """.split())
 
 
@@ -75,7 +77,8 @@ def _inplace(record):
     return method
 
 
-_DUNDERS = dict(add=_a.add, sub=_a.sub, mul=_a.mul, truediv=_a.div, floordiv=_a.floor_divide, mod=_a.remainder, lshift=_a.left_shift,
+_DUNDERS = dict(add=_a.add, sub=_a.sub, mul=_a.mul, truediv=_a.div, floordiv=_a.floor_divide, mod=_a.remainder,
+                lshift=_a.left_shift,
                 rshift=_a.right_shift, xor=_a.bitwise_xor, matmul=products.p.matmul)
 _DUNDERS["and"], _DUNDERS["or"] = _a.bitwise_and, _a.bitwise_or
 _COMPARISONS = dict(lt=_a.lt, le=_a.le, gt=_a.gt, ge=_a.ge, eq=_a.eq, ne=_a.ne)
@@ -104,7 +107,7 @@ def _positive(self):
     return self
 
 
-_NUMBERS = (type(1), type(1.0), type(1j), np.generic)
+_NUMBERS = (builtins.int, builtins.float, builtins.complex, np.generic)
 
 
 def _operators():
@@ -117,22 +120,23 @@ def _operators():
     table["__sub__"], table["__rsub__"] = _checked_sub(table["__sub__"]), _checked_sub(table["__rsub__"])
     for name, record in _COMPARISONS.items():
         table[f"__{name}__"] = operator(record)
-    table.update(__pow__=_power, __rpow__=_reflected_power, __ipow__=elementwise.pow_, __neg__=specialise(_a.neg), __pos__=_positive,
+    table.update(__pow__=_power, __rpow__=_reflected_power, __ipow__=elementwise.pow_, __neg__=specialise(_a.neg),
+                 __pos__=_positive,
                  __abs__=specialise(_a.absolute), __invert__=specialise(_a.bitwise_not), __getitem__=indexing.getitem,
                  __setitem__=indexing.setitem, __iter__=indexing.iterate, __contains__=indexing.contains)
     return table
 
 
 _FUNCTION_METHODS = """
-add sub subtract div divide true_divide pow float_power clamp clip clamp_min clamp_max round where masked_fill erfc addcmul addcdiv
-lerp logaddexp hypot nan_to_num softmax log_softmax isclose allclose equal
-reshape flatten ravel unflatten transpose swapaxes swapdims t permute movedim moveaxis squeeze unsqueeze broadcast_to narrow select
-split split_with_sizes chunk tensor_split unbind diagonal diag diag_embed as_strided flip fliplr flipud roll rot90 tile
-repeat_interleave view view_as reshape_as expand expand_as repeat unfold
-sum nansum mean prod any all logsumexp count_nonzero max min amax amin aminmax argmax argmin var std norm dist cumsum sort argsort
-topk kthvalue median
-nonzero argwhere masked_select gather take_along_dim take scatter scatter_ scatter_add scatter_add_ index_select index_add index_add_
-index_copy index_copy_ index_fill index_fill_ index_put index_put_ masked_scatter masked_scatter_
+add sub subtract div divide true_divide pow float_power clamp clip clamp_min clamp_max round where masked_fill erfc
+addcmul addcdiv lerp logaddexp hypot nan_to_num softmax log_softmax isclose allclose equal
+reshape flatten ravel unflatten transpose swapaxes swapdims t permute movedim moveaxis squeeze unsqueeze broadcast_to
+narrow select split split_with_sizes chunk tensor_split unbind diagonal diag diag_embed as_strided flip fliplr flipud
+roll rot90 tile repeat_interleave view view_as reshape_as expand expand_as repeat unfold
+sum nansum mean prod any all logsumexp count_nonzero max min amax amin aminmax argmax argmin var std norm dist cumsum
+sort argsort topk kthvalue median
+nonzero argwhere masked_select gather take_along_dim take scatter scatter_ scatter_add scatter_add_ index_select
+index_add index_add_ index_copy index_copy_ index_fill index_fill_ index_put index_put_ masked_scatter masked_scatter_
 matmul mm bmm mv dot inner outer addmm addmv baddbmm addbmm trace tril triu
 multinomial bernoulli uniform_ normal_ exponential_ bernoulli_ random_
 add_ sub_ div_ pow_ clamp_ clamp_min_ clamp_max_ round_ copy_ fill_ zero_ addcmul_ addcdiv_ lerp_ masked_fill_
@@ -148,10 +152,13 @@ def _methods():
     for name, record in {**elementwise.UNARY, **elementwise.BINARY}.items():
         table.setdefault(name + "_", _inplace(record))
     table.update(
-        type=creation.type_of, data=property(get_data, set_data), T=property(shapes._reversed), H=property(shapes._matrix_transpose),
-        mT=property(shapes._matrix_transpose), subtract_=elementwise.sub_, divide_=elementwise.div_, clip_=elementwise.clamp_,
+        type=creation.type_of, data=property(get_data, set_data), T=property(shapes._reversed),
+                 H=property(shapes._matrix_transpose),
+        mT=property(shapes._matrix_transpose), subtract_=elementwise.sub_, divide_=elementwise.div_,
+                 clip_=elementwise.clamp_,
         squeeze_=_reshaping(shapes.squeeze), unsqueeze_=_reshaping(shapes.unsqueeze), t_=_reshaping(shapes.t),
-        transpose_=_reshaping(shapes.transpose), alias=_alias, triu_=_rewriting(creation.triu), tril_=_rewriting(creation.tril),
+        transpose_=_reshaping(shapes.transpose), alias=_alias, triu_=_rewriting(creation.triu),
+                 tril_=_rewriting(creation.tril),
         cumsum_=_rewriting(reductions.cumsum), __new__=staticmethod(creation.legacy_tensor))
     return table
 
@@ -166,14 +173,7 @@ def _rewriting(function):
 def _reshaping(function):
     """In-place views: this tensor takes the geometry of the view."""
     def method(self, *args):
-        if self.requires_grad:
-            raise RuntimeError(f"{function.__name__}_: changing the geometry of a tensor that requires grad is not available; "
-                               f"use {function.__name__}()")
-        seen = function(self.detach(), *args)
-        self._array = seen._array
-        if seen._array is None:
-            self._geometry = seen._geometry
-        return self
+        return become_view(self, lambda t: function(t, *args))
     method.__name__ = function.__name__ + "_"
     return method
 
@@ -182,8 +182,12 @@ install_methods(_methods())
 install_methods(_operators())
 
 __all__ = sorted(name for name in _FUNCTIONS if not name.endswith("_") and name not in _METHODS_ONLY) + [
-    "Tensor", "Size", "Generator", "device", "default_generator", "manual_seed", "seed", "initial_seed", "get_rng_state", "set_rng_state",
-    "enable_grad", "no_grad", "inference_mode", "is_grad_enabled", "set_grad_enabled", "autograd", "detach", "result_type",
-    "promote_types", "finfo", "iinfo", "get_default_dtype", "set_default_dtype", "bool", "uint8", "int8", "int16", "short", "int32", "int",
-    "int64", "long", "uint16", "uint32", "uint64", "float16", "half", "bfloat16", "float32", "float", "float64", "double", "complex64",
+    "Tensor", "Size", "Generator", "device", "default_generator", "manual_seed", "seed", "initial_seed",
+        "get_rng_state", "set_rng_state",
+    "enable_grad", "no_grad", "inference_mode", "is_grad_enabled", "set_grad_enabled", "autograd", "detach",
+        "result_type",
+    "promote_types", "finfo", "iinfo", "get_default_dtype", "set_default_dtype", "bool", "uint8", "int8", "int16",
+        "short", "int32", "int",
+    "int64", "long", "uint16", "uint32", "uint64", "float16", "half", "bfloat16", "float32", "float", "float64",
+        "double", "complex64",
     "cfloat", "complex128", "cdouble", "float8_e4m3fn", "float8_e5m2"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..runtime.errors import Unsupported
 from . import dtypes, op as ops
 from .device import cpu as _cpu, meta as meta_device
 from .grads import Meta
@@ -33,7 +34,7 @@ from .record import (
 )
 from .sizes import is_number, static
 from .state import Mode, below, no_modes, recording, setting, state
-from .tensor import Tensor
+from .tensor import Tensor, View
 
 __all__ = [
     "call",
@@ -47,6 +48,7 @@ __all__ = [
     "setting",
     "operator",
     "store",
+    "become_view",
 ]
 _new = object.__new__
 _ndarray, _ufunc = np.ndarray, np.ufunc
@@ -326,6 +328,34 @@ def store(out, result: Tensor, op_name: str = "out=") -> Tensor:
     if out._sizes != result._sizes:
         set_data(out, Tensor._from_array(np.empty(result._sizes, out._dtype.numpy), out._dtype))
     return ops.OPS["copy"].inplace(out, result)
+
+
+def become_view(t: Tensor, make) -> Tensor:
+    """`t` takes the geometry of `make(t)`, a view of it (transpose_, squeeze_, ...), and the history that goes with it.
+
+    What `t` was goes on as a hidden tensor, which `t` and the earlier views of `t` are views of.
+    """
+    if state.modes:
+        raise Unsupported("in-place view", "a tensor changes its geometry in place", "use the form without underscore")
+    if state.grad and t.requires_grad:
+        check_leaf(t)
+    storage = t._ensure_storage()
+    old = t._alias()
+    old._grad_fn, old._requires_grad, old._view = t._grad_fn, t._requires_grad, t._view
+    if t._grad_fn is not None:
+        old._output_nr = t._output_nr
+    new = make(old)
+    t._array, t._geometry = new._array, new._geometry
+    if state.grad:
+        for each in storage.live_views():
+            if each._view is not None and each._view.parent is t:
+                each._view = View(old, each._view.op, each._view.args)
+        t._view, t._grad_fn = new._view, new._grad_fn
+        if new._grad_fn is not None:
+            t._output_nr, t._requires_grad = new._output_nr, False
+        storage.add_view(t)
+    bump(t)
+    return t
 
 
 def set_data(t: Tensor, source: Tensor) -> None:
