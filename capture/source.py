@@ -12,6 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 
+MODULE_TABLES = ("_parameters", "_buffers", "_modules")
+
+
 @dataclass(frozen=True)
 class Source:
     """One access path; `base` is the path that this step starts from (None at a root)."""
@@ -190,6 +193,8 @@ class Item(Source):
     kind: type = None            # the key's type: 1, 1.0 and True are equal keys but different paths
 
     def name(self):
+        if isinstance(self.base, DictAttr) and self.base.attr in MODULE_TABLES:
+            return f"{self.base.base.name()}.{self.key}"          # as users write it
         return f"{self.base.name()}[{self.key!r}]"
 
     def step(self):
@@ -226,15 +231,7 @@ def item(base: Source, key: Any) -> Item:
 
 def module_entry(base: Source, table: str, name: str) -> Source:
     """A parameter, buffer or sub-module of a Module, by its table."""
-    return ModuleEntry(DictAttr(base, table), name, str)
-
-
-@dataclass(frozen=True)
-class ModuleEntry(Item):
-    """An item of a Module's table: written the way users write it."""
-
-    def name(self):
-        return f"{self.base.base.name()}.{self.key}"
+    return item(DictAttr(base, table), name)
 
 
 @dataclass(frozen=True)
