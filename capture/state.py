@@ -72,7 +72,8 @@ def uncapturable(code, globals: dict) -> str | None:
         return "generator"
     if id(code) in _disabled_codes or code.co_name in ("<module>", "__getattr__", "__setattr__", "__del__"):
         return "disabled"
-    if code.co_filename == "<string>" and "__file__" in globals:   # methods that dataclass and namedtuple write
+    typed = globals.get("__name__") == "__main__" and "__file__" not in globals   # python -c
+    if code.co_filename == "<string>" and not typed:   # methods that namedtuple and dataclass write
         return "generated code"
     return _file_reason(code.co_filename)
 

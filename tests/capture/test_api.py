@@ -318,7 +318,8 @@ def test_library_code_is_not_captured_by_the_hook():
 
 def test_whose_code_is_captured():
     made = compile("def f(): pass", "<string>", "exec").co_consts[0]
-    assert state.uncapturable(made, {"__file__": __file__}) == "generated code" and state.uncapturable(made, {}) is None
+    assert state.uncapturable(made, {"__file__": __file__}) == state.uncapturable(made, {}) == "generated code"
+    assert state.uncapturable(made, {"__name__": "__main__"}) is None
     assert state.uncapturable(test_reset_forgets.__code__, {}) is state.uncapturable(nn.Linear.forward.__code__, {}) is None
     assert state.uncapturable(functools.wraps.__code__, {}) == "standard library"
     assert state.uncapturable(np.array_equal.__wrapped__.__code__, {}) == "installed library"
