@@ -1,7 +1,8 @@
 """The universal op test, driven by the samples of the records: every record is covered by giving its samples.
 
-Checked: kernels against the loop or decomposition that the compiler lowers, values against numpy where numpy has the function,
-gradients (first and second order) against differences in float64, in-place and `out=` forms against the plain one.
+Checked: kernels against the loop or decomposition that the compiler lowers, values against numpy where numpy has the
+function, gradients (first and second order) against differences in float64, in-place and `out=` forms against the plain
+one.
 """
 
 import math
@@ -27,8 +28,14 @@ def samples(name, make):
 
 def mapped(args, fn):
     """The arguments with fn applied to every tensor."""
-    return tuple(fn(a) if isinstance(a, Tensor) else tuple(map(fn, a)) if type(a) in (tuple, list) and a and isinstance(a[0], Tensor) else a
-                 for a in args)
+    return tuple(
+        fn(a)
+        if isinstance(a, Tensor)
+        else tuple(map(fn, a))
+        if type(a) in (tuple, list) and a and isinstance(a[0], Tensor)
+        else a
+        for a in args
+    )
 
 
 def flat(out):
@@ -53,6 +60,7 @@ def described(args):
 
 
 # -- kernels and loops
+
 
 def derived(op, args):
     """What the record means without its own kernels: its loop, its derived kernel or its decomposition."""
@@ -96,7 +104,7 @@ def _layer_norm(x, count, w, b, eps):
 
 
 def _embedding_backward(rows, index, x, padding):
-    out = np.zeros((rows, *x.shape[index.ndim:]))
+    out = np.zeros((rows, *x.shape[index.ndim :]))
     for at in np.ndindex(index.shape):
         if index[at] != padding:
             out[index[at]] += x[at]
@@ -106,7 +114,7 @@ def _embedding_backward(rows, index, x, padding):
 def _scattered(x, dim, index, source, add):
     out = x.copy()
     for at in np.ndindex(index.shape):
-        to = (*at[:dim], index[at], *at[dim + 1:])
+        to = (*at[:dim], index[at], *at[dim + 1 :])
         out[to] = (out[to] if add else 0) + source[at]
     return out
 
@@ -128,46 +136,143 @@ def _cross_entropy(x, t, w, reduction, ignore, smooth):
     w = np.ones(logp.shape[-1]) if w is None else w
     kept = t != ignore
     safe = np.where(kept, t, 0)
-    loss = -np.take_along_axis(logp, safe[..., None], -1)[..., 0] * w[safe] * (1 - smooth) - (logp * w).sum(-1) * smooth / len(w)
+    loss = -np.take_along_axis(logp, safe[..., None], -1)[..., 0] * w[safe] * (1 - smooth) - (logp * w).sum(
+        -1
+    ) * smooth / len(w)
     loss = np.where(kept, loss, 0)
     return loss if reduction == "none" else loss.sum() / ((w[safe] * kept).sum() if reduction == "mean" else 1)
 
 
 # values computed by numpy in float64 from the same arguments
 REFERENCES = {
-    "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.true_divide, "floor_divide": np.floor_divide, "remainder": np.remainder,
-    "fmod": np.fmod, "trunc_divide": lambda a, b: np.trunc(np.true_divide(a, b)), "pow": np.power, "maximum": np.maximum,
-    "minimum": np.minimum, "neg": np.negative, "abs": np.abs, "sign": np.sign, "square": np.square, "reciprocal": lambda x: 1 / x,
-    "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log": np.log, "log2": np.log2, "log10": np.log10, "log1p": np.log1p, "sqrt": np.sqrt,
-    "rsqrt": lambda x: 1 / np.sqrt(x), "sin": np.sin, "cos": np.cos, "tan": np.tan, "tanh": np.tanh, "sinh": np.sinh, "cosh": np.cosh,
-    "erf": _erf, "sigmoid": lambda x: 1 / (1 + np.exp(-x)), "atan": np.arctan, "asin": np.arcsin, "acos": np.arccos,
-    "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "round": np.rint, "lt": np.less, "le": np.less_equal, "gt": np.greater,
-    "ge": np.greater_equal, "eq": np.equal, "ne": np.not_equal, "logical_and": np.logical_and, "logical_or": np.logical_or,
-    "logical_xor": np.logical_xor, "logical_not": np.logical_not, "where": np.where, "isnan": np.isnan, "isinf": np.isinf,
-    "isfinite": np.isfinite, "clamp": lambda x, low, high: np.clip(x, low, high), "masked_fill": lambda x, m, v: np.where(m, v, x),
-    "sum": lambda x, d, k: np.sum(x, d, keepdims=k), "mean": lambda x, d, k: np.mean(x, d, keepdims=k),
-    "prod": lambda x, d, k: np.prod(x, d, keepdims=k), "amax": lambda x, d, k: np.max(x, d, keepdims=k),
-    "amin": lambda x, d, k: np.min(x, d, keepdims=k), "any": lambda x, d, k: np.any(x, d, keepdims=k), "all": lambda x, d, k: np.all(x, d, keepdims=k),
-    "argmax": lambda x, d, k: np.argmax(x, d[0], keepdims=k) if len(d) == 1 else np.argmax(x.transpose([e for e in range(x.ndim) if e not in d] + list(d)).reshape([n for e, n in enumerate(x.shape) if e not in d] + [-1]), -1),
-    "var": lambda x, c, d, k: np.var(x, d, ddof=c, keepdims=k), "std": lambda x, c, d, k: np.std(x, d, ddof=c, keepdims=k),
-    "norm": lambda x, p, d, k: np.sum(np.abs(x) ** p, d, keepdims=k) ** (1 / p) if np.isfinite(p) else np.max(np.abs(x), d, keepdims=k),
-    "logsumexp": lambda x, d, k: np.log(np.sum(np.exp(x), d, keepdims=k)), "cumsum": lambda x, d: np.cumsum(x, d),
-    "max_dim": lambda x, d, k: np.max(x, d[0], keepdims=k), "min_dim": lambda x, d, k: np.min(x, d[0], keepdims=k),
-    "view": np.reshape, "permute": np.transpose, "transpose": np.swapaxes, "expand": np.broadcast_to, "unsqueeze": np.expand_dims,
-    "squeeze": np.squeeze, "diagonal": np.diagonal, "select": lambda x, d, i: np.take(x, i, d), "cat": lambda xs, d: np.concatenate(xs, d),
-    "slice": lambda x, d, a, s, n: np.take(x, a + s * np.arange(n), d), "stack": lambda xs, d: np.stack(xs, d), "flip": np.flip,
-    "roll": np.roll, "repeat": np.tile, "repeat_interleave": np.repeat, "tril": np.tril, "triu": np.triu,
-    "unfold": lambda x, d, n, s: np.moveaxis(np.stack([np.take(x, np.arange(k, k + n), d) for k in range(0, x.shape[d] - n + 1, s)], d), d + 1, -1),
-    "gather": lambda x, d, i: np.take_along_axis(x, i, d) if x.shape[:d] + x.shape[d + 1:] == i.shape[:d] + i.shape[d + 1:] else x[tuple(i if e == d else g for e, g in enumerate(np.indices(i.shape)))],
-    "scatter": lambda x, d, i, s: _scattered(x, d, i, s, False), "scatter_add": lambda x, d, i, s: _scattered(x, d, i, s, True),
-    "index_select": lambda x, d, i: np.take(x, i, d), "embedding": lambda w, i, p: w[i], "embedding_backward": _embedding_backward,
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "div": np.true_divide,
+    "floor_divide": np.floor_divide,
+    "remainder": np.remainder,
+    "fmod": np.fmod,
+    "trunc_divide": lambda a, b: np.trunc(np.true_divide(a, b)),
+    "pow": np.power,
+    "maximum": np.maximum,
+    "minimum": np.minimum,
+    "neg": np.negative,
+    "abs": np.abs,
+    "sign": np.sign,
+    "square": np.square,
+    "reciprocal": lambda x: 1 / x,
+    "exp": np.exp,
+    "exp2": np.exp2,
+    "expm1": np.expm1,
+    "log": np.log,
+    "log2": np.log2,
+    "log10": np.log10,
+    "log1p": np.log1p,
+    "sqrt": np.sqrt,
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+    "sin": np.sin,
+    "cos": np.cos,
+    "tan": np.tan,
+    "tanh": np.tanh,
+    "sinh": np.sinh,
+    "cosh": np.cosh,
+    "erf": _erf,
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "atan": np.arctan,
+    "asin": np.arcsin,
+    "acos": np.arccos,
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "trunc": np.trunc,
+    "round": np.rint,
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "logical_and": np.logical_and,
+    "logical_or": np.logical_or,
+    "logical_xor": np.logical_xor,
+    "logical_not": np.logical_not,
+    "where": np.where,
+    "isnan": np.isnan,
+    "isinf": np.isinf,
+    "isfinite": np.isfinite,
+    "clamp": lambda x, low, high: np.clip(x, low, high),
+    "masked_fill": lambda x, m, v: np.where(m, v, x),
+    "sum": lambda x, d, k: np.sum(x, d, keepdims=k),
+    "mean": lambda x, d, k: np.mean(x, d, keepdims=k),
+    "prod": lambda x, d, k: np.prod(x, d, keepdims=k),
+    "amax": lambda x, d, k: np.max(x, d, keepdims=k),
+    "amin": lambda x, d, k: np.min(x, d, keepdims=k),
+    "any": lambda x, d, k: np.any(x, d, keepdims=k),
+    "all": lambda x, d, k: np.all(x, d, keepdims=k),
+    "argmax": lambda x, d, k: (
+        np.argmax(x, d[0], keepdims=k)
+        if len(d) == 1
+        else np.argmax(
+            x.transpose([e for e in range(x.ndim) if e not in d] + list(d)).reshape(
+                [n for e, n in enumerate(x.shape) if e not in d] + [-1]
+            ),
+            -1,
+        )
+    ),
+    "var": lambda x, c, d, k: np.var(x, d, ddof=c, keepdims=k),
+    "std": lambda x, c, d, k: np.std(x, d, ddof=c, keepdims=k),
+    "norm": lambda x, p, d, k: (
+        np.sum(np.abs(x) ** p, d, keepdims=k) ** (1 / p) if np.isfinite(p) else np.max(np.abs(x), d, keepdims=k)
+    ),
+    "logsumexp": lambda x, d, k: np.log(np.sum(np.exp(x), d, keepdims=k)),
+    "cumsum": lambda x, d: np.cumsum(x, d),
+    "max_dim": lambda x, d, k: np.max(x, d[0], keepdims=k),
+    "min_dim": lambda x, d, k: np.min(x, d[0], keepdims=k),
+    "view": np.reshape,
+    "permute": np.transpose,
+    "transpose": np.swapaxes,
+    "expand": np.broadcast_to,
+    "unsqueeze": np.expand_dims,
+    "squeeze": np.squeeze,
+    "diagonal": np.diagonal,
+    "select": lambda x, d, i: np.take(x, i, d),
+    "cat": lambda xs, d: np.concatenate(xs, d),
+    "slice": lambda x, d, a, s, n: np.take(x, a + s * np.arange(n), d),
+    "stack": lambda xs, d: np.stack(xs, d),
+    "flip": np.flip,
+    "roll": np.roll,
+    "repeat": np.tile,
+    "repeat_interleave": np.repeat,
+    "tril": np.tril,
+    "triu": np.triu,
+    "unfold": lambda x, d, n, s: np.moveaxis(
+        np.stack([np.take(x, np.arange(k, k + n), d) for k in range(0, x.shape[d] - n + 1, s)], d), d + 1, -1
+    ),
+    "gather": lambda x, d, i: (
+        np.take_along_axis(x, i, d)
+        if x.shape[:d] + x.shape[d + 1 :] == i.shape[:d] + i.shape[d + 1 :]
+        else x[tuple(i if e == d else g for e, g in enumerate(np.indices(i.shape)))]
+    ),
+    "scatter": lambda x, d, i, s: _scattered(x, d, i, s, False),
+    "scatter_add": lambda x, d, i, s: _scattered(x, d, i, s, True),
+    "index_select": lambda x, d, i: np.take(x, i, d),
+    "embedding": lambda w, i, p: w[i],
+    "embedding_backward": _embedding_backward,
     "index": lambda x, ix, ds: x[tuple(dict(zip(ds, ix)).get(d, slice(None)) for d in range(x.ndim))],
-    "gemm": np.matmul, "matmul": np.matmul, "linear": lambda x, w, b: x @ w.T + (0 if b is None else b),
-    "relu": lambda x: np.maximum(x, 0), "silu": lambda x: x / (1 + np.exp(-x)), "gelu": lambda x: x * 0.5 * (1 + _erf(x / math.sqrt(2))),
-    "gelu_tanh": lambda x: 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x ** 3))), "softmax": _softmax,
-    "softplus": lambda x, b, t: np.where(x * b > t, x, np.log1p(np.exp(x * b)) / b), "log_softmax": lambda x, d: np.log(_softmax(x, d)),
-    "layer_norm": _layer_norm, "mse_loss": lambda x, t, r: {"none": np.array, "mean": np.mean, "sum": np.sum}[r]((x - t) ** 2),
-    "cross_entropy": _cross_entropy, "attention": _attention, "sort": lambda x, d, desc: -np.sort(-x, d) if desc else np.sort(x, d),
+    "gemm": np.matmul,
+    "matmul": np.matmul,
+    "linear": lambda x, w, b: x @ w.T + (0 if b is None else b),
+    "relu": lambda x: np.maximum(x, 0),
+    "silu": lambda x: x / (1 + np.exp(-x)),
+    "gelu": lambda x: x * 0.5 * (1 + _erf(x / math.sqrt(2))),
+    "gelu_tanh": lambda x: 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
+    "softmax": _softmax,
+    "softplus": lambda x, b, t: np.where(x * b > t, x, np.log1p(np.exp(x * b)) / b),
+    "log_softmax": lambda x, d: np.log(_softmax(x, d)),
+    "layer_norm": _layer_norm,
+    "mse_loss": lambda x, t, r: {"none": np.array, "mean": np.mean, "sum": np.sum}[r]((x - t) ** 2),
+    "cross_entropy": _cross_entropy,
+    "attention": _attention,
+    "sort": lambda x, d, desc: -np.sort(-x, d) if desc else np.sort(x, d),
     "one_hot": lambda x, n: np.eye(n)[x],
 }
 
@@ -178,18 +283,26 @@ def test_values_are_numpy_s(name, make):
 
     def wide(t):
         return t._array.astype(np.float64) if t.dtype.is_floating_point else t._array
+
     for args in samples(name, make):
         if name == "sort" and args[2] and any(np.isnan(wide(args[0])).ravel()):
-            continue                                 # NaN comes first in a descending sort; numpy puts it last
+            continue  # NaN comes first in a descending sort; numpy puts it last
         got = flat(op(*args))[0]
         with np.errstate(all="ignore"):
             want = np.asarray(REFERENCES[name](*mapped(args, wide)))
         tolerance = 1e-2 if got.dtype.is_floating_point and got.dtype.itemsize < 4 else 2e-5
         assert tuple(got.shape) == want.shape, f"{name}{described(args)}"
-        np.testing.assert_allclose(got._array.astype(np.float64), want.astype(np.float64), tolerance, tolerance, err_msg=f"{name}{described(args)}")
+        np.testing.assert_allclose(
+            got._array.astype(np.float64),
+            want.astype(np.float64),
+            tolerance,
+            tolerance,
+            err_msg=f"{name}{described(args)}",
+        )
 
 
 # -- gradients
+
 
 def differentiable(op):
     if op.kind is Kind.COMPOSITE and not op.mutates:
@@ -203,8 +316,10 @@ CONSTANT = {("nll_loss", "weight"), ("cross_entropy", "weight")}
 
 def in_double(op, args):
     """(arguments with floating tensors in float64, the tensors that take part in the test)."""
+
     def one(t):
         return Tensor._from_array(t._array.astype(np.float64), dtypes.float64) if t.dtype.is_floating_point else t
+
     args = mapped(args, one)
     parts = [a for p, a in zip(op.params, args) if (op.name, p.name) not in CONSTANT]
     tensors = [t for a in parts for t in (a if isinstance(a, (tuple, list)) else (a,)) if isinstance(t, Tensor)]
@@ -215,9 +330,16 @@ def total(op, args, weights):
     """The weighted sum of all differentiable outputs, and the outputs."""
     with random_state.at(7, 1):
         outs = flat(op(*args))
-    chosen = [t for k, t in enumerate(outs) if t.dtype is dtypes.float64 and (k >= len(op.outputs) or op.outputs[k].differentiable)]
+    chosen = [
+        t
+        for k, t in enumerate(outs)
+        if t.dtype is dtypes.float64 and (k >= len(op.outputs) or op.outputs[k].differentiable)
+    ]
     if not weights:
-        weights.extend(Tensor._from_array(np.random.default_rng(k).standard_normal(t._array.shape), dtypes.float64) for k, t in enumerate(chosen))
+        weights.extend(
+            Tensor._from_array(np.random.default_rng(k).standard_normal(t._array.shape), dtypes.float64)
+            for k, t in enumerate(chosen)
+        )
     out = None
     for t, w in zip(chosen, weights):
         part = (t * w).sum()
@@ -254,11 +376,13 @@ def test_gradients(name, make):
         weights = []
         out = total(op, args, weights)
         if out is None or not out.requires_grad or not np.isfinite(out._array):
-            continue                         # halves and infinities have no differences to compare with
+            continue  # halves and infinities have no differences to compare with
         directions = [rng.standard_normal(x._array.shape) for x in leaves]
         grads = grad(out, leaves, create_graph=True, allow_unused=True)
         for x, g in zip(leaves, grads):
-            assert g is None or tuple(g.shape) == tuple(x.shape), f"{name}{described(args)}: gradient of shape {list(g.shape)}"
+            assert g is None or tuple(g.shape) == tuple(x.shape), (
+                f"{name}{described(args)}: gradient of shape {list(g.shape)}"
+            )
         with no_grad():
             numeric = slope(lambda: total(op, args, weights), leaves, directions)
         assert along(grads, directions) == pytest.approx(numeric, rel=1e-4, abs=1e-6), f"{name}{described(args)}"
@@ -282,16 +406,28 @@ def check_second(name, op, args, weights, leaves, grads, directions):
         found = grad(total(op, args, weights), leaves, create_graph=True, allow_unused=True)
         parts = [(g * d).sum() for g, d in zip(found, fixed) if g is not None]
         return sum(parts[1:], parts[0])
+
     others = [rng.standard_normal(x._array.shape) for x in leaves]
     second = grad(inner(), leaves, allow_unused=True)
     numeric = slope(inner, leaves, others)
-    assert along(second, others) == pytest.approx(numeric, rel=1e-3, abs=1e-5), f"{name}{described(args)} (second order)"
+    assert along(second, others) == pytest.approx(numeric, rel=1e-3, abs=1e-5), (
+        f"{name}{described(args)} (second order)"
+    )
 
 
 # -- in-place and out=
 
-@pytest.mark.parametrize("name", [n for n in NAMES if OPS[n].kind in (Kind.MAP, Kind.SCATTER, Kind.RANDOM, Kind.SCAN) and OPS[n].params[0].is_tensor
-                                  and OPS[n].params[0].role == "tensor"])
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        n
+        for n in NAMES
+        if OPS[n].kind in (Kind.MAP, Kind.SCATTER, Kind.RANDOM, Kind.SCAN)
+        and OPS[n].params[0].is_tensor
+        and OPS[n].params[0].role == "tensor"
+    ],
+)
 def test_in_place_equals_plain(name, make):
     op = OPS[name]
     for args in samples(name, make):
@@ -313,8 +449,11 @@ def test_in_place_equals_plain(name, make):
 @pytest.mark.parametrize("name", [n for n in NAMES if n in api.__all__ and n not in RANDOM])
 def test_out(name, make):
     import inspect
+
     function, op = getattr(api, name), OPS[name]
-    if "out" not in inspect.signature(function).parameters or any(p.role not in ("tensor", "tensor?") for p in op.params):
+    if "out" not in inspect.signature(function).parameters or any(
+        p.role not in ("tensor", "tensor?") for p in op.params
+    ):
         pytest.skip("no out=, or arguments that are spelled otherwise")
     for args in samples(name, make):
         if not any(isinstance(a, Tensor) for a in args):
@@ -322,7 +461,7 @@ def test_out(name, make):
         try:
             want = function(*args)
         except TypeError:
-            continue                       # a number where the public function wants a tensor
+            continue  # a number where the public function wants a tensor
         if isinstance(want, tuple):
             continue
         out = api.empty(tuple(want.shape), dtype=want.dtype)
@@ -338,7 +477,13 @@ WITHOUT_SAMPLES = {"as_strided", "detach"}
 
 def test_every_differentiable_record_has_samples():
     """Derived records (in-place, pure, put) are tested through the record that they come from."""
-    missing = [name for name, op in OPS.items() if op.sample_rule is None and op.grads and name not in WITHOUT_SAMPLES
-               and not name.endswith(("_put", "_", "_pure"))]
+    missing = [
+        name
+        for name, op in OPS.items()
+        if op.sample_rule is None
+        and op.grads
+        and name not in WITHOUT_SAMPLES
+        and not name.endswith(("_put", "_", "_pure"))
+    ]
     assert not missing
     assert state.grad

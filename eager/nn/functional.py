@@ -1,4 +1,5 @@
-"""nn.functional: activations, normalisation, losses, attention, embedding, padding, under PyTorch's names and arguments."""
+"""nn.functional: activations, normalisation, losses, attention, embedding, padding, under PyTorch's names and
+arguments."""
 
 import math
 import warnings
@@ -8,7 +9,7 @@ from ..dispatch import type_name
 from ..meta import broadcast_shapes
 from ..ops import activations as act, attention as attend, indexing, losses, normalization, products, rearrange
 from ..spellings.arguments import dim_of
-from ..spellings.shapes import one_hot
+from ..spellings.shapes import one_hot as one_hot
 
 
 def _maybe_inplace(record):
@@ -93,7 +94,8 @@ def sigmoid(input):
 
 def _softmax_dim(input, dim):
     if dim is None:
-        warnings.warn("Implicit dimension choice for softmax has been deprecated. Change the call to include dim=X as an argument.",
+        warnings.warn("Implicit dimension choice for softmax has been deprecated. Change the call to include dim=X as "
+                      "an argument.",
                       stacklevel=3)
         return 0 if input.ndim in (0, 1, 3) else 1
     return dim
@@ -143,7 +145,8 @@ def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, sca
         raise ValueError("embedding: max_norm, scale_grad_by_freq and sparse are not available")
     if input.dtype is not dtypes.int64:
         if input.dtype is not dtypes.int32:
-            raise RuntimeError("Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got "
+            raise RuntimeError("Expected tensor for argument #1 'indices' to have one of the following scalar types: "
+                               "Long, Int; but got "
                                f"{type_name(input.dtype)} instead (while checking arguments for embedding)")
         input = input.long()
     if weight.ndim != 2:
@@ -160,7 +163,8 @@ def pad(input, pad, mode="constant", value=None):
     if len(pad) % 2:
         raise RuntimeError("Padding length must be divisible by 2")
     if len(pad) // 2 > input.ndim:
-        raise RuntimeError(f"Padding length should be less than or equal to two times the input dimension but got padding length {len(pad)} "
+        raise RuntimeError("Padding length should be less than or equal to two times the input dimension but got "
+                           f"padding length {len(pad)} "
                            f"and input of dimension {input.ndim}")
     if mode != "constant":
         raise ValueError(f"pad: mode {mode!r} is not available; use mode='constant'")
@@ -168,7 +172,8 @@ def pad(input, pad, mode="constant", value=None):
     full = tuple([(0, 0)] * (input.ndim - len(pairs)) + pairs)
     for d, (n, (before, after)) in enumerate(zip(input.shape, full)):
         if n + before + after < 0:
-            raise RuntimeError(f"The input size {n}, plus negative padding {before} and {after} resulted in a negative output size at "
+            raise RuntimeError(f"The input size {n}, plus negative padding {before} and {after} resulted in a "
+                               "negative output size at "
                                f"dimension {d}")
     return rearrange.pad(input, full, 0 if value is None else value)
 
@@ -179,11 +184,13 @@ def _normalized(input, normalized_shape, named):
     shape, own = tuple(normalized_shape), tuple(input.shape)
     count = len(shape)
     if count > len(own) or any(n is not m and n != m for n, m in zip(own[len(own) - count:], shape)):
-        raise RuntimeError(f"Given normalized_shape={list(shape)}, expected input with shape [*, {', '.join(map(str, shape))}], but got input "
+        raise RuntimeError(f"Given normalized_shape={list(shape)}, expected input with shape [*, "
+                           f"{', '.join(map(str, shape))}], but got input "
                            f"of size{list(own)}")
     for name, t in named.items():
         if t is not None and tuple(t.shape) != shape:
-            raise RuntimeError(f"Expected {name} to be of same shape as normalized_shape, but got {name} of shape {list(t.shape)} and "
+            raise RuntimeError(f"Expected {name} to be of same shape as normalized_shape, but got {name} of shape "
+                               f"{list(t.shape)} and "
                                f"normalized_shape = {list(shape)}")
     return count
 
@@ -218,8 +225,10 @@ def _check_reduction(reduction, allowed=("none", "mean", "sum")):
 
 def _pair(input, target, name):
     if target.shape != input.shape:
-        warnings.warn(f"Using a target size ({target.shape}) that is different to the input size ({input.shape}). This will likely lead to "
-                      f"incorrect results due to broadcasting. Please ensure they have the same size. ({name})", stacklevel=3)
+        warnings.warn(f"Using a target size ({target.shape}) that is different to the input size ({input.shape}). "
+                      "This will likely lead to "
+                      f"incorrect results due to broadcasting. Please ensure they have the same size. ({name})",
+                      stacklevel=3)
         return api.broadcast_tensors(input, target)
     return input, target
 
@@ -234,7 +243,8 @@ def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", we
 
 
 def l1_loss(input, target, size_average=None, reduce=None, reduction="mean"):
-    return losses.l1_loss(*_pair(input, target, "l1_loss"), _check_reduction(legacy_reduction(size_average, reduce, reduction)))
+    return losses.l1_loss(*_pair(input, target, "l1_loss"), _check_reduction(legacy_reduction(size_average, reduce,
+            reduction)))
 
 
 def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mean", beta=1.0):
@@ -254,14 +264,16 @@ def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_
 def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
     reduction = _check_reduction(legacy_reduction(size_average, reduce, reduction))
     if target.shape != input.shape:
-        raise ValueError(f"Using a target size ({target.shape}) that is different to the input size ({input.shape}) is deprecated. Please "
+        raise ValueError(f"Using a target size ({target.shape}) that is different to the input size ({input.shape}) "
+                         "is deprecated. Please "
                          "ensure they have the same size.")
     if not input._fake and input._array.size and not ((input._array >= 0) & (input._array <= 1)).all():
         raise RuntimeError("all elements of input should be between 0 and 1")
     return losses.binary_cross_entropy(input, target, weight, reduction)
 
 
-def binary_cross_entropy_with_logits(input, target, weight=None, size_average=None, reduce=None, reduction="mean", pos_weight=None):
+def binary_cross_entropy_with_logits(input, target, weight=None, size_average=None, reduce=None, reduction="mean",
+                                     pos_weight=None):
     reduction = _check_reduction(legacy_reduction(size_average, reduce, reduction))
     if target.shape != input.shape:
         raise ValueError(f"Target size ({target.shape}) must be the same as input size ({input.shape})")
@@ -277,7 +289,8 @@ def _classes_first(input, target, name):
         input, target = input.unsqueeze(0), target.unsqueeze(0)
     if target.ndim != input.ndim - 1 or tuple(target.shape) != (input.shape[0], *input.shape[2:]):
         if input.shape[0] != target.shape[0]:
-            raise ValueError(f"Expected input batch_size ({input.shape[0]}) to match target batch_size ({target.shape[0]}).")
+            raise ValueError(f"Expected input batch_size ({input.shape[0]}) to match target batch_size "
+                             f"({target.shape[0]}).")
         raise RuntimeError(f"Expected target size {[input.shape[0], *input.shape[2:]]}, got {list(target.shape)}")
     if target.dtype is not dtypes.int64:
         if target.dtype is not dtypes.uint8:
@@ -304,14 +317,16 @@ def cross_entropy(input, target, weight=None, size_average=None, ignore_index=-1
         return _soft_cross_entropy(input, target, weight, reduction, label_smoothing)
     x, t, lone = _classes_first(input, target, "cross_entropy")
     if weight is not None and tuple(weight.shape) != (x.shape[1],):
-        raise RuntimeError(f"cross_entropy: weight tensor should be defined either for all {x.shape[1]} classes or no classes but got weight "
+        raise RuntimeError(f"cross_entropy: weight tensor should be defined either for all {x.shape[1]} classes or no "
+                           "classes but got weight "
                            f"tensor of shape: {list(weight.shape)}")
     return _class_loss(losses.cross_entropy(x, t, weight, reduction, ignore_index, label_smoothing)[0], lone, reduction)
 
 
 def _soft_cross_entropy(input, target, weight, reduction, label_smoothing):
     if input.shape != target.shape:
-        raise RuntimeError(f"cross_entropy: expected input and probabilities of one shape, got {list(input.shape)} and {list(target.shape)}")
+        raise RuntimeError(f"cross_entropy: expected input and probabilities of one shape, got {list(input.shape)} "
+                           f"and {list(target.shape)}")
     dim = 0 if input.ndim == 1 else 1
     if label_smoothing:
         target = target * (1.0 - label_smoothing) + label_smoothing / input.shape[dim]
@@ -331,16 +346,18 @@ def cosine_similarity(x1, x2, dim=1, eps=1e-8):
 
 # -- attention
 
-def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
+def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None,
+                                 enable_gqa=False):
     """softmax(q @ k.T * scale + mask) @ v over (..., L, E), (..., S, E), (..., S, Ev).
 
-    A boolean mask is True where attention is allowed; `is_causal` is a mask from the top left corner; `enable_gqa` repeats
-    the heads of key and value.
+    A boolean mask is True where attention is allowed; `is_causal` is a mask from the top left corner; `enable_gqa`
+    repeats the heads of key and value.
     """
     _check_attention(query, key, value, attn_mask, is_causal)
     if enable_gqa:
         key, value = _repeat_heads(query, key), _repeat_heads(query, value)
-    scale = 1.0 / math.sqrt(int(query.shape[-1]) if isinstance(query.shape[-1], int) else query.shape[-1]) if scale is None else scale
+    scale = 1.0 / math.sqrt(int(query.shape[-1]) if isinstance(query.shape[-1],
+                                                               int) else query.shape[-1]) if scale is None else scale
     batch = broadcast_shapes([tuple(t.shape[:-2]) for t in (query, key, value)], "scaled_dot_product_attention")
     q, k, v = (t if tuple(t.shape[:-2]) == batch else t.expand(*batch, *t.shape[-2:]) for t in (query, key, value))
     return attend.attention(q, k, v, attn_mask, float(dropout_p), is_causal, scale)[0]
@@ -349,7 +366,8 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
 def _repeat_heads(query, t):
     heads, own = query.shape[-3], t.shape[-3]
     if heads % own:
-        raise RuntimeError(f"scaled_dot_product_attention: query has {heads} heads, not a multiple of the {own} heads of key and value")
+        raise RuntimeError(f"scaled_dot_product_attention: query has {heads} heads, not a multiple of the {own} heads "
+                           "of key and value")
     return t if heads == own else t.repeat_interleave(heads // own, -3)
 
 
@@ -358,15 +376,19 @@ def _check_attention(q, k, v, mask, causal):
         raise RuntimeError("Expected query, key, and value to have the same dtype, but got query.dtype: "
                            f"{q.dtype} key.dtype: {k.dtype} and value.dtype: {v.dtype} instead.")
     if q.ndim < 2 or k.ndim < 2 or v.ndim < 2:
-        raise RuntimeError(f"Expected query, key, and value to all be  at least 2 dimensional, but got query.dim(): {q.ndim} key.dim(): "
+        raise RuntimeError("Expected query, key, and value to all be  at least 2 dimensional, but got query.dim(): "
+                           f"{q.ndim} key.dim(): "
                            f"{k.ndim} and value.dim(): {v.ndim} instead.")
     if q.shape[-1] != k.shape[-1] or k.shape[-2] != v.shape[-2]:
-        raise RuntimeError(f"scaled_dot_product_attention: sizes do not fit: query {list(q.shape)}, key {list(k.shape)}, value {list(v.shape)}")
+        raise RuntimeError(f"scaled_dot_product_attention: sizes do not fit: query {list(q.shape)}, key "
+                           f"{list(k.shape)}, value {list(v.shape)}")
     if mask is not None:
         if causal:
-            raise RuntimeError("_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True")
+            raise RuntimeError("_scaled_dot_product_attention: Explicit attn_mask should not be set when "
+                               "is_causal=True")
         if mask.dtype is not dtypes.bool and mask.dtype is not q.dtype:
-            raise RuntimeError(f"Expected attn_mask dtype to be bool or to match query dtype, but got attn_mask.dtype: {mask.dtype} and  "
+            raise RuntimeError("Expected attn_mask dtype to be bool or to match query dtype, but got "
+                               f"attn_mask.dtype: {mask.dtype} and  "
                                f"query.dtype: {q.dtype} instead.")
 
 

@@ -1,4 +1,5 @@
 """All op records, by family. Importing this package registers them in `OPS`."""
 
-from . import (activations, arithmetic, attention, creation, elementary, indexing, losses, normalization, optimizer, order,
+from . import (activations, arithmetic, attention, creation, elementary, indexing, losses, normalization, optimizer,
+               order,
                products, random, rearrange, reduce, tiling, views)

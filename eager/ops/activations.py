@@ -10,8 +10,8 @@ import numpy as np
 
 from ...runtime import native
 from .. import dtypes
-from ..op import Out, composite, pointwise, scalar
-from .arithmetic import absolute, add, cast, clamp, div, ge, gt, le, logical_and, lt, minimum, mul, neg, square, sub, where
+from ..op import composite, Out, pointwise, scalar, static
+from .arithmetic import absolute, add, clamp, div, ge, gt, le, logical_and, lt, minimum, mul, neg, square, sub, where
 from .elementary import exp, log, sigmoid, tanh
 from .halves import back, single
 from .native_maps import native_map
@@ -281,7 +281,7 @@ def _softmax_rows(x, out):
 
 
 @composite
-def softmax(x, dim: "static"):
+def softmax(x, dim: static):
     """exp(x - max) / sum; halves compute in float32 and are rounded once."""
     y = single(x)
     e = exp(sub(y, amax(y, (dim,), True)))
@@ -308,7 +308,7 @@ def _(g, out, dim):
 
 
 @composite
-def softmax_backward(g, y, dim: "static"):
+def softmax_backward(g, y, dim: static):
     product = mul(single(g), single(y))
     return back(sub(product, mul(single(y), sum_dims(product, (dim,), True))), g)
 
@@ -328,7 +328,7 @@ def _(g, y, dim):
 
 
 @composite
-def log_softmax(x, dim: "static"):
+def log_softmax(x, dim: static):
     y = single(x)
     shifted = sub(y, amax(y, (dim,), True))
     return back(sub(shifted, log(sum_dims(exp(shifted), (dim,), True))), x)
@@ -356,19 +356,20 @@ def _(g, out, dim):
 
 
 @composite
-def log_softmax_backward(g, y, dim: "static"):
+def log_softmax_backward(g, y, dim: static):
     upstream = single(g)
     return back(sub(upstream, mul(exp(single(y)), sum_dims(upstream, (dim,), True))), g)
 
 
 for _op in (softmax, log_softmax):
-    _op.samples(lambda make: [(make(3, 4), 1), (make(3, 4), 0), (make(2, 3, 4), 1), (make(5), 0), (make(4, 3).t(), 1), (make(2, 3).to(dtypes.bfloat16), 1), (make(0, 3), 1)])
+    _op.samples(lambda make: [(make(3, 4), 1), (make(3, 4), 0), (make(2, 3, 4), 1), (make(5), 0), (make(4, 3).t(), 1),
+                              (make(2, 3).to(dtypes.bfloat16), 1), (make(0, 3), 1)])
 for _op in (softmax_backward, log_softmax_backward):
     _op.samples(lambda make: [(make(3, 4), make.positive(3, 4), 1), (make(2, 3, 2), make.positive(2, 3, 2), 1)])
 
 
 @composite
-def glu(x, dim: "static"):
+def glu(x, dim: static):
     half = x.shape[dim] // 2
     return mul(slice_dim(x, dim, 0, 1, half), sigmoid(slice_dim(x, dim, half, 1, half)))
 
@@ -380,8 +381,8 @@ glu.samples(lambda make: [(make(3, 4), 1), (make(2, 3), 0)])
 
 @composite(outputs=("out", Out("keep", differentiable=False, hidden=True)), draws=lambda *args: 1)
 def dropout(x, p: scalar):
-    """Zero with probability p, the others times 1/(1-p). The mask is a draw of one ordinal: who wants to save memory draws
-    it again instead of keeping it."""
+    """Zero with probability p, the others times 1/(1-p). The mask is a draw of one ordinal: who wants to save memory
+    draws it again instead of keeping it."""
     keep = keep_mask(tuple(x.shape), p, x.device)
     return masked_scale(x, keep, _scale(p)), keep
 
@@ -395,7 +396,8 @@ def _(g, keep, p):
     return masked_scale(g, keep, _scale(p))
 
 
-dropout.samples(lambda make: [(make(3, 4), 0.3), (make(2, 3, 2), 0.5), (make(0, 2), 0.5), (make(4, 3).t(), 0.1), (make(5), 1.0)])
+dropout.samples(lambda make: [(make(3, 4), 0.3), (make(2, 3, 2), 0.5), (make(0, 2), 0.5), (make(4, 3).t(), 0.1),
+                              (make(5), 1.0)])
 
 
 @pointwise(promote="first", exclude=("keep",))

@@ -1,12 +1,13 @@
 """Arithmetic on elements: sums, products, quotients, powers, extremes, choices.
 
-Operands broadcast; each may be a number. Gradients come back in the broadcast shape: the engine sums them to the operand's.
+Operands broadcast; each may be a number. Gradients come back in the broadcast shape: the engine sums them to the
+operand's.
 """
 
 import numpy as np
 
 from .. import dtypes
-from ..op import mask, pointwise
+from ..op import mask, optional, pointwise, static
 from .samples import binary, binary_int, unary
 
 
@@ -217,7 +218,7 @@ minimum.samples(binary)
 
 
 @pointwise
-def clamp(s, x, min: "tensor?" = None, max: "tensor?" = None):
+def clamp(s, x, min: optional = None, max: optional = None):
     """x within [min, max]; either bound may be missing; NaN stays. max wins where min > max."""
     x = x if min is None else s.maximum(x, min)
     return x if max is None else s.minimum(x, max)
@@ -271,7 +272,8 @@ def _(g, condition):
 
 @where.samples
 def _(make):
-    return [(make.bools(3, 4), make(3, 4), make(4)), (make.bools(4), make(3, 1), 0.0), (make.bools(2, 1), 1.0, make(2, 3)),
+    return [(make.bools(3, 4), make(3, 4), make(4)), (make.bools(4), make(3, 1), 0.0),
+            (make.bools(2, 1), 1.0, make(2, 3)),
             (make.bools(0, 3), make(0, 3), make(3)), (make.bools(2), make.ints(5, 2), make(2))]
 
 
@@ -292,7 +294,8 @@ def _(g, mask):
 
 @masked_fill.samples
 def _(make):
-    return [(make(3, 4), make.bools(4), 0.5), (make(2, 3), make.bools(2, 1), float("-inf")), (make(3), make.bools(3), make()),
+    return [(make(3, 4), make.bools(4), 0.5), (make(2, 3), make.bools(2, 1), float("-inf")),
+            (make(3), make.bools(3), make()),
             (make(0, 3), make.bools(3), 1.0), (make.ints(5, 3), make.bools(3), 7)]
 
 
@@ -303,7 +306,8 @@ def _comparison(name):
         return getattr(s, name)(a, b)
     compare.__name__ = name
     record = pointwise(compare, promote="bool")
-    record.samples(lambda make: binary(make) + [(make.ints(3, 4), 1), (make.ints(3, 4), make.ints(3, 4)), (make(3), make(3) > 0)])
+    record.samples(lambda make: binary(make) + [(make.ints(3, 4), 1), (make.ints(3, 4), make.ints(3, 4)),
+                                                (make(3), make(3) > 0)])
     return record
 
 
@@ -366,7 +370,8 @@ def right_shift(s, a, b):
 
 
 for _op in (bitwise_and, bitwise_or, bitwise_xor):
-    _op.samples(lambda make: [(make.bools(3, 4), make.bools(4)), (make.ints(9, 5), make.ints(9, 3, 5)), (make.ints(9, 2), 3)])
+    _op.samples(lambda make: [(make.bools(3, 4), make.bools(4)), (make.ints(9, 5), make.ints(9, 3, 5)),
+                              (make.ints(9, 2), 3)])
 bitwise_not.samples(lambda make: [(make.bools(3, 4),), (make.ints(9, 5),)])
 for _op in (left_shift, right_shift):
     _op.samples(lambda make: [(make.ints(9, 5), make.ints(4, 3, 5)), (make.ints(9, 2), 3)])
@@ -375,8 +380,9 @@ for _op in (left_shift, right_shift):
 # -- types
 
 @pointwise(promote="dtype")
-def cast(s, x, dtype: "static"):
-    """The same numbers in another type: truth for bool, truncation for integers. Also a copy where the type is the same."""
+def cast(s, x, dtype: static):
+    """The same numbers in another type: truth for bool, truncation for integers. Also a copy where the type is the
+    same."""
     return x
 
 
@@ -392,7 +398,8 @@ def _(g):
 
 @cast.samples
 def _(make):
-    return [(make(3, 4), dtypes.float64), (make(2, 3), dtypes.bfloat16), (make(2, 3), dtypes.int64), (make.ints(5, 3), dtypes.float32),
+    return [(make(3, 4), dtypes.float64), (make(2, 3), dtypes.bfloat16), (make(2, 3), dtypes.int64),
+            (make.ints(5, 3), dtypes.float32),
             (make.bools(4), dtypes.float32), (make(3), dtypes.bool), (make(0, 2), dtypes.float32)]
 
 

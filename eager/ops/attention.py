@@ -1,7 +1,7 @@
 """Scaled dot product attention over (..., L, E) queries and (..., S, E) keys.
 
-The gradient keeps q, k, v, the result's log-sum-exp per row and the dropout mask, not the (L, S) weights: they are computed
-again from q and k. A row with nothing to attend to gives zeros.
+The gradient keeps q, k, v, the result's log-sum-exp per row and the dropout mask, not the (L, S) weights: they are
+computed again from q and k. A row with nothing to attend to gives zeros.
 """
 
 import math
@@ -9,7 +9,7 @@ import math
 import numpy as np
 
 from .. import dtypes
-from ..op import Out, composite, indexed, optional, pointwise, scalar
+from ..op import composite, indexed, optional, Out, pointwise, scalar, size, static, tensor
 from ..state import state
 from .activations import masked_scale
 from .arithmetic import add, eq, mul, sub, where
@@ -24,8 +24,9 @@ from .views import transpose
 INFINITY = float("inf")
 
 
-@indexed(meta=lambda length, width, device: (length, width), promote=lambda *operands: (None, dtypes.bool), recompute=True)
-def causal_mask(s, i, length: "size", width: "size", device=None):
+@indexed(meta=lambda length, width, device: (length, width), promote=lambda *operands: (None, dtypes.bool),
+         recompute=True)
+def causal_mask(s, i, length: size, width: size, device=None):
     """True on and below the diagonal from the top left corner."""
     return s.le(s.index(i[1]), s.index(i[0]))
 
@@ -49,7 +50,8 @@ def _(g, allowed):
     return where(allowed, g, 0.0)
 
 
-hide.samples(lambda make: [(make(3, 4), make.positive(4) > 0), (make(3, 4), make.bools(3, 4)), (make(2, 3, 4), make.bools(4))])
+hide.samples(lambda make: [(make(3, 4), make.positive(4) > 0), (make(3, 4), make.bools(3, 4)),
+                           (make(2, 3, 4), make.bools(4))])
 
 
 def scores_of(q, k, mask, causal, scale):
@@ -71,11 +73,12 @@ def weights_of(scores, lse):
     return exp(sub(scores, where(eq(lse, -INFINITY), 0.0, lse)))
 
 
-@composite(outputs=("out", Out("lse", differentiable=False, hidden=True), Out("keep", differentiable=False, hidden=True)),
+@composite(outputs=("out", Out("lse", differentiable=False, hidden=True),
+                    Out("keep", differentiable=False, hidden=True)),
            draws=lambda q, k, v, mask, p, causal, scale: 0 if type(p) in (int, float) and p == 0 else 1)
-def attention(q, k: "tensor", v, mask: optional, p: scalar, causal: "static", scale: scalar):
-    """q, k, v of equal batch sizes; `mask` is None, boolean (True: attend) or added to the scores. `keep` is the dropout mask
-    (an empty tensor without dropout)."""
+def attention(q, k: tensor, v, mask: optional, p: scalar, causal: static, scale: scalar):
+    """q, k, v of equal batch sizes; `mask` is None, boolean (True: attend) or added to the scores. `keep` is the
+    dropout mask (an empty tensor without dropout)."""
     scores = scores_of(q, k, mask, causal, scale)
     dims = (len(scores.shape) - 1,)
     lse = logsumexp(scores, dims, True)
@@ -137,14 +140,16 @@ def _(g, q, k, v, mask, p, causal, scale, lse, keep, needs):
         product = mul(slope, weights)
         slope = sub(product, mul(weights, sum_dims(product, (len(product.shape) - 1,), True)))
         scaled = back(mul(slope, scale), q)
-        grads.update(q=gemm(scaled, k), k=gemm(_t(scaled), q), mask=None if mask is None or mask.dtype is dtypes.bool else slope)
+        grads.update(q=gemm(scaled, k), k=gemm(_t(scaled), q),
+                     mask=None if mask is None or mask.dtype is dtypes.bool else slope)
     return grads
 
 
 @attention.samples
 def _(make):
     scale = 1.0 / math.sqrt(3)
-    return [(make(2, 4, 3), make(2, 5, 3), make(2, 5, 2), None, 0.0, False, scale), (make(2, 4, 3), make(2, 4, 3), make(2, 4, 3), None, 0.0, True, scale),
+    return [(make(2, 4, 3), make(2, 5, 3), make(2, 5, 2), None, 0.0, False, scale),
+            (make(2, 4, 3), make(2, 4, 3), make(2, 4, 3), None, 0.0, True, scale),
             (make(1, 2, 4, 3), make(1, 2, 4, 3), make(1, 2, 4, 3), make.bools(4, 4), 0.0, False, 0.5),
             (make(2, 4, 3), make(2, 4, 3), make(2, 4, 3), make(4, 4), 0.0, False, scale)]
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from .. import dtypes
-from ..op import indexed, scalar
+from ..op import indexed, scalar, size
 from ..sizes import SymInt
 
 
@@ -28,7 +28,8 @@ def _(size, value, dtype, device):
 
 @full.samples
 def _(make):
-    return [((2, 3), 1.5, dtypes.float32), ((), 2, dtypes.int64), ((0, 3), True, dtypes.bool), ((4,), 0, dtypes.float64)]
+    return [((2, 3), 1.5, dtypes.float32), ((), 2, dtypes.int64), ((0, 3), True, dtypes.bool),
+            ((4,), 0, dtypes.float64)]
 
 
 @indexed(meta=lambda size, dtype, device: size, promote="dtype", recompute=True)
@@ -78,7 +79,7 @@ def _(make):
 
 
 @indexed(meta=lambda n, m, dtype, device: (n, m), promote="dtype", recompute=True)
-def eye(s, i, n: "size", m: "size", dtype, device=None):
+def eye(s, i, n: size, m: size, dtype, device=None):
     return s.cast(s.eq(s.index(i[0]), s.index(i[1])), dtype)
 
 

@@ -213,7 +213,8 @@ def _(g, a, b, out):
 
 @power.samples
 def _(make):
-    return [(make.positive(3, 4), make(4)), (make.positive(2, 3), 2.5), (2.0, make(3)), (make.positive(), make.positive(2)),
+    return [(make.positive(3, 4), make(4)), (make.positive(2, 3), 2.5), (2.0, make(3)),
+            (make.positive(), make.positive(2)),
             (make.positive(0, 3), 1.5), (make.ints(5, 3, 2), 3)]
 
 

@@ -7,7 +7,8 @@ operations accept negative indices follows PyTorch: advanced indexing does, the 
 import numpy as np
 
 from .. import dtypes
-from ..op import composite, indexed, mask, scatter, tensors
+from ..grads import Meta
+from ..op import composite, indexed, mask, scalar, scatter, size, static, tensors
 from .arithmetic import eq, masked_fill
 from .creation import full
 from .rearrange import pad
@@ -38,7 +39,7 @@ def _along(x_shape, index, dim):
 
 
 @indexed(meta=lambda x, dim, index: index.shape, promote="keep")
-def gather(s, i, x, dim: "static", index: mask):
+def gather(s, i, x, dim: static, index: mask):
     at = s.indirect(index(*i), x.shape[dim])
     return x(*i[:dim], at, *i[dim + 1:])
 
@@ -53,17 +54,18 @@ def _(x, dim, index):
 
 
 @gather.grad("x")
-def _(g, x: "Meta", dim, index):
+def _(g, x: Meta, dim, index):
     return scatter_add(_zeros(g, x.shape), dim, index, g)
 
 
-gather.samples(lambda make: [(make(3, 4), 0, make.ints(3, 2, 4)), (make(3, 4), 1, make.ints(4, 3, 6)), (make(5), 0, make.ints(5, 3)),
+gather.samples(lambda make: [(make(3, 4), 0, make.ints(3, 2, 4)), (make(3, 4), 1, make.ints(4, 3, 6)),
+                             (make(5), 0, make.ints(5, 3)),
                              (make(3, 4), 1, make.ints(4, 2, 2)), (make(3, 4), 1, make.ints(4, 3, 0))])
 
 
 def _scatter(name, mode, kernel):
     @scatter(name=name, mode=mode, ranges=lambda x, dim, index, source: index.shape, promote="keep")
-    def record(s, i, x, dim: "static", index: mask, source):
+    def record(s, i, x, dim: static, index: mask, source):
         at = s.indirect(index(*i), x.shape[dim])
         return (*i[:dim], at, *i[dim + 1:]), source(*i)
 
@@ -94,7 +96,7 @@ def _(g, dim, index):
 
 
 @scatter_set.grad("source")
-def _(g, dim, index, source: "Meta"):
+def _(g, dim, index, source: Meta):
     return _fit(gather(g, dim, index), source.shape)
 
 
@@ -104,7 +106,7 @@ def _(g):
 
 
 @scatter_add.grad("source")
-def _(g, dim, index, source: "Meta"):
+def _(g, dim, index, source: Meta):
     return _fit(gather(g, dim, index), source.shape)
 
 
@@ -116,7 +118,8 @@ def _fit(g, shape):
 
 
 def _scatter_samples(make):
-    return [(make(3, 4), 0, make.permutation(3, 3, 4), make(3, 4)), (make(3, 5), 1, make.permutation(5, 3, 5), make(3, 5)),
+    return [(make(3, 4), 0, make.permutation(3, 3, 4), make(3, 4)), (make(3, 5), 1, make.permutation(5, 3, 5),
+                                                                     make(3, 5)),
             (make(4), 0, make.permutation(4, 4), make(4)), (make(3, 4), 1, make.ints(4, 2, 1), make(3, 2)),
             (make(3, 4), 1, make.ints(4, 3, 0), make(3, 0))]
 
@@ -126,7 +129,7 @@ scatter_add.samples(lambda make: _scatter_samples(make) + [(make(3, 4), 0, make.
 
 
 @scatter(name="scatter_value", ranges=lambda x, dim, index, value: index.shape, promote="keep")
-def scatter_value(s, i, x, dim: "static", index: mask, value: "scalar"):
+def scatter_value(s, i, x, dim: static, index: mask, value: scalar):
     at = s.indirect(index(*i), x.shape[dim])
     return (*i[:dim], at, *i[dim + 1:]), s.const(value, x.dtype)
 
@@ -144,11 +147,12 @@ def _(g, dim, index):
     return scatter_value(g, dim, index, 0)
 
 
-scatter_value.samples(lambda make: [(make(3, 4), 0, make.ints(3, 2, 4), 1.5), (make(3, 4), 1, make.ints(4, 3, 2), -1), (make(4), 0, make.ints(4, 0), 1)])
+scatter_value.samples(lambda make: [(make(3, 4), 0, make.ints(3, 2, 4), 1.5), (make(3, 4), 1, make.ints(4, 3, 2), -1),
+                                    (make(4), 0, make.ints(4, 0), 1)])
 
 
 @indexed(meta=lambda x, dim, index: (*x.shape[:dim], index.shape[0], *x.shape[dim + 1:]), promote="keep")
-def index_select(s, i, x, dim: "static", index: mask):
+def index_select(s, i, x, dim: static, index: mask):
     at = s.indirect(index(i[dim]), x.shape[dim])
     return x(*i[:dim], at, *i[dim + 1:])
 
@@ -159,16 +163,17 @@ def _(x, dim, index):
 
 
 @index_select.grad("x")
-def _(g, x: "Meta", dim, index):
+def _(g, x: Meta, dim, index):
     return index_add(_zeros(g, x.shape), dim, index, g)
 
 
-index_select.samples(lambda make: [(make(3, 4), 0, make.ints(3, 5)), (make(3, 4), 1, make.ints(4, 2)), (make(4), 0, make.ints(4, 0))])
+index_select.samples(lambda make: [(make(3, 4), 0, make.ints(3, 5)), (make(3, 4), 1, make.ints(4, 2)),
+                                   (make(4), 0, make.ints(4, 0))])
 
 
 def _index_write(name, mode, kernel):
     @scatter(name=name, mode=mode, ranges=lambda x, dim, index, source: source.shape, promote="keep")
-    def record(s, i, x, dim: "static", index: mask, source):
+    def record(s, i, x, dim: static, index: mask, source):
         at = s.indirect(index(i[dim]), x.shape[dim])
         return (*i[:dim], at, *i[dim + 1:]), source(*i)
 
@@ -205,7 +210,7 @@ def _(g, dim, index):
 
 
 @scatter(ranges=lambda x, dim, index, value: (*x.shape[:dim], index.shape[0], *x.shape[dim + 1:]), promote="keep")
-def index_fill(s, i, x, dim: "static", index: mask, value: "scalar"):
+def index_fill(s, i, x, dim: static, index: mask, value: scalar):
     at = s.indirect(index(i[dim]), x.shape[dim])
     return (*i[:dim], at, *i[dim + 1:]), s.const(value, x.dtype)
 
@@ -222,14 +227,17 @@ def _(g, dim, index):
     return index_fill(g, dim, index, 0)
 
 
-index_copy.samples(lambda make: [(make(5, 3), 0, make.permutation(5, 5), make(5, 3)), (make(2, 4), 1, make.permutation(4, 4), make(2, 4))])
-index_add.samples(lambda make: [(make(3, 4), 0, make.ints(3, 5), make(5, 4)), (make(3, 4), 1, make.ints(4, 2), make(3, 2)), (make(4), 0, make.ints(4, 0), make(0))])
+index_copy.samples(lambda make: [(make(5, 3), 0, make.permutation(5, 5), make(5, 3)),
+                                 (make(2, 4), 1, make.permutation(4, 4), make(2, 4))])
+index_add.samples(lambda make: [(make(3, 4), 0, make.ints(3, 5), make(5, 4)),
+                                (make(3, 4), 1, make.ints(4, 2), make(3, 2)), (make(4), 0, make.ints(4, 0), make(0))])
 index_fill.samples(lambda make: [(make(3, 4), 0, make.ints(3, 2), 1.5), (make(4), 0, make.ints(4, 2), -1)])
 
 
 @indexed(meta=lambda x, index, dim, size: (*x.shape[:dim], size, *x.shape[dim:]), promote="keep")
-def spread(s, i, x, index: mask, dim: "static", size):
-    """Zeros with a new dim of `size`, and x at position `index` along it: the gradient of picking one element per row."""
+def spread(s, i, x, index: mask, dim: static, size):
+    """Zeros with a new dim of `size`, and x at position `index` along it: the gradient of picking one element per
+    row."""
     rest = i[:dim] + i[dim + 1:]
     return s.where(s.eq(s.index(i[dim]), index(*rest)), x(*rest), s.const(0, x.dtype))
 
@@ -246,11 +254,12 @@ def _(g, index, dim):
     return squeeze(gather(g, dim, unsqueeze(index, dim)), (dim,))
 
 
-spread.samples(lambda make: [(make(3), make.ints(4, 3), 1, 4), (make(2, 3), make.ints(5, 2, 3), 0, 5), (make(), make.ints(2), 0, 2)])
+spread.samples(lambda make: [(make(3), make.ints(4, 3), 1, 4), (make(2, 3), make.ints(5, 2, 3), 0, 5),
+                             (make(), make.ints(2), 0, 2)])
 
 
 @indexed(meta=lambda x, num_classes: (*x.shape, num_classes), promote="long", recompute=True)
-def one_hot(s, i, x: mask, num_classes: "size"):
+def one_hot(s, i, x: mask, num_classes: size):
     return s.cast(s.eq(s.index(i[-1]), x(*i[:-1])), dtypes.int64)
 
 
@@ -272,21 +281,22 @@ def _(weight, index):
 
 
 @embedding_lookup.grad("weight")
-def _(g, weight: "Meta", index):
+def _(g, weight: Meta, index):
     return embedding_backward(weight.shape[0], index, g, -1)
 
 
-embedding_lookup.samples(lambda make: [(make(5, 3), make.ints(5, 4)), (make(5, 3), make.ints(5, 2, 3)), (make(4, 2), make.ints(4)), (make(4, 2), make.ints(4, 0))])
+embedding_lookup.samples(lambda make: [(make(5, 3), make.ints(5, 4)), (make(5, 3), make.ints(5, 2, 3)),
+                                       (make(4, 2), make.ints(4)), (make(4, 2), make.ints(4, 0))])
 
 
 @composite
-def embedding(weight, index, padding_idx: "static" = -1):
+def embedding(weight, index, padding_idx: static = -1):
     """`padding_idx` names the row that gets no gradient (-1: none)."""
     return embedding_lookup(weight, index)
 
 
 @embedding.grad("weight")
-def _(g, weight: "Meta", index, padding_idx):
+def _(g, weight: Meta, index, padding_idx):
     return embedding_backward(weight.shape[0], index, g, padding_idx)
 
 
@@ -295,7 +305,7 @@ embedding.samples(lambda make: [(make(5, 3), make.ints(5, 4)), (make(5, 3), make
 
 @scatter(mode="add", ranges=lambda rows, index, x, padding_idx: x.shape, promote="same",
          meta=lambda rows, index, x, padding_idx: (rows, *x.shape[len(index.shape):]))
-def embedding_backward(s, i, rows: "size", index: mask, x, padding_idx: "static" = -1):
+def embedding_backward(s, i, rows: size, index: mask, x, padding_idx: static = -1):
     """Rows of x added up at `index`; those of `padding_idx` add nothing."""
     n = len(index.shape)
     at, value = index(*i[:n]), x(*i)
@@ -331,7 +341,8 @@ def _(g, index, padding_idx):
     return masked_fill(picked, hidden, 0)
 
 
-embedding_backward.samples(lambda make: [(5, make.ints(5, 4), make(4, 3)), (5, make.ints(5, 2, 3), make(2, 3, 2), 1), (3, make.ints(3, 0), make(0, 2))])
+embedding_backward.samples(lambda make: [(5, make.ints(5, 4), make(4, 3)), (5, make.ints(5, 2, 3), make(2, 3, 2), 1),
+                                         (3, make.ints(3, 0), make(0, 2))])
 
 
 # -- advanced indexing: tensors at some of the dims
@@ -349,7 +360,8 @@ def _broadcast(shapes):
 
 
 def _layout(x, indices, dims):
-    """(broadcast shape of the indices, its first position in the result): in place where dims are adjacent, else in front."""
+    """(broadcast shape of the indices, its first position in the result): in place where dims are adjacent, else in
+    front."""
     adjacent = all(b == a + 1 for a, b in zip(dims, dims[1:]))
     return _broadcast([index.shape for index in indices]), dims[0] if adjacent else 0
 
@@ -386,12 +398,13 @@ def _numpy_index(x, indices, dims):
             size = x.shape[d]
             low, high = index.min(), index.max()
             if low < -size or high >= size:
-                raise IndexError(f"index {high if high >= size else low} is out of bounds for dimension {d} with size {size}")
+                raise IndexError(f"index {high if high >= size else low} is out of bounds for dimension {d} with size "
+                                 f"{size}")
     return tuple(where.get(d, slice(None)) for d in range(max(dims) + 1))
 
 
 @indexed(meta=indexed_sizes, promote="keep", exclude=("indices",))
-def index(s, i, x, indices: tensors, dims: "static"):
+def index(s, i, x, indices: tensors, dims: static):
     """x[..., indices, ...]: integer tensors (broadcast together) at `dims`, everything at the other dims."""
     return x(*_source(s, i, x, indices, dims))
 
@@ -402,20 +415,22 @@ def _(x, indices, dims):
 
 
 @index.grad("x")
-def _(g, x: "Meta", indices, dims):
+def _(g, x: Meta, indices, dims):
     return index_put_add(_zeros(g, x.shape), indices, g, dims)
 
 
 @index.samples
 def _(make):
-    return [(make(4, 3), (make.ints(4, 5),), (0,)), (make(4, 3), (make.ints(3, 2, 2),), (1,)), (make(4, 3), (make.ints(4, 2, 1), make.ints(3, 3)), (0, 1)),
-            (make(2, 3, 4), (make.ints(2, 5), make.ints(4, 5)), (0, 2)), (make(4, 3), (make.ints(4, 5) - 4,), (0,)), (make(4, 3), (make.ints(4, 0),), (0,))]
+    return [(make(4, 3), (make.ints(4, 5),), (0,)), (make(4, 3), (make.ints(3, 2, 2),), (1,)),
+            (make(4, 3), (make.ints(4, 2, 1), make.ints(3, 3)), (0, 1)),
+            (make(2, 3, 4), (make.ints(2, 5), make.ints(4, 5)), (0, 2)), (make(4, 3), (make.ints(4, 5) - 4,), (0,)),
+            (make(4, 3), (make.ints(4, 0),), (0,))]
 
 
 def _index_put(name, mode, kernel):
     @scatter(name=name, mode=mode, promote="keep", exclude=("indices",),
              ranges=lambda x, indices, values, dims: indexed_sizes(x, indices, dims))
-    def record(s, i, x, indices: tensors, values, dims: "static"):
+    def record(s, i, x, indices: tensors, values, dims: static):
         own = i[len(i) - len(values.shape):]
         value = values(*(0 if type(n) is int and n == 1 else k for n, k in zip(values.shape, own)))
         return _source(s, i, x, indices, dims), value
@@ -452,12 +467,14 @@ def _(g):
 
 @index_put.samples
 def _(make):
-    return [(make(4, 3), (make.permutation(4, 4),), make(4, 3), (0,)), (make(4, 3), (make.permutation(3, 3),), make(3), (1,)),
+    return [(make(4, 3), (make.permutation(4, 4),), make(4, 3), (0,)),
+            (make(4, 3), (make.permutation(3, 3),), make(3), (1,)),
             (make(4, 3), (make.permutation(4, 4),), make(), (0,)), (make(4, 3), (make.ints(4, 0),), make(0, 3), (0,))]
 
 
 @index_put_add.samples
 def _(make):
-    return [(make(4, 3), (make.ints(4, 5),), make(5, 3), (0,)), (make(4, 3), (make.ints(4, 5), make.ints(3, 5)), make(5), (0, 1)),
+    return [(make(4, 3), (make.ints(4, 5),), make(5, 3), (0,)), (make(4, 3), (make.ints(4, 5), make.ints(3, 5)),
+                                                                 make(5), (0, 1)),
             (make(2, 3, 4), (make.ints(2, 5), make.ints(4, 5)), make(5, 3), (0, 2))]
 

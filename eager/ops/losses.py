@@ -5,8 +5,9 @@ cross_entropy keeps one number per row (log-sum-exp) besides its inputs; its gra
 
 import numpy as np
 
+from ..grads import Meta
 from ..meta import Spec
-from ..op import Out, composite, optional, scalar
+from ..op import composite, optional, Out, scalar, static
 from ..state import state
 from .arithmetic import absolute, add, cast, clamp, div, eq, le, lt, masked_fill, mul, ne, neg, square, sub, where
 from .elementary import exp, log, log1p, sigmoid
@@ -31,7 +32,7 @@ def _unreduced(g, shape, reduction):
 
 
 @composite
-def mse_loss(x, target, reduction: "static"):
+def mse_loss(x, target, reduction: static):
     return reduced(square(sub(x, target)), reduction)
 
 
@@ -46,18 +47,18 @@ def _(g, x, target, reduction):
 
 
 @composite
-def l1_loss(x, target, reduction: "static"):
+def l1_loss(x, target, reduction: static):
     return reduced(absolute(sub(x, target)), reduction)
 
 
 @composite
-def huber_loss(x, target, reduction: "static", delta: scalar):
+def huber_loss(x, target, reduction: static, delta: scalar):
     size = absolute(sub(x, target))
     return reduced(where(le(size, delta), mul(square(size), 0.5), mul(sub(size, 0.5 * delta), delta)), reduction)
 
 
 @composite
-def smooth_l1_loss(x, target, reduction: "static", beta: scalar):
+def smooth_l1_loss(x, target, reduction: static, beta: scalar):
     size = absolute(sub(x, target))
     if beta == 0:
         return reduced(size, reduction)
@@ -65,7 +66,8 @@ def smooth_l1_loss(x, target, reduction: "static", beta: scalar):
 
 
 def _pairs(make, *extra):
-    return [(make(3, 4), make(3, 4), "mean", *extra), (make(5), make(5), "none", *extra), (make(2, 3), make(2, 3), "sum", *extra)]
+    return [(make(3, 4), make(3, 4), "mean", *extra), (make(5), make(5), "none", *extra),
+            (make(2, 3), make(2, 3), "sum", *extra)]
 
 
 mse_loss.samples(_pairs)
@@ -75,14 +77,14 @@ smooth_l1_loss.samples(lambda make: _pairs(make, 0.7))
 
 
 @composite
-def binary_cross_entropy(x, target, weight: optional, reduction: "static"):
+def binary_cross_entropy(x, target, weight: optional, reduction: static):
     """Logarithms are cut at -100, so that a certain wrong answer costs 100."""
     loss = neg(add(mul(target, clamp(log(x), -100.0, None)), mul(sub(1.0, target), clamp(log1p(neg(x)), -100.0, None))))
     return reduced(loss if weight is None else mul(loss, weight), reduction)
 
 
 @composite
-def binary_cross_entropy_with_logits(x, target, weight: optional, pos_weight: optional, reduction: "static"):
+def binary_cross_entropy_with_logits(x, target, weight: optional, pos_weight: optional, reduction: static):
     """(1 - t) * x + w * softplus(-x), with w = 1 + (pos_weight - 1) * t."""
     loss = _logit_loss(x, target, pos_weight)
     return reduced(loss if weight is None else mul(loss, weight), reduction)
@@ -131,12 +133,15 @@ def _(g, x, target, weight, reduction):
     return mul(g, mul(target, _tail(x)))
 
 
-binary_cross_entropy.samples(lambda make: [(make.probabilities(3, 4), make.probabilities(3, 4), None, "mean"), (make.probabilities(5), make.probabilities(5), make(5), "sum")])
-binary_cross_entropy_with_logits.samples(lambda make: [(make(3, 4), make.probabilities(3, 4), None, None, "mean"), (make(2, 3), make.probabilities(2, 3), make(3), make.positive(3), "none")])
+binary_cross_entropy.samples(lambda make: [(make.probabilities(3, 4), make.probabilities(3, 4), None, "mean"),
+                                           (make.probabilities(5), make.probabilities(5), make(5), "sum")])
+binary_cross_entropy_with_logits.samples(lambda make: [(make(3, 4), make.probabilities(3, 4), None, None, "mean"),
+                                                       (make(2, 3), make.probabilities(2, 3), make(3),
+                                                        make.positive(3), "none")])
 
 
 @composite
-def kl_div(x, target, reduction: "static", log_target: "static"):
+def kl_div(x, target, reduction: static, log_target: static):
     """target * (log target - x), x being log-probabilities; "batchmean" divides the sum by the first size."""
     if log_target:
         loss = mul(exp(target), sub(target, x))
@@ -148,7 +153,8 @@ def kl_div(x, target, reduction: "static", log_target: "static"):
     return reduced(loss, reduction)
 
 
-kl_div.samples(lambda make: [(make(3, 4), make.probabilities(3, 4), "batchmean", False), (make(3, 4), make(3, 4), "sum", True)])
+kl_div.samples(lambda make: [(make(3, 4), make.probabilities(3, 4), "batchmean", False),
+                             (make(3, 4), make(3, 4), "sum", True)])
 
 
 # -- class indices; the classes are dim 1 of x (N, C, ...)
@@ -159,7 +165,8 @@ def _class_weights(target, weight, ignore_index, like):
     safe = where(kept, target, 0)
     if weight is None:
         return safe, cast(kept, like.dtype.compute)
-    picked = reshape(index_select(weight, 0, reshape(safe, (extent(safe.shape, range(len(safe.shape))),))), tuple(safe.shape))
+    picked = reshape(index_select(weight, 0, reshape(safe, (extent(safe.shape, range(len(safe.shape))),))),
+                     tuple(safe.shape))
     return safe, where(kept, single(picked), 0.0)
 
 
@@ -172,7 +179,7 @@ def _all(x):
 
 
 @composite(outputs=("out", Out("total", differentiable=False, hidden=True)))
-def nll_loss(x, target, weight: optional, reduction: "static", ignore_index: "static"):
+def nll_loss(x, target, weight: optional, reduction: static, ignore_index: static):
     """-weight[target] * x[target]; the mean divides by the sum of the weights."""
     safe, w = _class_weights(target, weight, ignore_index, x)
     loss = masked_fill(neg(mul(single(_pick(x, safe)), w)), eq(target, ignore_index), 0.0)
@@ -192,13 +199,14 @@ def _per_position(g, w, total, reduction):
 
 
 @nll_loss.grad("x")
-def _(g, x: "Meta", target, weight, reduction, ignore_index, total):
+def _(g, x: Meta, target, weight, reduction, ignore_index, total):
     safe, w = _class_weights(target, weight, ignore_index, x)
     return back(spread(neg(_per_position(g, w, total, reduction)), safe, 1, x.shape[1]), x)
 
 
-@composite(outputs=("out", Out("lse", differentiable=False, hidden=True), Out("total", differentiable=False, hidden=True)))
-def cross_entropy(x, target, weight: optional, reduction: "static", ignore_index: "static", label_smoothing: scalar):
+@composite(outputs=("out", Out("lse", differentiable=False, hidden=True),
+                    Out("total", differentiable=False, hidden=True)))
+def cross_entropy(x, target, weight: optional, reduction: static, ignore_index: static, label_smoothing: scalar):
     """-log softmax(x)[target], weighted; smoothing mixes in the mean over all classes."""
     y = single(x)
     lse = logsumexp(y, (1,), False)
@@ -206,7 +214,8 @@ def cross_entropy(x, target, weight: optional, reduction: "static", ignore_index
     total = sum_dims(w, _all(w), False)
     loss = masked_fill(mul(sub(lse, _pick(y, safe)), w), eq(target, ignore_index), 0.0)
     if label_smoothing:
-        loss = add(mul(loss, 1.0 - label_smoothing), mul(_smooth_part(y, lse, target, weight, ignore_index), label_smoothing))
+        loss = add(mul(loss, 1.0 - label_smoothing), mul(_smooth_part(y, lse, target, weight, ignore_index),
+                                                         label_smoothing))
     if reduction != "none":
         loss = sum_dims(loss, _all(loss), False)
         loss = div(loss, total) if reduction == "mean" else loss
@@ -268,7 +277,8 @@ def _(g, x, target, weight, reduction, ignore_index, label_smoothing, lse, total
 
 
 @composite
-def cross_entropy_backward(g, x, target, weight: optional, lse, total, reduction: "static", ignore_index: "static", label_smoothing: scalar):
+def cross_entropy_backward(g, x, target, weight: optional, lse, total, reduction: static, ignore_index: static,
+                           label_smoothing: scalar):
     """(softmax - onehot) * weight * g / total, and the same for the smoothed part."""
     safe, w = _class_weights(target, weight, ignore_index, x)
     probability = exp(sub(single(x), unsqueeze(lse, 1)))
@@ -276,7 +286,8 @@ def cross_entropy_backward(g, x, target, weight: optional, lse, total, reduction
     per = mul(per, 1.0 - label_smoothing) if label_smoothing else per
     out = sub(mul(probability, unsqueeze(per, 1)), spread(per, safe, 1, x.shape[1]))
     if label_smoothing:
-        out = add(out, _smooth_gradient(g, probability, target, weight, total, reduction, ignore_index, label_smoothing))
+        out = add(out, _smooth_gradient(g, probability, target, weight, total, reduction, ignore_index,
+                                        label_smoothing))
     return back(out, x)
 
 
@@ -308,13 +319,16 @@ def _(g, x, target, weight, lse, total, reduction, ignore_index, label_smoothing
 
 @cross_entropy.samples
 def _(make):
-    return [(make(4, 5), make.ints(5, 4), None, "mean", -100, 0.0), (make(4, 5), make.ints(5, 4), make.positive(5), "sum", 2, 0.0),
-            (make(2, 3, 4), make.ints(3, 2, 4), None, "none", -100, 0.0), (make(4, 5), make.ints(5, 4), make.positive(5), "mean", 1, 0.1),
+    return [(make(4, 5), make.ints(5, 4), None, "mean", -100, 0.0), (make(4, 5), make.ints(5, 4), make.positive(5),
+                                                                     "sum", 2, 0.0),
+            (make(2, 3, 4), make.ints(3, 2, 4), None, "none", -100, 0.0),
+            (make(4, 5), make.ints(5, 4), make.positive(5), "mean", 1, 0.1),
             (make(4, 5), make.ints(5, 4), None, "mean", -100, 0.2)]
 
 
 @nll_loss.samples
 def _(make):
-    return [(make(4, 5), make.ints(5, 4), None, "mean", -100), (make(4, 5), make.ints(5, 4), make.positive(5), "sum", 2),
+    return [(make(4, 5), make.ints(5, 4), None, "mean", -100), (make(4, 5), make.ints(5, 4), make.positive(5), "sum",
+                                                                2),
             (make(2, 3, 4), make.ints(3, 2, 4), None, "none", -100)]
 

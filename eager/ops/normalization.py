@@ -1,13 +1,14 @@
 """Layer and RMS normalisation over the last dims: row reductions and maps, fused by a compiler into one loop nest.
 
-What the gradient needs is x and two numbers per row (mean and 1/deviation), which come out as hidden outputs. The variance
-is that of the centred values; halves compute in float32 and are rounded once.
+What the gradient needs is x and two numbers per row (mean and 1/deviation), which come out as hidden outputs. The
+variance is that of the centred values; halves compute in float32 and are rounded once.
 """
 
 import numpy as np
 
+from ..grads import Meta
 from ..meta import Spec
-from ..op import Out, composite, optional, scalar
+from ..op import composite, optional, Out, scalar, static, tensor
 from ..state import state
 from .halves import back, single
 from .arithmetic import add, mul, square, sub
@@ -30,7 +31,7 @@ def _standardised(y, dims, eps):
 
 
 @composite(outputs=("out", *_HIDDEN))
-def layer_norm(x, normalized: "static", weight: optional, bias: optional, eps: scalar):
+def layer_norm(x, normalized: static, weight: optional, bias: optional, eps: scalar):
     """(x - mean) * rstd * weight + bias over the last `normalized` dims."""
     centred, middle, rstd = _standardised(single(contiguous(x)), last_dims(x, normalized), eps)
     out = mul(centred, rstd)
@@ -89,7 +90,7 @@ def _(g, x, mean, rstd, weight, normalized, eps):
 
 
 @layer_norm.grad("weight")
-def _(g, x, mean, rstd, weight: "Meta", normalized, eps):
+def _(g, x, mean, rstd, weight: Meta, normalized, eps):
     if state.grad:
         _, mean, rstd = _standardised(single(x), last_dims(x, normalized), eps)
     hat = mul(sub(single(x), mean), rstd)
@@ -97,7 +98,7 @@ def _(g, x, mean, rstd, weight: "Meta", normalized, eps):
 
 
 @layer_norm.grad("bias")
-def _(g, bias: "Meta", normalized):
+def _(g, bias: Meta, normalized):
     return _over_rows(g, bias, normalized)
 
 
@@ -107,7 +108,7 @@ def _over_rows(x, like, normalized):
 
 
 @composite
-def layer_norm_backward(g, x, mean: "tensor", rstd, weight: optional, normalized: "static"):
+def layer_norm_backward(g, x, mean: tensor, rstd, weight: optional, normalized: static):
     """rstd * (h - mean(h) - xhat * mean(h * xhat)) with h = g * weight."""
     dims = last_dims(x, normalized)
     h = single(g) if weight is None else mul(single(g), single(weight))
@@ -143,8 +144,10 @@ def _(g, x, mean, rstd, weight, normalized):
 
 @layer_norm.samples
 def _(make):
-    return [(make(3, 4), 1, make(4), make(4), 1e-5), (make(2, 3, 4), 1, make(4), None, 1e-5), (make(2, 3, 4), 2, None, None, 1e-3),
-            (make(4, 3).t(), 1, make(4), make(4), 1e-5), (make(0, 4), 1, make(4), make(4), 1e-5), (make(5), 1, None, None, 1e-5)]
+    return [(make(3, 4), 1, make(4), make(4), 1e-5), (make(2, 3, 4), 1, make(4), None, 1e-5),
+            (make(2, 3, 4), 2, None, None, 1e-3),
+            (make(4, 3).t(), 1, make(4), make(4), 1e-5), (make(0, 4), 1, make(4), make(4), 1e-5),
+            (make(5), 1, None, None, 1e-5)]
 
 
 def _rms(y, dims, eps):
@@ -152,7 +155,7 @@ def _rms(y, dims, eps):
 
 
 @composite(outputs=("out", _HIDDEN[1]))
-def rms_norm(x, normalized: "static", weight: optional, eps: scalar):
+def rms_norm(x, normalized: static, weight: optional, eps: scalar):
     """x / sqrt(mean(x*x) + eps) * weight over the last `normalized` dims."""
     y = single(contiguous(x))
     rstd = _rms(y, last_dims(x, normalized), eps)
@@ -167,17 +170,18 @@ def _(g, x, rstd, weight, normalized, eps):
 
 
 @rms_norm.grad("weight")
-def _(g, x, rstd, weight: "Meta", normalized, eps):
+def _(g, x, rstd, weight: Meta, normalized, eps):
     rstd = _rms(single(x), last_dims(x, normalized), eps) if state.grad else rstd
     return _over_rows(mul(single(g), mul(single(x), rstd)), weight, normalized)
 
 
 @composite
-def rms_norm_backward(g, x, rstd, weight: optional, normalized: "static"):
+def rms_norm_backward(g, x, rstd, weight: optional, normalized: static):
     h = single(g) if weight is None else mul(single(g), single(weight))
     hat = mul(single(x), rstd)
     along = mean_dims(mul(h, hat), last_dims(x, normalized), True)
     return back(mul(sub(h, mul(hat, along)), rstd), x)
 
 
-rms_norm.samples(lambda make: [(make(3, 4), 1, make(4), 1e-5), (make(2, 3, 4), 2, None, 1e-3), (make(5), 1, None, 1e-5)])
+rms_norm.samples(lambda make: [(make(3, 4), 1, make(4), 1e-5), (make(2, 3, 4), 2, None, 1e-3),
+                               (make(5), 1, None, 1e-5)])

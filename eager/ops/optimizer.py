@@ -1,7 +1,7 @@
 """Optimizer steps: each updates a parameter and its state in place, in one pass over cache-sized pieces.
 
-The decompositions are the pure form (new values of what they mutate); the kernels write. `step` is a tensor of one element
-that counts, in float32 as PyTorch keeps it; bias corrections are computed in float64.
+The decompositions are the pure form (new values of what they mutate); the kernels write. `step` is a tensor of one
+element that counts, in float32 as PyTorch keeps it; bias corrections are computed in float64.
 """
 
 import math
@@ -9,7 +9,7 @@ import math
 import numpy as np
 
 from .. import dtypes
-from ..op import composite, scalar
+from ..op import composite, scalar, static, tensor
 from .arithmetic import add, cast, div, maximum, mul, neg, square, sub
 from .elementary import power, sqrt
 
@@ -30,7 +30,7 @@ def pieces(*arrays):
 # -- SGD
 
 @composite(mutates=("param",), outputs=())
-def sgd_step(param, grad, lr: scalar, weight_decay: scalar, maximize: "static"):
+def sgd_step(param, grad, lr: scalar, weight_decay: scalar, maximize: static):
     grad = _direction(param, grad, weight_decay, maximize)
     return sub(param, mul(grad, lr)),
 
@@ -59,7 +59,7 @@ sgd_step.kernels["inplace"] = _numpy_sgd
 
 @composite(mutates=("param", "buffer"), outputs=())
 def sgd_momentum_step(param, grad, buffer, lr: scalar, momentum: scalar, dampening: scalar, weight_decay: scalar,
-                      nesterov: "static", maximize: "static"):
+                      nesterov: static, maximize: static):
     grad = _direction(param, grad, weight_decay, maximize)
     buffer = add(mul(buffer, momentum), mul(grad, 1.0 - dampening))
     step = add(grad, mul(buffer, momentum)) if nesterov else buffer
@@ -102,14 +102,15 @@ def _decayed(param, grad, lr, weight_decay, decoupled, maximize):
 
 
 def _moved(param, exp_avg, spread, first, second, lr, eps):
-    """param - lr / first * exp_avg / (sqrt(spread) / second + eps); the corrections are 0-dim and do not widen the result."""
+    """param - lr / first * exp_avg / (sqrt(spread) / second + eps); the corrections are 0-dim and do not widen the
+    result."""
     denominator = add(div(sqrt(spread), second), eps)
     return sub(param, mul(div(exp_avg, denominator), div(lr, first)))
 
 
 @composite(mutates=("param", "exp_avg", "exp_avg_sq", "step"), outputs=())
-def adam_step(param, grad, exp_avg, exp_avg_sq, step: "tensor", lr: scalar, beta1: scalar, beta2: scalar, eps: scalar,
-              weight_decay: scalar, decoupled: "static", maximize: "static"):
+def adam_step(param, grad, exp_avg, exp_avg_sq, step: tensor, lr: scalar, beta1: scalar, beta2: scalar, eps: scalar,
+              weight_decay: scalar, decoupled: static, maximize: static):
     step = add(step, 1)
     param, grad = _decayed(param, grad, lr, weight_decay, decoupled, maximize)
     exp_avg, exp_avg_sq = _moments(grad, exp_avg, exp_avg_sq, beta1, beta2)
@@ -118,8 +119,9 @@ def adam_step(param, grad, exp_avg, exp_avg_sq, step: "tensor", lr: scalar, beta
 
 
 @composite(mutates=("param", "exp_avg", "exp_avg_sq", "max_exp_avg_sq", "step"), outputs=())
-def amsgrad_step(param, grad, exp_avg, exp_avg_sq, max_exp_avg_sq, step: "tensor", lr: scalar, beta1: scalar, beta2: scalar,
-                 eps: scalar, weight_decay: scalar, decoupled: "static", maximize: "static"):
+def amsgrad_step(param, grad, exp_avg, exp_avg_sq, max_exp_avg_sq, step: tensor, lr: scalar, beta1: scalar,
+                 beta2: scalar,
+                 eps: scalar, weight_decay: scalar, decoupled: static, maximize: static):
     step = add(step, 1)
     param, grad = _decayed(param, grad, lr, weight_decay, decoupled, maximize)
     exp_avg, exp_avg_sq = _moments(grad, exp_avg, exp_avg_sq, beta1, beta2)
@@ -128,7 +130,8 @@ def amsgrad_step(param, grad, exp_avg, exp_avg_sq, max_exp_avg_sq, step: "tensor
     return _moved(param, exp_avg, max_exp_avg_sq, first, second, lr, eps), exp_avg, exp_avg_sq, max_exp_avg_sq, step
 
 
-def _numpy_adam(param, grad, exp_avg, exp_avg_sq, step, lr, beta1, beta2, eps, weight_decay, decoupled, maximize, biggest=None):
+def _numpy_adam(param, grad, exp_avg, exp_avg_sq, step, lr, beta1, beta2, eps, weight_decay, decoupled, maximize,
+                biggest=None):
     step += 1
     t = float(step)
     rate, second = lr / (1.0 - beta1 ** t), math.sqrt(1.0 - beta2 ** t)

@@ -3,8 +3,9 @@
 import numpy as np
 
 from .. import dtypes
+from ..grads import Meta
 from ..meta import Spec
-from ..op import Out, extern, scan
+from ..op import extern, Out, scan, size, static
 from .creation import full
 from .indexing import scatter_add
 from .rearrange import flip
@@ -27,7 +28,8 @@ def _(g, dim):
     return flip(cumsum(flip(g, (dim,)), dim), (dim,))
 
 
-cumsum.samples(lambda make: [(make(3, 4), 0), (make(3, 4), 1), (make(5), 0), (make(0, 3), 0), (make.ints(5, 2, 3), 1), (make.bools(4), 0), (make(4, 3).t(), 1)])
+cumsum.samples(lambda make: [(make(3, 4), 0), (make(3, 4), 1), (make(5), 0), (make(0, 3), 0), (make.ints(5, 2, 3), 1),
+                             (make.bools(4), 0), (make(4, 3).t(), 1)])
 
 
 _VALUES = ("values", Out("indices", differentiable=False))
@@ -58,7 +60,7 @@ def _argsort(x, dim, descending):
 
 
 @extern(outputs=_VALUES, meta=lambda x, dim, descending: (x.shape, _like(x, x.shape)))
-def sort(x, dim: "static", descending=False):
+def sort(x, dim: static, descending=False):
     """Stable. (values, positions)"""
     if x.ndim == 0:
         return x.copy(), np.zeros((), np.int64)
@@ -67,15 +69,16 @@ def sort(x, dim: "static", descending=False):
 
 
 @sort.grad("x")
-def _(g, x: "Meta", indices, dim):
+def _(g, x: Meta, indices, dim):
     return _scattered(g, x, indices, dim)
 
 
-sort.samples(lambda make: [(make(3, 4), 1), (make(3, 4), 0, True), (make(5), 0), (make.ints(9, 6), 0, True), (make.special(7), 0), (make.special(7), 0, True), (make(0, 3), 0)])
+sort.samples(lambda make: [(make(3, 4), 1), (make(3, 4), 0, True), (make(5), 0), (make.ints(9, 6), 0, True),
+                           (make.special(7), 0), (make.special(7), 0, True), (make(0, 3), 0)])
 
 
 @extern(outputs=_VALUES, meta=lambda x, k, dim, largest, ordered: (_cut(x, k, dim), _like(x, _cut(x, k, dim))))
-def topk(x, k: "size", dim: "static", largest=True, ordered=True):
+def topk(x, k: size, dim: static, largest=True, ordered=True):
     """The k largest (or smallest) along dim, in order."""
     if x.ndim == 0:
         return x.copy(), np.zeros((), np.int64)
@@ -91,11 +94,12 @@ def topk(x, k: "size", dim: "static", largest=True, ordered=True):
 
 
 @topk.grad("x")
-def _(g, x: "Meta", indices, dim):
+def _(g, x: Meta, indices, dim):
     return _scattered(g, x, indices, dim)
 
 
-topk.samples(lambda make: [(make(3, 5), 2, 1), (make(3, 5), 2, 0, False), (make(40), 3, 0), (make.ints(9, 6), 4, 0), (make(4), 0, 0), (make.special(7), 3, 0)])
+topk.samples(lambda make: [(make(3, 5), 2, 1), (make(3, 5), 2, 0, False), (make(40), 3, 0), (make.ints(9, 6), 4, 0),
+                           (make(4), 0, 0), (make.special(7), 3, 0)])
 
 
 def _cut(x, k, dim):
@@ -116,4 +120,5 @@ def searchsorted(edges, x, right=False):
     return np.stack([np.searchsorted(e, v, side) for e, v in zip(rows, wanted)]).reshape(x.shape).astype(np.int64)
 
 
-searchsorted.samples(lambda make: [(make.ints(9, 5).sort().values, make.ints(9, 2, 3)), (make(2, 5).sort().values, make(2, 3), True)])
+searchsorted.samples(lambda make: [(make.ints(9, 5).sort().values, make.ints(9, 2, 3)),
+                                   (make(2, 5).sort().values, make(2, 3), True)])

@@ -1,12 +1,13 @@
 """Matrix products. Below all of them lies one record with a template: `gemm`, batches of matrices of equal batch sizes.
 
-`matmul` and `linear` are composites that merge and broadcast batch dims down to it. Halves are multiplied in float32 and
-rounded once.
+`matmul` and `linear` are composites that merge and broadcast batch dims down to it. Halves are multiplied in float32
+and rounded once.
 """
 
 import numpy as np
 
 from ...runtime import native
+from ..grads import Meta
 from ..meta import broadcast_shapes
 from ..op import composite, extern, optional
 from .arithmetic import add, mul
@@ -46,7 +47,8 @@ def _(g, a):
     return gemm(_t(a), g)
 
 
-gemm.samples(lambda make: [(make(3, 4), make(4, 5)), (make(2, 3, 4), make(2, 4, 2)), (make(4, 3).t(), make(5, 4).t()), (make(0, 3), make(3, 2)),
+gemm.samples(lambda make: [(make(3, 4), make(4, 5)), (make(2, 3, 4), make(2, 4, 2)), (make(4, 3).t(), make(5, 4).t()),
+                           (make(0, 3), make(3, 2)),
                            (make(2, 0), make(0, 3)), (make(2, 2, 3, 4), make(2, 2, 4, 1)), (make(1, 4), make(4, 1))])
 
 
@@ -59,15 +61,18 @@ def _t(x):
 def check_product(a, b, name="matmul"):
     """Types and inner sizes of a product, with PyTorch's messages."""
     if a.dtype is not b.dtype:
-        raise RuntimeError(f"expected m1 and m2 to have the same dtype, but got: {_c_name(a.dtype)} != {_c_name(b.dtype)} ({name})")
+        raise RuntimeError(f"expected m1 and m2 to have the same dtype, but got: {_c_name(a.dtype)} != "
+                           f"{_c_name(b.dtype)} ({name})")
     if not len(a.shape) or not len(b.shape):
-        raise RuntimeError(f"both arguments to {name} need to be at least 1D, but they are {len(a.shape)}D and {len(b.shape)}D")
+        raise RuntimeError(f"both arguments to {name} need to be at least 1D, but they are {len(a.shape)}D and "
+                           f"{len(b.shape)}D")
     inner = b.shape[-2] if len(b.shape) > 1 else b.shape[0]
     if a.shape[-1] != inner:
         raise RuntimeError(_mismatch(a, b, name))
 
 
-_C_NAMES = {"float32": "float", "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16", "int64": "long int",
+_C_NAMES = {"float32": "float", "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16",
+            "int64": "long int",
             "int32": "int", "int16": "short int", "int8": "signed char", "uint8": "unsigned char"}
 
 
@@ -79,13 +84,15 @@ def _c_name(dtype):
 def _mismatch(a, b, name):
     x, y = list(a.shape), list(b.shape)
     if len(x) == len(y) == 1:
-        return (f"inconsistent tensor size, expected tensor {x} and src {y} to have the same number of elements, but got "
+        return (f"inconsistent tensor size, expected tensor {x} and src {y} to have the same number of elements, but "
+                "got "
                 f"{x[0]} and {y[0]} elements respectively")
     if len(y) == 1:
         return f"size mismatch, got input ({_rows(x)}), mat ({_rows(x)}x{x[-1]}), vec ({y[0]})"
     if len(y) == 2:
         return f"mat1 and mat2 shapes cannot be multiplied ({_rows(x)}x{x[-1]} and {y[0]}x{y[1]})"
-    return f"Expected size for first two dimensions of batch2 tensor to be: {[y[0], x[-1]]} but got: {[y[0], y[-2]]} ({name}: {x} and {y})"
+    return (f"Expected size for first two dimensions of batch2 tensor to be: {[y[0], x[-1]]} but got: {[y[0], y[-2]]} "
+            f"({name}: {x} and {y})")
 
 
 def _rows(shape):
@@ -97,7 +104,8 @@ def _rows(shape):
 
 @composite
 def matmul(a, b):
-    """The product of the last two dims, broadcast over the others; a vector counts as a row (left) or a column (right)."""
+    """The product of the last two dims, broadcast over the others; a vector counts as a row (left) or a column
+    (right)."""
     check_product(a, b)
     if len(a.shape) == 1 or len(b.shape) == 1:
         return _with_vectors(a, b)
@@ -140,7 +148,7 @@ def _(a, b):
 
 
 @matmul.grad("a")
-def _(g, a: "Meta", b):
+def _(g, a: Meta, b):
     if len(b.shape) == 1:
         return mul(unsqueeze(g, len(g.shape)), b) if len(a.shape) > 1 else mul(g, b)
     if len(a.shape) == 1:
@@ -149,7 +157,7 @@ def _(g, a: "Meta", b):
 
 
 @matmul.grad("b")
-def _(g, a, b: "Meta"):
+def _(g, a, b: Meta):
     if len(a.shape) == 1:
         return mul(unsqueeze(a, 1), unsqueeze(g, len(g.shape) - 1)) if len(b.shape) > 1 else mul(g, a)
     if len(b.shape) == 1:
@@ -170,9 +178,12 @@ def _sum_batch(x, keep):
 
 @matmul.samples
 def _(make):
-    return [(make(3, 4), make(4, 5)), (make(4), make(4)), (make(3, 4), make(4)), (make(4), make(4, 5)), (make(2, 3, 4), make(4, 5)),
-            (make(2, 3, 4), make(2, 4, 5)), (make(2, 1, 3, 4), make(5, 4, 2)), (make(2, 3, 4), make(4)), (make(4), make(2, 4, 5)),
-            (make(4, 3).t(), make(4, 5)), (make(0, 4), make(4, 2)), (make(3, 0), make(0, 2)), (make(3, 4), make(2, 4, 5))]
+    return [(make(3, 4), make(4, 5)), (make(4), make(4)), (make(3, 4), make(4)), (make(4), make(4, 5)),
+            (make(2, 3, 4), make(4, 5)),
+            (make(2, 3, 4), make(2, 4, 5)), (make(2, 1, 3, 4), make(5, 4, 2)), (make(2, 3, 4), make(4)),
+            (make(4), make(2, 4, 5)),
+            (make(4, 3).t(), make(4, 5)), (make(0, 4), make(4, 2)), (make(3, 0), make(0, 2)),
+            (make(3, 4), make(2, 4, 5))]
 
 
 # -- linear
@@ -203,7 +214,8 @@ def _(x, weight, bias):
 
 def _check_linear(x, weight, bias):
     if x.dtype is not weight.dtype and x.dtype != weight.dtype:
-        raise RuntimeError(f"mat1 and mat2 must have the same dtype, but got {_c_name(x.dtype)} and {_c_name(weight.dtype)}")
+        raise RuntimeError(f"mat1 and mat2 must have the same dtype, but got {_c_name(x.dtype)} and "
+                           f"{_c_name(weight.dtype)}")
     if x.shape[-1] != weight.shape[-1]:
         x, w = list(x.shape), list(weight.shape)
         shown = f"{w[1]}x{w[0]}" if len(w) == 2 else f"{w[0]}"
@@ -216,9 +228,10 @@ def _(g, weight):
 
 
 @linear.grad("weight")
-def _(g, x, weight: "Meta"):
+def _(g, x, weight: Meta):
     if len(weight.shape) == 1:
-        return matmul(_t(_matrix(x)) if len(x.shape) > 1 else x, reshape(g, (_rows(x.shape),)) if len(x.shape) > 1 else g)
+        return matmul(_t(_matrix(x)) if len(x.shape) > 1 else x, reshape(g,
+                (_rows(x.shape),)) if len(x.shape) > 1 else g)
     if len(x.shape) == 1:
         return mul(unsqueeze(g, 1), x)
     return matmul(_t(_matrix(g)), _matrix(x))
@@ -231,5 +244,6 @@ def _(g):
 
 @linear.samples
 def _(make):
-    return [(make(3, 4), make(5, 4), make(5)), (make(2, 3, 4), make(5, 4), None), (make(4), make(2, 4), make(2)), (make(0, 4), make(3, 4), make(3)),
+    return [(make(3, 4), make(5, 4), make(5)), (make(2, 3, 4), make(5, 4), None), (make(4), make(2, 4), make(2)),
+            (make(0, 4), make(3, 4), make(3)),
             (make(4, 2, 3).transpose(0, 1), make(5, 3), make(5))]

@@ -1,11 +1,11 @@
-"""Random numbers: counter-based draws. Each call takes one ordinal of its generator, whatever its size; element i of the
-draw depends on (seed, ordinal, i) only, so eager and compiled code draw the same numbers.
+"""Random numbers: counter-based draws. Each call takes one ordinal of its generator, whatever its size; element i of
+the draw depends on (seed, ordinal, i) only, so eager and compiled code draw the same numbers.
 """
 
 import numpy as np
 
 from .. import dtypes
-from ..op import composite, random_op, scalar
+from ..op import composite, random_op, scalar, size, static, tensor
 from .arithmetic import cast, div, gt, le, minimum, mul, where
 from .creation import arange
 from .elementary import log1p
@@ -41,7 +41,8 @@ def _sized(make):
 
 rand.samples(_sized)
 randn.samples(_sized)
-randint.samples(lambda make: [(0, 10, (3, 4), dtypes.int64), (-5, 5, (7,), dtypes.int32), (0, 3, (), dtypes.float32), (0, 2 ** 40, (5,), dtypes.int64)])
+randint.samples(lambda make: [(0, 10, (3, 4), dtypes.int64), (-5, 5, (7,), dtypes.int32), (0, 3, (), dtypes.float32),
+                              (0, 2 ** 40, (5,), dtypes.int64)])
 
 
 @random_op(promote=lambda *operands: (None, dtypes.bool))
@@ -79,7 +80,7 @@ def random_integers(s, rng, x, low: scalar, high: scalar):
 
 
 @random_op(promote="keep")
-def bernoulli(s, rng, p: "tensor"):
+def bernoulli(s, rng, p: tensor):
     """1 with probability p (elementwise), else 0."""
     return s.lt(rng.uniform(), p)
 
@@ -90,7 +91,7 @@ def bernoulli_like(s, rng, x, p: scalar = 0.5):
 
 
 @random_op(promote="keep")
-def normal_around(s, rng, mean: "tensor", std: "tensor"):
+def normal_around(s, rng, mean: tensor, std: tensor):
     """Normal with a mean and a deviation per element."""
     return rng.normal() * std + mean
 
@@ -106,13 +107,13 @@ normal_around.samples(lambda make: [(make(3, 4), make.positive(3, 4))])
 # -- orders and choices
 
 @composite(draws=lambda *args: 1)
-def randperm(n: "size", dtype: "static", device: "static" = None, generator: "static" = None):
+def randperm(n: size, dtype: static, device: static = None, generator: static = None):
     """The order of n random keys of 53 bits (equal keys stay in order)."""
     return cast(sort(rand((n,), dtypes.float64, device, generator), 0, False)[1], dtype)
 
 
 @composite(draws=lambda *args: 1)
-def multinomial(weights, count: "size", replacement: "static", generator: "static" = None):
+def multinomial(weights, count: size, replacement: static, generator: static = None):
     """Indices drawn along the last dim in proportion to weights. With replacement: by the inverse of the running sum;
     without: the largest of weight / exponential, which picks in the same proportions."""
     last = len(weights.shape) - 1
@@ -141,5 +142,6 @@ def check_weights(weights, count, replacement):
     if array.size and (np.add.reduce(array.astype(np.float64), -1) <= 0).any():
         raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
     if not replacement and array.size and ((array > 0).sum(-1) < count).any():
-        raise RuntimeError("invalid multinomial distribution (with replacement=False, not enough non-negative category to sample)")
+        raise RuntimeError("invalid multinomial distribution (with replacement=False, not enough non-negative "
+                           "category to sample)")
 

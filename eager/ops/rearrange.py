@@ -1,8 +1,10 @@
-"""Copies that move elements: cat, stack, pad, flip, roll. Maps that read their index and load, masked, where they like."""
+"""Copies that move elements: cat, stack, pad, flip, roll. Maps that read their index and load, masked, where they
+like."""
 
 import numpy as np
 
-from ..op import composite, indexed, scalar, tensors
+from ..grads import Meta
+from ..op import composite, indexed, scalar, size, static, tensors
 from .views import slice_dim, unsqueeze
 
 
@@ -14,7 +16,7 @@ def _cat_sizes(parts, dim):
 
 
 @indexed(meta=_cat_sizes)
-def cat(s, i, parts: tensors, dim: "static"):
+def cat(s, i, parts: tensors, dim: static):
     """Parts of one dtype, equal in all sizes but the one along `dim`."""
     start, value = 0, None
     for x in parts:
@@ -32,7 +34,7 @@ def _(parts, dim):
 
 
 @cat.grad("parts")
-def _(g, parts: "Meta", dim):
+def _(g, parts: Meta, dim):
     grads, start = [], 0
     for x in parts:
         grads.append(slice_dim(g, dim, start, 1, x.shape[dim]))
@@ -42,18 +44,20 @@ def _(g, parts: "Meta", dim):
 
 @cat.samples
 def _(make):
-    return [((make(2, 3), make(4, 3)), 0), ((make(2, 3), make(2, 1), make(2, 2)), 1), ((make(2, 0, 2), make(2, 3, 2)), 1),
+    return [((make(2, 3), make(4, 3)), 0), ((make(2, 3), make(2, 1), make(2, 2)), 1),
+            ((make(2, 0, 2), make(2, 3, 2)), 1),
             ((make(3, 2).t(), make(2, 3)), 0), ((make(4),), 0)]
 
 
 @composite
-def stack(parts: tensors, dim: "static"):
+def stack(parts: tensors, dim: static):
     return cat(tuple(unsqueeze(x, dim) for x in parts), dim)
 
 
 @stack.samples
 def _(make):
-    return [((make(2, 3), make(2, 3)), 0), ((make(2), make(2), make(2)), 1), ((make(), make()), 0), ((make(0, 2), make(0, 2)), 2)]
+    return [((make(2, 3), make(2, 3)), 0), ((make(2), make(2), make(2)), 1), ((make(), make()), 0),
+            ((make(0, 2), make(0, 2)), 2)]
 
 
 def _pad_sizes(x, padding, value):
@@ -61,7 +65,7 @@ def _pad_sizes(x, padding, value):
 
 
 @indexed(meta=_pad_sizes)
-def pad(s, i, x, padding: "size", value: scalar = 0):
+def pad(s, i, x, padding: size, value: scalar = 0):
     """`padding`: (before, after) for every dim; negative amounts cut off."""
     inside, index = None, []
     for at, n, (before, after) in zip(i, x.shape, padding):
@@ -88,11 +92,12 @@ def _(g, padding):
 
 @pad.samples
 def _(make):
-    return [(make(2, 3), ((1, 0), (0, 2)), 0.5), (make(4), ((-1, 2),), 0), (make(3, 4), ((-1, -1), (0, -2)), 0), (make(0, 2), ((1, 1), (0, 0)), 1.0)]
+    return [(make(2, 3), ((1, 0), (0, 2)), 0.5), (make(4), ((-1, 2),), 0), (make(3, 4), ((-1, -1), (0, -2)), 0),
+            (make(0, 2), ((1, 1), (0, 0)), 1.0)]
 
 
 @indexed(meta=lambda x, dims: x.shape)
-def flip(s, i, x, dims: "static"):
+def flip(s, i, x, dims: static):
     return x(*(x.shape[d] - 1 - at if d in dims else at for d, at in enumerate(i)))
 
 
@@ -110,7 +115,7 @@ flip.samples(lambda make: [(make(3, 4), (0,)), (make(2, 3, 2), (0, 2)), (make(3)
 
 
 @indexed(meta=lambda x, shifts, dims: x.shape)
-def roll(s, i, x, shifts: "size", dims: "static"):
+def roll(s, i, x, shifts: size, dims: static):
     index = list(i)
     for shift, d in zip(shifts, dims):
         index[d] = (index[d] - shift) % x.shape[d]

@@ -5,7 +5,8 @@ Gradients expand the result's gradient back over the reduced dims. Sums of integ
 
 import numpy as np
 
-from ..op import Out, composite, reduction
+from ..grads import Meta
+from ..op import composite, Out, reduction, scalar, static
 from .arithmetic import absolute, add, cast, div, eq, mul, ne, sign, square, sub, where
 from .elementary import exp, power, sqrt
 from .indexing import spread
@@ -33,7 +34,8 @@ def extent(shape, dim):
 
 
 def _samples(make):
-    return [(make(3, 4), (1,), False), (make(3, 4), (0,), True), (make(2, 3, 4), (0, 2), False), (make(2, 3, 4), (0, 1, 2), False),
+    return [(make(3, 4), (1,), False), (make(3, 4), (0,), True), (make(2, 3, 4), (0, 2), False),
+            (make(2, 3, 4), (0, 1, 2), False),
             (make(), (), False), (make(4, 3).t(), (1,), False), (make(2, 3, 2), (1,), True)]
 
 
@@ -73,7 +75,7 @@ def _sum_rows(x):
 
 
 @sum.grad("x")
-def _(g, x: "Meta", dim, keepdim):
+def _(g, x: Meta, dim, keepdim):
     return spread_over(g, x.shape, dim, keepdim)
 
 
@@ -95,7 +97,7 @@ def _(x, dim, keepdim):
 
 
 @mean.grad("x")
-def _(g, x: "Meta", dim, keepdim):
+def _(g, x: Meta, dim, keepdim):
     return spread_over(div(g, extent(x.shape, dim)), x.shape, dim, keepdim)
 
 
@@ -146,12 +148,14 @@ def _with_position(name, combine):
     record = reduction(fn, combine=combine, outputs=("values", Out("indices", differentiable=False)))
 
     @record.grad("x")
-    def _(g, x: "Meta", indices, dim, keepdim):
+    def _(g, x: Meta, indices, dim, keepdim):
         if keepdim:
             g, indices = squeeze(g, dim), squeeze(indices, dim)
         return spread(g, indices, dim[0], x.shape[dim[0]])
-    record.samples(lambda make: [(make(3, 4), (1,), False), (make(3, 4), (0,), True), (make(2, 3, 2), (1,), False), (make(5), (0,), False),
-                                 (make.ints(4, 3, 5), (1,), False), (make.special(7), (0,), False), (make(4, 3).t(), (1,), True)])
+    record.samples(lambda make: [(make(3, 4), (1,), False), (make(3, 4), (0,), True), (make(2, 3, 2), (1,), False),
+                                 (make(5), (0,), False),
+                                 (make.ints(4, 3, 5), (1,), False), (make.special(7), (0,), False),
+                                 (make(4, 3).t(), (1,), True)])
     return record
 
 
@@ -162,8 +166,10 @@ def _position(name):
     def fn(s, x):
         return x
     fn.__name__ = name
-    record = reduction(fn, combine=name, promote="long", finish=lambda s, acc, n: acc[1], outputs=(Out(differentiable=False),))
-    record.samples(lambda make: _samples(make)[:4] + [(make.ints(4, 3, 5), (1,), False), (make.special(7), (0,), False)])
+    record = reduction(fn, combine=name, promote="long", finish=lambda s, acc, n: acc[1],
+                       outputs=(Out(differentiable=False),))
+    record.samples(lambda make: _samples(make)[:4] + [(make.ints(4, 3, 5), (1,), False),
+                                                      (make.special(7), (0,), False)])
     return record
 
 
@@ -181,7 +187,8 @@ def all_(s, x):
 
 
 for _op in (any_, all_):
-    _op.samples(lambda make: [(make.bools(3, 4), (1,), False), (make.bools(3, 4), (0, 1), True), (make.ints(2, 5), (0,), False), (make.bools(0, 3), (0,), False)])
+    _op.samples(lambda make: [(make.bools(3, 4), (1,), False), (make.bools(3, 4), (0, 1), True),
+                              (make.ints(2, 5), (0,), False), (make.bools(0, 3), (0,), False)])
 
 
 @reduction(combine="logsumexp", promote="float")
@@ -210,12 +217,13 @@ def _degrees(s, n, correction):
 
 
 def _floating_samples(make):
-    return [(make(3, 4), 1, (1,), False), (make(3, 4), 0, (0,), True), (make(2, 3, 4), 1, (0, 2), False), (make(5), 1, (0,), False),
+    return [(make(3, 4), 1, (1,), False), (make(3, 4), 0, (0,), True), (make(2, 3, 4), 1, (0, 2), False),
+            (make(5), 1, (0,), False),
             (make(4, 3).t(), 1, (0, 1), False)]
 
 
 @reduction(combine="welford", finish=_variance)
-def var(s, x, correction: "static"):
+def var(s, x, correction: static):
     return x
 
 
@@ -257,8 +265,9 @@ def _(g, x, correction, dim, keepdim):
 var.samples(_floating_samples)
 
 
-@reduction(combine="welford", outputs=("var", "mean"), finish=lambda s, acc, n, correction: (_variance(s, acc, n, correction), acc[0]))
-def var_mean(s, x, correction: "static"):
+@reduction(combine="welford", outputs=("var", "mean"), finish=lambda s, acc, n,
+           correction: (_variance(s, acc, n, correction), acc[0]))
+def var_mean(s, x, correction: static):
     return x
 
 
@@ -280,7 +289,7 @@ var_mean.samples(_floating_samples)
 
 
 @composite
-def std(x, correction: "static", dim: "static", keepdim=False):
+def std(x, correction: static, dim: static, keepdim=False):
     return sqrt(var(x, correction, dim, keepdim))
 
 
@@ -290,7 +299,7 @@ std.samples(_floating_samples)
 # -- norms
 
 @composite
-def norm(x, p: "scalar", dim: "static", keepdim=False):
+def norm(x, p: scalar, dim: static, keepdim=False):
     """(sum |x|**p) ** (1/p), with the limits at p = inf, -inf and 0."""
     if p == 2:
         return sqrt(sum(square(x), dim, keepdim))

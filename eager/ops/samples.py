@@ -15,5 +15,4 @@ def binary(make, nonzero=False):
 
 
 def binary_int(make, nonzero=False):
-    new = make.positive if nonzero else make
     return binary(make, nonzero) + [(make.ints(9, 3, 4), make.ints(5, 4) + 1), (make.ints(9, 4) - 4, 3)]

@@ -2,13 +2,14 @@
 
 import numpy as np
 
-from ..op import indexed
+from ..grads import Meta
+from ..op import indexed, size, static
 from .reduce import sum as sum_dims
 from .views import reshape
 
 
 @indexed(meta=lambda x, times: tuple(n * t for n, t in zip(x.shape, times)))
-def repeat(s, i, x, times: "size"):
+def repeat(s, i, x, times: size):
     """The whole tensor, `times[d]` times along each dim."""
     return x(*(at if _once(t) else at % n for at, n, t in zip(i, x.shape, times)))
 
@@ -23,7 +24,7 @@ def _(x, times):
 
 
 @repeat.grad("x")
-def _(g, x: "Meta", times):
+def _(g, x: Meta, times):
     pairs = tuple(n for pair in zip(times, x.shape) for n in pair)
     return sum_dims(reshape(g, pairs), tuple(range(0, len(pairs), 2)), False)
 
@@ -32,7 +33,7 @@ repeat.samples(lambda make: [(make(2, 3), (2, 1)), (make(3), (4,)), (make(2, 2),
 
 
 @indexed(meta=lambda x, times, dim: (*x.shape[:dim], x.shape[dim] * times, *x.shape[dim + 1:]))
-def repeat_interleave(s, i, x, times: "size", dim: "static"):
+def repeat_interleave(s, i, x, times: size, dim: static):
     """Each element `times` times in a row."""
     return x(*i[:dim], i[dim] // times, *i[dim + 1:])
 
@@ -43,7 +44,7 @@ def _(x, times, dim):
 
 
 @repeat_interleave.grad("x")
-def _(g, x: "Meta", times, dim):
+def _(g, x: Meta, times, dim):
     return sum_dims(reshape(g, (*x.shape[:dim + 1], times, *x.shape[dim + 1:])), (dim + 1,), False)
 
 

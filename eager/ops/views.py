@@ -5,11 +5,13 @@ Rules only add strides and multiply them by integers, so they also run on symbol
 
 import numpy as np
 
-from ..op import Out, indexed, scatter, view
+from ..grads import Meta
+from ..op import indexed, Out, scatter, size, static, view
 from ..sizes import contiguous_strides
 from .creation import full
 
-VIEW_ERROR = ("view size is not compatible with input tensor's size and stride (at least one dimension spans across two "
+VIEW_ERROR = ("view size is not compatible with input tensor's size and stride (at least one dimension spans across "
+              "two "
               "contiguous subspaces). Use .reshape(...) instead.")
 
 
@@ -55,8 +57,8 @@ def _view_loop(s, i, r, x, size):
 
 
 def reshaped_index(shape, size, i):
-    """The index into `shape` for the index `i` into `size`. Equal leading and trailing dims are passed through, so that only
-    the dims in between pay for divisions."""
+    """The index into `shape` for the index `i` into `size`. Equal leading and trailing dims are passed through, so that
+    only the dims in between pay for divisions."""
     lead = 0
     while lead < min(len(shape), len(size)) and _equal(shape[lead], size[lead]):
         lead += 1
@@ -84,7 +86,7 @@ def view_as_size(shape, strides, size):
 
 
 @view_as_size.grad("x")
-def _(g, x: "Meta"):
+def _(g, x: Meta):
     return reshape(g, x.shape)
 
 
@@ -109,7 +111,8 @@ def _(g):
     return g
 
 
-contiguous_copy.samples(lambda make: [(make(4, 3).t(),), (make(2, 3, 4).permute(2, 0, 1),), (make(),), (make(0, 2).t(),)])
+contiguous_copy.samples(lambda make: [(make(4, 3).t(),), (make(2, 3, 4).permute(2, 0, 1),), (make(),),
+                                      (make(0, 2).t(),)])
 
 
 def contiguous(x):
@@ -124,7 +127,7 @@ def reshape(x, size):
 
 
 @view
-def permute(shape, strides, dims: "static"):
+def permute(shape, strides, dims: static):
     return tuple(shape[d] for d in dims), tuple(strides[d] for d in dims), 0
 
 
@@ -137,7 +140,7 @@ permute.samples(lambda make: [(make(2, 3, 4), (2, 0, 1)), (make(), ()), (make(3)
 
 
 @view
-def transpose(shape, strides, dim0: "static", dim1: "static"):
+def transpose(shape, strides, dim0: static, dim1: static):
     order = list(range(len(shape)))
     order[dim0], order[dim1] = dim1, dim0
     return tuple(shape[d] for d in order), tuple(strides[d] for d in order), 0
@@ -165,11 +168,12 @@ def _(g):
     return g
 
 
-expand.samples(lambda make: [(make(3, 1), (3, 4)), (make(4), (2, 3, 4)), (make(), (2, 2)), (make(1, 3), (0, 3)), (make(2, 3), (2, 3))])
+expand.samples(lambda make: [(make(3, 1), (3, 4)), (make(4), (2, 3, 4)), (make(), (2, 2)), (make(1, 3), (0, 3)),
+                             (make(2, 3), (2, 3))])
 
 
 @view
-def unsqueeze(shape, strides, dim: "static"):
+def unsqueeze(shape, strides, dim: static):
     step = shape[dim] * strides[dim] if dim < len(shape) else 1
     return shape[:dim] + (1,) + shape[dim:], strides[:dim] + (step,) + strides[dim:], 0
 
@@ -183,7 +187,7 @@ unsqueeze.samples(lambda make: [(make(2, 3), 0), (make(2, 3), 2), (make(), 0), (
 
 
 @view
-def squeeze(shape, strides, dims: "static"):
+def squeeze(shape, strides, dims: static):
     """Without the named dims, which are of size 1."""
     kept = [d for d in range(len(shape)) if d not in dims]
     return tuple(shape[d] for d in kept), tuple(strides[d] for d in kept), 0
@@ -196,26 +200,29 @@ def _(g, dims):
     return g
 
 
-squeeze.samples(lambda make: [(make(2, 1, 3), (1,)), (make(1, 2, 1), (0, 2)), (make(1), (0,)), (make(2, 3), ()), (make(0, 1), (1,))])
+squeeze.samples(lambda make: [(make(2, 1, 3), (1,)), (make(1, 2, 1), (0, 2)), (make(1), (0,)), (make(2, 3), ()),
+                              (make(0, 1), (1,))])
 
 
 @view(name="slice")
-def slice_dim(shape, strides, dim: "static", start, step, length):
+def slice_dim(shape, strides, dim: static, start, step, length):
     """`length` elements of one dim: start, start + step, ..."""
     sizes = shape[:dim] + (length,) + shape[dim + 1:]
     return sizes, strides[:dim] + (strides[dim] * step,) + strides[dim + 1:], strides[dim] * start
 
 
 @slice_dim.grad("x")
-def _(g, x: "Meta", dim, start, step, length):
+def _(g, x: Meta, dim, start, step, length):
     return slice_backward(g, x.shape[dim], dim, start, step)
 
 
-slice_dim.samples(lambda make: [(make(5, 3), 0, 1, 2, 2), (make(2, 6), 1, 0, 1, 4), (make(4), 0, 2, 1, 0), (make(3, 4).t(), 0, 1, 1, 3)])
+slice_dim.samples(lambda make: [(make(5, 3), 0, 1, 2, 2), (make(2, 6), 1, 0, 1, 4), (make(4), 0, 2, 1, 0),
+                                (make(3, 4).t(), 0, 1, 1, 3)])
 
 
-@indexed(meta=lambda x, size, dim, start, step: (*x.shape[:dim], size, *x.shape[dim + 1:]), promote="keep", recompute=True)
-def slice_backward(s, i, x, size, dim: "static", start, step):
+@indexed(meta=lambda x, size, dim, start, step: (*x.shape[:dim], size, *x.shape[dim + 1:]), promote="keep",
+         recompute=True)
+def slice_backward(s, i, x, size, dim: static, start, step):
     """Zeros of `size` along `dim`, with x at start, start + step, ..."""
     at = i[dim] - start
     inside = s.logical_and(s.ge(s.index(at), 0), s.lt(s.index(at), s.index(x.shape[dim] * step)))
@@ -233,7 +240,7 @@ def _(x, size, dim, start, step):
 
 
 @slice_backward.grad("x")
-def _(g, x: "Meta", dim, start, step):
+def _(g, x: Meta, dim, start, step):
     return slice_dim(g, dim, start, step, x.shape[dim])
 
 
@@ -241,20 +248,21 @@ slice_backward.samples(lambda make: [(make(2, 3), 6, 0, 1, 2), (make(2, 3), 4, 1
 
 
 @view
-def select(shape, strides, dim: "static", index: "size"):
+def select(shape, strides, dim: static, index: size):
     return shape[:dim] + shape[dim + 1:], strides[:dim] + strides[dim + 1:], strides[dim] * index
 
 
 @select.grad("x")
-def _(g, x: "Meta", dim, index):
+def _(g, x: Meta, dim, index):
     return slice_backward(unsqueeze(g, dim), x.shape[dim], dim, index, 1)
 
 
-select.samples(lambda make: [(make(3, 4), 0, 2), (make(3, 4), 1, 0), (make(3), 0, 1), (make(2, 3, 0), 1, 1), (make(4, 2).t(), 0, 1)])
+select.samples(lambda make: [(make(3, 4), 0, 2), (make(3, 4), 1, 0), (make(3), 0, 1), (make(2, 3, 0), 1, 1),
+                             (make(4, 2).t(), 0, 1)])
 
 
 @view
-def diagonal(shape, strides, offset: "static", dim0: "static", dim1: "static"):
+def diagonal(shape, strides, offset: static, dim0: static, dim1: static):
     """The diagonal moves to the last dim."""
     start0, start1 = max(-offset, 0), max(offset, 0)
     length = _diagonal_length(shape[dim0] - start0, shape[dim1] - start1)
@@ -270,21 +278,22 @@ def _diagonal_length(a, b):
 
 
 @diagonal.grad("x")
-def _(g, x: "Meta", offset, dim0, dim1):
+def _(g, x: Meta, offset, dim0, dim1):
     return diagonal.put(full(x.shape, 0, g.dtype, g.device), g, offset, dim0, dim1)
 
 
-diagonal.samples(lambda make: [(make(3, 4), 0, 0, 1), (make(4, 3), -1, 0, 1), (make(2, 3, 3), 1, 1, 2), (make(3, 3), 2, 1, 0)])
+diagonal.samples(lambda make: [(make(3, 4), 0, 0, 1), (make(4, 3), -1, 0, 1), (make(2, 3, 3), 1, 1, 2),
+                               (make(3, 3), 2, 1, 0)])
 
 
 @view
-def as_strided(shape, strides, size, steps: "size", offset):
+def as_strided(shape, strides, size, steps: size, offset):
     """Any sizes and strides over the memory, `offset` elements after this tensor's first. Capture breaks on it."""
     return tuple(size), tuple(steps), offset
 
 
 @view
-def unfold(shape, strides, dim: "static", size, step):
+def unfold(shape, strides, dim: static, size, step):
     """Windows of `size` elements, every `step`, in a new last dim."""
     count = (shape[dim] - size) // step + 1
     return (shape[:dim] + (count,) + shape[dim + 1:] + (size,),
@@ -292,15 +301,16 @@ def unfold(shape, strides, dim: "static", size, step):
 
 
 @unfold.grad("x")
-def _(g, x: "Meta", dim, size, step):
+def _(g, x: Meta, dim, size, step):
     return unfold_backward(x.shape, g, dim, size, step)
 
 
 unfold.samples(lambda make: [(make(7), 0, 3, 2), (make(3, 5), 1, 2, 1), (make(4, 2), 0, 4, 1)])
 
 
-@scatter(mode="add", ranges=lambda shape, x, dim, size, step: x.shape, meta=lambda shape, x, dim, size, step: shape, promote="same")
-def unfold_backward(s, i, shape, x, dim: "static", size, step):
+@scatter(mode="add", ranges=lambda shape, x, dim, size, step: x.shape, meta=lambda shape, x, dim, size, step: shape,
+         promote="same")
+def unfold_backward(s, i, shape, x, dim: static, size, step):
     """Windows added back onto zeros of `shape`."""
     return (*i[:dim], i[dim] * step + i[-1], *i[dim + 1:-1]), x(*i)
 

@@ -1,6 +1,7 @@
 """Schedules of the learning rate.
 
-In: an optimizer. Out: `step()` writes `group["lr"]`. Most rules multiply the current rate, so schedulers can be chained.
+In: an optimizer. Out: `step()` writes `group["lr"]`. Most rules multiply the current rate, so schedulers can be
+chained.
 """
 
 import bisect

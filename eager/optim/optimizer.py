@@ -113,7 +113,8 @@ class Optimizer:
     def state_dict(self):
         """State keyed by the position of the parameter over all groups; tensors are not copied."""
         index = {id(p): i for i, p in enumerate(p for group in self.param_groups for p in group["params"])}
-        groups = [{**{k: v for k, v in group.items() if k != "params"}, "params": [index[id(p)] for p in group["params"]]}
+        groups = [{**{k: v for k, v in group.items() if k != "params"},
+                   "params": [index[id(p)] for p in group["params"]]}
                   for group in self.param_groups]
         state = {index[id(k)] if isinstance(k, Tensor) else k: v for k, v in self.state.items()}
         return {"state": state, "param_groups": groups}

@@ -83,7 +83,8 @@ def known_size(size, total, what="shape"):
     if len(unknown) > 1:
         raise RuntimeError("only one dimension can be inferred")
     if type(rest) is int and rest == 0:
-        raise RuntimeError(f"cannot reshape tensor of 0 elements into shape {list(size)} because the unspecified dimension size -1 "
+        raise RuntimeError(f"cannot reshape tensor of 0 elements into shape {list(size)} because the unspecified "
+                           "dimension size -1 "
                            "can be any value and is ambiguous")
     if total % rest != 0:
         raise RuntimeError(f"{what} '{list(size)}' is invalid for input of size {total}")

@@ -57,7 +57,8 @@ def from_numpy(ndarray):
     if not isinstance(ndarray, np.ndarray):
         raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
     if any(step < 0 for step in ndarray.strides):
-        raise ValueError("At least one stride in the given numpy array is negative, and tensors with negative strides are not "
+        raise ValueError("At least one stride in the given numpy array is negative, and tensors with negative strides "
+                         "are not "
                          "currently supported. (You can probably work around this by making a copy of your array with "
                          "array.copy().)")
     t = _wrap(ndarray, dtypes.from_numpy(ndarray.dtype))
@@ -88,7 +89,8 @@ def _holds_arrays(data):
     first = data
     while isinstance(first, (list, tuple)) and first:
         first = first[0]
-    return isinstance(first, (Tensor, np.ndarray, np.generic)) or any(isinstance(each, (Tensor, np.generic)) for each in data)
+    return isinstance(first, (Tensor, np.ndarray, np.generic)) or any(isinstance(each,
+            (Tensor, np.generic)) for each in data)
 
 
 def _nested(each):
@@ -158,7 +160,8 @@ def _factory_options(dtype, device):
     return dtype_of(dtype, dtypes.get_default_dtype()), device
 
 
-def empty(*size, dtype=None, device=None, requires_grad=False, out=None, layout=None, pin_memory=False, memory_format=None,
+def empty(*size, dtype=None, device=None, requires_grad=False, out=None, layout=None, pin_memory=False,
+          memory_format=None,
           names=None):
     dtype, device = _factory_options(dtype, device)
     return _made(records.empty(_sizes(size), dtype, device), requires_grad, out)
@@ -197,27 +200,32 @@ def _like_options(input, dtype, device):
 def _in_likeness(input, dtype, device, make, requires_grad):
     """A tensor of input's sizes, and of its memory order where that is dense."""
     dtype, device = _like_options(input, dtype, device)
-    order = sorted(range(input.ndim), key=lambda d: -input._strides[d]) if input.ndim > 1 and not input.is_contiguous() else None
+    order = sorted(range(input.ndim),
+                   key=lambda d: -input._strides[d]) if input.ndim > 1 and not input.is_contiguous() else None
     if order is None or input.numel() == 0:
         return _made(make(tuple(input.shape), dtype, device), requires_grad)
     dense = make(tuple(input.shape[d] for d in order), dtype, device)
     return _made(dense.permute([order.index(d) for d in range(input.ndim)]).detach(), requires_grad)
 
 
-def empty_like(input, *, dtype=None, device=None, requires_grad=False, memory_format=None, layout=None, pin_memory=False):
+def empty_like(input, *, dtype=None, device=None, requires_grad=False, memory_format=None, layout=None,
+               pin_memory=False):
     return _in_likeness(input, dtype, device, records.empty, requires_grad)
 
 
 def full_like(input, fill_value, *, dtype=None, device=None, requires_grad=False, memory_format=None, layout=None,
               pin_memory=False):
-    return _in_likeness(input, dtype, device, lambda size, d, where: records.full(size, fill_value, d, where), requires_grad)
+    return _in_likeness(input, dtype, device, lambda size, d, where: records.full(size, fill_value, d, where),
+                        requires_grad)
 
 
-def zeros_like(input, *, dtype=None, device=None, requires_grad=False, memory_format=None, layout=None, pin_memory=False):
+def zeros_like(input, *, dtype=None, device=None, requires_grad=False, memory_format=None, layout=None,
+               pin_memory=False):
     return full_like(input, 0, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
-def ones_like(input, *, dtype=None, device=None, requires_grad=False, memory_format=None, layout=None, pin_memory=False):
+def ones_like(input, *, dtype=None, device=None, requires_grad=False, memory_format=None, layout=None,
+              pin_memory=False):
     return full_like(input, 1, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
@@ -259,7 +267,7 @@ def arange(*args, start=0, end=None, step=1, dtype=None, device=None, requires_g
         raise RuntimeError("step must be nonzero")
     floating = any(isinstance(v, (float, SymFloat)) for v in (start, end, step))
     dtype, device = _factory_options(dtype or (dtypes.get_default_dtype() if floating else dtypes.int64), device)
-    length = math.ceil((end - start) / step) if floating else (end - start + step - 1) // step if step > 0 else (start - end - step - 1) // -step
+    length = math.ceil((end - start) / step) if floating else -((start - end) // step)
     if length < 0:
         raise RuntimeError("upper bound and lower bound inconsistent with step sign")
     return _made(records.arange(start, step, length, dtype, device), requires_grad, out)
@@ -346,11 +354,14 @@ def _caster(name, dtype):
 
 
 CASTS = {name: _caster(name, d) for name, d in dict(
-    float=dtypes.float32, double=dtypes.float64, half=dtypes.float16, bfloat16=dtypes.bfloat16, int=dtypes.int32, long=dtypes.int64,
+    float=dtypes.float32, double=dtypes.float64, half=dtypes.float16, bfloat16=dtypes.bfloat16, int=dtypes.int32,
+                                                    long=dtypes.int64,
     short=dtypes.int16, char=dtypes.int8, byte=dtypes.uint8, bool=dtypes.bool).items()}
 
-_TYPE_NAMES = {"FloatTensor": "float32", "DoubleTensor": "float64", "HalfTensor": "float16", "BFloat16Tensor": "bfloat16", "LongTensor": "int64",
-               "IntTensor": "int32", "ShortTensor": "int16", "CharTensor": "int8", "ByteTensor": "uint8", "BoolTensor": "bool"}
+_TYPE_NAMES = {"FloatTensor": "float32", "DoubleTensor": "float64", "HalfTensor": "float16",
+               "BFloat16Tensor": "bfloat16", "LongTensor": "int64",
+               "IntTensor": "int32", "ShortTensor": "int16", "CharTensor": "int8", "ByteTensor": "uint8",
+               "BoolTensor": "bool"}
 
 
 def type_of(self, dtype=None, non_blocking=False):
@@ -375,7 +386,8 @@ def cuda(self, device=None, non_blocking=False, memory_format=None):
 
 
 def legacy_tensor(cls, *args, device=None):
-    """`Tensor(2, 3)` is uninitialised memory, `Tensor([2, 3])` is data in the default type, `Tensor(t)` shares t's memory."""
+    """`Tensor(2, 3)` is uninitialised memory, `Tensor([2, 3])` is data in the default type, `Tensor(t)` shares t's
+    memory."""
     if len(args) == 1 and isinstance(args[0], Tensor):
         t = args[0].detach()
     elif len(args) == 1 and isinstance(args[0], (list, tuple, np.ndarray)) and not hasattr(args[0], "numel"):

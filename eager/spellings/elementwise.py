@@ -33,17 +33,21 @@ def binary(record, name=None):
 
 
 UNARY = {name: (getattr(e, name) if hasattr(e, name) else getattr(a, name)) for name in (
-    "exp exp2 expm1 log log2 log10 log1p sqrt rsqrt sin cos tan tanh sinh cosh erf sigmoid atan asin acos erfinv floor ceil "
+    "exp exp2 expm1 log log2 log10 log1p sqrt rsqrt sin cos tan tanh sinh cosh erf sigmoid atan asin acos erfinv "
+    "floor ceil "
     "trunc frac isnan isinf isfinite neg sign square reciprocal logical_not bitwise_not").split()}
-UNARY.update(abs=a.absolute, absolute=a.absolute, negative=a.neg, fix=e.trunc, sgn=a.sign, arctan=e.atan, arcsin=e.asin, arccos=e.acos,
+UNARY.update(abs=a.absolute, absolute=a.absolute, negative=a.neg, fix=e.trunc, sgn=a.sign, arctan=e.atan,
+             arcsin=e.asin, arccos=e.acos,
              relu=activations.relu)
 BINARY = {name: getattr(a, name) for name in (
-    "mul floor_divide remainder fmod maximum minimum lt le gt ge eq ne logical_and logical_or logical_xor bitwise_and bitwise_or "
+    "mul floor_divide remainder fmod maximum minimum lt le gt ge eq ne logical_and logical_or logical_xor bitwise_and "
+    "bitwise_or "
     "bitwise_xor").split()}
 BINARY.update(multiply=a.mul, less=a.lt, less_equal=a.le, greater=a.gt, greater_equal=a.ge, not_equal=a.ne,
               bitwise_left_shift=a.left_shift, bitwise_right_shift=a.right_shift)
 
-FUNCTIONS = {name: unary(record, name) for name, record in UNARY.items()} | {name: binary(record, name) for name, record in BINARY.items()}
+FUNCTIONS = {name: unary(record, name) for name, record in UNARY.items()}
+FUNCTIONS.update((name, binary(record, name)) for name, record in BINARY.items())
 globals().update(FUNCTIONS)
 _add, _sub, _div, _mul = map(specialise, (a.add, a.sub, a.div, a.mul))
 
@@ -54,8 +58,10 @@ def add(input, other, *, alpha=1, out=None):
 
 
 def sub(input, other, *, alpha=1, out=None):
-    if type(input) is not float and getattr(input, "dtype", None) is dtypes.bool and getattr(other, "dtype", None) is dtypes.bool:
-        raise RuntimeError("Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` "
+    if type(input) is not float and getattr(input, "dtype", None) is dtypes.bool and getattr(other, "dtype",
+            None) is dtypes.bool:
+        raise RuntimeError("Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or "
+                           "`logical_xor()` "
                            "operator instead.")
     r = _sub(input, other if type(alpha) is int and alpha == 1 else _mul(other, alpha))
     return r if out is None else give(r, out)
@@ -86,7 +92,8 @@ def true_divide(input, other, *, out=None):
     return give(_div(input, other), out)
 
 
-_POWERS = {2: lambda x: a.square(x), 3: lambda x: _mul(a.square(x), x), 0.5: lambda x: e.sqrt(x), -0.5: lambda x: e.rsqrt(x),
+_POWERS = {2: lambda x: a.square(x), 3: lambda x: _mul(a.square(x), x), 0.5: lambda x: e.sqrt(x),
+           -0.5: lambda x: e.rsqrt(x),
            -1: lambda x: a.reciprocal(x), -2: lambda x: a.reciprocal(a.square(x))}
 
 
@@ -142,7 +149,8 @@ def where(condition, input=None, other=None, *, out=None):
         return nonzero(condition, as_tuple=True)
     if condition.dtype is not dtypes.bool:
         if condition.dtype is not dtypes.uint8:
-            raise RuntimeError(f"where expected condition to be a boolean tensor, but got a tensor with dtype {type_name(condition.dtype)}")
+            raise RuntimeError("where expected condition to be a boolean tensor, but got a tensor with dtype "
+                               f"{type_name(condition.dtype)}")
         condition = condition.bool()
     return give(a.where(condition, input, other), out)
 
@@ -220,7 +228,8 @@ def _along(input, dim, dtype):
     from .arguments import dim_of
     x = input if dtype is None else input.to(dtype)
     if not x.dtype.is_floating_point:
-        raise RuntimeError(f'"softmax_lastdim_kernel_impl" not implemented for {type_name(x.dtype)!r}: softmax of {x.dtype}')
+        raise RuntimeError(f'"softmax_lastdim_kernel_impl" not implemented for {type_name(x.dtype)!r}: softmax of '
+                           f'{x.dtype}')
     return x, dim_of(x, dim)
 
 

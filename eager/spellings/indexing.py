@@ -1,12 +1,14 @@
 """x[...] and x[...] = y, and reading and writing by index tensors.
 
 A key is taken apart from left to right: ints, slices, None and Ellipsis become views; tensors (also lists and arrays)
-remain, with the dim that each stands at, for one advanced index at the end. Boolean masks become their non-zero positions.
+remain, with the dim that each stands at, for one advanced index at the end. Boolean masks become their non-zero
+positions.
 """
 
 import numpy as np
 
 from .. import dtypes
+from ..meta import broadcast_shapes
 from ..ops import arithmetic as a, indexing as r, views as v
 from ..sizes import SymInt
 from ..tensor import Tensor
@@ -77,7 +79,8 @@ def _convert(k):
         return k.__index__()
     if isinstance(k, (list, tuple, np.ndarray, range)):
         return as_tensor(list(k) if isinstance(k, range) else k) if len(k) else as_tensor([], dtype=dtypes.int64)
-    raise TypeError(f"only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got {type(k).__name__})")
+    raise TypeError("only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid "
+                    f"indices (got {type(k).__name__})")
 
 
 def _width(k):
@@ -95,7 +98,8 @@ def _positions(k, x, d):
         shape = x.shape[d:d + k.ndim]
         for e, (n, m) in enumerate(zip(k.shape, shape)):
             if n != m:
-                raise IndexError(f"The shape of the mask {list(k.shape)} at index {e} does not match the shape of the indexed tensor "
+                raise IndexError(f"The shape of the mask {list(k.shape)} at index {e} does not match the shape of the "
+                                 "indexed tensor "
                                  f"{list(x.shape)} at index {d + e}")
         return nonzero(k, as_tuple=True)
     if k.dtype.category != 1:
@@ -105,7 +109,8 @@ def _positions(k, x, d):
 
 def _select(x, d, index):
     if not x.ndim:
-        raise IndexError("invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to convert a 0-dim "
+        raise IndexError("invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ "
+                         "to convert a 0-dim "
                          "tensor to a number")
     n = x.shape[d]
     if index >= n or index < -n:
@@ -166,7 +171,8 @@ def _scalar(value):
 def _check_mask(x, mask):
     for d, (n, m) in enumerate(zip(mask.shape, x.shape)):
         if n != m:
-            raise IndexError(f"The shape of the mask {list(mask.shape)} at index {d} does not match the shape of the indexed tensor "
+            raise IndexError(f"The shape of the mask {list(mask.shape)} at index {d} does not match the shape of the "
+                             "indexed tensor "
                              f"{list(x.shape)} at index {d}")
     if mask.ndim > x.ndim:
         raise IndexError(f"too many indices for tensor of dimension {x.ndim}")
@@ -232,7 +238,8 @@ def _long(index, name):
 
 def _check_rank(x, index, name):
     if max(x.ndim, 1) != max(index.ndim, 1):
-        raise RuntimeError(f"Index tensor must have the same number of dimensions as {name} tensor: got {list(index.shape)} and "
+        raise RuntimeError(f"Index tensor must have the same number of dimensions as {name} tensor: got "
+                           f"{list(index.shape)} and "
                            f"{list(x.shape)}")
 
 
@@ -242,7 +249,8 @@ def gather(input, dim, index, *, sparse_grad=False, out=None):
     _check_rank(input, index, "input")
     for e, (n, m) in enumerate(zip(index.shape, input.shape)):
         if e != d and n > m:
-            raise RuntimeError(f"Size does not match at dimension {e} expected index {list(index.shape)} to be no larger than self "
+            raise RuntimeError(f"Size does not match at dimension {e} expected index {list(index.shape)} to be no "
+                               "larger than self "
                                f"{list(input.shape)} apart from dimension {d}")
     return give(r.gather(input, d, index), out)
 
@@ -251,8 +259,9 @@ def take_along_dim(input, indices, dim=None, *, out=None):
     if dim is None:
         return gather(v.reshape(input, (input.numel(),)), 0, v.reshape(indices, (indices.numel(),)), out=out)
     d = dim_of(input, dim)
-    both = [list(np.broadcast_shapes(*(tuple(1 if e == d else n for e, n in enumerate(t.shape)) for t in (input, indices))))] * 2
-    shapes = [tuple(t.shape[d] if e == d else n for e, n in enumerate(shape)) for t, shape in zip((input, indices), both)]
+    flat = [tuple(1 if e == d else n for e, n in enumerate(x.shape)) for x in (input, indices)]
+    common = broadcast_shapes(flat, "take_along_dim")
+    shapes = [(*common[:d], x.shape[d], *common[d + 1:]) for x in (input, indices)]
     return gather(input.expand(*shapes[0]), d, indices.expand(*shapes[1]), out=out)
 
 
@@ -274,7 +283,8 @@ def _scatter_args(self, dim, index, src, name):
         _scatter_source(self, src, name)
         for e, (n, m, k) in enumerate(zip(index.shape, self.shape, src.shape)):
             if (e != d and n > m) or n > k:
-                raise RuntimeError(f"Expected index {list(index.shape)} to be no larger than self {list(self.shape)} apart from dimension {d} "
+                raise RuntimeError(f"Expected index {list(index.shape)} to be no larger than self {list(self.shape)} "
+                                   f"apart from dimension {d} "
                                    f"and to be no larger size than src {list(src.shape)}")
     return d, index, src
 
@@ -317,7 +327,8 @@ def _index_args(self, dim, index, source, alpha=1):
     d = dim_of(self, dim)
     source = source if alpha == 1 else a.mul(source, alpha)
     if source.dtype is not self.dtype:
-        raise RuntimeError(f"index_add_(): self ({self.dtype}) and source ({source.dtype}) must have the same scalar type")
+        raise RuntimeError(f"index_add_(): self ({self.dtype}) and source ({source.dtype}) must have the same scalar "
+                           "type")
     return d, v.reshape(_long(index, "index_add"), (index.numel(),)), source
 
 
@@ -338,11 +349,13 @@ def index_copy_(self, dim, index, source):
 
 
 def index_fill(input, dim, index, value):
-    return r.index_fill(input, dim_of(input, dim), _long(index, "index_fill"), value.item() if isinstance(value, Tensor) else value)
+    return r.index_fill(input, dim_of(input, dim), _long(index, "index_fill"),
+                        value.item() if isinstance(value, Tensor) else value)
 
 
 def index_fill_(self, dim, index, value):
-    return r.index_fill.inplace(self, dim_of(self, dim), _long(index, "index_fill"), value.item() if isinstance(value, Tensor) else value)
+    return r.index_fill.inplace(self, dim_of(self, dim), _long(index, "index_fill"),
+                                value.item() if isinstance(value, Tensor) else value)
 
 
 def _put_args(self, indices, values):

@@ -13,7 +13,8 @@ def matmul(input, other, *, out=None):
 def _ranked(name, *pairs):
     for x, rank, what in pairs:
         if x.ndim != rank:
-            raise RuntimeError(f"{name}: {what} must be a {'matrix' if rank == 2 else f'{rank}D tensor'}, got {x.ndim}-D: {list(x.shape)}")
+            raise RuntimeError(f"{name}: {what} must be a {'matrix' if rank == 2 else f'{rank}D tensor'}, got "
+                               f"{x.ndim}-D: {list(x.shape)}")
 
 
 def mm(input, mat2, *, out=None):
@@ -25,7 +26,8 @@ def mm(input, mat2, *, out=None):
 def bmm(input, mat2, *, out=None):
     _ranked("bmm", (input, 3, "batch1"), (mat2, 3, "batch2"))
     if input.shape[0] != mat2.shape[0] or input.shape[2] != mat2.shape[1]:
-        raise RuntimeError(f"Expected size for first two dimensions of batch2 tensor to be: [{input.shape[0]}, {input.shape[2]}] but got: "
+        raise RuntimeError(f"Expected size for first two dimensions of batch2 tensor to be: [{input.shape[0]}, "
+                           f"{input.shape[2]}] but got: "
                            f"[{mat2.shape[0]}, {mat2.shape[1]}].")
     p.check_product(input, mat2, "bmm")
     return give(p.gemm(input, mat2), out)
@@ -102,7 +104,8 @@ def trace(input):
 # -- einsum
 
 def einsum(equation, *operands):
-    """Sums of products by index letters: "bij,bjk->bik", with "..." for broadcast dims; contracted from left to right."""
+    """Sums of products by index letters: "bij,bjk->bik", with "..." for broadcast dims; contracted from left to
+    right."""
     operands = list(operands[0]) if len(operands) == 1 and not hasattr(operands[0], "ndim") else list(operands)
     inputs, output = _parse(equation.replace(" ", ""), operands)
     terms = [_merge_repeats(x, letters) for x, letters in zip(operands, inputs)]
@@ -119,7 +122,8 @@ def _parse(equation, operands):
     left, arrow, right = equation.partition("->")
     inputs = left.split(",")
     if len(inputs) != len(operands):
-        raise RuntimeError(f"einsum(): the number of subscripts in the equation ({len(inputs)}) does not match the number of operands "
+        raise RuntimeError(f"einsum(): the number of subscripts in the equation ({len(inputs)}) does not match the "
+                           "number of operands "
                            f"({len(operands)})")
     depth = 0
     for x, term in zip(operands, inputs):
@@ -129,7 +133,8 @@ def _parse(equation, operands):
     for x, term in zip(operands, inputs):
         own = x.ndim - len(term.replace("...", ""))
         if own < 0 or (own and "..." not in term):
-            raise RuntimeError(f"einsum(): the number of subscripts in the term '{term}' does not match the number of dimensions "
+            raise RuntimeError(f"einsum(): the number of subscripts in the term '{term}' does not match the number of "
+                               "dimensions "
                                f"({x.ndim}) of its operand")
         lists.append(_letters(term, spread[depth - own:]))
     if arrow:
@@ -160,7 +165,8 @@ def _sum_out(x, letters, needed):
 
 
 def _contract(x, left, y, right, needed):
-    """One product of two operands: letters in both and still needed are batch dims, in both and not needed are summed."""
+    """One product of two operands: letters in both and still needed are batch dims, in both and not needed are
+    summed."""
     x, left = _sum_out(x, left, needed | set(right))
     y, right = _sum_out(y, right, needed | set(left))
     both = [c for c in left if c in right]
@@ -172,7 +178,8 @@ def _contract(x, left, y, right, needed):
     y = _ordered(y, right, batch + summed + cols, sizes)
     b, m, k, n = len(batch), len(rows), len(summed), len(cols)
     if not summed:
-        out = a.mul(reshape(x, tuple(x.shape) + (1,) * n), reshape(y, tuple(y.shape[:b]) + (1,) * m + tuple(y.shape[b:])))
+        out = a.mul(reshape(x, tuple(x.shape) + (1,) * n), reshape(y, tuple(y.shape[:b]) + (1,
+                ) * m + tuple(y.shape[b:])))
     else:
         lead = tuple(x.shape[:b])
         product = p.matmul(reshape(x, (*lead, _size(x, range(b, b + m)), _size(x, range(b + m, b + m + k)))),
@@ -185,7 +192,8 @@ def _common(n, m, letter):
     if type(n) is int and n == 1:
         return m
     if not (type(m) is int and m == 1) and n != m:
-        raise RuntimeError(f"einsum(): operands do not broadcast with remapped shapes: subscript {letter} has size {n} and {m}")
+        raise RuntimeError(f"einsum(): operands do not broadcast with remapped shapes: subscript {letter} has size "
+                           f"{n} and {m}")
     return n
 
 

@@ -35,7 +35,8 @@ def mean(input, dim=None, keepdim=False, *, dtype=None, out=None):
     x = _cast(input, dtype)
     if x.dtype.category < 2:
         what = "Input dtype" if dtype is None else "Optional dtype"
-        raise RuntimeError(f"mean(): could not infer output dtype. {what} must be either a floating point or complex dtype. "
+        raise RuntimeError(f"mean(): could not infer output dtype. {what} must be either a floating point or complex "
+                           "dtype. "
                            f"Got: {type_name(x.dtype)}")
     return give(r.mean(x, dims_of(x, dim), keepdim), out)
 
@@ -79,7 +80,8 @@ def _extremes(name, over, along, pairwise):
             return give(pairwise(input, dim if other is None else other), out)
         if dim is None:
             if builtins.any(type(n) is int and n == 0 for n in input.shape):
-                raise RuntimeError(f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim "
+                raise RuntimeError(f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify "
+                                   "the reduction dim "
                                    "with the 'dim' argument.")
             return give(over(input, dims_of(input, None), False), out)
         if not input.ndim:
@@ -107,7 +109,8 @@ def amin(input, dim=(), keepdim=False, *, out=None):
 
 @numpy_names
 def aminmax(input, *, dim=None, keepdim=False):
-    return namedtuple("aminmax", ["min", "max"])(amin(input, () if dim is None else dim, keepdim), amax(input, () if dim is None else dim, keepdim))
+    return namedtuple("aminmax", ["min", "max"])(amin(input, () if dim is None else dim, keepdim),
+                                                 amax(input, () if dim is None else dim, keepdim))
 
 
 def _position(name, record):
@@ -115,7 +118,8 @@ def _position(name, record):
     def function(input, dim=None, keepdim=False, *, out=None):
         if dim is None:
             if type(input.numel()) is int and input.numel() == 0:
-                raise IndexError(f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with "
+                raise IndexError(f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify "
+                                 "the reduction dim with "
                                  "the 'dim' argument.")
         dims = dims_of(input, dim)
         return give(record(input, _nonempty(input, dims, name), keepdim), out)
@@ -140,7 +144,8 @@ def _spread(record, floating_name):
         if isinstance(dim, bool):          # var(input, unbiased)
             dim, unbiased = None, dim
         if input.dtype.category < 2:
-            raise RuntimeError(f"{floating_name} only support floating point and complex dtypes: got {type_name(input.dtype)}")
+            raise RuntimeError(f"{floating_name} only support floating point and complex dtypes: got "
+                               f"{type_name(input.dtype)}")
         return give(record(input, _correction(unbiased, correction), dims_of(input, dim), keepdim), out)
     function.__name__ = function.__qualname__ = floating_name.partition(" ")[0]
     return function

@@ -55,7 +55,8 @@ def unflatten(input, dim, sizes):
     sizes = (sizes,) if is_int(sizes) else sizes
     inner = tuple(size_of(n) for n in sizes)
     if numel(inner) != shape[d] and -1 not in inner:
-        raise RuntimeError(f"unflatten: Provided sizes {list(inner)} don't multiply up to the size of dim {d} ({shape[d]}) in the "
+        raise RuntimeError(f"unflatten: Provided sizes {list(inner)} don't multiply up to the size of dim {d} "
+                           f"({shape[d]}) in the "
                            "input tensor")
     return v.view_as_size(input, (*shape[:d], *known_size(inner, shape[d], "unflatten sizes"), *shape[d + 1:]))
 
@@ -79,7 +80,8 @@ def _reversed(input):
 
 def _matrix_transpose(input):
     if input.ndim < 2:
-        raise RuntimeError(f"tensor.mT is only supported on matrices or batches of matrices. Got {input.ndim}-D tensor.")
+        raise RuntimeError(f"tensor.mT is only supported on matrices or batches of matrices. Got {input.ndim}-D "
+                           "tensor.")
     return transpose(input, -2, -1)
 
 
@@ -87,8 +89,10 @@ def permute(input, *dims):
     if len(dims) == 1 and not is_int(dims[0]):
         dims = dims[0]
     if len(dims) != input.ndim:
-        raise RuntimeError(f"permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired "
-                           f"ordering of dimensions i.e. input.dim() = {input.ndim} is not equal to len(dims) = {len(dims)}")
+        raise RuntimeError("permute(sparse_coo): number of dimensions in the tensor input does not match the length "
+                           "of the desired "
+                           f"ordering of dimensions i.e. input.dim() = {input.ndim} is not equal to len(dims) = "
+                           f"{len(dims)}")
     order = tuple(dim_of(input, d) for d in dims)
     if len(set(order)) != len(order):
         raise RuntimeError("permute(): duplicate dims are not allowed.")
@@ -123,17 +127,20 @@ def expand(self, *sizes, implicit=False):
     size, shape = sizes_of(sizes), tuple(self.shape)
     lead = len(size) - len(shape)
     if lead < 0:
-        raise RuntimeError(f"expand({list(size)}): the number of sizes provided ({len(size)}) must be greater or equal to the number of "
+        raise RuntimeError(f"expand({list(size)}): the number of sizes provided ({len(size)}) must be greater or "
+                           "equal to the number of "
                            f"dimensions in the tensor ({len(shape)})")
     new = []
     for d, n in enumerate(size):
         own = shape[d - lead] if d >= lead else 1
         if type(n) is int and n == -1:
             if d < lead:
-                raise RuntimeError(f"The expanded size of the tensor (-1) isn't allowed in a leading, non-existing dimension {d}")
+                raise RuntimeError("The expanded size of the tensor (-1) isn't allowed in a leading, non-existing "
+                                   f"dimension {d}")
             n = own
         elif not (type(own) is int and own == 1) and n != own:
-            raise RuntimeError(f"The expanded size of the tensor ({n}) must match the existing size ({own}) at non-singleton dimension "
+            raise RuntimeError(f"The expanded size of the tensor ({n}) must match the existing size ({own}) at "
+                               "non-singleton dimension "
                                f"{d}.  Target sizes: {list(size)}.  Tensor sizes: {list(shape)}")
         new.append(n)
     return v.expand(self, tuple(new))
@@ -173,7 +180,8 @@ def select(input, dim, index):
         raise IndexError("select() cannot be applied to a 0-dim tensor.")
     n = input.shape[d]
     if index >= n or index < -n:
-        raise IndexError(f"select(): index {index} out of range for tensor of size {list(input.shape)} at dimension {d}")
+        raise IndexError(f"select(): index {index} out of range for tensor of size {list(input.shape)} at dimension "
+                         f"{d}")
     return v.select(input, d, index + n if index < 0 else index)
 
 
@@ -184,11 +192,13 @@ def split(tensor, split_size_or_sections, dim=0):
     if not is_int(given):
         sections = [size_of(n) for n in given]
         if sum(sections) != total:
-            raise RuntimeError(f"split_with_sizes expects split_sizes to sum exactly to {total} (input tensor's size at dimension {d}), "
+            raise RuntimeError(f"split_with_sizes expects split_sizes to sum exactly to {total} (input tensor's size "
+                               f"at dimension {d}), "
                                f"but got split_sizes={sections}")
         return _pieces(tensor, sections, d)
     if given < 0 or (given == 0 and total != 0):
-        raise RuntimeError(f"split expects split_size be non-negative and positive for a dimension of size {total}, but got {given}")
+        raise RuntimeError(f"split expects split_size be non-negative and positive for a dimension of size {total}, "
+                           f"but got {given}")
     count = max(-(-int(total) // given), 1) if given else 1
     return _pieces(tensor, [given] * (count - 1) + [total - given * (count - 1)], d)
 
@@ -307,7 +317,8 @@ def _check_cat(parts, d):
             raise RuntimeError(f"Tensors must have same number of dimensions: got {len(first)} and {len(x.shape)}")
         for e, (n, m) in enumerate(zip(first, x.shape)):
             if e != d and n is not m and n != m:
-                raise RuntimeError(f"Sizes of tensors must match except in dimension {d}. Expected size {n} but got size {m} for tensor "
+                raise RuntimeError(f"Sizes of tensors must match except in dimension {d}. Expected size {n} but got "
+                                   f"size {m} for tensor "
                                    f"number {k} in the list.")
 
 
@@ -318,7 +329,8 @@ def stack(tensors, dim=0, *, out=None):
     first = tuple(tensors[0].shape)
     for k, x in enumerate(tensors):
         if len(x.shape) != len(first) or any(n is not m and n != m for n, m in zip(first, x.shape)):
-            raise RuntimeError(f"stack expects each tensor to be equal size, but got {list(first)} at entry 0 and {list(x.shape)} at "
+            raise RuntimeError(f"stack expects each tensor to be equal size, but got {list(first)} at entry 0 and "
+                               f"{list(x.shape)} at "
                                f"entry {k}")
     return give(rearrange.stack(_promoted(tensors, tensors), dim_of(tensors[0], dim, 1)), out)
 
@@ -362,7 +374,8 @@ def meshgrid(*tensors, indexing="ij"):
     if swap:
         tensors[0], tensors[1] = tensors[1], tensors[0]
     shape = tuple(x.shape[0] for x in tensors)
-    grids = [expand(v.view_as_size(x, tuple(n if d == k else 1 for d, n in enumerate(shape))), *shape) for k, x in enumerate(tensors)]
+    grids = [expand(v.view_as_size(x, (1,) * k + (n,) + (1,) * (len(shape) - 1 - k)), *shape)
+             for k, (x, n) in enumerate(zip(tensors, shape))]
     if swap:
         grids = [v.transpose(grid, 0, 1) for grid in (grids[1], grids[0], *grids[2:])]
     return tuple(grids)

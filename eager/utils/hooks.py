@@ -12,7 +12,8 @@ _ids = itertools.count()
 
 
 class RemovableHandle:
-    """Returned by every `register_*hook`; `remove()` may be called more than once, and it works as a context manager."""
+    """Returned by every `register_*hook`; `remove()` may be called more than once, and it works as a context
+    manager."""
 
     def __init__(self, hooks, extra=()):
         self.id = next(_ids)

@@ -15,17 +15,31 @@ def values(t):
 
 # -- types
 
-@pytest.mark.parametrize("make, dtype", [
-    (lambda: torch.tensor([1.0]), "float32"), (lambda: torch.tensor(np.float64(2)), "float64"), (lambda: torch.arange(3), "int64"),
-    (lambda: torch.arange(0, 1, 0.25), "float32"), (lambda: torch.full((1,), 1), "int64"), (lambda: torch.full((1,), True), "bool"),
-    (lambda: torch.tensor([1, 2]) / 2, "float32"), (lambda: torch.tensor([1], dtype=torch.int32) * 2.5, "float32"),
-    (lambda: torch.ones(2, dtype=torch.float16) * torch.tensor(2.0, dtype=torch.float64), "float16"),
-    (lambda: torch.ones(2, dtype=torch.bfloat16) + torch.ones(2, dtype=torch.float16), "float32"),
-    (lambda: torch.tensor([1], dtype=torch.uint8) + torch.tensor([1], dtype=torch.int8), "int16"), (lambda: torch.tensor([True]).sum(), "int64"),
-    (lambda: torch.tensor([1], dtype=torch.int32).cumsum(0), "int64"), (lambda: torch.tensor([2]).exp(), "float32"),
-    (lambda: torch.tensor([[1, 2.5]]), "float32"), (lambda: torch.tensor([1.0]) > 0, "bool"), (lambda: torch.tensor([3]).float().long(), "int64"),
-    (lambda: torch.where(torch.tensor([True]), torch.tensor([1]), 1.5), "float32"), (lambda: torch.tensor([1]).type_as(torch.ones(1)), "float32"),
-])
+
+@pytest.mark.parametrize(
+    "make, dtype",
+    [
+        (lambda: torch.tensor([1.0]), "float32"),
+        (lambda: torch.tensor(np.float64(2)), "float64"),
+        (lambda: torch.arange(3), "int64"),
+        (lambda: torch.arange(0, 1, 0.25), "float32"),
+        (lambda: torch.full((1,), 1), "int64"),
+        (lambda: torch.full((1,), True), "bool"),
+        (lambda: torch.tensor([1, 2]) / 2, "float32"),
+        (lambda: torch.tensor([1], dtype=torch.int32) * 2.5, "float32"),
+        (lambda: torch.ones(2, dtype=torch.float16) * torch.tensor(2.0, dtype=torch.float64), "float16"),
+        (lambda: torch.ones(2, dtype=torch.bfloat16) + torch.ones(2, dtype=torch.float16), "float32"),
+        (lambda: torch.tensor([1], dtype=torch.uint8) + torch.tensor([1], dtype=torch.int8), "int16"),
+        (lambda: torch.tensor([True]).sum(), "int64"),
+        (lambda: torch.tensor([1], dtype=torch.int32).cumsum(0), "int64"),
+        (lambda: torch.tensor([2]).exp(), "float32"),
+        (lambda: torch.tensor([[1, 2.5]]), "float32"),
+        (lambda: torch.tensor([1.0]) > 0, "bool"),
+        (lambda: torch.tensor([3]).float().long(), "int64"),
+        (lambda: torch.where(torch.tensor([True]), torch.tensor([1]), 1.5), "float32"),
+        (lambda: torch.tensor([1]).type_as(torch.ones(1)), "float32"),
+    ],
+)
 def test_result_types(make, dtype):
     assert make().dtype.name == dtype
 
@@ -50,7 +64,9 @@ def test_in_place_rules():
         torch.zeros(3, dtype=torch.int64).add_(1.5)
     with pytest.raises(RuntimeError, match=r"output with shape \[3\] doesn't match the broadcast shape \[2, 3\]"):
         torch.zeros(3).add_(torch.zeros(2, 3))
-    with pytest.raises(RuntimeError, match="more than one element of the written-to tensor refers to a single memory location"):
+    with pytest.raises(
+        RuntimeError, match="more than one element of the written-to tensor refers to a single memory location"
+    ):
         torch.zeros(1).expand(3).add_(1)
     x = torch.ones(2)
     x += torch.tensor([1.0, 2.0])
@@ -71,9 +87,15 @@ def test_to():
 
 # -- indexing
 
+
 def test_reading():
     x = torch.arange(24.0).view(2, 3, 4)
-    assert x[1, -1, 2].item() == 22.0 and x[..., 0].shape == (2, 3) and x[:, None].shape == (2, 1, 3, 4) and x[True].shape == (1, 2, 3, 4)
+    assert (
+        x[1, -1, 2].item() == 22.0
+        and x[..., 0].shape == (2, 3)
+        and x[:, None].shape == (2, 1, 3, 4)
+        and x[True].shape == (1, 2, 3, 4)
+    )
     assert x[0, 1:, ::2].tolist() == [[4.0, 6.0], [8.0, 10.0]] and x[[0, 0, 1]].shape == (3, 3, 4)
     y = torch.zeros(2, 3, 4, 5)
     assert y[:, [0, 1], :, [0, 1]].shape == (2, 2, 4) and y[:, [0, 1], [0, 1]].shape == (2, 2, 5)
@@ -85,13 +107,19 @@ def test_reading():
     assert first.item() == 5 and second.item() == 6 and 5 in torch.tensor([5, 6])
 
 
-@pytest.mark.parametrize("key, error, text", [
-    (5, IndexError, "index 5 is out of bounds for dimension 0 with size 3"), ((0, 0, 0), IndexError, "too many indices for tensor of dimension 2"),
-    (slice(None, None, -1), ValueError, "step must be greater than zero"), (torch.tensor([7]), IndexError, "index 7 is out of bounds for dimension 0 with size 3"),
-    ((..., ...), IndexError, "an index can only have a single ellipsis"), ("a", TypeError, "only integers, slices"),
-    (torch.tensor([True, False]), IndexError, r"The shape of the mask \[2\] at index 0 does not match"),
-    (torch.tensor([0.5]), IndexError, "tensors used as indices must be long, int, byte or bool tensors"),
-])
+@pytest.mark.parametrize(
+    "key, error, text",
+    [
+        (5, IndexError, "index 5 is out of bounds for dimension 0 with size 3"),
+        ((0, 0, 0), IndexError, "too many indices for tensor of dimension 2"),
+        (slice(None, None, -1), ValueError, "step must be greater than zero"),
+        (torch.tensor([7]), IndexError, "index 7 is out of bounds for dimension 0 with size 3"),
+        ((..., ...), IndexError, "an index can only have a single ellipsis"),
+        ("a", TypeError, "only integers, slices"),
+        (torch.tensor([True, False]), IndexError, r"The shape of the mask \[2\] at index 0 does not match"),
+        (torch.tensor([0.5]), IndexError, "tensors used as indices must be long, int, byte or bool tensors"),
+    ],
+)
 def test_wrong_keys(key, error, text):
     with pytest.raises(error, match=text):
         torch.zeros(3, 4)[key]
@@ -136,7 +164,10 @@ def test_gather_scatter():
     assert torch.zeros(3).scatter_add_(0, torch.tensor([0, 0, 2]), torch.ones(3)).tolist() == [2.0, 0.0, 1.0]
     assert x.index_add(0, torch.tensor([0, 0]), x, alpha=2).tolist() == [[9.0, 14.0], [3.0, 4.0]]
     assert torch.take_along_dim(x, x.argsort(1, descending=True), 1).tolist() == [[2.0, 1.0], [4.0, 3.0]]
-    assert x.index_select(1, torch.tensor([1])).tolist() == [[2.0], [4.0]] and x.masked_select(x > 2).tolist() == [3.0, 4.0]
+    assert x.index_select(1, torch.tensor([1])).tolist() == [[2.0], [4.0]] and x.masked_select(x > 2).tolist() == [
+        3.0,
+        4.0,
+    ]
     assert torch.nonzero(torch.tensor([0, 3, 4])).tolist() == [[1], [2]] and torch.tensor(3).nonzero().shape == (1, 0)
     with pytest.raises(RuntimeError, match="index 2 is out of bounds for dimension 1 with size 2"):
         x.gather(1, torch.tensor([[2], [0]]))
@@ -147,6 +178,7 @@ def test_gather_scatter():
 
 # -- shapes
 
+
 def test_views_and_copies():
     x = torch.arange(24).view(4, 6)
     with pytest.raises(RuntimeError, match=r"Use .reshape\(...\) instead"):
@@ -155,9 +187,16 @@ def test_views_and_copies():
     assert x.t().reshape(3, 8).untyped_storage() is not x.untyped_storage() and x.reshape(-1, 3).shape == (8, 3)
     with pytest.raises(RuntimeError, match=r"shape '\[5, -1\]' is invalid for input of size 24"):
         x.view(5, -1)
-    assert x.flatten().shape == (24,) and x.unflatten(1, (2, -1)).shape == (4, 2, 3) and torch.zeros(1, 2, 1).squeeze().shape == (2,)
+    assert (
+        x.flatten().shape == (24,)
+        and x.unflatten(1, (2, -1)).shape == (4, 2, 3)
+        and torch.zeros(1, 2, 1).squeeze().shape == (2,)
+    )
     assert x.expand(2, -1, -1).stride() == (0, 6, 1) and x.permute(1, 0).stride() == (1, 6) and x.T.shape == (6, 4)
-    with pytest.raises(RuntimeError, match=r"The expanded size of the tensor \(5\) must match the existing size \(6\) at non-singleton dimension 1"):
+    with pytest.raises(
+        RuntimeError,
+        match=r"The expanded size of the tensor \(5\) must match the existing size \(6\) at non-singleton dimension 1",
+    ):
         x.expand(4, 5)
     assert x.movedim(0, -1).shape == (6, 4) and x.narrow(1, 1, 2)[0].tolist() == [1, 2]
     with pytest.raises(IndexError, match=r"Dimension out of range \(expected to be in range of \[-2, 1\], but got 5\)"):
@@ -168,45 +207,108 @@ def test_views_and_copies():
 
 def test_splitting_and_joining():
     x = torch.arange(7)
-    assert [c.tolist() for c in x.chunk(3)] == [[0, 1, 2], [3, 4, 5], [6]] and [c.tolist() for c in x.split([3, 4])] == [[0, 1, 2], [3, 4, 5, 6]]
+    assert [c.tolist() for c in x.chunk(3)] == [[0, 1, 2], [3, 4, 5], [6]] and [
+        c.tolist() for c in x.split([3, 4])
+    ] == [[0, 1, 2], [3, 4, 5, 6]]
     assert [len(c) for c in x.tensor_split(3)] == [3, 2, 2] and [c.item() for c in x[:2].unbind()] == [0, 1]
     with pytest.raises(RuntimeError, match="split_with_sizes expects split_sizes to sum exactly to 7"):
         x.split([3, 3])
-    assert torch.cat([torch.tensor([]), torch.ones(2, 1)], 0).shape == (2, 1) and torch.cat([torch.ones(1), torch.tensor([2])]).dtype is torch.float32
-    with pytest.raises(RuntimeError, match="Sizes of tensors must match except in dimension 0. Expected size 2 but got size 3 for tensor number 1"):
+    assert (
+        torch.cat([torch.tensor([]), torch.ones(2, 1)], 0).shape == (2, 1)
+        and torch.cat([torch.ones(1), torch.tensor([2])]).dtype is torch.float32
+    )
+    with pytest.raises(
+        RuntimeError,
+        match="Sizes of tensors must match except in dimension 0. Expected size 2 but got size 3 for tensor number 1",
+    ):
         torch.cat([torch.ones(1, 2), torch.ones(1, 3)])
-    assert torch.stack([x, x], -1).shape == (7, 2) and torch.hstack([x, x]).shape == (14,) and torch.vstack([x, x]).shape == (2, 7)
+    assert (
+        torch.stack([x, x], -1).shape == (7, 2)
+        and torch.hstack([x, x]).shape == (14,)
+        and torch.vstack([x, x]).shape == (2, 7)
+    )
     a, b = torch.meshgrid(x[:2], x[:3], indexing="ij")
     assert a.tolist() == [[0, 0, 0], [1, 1, 1]] and b.shape == (2, 3)
 
 
 def test_rearranging():
     x = torch.tensor([[1, 2], [3, 4]])
-    assert x.flip(0).tolist() == [[3, 4], [1, 2]] and x.roll(1).tolist() == [[4, 1], [2, 3]] and x.repeat(1, 2).tolist() == [[1, 2, 1, 2], [3, 4, 3, 4]]
-    assert torch.rot90(x).tolist() == [[2, 4], [1, 3]] and x.repeat_interleave(2, 0).tolist() == [[1, 2], [1, 2], [3, 4], [3, 4]]
-    assert x.tril().tolist() == [[1, 0], [3, 4]] and torch.diag(torch.tensor([1, 2])).tolist() == [[1, 0], [0, 2]] and x.diagonal().tolist() == [1, 4]
-    assert F.pad(x, (1, 0, 0, 1), value=9).tolist() == [[9, 1, 2], [9, 3, 4], [9, 9, 9]] and F.pad(x, (-1, 0)).tolist() == [[2], [4]]
+    assert (
+        x.flip(0).tolist() == [[3, 4], [1, 2]]
+        and x.roll(1).tolist() == [[4, 1], [2, 3]]
+        and x.repeat(1, 2).tolist() == [[1, 2, 1, 2], [3, 4, 3, 4]]
+    )
+    assert torch.rot90(x).tolist() == [[2, 4], [1, 3]] and x.repeat_interleave(2, 0).tolist() == [
+        [1, 2],
+        [1, 2],
+        [3, 4],
+        [3, 4],
+    ]
+    assert (
+        x.tril().tolist() == [[1, 0], [3, 4]]
+        and torch.diag(torch.tensor([1, 2])).tolist() == [[1, 0], [0, 2]]
+        and x.diagonal().tolist() == [1, 4]
+    )
+    assert F.pad(x, (1, 0, 0, 1), value=9).tolist() == [[9, 1, 2], [9, 3, 4], [9, 9, 9]] and F.pad(
+        x, (-1, 0)
+    ).tolist() == [[2], [4]]
 
 
 def test_strides_of_results():
     x = torch.zeros(2, 3, 4)
-    assert (x.permute(2, 0, 1) * 2).stride() == (1, 12, 4) and (torch.zeros(4, 3).t() + torch.zeros(3, 4)).stride() == (1, 3)
-    assert torch.empty_like(x.permute(2, 0, 1)).stride() == (1, 12, 4) and x.permute(2, 0, 1).clone().stride() == (1, 12, 4)
+    assert (x.permute(2, 0, 1) * 2).stride() == (1, 12, 4) and (torch.zeros(4, 3).t() + torch.zeros(3, 4)).stride() == (
+        1,
+        3,
+    )
+    assert torch.empty_like(x.permute(2, 0, 1)).stride() == (1, 12, 4) and x.permute(2, 0, 1).clone().stride() == (
+        1,
+        12,
+        4,
+    )
 
 
 # -- reductions
 
+
 def test_reductions():
     x = torch.tensor([[1.0, 5.0, 2.0], [7.0, 0.0, 7.0]])
     best = x.max(1)
-    assert best.values.tolist() == [5.0, 7.0] and best.indices.tolist() == [1, 0] and x.max().item() == 7.0 and x.argmax().item() == 3
-    assert torch.max(x, torch.tensor(3.0)).tolist() == [[3.0, 5.0, 3.0], [7.0, 3.0, 7.0]] and x.min(0, keepdim=True)[0].tolist() == [[1.0, 0.0, 2.0]]
-    assert x.sum(axis=0, keepdims=True).tolist() == [[8.0, 5.0, 9.0]] and x.sum((0, 1)).item() == 22.0 and x.amax((0, 1)).item() == 7.0
-    assert torch.std(torch.tensor([1.0, 2.0])).item() == pytest.approx(0.70710678) and math.isnan(torch.tensor([1.0]).var().item())
-    assert torch.var(torch.tensor([1.0, 2.0]), unbiased=False).item() == 0.25 and torch.tensor([1.0, 3.0]).var(correction=0).item() == 1.0
-    assert x.median().item() == 2.0 and x.kthvalue(2)[0].tolist() == [2.0, 7.0] and x.topk(2)[0].tolist() == [[5.0, 2.0], [7.0, 7.0]]
-    assert x.sort(descending=True).indices.tolist() == [[1, 2, 0], [0, 2, 1]] and x.norm(1, dim=0).tolist() == [8.0, 5.0, 9.0]
-    assert torch.tensor([True, False]).any().item() and not torch.tensor([1, 0]).all().item() and torch.count_nonzero(x).item() == 5
+    assert (
+        best.values.tolist() == [5.0, 7.0]
+        and best.indices.tolist() == [1, 0]
+        and x.max().item() == 7.0
+        and x.argmax().item() == 3
+    )
+    assert torch.max(x, torch.tensor(3.0)).tolist() == [[3.0, 5.0, 3.0], [7.0, 3.0, 7.0]] and x.min(0, keepdim=True)[
+        0
+    ].tolist() == [[1.0, 0.0, 2.0]]
+    assert (
+        x.sum(axis=0, keepdims=True).tolist() == [[8.0, 5.0, 9.0]]
+        and x.sum((0, 1)).item() == 22.0
+        and x.amax((0, 1)).item() == 7.0
+    )
+    assert torch.std(torch.tensor([1.0, 2.0])).item() == pytest.approx(0.70710678) and math.isnan(
+        torch.tensor([1.0]).var().item()
+    )
+    assert (
+        torch.var(torch.tensor([1.0, 2.0]), unbiased=False).item() == 0.25
+        and torch.tensor([1.0, 3.0]).var(correction=0).item() == 1.0
+    )
+    assert (
+        x.median().item() == 2.0
+        and x.kthvalue(2)[0].tolist() == [2.0, 7.0]
+        and x.topk(2)[0].tolist() == [[5.0, 2.0], [7.0, 7.0]]
+    )
+    assert x.sort(descending=True).indices.tolist() == [[1, 2, 0], [0, 2, 1]] and x.norm(1, dim=0).tolist() == [
+        8.0,
+        5.0,
+        9.0,
+    ]
+    assert (
+        torch.tensor([True, False]).any().item()
+        and not torch.tensor([1, 0]).all().item()
+        and torch.count_nonzero(x).item() == 5
+    )
     with pytest.raises(IndexError, match=r"max\(\): Expected reduction dim 0 to have non-zero size."):
         torch.zeros(0, 2).max(0)
     with pytest.raises(RuntimeError, match="dim 0 appears multiple times in the list of dims"):
@@ -218,12 +320,22 @@ def test_sums_of_many_rows_stay_accurate():
     assert x.sum(0).tolist() == pytest.approx([10000.3] * 4, rel=2e-6)
 
 
-@pytest.mark.parametrize("function, x, expected", [
-    (lambda x: x.abs(), [0.0, -1.0], [0.0, -1.0]), (lambda x: x.clamp(-0.5, 0.5), [-0.5, 0.5, 2.0], [1.0, 1.0, 0.0]), (lambda x: x.max(), [1.0, 3.0, 3.0], [0.0, 0.5, 0.5]),
-    (lambda x: torch.maximum(x, torch.tensor([1.0, 2.0])), [1.0, 3.0], [0.5, 1.0]), (lambda x: x.sqrt(), [0.0], [math.inf]), (lambda x: x.norm(), [0.0, 0.0], [0.0, 0.0]),
-    (F.relu, [0.0, 1.0, -1.0], [0.0, 1.0, 0.0]), (lambda x: x.prod(), [0.0, 2.0, 3.0], [6.0, 0.0, 0.0]), (lambda x: x**0, [0.0, 2.0], [0.0, 0.0]),
-    (lambda x: x.amax(), [2.0, 2.0], [0.5, 0.5]), (lambda x: x.max(0).values, [2.0, 2.0], [1.0, 0.0]),
-])
+@pytest.mark.parametrize(
+    "function, x, expected",
+    [
+        (lambda x: x.abs(), [0.0, -1.0], [0.0, -1.0]),
+        (lambda x: x.clamp(-0.5, 0.5), [-0.5, 0.5, 2.0], [1.0, 1.0, 0.0]),
+        (lambda x: x.max(), [1.0, 3.0, 3.0], [0.0, 0.5, 0.5]),
+        (lambda x: torch.maximum(x, torch.tensor([1.0, 2.0])), [1.0, 3.0], [0.5, 1.0]),
+        (lambda x: x.sqrt(), [0.0], [math.inf]),
+        (lambda x: x.norm(), [0.0, 0.0], [0.0, 0.0]),
+        (F.relu, [0.0, 1.0, -1.0], [0.0, 1.0, 0.0]),
+        (lambda x: x.prod(), [0.0, 2.0, 3.0], [6.0, 0.0, 0.0]),
+        (lambda x: x**0, [0.0, 2.0], [0.0, 0.0]),
+        (lambda x: x.amax(), [2.0, 2.0], [0.5, 0.5]),
+        (lambda x: x.max(0).values, [2.0, 2.0], [1.0, 0.0]),
+    ],
+)
 def test_gradients_at_kinks(function, x, expected):
     x = torch.tensor(x, requires_grad=True)
     function(x).sum().backward()
@@ -231,50 +343,100 @@ def test_gradients_at_kinks(function, x, expected):
 
 
 def test_rounding_and_softmax():
-    assert torch.tensor([0.5, 1.5, 2.5, -0.5]).round().tolist() == [0.0, 2.0, 2.0, -0.0] and torch.tensor([1.234]).round(decimals=2).item() == pytest.approx(1.23)
+    assert torch.tensor([0.5, 1.5, 2.5, -0.5]).round().tolist() == [0.0, 2.0, 2.0, -0.0] and torch.tensor(
+        [1.234]
+    ).round(decimals=2).item() == pytest.approx(1.23)
     assert all(math.isnan(v) for v in torch.full((2,), -math.inf).softmax(0).tolist())
     assert torch.tensor([1000.0, 0.0]).softmax(0).tolist() == [1.0, 0.0]
-    np.testing.assert_allclose(torch.tensor([[1.0, 2.0]]).log_softmax(1).numpy(), [[-1.3132616, -0.31326166]], rtol=1e-6)
+    np.testing.assert_allclose(
+        torch.tensor([[1.0, 2.0]]).log_softmax(1).numpy(), [[-1.3132616, -0.31326166]], rtol=1e-6
+    )
     assert torch.ones(2, 2).bfloat16().softmax(1).dtype is torch.bfloat16
 
 
 # -- products
 
+
 def test_products():
     a, b = torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([1.0, -1.0])
-    assert (a @ b).tolist() == [-1.0, -1.0] and (b @ a).tolist() == [-2.0, -2.0] and b.dot(b).item() == 2.0 and torch.outer(b, b).tolist() == [[1.0, -1.0], [-1.0, 1.0]]
+    assert (
+        (a @ b).tolist() == [-1.0, -1.0]
+        and (b @ a).tolist() == [-2.0, -2.0]
+        and b.dot(b).item() == 2.0
+        and torch.outer(b, b).tolist() == [[1.0, -1.0], [-1.0, 1.0]]
+    )
     assert torch.addmm(torch.ones(2), a, a, beta=2, alpha=0.5).tolist() == [[5.5, 7.0], [9.5, 13.0]]
-    assert (torch.ones(2, 1, 3, 4) @ torch.ones(5, 4, 2)).shape == (2, 5, 3, 2) and torch.bmm(torch.ones(2, 3, 4), torch.ones(2, 4, 1)).shape == (2, 3, 1)
+    assert (torch.ones(2, 1, 3, 4) @ torch.ones(5, 4, 2)).shape == (2, 5, 3, 2) and torch.bmm(
+        torch.ones(2, 3, 4), torch.ones(2, 4, 1)
+    ).shape == (2, 3, 1)
     with pytest.raises(RuntimeError, match=r"mat1 and mat2 shapes cannot be multiplied \(3x4 and 3x4\)"):
         torch.ones(3, 4) @ torch.ones(3, 4)
     with pytest.raises(RuntimeError, match="expected m1 and m2 to have the same dtype, but got: float != double"):
         a @ a.double()
-    with pytest.raises(RuntimeError, match=r"Expected size for first two dimensions of batch2 tensor to be: \[2, 4\] but got: \[2, 5\]"):
+    with pytest.raises(
+        RuntimeError, match=r"Expected size for first two dimensions of batch2 tensor to be: \[2, 4\] but got: \[2, 5\]"
+    ):
         torch.bmm(torch.ones(2, 3, 4), torch.ones(2, 5, 1))
 
 
-@pytest.mark.parametrize("equation, shapes", [
-    ("ij,jk->ik", [(2, 3), (3, 4)]), ("bij,bjk->bik", [(2, 3, 4), (2, 4, 5)]), ("...ij,...j->...i", [(2, 3, 4), (4,)]), ("ii", [(3, 3)]), ("ii->i", [(3, 3)]),
-    ("ij,jk,kl->il", [(2, 3), (3, 4), (4, 2)]), ("bhqd,bhkd->bhqk", [(2, 2, 3, 4), (2, 2, 5, 4)]), ("i,j", [(2,), (3,)]), ("ij->ji", [(2, 3)]), ("ij,ij->", [(2, 3), (2, 3)]),
-    ("b i d, b j d -> b i j", [(2, 3, 4), (2, 5, 4)]), ("ij,j", [(2, 3), (3,)]), ("...i,...i->...", [(2, 1, 4), (3, 4)]),
-])
+@pytest.mark.parametrize(
+    "equation, shapes",
+    [
+        ("ij,jk->ik", [(2, 3), (3, 4)]),
+        ("bij,bjk->bik", [(2, 3, 4), (2, 4, 5)]),
+        ("...ij,...j->...i", [(2, 3, 4), (4,)]),
+        ("ii", [(3, 3)]),
+        ("ii->i", [(3, 3)]),
+        ("ij,jk,kl->il", [(2, 3), (3, 4), (4, 2)]),
+        ("bhqd,bhkd->bhqk", [(2, 2, 3, 4), (2, 2, 5, 4)]),
+        ("i,j", [(2,), (3,)]),
+        ("ij->ji", [(2, 3)]),
+        ("ij,ij->", [(2, 3), (2, 3)]),
+        ("b i d, b j d -> b i j", [(2, 3, 4), (2, 5, 4)]),
+        ("ij,j", [(2, 3), (3,)]),
+        ("...i,...i->...", [(2, 1, 4), (3, 4)]),
+    ],
+)
 def test_einsum(equation, shapes):
     rng = np.random.default_rng(0)
     arrays = [rng.standard_normal(s) for s in shapes]
-    np.testing.assert_allclose(torch.einsum(equation, *map(torch.tensor, arrays)).numpy(), np.einsum(equation.replace(" ", ""), *arrays), rtol=1e-12)
+    np.testing.assert_allclose(
+        torch.einsum(equation, *map(torch.tensor, arrays)).numpy(),
+        np.einsum(equation.replace(" ", ""), *arrays),
+        rtol=1e-12,
+    )
 
 
 # -- creation and random numbers
 
+
 def test_creation():
-    assert torch.arange(10, 0, -3).tolist() == [10, 7, 4, 1] and torch.arange(1.0, 2.0, 0.25).tolist() == [1.0, 1.25, 1.5, 1.75]
-    assert torch.linspace(0, 1, 5).tolist() == [0.0, 0.25, 0.5, 0.75, 1.0] and torch.eye(2, 3).tolist() == [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]
-    assert torch.ones_like(torch.arange(2)).dtype is torch.int64 and torch.zeros((2, 3)).shape == torch.zeros(2, 3).shape
-    assert torch.tensor([torch.tensor(1), torch.tensor(2)]).tolist() == [1, 2] and torch.Tensor(3).shape == (3,) and torch.Tensor([1, 2]).dtype is torch.float32
+    assert torch.arange(10, 0, -3).tolist() == [10, 7, 4, 1] and torch.arange(1.0, 2.0, 0.25).tolist() == [
+        1.0,
+        1.25,
+        1.5,
+        1.75,
+    ]
+    assert torch.linspace(0, 1, 5).tolist() == [0.0, 0.25, 0.5, 0.75, 1.0] and torch.eye(2, 3).tolist() == [
+        [1.0, 0.0, 0.0],
+        [0.0, 1.0, 0.0],
+    ]
+    assert (
+        torch.ones_like(torch.arange(2)).dtype is torch.int64 and torch.zeros((2, 3)).shape == torch.zeros(2, 3).shape
+    )
+    assert (
+        torch.tensor([torch.tensor(1), torch.tensor(2)]).tolist() == [1, 2]
+        and torch.Tensor(3).shape == (3,)
+        and torch.Tensor([1, 2]).dtype is torch.float32
+    )
     array = np.zeros(2, np.float32)
     shared = torch.from_numpy(array)
     shared += 1
-    assert array.tolist() == [1.0, 1.0] and torch.as_tensor(array)[0].item() == 1.0 and torch.tensor(array).numpy() is not array
+    assert (
+        array.tolist() == [1.0, 1.0]
+        and torch.as_tensor(array)[0].item() == 1.0
+        and torch.tensor(array).numpy() is not array
+    )
     with pytest.raises(ValueError, match="expected sequence of equal length"):
         torch.tensor([[1, 2], [3]])
     with pytest.raises(RuntimeError, match="negative dimension -1"):
@@ -293,7 +455,9 @@ def test_draws_repeat_and_count_one_ordinal_a_call():
     g = torch.Generator().manual_seed(1)
     before = torch.get_rng_state()
     first = torch.rand(3, generator=g)
-    assert torch.equal(torch.get_rng_state(), before) and torch.equal(torch.rand(3, generator=torch.Generator().manual_seed(1)), first)
+    assert torch.equal(torch.get_rng_state(), before) and torch.equal(
+        torch.rand(3, generator=torch.Generator().manual_seed(1)), first
+    )
 
 
 def test_distributions():
@@ -304,7 +468,9 @@ def test_distributions():
     assert sorted(set(k.tolist())) == [-2, -1, 0, 1, 2] and sorted(torch.randperm(50).tolist()) == list(range(50))
     assert torch.empty(20000).exponential_(2.0).mean().item() == pytest.approx(0.5, abs=0.02)
     assert torch.bernoulli(torch.full((20000,), 0.3)).mean().item() == pytest.approx(0.3, abs=0.02)
-    assert torch.empty(3, dtype=torch.int64).random_(5, 6).tolist() == [5, 5, 5] and torch.empty(2).uniform_(3.0, 3.0).tolist() == [3.0, 3.0]
+    assert torch.empty(3, dtype=torch.int64).random_(5, 6).tolist() == [5, 5, 5] and torch.empty(2).uniform_(
+        3.0, 3.0
+    ).tolist() == [3.0, 3.0]
     assert torch.randint(0, 2**60, (9,)).max().item() > 2**40
 
 
@@ -314,7 +480,9 @@ def test_multinomial():
     drawn = torch.multinomial(w, 8000, replacement=True)
     assert 0 not in drawn and (drawn == 2).float().mean().item() == pytest.approx(0.75, abs=0.02)
     firsts = [torch.multinomial(w, 2) for _ in range(300)]
-    assert all(sorted(f.tolist()) == [1, 2] for f in firsts) and sum(f[0].item() == 2 for f in firsts) / 300 == pytest.approx(0.75, abs=0.08)
+    assert all(sorted(f.tolist()) == [1, 2] for f in firsts) and sum(
+        f[0].item() == 2 for f in firsts
+    ) / 300 == pytest.approx(0.75, abs=0.08)
     assert torch.multinomial(torch.ones(4, 3), 1).shape == (4, 1)
     with pytest.raises(RuntimeError, match="probability tensor contains either `inf`, `nan` or element < 0"):
         torch.multinomial(torch.tensor([1.0, -1.0]), 1)
@@ -324,9 +492,18 @@ def test_multinomial():
 
 def test_comparisons_of_tensors():
     a = torch.tensor([1.0, math.nan])
-    assert torch.allclose(a, a, equal_nan=True) and not torch.allclose(a, a) and not torch.equal(a, a) and torch.equal(a[:1], a[:1])
+    assert (
+        torch.allclose(a, a, equal_nan=True)
+        and not torch.allclose(a, a)
+        and not torch.equal(a, a)
+        and torch.equal(a[:1], a[:1])
+    )
     assert torch.isclose(torch.tensor([1.0]), torch.tensor([1.0 + 1e-6])).item() and (a == None) is False  # noqa: E711
-    assert torch.tensor([math.nan, math.inf, -math.inf]).nan_to_num(posinf=2.0, neginf=-2.0).tolist() == [0.0, 2.0, -2.0]
+    assert torch.tensor([math.nan, math.inf, -math.inf]).nan_to_num(posinf=2.0, neginf=-2.0).tolist() == [
+        0.0,
+        2.0,
+        -2.0,
+    ]
 
 
 def test_data_writes_do_not_move_the_version():

@@ -6,8 +6,21 @@ import numpy as np
 import pytest
 
 from flambeau.eager import api as torch
-from flambeau.eager.utils.data import (BatchSampler, ConcatDataset, DataLoader, Dataset, IterableDataset, RandomSampler, SequentialSampler,
-                                       Subset, SubsetRandomSampler, TensorDataset, WeightedRandomSampler, default_collate, random_split)
+from flambeau.eager.utils.data import (
+    BatchSampler,
+    ConcatDataset,
+    DataLoader,
+    Dataset,
+    IterableDataset,
+    RandomSampler,
+    SequentialSampler,
+    Subset,
+    SubsetRandomSampler,
+    TensorDataset,
+    WeightedRandomSampler,
+    default_collate,
+    random_split,
+)
 
 
 class Squares(Dataset):
@@ -36,8 +49,15 @@ def test_batches_in_order():
 
 def test_shuffling_follows_the_generator():
     def order(seed):
-        return [int(i) for b in DataLoader(Squares(), batch_size=2, shuffle=True, generator=torch.Generator().manual_seed(seed)) for i in b[0]]
-    assert sorted(order(1)) == list(range(7)) and order(1) == order(1) and any(order(1) != order(s) for s in range(2, 6))
+        return [
+            int(i)
+            for b in DataLoader(Squares(), batch_size=2, shuffle=True, generator=torch.Generator().manual_seed(seed))
+            for i in b[0]
+        ]
+
+    assert (
+        sorted(order(1)) == list(range(7)) and order(1) == order(1) and any(order(1) != order(s) for s in range(2, 6))
+    )
     torch.manual_seed(5)
     loader = DataLoader(Squares(), batch_size=7, shuffle=True)
     first, second = next(iter(loader))[0].tolist(), next(iter(loader))[0].tolist()
@@ -66,6 +86,7 @@ def test_custom_collate_and_getitems():
     class Fast(Squares):
         def __getitems__(self, indices):
             return [i * 10 for i in indices]
+
     assert [b.tolist() for b in DataLoader(Fast(), batch_size=4)] == [[0, 10, 20, 30], [40, 50, 60]]
     assert list(DataLoader(Squares(), batch_size=4, collate_fn=len)) == [4, 3]
 
@@ -99,8 +120,17 @@ def test_samplers():
 def test_collation():
     Point = namedtuple("Point", "x y")
     out = default_collate([{"a": np.ones(2, np.float32), "b": ("s", 1), "c": Point(1.0, [1, 2])}] * 3)
-    assert out["a"].shape == (3, 2) and out["a"].dtype is torch.float32 and list(out["b"][0]) == ["s", "s", "s"] and out["b"][1].tolist() == [1, 1, 1]
-    assert isinstance(out["c"], Point) and out["c"].x.dtype is torch.float64 and [t.tolist() for t in out["c"].y] == [[1, 1, 1], [2, 2, 2]]
+    assert (
+        out["a"].shape == (3, 2)
+        and out["a"].dtype is torch.float32
+        and list(out["b"][0]) == ["s", "s", "s"]
+        and out["b"][1].tolist() == [1, 1, 1]
+    )
+    assert (
+        isinstance(out["c"], Point)
+        and out["c"].x.dtype is torch.float64
+        and [t.tolist() for t in out["c"].y] == [[1, 1, 1], [2, 2, 2]]
+    )
     assert default_collate([torch.ones(2), torch.zeros(2)]).shape == (2, 2)
     with pytest.raises(TypeError, match="default_collate: batch must contain tensors"):
         default_collate([object()])

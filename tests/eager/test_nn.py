@@ -52,9 +52,11 @@ def test_load_state_dict_names_every_wrong_key_and_shape():
     state["extra"], state["first.weight"] = torch.ones(1), torch.ones(3, 3)
     with pytest.raises(RuntimeError) as error:
         net.load_state_dict(state)
-    assert str(error.value) == ('Error(s) in loading state_dict for Net:\n\tMissing key(s) in state_dict: "scale", "first.bias". \n\t'
-                                'Unexpected key(s) in state_dict: "extra". \n\tsize mismatch for first.weight: copying a param with shape '
-                                "torch.Size([3, 3]) from checkpoint, the shape in current model is torch.Size([3, 2]).")
+    assert str(error.value) == (
+        'Error(s) in loading state_dict for Net:\n\tMissing key(s) in state_dict: "scale", "first.bias". \n\t'
+        'Unexpected key(s) in state_dict: "extra". \n\tsize mismatch for first.weight: copying a param with shape '
+        "torch.Size([3, 3]) from checkpoint, the shape in current model is torch.Size([3, 2])."
+    )
     del state["first.weight"]
     missing, unexpected = net.load_state_dict(state, strict=False)
     assert missing == ["scale", "first.weight", "first.bias"] and unexpected == ["extra"]
@@ -97,6 +99,7 @@ def test_attributes_route_and_refuse():
     class Early(nn.Module):
         def __init__(self):
             self.child = nn.Linear(1, 1)
+
     with pytest.raises(AttributeError, match="cannot assign module before Module.__init__\\(\\) call"):
         Early()
     with pytest.raises(ValueError, match="Cannot assign non-leaf Tensor to parameter 'w'"):
@@ -110,6 +113,7 @@ def test_every_module_has_a_fresh_dictionary():
         def __init__(self, size):
             super().__init__()
             self.size = size
+
     m = Odd(3)
     assert vars(m) is m.__dict__ and m.__dict__["size"] == 3 and m.training
 
@@ -136,6 +140,7 @@ def test_always_called_hooks_run_after_an_error():
     class Bad(nn.Module):
         def forward(self, x):
             raise ValueError("no")
+
     seen, net = [], Bad()
     net.register_forward_hook(lambda m, a, o: seen.append(o), always_call=True)
     with pytest.raises(ValueError, match="no"):
@@ -160,12 +165,22 @@ def test_containers():
     assert isinstance(blocks[-1], nn.GELU) and isinstance(blocks[1:3], nn.ModuleList) and len(blocks[1:3]) == 2
     del blocks[1]
     assert list(blocks._modules) == ["0", "1", "2", "3"]
-    assert [type(m).__name__ for m in nn.Sequential(nn.ReLU(), nn.Tanh()) + nn.Sequential(nn.GELU())] == ["ReLU", "Tanh", "GELU"]
+    assert [type(m).__name__ for m in nn.Sequential(nn.ReLU(), nn.Tanh()) + nn.Sequential(nn.GELU())] == [
+        "ReLU",
+        "Tanh",
+        "GELU",
+    ]
     named = nn.Sequential(OrderedDict(a=nn.Linear(1, 2), b=nn.ReLU()))
     assert isinstance(named.b, nn.ReLU) and list(named.state_dict()) == ["a.weight", "a.bias"]
     table = nn.ModuleDict({"x": nn.ReLU()})
     table["y"] = nn.Linear(1, 1)
-    assert list(table.keys()) == ["x", "y"] and "y" in table and len(table) == 2 and table.pop("x") is not None and len(table) == 1
+    assert (
+        list(table.keys()) == ["x", "y"]
+        and "y" in table
+        and len(table) == 2
+        and table.pop("x") is not None
+        and len(table) == 1
+    )
     weights = nn.ParameterList([torch.ones(1), nn.Parameter(torch.zeros(2))])
     assert all(isinstance(p, nn.Parameter) for p in weights) and list(weights.state_dict()) == ["0", "1"]
     assert list(nn.ParameterDict({"w": torch.ones(1)}).state_dict()) == ["w"]
@@ -174,8 +189,9 @@ def test_containers():
 
 
 def test_repr():
-    assert repr(nn.Sequential(nn.Linear(2, 3), nn.Dropout(0.1))) == ("Sequential(\n  (0): Linear(in_features=2, out_features=3, bias=True)\n"
-                                                                    "  (1): Dropout(p=0.1, inplace=False)\n)")
+    assert repr(nn.Sequential(nn.Linear(2, 3), nn.Dropout(0.1))) == (
+        "Sequential(\n  (0): Linear(in_features=2, out_features=3, bias=True)\n  (1): Dropout(p=0.1, inplace=False)\n)"
+    )
     assert repr(nn.ModuleList([nn.ReLU(), nn.ReLU()])) == "ModuleList(\n  (0-1): 2 x ReLU()\n)"
     assert repr(nn.Flatten()) == "Flatten(start_dim=1, end_dim=-1)"
 
@@ -185,7 +201,13 @@ def test_train_eval_apply_requires_grad():
     net.eval()
     assert not any(m.training for m in net.modules())
     net.train()
-    assert net.apply(lambda m: seen.append(type(m).__name__)) is net and seen == ["Linear", "ReLU", "Linear", "Sequential", "Net"]
+    assert net.apply(lambda m: seen.append(type(m).__name__)) is net and seen == [
+        "Linear",
+        "ReLU",
+        "Linear",
+        "Sequential",
+        "Net",
+    ]
     net.requires_grad_(False)
     assert not any(p.requires_grad for p in net.parameters())
     with pytest.raises(ValueError, match="training mode is expected to be boolean"):
@@ -196,7 +218,12 @@ def test_to_keeps_parameters_and_converts_only_floats():
     net = nn.Linear(2, 2)
     net.register_buffer("count", torch.zeros(1, dtype=torch.int64))
     weight = net.weight
-    assert net.to(torch.float64) is net and net.weight is weight and weight.dtype is torch.float64 and net.count.dtype is torch.int64
+    assert (
+        net.to(torch.float64) is net
+        and net.weight is weight
+        and weight.dtype is torch.float64
+        and net.count.dtype is torch.int64
+    )
     net(torch.ones(1, 2, dtype=torch.float64)).sum().backward()
     net.float()
     assert weight.grad.dtype is torch.float32
@@ -226,6 +253,7 @@ def test_zero_grad():
 
 # -- layers
 
+
 def test_linear_initial_values_are_bounded():
     torch.manual_seed(0)
     layer = nn.Linear(100, 50)
@@ -246,7 +274,10 @@ def test_layer_norm_values():
     layer = nn.LayerNorm(4)
     out = layer(torch.tensor([[1.0, 2.0, 3.0, 4.0]]))
     np.testing.assert_allclose(out.detach().numpy(), [[-1.3416355, -0.4472118, 0.4472118, 1.3416355]], rtol=1e-6)
-    with pytest.raises(RuntimeError, match=r"Given normalized_shape=\[4\], expected input with shape \[\*, 4\], but got input of size\[2, 3\]"):
+    with pytest.raises(
+        RuntimeError,
+        match=r"Given normalized_shape=\[4\], expected input with shape \[\*, 4\], but got input of size\[2, 3\]",
+    ):
         layer(torch.ones(2, 3))
 
 
@@ -267,13 +298,25 @@ def test_dropout():
         nn.Dropout(1.5)
 
 
-@pytest.mark.parametrize("function, expected", [
-    (F.relu, [0.0, 0.0, 1.0]), (F.gelu, [-0.04550027, 0.0, 0.8413447]), (F.silu, [-0.23840584, 0.0, 0.7310586]),
-    (lambda x: F.gelu(x, approximate="tanh"), [-0.04540235, 0.0, 0.841192]), (F.elu, [-0.86466473, 0.0, 1.0]), (F.softsign, [-0.6666667, 0.0, 0.5]),
-    (F.leaky_relu, [-0.02, 0.0, 1.0]), (F.softplus, [0.12692805, 0.6931472, 1.3132616]), (F.hardswish, [-0.33333334, 0.0, 0.6666667]),
-    (F.hardsigmoid, [0.16666667, 0.5, 0.6666667]), (F.relu6, [0.0, 0.0, 1.0]), (F.logsigmoid, [-2.126928, -0.6931472, -0.31326166]),
-    (F.mish, [-0.2525015, 0.0, 0.86509836]), (F.selu, [-1.520166, 0.0, 1.050701]),
-])
+@pytest.mark.parametrize(
+    "function, expected",
+    [
+        (F.relu, [0.0, 0.0, 1.0]),
+        (F.gelu, [-0.04550027, 0.0, 0.8413447]),
+        (F.silu, [-0.23840584, 0.0, 0.7310586]),
+        (lambda x: F.gelu(x, approximate="tanh"), [-0.04540235, 0.0, 0.841192]),
+        (F.elu, [-0.86466473, 0.0, 1.0]),
+        (F.softsign, [-0.6666667, 0.0, 0.5]),
+        (F.leaky_relu, [-0.02, 0.0, 1.0]),
+        (F.softplus, [0.12692805, 0.6931472, 1.3132616]),
+        (F.hardswish, [-0.33333334, 0.0, 0.6666667]),
+        (F.hardsigmoid, [0.16666667, 0.5, 0.6666667]),
+        (F.relu6, [0.0, 0.0, 1.0]),
+        (F.logsigmoid, [-2.126928, -0.6931472, -0.31326166]),
+        (F.mish, [-0.2525015, 0.0, 0.86509836]),
+        (F.selu, [-1.520166, 0.0, 1.050701]),
+    ],
+)
 def test_activations(function, expected):
     np.testing.assert_allclose(function(torch.tensor([-2.0, 0.0, 1.0])).numpy(), expected, rtol=2e-6, atol=1e-7)
 
@@ -288,7 +331,9 @@ def test_cross_entropy():
     assert F.cross_entropy(x, t).item() == pytest.approx((0.40760595 + 1.0986123) / 2)
     np.testing.assert_allclose(F.cross_entropy(x, t, reduction="none").numpy(), [0.40760595, 1.0986123], rtol=1e-6)
     assert F.cross_entropy(x, t, ignore_index=0).item() == pytest.approx(0.40760595)
-    assert F.cross_entropy(x, t, weight=torch.tensor([3.0, 1.0, 1.0])).item() == pytest.approx((0.40760595 + 3 * 1.0986123) / 4)
+    assert F.cross_entropy(x, t, weight=torch.tensor([3.0, 1.0, 1.0])).item() == pytest.approx(
+        (0.40760595 + 3 * 1.0986123) / 4
+    )
     assert F.cross_entropy(x, t, label_smoothing=0.1).item() == pytest.approx(0.80310914)
     assert np.isnan(F.cross_entropy(x, torch.tensor([-100, -100])).item())
     with pytest.raises(IndexError, match="Target 3 is out of bounds."):
@@ -319,8 +364,11 @@ def test_attention_masks():
     mask = torch.tensor([[False, False], [False, True]])
     assert F.scaled_dot_product_attention(q, q, v, attn_mask=mask)[0].tolist() == [[0.0], [2.0]]
     added = torch.zeros(2, 2).masked_fill(~torch.tensor([[True, False], [True, True]]), float("-inf"))
-    np.testing.assert_allclose(F.scaled_dot_product_attention(q, q, v, attn_mask=added).numpy(),
-                               F.scaled_dot_product_attention(q, q, v, is_causal=True).numpy(), rtol=1e-6)
+    np.testing.assert_allclose(
+        F.scaled_dot_product_attention(q, q, v, attn_mask=added).numpy(),
+        F.scaled_dot_product_attention(q, q, v, is_causal=True).numpy(),
+        rtol=1e-6,
+    )
     with pytest.raises(RuntimeError, match="Explicit attn_mask should not be set when is_causal=True"):
         F.scaled_dot_product_attention(q, q, v, attn_mask=mask, is_causal=True)
 
@@ -332,6 +380,7 @@ def test_attention_with_dropout_has_the_gradient_of_its_draw():
     def run():
         torch.manual_seed(4)
         return F.scaled_dot_product_attention(q, k, v, dropout_p=0.4, is_causal=True)
+
     torch.autograd.gradcheck(lambda *_: run(), (q, k, v))
 
 
@@ -355,15 +404,22 @@ def test_multihead_attention():
     assert weights[:, :, 4].abs().max().item() == 0.0
     first = nn.MultiheadAttention(8, 2)
     first.load_state_dict(layer.state_dict())
-    assert torch.allclose(first(x.transpose(0, 1), x.transpose(0, 1), x.transpose(0, 1))[0].transpose(0, 1), out, atol=1e-6)
+    assert torch.allclose(
+        first(x.transpose(0, 1), x.transpose(0, 1), x.transpose(0, 1))[0].transpose(0, 1), out, atol=1e-6
+    )
 
 
 # -- init and utils
 
+
 def test_initialisers():
     torch.manual_seed(0)
     w = torch.empty(200, 100)
-    assert nn.init.normal_(w, 1.0, 0.5) is w and w.mean().item() == pytest.approx(1.0, abs=0.02) and w.std().item() == pytest.approx(0.5, rel=0.02)
+    assert (
+        nn.init.normal_(w, 1.0, 0.5) is w
+        and w.mean().item() == pytest.approx(1.0, abs=0.02)
+        and w.std().item() == pytest.approx(0.5, rel=0.02)
+    )
     assert nn.init.xavier_uniform_(w).abs().max().item() <= (6 / 300) ** 0.5
     assert nn.init.kaiming_normal_(w, nonlinearity="relu").std().item() == pytest.approx((2 / 100) ** 0.5, rel=0.03)
     nn.init.trunc_normal_(w, std=2.0, a=-1.0, b=1.0)

@@ -28,7 +28,19 @@ def descend(make, steps=3, schedule=None):
     return w.detach().numpy() if not schedule else rates
 
 
-def reference(kind, lr, steps=3, wd=0.0, betas=(0.9, 0.999), eps=1e-8, momentum=0.0, nesterov=False, dampening=0.0, amsgrad=False, maximize=False):
+def reference(
+    kind,
+    lr,
+    steps=3,
+    wd=0.0,
+    betas=(0.9, 0.999),
+    eps=1e-8,
+    momentum=0.0,
+    nesterov=False,
+    dampening=0.0,
+    amsgrad=False,
+    maximize=False,
+):
     """The formulas in float64."""
     w, a = np.array([1.0, -2.0, 3.0]), np.array([1.0, 2.0, 0.5])
     m, v, top, buffer = np.zeros(3), np.zeros(3), np.zeros(3), None
@@ -51,17 +63,29 @@ def reference(kind, lr, steps=3, wd=0.0, betas=(0.9, 0.999), eps=1e-8, momentum=
     return w
 
 
-@pytest.mark.parametrize("make, expected", [
-    (lambda p: optim.SGD(p, lr=0.1), reference("sgd", 0.1)),
-    (lambda p: optim.SGD(p, lr=0.1, weight_decay=0.2, maximize=True), reference("sgd", 0.1, wd=0.2, maximize=True)),
-    (lambda p: optim.SGD(p, lr=0.1, momentum=0.9), reference("sgd", 0.1, momentum=0.9)),
-    (lambda p: optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.1), reference("sgd", 0.1, momentum=0.9, nesterov=True, wd=0.1)),
-    (lambda p: optim.SGD(p, lr=0.1, momentum=0.9, dampening=0.3), reference("sgd", 0.1, momentum=0.9, dampening=0.3)),
-    (lambda p: optim.Adam(p, lr=0.1, weight_decay=0.1), reference("adam", 0.1, wd=0.1)),
-    (lambda p: optim.Adam(p, lr=0.1, maximize=True), reference("adam", 0.1, maximize=True)),
-    (lambda p: optim.AdamW(p, lr=0.1, betas=(0.8, 0.9)), reference("adamw", 0.1, wd=0.01, betas=(0.8, 0.9))),
-    (lambda p: optim.AdamW(p, lr=0.5, amsgrad=True, betas=(0.9, 0.5)), reference("adamw", 0.5, wd=0.01, betas=(0.9, 0.5), amsgrad=True)),
-])
+@pytest.mark.parametrize(
+    "make, expected",
+    [
+        (lambda p: optim.SGD(p, lr=0.1), reference("sgd", 0.1)),
+        (lambda p: optim.SGD(p, lr=0.1, weight_decay=0.2, maximize=True), reference("sgd", 0.1, wd=0.2, maximize=True)),
+        (lambda p: optim.SGD(p, lr=0.1, momentum=0.9), reference("sgd", 0.1, momentum=0.9)),
+        (
+            lambda p: optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.1),
+            reference("sgd", 0.1, momentum=0.9, nesterov=True, wd=0.1),
+        ),
+        (
+            lambda p: optim.SGD(p, lr=0.1, momentum=0.9, dampening=0.3),
+            reference("sgd", 0.1, momentum=0.9, dampening=0.3),
+        ),
+        (lambda p: optim.Adam(p, lr=0.1, weight_decay=0.1), reference("adam", 0.1, wd=0.1)),
+        (lambda p: optim.Adam(p, lr=0.1, maximize=True), reference("adam", 0.1, maximize=True)),
+        (lambda p: optim.AdamW(p, lr=0.1, betas=(0.8, 0.9)), reference("adamw", 0.1, wd=0.01, betas=(0.8, 0.9))),
+        (
+            lambda p: optim.AdamW(p, lr=0.5, amsgrad=True, betas=(0.9, 0.5)),
+            reference("adamw", 0.5, wd=0.01, betas=(0.9, 0.5), amsgrad=True),
+        ),
+    ],
+)
 def test_formulas(make, expected):
     np.testing.assert_allclose(descend(make), expected, rtol=2e-6)
 
@@ -71,12 +95,15 @@ def test_kernels_equal_the_decompositions_that_are_compiled():
 
     def tensors(*kinds):
         return [torch.tensor((rng.random((70, 3)) + 0.1).astype(np.float32)) if k else torch.tensor(2.0) for k in kinds]
-    calls = [(records.sgd_step, tensors(1, 1), (0.1, 0.2, True)),
-             (records.sgd_momentum_step, tensors(1, 1, 1), (0.1, 0.9, 0.2, 0.1, False, False)),
-             (records.sgd_momentum_step, tensors(1, 1, 1), (0.1, 0.9, 0.0, 0.1, True, True)),
-             (records.adam_step, tensors(1, 1, 1, 1, 0), (0.1, 0.9, 0.99, 1e-8, 0.1, True, False)),
-             (records.adam_step, tensors(1, 1, 1, 1, 0), (0.1, 0.9, 0.99, 1e-8, 0.1, False, True)),
-             (records.amsgrad_step, tensors(1, 1, 1, 1, 1, 0), (0.1, 0.9, 0.99, 1e-8, 0.1, True, False))]
+
+    calls = [
+        (records.sgd_step, tensors(1, 1), (0.1, 0.2, True)),
+        (records.sgd_momentum_step, tensors(1, 1, 1), (0.1, 0.9, 0.2, 0.1, False, False)),
+        (records.sgd_momentum_step, tensors(1, 1, 1), (0.1, 0.9, 0.0, 0.1, True, True)),
+        (records.adam_step, tensors(1, 1, 1, 1, 0), (0.1, 0.9, 0.99, 1e-8, 0.1, True, False)),
+        (records.adam_step, tensors(1, 1, 1, 1, 0), (0.1, 0.9, 0.99, 1e-8, 0.1, False, True)),
+        (records.amsgrad_step, tensors(1, 1, 1, 1, 1, 0), (0.1, 0.9, 0.99, 1e-8, 0.1, True, False)),
+    ]
     for op, given, options in calls:
         want = op.fn(*given, *options)
         mutated = [t.clone() for t in given]
@@ -151,6 +178,7 @@ def test_closure_and_hooks():
         loss = (w * 3).sum()
         loss.backward()
         return loss
+
     assert optimizer.step(closure).item() == 3.0 and w.item() == pytest.approx(0.7) and seen == ["pre", "post"]
 
 
@@ -174,22 +202,29 @@ def test_a_subclass_of_optimizer():
             for group in self.param_groups:
                 for p in group["params"]:
                     p.add_(p.grad.sign(), alpha=-group["lr"])
+
     np.testing.assert_allclose(descend(lambda p: Sign(p, 0.25)), [0.25, -1.25, 2.25])
 
 
 sch = optim.lr_scheduler
 
 
-@pytest.mark.parametrize("schedule, expected", [
-    (lambda o: sch.LambdaLR(o, lambda e: 0.5**e), [0.5, 0.25, 0.125, 0.0625]),
-    (lambda o: sch.StepLR(o, 2, 0.1), [1.0, 0.1, 0.1, 0.01]),
-    (lambda o: sch.MultiStepLR(o, [1, 3], 0.5), [0.5, 0.5, 0.25, 0.25]),
-    (lambda o: sch.ExponentialLR(o, 0.5), [0.5, 0.25, 0.125, 0.0625]),
-    (lambda o: sch.CosineAnnealingLR(o, 4), [0.8535534, 0.5, 0.1464466, 0.0]),
-    (lambda o: sch.LinearLR(o, 0.25, total_iters=3), [0.5, 0.75, 1.0, 1.0]),
-    (lambda o: sch.ConstantLR(o, 0.5, 2), [0.5, 1.0, 1.0, 1.0]),
-    (lambda o: sch.SequentialLR(o, [sch.LinearLR(o, 0.5, total_iters=2), sch.ExponentialLR(o, 0.5)], [2]), [0.75, 1.0, 0.5, 0.25]),
-])
+@pytest.mark.parametrize(
+    "schedule, expected",
+    [
+        (lambda o: sch.LambdaLR(o, lambda e: 0.5**e), [0.5, 0.25, 0.125, 0.0625]),
+        (lambda o: sch.StepLR(o, 2, 0.1), [1.0, 0.1, 0.1, 0.01]),
+        (lambda o: sch.MultiStepLR(o, [1, 3], 0.5), [0.5, 0.5, 0.25, 0.25]),
+        (lambda o: sch.ExponentialLR(o, 0.5), [0.5, 0.25, 0.125, 0.0625]),
+        (lambda o: sch.CosineAnnealingLR(o, 4), [0.8535534, 0.5, 0.1464466, 0.0]),
+        (lambda o: sch.LinearLR(o, 0.25, total_iters=3), [0.5, 0.75, 1.0, 1.0]),
+        (lambda o: sch.ConstantLR(o, 0.5, 2), [0.5, 1.0, 1.0, 1.0]),
+        (
+            lambda o: sch.SequentialLR(o, [sch.LinearLR(o, 0.5, total_iters=2), sch.ExponentialLR(o, 0.5)], [2]),
+            [0.75, 1.0, 0.5, 0.25],
+        ),
+    ],
+)
 def test_schedules(schedule, expected):
     np.testing.assert_allclose(descend(lambda p: optim.SGD(p, lr=1.0), 4, schedule), expected, atol=1e-7)
 

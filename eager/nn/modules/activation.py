@@ -161,8 +161,9 @@ class NonDynamicallyQuantizableLinear(Linear):
 class MultiheadAttention(Module):
     """Attention of `query` over `key` and `value`, in `num_heads` heads.
 
-    Inputs are (L, N, E), or (N, L, E) with batch_first, or (L, E). Returns (output, weights averaged over heads or None).
-    State keys are PyTorch's: in_proj_weight (3E, E) or q/k/v_proj_weight, in_proj_bias, out_proj.*, bias_k, bias_v.
+    Inputs are (L, N, E), or (N, L, E) with batch_first, or (L, E). Returns (output, weights averaged over heads or
+    None). State keys are PyTorch's: in_proj_weight (3E, E) or q/k/v_proj_weight, in_proj_bias, out_proj.*, bias_k,
+    bias_v.
     """
 
     def __init__(self, embed_dim, num_heads, dropout=0.0, bias=True, add_bias_kv=False, add_zero_attn=False, kdim=None,

@@ -11,6 +11,8 @@ from collections import OrderedDict, namedtuple
 from collections.abc import Mapping
 
 from ...autograd import no_grad
+from ...spellings.arguments import parse_to
+from ...spellings.creation import empty_like
 from ...tensor import Tensor
 from ...utils.hooks import add_hook
 from ..parameter import Buffer, Parameter
@@ -459,8 +461,8 @@ class Module:
         return self
 
     def to(self, *args, **kwargs):
-        """`to(device)`, `to(dtype)`, `to(device, dtype)`, `to(tensor)`: in place; only floating tensors change dtype."""
-        from ...api import parse_to
+        """`to(device)`, `to(dtype)`, `to(device, dtype)`, `to(tensor)`: in place; only floating tensors change
+        dtype."""
         device, dtype, non_blocking, _, memory_format = parse_to(args, kwargs)
         if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
             raise TypeError("nn.Module.to only accepts floating point or complex dtypes, "
@@ -495,7 +497,6 @@ class Module:
         return self._apply(lambda t: t.cuda(device))
 
     def to_empty(self, *, device, recurse=True):
-        from ...api import empty_like
         return self._apply(lambda t: empty_like(t, device=device), recurse=recurse)
 
     def share_memory(self):
@@ -523,7 +524,8 @@ class Module:
             destination[prefix + EXTRA_STATE] = self.get_extra_state()
 
     def state_dict(self, *args, destination=None, prefix="", keep_vars=False):
-        """An OrderedDict of detached tensors that share memory with the module's: parameters, buffers, then children."""
+        """An OrderedDict of detached tensors that share memory with the module's: parameters, buffers, then
+        children."""
         if args:
             destination, prefix, keep_vars = (*args, *(destination, prefix, keep_vars)[len(args):])
         if destination is None:
@@ -677,5 +679,6 @@ def _load_tree(module, state_dict, prefix, metadata, assign, missing, unexpected
     incompatible = _IncompatibleKeys(missing, unexpected)
     for hook in tuple(module._load_state_dict_post_hooks.values()):
         if hook(module, incompatible) is not None:
-            raise RuntimeError("Hooks registered with ``register_load_state_dict_post_hook`` are not expected to return "
+            raise RuntimeError("Hooks registered with ``register_load_state_dict_post_hook`` are not expected to "
+                               "return "
                                "new values, if incompatible_keys need to be modified, it should be done inplace.")
