@@ -225,7 +225,8 @@ def write(op, pure, args, target) -> None:
         inplace(*[array_of(a) for a in args])
         return
     function = simple_function(pure)
-    if function is not None and type(function) is np.ufunc and len(args) == function.nin:
+    # numpy 2.4's negative reads strided memory as if contiguous when it writes in place: only contiguous memory is given
+    if type(function) is np.ufunc and len(args) == function.nin and array.flags.c_contiguous:
         operands = [a._array if isinstance(a, Tensor) else a for a in args]
         if (
             all(not isinstance(a, Tensor) or a._dtype is target._dtype for a in args)

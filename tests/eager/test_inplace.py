@@ -250,3 +250,34 @@ def test_set_data():
     p = T([1.0, 2.0], True)
     dispatch.set_data(p, T([[5.0]]))
     assert V(p) == [[5.0]] and p.shape == (1, 1) and p.requires_grad and p.is_leaf
+
+
+@pytest.mark.parametrize("name", ["neg", "exp", "abs", "sqrt", "sin", "relu", "sigmoid", "square", "tanh"])
+@pytest.mark.parametrize("step", [2, 3, 4])
+def test_in_place_on_strided_memory(name, step):
+    """numpy 2.4's negative reads strided memory wrongly when it writes into it."""
+    values = (np.arange(24 * step) % 7 + 0.25).astype(np.float32)
+    expected = OPS[name](T(values[::step].copy()))
+    base = T(values)
+    out = OPS[name].inplace(slice_(base, 0, 0, step, 24))
+    np.testing.assert_array_equal(out._array, expected._array)
+    np.testing.assert_array_equal(base._array[1::step], values[1::step])
+
+
+def test_in_place_views_keep_histories():
+    w = T([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], True)
+    x = mul(w, 1.0)
+    row = select(x, 0, 0)
+    dispatch.become_view(x, lambda t: permute(t, (1, 0)))
+    assert x.shape == (3, 2) and row._base is x._base is not x
+    mul_(row, 10.0)
+    mul_(select(x, 1, 1), 3.0)          # second column: what was the second row
+    assert V(x) == [[10.0, 12.0], [20.0, 15.0], [30.0, 18.0]]
+    total(x).backward()
+    assert V(w.grad) == [[10.0, 10.0, 10.0], [3.0, 3.0, 3.0]]
+    leaf = T([[1.0, 2.0]], True)
+    with pytest.raises(RuntimeError, match="leaf Variable"):
+        dispatch.become_view(leaf, lambda t: permute(t, (1, 0)))
+    with autograd.no_grad():
+        dispatch.become_view(leaf, lambda t: permute(t, (1, 0)))
+    assert leaf.shape == (2, 1) and leaf.is_leaf and leaf.requires_grad
