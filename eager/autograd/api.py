@@ -5,9 +5,9 @@ from __future__ import annotations
 import weakref
 
 from ..op import OPS, zeros
-from ..record import edge_of
+from ..record import edge_of, leaf_hooks
 from ..tensor import Tensor
-from .engine import leaf_hooks, run
+from .engine import run
 
 
 def sequence(x) -> tuple:
@@ -31,7 +31,10 @@ def root_gradients(outputs, grads) -> list:
                 raise RuntimeError("grad can be implicitly created only for scalar outputs")
             grad = ones_like(out)
         elif grad._sizes != out._sizes:
-            raise RuntimeError(f"Mismatch in shape: grad_output[{k}] has a shape of {grad.shape} and output[{k}] has a shape of {out.shape}.")
+            raise RuntimeError(
+                f"Mismatch in shape: grad_output[{k}] has a shape of {grad.shape} and "
+                f"output[{k}] has a shape of {out.shape}."
+            )
         roots.append((edge_of(out), grad))
     return roots
 
@@ -61,8 +64,17 @@ def checked_edges(inputs) -> list:
     return edges
 
 
-def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False, only_inputs=True, allow_unused=None,
-         is_grads_batched=False, materialize_grads=False) -> tuple:
+def grad(
+    outputs,
+    inputs,
+    grad_outputs=None,
+    retain_graph=None,
+    create_graph=False,
+    only_inputs=True,
+    allow_unused=None,
+    is_grads_batched=False,
+    materialize_grads=False,
+) -> tuple:
     """The gradients of `outputs` with respect to `inputs`, without touching any `.grad`."""
     if is_grads_batched:
         raise RuntimeError("autograd.grad: is_grads_batched is not supported; call it once per gradient")
@@ -75,19 +87,24 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
     if materialize_grads:
         return tuple(zeros(x) if g is None else g for g, x in zip(found, inputs))
     if not allow_unused and any(g is None for g in found):
-        raise RuntimeError("One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True if "
-                           "this is the desired behavior.")
+        raise RuntimeError(
+            "One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True if "
+            "this is the desired behavior."
+        )
     return tuple(found)
 
 
 # -- methods of Tensor
+
 
 def tensor_backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):
     backward(self, gradient, retain_graph, create_graph, inputs)
 
 
 def register_hook(self, hook):
-    """`hook(grad)` when the gradient of this tensor is complete; what it returns (unless None) replaces the gradient."""
+    """`hook(grad)` when the gradient of this tensor is complete; what it returns (unless None) replaces the
+    gradient.
+    """
     if not self.requires_grad:
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
     if self._grad_fn is not None:
