@@ -6,8 +6,8 @@
 #ifndef FB_GEMM_H
 #define FB_GEMM_H
 
-#include "vector.h"
 #include "abi.h"
+#include "math.h"
 
 template <class T> struct Lanes;
 template <> struct Lanes<float> { typedef vf V; enum { W = FB_W }; };
@@ -24,7 +24,7 @@ FB_INLINE float scalar(bf16 x) { return __builtin_bit_cast(float, (u32)x.bits <<
 FB_INLINE float scalar(f16 x) { return half_to_float(x.bits - (v16){})[0]; }
 
 enum { MR = 6, NV = FB_ISA == 512 ? 4 : 2 };
-enum { KC = 512, TILE_M = 96, TILE_PANELS = 4 };
+enum { KC = 512, TILE_M = 96, TILE_PANELS = 4, FEW = 4, STREAM_DEPTH = 16, PACK_DEPTH = 128, STRIP_BYTES = 400 << 10 };
 static_assert(TILE_M % MR == 0);
 
 // c[rows, NV vectors] (+)= a[rows, K] * b[K, NV vectors]; the last vector stores `columns` lanes only when partial
@@ -131,7 +131,9 @@ template <class S> inline void pack_transposed(const S* from, long row, double* 
 
 // `count` lines of length K into to[K][width], zeros beyond count; `along` is the stride within a line, `across` between lines
 template <class S, class T> inline void pack(const S* from, long along, long across, T* to, long width, long count, long K) {
-    if (across == 1)
+    if (across == 1 && sizeof(S) == sizeof(T) && count == MR && width == MR)
+        for (long k = 0; k < K; k++) __builtin_memcpy(to + k * MR, from + k * along, MR * sizeof(T));
+    else if (across == 1)
         for (long k = 0; k < K; k++) copy_row(from + k * along, to + k * width, count);
     else if (along == 1)
         pack_transposed(from, across, to, width, count, K);
@@ -148,7 +150,8 @@ template <class SA, class SB, class T> struct Product {
     const FbRuntime& rt;
     T* packed;                // all of B, or null: read in place
     bool shared_b;            // one B for all batches
-    long batches, panels, tile_m, tiles_m, tiles_n;
+    bool dots;                // few rows of a against rows of b^T: no packing, one sum a result
+    long batches, panels, tile_m, tiles_m, tile_panels, tiles_n, depth;
 
     long offset(const long* strides, long batch) const {
         long r = 0;
@@ -170,32 +173,42 @@ template <class SA, class SB, class T> struct Product {
     static void tile_range(void* self, long begin, long end, int) {
         const Product& s = *(const Product*)self;
         bool copy_a = s.must_pack_a(), to_scratch = s.g.epilogue || s.g.out_n != 1 || s.g.out_type != (sizeof(T) == 8 ? FB_DOUBLE : FB_FLOAT);
-        long strip_bytes = copy_a ? (long)sizeof(T) * (s.tile_m + MR) * (s.g.K < KC ? s.g.K : KC) : 0;
-        long tile_bytes = to_scratch ? (long)sizeof(T) * s.tile_m * TILE_PANELS * NR : 0;
+        long strip_bytes = copy_a ? (long)sizeof(T) * (s.tile_m + MR) * s.kept_depth() : 0;
+        long held = -1;                                           // the row block whose strips are packed
+        long tile_bytes = to_scratch ? (long)sizeof(T) * s.tile_m * s.tile_panels * NR : 0;
         char* scratch = strip_bytes + tile_bytes ? (char*)s.rt.alloc(strip_bytes + tile_bytes + 64) : 0;
         T* strips = (T*)(scratch + tile_bytes);
-        for (long i = begin; i < end; i++)
-            s.tile(i / (s.tiles_m * s.tiles_n), i / s.tiles_n % s.tiles_m, i % s.tiles_n, copy_a ? strips : 0, to_scratch ? (T*)scratch : 0);
+        for (long i = begin; i < end; i++) {
+            bool fresh = i / s.tiles_n != held || s.kept_depth() < s.g.K;
+            s.tile(i / (s.tiles_m * s.tiles_n), i / s.tiles_n % s.tiles_m, i % s.tiles_n, copy_a ? strips : 0, fresh, to_scratch ? (T*)scratch : 0);
+            held = i / s.tiles_n;
+        }
         if (scratch) s.rt.release(scratch);
     }
-    bool must_pack_a() const { return sizeof(SA) != sizeof(T) || g.a_k != 1; }
+    // how much of K the packed strips of a row block hold: all of it where that fits the second-level cache
+    long kept_depth() const { return g.K < depth || g.K * tile_m * (long)sizeof(T) <= STRIP_BYTES ? g.K : depth; }
+    bool must_pack_a() const { return !dots && (sizeof(SA) != sizeof(T) || g.a_k != 1); }
 
-    void tile(long batch, long tm, long tn, T* strips, T* scratch) const {
-        long m = tm * tile_m, n = tn * TILE_PANELS * NR;
-        long rows = g.M - m < tile_m ? g.M - m : tile_m, columns = g.N - n < TILE_PANELS * NR ? g.N - n : TILE_PANELS * NR;
+    void tile(long batch, long tm, long tn, T* strips, bool fresh, T* scratch) const {
+        long wide = tile_panels * NR, m = tm * tile_m, n = tn * wide;
+        long rows = g.M - m < tile_m ? g.M - m : tile_m, columns = g.N - n < wide ? g.N - n : wide;
         long out_batch = offset(g.out_batch, batch);
         T* c = scratch ? scratch : (T*)g.out + out_batch + m * g.out_m + n;
-        long ldc = scratch ? TILE_PANELS * NR : g.out_m;
-        for (long k = 0; k == 0 || k < g.K; k += KC) multiply(batch, m, rows, n, columns, k, c, ldc, strips);
+        long ldc = scratch ? wide : g.out_m;
+        if (dots) dot_tile(a(batch) + m * g.a_m, rows, b(batch) + n * g.b_n, columns, c, ldc);
+        else for (long k = 0; k == 0 || k < g.K; k += depth) multiply(batch, m, rows, n, columns, k, c, ldc, strips, fresh);
         if (g.epilogue) g.epilogue(g.epilogue_arg, c, ldc, batch, m, n, rows, columns);
         else if (scratch) write_out(c, ldc, out_batch + m * g.out_m + n * g.out_n, rows, columns);
     }
-    void multiply(long batch, long m, long rows, long n, long columns, long k, T* c, long ldc, T* strips) const {
-        long depth = g.K - k < KC ? g.K - k : KC;
+    void multiply(long batch, long m, long rows, long n, long columns, long k, T* c, long ldc, T* strips, bool fresh) const {
+        long depth = g.K - k < this->depth ? g.K - k : this->depth;
         const SA* source = a(batch) + m * g.a_m + k * g.a_k;
-        if (strips)
-            for (long i = 0; i < rows; i += MR)
-                pack(source + i * g.a_m, g.a_k, g.a_m, strips + i * depth, MR, rows - i < MR ? rows - i : MR, depth);
+        if (strips && kept_depth() >= g.K) strips += (rows + MR - 1) / MR * MR * k;
+        if (strips && fresh)
+            for (long k = 0; k < depth; k += PACK_DEPTH)          // strips share cache lines when a's rows are its columns
+                for (long i = 0; i < rows; i += MR)
+                    pack(source + i * g.a_m + k * g.a_k, g.a_k, g.a_m, strips + i * depth + k * MR, MR, rows - i < MR ? rows - i : MR,
+                         depth - k < PACK_DEPTH ? depth - k : PACK_DEPTH);
         for (long j = 0; j < columns; j += NR) {
             long left = columns - j < NR ? columns - j : NR;
             const T* right = packed ? panel(batch, (n + j) / NR) + k * NR : (const T*)(b(batch) + k * g.b_k + n + j);
@@ -204,6 +217,30 @@ template <class SA, class SB, class T> struct Product {
                 micro_kernel<T>(r, (left + W - 1) / W)(depth, strips ? strips + i * depth : (const T*)(source + i * g.a_m), strips ? 1 : g.a_m,
                     strips ? MR : 1, right, packed ? NR : g.b_k, c + i * ldc + j, ldc, k > 0, left % W);
             }
+        }
+    }
+    // c[i, j] = sum over k of a[i, k] * b[j, k], both contiguous in k, four columns at a time
+    void dot_tile(const SA* a, long rows, const SB* b, long columns, T* c, long ldc) const {
+        if constexpr (sizeof(T) == 4) for (long j = 0; j < columns; j += 4) {
+            int wide = columns - j < 4 ? (int)(columns - j) : 4;
+            for (long i = 0; i < rows; i++) {
+                if (wide == 4) dot<4>(a + i * g.a_m, b + j * g.b_n, c + i * ldc + j);
+                else for (int l = 0; l < wide; l++) dot<1>(a + i * g.a_m, b + (j + l) * g.b_n, c + i * ldc + j + l);
+            }
+        }
+    }
+    template <int C> void dot(const SA* a, const SB* b, T* c) const {
+        vf sum[C] = {};
+        long k = 0;
+        for (; k + FB_W <= g.K; k += FB_W) {
+            vf x = ld(a + k, Full{});
+            #pragma GCC unroll 4
+            for (int l = 0; l < C; l++) sum[l] = v_fma(x, ld(b + l * g.b_n + k, Full{}), sum[l]);
+        }
+        for (int l = 0; l < C; l++) {
+            float total = fold_add(sum[l]);
+            for (long r = k; r < g.K; r++) total += (float)scalar(a[r]) * (float)scalar(b[l * g.b_n + r]);
+            c[l] = total;
         }
     }
     void write_out(const T* c, long ldc, long at, long rows, long columns) const {
@@ -232,11 +269,17 @@ template <class SA, class SB, class T> struct Product {
         double work = 2.0 * batches * g.M * g.N * g.K;
         long threads = work < 4e5 ? 1 : rt.num_threads();
         panels = (g.N + NR - 1) / NR;
-        tiles_n = (g.N + TILE_PANELS * NR - 1) / (TILE_PANELS * NR);
+        dots = sizeof(T) == 4 && g.M <= FEW && g.b_k == 1 && g.a_k == 1 && g.K > 0;
+        bool in_place = dots || read_b_in_place();
+        // a few rows against a large b: memory's speed counts, so b is walked in long rows, a few at a time
+        bool stream = in_place && g.M <= MR && g.N >= 4 * NR;
+        depth = stream && !dots ? STREAM_DEPTH : KC;
+        tile_panels = stream ? (panels + 4 * threads - 1) / (4 * threads) : TILE_PANELS;
+        tiles_n = (panels + tile_panels - 1) / tile_panels;
         choose_tile_m(threads);
         packed = 0;
         long packs = (shared_b ? 1 : batches) * panels;
-        if (!read_b_in_place()) {
+        if (!in_place) {
             packed = (T*)rt.alloc(packs * g.K * NR * (long)sizeof(T) + 64);
             spread(pack_range, packs, threads);
         }
@@ -291,7 +334,8 @@ inline FbGemm folded(const FbGemm& g) {
 
 inline bool gemm(const FbGemm& problem, const FbRuntime& rt) {
     FbGemm g = folded(problem);
-    if (!g.epilogue && g.out_n != 1 && g.out_m == 1) g = exchanged(g);
+    bool vector = g.N == 1 && g.M > 1 && g.a_k == 1 && g.b_k == 1;
+    if (!g.epilogue && (vector || (g.out_n != 1 && g.out_m == 1))) g = exchanged(g);
 #define FB_CASE(A, B, SA, SB, T) if (g.a_type == A && g.b_type == B) return run_product<SA, SB, T>(g, rt), true;
     FB_CASE(FB_FLOAT, FB_FLOAT, float, float, float)
     FB_CASE(FB_DOUBLE, FB_DOUBLE, double, double, double)
