@@ -15,7 +15,7 @@ from ...capture.expr import Expr, ExprLike
 from ...runtime.config import config
 from ...runtime.errors import InternalError
 from ..body import Buffer
-from ..loops import ExternCall, Program, leaves
+from ..loops import ExternCall, Program, View, leaves
 from .kernels import Written, describe, write_kernel
 from .prims import type_of
 from .text import Lines, Names, cpp, factor, identifier, prelude
@@ -139,9 +139,9 @@ class Writer:
     def call_extern(self, run: Lines, kernel: ExternCall) -> None:
         number = len(self.externs)
         self.externs.append(kernel)
-        buffers = [*kernel.inputs, *kernel.outputs]
-        numbers = [cpp(e) for b in buffers for e in (*b.sizes, *b.strides)] + [cpp(e) for e in leaves(kernel.args, Expr)]
-        pointers = [f"({type_of(b.dtype).c}*){self.pointer(b)} + {factor(b.offset)}" if b.offset != 0 else self.pointer(b) for b in buffers]
+        regions = [*leaves(kernel.args, View), *kernel.outputs]
+        numbers = [cpp(e) for region in regions for e in (*region.sizes, *region.strides)] + [cpp(e) for e in leaves(kernel.args, Expr)]
+        pointers = [self.region(region) for region in regions]
         for line in (f"{kernel.name}: eager call of {kernel.op.name}", *(f"  {o.node}   {o.line}" for o in kernel.origins)):
             run(f"// {line}")
         run.open("")
@@ -150,6 +150,12 @@ class Writer:
         run(f"if (rt->extern_call(rt->context, {number}, p, numbers)) return -1;")
         run.close()
         self.work.append("1")
+
+    def region(self, region: View | Buffer) -> str:
+        """The address of a region's first element."""
+        buffer = region.buffer if isinstance(region, View) else region
+        name = self.pointer(buffer)
+        return name if region.offset == 0 else f"({type_of(buffer.dtype).c}*){name} + {factor(region.offset)}"
 
     def plan(self) -> str:
         """plan[0]: arena bytes, plan[1]: work; then sizes and strides of each output, then symbolic results."""

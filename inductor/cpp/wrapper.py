@@ -13,14 +13,14 @@ from typing import Any, Sequence
 import numpy as np
 
 from ...capture.expr import Expr
-from ...eager import dtypes, random
-from ...eager.dispatch import state
+from ...eager import dtypes
 from ...eager.tensor import Tensor
 from ...runtime import counters, log, native, toolchain
 from ...runtime.config import config
 from ...runtime.errors import CheckFailed, InternalError
 from ..body import Buffer
-from ..loops import ExternCall, Program, writes
+from ..interpret import call_eagerly
+from ..loops import ExternCall, Program, View, leaves, writes
 from .codegen import Generated, generate
 
 WHAT = {"size": 0, "stride": 1, "value": 2}
@@ -126,20 +126,13 @@ def _results(program: Program, generated: Generated) -> tuple[tuple[int, int], .
 # -- ops without a template, run eagerly between native kernels
 
 def _extern(kernel: ExternCall) -> tuple:
-    buffers = tuple((b.dtype.numpy, len(b.sizes)) for b in (*kernel.inputs, *kernel.outputs))
-    return buffers, sum(1 for _ in _exprs(kernel.args))
-
-
-def _exprs(x: Any):
-    if isinstance(x, Expr):
-        yield x
-    elif isinstance(x, (tuple, list)):
-        for item in x:
-            yield from _exprs(item)
+    """((numpy type, dimensions) of each region, number of symbolic arguments), in the order of the generated call."""
+    regions = [(v.buffer.dtype.numpy, len(v.sizes)) for v in leaves(kernel.args, View)]
+    return (*regions, *((b.dtype.numpy, len(b.sizes)) for b in kernel.outputs)), sum(1 for _ in leaves(kernel.args, Expr))
 
 
 class Externs:
-    """Called from native code: number of the call, arrays over its buffers, values of its symbolic arguments."""
+    """Called from native code: number of the call, arrays over its regions, values of its symbolic arguments."""
 
     def __init__(self, kernels: list[ExternCall]):
         self.kernels = kernels
@@ -147,32 +140,19 @@ class Externs:
     def __call__(self, number: int, arrays: tuple, numbers: tuple, seed: int, base: int) -> None:
         kernel = self.kernels[number]
         counters.add("fallbacks", kernel.op.name)
-        values = iter(numbers)
-        tensors = {b: Tensor._from_array(a, b.dtype) for b, a in zip(kernel.inputs, arrays)}
-        args = tuple(_filled(x, tensors, values) for x in kernel.args)
-        result = _eager(kernel, args, seed, base)
-        for array, tensor in zip(arrays[len(kernel.inputs):], result if isinstance(result, (tuple, list)) else (result,), strict=True):
-            array[...] = tensor._array
+        rest, values = iter(arrays), iter(numbers)
+        args = tuple(_filled(x, rest, values) for x in kernel.args)
+        for tensor in call_eagerly(kernel, args, {"seed": seed, "base": base}):
+            next(rest)[...] = tensor._array
 
 
-def _filled(x: Any, tensors: dict, values: Any) -> Any:
-    """The argument with tensors for buffers and numbers for expressions."""
-    if isinstance(x, Buffer):
-        return tensors[x]
+def _filled(x: Any, arrays: Any, values: Any) -> Any:
+    """The argument with tensors for views and numbers for expressions."""
+    if isinstance(x, View):
+        return Tensor._from_array(next(arrays), x.buffer.dtype)
     if isinstance(x, (tuple, list)):
-        return type(x)(_filled(item, tensors, values) for item in x)
+        return type(x)(_filled(item, arrays, values) for item in x)
     return next(values) if isinstance(x, Expr) else x
-
-
-def _eager(kernel: ExternCall, args: tuple, seed: int, base: int) -> Any:
-    recording, state.grad = state.grad, False
-    try:
-        if kernel.draw is None:
-            return kernel.op(*args)
-        with random.at(seed, base + kernel.draw):
-            return kernel.op(*args)
-    finally:
-        state.grad = recording
 
 
 __all__ = ["Compiled", "load"]
