@@ -285,6 +285,8 @@ def test_values_are_numpy_s(name, make):
         return t._array.astype(np.float64) if t.dtype.is_floating_point else t._array
 
     for args in samples(name, make):
+        if op.draws is not None and op.draws(*args):
+            continue  # the numbers drawn are compared where kernels meet decompositions
         if name == "sort" and args[2] and any(np.isnan(wide(args[0])).ravel()):
             continue  # NaN comes first in a descending sort; numpy puts it last
         got = flat(op(*args))[0]

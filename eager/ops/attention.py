@@ -8,8 +8,10 @@ import math
 
 import numpy as np
 
+from ...runtime import native
 from .. import dtypes
 from ..op import composite, indexed, optional, Out, pointwise, scalar, size, static, tensor
+from ..random import draw
 from ..state import state
 from .activations import masked_scale
 from .arithmetic import add, eq, mul, sub, where
@@ -100,9 +102,10 @@ def keep_nothing(q):
 @attention.numpy
 def _(q, k, v, mask, p, causal, scale):
     """Matrix by matrix, so that the scores of one stay in a core's cache."""
-    if q.dtype not in (np.float32, np.float64) or p != 0 or mask is not None or q.ndim < 3 or not q.size or not k.size:
+    if q.dtype not in (np.float32, np.float64) or mask is not None or q.ndim < 3 or not q.size or not k.size:
         return NotImplemented
     length, width = q.shape[-2], k.shape[-2]
+    keep = np.ones(0, bool) if p == 0 else _drawn_mask(q.shape[:-1] + (width,), p)
     out = np.empty(q.shape[:-1] + v.shape[-1:], q.dtype)
     lse = np.empty(q.shape[:-1] + (1,), q.dtype)
     hidden = ~np.tri(length, width, dtype=bool) if causal else None
@@ -118,8 +121,18 @@ def _(q, k, v, mask, p, causal, scale):
         total = np.add.reduce(scores, 1, keepdims=True)
         lse[at] = np.log(total) + top
         scores /= total
+        if p != 0:
+            scores *= keep[at]
+            scores *= _kept_scale(p)
         out[at] = numpy_product(scores, v[at])
-    return out, lse, np.ones(0, bool)
+    return out, lse, keep
+
+
+def _drawn_mask(shape, p):
+    """What `keep_mask` draws."""
+    uniform = np.empty(shape, np.float32)
+    native.philox(uniform, *draw())
+    return uniform >= p
 
 
 @attention.grad("*")
@@ -151,6 +164,7 @@ def _(make):
     return [(make(2, 4, 3), make(2, 5, 3), make(2, 5, 2), None, 0.0, False, scale),
             (make(2, 4, 3), make(2, 4, 3), make(2, 4, 3), None, 0.0, True, scale),
             (make(1, 2, 4, 3), make(1, 2, 4, 3), make(1, 2, 4, 3), make.bools(4, 4), 0.0, False, 0.5),
-            (make(2, 4, 3), make(2, 4, 3), make(2, 4, 3), make(4, 4), 0.0, False, scale)]
+            (make(2, 4, 3), make(2, 4, 3), make(2, 4, 3), make(4, 4), 0.0, False, scale),
+            (make(2, 4, 3), make(2, 4, 3), make(2, 4, 3), None, 0.3, True, scale)]
 
 

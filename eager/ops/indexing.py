@@ -9,10 +9,11 @@ import numpy as np
 from .. import dtypes
 from ..grads import Meta
 from ..op import composite, indexed, mask, scalar, scatter, size, static, tensors
-from .arithmetic import eq, masked_fill
-from .creation import full
+from ..sizes import numel
+from .arithmetic import add, eq, masked_fill
+from .creation import arange, full
 from .rearrange import pad
-from .views import squeeze, unsqueeze
+from .views import as_strided, reshape, squeeze, unsqueeze
 
 
 def checked(index, size, text, error=IndexError):
@@ -453,6 +454,17 @@ def _index_put(name, mode, kernel):
 
 index_put = _index_put("index_put", "set", _assign)
 index_put_add = _index_put("index_put_add", "add", np.add.at)
+
+
+@as_strided.grad("x")
+def _(g, x: Meta, size, steps, offset):
+    """Every element's gradient goes back to its place in the (contiguous) memory; places seen twice add up."""
+    place = full((), offset, dtypes.int64, g.device)
+    for d, (n, step) in enumerate(zip(size, steps)):
+        along = arange(0, step, n, dtypes.int64, g.device) if step else full((n,), 0, dtypes.int64, g.device)
+        place = add(place, reshape(along, (n,) + (1,) * (len(size) - 1 - d)))
+    flat = index_put_add(_zeros(g, (numel(x.shape),)), (place,), g, (0,))
+    return reshape(flat, tuple(x.shape))
 
 
 @index_put.grad("x")

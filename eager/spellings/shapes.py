@@ -267,6 +267,9 @@ def diag_embed(input, offset=0, dim1=-2, dim2=-1):
 
 
 def as_strided(input, size, stride, storage_offset=None):
+    if input.requires_grad and not input.is_contiguous():
+        raise RuntimeError("as_strided: the gradient of a tensor that is not contiguous is not available; use contiguous() "
+                           "before it")
     own = input.storage_offset()
     return v.as_strided(input, tuple(size), tuple(stride), (own if storage_offset is None else storage_offset) - own)
 

@@ -514,3 +514,13 @@ def test_data_writes_do_not_move_the_version():
     assert x.tolist() == [2.0, 2.0] and x.grad.tolist() == [4.0, 4.0]
     x.data = torch.zeros(3)
     assert x.shape == (3,) and x.requires_grad
+
+
+def test_overlapping_views_add_their_gradients():
+    x = torch.arange(4.0, requires_grad=True)
+    windows = (x * 1).as_strided((3, 2), (1, 1))
+    assert windows.tolist() == [[0.0, 1.0], [1.0, 2.0], [2.0, 3.0]]
+    (windows * torch.tensor([[1.0, 10.0], [100.0, 1.0], [10.0, 100.0]])).sum().backward()
+    assert x.grad.tolist() == [1.0, 110.0, 11.0, 100.0]
+    with pytest.raises(RuntimeError, match="not contiguous is not available"):
+        torch.ones(2, 3, requires_grad=True).t().as_strided((2,), (1,))
