@@ -6,6 +6,7 @@ import platform
 
 import numpy
 from setuptools import Extension, find_packages, setup
+from setuptools.command.build_py import build_py
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 FLAGS = ["-std=c++17", "-O2", "-fvisibility=hidden", "-fno-math-errno", "-ffp-contract=off", "-w"]
@@ -20,6 +21,14 @@ def extension(layer: str, name: str) -> Extension:
                      extra_compile_args=FLAGS, extra_link_args=["-pthread", "-ldl"], language="c++")
 
 
+class BuildFace(build_py):
+    """The root folder is a package: its build and test files are not part of it."""
+
+    def find_package_modules(self, package, package_dir):
+        found = super().find_package_modules(package, package_dir)
+        return [entry for entry in found if package != "flambeau" or entry[1] not in ("setup", "conftest")]
+
+
 def packages() -> list[str]:
     """The root is the package `flambeau`; its layers and their folders are the sub-packages."""
     found = ["flambeau"]
@@ -30,5 +39,5 @@ def packages() -> list[str]:
 
 os.chdir(HERE)
 extensions = [extension("runtime", "_native"), extension("capture", "_capture")]
-setup(packages=packages(), ext_modules=[ext for ext in extensions if ext.sources],
-      package_data={"flambeau.inductor.cpp": ["*.h"], "flambeau.runtime": ["csrc/*.h"], "flambeau.capture": ["csrc/*.h"]})
+setup(packages=packages(), cmdclass={"build_py": BuildFace}, ext_modules=[ext for ext in extensions if ext.sources],
+      package_data={"flambeau.runtime": ["csrc/*.h"], "flambeau.capture": ["csrc/*.h"]})

@@ -1,0 +1,1 @@
+"""Variables: what the symbolic interpreter knows about Python values, one class per kind of value."""
