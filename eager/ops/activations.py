@@ -18,7 +18,7 @@ from .native_maps import native_map
 from .random import keep_mask
 from .reduce import amax, sum as sum_dims
 from .samples import unary
-from .views import slice_dim
+from .views import contiguous, slice_dim
 
 _SQRT_HALF, _SQRT_TWO_OVER_PI = math.sqrt(0.5), math.sqrt(2.0 / math.pi)
 _DENSITY, _CUBIC = 1.0 / math.sqrt(2.0 * math.pi), 0.044715
@@ -283,7 +283,7 @@ def _softmax_rows(x, out):
 @composite
 def softmax(x, dim: static):
     """exp(x - max) / sum; halves compute in float32 and are rounded once."""
-    y = single(x)
+    y = single(contiguous(x))
     e = exp(sub(y, amax(y, (dim,), True)))
     return back(div(e, sum_dims(e, (dim,), True)), x)
 
@@ -329,7 +329,7 @@ def _(g, y, dim):
 
 @composite
 def log_softmax(x, dim: static):
-    y = single(x)
+    y = single(contiguous(x))
     shifted = sub(y, amax(y, (dim,), True))
     return back(sub(shifted, log(sum_dims(exp(shifted), (dim,), True))), x)
 

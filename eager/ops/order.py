@@ -8,7 +8,7 @@ from ..meta import Spec
 from ..op import extern, Out, scan, size, static
 from .creation import full
 from .indexing import scatter_add
-from .rearrange import flip
+from .rearrange import flip, like
 
 
 @scan(combine="sum", promote="int_to_long")
@@ -59,13 +59,15 @@ def _argsort(x, dim, descending):
     return np.argsort(keys, axis=dim, kind="stable")
 
 
-@extern(outputs=_VALUES, meta=lambda x, dim, descending: (x.shape, _like(x, x.shape)))
+@extern(outputs=_VALUES, meta=lambda x, dim, descending: (like(x), like(x, dtypes.int64)))
 def sort(x, dim: static, descending=False):
     """Stable. (values, positions)"""
     if x.ndim == 0:
         return x.copy(), np.zeros((), np.int64)
-    order = _argsort(x, dim, descending).astype(np.int64, copy=False)
-    return np.take_along_axis(x, order, dim), order
+    order = _argsort(x, dim, descending)
+    values, positions = np.empty_like(x), np.empty_like(x, np.int64)
+    values[...], positions[...] = np.take_along_axis(x, order, dim), order
+    return values, positions
 
 
 @sort.grad("x")
@@ -73,7 +75,8 @@ def _(g, x: Meta, indices, dim):
     return _scattered(g, x, indices, dim)
 
 
-sort.samples(lambda make: [(make(3, 4), 1), (make(3, 4), 0, True), (make(5), 0), (make.ints(9, 6), 0, True),
+sort.samples(lambda make: [(make(4, 3).t(), 1), (make(3, 4), 1), (make(3, 4), 0, True), (make(5), 0),
+                           (make.ints(9, 6), 0, True),
                            (make.special(7), 0), (make.special(7), 0, True), (make(0, 3), 0)])
 
 

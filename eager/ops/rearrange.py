@@ -4,6 +4,7 @@ like."""
 import numpy as np
 
 from ..grads import Meta
+from ..meta import Spec, map_strides
 from ..op import composite, indexed, scalar, size, static, tensors
 from .views import slice_dim, unsqueeze
 
@@ -96,14 +97,20 @@ def _(make):
             (make(0, 2), ((1, 1), (0, 0)), 1.0)]
 
 
-@indexed(meta=lambda x, dims: x.shape)
+def like(x, dtype=None):
+    """What is known of a result in x's sizes and memory order."""
+    sizes = tuple(x.shape)
+    return Spec(sizes, dtype or x.dtype, map_strides(sizes, (x,)))
+
+
+@indexed(meta=lambda x, dims: like(x))
 def flip(s, i, x, dims: static):
     return x(*(x.shape[d] - 1 - at if d in dims else at for d, at in enumerate(i)))
 
 
 @flip.numpy
 def _(x, dims):
-    return np.flip(x, dims).copy()
+    return np.flip(x, dims).copy(order="K")
 
 
 @flip.grad("x")
@@ -111,7 +118,8 @@ def _(g, dims):
     return flip(g, dims)
 
 
-flip.samples(lambda make: [(make(3, 4), (0,)), (make(2, 3, 2), (0, 2)), (make(3), ()), (make(0, 2), (1,))])
+flip.samples(lambda make: [(make(4, 3).t(), (1,)), (make(3, 4), (0,)), (make(2, 3, 2), (0, 2)), (make(3), ()),
+                           (make(0, 2), (1,))])
 
 
 @indexed(meta=lambda x, shifts, dims: x.shape)

@@ -233,7 +233,7 @@ def _numpy_variance(x, correction, dim):
     n = extent(x.shape, dim)
     with np.errstate(all="ignore"):
         middle = np.add.reduce(x, dim, keepdims=True) / x.dtype.type(n)
-        deviation = x - middle
+        deviation = np.asarray(x - middle)
         total = np.add.reduce(np.square(deviation, out=deviation), dim, keepdims=True)
         return (total / x.dtype.type(max(n - correction, 0))).astype(kind), middle.astype(kind)
 

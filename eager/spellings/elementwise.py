@@ -7,7 +7,7 @@ from ..dispatch import type_name
 from ..op import specialise
 from ..ops import activations, arithmetic as a, elementary as e
 from ..tensor import Tensor
-from .arguments import give
+from .arguments import dim_of, give
 
 
 def unary(record, name=None):
@@ -217,20 +217,20 @@ def nan_to_num(input, nan=0.0, posinf=None, neginf=None, *, out=None):
 
 
 def softmax(input, dim, dtype=None):
-    return activations.softmax(*_along(input, dim, dtype))
+    return _along(activations.softmax, input, dim, dtype)
 
 
 def log_softmax(input, dim, dtype=None):
-    return activations.log_softmax(*_along(input, dim, dtype))
+    return _along(activations.log_softmax, input, dim, dtype)
 
 
-def _along(input, dim, dtype):
-    from .arguments import dim_of
+def _along(record, input, dim, dtype):
     x = input if dtype is None else input.to(dtype)
     if not x.dtype.is_floating_point:
         raise RuntimeError(f'"softmax_lastdim_kernel_impl" not implemented for {type_name(x.dtype)!r}: softmax of '
-                           f'{x.dtype}')
-    return x, dim_of(x, dim)
+                           f"{x.dtype}")
+    d = dim_of(x, dim)
+    return record(x, d) if x.ndim else record(x.reshape(1), 0).reshape(())
 
 
 def isclose(input, other, rtol=1e-5, atol=1e-8, equal_nan=False):

@@ -320,7 +320,10 @@ def index_select(input, dim, index, *, out=None):
     d = dim_of(input, dim)
     if index.ndim > 1:
         raise IndexError("index_select(): Index is supposed to be a vector")
-    return give(r.index_select(input, d, v.reshape(_long(index, "index_select"), (index.numel(),))), out)
+    index = v.reshape(_long(index, "index_select"), (index.numel(),))
+    if not input.ndim:
+        return give(v.reshape(r.index_select(v.unsqueeze(input, 0), 0, index), ()), out)
+    return give(r.index_select(input, d, index), out)
 
 
 def _index_args(self, dim, index, source, alpha=1):

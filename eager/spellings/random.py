@@ -6,7 +6,7 @@ from .. import dtypes
 from ..ops import random as r
 from ..tensor import Tensor
 from .arguments import dtype_of, give, size_of
-from .creation import _factory_options, _like_options, _made, _sizes
+from .creation import _factory_options, _in_likeness, _like_options, _made, _sizes
 
 
 def rand(*size, generator=None, dtype=None, device=None, requires_grad=False, out=None, layout=None, pin_memory=False):
@@ -26,11 +26,11 @@ def _floating(dtype, name):
 
 
 def rand_like(input, *, dtype=None, device=None, requires_grad=False, memory_format=None, generator=None):
-    return _made(r.rand(tuple(input.shape), *_like_options(input, dtype, device), generator), requires_grad)
+    return _in_likeness(input, dtype, device, lambda size, d, where: r.rand(size, d, where, generator), requires_grad)
 
 
 def randn_like(input, *, dtype=None, device=None, requires_grad=False, memory_format=None, generator=None):
-    return _made(r.randn(tuple(input.shape), *_like_options(input, dtype, device), generator), requires_grad)
+    return _in_likeness(input, dtype, device, lambda size, d, where: r.randn(size, d, where, generator), requires_grad)
 
 
 def randint(low, high=None, size=None, *, generator=None, dtype=None, device=None, requires_grad=False, out=None):

@@ -62,6 +62,9 @@ def unflatten(input, dim, sizes):
 
 
 def transpose(input, dim0, dim1):
+    if not input.ndim:
+        dim_of(input, dim0), dim_of(input, dim1)
+        return v.alias(input)
     return v.transpose(input, dim_of(input, dim0), dim_of(input, dim1))
 
 
@@ -166,6 +169,8 @@ def broadcast_tensors(*tensors):
 
 def narrow(input, dim, start, length):
     d = dim_of(input, dim)
+    if not input.ndim:
+        raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
     n = input.shape[d]
     start = start.item() if isinstance(start, Tensor) else start
     start = start + n if start < 0 else start
@@ -187,6 +192,8 @@ def select(input, dim, index):
 
 def split(tensor, split_size_or_sections, dim=0):
     """Pieces of a size (the last may be shorter), or of the given sizes."""
+    if not tensor.ndim:
+        raise RuntimeError("split expects at least a 1-dimensional tensor")
     d = dim_of(tensor, dim)
     total, given = tensor.shape[d], split_size_or_sections
     if not is_int(given):
@@ -218,6 +225,8 @@ def split_with_sizes(self, split_sizes, dim=0):
 def chunk(input, chunks, dim=0):
     if chunks <= 0:
         raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
+    if not input.ndim:
+        raise RuntimeError("chunk expects at least a 1-dimensional tensor")
     d = dim_of(input, dim)
     total = input.shape[d]
     each = (total + chunks - 1) // chunks
@@ -239,8 +248,16 @@ def tensor_split(input, indices_or_sections, dim=0):
     return tuple(v.slice_dim(input, d, a, 1, max(b - a, 0)) for a, b in zip(edges, edges[1:]))
 
 
-def unbind(input, dim=0):
+def _with_dims(input, dim):
+    """One dim of a tensor that has dims."""
     d = dim_of(input, dim)
+    if not input.ndim:
+        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
+    return d
+
+
+def unbind(input, dim=0):
+    d = _with_dims(input, dim)
     return tuple(v.select(input, d, k) for k in range(int(input.shape[d])))
 
 
@@ -276,6 +293,8 @@ def as_strided(input, size, stride, storage_offset=None):
 
 def unfold(self, dimension, size, step):
     d = dim_of(self, dimension)
+    if not self.ndim and size <= 1:
+        return v.slice_dim(v.unsqueeze(self, 0), 0, 0, 1, size)
     if size > self.shape[d]:
         raise RuntimeError(f"maximum size for tensor at dimension {d} is {self.shape[d]} but size is {size}")
     return v.unfold(self, d, size, step)
@@ -389,6 +408,8 @@ def meshgrid(*tensors, indexing="ij"):
 @takes_out
 def flip(input, *dims):
     dims = dims[0] if len(dims) == 1 and not is_int(dims[0]) else dims
+    if not input.ndim:
+        return input.clone()
     return rearrange.flip(input, tuple(sorted({dim_of(input, d) for d in dims})))
 
 
@@ -407,7 +428,7 @@ def roll(input, shifts, dims=None):
     dims = (dims,) if is_int(dims) else tuple(dims)
     if len(shifts) != len(dims):
         raise RuntimeError(f"shifts and dimensions must align. shifts: {len(shifts)}, dims:{len(dims)}")
-    return rearrange.roll(input, shifts, tuple(dim_of(input, d) for d in dims))
+    return rearrange.roll(input, shifts, tuple(_with_dims(input, d) for d in dims))
 
 
 def rot90(input, k=1, dims=(0, 1)):

@@ -524,3 +524,51 @@ def test_overlapping_views_add_their_gradients():
     assert x.grad.tolist() == [1.0, 110.0, 11.0, 100.0]
     with pytest.raises(RuntimeError, match="not contiguous is not available"):
         torch.ones(2, 3, requires_grad=True).t().as_strided((2,), (1,))
+
+
+def test_tensors_without_dims():
+    s = torch.tensor(2.0)
+    assert (
+        s.transpose(0, -1).item() == 2.0
+        and s.unfold(0, 1, 1).tolist() == [2.0]
+        and s.flip(0).item() == 2.0
+        and s.softmax(0).item() == 1.0
+    )
+    assert (
+        s.index_select(0, torch.tensor([0])).item() == 2.0
+        and math.isnan(s.var(0).item())
+        and s.sort(0)[1].item() == 0
+        and s.max(0)[0].item() == 2.0
+    )
+    for call, error, text in [
+        (lambda: s.chunk(2), RuntimeError, "chunk expects at least a 1-dimensional tensor"),
+        (lambda: s.split(1), RuntimeError, "split expects at least a 1-dimensional tensor"),
+        (lambda: torch.cat([s, s]), RuntimeError, "zero-dimensional tensor .* cannot be concatenated"),
+        (lambda: s.roll(1, 0), IndexError, "Dimension specified as 0 but tensor has no dimensions"),
+        (lambda: s.unbind(), IndexError, "Dimension specified as 0 but tensor has no dimensions"),
+        (lambda: s.narrow(0, 0, 1), RuntimeError, r"narrow\(\) cannot be applied to a 0-dim tensor."),
+        (lambda: s[0], IndexError, "invalid index of a 0-dim tensor"),
+        (lambda: list(s), TypeError, "iteration over a 0-d tensor"),
+    ]:
+        with pytest.raises(error, match=text):
+            call()
+
+
+def test_memory_order_of_results():
+    x = torch.zeros(4, 3).t()
+    assert (
+        x.softmax(1).stride()
+        == x.log_softmax(0).stride()
+        == F.layer_norm(x, (4,)).stride()
+        == x.cumsum(1).stride()
+        == (4, 1)
+    )
+    assert (
+        F.gelu(x).stride()
+        == x.flip(0).stride()
+        == x.sort(1)[0].stride()
+        == torch.randn_like(x).stride()
+        == x.double().stride()
+        == (1, 3)
+    )
+    assert x.roll(1, 0).stride() == x.tril().stride() == torch.cat([x, x]).stride() == x[[0, 1]].stride() == (4, 1)
