@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Callable
 
-from ...capture.expr import Expr, ExprLike, const, lift
+from ...capture.expr import Atom, Expr, ExprLike, from_atom, is_const, lift, product
 from ..body import Buffer, Value
 from ..loops import Axis, Step, Store
 from .prims import COSTS, Type, apply, convert, splat, type_of
@@ -205,13 +205,12 @@ class Nest:
             return Place("same", at)
         if self.moving(e):
             return Place("any", at)
-        variable = self.axes[-1].var
-        if self.axes[-1].name not in e.free_names():
-            return Place("same", at)
-        step = e.coeff(variable)
-        if self.axes[-1].name in (e - step * variable).free_names() or self.axes[-1].name in step.free_names():
+        step = lane_step(e, self.axes[-1].var.atom)
+        if step is None:
             return Place("any", at)
-        return Place("next", at) if step == const(1) else Place("stride", at, cpp(step, self.bounds))
+        if is_const(step) and int(step) in (0, 1):
+            return Place(("same", "next")[int(step)], at)
+        return Place("stride", at, cpp(step, self.bounds))
 
     def moving(self, e: Expr) -> list[str]:
         """The indirect indices of an expression that differ from lane to lane."""
@@ -285,3 +284,50 @@ def exprs_of(value: Value) -> tuple[ExprLike, ...]:
         return value.attrs.index
     return (value.attrs,) if value.op == "index" else ()
 
+
+# -- how index expressions move with the lane. The innermost axis starts at a multiple of the vector's width, which divides 16:
+#    so with d a multiple of 16, (j + 32) // d is the same in all lanes and (j + 32) % d grows by one.
+
+ALIGNMENT = 16
+
+
+def lane_step(e: ExprLike, lane: Atom) -> ExprLike | None:
+    """What `e` gains from one lane to the next, or None when that differs between lanes."""
+    total: ExprLike = 0
+    for monomial, coefficient in lift(e).terms:
+        moving = [(atom, power) for atom, power in monomial if lane in atom.variables()]
+        if not moving:
+            continue
+        step = atom_step(moving[0][0], lane) if len(moving) == 1 and moving[0][1] == 1 else None
+        if step is None:
+            return None
+        rest = product(from_atom(atom) ** power for atom, power in monomial if atom is not moving[0][0])
+        total = total + rest * coefficient * step
+    return total
+
+
+def atom_step(atom: Atom, lane: Atom) -> int | None:
+    if atom == lane:
+        return 1
+    if atom.op not in ("floordiv", "mod"):
+        return None
+    a, d = atom.args
+    step = None if lane in lift(d).free_atoms() else lane_step(a, lane)
+    if step is None or not is_const(step):
+        return None
+    if int(step) == 0:
+        return 0
+    if int(step) == 1 and is_const(d) and int(d) % ALIGNMENT == 0 and aligned(a, lane):
+        return int(atom.op == "mod")
+    return None
+
+
+def aligned(e: ExprLike, lane: Atom) -> bool:
+    """In the first lane, `e` is a multiple of the alignment."""
+    return all(coefficient % ALIGNMENT == 0 or any(aligned_atom(atom, lane) for atom, _ in monomial) for monomial, coefficient in lift(e).terms)
+
+
+def aligned_atom(atom: Atom, lane: Atom) -> bool:
+    if atom.op == "mod":
+        return is_const(atom.args[1]) and int(atom.args[1]) % ALIGNMENT == 0 and aligned(atom.args[0], lane)
+    return atom == lane

@@ -277,6 +277,21 @@ def test_division_and_remainder_of_indices(isa):
     check(program(body, [LoopKernel("reshape", (), (Step((k,), (Store(out, (k.var,), value),)),))], [x], [out]), [data(dtypes.float32, (6, 10))])
 
 
+@pytest.mark.parametrize("shift", [0, 16, 5])
+@pytest.mark.parametrize("width", [16, 32, 48, 20])
+def test_head_splits_and_their_remainders(isa, width, shift):
+    """Division by the size of a head: contiguous loads where vectors do not cross heads, gathers where they do."""
+    body, heads = Body(), 5
+    n = heads * width
+    x, out = buffer("x", dtypes.float32, (heads + 2, 7, width)), buffer("out", dtypes.float32, (7, n), "output")
+    t, j = Axis("t", 7), Axis("j", n)
+    at = j.var + shift
+    value = body.load(x, (at // width, t.var, at % width)) + body.load(x, ((at % (2 * width)) // width, t.var, j.var % width)) * 2.0
+    p = program(body, [LoopKernel("merge", (), (Step((t, j), (Store(out, (t.var, j.var), value),)),))], [x], [out])
+    check(p, [data(dtypes.float32, (heads + 2, 7, width))])
+    assert ("gather" in generate(p).text) == (width % 16 != 0 or shift % 16 != 0)
+
+
 def test_masked_loads_never_touch_what_is_masked(isa):
     """Padding: the addresses of masked lanes lie outside of the array."""
     body, n = Body(), 40
