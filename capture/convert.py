@@ -24,7 +24,7 @@ from .install import build_tree, tree_text
 from .instructions import NOWHERE, decode, successors, text
 from .interpreter import Frame, Stop, inline, load_global
 from .liveness import Liveness
-from .resume import check_splittable, emit_break, exit_sequence, split
+from .resume import check_splittable, emit_break, exit_sequence, first_own, split
 from .source import Free, Local, LocalCell
 from .state import native
 from .variables.base import NULL, Lazy, Variable
@@ -80,7 +80,10 @@ def told(reason: Unsupported) -> Unsupported:
 
 
 def entry_of(job: Job, record):
-    """Trace to the end; or to the first break, then again up to there."""
+    """Trace to the end; or to the first break, then again up to there.
+
+    A break while the traced program handles an exception is one at the instruction that raised it (`step` of the error).
+    """
     reason, stop = None, None
     for _ in range(MAX_RESTARTS):
         trace = Trace(job, stop, reason)
@@ -89,9 +92,11 @@ def entry_of(job: Job, record):
                 trace.run()
             return trace.finish(record)
         except Unsupported as error:
-            if stop is not None or job.options.fullgraph:
+            earlier = getattr(error, "step", None)
+            if job.options.fullgraph or stop is not None and (earlier is None or earlier >= stop):
                 raise RunPlain(error if stop is None else combined(reason, error)) from error
-            reason, stop = located(error, trace), trace.root.step - 1
+            reason = reason or located(error, trace)
+            stop = trace.root.step - 1 if earlier is None else earlier
             check_break(job, reason, trace)
     raise RunPlain(reason)
 
@@ -116,6 +121,8 @@ def check_break(job, reason, trace) -> None:
     except Unsupported as error:
         error.stack = reason.stack
         raise RunPlain(error) from reason
+    if trace.root.instr.index < first_own(job.code, job.instrs):
+        raise RunPlain(reason)
 
 
 class Trace:
@@ -149,7 +156,7 @@ class Trace:
             pass
         except UserRaise as error:
             self.failed_at = error.stack or self.where()
-            raise unsupported("exception", f"the program raises: {error.text or error.variable.describe()}") from error
+            raise error.variable.made_by_python(f"the program raises: {error.text or error.variable.describe()}") from error
         except Unsupported as error:
             self.failed_at = getattr(error, "stack", None) or self.where()
             raise
@@ -257,7 +264,7 @@ class Trace:
         """Locals, cells and stack as Python would have them, the instruction, and a resume door for each way on."""
         root, code, index = self.root, self.job.code, self.root.ip
         if self.tx.exception_now is not None:
-            raise unsupported("resume", "an exception that only the trace raised is being handled")
+            raise self.tx.exception_now.made_by_python("an exception that only the trace raised is being handled")
         live = Liveness(self.job.instrs, code)
         bound = {name: value for name, value in root.slots.items() if self.crosses(name, value, live.before(index))}
         gen.keep_all([*bound.values(), *(v for v in root.stack if v is not NULL)])

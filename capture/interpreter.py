@@ -101,6 +101,7 @@ class Frame:
 
     def handle(self, error: UserRaise) -> bool:
         """Go to the handler of the instruction that raised, if it has one."""
+        error.variable.raised_during(self.tx.frames[0].step - 1, self.tx.exception_now)
         handler = self.instr.handler
         if handler is None:
             return False

@@ -39,6 +39,7 @@ from .emitter import Emitter
 from .instructions import clone, decode, successors
 from .liveness import FRAME_READERS, SYNTHETIC, Liveness, cells_used, implicit_self, is_local, reads_frame
 
+_RESUME = "<resume "
 _SUSPENDS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 _STARRED = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 
@@ -78,11 +79,19 @@ def check_splittable(code):
         )
 
 
+def first_own(code, instrs) -> int:
+    """Index of the first instruction that is the program's: after the prologue, and after the stack is there again."""
+    start = next(i.index for i in instrs if i.op == "RESUME") + 1
+    if code.co_name.startswith(_RESUME):
+        start = next(i.index for i in instrs[start:] if i.op == "JUMP") + 1
+    return start
+
+
 def split(code, index, depth, nulls=(), unbound=(), *, instrs=None, live=None) -> ResumePoint:
     """The resume function that runs `code` from instruction `index` on. `instrs`, `live`: its decode and Liveness."""
     check_splittable(code)
     instrs = instrs or decode(code)
-    if index <= next(i.index for i in instrs if i.op == "RESUME"):
+    if index < first_own(code, instrs):
         raise InternalError(f"bytecode: instruction {index} of {code.co_qualname} is in its prologue")
     live = live or Liveness(instrs, code)
     rest = [instrs[at] for at in _reachable(instrs, index)]
@@ -173,9 +182,9 @@ def _enter(e, parameters, cells, depth):
 def _name(code, instr):
     """<resume NAME at LINE>; the name of the first function, however often it is cut."""
     name = code.co_name
-    if name.startswith("<resume "):
-        name = name[len("<resume ") : name.rindex(" at ")]
-    return f"<resume {name} at {instr.line or code.co_firstlineno}>"
+    if name.startswith(_RESUME):
+        name = name[len(_RESUME):name.rindex(" at ")]
+    return f"{_RESUME}{name} at {instr.line or code.co_firstlineno}>"
 
 
 def exit_sequence(e, point, load_door):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..breaks import unsupported
 from .base import Variable
 from .containers import TupleVariable
 
@@ -13,6 +14,17 @@ class ExceptionVariable(Variable):
         super().__init__()
         self.cls, self.arguments, self.real = cls, list(arguments), real
         self.fields = {}
+        self.step = None         # the root frame's step during which it, or what was being handled then, was first raised
+
+    def raised_during(self, step: int, handled) -> None:
+        if self.step is None:
+            self.step = step if handled is None or handled.step is None else min(step, handled.step)
+
+    def made_by_python(self, what: str):
+        """The error that lets Python raise the exception: only that gives it a traceback and a context."""
+        error = unsupported("exception", what)
+        error.step = self.step
+        return error
 
     def python_type(self):
         return self.cls
@@ -27,8 +39,10 @@ class ExceptionVariable(Variable):
             return TupleVariable(self.arguments)
         if name == "value" and issubclass(self.cls, StopIteration):
             return self.arguments[0] if self.arguments else tx.constant(None)
-        if name in ("__traceback__", "__cause__", "__context__"):
-            return tx.constant(None)
+        if name in ("__traceback__", "__cause__", "__context__", "__suppress_context__"):
+            if self.step is not None:
+                raise self.made_by_python(f"{name} of a caught {self.cls.__name__}")
+            return tx.constant(False if name == "__suppress_context__" else None)
         if name == "__class__":
             return tx.wrap_type(self.cls)
         if name == "with_traceback":
@@ -49,6 +63,8 @@ class ExceptionVariable(Variable):
         return str(self.cls(*plain)) if issubclass(self.cls, KeyError) else str(plain[0] if len(plain) == 1 else tuple(plain))
 
     def reconstruct(self, gen):
+        if self.step is not None:
+            raise self.made_by_python(f"a caught {self.cls.__name__} is kept")
         gen.load_call(self.cls, self.arguments)
         for name, value in self.fields.items():
             gen.store_attr_on_top(name, value)

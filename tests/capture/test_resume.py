@@ -18,7 +18,7 @@ from flambeau.capture.assemble import assemble
 from flambeau.capture.emitter import Emitter
 from flambeau.capture.instructions import clone, decode, stack_depths
 from flambeau.capture.liveness import SYNTHETIC, Liveness, is_local
-from flambeau.capture.resume import check_splittable, emit_break, exit_sequence, split
+from flambeau.capture.resume import check_splittable, emit_break, exit_sequence, first_own, split
 from flambeau.runtime.errors import InternalError, Unsupported
 
 PROGRAMS = pathlib.Path(__file__).with_name("resume_programs.py")
@@ -160,8 +160,7 @@ class Cut:
         self.function, self.code = function, function.__code__
         self.instrs = decode(self.code)
         self.live, self.depths = Liveness(self.instrs, self.code), stack_depths(self.instrs)
-        start = next(i.index for i in self.instrs if i.op == "RESUME") + 1
-        self.legal = [i for i in range(start, len(self.instrs)) if self.depths[i] >= 0]
+        self.legal = [i for i in range(first_own(self.code, self.instrs), len(self.instrs)) if self.depths[i] >= 0]
 
     def at(self, index, on_arrival=lambda resume, *state: resume):
         return arriving(self.function, index, self.instrs, self.live, self.depths, on_arrival)
