@@ -480,10 +480,15 @@ class SymFloat(sizes.SymFloat):
     """A float that may differ at the next call: a tree of FLOAT_OPS over ("var", name), ("int", Expr) and ("const",
     number). Branching on it specialises what it is made of."""
 
-    __slots__ = ("env", "tree")
+    __slots__ = ("env", "_made")
 
     def __init__(self, env: ShapeEnv, tree: tuple):
-        self.env, self.tree = env, tree
+        self.env, self._made = env, tree
+
+    @property
+    def tree(self) -> tuple:
+        """Its sizes are written in the symbols that are left by now."""
+        return _canonical_tree(self.env, self._made)
 
     @property
     def hint(self) -> float | None:
@@ -526,6 +531,12 @@ class SymFloat(sizes.SymFloat):
 
     def __deepcopy__(self, memo):
         return self
+
+
+def _canonical_tree(env: ShapeEnv, tree: tuple) -> tuple:
+    if tree[0] in ("var", "const"):
+        return tree
+    return ("int", env.canonical(tree[1])) if tree[0] == "int" else (tree[0], *(_canonical_tree(env, t) for t in tree[1:]))
 
 
 def _evaluate_tree(tree: tuple, values):

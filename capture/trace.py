@@ -109,7 +109,8 @@ class GraphTracer(dispatch.Mode):
         sizes = [self.symbolic_size(n, source, d) if d in dims else n for d, n in enumerate(value.shape)]
         strides, step = [0] * value.ndim, 1
         for d in reversed(order):
-            strides[d], step = step, step * sizes[d]
+            strides[d] = step
+            step = step if type(sizes[d]) is int and sizes[d] == 0 else step * sizes[d]
         return tuple(sizes), tuple(strides)
 
     def symbolic_size(self, n: int, source: Source, dim: int):

@@ -18,7 +18,7 @@ import numpy as np
 from ..op import OPS
 from ..record import Node
 from ..state import state
-from ..tensor import Tensor
+from ..tensor import Tensor, is_dense
 
 _LEAF_FIRST = float("-inf")
 
@@ -278,6 +278,8 @@ def accumulate(leaf: Tensor, held: list) -> None:
     have = leaf.grad
     if have is None:
         grad = held.pop()
+        if grad._array is not None and grad._array.strides != leaf._array.strides:
+            grad = laid_out(grad, leaf)
         private = (
             grad._view is None and grad._storage is None and grad._array is not None and sys.getrefcount(grad) <= 2
         )
@@ -289,6 +291,15 @@ def accumulate(leaf: Tensor, held: list) -> None:
         leaf._grad = OPS["add"](have, held[0])
     else:
         OPS["add"].inplace(have, held[0])
+
+
+def laid_out(grad: Tensor, leaf: Tensor) -> Tensor:
+    """The gradient in its leaf's memory order where that is dense, else row-major: optimizers meet equal strides."""
+    order = sorted(range(leaf.ndim), key=lambda d: (-leaf._strides[d], d))
+    if not is_dense(leaf._sizes, leaf._strides, order):
+        return grad if grad.is_contiguous() else OPS["contiguous_copy"](grad)
+    back = tuple(order.index(d) for d in range(leaf.ndim))
+    return OPS["permute"](OPS["contiguous_copy"](OPS["permute"](grad, tuple(order))), back)
 
 
 def run(roots, inputs=None, retain: bool = False, create_graph: bool = False, accumulate: bool = True) -> dict:
