@@ -1,4 +1,4 @@
-"""Shared test tools: `--update-golden`, golden texts beside the tests, and a tracer of eager functions into graphs."""
+"""Shared test tools: `--update-golden`, `--fault`, golden texts beside the tests, and a tracer of eager functions into graphs."""
 
 import operator
 import os
@@ -12,6 +12,13 @@ os.environ.setdefault("FLAMBEAU_VERIFY", "1")
 
 def pytest_addoption(parser):
     parser.addoption("--update-golden", action="store_true", help="rewrite the golden texts with what the compiler makes now")
+    parser.addoption("--fault", metavar="NAME", help="run with this fault of tests/faults.py switched on: tests must fail")
+
+
+def pytest_configure(config):
+    if config.getoption("--fault"):
+        from . import faults
+        faults.switch_on(config.getoption("--fault"))
 
 
 @pytest.fixture

@@ -1,0 +1,478 @@
+"""Named faults of the product, switched on one at a time with `pytest --fault NAME`: proof that the tests bite.
+
+In: a name. Out: live objects of flambeau that do something slightly wrong, silently, for the rest of the process. Each
+fault tells what it breaks and names the small selection of tests that must fail with it; `test_seeded_faults.py` runs
+that selection with and without the fault. Most faults are a few words of a function exchanged for others (`rewrite`),
+so a fault that no longer applies says so instead of passing.
+"""
+
+import ast
+import importlib
+import inspect
+import textwrap
+from collections.abc import Callable
+from dataclasses import dataclass
+
+FAULTS = {}
+
+
+@dataclass(frozen=True)
+class Fault:
+    """`breaks`: what is wrong with it; `caught_by`: node ids of tests, some of which must fail; `switch_on`: does it."""
+
+    name: str
+    kind: str
+    breaks: str
+    caught_by: tuple[str, ...]
+    switch_on: Callable
+
+
+def fault(kind, breaks, *caught_by):
+    def enter(function):
+        FAULTS[function.__name__] = Fault(function.__name__, kind, breaks, caught_by, function)
+        return function
+    return enter
+
+
+def switch_on(name):
+    if name not in FAULTS:
+        raise SystemExit(f"--fault {name}: no such fault; faults are: {', '.join(FAULTS)}")
+    FAULTS[name].switch_on()
+
+
+# -- tools
+
+
+def find(path):
+    """The object at `module:attribute.attribute` below flambeau."""
+    module, _, names = path.partition(":")
+    found = importlib.import_module(f"flambeau.{module}")
+    for name in names.split("."):
+        found = getattr(found, name)
+    return found
+
+
+def replace(path, make):
+    """Put `make(present object)` at a path."""
+    holder, _, name = path.rpartition("." if "." in path.partition(":")[2] else ":")
+    owner = find(holder) if ":" in holder else importlib.import_module(f"flambeau.{holder}")
+    setattr(owner, name, make(getattr(owner, name)))
+
+
+def rewrite(path, old, new):
+    """Exchange words in the text of a function that lives at `path`; every reference to it gets the new code."""
+    function = inspect.unwrap(find(path) if isinstance(path, str) else path)
+    text = textwrap.dedent(inspect.getsource(function))
+    if text.count(old) != 1:
+        raise SystemExit(f"the fault no longer applies: {path} has {text.count(old)} times {old!r}")
+    tree = ast.parse(text.replace(old, new))
+    tree.body[0].decorator_list = []
+    scope = {}
+    exec(compile(tree, f"<fault in {function.__qualname__}>", "exec"), function.__globals__, scope)
+    (made,) = scope.values()
+    if made.__code__.co_freevars != function.__code__.co_freevars:
+        raise SystemExit(f"{path} has free variables: it cannot be rewritten")
+    function.__code__ = made.__code__
+
+
+def record(name):
+    importlib.import_module("flambeau")
+    return find("eager.op:find")(name)
+
+
+def forget_plans(op):
+    """Drop what the interpreters derived from a record, and its specialised call path."""
+    op.cache.clear()
+
+
+def other_formula(name, old, new):
+    """A scalar formula with other words, for eager and for the compiler alike."""
+    op = record(name)
+    rewrite(op.fn, old, new)
+    forget_plans(op)
+
+
+def other_gradient(name, parameter, old, new):
+    rewrite(record(name).grads[parameter].fn, old, new)
+
+
+def without_guards(*kinds, where=lambda guard: True):
+    """Guards of these kinds are collected and told, but never enter the tree."""
+    replace("capture.install:add", lambda add: lambda tree, guard: (
+        None if guard.kind in kinds and where(guard) else add(tree, guard)))
+
+
+def without_fact(*names):
+    """The tensor guard looks at everything but this."""
+    replace("capture.install:tensor_payload", lambda payload: lambda facts: {
+        k: v for k, v in payload(facts).items() if k not in names})
+
+
+# -- formulas, types, shapes
+
+
+@fault("formula", "silu(x) = x / (1 + exp(x))", "tests/test_ops.py::test_values_are_numpy_s[silu]",
+       "tests/eager/test_nn.py::test_activations")
+def formula_of_silu():
+    other_formula("silu", "s.exp(-x)", "s.exp(x)")
+
+
+@fault("formula", "mean as it is compiled divides by n + 1", "tests/test_ops.py::test_kernels_agree_with_what_is_lowered[mean]",
+       "tests/inductor/test_lower.py")
+def finish_of_mean():
+    op = record("mean")
+    kept = op.finish
+    object.__setattr__(op, "finish", lambda s, acc, n: kept(s, acc, n + 1))
+
+
+@fault("formula", "tril as it is compiled keeps one diagonal more than tril as it runs eagerly",
+       "tests/test_ops.py::test_kernels_agree_with_what_is_lowered[tril]")
+def loop_of_tril():
+    op = record("tril")
+    kept = op.loop
+    object.__setattr__(op, "loop", lambda s, i, r, x, diagonal: kept(s, i, r, x, diagonal + 1))
+
+
+@fault("formula", "integers divided by / stay integers", "tests/eager/test_promote.py", "tests/eager/test_api.py::test_integer_arithmetic")
+def promotion_of_division():
+    op = record("truediv" if "truediv" in find("eager.op:OPS") else "div")
+    object.__setattr__(op, "promote", "same")
+    forget_plans(op)
+
+
+@fault("formula", "a Python float next to an integer tensor gives an integer", "tests/eager/test_promote.py")
+def promotion_of_numbers():
+    rewrite("eager.promote:combine", "high is dtypes.bool or low.category >= 2", "high is dtypes.bool")
+
+
+@fault("formula", "strides that the meta rule of maps gives are row-major whatever the operands",
+       "tests/eager/test_meta.py::test_eager_strides_are_the_rule_s",
+       "tests/eager/test_meta.py::test_strides_of_maps_follow_the_first_operand_that_orders_dimensions")
+def strides_of_maps():
+    replace("eager.meta:map_strides", lambda rule: lambda sizes, operands: None)
+
+
+@fault("formula", "maximum starts from 0 instead of minus infinity, in generated code",
+       "tests/inductor/test_cpp.py::test_float_reductions", "tests/inductor/test_schedule.py::test_a_split_maximum_with_nan_and_of_negative_numbers")
+def identity_of_max():
+    replace("inductor.cpp.reduce:lowest", lambda lowest: lambda dtype: 0)
+
+
+@fault("formula", "uniform numbers use the upper 23 bits of a word instead of 24", "tests/eager/test_random.py",
+       "tests/test_ops.py::test_kernels_agree_with_what_is_lowered")
+def bits_of_uniform():
+    rewrite("eager.loops:Draw.uniform", "self.bits(pair) >> 8, dtypes.float32) * 2.0**-24", "self.bits(pair) >> 9, dtypes.float32) * 2.0**-23")
+
+
+# -- gradients
+
+
+@fault("gradient", "d(a * b)/da = g * a", "tests/test_ops.py::test_gradients[mul]", "tests/eager/test_autograd.py::test_product_and_broadcast")
+def gradient_of_mul():
+    op = record("mul")
+    op.grads["a"] = find("eager.grads:Formula")(op, lambda g, a: op(g, a))
+    forget_plans(op)
+
+
+@fault("gradient", "the gradient of gelu lacks the density term", "tests/test_ops.py::test_gradients[gelu]")
+def gradient_of_gelu():
+    other_formula("gelu_backward", "below + x *", "below + 0.0 * x *")
+    record("gelu_backward").kernels.clear()
+
+
+@fault("gradient", "the gradient of layer norm's weight forgets to subtract the mean", "tests/test_ops.py::test_gradients[layer_norm]")
+def gradient_of_layer_norm():
+    other_gradient("layer_norm", "weight", "sub(single(x), mean)", "single(x)")
+
+
+@fault("gradient", "a tensor used twice keeps the last gradient instead of the sum",
+       "tests/eager/test_autograd.py::test_accumulates_and_sums_uses", "tests/inductor/test_joint.py::test_model")
+def gradients_overwrite():
+    rewrite("eager.autograd.engine:Task.deliver", 'grad if have is None else OPS["add"](have, grad)', "grad")
+
+
+@fault("gradient", "saved tensors are not checked for later in-place writes",
+       "tests/eager/test_autograd.py::test_saved_input_changed_in_place_raises",
+       "tests/inductor/test_joint.py::test_inputs_saved_for_backward_are_version_checked")
+def versions_unchecked():
+    replace("eager.record:check_versions", lambda check: lambda node, args, versions: None)
+
+
+# -- guards
+
+
+@fault("guard", "sizes of tensors are not guarded", "tests/capture/test_dynamic.py")
+def guards_without_sizes():
+    replace("capture.install:tensor_payload", lambda payload: lambda facts: payload(facts) | {
+        "sizes": (None,) * len(facts.fake._sizes), "strides": (None,) * len(facts.fake._sizes)})
+
+
+@fault("guard", "strides of tensors are not guarded", "tests/capture/test_dynamic.py::test_strides_are_guarded")
+def guards_without_strides():
+    replace("capture.install:tensor_payload", lambda payload: lambda facts: payload(facts) | {"strides": (None,) * len(facts.fake._sizes)})
+
+
+@fault("guard", "dtypes of tensors are not guarded", "tests/capture/test_dynamic.py::test_dtype_and_rank_are_guarded")
+def guards_without_dtype():
+    without_fact("dtype")
+
+
+@fault("guard", "requires_grad of tensors is not guarded", "tests/capture/test_dynamic.py::test_requires_grad_and_grad_mode_are_guarded")
+def guards_without_requires_grad():
+    without_fact("requires_grad", "leaf")
+
+
+@fault("guard", "the grad mode is not guarded", "tests/capture/test_dynamic.py::test_requires_grad_and_grad_mode_are_guarded")
+def guards_without_grad_mode():
+    without_guards("grad_mode")
+
+
+@fault("guard", "values of constants (flags, numbers, strings) are not guarded", "tests/capture/test_dynamic.py",
+       "tests/capture/test_modules.py::test_attribute_change_is_guarded")
+def guards_without_constants():
+    without_guards("equals")
+
+
+@fault("guard", "Module.training is not guarded", "tests/capture/test_modules.py::test_training_flag_is_guarded")
+def guards_without_training():
+    without_guards("equals", where=lambda guard: getattr(guard.source, "attr", "") == "training")
+
+
+@fault("guard", "keys of dicts are not guarded", "tests/capture/test_dynamic.py::test_dict_keys_are_guarded")
+def guards_without_keys():
+    without_guards("dict_keys")
+
+
+@fault("guard", "lengths of lists and tuples are not guarded", "tests/capture/test_dynamic.py::test_containers_are_guarded")
+def guards_without_lengths():
+    without_guards("len")
+
+
+@fault("guard", "what closures hold is not guarded", "tests/capture/test_dynamic.py::test_closure_contents_are_guarded",
+       "tests/capture/test_constructs.py::test_root_closure")
+def guards_without_cells():
+    without_guards("equals", "is", "type_is", where=lambda guard: type(guard.source).__name__ == "Contents")
+
+
+@fault("guard", "which arguments share memory is not guarded", "tests/capture/test_dynamic.py::test_identity_of_inputs_is_guarded",
+       "tests/capture/test_dynamic.py::test_shared_memory_of_inputs_is_guarded")
+def guards_without_aliases():
+    replace("capture.install:add_aliases", lambda add: lambda tree, tx: None)
+    without_guards("same_as", "not_same")
+
+
+@fault("guard", "identity of globals and functions is not guarded", "tests/capture/test_dynamic.py::test_replaced_helper_is_seen",
+       "tests/capture/test_modules.py::test_replaced_class_method_is_guarded")
+def guards_without_identity():
+    without_guards("is", where=lambda guard: not getattr(guard.source, "base", None))
+
+
+@fault("guard", "hooks added to a module later are not seen", "tests/capture/test_modules.py::test_hook_added_later_is_guarded")
+def guards_without_hooks():
+    without_guards("no_hooks", "len", where=lambda guard: guard.kind == "no_hooks" or type(guard.source).__name__ == "Pinned")
+
+
+@fault("guard", "answers about symbolic sizes leave no guard", "tests/capture/test_dynamic.py::test_branch_on_size_is_guarded",
+       "tests/capture/test_dynamic.py::test_loop_over_a_size_specialises", "tests/capture/test_shapes.py")
+def shape_relations_unguarded():
+    rewrite("capture.install:add_shapes", "for guard in env.guards:", "for guard in ():")
+
+
+# -- capture
+
+
+@fault("capture", "flambeau.compile returns its argument", "tests/capture/test_constructs.py", "tests/capture/test_dynamic.py",
+       "tests/capture/test_side_effects.py", "tests/capture/test_breaks.py", "tests/capture/test_modules.py")
+def compile_is_identity():
+    import flambeau
+
+    def compile(f=None, **settings):
+        return f if f is not None else lambda given: given
+    flambeau.compile = flambeau.compiler.compile = compile
+
+
+@fault("capture", "a size that becomes symbolic is computed with as the number of the first call",
+       "tests/capture/test_dynamic.py::test_views_with_symbols", "tests/capture/test_dynamic.py::test_sizes_are_returned")
+def symbols_become_numbers():
+    SymInt, Tensor = find("capture.shapes:SymInt"), find("eager.tensor:Tensor")
+    replace("capture.trace:GraphTracer.argument", lambda argument: lambda self, value: (
+        self.node_of(value) if isinstance(value, Tensor) else value.hint if isinstance(value, SymInt) else value))
+
+
+@fault("capture", "draws are numbered from 1", "tests/capture/test_modules.py::test_model_in_training_with_dropout",
+       "tests/test_ops_compiled.py::test_draws_of_compiled_code")
+def draws_from_one():
+    rewrite("capture.trace:GraphTracer.draw", "return self.graph.draws - 1", "return self.graph.draws")
+
+
+@fault("capture", "attributes are stored before the values of later stores are read", "tests/capture/test_side_effects.py")
+def effects_not_kept():
+    rewrite("capture.side_effects:SideEffects.prepare_attributes", "gen.keep(value)", "pass")
+
+
+@fault("capture", "side effects are replayed last change first", "tests/capture/test_side_effects.py")
+def effects_in_reverse():
+    rewrite("capture.side_effects:SideEffects.replay", "for kind, key in self.order", "for kind, key in self.order[::-1]")
+
+
+@fault("capture", "side effects are replayed twice", "tests/capture/test_side_effects.py")
+def effects_twice():
+    rewrite("capture.side_effects:SideEffects.replay", "getattr(self, \"replay_\" + kind)(gen, key)",
+            "getattr(self, \"replay_\" + kind)(gen, key), getattr(self, \"replay_\" + kind)(gen, key)")
+
+
+@fault("capture", "changes of lists and dicts from outside are not written back", "tests/capture/test_side_effects.py")
+def effects_of_containers_lost():
+    replace("capture.side_effects:SideEffects.replay_containers", lambda replay: lambda self, gen, container: None)
+
+
+@fault("capture", "a resume function gets its first two locals exchanged", "tests/capture/test_breaks.py", "tests/capture/test_resume.py")
+def resume_swaps_locals():
+    rewrite("capture.resume:exit_sequence", "for kind, key in point.arguments:",
+            "for kind, key in (point.arguments[1::-1] + point.arguments[2:] if [a.kind for a in point.arguments[:2]] == ['local', 'local'] else point.arguments):")
+
+
+@fault("capture", "the grad mode that the program leaves behind is not set", "tests/capture/test_side_effects.py::test_grad_mode_outlives_the_call")
+def grad_mode_not_replayed():
+    replace("capture.convert:Trace.write_grad_mode", lambda write: lambda self, gen: None)
+
+
+# -- graphs
+
+
+@fault("graph", "new values of mutated inputs are computed and thrown away", "tests/inductor/test_functionalize.py", "tests/inductor/test_inplace.py")
+def write_back_skipped():
+    replace("inductor.boundary:CompiledGraph._commit", lambda commit: lambda self, inputs, inner: None)
+
+
+@fault("graph", "a read after a write through a view sees the old values", "tests/inductor/test_functionalize.py")
+def stale_views():
+    rewrite("inductor.functionalize:_Functionalizer.current", "if alias.version != alias.storage.version:", "if False:")
+
+
+@fault("graph", "the joint graph differentiates what no_grad protects", "tests/inductor/test_joint.py::test_model")
+def no_grad_ignored():
+    rewrite("inductor.tracing:Replay.call", "recording(state.grad and node.grad)", "recording(state.grad)")
+
+
+@fault("graph", "the backward numbers its draws anew: a recomputed dropout mask is another one",
+       "tests/inductor/test_joint.py::test_dropout_draws_what_eager_draws", "tests/inductor/test_partition.py")
+def backward_draws_again():
+    rewrite("inductor.boundary:Call.backward", "values = run(arguments, self.seed, self.base)", "values = run(arguments, self.seed, self.base + 1)")
+
+
+@fault("graph", "equal random calls are one draw", "tests/inductor/test_passes.py::test_different_draws_do_not_merge",
+       "tests/inductor/test_joint.py::test_two_equal_dropouts_are_two_draws")
+def draws_merge():
+    rewrite("inductor.passes:merge_common", "freeze(node.args), node.draw, node.tag", "freeze(node.args), None, node.tag")
+
+
+@fault("graph", "-0.0 and 0.0 are one number to the pass that merges equal calls", "tests/inductor/test_passes.py")
+def zeros_merge():
+    rewrite("inductor.passes:freeze", "repr(value))", "repr(value + 0 if isinstance(value, float) else value))")
+
+
+@fault("graph", "a saved value that is also an input's new value lies in the input's memory",
+       "tests/inductor/test_inplace.py")
+def saved_values_overwritten():
+    rewrite("inductor.driver:around_outputs", "if place[0] and places.count(place) == 1", "if place[0]")
+
+
+@fault("graph", "a failed index check leaves the generator advanced", "tests/inductor/test_boundary.py::test_a_failed_check_changes_nothing",
+       "tests/test_bad_input.py")
+def generator_not_restored():
+    rewrite("inductor.boundary:CompiledGraph._run", "generator.set_state(before)", "pass")
+
+
+# -- schedules and code
+
+
+@fault("schedule", "kernels fuse across a third one that must run between them",
+       "tests/inductor/test_schedule.py::test_a_nest_never_swallows_what_must_run_between", "tests/inductor/test_schedule.py::test_random_programs_keep_their_meaning")
+def read_after_write_ignored():
+    replace("inductor.schedule:Scheduler.between", lambda between: lambda self, a, b: False)
+
+
+@fault("schedule", "kernels fuse although one reads at other places than the other writes", "tests/inductor/test_schedule.py")
+def other_rows_fuse():
+    rewrite("inductor.schedule:Scheduler.forwarded", "legal = legal and covers(item, load.index, outer)", "return store.value")
+
+
+@fault("schedule", "an input is overwritten although a later kernel still reads its old value", "tests/inductor/test_inplace.py")
+def write_after_read_ignored():
+    rewrite("inductor.inplace:may_overwrite", "kernels[at + 1 :]", "()")
+
+
+@fault("schedule", "temporaries that are alive together share memory", "tests/inductor/test_memory.py")
+def arena_overlaps():
+    replace("inductor.memory:Block.meets", lambda meets: lambda self, other: self.start < other.start < self.end)
+
+
+@fault("schedule", "a temporary takes over memory that other points still read", "tests/inductor/test_memory.py", "tests/inductor/test_inplace.py")
+def in_place_always():
+    replace("inductor.memory:same_places", lambda same: lambda kernel, old, new: True)
+
+
+@fault("code", "minimum is maximum in generated code", "tests/inductor/test_cpp.py::test_binary_primitives_of_floats")
+def primitive_minimum():
+    table = find("inductor.cpp.prims:CPP_PRIMS")
+    table["minimum"] = table["maximum"]
+
+
+@fault("code", "integer division rounds toward zero in generated code", "tests/inductor/test_cpp.py::test_integer_primitives")
+def primitive_floordiv():
+    table = find("inductor.cpp.prims:CPP_PRIMS")
+    kept = table["floordiv"]
+    table["floordiv"] = lambda kind, a: f"({a[0]} / {a[1]})" if kind in "il" else kept(kind, a)
+
+
+@fault("code", "the last, partly filled vector of a loop is left out", "tests/inductor/test_cpp.py::test_unary_primitives_of_floats",
+       "tests/inductor/test_cpp.py::test_float_reductions")
+def masked_tail_dropped():
+    def dropping(vector_loop):
+        def head(self, name):
+            kept, self.last = self.last, f"({self.last}) / FB_W * FB_W"
+            try:
+                return vector_loop(self, name)
+            finally:
+                self.last = kept
+        return head
+    replace("inductor.cpp.nest:Nest.vector_loop", dropping)
+
+
+@fault("code", "matrix products are stored without their epilogue", "tests/inductor/test_cpp.py::test_products",
+       "tests/test_ops_compiled.py")
+def epilogue_skipped():
+    import dataclasses
+
+    def bare(epilogue):
+        def write(self):
+            kept, step = self.kernel, self.kernel.epilogue
+            body = step.stores[0].value.body
+            product = body.acc(kept.acc, kept.compute)
+            stores = tuple(dataclasses.replace(store, value=body.cast(product, store.buffer.dtype)) for store in step.stores)
+            self.kernel = dataclasses.replace(kept, epilogue=dataclasses.replace(step, stores=stores))
+            try:
+                return epilogue(self)
+            finally:
+                self.kernel = kept
+        return write
+    replace("inductor.cpp.kernels:GemmWriter.epilogue", bare)
+
+
+@fault("code", "indices of lookups are not checked in generated code", "tests/inductor/test_cpp.py::test_gathers_and_checks",
+       "tests/test_bad_input.py")
+def checks_dropped():
+    replace("inductor.cpp.codegen:prelude", lambda prelude: lambda: prelude().replace("__atomic_store_n(error, check,", "(void)(error, check,"))
+
+
+@fault("code", "bfloat16 results are not rounded between operations", "tests/inductor/test_cpp.py::test_binary_primitives_of_floats")
+def halves_not_rounded():
+    for name in ("bfloat16", "float16"):
+        object.__setattr__(find("inductor.cpp.prims:TYPES")[name], "after", "")
+
+
+@fault("code", "the second half of a split reduction is forgotten", "tests/inductor/test_schedule.py::test_large_reductions_are_split_in_two")
+def split_half_lost():
+    rewrite("inductor.split:two_stages", "second.append(Item(lead, reduce=",
+            "second.append(Item(tuple(replace(a, extent=max(1, a.extent // 2)) for a in lead), reduce=")
