@@ -155,6 +155,11 @@ class ShapeEnv:
             return e.substitute(self._replaced)
         return e
 
+    @property
+    def solved(self) -> int:
+        """How many symbols are expressed by others, or are numbers, by now."""
+        return len(self._replaced)
+
     def bounds(self) -> Bounds:
         return self._bounds
 

@@ -29,22 +29,31 @@ from .cpp.wrapper import load
 from .inplace import write_inputs
 from .interpret import run as run_program
 from .lower import lower
-from .memory import plan
+from .memory import overwritten, plan
 from .partition import partition, split
 from .schedule import schedule
 from .tracing import fresh_fake
 
-Target = Callable[[Graph, str, tuple], Executable]  # (graph, name, writes: (input, output that is its new value)...)
+# (graph, name, writes: (input, output that is its new value)..., donated: numbers of inputs that may be overwritten)
+Target = Callable[[Graph, str, tuple, frozenset], Executable]
 
 
 def compile_graph(
     graph: Graph, example_inputs: Sequence, options: dict | None = None, target: Target | None = None
 ) -> CompiledGraph:
-    """Compile a captured graph."""
-    options = dict(options or {})
-    target = target or native
+    """Compile a captured graph. When a size turns out to be settled on the way, symbols of it are left behind: once more.
+    """
     dump.captured(graph)
     checked(graph, "captured")
+    while True:
+        solved = graph.env.solved if graph.env else 0
+        compiled = passes_of(graph, example_inputs, dict(options or {}), target or native)
+        if not graph.env or graph.env.solved == solved:
+            return compiled
+
+
+def passes_of(graph: Graph, example_inputs: Sequence, options: dict, target: Target) -> CompiledGraph:
+    """All passes, once."""
     lifted, constants = lift_constants(graph)
     inputs = [*example_inputs, *constants]
     functional = functionalize(lifted)
@@ -81,11 +90,16 @@ def differentiate(functional: FunctionalGraph, requires: tuple[bool, ...], targe
 
     def make(present: frozenset):
         if present == frozenset(joint.tangents):
-            return pair, final(pair.backward, "backward", target)
+            return pair, final(pair.backward, "backward", target, (), donated(pair))
         with env.sealed() if env is not None else recording(False):
             part = split(joint_of(functional, requires, present), pair.saved)
-            return part, final(part.backward, "backward_" + "_".join(map(str, sorted(present))), target)
+            name = "backward_" + "_".join(map(str, sorted(present)))
+            return part, final(part.backward, name, target, (), donated(part))
 
+    def donated(part):
+        return frozenset(k for k, name in enumerate(part.saved) if name in hidden)
+
+    hidden = pair.hidden()
     training = Training(pair, [k for k, need in enumerate(requires) if need], list(joint.tangents), make)
     training.backward(frozenset(joint.tangents))
     return pair, training
@@ -99,7 +113,9 @@ def joint_of(functional: FunctionalGraph, requires: tuple[bool, ...], present: f
     return joint
 
 
-def final(graph: Graph, name: str, target: Target, writes: tuple = ()) -> Executable:
+def final(
+    graph: Graph, name: str, target: Target, writes: tuple = (), donated: frozenset = frozenset()
+) -> Executable:
     """decompose -> passes -> the target."""
     with records.current().stage("decompose"):
         graph = decompose(graph)
@@ -107,7 +123,8 @@ def final(graph: Graph, name: str, target: Target, writes: tuple = ()) -> Execut
         checked(graph, "decomposed")
     dump.final(graph, name)
     with records.current().stage(name):
-        return target(graph, name, writes)
+        returned = set(graph.output.args[0])
+        return target(graph, name, writes, frozenset(k for k in donated if graph.inputs[k] not in returned))
 
 
 def checked(graph: Graph, stage: str) -> Graph:
@@ -170,7 +187,7 @@ def locate(functional: FunctionalGraph, inputs: list, target: Target | None) -> 
 # -- targets: graph -> executable ------------------------------------------------------------------------------------
 
 
-def interpreted(graph: Graph, name: str, writes: tuple = ()) -> Executable:
+def interpreted(graph: Graph, name: str, writes: tuple = (), donated: frozenset = frozenset()) -> Executable:
     """The Interpreter on the final graph."""
     def run(inputs, seed, base):
         with recording(False):
@@ -178,10 +195,10 @@ def interpreted(graph: Graph, name: str, writes: tuple = ()) -> Executable:
     return run
 
 
-def loops(graph: Graph, name: str, writes: tuple = ()) -> Executable:
+def loops(graph: Graph, name: str, writes: tuple = (), donated: frozenset = frozenset()) -> Executable:
     """The loop interpreter on the scheduled loop IR."""
     def build(computed: Graph, writes: tuple) -> Executable:
-        program = loop_program(computed, name, writes)
+        program = loop_program(computed, name, writes, donated)
         own = [
             program.inputs.index(b) if isinstance(b, Buffer) and b in program.inputs else None for b in program.outputs
         ]
@@ -190,21 +207,24 @@ def loops(graph: Graph, name: str, writes: tuple = ()) -> Executable:
             with recording(False):
                 values = run_program(program, inputs, {"seed": seed, "base": base})
             return [as_tensor(v) if k is None else inputs[k] for k, v in zip(own, values)]
+        run.overwrites = overwritten(program)
         return run
     return around_outputs(graph, build, writes)
 
 
-def native(graph: Graph, name: str, writes: tuple = ()) -> Executable:
+def native(graph: Graph, name: str, writes: tuple = (), donated: frozenset = frozenset()) -> Executable:
     """Generated C++; the loop interpreter where the machine has no compiler or the code generator lacks a type."""
     if toolchain.compiler() is None:
         counters.add("fallbacks", "no C++ compiler")
-        return loops(graph, name, writes)
+        return loops(graph, name, writes, donated)
     try:
-        return around_outputs(graph, lambda computed, pairs: built(loop_program(computed, name, pairs), name), writes)
+        return around_outputs(
+            graph, lambda computed, pairs: built(loop_program(computed, name, pairs, donated), name), writes
+        )
     except Unsupported as lack:
         counters.add("fallbacks", f"kernel: {lack.code}")
         records.current().note(f"{name} is run by the loop interpreter: {lack}")
-        return loops(graph, name, writes)
+        return loops(graph, name, writes, donated)
 
 
 def built(program, name: str) -> Executable:
@@ -214,13 +234,13 @@ def built(program, name: str) -> Executable:
     return run
 
 
-def loop_program(graph: Graph, name: str, writes: tuple = ()):
+def loop_program(graph: Graph, name: str, writes: tuple = (), donated: frozenset = frozenset()):
     """lower -> schedule -> writes in place -> memory plan, each printed."""
     record = records.current()
     with record.stage("lower"):
         lowered = lower(graph, name)
     with record.stage("schedule"):
-        program = plan(write_inputs(schedule(lowered), writes))
+        program = plan(write_inputs(schedule(lowered), writes), donated)
     dump.loops(name, lowered, program)
     if config.verify:
         program.verify()
@@ -254,6 +274,7 @@ def around_outputs(graph: Graph, build: Callable[[Graph, tuple], Executable], wr
     def execute(given, seed, base):
         values = run(given, seed, base)
         return [values[k] if made else given[k] for made, k in places]
+    execute.overwrites = getattr(run, "overwrites", frozenset())
     return execute
 
 

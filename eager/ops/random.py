@@ -30,7 +30,7 @@ def randn(s, rng, size, dtype, device=None):
 def randint(s, rng, low: scalar, high: scalar, size, dtype, device=None):
     """Integers in [low, high): the high part of 32 (62 for wide ranges) random bits times the range."""
     span = high - low
-    if type(span) is int and span > 2 ** 31:
+    if span > 2 ** 31:
         return (rng.bits(0) * 2 ** 30 + (rng.bits(1) >> 2)) % span + low
     return (rng.bits() * span >> 32) + low
 
@@ -74,7 +74,7 @@ def exponential(s, rng, x, rate: scalar = 1.0):
 @random_op(promote="keep")
 def random_integers(s, rng, x, low: scalar, high: scalar):
     span = high - low
-    if type(span) is int and span > 2 ** 31:
+    if span > 2 ** 31:
         return (rng.bits(0) * 2 ** 30 + (rng.bits(1) >> 2)) % span + low
     return (rng.bits() * span >> 32) + low
 
