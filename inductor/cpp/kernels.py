@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...capture.expr import Expr, ExprLike, lift, product
+from ...capture.expr import Expr, ExprLike, is_const, lift, product
 from ...runtime.errors import InternalError
 from ..body import Body, Buffer, Value, index_var
 from ..loops import (Axis, GemmKernel, LoopKernel, Operand, Reduce, ScatterKernel, Step, Store, fallible, outer_axes, reads, step_bounds,
@@ -21,6 +21,7 @@ from .prims import COSTS, Type, type_of
 from .text import Lines, Names, cpp, factor, shape_text
 
 MAP_BLOCK = 16384            # a map's rows up to this length are not cut into chunks (map_block in loops.h)
+SQUARE, STRIPE = 16, 64      # least extent for turning squares of registers; rows in one stripe of squares
 COLUMNS = 32                 # vectors in one block of a column reduction: their accumulators stay in the first-level cache
 STACK_BYTES = 65536          # row scratch below this lives on the stack
 GEMM_TYPES = {("float32", "float32"): "FB_FLOAT", ("float64", "float64"): "FB_DOUBLE", ("bfloat16", "float32"): "FB_BF16",
@@ -162,13 +163,14 @@ def write_kernel(program: Any, kernel: Any) -> Written:
     if kernel.vector == "outer" and kernel.outer:
         return ColumnKernel(program, kernel).write()
     if len(kernel.steps) == 1 and not kernel.steps[0].reduces and not kernel.locals and (kernel.outer or kernel.steps[0].axes):
-        return MapKernel(program, kernel).write()
+        turning = turned(kernel)
+        return SquareKernel(program, kernel, turning).write() if turning else MapKernel(program, kernel).write()
     return RowKernel(program, kernel).write()
 
 
 # names of the functions' own variables: an axis that hid one would change what the code means
 OWN = frozenset("""lanes slot point row first past chunks blocks column0 args raw begin end thread tile tile_row stride batch m0 n0 rows columns r l start
-b COLUMNS LANES sym fsym rt error p g""".split())
+b COLUMNS LANES turn line column rest blocks sym fsym rt error p g""".split())
 
 
 def refuse_hidden_names(kernel: Any) -> None:
@@ -269,6 +271,96 @@ class MapKernel(RowKernel):
         body.close()
         points = " * ".join(factor(e) for e in extents(rows)) or "1"
         return self.written(body, points, work_text([last.extent], cost(step)))
+
+
+@dataclass
+class Turning:
+    """Accesses of a map that run along `row` where its vectors run along the last axis: (value or store, buffer, index)."""
+
+    row: Axis
+    loads: list[Value]
+    stores: list[Store]
+
+
+def turned(kernel: LoopKernel) -> Turning | None:
+    """The transposed accesses of a map, if one axis serves them."""
+    step = kernel.steps[0]
+    *rows, last = (*kernel.outer, *step.axes)
+    loads = {v: row_of(v.attrs.buffer, v.attrs.index, rows, last) for v in step.values() if v.op == "load" and not v.args}
+    stores = {s: row_of(s.buffer, s.index, rows, last) for s in step.stores if s.mode == "set" and not step.index_values()}
+    found = [axis for axis in (*loads.values(), *stores.values()) if axis is not None]
+    if not found or any(isinstance(axis.extent, int) and axis.extent < SQUARE for axis in (found[0], last)):
+        return None
+    return Turning(found[0], [v for v, axis in loads.items() if axis is found[0]], [s for s, axis in stores.items() if axis is found[0]])
+
+
+def row_of(buffer: Buffer, index: tuple, rows: list[Axis], last: Axis) -> Axis | None:
+    """The axis along which an access is contiguous when the last axis is not it (32-bit registers only)."""
+    if type_of(buffer.dtype).kind not in "fib":
+        return None
+    linear = lift(buffer.linear(index))
+    parts = linear.affine([axis.var for axis in (*rows, last)])
+    if parts is None or (is_const(parts[0][last.var]) and int(parts[0][last.var]) in (0, 1)):
+        return None
+    return next((axis for axis in rows if is_const(parts[0][axis.var]) and int(parts[0][axis.var]) == 1), None)
+
+
+class SquareKernel(RowKernel):
+    """A map with transposed accesses: squares of registers are loaded along the other axis and turned."""
+
+    def __init__(self, program: Any, kernel: Any, turning: Turning):
+        super().__init__(program, kernel)
+        self.turning = turning
+
+    def write(self) -> Written:
+        step, row = self.kernel.steps[0], self.turning.row
+        *axes, last = (*self.kernel.outer, *step.axes)
+        others = tuple(axis for axis in axes if axis is not row)
+        height, width = factor(row.extent), cpp(last.extent)
+        body = Lines(1)
+        body(f"const i64 blocks = ({height} + {STRIPE - 1}) / {STRIPE};")
+        body.open("for (i64 point = begin; point < end; point++)")
+        body(f"const i64 first = point % blocks * {STRIPE}, past = fb_min(first + {STRIPE}, {height});")
+        if others:
+            body("const i64 rest = point / blocks;")
+            decode(body, others, "rest")
+        body.open(f"for (i64 column = 0; column < {width}; column += FB_W)")
+        body.open("for (i64 line = first; line < past; line += FB_W)")
+        body.open(f"if (line + FB_W <= past && column + FB_W <= {width})")
+        self.write_square(body, step, row, last, others)
+        body.close(" else {")
+        body.depth += 1
+        body.open(f"for (i64 {row.name} = line; {row.name} < fb_min(line + FB_W, past); {row.name}++)")
+        Nest(self, step, (last,), (*others, row), "column", f"fb_min(column + FB_W, {width})").write(body)
+        for _ in range(5):
+            body.close()
+        points = " * ".join([*(factor(e) for e in extents(others)), f"(({height} + {STRIPE - 1}) / {STRIPE})"])
+        return self.written(body, points, work_text([STRIPE, last.extent], cost(step)))
+
+    def write_square(self, body: Lines, step: Step, row: Axis, last: Axis, others: tuple[Axis, ...]) -> None:
+        """Load and turn, compute row by row, turn and store."""
+        accesses = [(v.id, v.attrs.buffer, v.attrs.index) for v in self.turning.loads] + [(s, s.buffer, s.index) for s in self.turning.stores]
+        names = {key: f"square{k}" for k, (key, _, _) in enumerate(accesses)}
+        bounds = self.bounds((*others, row), Step((last,), step.stores))
+        for k, (_, buffer, _index) in enumerate(accesses):
+            body(f"{type_of(buffer.dtype).register} square{k}[FB_W];")
+        self.write_turns(body, accesses[:len(self.turning.loads)], 0, "load_square", row, last, bounds)
+        body.open("for (int turn = 0; turn < FB_W; turn++)")
+        body(f"const i64 {row.name} = line + turn;")
+        Nest(self, step, (last,), (*others, row), "column", squares=names).write(body)
+        body.close()
+        self.write_turns(body, accesses[len(self.turning.loads):], len(self.turning.loads), "store_square", row, last, bounds)
+
+    def write_turns(self, body: Lines, accesses: list, start: int, function: str, row: Axis, last: Axis, bounds: Any) -> None:
+        if not accesses:
+            return
+        body.open("")
+        body(f"const i64 {row.name} = line, {last.name} = column;")
+        for k, (_, buffer, index) in enumerate(accesses):
+            linear = lift(buffer.linear(index))
+            stride = linear.affine([row.var, last.var])[0][last.var]
+            body(f"{function}({self.buffer(buffer)} + ({cpp(linear, bounds)}), {cpp(stride, bounds)}, square{start + k});")
+        body.close()
 
 
 class ColumnKernel(RowKernel):

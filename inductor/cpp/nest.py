@@ -35,12 +35,12 @@ class Nest:
     """
 
     def __init__(self, kernel: Any, step: Step, axes: tuple[Axis, ...], outer: tuple[Axis, ...], first: str = "0", last: str | None = None,
-                 columns: bool = False, acc: Callable[[Value], str | None] | None = None):
+                 columns: bool = False, acc: Callable[[Value], str | None] | None = None, squares: dict | None = None):
         self.kernel, self.step, self.axes, self.columns, self.acc = kernel, step, axes, columns, acc
         self.bounds = kernel.bounds(outer, step)
         self.depth = {axis.name: k + 1 for k, axis in enumerate(axes)}
         self.inner = len(axes)
-        self.first = first
+        self.first, self.squares = first, squares
         self.last = last if last is not None else (cpp(axes[-1].extent, self.bounds) if axes else "1")
         self.levels: dict[int, int] = {}
         self.texts: dict[int, str] = {}
@@ -128,6 +128,8 @@ class Nest:
         if self.columns:
             return f"each_column({self.first}, {self.last}, [&](i64 {name}, auto lanes, i64 slot)"
         function = f"[&](i64 {name}, auto lanes, int slot)"
+        if self.squares is not None:
+            return f"one_vector({self.first}, {function}"
         if self.first == "0" and self.last.isdigit() and self.last != "0":
             return f"each_vector_of<{self.unroll}, {self.last}>({function}"
         return f"each_vector<{self.unroll}>({self.first}, {self.last}, {function}"
@@ -241,6 +243,8 @@ class Nest:
 
     def load(self, value: Value, target: Type) -> str:
         load = value.attrs
+        if self.squares and value.id in self.squares:
+            return f"{self.squares[value.id]}[turn]"
         e = self.kernel.linear(load.buffer, load.index, self.columns)
         place = self.place(e)
         masked = f"{self.texts[value.args[0].id]}, {splat(load.other, target.kind)}" if load.masked else ""
@@ -263,7 +267,9 @@ class Nest:
         value = convert(self.texts[store.value.id], type_of(store.value.dtype), type_of(store.buffer.dtype))
         add = store.mode == "add"
         pointer = self.pointer(store.buffer, place.at)
-        if not self.axes:
+        if self.squares and store in self.squares:
+            out(f"{self.squares[store]}[turn] = {value};")
+        elif not self.axes:
             out(f"{'add_to1' if add else 'st1'}({pointer}, {value});")
         elif place.kind == "next":
             out(f"{'add_to' if add else 'st'}({pointer}, {value}, lanes);")

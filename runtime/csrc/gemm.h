@@ -83,31 +83,6 @@ template <class S> FB_INLINE void copy_row(const S* from, float* to, long n) {
     for (; j < n; j++) to[j] = scalar(from[j]);
 }
 
-// to[k][l] = from[l][k] for one square of registers, by log2(W) rounds of interleaving
-#if FB_W == 16
-#define FB_LOW 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
-#define FB_HIGH 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
-#elif FB_W == 8
-#define FB_LOW 0, 8, 1, 9, 2, 10, 3, 11
-#define FB_HIGH 4, 12, 5, 13, 6, 14, 7, 15
-#else
-#define FB_LOW 0, 4, 1, 5
-#define FB_HIGH 2, 6, 3, 7
-#endif
-FB_INLINE void transpose(vf (&r)[FB_W]) {
-    #pragma GCC unroll 4
-    for (int round = 1; round < FB_W; round *= 2) {
-        vf t[FB_W];
-        #pragma GCC unroll 8
-        for (int i = 0; i < FB_W / 2; i++) {
-            t[2 * i] = __builtin_shufflevector(r[i], r[i + FB_W / 2], FB_LOW);
-            t[2 * i + 1] = __builtin_shufflevector(r[i], r[i + FB_W / 2], FB_HIGH);
-        }
-        #pragma GCC unroll 16
-        for (int i = 0; i < FB_W; i++) r[i] = t[i];
-    }
-}
-
 // rows of `from` (k contiguous) become columns of `to`, whose rows are `width` apart
 template <class S> inline void pack_transposed(const S* from, long row, float* to, long width, long rows, long K) {
     long l = 0;

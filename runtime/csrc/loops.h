@@ -47,6 +47,18 @@ template <class Body> FB_INLINE void each_column(i64 begin, i64 end, Body body) 
     if (i < end) body(i, Tail{(int)(end - i)}, b);
 }
 
+template <class Body> FB_INLINE void one_vector(i64 i, Body body) { body(i, Full{}, 0); }
+
+// W x W elements whose columns are contiguous in memory, as W registers that are rows; and back
+template <class T, class V> FB_INLINE void load_square(const T* p, i64 stride, V (&rows)[FB_W]) {
+    for (int l = 0; l < FB_W; l++) rows[l] = ld(p + l * stride, Full{});
+    transpose(rows);
+}
+template <class T, class V> FB_INLINE void store_square(T* p, i64 stride, V (&rows)[FB_W]) {
+    transpose(rows);
+    for (int l = 0; l < FB_W; l++) st(p + l * stride, rows[l], Full{});
+}
+
 // a value in living lanes, the identity of a reduction in dead ones
 template <class V> FB_INLINE V keep(Full, V x, V) { return x; }
 template <class V> FB_INLINE V keep(Tail t, V x, V identity) { return v_where(alive(t), x, identity); }

@@ -269,6 +269,22 @@ def test_strides_transposes_and_flips(isa, dtype):
     check(program(body, [LoopKernel("turn", (), (step,))], [x], [out, flat]), [data(dtype, (n, rows))])
 
 
+@pytest.mark.parametrize("dtype", [dtypes.float32, dtypes.bfloat16, dtypes.int32, dtypes.uint8, dtypes.bool], ids=lambda d: d.name)
+@pytest.mark.parametrize("sizes", [(16, 16), (70, 45), (130, 16), (17, 200)])
+def test_transposes_in_squares(isa, dtype, sizes):
+    """Loads and stores along the other axis, next to plain ones, with a batch axis around."""
+    rows, n = sizes
+    body = Body()
+    x, y = buffer("x", dtype, (2, n, rows)), buffer("y", dtype, (rows, n))
+    out, back = buffer("out", dtype, (2, rows, n), "output"), buffer("back", dtype, (2, n, rows), "output")
+    c, i, j = Axis("c", 2), Axis("i", rows), Axis("j", n)
+    turned, plain = body.load(x, (c.var, j.var, i.var)), body.load(y, (i.var, j.var))
+    step = Step((c, i, j), (Store(out, (c.var, i.var, j.var), body.maximum(turned, plain)), Store(back, (c.var, j.var, i.var), plain)))
+    p = program(body, [LoopKernel("turn", (), (step,))], [x, y], [out, back])
+    check(p, [data(dtype, (2, n, rows)), data(dtype, (rows, n), 1)])
+    assert "load_square" in generate(p).text and "store_square" in generate(p).text
+
+
 def test_division_and_remainder_of_indices(isa):
     body = Body()
     x, out = buffer("x", dtypes.float32, (6, 10)), buffer("out", dtypes.float32, (60,), "output")
