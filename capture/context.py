@@ -56,6 +56,7 @@ class Context:
         self.memory: dict[int, tuple] = {}                # id -> (object, variable, first source)
         self.decoded: dict[types.CodeType, list] = {}
         self.exception_now: ExceptionVariable | None = None     # what a bare `raise` raises
+        self.generators: list = []                        # those that the traced code made
         self.initial_grad_mode = dispatch.state.grad
 
     # -- where we are ----------------------------------------------------------------------------------------------
@@ -187,12 +188,14 @@ class Context:
         if known is None:
             fake = value if value._fake else self.tracer.constant_copy(value)
             self.tracer.node_of(fake)
-            known = self.tracer.variables[id(value)] = self.tracer.variables[id(fake)] = TensorVariable(fake, cls=type(value))
+            known = TensorVariable(fake, cls=type(value))
+            self.tracer.variables[id(value)] = self.tracer.variables[id(fake)] = known
             self.tracer.node_of(value)
         return known
 
     def is_symbolic(self, source: Source) -> bool:
-        return bool(self.symbolic.get(source.name())) or self.options.dynamic is True and isinstance(source, Root)
+        learned = bool(self.symbolic.get(source.name()))
+        return learned or self.options.dynamic is True and isinstance(source, Root)
 
     def symbolic_int(self, value: int, source: Source):
         return self.tracer.symbolic_int(value, source)
@@ -321,7 +324,8 @@ class Context:
             if name not in values:
                 if name not in cls._field_defaults:
                     self.raise_error(TypeError, f"{cls.__name__}.__new__() missing required argument: {name!r}")
-                values[name] = self.wrap(cls._field_defaults[name], item(Pinned(cls._field_defaults, cls.__name__), name))
+                base = Pinned(cls._field_defaults, cls.__name__)
+                values[name] = self.wrap(cls._field_defaults[name], item(base, name))
         return TupleVariable([values[name] for name in cls._fields], cls=cls)
 
     def get_attr(self, variable: Variable, name: str) -> Variable:

@@ -114,8 +114,8 @@ class Frame:
 
     def place(self):
         """(filename, line, source line, function) for user stacks; None for frames of the library."""
-        from_user = self.code.co_filename, self.line, source_line(self.code, self.line), self.code.co_qualname
-        return None if self.trusted else from_user
+        code = self.code
+        return None if self.trusted else (code.co_filename, self.line, source_line(code, self.line), code.co_qualname)
 
     # -- the stack -------------------------------------------------------------------------------------------------
 
@@ -134,6 +134,10 @@ class Frame:
 
     def jump(self, instr) -> None:
         self.ip = instr.target.index
+
+    def unbound(self, name: str):
+        text = f"cannot access local variable {name!r} where it is not associated with a value"
+        self.tx.raise_error(UnboundLocalError, text)
 
     def cell_of(self, name: str) -> CellVariable:
         cell = self.slots.get(name)
@@ -184,7 +188,7 @@ class Frame:
     def LOAD_FAST(self, i):
         value = self.slots.get(i.argval)
         if value is None:
-            self.tx.raise_error(UnboundLocalError, f"cannot access local variable {i.argval!r} where it is not associated with a value")
+            self.unbound(i.argval)
         self.push(value)
 
     LOAD_FAST_CHECK = LOAD_FAST
@@ -201,7 +205,7 @@ class Frame:
 
     def DELETE_FAST(self, i):
         if self.slots.pop(i.argval, None) is None:
-            self.tx.raise_error(UnboundLocalError, f"cannot access local variable {i.argval!r} where it is not associated with a value")
+            self.unbound(i.argval)
 
     def LOAD_CLOSURE(self, i):
         self.push(self.cell_of(i.argval))
@@ -209,8 +213,8 @@ class Frame:
     def LOAD_DEREF(self, i):
         value = self.cell_of(i.argval).get(self.tx)
         if value is None:
-            self.tx.raise_error(NameError, f"cannot access free variable {i.argval!r} where it is not associated with a value "
-                                           "in enclosing scope")
+            text = f"cannot access free variable {i.argval!r} where it is not associated with a value in enclosing scope"
+            self.tx.raise_error(NameError, text)
         self.push(value)
 
     def STORE_DEREF(self, i):
@@ -370,9 +374,9 @@ class Frame:
     def UNPACK_SEQUENCE(self, i):
         values = self.tx.unpack(self.pop())
         if len(values) != i.argval:
-            few = len(values) < i.argval
-            self.tx.raise_error(ValueError, f"not enough values to unpack (expected {i.argval}, got {len(values)})" if few
-                                else f"too many values to unpack (expected {i.argval})")
+            few = f"not enough values to unpack (expected {i.argval}, got {len(values)})"
+            many = f"too many values to unpack (expected {i.argval})"
+            self.tx.raise_error(ValueError, few if len(values) < i.argval else many)
         for value in reversed(values):
             self.push(value)
 
@@ -380,7 +384,8 @@ class Frame:
         before, after = i.argval & 255, i.argval >> 8
         values = self.tx.unpack(self.pop())
         if len(values) < before + after:
-            self.tx.raise_error(ValueError, f"not enough values to unpack (expected at least {before + after}, got {len(values)})")
+            least = f"expected at least {before + after}, got {len(values)}"
+            self.tx.raise_error(ValueError, f"not enough values to unpack ({least})")
         middle = ListVariable(values[before:len(values) - after])
         for value in reversed([*values[:before], middle, *values[len(values) - after:]]):
             self.push(value)
@@ -426,7 +431,8 @@ class Frame:
             self.pop()
         kwdefaults = {key.plain(): value for key, value in self.tx.pairs(self.pop())} if i.argval & 2 else {}
         defaults = self.pop().items if i.argval & 1 else []
-        self.push(UserFunctionVariable(code=code, globals=self.globals, defaults=defaults, kwdefaults=kwdefaults, closure=closure))
+        self.push(UserFunctionVariable(code=code, globals=self.globals, defaults=defaults, kwdefaults=kwdefaults,
+                                       closure=closure))
 
     def RETURN_VALUE(self, i):
         self.result = self.pop()
@@ -485,9 +491,14 @@ class Frame:
         self.push(self.tx.iterate(self.pop()))
 
     def SEND(self, i):
-        self.pop()
+        sent = self.pop()
         receiver = self.stack[-1]
-        value = receiver.next(self.tx)
+        if isinstance(receiver, GeneratorVariable):
+            value = receiver.next(self.tx, sent)
+        elif isinstance(sent, ConstantVariable) and sent.value is None:
+            value = receiver.next(self.tx)
+        else:
+            raise unsupported("generator", f"sending a value to {receiver}")
         if value is None:
             self.push(getattr(receiver, "returned", None) or self.tx.constant(None))
             self.jump(i)
@@ -518,6 +529,12 @@ class Frame:
             raise unsupported("exception", "an exception from outside is raised again")
         raise UserRaise(raised, f"raise {raised.describe()}")
 
+    def STOPITERATION_ERROR(self, i):
+        raised = self.pop()
+        if issubclass(raised.python_type(), StopIteration):
+            raised = ExceptionVariable(RuntimeError, [self.tx.constant("generator raised StopIteration")])
+        self.push(raised)
+
     def PUSH_EXC_INFO(self, i):
         raised = self.pop()
         self.push(self.tx.exception_now or self.tx.constant(None))
@@ -544,7 +561,8 @@ class Frame:
         if isinstance(manager, UserObjectVariable):
             found = lookup(manager.cls, name)
             if found is None:
-                self.tx.raise_error(TypeError, f"{manager.cls.__name__!r} object does not support the context manager protocol")
+                name = manager.cls.__name__
+                self.tx.raise_error(TypeError, f"{name!r} object does not support the context manager protocol")
             return self.tx.bind(found, manager, name)
         return self.tx.get_attr(manager, name)
 
@@ -556,8 +574,8 @@ class Frame:
 
     def IMPORT_NAME(self, i):
         level, names = (part.plain() for part in self.popn(2))
-        package = self.globals.get("__package__") or ""
-        wanted = i.argval if level == 0 else ".".join([*package.split(".")[:len(package.split(".")) - level + 1], i.argval]).rstrip(".")
+        package = (self.globals.get("__package__") or "").split(".")
+        wanted = i.argval if level == 0 else ".".join([*package[:len(package) - level + 1], i.argval]).rstrip(".")
         if wanted not in sys.modules:
             raise unsupported("call", f"importing {wanted} for the first time")
         module = sys.modules[wanted if names or level else wanted.split(".")[0]]
@@ -602,6 +620,8 @@ class GeneratorVariable(IteratorVariable):
     def __init__(self, frame: Frame):
         super().__init__()
         self.frame, self.started, self.done, self.returned = frame, False, False, None
+        self.made_at = frame.tx.frames[0].step - 1
+        frame.tx.generators.append(self)
 
     def next(self, tx, sent=None):
         if self.done:
@@ -624,15 +644,39 @@ class GeneratorVariable(IteratorVariable):
             value = self.next(tx, args[0])
             return value if value is not None else tx.raise_error(StopIteration)
         if name == "close":
-            self.done = True
-            return tx.constant(None)
+            return self.close(tx)
         if name == "throw":
             return self.throw(tx, args)
         return super().call_method(tx, name, args, kwargs)
 
+    def close(self, tx):
+        """Run what the generator has in `finally` and `with`."""
+        if self.started and not self.done:
+            error = UserRaise(ExceptionVariable(GeneratorExit))
+            try:
+                if self.frame.handle(error):
+                    self.frame.run()
+                    if self.frame.result is None:
+                        tx.raise_error(RuntimeError, "generator ignored GeneratorExit")
+            except UserRaise as raised:
+                if not issubclass(raised.variable.cls, GeneratorExit):
+                    raise
+            finally:
+                self.done = True
+        return tx.constant(None)
+
+    def refuse_unfinished(self) -> None:
+        """Python would run the rest of a `finally` or `with` when it drops the generator; let Python have it."""
+        handler = self.frame.instr.handler if self.started and not self.done else None
+        if handler is not None and handler.target.op != "STOPITERATION_ERROR":
+            error = unsupported("generator", f"a generator of {self.frame.code.co_qualname} is left inside a try or with")
+            error.step = self.made_at
+            raise error
+
     def throw(self, tx, args):
         error = UserRaise(args[-1] if isinstance(args[-1], ExceptionVariable) else args[0])
-        if self.done or not self.started or not isinstance(error.variable, ExceptionVariable) or not self.frame.handle(error):
+        waiting = self.started and not self.done and isinstance(error.variable, ExceptionVariable)
+        if not waiting or not self.frame.handle(error):
             raise error
         value = self.frame.run()
         if self.frame.result is not None:

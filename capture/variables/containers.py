@@ -252,7 +252,11 @@ class ListVariable(SequenceVariable):
     def set_item(self, tx, key, value):
         self.changed(tx)
         if isinstance(key, SliceVariable):
-            self.items[self.indices(key)] = tx.unpack(value)
+            items = tx.unpack(value)
+            try:
+                self.items[self.indices(key)] = items
+            except ValueError as error:
+                tx.raise_error(ValueError, str(error))
             return
         index = tx.index(key)
         if not -len(self.items) <= index < len(self.items):
@@ -499,7 +503,8 @@ class DictView(ContainerVariable):
     def reconstruct(self, gen):
         gen.load(self.owner)
         gen.emit.load_attr(self.kind)
-        gen.call_loaded(0)
+        gen.emit.as_callable()
+        gen.emit.call(0)
 
 
 class SetVariable(ContainerVariable):

@@ -67,8 +67,9 @@ class ListIterator(IteratorVariable):
         if self.index:
             gen.emit.copy(1)
             gen.emit.load_attr("__setstate__")
+            gen.emit.as_callable()
             gen.emit.load_const(self.index)
-            gen.call_loaded(1)
+            gen.emit.call(1)
             gen.emit.pop()
 
 

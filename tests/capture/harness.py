@@ -97,7 +97,7 @@ def check(fn, *args, graphs=1, ops=None, breaks=0, again=None, recompiles=0, res
         assert_counts(seen, graphs, breaks, ops, backend)
         prepare_and_compare(prepare, fn, compiled, args, "second call")
         again_compiled = counters.snapshot()["recompiles"] - seen["recompiles"]
-        assert again_compiled == recompiles, f"the second call compiled {again_compiled} times"
+        assert recompiles is None or again_compiled == recompiles, f"the second call compiled {again_compiled} times"
         if again is not None:
             prepare_and_compare(prepare, fn, compiled, again, "other arguments")
     assert counters.snapshot()["fallbacks"] == {}

@@ -1,5 +1,7 @@
 """Graph breaks: what cannot be captured runs in Python, the rest is captured on both sides; every break is counted."""
 
+import collections
+import functools
 import pathlib
 import sys
 import warnings
@@ -14,6 +16,7 @@ from harness import captured, check  # noqa: F401
 
 torch.manual_seed(1)
 X = torch.randn(2, 3)
+Point = collections.namedtuple("Point", "p q")
 
 
 def test_print_between():
@@ -100,6 +103,60 @@ def test_break_in_for_loop():
             print("step", i)
         return a * 2
     check(fn, X, graphs=None, breaks=None)
+
+
+def test_iterators_cross():
+    def fn(a):
+        items, table = [1, 2, 3], {"p": 1, "q": 2}
+        keys, out = table.keys(), []
+        rest = iter(items)
+        next(rest)
+        pairs, numbered = zip(items, "abc"), enumerate(items, 5)
+        next(pairs), next(numbered)
+        doubled, odd = map(lambda v: v * 2, items), filter(lambda v: v % 2, items)
+        print("between")
+        table["r"] = 3
+        items.append(4)
+        for each in (keys, rest, pairs, numbered, doubled, odd):
+            out.append(list(each))
+        return out, a + 1
+    check(fn, X, graphs=None, breaks=None)
+
+
+def test_break_in_loops_over_containers():
+    def fn(a, items, table):
+        for i, (v, (key, w)) in enumerate(zip(items, table.items())):
+            a = a * v + w
+            print(i, key)
+        return a
+    check(fn, X, [1, 2, 3], {"p": 4, "q": 5, "r": 6}, graphs=None, breaks=None, recompiles=None)
+
+
+def test_symbolic_sizes_cross():
+    def fn(a):
+        n = a.shape[0] * 2
+        half = n / 4
+        print(n)
+        return a * n + half, n
+    check(fn, X, again=(torch.randn(5, 3),), graphs=1, breaks={"print": 1}, dynamic=True)
+
+
+def test_everything_else_crosses():
+    class Holder:
+        pass
+
+    def fn(a):
+        holder, partial = Holder(), functools.partial(max, 3)
+        holder.own = holder
+        text, pair, members = f"{a.dim()}", slice(1, 2), {1, 2}
+        queue, default = collections.deque([1, a]), collections.defaultdict(list)
+        point, module, method = Point(1, a), functools, holder.__class__
+        print(text)
+        default["k"].append(queue.pop() + 1)
+        return (holder.own is holder, partial(5), items[pair], members, queue, dict(default), point, module is functools,
+                method is Holder)
+    items = [7, 8, 9]
+    check(fn, X, graphs=1, breaks={"print": 1})
 
 
 def test_break_in_a_long_loop_does_not_nest():
