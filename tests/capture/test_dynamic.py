@@ -146,6 +146,27 @@ def test_containers_are_guarded():
     run(fn, ([a, a], {"k": 1}), ([a, a, a], {"k": 1}), ([a, a], {"k": 2}), ([a, x(2)], {"k": 1, "z": 0}), ([a, a], {"k": 1}))
 
 
+def test_dict_keys_are_guarded():
+    def fn(a, d):
+        for value in d.values():
+            a = a * value
+        return a + len(d)
+    a = x(2)
+    run(fn, (a, {"k": 2.0}), (a, {"k": 2.0, "z": 3.0}), (a, {"z": 2.0}), (a, {}), (a, {"k": 2.0}))
+
+
+def test_shared_memory_of_inputs_is_guarded():
+    """Two tensor objects over the same bytes: a write to one shows in the other."""
+    def fn(a, b):
+        a.add_(1)
+        return a * b
+    compiled = torch.compile(fn, backend="aot_eager")
+    start = x(4)
+    for other in (lambda a: start * 1.0, lambda a: a.view(4), lambda a: start * 1.0):
+        a, plain = start.clone(), start.clone()
+        assert same(fn(plain, other(plain)), compiled(a, other(a))) and same(plain, a)
+
+
 def test_identity_of_inputs_is_guarded():
     def fn(a, b):
         a.add_(1)

@@ -6,7 +6,7 @@ import sys
 import flambeau as torch
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from harness import captured, check  # noqa: F401
+from harness import captured, check, same  # noqa: F401
 
 torch.manual_seed(1)
 X = torch.randn(2, 3)
@@ -102,6 +102,14 @@ def test_global_is_written():
         NAMES.append("n")
         return a + COUNT, COUNT, len(NAMES)
     check(fn, X, ops=1, reset=back)
+
+
+def test_new_globals_appear_in_the_order_of_the_program():
+    scope = {}
+    exec("def fn(a):\n    global Z, Y, X\n    Z = a + 1\n    Y = 2\n    X = Z * Y\n    return X", scope)
+    before = list(scope)
+    result = torch.compile(scope["fn"])(X)
+    assert [name for name in scope if name not in before] == ["Z", "Y", "X"] and same(result, (X + 1) * 2)
 
 
 def test_alias_of_argument():

@@ -145,6 +145,16 @@ def test_no_contraction(isa):
 
 # -- random numbers
 
+@pytest.mark.parametrize("dtype", [dtypes.float16, dtypes.bfloat16], ids=lambda d: d.name)
+def test_halves_are_rounded_after_each_primitive(isa, dtype):
+    """A sum of two products differs in its last bit when only the end is rounded."""
+    p = map_program(lambda s, x, y: x * y + x * x - y, [dtype, dtype], dtype, (400,))
+    x, y = data(dtype, (400,), 1), data(dtype, (400,), 2)
+    got = check(p, [x, y], rtol=0, atol=0)[0]
+    wide = x.astype(np.float32) * y.astype(np.float32) + x.astype(np.float32) ** 2 - y.astype(np.float32)
+    assert (got != wide.astype(dtype.numpy)).any()
+
+
 def test_philox(isa):
     body, n = Body(), 75
     i = Axis("i", n)

@@ -98,6 +98,23 @@ def test_the_callers_memory_is_what_is_written():
     assert x._array is memory and np.allclose(memory, expected) and x._version == version + 1
 
 
+@pytest.mark.parametrize("backend", ["loops", "inductor"])
+def test_what_the_backward_needs_is_not_overwritten_by_the_next_call(backend):
+    """The state's new value is saved (its exponential is computed again): a second forward must not change it."""
+    def f(w, state):
+        ops.add_(state, 1.0)
+        return (ops.mul(w, ops.exp(ops.mul(state, 0.5))),)
+
+    def gradient_of_the_first(run):
+        w, state = tensor(30, 4).requires_grad_(), tensor(30, 4, seed=1)
+        first = run(w, state)[0]
+        run(w, state)
+        ops.sum(first, (0, 1), False).backward()
+        return w.grad._array
+    run = compiled(f, tensor(30, 4).requires_grad_(), tensor(30, 4, seed=1), backend=backend)
+    np.testing.assert_allclose(gradient_of_the_first(run), gradient_of_the_first(f), rtol=1e-5)
+
+
 @pytest.mark.parametrize("backend", ["inductor"])
 def test_compiled_code_writes_in_place_too(backend):
     from flambeau.runtime import toolchain

@@ -173,6 +173,14 @@ def test_dropout_draws_what_eager_draws(backend, dynamic):
     check(dropped, lambda: (leaf(6, 8), leaf(8, seed=1)), backend=backend, dynamic=dynamic)
 
 
+@pytest.mark.parametrize("backend", ["aot_eager", "loops"])
+def test_two_equal_dropouts_are_two_draws(backend):
+    def f(x):
+        return (ops.sub(ops.dropout(x, 0.5)[0], ops.dropout(x, 0.5)[0]),)
+    check(f, lambda: (leaf(6, 8),), backend=backend)
+    assert compiled(f, leaf(6, 8), backend=backend)(leaf(6, 8))[0]._array.any()
+
+
 def test_each_call_draws_anew_and_moves_the_generator_as_eager_does():
     x, w = tensor(6, 8), tensor(8, seed=1)
     run = compiled(dropped, x, w)

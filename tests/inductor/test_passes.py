@@ -61,6 +61,11 @@ def test_negative_zero_and_bool_are_not_zero_and_one():
         return ops.add(x, 0.0), ops.add(x, -0.0), ops.mul(x, 2), ops.mul(x, 2.0)
     assert after(f, tensor(3)).count("add") == 2
 
+    def inside(x):
+        signs = ops.sub(ops.exp(ops.mul(x, 0.0)), ops.exp(ops.mul(x, -0.0)))
+        return (ops.add(signs, ops.sub(ops.exp(ops.mul(x, 3)), ops.exp(ops.mul(x, 3.0)))),)
+    assert after(inside, tensor(3)).count("mul") == 4
+
 
 def test_two_outputs_stay_two_tensors():
     def f(x):
