@@ -23,7 +23,7 @@ from .emitter import Emitter
 from .install import build_tree, tree_text
 from .instructions import NOWHERE, decode, successors, text
 from .interpreter import Frame, Stop, inline, load_global
-from .liveness import Liveness
+from .liveness import Liveness, reads_frame
 from .resume import check_splittable, emit_break, exit_sequence, first_own, split
 from .source import Free, Local, LocalCell
 from .state import native
@@ -121,7 +121,7 @@ def check_break(job, reason, trace) -> None:
     except Unsupported as error:
         error.stack = reason.stack
         raise RunPlain(error) from reason
-    if trace.root.instr.index < first_own(job.code, job.instrs):
+    if trace.root.instr.index < first_own(job.code, job.instrs) or reads_frame(job.instrs, job.code):
         raise RunPlain(reason)
 
 
@@ -152,8 +152,9 @@ class Trace:
         self.result = None
         try:
             self.result = self.root.run()
+            self.refuse_unfinished()
         except Stop:
-            pass
+            self.refuse_unfinished()
         except UserRaise as error:
             self.failed_at = error.stack or self.where()
             raise error.variable.made_by_python(f"the program raises: {error.text or error.variable.describe()}") from error
@@ -166,6 +167,10 @@ class Trace:
         finally:
             self.final_grad_mode = dispatch.state.grad
             dispatch.state.grad = mode
+
+    def refuse_unfinished(self) -> None:
+        for generator in self.tx.generators:
+            generator.refuse_unfinished()
 
     def where(self) -> tuple:
         place = self.root.place()

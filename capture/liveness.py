@@ -12,7 +12,9 @@ them. Code that can look at its frame (locals(), eval ...) keeps every local ali
 from . import opcodes
 
 SYNTHETIC = "%"  # first character of local names that we invent
-FRAME_READERS = frozenset({"locals", "vars", "dir", "eval", "exec", "_getframe", "currentframe", "stack"})
+READERS = frozenset({"locals", "vars", "dir", "eval", "exec", "_getframe", "currentframe"})
+READER_ATTRIBUTES = frozenset({"_getframe", "currentframe"})  # model.eval() is not eval()
+READS_FRAME = "%reads frame"  # in co_names of a resume function: what it was cut from reads its frame
 _READS = frozenset({"LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_AND_CLEAR", "DELETE_FAST", "MAKE_CELL"})
 _KILLS = frozenset({"STORE_FAST", "DELETE_FAST", "LOAD_FAST_AND_CLEAR"})
 
@@ -22,9 +24,11 @@ def is_local(code, name):
     return name not in code.co_cellvars and (name in code.co_varnames or name not in code.co_freevars)
 
 
-def reads_frame(code):
+def reads_frame(instrs, code):
     """Whether the code may look at its own locals by name."""
-    return not FRAME_READERS.isdisjoint(code.co_names)
+    found = (i.argval in READERS if i.op in ("LOAD_GLOBAL", "LOAD_NAME") else i.argval in READER_ATTRIBUTES
+             for i in instrs if i.op in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_ATTR", "LOAD_METHOD"))
+    return READS_FRAME in code.co_names or any(found)
 
 
 def implicit_self(code):
@@ -44,7 +48,7 @@ class Liveness:
             (*code.co_varnames, *(i.argval for i in instrs if opcodes.NORMAL_OPS[i.op].kind == "fast"))
         )
         self.names = [name for name in names if is_local(code, name)]
-        self.all = reads_frame(code)
+        self.all = reads_frame(instrs, code)
         self._always = frozenset({implicit_self(code)} & set(self.names))
         bits = {name: 1 << index for index, name in enumerate(self.names)}
         self._live = self._solve(instrs, bits)

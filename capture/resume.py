@@ -37,7 +37,7 @@ from . import opcodes
 from .assemble import assemble
 from .emitter import Emitter
 from .instructions import clone, decode, successors
-from .liveness import FRAME_READERS, SYNTHETIC, Liveness, cells_used, implicit_self, is_local, reads_frame
+from .liveness import READS_FRAME, SYNTHETIC, Liveness, cells_used, implicit_self, is_local
 
 _RESUME = "<resume "
 _SUSPENDS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
@@ -95,7 +95,7 @@ def split(code, index, depth, nulls=(), unbound=(), *, instrs=None, live=None) -
         raise InternalError(f"bytecode: instruction {index} of {code.co_qualname} is in its prologue")
     live = live or Liveness(instrs, code)
     rest = [instrs[at] for at in _reachable(instrs, index)]
-    cells = _cells(code, rest, unbound)
+    cells = _cells(code, rest, unbound, live.all)
     arguments = _arguments(code, live.before(index), frozenset(unbound), depth, frozenset(nulls))
     body, new = clone(rest)
     parameters = _parameters(arguments)
@@ -109,9 +109,7 @@ def split(code, index, depth, nulls=(), unbound=(), *, instrs=None, live=None) -
         args=parameters,
         locals=_locals(code, rest),
         freevars=cells,
-        names=[
-            name for name in code.co_names if name in FRAME_READERS or name == "super"
-        ],  # the next cut must know of them
+        names=[READS_FRAME] * live.all + ["super"] * ("super" in code.co_names),  # the next cut must know
         cellvars=[name for name in code.co_cellvars if name in unbound and name not in cells],
         flags=code.co_flags & ~_STARRED,
     )
@@ -131,13 +129,13 @@ def _reachable(instrs, index):
     return sorted(seen)
 
 
-def _cells(code, rest, unbound):
+def _cells(code, rest, unbound, every):
     """Cells that cross: all free variables (super() looks for __class__), and the own cells that the rest names."""
     used = cells_used(rest, code)
     own = [
         name
         for name in code.co_cellvars
-        if (name in used or name == implicit_self(code) or reads_frame(code)) and name not in unbound
+        if (name in used or name == implicit_self(code) or every) and name not in unbound
     ]
     return (*own, *(name for name in code.co_freevars if name not in unbound))
 
