@@ -130,9 +130,12 @@ def test_draws_of_compiled_code_are_those_of_eager():
     x, compiled = flambeau.ones(4, 5), flambeau.compile(noisy)
     flambeau.manual_seed(3)
     wanted = [noisy(x) for _ in range(3)] + [flambeau.rand(2)]
+    compiler.reset()
     flambeau.manual_seed(3)
     for a, b in zip([compiled(x) for _ in range(3)] + [flambeau.rand(2)], wanted):
         near(a, b, "draws")
+    seen = compiler.counters()
+    assert (seen["graphs"], seen["breaks"], seen["fallbacks"]) == (1, {}, {})
 
 
 def test_every_kind_is_covered():
