@@ -63,6 +63,7 @@ class Node:
     __slots__ = ("op", "args", "versions", "edges", "metas", "outs", "sequence", "__weakref__", "__dict__")
     hooks = stack = None  # rarely set: NodeHooks; where the call was recorded (anomaly mode)
     released = False
+    final = None  # for nodes that ask: whether the run about to come is the last
 
     def __init__(self, op, args, versions, edges, metas):
         self.op, self.args, self.versions, self.edges, self.metas = op, args, versions, edges, metas

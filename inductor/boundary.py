@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from collections.abc import Callable
 
+import numpy as np
+
 from ..capture.graph import Interpreter, evaluate_number, map_args
 from ..eager import autograd, random
 from ..eager.op import find
@@ -33,7 +35,7 @@ class Training:
     """The backward of one compiled forward: one executable per set of outputs that receive a gradient.
 
     `requires`: numbers of the inputs that need a gradient; `reached`: inner outputs that can receive one; `make`:
-    compiles the backward of a set of these.
+    compiles the backward of a set of these; `shown`: saved results whose bytes the caller sees, or another saved one.
     """
 
     first: Partition
@@ -42,6 +44,7 @@ class Training:
     make: Callable[[frozenset], tuple[Partition, Executable]]
     made: dict[frozenset, tuple[Partition, Executable]] = field(default_factory=dict)
     keep_inputs: bool = False
+    shown: frozenset | None = None
     lock: Any = field(default_factory=threading.Lock)
 
     def __post_init__(self):
@@ -49,6 +52,16 @@ class Training:
         self.places = [(name, first.saved_inputs.get(name)) for name in first.saved]
         self.numbers = {n.name for n in first.backward.inputs if not isinstance(n.value, Tensor)}
         self.tensors = [name for name in first.saved if name not in self.numbers]
+
+    def look(self, results: list, seen: list) -> None:
+        """Which saved results share memory with what the caller has: the same in every call, so the first one tells."""
+        names = [name for name, at in self.places if at is None]
+        arrays = {name: t._array for name, t in zip(names, results) if isinstance(t, Tensor)}
+        seen = [t._array for t in seen if isinstance(t, Tensor)]
+        self.shown = frozenset(
+            name for name, a in arrays.items()
+            if any(np.may_share_memory(a, b) for b in (*seen, *(x for n, x in arrays.items() if n != name)))
+        )
 
     def backward(self, present: frozenset) -> tuple[Partition, Executable]:
         with self.lock:
@@ -172,6 +185,8 @@ class Call:
         training, inputs, extra = self.graph.training, self.inputs, iter(results)
         numbers = {}
         tensors = []
+        if training.shown is None:
+            training.look(results, [*inner, *inputs])
         for name, at in training.places:
             value = next(extra) if at is None else inputs[at]
             if name in training.numbers:
@@ -180,8 +195,8 @@ class Call:
                 tensors.append(value)
         own_outputs(inner, training.reached, inputs)
 
-        def backward(*grads, needs, saved):
-            return self.backward(grads, needs, dict(zip(training.tensors, saved)) | numbers)
+        def backward(*grads, needs, saved, private):
+            return self.backward(grads, needs, dict(zip(training.tensors, saved)) | numbers, private)
 
         autograd.attach([inner[k] for k in training.reached], [inputs[k] for k in training.requires], backward, tensors,
                         "CompiledBackward", with_saved=True)
@@ -191,8 +206,9 @@ class Call:
                 for x in inputs
             ]
 
-    def backward(self, grads: tuple, needs: tuple, saved: dict) -> list:
+    def backward(self, grads: tuple, needs: tuple, saved: dict, private: bool) -> list:
         """Gradients of the inputs that need one: the compiled backward of this pattern, or the recorded forward again.
+        `private`: nobody will look at the saved values after this.
         """
         training = self.graph.training
         present = frozenset(k for k, g in zip(training.reached, grads) if g is not None)
@@ -209,16 +225,22 @@ class Call:
         arguments = [saved[name] for name in part.saved] + [self.symbols[name] for name in part.sizes]
         places = part.backward.inputs[len(arguments):]
         arguments += [self.fitted(given[k], node.value) for k, node in zip(part.tangents, places)]
+        for k in getattr(run, "overwrites", ()):
+            if not private or part.saved[k] in training.shown:
+                arguments[k] = restride(arguments[k], self.strides_of(part.backward.inputs[k].value))
         values = run(arguments, self.seed, self.base)
         found = (part.gradients[k] for k in training.requires)
         return [values[at] if at is not None and need else None for at, need in zip(found, needs)]
 
     def fitted(self, grad: Tensor, like: Tensor) -> Tensor:
         """The gradient in the strides that the backward was compiled for."""
-        strides = tuple(evaluate_number(s, self.symbols) for s in like.stride())
+        strides = self.strides_of(like)
         if all(a == b or n == 1 for a, b, n in zip(grad.stride(), strides, grad.shape)):
             return grad
         return restride(grad, strides)
+
+    def strides_of(self, like: Tensor) -> tuple:
+        return tuple(evaluate_number(s, self.symbols) for s in like.stride())
 
     # -- through the recorded forward --------------------------------------------------------------------------------
     def again(self, grads: tuple, needs: tuple, saved: dict, create_graph: bool) -> list:

@@ -71,8 +71,13 @@ class Machine:
         bytes_ = self.size(buffer.extent()) * buffer.dtype.itemsize
         if self.use_arena and buffer.name in self.program.arena:
             start = self.size(self.program.arena[buffer.name])
-            return block[start:start + bytes_]
+            return self.home(buffer, block)[start:start + bytes_]
         return garbage(bytes_)
+
+    def home(self, buffer: Buffer, block: Memory) -> Memory:
+        """The arena, or the donated input that the temp lies in."""
+        name = self.program.homes.get(buffer.name)
+        return block if name is None else next(m for b, m in self.memory.items() if b.name == name)
 
     def input_memory(self, buffer: Buffer, array: np.ndarray) -> Memory:
         """The bytes that an input's geometry spans; its strides must be the ones that the program was made for."""

@@ -219,7 +219,8 @@ class Program:
     `inputs`: one entry a graph input: a Buffer; or a name for a Python number. `outputs`: a Buffer (an input's too),
     an expression (a symbolic number), or None. `symbols`: the integer symbols; `floats`: the symbolic floats (float64).
     `scalars`: "seed" and "base" where something draws.
-    `arena`: temp name -> byte offset, `arena_size` in bytes; filled by `memory.plan`.
+    `arena`: temp name -> byte offset, `arena_size` in bytes; `homes`: temp or output -> the input whose dead bytes it takes
+    over (a temp at its offset, an output the whole block); filled by `memory.plan`.
     """
 
     buffers: tuple[Buffer, ...]
@@ -234,6 +235,7 @@ class Program:
     checks: tuple[Check, ...] = ()
     arena: dict[str, ExprLike] = field(default_factory=dict)
     arena_size: ExprLike = 0
+    homes: dict[str, str] = field(default_factory=dict)
     name: str = "graph"
 
     def text(self) -> str:
@@ -319,6 +321,13 @@ def step_bounds(outer: tuple[Axis, ...], step: Step) -> Bounds:
 
 # -- printing
 
+def _lies(program: Program, name: str) -> str:
+    home = program.homes.get(name)
+    if name in program.arena:
+        return f" at {home or 'arena'} + {program.arena[name]}"
+    return f" takes over {home}" if home else ""
+
+
 def _program_lines(program: Program) -> Iterator[str]:
     yield f"program {program.name}"
     for symbol in (*program.symbols, *program.floats):
@@ -327,8 +336,7 @@ def _program_lines(program: Program) -> Iterator[str]:
     if program.scalars:
         yield f"  scalars {', '.join(program.scalars)}"
     for buffer in program.buffers:
-        place = f" at arena + {program.arena[buffer.name]}" if buffer.name in program.arena else ""
-        yield f"  {buffer.text()}{place}"
+        yield f"  {buffer.text()}{_lies(program, buffer.name)}"
     if program.arena:
         yield f"  arena {program.arena_size} bytes"
     for check in program.checks:

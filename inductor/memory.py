@@ -3,17 +3,21 @@
 In: a scheduled program. Out: the same with `arena` (name -> byte offset) and `arena_size`. The idea: a temp lives from the
 kernel that writes it to the last that reads it; one that dies where another of its size is born at the same places hands over
 its memory; known sizes are packed largest first, symbolic ones take slots that are reused. Offsets are multiples of 64 bytes.
+Donated inputs (nobody else looks at them) are more places, free once their last reader has run: temps lie in them, and
+an output of fitting size takes one over as a whole.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
 
 from ..capture.expr import Bounds, Expr, ExprLike, plain
 from .body import Buffer
 from .loops import Kernel, LoopKernel, Program, ScatterKernel, loads, outer_axes, reads, steps, writes
 
 ALIGN = 64
+SMALL = 4096             # donated inputs below are not worth a second thought
 
 
 @dataclass
@@ -29,13 +33,28 @@ class Block:
         return self.start <= other.end and other.start <= self.end
 
 
-def plan(program: Program) -> Program:
-    """Give every temp an offset in the arena."""
-    blocks = share_in_place(program, lifetimes(program))
-    offsets, size = pack_known([b for b in blocks if isinstance(b.size, int)])
-    more, size = pack_symbolic([b for b in blocks if not isinstance(b.size, int)], size)
-    arena = {name: offset for block, offset in offsets + more for name in block.names}
-    return replace(program, arena=arena, arena_size=size)
+@dataclass
+class Region:
+    """Bytes of a donated input (or, without a name, the arena), and what lies where in them."""
+
+    name: str | None
+    size: ExprLike | None
+    placed: list[tuple[Block, ExprLike]] = field(default_factory=list)
+
+
+def plan(program: Program, donated: Collection[int] = ()) -> Program:
+    """Give every temp an offset in the arena, or in one of the inputs with the numbers `donated`."""
+    given = donated_blocks(program, donated)
+    blocks = share_in_place(program, given | lifetimes(program))
+    regions = [Region(b.names[0], b.size, [(b, 0)]) for b in blocks if b.names[0] in given]
+    taken = take_over(program, regions)
+    blocks = [b for b in blocks if b.names[0] not in given]
+    size = pack_known([b for b in blocks if isinstance(b.size, int)], regions)
+    size = pack_symbolic([b for b in blocks if not isinstance(b.size, int)], regions, size)
+    spots = [(name, r.name, at) for r in regions for b, at in r.placed for name in b.names]
+    spots = [spot for spot in spots if spot[0] not in given and spot[0] not in taken]
+    homes = taken | {name: home for name, home, _ in spots if home is not None}
+    return replace(program, arena={name: at for name, _, at in spots}, arena_size=size, homes=homes)
 
 
 def aligned(n: ExprLike) -> ExprLike:
@@ -56,6 +75,56 @@ def lifetimes(program: Program) -> dict[str, Block]:
                 block = found.setdefault(buffer.name, Block([buffer.name], bytes_of(temps[buffer.name]), at, at))
                 block.end = at
     return found
+
+
+# -- donated inputs
+
+def overwritten(program: Program) -> frozenset[int]:
+    """Numbers of the inputs whose bytes a run of the planned program uses for something else, or gives away."""
+    homes = set(program.homes.values())
+    return frozenset(k for k, b in enumerate(program.inputs) if isinstance(b, Buffer) and b.name in homes)
+
+
+def donated_blocks(program: Program, donated: Collection[int]) -> dict[str, Block]:
+    """Those that may be overwritten: not written in place, not returned, and large enough to be worth it."""
+    names = {program.inputs[k].name for k in donated if isinstance(program.inputs[k], Buffer)}
+    names -= {b.name for b in program.outputs if isinstance(b, Buffer)}
+    names -= {b.name for kernel in program.kernels for b in writes(kernel)}
+    found = {b.name: Block([b.name], bytes_of(b), -1, -1) for b in program.inputs
+             if isinstance(b, Buffer) and b.name in names and b.offset == 0 and worth_it(b)}
+    for at, kernel in enumerate(program.kernels):
+        for buffer in reads(kernel):
+            if buffer.name in found:
+                found[buffer.name].end = at
+    return found
+
+
+def worth_it(buffer: Buffer) -> bool:
+    size = bytes_of(buffer)
+    return not isinstance(size, int) or size >= SMALL
+
+
+def take_over(program: Program, regions: list[Region]) -> dict[str, str]:
+    """Outputs that are born after a region's input has died, and fill at least three quarters of it: they become the
+    owners of its block. Output -> input."""
+    last, taken = len(program.kernels), {}
+    born = {b.name: at for at, kernel in reversed([*enumerate(program.kernels)]) for b in writes(kernel)}
+    outputs = [b for b in program.buffers if b.kind == "output" and b.name in born]
+    free = sorted(regions, key=lambda r: r.size if isinstance(r.size, int) else 0)
+    for buffer in sorted(outputs, key=lambda b: -bytes_of(b) if isinstance(bytes_of(b), int) else 0):
+        size, start = bytes_of(buffer), born[buffer.name]
+        region = next((r for r in free if fills(size, r.size) and all(b.end < start for b, _ in r.placed)), None)
+        if region is not None:
+            free.remove(region)
+            region.placed.append((Block([buffer.name], region.size, start, last), 0))
+            taken[buffer.name] = region.name
+    return taken
+
+
+def fills(size: ExprLike, room: ExprLike) -> bool:
+    if isinstance(size, int) and isinstance(room, int):
+        return size <= room <= size + size // 3
+    return size == room
 
 
 # -- one temp after another in the same place
@@ -121,12 +190,17 @@ def visits_once(place: ExprLike, axes: tuple) -> bool:
 
 # -- packing
 
-def pack_known(blocks: list[Block]) -> tuple[list[tuple[Block, int]], int]:
-    """Largest first, each at the lowest offset where no block alive at the same time lies."""
-    placed: list[tuple[Block, int]] = []
+def pack_known(blocks: list[Block], regions: list[Region]) -> int:
+    """Largest first, each in the smallest region with room, at the lowest offset where no block alive at the same time
+    lies; what fits nowhere goes to the arena, a new region at the end of `regions`. The arena's size."""
+    known = sorted((r for r in regions if isinstance(r.size, int)), key=lambda r: r.size)
+    arena = Region(None, None)
     for block in sorted(blocks, key=lambda b: (-b.size, b.start)):
-        placed.append((block, lowest_gap(block, placed)))
-    return placed, max((offset + b.size for b, offset in placed), default=0)
+        gaps = ((r, lowest_gap(block, r.placed)) for r in known)
+        region, offset = next(((r, at) for r, at in gaps if at + block.size <= r.size), (arena, None))
+        region.placed.append((block, lowest_gap(block, arena.placed) if offset is None else offset))
+    regions.append(arena)
+    return max((offset + b.size for b, offset in arena.placed), default=0)
 
 
 def lowest_gap(block: Block, placed: list[tuple[Block, int]]) -> int:
@@ -138,21 +212,31 @@ def lowest_gap(block: Block, placed: list[tuple[Block, int]]) -> int:
     return offset
 
 
-def pack_symbolic(blocks: list[Block], start: ExprLike) -> tuple[list[tuple[Block, ExprLike]], ExprLike]:
-    """Slots after the known part: a block takes a free slot that is provably large enough, else a new one."""
-    slots: list[tuple[ExprLike, ExprLike, int]] = []        # size, offset, last kernel that uses it
-    placed, end = [], start
-    bounds = Bounds({})
+@dataclass
+class Slot:
+    """A part of a region that one block after another uses."""
+
+    region: Region
+    size: ExprLike
+    offset: ExprLike
+    used: list[Block]
+
+
+def pack_symbolic(blocks: list[Block], regions: list[Region], start: ExprLike) -> ExprLike:
+    """Slots: donated regions of unknown size, then new ones after the known part of the arena. A block takes a free slot
+    that is provably large enough. The arena's size."""
+    arena, end, bounds = regions[-1], start, Bounds({})
+    slots = [Slot(r, r.size, 0, [b for b, _ in r.placed]) for r in regions[:-1] if not isinstance(r.size, int)]
     for block in sorted(blocks, key=lambda b: b.start):
-        k = next((k for k, slot in enumerate(slots) if slot[2] < block.start and roomy(bounds, slot[0], block.size)), None)
-        if k is None:
-            k = len(slots)
-            slots.append((block.size, end, -1))
+        free = (s for s in slots if not any(b.meets(block) for b in s.used) and roomy(bounds, s.size, block.size))
+        slot = next(free, None)
+        if slot is None:
+            slot = Slot(arena, block.size, end, [])
+            slots.append(slot)
             end = plain(end + block.size)
-        size, offset, _ = slots[k]
-        slots[k] = (size, offset, block.end)
-        placed.append((block, offset))
-    return placed, end
+        slot.used.append(block)
+        slot.region.placed.append((block, slot.offset))
+    return end
 
 
 def roomy(bounds: Bounds, slot: ExprLike, size: ExprLike) -> bool:

@@ -36,6 +36,13 @@ class Partition:
     tangents: list[int] = field(default_factory=list)
     gradients: dict[int, int | None] = field(default_factory=dict)
 
+    def hidden(self) -> frozenset[str]:
+        """Saved results that are no outputs for the caller: the backward may use their memory once it has read them."""
+        outputs = self.forward.output.args[0]
+        names = [name for name in self.saved if name not in self.saved_inputs]
+        shown = outputs[:len(outputs) - len(names)]
+        return frozenset(name for name, node in zip(names, outputs[len(shown):]) if node not in shown)
+
 
 def partition(joint: JointGraph) -> Partition:
     """Cut the joint graph where the fewest bytes cross."""

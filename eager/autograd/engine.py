@@ -126,6 +126,8 @@ class Task:
 
     def gradients(self, node: Node, grads: list) -> list:
         needs = [self.need(edge) for edge in node.edges]
+        if node.final is not None:
+            node.final = not self.retain
         try:
             results = list(node.apply(grads, needs))
         except Exception as error:

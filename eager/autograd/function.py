@@ -19,11 +19,12 @@ class SavedList:
     cycle.
     """
 
-    __slots__ = ("items", "versions")
+    __slots__ = ("items", "versions", "private")
 
     def __init__(self, node, tensors, outputs=()):
         numbers = {id(t): k for k, t in enumerate(outputs)}
         pack = state.packer
+        self.private = pack is None
         self.items = []
         for t in tensors:
             if t is None:
@@ -218,6 +219,7 @@ class AttachedNode(Node):
     def __init__(self, edges, backward_fn, name, with_saved):
         super().__init__(None, None, None, edges, ())
         self.backward_fn, self.label, self.with_saved, self.saved = backward_fn, name, with_saved, None
+        self.final = False
 
     def name(self) -> str:
         return self.label
@@ -230,12 +232,15 @@ class AttachedNode(Node):
             self.saved_args()
         saved = self.saved.get(self)
         needs = tuple(map(bool, needs))
-        if self.with_saved:
-            return self.backward_fn(*grads, needs=needs, saved=saved)
-        return self.backward_fn(*grads, needs=needs)
+        if not self.with_saved:
+            return self.backward_fn(*grads, needs=needs)
+        backward_fn, private = self.backward_fn, self.final and self.saved.private
+        if private:
+            self.release()                  # what is saved may be overwritten, even by a run that fails
+        return backward_fn(*grads, needs=needs, saved=saved, private=private)
 
     def release(self) -> None:
-        if self.saved.items:
+        if self.saved is not None and self.saved.items:
             self.saved, self.released, self.backward_fn = None, True, None
 
 
@@ -245,8 +250,8 @@ def attach(
     """Make one node over `outputs` (fresh tensors, or None for those without a gradient) whose inputs are `inputs`.
 
     `backward_fn(*grads, needs=...)`: a gradient (or None) per output in, one (or None) per input out; `saved_tensors`
-    are version-checked and pass saved-tensor hooks (`with_saved` hands them to backward_fn as `saved=`). None when
-    nothing is recorded.
+    are version-checked and pass saved-tensor hooks. `with_saved` hands them to backward_fn as `saved=`, and `private=`:
+    this is the last run, and no hook has seen them. None when nothing is recorded.
     """
     edges = tuple([edge_of(t) if isinstance(t, Tensor) else None for t in inputs])
     if not state.grad or all(edge is None for edge in edges):

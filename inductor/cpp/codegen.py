@@ -16,9 +16,10 @@ from ...runtime.config import config
 from ...runtime.errors import InternalError
 from ..body import Buffer
 from ..loops import ExternCall, Program, View, leaves
-from .kernels import Written, describe, write_kernel
 from .prims import type_of
+from .templates import write_kernel
 from .text import Lines, Names, cpp, factor, identifier, prelude
+from .writer import Written, describe
 
 SMALL = 6                    # functions that one translation unit may have before a second one pays
 EXPORT = 'extern "C" __attribute__((visibility("default")))'
@@ -120,12 +121,17 @@ class Writer:
                 out(f"void* const {self.pointer(buffer)} = buffers[{k}];   // {buffer.text()}")
         for buffer in self.program.buffers:
             if buffer.kind == "temp":
-                out(f"void* const {self.pointer(buffer)} = arena + {factor(self.place(buffer))};   // {buffer.text()}")
+                out(f"void* const {self.pointer(buffer)} = {self.home(buffer)} + {factor(self.place(buffer))};   // {buffer.text()}")
         out("")
         out.extend(line[4:] if line.startswith("    ") else line for line in run.lines)
         out("return error;")
         out.close()
         return out.text()
+
+    def home(self, buffer: Buffer) -> str:
+        """The arena, or the donated input that the temp lies in."""
+        name = self.program.homes.get(buffer.name)
+        return "arena" if name is None else f"(char*){self.names(name, name)}"
 
     def place(self, buffer: Buffer) -> ExprLike:
         if buffer.name not in self.program.arena:

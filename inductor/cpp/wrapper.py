@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from typing import Any, Sequence
+from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from ...runtime import counters, log, native, toolchain
 from ...runtime.config import config
 from ...runtime.errors import CheckFailed, InternalError
 from ..body import Buffer
+from ..memory import overwritten
 from ..interpret import call_eagerly
 from ..loops import ExternCall, Program, View, leaves, writes
 from .codegen import Generated, generate
@@ -32,6 +34,7 @@ class Compiled:
 
     def __init__(self, program: Program, generated: Generated, path: str, launcher: Any):
         self.program, self.generated, self.path, self.launcher = program, generated, path, launcher
+        self.overwrites = overwritten(program)
 
     def __call__(self, inputs: Sequence[Any], seed: int = 0, base: int = 0) -> list[Any]:
         return self.launcher(inputs, seed, base)
@@ -59,7 +62,7 @@ def load(program: Program, wrap: bool = True) -> Compiled:
     return Compiled(program, generated, path, _launcher(program, generated, library, wrap))
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _bind_tensor() -> None:
     """Show the launcher what a fresh tensor looks like."""
     native.bind_tensor(Tensor, Tensor._from_array(np.zeros(()), dtypes.float64))
@@ -70,7 +73,9 @@ def _address(function: Any) -> int:
 
 
 def _launcher(program: Program, generated: Generated, library: Any, wrap: bool) -> Any:
-    outputs = tuple((b.dtype.numpy, b.dtype, len(b.sizes)) for b in generated.outputs)
+    numbers = {b.name: k for k, b in enumerate(program.inputs) if isinstance(b, Buffer)}
+    homes = [numbers.get(program.homes.get(b.name), -1) for b in generated.outputs]
+    outputs = tuple((b.dtype.numpy, b.dtype, len(b.sizes), home) for b, home in zip(generated.outputs, homes))
     return native.Launcher(
         run=_address(library.fb_run), plan=_address(library.fb_plan), inputs=_inputs(program), constants=_constants(program),
         symbols=tuple(map(_symbol, program.symbols)), floats=_floats(program), outputs=outputs, results=_results(program, generated),
@@ -82,7 +87,7 @@ def _launcher(program: Program, generated: Generated, library: Any, wrap: bool) 
 
 def _inputs(program: Program) -> tuple:
     """Per graph input None (a number), or the geometry that the code was made for; -1 where it is symbolic."""
-    written = {b.name for kernel in program.kernels for b in writes(kernel)}
+    written = {b.name for kernel in program.kernels for b in writes(kernel)} | set(program.homes.values())
     fixed = lambda exprs: tuple(e if isinstance(e, int) else -1 for e in exprs)
     return tuple(None if isinstance(b, str) else (b.dtype.numpy, fixed(b.sizes), fixed(b.strides), b.name in written) for b in program.inputs)
 

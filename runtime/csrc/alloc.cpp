@@ -17,6 +17,7 @@ static_assert(sizeof(Block) <= HEADER);
 
 pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 Block* stacks[CLASSES];
+Block* idle;                              // workspaces that no call uses
 AllocStatistics statistics;
 
 struct Lock {
@@ -57,7 +58,19 @@ void empty_locked() {
             stack = block->next;
             free(block);
         }
+    while (idle) {
+        Block* block = idle;
+        idle = block->next;
+        free(block);
+    }
     statistics.cached = 0;
+}
+
+void* handed_out(Block* block) {
+    statistics.blocks++;
+    statistics.current += block->bytes;
+    if (statistics.current > statistics.peak) statistics.peak = statistics.current;
+    return (char*)block + HEADER;
 }
 
 bool worth_keeping(long bytes) {
@@ -82,10 +95,7 @@ void* cached_alloc(long bytes) {
         if (!block) empty_locked(), block = from_system(rounded, cls);
         if (!block) return nullptr;
     }
-    statistics.blocks++;
-    statistics.current += rounded;
-    if (statistics.current > statistics.peak) statistics.peak = statistics.current;
-    return (char*)block + HEADER;
+    return handed_out(block);
 }
 
 void cached_release(void* data) {
@@ -98,6 +108,54 @@ void cached_release(void* data) {
     statistics.cached += block->bytes;
     block->next = stacks[block->cls];
     stacks[block->cls] = block;
+}
+
+long cached_size(void* data) { return ((Block*)((char*)data - HEADER))->bytes; }
+
+namespace {
+
+// takes the idle workspace that fits best, else the largest of those that are too small
+Block* take_idle(long bytes) {
+    Block** best = nullptr;
+    for (Block** at = &idle; *at; at = &(*at)->next) {
+        if (!best) { best = at; continue; }
+        bool fits = (*at)->bytes >= bytes, smaller = (*at)->bytes < (*best)->bytes;
+        if ((*best)->bytes >= bytes ? fits && smaller : fits || !smaller) best = at;
+    }
+    if (!best) return nullptr;
+    Block* block = *best;
+    *best = block->next;
+    statistics.cached -= block->bytes;
+    return block;
+}
+
+}
+
+void* workspace_alloc(long bytes) {
+    if (bytes < 0 || bytes > (1l << 46)) return nullptr;
+    Lock lock;
+    Block* block = take_idle(bytes);
+    if (!block || block->bytes < bytes) {
+        free(block);
+        long rounded = (bytes + HEADER + 4095) / 4096 * 4096 - HEADER;
+        statistics.system_calls++;
+        block = from_system(rounded, 0);
+        if (!block) empty_locked(), block = from_system(rounded, 0);
+        if (!block) return nullptr;
+    }
+    return handed_out(block);
+}
+
+void workspace_release(void* data) {
+    if (!data) return;
+    Block* block = (Block*)((char*)data - HEADER);
+    Lock lock;
+    statistics.blocks--;
+    statistics.current -= block->bytes;
+    if (!worth_keeping(block->bytes)) return free(block);
+    statistics.cached += block->bytes;
+    block->next = idle;
+    idle = block;
 }
 
 void cached_empty() { Lock lock; empty_locked(); }

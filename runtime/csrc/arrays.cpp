@@ -23,6 +23,23 @@ PyTypeObject BlockType = {PyVarObject_HEAD_INIT(nullptr, 0)};
 constexpr npy_intp SMALL = 1024;            // below, numpy's own small-block cache is as good and needs no owner object
 constexpr double DROP_GIL_FROM = 2e5;       // floating-point operations
 
+BlockObject* new_block(npy_intp bytes) {
+    BlockObject* block = PyObject_New(BlockObject, &BlockType);
+    if (!block) return nullptr;
+    block->data = cached_alloc(bytes);
+    if (!block->data) Py_CLEAR(block);
+    return block;
+}
+
+// a new reference to the block that is all of `donor`'s memory, if it has one and it is large enough
+BlockObject* block_of(PyArrayObject* donor, npy_intp bytes) {
+    PyObject* base = PyArray_BASE(donor);
+    if (!base || Py_TYPE(base) != &BlockType) return nullptr;
+    BlockObject* block = (BlockObject*)base;
+    if (block->data != PyArray_DATA(donor) || cached_size(block->data) < bytes) return nullptr;
+    return (BlockObject*)Py_NewRef(base);
+}
+
 int gemm_type(PyArrayObject* x) {
     int number = PyArray_TYPE(x);
     if (PyArray_ISBYTESWAPPED(x)) return -1;
@@ -82,13 +99,12 @@ void run_batches(FbGemm g, const Dim* dims, int count) {
 
 }
 
-PyObject* new_array(PyArray_Descr* descr, int dims, const npy_intp* sizes, const npy_intp* strides, npy_intp bytes) {
-    if (bytes < SMALL && !strides)
+PyObject* new_array(PyArray_Descr* descr, int dims, const npy_intp* sizes, const npy_intp* strides, npy_intp bytes, PyArrayObject* donor) {
+    BlockObject* block = donor ? block_of(donor, bytes) : nullptr;
+    if (!block && bytes < SMALL && !strides)
         return PyArray_NewFromDescr(&PyArray_Type, descr, dims, (npy_intp*)sizes, nullptr, nullptr, 0, nullptr);
-    BlockObject* block = PyObject_New(BlockObject, &BlockType);
-    if (!block) { Py_DECREF(descr); return nullptr; }
-    block->data = cached_alloc(bytes);
-    if (!block->data) { Py_DECREF(descr); Py_DECREF(block); return PyErr_NoMemory(); }
+    if (!block) block = new_block(bytes);
+    if (!block) { Py_DECREF(descr); return PyErr_Occurred() ? nullptr : PyErr_NoMemory(); }
     PyObject* array = PyArray_NewFromDescr(&PyArray_Type, descr, dims, (npy_intp*)sizes, (npy_intp*)strides, block->data, NPY_ARRAY_WRITEABLE, nullptr);
     if (!array) { Py_DECREF(block); return nullptr; }
     PyArray_UpdateFlags((PyArrayObject*)array, NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_F_CONTIGUOUS | NPY_ARRAY_ALIGNED);

@@ -57,7 +57,7 @@ PyObject* new_tensor(PyObject* array, PyObject* dtype) {
 
 // ---- specifications, from Python tuples
 struct InputSpec { bool is_number, written; int type_number; std::vector<long> sizes, strides; };
-struct OutputSpec { PyArray_Descr* descr; PyObject* dtype; int dims; };
+struct OutputSpec { PyArray_Descr* descr; PyObject* dtype; int dims, home; };    // home: the donated input whose block it takes over, or -1
 struct SymbolSpec { int input, what, dim; };
 struct ResultSpec { int what, index; };
 struct ExternSpec { std::vector<std::pair<PyArray_Descr*, int>> buffers; int numbers; };
@@ -119,7 +119,8 @@ bool read_inputs(Launcher* self, PyObject* tuple) {
 bool read_outputs(Launcher* self, PyObject* tuple) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); i++) {
         OutputSpec spec;
-        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(tuple, i), "O!Oi", &PyArrayDescr_Type, &spec.descr, &spec.dtype, &spec.dims)) return false;
+        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(tuple, i), "O!Oii", &PyArrayDescr_Type, &spec.descr, &spec.dtype, &spec.dims, &spec.home)) return false;
+        if (spec.home >= (int)self->inputs->size()) return PyErr_Format(PyExc_ValueError, "output %zd takes over input %d", i, spec.home), false;
         Py_INCREF(spec.descr);
         Py_INCREF(spec.dtype);
         self->outputs->push_back(spec);
@@ -224,7 +225,7 @@ bool bind_numbers(Launcher* self, PyObject* const* given, PyArrayObject** arrays
     return true;
 }
 
-PyObject* make_output(const OutputSpec& spec, const long* plan, void** data) {
+PyObject* make_output(const OutputSpec& spec, const long* plan, PyArrayObject* donor, void** data) {
     npy_intp strides[NPY_MAXDIMS], item = PyDataType_ELSIZE(spec.descr), extent = 1, dense = 1;
     bool row_major = true;
     for (int d = spec.dims - 1; d >= 0; d--) {
@@ -235,7 +236,7 @@ PyObject* make_output(const OutputSpec& spec, const long* plan, void** data) {
         dense *= n;
     }
     Py_INCREF(spec.descr);
-    PyObject* array = new_array(spec.descr, spec.dims, (const npy_intp*)plan, row_major ? nullptr : strides, extent * item);
+    PyObject* array = new_array(spec.descr, spec.dims, (const npy_intp*)plan, row_major ? nullptr : strides, extent * item, donor);
     if (array) *data = PyArray_DATA((PyArrayObject*)array);
     return array;
 }
@@ -315,19 +316,19 @@ PyObject* launch_with(Launcher* self, PyObject* const* given, Py_ssize_t count, 
     const long* place = plan + 2;
     for (size_t k = 0; k < n_out; k++) {
         const OutputSpec& spec = (*self->outputs)[k];
-        made[k] = make_output(spec, place, &buffers[n_in + n_const + k]);
+        made[k] = make_output(spec, place, spec.home < 0 ? nullptr : arrays[spec.home], &buffers[n_in + n_const + k]);
         if (!made[k]) {
             while (k > 0) Py_DECREF(made[--k]);
             return nullptr;
         }
         place += 2 * spec.dims;
     }
-    char* arena = plan[0] ? (char*)cached_alloc(plan[0]) : nullptr;
+    char* arena = plan[0] ? (char*)workspace_alloc(plan[0]) : nullptr;
     int code = -1;
     Call call = {self, nullptr, seed, base};
     if (plan[0] && !arena) PyErr_NoMemory();
     else code = run_native(self, call, buffers, symbols, floats, arena, plan[1]);
-    cached_release(arena);
+    workspace_release(arena);
     if (code == 0) return collect(self, given, made, place);
     for (size_t k = 0; k < n_out; k++) Py_DECREF(made[k]);
     return failure(self, code);

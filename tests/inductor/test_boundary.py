@@ -60,7 +60,7 @@ def test_the_first_stage_that_differs_is_named(monkeypatch):
     for node in graph.calls:
         node.stack = (("m.py", 3, "y = exp(sin(x))", "f"),)
 
-    def wrong(graph, name, writes=()):
+    def wrong(graph, name, *rest):
         right = driver.interpreted(graph, name)
 
         def run(inputs, seed, base):
