@@ -1,0 +1,62 @@
+"""The tests bite: with each fault of tests/faults.py switched on, its selection of tests fails by its own assertions.
+
+Every run is a pytest process of its own, two at a time. Without a fault the same tests must pass (one run for all).
+A fault that is only noticed because something crashes proves little, so a failed assertion must be among the failures.
+"""
+
+import concurrent.futures
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+from .faults import FAULTS
+
+ROOT = pathlib.Path(__file__).parent.parent
+ASSERTED = re.compile(r"^E +(AssertionError|assert |Failed: DID NOT RAISE)", re.MULTILINE)
+EVERYTHING = tuple(dict.fromkeys(test for each in FAULTS.values() for test in each.caught_by))
+
+
+def pytest_run(selection, *arguments):
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-rf", "--tb=short", *arguments, *selection]
+    return subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+@pytest.fixture(scope="module")
+def runs(request):
+    """runs(None): all selections without a fault; runs(name): the selection of a fault, until a test fails."""
+    wanted = [item.callspec.params["name"] for item in request.session.items
+              if item.path == request.path and "name" in getattr(item, "callspec", type("", (), {"params": ()})).params]
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        made = {None: pool.submit(pytest_run, EVERYTHING)}
+        made |= {name: pool.submit(pytest_run, FAULTS[name].caught_by, "-x", "--fault", name) for name in wanted}
+        yield lambda name: made[name].result()
+        pool.shutdown(cancel_futures=True)
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("name", FAULTS)
+def test_fault_is_caught(name, runs):
+    found = FAULTS[name]
+    done = runs(name)
+    assert done.returncode == 1, f"{name} ({found.breaks}) ended with status {done.returncode}:\n{done.stdout[-3000:]}"
+    assert "FAILED " in done.stdout and "ERROR " not in done.stdout, done.stdout[-3000:]
+    assert ASSERTED.search(done.stdout), f"{name} makes something crash, and no assertion fails:\n{done.stdout[-3000:]}"
+    plain = runs(None)
+    failures = [line for line in plain.stdout.splitlines() if line.startswith(("FAILED ", "ERROR "))]
+    mine = [line for line in failures if any(test.partition("[")[0] in line for test in found.caught_by)]
+    assert plain.returncode in (0, 1) and not mine, f"without any fault, too:\n{plain.stdout[-3000:]}"
+
+
+def test_faults_are_spread_over_the_product():
+    kinds = [each.kind for each in FAULTS.values()]
+    assert set(kinds) == {"formula", "gradient", "guard", "capture", "graph", "schedule", "code"}
+    assert len(kinds) >= 40 and min(map(kinds.count, kinds)) >= 5
+
+
+def test_unknown_fault_is_told():
+    done = pytest_run(["tests/test_layers.py"], "--fault", "no_such_fault")
+    assert done.returncode not in (0, 1) and "no such fault; faults are: formula_of_silu" in done.stdout
