@@ -122,7 +122,7 @@ def arriving(function, index, instrs, live, depths, on_arrival):
     slots = [f"{SYNTHETIC}arrive_{k}" for k in range(depth)]
     cells = cells_at(code, instrs, index)
 
-    def helper(names, closure):
+    def arrive(names, closure):
         nulls = {k for k, slot in enumerate(slots) if slot not in names}
         plain = {n for n in (*live.names,) if n not in names}
         unbound = plain | {n for n in code.co_cellvars if n not in cells}
@@ -139,7 +139,7 @@ def arriving(function, index, instrs, live, depths, on_arrival):
     def pad(e):
         for slot in reversed(slots):
             e.store_fast(slot)
-        e.load_const(helper)
+        e.load_const(arrive)
         e.as_callable()
         e.load_const(locals)
         e.as_callable()

@@ -1,4 +1,4 @@
-"""The programs of resume_programs.py through the whole capture: result, exception, traceback and effects equal the plain run's."""
+"""The programs of resume_programs.py through the whole capture: all that a run shows equals the plain run."""
 import importlib.util
 import pathlib
 
