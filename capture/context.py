@@ -471,6 +471,11 @@ class TensorFacts:
     def __init__(self, real: Tensor, fake: Tensor):
         self.real, self.fake = real, fake
 
+    def __str__(self) -> str:
+        sizes, strides = (f"({', '.join(map(str, values))})" for values in (self.fake._sizes, self.fake._strides))
+        grad = ", requires grad" if self.real.requires_grad else ""
+        return f"{self.real.dtype} {type(self.real).__name__} of sizes {sizes}, strides {strides}{grad}"
+
 
 class _Ordered:
     """Sort keys compared as the program compares them."""

@@ -244,18 +244,30 @@ class Guard:
     line: str
 
     def describe(self) -> str:
-        place = self.source.name() if self.source is not None else "state"
-        shown = [part.name() if isinstance(part, Source) else _show(part)
-                 for part in (self.payload if isinstance(self.payload, tuple) else (self.payload,))]
-        return f"{place}: {self.kind}({', '.join(shown)})" if self.payload is not None else f"{place}: {self.kind}"
+        """The fact in words, with the name that the user knows."""
+        place = self.source.name() if self.source is not None else ""
+        return WORDS.get(self.kind, "{0}: " + self.kind + " {1}").format(place, _show(self.payload)).strip()
+
+
+WORDS = {
+    "type_is": "{0} is of type {1}", "is": "{0} is the same object, {1}", "equals": "{0} == {1}", "tensor": "{0} is {1}",
+    "len": "len({0}) == {1}", "dict_keys": "{0} has the keys {1}", "no_dict_attr": "{0} has no attribute {1} of its own",
+    "no_attr": "{0} has no attribute {1}", "no_item": "{0} has no entry {1}", "has_item": "{0} has the entry {1}",
+    "bool": "the truth of {0} is {1}", "no_hooks": "{0} has no hooks", "same_as": "{0} is {1}", "not_same": "{0} is not {1}",
+    "grad_mode": "gradients are recorded: {1}", "own_names": "{0} has the attributes {1}", "predicate": "{0} passes {1}",
+}
 
 
 def _show(value: Any) -> str:
+    if isinstance(value, Source):
+        return value.name()
+    if isinstance(value, tuple):
+        return "(" + ", ".join(map(_show, value)) + ("," if len(value) == 1 else "") + ")"
     if isinstance(value, (type, types.FunctionType)):
         return value.__qualname__
     if isinstance(value, (int, float, str, bytes, bool, type(None))):
         return repr(value)
-    return f"<{type(value).__name__}>"
+    return str(value) if type(value).__str__ is not object.__str__ else f"<{type(value).__name__}>"
 
 
 class Guards:

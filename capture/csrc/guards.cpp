@@ -509,11 +509,9 @@ static PyObject* tree_lines(GuardTree* self, PyObject*) {
     auto add = [&](PyObject* text) { Ref line(text); return line && PyList_Append(list.get(), line.get()) == 0; };
     for (auto& node : *self->nodes)
         for (const Check& check : node->checks) {
-            PyObject* name = node->name ? node->name.get() : Py_None;
-            PyObject* line = check.line ? check.line.get() : Py_None;
-            if (!add(PyUnicode_FromFormat("%S: %s: %S%s%S", name, test_names[(int)check.test], check.describe.get(),
-                                          line == Py_None ? "" : "   # ", line == Py_None
-                                              ? Ref(PyUnicode_FromString("")).get() : line)))
+            bool placed = check.line && PyUnicode_Check(check.line.get()) && PyUnicode_GetLength(check.line.get()) > 0;
+            if (!add(placed ? PyUnicode_FromFormat("%S   # %S", check.describe.get(), check.line.get())
+                            : PyObject_Str(check.describe.get())))
                 return nullptr;
         }
     for (const Relation& relation : *self->relations)
