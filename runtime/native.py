@@ -1,4 +1,5 @@
-"""The face of the native extension: pool, allocator and kernels set up from the settings, and headers for generated code.
+"""The face of the native extension: pool, allocator and kernels set up from the settings, and headers for generated
+code.
 
 In: `config.threads`, `config.isa`. Out: functions on numpy arrays. This module knows no Tensor and no graph.
 """
@@ -21,7 +22,7 @@ empty = _native.empty
 matmul = _native.matmul
 philox = _native.philox
 map_floats = _native.map_floats
-ERF, GELU, GELU_BACKWARD = range(3)          # kinds of map_floats
+ERF, GELU, GELU_BACKWARD = range(3)  # kinds of map_floats
 memory = _native.memory
 empty_cache = _native.empty_cache
 reset_peak = _native.reset_peak
@@ -67,11 +68,10 @@ def _quota_v1() -> int | None:
     return max(1, round(quota / period)) if quota > 0 and period > 0 else None
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def header(name: str) -> str:
     """The text of a shared header, for embedding into generated code: without its includes."""
     return "\n".join(line for line in (CSRC / name).read_text().splitlines() if not line.startswith("#include"))
-
 
 
 def _set_up() -> None:

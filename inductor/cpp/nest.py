@@ -1,14 +1,16 @@
 """One loop nest of a kernel as C++: plain loops over the outer axes, one vector loop with masked tail innermost.
 
-In: a step, its axes in loop order, how accumulators are kept. Out: lines. The idea: every value is a vector register with
-all lanes of the innermost axis; a value is written at the outermost loop that knows all that it depends on, where its
-lanes are equal. Loads are contiguous, one element for all lanes, or gathered lane by lane, as the stride says.
+In: a step, its axes in loop order, how accumulators are kept. Out: lines. The idea: every value is a vector
+register with all lanes of the innermost axis; a value is written at the outermost loop that knows all that it
+depends on, where its lanes are equal. Loads are contiguous, one element for all lanes, or gathered lane by lane, as
+the stride says.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Callable
+from typing import Any
+from collections.abc import Callable
 
 from ...capture.expr import Atom, Expr, ExprLike, from_atom, is_const, lift, product
 from ..body import Buffer, Value
@@ -20,7 +22,9 @@ from .text import Lines, cpp, factor
 
 @dataclass(frozen=True)
 class Place:
-    """How an address depends on the lane: `kind` is same, next (stride 1), stride or any; with the lane's index as text."""
+    """How an address depends on the lane: `kind` is same, next (stride 1), stride or any; with the lane's index as
+    text.
+    """
 
     kind: str
     at: str
@@ -30,12 +34,22 @@ class Place:
 class Nest:
     """Writes one step. `kernel` gives names; `acc(value)` the text of an accumulator read at the innermost level.
 
-    `first`/`last` bound the innermost axis; `columns`: the innermost axis is an outer axis of the kernel whose points lie
-    side by side in a block (column reductions), accumulators are arrays over the vectors of the block.
+    `first`/`last` bound the innermost axis; `columns`: the innermost axis is an outer axis of the kernel whose
+    points lie side by side in a block (column reductions), accumulators are arrays over the vectors of the block.
     """
 
-    def __init__(self, kernel: Any, step: Step, axes: tuple[Axis, ...], outer: tuple[Axis, ...], first: str = "0", last: str | None = None,
-                 columns: bool = False, acc: Callable[[Value], str | None] | None = None, squares: dict | None = None):
+    def __init__(
+        self,
+        kernel: Any,
+        step: Step,
+        axes: tuple[Axis, ...],
+        outer: tuple[Axis, ...],
+        first: str = "0",
+        last: str | None = None,
+        columns: bool = False,
+        acc: Callable[[Value], str | None] | None = None,
+        squares: dict | None = None,
+    ):
         self.kernel, self.step, self.axes, self.columns, self.acc = kernel, step, axes, columns, acc
         self.bounds = kernel.bounds(outer, step)
         self.depth = {axis.name: k + 1 for k, axis in enumerate(axes)}
@@ -110,7 +124,9 @@ class Nest:
         cost = sum(COSTS.get(v.op, 1) for v in values if self.level(v) == self.inner)
         return 4 if cost <= 16 else 2 if cost <= 48 else 1
 
-    def write_loops(self, out: Lines, phase: int, values: list[Value], reducers: list[Reducer], stores: tuple[Store, ...]) -> None:
+    def write_loops(
+        self, out: Lines, phase: int, values: list[Value], reducers: list[Reducer], stores: tuple[Store, ...]
+    ) -> None:
         self.write_values(out, values, 0)
         for k, axis in enumerate(self.axes[:-1]):
             out.open(f"for (i64 {axis.name} = 0; {axis.name} < {cpp(axis.extent, self.bounds)}; {axis.name}++)")
@@ -182,7 +198,9 @@ class Nest:
         return f"lanes_from({place.at}, {place.stride or 1})"
 
     def write_indirect(self, out: Lines, value: Value) -> str:
-        """Bind the index variable: a plain number where the value is the same in all lanes, else a register of numbers."""
+        """Bind the index variable: a plain number where the value is the same in all lanes, else a register of
+        numbers.
+        """
         attrs = value.attrs
         name = self.kernel.indirect_name(attrs.name)
         argument = self.texts[value.args[0].id]
@@ -193,7 +211,9 @@ class Nest:
             checked = f"checked({number}, {size}, {attrs.check}, args.error)" if attrs.check is not None else number
             out(f"const i64 {name} = {checked};")
             return f"splat_l({name})"
-        checked = f"checked({argument}, {size}, {attrs.check}, args.error, lanes)" if attrs.check is not None else argument
+        checked = (
+            f"checked({argument}, {size}, {attrs.check}, args.error, lanes)" if attrs.check is not None else argument
+        )
         out(f"const vl {name}_lanes = {checked};")
         return f"{name}_lanes"
 
@@ -216,7 +236,9 @@ class Nest:
 
     def moving(self, e: Expr) -> list[str]:
         """The indirect indices of an expression that differ from lane to lane."""
-        return sorted(name for name in e.free_names() if name in self.indirects and self.level(self.indirects[name]) == self.inner)
+        return sorted(
+            name for name in e.free_names() if name in self.indirects and self.level(self.indirects[name]) == self.inner
+        )
 
     def lane_function(self, e: ExprLike) -> str:
         """A function from the lane to the value of an index expression."""
@@ -259,7 +281,11 @@ class Nest:
             return f"ld_where({pointer}, {masked}, lanes)" if masked else f"ld({pointer}, lanes)"
         start, function = ("", self.lane_function(e)) if place.kind == "same" else self.lane_offset(place, e)
         pointer = self.pointer(load.buffer, start)
-        return f"gather_where({pointer}, {function}, {masked}, lanes)" if masked else f"gather({pointer}, {function}, lanes)"
+        return (
+            f"gather_where({pointer}, {function}, {masked}, lanes)"
+            if masked
+            else f"gather({pointer}, {function}, lanes)"
+        )
 
     def write_store(self, out: Lines, store: Store) -> None:
         e = self.kernel.linear(store.buffer, store.index, self.columns)
@@ -275,7 +301,10 @@ class Nest:
             out(f"{'add_to' if add else 'st'}({pointer}, {value}, lanes);")
         else:
             start, function = ("", self.lane_function(e)) if place.kind == "same" else self.lane_offset(place, e)
-            out(f"{'scatter_add' if add else 'scatter'}({self.pointer(store.buffer, start)}, {function}, {value}, lanes);")
+            out(
+                f"{'scatter_add' if add else 'scatter'}"
+                f"({self.pointer(store.buffer, start)}, {function}, {value}, lanes);"
+            )
 
     def count_text(self) -> ExprLike:
         """Elements that a reduction of this step combines."""
@@ -291,8 +320,8 @@ def exprs_of(value: Value) -> tuple[ExprLike, ...]:
     return (value.attrs,) if value.op == "index" else ()
 
 
-# -- how index expressions move with the lane. The innermost axis starts at a multiple of the vector's width, which divides 16:
-#    so with d a multiple of 16, (j + 32) // d is the same in all lanes and (j + 32) % d grows by one.
+# -- how index expressions move with the lane. The innermost axis starts at a multiple of the vector's width, which
+#    divides 16: so with d a multiple of 16, (j + 32) // d is the same in all lanes and (j + 32) % d grows by one.
 
 ALIGNMENT = 16
 
@@ -330,7 +359,10 @@ def atom_step(atom: Atom, lane: Atom) -> int | None:
 
 def aligned(e: ExprLike, lane: Atom) -> bool:
     """In the first lane, `e` is a multiple of the alignment."""
-    return all(coefficient % ALIGNMENT == 0 or any(aligned_atom(atom, lane) for atom, _ in monomial) for monomial, coefficient in lift(e).terms)
+    return all(
+        coefficient % ALIGNMENT == 0 or any(aligned_atom(atom, lane) for atom, _ in monomial)
+        for monomial, coefficient in lift(e).terms
+    )
 
 
 def aligned_atom(atom: Atom, lane: Atom) -> bool:

@@ -1,15 +1,18 @@
-"""The table of scalar primitives in C++: for every name of `eager.prims.PRIMS`, how it is written over vector registers.
+"""The table of scalar primitives in C++: for every name of `eager.prims.PRIMS`, how it is written over vector
+registers.
 
-In: the operands' texts and element types. Out: one C++ expression over the registers of `runtime/csrc/vector.h`. Every
-element type lives in one of five register kinds: f (vf: float and the halves), d (vd), l (vl: int64, uint32), i (vi: the
-other integers) and b (vi with 0 / -1: bool). Halves compute in float and are rounded after each primitive of half type.
+In: the operands' texts and element types. Out: one C++ expression over the registers of `runtime/csrc/vector.h`.
+Every element type lives in one of five register kinds: f (vf: float and the halves), d (vd), l (vl: int64, uint32),
+i (vi: the other integers) and b (vi with 0 / -1: bool). Halves compute in float and are rounded after each
+primitive of half type.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Callable
+from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 
@@ -18,7 +21,9 @@ from ...runtime.errors import Unsupported
 
 @dataclass(frozen=True)
 class Type:
-    """An element type in C++: the type in memory, the register kind, and what to do after arithmetic that may overflow."""
+    """An element type in C++: the type in memory, the register kind, and what to do after arithmetic that may
+    overflow.
+    """
 
     c: str
     kind: str
@@ -32,19 +37,29 @@ class Type:
 REGISTERS = {"f": "vf", "d": "vd", "l": "vl", "i": "vi", "b": "vi"}
 SCALARS = {"f": "float", "d": "double", "l": "i64", "i": "int", "b": "int"}
 TYPES = {
-    "float32": Type("float", "f"), "float64": Type("double", "d"),
-    "bfloat16": Type("bf16", "f", "round_bf16"), "float16": Type("f16", "f", "round_f16"),
-    "int64": Type("i64", "l"), "uint32": Type("u32", "l", "wrap_u32"), "int32": Type("int", "i"),
-    "int16": Type("short", "i", "wrap_i16"), "uint16": Type("u16", "i", "wrap_u16"),
-    "int8": Type("i8", "i", "wrap_i8"), "uint8": Type("u8", "i", "wrap_u8"), "bool": Type("bool", "b"),
+    "float32": Type("float", "f"),
+    "float64": Type("double", "d"),
+    "bfloat16": Type("bf16", "f", "round_bf16"),
+    "float16": Type("f16", "f", "round_f16"),
+    "int64": Type("i64", "l"),
+    "uint32": Type("u32", "l", "wrap_u32"),
+    "int32": Type("int", "i"),
+    "int16": Type("short", "i", "wrap_i16"),
+    "uint16": Type("u16", "i", "wrap_u16"),
+    "int8": Type("i8", "i", "wrap_i8"),
+    "uint8": Type("u8", "i", "wrap_u8"),
+    "bool": Type("bool", "b"),
 }
 
 
 def type_of(dtype: Any) -> Type:
     found = TYPES.get(dtype.name)
     if found is None:
-        raise Unsupported("dtype without C++ kernels", f"the C++ backend has no registers for {dtype.name}",
-                          f"compute in one of: {', '.join(TYPES)}")
+        raise Unsupported(
+            "dtype without C++ kernels",
+            f"the C++ backend has no registers for {dtype.name}",
+            f"compute in one of: {', '.join(TYPES)}",
+        )
     return found
 
 
@@ -58,7 +73,7 @@ def splat(number: Any, kind: str) -> str:
 
 
 def int_literal(n: int) -> str:
-    if n == -2**63:
+    if n == -(2**63):
         return "(-0x7fffffffffffffffl - 1)"
     return f"{n}l" if abs(n) >= 2**31 else str(n)
 
@@ -67,7 +82,7 @@ def float_literal(x: float, kind: str) -> str:
     """The shortest text that gives the same number; float constants are rounded as numpy rounds them."""
     suffix = "f" if kind == "f" else ""
     if math.isnan(x):
-        return f"__builtin_nan{suffix}(\"\")"
+        return f'__builtin_nan{suffix}("")'
     if math.isinf(x):
         return f"{'-' if x < 0 else ''}__builtin_inf{suffix}()"
     if kind == "f":
@@ -85,6 +100,7 @@ def splat_text(scalar_text: str, kind: str) -> str:
 
 
 # -- conversions
+
 
 def convert(text: str, source: Type, target: Type) -> str:
     """`cast`: truth for bool, truncation toward zero for integers, rounding for halves."""
@@ -104,8 +120,14 @@ def convert(text: str, source: Type, target: Type) -> str:
 
 def widens(source: Type, target: Type) -> bool:
     """True when no value of `source` needs rounding or wrapping in `target`."""
-    return source.c == "u8" and target.c in ("short", "u16", "u32") or source.c == "i8" and target.c == "short" \
-        or source.c == "u16" and target.c == "u32"
+    return (
+        source.c == "u8"
+        and target.c in ("short", "u16", "u32")
+        or source.c == "i8"
+        and target.c == "short"
+        or source.c == "u16"
+        and target.c == "u32"
+    )
 
 
 # -- primitives. A cell is a function (register kind of the operands, operand texts) -> expression.
@@ -117,20 +139,25 @@ def operator(sign: str, ints: str = "", booleans: str | None = None) -> Cell:
     def cell(kind: str, a: list[str]) -> str:
         if kind == "b":
             if booleans is None:
-                raise Unsupported("boolean arithmetic", f"{sign} has no meaning for bool operands", "cast to an integer type first")
+                raise Unsupported(
+                    "boolean arithmetic", f"{sign} has no meaning for bool operands", "cast to an integer type first"
+                )
             return booleans.format(*a)
         if kind == "i" and ints:
             return f"{ints}({a[0]}, {a[1]})"
         return f"{a[0]} {sign} {a[1]}"
+
     return cell
 
 
 def function(name: str, ints: str | None = None) -> Cell:
     """A function of the prelude; `ints` is the text for integers and booleans where it is something else."""
+
     def cell(kind: str, a: list[str]) -> str:
         if ints is not None and kind in "ilb":
             return ints.format(*a)
         return f"v_{name}({', '.join(a)})"
+
     return cell
 
 
@@ -159,26 +186,65 @@ def chosen(_kind: str, a: list[str]) -> str:
 
 
 CPP_PRIMS: dict[str, Cell] = {
-    "add": operator("+", "add_i", "{} | {}"), "sub": operator("-", "sub_i"), "mul": operator("*", "mul_i", "{} & {}"),
-    "truediv": operator("/"), "floordiv": function("floordiv"), "mod": function("mod"), "neg": negative, "abs": magnitude,
-    "sign": function("sign"), "pow": function("pow"),
-    **{name: function(name) for name in ("exp", "log", "log2", "log1p", "expm1", "sqrt", "rsqrt", "sin", "cos", "tan", "tanh", "erf")},
+    "add": operator("+", "add_i", "{} | {}"),
+    "sub": operator("-", "sub_i"),
+    "mul": operator("*", "mul_i", "{} & {}"),
+    "truediv": operator("/"),
+    "floordiv": function("floordiv"),
+    "mod": function("mod"),
+    "neg": negative,
+    "abs": magnitude,
+    "sign": function("sign"),
+    "pow": function("pow"),
+    **{
+        name: function(name)
+        for name in ("exp", "log", "log2", "log1p", "expm1", "sqrt", "rsqrt", "sin", "cos", "tan", "tanh", "erf")
+    },
     **{name: function(name, "{0}") for name in ("floor", "ceil", "round", "trunc")},
-    "maximum": extreme("maximum", "|"), "minimum": extreme("minimum", "&"),
-    "lt": operator("<", "", "~{} & {}"), "le": operator("<=", "", "~{} | {}"), "gt": operator(">", "", "{} & ~{}"),
-    "ge": operator(">=", "", "{} | ~{}"), "eq": operator("==", "", "~({} ^ {})"), "ne": operator("!=", "", "{} ^ {}"),
-    "logical_and": bits("&"), "logical_or": bits("|"), "logical_not": inverted,
-    "bit_and": bits("&"), "bit_or": bits("|"), "bit_xor": bits("^"), "bit_not": inverted,
-    "shl": function("shl"), "shr": function("shr"),
-    "isnan": function("isnan", "splat_b(false)"), "isinf": function("isinf", "splat_b(false)"),
+    "maximum": extreme("maximum", "|"),
+    "minimum": extreme("minimum", "&"),
+    "lt": operator("<", "", "~{} & {}"),
+    "le": operator("<=", "", "~{} | {}"),
+    "gt": operator(">", "", "{} & ~{}"),
+    "ge": operator(">=", "", "{} | ~{}"),
+    "eq": operator("==", "", "~({} ^ {})"),
+    "ne": operator("!=", "", "{} ^ {}"),
+    "logical_and": bits("&"),
+    "logical_or": bits("|"),
+    "logical_not": inverted,
+    "bit_and": bits("&"),
+    "bit_or": bits("|"),
+    "bit_xor": bits("^"),
+    "bit_not": inverted,
+    "shl": function("shl"),
+    "shr": function("shr"),
+    "isnan": function("isnan", "splat_b(false)"),
+    "isinf": function("isinf", "splat_b(false)"),
     "where": chosen,
     "philox": function("philox"),
-    "cast": lambda kind, a: a[0],          # written by `convert`, which knows both types
+    "cast": lambda kind, a: a[0],  # written by `convert`, which knows both types
 }
 
 # what one element costs, in simple operations: decides how many accumulators a loop gets and when threads pay
-COSTS = {"exp": 12, "log": 14, "log2": 14, "log1p": 18, "expm1": 14, "tanh": 18, "erf": 26, "sin": 20, "cos": 20, "tan": 26, "pow": 60,
-         "truediv": 4, "sqrt": 5, "rsqrt": 8, "floordiv": 40, "mod": 40, "philox": 50}
+COSTS = {
+    "exp": 12,
+    "log": 14,
+    "log2": 14,
+    "log1p": 18,
+    "expm1": 14,
+    "tanh": 18,
+    "erf": 26,
+    "sin": 20,
+    "cos": 20,
+    "tan": 26,
+    "pow": 60,
+    "truediv": 4,
+    "sqrt": 5,
+    "rsqrt": 8,
+    "floordiv": 40,
+    "mod": 40,
+    "philox": 50,
+}
 
 
 def apply(name: str, operands: list[tuple[str, Type]], target: Type, constants: list[Any]) -> str:

@@ -1,8 +1,9 @@
 """Reductions in C++: for every combine of `eager.prims.COMBINES`, its accumulators, updates and finish.
 
-Inside a row ("inner"), accumulators are a few independent registers `name_a[slot]`, folded to one number at the end; over
-columns they are arrays `name_a[slot]` over the vectors of a block and are not folded. Welford and logsumexp take two passes
-over the row (mean, then squares of differences; maximum, then exponentials): the values are in cache, and exact.
+Inside a row ("inner"), accumulators are a few independent registers `name_a[slot]`, folded to one number at the
+end; over columns they are arrays `name_a[slot]` over the vectors of a block and are not folded. Welford and
+logsumexp take two passes over the row (mean, then squares of differences; maximum, then exponentials): the values
+are in cache, and exact.
 """
 
 from __future__ import annotations
@@ -47,12 +48,14 @@ class Reducer:
     """A reduction with one pass and one accumulator; subclasses have more."""
 
     phases = 1
-    independent = True          # several accumulators side by side give the same result
+    independent = True  # several accumulators side by side give the same result
 
     def __init__(self, reduce: Reduce, nest: Any):
         self.reduce, self.nest = reduce, nest
-        self.names = [nest.kernel.acc_name(name, reduce.combine if k == 0 else f"{reduce.combine}_{k}")
-                      for k, name in enumerate(reduce.names)]
+        self.names = [
+            nest.kernel.acc_name(name, reduce.combine if k == 0 else f"{reduce.combine}_{k}")
+            for k, name in enumerate(reduce.names)
+        ]
         self.accumulators = self.make()
 
     def make(self) -> list[list[Accumulator]]:
@@ -104,7 +107,9 @@ class Reducer:
         parts = [f"{a.name}_a[{k}]" for k in range(self.nest.unroll)]
         while len(parts) > 1:
             parts = [a.combined(f"({x})", f"({y})") for x, y in zip(parts[::2], parts[1::2])]
-        return f"splat_{'i' if a.type.kind == 'b' else a.type.kind}({a.fold}({parts[0]}))" if self.nest.axes else parts[0]
+        return (
+            f"splat_{'i' if a.type.kind == 'b' else a.type.kind}({a.fold}({parts[0]}))" if self.nest.axes else parts[0]
+        )
 
     def finish(self, out: Lines) -> None:
         if self.nest.columns:
@@ -118,11 +123,21 @@ def simple(combine: str, dtype: Any) -> tuple[Any, str, str]:
     kind = type_of(dtype).kind
     plus, times = ("add_i({a}, {b})", "mul_i({a}, {b})") if kind == "i" else ("{a} + {b}", "{a} * {b}")
     if kind == "b":
-        table = {"any": (False, "{a} | {b}", "fold_or"), "all": (True, "{a} & {b}", "fold_and"), "max": (False, "{a} | {b}", "fold_or"),
-                 "min": (True, "{a} & {b}", "fold_and"), "sum": (False, "{a} | {b}", "fold_or"), "prod": (True, "{a} & {b}", "fold_and")}
+        table = {
+            "any": (False, "{a} | {b}", "fold_or"),
+            "all": (True, "{a} & {b}", "fold_and"),
+            "max": (False, "{a} | {b}", "fold_or"),
+            "min": (True, "{a} & {b}", "fold_and"),
+            "sum": (False, "{a} | {b}", "fold_or"),
+            "prod": (True, "{a} & {b}", "fold_and"),
+        }
     else:
-        table = {"sum": (0, plus, "fold_add"), "prod": (1, times, "fold_mul"), "max": (lowest(dtype), "v_maximum({a}, {b})", "fold_max"),
-                 "min": (highest(dtype), "v_minimum({a}, {b})", "fold_min")}
+        table = {
+            "sum": (0, plus, "fold_add"),
+            "prod": (1, times, "fold_mul"),
+            "max": (lowest(dtype), "v_maximum({a}, {b})", "fold_max"),
+            "min": (highest(dtype), "v_minimum({a}, {b})", "fold_min"),
+        }
     if combine not in table:
         raise InternalError(f"reduction {combine} over {dtype.name} has no C++ form")
     return table[combine]
@@ -136,8 +151,12 @@ class Extreme(Reducer):
     def make(self) -> list[list[Accumulator]]:
         key, position = self.reduce.dtypes
         greatest = self.reduce.combine == "argmax"
-        return [[Accumulator(self.names[0], key, lowest(key) if greatest else highest(key), "", ""),
-                 Accumulator(self.names[1], position, 2**63 - 1, "", "")]]
+        return [
+            [
+                Accumulator(self.names[0], key, lowest(key) if greatest else highest(key), "", ""),
+                Accumulator(self.names[1], position, 2**63 - 1, "", ""),
+            ]
+        ]
 
     def update(self, out: Lines, phase: int) -> None:
         best, at = self.accumulators[0]
@@ -160,7 +179,9 @@ class Extreme(Reducer):
         if self.nest.columns:
             return
         if self.nest.axes:
-            out(f"fold_arg({best.name}_a[0], {at.name}_a[0], {'true' if self.reduce.combine == 'argmax' else 'false'});")
+            out(
+                f"fold_arg({best.name}_a[0], {at.name}_a[0], {'true' if self.reduce.combine == 'argmax' else 'false'});"
+            )
         key = f"{best.name}_a[0]"
         out(f"const {best.type.register} {best.name} = {f'-{key}' if best.type.kind == 'b' else key};")
         out(f"const {at.type.register} {at.name} = {at.name}_a[0];")
@@ -177,7 +198,9 @@ class TwoPass(Reducer):
     phases = 2
 
     def each(self, out: Lines, a: Accumulator, expression: str) -> str:
-        """A register (inner) or an array (columns) named like the accumulator, from `expression` over its slot `{x}`."""
+        """A register (inner) or an array (columns) named like the accumulator, from `expression` over its slot
+        `{x}`.
+        """
         if self.nest.columns:
             out(f"for (int b = 0; b < COLUMNS; b++) {a.name}_a[b] = {expression.format(x=f'{a.name}_a[b]')};")
             return f"{a.name}_a[b]"
@@ -199,7 +222,10 @@ class Welford(TwoPass):
 
     def make(self) -> list[list[Accumulator]]:
         mean, m2, _ = self.reduce.dtypes
-        return [[Accumulator(self.names[0], mean, 0, "{a} + {b}", "fold_add")], [Accumulator(self.names[1], m2, 0, "{a} + {b}", "fold_add")]]
+        return [
+            [Accumulator(self.names[0], mean, 0, "{a} + {b}", "fold_add")],
+            [Accumulator(self.names[1], m2, 0, "{a} + {b}", "fold_add")],
+        ]
 
     def operand(self, out: Lines, a: Accumulator, phase: int) -> str:
         x = self.value(0, a.type)
@@ -213,7 +239,13 @@ class Welford(TwoPass):
     def between(self, out: Lines, phase: int, a: Accumulator) -> None:
         n = cpp(self.nest.kernel.renamed(self.nest.count_text()), self.nest.bounds)
         number = f"splat_{a.type.kind}(({'double' if a.type.kind == 'd' else 'float'})({n}))"
-        self.each(out, a, f"{{x}} / {number}" if phase == 0 else f"v_where(splat_b(({n}) > 0), {{x}}, {splat(float('nan'), a.type.kind)})")
+        self.each(
+            out,
+            a,
+            f"{{x}} / {number}"
+            if phase == 0
+            else f"v_where(splat_b(({n}) > 0), {{x}}, {splat(float('nan'), a.type.kind)})",
+        )
 
     def finish(self, out: Lines) -> None:
         count = type_of(self.reduce.dtypes[2])
@@ -232,8 +264,10 @@ class LogSumExp(TwoPass):
     def make(self) -> list[list[Accumulator]]:
         dtype = self.reduce.dtypes[0]
         self.top = self.nest.kernel.value_name("top")
-        return [[Accumulator(self.top, dtype, float("-inf"), "v_maximum({a}, {b})", "fold_max")],
-                [Accumulator(self.names[0], dtype, 0, "{a} + {b}", "fold_add")]]
+        return [
+            [Accumulator(self.top, dtype, float("-inf"), "v_maximum({a}, {b})", "fold_max")],
+            [Accumulator(self.names[0], dtype, 0, "{a} + {b}", "fold_add")],
+        ]
 
     def top_text(self, slot: str) -> str:
         return f"{self.top}_a[{slot}]" if self.nest.columns else self.top
@@ -246,7 +280,11 @@ class LogSumExp(TwoPass):
         kind = a.type.kind
         zero, inf = splat(0, kind), splat(float("inf"), kind)
         # an infinite or NaN maximum must not be subtracted: inf - inf is NaN
-        self.each(out, a, f"v_where(v_abs({{x}}) < {inf}, {{x}}, {zero})" if phase == 0 else f"v_log({{x}}) + {self.top_text('b')}")
+        self.each(
+            out,
+            a,
+            f"v_where(v_abs({{x}}) < {inf}, {{x}}, {zero})" if phase == 0 else f"v_log({{x}}) + {self.top_text('b')}",
+        )
 
 
 REDUCERS = {"argmax": Extreme, "argmin": Extreme, "welford": Welford, "logsumexp": LogSumExp}

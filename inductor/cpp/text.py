@@ -1,37 +1,48 @@
 """Names and lines of generated code: placeholders that become readable names, and indented lines.
 
-A kernel is written once with placeholders for its buffers and symbols. Filled with positions it is the kernel's identity
-(equal kernels are emitted once); filled with names it is what people read.
+A kernel is written once with placeholders for its buffers and symbols. Filled with positions it is the kernel's
+identity (equal kernels are emitted once); filled with names it is what people read.
 """
 
 from __future__ import annotations
 
 import functools
 import re
-from typing import Any, Iterable
+from typing import Any
+from collections.abc import Iterable
 
 from ...capture.expr import Bounds, Expr, ExprLike, simplify
 from ...runtime import native
 
 HEADERS = ("vector.h", "philox.h", "math.h", "abi.h", "loops.h")
-KEYWORDS = """alignas alignof and asm auto bool break case catch char class const constexpr continue default delete do double else enum
-explicit extern false float for friend goto if inline int long mutable namespace new not operator or private protected public register
-return short signed sizeof static struct switch template this throw true try typedef typename union unsigned using virtual void
-volatile while xor main begin end thread raw args body point points row tile stride batch rows columns block m b k l u first past chunks
-blocks column0 row m0 n0 tile_row r LANES COLUMNS p g n f sym fsym rt error buffers arena plan out start""".split()
+KEYWORDS = """
+alignas alignof and asm auto bool break case catch char class const constexpr continue default delete do double else
+enum explicit extern false float for friend goto if inline int long mutable namespace new not operator or private
+protected public register return short signed sizeof static struct switch template this throw true try typedef
+typename union unsigned using virtual void volatile while xor main begin end thread raw args body point points row
+tile stride batch rows columns block m b k l u first past chunks blocks column0 row m0 n0 tile_row r LANES COLUMNS p
+g n f sym fsym rt error buffers arena plan out start
+""".split()
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def prelude() -> str:
     """The shared headers as one text without includes."""
     return "\n".join(native.header(name) for name in HEADERS)
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def taken_names() -> frozenset[str]:
     """Functions, types and macros of the prelude that generated names must not hide."""
-    patterns = (r"\b([A-Za-z_]\w*)\(", r"^typedef [^(;]*?\b(\w+)(?: __attribute__.*)?;", r"^(?:template <.*> )?struct (\w+)", r"^#define (\w+)")
-    return frozenset(name for pattern in patterns for name in re.findall(pattern, prelude(), re.MULTILINE)) | frozenset(KEYWORDS)
+    patterns = (
+        r"\b([A-Za-z_]\w*)\(",
+        r"^typedef [^(;]*?\b(\w+)(?: __attribute__.*)?;",
+        r"^(?:template <.*> )?struct (\w+)",
+        r"^#define (\w+)",
+    )
+    return frozenset(name for pattern in patterns for name in re.findall(pattern, prelude(), re.MULTILINE)) | frozenset(
+        KEYWORDS
+    )
 
 
 def identifier(wanted: str) -> str:

@@ -1,8 +1,9 @@
 // Matrix products from registers up, written once for every vector width: blocks, packing, micro-kernel.
 //
-// B is packed into panels of NR columns (K x NR, zero padded), by vector copies or register transposes; A is read in place
-// when its k stride is 1, else packed in strips of MR rows. A micro-kernel keeps MR x NV registers of the result. Tiles of
-// the result are handed to an epilogue or written out. Header-free; include inside an anonymous namespace per ISA.
+// B is packed into panels of NR columns (K x NR, zero padded), by vector copies or register transposes; A is read in
+// place when its k stride is 1, else packed in strips of MR rows. A micro-kernel keeps MR x NV registers of the
+// result. Tiles of the result are handed to an epilogue or written out. Header-free; include inside an anonymous
+// namespace per ISA.
 #ifndef FB_GEMM_H
 #define FB_GEMM_H
 
@@ -10,8 +11,14 @@
 #include "math.h"
 
 template <class T> struct Lanes;
-template <> struct Lanes<float> { typedef vf V; enum { W = FB_W }; };
-template <> struct Lanes<double> { typedef hd V; enum { W = FB_W / 2 }; };
+template <> struct Lanes<float> {
+    typedef vf V;
+    enum { W = FB_W };
+};
+template <> struct Lanes<double> {
+    typedef hd V;
+    enum { W = FB_W / 2 };
+};
 FB_INLINE vf splat_native(float x) { return splat_f(x); }
 FB_INLINE hd splat_native(double x) { return splat_hd(x); }
 FB_INLINE vf ld_native(const float* p) { return ld(p, Full{}); }
@@ -23,34 +30,35 @@ FB_INLINE double scalar(double x) { return x; }
 FB_INLINE float scalar(bf16 x) { return __builtin_bit_cast(float, (u32)x.bits << 16); }
 FB_INLINE float scalar(f16 x) { return half_to_float(x.bits - (v16){})[0]; }
 
-enum { MR = 6, NV = FB_ISA == 512 ? 4 : 2 };
+enum { MR = 6, NV = FB_ISA == 512 ? 4 : 2, MOST_3 = NV < 3 ? NV : 3, MOST_4 = NV < 4 ? NV : 4 };
 enum { KC = 512, TILE_M = 96, TILE_PANELS = 4, FEW = 4, STREAM_DEPTH = 16, PACK_DEPTH = 128, STRIP_BYTES = 400 << 10 };
 static_assert(TILE_M % MR == 0);
 
 // c[rows, NV vectors] (+)= a[rows, K] * b[K, NV vectors]; the last vector stores `columns` lanes only when partial
-template <class T, int R, int C> __attribute__((noinline))
-void micro(long K, const T* a, long a_m, long a_k, const T* b, long ldb, T* c, long ldc, bool add, int partial) {
+template <class T, int R, int C> __attribute__((noinline)) void micro(
+    long K, const T* a, long a_m, long a_k, const T* b, long ldb, T* c, long ldc, bool add, int partial) {
     typedef typename Lanes<T>::V V;
     enum { W = Lanes<T>::W };
     V acc[R][C];
-    for (int i = 0; i < R; i++) for (int j = 0; j < C; j++) acc[i][j] = (V){};
-    #pragma GCC unroll 4
+    for (int i = 0; i < R; i++)
+        for (int j = 0; j < C; j++) acc[i][j] = (V){};
+#pragma GCC unroll 4
     for (long k = 0; k < K; k++) {
         V row[C];
-        #pragma GCC unroll 8
+#pragma GCC unroll 8
         for (int j = 0; j < C; j++) row[j] = ld_native(b + j * W);
-        #pragma GCC unroll 16
+#pragma GCC unroll 16
         for (int i = 0; i < R; i++) {
             V x = splat_native(a[i * a_m]);
-            #pragma GCC unroll 8
+#pragma GCC unroll 8
             for (int j = 0; j < C; j++) acc[i][j] = v_fma(x, row[j], acc[i][j]);
         }
         a += a_k;
         b += ldb;
     }
-    #pragma GCC unroll 16
+#pragma GCC unroll 16
     for (int i = 0; i < R; i++) {
-        #pragma GCC unroll 8
+#pragma GCC unroll 8
         for (int j = 0; j < C; j++) {
             T* p = c + i * ldc + j * W;
             if (j == C - 1 && partial) {
@@ -67,7 +75,8 @@ void micro(long K, const T* a, long a_m, long a_k, const T* b, long ldb, T* c, l
 template <class T> using Micro = void (*)(long, const T*, long, long, const T*, long, T*, long, bool, int);
 
 template <class T> inline Micro<T> micro_kernel(int rows, int vectors) {
-#define FB_ROW(R) {micro<T, R, 1>, micro<T, R, 2>, micro<T, R, NV < 3 ? NV : 3>, micro<T, R, NV < 4 ? NV : 4>}
+#define FB_ROW(R) \
+    { micro<T, R, 1>, micro<T, R, 2>, micro<T, R, MOST_3>, micro<T, R, MOST_4> }
     static const Micro<T> table[MR][4] = {FB_ROW(1), FB_ROW(2), FB_ROW(3), FB_ROW(4), FB_ROW(5), FB_ROW(6)};
 #undef FB_ROW
     return table[rows - 1][vectors - 1];
@@ -90,32 +99,38 @@ template <class S> inline void pack_transposed(const S* from, long row, float* t
         long k = 0;
         for (; k + FB_W <= K; k += FB_W) {
             vf square[FB_W];
-            #pragma GCC unroll 16
+#pragma GCC unroll 16
             for (int i = 0; i < FB_W; i++) square[i] = ld(from + (l + i) * row + k, Full{});
             transpose(square);
-            #pragma GCC unroll 16
+#pragma GCC unroll 16
             for (int i = 0; i < FB_W; i++) st(to + (k + i) * width + l, square[i], Full{});
         }
-        for (; k < K; k++) for (int i = 0; i < FB_W; i++) to[k * width + l + i] = scalar(from[(l + i) * row + k]);
+        for (; k < K; k++)
+            for (int i = 0; i < FB_W; i++) to[k * width + l + i] = scalar(from[(l + i) * row + k]);
     }
-    for (; l < rows; l++) for (long k = 0; k < K; k++) to[k * width + l] = scalar(from[l * row + k]);
+    for (; l < rows; l++)
+        for (long k = 0; k < K; k++) to[k * width + l] = scalar(from[l * row + k]);
 }
 template <class S> inline void pack_transposed(const S* from, long row, double* to, long width, long rows, long K) {
-    for (long k = 0; k < K; k++) for (long l = 0; l < rows; l++) to[k * width + l] = scalar(from[l * row + k]);
+    for (long k = 0; k < K; k++)
+        for (long l = 0; l < rows; l++) to[k * width + l] = scalar(from[l * row + k]);
 }
 
-// `count` lines of length K into to[K][width], zeros beyond count; `along` is the stride within a line, `across` between lines
-template <class S, class T> inline void pack(const S* from, long along, long across, T* to, long width, long count, long K) {
+// `count` lines of length K into to[K][width], zeros beyond count; `along` is the stride within a line, `across`
+// between lines
+template <class S, class T>
+inline void pack(const S* from, long along, long across, T* to, long width, long count, long K) {
     if (across == 1 && sizeof(S) == sizeof(T) && count == MR && width == MR)
         for (long k = 0; k < K; k++) __builtin_memcpy(to + k * MR, from + k * along, MR * sizeof(T));
     else if (across == 1)
         for (long k = 0; k < K; k++) copy_row(from + k * along, to + k * width, count);
-    else if (along == 1)
-        pack_transposed(from, across, to, width, count, K);
+    else if (along == 1) pack_transposed(from, across, to, width, count, K);
     else
-        for (long k = 0; k < K; k++) for (long l = 0; l < count; l++) to[k * width + l] = (T)scalar(from[k * along + l * across]);
+        for (long k = 0; k < K; k++)
+            for (long l = 0; l < count; l++) to[k * width + l] = (T)scalar(from[k * along + l * across]);
     if (count < width)
-        for (long k = 0; k < K; k++) for (long l = count; l < width; l++) to[k * width + l] = 0;
+        for (long k = 0; k < K; k++)
+            for (long l = count; l < width; l++) to[k * width + l] = 0;
 }
 
 // ---- one problem
@@ -123,9 +138,9 @@ template <class SA, class SB, class T> struct Product {
     enum { W = Lanes<T>::W, NR = NV * W };
     const FbGemm& g;
     const FbRuntime& rt;
-    T* packed;                // all of B, or null: read in place
-    bool shared_b;            // one B for all batches
-    bool dots;                // few rows of a against rows of b^T: no packing, one sum a result
+    T* packed; // all of B, or null: read in place
+    bool shared_b; // one B for all batches
+    bool dots; // few rows of a against rows of b^T: no packing, one sum a result
     long batches, panels, tile_m, tiles_m, tile_panels, tiles_n, depth;
 
     long offset(const long* strides, long batch) const {
@@ -147,15 +162,17 @@ template <class SA, class SB, class T> struct Product {
     }
     static void tile_range(void* self, long begin, long end, int) {
         const Product& s = *(const Product*)self;
-        bool copy_a = s.must_pack_a(), to_scratch = s.g.epilogue || s.g.out_n != 1 || s.g.out_type != (sizeof(T) == 8 ? FB_DOUBLE : FB_FLOAT);
+        bool copy_a = s.must_pack_a(),
+             to_scratch = s.g.epilogue || s.g.out_n != 1 || s.g.out_type != (sizeof(T) == 8 ? FB_DOUBLE : FB_FLOAT);
         long strip_bytes = copy_a ? (long)sizeof(T) * (s.tile_m + MR) * s.kept_depth() : 0;
-        long held = -1;                                           // the row block whose strips are packed
+        long held = -1; // the row block whose strips are packed
         long tile_bytes = to_scratch ? (long)sizeof(T) * s.tile_m * s.tile_panels * NR : 0;
         char* scratch = strip_bytes + tile_bytes ? (char*)s.rt.alloc(strip_bytes + tile_bytes + 64) : 0;
         T* strips = (T*)(scratch + tile_bytes);
         for (long i = begin; i < end; i++) {
             bool fresh = i / s.tiles_n != held || s.kept_depth() < s.g.K;
-            s.tile(i / (s.tiles_m * s.tiles_n), i / s.tiles_n % s.tiles_m, i % s.tiles_n, copy_a ? strips : 0, fresh, to_scratch ? (T*)scratch : 0);
+            s.tile(i / (s.tiles_m * s.tiles_n), i / s.tiles_n % s.tiles_m, i % s.tiles_n, copy_a ? strips : 0, fresh,
+                to_scratch ? (T*)scratch : 0);
             held = i / s.tiles_n;
         }
         if (scratch) s.rt.release(scratch);
@@ -171,45 +188,51 @@ template <class SA, class SB, class T> struct Product {
         T* c = scratch ? scratch : (T*)g.out + out_batch + m * g.out_m + n;
         long ldc = scratch ? wide : g.out_m;
         if (dots) dot_tile(a(batch) + m * g.a_m, rows, b(batch) + n * g.b_n, columns, c, ldc);
-        else for (long k = 0; k == 0 || k < g.K; k += depth) multiply(batch, m, rows, n, columns, k, c, ldc, strips, fresh);
+        else
+            for (long k = 0; k == 0 || k < g.K; k += depth)
+                multiply(batch, m, rows, n, columns, k, c, ldc, strips, fresh);
         if (g.epilogue) g.epilogue(g.epilogue_arg, c, ldc, batch, m, n, rows, columns);
         else if (scratch) write_out(c, ldc, out_batch + m * g.out_m + n * g.out_n, rows, columns);
     }
-    void multiply(long batch, long m, long rows, long n, long columns, long k, T* c, long ldc, T* strips, bool fresh) const {
+    void multiply(
+        long batch, long m, long rows, long n, long columns, long k, T* c, long ldc, T* strips, bool fresh) const {
         long depth = g.K - k < this->depth ? g.K - k : this->depth;
         const SA* source = a(batch) + m * g.a_m + k * g.a_k;
         if (strips && kept_depth() >= g.K) strips += (rows + MR - 1) / MR * MR * k;
         if (strips && fresh)
-            for (long k = 0; k < depth; k += PACK_DEPTH)          // strips share cache lines when a's rows are its columns
+            for (long k = 0; k < depth; k += PACK_DEPTH) // strips share cache lines when a's rows are its columns
                 for (long i = 0; i < rows; i += MR)
-                    pack(source + i * g.a_m + k * g.a_k, g.a_k, g.a_m, strips + i * depth + k * MR, MR, rows - i < MR ? rows - i : MR,
-                         depth - k < PACK_DEPTH ? depth - k : PACK_DEPTH);
+                    pack(source + i * g.a_m + k * g.a_k, g.a_k, g.a_m, strips + i * depth + k * MR, MR,
+                        rows - i < MR ? rows - i : MR, depth - k < PACK_DEPTH ? depth - k : PACK_DEPTH);
         for (long j = 0; j < columns; j += NR) {
             long left = columns - j < NR ? columns - j : NR;
             const T* right = packed ? panel(batch, (n + j) / NR) + k * NR : (const T*)(b(batch) + k * g.b_k + n + j);
             for (long i = 0; i < rows; i += MR) {
                 int r = rows - i < MR ? rows - i : MR;
-                micro_kernel<T>(r, (left + W - 1) / W)(depth, strips ? strips + i * depth : (const T*)(source + i * g.a_m), strips ? 1 : g.a_m,
-                    strips ? MR : 1, right, packed ? NR : g.b_k, c + i * ldc + j, ldc, k > 0, left % W);
+                micro_kernel<T>(r, (left + W - 1) / W)(depth,
+                    strips ? strips + i * depth : (const T*)(source + i * g.a_m), strips ? 1 : g.a_m, strips ? MR : 1,
+                    right, packed ? NR : g.b_k, c + i * ldc + j, ldc, k > 0, left % W);
             }
         }
     }
     // c[i, j] = sum over k of a[i, k] * b[j, k], both contiguous in k, four columns at a time
     void dot_tile(const SA* a, long rows, const SB* b, long columns, T* c, long ldc) const {
-        if constexpr (sizeof(T) == 4) for (long j = 0; j < columns; j += 4) {
-            int wide = columns - j < 4 ? (int)(columns - j) : 4;
-            for (long i = 0; i < rows; i++) {
-                if (wide == 4) dot<4>(a + i * g.a_m, b + j * g.b_n, c + i * ldc + j);
-                else for (int l = 0; l < wide; l++) dot<1>(a + i * g.a_m, b + (j + l) * g.b_n, c + i * ldc + j + l);
+        if constexpr (sizeof(T) == 4)
+            for (long j = 0; j < columns; j += 4) {
+                int wide = columns - j < 4 ? (int)(columns - j) : 4;
+                for (long i = 0; i < rows; i++) {
+                    if (wide == 4) dot<4>(a + i * g.a_m, b + j * g.b_n, c + i * ldc + j);
+                    else
+                        for (int l = 0; l < wide; l++) dot<1>(a + i * g.a_m, b + (j + l) * g.b_n, c + i * ldc + j + l);
+                }
             }
-        }
     }
     template <int C> void dot(const SA* a, const SB* b, T* c) const {
         vf sum[C] = {};
         long k = 0;
         for (; k + FB_W <= g.K; k += FB_W) {
             vf x = ld(a + k, Full{});
-            #pragma GCC unroll 4
+#pragma GCC unroll 4
             for (int l = 0; l < C; l++) sum[l] = v_fma(x, ld(b + l * g.b_n + k, Full{}), sum[l]);
         }
         for (int l = 0; l < C; l++) {
@@ -231,7 +254,8 @@ template <class SA, class SB, class T> struct Product {
     }
     // in place only whole vectors of a row may be read: the last lanes of B's last row could lie outside of the array
     bool read_b_in_place() const {
-        return sizeof(SB) == sizeof(T) && g.b_n == 1 && g.N % W == 0 && (g.M <= 8 * MR || g.K * g.N * (long)sizeof(T) <= 65536);
+        return sizeof(SB) == sizeof(T) && g.b_n == 1 && g.N % W == 0
+            && (g.M <= 8 * MR || g.K * g.N * (long)sizeof(T) <= 65536);
     }
     void run() {
         batches = 1;
@@ -286,11 +310,19 @@ template <class SA, class SB, class T> inline void run_product(const FbGemm& g, 
 // the same product with the roles of a and b exchanged: out^T = b^T a^T
 inline FbGemm exchanged(const FbGemm& g) {
     FbGemm r = g;
-    r.a = g.b; r.b = g.a; r.a_type = g.b_type; r.b_type = g.a_type;
+    r.a = g.b;
+    r.b = g.a;
+    r.a_type = g.b_type;
+    r.b_type = g.a_type;
     for (int d = 0; d < g.batch_dims; d++) r.a_batch[d] = g.b_batch[d], r.b_batch[d] = g.a_batch[d];
-    r.M = g.N; r.N = g.M;
-    r.a_m = g.b_n; r.a_k = g.b_k; r.b_k = g.a_k; r.b_n = g.a_m;
-    r.out_m = g.out_n; r.out_n = g.out_m;
+    r.M = g.N;
+    r.N = g.M;
+    r.a_m = g.b_n;
+    r.a_k = g.b_k;
+    r.b_k = g.a_k;
+    r.b_n = g.a_m;
+    r.out_m = g.out_n;
+    r.out_n = g.out_m;
     return r;
 }
 
@@ -311,7 +343,8 @@ inline bool gemm(const FbGemm& problem, const FbRuntime& rt) {
     FbGemm g = folded(problem);
     bool vector = g.N == 1 && g.M > 1 && g.a_k == 1 && g.b_k == 1;
     if (!g.epilogue && (vector || (g.out_n != 1 && g.out_m == 1))) g = exchanged(g);
-#define FB_CASE(A, B, SA, SB, T) if (g.a_type == A && g.b_type == B) return run_product<SA, SB, T>(g, rt), true;
+#define FB_CASE(A, B, SA, SB, T) \
+    if (g.a_type == A && g.b_type == B) return run_product<SA, SB, T>(g, rt), true;
     FB_CASE(FB_FLOAT, FB_FLOAT, float, float, float)
     FB_CASE(FB_DOUBLE, FB_DOUBLE, double, double, double)
     FB_CASE(FB_BF16, FB_BF16, bf16, bf16, float)

@@ -69,10 +69,22 @@ FB_INLINE int count(Tail t) { return t.n; }
 
 // ---- gathers: one place a lane; dead lanes and lanes whose mask is off are not touched
 template <class V> struct Element;
-template <> struct Element<vf> { typedef float S; static vf splat(float x) { return splat_f(x); } };
-template <> struct Element<vd> { typedef double S; static vd splat(double x) { return splat_d(x); } };
-template <> struct Element<vi> { typedef int S; static vi splat(int x) { return splat_i(x); } };
-template <> struct Element<vl> { typedef i64 S; static vl splat(i64 x) { return splat_l(x); } };
+template <> struct Element<vf> {
+    typedef float S;
+    static vf splat(float x) { return splat_f(x); }
+};
+template <> struct Element<vd> {
+    typedef double S;
+    static vd splat(double x) { return splat_d(x); }
+};
+template <> struct Element<vi> {
+    typedef int S;
+    static vi splat(int x) { return splat_i(x); }
+};
+template <> struct Element<vl> {
+    typedef i64 S;
+    static vl splat(i64 x) { return splat_l(x); }
+};
 FB_INLINE float element(const float* p) { return *p; }
 FB_INLINE double element(const double* p) { return *p; }
 FB_INLINE i64 element(const i64* p) { return *p; }
@@ -90,21 +102,29 @@ template <class T, class At, class M> FB_INLINE auto gather(const T* p, At at, M
     for (int l = 0; l < count(m); l++) set_lane(r, l, element(p + at(l)));
     return r;
 }
-template <class T, class At, class M> FB_INLINE auto gather_where(const T* p, At at, vi mask, decltype(ld1(p)) other, M m) {
-    for (int l = 0; l < count(m); l++) if (mask[l]) set_lane(other, l, element(p + at(l)));
+template <class T, class At, class M>
+FB_INLINE auto gather_where(const T* p, At at, vi mask, decltype(ld1(p)) other, M m) {
+    for (int l = 0; l < count(m); l++)
+        if (mask[l]) set_lane(other, l, element(p + at(l)));
     return other;
 }
 #if FB_ISA == 512
 FB_INLINE u16 lane_mask(vi mask, Full) { return __builtin_ia32_ptestmd512(mask, mask, FB_ALL); }
 FB_INLINE u16 lane_mask(vi mask, Tail t) { return __builtin_ia32_ptestmd512(mask, mask, tail_mask(t)); }
-template <class M> FB_INLINE vf ld_where(const float* p, vi mask, vf other, M m) { return __builtin_ia32_loadups512_mask((float*)p, other, lane_mask(mask, m)); }
-template <class M> FB_INLINE vi ld_where(const int* p, vi mask, vi other, M m) { return __builtin_ia32_loaddqusi512_mask((int*)p, other, lane_mask(mask, m)); }
+template <class M> FB_INLINE vf ld_where(const float* p, vi mask, vf other, M m) {
+    return __builtin_ia32_loadups512_mask((float*)p, other, lane_mask(mask, m));
+}
+template <class M> FB_INLINE vi ld_where(const int* p, vi mask, vi other, M m) {
+    return __builtin_ia32_loaddqusi512_mask((int*)p, other, lane_mask(mask, m));
+}
 #endif
 template <class T, class M> FB_INLINE auto ld_where(const T* p, vi mask, decltype(ld1(p)) other, M m) {
     return gather_where(p, [](int l) { return l; }, mask, other, m);
 }
 // the same number in all lanes, behind a condition that is the same in all lanes
-template <class T> FB_INLINE auto ld1_where(const T* p, i64 at, vi mask, decltype(ld1(p)) other) { return mask[0] ? ld1(p + at) : other; }
+template <class T> FB_INLINE auto ld1_where(const T* p, i64 at, vi mask, decltype(ld1(p)) other) {
+    return mask[0] ? ld1(p + at) : other;
+}
 
 // ---- single stores and scatters, in the order of the lanes
 FB_INLINE void put(float* p, float x) { *p = x; }
@@ -138,7 +158,11 @@ template <class T, class V> FB_INLINE void add_to1(T* p, V x) { put(p, plus(elem
 
 // ---- index values
 FB_INLINE vl lanes_from(i64 start, i64 stride) { return index_lanes(0) * splat_l(stride) + splat_l(start); }
-template <class At> FB_INLINE vl lanes_of(At at) { vl r; FB_LANES set_lane(r, l, at(l)); return r; }
+template <class At> FB_INLINE vl lanes_of(At at) {
+    vl r;
+    FB_LANES set_lane(r, l, at(l));
+    return r;
+}
 
 // an index out of [0, size) sets the error code and becomes 0
 FB_INLINE i64 checked(i64 x, i64 size, int check, int* error) {
@@ -205,7 +229,9 @@ struct Timer {
     int kernel;
     u64 start;
     Timer(const FbRuntime* rt, int kernel) : rt(rt), kernel(kernel), start(rt->kernel_ns ? rt->clock() : 0) {}
-    ~Timer() { if (rt->kernel_ns) rt->kernel_ns[kernel] += rt->clock() - start; }
+    ~Timer() {
+        if (rt->kernel_ns) rt->kernel_ns[kernel] += rt->clock() - start;
+    }
 };
 
 #endif

@@ -1,7 +1,8 @@
 // Mathematical functions over lanes, without any header: one overload a register type, named v_<primitive>.
 //
-// Floats have own polynomials (fitted by reweighted least squares, stated errors in units in the last place); doubles and
-// rare cases go lane by lane to the C library. NaN, infinities and signed zeros come out as the C library gives them.
+// Floats have own polynomials (fitted by reweighted least squares, stated errors in units in the last place); doubles
+// and rare cases go lane by lane to the C library. NaN, infinities and signed zeros come out as the C library gives
+// them.
 #ifndef FB_MATH_H
 #define FB_MATH_H
 
@@ -9,16 +10,32 @@
 #include "philox.h"
 
 // ---- lane by lane
-#define FB_EACH(T, name, call) FB_INLINE T v_##name(T x) { T r; FB_LANES set_lane(r, l, call(lane(x, l))); return r; }
-#define FB_EACH2(T, name, call) FB_INLINE T v_##name(T x, T y) { T r; FB_LANES set_lane(r, l, call(lane(x, l), lane(y, l))); return r; }
+#define FB_EACH(T, name, call) \
+    FB_INLINE T v_##name(T x) { \
+        T r; \
+        FB_LANES set_lane(r, l, call(lane(x, l))); \
+        return r; \
+    }
+#define FB_EACH2(T, name, call) \
+    FB_INLINE T v_##name(T x, T y) { \
+        T r; \
+        FB_LANES set_lane(r, l, call(lane(x, l), lane(y, l))); \
+        return r; \
+    }
 #define FB_RARE __attribute__((noinline, cold)) static
 
 FB_INLINE vf poly(vf, vf sum) { return sum; }
-template <class... More> FB_INLINE vf poly(vf x, vf sum, float next, More... more) { return poly(x, v_fma(sum, x, splat_f(next)), more...); }
+template <class... More> FB_INLINE vf poly(vf x, vf sum, float next, More... more) {
+    return poly(x, v_fma(sum, x, splat_f(next)), more...);
+}
 // highest coefficient first
-template <class... More> FB_INLINE vf polynomial(vf x, float highest, More... more) { return poly(x, splat_f(highest), more...); }
+template <class... More> FB_INLINE vf polynomial(vf x, float highest, More... more) {
+    return poly(x, splat_f(highest), more...);
+}
 FB_INLINE hd poly(hd, hd sum) { return sum; }
-template <class... More> FB_INLINE hd poly(hd x, hd sum, double next, More... more) { return poly(x, v_fma(sum, x, splat_hd(next)), more...); }
+template <class... More> FB_INLINE hd poly(hd x, hd sum, double next, More... more) {
+    return poly(x, v_fma(sum, x, splat_hd(next)), more...);
+}
 
 FB_INLINE vf with_sign(vf magnitude, vf sign) {
     vi bit = splat_i((int)0x80000000);
@@ -33,7 +50,7 @@ FB_INLINE vl v_abs(vl x) { return v_where(x < splat_l(0), -x, x); }
 // ---- exponential family. x = n ln 2 + r; e^r - 1 = r + r^2 P(r)
 FB_INLINE void split_exp(vf x, vf& n, vf& tail) {
     n = v_round(x * splat_f(1.44269504f));
-    vf r = v_fma(n, splat_f(-0.693145752f), x);               // ln 2 in two parts; the first has zeros at its end
+    vf r = v_fma(n, splat_f(-0.693145752f), x); // ln 2 in two parts; the first has zeros at its end
     r = v_fma(n, splat_f(-1.42860677e-06f), r);
     vf p = polynomial(r, 0.00139517174f, 0.00836959854f, 0.0416661873f, 0.166665122f, 0.5f);
     tail = v_fma(p * r, r, r);
@@ -47,7 +64,7 @@ FB_INLINE vf v_exp(vf x) {
 FB_INLINE vf v_expm1(vf x) {
     vf n, tail;
     split_exp(raw_min(splat_f(89.f), raw_max(splat_f(-30.f), x)), n, tail);
-    vf half = v_scale(splat_f(0.5f), n);                      // 2^(n-1) does not overflow where the result does not
+    vf half = v_scale(splat_f(0.5f), n); // 2^(n-1) does not overflow where the result does not
     vf r = v_fma(half, tail, half - splat_f(0.5f));
     return v_where(x == splat_f(0.f), x, r + r);
 }
@@ -67,7 +84,8 @@ FB_INLINE void split_log(vf x, vf& e, vf& f) {
     e = __builtin_convertvector(exponent - (tiny & splat_i(23)), vf);
 }
 FB_INLINE vf log_tail(vf f) {
-    vf q = polynomial(f, -0.0785954595f, 0.128816217f, -0.131287679f, 0.141811967f, -0.166245535f, 0.200022861f, -0.250008106f, 0.333333164f);
+    vf q = polynomial(f, -0.0785954595f, 0.128816217f, -0.131287679f, 0.141811967f, -0.166245535f, 0.200022861f,
+        -0.250008106f, 0.333333164f);
     return v_fma(q * f, f * f, splat_f(-0.5f) * f * f);
 }
 FB_INLINE vf log_special(vf x, vf r) {
@@ -84,7 +102,7 @@ FB_INLINE vf v_log(vf x) {
 FB_INLINE vf v_log2(vf x) {
     vf e, f;
     split_log(x, e, f);
-    vf tail = log_tail(f), log2e_low = splat_f(0.44269504f);  // log2(e) - 1
+    vf tail = log_tail(f), log2e_low = splat_f(0.44269504f); // log2(e) - 1
     vf r = v_fma(tail, log2e_low, f * log2e_low);
     return log_special(x, ((r + tail) + f) + e);
 }
@@ -99,19 +117,31 @@ FB_INLINE vf v_log1p(vf x) {
 // ---- the error function: x P(x^2) near 0, 1 - e^(q(|x|)) further out; within 3 ulp
 FB_INLINE vf v_erf(vf x) {
     vf a = v_abs(x), z = x * x;
-    vf near = x * polynomial(z, -0.000609035778f, 0.00501196226f, -0.0267789084f, 0.112821408f, -0.376125246f, 1.12837911f);
+    vf near =
+        x * polynomial(z, -0.000609035778f, 0.00501196226f, -0.0267789084f, 0.112821408f, -0.376125246f, 1.12837911f);
     vf y = raw_min(splat_f(4.f), a);
-    vf q = polynomial(y, 0.000197182628f, -0.00305561558f, 0.0222771168f, -0.104037419f, -0.637059689f, -1.12774956f, -0.000177487251f);
+    vf q = polynomial(y, 0.000197182628f, -0.00305561558f, 0.0222771168f, -0.104037419f, -0.637059689f, -1.12774956f,
+        -0.000177487251f);
     vf n, tail;
     split_exp(q, n, tail);
     vf far = splat_f(1.f) - v_scale(tail + splat_f(1.f), n);
     return v_where(a < splat_f(0.9f), near, with_sign(far, x));
 }
 
-// ---- trigonometry. x = n pi/2 + r by three constants whose products with n are exact up to 8192; beyond, the C library
-FB_RARE vf far_sin(vf x) { FB_LANES x[l] = __builtin_sinf(x[l]); return x; }
-FB_RARE vf far_cos(vf x) { FB_LANES x[l] = __builtin_cosf(x[l]); return x; }
-FB_RARE vf far_tan(vf x) { FB_LANES x[l] = __builtin_tanf(x[l]); return x; }
+// ---- trigonometry. x = n pi/2 + r by three constants whose products with n are exact up to 8192; beyond, the C
+//      library
+FB_RARE vf far_sin(vf x) {
+    FB_LANES x[l] = __builtin_sinf(x[l]);
+    return x;
+}
+FB_RARE vf far_cos(vf x) {
+    FB_LANES x[l] = __builtin_cosf(x[l]);
+    return x;
+}
+FB_RARE vf far_tan(vf x) {
+    FB_LANES x[l] = __builtin_tanf(x[l]);
+    return x;
+}
 FB_INLINE bool is_far(vf x) { return any_lane(~(v_abs(x) <= splat_f(8192.f))); }
 FB_INLINE void sin_cos(vf x, vi& quadrant, vf& s, vf& c) {
     vf n = v_round(x * splat_f(0.636619772f));
@@ -121,7 +151,8 @@ FB_INLINE void sin_cos(vf x, vi& quadrant, vf& s, vf& c) {
     quadrant = to_i_nearest(n);
     vf z = r * r;
     s = v_fma(polynomial(z, 2.71793897e-06f, -0.000198392954f, 0.00833332911f, -0.166666672f) * z, r, r);
-    c = v_fma(polynomial(z, -2.7206778e-07f, 2.47994776e-05f, -0.00138888834f, 0.0416666679f), z * z, v_fma(z, splat_f(-0.5f), splat_f(1.f)));
+    c = v_fma(polynomial(z, -2.7206778e-07f, 2.47994776e-05f, -0.00138888834f, 0.0416666679f), z * z,
+        v_fma(z, splat_f(-0.5f), splat_f(1.f)));
 }
 FB_INLINE vf quarter(vi quadrant, vf even, vf odd) {
     vf r = v_where((quadrant & 1) != 0, odd, even);
@@ -129,19 +160,22 @@ FB_INLINE vf quarter(vi quadrant, vf even, vf odd) {
 }
 FB_INLINE vf v_sin(vf x) {
     if (is_far(x)) return far_sin(x);
-    vi quadrant; vf s, c;
+    vi quadrant;
+    vf s, c;
     sin_cos(x, quadrant, s, c);
     return v_where(x == splat_f(0.f), x, quarter(quadrant, s, c));
 }
 FB_INLINE vf v_cos(vf x) {
     if (is_far(x)) return far_cos(x);
-    vi quadrant; vf s, c;
+    vi quadrant;
+    vf s, c;
     sin_cos(x, quadrant, s, c);
     return quarter(quadrant + 1, s, c);
 }
 FB_INLINE vf v_tan(vf x) {
     if (is_far(x)) return far_tan(x);
-    vi quadrant; vf s, c;
+    vi quadrant;
+    vf s, c;
     sin_cos(x, quadrant, s, c);
     vi odd = (quadrant & 1) != 0;
     return v_where(x == splat_f(0.f), x, v_where(odd, -c, s) / v_where(odd, s, c));
@@ -150,21 +184,25 @@ FB_INLINE vf v_tan(vf x) {
 // ---- power: positive normal bases by logarithm and exponential in double; all else in the C library
 FB_INLINE hd half_pow(hd x, hd y) {
     hl bits = (hl)x, exponent = (hl)((hul)(bits - splat_hl(0x3fe6a09e667f3bcdl)) >> 52);
-    exponent = (exponent ^ splat_hl(0x800)) - splat_hl(0x800);                       // sign of the 12 bits
+    exponent = (exponent ^ splat_hl(0x800)) - splat_hl(0x800); // sign of the 12 bits
     hd m = (hd)(bits - (exponent << 52));
     hd s = (m - splat_hd(1.0)) / (m + splat_hd(1.0)), z = s * s;
-    hd p = poly(z, splat_hd(0.19235933878519513), 0.2219530832136867, 0.26230818925253886, 0.3205988979753252, 0.4121985831111324, 0.5770780163555854,
-                0.9617966939259757, 2.8853900817779268);
+    hd p = poly(z, splat_hd(0.19235933878519513), 0.2219530832136867, 0.26230818925253886, 0.3205988979753252,
+        0.4121985831111324, 0.5770780163555854, 0.9617966939259757, 2.8853900817779268);
     hd e = __builtin_convertvector(exponent, hd);
     hd t = y * v_fma(s, p, e);
     t = raw_min(splat_hd(1100.0), raw_max(splat_hd(-1100.0), t));
     hd n = h_round(t), r = (t - n) * splat_hd(0.6931471805599453);
-    hd q = poly(r, splat_hd(2.7557319223985893e-07), 2.7557319223985893e-06, 2.48015873015873e-05, 1.984126984126984e-04, 1.3888888888888889e-03,
-                8.333333333333333e-03, 4.1666666666666664e-02, 0.16666666666666666, 0.5, 1.0, 1.0);
+    hd q =
+        poly(r, splat_hd(2.7557319223985893e-07), 2.7557319223985893e-06, 2.48015873015873e-05, 1.984126984126984e-04,
+            1.3888888888888889e-03, 8.333333333333333e-03, 4.1666666666666664e-02, 0.16666666666666666, 0.5, 1.0, 1.0);
     hl k = __builtin_convertvector(n, hl), h = k >> 1;
     return q * (hd)((h + splat_hl(1023)) << 52) * (hd)((k - h + splat_hl(1023)) << 52);
 }
-FB_RARE vf far_pow(vf x, vf y) { FB_LANES x[l] = __builtin_powf(x[l], y[l]); return x; }
+FB_RARE vf far_pow(vf x, vf y) {
+    FB_LANES x[l] = __builtin_powf(x[l], y[l]);
+    return x;
+}
 FB_INLINE vf v_pow(vf x, vf y) {
     vi plain = (x >= splat_f(1.17549435e-38f)) & (x <= splat_f(3.40282347e38f)) & (v_abs(y) <= splat_f(3.40282347e38f));
     if (any_lane(~plain)) return far_pow(x, y);
@@ -173,12 +211,16 @@ FB_INLINE vf v_pow(vf x, vf y) {
     return both(__builtin_convertvector(lo, hf), __builtin_convertvector(hi_, hf));
 }
 
-FB_EACH(vd, exp, __builtin_exp) FB_EACH(vd, expm1, __builtin_expm1) FB_EACH(vd, log, __builtin_log) FB_EACH(vd, log2, __builtin_log2)
-FB_EACH(vd, log1p, __builtin_log1p) FB_EACH(vd, tanh, __builtin_tanh) FB_EACH(vd, erf, __builtin_erf) FB_EACH(vd, sin, __builtin_sin)
-FB_EACH(vd, cos, __builtin_cos) FB_EACH(vd, tan, __builtin_tan) FB_EACH2(vd, pow, __builtin_pow)
+FB_EACH(vd, exp, __builtin_exp)
+FB_EACH(vd, expm1, __builtin_expm1) FB_EACH(vd, log, __builtin_log) FB_EACH(vd, log2, __builtin_log2)
+    FB_EACH(vd, log1p, __builtin_log1p) FB_EACH(vd, tanh, __builtin_tanh) FB_EACH(vd, erf, __builtin_erf)
+        FB_EACH(vd, sin, __builtin_sin) FB_EACH(vd, cos, __builtin_cos) FB_EACH(vd, tan, __builtin_tan)
+            FB_EACH2(vd, pow, __builtin_pow)
 
-// ---- roots and roundings of doubles and integers
-FB_INLINE vd v_sqrt(vd x) { return {h_sqrt(x.lo), h_sqrt(x.hi)}; }
+    // ---- roots and roundings of doubles and integers
+    FB_INLINE vd v_sqrt(vd x) {
+    return {h_sqrt(x.lo), h_sqrt(x.hi)};
+}
 FB_INLINE vf v_rsqrt(vf x) { return splat_f(1.f) / v_sqrt(x); }
 FB_INLINE vd v_rsqrt(vd x) { return splat_d(1.0) / v_sqrt(x); }
 FB_INLINE vd v_floor(vd x) { return {h_floor(x.lo), h_floor(x.hi)}; }
@@ -201,7 +243,9 @@ FB_INLINE vd v_sign(vd x) {
     return v_where(x != x, x, r);
 }
 FB_INLINE vi v_sign(vi x) { return (x < 0) - (x > 0); }
-FB_INLINE vl v_sign(vl x) { return v_where(x > splat_l(0), splat_l(1), v_where(x < splat_l(0), splat_l(-1), splat_l(0))); }
+FB_INLINE vl v_sign(vl x) {
+    return v_where(x > splat_l(0), splat_l(1), v_where(x < splat_l(0), splat_l(-1), splat_l(0)));
+}
 
 // ---- extremes: NaN wins
 FB_INLINE vf v_maximum(vf a, vf b) { return v_where(a != a, a, raw_max(a, b)); }
@@ -242,17 +286,21 @@ template <class T> FB_INLINE T int_mod(T a, T b) {
 template <class T> FB_INLINE T int_pow(T a, T b) {
     if (b < 0) return a == 1 ? 1 : a == -1 ? (b & 1 ? -1 : 1) : 0;
     u64 r = 1, square = (u64)a;
-    for (; b; b >>= 1, square *= square) if (b & 1) r *= square;
+    for (; b; b >>= 1, square *= square)
+        if (b & 1) r *= square;
     return (T)r;
 }
 template <class T> FB_INLINE T int_shl(T a, T b) { return (u64)b >= sizeof(T) * 8 ? 0 : (T)((u64)a << b); }
 template <class T> FB_INLINE T int_shr(T a, T b) { return a >> ((u64)b >= sizeof(T) * 8 ? sizeof(T) * 8 - 1 : b); }
-FB_EACH2(vf, mod, float_mod<float>) FB_EACH2(vd, mod, float_mod<double>) FB_EACH2(vf, floordiv, float_floordiv<float>)
-FB_EACH2(vd, floordiv, float_floordiv<double>)
-FB_EACH2(vi, mod, int_mod<int>) FB_EACH2(vl, mod, int_mod<i64>) FB_EACH2(vi, floordiv, int_floordiv<int>) FB_EACH2(vl, floordiv, int_floordiv<i64>)
-FB_EACH2(vi, pow, int_pow<int>) FB_EACH2(vl, pow, int_pow<i64>)
-FB_EACH2(vi, shl, int_shl<int>) FB_EACH2(vl, shl, int_shl<i64>) FB_EACH2(vi, shr, int_shr<int>) FB_EACH2(vl, shr, int_shr<i64>)
-FB_INLINE i64 fb_floordiv(i64 a, i64 b) { return int_floordiv(a, b); }
+FB_EACH2(vf, mod, float_mod<float>)
+FB_EACH2(vd, mod, float_mod<double>) FB_EACH2(vf, floordiv, float_floordiv<float>)
+    FB_EACH2(vd, floordiv, float_floordiv<double>) FB_EACH2(vi, mod, int_mod<int>) FB_EACH2(vl, mod, int_mod<i64>)
+        FB_EACH2(vi, floordiv, int_floordiv<int>) FB_EACH2(vl, floordiv, int_floordiv<i64>)
+            FB_EACH2(vi, pow, int_pow<int>) FB_EACH2(vl, pow, int_pow<i64>) FB_EACH2(vi, shl, int_shl<int>)
+                FB_EACH2(vl, shl, int_shl<i64>) FB_EACH2(vi, shr, int_shr<int>)
+                    FB_EACH2(vl, shr, int_shr<i64>) FB_INLINE i64 fb_floordiv(i64 a, i64 b) {
+    return int_floordiv(a, b);
+}
 FB_INLINE i64 fb_mod(i64 a, i64 b) { return int_mod(a, b); }
 FB_INLINE i64 fb_max(i64 a, i64 b) { return a > b ? a : b; }
 FB_INLINE i64 fb_min(i64 a, i64 b) { return a < b ? a : b; }
@@ -264,7 +312,11 @@ FB_INLINE vf to_f(vd x) { return both(__builtin_convertvector(x.lo, hf), __built
 #if FB_ISA == 512
 FB_INLINE vf to_f(vl x) { return both(__builtin_convertvector(x.lo, hf), __builtin_convertvector(x.hi, hf)); }
 #else
-FB_INLINE vf to_f(vl x) { vf r; FB_LANES r[l] = (float)lane(x, l); return r; }
+FB_INLINE vf to_f(vl x) {
+    vf r;
+    FB_LANES r[l] = (float)lane(x, l);
+    return r;
+}
 #endif
 FB_INLINE vd to_d(vd x) { return x; }
 FB_INLINE vd to_d(vf x) { return {__builtin_convertvector(first(x), hd), __builtin_convertvector(second(x), hd)}; }
@@ -299,19 +351,32 @@ FB_INLINE vi sub_i(vi a, vi b) { return (vi)((vu)a - (vu)b); }
 FB_INLINE vi mul_i(vi a, vi b) { return (vi)((vu)a * (vu)b); }
 
 // ---- all lanes into one
-#define FB_FOLD(T, S, name, expr) FB_INLINE S name(T x) { S a = lane(x, 0); for (int l = 1; l < FB_W; l++) { S b = lane(x, l); a = expr; } return a; }
-FB_FOLD(vd, double, fold_add, a + b) FB_FOLD(vi, int, fold_add, (int)((u32)a + (u32)b)) FB_FOLD(vl, i64, fold_add, (i64)((u64)a + (u64)b))
-FB_FOLD(vf, float, fold_mul, a * b) FB_FOLD(vd, double, fold_mul, a * b) FB_FOLD(vi, int, fold_mul, (int)((u32)a * (u32)b))
-FB_FOLD(vl, i64, fold_mul, (i64)((u64)a * (u64)b))
-FB_FOLD(vf, float, fold_max, (a > b || a != a) ? a : b) FB_FOLD(vd, double, fold_max, (a > b || a != a) ? a : b)
-FB_FOLD(vi, int, fold_max, a > b ? a : b) FB_FOLD(vl, i64, fold_max, a > b ? a : b)
-FB_FOLD(vf, float, fold_min, (a < b || a != a) ? a : b) FB_FOLD(vd, double, fold_min, (a < b || a != a) ? a : b)
-FB_FOLD(vi, int, fold_min, a < b ? a : b) FB_FOLD(vl, i64, fold_min, a < b ? a : b)
-FB_FOLD(vi, int, fold_or, a | b) FB_FOLD(vi, int, fold_and, a & b)
+#define FB_FOLD(T, S, name, expr) \
+    FB_INLINE S name(T x) { \
+        S a = lane(x, 0); \
+        for (int l = 1; l < FB_W; l++) { \
+            S b = lane(x, l); \
+            a = expr; \
+        } \
+        return a; \
+    }
+FB_FOLD(vd, double, fold_add, a + b)
+FB_FOLD(vi, int, fold_add, (int)((u32)a + (u32)b)) FB_FOLD(vl, i64, fold_add, (i64)((u64)a + (u64)b))
+    FB_FOLD(vf, float, fold_mul, a* b) FB_FOLD(vd, double, fold_mul, a* b)
+        FB_FOLD(vi, int, fold_mul, (int)((u32)a * (u32)b)) FB_FOLD(vl, i64, fold_mul, (i64)((u64)a * (u64)b))
+            FB_FOLD(vf, float, fold_max, (a > b || a != a) ? a : b)
+                FB_FOLD(vd, double, fold_max, (a > b || a != a) ? a : b) FB_FOLD(vi, int, fold_max, a > b ? a : b)
+                    FB_FOLD(vl, i64, fold_max, a > b ? a : b) FB_FOLD(vf, float, fold_min, (a < b || a != a) ? a : b)
+                        FB_FOLD(vd, double, fold_min, (a < b || a != a) ? a : b)
+                            FB_FOLD(vi, int, fold_min, a < b ? a : b) FB_FOLD(vl, i64, fold_min, a < b ? a : b)
+                                FB_FOLD(vi, int, fold_or, a | b) FB_FOLD(vi, int, fold_and, a& b)
 #undef FB_FOLD
-FB_INLINE float fold_add(vf x) {
+                                    FB_INLINE float fold_add(vf x) {
     typedef float quad __attribute__((vector_size(16)));
-    union { vf v; quad q[FB_W / 4]; } u = {x};
+    union {
+        vf v;
+        quad q[FB_W / 4];
+    } u = {x};
     quad s = u.q[0];
     for (int i = 1; i < FB_W / 4; i++) s += u.q[i];
     return (s[0] + s[1]) + (s[2] + s[3]);

@@ -1,4 +1,5 @@
-// The extension `flambeau.runtime._native`: thread pool, caching allocator, native kernels, launcher of compiled graphs.
+// The extension `flambeau.runtime._native`: thread pool, caching allocator, native kernels, launcher of compiled
+// graphs.
 #define FB_IMPORTS_NUMPY
 #include "python.h"
 
@@ -34,8 +35,8 @@ const Kernels* available(const char* name) {
 #if defined(__x86_64__)
     __builtin_cpu_init();
     bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
-    bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq")
-        && __builtin_cpu_supports("avx512vl");
+    bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw")
+        && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
     if (avx512 && (!strcmp(name, "avx512") || !strcmp(name, "auto"))) return &kernels_avx512;
     if (avx2 && (!strcmp(name, "avx2") || !strcmp(name, "auto"))) return &kernels_avx2;
 #endif
@@ -85,21 +86,28 @@ PyObject* empty(PyObject*, PyObject* const* args, Py_ssize_t n) {
     if (n != 2 || !PyTuple_Check(args[0]) || !PyArray_DescrCheck(args[1]))
         return PyErr_Format(PyExc_TypeError, "empty(shape: tuple of ints, dtype: numpy.dtype)");
     Py_ssize_t dims = PyTuple_GET_SIZE(args[0]);
-    if (dims > NPY_MAXDIMS) return PyErr_Format(PyExc_ValueError, "empty: %zd dimensions are more than %d", dims, NPY_MAXDIMS);
+    if (dims > NPY_MAXDIMS)
+        return PyErr_Format(PyExc_ValueError, "empty: %zd dimensions are more than %d", dims, NPY_MAXDIMS);
     PyArray_Descr* descr = (PyArray_Descr*)args[1];
     npy_intp sizes[NPY_MAXDIMS], bytes = PyDataType_ELSIZE(descr);
     for (Py_ssize_t d = 0; d < dims; d++) {
         sizes[d] = PyLong_AsSsize_t(PyTuple_GET_ITEM(args[0], d));
         if (sizes[d] == -1 && PyErr_Occurred()) return nullptr;
-        if (sizes[d] < 0) return PyErr_Format(PyExc_RuntimeError, "Trying to create tensor with negative dimension %zd", sizes[d]);
+        if (sizes[d] < 0)
+            return PyErr_Format(PyExc_RuntimeError, "Trying to create tensor with negative dimension %zd", sizes[d]);
         if (__builtin_mul_overflow(bytes, sizes[d], &bytes)) return PyErr_NoMemory();
     }
-    if (PyDataType_REFCHK(descr)) return PyErr_Format(PyExc_TypeError, "empty: arrays of Python objects are not supported");
+    if (PyDataType_REFCHK(descr))
+        return PyErr_Format(PyExc_TypeError, "empty: arrays of Python objects are not supported");
     Py_INCREF(descr);
     return new_array(descr, (int)dims, sizes, nullptr, bytes);
 }
 
-struct PhiloxJob { int kind, word; void* out; unsigned long seed, ordinal; };
+struct PhiloxJob {
+    int kind, word;
+    void* out;
+    unsigned long seed, ordinal;
+};
 
 void philox_range(void* raw, long begin, long end, int) {
     PhiloxJob& job = *(PhiloxJob*)raw;
@@ -113,22 +121,27 @@ PyObject* philox(PyObject*, PyObject* args) {
     if (!PyArg_ParseTuple(args, "O!KK|i", &PyArray_Type, &out, &seed, &ordinal, &word)) return nullptr;
     int type = PyArray_TYPE(out);
     int kind = type == NPY_FLOAT ? PHILOX_UNIFORM_F32 : type == NPY_DOUBLE ? PHILOX_UNIFORM_F64 : PHILOX_BITS;
-    if (kind == PHILOX_BITS && type != NPY_UINT32) return PyErr_Format(PyExc_TypeError, "philox: no kernel for %R", PyArray_DESCR(out));
-    if (!PyArray_ISCARRAY(out)) return PyErr_Format(PyExc_ValueError, "philox: the array must be contiguous, aligned and writeable");
+    if (kind == PHILOX_BITS && type != NPY_UINT32)
+        return PyErr_Format(PyExc_TypeError, "philox: no kernel for %R", PyArray_DESCR(out));
+    if (!PyArray_ISCARRAY(out))
+        return PyErr_Format(PyExc_ValueError, "philox: the array must be contiguous, aligned and writeable");
     if (word < 0 || word > 3) return PyErr_Format(PyExc_ValueError, "philox: words are 0 to 3, got %d", word);
     PhiloxJob job = {kind, word, PyArray_DATA(out), seed, ordinal};
     long n = PyArray_SIZE(out);
     if (n < 4096) {
         philox_range(&job, 0, n, 0);
     } else {
-        Py_BEGIN_ALLOW_THREADS
-        pool_parallel_for(philox_range, &job, n, 4096);
+        Py_BEGIN_ALLOW_THREADS pool_parallel_for(philox_range, &job, n, 4096);
         Py_END_ALLOW_THREADS
     }
     Py_RETURN_NONE;
 }
 
-struct MapJob { int kind; float* out; const float *x, *g; };
+struct MapJob {
+    int kind;
+    float* out;
+    const float *x, *g;
+};
 
 void map_range(void* raw, long begin, long end, int) {
     MapJob& job = *(MapJob*)raw;
@@ -142,18 +155,20 @@ bool plain_floats(PyArrayObject* a, PyArrayObject* like) {
 PyObject* map_floats(PyObject*, PyObject* args) {
     int kind;
     PyArrayObject *out, *x, *g = nullptr;
-    if (!PyArg_ParseTuple(args, "iO!O!|O!", &kind, &PyArray_Type, &out, &PyArray_Type, &x, &PyArray_Type, &g)) return nullptr;
+    if (!PyArg_ParseTuple(args, "iO!O!|O!", &kind, &PyArray_Type, &out, &PyArray_Type, &x, &PyArray_Type, &g))
+        return nullptr;
     if (kind < MAP_ERF || kind > MAP_GELU_BACKWARD || (kind == MAP_GELU_BACKWARD) != (g != nullptr))
         return PyErr_Format(PyExc_ValueError, "map: kind %d with %s gradient", kind, g ? "a" : "no");
-    if (!plain_floats(x, out) || (g && !plain_floats(g, out)) || PyArray_TYPE(out) != NPY_FLOAT || !PyArray_ISCARRAY(out))
+    if (!plain_floats(x, out) || (g && !plain_floats(g, out)) || PyArray_TYPE(out) != NPY_FLOAT
+        || !PyArray_ISCARRAY(out))
         return PyErr_Format(PyExc_ValueError, "map: the arrays must be contiguous float32 of one size");
-    MapJob job = {kind, (float*)PyArray_DATA(out), (const float*)PyArray_DATA(x), g ? (const float*)PyArray_DATA(g) : nullptr};
+    MapJob job = {
+        kind, (float*)PyArray_DATA(out), (const float*)PyArray_DATA(x), g ? (const float*)PyArray_DATA(g) : nullptr};
     long n = PyArray_SIZE(out);
     if (n < 16384) {
         map_range(&job, 0, n, 0);
     } else {
-        Py_BEGIN_ALLOW_THREADS
-        pool_parallel_for(map_range, &job, n, 16384);
+        Py_BEGIN_ALLOW_THREADS pool_parallel_for(map_range, &job, n, 16384);
         Py_END_ALLOW_THREADS
     }
     Py_RETURN_NONE;
@@ -161,14 +176,26 @@ PyObject* map_floats(PyObject*, PyObject* args) {
 
 PyObject* memory(PyObject*, PyObject*) {
     AllocStatistics s = alloc_statistics();
-    return Py_BuildValue("{s:l,s:l,s:l,s:l,s:l}", "current", s.current, "peak", s.peak, "cached", s.cached, "blocks", s.blocks, "system_calls", s.system_calls);
+    return Py_BuildValue("{s:l,s:l,s:l,s:l,s:l}", "current", s.current, "peak", s.peak, "cached", s.cached, "blocks",
+        s.blocks, "system_calls", s.system_calls);
 }
 
-PyObject* empty_cache(PyObject*, PyObject*) { cached_empty(); Py_RETURN_NONE; }
-PyObject* reset_peak(PyObject*, PyObject*) { alloc_reset_peak(); Py_RETURN_NONE; }
+PyObject* empty_cache(PyObject*, PyObject*) {
+    cached_empty();
+    Py_RETURN_NONE;
+}
+PyObject* reset_peak(PyObject*, PyObject*) {
+    alloc_reset_peak();
+    Py_RETURN_NONE;
+}
 
-// Work for tests of the pool: adds 1 to out[i] `rounds` times; with `nested`, from a parallel loop inside a parallel loop.
-struct Counting { long* out; long rounds; bool nested; };
+// Work for tests of the pool: adds 1 to out[i] `rounds` times; with `nested`, from a parallel loop inside a parallel
+// loop.
+struct Counting {
+    long* out;
+    long rounds;
+    bool nested;
+};
 
 void count_plain(void* raw, long begin, long end, int) {
     Counting& c = *(Counting*)raw;
@@ -176,7 +203,10 @@ void count_plain(void* raw, long begin, long end, int) {
         for (long i = begin; i < end; i++) __atomic_fetch_add(&c.out[i], 1, __ATOMIC_RELAXED);
 }
 
-struct Shifted { Counting* counting; long base; };
+struct Shifted {
+    Counting* counting;
+    long base;
+};
 
 void count_shifted(void* raw, long begin, long end, int thread) {
     Shifted& s = *(Shifted*)raw;
@@ -193,13 +223,12 @@ PyObject* pool_count(PyObject*, PyObject* args) {
     long rounds = 1, grain = 1;
     int nested = 0;
     if (!PyArg_ParseTuple(args, "O!|llp", &PyArray_Type, &out, &rounds, &grain, &nested)) return nullptr;
-    if (PyArray_TYPE(out) != NPY_LONG || !PyArray_ISCARRAY(out)) return PyErr_Format(PyExc_TypeError, "pool_count takes a contiguous int64 array");
+    if (PyArray_TYPE(out) != NPY_LONG || !PyArray_ISCARRAY(out))
+        return PyErr_Format(PyExc_TypeError, "pool_count takes a contiguous int64 array");
     Counting counting = {(long*)PyArray_DATA(out), rounds, nested != 0};
     long n = PyArray_SIZE(out);
-    Py_BEGIN_ALLOW_THREADS
-    pool_parallel_for(nested ? count_nested : count_plain, &counting, n, grain);
-    Py_END_ALLOW_THREADS
-    Py_RETURN_NONE;
+    Py_BEGIN_ALLOW_THREADS pool_parallel_for(nested ? count_nested : count_plain, &counting, n, grain);
+    Py_END_ALLOW_THREADS Py_RETURN_NONE;
 }
 
 PyMethodDef methods[] = {
@@ -210,28 +239,37 @@ PyMethodDef methods[] = {
     {"get_num_threads", get_threads, METH_NOARGS, "threads that a parallel loop may use"},
     {"workers_alive", workers, METH_NOARGS, "worker threads started so far in this process"},
     {"set_bfloat16", set_bfloat16, METH_O, "tell numpy's dtype of bfloat16"},
-    {"empty", (PyCFunction)(void*)empty, METH_FASTCALL, "empty(shape, dtype): an array over a cached, 64-byte aligned block"},
-    {"matmul", (PyCFunction)(void*)py_matmul, METH_FASTCALL, "matmul(a, b, out): batched product of arrays of any strides"},
+    {"empty", (PyCFunction)(void*)empty, METH_FASTCALL,
+        "empty(shape, dtype): an array over a cached, 64-byte aligned block"},
+    {"matmul", (PyCFunction)(void*)py_matmul, METH_FASTCALL,
+        "matmul(a, b, out): batched product of arrays of any strides"},
     {"philox", philox, METH_VARARGS, "philox(out, seed, ordinal, word=0): fill with uniforms (float) or bits (uint32)"},
     {"map_floats", map_floats, METH_VARARGS, "map_floats(kind, out, x[, g]): 0 erf, 1 gelu, 2 gradient of gelu"},
     {"memory", memory, METH_NOARGS, "statistics of the caching allocator, in bytes"},
     {"empty_cache", empty_cache, METH_NOARGS, "give cached blocks back to the system"},
     {"reset_peak", reset_peak, METH_NOARGS, "start a new peak of memory use"},
-    {"pool_count", pool_count, METH_VARARGS, "pool_count(out, rounds=1, grain=1, nested=False): add `rounds` to each element, in parallel"},
-    {"native_seconds", native_seconds, METH_NOARGS, "seconds spent in generated code and its templates, by all launchers of this process"},
+    {"pool_count", pool_count, METH_VARARGS,
+        "pool_count(out, rounds=1, grain=1, nested=False): add `rounds` to each element, in parallel"},
+    {"native_seconds", native_seconds, METH_NOARGS,
+        "seconds spent in generated code and its templates, by all launchers of this process"},
     {"bind_tensor", py_bind_tensor, METH_VARARGS, "bind_tensor(type, prototype): learn the slots of the Tensor class"},
     {nullptr, nullptr, 0, nullptr}};
 
-PyModuleDef definition = {PyModuleDef_HEAD_INIT, "flambeau.runtime._native", "Thread pool, allocator, kernels and launcher.", -1, methods};
+PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, "flambeau.runtime._native", "Thread pool, allocator, kernels and launcher.", -1, methods};
 
 }
 
-const FbRuntime runtime_table = {pool_parallel_for, pool_threads, scratch_alloc, cached_release, table_gemm, clock_ns, nullptr, nullptr, nullptr};
+const FbRuntime runtime_table = {
+    pool_parallel_for, pool_threads, scratch_alloc, cached_release, table_gemm, clock_ns, nullptr, nullptr, nullptr};
 
 PyMODINIT_FUNC PyInit__native() {
     import_array();
     kernels = available("auto");
     PyObject* module = PyModule_Create(&definition);
-    if (!module || !add_array_type(module) || !add_launcher(module)) { Py_XDECREF(module); return nullptr; }
+    if (!module || !add_array_type(module) || !add_launcher(module)) {
+        Py_XDECREF(module);
+        return nullptr;
+    }
     return module;
 }

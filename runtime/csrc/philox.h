@@ -4,7 +4,9 @@
 
 #include "vector.h"
 
-struct Words { vu w[4]; };
+struct Words {
+    vu w[4];
+};
 
 #if FB_ISA == 512
 FB_INLINE hul product32(hul a, hul b) {
@@ -32,18 +34,21 @@ FB_INLINE Words philox_words(vl seed, vl ordinal, vl index) {
         vu h0, l0, h1, l1;
         high_low(c0, 0xD2511F53u, h0, l0);
         high_low(c2, 0xCD9E8D57u, h1, l1);
-        c0 = h1 ^ c1 ^ k0; c1 = l1; c2 = h0 ^ c3 ^ k1; c3 = l0;
+        c0 = h1 ^ c1 ^ k0;
+        c1 = l1;
+        c2 = h0 ^ c3 ^ k1;
+        c3 = l0;
         k0 += 0x9E3779B9u;
         k1 += 0xBB67AE85u;
     }
     return {{c0, c1, c2, c3}};
 }
 
-FB_INLINE vl unsigned_words(vu x) {
-    return {widen_first((vi)x) & 0xffffffffl, widen_second((vi)x) & 0xffffffffl};
-}
+FB_INLINE vl unsigned_words(vu x) { return {widen_first((vi)x) & 0xffffffffl, widen_second((vi)x) & 0xffffffffl}; }
 // one word as a value 0 .. 2^32 - 1
-FB_INLINE vl v_philox(vl seed, vl ordinal, vl index, int word) { return unsigned_words(philox_words(seed, ordinal, index).w[word]); }
+FB_INLINE vl v_philox(vl seed, vl ordinal, vl index, int word) {
+    return unsigned_words(philox_words(seed, ordinal, index).w[word]);
+}
 FB_INLINE vl index_lanes(i64 start) {
     vi n = lane_numbers();
     return vl{widen_first(n), widen_second(n)} + splat_l(start);

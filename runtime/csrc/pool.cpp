@@ -1,6 +1,7 @@
-// A job is claimed in chunks from one atomic counter. Workers enter through `door` (open bit + number inside), which the
-// caller closes before it returns, so a late worker never sees a finished job's memory. After fork the child forgets the
-// pool (its workers do not exist there) and starts a new one on first use, also when the parent was inside a job.
+// A job is claimed in chunks from one atomic counter. Workers enter through `door` (open bit + number inside), which
+// the caller closes before it returns, so a late worker never sees a finished job's memory. After fork the child
+// forgets the pool (its workers do not exist there) and starts a new one on first use, also when the parent was inside
+// a job.
 #include "pool.h"
 
 #include <atomic>
@@ -25,7 +26,7 @@ inline void relax() {
 }
 
 struct Pool {
-    alignas(64) std::atomic<int> generation{0};      // futex word: a new job
+    alignas(64) std::atomic<int> generation{0}; // futex word: a new job
     std::atomic<int> parked{0};
     alignas(64) std::atomic<unsigned> door{0};
     alignas(64) std::atomic<long> next{0};
@@ -33,15 +34,18 @@ struct Pool {
     FbRange fn = nullptr;
     void* arg = nullptr;
     long n = 0, chunk = 1;
-    int limit = 1;                                   // threads allowed in this job
+    int limit = 1; // threads allowed in this job
     std::atomic<int> workers{0};
 };
 
 std::atomic<Pool*> current{nullptr};
 std::atomic<int> wanted{1};
-thread_local bool inside = false;                    // this thread runs a range of a job
+thread_local bool inside = false; // this thread runs a range of a job
 
-struct Start { Pool* pool; int number; };
+struct Start {
+    Pool* pool;
+    int number;
+};
 
 void take_chunks(Pool& pool, int thread) {
     inside = true;
@@ -60,7 +64,8 @@ void wait_for_job(Pool& pool, int seen) {
         relax();
     }
     pool.parked.fetch_add(1);
-    while (pool.generation.load() == seen) syscall(SYS_futex, &pool.generation, FUTEX_WAIT_PRIVATE, seen, nullptr, nullptr, 0);
+    while (pool.generation.load() == seen)
+        syscall(SYS_futex, &pool.generation, FUTEX_WAIT_PRIVATE, seen, nullptr, nullptr, 0);
     pool.parked.fetch_sub(1);
 }
 
@@ -95,7 +100,10 @@ void start_workers(Pool& pool, int count) {
         Start* start = new Start{&pool, pool.workers.load() + 1};
         int failed = pthread_create(&thread, &attributes, work, start);
         pthread_attr_destroy(&attributes);
-        if (failed) { delete start; return; }        // fewer threads: the job is still done
+        if (failed) {
+            delete start;
+            return;
+        } // fewer threads: the job is still done
         pool.workers.fetch_add(1);
     }
 }
@@ -132,14 +140,18 @@ void run_job(Pool& pool, FbRange fn, void* arg, long n, long grain, int threads)
     take_chunks(pool, 0);
     pool.door.fetch_and(~OPEN, std::memory_order_acq_rel);
     for (int spin = 0; pool.door.load(std::memory_order_acquire) != 0; spin++)
-        if (spin < SPINS) relax(); else sched_yield();
+        if (spin < SPINS) relax();
+        else sched_yield();
 }
 
 }
 
 int pool_threads() { return inside ? 1 : wanted.load(std::memory_order_relaxed); }
 void pool_set_threads(int count) { wanted.store(count < 1 ? 1 : count > MAX_THREADS ? MAX_THREADS : count); }
-int pool_workers_alive() { Pool* pool = current.load(); return pool ? pool->workers.load() : 0; }
+int pool_workers_alive() {
+    Pool* pool = current.load();
+    return pool ? pool->workers.load() : 0;
+}
 
 void pool_parallel_for(FbRange fn, void* arg, long n, long grain) {
     if (n <= 0) return;

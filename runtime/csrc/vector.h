@@ -26,8 +26,12 @@ typedef unsigned int u32;
 typedef unsigned short u16;
 typedef unsigned char u8;
 typedef signed char i8;
-struct bf16 { u16 bits; };
-struct f16 { u16 bits; };
+struct bf16 {
+    u16 bits;
+};
+struct f16 {
+    u16 bits;
+};
 
 typedef float vf __attribute__((vector_size(FB_W * 4)));
 typedef int vi __attribute__((vector_size(FB_W * 4)));
@@ -45,12 +49,18 @@ typedef u16 v16 __attribute__((vector_size(FB_W * 2)));
 typedef v16 v16_loose __attribute__((aligned(2), may_alias));
 typedef u8 v8 __attribute__((vector_size(FB_W)));
 typedef v8 v8_loose __attribute__((aligned(1), may_alias));
-struct vd { hd lo, hi; };
-struct vl { hl lo, hi; };
+struct vd {
+    hd lo, hi;
+};
+struct vl {
+    hl lo, hi;
+};
 
 // How many lanes are alive: all of them, or the first n (the tail of a loop).
 struct Full {};
-struct Tail { int n; };
+struct Tail {
+    int n;
+};
 
 #if FB_W == 16
 #define FB_FIRST 0, 1, 2, 3, 4, 5, 6, 7
@@ -96,23 +106,31 @@ FB_INLINE hl widen_first(vi x) { return __builtin_convertvector(first(x), hl); }
 FB_INLINE hl widen_second(vi x) { return __builtin_convertvector(second(x), hl); }
 
 // ---- arithmetic of the paired types
-#define FB_PAIR(T, op) FB_INLINE T operator op(T a, T b) { return {a.lo op b.lo, a.hi op b.hi}; }
-FB_PAIR(vd, +) FB_PAIR(vd, -) FB_PAIR(vd, *) FB_PAIR(vd, /)
-FB_PAIR(vl, &) FB_PAIR(vl, |) FB_PAIR(vl, ^)
+#define FB_PAIR(T, op) \
+    FB_INLINE T operator op(T a, T b) { return {a.lo op b.lo, a.hi op b.hi}; }
+FB_PAIR(vd, +)
+FB_PAIR(vd, -) FB_PAIR(vd, *) FB_PAIR(vd, /) FB_PAIR(vl, &) FB_PAIR(vl, |) FB_PAIR(vl, ^)
 #undef FB_PAIR
 // 64-bit integers wrap: signed overflow of a vector is undefined to the compiler, unsigned is not
-#define FB_WRAP(op) FB_INLINE vl operator op(vl a, vl b) { return {(hl)((hul)a.lo op (hul)b.lo), (hl)((hul)a.hi op (hul)b.hi)}; }
-FB_WRAP(+) FB_WRAP(-) FB_WRAP(*)
+#define FB_WRAP(op) \
+    FB_INLINE vl operator op(vl a, vl b) { return {(hl)((hul)a.lo op(hul) b.lo), (hl)((hul)a.hi op(hul) b.hi)}; }
+    FB_WRAP(+) FB_WRAP(-) FB_WRAP(*)
 #undef FB_WRAP
-FB_INLINE vd operator-(vd a) { return {-a.lo, -a.hi}; }
+        FB_INLINE vd operator-(vd a) {
+    return {-a.lo, -a.hi};
+}
 FB_INLINE vl operator-(vl a) { return splat_l(0) - a; }
 FB_INLINE vl operator~(vl a) { return {~a.lo, ~a.hi}; }
-#define FB_COMPARE(T, op) FB_INLINE vi operator op(T a, T b) { return narrow((hl)(a.lo op b.lo), (hl)(a.hi op b.hi)); }
-FB_COMPARE(vd, <) FB_COMPARE(vd, <=) FB_COMPARE(vd, >) FB_COMPARE(vd, >=) FB_COMPARE(vd, ==) FB_COMPARE(vd, !=)
-FB_COMPARE(vl, <) FB_COMPARE(vl, <=) FB_COMPARE(vl, >) FB_COMPARE(vl, >=) FB_COMPARE(vl, ==) FB_COMPARE(vl, !=)
+#define FB_COMPARE(T, op) \
+    FB_INLINE vi operator op(T a, T b) { return narrow((hl)(a.lo op b.lo), (hl)(a.hi op b.hi)); }
+FB_COMPARE(vd, <)
+FB_COMPARE(vd, <=) FB_COMPARE(vd, >) FB_COMPARE(vd, >=) FB_COMPARE(vd, ==) FB_COMPARE(vd, !=) FB_COMPARE(vl, <)
+    FB_COMPARE(vl, <=) FB_COMPARE(vl, >) FB_COMPARE(vl, >=) FB_COMPARE(vl, ==) FB_COMPARE(vl, !=)
 #undef FB_COMPARE
 
-FB_INLINE vf v_where(vi m, vf a, vf b) { return m ? a : b; }
+        FB_INLINE vf v_where(vi m, vf a, vf b) {
+    return m ? a : b;
+}
 FB_INLINE vi v_where(vi m, vi a, vi b) { return m ? a : b; }
 FB_INLINE vd v_where(vi m, vd a, vd b) { return {widen_first(m) ? a.lo : b.lo, widen_second(m) ? a.hi : b.hi}; }
 FB_INLINE vl v_where(vi m, vl a, vl b) { return {widen_first(m) ? a.lo : b.lo, widen_second(m) ? a.hi : b.hi}; }
@@ -124,12 +142,18 @@ FB_INLINE double lane(vd x, int l) { return l < FB_W / 2 ? x.lo[l] : x.hi[l - FB
 FB_INLINE i64 lane(vl x, int l) { return l < FB_W / 2 ? x.lo[l] : x.hi[l - FB_W / 2]; }
 FB_INLINE void set_lane(vf& x, int l, float v) { x[l] = v; }
 FB_INLINE void set_lane(vi& x, int l, int v) { x[l] = v; }
-FB_INLINE void set_lane(vd& x, int l, double v) { if (l < FB_W / 2) x.lo[l] = v; else x.hi[l - FB_W / 2] = v; }
-FB_INLINE void set_lane(vl& x, int l, i64 v) { if (l < FB_W / 2) x.lo[l] = v; else x.hi[l - FB_W / 2] = v; }
+FB_INLINE void set_lane(vd& x, int l, double v) {
+    if (l < FB_W / 2) x.lo[l] = v;
+    else x.hi[l - FB_W / 2] = v;
+}
+FB_INLINE void set_lane(vl& x, int l, i64 v) {
+    if (l < FB_W / 2) x.lo[l] = v;
+    else x.hi[l - FB_W / 2] = v;
+}
 
 // ---- the few instructions that have no portable spelling
 #if FB_ISA == 512
-#define FB_ALL ((u16)-1)
+#define FB_ALL ((u16) - 1)
 FB_INLINE vf v_fma(vf a, vf b, vf c) { return (vf)__builtin_ia32_vfmaddps512_mask(a, b, c, FB_ALL, 4); }
 FB_INLINE hd v_fma(hd a, hd b, hd c) { return (hd)__builtin_ia32_vfmaddpd512_mask(a, b, c, (u8)-1, 4); }
 // like the instruction: the second operand when either is NaN
@@ -150,8 +174,14 @@ FB_INLINE hd h_sqrt(hd a) { return __builtin_ia32_sqrtpd512_mask(a, a, (u8)-1, 4
 FB_INLINE vf v_scale(vf a, vf n) { return __builtin_ia32_scalefps512_mask(a, n, a, FB_ALL, 4); }
 FB_INLINE vi to_i_nearest(vf a) { return __builtin_ia32_cvtps2dq512_mask(a, (vi){}, FB_ALL, 4); }
 FB_INLINE bool any_lane(vi m) { return __builtin_ia32_ptestmd512(m, m, FB_ALL) != 0; }
-FB_INLINE vf half_to_float(v16 x) { typedef short s __attribute__((vector_size(32))); return __builtin_ia32_vcvtph2ps512_mask((s)x, (vf){}, FB_ALL, 4); }
-FB_INLINE v16 float_to_half(vf x) { typedef short s __attribute__((vector_size(32))); return (v16)__builtin_ia32_vcvtps2ph512_mask(x, 8, (s){}, FB_ALL); }
+FB_INLINE vf half_to_float(v16 x) {
+    typedef short s __attribute__((vector_size(32)));
+    return __builtin_ia32_vcvtph2ps512_mask((s)x, (vf){}, FB_ALL, 4);
+}
+FB_INLINE v16 float_to_half(vf x) {
+    typedef short s __attribute__((vector_size(32)));
+    return (v16)__builtin_ia32_vcvtps2ph512_mask(x, 8, (s){}, FB_ALL);
+}
 FB_INLINE u16 tail_mask(Tail t) { return (u16)((1u << t.n) - 1); }
 FB_INLINE vf ld(const float* p, Tail t) { return __builtin_ia32_loadups512_mask((float*)p, (vf){}, tail_mask(t)); }
 FB_INLINE vi ld(const int* p, Tail t) { return __builtin_ia32_loaddqusi512_mask((int*)p, (vi){}, tail_mask(t)); }
@@ -159,7 +189,7 @@ FB_INLINE void st(float* p, vf x, Tail t) { __builtin_ia32_storeups512_mask(p, x
 FB_INLINE void st(int* p, vi x, Tail t) { __builtin_ia32_storedqusi512_mask(p, x, tail_mask(t)); }
 FB_INLINE vd ld(const double* p, Tail t) {
     return {__builtin_ia32_loadupd512_mask((double*)p, (hd){}, (u8)tail_mask(t)),
-            __builtin_ia32_loadupd512_mask((double*)p + 8, (hd){}, (u8)(tail_mask(t) >> 8))};
+        __builtin_ia32_loadupd512_mask((double*)p + 8, (hd){}, (u8)(tail_mask(t) >> 8))};
 }
 FB_INLINE void st(double* p, vd x, Tail t) {
     __builtin_ia32_storeupd512_mask(p, x.lo, (u8)tail_mask(t));
@@ -184,7 +214,10 @@ FB_INLINE vf v_sqrt(vf a) { return __builtin_ia32_sqrtps256(a); }
 FB_INLINE hd h_sqrt(hd a) { return __builtin_ia32_sqrtpd256(a); }
 FB_INLINE vi to_i_nearest(vf a) { return __builtin_ia32_cvtps2dq256(a); }
 FB_INLINE bool any_lane(vi m) { return __builtin_ia32_movmskps256((vf)m) != 0; }
-FB_INLINE vf half_to_float(v16 x) { typedef short s __attribute__((vector_size(16))); return __builtin_ia32_vcvtph2ps256((s)x); }
+FB_INLINE vf half_to_float(v16 x) {
+    typedef short s __attribute__((vector_size(16)));
+    return __builtin_ia32_vcvtph2ps256((s)x);
+}
 FB_INLINE v16 float_to_half(vf x) { return (v16)__builtin_ia32_vcvtps2ph256(x, 8); }
 FB_INLINE vf ld(const float* p, Tail t) { return __builtin_ia32_maskloadps256((const vf*)p, alive(t)); }
 FB_INLINE vi ld(const int* p, Tail t) { return (vi)__builtin_ia32_maskloadps256((const vf*)p, alive(t)); }
@@ -204,25 +237,45 @@ FB_INLINE vf raw_max(vf a, vf b) { return a > b ? a : b; }
 FB_INLINE vf raw_min(vf a, vf b) { return a < b ? a : b; }
 FB_INLINE hd raw_max(hd a, hd b) { return a > b ? a : b; }
 FB_INLINE hd raw_min(hd a, hd b) { return a < b ? a : b; }
-FB_INLINE vf v_sqrt(vf a) { FB_LANES a[l] = __builtin_sqrtf(a[l]); return a; }
-FB_INLINE hd h_sqrt(hd a) { for (int l = 0; l < FB_W / 2; l++) a[l] = __builtin_sqrt(a[l]); return a; }
-FB_INLINE bool any_lane(vi m) { int r = 0; FB_LANES r |= m[l]; return r != 0; }
+FB_INLINE vf v_sqrt(vf a) {
+    FB_LANES a[l] = __builtin_sqrtf(a[l]);
+    return a;
+}
+FB_INLINE hd h_sqrt(hd a) {
+    for (int l = 0; l < FB_W / 2; l++) a[l] = __builtin_sqrt(a[l]);
+    return a;
+}
+FB_INLINE bool any_lane(vi m) {
+    int r = 0;
+    FB_LANES r |= m[l];
+    return r != 0;
+}
 #endif
 #define FB_ROUNDING(name) \
-    FB_INLINE vf v_##name(vf a) { FB_LANES a[l] = __builtin_##name##f(a[l]); return a; } \
-    FB_INLINE hd h_##name(hd a) { for (int l = 0; l < FB_W / 2; l++) a[l] = __builtin_##name(a[l]); return a; }
-FB_ROUNDING(floor) FB_ROUNDING(ceil) FB_ROUNDING(trunc)
-// adding and taking away 1.5 * 2^23 rounds to even below 2^22; larger values are rounded by hand
-FB_INLINE vf v_round(vf a) {
+    FB_INLINE vf v_##name(vf a) { \
+        FB_LANES a[l] = __builtin_##name##f(a[l]); \
+        return a; \
+    } \
+    FB_INLINE hd h_##name(hd a) { \
+        for (int l = 0; l < FB_W / 2; l++) a[l] = __builtin_##name(a[l]); \
+        return a; \
+    }
+FB_ROUNDING(floor)
+FB_ROUNDING(ceil) FB_ROUNDING(trunc)
+    // adding and taking away 1.5 * 2^23 rounds to even below 2^22; larger values are rounded by hand
+    FB_INLINE vf v_round(vf a) {
     vi sign = (vi)a & splat_i((int)0x80000000), magnitude = (vi)a & splat_i(0x7fffffff);
     vf big = splat_f(8388608.f), r = ((vf)magnitude + big) - big;
     return ((vf)magnitude < big) ? (vf)((vi)r | sign) : a;
 }
-FB_INLINE hd h_round(hd a) { for (int l = 0; l < FB_W / 2; l++) a[l] = __builtin_rint(a[l]); return a; }
+FB_INLINE hd h_round(hd a) {
+    for (int l = 0; l < FB_W / 2; l++) a[l] = __builtin_rint(a[l]);
+    return a;
+}
 FB_INLINE vi to_i_nearest(vf a) { return __builtin_convertvector(v_round(a), vi); }
 FB_INLINE vf half_to_float(v16 x) {
     vi bits = __builtin_convertvector(x, vi), sign = (bits & splat_i(0x8000)) << 16, magnitude = bits & splat_i(0x7fff);
-    vf shifted = (vf)(magnitude << 13) * splat_f(5.192296858534828e33f);           // 2^112 mends the exponent, denormals too
+    vf shifted = (vf)(magnitude << 13) * splat_f(5.192296858534828e33f); // 2^112 mends the exponent, denormals too
     vi special = magnitude >= splat_i(0x7c00);
     return (vf)((special ? ((magnitude << 13) | splat_i(0x7f800000)) : (vi)shifted) | sign);
 }
@@ -230,15 +283,23 @@ FB_INLINE v16 float_to_half(vf x) {
     vi bits = (vi)x, sign = (bits >> 16) & splat_i(0x8000), magnitude = bits & splat_i(0x7fffffff);
     vi odd = (magnitude >> 13) & splat_i(1);
     vi normal = (magnitude - splat_i(112 << 23) + splat_i(0xfff) + odd) >> 13;
-    vi tiny = (vi)((vf)magnitude + splat_f(0.5f)) - (vi)splat_f(0.5f);              // the addition rounds to the half's last bit
+    vi tiny = (vi)((vf)magnitude + splat_f(0.5f)) - (vi)splat_f(0.5f); // the addition rounds to the half's last bit
     vi r = magnitude < splat_i(113 << 23) ? tiny : normal;
     r = r > splat_i(0x7c00) ? splat_i(0x7c00) : r;
     r = magnitude > splat_i(0x7f800000) ? splat_i(0x7e00) : r;
     r = magnitude >= splat_i(0x47800000) && magnitude <= splat_i(0x7f800000) ? splat_i(0x7c00) : r;
     return __builtin_convertvector((vu)(r | sign), v16);
 }
-FB_INLINE vf ld(const float* p, Tail t) { vf r = {}; for (int l = 0; l < t.n; l++) r[l] = p[l]; return r; }
-FB_INLINE vi ld(const int* p, Tail t) { vi r = {}; for (int l = 0; l < t.n; l++) r[l] = p[l]; return r; }
+FB_INLINE vf ld(const float* p, Tail t) {
+    vf r = {};
+    for (int l = 0; l < t.n; l++) r[l] = p[l];
+    return r;
+}
+FB_INLINE vi ld(const int* p, Tail t) {
+    vi r = {};
+    for (int l = 0; l < t.n; l++) r[l] = p[l];
+    return r;
+}
 #endif
 #if FB_ISA != 512
 // 2^n by exponent bits, in two steps so that results may be denormal or overflow
@@ -247,10 +308,20 @@ FB_INLINE vf v_scale(vf a, vf n) {
     return a * (vf)((h + splat_i(127)) << 23) * (vf)((k - h + splat_i(127)) << 23);
 }
 // masked stores are slow on some processors, a store per lane is not
-FB_INLINE void st(float* p, vf x, Tail t) { for (int l = 0; l < t.n; l++) p[l] = x[l]; }
-FB_INLINE void st(int* p, vi x, Tail t) { for (int l = 0; l < t.n; l++) p[l] = x[l]; }
-FB_INLINE vd ld(const double* p, Tail t) { vd r = {}; for (int l = 0; l < t.n; l++) set_lane(r, l, p[l]); return r; }
-FB_INLINE void st(double* p, vd x, Tail t) { for (int l = 0; l < t.n; l++) p[l] = lane(x, l); }
+FB_INLINE void st(float* p, vf x, Tail t) {
+    for (int l = 0; l < t.n; l++) p[l] = x[l];
+}
+FB_INLINE void st(int* p, vi x, Tail t) {
+    for (int l = 0; l < t.n; l++) p[l] = x[l];
+}
+FB_INLINE vd ld(const double* p, Tail t) {
+    vd r = {};
+    for (int l = 0; l < t.n; l++) set_lane(r, l, p[l]);
+    return r;
+}
+FB_INLINE void st(double* p, vd x, Tail t) {
+    for (int l = 0; l < t.n; l++) p[l] = lane(x, l);
+}
 #endif
 
 // ---- loads and stores of every element type; the type of the pointer decides
@@ -260,19 +331,40 @@ FB_INLINE vd ld(const double* p, Full) { return {*(const hd_loose*)p, *(const hd
 FB_INLINE vl ld(const i64* p, Full) { return {*(const hl_loose*)p, *(const hl_loose*)(p + FB_W / 2)}; }
 FB_INLINE void st(float* p, vf x, Full) { *(vf_loose*)p = x; }
 FB_INLINE void st(int* p, vi x, Full) { *(vi_loose*)p = x; }
-FB_INLINE void st(double* p, vd x, Full) { *(hd_loose*)p = x.lo; *(hd_loose*)(p + FB_W / 2) = x.hi; }
-FB_INLINE void st(i64* p, vl x, Full) { *(hl_loose*)p = x.lo; *(hl_loose*)(p + FB_W / 2) = x.hi; }
-FB_INLINE vl ld(const i64* p, Tail t) { vd r = ld((const double*)p, t); return {(hl)r.lo, (hl)r.hi}; }
+FB_INLINE void st(double* p, vd x, Full) {
+    *(hd_loose*)p = x.lo;
+    *(hd_loose*)(p + FB_W / 2) = x.hi;
+}
+FB_INLINE void st(i64* p, vl x, Full) {
+    *(hl_loose*)p = x.lo;
+    *(hl_loose*)(p + FB_W / 2) = x.hi;
+}
+FB_INLINE vl ld(const i64* p, Tail t) {
+    vd r = ld((const double*)p, t);
+    return {(hl)r.lo, (hl)r.hi};
+}
 FB_INLINE void st(i64* p, vl x, Tail t) { st((double*)p, vd{(hd)x.lo, (hd)x.hi}, t); }
 
 FB_INLINE v16 load16(const void* p, Full) { return *(const v16_loose*)p; }
-FB_INLINE v16 load16(const void* p, Tail t) { v16 r = {}; for (int l = 0; l < t.n; l++) r[l] = ((const u16*)p)[l]; return r; }
+FB_INLINE v16 load16(const void* p, Tail t) {
+    v16 r = {};
+    for (int l = 0; l < t.n; l++) r[l] = ((const u16*)p)[l];
+    return r;
+}
 FB_INLINE v8 load8(const void* p, Full) { return *(const v8_loose*)p; }
-FB_INLINE v8 load8(const void* p, Tail t) { v8 r = {}; for (int l = 0; l < t.n; l++) r[l] = ((const u8*)p)[l]; return r; }
+FB_INLINE v8 load8(const void* p, Tail t) {
+    v8 r = {};
+    for (int l = 0; l < t.n; l++) r[l] = ((const u8*)p)[l];
+    return r;
+}
 FB_INLINE void store16(void* p, v16 x, Full) { *(v16_loose*)p = x; }
-FB_INLINE void store16(void* p, v16 x, Tail t) { for (int l = 0; l < t.n; l++) ((u16*)p)[l] = x[l]; }
+FB_INLINE void store16(void* p, v16 x, Tail t) {
+    for (int l = 0; l < t.n; l++) ((u16*)p)[l] = x[l];
+}
 FB_INLINE void store8(void* p, v8 x, Full) { *(v8_loose*)p = x; }
-FB_INLINE void store8(void* p, v8 x, Tail t) { for (int l = 0; l < t.n; l++) ((u8*)p)[l] = x[l]; }
+FB_INLINE void store8(void* p, v8 x, Tail t) {
+    for (int l = 0; l < t.n; l++) ((u8*)p)[l] = x[l];
+}
 
 FB_INLINE vf bf16_to_float(v16 x) { return (vf)(__builtin_convertvector(x, vu) << 16); }
 FB_INLINE v16 float_to_bf16(vf x) {
@@ -332,15 +424,15 @@ FB_INLINE vf ld1(const f16* p) { return half_to_float(p->bits - (v16){}); }
 #define FB_HIGH 2, 6, 3, 7
 #endif
 FB_INLINE void transpose(vf (&r)[FB_W]) {
-    #pragma GCC unroll 4
+#pragma GCC unroll 4
     for (int round = 1; round < FB_W; round *= 2) {
         vf t[FB_W];
-        #pragma GCC unroll 8
+#pragma GCC unroll 8
         for (int i = 0; i < FB_W / 2; i++) {
             t[2 * i] = __builtin_shufflevector(r[i], r[i + FB_W / 2], FB_LOW);
             t[2 * i + 1] = __builtin_shufflevector(r[i], r[i + FB_W / 2], FB_HIGH);
         }
-        #pragma GCC unroll 16
+#pragma GCC unroll 16
         for (int i = 0; i < FB_W; i++) r[i] = t[i];
     }
 }

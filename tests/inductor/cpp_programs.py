@@ -24,10 +24,23 @@ def buffer(name, dtype, sizes, kind="input", strides=None, offset=0):
 
 
 def program(body, kernels, inputs, outputs, symbols=(), scalars=(), arena=None, arena_size=0, temps=(), constants=None):
-    buffers = tuple(dict.fromkeys([*(b for b in inputs if isinstance(b, Buffer)), *temps,
-                                   *(b for b in outputs if isinstance(b, Buffer))]))
-    return Program(buffers, tuple(kernels), tuple(inputs), tuple(outputs), symbols=tuple(symbols), scalars=tuple(scalars), constants=constants or {},
-                   checks=tuple(body.checks), arena=arena or {}, arena_size=arena_size)
+    buffers = tuple(
+        dict.fromkeys(
+            [*(b for b in inputs if isinstance(b, Buffer)), *temps, *(b for b in outputs if isinstance(b, Buffer))]
+        )
+    )
+    return Program(
+        buffers,
+        tuple(kernels),
+        tuple(inputs),
+        tuple(outputs),
+        symbols=tuple(symbols),
+        scalars=tuple(scalars),
+        constants=constants or {},
+        checks=tuple(body.checks),
+        arena=arena or {},
+        arena_size=arena_size,
+    )
 
 
 def map_program(formula, dtypes_in, dtype_out, sizes=(37,), body=None):
@@ -88,5 +101,22 @@ def data(dtype, sizes, seed=0, low=-4.0, high=4.0):
     return rng.integers(0 if not dtype.is_signed else int(low), int(high) + 5, sizes).astype(dtype.numpy)
 
 
-__all__ = ["Axis", "Body", "Buffer", "LoopKernel", "Program", "Reduce", "Step", "Store", "buffer", "check", "data", "dtypes",
-           "map_program", "program", "row_reduce", "strides_of", "var"]
+__all__ = [
+    "Axis",
+    "Body",
+    "Buffer",
+    "LoopKernel",
+    "Program",
+    "Reduce",
+    "Step",
+    "Store",
+    "buffer",
+    "check",
+    "data",
+    "dtypes",
+    "map_program",
+    "program",
+    "row_reduce",
+    "strides_of",
+    "var",
+]

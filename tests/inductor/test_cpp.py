@@ -17,9 +17,23 @@ from flambeau.runtime.errors import CheckFailed, Unsupported
 _spec = importlib.util.spec_from_file_location("cpp_programs", pathlib.Path(__file__).with_name("cpp_programs.py"))
 tools = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(tools)
-Axis, Body, LoopKernel, Reduce, Step, Store = tools.Axis, tools.Body, tools.LoopKernel, tools.Reduce, tools.Step, tools.Store
+Axis, Body, LoopKernel, Reduce, Step, Store = (
+    tools.Axis,
+    tools.Body,
+    tools.LoopKernel,
+    tools.Reduce,
+    tools.Step,
+    tools.Store,
+)
 buffer, check, data, dtypes, map_program, program, row_reduce = (
-    tools.buffer, tools.check, tools.data, tools.dtypes, tools.map_program, tools.program, tools.row_reduce)
+    tools.buffer,
+    tools.check,
+    tools.data,
+    tools.dtypes,
+    tools.map_program,
+    tools.program,
+    tools.row_reduce,
+)
 
 pytestmark = pytest.mark.skipif(toolchain.compiler() is None, reason="no C++ compiler")
 FLOATS = (dtypes.float32, dtypes.float64, dtypes.float16, dtypes.bfloat16)
@@ -39,8 +53,29 @@ def test_every_primitive_has_a_cell():
 
 # -- primitives
 
-SPECIAL = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 0.5, -0.5, 1.5, 2.5, -2.5, 100.0, -100.0, 1e-30, 1e30, 3e-39, 20.0]
-FLOAT_UNARY = ("neg abs sign exp log log2 log1p expm1 sqrt rsqrt sin cos tan tanh erf floor ceil round trunc isnan isinf").split()
+SPECIAL = [
+    0.0,
+    -0.0,
+    1.0,
+    -1.0,
+    np.inf,
+    -np.inf,
+    np.nan,
+    0.5,
+    -0.5,
+    1.5,
+    2.5,
+    -2.5,
+    100.0,
+    -100.0,
+    1e-30,
+    1e30,
+    3e-39,
+    20.0,
+]
+FLOAT_UNARY = (
+    "neg abs sign exp log log2 log1p expm1 sqrt rsqrt sin cos tan tanh erf floor ceil round trunc isnan isinf"
+).split()
 BINARY = "add sub mul truediv floordiv mod maximum minimum lt le gt ge eq ne".split()
 INT_UNARY = "neg abs sign floor ceil isnan isinf exp sqrt".split()
 BITS = "bit_and bit_or bit_xor".split()
@@ -63,7 +98,7 @@ def prims_program(names, arity, dtype, n=83):
 def float_data(dtype, n, seed):
     x = np.random.default_rng(seed).uniform(-6, 6, n)
     special = np.array(SPECIAL)
-    x[:len(special)] = np.roll(special, seed)
+    x[: len(special)] = np.roll(special, seed)
     with np.errstate(over="ignore"):
         return x.astype(dtype.numpy)
 
@@ -78,13 +113,25 @@ def test_unary_primitives_of_floats(isa, dtype):
 @pytest.mark.parametrize("dtype", FLOATS, ids=lambda d: d.name)
 def test_binary_primitives_of_floats(isa, dtype):
     names = [name for name in BINARY if not (name in ("floordiv", "mod") and dtype.itemsize == 2)]
-    check(prims_program(names, 2, dtype), [float_data(dtype, 83, 0), float_data(dtype, 83, 3)], rtol=RTOL[dtype.name], atol=0)
+    check(
+        prims_program(names, 2, dtype),
+        [float_data(dtype, 83, 0), float_data(dtype, 83, 3)],
+        rtol=RTOL[dtype.name],
+        atol=0,
+    )
 
 
 def test_power(isa):
     for dtype in (dtypes.float32, dtypes.float64):
-        check(prims_program(["pow"], 2, dtype), [float_data(dtype, 83, 0), float_data(dtype, 83, 3)], rtol=RTOL[dtype.name], atol=0)
-        check(map_program(lambda s, x: x ** 2 + x ** 3.0 + s.abs(x) ** 0.7, [dtype], dtype), [data(dtype, (37,))], rtol=1e-5)
+        check(
+            prims_program(["pow"], 2, dtype),
+            [float_data(dtype, 83, 0), float_data(dtype, 83, 3)],
+            rtol=RTOL[dtype.name],
+            atol=0,
+        )
+        check(
+            map_program(lambda s, x: x**2 + x**3.0 + s.abs(x) ** 0.7, [dtype], dtype), [data(dtype, (37,))], rtol=1e-5
+        )
 
 
 @pytest.mark.parametrize("dtype", INTS, ids=lambda d: d.name)
@@ -94,7 +141,10 @@ def test_integer_primitives(isa, dtype):
         names = [n for n in BINARY if n not in ("sub", "floordiv", "mod", "truediv")] + BITS
         unary = ["abs", "bit_not", "logical_not"]
     else:
-        names, unary = BINARY + BITS, INT_UNARY + ["bit_not"] if dtype is not dtypes.uint8 else ["abs", "exp", "bit_not"]
+        names, unary = (
+            BINARY + BITS,
+            INT_UNARY + ["bit_not"] if dtype is not dtypes.uint8 else ["abs", "exp", "bit_not"],
+        )
         x[0], y[0] = np.iinfo(dtype.numpy).max, np.iinfo(dtype.numpy).max
         x[1], y[1] = np.iinfo(dtype.numpy).min, 1
     check(prims_program(names, 2, dtype), [x, y])
@@ -110,8 +160,11 @@ def test_shifts_and_integer_power(isa, dtype):
 
 
 def test_logic_and_where(isa):
-    p = map_program(lambda s, a, b: s.where(s.logical_or(s.lt(a, b), s.logical_not(s.gt(a, 0.0))), a, b * 2.0),
-                    [dtypes.float32] * 2, dtypes.float32)
+    p = map_program(
+        lambda s, a, b: s.where(s.logical_or(s.lt(a, b), s.logical_not(s.gt(a, 0.0))), a, b * 2.0),
+        [dtypes.float32] * 2,
+        dtypes.float32,
+    )
     check(p, [data(dtypes.float32, (37,)), data(dtypes.float32, (37,), 1)])
     p = map_program(lambda s, a, b: s.where(s.logical_and(a, b), 3, 4), [dtypes.bool] * 2, dtypes.int64)
     check(p, [data(dtypes.bool, (37,)), data(dtypes.bool, (37,), 1)])
@@ -124,9 +177,15 @@ def test_casts(isa, source):
     x = buffer("x", source, (n,))
     i = Axis("i", n)
     outs = [buffer(f"out_{t.name}", t, (n,), "output") for t in targets]
-    kernels = [LoopKernel(f"to_{t.name}", (), (Step((i,), (Store(o, (i.var,), body.cast(body.load(x, (i.var,)), t)),)),))
-               for t, o in zip(targets, outs)]
-    values = data(source, (n,), 1, 0.0, 100.0) if not source.is_signed or source.is_floating_point else data(source, (n,), 1, -60, 60)
+    kernels = [
+        LoopKernel(f"to_{t.name}", (), (Step((i,), (Store(o, (i.var,), body.cast(body.load(x, (i.var,)), t)),)),))
+        for t, o in zip(targets, outs)
+    ]
+    values = (
+        data(source, (n,), 1, 0.0, 100.0)
+        if not source.is_signed or source.is_floating_point
+        else data(source, (n,), 1, -60, 60)
+    )
     check(program(body, kernels, [x], outs), [values], rtol=1e-7, atol=0)
 
 
@@ -139,11 +198,14 @@ def test_numbers_round_as_numpy_rounds_them(isa):
 
 def test_no_contraction(isa):
     x = np.random.default_rng(0).uniform(-3, 3, 1000).astype(np.float32)
-    out, = check(map_program(lambda s, a, b: a * a - b * b, [dtypes.float32] * 2, dtypes.float32, (1000,)), [x, x.copy()])
+    (out,) = check(
+        map_program(lambda s, a, b: a * a - b * b, [dtypes.float32] * 2, dtypes.float32, (1000,)), [x, x.copy()]
+    )
     assert not out.any()
 
 
 # -- random numbers
+
 
 @pytest.mark.parametrize("dtype", [dtypes.float16, dtypes.bfloat16], ids=lambda d: d.name)
 def test_halves_are_rounded_after_each_primitive(isa, dtype):
@@ -160,7 +222,9 @@ def test_philox(isa):
     i = Axis("i", n)
     seed, base = body.scalar("seed", dtypes.int64), body.scalar("base", dtypes.int64)
     outs = [buffer(f"w{w}", dtypes.int64, (n,), "output") for w in range(4)]
-    stores = tuple(Store(o, (i.var,), body.philox(seed, body.add(base, 2), body.index(i.var), w)) for w, o in enumerate(outs))
+    stores = tuple(
+        Store(o, (i.var,), body.philox(seed, body.add(base, 2), body.index(i.var), w)) for w, o in enumerate(outs)
+    )
     uniform = buffer("u", dtypes.float32, (n,), "output")
     bits = body.philox(seed, base, body.index(i.var), 0)
     stores += (Store(uniform, (i.var,), body.cast(body.shr(bits, 8), dtypes.float32) * 2.0**-24),)
@@ -195,7 +259,9 @@ def test_nan_wins_and_the_first_of_equals(isa, vector):
         check(row_reduce(combine, dtypes.float32, accs, 40, 40, vector), [x])
 
 
-@pytest.mark.parametrize("dtype", [dtypes.float64, dtypes.int64, dtypes.int32, dtypes.int8, dtypes.uint8], ids=lambda d: d.name)
+@pytest.mark.parametrize(
+    "dtype", [dtypes.float64, dtypes.int64, dtypes.int32, dtypes.int8, dtypes.uint8], ids=lambda d: d.name
+)
 def test_reductions_of_other_types(isa, dtype):
     for vector in ("inner", "outer"):
         x = data(dtype, (23, 45), 5)
@@ -221,9 +287,20 @@ def softmax_program(rows, n, dtype=dtypes.float32):
     i, j = Axis("i", rows), Axis("j", n)
     value = body.cast(body.load(x, (i.var, j.var)), dtypes.float32)
     e = body.exp(value - body.acc("top", dtypes.float32))
-    steps = (Step((j,), (), (Reduce(("top",), "max", (value,), (dtypes.float32,)),)),
-             Step((j,), (Store(scratch, (j.var,), e),), (Reduce(("total",), "sum", (e,), (dtypes.float32,)),)),
-             Step((j,), (Store(out, (i.var, j.var), body.cast(body.load(scratch, (j.var,)) / body.acc("total", dtypes.float32), dtype)),)))
+    steps = (
+        Step((j,), (), (Reduce(("top",), "max", (value,), (dtypes.float32,)),)),
+        Step((j,), (Store(scratch, (j.var,), e),), (Reduce(("total",), "sum", (e,), (dtypes.float32,)),)),
+        Step(
+            (j,),
+            (
+                Store(
+                    out,
+                    (i.var, j.var),
+                    body.cast(body.load(scratch, (j.var,)) / body.acc("total", dtypes.float32), dtype),
+                ),
+            ),
+        ),
+    )
     return program(body, [LoopKernel("softmax", (i,), steps, (scratch,))], [x], [out])
 
 
@@ -243,9 +320,15 @@ def test_columns_with_scratch(isa):
     scratch = tools.Buffer("scratch", dtypes.float32, (rows,), (1,), 0, "local")
     i, j = Axis("i", rows), Axis("j", n)
     e = body.exp(body.load(x, (i.var, j.var)))
-    steps = (Step((i,), (Store(scratch, (i.var,), e),), (Reduce(("total",), "sum", (e,), (dtypes.float32,)),)),
-             Step((i,), (Store(out, (i.var, j.var), body.load(scratch, (i.var,)) / body.acc("total", dtypes.float32)),)))
-    check(program(body, [LoopKernel("columns", (j,), steps, (scratch,), "outer")], [x], [out]), [data(dtypes.float32, (rows, n))], rtol=1e-5)
+    steps = (
+        Step((i,), (Store(scratch, (i.var,), e),), (Reduce(("total",), "sum", (e,), (dtypes.float32,)),)),
+        Step((i,), (Store(out, (i.var, j.var), body.load(scratch, (i.var,)) / body.acc("total", dtypes.float32)),)),
+    )
+    check(
+        program(body, [LoopKernel("columns", (j,), steps, (scratch,), "outer")], [x], [out]),
+        [data(dtypes.float32, (rows, n))],
+        rtol=1e-5,
+    )
 
 
 def test_two_reduction_axes_and_batch_of_columns(isa):
@@ -253,21 +336,35 @@ def test_two_reduction_axes_and_batch_of_columns(isa):
     x, out = buffer("x", dtypes.float32, (3, 4, 37, 5)), buffer("out", dtypes.float32, (3, 37), "output")
     a, b, c, d = Axis("i0", 3), Axis("j0", 4), Axis("i1", 37), Axis("j1", 5)
     value = body.load(x, (a.var, b.var, c.var, d.var))
-    steps = (Step((b, d), (), (Reduce(("s",), "sum", (value,), (dtypes.float32,)),)), Step((), (Store(out, (a.var, c.var), body.acc("s", dtypes.float32)),)))
+    steps = (
+        Step((b, d), (), (Reduce(("s",), "sum", (value,), (dtypes.float32,)),)),
+        Step((), (Store(out, (a.var, c.var), body.acc("s", dtypes.float32)),)),
+    )
     for vector in ("inner", "outer"):
-        check(program(body, [LoopKernel("sums", (a, c), steps, (), vector)], [x], [out]), [data(dtypes.float32, (3, 4, 37, 5))], rtol=1e-5)
+        check(
+            program(body, [LoopKernel("sums", (a, c), steps, (), vector)], [x], [out]),
+            [data(dtypes.float32, (3, 4, 37, 5))],
+            rtol=1e-5,
+        )
 
 
 def test_empty_extents():
     for vector in ("inner", "outer"):
-        check(row_reduce("sum", dtypes.float32, [dtypes.float32], *((4, 0) if vector == "inner" else (0, 4)), vector),
-              [np.zeros((4, 0) if vector == "inner" else (0, 4), np.float32)])
+        check(
+            row_reduce("sum", dtypes.float32, [dtypes.float32], *((4, 0) if vector == "inner" else (0, 4)), vector),
+            [np.zeros((4, 0) if vector == "inner" else (0, 4), np.float32)],
+        )
     check(map_program(lambda s, a: a + 1.0, [dtypes.float32], dtypes.float32, (0,)), [np.zeros(0, np.float32)])
 
 
 # -- addresses
 
-@pytest.mark.parametrize("dtype", [dtypes.float32, dtypes.float64, dtypes.bfloat16, dtypes.int64, dtypes.uint8, dtypes.bool], ids=lambda d: d.name)
+
+@pytest.mark.parametrize(
+    "dtype",
+    [dtypes.float32, dtypes.float64, dtypes.bfloat16, dtypes.int64, dtypes.uint8, dtypes.bool],
+    ids=lambda d: d.name,
+)
 def test_strides_transposes_and_flips(isa, dtype):
     body, rows, n = Body(), 21, 45
     x, out = buffer("x", dtype, (n, rows)), buffer("out", dtype, (rows, n), "output", strides=(1, rows))
@@ -279,7 +376,9 @@ def test_strides_transposes_and_flips(isa, dtype):
     check(program(body, [LoopKernel("turn", (), (step,))], [x], [out, flat]), [data(dtype, (n, rows))])
 
 
-@pytest.mark.parametrize("dtype", [dtypes.float32, dtypes.bfloat16, dtypes.int32, dtypes.uint8, dtypes.bool], ids=lambda d: d.name)
+@pytest.mark.parametrize(
+    "dtype", [dtypes.float32, dtypes.bfloat16, dtypes.int32, dtypes.uint8, dtypes.bool], ids=lambda d: d.name
+)
 @pytest.mark.parametrize("sizes", [(16, 16), (70, 45), (130, 16), (17, 200)])
 def test_transposes_in_squares(isa, dtype, sizes):
     """Loads and stores along the other axis, next to plain ones, with a batch axis around."""
@@ -289,7 +388,10 @@ def test_transposes_in_squares(isa, dtype, sizes):
     out, back = buffer("out", dtype, (2, rows, n), "output"), buffer("back", dtype, (2, n, rows), "output")
     c, i, j = Axis("c", 2), Axis("i", rows), Axis("j", n)
     turned, plain = body.load(x, (c.var, j.var, i.var)), body.load(y, (i.var, j.var))
-    step = Step((c, i, j), (Store(out, (c.var, i.var, j.var), body.maximum(turned, plain)), Store(back, (c.var, j.var, i.var), plain)))
+    step = Step(
+        (c, i, j),
+        (Store(out, (c.var, i.var, j.var), body.maximum(turned, plain)), Store(back, (c.var, j.var, i.var), plain)),
+    )
     p = program(body, [LoopKernel("turn", (), (step,))], [x, y], [out, back])
     check(p, [data(dtype, (2, n, rows)), data(dtype, (rows, n), 1)])
     assert "load_square" in generate(p).text and "store_square" in generate(p).text
@@ -300,7 +402,10 @@ def test_division_and_remainder_of_indices(isa):
     x, out = buffer("x", dtypes.float32, (6, 10)), buffer("out", dtypes.float32, (60,), "output")
     k = Axis("k", 60)
     value = body.load(x, (k.var % 6, k.var // 6)) + body.cast(body.index(k.var // 7 * 3 + 1), dtypes.float32)
-    check(program(body, [LoopKernel("reshape", (), (Step((k,), (Store(out, (k.var,), value),)),))], [x], [out]), [data(dtypes.float32, (6, 10))])
+    check(
+        program(body, [LoopKernel("reshape", (), (Step((k,), (Store(out, (k.var,), value),)),))], [x], [out]),
+        [data(dtypes.float32, (6, 10))],
+    )
 
 
 @pytest.mark.parametrize("shift", [0, 16, 5])
@@ -312,7 +417,10 @@ def test_head_splits_and_their_remainders(isa, width, shift):
     x, out = buffer("x", dtypes.float32, (heads + 2, 7, width)), buffer("out", dtypes.float32, (7, n), "output")
     t, j = Axis("t", 7), Axis("j", n)
     at = j.var + shift
-    value = body.load(x, (at // width, t.var, at % width)) + body.load(x, ((at % (2 * width)) // width, t.var, j.var % width)) * 2.0
+    value = (
+        body.load(x, (at // width, t.var, at % width))
+        + body.load(x, ((at % (2 * width)) // width, t.var, j.var % width)) * 2.0
+    )
     p = program(body, [LoopKernel("merge", (), (Step((t, j), (Store(out, (t.var, j.var), value),)),))], [x], [out])
     check(p, [data(dtypes.float32, (heads + 2, 7, width))])
     assert ("gather" in generate(p).text) == (width % 16 != 0 or shift % 16 != 0)
@@ -328,19 +436,28 @@ def test_masked_loads_never_touch_what_is_masked(isa):
         inside = body.logical_and(body.ge(at, 0), body.lt(at, n))
         for place in (i.var - 3, (i.var - 3) * 1, n + 2 - i.var):
             value = body.load(x, (place,), inside if place is not n + 2 - i.var else inside, 1)
-            check(program(body, [LoopKernel("pad", (), (Step((i,), (Store(out, (i.var,), value),)),))], [x], [out]), [data(dtype, (n,))], verify=False)
+            check(
+                program(body, [LoopKernel("pad", (), (Step((i,), (Store(out, (i.var,), value),)),))], [x], [out]),
+                [data(dtype, (n,))],
+                verify=False,
+            )
 
 
 def gather_program(rows, n, tokens):
     body = Body()
     table, index = buffer("table", dtypes.float32, (rows, n)), buffer("index", dtypes.int64, (tokens,))
-    out, column = buffer("out", dtypes.float32, (tokens, n), "output"), buffer("column", dtypes.float32, (tokens,), "output")
+    out, column = (
+        buffer("out", dtypes.float32, (tokens, n), "output"),
+        buffer("column", dtypes.float32, (tokens,), "output"),
+    )
     t, j, u = Axis("t", tokens), Axis("j", n), Axis("u", tokens)
     at = body.indirect(body.load(index, (t.var,)), rows)
     value = body.load(table, (at, j.var))
     lanes = body.indirect(body.load(index, (u.var,)), rows, "no such row")
-    kernels = [LoopKernel("embedding", (t,), (Step((j,), (Store(out, (t.var, j.var), value),)),)),
-               LoopKernel("first", (), (Step((u,), (Store(column, (u.var,), body.load(table, (lanes, 2))),)),))]
+    kernels = [
+        LoopKernel("embedding", (t,), (Step((j,), (Store(out, (t.var, j.var), value),)),)),
+        LoopKernel("first", (), (Step((u,), (Store(column, (u.var,), body.load(table, (lanes, 2))),)),)),
+    ]
     return program(body, kernels, [table, index], [out, column])
 
 
@@ -357,16 +474,24 @@ def test_gathers_and_checks(isa):
 
 def test_uniform_and_many_axes(isa):
     body = Body()
-    x, b, out = buffer("x", dtypes.float32, (2, 3, 4, 19)), buffer("b", dtypes.float32, (3,)), buffer("out", dtypes.float32, (2, 3, 4, 19), "output")
+    x, b, out = (
+        buffer("x", dtypes.float32, (2, 3, 4, 19)),
+        buffer("b", dtypes.float32, (3,)),
+        buffer("out", dtypes.float32, (2, 3, 4, 19), "output"),
+    )
     axes = tuple(Axis(f"i{k}", n) for k, n in enumerate((2, 3, 4, 19)))
     index = tuple(a.var for a in axes)
     value = body.load(x, index) * body.exp(body.load(b, (index[1],)))
     for outer in (0, 1, 3, 4):
         step = Step(axes[outer:], (Store(out, index, value),))
-        check(program(body, [LoopKernel("scale", axes[:outer], (step,))], [x, b], [out]), [data(dtypes.float32, (2, 3, 4, 19)), data(dtypes.float32, (3,))])
+        check(
+            program(body, [LoopKernel("scale", axes[:outer], (step,))], [x, b], [out]),
+            [data(dtypes.float32, (2, 3, 4, 19)), data(dtypes.float32, (3,))],
+        )
 
 
 # -- scatter
+
 
 @pytest.mark.parametrize("mode", ["set", "add"])
 def test_scatter(isa, mode):
@@ -380,13 +505,33 @@ def test_scatter(isa, mode):
             axes = (t, j) if shared else (j, t)
             at = body.indirect(body.load(index, (t.var,)), rows)
             kernel = ScatterKernel("scatter", axes, init, Store(out, (at, j.var), body.load(g, (t.var, j.var)), mode))
-            check(program(body, [kernel], [g, index, start], [out]),
-                  [data(dtypes.float32, (tokens, n)), np.random.default_rng(1).integers(0, rows, tokens), data(dtypes.float32, (rows, n), 4)], rtol=1e-5)
+            check(
+                program(body, [kernel], [g, index, start], [out]),
+                [
+                    data(dtypes.float32, (tokens, n)),
+                    np.random.default_rng(1).integers(0, rows, tokens),
+                    data(dtypes.float32, (rows, n), 4),
+                ],
+                rtol=1e-5,
+            )
 
 
 # -- products
 
-def gemm_program(m, k, n, batch=(), a_order="row", b_order="row", dtype=dtypes.float32, epilogue=None, out_dtype=None, out_strides=None, shared_b=False):
+
+def gemm_program(
+    m,
+    k,
+    n,
+    batch=(),
+    a_order="row",
+    b_order="row",
+    dtype=dtypes.float32,
+    epilogue=None,
+    out_dtype=None,
+    out_strides=None,
+    shared_b=False,
+):
     body = Body()
     out_dtype = out_dtype or dtype
     compute = dtype if not dtype.is_floating_point or dtype.itemsize > 2 else dtypes.float32
@@ -406,8 +551,17 @@ def gemm_program(m, k, n, batch=(), a_order="row", b_order="row", dtype=dtypes.f
     b_strides = b.strides if b_order == "row" else swap(b.strides)
     if shared_b:
         b_strides = (0,) * len(batch) + b_strides
-    kernel = GemmKernel("linear", axes[:-2], axes[-2], axes[-1], Axis("k", k), Operand(a, a_strides), Operand(b, b_strides), compute,
-                        Step(axes, (Store(out, index, body.cast(value, out_dtype)),)))
+    kernel = GemmKernel(
+        "linear",
+        axes[:-2],
+        axes[-2],
+        axes[-1],
+        Axis("k", k),
+        Operand(a, a_strides),
+        Operand(b, b_strides),
+        compute,
+        Step(axes, (Store(out, index, body.cast(value, out_dtype)),)),
+    )
     return program(body, [kernel], [a, b, bias], [out]), [a, b, bias]
 
 
@@ -439,18 +593,34 @@ def test_batched_products_and_types(isa):
 
 # -- the program as a whole
 
+
 def test_symbolic_sizes(isa):
     from flambeau.capture.expr import var
     from flambeau.inductor.loops import Symbol
+
     body, s0, s1 = Body(), var("s0"), var("s1")
     x, out = buffer("x", dtypes.float32, (s0, s1)), buffer("out", dtypes.float32, (s1, s0), "output")
     total = buffer("total", dtypes.float32, (s0,), "output")
     i, j = Axis("i", s0), Axis("j", s1)
     value = body.load(x, (i.var, j.var))
-    kernels = [LoopKernel("turn", (), (Step((i, j), (Store(out, (j.var, i.var), value * body.cast(body.index(s0), dtypes.float32)),)),)),
-               LoopKernel("sums", (i,), (Step((j,), (), (Reduce(("s",), "sum", (value,), (dtypes.float32,)),)),
-                                         Step((), (Store(total, (i.var,), body.acc("s", dtypes.float32)),))))]
-    p = program(body, kernels, [x], [out, total, s0 * s1 + 1], symbols=(Symbol("s0", 0, "size", 0), Symbol("s1", 0, "size", 1)))
+    kernels = [
+        LoopKernel(
+            "turn",
+            (),
+            (Step((i, j), (Store(out, (j.var, i.var), value * body.cast(body.index(s0), dtypes.float32)),)),),
+        ),
+        LoopKernel(
+            "sums",
+            (i,),
+            (
+                Step((j,), (), (Reduce(("s",), "sum", (value,), (dtypes.float32,)),)),
+                Step((), (Store(total, (i.var,), body.acc("s", dtypes.float32)),)),
+            ),
+        ),
+    ]
+    p = program(
+        body, kernels, [x], [out, total, s0 * s1 + 1], symbols=(Symbol("s0", 0, "size", 0), Symbol("s1", 0, "size", 1))
+    )
     for sizes in ((2, 3), (17, 40), (5, 1000)):
         check(p, [data(dtypes.float32, sizes)], rtol=1e-5)
 
@@ -461,8 +631,10 @@ def test_temps_live_in_the_arena_and_equal_kernels_are_emitted_once():
     temps = [tools.Buffer(f"t{k}", dtypes.float32, (n,), (1,)) for k in range(3)]
     i = Axis("i", n)
     chain = [x, *temps, out]
-    kernels = [LoopKernel(f"half{k}", (), (Step((i,), (Store(b, (i.var,), body.load(a, (i.var,)) * 0.5),)),))
-               for k, (a, b) in enumerate(zip(chain, chain[1:]))]
+    kernels = [
+        LoopKernel(f"half{k}", (), (Step((i,), (Store(b, (i.var,), body.load(a, (i.var,)) * 0.5),)),))
+        for k, (a, b) in enumerate(zip(chain, chain[1:]))
+    ]
     p = program(body, kernels, [x], [out], temps=temps, arena={"t0": 0, "t1": 512, "t2": 0}, arena_size=1024)
     check(p, [data(dtypes.float32, (n,))])
     assert generate(p).text.count("static void") == 1
@@ -474,7 +646,10 @@ def test_several_translation_units():
     x = buffer("x", dtypes.float32, (n,))
     outs = [buffer(f"out{k}", dtypes.float32, (n,), "output") for k in range(16)]
     i = Axis("i", n)
-    kernels = [LoopKernel(f"map{k}", (), (Step((i,), (Store(o, (i.var,), body.load(x, (i.var,)) * float(k)),)),)) for k, o in enumerate(outs)]
+    kernels = [
+        LoopKernel(f"map{k}", (), (Step((i,), (Store(o, (i.var,), body.load(x, (i.var,)) * float(k)),)),))
+        for k, o in enumerate(outs)
+    ]
     with config.patch(threads=2):
         p = program(body, kernels, [x], outs)
         assert len(generate(p).sources) == 2
@@ -483,6 +658,7 @@ def test_several_translation_units():
 
 def test_provenance_stands_above_the_kernel():
     from flambeau.inductor.loops import Origin
+
     p = map_program(lambda s, a: s.exp(a), [dtypes.float32], dtypes.float32, (128, 64))
     kernel = p.kernels[0]
     kernel = LoopKernel(kernel.name, kernel.outer, kernel.steps, origins=(Origin("exp_1", "model.py:12  y = x.exp()"),))

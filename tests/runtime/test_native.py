@@ -52,6 +52,7 @@ def in_child(action) -> None:
 
 # -- pool
 
+
 @pytest.mark.parametrize("count", [1, 2, 3, 8])
 @pytest.mark.parametrize("nested", [False, True])
 def test_every_element_is_visited_once(threads, count, nested):
@@ -115,6 +116,7 @@ def test_fork_while_another_thread_is_inside_the_pool(threads):
         while not stop.is_set():
             _native.pool_count(out, 20)
             native.empty((300000,), np.dtype(np.float32))
+
     busy = threading.Thread(target=churn)
     busy.start()
     try:
@@ -132,6 +134,7 @@ def test_default_threads_follow_the_affinity():
 
 # -- allocator
 
+
 def test_blocks_are_aligned_reused_and_counted():
     gc.collect()
     native.empty_cache()
@@ -144,7 +147,7 @@ def test_blocks_are_aligned_reused_and_counted():
     assert during["current"] - before["current"] >= 4_000_000 and during["peak"] >= during["current"]
     view = x[10:20]
     del x
-    assert native.memory()["current"] == during["current"]          # a view keeps the block
+    assert native.memory()["current"] == during["current"]  # a view keeps the block
     del view
     after = native.memory()
     assert after["current"] == before["current"] and after["cached"] - before["cached"] >= 4_000_000
@@ -213,7 +216,17 @@ def test_products_of_odd_sizes_and_strides(isa, dtype, threads):
     rng = np.random.default_rng(0)
     for count in (1, 2):
         threads(count)
-        for m, k, n in [(1, 1, 1), (5, 7, 3), (6, 64, 64), (13, 3, 70), (97, 130, 129), (2, 1100, 65), (3, 1025, 100), (130, 0, 5), (0, 3, 4)]:
+        for m, k, n in [
+            (1, 1, 1),
+            (5, 7, 3),
+            (6, 64, 64),
+            (13, 3, 70),
+            (97, 130, 129),
+            (2, 1100, 65),
+            (3, 1025, 100),
+            (130, 0, 5),
+            (0, 3, 4),
+        ]:
             for layout_a in ("row", "column", "strided", "reversed"):
                 for layout_b in ("row", "column", "strided"):
                     a, b = random_matrix(rng, (m, k), dtype, layout_a), random_matrix(rng, (k, n), dtype, layout_b)
@@ -240,14 +253,26 @@ def test_batches_broadcast(isa, threads):
     rng = np.random.default_rng(2)
     for count in (1, 2):
         threads(count)
-        for left, right, out_shape in [((5,), (5,), (5,)), ((4, 3), (3,), (4, 3)), ((4, 3), (), (4, 3)), ((), (4, 3), (4, 3)), ((4, 1), (1, 3), (4, 3)),
-                                       ((2, 1, 2, 1, 2, 3), (1, 2, 1, 2, 1, 3), (2, 2, 2, 2, 2, 3)), ((0,), (0,), (0,))]:
+        for left, right, out_shape in [
+            ((5,), (5,), (5,)),
+            ((4, 3), (3,), (4, 3)),
+            ((4, 3), (), (4, 3)),
+            ((), (4, 3), (4, 3)),
+            ((4, 1), (1, 3), (4, 3)),
+            ((2, 1, 2, 1, 2, 3), (1, 2, 1, 2, 1, 3), (2, 2, 2, 2, 2, 3)),
+            ((0,), (0,), (0,)),
+        ]:
             for m, k, n in [(5, 7, 9), (64, 20, 40)]:
-                a, b = rng.standard_normal((*left, m, k)).astype(np.float32), rng.standard_normal((*right, k, n)).astype(np.float32)
+                a, b = (
+                    rng.standard_normal((*left, m, k)).astype(np.float32),
+                    rng.standard_normal((*right, k, n)).astype(np.float32),
+                )
                 out = np.full((*out_shape, m, n), 7, np.float32)
                 native.matmul(a, b, out)
                 near(out, a, b)
-        heads = rng.standard_normal((2, 10, 3, 16)).astype(np.float32).transpose(0, 2, 1, 3)      # attention's permuted views
+        heads = (
+            rng.standard_normal((2, 10, 3, 16)).astype(np.float32).transpose(0, 2, 1, 3)
+        )  # attention's permuted views
         out = np.empty((2, 10, 3, 10), np.float32).transpose(0, 2, 1, 3)
         native.matmul(heads, heads.swapaxes(-1, -2), out)
         near(out, heads, heads.swapaxes(-1, -2))
@@ -257,6 +282,7 @@ def test_products_do_not_read_beyond_arrays(isa):
     """The last bytes of the operands are the last of a mapped page; the next page cannot be read."""
     import ctypes
     import mmap
+
     page = mmap.PAGESIZE
     libc = ctypes.CDLL(None, use_errno=True)
 
@@ -269,6 +295,7 @@ def test_products_do_not_read_beyond_arrays(isa):
         x = np.frombuffer(block, np.float32, count=n // 4, offset=size - n).reshape(shape)
         x[...] = np.random.default_rng(0).standard_normal(shape)
         return x
+
     for m, k, n in [(5, 7, 3), (1, 33, 17), (6, 16, 64), (2, 5, 16), (1, 64, 100), (4, 100, 1)]:
         a, b = at_the_edge((m, k)), at_the_edge((k, n))
         out = at_the_edge((m, n))
@@ -310,6 +337,7 @@ def test_product_refusals():
 
 # -- random numbers
 
+
 @pytest.mark.parametrize("n", [0, 1, 15, 16, 1000, 20001])
 def test_philox_bits_are_the_definition(isa, n):
     for word in range(4):
@@ -338,8 +366,10 @@ def eager_uniform(seed, ordinal, n, dtype):
 def test_the_eager_generator_draws_these_numbers():
     from flambeau.eager import dtypes
     from flambeau.eager.ops import random as random_ops
+
     del random_ops
     from flambeau.eager.op import OPS
+
     with eager_random.at(5, 3):
         drawn = OPS["rand"]((1000,), dtypes.float32) if "rand" in OPS else None
     if drawn is None:
