@@ -8,6 +8,7 @@ differs.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -213,9 +214,11 @@ def loops(graph: Graph, name: str, writes: tuple = (), donated: frozenset = froz
 
 
 def native(graph: Graph, name: str, writes: tuple = (), donated: frozenset = frozenset()) -> Executable:
-    """Generated C++; the loop interpreter where the machine has no compiler or the code generator lacks a type."""
+    """Generated C++; the loop interpreter where the machine has no (working) compiler or the code generator lacks a
+    type."""
     if toolchain.compiler() is None:
         counters.add("fallbacks", "no C++ compiler")
+        tell_slow("missing", "no C++ compiler was found (CXX, g++, clang++, c++): install g++")
         return loops(graph, name, writes, donated)
     try:
         return around_outputs(
@@ -225,6 +228,24 @@ def native(graph: Graph, name: str, writes: tuple = (), donated: frozenset = fro
         counters.add("fallbacks", f"kernel: {lack.code}")
         records.current().note(f"{name} is run by the loop interpreter: {lack}")
         return loops(graph, name, writes, donated)
+    except toolchain.CompilerError as failure:
+        if config.strict:
+            raise
+        counters.add("fallbacks", "C++ compiler failed")
+        records.current().note(f"{name} is run by the loop interpreter: {failure}")
+        tell_slow("failed", str(failure))
+        return loops(graph, name, writes, donated)
+
+
+_told: set[str] = set()
+
+
+def tell_slow(kind: str, reason: str) -> None:
+    """Once a process and kind: results are right, but slower than eager's."""
+    if kind not in _told:
+        _told.add(kind)
+        warnings.warn(f"compiled functions run in flambeau's loop interpreter, slower than eager: {reason}",
+                      RuntimeWarning, stacklevel=3)
 
 
 def built(program, name: str) -> Executable:

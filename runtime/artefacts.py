@@ -7,6 +7,7 @@ once and replaced by a private temporary one for the life of the process.
 from __future__ import annotations
 
 import atexit
+import hashlib
 import os
 import shutil
 import stat
@@ -71,21 +72,30 @@ def path(key: str, suffix: str) -> str:
 
 
 def get(key: str, suffix: str) -> str | None:
-    """The path of a stored artefact that belongs to this user and is not empty, else None."""
+    """The path of a stored artefact that belongs to this user and is whole, else None."""
     found = path(key, suffix)
     try:
-        status = os.stat(found)
+        with open(found, "rb") as file:
+            foreign, data = os.fstat(file.fileno()).st_uid != os.getuid(), file.read()
     except OSError:
         return None
-    if status.st_uid != os.getuid() or status.st_size == 0:
-        log.channel("cache")(f"refused {found}: foreign or empty")
+    if foreign or seal(data[:-SEAL]) != data[-SEAL:]:
+        log.channel("cache")(f"refused {found}: {'foreign' if foreign else 'damaged'}")
         return None
     return found
 
 
+SEAL = 32
+
+
+def seal(data: bytes) -> bytes:
+    """The last bytes of a stored file (loaders of shared objects do not mind them): loading half a file may kill."""
+    return hashlib.sha256(data).digest()
+
+
 def put(key: str, suffix: str, data: bytes) -> str:
     """Store bytes under a content hash; a full disk falls back to a temporary folder with a warning."""
-    target = path(key, suffix)
+    target, data = path(key, suffix), data + seal(data)
     try:
         write_atomically(target, data)
     except OSError as error:

@@ -7,8 +7,10 @@ variables are read once, at import; a value that cannot be understood raises, na
 from __future__ import annotations
 
 import contextlib
+import difflib
 import os
 import pathlib
+import warnings
 from dataclasses import dataclass
 from typing import Any, Callable
 
@@ -41,10 +43,10 @@ def _isa(text: str) -> str:
     return text
 
 
-def _threads(text: str) -> int:
+def _count(text: str) -> int:
     count = int(text)
     if count < 1:
-        raise ValueError("expected a positive number of threads")
+        raise ValueError("expected a positive number")
     return count
 
 
@@ -55,14 +57,14 @@ def _cache_dir() -> str:
 
 FIELDS = {field.name: field for field in (
     Field("cache_dir", str, None, "FLAMBEAU_CACHE_DIR", "folder of compiled artefacts (default: ~/.cache/flambeau)"),
-    Field("threads", _threads, None, "FLAMBEAU_THREADS", "threads of the pool (default: the cores this process may use)"),
+    Field("threads", _count, None, "FLAMBEAU_THREADS", "threads of the pool (default: the cores this process may use)"),
     Field("dump", str, None, "FLAMBEAU_DUMP", "folder that receives one readable file per stage of every compilation"),
     Field("logs", _names, (), "FLAMBEAU_LOGS", "channels to print on stderr: breaks, recompiles, kernels, graph, guards, ..."),
     Field("verify", _flag, False, "FLAMBEAU_VERIFY", "check every IR between stages (always on in the project's tests)"),
     Field("isa", _isa, "auto", "FLAMBEAU_ISA", "vector instructions to generate: auto, avx512, avx2, baseline"),
     Field("keep_half_rounding", _flag, False, "FLAMBEAU_KEEP_HALF_ROUNDING",
           "round to bfloat16/float16 between fused operations as eager does (on in the project's tests)"),
-    Field("recompile_limit", int, 8, "FLAMBEAU_RECOMPILE_LIMIT", "entries per door before a function runs plain"),
+    Field("recompile_limit", _count, 8, "FLAMBEAU_RECOMPILE_LIMIT", "entries per door before a function runs plain"),
     Field("strict", _flag, False, "FLAMBEAU_STRICT", "internal errors of the compiler raise instead of falling back to eager"),
     Field("slow_compile_seconds", float, 1.0, "FLAMBEAU_SLOW_COMPILE_SECONDS",
           "a compilation that takes longer is told on the terminal"),
@@ -80,6 +82,16 @@ def _initial(field: Field) -> Any:
         raise ValueError(f"{field.env}={text!r} cannot be understood: {error}. It sets: {field.doc}") from None
 
 
+def _tell_unknown_variables() -> None:
+    """A FLAMBEAU_ variable that sets nothing is most likely a typing error."""
+    known = [field.env for field in FIELDS.values()]
+    for name in sorted(os.environ):
+        if name.startswith("FLAMBEAU_") and name not in known:
+            near = difflib.get_close_matches(name, known, 1)
+            warnings.warn(f"{name} sets nothing{f': is {near[0]} meant?' if near else ''} "
+                          f"(settings are: {', '.join(known)})", RuntimeWarning, stacklevel=2)
+
+
 class Config:
     """The settings object; unknown names raise, so that a typing error is never silent."""
 
@@ -91,8 +103,12 @@ class Config:
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name not in FIELDS:
-            raise AttributeError(f"flambeau has no setting {name!r}; settings are: {', '.join(FIELDS)}")
+            self.__getattr__(name)
         object.__setattr__(self, name, value)
+
+    def __getattr__(self, name: str):
+        """Only asked for names that are no settings."""
+        raise AttributeError(f"flambeau has no setting {name!r}; settings are: {', '.join(FIELDS)}")
 
     @contextlib.contextmanager
     def patch(self, **changes: Any):
@@ -107,4 +123,5 @@ class Config:
                 setattr(self, name, value)
 
 
+_tell_unknown_variables()
 config = Config()

@@ -13,12 +13,14 @@ import re
 import tempfile
 import threading
 import time
+import warnings
 from dataclasses import dataclass, field
 
 from .config import config
 
 _ids = itertools.count()
 _local = threading.local()
+_unusable: set[str] = set()         # dump folders that could not be written to, told once
 
 
 @dataclass
@@ -34,8 +36,12 @@ class CompileRecord:
     def text(self, filename: str, text: str) -> None:
         """Keep a stage's text, and write it to the dump folder when there is one."""
         self.texts[filename] = text
-        if config.dump:
-            write_atomically(os.path.join(config.dump, self.ident, filename), text.encode())
+        if config.dump and config.dump not in _unusable:
+            try:
+                write_atomically(os.path.join(config.dump, self.ident, filename), text.encode())
+            except OSError as error:
+                _unusable.add(config.dump)
+                warnings.warn(f"nothing is dumped to {config.dump} (FLAMBEAU_DUMP): {error.strerror}", RuntimeWarning, stacklevel=2)
 
     def note(self, text: str) -> None:
         self.notes.append(text)

@@ -11,6 +11,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+import warnings
 
 from . import artefacts, counters, log
 from .config import config
@@ -65,7 +66,16 @@ def _detected_isa() -> str:
 
 def isa() -> str:
     """The vector instructions to generate for: FLAMBEAU_ISA, else what the processor has."""
-    return _detected_isa() if config.isa == "auto" else config.isa
+    detected, order = _detected_isa(), list(ISA_FLAGS)
+    if config.isa == "auto" or order.index(config.isa) >= order.index(detected):
+        return detected if config.isa == "auto" else config.isa
+    _tell_missing_isa(config.isa, detected)
+    return detected
+
+
+@functools.lru_cache(maxsize=None)
+def _tell_missing_isa(wanted: str, detected: str) -> None:
+    warnings.warn(f"this processor cannot run {wanted} code (FLAMBEAU_ISA): {detected} is generated", RuntimeWarning, stacklevel=4)
 
 
 def build(sources: list[str], flags: tuple[str, ...] = ()) -> str:
