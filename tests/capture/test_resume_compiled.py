@@ -77,7 +77,10 @@ def stop_iteration_inside(log, t):
     return t * 2
 
 
-@pytest.mark.parametrize("program", [generator_in_with, delegation, closing, stop_iteration_inside], ids=lambda f: f.__name__)
+GENERATORS = [generator_in_with, delegation, closing, stop_iteration_inside]
+
+
+@pytest.mark.parametrize("program", GENERATORS, ids=lambda f: f.__name__)
 def test_generators(program):
     t, runs = torch.ones(2), []
     for function in (program, torch.compile(program, backend="eager")):
