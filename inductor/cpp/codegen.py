@@ -1,7 +1,8 @@
 """A loop program as C++: readable kernels, one entry point that runs them in order, one that plans memory.
 
-In: a scheduled `Program` with its memory plan. Out: `Generated`: translation units (kernels spread over as many as there
-are cores) and what the wrapper must know. Equal kernels are emitted once. The text depends on nothing but the program.
+In: a scheduled `Program` with its memory plan. Out: `Generated`: translation units (kernels spread over as many as
+there are cores) and what the wrapper must know. Equal kernels are emitted once. The text depends on nothing but the
+program.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from .templates import write_kernel
 from .text import Lines, Names, cpp, factor, identifier, prelude
 from .writer import Written, describe
 
-SMALL = 6                    # functions that one translation unit may have before a second one pays
+SMALL = 6  # functions that one translation unit may have before a second one pays
 EXPORT = 'extern "C" __attribute__((visibility("default")))'
 
 
@@ -33,7 +34,7 @@ class Generated:
     outputs: list[Buffer]
     externs: list[ExternCall]
     kernels: list[str]
-    numbers: list[ExprLike]          # symbolic results, at the end of the plan
+    numbers: list[ExprLike]  # symbolic results, at the end of the plan
 
     @property
     def text(self) -> str:
@@ -54,8 +55,8 @@ class Writer:
     def __init__(self, program: Program):
         self.program = program
         self.names = Names()
-        self.functions: dict[str, str] = {}        # text with placeholders -> name
-        self.printed: list[tuple[str, str]] = []   # (name, readable text)
+        self.functions: dict[str, str] = {}  # text with placeholders -> name
+        self.printed: list[tuple[str, str]] = []  # (name, readable text)
         self.outputs = [b for b in program.buffers if b.kind == "output"]
         self.constants = [b for b in program.buffers if b.kind == "const"]
         self.externs: list[ExternCall] = []
@@ -100,7 +101,9 @@ class Writer:
         """The name of the function with this text; a new text is printed with the names of its first buffers."""
         name = self.functions.get(written.code)
         if name is None:
-            name = self.functions[written.code] = self.names.fresh("kernel_" + identifier(written.kernel.name).rstrip("_"))
+            name = self.functions[written.code] = self.names.fresh(
+                "kernel_" + identifier(written.kernel.name).rstrip("_")
+            )
             comment = "\n".join(f"// {line}" for line in describe(written.kernel))
             self.printed.append((name, f"{comment}\n{readable(written, name)}"))
         return name
@@ -112,7 +115,9 @@ class Writer:
 
     def entry(self, run: Lines) -> str:
         out = Lines()
-        out.open(f"{EXPORT} int fb_run(void** buffers, const i64* sym, const double* fsym, char* arena, const FbRuntime* rt)")
+        out.open(
+            f"{EXPORT} int fb_run(void** buffers, const i64* sym, const double* fsym, char* arena, const FbRuntime* rt)"
+        )
         out("int error = 0;")
         self.symbols(out)
         inputs = [b for b in self.program.inputs]
@@ -121,7 +126,8 @@ class Writer:
                 out(f"void* const {self.pointer(buffer)} = buffers[{k}];   // {buffer.text()}")
         for buffer in self.program.buffers:
             if buffer.kind == "temp":
-                out(f"void* const {self.pointer(buffer)} = {self.home(buffer)} + {factor(self.place(buffer))};   // {buffer.text()}")
+                place = f"{self.home(buffer)} + {factor(self.place(buffer))}"
+                out(f"void* const {self.pointer(buffer)} = {place};   // {buffer.text()}")
         out("")
         out.extend(line[4:] if line.startswith("    ") else line for line in run.lines)
         out("return error;")
@@ -135,7 +141,9 @@ class Writer:
 
     def place(self, buffer: Buffer) -> ExprLike:
         if buffer.name not in self.program.arena:
-            raise InternalError(f"temp {buffer.name} has no place in the arena: memory.plan has not run on program {self.program.name}")
+            raise InternalError(
+                f"temp {buffer.name} has no place in the arena: memory.plan has not run on program {self.program.name}"
+            )
         return self.program.arena[buffer.name]
 
     def symbols(self, out: Lines) -> None:
@@ -146,9 +154,14 @@ class Writer:
         number = len(self.externs)
         self.externs.append(kernel)
         regions = [*leaves(kernel.args, View), *kernel.outputs]
-        numbers = [cpp(e) for region in regions for e in (*region.sizes, *region.strides)] + [cpp(e) for e in leaves(kernel.args, Expr)]
+        numbers = [cpp(e) for region in regions for e in (*region.sizes, *region.strides)] + [
+            cpp(e) for e in leaves(kernel.args, Expr)
+        ]
         pointers = [self.region(region) for region in regions]
-        for line in (f"{kernel.name}: eager call of {kernel.op.name}", *(f"  {o.node}   {o.line}" for o in kernel.origins)):
+        for line in (
+            f"{kernel.name}: eager call of {kernel.op.name}",
+            *(f"  {o.node}   {o.line}" for o in kernel.origins),
+        ):
             run(f"// {line}")
         run.open("")
         run(f"void* p[] = {{{', '.join(pointers)}}};")
@@ -179,9 +192,13 @@ class Writer:
 
     def units(self, entry: str) -> list[str]:
         """Functions dealt out by length; the entry point, which needs them all declared, goes with the first unit."""
-        count = 1 if len(self.printed) <= SMALL else min(config.threads or os.cpu_count() or 1, 1 + len(self.printed) // SMALL)
+        count = (
+            1
+            if len(self.printed) <= SMALL
+            else min(config.threads or os.cpu_count() or 1, 1 + len(self.printed) // SMALL)
+        )
         piles: list[list[tuple[str, str]]] = [[] for _ in range(count)]
-        loads = [len(entry) // 4, *[0] * (count - 1)]          # the entry point is long but quick to compile
+        loads = [len(entry) // 4, *[0] * (count - 1)]  # the entry point is long but quick to compile
         for item in sorted(self.printed, key=lambda item: -len(item[1])):
             number = loads.index(min(loads))
             piles[number].append(item)
@@ -192,12 +209,19 @@ class Writer:
             parts = [text for _, text in sorted(pile, key=lambda item: order[item[0]])]
             if number == 0:
                 parts = [*self.declarations(pile), *parts, entry]
-            sources.append("\n\n".join([prelude() + "\n" + MARK, *(part if count == 1 else exported(part) for part in parts)]) + "\n")
+            sources.append(
+                "\n\n".join([prelude() + "\n" + MARK, *(part if count == 1 else exported(part) for part in parts)])
+                + "\n"
+            )
         return sources
 
     def declarations(self, here: list[tuple[str, str]]) -> list[str]:
         names = {name for name, _ in here}
-        return ["\n".join(header(text) + ";" for name, text in self.printed if name not in names)] if len(names) < len(self.printed) else []
+        return (
+            ["\n".join(header(text) + ";" for name, text in self.printed if name not in names)]
+            if len(names) < len(self.printed)
+            else []
+        )
 
 
 def readable(written: Written, name: str) -> str:
@@ -216,4 +240,8 @@ def header(text: str) -> str:
 
 def exported(text: str) -> str:
     """A function that the other translation units call (hidden outside of the shared object)."""
-    return text.replace("\nstatic void ", "\nextern \"C\" void ") if not text.startswith("static void ") else "extern \"C\" " + text.removeprefix("static ")
+    return (
+        text.replace("\nstatic void ", '\nextern "C" void ')
+        if not text.startswith("static void ")
+        else 'extern "C" ' + text.removeprefix("static ")
+    )

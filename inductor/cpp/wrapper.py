@@ -1,7 +1,8 @@
-"""From a loop program to a callable: compile the C++ text, load it, and bind it to Tensors through the native launcher.
+"""From a loop program to a callable: compile the C++ text, load it, and bind it to Tensors through the native
+launcher.
 
-In: a `Program` and optionally its generated text. Out: `Compiled`: `run(inputs, seed, base) -> outputs`, its source and its
-statistics. Inputs are Tensors (or numpy arrays), ints for symbolic numbers and floats for scalar inputs.
+In: a `Program` and optionally its generated text. Out: `Compiled`: `run(inputs, seed, base) -> outputs`, its source
+and its statistics. Inputs are Tensors (or numpy arrays), ints for symbolic numbers and floats for scalar inputs.
 """
 
 from __future__ import annotations
@@ -44,7 +45,9 @@ class Compiled:
         return self.generated.text
 
     def statistics(self) -> dict[str, Any]:
-        """Calls, nanoseconds in native code, and nanoseconds by kernel when `config.kernel_times` was set at compile time."""
+        """Calls, nanoseconds in native code, and nanoseconds by kernel when `config.kernel_times` was set at
+        compile time.
+        """
         found = self.launcher.statistics()
         found["kernel_ns"] = dict(zip(self.generated.kernels, found["kernel_ns"]))
         return found
@@ -77,19 +80,33 @@ def _launcher(program: Program, generated: Generated, library: Any, wrap: bool) 
     homes = [numbers.get(program.homes.get(b.name), -1) for b in generated.outputs]
     outputs = tuple((b.dtype.numpy, b.dtype, len(b.sizes), home) for b, home in zip(generated.outputs, homes))
     return native.Launcher(
-        run=_address(library.fb_run), plan=_address(library.fb_plan), inputs=_inputs(program), constants=_constants(program),
-        symbols=tuple(map(_symbol, program.symbols)), floats=_floats(program), outputs=outputs, results=_results(program, generated),
+        run=_address(library.fb_run),
+        plan=_address(library.fb_plan),
+        inputs=_inputs(program),
+        constants=_constants(program),
+        symbols=tuple(map(_symbol, program.symbols)),
+        floats=_floats(program),
+        outputs=outputs,
+        results=_results(program, generated),
         plan_size=2 + sum(2 * len(b.sizes) for b in generated.outputs) + len(generated.numbers),
-        checks=tuple(check.text for check in sorted(program.checks, key=lambda check: check.ident)), error=CheckFailed,
-        externs=tuple(_extern(kernel) for kernel in generated.externs), extern_function=Externs(generated.externs),
-        kernels=len(generated.kernels) if config.kernel_times else 0, wrap=wrap, keepalive=library)
+        checks=tuple(check.text for check in sorted(program.checks, key=lambda check: check.ident)),
+        error=CheckFailed,
+        externs=tuple(_extern(kernel) for kernel in generated.externs),
+        extern_function=Externs(generated.externs),
+        kernels=len(generated.kernels) if config.kernel_times else 0,
+        wrap=wrap,
+        keepalive=library,
+    )
 
 
 def _inputs(program: Program) -> tuple:
     """Per graph input None (a number), or the geometry that the code was made for; -1 where it is symbolic."""
     written = {b.name for kernel in program.kernels for b in writes(kernel)} | set(program.homes.values())
     fixed = lambda exprs: tuple(e if isinstance(e, int) else -1 for e in exprs)
-    return tuple(None if isinstance(b, str) else (b.dtype.numpy, fixed(b.sizes), fixed(b.strides), b.name in written) for b in program.inputs)
+    return tuple(
+        None if isinstance(b, str) else (b.dtype.numpy, fixed(b.sizes), fixed(b.strides), b.name in written)
+        for b in program.inputs
+    )
 
 
 def _constants(program: Program) -> tuple:
@@ -98,7 +115,9 @@ def _constants(program: Program) -> tuple:
 
 def _symbol(symbol: Any) -> tuple[int, int, int]:
     if symbol.what not in WHAT:
-        raise InternalError(f"symbol {symbol.name} comes from the {symbol.what} of input {symbol.input}, which the launcher cannot read")
+        raise InternalError(
+            f"symbol {symbol.name} comes from the {symbol.what} of input {symbol.input}, which the launcher cannot read"
+        )
     return symbol.input, WHAT[symbol.what], symbol.dim
 
 
@@ -125,15 +144,19 @@ def _results(program: Program, generated: Generated) -> tuple[tuple[int, int], .
         if o.name in inputs:
             return FROM_INPUT, inputs[o.name]
         raise InternalError(f"output {o.text()} of program {program.name} is neither fresh nor an input")
+
     return tuple(map(result, program.outputs))
 
 
 # -- ops without a template, run eagerly between native kernels
 
+
 def _extern(kernel: ExternCall) -> tuple:
     """((numpy type, dimensions) of each region, number of symbolic arguments), in the order of the generated call."""
     regions = [(v.buffer.dtype.numpy, len(v.sizes)) for v in leaves(kernel.args, View)]
-    return (*regions, *((b.dtype.numpy, len(b.sizes)) for b in kernel.outputs)), sum(1 for _ in leaves(kernel.args, Expr))
+    return (*regions, *((b.dtype.numpy, len(b.sizes)) for b in kernel.outputs)), sum(
+        1 for _ in leaves(kernel.args, Expr)
+    )
 
 
 class Externs:

@@ -15,7 +15,7 @@ from ...runtime.errors import InternalError
 from ..body import Buffer, Value, index_var
 from ..loops import Axis, GemmKernel, ScatterKernel, Step, outer_axes, reads, step_bounds, steps, writes
 from .prims import COSTS, Type, type_of
-from .text import Lines, Names, cpp, factor, shape_text
+from .text import Lines, Names, factor, shape_text
 
 
 @dataclass

@@ -1,5 +1,5 @@
-// Each block carries its class in a 64-byte header before the data. Free blocks of a class form a stack under one mutex,
-// which fork handlers hold over a fork, so the child finds it whole.
+// Each block carries its class in a 64-byte header before the data. Free blocks of a class form a stack under one
+// mutex, which fork handlers hold over a fork, so the child finds it whole.
 #include "alloc.h"
 
 #include <mutex>
@@ -12,12 +12,16 @@ namespace {
 constexpr long HEADER = 64, HUGE_PAGE = 2 << 20, KEEP_AT_LEAST = 256l << 20;
 constexpr int CLASSES = 4 * 48;
 
-struct Block { long bytes; int cls; Block* next; };
+struct Block {
+    long bytes;
+    int cls;
+    Block* next;
+};
 static_assert(sizeof(Block) <= HEADER);
 
 pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 Block* stacks[CLASSES];
-Block* idle;                              // workspaces that no call uses
+Block* idle; // workspaces that no call uses
 AllocStatistics statistics;
 
 struct Lock {
@@ -35,7 +39,7 @@ int class_of(long bytes, long& rounded) {
     if (bytes < 64) bytes = 64;
     int e = 63 - __builtin_clzl((unsigned long)bytes);
     long quarter = 1l << (e - 2);
-    long q = (bytes + quarter - 1) / quarter;          // 4..8
+    long q = (bytes + quarter - 1) / quarter; // 4..8
     rounded = q * quarter;
     return q == 8 ? 4 * (e + 1) : 4 * e + (int)(q - 4);
 }
@@ -118,7 +122,10 @@ namespace {
 Block* take_idle(long bytes) {
     Block** best = nullptr;
     for (Block** at = &idle; *at; at = &(*at)->next) {
-        if (!best) { best = at; continue; }
+        if (!best) {
+            best = at;
+            continue;
+        }
         bool fits = (*at)->bytes >= bytes, smaller = (*at)->bytes < (*best)->bytes;
         if ((*best)->bytes >= bytes ? fits && smaller : fits || !smaller) best = at;
     }
@@ -158,6 +165,15 @@ void workspace_release(void* data) {
     idle = block;
 }
 
-void cached_empty() { Lock lock; empty_locked(); }
-AllocStatistics alloc_statistics() { Lock lock; return statistics; }
-void alloc_reset_peak() { Lock lock; statistics.peak = statistics.current; }
+void cached_empty() {
+    Lock lock;
+    empty_locked();
+}
+AllocStatistics alloc_statistics() {
+    Lock lock;
+    return statistics;
+}
+void alloc_reset_peak() {
+    Lock lock;
+    statistics.peak = statistics.current;
+}

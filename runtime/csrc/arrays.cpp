@@ -9,8 +9,7 @@
 namespace {
 
 struct BlockObject {
-    PyObject_HEAD
-    void* data;
+    PyObject_HEAD void* data;
 };
 
 void block_dealloc(PyObject* self) {
@@ -20,8 +19,8 @@ void block_dealloc(PyObject* self) {
 
 PyTypeObject BlockType = {PyVarObject_HEAD_INIT(nullptr, 0)};
 
-constexpr npy_intp SMALL = 1024;            // below, numpy's own small-block cache is as good and needs no owner object
-constexpr double DROP_GIL_FROM = 2e5;       // floating-point operations
+constexpr npy_intp SMALL = 1024; // below, numpy's own small-block cache is as good and needs no owner object
+constexpr double DROP_GIL_FROM = 2e5; // floating-point operations
 
 BlockObject* new_block(npy_intp bytes) {
     BlockObject* block = PyObject_New(BlockObject, &BlockType);
@@ -49,7 +48,9 @@ int gemm_type(PyArrayObject* x) {
     return number == bfloat16_number ? (int)FB_BF16 : -1;
 }
 
-struct Dim { long size, a, b, out; };
+struct Dim {
+    long size, a, b, out;
+};
 
 // One array's stride for batch dimension `d` of `dims`, in elements; 0 where it is broadcast. False: sizes do not fit.
 bool batch_stride(PyArrayObject* x, int dims, int d, npy_intp size, long& stride) {
@@ -72,17 +73,22 @@ int merged(Dim* dims, int count) {
     for (int d = 0; d < count; d++) {
         if (dims[d].size == 1) continue;
         Dim* last = left ? &dims[left - 1] : nullptr;
-        if (last && last->a == dims[d].a * dims[d].size && last->b == dims[d].b * dims[d].size && last->out == dims[d].out * dims[d].size)
+        if (last && last->a == dims[d].a * dims[d].size && last->b == dims[d].b * dims[d].size
+            && last->out == dims[d].out * dims[d].size)
             *last = {last->size * dims[d].size, dims[d].a, dims[d].b, dims[d].out};
-        else
-            dims[left++] = dims[d];
+        else dims[left++] = dims[d];
     }
     return left;
 }
 
 void run_batches(FbGemm g, const Dim* dims, int count) {
     if (count > FB_BATCH_DIMS) {
-        int a = g.a_type == FB_DOUBLE ? 8 : g.a_type == FB_FLOAT ? 4 : 2, out = g.out_type == FB_DOUBLE ? 8 : g.out_type == FB_FLOAT ? 4 : 2;
+        int a = g.a_type == FB_DOUBLE ? 8
+            : g.a_type == FB_FLOAT    ? 4
+                                      : 2,
+            out = g.out_type == FB_DOUBLE ? 8
+            : g.out_type == FB_FLOAT      ? 4
+                                          : 2;
         for (long i = 0; i < dims[0].size; i++) {
             FbGemm part = g;
             part.a = (const char*)g.a + i * dims[0].a * a;
@@ -93,20 +99,29 @@ void run_batches(FbGemm g, const Dim* dims, int count) {
         return;
     }
     g.batch_dims = count;
-    for (int d = 0; d < count; d++) g.batch[d] = dims[d].size, g.a_batch[d] = dims[d].a, g.b_batch[d] = dims[d].b, g.out_batch[d] = dims[d].out;
+    for (int d = 0; d < count; d++)
+        g.batch[d] = dims[d].size, g.a_batch[d] = dims[d].a, g.b_batch[d] = dims[d].b, g.out_batch[d] = dims[d].out;
     kernels->gemm(&g, &runtime_table);
 }
 
 }
 
-PyObject* new_array(PyArray_Descr* descr, int dims, const npy_intp* sizes, const npy_intp* strides, npy_intp bytes, PyArrayObject* donor) {
+PyObject* new_array(PyArray_Descr* descr, int dims, const npy_intp* sizes, const npy_intp* strides, npy_intp bytes,
+    PyArrayObject* donor) {
     BlockObject* block = donor ? block_of(donor, bytes) : nullptr;
     if (!block && bytes < SMALL && !strides)
         return PyArray_NewFromDescr(&PyArray_Type, descr, dims, (npy_intp*)sizes, nullptr, nullptr, 0, nullptr);
     if (!block) block = new_block(bytes);
-    if (!block) { Py_DECREF(descr); return PyErr_Occurred() ? nullptr : PyErr_NoMemory(); }
-    PyObject* array = PyArray_NewFromDescr(&PyArray_Type, descr, dims, (npy_intp*)sizes, (npy_intp*)strides, block->data, NPY_ARRAY_WRITEABLE, nullptr);
-    if (!array) { Py_DECREF(block); return nullptr; }
+    if (!block) {
+        Py_DECREF(descr);
+        return PyErr_Occurred() ? nullptr : PyErr_NoMemory();
+    }
+    PyObject* array = PyArray_NewFromDescr(
+        &PyArray_Type, descr, dims, (npy_intp*)sizes, (npy_intp*)strides, block->data, NPY_ARRAY_WRITEABLE, nullptr);
+    if (!array) {
+        Py_DECREF(block);
+        return nullptr;
+    }
     PyArray_UpdateFlags((PyArrayObject*)array, NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_F_CONTIGUOUS | NPY_ARRAY_ALIGNED);
     PyArray_SetBaseObject((PyArrayObject*)array, (PyObject*)block);
     return array;
@@ -127,19 +142,21 @@ PyObject* py_matmul(PyObject*, PyObject* const* args, Py_ssize_t n) {
     PyArrayObject *a = (PyArrayObject*)args[0], *b = (PyArrayObject*)args[1], *out = (PyArrayObject*)args[2];
     int dims = PyArray_NDIM(out);
     if (PyArray_NDIM(a) < 2 || PyArray_NDIM(b) < 2 || dims < 2 || PyArray_NDIM(a) > dims || PyArray_NDIM(b) > dims)
-        return PyErr_Format(PyExc_ValueError, "matmul: operands of %d and %d dimensions into %d; each needs 2 or more", PyArray_NDIM(a), PyArray_NDIM(b), dims);
+        return PyErr_Format(PyExc_ValueError, "matmul: operands of %d and %d dimensions into %d; each needs 2 or more",
+            PyArray_NDIM(a), PyArray_NDIM(b), dims);
     FbGemm g = {};
     g.a_type = gemm_type(a), g.b_type = gemm_type(b), g.out_type = gemm_type(out);
     if (g.a_type < 0 || g.a_type != g.b_type || g.out_type < 0)
-        return PyErr_Format(PyExc_TypeError, "matmul: no native kernel for %R @ %R into %R", PyArray_DESCR(a), PyArray_DESCR(b), PyArray_DESCR(out));
+        return PyErr_Format(PyExc_TypeError, "matmul: no native kernel for %R @ %R into %R", PyArray_DESCR(a),
+            PyArray_DESCR(b), PyArray_DESCR(out));
     if (!whole_strides(a) || !whole_strides(b) || !whole_strides(out))
         return PyErr_Format(PyExc_ValueError, "matmul: an operand is misaligned; copy it first");
     if (!PyArray_ISWRITEABLE(out)) return PyErr_Format(PyExc_ValueError, "matmul: the output array is read-only");
     int ad = PyArray_NDIM(a), bd = PyArray_NDIM(b);
     g.M = PyArray_DIM(a, ad - 2), g.K = PyArray_DIM(a, ad - 1), g.N = PyArray_DIM(b, bd - 1);
     if (PyArray_DIM(b, bd - 2) != g.K || PyArray_DIM(out, dims - 2) != g.M || PyArray_DIM(out, dims - 1) != g.N)
-        return PyErr_Format(PyExc_ValueError, "matmul: sizes %zdx%zd @ %zdx%zd do not give %zdx%zd", g.M, g.K, PyArray_DIM(b, bd - 2), g.N,
-                            PyArray_DIM(out, dims - 2), PyArray_DIM(out, dims - 1));
+        return PyErr_Format(PyExc_ValueError, "matmul: sizes %zdx%zd @ %zdx%zd do not give %zdx%zd", g.M, g.K,
+            PyArray_DIM(b, bd - 2), g.N, PyArray_DIM(out, dims - 2), PyArray_DIM(out, dims - 1));
     auto stride = [](PyArrayObject* x, int d) { return (long)(PyArray_STRIDE(x, d) / PyArray_ITEMSIZE(x)); };
     g.a = PyArray_DATA(a), g.b = PyArray_DATA(b), g.out = PyArray_DATA(out);
     g.a_m = stride(a, ad - 2), g.a_k = stride(a, ad - 1), g.b_k = stride(b, bd - 2), g.b_n = stride(b, bd - 1);
@@ -150,15 +167,16 @@ PyObject* py_matmul(PyObject*, PyObject* const* args, Py_ssize_t n) {
         batch[d].size = PyArray_DIM(out, d);
         batch[d].out = stride(out, d);
         work *= batch[d].size;
-        if (!batch_stride(a, dims, d, batch[d].size, batch[d].a) || !batch_stride(b, dims, d, batch[d].size, batch[d].b))
-            return PyErr_Format(PyExc_ValueError, "matmul: batch dimension %d of size %ld does not fit the operands", d, batch[d].size);
+        if (!batch_stride(a, dims, d, batch[d].size, batch[d].a)
+            || !batch_stride(b, dims, d, batch[d].size, batch[d].b))
+            return PyErr_Format(
+                PyExc_ValueError, "matmul: batch dimension %d of size %ld does not fit the operands", d, batch[d].size);
     }
     int count = merged(batch, dims - 2);
     if (work < DROP_GIL_FROM) {
         run_batches(g, batch, count);
     } else {
-        Py_BEGIN_ALLOW_THREADS
-        run_batches(g, batch, count);
+        Py_BEGIN_ALLOW_THREADS run_batches(g, batch, count);
         Py_END_ALLOW_THREADS
     }
     Py_RETURN_NONE;

@@ -1,8 +1,9 @@
-// The callable around one compiled graph: checks inputs, binds symbols, allocates arena and outputs, drops the GIL, runs.
+// The callable around one compiled graph: checks inputs, binds symbols, allocates arena and outputs, drops the GIL,
+// runs.
 //
-// Inputs are Tensors (their `_array` slot is read by offset) or numpy arrays; symbols and floats come from sizes, strides
-// and number inputs. plan[0] is the arena's size, plan[1] the work in elements; then per output sizes and strides (in
-// elements), then symbolic results. A nonzero code from generated code becomes `error(text of the check)`.
+// Inputs are Tensors (their `_array` slot is read by offset) or numpy arrays; symbols and floats come from sizes,
+// strides and number inputs. plan[0] is the arena's size, plan[1] the work in elements; then per output sizes and
+// strides (in elements), then symbolic results. A nonzero code from generated code becomes `error(text of the check)`.
 #include "python.h"
 
 #include <new>
@@ -13,22 +14,25 @@
 
 namespace {
 
-constexpr long DROP_GIL_FROM = 12000;          // work below stays serial in generated code, so the pool is not taken
+constexpr long DROP_GIL_FROM = 12000; // work below stays serial in generated code, so the pool is not taken
 
 // ---- the Tensor class
-struct Slot { Py_ssize_t offset; PyObject* value; };
+struct Slot {
+    Py_ssize_t offset;
+    PyObject* value;
+};
 
 struct TensorClass {
     PyTypeObject* type = nullptr;
     Py_ssize_t array = -1, dtype = -1;
-    std::vector<Slot> others;                 // slots that a new tensor takes from the prototype
+    std::vector<Slot> others; // slots that a new tensor takes from the prototype
 };
 TensorClass tensor;
 
 PyObject*& slot(PyObject* object, Py_ssize_t offset) { return *(PyObject**)((char*)object + offset); }
 
 bool learn_slots(PyTypeObject* type, PyObject* prototype) {
-    if (!type->tp_dict) return false;         // builtin types of 3.12 and later keep theirs elsewhere, and have no such slots
+    if (!type->tp_dict) return false; // builtin types of 3.12 and later keep theirs elsewhere, and have no such slots
     PyObject* dict = Py_NewRef(type->tp_dict);
     Py_ssize_t at = 0;
     PyObject *name, *value;
@@ -39,7 +43,8 @@ bool learn_slots(PyTypeObject* type, PyObject* prototype) {
         const char* text = PyUnicode_AsUTF8(name);
         if (!strcmp(text, "_array")) tensor.array = member->offset;
         else if (!strcmp(text, "_dtype")) tensor.dtype = member->offset;
-        else if (PyObject* found = slot(prototype, member->offset)) tensor.others.push_back({member->offset, Py_NewRef(found)});
+        else if (PyObject* found = slot(prototype, member->offset))
+            tensor.others.push_back({member->offset, Py_NewRef(found)});
     }
     Py_DECREF(dict);
     return tensor.array >= 0 && tensor.dtype >= 0;
@@ -48,7 +53,10 @@ bool learn_slots(PyTypeObject* type, PyObject* prototype) {
 // steals `array`
 PyObject* new_tensor(PyObject* array, PyObject* dtype) {
     PyObject* made = tensor.type->tp_alloc(tensor.type, 0);
-    if (!made) { Py_DECREF(array); return nullptr; }
+    if (!made) {
+        Py_DECREF(array);
+        return nullptr;
+    }
     slot(made, tensor.array) = array;
     slot(made, tensor.dtype) = Py_NewRef(dtype);
     for (const Slot& s : tensor.others) slot(made, s.offset) = Py_NewRef(s.value);
@@ -56,17 +64,31 @@ PyObject* new_tensor(PyObject* array, PyObject* dtype) {
 }
 
 // ---- specifications, from Python tuples
-struct InputSpec { bool is_number, written; int type_number; std::vector<long> sizes, strides; };
-struct OutputSpec { PyArray_Descr* descr; PyObject* dtype; int dims, home; };    // home: the donated input whose block it takes over, or -1
-struct SymbolSpec { int input, what, dim; };
-struct ResultSpec { int what, index; };
-struct ExternSpec { std::vector<std::pair<PyArray_Descr*, int>> buffers; int numbers; };
+struct InputSpec {
+    bool is_number, written;
+    int type_number;
+    std::vector<long> sizes, strides;
+};
+struct OutputSpec {
+    PyArray_Descr* descr;
+    PyObject* dtype;
+    int dims, home;
+}; // home: the donated input whose block it takes over, or -1
+struct SymbolSpec {
+    int input, what, dim;
+};
+struct ResultSpec {
+    int what, index;
+};
+struct ExternSpec {
+    std::vector<std::pair<PyArray_Descr*, int>> buffers;
+    int numbers;
+};
 enum { SIZE, STRIDE, VALUE };
 enum { FROM_OUTPUT, FROM_INPUT, FROM_NUMBER, FROM_NOTHING };
 
 struct Launcher {
-    PyObject_HEAD
-    vectorcallfunc vectorcall;
+    PyObject_HEAD vectorcallfunc vectorcall;
     FbRun run;
     FbPlan plan;
     std::vector<InputSpec>* inputs;
@@ -79,7 +101,7 @@ struct Launcher {
     int plan_size, wrap;
     PyObject *checks, *error, *extern_function, *keepalive;
     unsigned long calls, total_ns;
-    std::vector<unsigned long>* kernel_ns;    // empty: not measured
+    std::vector<unsigned long>* kernel_ns; // empty: not measured
 };
 
 struct Call {
@@ -105,11 +127,14 @@ bool read_inputs(Launcher* self, PyObject* tuple) {
             PyArray_Descr* descr;
             PyObject *sizes, *strides;
             int written;
-            if (!PyArg_ParseTuple(item, "O!O!O!p", &PyArrayDescr_Type, &descr, &PyTuple_Type, &sizes, &PyTuple_Type, &strides, &written)) return false;
+            if (!PyArg_ParseTuple(item, "O!O!O!p", &PyArrayDescr_Type, &descr, &PyTuple_Type, &sizes, &PyTuple_Type,
+                    &strides, &written))
+                return false;
             spec.type_number = descr->type_num;
             spec.written = written;
             if (!longs(sizes, spec.sizes) || !longs(strides, spec.strides)) return false;
-            for (long& s : spec.strides) if (s >= 0) s *= PyDataType_ELSIZE(descr);
+            for (long& s : spec.strides)
+                if (s >= 0) s *= PyDataType_ELSIZE(descr);
         }
         self->inputs->push_back(spec);
     }
@@ -119,8 +144,11 @@ bool read_inputs(Launcher* self, PyObject* tuple) {
 bool read_outputs(Launcher* self, PyObject* tuple) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); i++) {
         OutputSpec spec;
-        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(tuple, i), "O!Oii", &PyArrayDescr_Type, &spec.descr, &spec.dtype, &spec.dims, &spec.home)) return false;
-        if (spec.home >= (int)self->inputs->size()) return PyErr_Format(PyExc_ValueError, "output %zd takes over input %d", i, spec.home), false;
+        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(tuple, i), "O!Oii", &PyArrayDescr_Type, &spec.descr, &spec.dtype,
+                &spec.dims, &spec.home))
+            return false;
+        if (spec.home >= (int)self->inputs->size())
+            return PyErr_Format(PyExc_ValueError, "output %zd takes over input %d", i, spec.home), false;
         Py_INCREF(spec.descr);
         Py_INCREF(spec.dtype);
         self->outputs->push_back(spec);
@@ -147,19 +175,23 @@ bool read_externs(Launcher* self, PyObject* tuple) {
 
 bool read_rest(Launcher* self, PyObject* constants, PyObject* symbols, PyObject* floats, PyObject* results) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(constants); i++) {
-        if (!PyArray_Check(PyTuple_GET_ITEM(constants, i))) return PyErr_Format(PyExc_TypeError, "constants are numpy arrays"), false;
+        if (!PyArray_Check(PyTuple_GET_ITEM(constants, i)))
+            return PyErr_Format(PyExc_TypeError, "constants are numpy arrays"), false;
         self->constants->push_back(Py_NewRef(PyTuple_GET_ITEM(constants, i)));
     }
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(symbols); i++) {
         SymbolSpec s;
         if (!PyArg_ParseTuple(PyTuple_GET_ITEM(symbols, i), "iii", &s.input, &s.what, &s.dim)) return false;
-        if (s.input < 0 || s.input >= (int)self->inputs->size()) return PyErr_Format(PyExc_ValueError, "symbol of input %d", s.input), false;
+        if (s.input < 0 || s.input >= (int)self->inputs->size())
+            return PyErr_Format(PyExc_ValueError, "symbol of input %d", s.input), false;
         const InputSpec& input = (*self->inputs)[s.input];
-        if (s.what == VALUE ? !input.is_number && !input.sizes.empty() : input.is_number || s.dim < 0 || s.dim >= (int)input.sizes.size())
+        if (s.what == VALUE ? !input.is_number && !input.sizes.empty()
+                            : input.is_number || s.dim < 0 || s.dim >= (int)input.sizes.size())
             return PyErr_Format(PyExc_ValueError, "symbol %zd does not fit input %d", i, s.input), false;
         self->symbols->push_back(s);
     }
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(floats); i++) self->floats->push_back((int)PyLong_AsLong(PyTuple_GET_ITEM(floats, i)));
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(floats); i++)
+        self->floats->push_back((int)PyLong_AsLong(PyTuple_GET_ITEM(floats, i)));
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(results); i++) {
         ResultSpec r;
         if (!PyArg_ParseTuple(PyTuple_GET_ITEM(results, i), "ii", &r.what, &r.index)) return false;
@@ -175,7 +207,8 @@ PyArrayObject* array_of(PyObject* x) {
 }
 
 bool fits(const InputSpec& spec, PyArrayObject* x) {
-    if (PyArray_TYPE(x) != spec.type_number || PyArray_NDIM(x) != (int)spec.sizes.size() || PyArray_ISBYTESWAPPED(x)) return false;
+    if (PyArray_TYPE(x) != spec.type_number || PyArray_NDIM(x) != (int)spec.sizes.size() || PyArray_ISBYTESWAPPED(x))
+        return false;
     bool empty = false, same = true;
     for (size_t d = 0; d < spec.sizes.size(); d++) {
         npy_intp n = PyArray_DIM(x, d);
@@ -189,11 +222,18 @@ bool fits(const InputSpec& spec, PyArrayObject* x) {
 bool refuse(Launcher* self, int i, PyObject* given) {
     const InputSpec& spec = (*self->inputs)[i];
     PyArrayObject* x = array_of(given);
-    if (!x) return PyErr_Format(PyExc_TypeError, "compiled graph: input %d must be a tensor with data, got %R", i, (PyObject*)Py_TYPE(given)), false;
-    if (spec.written && !PyArray_ISWRITEABLE(x)) return PyErr_Format(PyExc_ValueError, "compiled graph: input %d is written to, but its memory is read-only", i), false;
-    PyObject *shape = PyObject_GetAttrString((PyObject*)x, "shape"), *strides = PyObject_GetAttrString((PyObject*)x, "strides");
-    PyErr_Format(PyExc_ValueError, "compiled graph: input %d was compiled for another geometry than %R of shape %R and byte strides %R", i,
-                 PyArray_DESCR(x), shape, strides);
+    if (!x)
+        return PyErr_Format(PyExc_TypeError, "compiled graph: input %d must be a tensor with data, got %R", i,
+                   (PyObject*)Py_TYPE(given)),
+               false;
+    if (spec.written && !PyArray_ISWRITEABLE(x))
+        return PyErr_Format(PyExc_ValueError, "compiled graph: input %d is written to, but its memory is read-only", i),
+               false;
+    PyObject *shape = PyObject_GetAttrString((PyObject*)x, "shape"),
+             *strides = PyObject_GetAttrString((PyObject*)x, "strides");
+    PyErr_Format(PyExc_ValueError,
+        "compiled graph: input %d was compiled for another geometry than %R of shape %R and byte strides %R", i,
+        PyArray_DESCR(x), shape, strides);
     Py_XDECREF(shape);
     Py_XDECREF(strides);
     return false;
@@ -208,7 +248,8 @@ PyObject* number_of(PyObject* x) {
 bool bind_numbers(Launcher* self, PyObject* const* given, PyArrayObject** arrays, long* symbols, double* floats) {
     for (const SymbolSpec& s : *self->symbols) {
         if (s.what == SIZE) *symbols++ = PyArray_DIM(arrays[s.input], s.dim);
-        else if (s.what == STRIDE) *symbols++ = PyArray_STRIDE(arrays[s.input], s.dim) / PyArray_ITEMSIZE(arrays[s.input]);
+        else if (s.what == STRIDE)
+            *symbols++ = PyArray_STRIDE(arrays[s.input], s.dim) / PyArray_ITEMSIZE(arrays[s.input]);
         else {
             PyObject* number = number_of(given[s.input]);
             *symbols++ = number ? PyLong_AsLong(number) : -1;
@@ -236,7 +277,8 @@ PyObject* make_output(const OutputSpec& spec, const long* plan, PyArrayObject* d
         dense *= n;
     }
     Py_INCREF(spec.descr);
-    PyObject* array = new_array(spec.descr, spec.dims, (const npy_intp*)plan, row_major ? nullptr : strides, extent * item, donor);
+    PyObject* array =
+        new_array(spec.descr, spec.dims, (const npy_intp*)plan, row_major ? nullptr : strides, extent * item, donor);
     if (array) *data = PyArray_DATA((PyArrayObject*)array);
     return array;
 }
@@ -252,9 +294,14 @@ PyObject* collect(Launcher* self, PyObject* const* given, PyObject** made, const
     for (size_t k = 0; k < n; k++) made[k] = wrapped(self, made[k], (int)k);
     for (size_t i = 0; list && i < self->results->size(); i++) {
         ResultSpec r = (*self->results)[i];
-        PyObject* item = r.what == FROM_OUTPUT ? Py_XNewRef(made[r.index]) : r.what == FROM_INPUT ? Py_NewRef(given[r.index])
-            : r.what == FROM_NUMBER ? PyLong_FromLong(numbers[r.index]) : Py_NewRef(Py_None);
-        if (!item) { Py_CLEAR(list); break; }
+        PyObject* item = r.what == FROM_OUTPUT ? Py_XNewRef(made[r.index])
+            : r.what == FROM_INPUT             ? Py_NewRef(given[r.index])
+            : r.what == FROM_NUMBER            ? PyLong_FromLong(numbers[r.index])
+                                               : Py_NewRef(Py_None);
+        if (!item) {
+            Py_CLEAR(list);
+            break;
+        }
         PyList_SET_ITEM(list, i, item);
     }
     for (size_t k = 0; k < n; k++) Py_XDECREF(made[k]);
@@ -266,7 +313,8 @@ unsigned long native_ns = 0;
 
 int extern_call(void* context, long number, void** buffers, const long* numbers);
 
-int run_native(Launcher* self, Call& call, void** buffers, const long* symbols, const double* floats, char* arena, long work) {
+int run_native(
+    Launcher* self, Call& call, void** buffers, const long* symbols, const double* floats, char* arena, long work) {
     FbRuntime rt = runtime_table;
     rt.extern_call = extern_call;
     rt.context = &call;
@@ -284,8 +332,9 @@ int run_native(Launcher* self, Call& call, void** buffers, const long* symbols, 
 }
 
 PyObject* failure(Launcher* self, int code) {
-    if (PyErr_Occurred()) return nullptr;             // an eager call inside of the graph raised
-    PyObject* text = code >= 1 && code <= PyTuple_GET_SIZE(self->checks) ? PyTuple_GET_ITEM(self->checks, code - 1) : Py_None;
+    if (PyErr_Occurred()) return nullptr; // an eager call inside of the graph raised
+    PyObject* text =
+        code >= 1 && code <= PyTuple_GET_SIZE(self->checks) ? PyTuple_GET_ITEM(self->checks, code - 1) : Py_None;
     PyObject* raised = PyObject_CallOneArg(self->error, text);
     if (raised) PyErr_SetObject((PyObject*)Py_TYPE(raised), raised);
     Py_XDECREF(raised);
@@ -294,7 +343,8 @@ PyObject* failure(Launcher* self, int code) {
 
 PyObject* launch_with(Launcher* self, PyObject* const* given, Py_ssize_t count, PyObject* seed, PyObject* base) {
     size_t n_in = self->inputs->size(), n_const = self->constants->size(), n_out = self->outputs->size();
-    if ((size_t)count != n_in) return PyErr_Format(PyExc_TypeError, "compiled graph: %zd inputs given, %zu expected", count, n_in);
+    if ((size_t)count != n_in)
+        return PyErr_Format(PyExc_TypeError, "compiled graph: %zd inputs given, %zu expected", count, n_in);
     PyArrayObject** arrays = (PyArrayObject**)alloca((n_in + 1) * sizeof(void*));
     void** buffers = (void**)alloca((n_in + n_const + n_out + 1) * sizeof(void*));
     PyObject** made = (PyObject**)alloca((n_out + 1) * sizeof(void*));
@@ -342,7 +392,8 @@ PyObject* launch(PyObject* raw, PyObject* const* args, size_t flags, PyObject* n
     if (!sequence) return nullptr;
     PyObject *zero = nullptr, *seed = n > 1 ? args[1] : nullptr, *base = n > 2 ? args[2] : nullptr;
     if (!seed || !base) zero = PyLong_FromLong(0);
-    PyObject* result = launch_with((Launcher*)raw, PySequence_Fast_ITEMS(sequence), PySequence_Fast_GET_SIZE(sequence), seed ? seed : zero, base ? base : zero);
+    PyObject* result = launch_with((Launcher*)raw, PySequence_Fast_ITEMS(sequence), PySequence_Fast_GET_SIZE(sequence),
+        seed ? seed : zero, base ? base : zero);
     Py_XDECREF(zero);
     Py_DECREF(sequence);
     return result;
@@ -353,8 +404,10 @@ PyObject* view_of(PyArray_Descr* descr, int dims, void* data, const long*& numbe
     npy_intp strides[NPY_MAXDIMS];
     for (int d = 0; d < dims; d++) strides[d] = numbers[dims + d] * PyDataType_ELSIZE(descr);
     Py_INCREF(descr);
-    PyObject* array = PyArray_NewFromDescr(&PyArray_Type, descr, dims, (npy_intp*)numbers, strides, data, NPY_ARRAY_WRITEABLE, nullptr);
-    if (array) PyArray_UpdateFlags((PyArrayObject*)array, NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_F_CONTIGUOUS | NPY_ARRAY_ALIGNED);
+    PyObject* array = PyArray_NewFromDescr(
+        &PyArray_Type, descr, dims, (npy_intp*)numbers, strides, data, NPY_ARRAY_WRITEABLE, nullptr);
+    if (array)
+        PyArray_UpdateFlags((PyArrayObject*)array, NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_F_CONTIGUOUS | NPY_ARRAY_ALIGNED);
     numbers += 2 * dims;
     return array;
 }
@@ -365,11 +418,16 @@ PyObject* call_python(Call& call, long number, void** buffers, const long* numbe
     PyObject* sizes = PyTuple_New(spec.numbers);
     for (size_t k = 0; arrays && sizes && k < spec.buffers.size(); k++) {
         PyObject* view = view_of(spec.buffers[k].first, spec.buffers[k].second, buffers[k], numbers);
-        if (!view) { Py_CLEAR(arrays); break; }
+        if (!view) {
+            Py_CLEAR(arrays);
+            break;
+        }
         PyTuple_SET_ITEM(arrays, k, view);
     }
     for (int i = 0; sizes && i < spec.numbers; i++) PyTuple_SET_ITEM(sizes, i, PyLong_FromLong(numbers[i]));
-    PyObject* result = arrays && sizes ? PyObject_CallFunction(call.self->extern_function, "lOOOO", number, arrays, sizes, call.seed, call.base) : nullptr;
+    PyObject* result = arrays && sizes
+        ? PyObject_CallFunction(call.self->extern_function, "lOOOO", number, arrays, sizes, call.seed, call.base)
+        : nullptr;
     Py_XDECREF(arrays);
     Py_XDECREF(sizes);
     return result;
@@ -385,7 +443,10 @@ int extern_call(void* context, long number, void** buffers, const long* numbers)
 }
 
 // ---- the type
-template <class T> void give_back(std::vector<T>*& v) { delete v; v = nullptr; }
+template <class T> void give_back(std::vector<T>*& v) {
+    delete v;
+    v = nullptr;
+}
 
 int launcher_traverse(PyObject* raw, visitproc visit, void* arg) {
     Launcher* self = (Launcher*)raw;
@@ -411,9 +472,16 @@ void launcher_dealloc(PyObject* raw) {
     PyTypeObject* type = Py_TYPE(raw);
     PyObject_GC_UnTrack(raw);
     launcher_clear(raw);
-    if (self->constants) for (PyObject* x : *self->constants) Py_DECREF(x);
-    if (self->outputs) for (OutputSpec& s : *self->outputs) { Py_DECREF(s.descr); Py_DECREF(s.dtype); }
-    if (self->externs) for (ExternSpec& e : *self->externs) for (auto& b : e.buffers) Py_DECREF(b.first);
+    if (self->constants)
+        for (PyObject* x : *self->constants) Py_DECREF(x);
+    if (self->outputs)
+        for (OutputSpec& s : *self->outputs) {
+            Py_DECREF(s.descr);
+            Py_DECREF(s.dtype);
+        }
+    if (self->externs)
+        for (ExternSpec& e : *self->externs)
+            for (auto& b : e.buffers) Py_DECREF(b.first);
     give_back(self->inputs), give_back(self->constants), give_back(self->symbols), give_back(self->floats);
     give_back(self->outputs), give_back(self->results), give_back(self->externs), give_back(self->kernel_ns);
     type->tp_free(raw);
@@ -421,26 +489,33 @@ void launcher_dealloc(PyObject* raw) {
 }
 
 PyObject* launcher_new(PyTypeObject* type, PyObject* args, PyObject* names) {
-    static const char* keywords[] = {"run", "plan", "inputs", "constants", "symbols", "floats", "outputs", "results", "plan_size", "checks", "error",
-                                     "externs", "extern_function", "kernels", "wrap", "keepalive", nullptr};
+    static const char* keywords[] = {"run", "plan", "inputs", "constants", "symbols", "floats", "outputs", "results",
+        "plan_size", "checks", "error", "externs", "extern_function", "kernels", "wrap", "keepalive", nullptr};
     unsigned long long run, plan;
-    PyObject *inputs, *constants, *symbols, *floats, *outputs, *results, *checks, *error, *externs, *extern_function, *keepalive;
+    PyObject *inputs, *constants, *symbols, *floats, *outputs, *results, *checks, *error, *externs, *extern_function,
+        *keepalive;
     int plan_size, kernel_count, wrap;
-    if (!PyArg_ParseTupleAndKeywords(args, names, "KKO!O!O!O!O!O!iO!OO!OipO", (char**)keywords, &run, &plan, &PyTuple_Type, &inputs, &PyTuple_Type, &constants,
-            &PyTuple_Type, &symbols, &PyTuple_Type, &floats, &PyTuple_Type, &outputs, &PyTuple_Type, &results, &plan_size, &PyTuple_Type, &checks, &error,
-            &PyTuple_Type, &externs, &extern_function, &kernel_count, &wrap, &keepalive))
+    if (!PyArg_ParseTupleAndKeywords(args, names, "KKO!O!O!O!O!O!iO!OO!OipO", (char**)keywords, &run, &plan,
+            &PyTuple_Type, &inputs, &PyTuple_Type, &constants, &PyTuple_Type, &symbols, &PyTuple_Type, &floats,
+            &PyTuple_Type, &outputs, &PyTuple_Type, &results, &plan_size, &PyTuple_Type, &checks, &error, &PyTuple_Type,
+            &externs, &extern_function, &kernel_count, &wrap, &keepalive))
         return nullptr;
-    if (wrap && !tensor.type) return PyErr_Format(PyExc_RuntimeError, "bind_tensor must be called before a launcher that returns tensors is made");
+    if (wrap && !tensor.type)
+        return PyErr_Format(
+            PyExc_RuntimeError, "bind_tensor must be called before a launcher that returns tensors is made");
     Launcher* self = (Launcher*)type->tp_alloc(type, 0);
     if (!self) return nullptr;
     self->vectorcall = launch;
     self->run = (FbRun)run, self->plan = (FbPlan)plan, self->plan_size = plan_size, self->wrap = wrap;
-    self->inputs = new std::vector<InputSpec>, self->constants = new std::vector<PyObject*>, self->symbols = new std::vector<SymbolSpec>;
-    self->floats = new std::vector<int>, self->outputs = new std::vector<OutputSpec>, self->results = new std::vector<ResultSpec>;
+    self->inputs = new std::vector<InputSpec>, self->constants = new std::vector<PyObject*>,
+    self->symbols = new std::vector<SymbolSpec>;
+    self->floats = new std::vector<int>, self->outputs = new std::vector<OutputSpec>,
+    self->results = new std::vector<ResultSpec>;
     self->externs = new std::vector<ExternSpec>, self->kernel_ns = new std::vector<unsigned long>(kernel_count);
     self->checks = Py_NewRef(checks), self->error = Py_NewRef(error);
     self->extern_function = Py_NewRef(extern_function), self->keepalive = Py_NewRef(keepalive);
-    if (!read_inputs(self, inputs) || !read_outputs(self, outputs) || !read_externs(self, externs) || !read_rest(self, constants, symbols, floats, results)) {
+    if (!read_inputs(self, inputs) || !read_outputs(self, outputs) || !read_externs(self, externs)
+        || !read_rest(self, constants, symbols, floats, results)) {
         Py_DECREF(self);
         return nullptr;
     }
@@ -452,23 +527,27 @@ PyObject* launcher_statistics(PyObject* raw, PyObject*) {
     PyObject* list = PyList_New(0);
     for (unsigned long ns : *self->kernel_ns) {
         PyObject* item = PyLong_FromUnsignedLong(ns);
-        if (!list || !item || PyList_Append(list, item)) { Py_XDECREF(item); Py_XDECREF(list); return nullptr; }
+        if (!list || !item || PyList_Append(list, item)) {
+            Py_XDECREF(item);
+            Py_XDECREF(list);
+            return nullptr;
+        }
         Py_DECREF(item);
     }
     return Py_BuildValue("{s:k,s:k,s:N}", "calls", self->calls, "ns", self->total_ns, "kernel_ns", list);
 }
 
-PyMethodDef launcher_methods[] = {
-    {"statistics", launcher_statistics, METH_NOARGS, "calls, nanoseconds in native code, and per kernel when that is measured"},
+PyMethodDef launcher_methods[] = {{"statistics", launcher_statistics, METH_NOARGS,
+                                      "calls, nanoseconds in native code, and per kernel when that is measured"},
     {nullptr, nullptr, 0, nullptr}};
 
 PyMemberDef launcher_members[] = {
     {"__vectorcalloffset__", T_PYSSIZET, offsetof(Launcher, vectorcall), READONLY, nullptr},
     {nullptr, 0, 0, 0, nullptr}};
 
-PyType_Slot launcher_slots[] = {
-    {Py_tp_new, (void*)launcher_new}, {Py_tp_dealloc, (void*)launcher_dealloc}, {Py_tp_traverse, (void*)launcher_traverse},
-    {Py_tp_clear, (void*)launcher_clear}, {Py_tp_call, (void*)PyVectorcall_Call}, {Py_tp_methods, launcher_methods}, {Py_tp_members, launcher_members},
+PyType_Slot launcher_slots[] = {{Py_tp_new, (void*)launcher_new}, {Py_tp_dealloc, (void*)launcher_dealloc},
+    {Py_tp_traverse, (void*)launcher_traverse}, {Py_tp_clear, (void*)launcher_clear},
+    {Py_tp_call, (void*)PyVectorcall_Call}, {Py_tp_methods, launcher_methods}, {Py_tp_members, launcher_members},
     {Py_tp_doc, (void*)"launcher(inputs, seed=0, base=0) -> list of outputs of one compiled graph"}, {0, nullptr}};
 
 PyType_Spec launcher_spec = {"flambeau.runtime._native.Launcher", sizeof(Launcher), 0,
@@ -480,11 +559,13 @@ PyObject* py_bind_tensor(PyObject*, PyObject* args) {
     PyTypeObject* type;
     PyObject* prototype;
     if (!PyArg_ParseTuple(args, "O!O", &PyType_Type, &type, &prototype)) return nullptr;
-    if (Py_TYPE(prototype) != type) return PyErr_Format(PyExc_TypeError, "the prototype must be an instance of the type itself");
+    if (Py_TYPE(prototype) != type)
+        return PyErr_Format(PyExc_TypeError, "the prototype must be an instance of the type itself");
     tensor = TensorClass();
     PyObject* mro = type->tp_mro;
     bool found = false;
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(mro); i++) found = learn_slots((PyTypeObject*)PyTuple_GET_ITEM(mro, i), prototype) || found;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(mro); i++)
+        found = learn_slots((PyTypeObject*)PyTuple_GET_ITEM(mro, i), prototype) || found;
     if (!found) return PyErr_Format(PyExc_TypeError, "%R has no slots _array and _dtype", (PyObject*)type);
     tensor.type = (PyTypeObject*)Py_NewRef((PyObject*)type);
     Py_RETURN_NONE;

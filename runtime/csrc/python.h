@@ -20,7 +20,7 @@ extern int bfloat16_number;                 // numpy's type number of ml_dtypes'
 
 // A new array over a cached block; steals the reference to `descr`. Strides in bytes, null: row-major.
 PyObject* new_array(PyArray_Descr* descr, int dims, const npy_intp* sizes, const npy_intp* strides, npy_intp bytes,
-                    PyArrayObject* donor = nullptr);    // takes over the donor's block where that is large enough
+    PyArrayObject* donor = nullptr);    // takes over the donor's block where that is large enough
 bool add_array_type(PyObject* module);      // arrays.cpp
 bool add_launcher(PyObject* module);        // launcher.cpp
 PyObject* py_matmul(PyObject*, PyObject* const* args, Py_ssize_t n);
