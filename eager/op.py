@@ -103,6 +103,7 @@ class Op:
     kernels: dict[str, Callable] = field(default_factory=dict)
     draws: Callable | None = None
     recompute: bool = False
+    again: Callable | None = None
     cost: Callable | None = None
     autocast: str | None = None
     effects: bool = False
@@ -183,6 +184,10 @@ class Op:
     def meta(self, fn):
         """Shape rule: the arguments with fakes for tensors -> sizes | Spec | one of these per output."""
         return _fill(self, "meta_rule", fn)
+
+    def rebuilt(self, fn):
+        """Of a composite: `fn(*args, *hidden outputs)` -> the first output by maps alone, so that it need not be kept."""
+        return _fill(self, "again", fn)
 
     def samples(self, fn):
         """`fn(make)` -> list of argument tuples for the universal op test."""

@@ -21,6 +21,7 @@ from ..runtime import counters, records, toolchain
 from ..runtime.config import config
 from ..runtime.errors import Unsupported
 from . import dump, passes, stages, verify
+from .again import compute_again
 from .body import Buffer
 from .boundary import CompiledGraph, Executable, Training
 from .decompose import decompose
@@ -110,6 +111,7 @@ def joint_of(functional: FunctionalGraph, requires: tuple[bool, ...], present: f
     joint = build_joint(functional, requires, present)
     passes.tidy(joint.graph, across_grad=True)
     joint.refresh()
+    compute_again(joint)
     checked(joint.graph, "pure")
     return joint
 

@@ -208,7 +208,7 @@ class _Cut:
             return max(size // 2, 2)
         if node.is_op and node.target.kind is Kind.VIEW:
             return 2 * size + size // 8 + 2          # its base, of the same bytes, is in memory already
-        return 2 * size + 2
+        return 2 * size + (1 if node in self.read else 2)       # of equal sizes, the one that needs no computing
 
     def inside_region(self, node: Node) -> bool:
         """A value of a checkpointed region that only the region reads."""

@@ -34,10 +34,17 @@ def _standardised(y, dims, eps):
 def layer_norm(x, normalized: static, weight: optional, bias: optional, eps: scalar):
     """(x - mean) * rstd * weight + bias over the last `normalized` dims."""
     centred, middle, rstd = _standardised(single(contiguous(x)), last_dims(x, normalized), eps)
-    out = mul(centred, rstd)
-    out = out if weight is None else mul(out, single(weight))
-    out = out if bias is None else add(out, single(bias))
-    return back(out, x), middle, rstd
+    return _scaled(mul(centred, rstd), weight, bias, x), middle, rstd
+
+
+def _scaled(hat, weight, bias, like):
+    out = hat if weight is None else mul(hat, single(weight))
+    return back(out if bias is None else add(out, single(bias)), like)
+
+
+@layer_norm.rebuilt
+def _(x, normalized, weight, bias, eps, middle, rstd):
+    return _scaled(mul(sub(single(contiguous(x)), middle), rstd), weight, bias, x)
 
 
 def _numpy_rows(x, normalized):
@@ -159,8 +166,12 @@ def rms_norm(x, normalized: static, weight: optional, eps: scalar):
     """x / sqrt(mean(x*x) + eps) * weight over the last `normalized` dims."""
     y = single(contiguous(x))
     rstd = _rms(y, last_dims(x, normalized), eps)
-    out = mul(y, rstd)
-    return back(out if weight is None else mul(out, single(weight)), x), rstd
+    return _scaled(mul(y, rstd), weight, None, x), rstd
+
+
+@rms_norm.rebuilt
+def _(x, normalized, weight, eps, rstd):
+    return _scaled(mul(single(contiguous(x)), rstd), weight, None, x)
 
 
 @rms_norm.grad("x")
