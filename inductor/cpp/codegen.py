@@ -82,11 +82,12 @@ class Writer:
     def call_written(self, run: Lines, written: Written) -> None:
         for earlier in written.extra:
             self.call_written(run, earlier)
+        shared = written.code in self.functions
         name = self.function(written) if written.code else ""
         number = len(self.kernels)
         self.kernels.append(written.kernel.name)
         self.work.append(written.work)
-        for line in describe(written.kernel) if not written.code else [f"{written.kernel.name}: {name}"]:
+        for line in self.heading(written, name, shared):
             run(f"// {line}")
         run.open("")
         run(f"Timer timer(rt, {number});")
@@ -96,6 +97,14 @@ class Writer:
         run.close()
         if written.fallible:
             run("if (error) return error;")
+
+    @staticmethod
+    def heading(written: Written, name: str, shared: bool) -> list[str]:
+        """The comment of a call; one of a function that was printed for an equal kernel tells its own origins."""
+        told = describe(written.kernel)
+        if not written.code:
+            return told
+        return [f"{written.kernel.name}: {name}", *(told[1: 1 + len(written.kernel.origins)] if shared else [])]
 
     def function(self, written: Written) -> str:
         """The name of the function with this text; a new text is printed with the names of its first buffers."""
