@@ -8,6 +8,7 @@ import numpy as np
 
 from .. import dtypes
 from ..op import mask, optional, pointwise, static
+from ..promote import result_type
 from .samples import binary, binary_int, unary
 
 
@@ -339,32 +340,42 @@ for _op in (logical_and, logical_or, logical_xor):
 logical_not.samples(lambda make: [(make.bools(3, 4),), (make.ints(2, 5),), (make(),)])
 
 
-@pointwise
+def whole(name):
+    """The promotion of what only bool and integers can do."""
+    def rule(*operands):
+        common = result_type(operands)
+        if common.category >= 2:
+            raise RuntimeError(f"{name}: not implemented for {common}, only for bool and integers")
+        return common, common
+    return rule
+
+
+@pointwise(promote=whole("bitwise_and"))
 def bitwise_and(s, a, b):
     return a & b
 
 
-@pointwise
+@pointwise(promote=whole("bitwise_or"))
 def bitwise_or(s, a, b):
     return a | b
 
 
-@pointwise
+@pointwise(promote=whole("bitwise_xor"))
 def bitwise_xor(s, a, b):
     return a ^ b
 
 
-@pointwise
+@pointwise(promote=whole("bitwise_not"))
 def bitwise_not(s, x):
     return ~x
 
 
-@pointwise
+@pointwise(promote=whole("left_shift"))
 def left_shift(s, a, b):
     return s.shl(a, b)
 
 
-@pointwise
+@pointwise(promote=whole("right_shift"))
 def right_shift(s, a, b):
     return s.shr(a, b)
 

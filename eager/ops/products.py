@@ -60,6 +60,9 @@ def _t(x):
 
 def check_product(a, b, name="matmul"):
     """Types and inner sizes of a product, with PyTorch's messages."""
+    for x in (a, b):
+        if not hasattr(x, "dtype"):
+            raise TypeError(f"{name}(): argument must be Tensor, not {type(x).__name__}")
     if a.dtype is not b.dtype:
         raise RuntimeError(f"expected m1 and m2 to have the same dtype, but got: {_c_name(a.dtype)} != "
                            f"{_c_name(b.dtype)} ({name})")

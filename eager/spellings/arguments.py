@@ -5,6 +5,7 @@ Canonical: dims are non-negative ints or sorted tuples of them, sizes tuples of 
 
 import builtins
 import functools
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -68,7 +69,7 @@ def size_of(n):
 def sizes_of(args):
     """Sizes given as separate ints or as one sequence."""
     if len(args) == 1 and not is_int(args[0]) and not isinstance(args[0], (Tensor, np.integer)):
-        args = args[0]
+        args = args[0] if isinstance(args[0], Iterable) else args
     return tuple([n if type(n) is int else size_of(n) for n in args])
 
 
