@@ -14,7 +14,7 @@ from flambeau.eager.tensor import Tensor
 from flambeau.runtime.config import config
 from .test_ops import NAMES, described, flat, samples
 
-BATCH = 10
+BATCH = 25
 BATCHES = [NAMES[k: k + BATCH] for k in range(0, len(NAMES), BATCH)]
 NO_LOWERING = {                             # record -> why eager runs it between the kernels
     "acos": "no scalar primitive", "asin": "no scalar primitive", "atan": "no scalar primitive", "erfinv": "no scalar primitive",
