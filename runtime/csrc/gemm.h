@@ -31,7 +31,7 @@ FB_INLINE float scalar(bf16 x) { return __builtin_bit_cast(float, (u32)x.bits <<
 FB_INLINE float scalar(f16 x) { return half_to_float(x.bits - (v16){})[0]; }
 
 enum { MR = 6, NV = FB_ISA == 512 ? 4 : 2, MOST_3 = NV < 3 ? NV : 3, MOST_4 = NV < 4 ? NV : 4 };
-enum { KC = 512, TILE_M = 96, TILE_PANELS = 4, FEW = 4, STREAM_DEPTH = 16, PACK_DEPTH = 128, STRIP_BYTES = 400 << 10 };
+enum { KC = 512, TILE_M = 96, TILE_PANELS = 4, FEW = 4, STREAM_DEPTH = 8, PACK_DEPTH = 128, STRIP_BYTES = 400 << 10 };
 static_assert(TILE_M % MR == 0);
 
 // c[rows, NV vectors] (+)= a[rows, K] * b[K, NV vectors]; the last vector stores `columns` lanes only when partial
