@@ -56,9 +56,10 @@ def lower(graph: Graph, name: str = "graph") -> Program:
     size, what was made before still names its symbol: then all is lowered again."""
     while True:
         solved = graph.env.solved if graph.env else 0
-        program = Lowering(graph, name).run()
+        lowering = Lowering(graph, name)
+        lowering.nodes()
         if not graph.env or graph.env.solved == solved:
-            return program
+            return lowering.program()
 
 
 class Loader:
@@ -119,10 +120,12 @@ class Lowering:
         self.axis_names: dict[tuple, str] = {}
         self.used_names: set[str] = set()
 
-    def run(self) -> Program:
+    def nodes(self) -> None:
         for node in self.graph.nodes:
             if node.op != "output":
                 LOWER_NODE[node.op](self, node)
+
+    def program(self) -> Program:
         outputs = tuple(self.output(x) for x in flatten(self.graph.output.args))
         symbols, floats = self.symbols()
         self.refuse_unknown_sizes({s.name for s in symbols})

@@ -71,6 +71,22 @@ def test_views_with_symbols():
     assert seen["graphs"] <= 2
 
 
+def test_strides_of_one_element_mean_nothing():
+    """A dimension of size 1 may have any stride; it is not asked for, and does not compile again."""
+    assert x(1, 6)[:, :4].stride() == (6, 1)
+    _, seen = run(lambda a: a * 2, (x(1, 6)[:, :4],), (x(6, 5)[2:3],), (x(1, 7),), dynamic=True)
+    assert seen["graphs"] == 1
+    run(lambda a: a.sum(1) + 1, (x(3, 0),), (x(4, 0),), dynamic=True)
+
+
+def test_settled_sizes_reach_symbolic_floats():
+    """The correction 1 / (n - 1) is made from sizes before one of them becomes a number."""
+    def fn(a):
+        scale = 1.0 / (a.numel() - 1)
+        return [a[k] * scale for k in range(a.shape[0])]
+    run(fn, (x(3, 4),), (x(3, 5),), (x(3, 9),), dynamic=True)
+
+
 def test_sizes_are_returned():
     def fn(a):
         return a + 1, a.shape[0] * 2 + 1, a.shape, f"{a.shape[1]}"

@@ -603,3 +603,16 @@ def test_deep_graphs_do_not_recurse():
     total(y).backward()
     assert V(x.grad) == [1.0]
     del y
+
+
+def test_gradients_lie_as_their_leaf_does():
+    dense = T(np.zeros((4, 3)))._array.T                           # a leaf with strides (1, 3)
+    x = T(np.zeros((3, 4)), True)
+    x._array, x._requires_grad = dense, True
+    weights = T(np.arange(12.0).reshape(3, 4))
+    mul(x, weights).backward(T(np.ones((3, 4))))
+    assert x.stride() == x.grad.stride() == (1, 3) and V(x.grad) == V(weights)
+    y = T(np.zeros((3, 1)), True)
+    y._array = np.broadcast_to(y._array, (3, 4))                   # no dense leaf: row-major
+    permute(mul(y, weights), (1, 0)).backward(T(np.ones((4, 3))))
+    assert y.grad.stride() == (4, 1)

@@ -6,7 +6,7 @@ import pkgutil
 import numpy as np
 import pytest
 from flambeau.eager import api, dtypes, ops, random
-from flambeau.eager.op import OPS
+from flambeau.eager.op import OPS, indexed
 from flambeau.eager.tensor import Tensor
 from flambeau.inductor import interpret
 from flambeau.inductor.loops import ExternCall, GemmKernel, ScatterKernel
@@ -149,3 +149,20 @@ def test_symbolic_numbers_are_scalars_of_the_program(trace, make, assert_close):
     program = plan(schedule(lower(graph)))
     assert [s.name for s in program.floats] and not program.constants
     assert_close(interpret.run(program, [x, 0.25, 7])[0], x._array * np.float32(0.5) + np.float32(7))
+
+
+def test_a_size_settled_while_lowering_leaves_no_symbol(trace, make, assert_close):
+    """A formula that asks for the value of a size is lowered again, with that value everywhere."""
+    @indexed(meta=lambda x: (x.shape[0],), promote="keep")
+    def turned(s, i, x):
+        return x(i[0]) + s.const(int(x.shape[0]), x.dtype)
+
+    try:
+        x = make(5)
+        graph = trace(lambda x: turned(OPS["exp"](x)), x, symbolic=True)
+        program = plan(schedule(lower(graph)))
+    finally:
+        del OPS["turned"]
+    program.verify()
+    assert graph.env.solved == 1 and not program.symbols and "s0" not in program.text()
+    assert_close(interpret.run(program, [x])[0], np.exp(x._array) + np.float32(5))
