@@ -89,9 +89,12 @@ def differentiate(functional: FunctionalGraph, requires: tuple[bool, ...], targe
     pair = partition(joint)
     dump.partitioned(pair)
     env = functional.graph.env
+    tangents = list(joint.tangents)
+    everything = frozenset(tangents)
+    del joint                   # `make` would keep it
 
     def make(present: frozenset):
-        if present == frozenset(joint.tangents):
+        if present == everything:
             return pair, final(pair.backward, "backward", target, (), donated(pair))
         with env.sealed() if env is not None else recording(False):
             part = split(joint_of(functional, requires, present), pair.saved)
@@ -102,8 +105,8 @@ def differentiate(functional: FunctionalGraph, requires: tuple[bool, ...], targe
         return frozenset(k for k, name in enumerate(part.saved) if name in hidden)
 
     hidden = pair.hidden()
-    training = Training(pair, [k for k, need in enumerate(requires) if need], list(joint.tangents), make)
-    training.backward(frozenset(joint.tangents))
+    training = Training(pair, [k for k, need in enumerate(requires) if need], tangents, make)
+    training.backward(everything)
     return pair, training
 
 

@@ -53,5 +53,9 @@ def native(name: str, source: str, program) -> None:
     record.text("kernels.cpp", record.texts.get("kernels.cpp", "") + f"// {name}\n{source}\n")
     lines = [f"{name}: {len(program.kernels)} kernels, workspace {program.arena_size} bytes"]
     lines += [f"  call {k}: {kernel.name}" for k, kernel in enumerate(program.kernels)]
-    lines += [f"  {temp} at byte {offset}" for temp, offset in program.arena.items()]
+    lines += [
+        f"  {temp} at byte {offset} of {program.homes.get(temp, 'the workspace')}"
+        for temp, offset in program.arena.items()
+    ]
+    lines += [f"  {out} takes over {home}" for out, home in program.homes.items() if out not in program.arena]
     record.text("wrapper.txt", record.texts.get("wrapper.txt", "") + "\n".join(lines) + "\n")

@@ -34,22 +34,18 @@ class Compiled:
     """One compiled graph. Call it with the inputs, the seed and the first random ordinal."""
 
     def __init__(self, program: Program, generated: Generated, path: str, launcher: Any):
-        self.program, self.generated, self.path, self.launcher = program, generated, path, launcher
+        self.source, self.kernels, self.path, self.launcher = generated.text, generated.kernels, path, launcher
         self.overwrites = overwritten(program)
 
     def __call__(self, inputs: Sequence[Any], seed: int = 0, base: int = 0) -> list[Any]:
         return self.launcher(inputs, seed, base)
-
-    @property
-    def source(self) -> str:
-        return self.generated.text
 
     def statistics(self) -> dict[str, Any]:
         """Calls, nanoseconds in native code, and nanoseconds by kernel when `config.kernel_times` was set at
         compile time.
         """
         found = self.launcher.statistics()
-        found["kernel_ns"] = dict(zip(self.generated.kernels, found["kernel_ns"]))
+        found["kernel_ns"] = dict(zip(self.kernels, found["kernel_ns"]))
         return found
 
 
