@@ -541,7 +541,9 @@ class SymFloat(sizes.SymFloat):
 def _canonical_tree(env: ShapeEnv, tree: tuple) -> tuple:
     if tree[0] in ("var", "const"):
         return tree
-    return ("int", env.canonical(tree[1])) if tree[0] == "int" else (tree[0], *(_canonical_tree(env, t) for t in tree[1:]))
+    if tree[0] == "int":
+        return "int", env.canonical(tree[1])
+    return (tree[0], *(_canonical_tree(env, t) for t in tree[1:]))
 
 
 def _evaluate_tree(tree: tuple, values):

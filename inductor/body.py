@@ -174,7 +174,7 @@ class Body:
         return found
 
     def const(self, number: Number, dtype: Any = None) -> Value:
-        """A number of the given type (default: the type that PyTorch gives a lone Python number); symbolic ones stay so."""
+        """A number of the given type (default: what PyTorch gives a lone Python number); symbolic ones stay so."""
         if isinstance(number, (SymInt, SymFloat)):
             value = self.value(number)
             return value if dtype is None else self.cast(value, dtype)

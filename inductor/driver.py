@@ -43,8 +43,7 @@ Target = Callable[[Graph, str, tuple, frozenset], Executable]
 def compile_graph(
     graph: Graph, example_inputs: Sequence, options: dict | None = None, target: Target | None = None
 ) -> CompiledGraph:
-    """Compile a captured graph. When a size turns out to be settled on the way, symbols of it are left behind: once more.
-    """
+    """Compile a captured graph; once more when a size is settled on the way, as symbols of it are left behind."""
     dump.captured(graph)
     checked(graph, "captured")
     while True:

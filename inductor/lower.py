@@ -52,8 +52,10 @@ DEAR_WORK = 10              # work that is not repeated along a broadcast
 
 
 def lower(graph: Graph, name: str = "graph") -> Program:
-    """Lower a whole graph; `Program.outputs` follow the graph's flattened outputs. Where a formula settles the value of a
-    size, what was made before still names its symbol: then all is lowered again."""
+    """Lower a whole graph; `Program.outputs` follow the graph's flattened outputs.
+
+    Where a formula settles the value of a size, what was made before still names its symbol: all is lowered again.
+    """
     while True:
         solved = graph.env.solved if graph.env else 0
         lowering = Lowering(graph, name)
