@@ -9,8 +9,12 @@ import platform
 import sys
 
 from . import __version__
-from .eager.op import OPS
+from .eager.op import OPS, Kind
 from .runtime import artefacts, native, toolchain
+
+
+_CALL = "a call of eager's kernel"
+COMPILED_BY = {Kind.COMPOSITE: "its decomposition", Kind.EXTERN: _CALL, Kind.SCAN: _CALL}
 
 
 def doctor() -> int:
@@ -40,13 +44,13 @@ def ops(name: str | None) -> int:
     print("promotion    ", op.promote if isinstance(op.promote, str) else "a rule of its own")
     print("gradients for", ", ".join(op.grads) or "nothing")
     print("eager kernels", ", ".join(op.kernels) or "derived from the kind")
-    print("compiled by  ", f"the {op.template} template" if op.template else "its decomposition" if op.kind.name == "COMPOSITE" else
-          "a call of eager's kernel" if op.kind.name == "EXTERN" else "its loop")
+    print("compiled by  ", f"the {op.template} template" if op.template else COMPILED_BY.get(op.kind, "its loop"))
     return 0
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m flambeau", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(prog="python -m flambeau", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("doctor", help="versions, compiler, instruction set, threads, cache")
     commands.add_parser("ops", help="the op records").add_argument("name", nargs="?", help="one record")

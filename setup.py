@@ -2,7 +2,6 @@
 
 import glob
 import os
-import platform
 
 import numpy
 from setuptools import Extension, find_packages, setup

@@ -36,7 +36,8 @@ def measure(lib, mode, python, name, options, cache):
     environment = dict(os.environ, FLAMBEAU_CACHE_DIR=f"{cache}/flambeau", TORCHINDUCTOR_CACHE_DIR=f"{cache}/torch",
                        OMP_NUM_THREADS=str(options.threads), FLAMBEAU_THREADS=str(options.threads))
     os.makedirs(f"{cache}/flambeau", mode=0o700, exist_ok=True)
-    command = [python, str(HERE / "workloads.py"), "--lib", lib, "--mode", mode, "--workload", name, "--threads", str(options.threads)]
+    arguments = ["--lib", lib, "--mode", mode, "--workload", name, "--threads", str(options.threads)]
+    command = [python, str(HERE / "workloads.py"), *arguments]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
     if done.returncode:
         print(f"{name} {lib} {mode} failed: {done.stderr[-600:]}", file=sys.stderr)
@@ -82,7 +83,7 @@ def shown(seconds, name):
 
 def line(name, results):
     get = lambda key, what: (results.get(key) or {}).get(what)
-    cells = [shown(get(key, "seconds"), name) for key in (("flambeau", "eager"), ("flambeau", "compiled"), ("torch", "eager"), ("torch", "compiled"))]
+    cells = [shown(get((lib, mode), "seconds"), name) for lib in ("flambeau", "torch") for mode in ("eager", "compiled")]
     ours, theirs = get(("flambeau", "compiled"), "seconds"), get(("torch", "compiled"), "seconds")
     cold = [get((lib, "compiled"), "cold") for lib in ("flambeau", "torch")]
     ratio = f"{theirs / ours:.2f}" if ours and theirs else "–"
@@ -92,9 +93,10 @@ def line(name, results):
 
 
 def machine():
-    model = next((text.split(":")[1].strip() for text in open("/proc/cpuinfo") if text.startswith("model name")), platform.processor())
-    flags = next((text for text in open("/proc/cpuinfo") if text.startswith("flags")), "")
-    return f"{model}, {len(os.sched_getaffinity(0))} cores{', AVX-512' if 'avx512f' in flags else ''}, Python {platform.python_version()}"
+    lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
+    model = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.processor())
+    vectors = ", AVX-512" if any(line.startswith("flags") and "avx512f" in line for line in lines) else ""
+    return f"{model}, {len(os.sched_getaffinity(0))} cores{vectors}, Python {platform.python_version()}"
 
 
 def main():
@@ -110,8 +112,9 @@ def main():
     for name in options.workloads.split(",") if options.workloads else WORKLOADS:
         lines.append(line(name, row(name, options)))
         print(lines[-1], flush=True)
-    table = "\n".join([*lines, "", f"Measured on {machine()}, {options.threads} threads, medians of {options.rounds} rounds of fresh, "
-                       "alternating processes. Cold start: building the model, compiling with an empty cache and the first step."])
+    how = (f"Measured on {machine()}, {options.threads} threads, medians of {options.rounds} rounds of fresh, alternating "
+           "processes. Cold start: building the model, compiling with an empty cache and the first step.")
+    table = "\n".join([*lines, "", how])
     if options.write:
         readme = HERE / "README.md"
         before, _, rest = readme.read_text().partition(BEGIN)

@@ -151,7 +151,7 @@ def gpt(lib, inputs, vocabulary=256, width=256, heads=4, layers=4, context=128):
     return inputs.fill(GPT())
 
 
-@workload("gpt_train", unit="tokens/s", work=16 * 128, note="the demo's GPT (4 layers, width 256), AdamW, batch 16 x 128; one step")
+@workload("gpt_train", unit="tokens/s", work=16 * 128, note="training the demo's GPT (4 layers, width 256), AdamW, 16 x 128")
 def _(lib, inputs, wrap):
     model = gpt(lib, inputs)
     x, y, f = inputs.integers(256, 16, 128), inputs.integers(256, 16, 128), wrap(model)

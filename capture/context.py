@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import operator
 import types
-from typing import Any, Callable
+from typing import Any
+from collections.abc import Callable
 
 from ..eager import autograd, dispatch, random
 from ..eager.errors import DataDependent

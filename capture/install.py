@@ -66,7 +66,7 @@ def add_shapes(tree, tx) -> None:
 
 def symbolic_strides(tx):
     """The strides to check; that of a dimension of one element, or of no element at all, means nothing."""
-    for node, source, value in tx.tracer.all_inputs:
+    for node, source, _ in tx.tracer.all_inputs:
         sizes = getattr(node.value, "_sizes", ())
         empty = any(type(n) is int and n == 0 for n in sizes)
         for dim, stride in enumerate(getattr(node.value, "_strides", ())):

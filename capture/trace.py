@@ -7,7 +7,8 @@ Because eager's own spellings, promotion, views and version counters run, the gr
 from __future__ import annotations
 
 import operator
-from typing import Any, Callable
+from typing import Any
+from collections.abc import Callable
 
 from ..eager import dispatch
 from ..eager.op import OPS
@@ -58,7 +59,8 @@ class GraphTracer(dispatch.Mode):
         elif isinstance(out, (tuple, list)):
             for i, part in enumerate(out):
                 if isinstance(part, Tensor) and id(part) not in self.nodes:
-                    self.nodes[id(part)] = part, self.graph.call(operator.getitem, (node, i), part, stack=node.stack, grad=node.grad)
+                    item = self.graph.call(operator.getitem, (node, i), part, stack=node.stack, grad=node.grad)
+                    self.nodes[id(part)] = part, item
 
     def argument(self, value):
         return self.node_of(value) if isinstance(value, Tensor) else value

@@ -9,7 +9,7 @@ type; Python numbers stay weak. A Random loop asks the vocabulary for `s.draw()`
 from __future__ import annotations
 
 import math
-from typing import Callable
+from collections.abc import Callable
 
 from . import dtypes
 from .prims import COMBINES

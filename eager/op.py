@@ -21,7 +21,8 @@ from __future__ import annotations
 import enum
 import inspect
 from dataclasses import dataclass, field
-from typing import Any, Callable
+from typing import Any
+from collections.abc import Callable
 
 from .grads import Formula
 from .loops import derive_loop, finish, put_loop, reduced_sizes, result_types

@@ -76,7 +76,8 @@ class GPT(nn.Module):
         nn.init.normal_(self.bytes.weight, 0.0, 0.1)
         angles = np.arange(CONTEXT)[:, None] * np.exp(-math.log(1000.0) * np.arange(WIDTH // 2) / (WIDTH // 2))
         with torch.no_grad():
-            self.positions.weight.copy_(torch.tensor(0.3 * np.concatenate([np.sin(angles), np.cos(angles)], 1), dtype=torch.float32))
+            waves = np.concatenate([np.sin(angles), np.cos(angles)], 1)
+            self.positions.weight.copy_(torch.tensor(0.3 * waves, dtype=torch.float32))
 
     def forward(self, tokens, targets=None):
         positions = torch.arange(tokens.shape[1])
@@ -140,8 +141,9 @@ def train(options, compiled):
     optimizer = torch.optim.AdamW(original.parameters(), lr=LEARNING_RATE, betas=(0.9, 0.95), weight_decay=0.1)
     losses, seconds, forward_backward, native, first = [], [], 0.0, 0.0, 0.0
     steps = enumerate(batches(training, np.random.default_rng(SEED), options.steps), start=1)
-    for step, (x, y) in tqdm(steps, total=options.steps, desc="compiled" if compiled else "eager   ", unit="step", file=sys.stdout,
-                             mininterval=2.0):
+    name = "compiled" if compiled else "eager   "
+    bar = tqdm(steps, total=options.steps, desc=name, unit="step", file=sys.stdout, mininterval=2.0)
+    for step, (x, y) in bar:
         if step in CHECKED_STEPS and compiled:
             save_state(options.out / f"state{step}.npz", original, x, y)
         optimizer.param_groups[0]["lr"] = rate_at(step, options.steps)
@@ -162,7 +164,8 @@ def train(options, compiled):
     after = torch.compiler.counters()
     result = {"losses": losses, "tokens_per_second": BATCH * CONTEXT / float(np.median(seconds[2:])), "first_step_seconds": first,
               "native_share": native / forward_backward, "counters_first": counted, "counters_trained": after,
-              "validation": validation_loss(model, validation), "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
+              "validation": validation_loss(model, validation),
+              "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
     if compiled:
         result.update(sample(original, options))
     return result
@@ -210,8 +213,8 @@ def sample(model, options, length=200):
             weights = F.softmax(call(window)[0, -1] / 0.8, dim=-1)
             tokens.append(int(torch.multinomial(weights, 1, generator=generator)))
     counted = torch.compiler.counters()
-    return {"sample": bytes(tokens).decode("utf-8", "replace"), "sample_lengths": len(lengths), "sample_graphs": counted["graphs"],
-            "sample_breaks": counted["breaks"]}
+    return {"sample": bytes(tokens).decode("utf-8", "replace"), "sample_lengths": len(lengths),
+            "sample_graphs": counted["graphs"], "sample_breaks": counted["breaks"]}
 
 
 def phase(name, options):
@@ -224,8 +227,8 @@ def phase(name, options):
         environment["FLAMBEAU_CACHE_DIR"] = str(options.out / "cache")
     if name == "check":
         environment["FLAMBEAU_CACHE_DIR"] = str(options.out / "cache")
-    command = [sys.executable, os.path.abspath(__file__), "--phase", name, "--steps", str(options.steps), "--out", str(options.out)]
-    done = subprocess.run(command, env=environment)
+    arguments = ["--phase", name, "--steps", str(options.steps), "--out", str(options.out)]
+    done = subprocess.run([sys.executable, os.path.abspath(__file__), *arguments], env=environment)
     if done.returncode or not target.exists():
         sys.exit(f"the {name} phase failed with exit status {done.returncode}")
     return json.loads(target.read_text())
@@ -246,8 +249,9 @@ def plot(path, eager, compiled, bigram):
     from matplotlib import pyplot
     figure, axes = pyplot.subplots(figsize=(8, 4.5))
     steps = range(1, len(eager["losses"]) + 1)
-    axes.plot(steps, eager["losses"], color=BLUE, linewidth=3.0, alpha=0.45, label=f"eager, {eager['tokens_per_second']:,.0f} tokens/s")
-    axes.plot(steps, compiled["losses"], color=RED, linewidth=1.0, label=f"compiled, {compiled['tokens_per_second']:,.0f} tokens/s")
+    rates = [f"{run['tokens_per_second']:,.0f} tokens/s" for run in (eager, compiled)]
+    axes.plot(steps, eager["losses"], color=BLUE, linewidth=3.0, alpha=0.45, label=f"eager, {rates[0]}")
+    axes.plot(steps, compiled["losses"], color=RED, linewidth=1.0, label=f"compiled, {rates[1]}")
     axes.axhline(bigram, color="gray", linestyle=":", label=f"bigram table {bigram:.2f}")
     axes.scatter([len(steps)], [compiled["validation"]], color=RED, zorder=3, label=f"validation {compiled['validation']:.2f}")
     axes.set(xlabel="step", ylabel="loss, nats a byte", title="Byte-level GPT on Python's standard library")
@@ -263,28 +267,32 @@ def claims(eager, compiled, checked, bigram, options):
     first, trained = compiled["counters_first"], compiled["counters_trained"]
     yield f"losses agree within {LOSS_TOLERANCE:g} at every step", f"worst {loss:.1e}", loss <= LOSS_TOLERANCE
     for step, worst in checked["worst"].items():
-        yield (f"gradients at step {step} agree within {GRADIENT_TOLERANCE:g}", f"worst {worst['difference']:.1e} ({worst['parameter']})",
-               worst["difference"] <= GRADIENT_TOLERANCE)
+        yield (f"gradients at step {step} agree within {GRADIENT_TOLERANCE:g}",
+               f"worst {worst['difference']:.1e} ({worst['parameter']})", worst["difference"] <= GRADIENT_TOLERANCE)
     if not options.short:
         yield ("validation loss below the bigram table's and 2.3", f"{compiled['validation']:.3f} against {bigram:.3f}",
                compiled["validation"] < min(bigram, NATS_LIMIT))
     yield ("training: one graph, no break, no recompile",
            f"{trained['graphs']} graph, {sum(trained['breaks'].values())} breaks, {trained['recompiles']} recompiles",
            first["graphs"] == trained["graphs"] == 1 and not trained["breaks"] and not trained["recompiles"])
+    breaks = sum(compiled["sample_breaks"].values())
     yield ("generation: at most 2 graphs over 60 or more lengths",
-           f"{compiled['sample_graphs']} graphs, {compiled['sample_lengths']} lengths, {sum(compiled['sample_breaks'].values())} breaks",
+           f"{compiled['sample_graphs']} graphs, {compiled['sample_lengths']} lengths, {breaks} breaks",
            compiled["sample_graphs"] <= 2 and compiled["sample_lengths"] >= 60 and not compiled["sample_breaks"])
-    yield ("90% of forward and backward in generated code", f"{compiled['native_share']:.1%}", compiled["native_share"] >= NATIVE_SHARE)
+    yield ("90% of forward and backward in generated code, no fallback", f"{compiled['native_share']:.1%}",
+           compiled["native_share"] >= NATIVE_SHARE and not trained["fallbacks"])
     yield ("peak memory not above eager's", f"{compiled['peak_mb']:.0f} MB against {eager['peak_mb']:.0f} MB",
            compiled["peak_mb"] <= eager["peak_mb"])
 
 
 def show(eager, compiled, checked, bigram, options):
     print_curves(eager, compiled)
-    print(f"\n  validation loss     eager {eager['validation']:.4f}   compiled {compiled['validation']:.4f}   bigram table {bigram:.4f}")
+    print(f"\n  validation loss     eager {eager['validation']:.4f}   compiled {compiled['validation']:.4f}"
+          f"   bigram table {bigram:.4f}")
     print(f"  tokens per second   eager {eager['tokens_per_second']:,.0f}   compiled {compiled['tokens_per_second']:,.0f}"
           f"   ({compiled['tokens_per_second'] / eager['tokens_per_second']:.2f}x)")
-    print(f"  compile seconds     {compiled['counters_first']['compile_seconds']:.2f} (first step {compiled['first_step_seconds']:.2f})")
+    print(f"  compile seconds     {compiled['counters_first']['compile_seconds']:.2f}"
+          f" (first step {compiled['first_step_seconds']:.2f})")
     print(f"\n  sampled text:\n{compiled['sample']}\n")
     plot(options.out / "losses.png", eager, compiled, bigram)
     failed = 0

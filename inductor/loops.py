@@ -467,7 +467,8 @@ class Verifier:
             ok = buffer in self.written or buffer in writes(kernel)
             self.require(ok, f"{buffer.name} is read before it is written")
         for buffer in writes(kernel):
-            self.require(buffer.kind in ("output", "temp") or buffer in self.program.outputs, f"{buffer.name} is a {buffer.kind} and is written")
+            writable = buffer.kind in ("output", "temp") or buffer in self.program.outputs
+            self.require(writable, f"{buffer.name} is a {buffer.kind} and is written")
         self.check_outputs_of_checks(kernel)
         outer = outer_axes(kernel)
         accs = {kernel.acc} if isinstance(kernel, GemmKernel) else set()

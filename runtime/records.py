@@ -41,7 +41,8 @@ class CompileRecord:
                 write_atomically(os.path.join(config.dump, self.ident, filename), text.encode())
             except OSError as error:
                 _unusable.add(config.dump)
-                warnings.warn(f"nothing is dumped to {config.dump} (FLAMBEAU_DUMP): {error.strerror}", RuntimeWarning, stacklevel=2)
+                told = f"nothing is dumped to {config.dump} (FLAMBEAU_DUMP): {error.strerror}"
+                warnings.warn(told, RuntimeWarning, stacklevel=2)
 
     def note(self, text: str) -> None:
         self.notes.append(text)

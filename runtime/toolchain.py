@@ -31,7 +31,7 @@ class CompilerError(FlambeauError):
     """The C++ compiler refused generated code; the text carries its message and the kept source file."""
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _which(path_variable: str) -> str | None:
     wanted = os.environ.get("CXX")
     for name in ([wanted] if wanted else ["g++", "clang++", "c++"]):
@@ -46,13 +46,13 @@ def compiler() -> str | None:
     return _which(os.environ.get("PATH", "") + "\0" + os.environ.get("CXX", ""))
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _identity(path: str) -> str:
     status = os.stat(os.path.realpath(path))
     return f"{os.path.realpath(path)}:{status.st_size}:{status.st_mtime_ns}"
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _detected_isa() -> str:
     try:
         with open("/proc/cpuinfo") as file:
@@ -73,9 +73,10 @@ def isa() -> str:
     return detected
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _tell_missing_isa(wanted: str, detected: str) -> None:
-    warnings.warn(f"this processor cannot run {wanted} code (FLAMBEAU_ISA): {detected} is generated", RuntimeWarning, stacklevel=4)
+    told = f"this processor cannot run {wanted} code (FLAMBEAU_ISA): {detected} is generated"
+    warnings.warn(told, RuntimeWarning, stacklevel=4)
 
 
 def build(sources: list[str], flags: tuple[str, ...] = ()) -> str:

@@ -165,7 +165,7 @@ def identity_of_max():
     replace("inductor.cpp.reduce:lowest", lambda lowest: lambda dtype: 0)
 
 
-@fault("formula", "uniform numbers use the upper 23 bits of a word instead of 24", 
+@fault("formula", "uniform numbers use the upper 23 bits of a word instead of 24",
        "tests/inductor/test_lower.py::test_random_numbers_are_those_of_eager")
 def bits_of_uniform():
     rewrite("eager.loops:Draw.uniform", "self.bits(pair) >> 8, dtypes.float32) * 2.0**-24", "self.bits(pair) >> 9, dtypes.float32) * 2.0**-23")

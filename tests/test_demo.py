@@ -18,7 +18,8 @@ from flambeau.runtime.config import config
 
 pytestmark = pytest.mark.skipif(toolchain.compiler() is None, reason="no C++ compiler")
 EXAMPLE = pathlib.Path(__file__).parent.parent / "examples" / "gpt.py"
-FILES = {"bytecode.txt", "graph.py", "guards.txt", "joint.py", "forward.py", "backward.py", "loops.txt", "kernels.cpp", "wrapper.txt"}
+FILES = {"bytecode.txt", "graph.py", "guards.txt", "joint.py", "forward.py", "backward.py", "loops.txt", "kernels.cpp",
+         "wrapper.txt"}
 BATCH, SEED = 2, 7
 
 

@@ -86,7 +86,8 @@ def near(a, b, what):
         return None if isinstance(a, (Tensor, type(None))) else np.testing.assert_allclose(a, b, err_msg=what)
     assert a.dtype is b.dtype, f"{what}: {a.dtype} and {b.dtype}"
     assert tuple(a.shape) == tuple(b.shape), f"{what}: {list(a.shape)} and {list(b.shape)}"
-    assert [s for s, n in zip(a.stride(), a.shape) if n > 1] == [s for s, n in zip(b.stride(), b.shape) if n > 1], f"{what}: strides"
+    strides = [[s for s, n in zip(t.stride(), t.shape) if n > 1] for t in (a, b)]
+    assert strides[0] == strides[1], f"{what}: strides"
     x, y = (t.detach()._array.astype(np.complex128 if t.dtype.is_complex else np.float64) for t in (a, b))
     tolerance = 2e-2 if a.dtype.is_floating_point and a.dtype.itemsize < 4 else 1e-9 if a.dtype is flambeau.float64 else 3e-5
     np.testing.assert_allclose(x, y, rtol=tolerance, atol=tolerance, err_msg=what)

@@ -5,7 +5,6 @@ A fault that is only noticed because something crashes proves little, so a faile
 """
 
 import concurrent.futures
-import os
 import pathlib
 import re
 import subprocess
@@ -50,6 +49,16 @@ def test_fault_is_caught(name, runs):
     failures = [line for line in plain.stdout.splitlines() if line.startswith(("FAILED ", "ERROR "))]
     mine = [line for line in failures if any(test.partition("[")[0] in line for test in found.caught_by)]
     assert plain.returncode in (0, 1) and not mine, f"without any fault, too:\n{plain.stdout[-3000:]}"
+
+
+def test_every_test_of_captured_frames_needs_a_compile_that_compiles():
+    """With a `compile` that returns its argument none of them passes; `explain` alone goes another way in."""
+    done = pytest_run(FAULTS["compile_is_identity"].caught_by, "--fault", "compile_is_identity", "-rEfp", "--tb=no")
+    lines = [line.split(" - ")[0].split() for line in done.stdout.splitlines()]
+    named = {kind: {line[1] for line in lines if len(line) > 1 and line[0] == kind} for kind in ("PASSED", "FAILED", "ERROR")}
+    assert len(named["FAILED"] | named["ERROR"]) > 250, done.stdout[-2000:]
+    passed = named["PASSED"] - named["ERROR"]
+    assert passed <= {"tests/capture/test_breaks.py::test_explain_lists_breaks"}, f"pass without a compiler: {sorted(passed)}"
 
 
 def test_faults_are_spread_over_the_product():

@@ -27,7 +27,7 @@ class Variable:
 
     # -- what it is ------------------------------------------------------------------------------------------------
 
-    def realize(self) -> "Variable":
+    def realize(self) -> Variable:
         return self
 
     def python_type(self) -> type:
@@ -59,41 +59,41 @@ class Variable:
     def truth(self, tx) -> bool:
         return True
 
-    def get_attr(self, tx, name: str) -> "Variable":
+    def get_attr(self, tx, name: str) -> Variable:
         raise unsupported("attribute", f"attribute {name!r} of {self}")
 
-    def set_attr(self, tx, name: str, value: "Variable") -> None:
+    def set_attr(self, tx, name: str, value: Variable) -> None:
         raise unsupported("attribute", f"storing attribute {name!r} of {self}")
 
     def del_attr(self, tx, name: str) -> None:
         raise unsupported("attribute", f"deleting attribute {name!r} of {self}")
 
-    def call(self, tx, args: list, kwargs: dict) -> "Variable":
+    def call(self, tx, args: list, kwargs: dict) -> Variable:
         raise unsupported("call", f"calling {self}")
 
-    def call_method(self, tx, name: str, args: list, kwargs: dict) -> "Variable":
+    def call_method(self, tx, name: str, args: list, kwargs: dict) -> Variable:
         return tx.call(self.get_attr(tx, name), args, kwargs)
 
-    def get_item(self, tx, key: "Variable") -> "Variable":
+    def get_item(self, tx, key: Variable) -> Variable:
         raise unsupported("operator", f"indexing {self}")
 
-    def set_item(self, tx, key: "Variable", value: "Variable") -> None:
+    def set_item(self, tx, key: Variable, value: Variable) -> None:
         raise unsupported("operator", f"item assignment to {self}")
 
-    def del_item(self, tx, key: "Variable") -> None:
+    def del_item(self, tx, key: Variable) -> None:
         raise unsupported("operator", f"item deletion from {self}")
 
-    def contains(self, tx, member: "Variable") -> bool:
+    def contains(self, tx, member: Variable) -> bool:
         return any(tx.same_value(value, member) for value in self.unpack(tx))
 
-    def binary(self, tx, op, other: "Variable", reflected: bool) -> "Variable | None":
+    def binary(self, tx, op, other: Variable, reflected: bool) -> Variable | None:
         """`op(self, other)` (or `op(other, self)`); None where this kind has no say."""
         return None
 
-    def length(self, tx) -> "Variable":
+    def length(self, tx) -> Variable:
         return tx.constant(len(self.unpack(tx)))
 
-    def iterate(self, tx) -> "Variable":
+    def iterate(self, tx) -> Variable:
         raise unsupported("iteration", f"iterating over {self}")
 
     def unpack(self, tx) -> list:

@@ -12,7 +12,8 @@ import itertools
 import math
 import operator
 import types
-from typing import Any, Callable
+from typing import Any
+from collections.abc import Callable
 
 from ...eager.autograd import is_grad_enabled
 from .. import state
