@@ -86,7 +86,8 @@ def build(sources: list[str], flags: tuple[str, ...] = ()) -> str:
     """
     program = compiler()
     if program is None:
-        raise CompilerError("no C++ compiler was found (looked for CXX, g++, clang++, c++); install g++ to compile kernels")
+        raise CompilerError("no C++ compiler was found (looked for CXX, g++, clang++, c++); "
+                            "install g++ to compile kernels")
     options = (*BASE_FLAGS, *ISA_FLAGS[isa()], *flags)
     key = hashlib.sha256("\0".join([*sources, *options, _identity(program)]).encode()).hexdigest()[:40]
     found = artefacts.get(key, ".so")
@@ -122,12 +123,13 @@ def _write(work: str, number: int, text: str) -> str:
 
 def _run(commands: list[list[str]], sources: list[str]) -> None:
     """Run compiler processes side by side; the first failure raises with the compiler's message and a kept source."""
-    running = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) for command in commands]
+    start = lambda command: subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    running = [start(command) for command in commands]
     outputs = [process.communicate()[0] for process in running]
     for number, (process, output) in enumerate(zip(running, outputs)):
         if process.returncode:
             handle, kept = tempfile.mkstemp(prefix="flambeau-failed-", suffix=".cpp")
             with os.fdopen(handle, "w") as file:
                 file.write(sources[min(number, len(sources) - 1)])
-            raise CompilerError(f"{commands[number][0]} exited with {process.returncode} on generated code (kept as {kept}):\n"
-                                + "\n".join(output.splitlines()[:30]))
+            raise CompilerError(f"{commands[number][0]} exited with {process.returncode} on generated code "
+                                f"(kept as {kept}):\n" + "\n".join(output.splitlines()[:30]))

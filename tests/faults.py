@@ -7,16 +7,16 @@ so a fault that no longer applies says so instead of passing.
 """
 
 import ast
+import dataclasses
 import importlib
 import inspect
 import textwrap
 from collections.abc import Callable
-from dataclasses import dataclass
 
 FAULTS = {}
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class Fault:
     """`breaks`: what is wrong with it; `caught_by`: node ids of tests, some of which must fail, by an
     assertion or (`error`) with an error that only the fault brings about; `switch_on`: does it."""
@@ -33,6 +33,7 @@ def fault(kind, breaks, *caught_by, error=""):
     def enter(function):
         FAULTS[function.__name__] = Fault(function.__name__, kind, breaks, caught_by, function, error)
         return function
+
     return enter
 
 
@@ -100,14 +101,18 @@ def other_gradient(name, parameter, old, new):
 
 def without_guards(*kinds, where=lambda guard: True):
     """Guards of these kinds are collected and told, but never enter the tree."""
-    replace("capture.install:add", lambda add: lambda tree, guard: (
-        None if guard.kind in kinds and where(guard) else add(tree, guard)))
+    replace(
+        "capture.install:add",
+        lambda add: lambda tree, guard: None if guard.kind in kinds and where(guard) else add(tree, guard),
+    )
 
 
 def without_fact(*names):
     """The tensor guard looks at everything but this."""
-    replace("capture.install:tensor_payload", lambda payload: lambda facts: {
-        k: v for k, v in payload(facts).items() if k not in names})
+    replace(
+        "capture.install:tensor_payload",
+        lambda payload: lambda facts: {k: v for k, v in payload(facts).items() if k not in names},
+    )
 
 
 def without_verifier():
@@ -118,29 +123,45 @@ def without_verifier():
 # -- formulas, types, shapes
 
 
-@fault("formula", "silu(x) = x / (1 + exp(x))", "tests/test_ops.py::test_values_are_numpy_s[silu]",
-       "tests/eager/test_nn.py::test_activations")
+@fault(
+    "formula",
+    "silu(x) = x / (1 + exp(x))",
+    "tests/test_ops.py::test_values_are_numpy_s[silu]",
+    "tests/eager/test_nn.py::test_activations",
+)
 def formula_of_silu():
     other_formula("silu", "s.exp(-x)", "s.exp(x)")
 
 
-@fault("formula", "mean as it is compiled divides by n + 1", "tests/test_ops.py::test_kernels_agree_with_what_is_lowered[mean]",
-       "tests/inductor/test_lower.py::test_samples")
+@fault(
+    "formula",
+    "mean as it is compiled divides by n + 1",
+    "tests/test_ops.py::test_kernels_agree_with_what_is_lowered[mean]",
+    "tests/inductor/test_lower.py::test_samples",
+)
 def finish_of_mean():
     op = record("mean")
     kept = op.finish
     object.__setattr__(op, "finish", lambda s, acc, n: kept(s, acc, n + 1))
 
 
-@fault("formula", "tril as it is compiled keeps one diagonal more than tril as it runs eagerly",
-       "tests/test_ops.py::test_kernels_agree_with_what_is_lowered[tril]")
+@fault(
+    "formula",
+    "tril as it is compiled keeps one diagonal more than tril as it runs eagerly",
+    "tests/test_ops.py::test_kernels_agree_with_what_is_lowered[tril]",
+)
 def loop_of_tril():
     op = record("tril")
     kept = op.loop
     object.__setattr__(op, "loop", lambda s, i, r, x, diagonal: kept(s, i, r, x, diagonal + 1))
 
 
-@fault("formula", "integers divided by / stay integers", "tests/eager/test_promote.py", "tests/eager/test_api.py::test_integer_arithmetic")
+@fault(
+    "formula",
+    "integers divided by / stay integers",
+    "tests/eager/test_promote.py",
+    "tests/eager/test_api.py::test_integer_arithmetic",
+)
 def promotion_of_division():
     op = record("truediv" if "truediv" in find("eager.op:OPS") else "div")
     object.__setattr__(op, "promote", "same")
@@ -152,29 +173,48 @@ def promotion_of_numbers():
     rewrite("eager.promote:combine", "high is dtypes.bool or low.category >= 2", "high is dtypes.bool")
 
 
-@fault("formula", "strides that the meta rule of maps gives are row-major whatever the operands",
-       "tests/eager/test_meta.py::test_eager_strides_are_the_rule_s",
-       "tests/eager/test_meta.py::test_strides_of_maps_follow_the_first_operand_that_orders_dimensions")
+@fault(
+    "formula",
+    "strides that the meta rule of maps gives are row-major whatever the operands",
+    "tests/eager/test_meta.py::test_eager_strides_are_the_rule_s",
+    "tests/eager/test_meta.py::test_strides_of_maps_follow_the_first_operand_that_orders_dimensions",
+)
 def strides_of_maps():
     replace("eager.meta:map_strides", lambda rule: lambda sizes, operands: None)
 
 
-@fault("formula", "maximum starts from 0 instead of minus infinity, in generated code",
-       "tests/inductor/test_cpp.py::test_float_reductions", "tests/inductor/test_schedule.py::test_a_split_maximum_with_nan_and_of_negative_numbers")
+@fault(
+    "formula",
+    "maximum starts from 0 instead of minus infinity, in generated code",
+    "tests/inductor/test_cpp.py::test_float_reductions",
+    "tests/inductor/test_schedule.py::test_a_split_maximum_with_nan_and_of_negative_numbers",
+)
 def identity_of_max():
     replace("inductor.cpp.reduce:lowest", lambda lowest: lambda dtype: 0)
 
 
-@fault("formula", "uniform numbers use the upper 23 bits of a word instead of 24",
-       "tests/inductor/test_lower.py::test_random_numbers_are_those_of_eager")
+@fault(
+    "formula",
+    "uniform numbers use the upper 23 bits of a word instead of 24",
+    "tests/inductor/test_lower.py::test_random_numbers_are_those_of_eager",
+)
 def bits_of_uniform():
-    rewrite("eager.loops:Draw.uniform", "self.bits(pair) >> 8, dtypes.float32) * 2.0**-24", "self.bits(pair) >> 9, dtypes.float32) * 2.0**-23")
+    rewrite(
+        "eager.loops:Draw.uniform",
+        "self.bits(pair) >> 8, dtypes.float32) * 2.0**-24",
+        "self.bits(pair) >> 9, dtypes.float32) * 2.0**-23",
+    )
 
 
 # -- gradients
 
 
-@fault("gradient", "d(a * b)/da = g * a", "tests/test_ops.py::test_gradients[mul]", "tests/eager/test_autograd.py::test_product_and_broadcast")
+@fault(
+    "gradient",
+    "d(a * b)/da = g * a",
+    "tests/test_ops.py::test_gradients[mul]",
+    "tests/eager/test_autograd.py::test_product_and_broadcast",
+)
 def gradient_of_mul():
     op = record("mul")
     op.grads["a"] = find("eager.grads:Formula")(op, lambda g, a: op(g, a))
@@ -187,19 +227,29 @@ def gradient_of_gelu():
     record("gelu_backward").kernels.clear()
 
 
-@fault("gradient", "the gradient of layer norm's weight forgets to subtract the mean", "tests/test_ops.py::test_gradients[layer_norm]")
+@fault(
+    "gradient",
+    "the gradient of layer norm's weight forgets to subtract the mean",
+    "tests/test_ops.py::test_gradients[layer_norm]",
+)
 def gradient_of_layer_norm():
     other_gradient("layer_norm", "weight", "sub(single(x), mean)", "single(x)")
 
 
-@fault("gradient", "a tensor used twice keeps the last gradient instead of the sum",
-       "tests/eager/test_autograd.py::test_accumulates_and_sums_uses")
+@fault(
+    "gradient",
+    "a tensor used twice keeps the last gradient instead of the sum",
+    "tests/eager/test_autograd.py::test_accumulates_and_sums_uses",
+)
 def gradients_overwrite():
     rewrite("eager.autograd.engine:Task.deliver", 'grad if have is None else OPS["add"](have, grad)', "grad")
 
 
-@fault("gradient", "saved tensors are not checked for later in-place writes",
-       "tests/eager/test_autograd.py::test_saved_input_changed_in_place_raises")
+@fault(
+    "gradient",
+    "saved tensors are not checked for later in-place writes",
+    "tests/eager/test_autograd.py::test_saved_input_changed_in_place_raises",
+)
 def versions_unchecked():
     replace("eager.record:check_versions", lambda check: lambda node, args, versions: None)
 
@@ -207,21 +257,34 @@ def versions_unchecked():
 # -- guards
 
 
-@fault("gradient", "values saved by compiled calls are not checked for later in-place writes",
-       "tests/inductor/test_joint.py::test_inputs_saved_for_backward_are_version_checked")
+@fault(
+    "gradient",
+    "values saved by compiled calls are not checked for later in-place writes",
+    "tests/inductor/test_joint.py::test_inputs_saved_for_backward_are_version_checked",
+)
 def compiled_versions_unchecked():
     rewrite("eager.autograd.function:SavedList.get", "item is not None and item._version != version", "False")
 
 
 @fault("guard", "sizes of tensors are not guarded", "tests/capture/test_dynamic.py")
 def guards_without_sizes():
-    replace("capture.install:tensor_payload", lambda payload: lambda facts: payload(facts) | {
-        "sizes": (None,) * len(facts.fake._sizes), "strides": (None,) * len(facts.fake._sizes)})
+    replace(
+        "capture.install:tensor_payload",
+        lambda payload: (
+            lambda facts: (
+                payload(facts)
+                | {"sizes": (None,) * len(facts.fake._sizes), "strides": (None,) * len(facts.fake._sizes)}
+            )
+        ),
+    )
 
 
 @fault("guard", "strides of tensors are not guarded", "tests/capture/test_dynamic.py::test_strides_are_guarded")
 def guards_without_strides():
-    replace("capture.install:tensor_payload", lambda payload: lambda facts: payload(facts) | {"strides": (None,) * len(facts.fake._sizes)})
+    replace(
+        "capture.install:tensor_payload",
+        lambda payload: lambda facts: payload(facts) | {"strides": (None,) * len(facts.fake._sizes)},
+    )
 
 
 @fault("guard", "dtypes of tensors are not guarded", "tests/capture/test_dynamic.py::test_dtype_and_rank_are_guarded")
@@ -229,18 +292,30 @@ def guards_without_dtype():
     without_fact("dtype")
 
 
-@fault("guard", "requires_grad of tensors is not guarded", "tests/capture/test_dynamic.py::test_requires_grad_and_grad_mode_are_guarded")
+@fault(
+    "guard",
+    "requires_grad of tensors is not guarded",
+    "tests/capture/test_dynamic.py::test_requires_grad_and_grad_mode_are_guarded",
+)
 def guards_without_requires_grad():
     without_fact("requires_grad", "leaf")
 
 
-@fault("guard", "the grad mode is not guarded", "tests/capture/test_dynamic.py::test_requires_grad_and_grad_mode_are_guarded")
+@fault(
+    "guard",
+    "the grad mode is not guarded",
+    "tests/capture/test_dynamic.py::test_requires_grad_and_grad_mode_are_guarded",
+)
 def guards_without_grad_mode():
     without_guards("grad_mode")
 
 
-@fault("guard", "values of constants (flags, numbers, strings) are not guarded", "tests/capture/test_dynamic.py",
-       "tests/capture/test_modules.py::test_attribute_change_is_guarded")
+@fault(
+    "guard",
+    "values of constants (flags, numbers, strings) are not guarded",
+    "tests/capture/test_dynamic.py",
+    "tests/capture/test_modules.py::test_attribute_change_is_guarded",
+)
 def guards_without_constants():
     without_guards("equals")
 
@@ -255,7 +330,9 @@ def guards_without_keys():
     without_guards("dict_keys")
 
 
-@fault("guard", "lengths of lists and tuples are not guarded", "tests/capture/test_dynamic.py::test_containers_are_guarded")
+@fault(
+    "guard", "lengths of lists and tuples are not guarded", "tests/capture/test_dynamic.py::test_containers_are_guarded"
+)
 def guards_without_lengths():
     without_guards("len")
 
@@ -265,26 +342,44 @@ def guards_without_cells():
     without_guards("equals", "is", "type_is", where=lambda guard: type(guard.source).__name__ == "Contents")
 
 
-@fault("guard", "which arguments share memory is not guarded", "tests/capture/test_dynamic.py::test_identity_of_inputs_is_guarded",
-       "tests/capture/test_dynamic.py::test_shared_memory_of_inputs_is_guarded")
+@fault(
+    "guard",
+    "which arguments share memory is not guarded",
+    "tests/capture/test_dynamic.py::test_identity_of_inputs_is_guarded",
+    "tests/capture/test_dynamic.py::test_shared_memory_of_inputs_is_guarded",
+)
 def guards_without_aliases():
     replace("capture.install:add_aliases", lambda add: lambda tree, tx: None)
     without_guards("same_as", "not_same")
 
 
-@fault("guard", "identity of globals and functions is not guarded", "tests/capture/test_dynamic.py::test_replaced_helper_is_seen",
-       "tests/capture/test_modules.py::test_replaced_class_method_is_guarded")
+@fault(
+    "guard",
+    "identity of globals and functions is not guarded",
+    "tests/capture/test_dynamic.py::test_replaced_helper_is_seen",
+    "tests/capture/test_modules.py::test_replaced_class_method_is_guarded",
+)
 def guards_without_identity():
     without_guards("is", where=lambda guard: not getattr(guard.source, "base", None))
 
 
-@fault("guard", "hooks added to a module later are not seen", "tests/capture/test_modules.py::test_hook_added_later_is_guarded")
+@fault(
+    "guard",
+    "hooks added to a module later are not seen",
+    "tests/capture/test_modules.py::test_hook_added_later_is_guarded",
+)
 def guards_without_hooks():
-    without_guards("no_hooks", "len", where=lambda guard: guard.kind == "no_hooks" or type(guard.source).__name__ == "Pinned")
+    without_guards(
+        "no_hooks", "len", where=lambda guard: guard.kind == "no_hooks" or type(guard.source).__name__ == "Pinned"
+    )
 
 
-@fault("guard", "answers about symbolic sizes leave no guard", "tests/capture/test_dynamic.py::test_branch_on_size_is_guarded",
-       "tests/capture/test_dynamic.py::test_equal_sizes_are_guarded")
+@fault(
+    "guard",
+    "answers about symbolic sizes leave no guard",
+    "tests/capture/test_dynamic.py::test_branch_on_size_is_guarded",
+    "tests/capture/test_dynamic.py::test_equal_sizes_are_guarded",
+)
 def shape_relations_unguarded():
     rewrite("capture.install:add_shapes", "for guard in env.guards:", "for guard in ():")
 
@@ -292,43 +387,73 @@ def shape_relations_unguarded():
 # -- capture
 
 
-@fault("capture", "flambeau.compile returns its argument", "tests/capture/test_constructs.py", "tests/capture/test_dynamic.py",
-       "tests/capture/test_side_effects.py", "tests/capture/test_breaks.py", "tests/capture/test_modules.py")
+@fault(
+    "capture",
+    "flambeau.compile returns its argument",
+    "tests/capture/test_constructs.py",
+    "tests/capture/test_dynamic.py",
+    "tests/capture/test_side_effects.py",
+    "tests/capture/test_breaks.py",
+    "tests/capture/test_modules.py",
+)
 def compile_is_identity():
     import flambeau
 
     def compile(f=None, **settings):
         return f if f is not None else lambda given: given
+
     flambeau.compile = flambeau.compiler.compile = compile
 
 
-@fault("capture", "a size that becomes symbolic is computed with as the number of the first call",
-       "tests/capture/test_dynamic.py::test_views_with_symbols")
+@fault(
+    "capture",
+    "a size that becomes symbolic is computed with as the number of the first call",
+    "tests/capture/test_dynamic.py::test_views_with_symbols",
+)
 def symbols_become_numbers():
     SymInt, Tensor = find("capture.shapes:SymInt"), find("eager.tensor:Tensor")
-    replace("capture.trace:GraphTracer.argument", lambda argument: lambda self, value: (
-        self.node_of(value) if isinstance(value, Tensor) else value.hint if isinstance(value, SymInt) else value))
+    replace(
+        "capture.trace:GraphTracer.argument",
+        lambda argument: (
+            lambda self, value: (
+                self.node_of(value) if isinstance(value, Tensor) else value.hint if isinstance(value, SymInt) else value
+            )
+        ),
+    )
 
 
-@fault("capture", "draws are numbered from 1", "tests/test_ops_compiled.py::test_draws_of_compiled_code_are_those_of_eager")
+@fault(
+    "capture", "draws are numbered from 1", "tests/test_ops_compiled.py::test_draws_of_compiled_code_are_those_of_eager"
+)
 def draws_from_one():
-    rewrite("inductor.boundary:CompiledGraph._run", "self.forward(inputs, seed, base)", "self.forward(inputs, seed, base + 1)")
+    rewrite(
+        "inductor.boundary:CompiledGraph._run",
+        "self.forward(inputs, seed, base)",
+        "self.forward(inputs, seed, base + 1)",
+    )
 
 
-@fault("capture", "attributes are stored before the values of later stores are read", "tests/capture/test_side_effects.py")
+@fault(
+    "capture", "attributes are stored before the values of later stores are read", "tests/capture/test_side_effects.py"
+)
 def effects_not_kept():
     rewrite("capture.side_effects:SideEffects.prepare_attributes", "gen.keep(value)", "pass")
 
 
 @fault("capture", "side effects are replayed last change first", "tests/capture/test_side_effects.py")
 def effects_in_reverse():
-    rewrite("capture.side_effects:SideEffects.replay", "for kind, key in self.order", "for kind, key in self.order[::-1]")
+    rewrite(
+        "capture.side_effects:SideEffects.replay", "for kind, key in self.order", "for kind, key in self.order[::-1]"
+    )
 
 
 @fault("capture", "side effects are replayed twice", "tests/capture/test_side_effects.py")
 def effects_twice():
-    rewrite("capture.side_effects:SideEffects.replay", "getattr(self, \"replay_\" + kind)(gen, key)",
-            "getattr(self, \"replay_\" + kind)(gen, key), getattr(self, \"replay_\" + kind)(gen, key)")
+    rewrite(
+        "capture.side_effects:SideEffects.replay",
+        'getattr(self, "replay_" + kind)(gen, key)',
+        'getattr(self, "replay_" + kind)(gen, key), getattr(self, "replay_" + kind)(gen, key)',
+    )
 
 
 @fault("capture", "changes of lists and dicts from outside are not written back", "tests/capture/test_side_effects.py")
@@ -338,11 +463,24 @@ def effects_of_containers_lost():
 
 @fault("capture", "a resume function gets its first two locals exchanged", "tests/capture/test_breaks.py")
 def resume_swaps_locals():
-    rewrite("capture.resume:exit_sequence", "for kind, key in point.arguments:",
-            "for kind, key in (point.arguments[1::-1] + point.arguments[2:] if [a.kind for a in point.arguments[:2]] == ['local', 'local'] else point.arguments):")
+    def swapping(exit_sequence):
+        def write(e, point, load_door):
+            first, second, *rest = [*point.arguments, None, None]
+            if first and second and first.kind == second.kind == "local":
+                arguments = (second, first, *(argument for argument in rest if argument is not None))
+                point = dataclasses.replace(point, arguments=arguments)
+            return exit_sequence(e, point, load_door)
+
+        return write
+
+    replace("capture.convert:exit_sequence", swapping)
 
 
-@fault("capture", "the grad mode that the program leaves behind is not set", "tests/capture/test_side_effects.py::test_grad_mode_outlives_the_call")
+@fault(
+    "capture",
+    "the grad mode that the program leaves behind is not set",
+    "tests/capture/test_side_effects.py::test_grad_mode_outlives_the_call",
+)
 def grad_mode_not_replayed():
     replace("capture.convert:Trace.write_grad_mode", lambda write: lambda self, gen: None)
 
@@ -350,7 +488,11 @@ def grad_mode_not_replayed():
 # -- graphs
 
 
-@fault("graph", "new values of mutated inputs are computed and thrown away", "tests/inductor/test_functionalize.py::test_shows_what_eager_shows")
+@fault(
+    "graph",
+    "new values of mutated inputs are computed and thrown away",
+    "tests/inductor/test_functionalize.py::test_shows_what_eager_shows",
+)
 def write_back_skipped():
     replace("inductor.boundary:CompiledGraph._commit", lambda commit: lambda self, inputs, inner: None)
 
@@ -365,16 +507,29 @@ def no_grad_ignored():
     rewrite("inductor.tracing:Replay.call", "recording(state.grad and node.grad)", "recording(state.grad)")
 
 
-@fault("graph", "the backward numbers its draws anew: a recomputed dropout mask is another one",
-       "tests/inductor/test_partition.py::test_tagged_regions_give_the_same_gradients")
+@fault(
+    "graph",
+    "the backward numbers its draws anew: a recomputed dropout mask is another one",
+    "tests/inductor/test_partition.py::test_tagged_regions_give_the_same_gradients",
+)
 def backward_draws_again():
-    rewrite("inductor.boundary:Call.backward", "values = run(arguments, self.seed, self.base)", "values = run(arguments, self.seed, self.base + 1)")
+    rewrite(
+        "inductor.boundary:Call.backward",
+        "values = run(arguments, self.seed, self.base)",
+        "values = run(arguments, self.seed, self.base + 1)",
+    )
 
 
-@fault("graph", "equal random calls are one draw", "tests/inductor/test_passes.py::test_different_draws_do_not_merge",
-       "tests/inductor/test_joint.py::test_two_equal_dropouts_are_two_draws")
+@fault(
+    "graph",
+    "equal random calls are one draw",
+    "tests/inductor/test_passes.py::test_different_draws_do_not_merge",
+    "tests/inductor/test_joint.py::test_two_equal_dropouts_are_two_draws",
+)
 def draws_merge():
-    rewrite("inductor.passes:merge_common", "freeze(node.args), node.draw, node.tag", "freeze(node.args), None, node.tag")
+    rewrite(
+        "inductor.passes:merge_common", "freeze(node.args), node.draw, node.tag", "freeze(node.args), None, node.tag"
+    )
 
 
 @fault("graph", "-0.0 and 0.0 are one number to the pass that merges equal calls", "tests/inductor/test_passes.py")
@@ -382,15 +537,22 @@ def zeros_merge():
     rewrite("inductor.passes:freeze", "repr(value))", "repr(value + 0 if isinstance(value, float) else value))")
 
 
-@fault("graph", "a saved value that is also an input's new value lies in the input's memory",
-       "tests/inductor/test_inplace.py::test_what_the_backward_needs_is_not_overwritten_by_the_next_call",
-       error="has been modified by an inplace operation")
+@fault(
+    "graph",
+    "a saved value that is also an input's new value lies in the input's memory",
+    "tests/inductor/test_inplace.py::test_what_the_backward_needs_is_not_overwritten_by_the_next_call",
+    error="has been modified by an inplace operation",
+)
 def saved_values_overwritten():
     rewrite("inductor.driver:around_outputs", "if place[0] and places.count(place) == 1", "if place[0]")
 
 
-@fault("graph", "a failed index check leaves the generator advanced", "tests/inductor/test_boundary.py::test_a_failed_check_changes_nothing",
-       "tests/test_bad_input.py::test_index_out_of_range_in_compiled_code")
+@fault(
+    "graph",
+    "a failed index check leaves the generator advanced",
+    "tests/inductor/test_boundary.py::test_a_failed_check_changes_nothing",
+    "tests/test_bad_input.py::test_index_out_of_range_in_compiled_code",
+)
 def generator_not_restored():
     rewrite("inductor.boundary:CompiledGraph._run", "generator.set_state(before)", "pass")
 
@@ -398,26 +560,46 @@ def generator_not_restored():
 # -- schedules and code
 
 
-@fault("schedule", "kernels fuse across a third one that must run between them",
-       "tests/inductor/test_schedule.py::test_a_nest_never_swallows_what_must_run_between", "tests/inductor/test_schedule.py::test_random_programs_keep_their_meaning")
+@fault(
+    "schedule",
+    "kernels fuse across a third one that must run between them",
+    "tests/inductor/test_schedule.py::test_a_nest_never_swallows_what_must_run_between",
+    "tests/inductor/test_schedule.py::test_random_programs_keep_their_meaning",
+)
 def read_after_write_ignored():
     replace("inductor.schedule:Scheduler.between", lambda between: lambda self, a, b: False)
     without_verifier()
 
 
-@fault("schedule", "kernels run in the order of the last write first", "tests/inductor/test_schedule.py::test_typical_graphs",
-       "tests/inductor/test_schedule.py::test_a_nest_never_swallows_what_must_run_between")
+@fault(
+    "schedule",
+    "kernels run in the order of the last write first",
+    "tests/inductor/test_schedule.py::test_typical_graphs",
+    "tests/inductor/test_schedule.py::test_a_nest_never_swallows_what_must_run_between",
+)
 def order_reversed():
     replace("inductor.schedule:Scheduler.ordered", lambda ordered: lambda self: ordered(self)[::-1])
     without_verifier()
 
 
-@fault("schedule", "kernels fuse although one reads at other places than the other writes", "tests/inductor/test_schedule.py")
+@fault(
+    "schedule",
+    "kernels fuse although one reads at other places than the other writes",
+    "tests/inductor/test_schedule.py",
+)
 def other_rows_fuse():
-    rewrite("inductor.schedule:Scheduler.forwarded", "legal = legal and covers(item, load.index, outer)", "return store.value")
+    rewrite(
+        "inductor.schedule:Scheduler.forwarded",
+        "legal = legal and covers(item, load.index, outer)",
+        "return store.value",
+    )
 
 
-@fault("schedule", "an input is overwritten although a later kernel still reads its old value", "tests/inductor/test_inplace.py")
+@fault(
+    "schedule",
+    "an input is overwritten although a later kernel still reads its old value",
+    "tests/inductor/test_inplace.py",
+)
 def write_after_read_ignored():
     rewrite("inductor.inplace:may_overwrite", "kernels[at + 1 :]", "()")
 
@@ -427,7 +609,12 @@ def arena_overlaps():
     replace("inductor.memory:Block.meets", lambda meets: lambda self, other: self.start < other.start < self.end)
 
 
-@fault("schedule", "a temporary takes over memory that other points still read", "tests/inductor/test_memory.py", "tests/inductor/test_inplace.py")
+@fault(
+    "schedule",
+    "a temporary takes over memory that other points still read",
+    "tests/inductor/test_memory.py",
+    "tests/inductor/test_inplace.py",
+)
 def in_place_always():
     replace("inductor.memory:same_places", lambda same: lambda kernel, old, new: True)
 
@@ -438,7 +625,11 @@ def primitive_minimum():
     table["minimum"] = table["maximum"]
 
 
-@fault("code", "integer division rounds toward zero in generated code", "tests/inductor/test_cpp.py::test_integer_primitives")
+@fault(
+    "code",
+    "integer division rounds toward zero in generated code",
+    "tests/inductor/test_cpp.py::test_integer_primitives",
+)
 def primitive_floordiv():
     table = find("inductor.cpp.prims:CPP_PRIMS")
     kept = table["floordiv"]
@@ -448,11 +639,16 @@ def primitive_floordiv():
             return kept(kind, a)
         minus = (lambda x: f"sub_i(splat_i(0), {x})") if kind == "i" else (lambda x: f"-({x})")
         return f"v_where({a[0]} < splat_{kind}(0), {minus(kept(kind, [minus(a[0]), a[1]]))}, {kept(kind, a)})"
+
     table["floordiv"] = truncating
 
 
-@fault("code", "the last, partly filled vector of a loop is left out", "tests/inductor/test_cpp.py::test_unary_primitives_of_floats",
-       "tests/inductor/test_cpp.py::test_float_reductions")
+@fault(
+    "code",
+    "the last, partly filled vector of a loop is left out",
+    "tests/inductor/test_cpp.py::test_unary_primitives_of_floats",
+    "tests/inductor/test_cpp.py::test_float_reductions",
+)
 def masked_tail_dropped():
     def dropping(vector_loop):
         def head(self, name):
@@ -461,42 +657,64 @@ def masked_tail_dropped():
                 return vector_loop(self, name)
             finally:
                 self.last = kept
+
         return head
+
     replace("inductor.cpp.nest:Nest.vector_loop", dropping)
 
 
 @fault("code", "matrix products are stored without their epilogue", "tests/inductor/test_cpp.py::test_products")
 def epilogue_skipped():
-    import dataclasses
-
     def bare(epilogue):
         def write(self):
             kept, step = self.kernel, self.kernel.epilogue
             body = step.stores[0].value.body
             product = body.acc(kept.acc, kept.compute)
-            stores = tuple(dataclasses.replace(store, value=body.cast(product, store.buffer.dtype)) for store in step.stores)
+            stores = tuple(
+                dataclasses.replace(store, value=body.cast(product, store.buffer.dtype)) for store in step.stores
+            )
             self.kernel = dataclasses.replace(kept, epilogue=dataclasses.replace(step, stores=stores))
             try:
                 return epilogue(self)
             finally:
                 self.kernel = kept
+
         return write
+
     replace("inductor.cpp.templates:GemmWriter.epilogue", bare)
 
 
-@fault("code", "indices of lookups are not checked in generated code", "tests/inductor/test_cpp.py::test_gathers_and_checks",
-       "tests/test_bad_input.py::test_index_out_of_range_in_compiled_code")
+@fault(
+    "code",
+    "indices of lookups are not checked in generated code",
+    "tests/inductor/test_cpp.py::test_gathers_and_checks",
+    "tests/test_bad_input.py::test_index_out_of_range_in_compiled_code",
+)
 def checks_dropped():
-    replace("inductor.cpp.codegen:prelude", lambda prelude: lambda: prelude().replace("__atomic_store_n(error, check,", "(void)(error, check,"))
+    replace(
+        "inductor.cpp.codegen:prelude",
+        lambda prelude: lambda: prelude().replace("__atomic_store_n(error, check,", "(void)(error, check,"),
+    )
 
 
-@fault("code", "halves are not rounded between operations", "tests/inductor/test_cpp.py::test_halves_are_rounded_after_each_primitive")
+@fault(
+    "code",
+    "halves are not rounded between operations",
+    "tests/inductor/test_cpp.py::test_halves_are_rounded_after_each_primitive",
+)
 def halves_not_rounded():
     for name in ("bfloat16", "float16"):
         object.__setattr__(find("inductor.cpp.prims:TYPES")[name], "after", "")
 
 
-@fault("code", "the second half of a split reduction is forgotten", "tests/inductor/test_schedule.py::test_large_reductions_are_split_in_two")
+@fault(
+    "code",
+    "the second half of a split reduction is forgotten",
+    "tests/inductor/test_schedule.py::test_large_reductions_are_split_in_two",
+)
 def split_half_lost():
-    rewrite("inductor.split:two_stages", "second.append(Item(lead, reduce=",
-            "second.append(Item(tuple(replace(a, extent=max(1, a.extent // 2)) for a in lead), reduce=")
+    rewrite(
+        "inductor.split:two_stages",
+        "second.append(Item(lead, reduce=",
+        "second.append(Item(tuple(replace(a, extent=max(1, a.extent // 2)) for a in lead), reduce=",
+    )

@@ -18,8 +18,17 @@ from flambeau.runtime.config import config
 
 pytestmark = pytest.mark.skipif(toolchain.compiler() is None, reason="no C++ compiler")
 EXAMPLE = pathlib.Path(__file__).parent.parent / "examples" / "gpt.py"
-FILES = {"bytecode.txt", "graph.py", "guards.txt", "joint.py", "forward.py", "backward.py", "loops.txt", "kernels.cpp",
-         "wrapper.txt"}
+FILES = {
+    "bytecode.txt",
+    "graph.py",
+    "guards.txt",
+    "joint.py",
+    "forward.py",
+    "backward.py",
+    "loops.txt",
+    "kernels.cpp",
+    "wrapper.txt",
+}
 BATCH, SEED = 2, 7
 
 
@@ -114,6 +123,7 @@ def test_products_called_directly_name_their_lines_too(step):
 
 # -- fusion
 
+
 def kernels(step, graph):
     """Texts of the fused loop nests of one graph."""
     text = step.texts["loops.txt"].split(f"# {graph}, after fusion\n")[1].split(", before fusion\n")[0]
@@ -149,6 +159,7 @@ def test_a_function_that_serves_several_calls_tells_the_lines_of_each(step):
 
 # -- printed graphs
 
+
 @pytest.mark.parametrize("name", ["graph", "functional", "joint", "forward", "backward"])
 def test_printed_graphs_are_python(step, name):
     compile(step.texts[f"{name}.py"], f"{name}.py", "exec")
@@ -159,7 +170,9 @@ def test_the_printed_graph_runs(step):
     scope = {}
     exec(step.texts["graph.py"], scope)
     sources = re.findall(r"^    # \w+: \w+\[[\d, ]*\] +(\S+)$", step.texts["graph.py"], re.MULTILINE)
-    table = {"tokens": step.tokens, "targets": step.targets} | {f"self.{n}": p for n, p in step.model.named_parameters()}
+    table = {"tokens": step.tokens, "targets": step.targets} | {
+        f"self.{n}": p for n, p in step.model.named_parameters()
+    }
     torch.manual_seed(SEED)
     (loss,) = scope["forward"](*[table[source] for source in sources])
     assert loss.item() == pytest.approx(step.wanted_loss, rel=1e-6)
