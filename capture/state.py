@@ -30,10 +30,9 @@ except ImportError:   # a Python whose frames the extension does not know: every
     native = None
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-# Parts of this package that are written as a user would write them.
-USER_LIKE = tuple(os.path.join(ROOT, *parts) for parts in (
-    ("eager", "nn", ""), ("eager", "optim", ""), ("eager", "utils", ""), ("tests", ""), ("examples", ""), ("benchmarks",
-        "")))
+# The folders of this package, and those of their parts that are written as a user would write them.
+OWN = tuple(os.path.join(ROOT, layer, "") for layer in ("runtime", "eager", "capture", "inductor"))
+USER_LIKE = tuple(os.path.join(ROOT, "eager", part, "") for part in ("nn", "optim", "utils"))
 INSTALLED = ("numpy", "ml_dtypes", "scipy", "bytecode", "hypothesis", "pytest", "_pytest", "pluggy", "tqdm", "rich",
              "matplotlib")
 GENERATOR_FLAGS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE
@@ -54,11 +53,11 @@ LIBRARY = _library_folders()
 
 @functools.cache
 def _file_reason(filename: str) -> str | None:
+    if filename.startswith("<"):              # no file: typed at a prompt, or frozen into the interpreter
+        return "standard library" if filename.startswith("<frozen") else None
     path = os.path.abspath(filename)
-    if path.startswith(ROOT):
+    if path.startswith(OWN):
         return None if path.startswith(USER_LIKE) else "part of flambeau"
-    if filename.startswith("<frozen"):
-        return "standard library"
     parts = path.split(os.sep)
     if "site-packages" in parts:
         package = parts[len(parts) - parts[::-1].index("site-packages")]
