@@ -26,6 +26,8 @@ BEGIN, END = "<!-- table: make bench -->", "<!-- end of table -->"
 def contestants(options):
     rows = [("flambeau", "eager", sys.executable), ("flambeau", "compiled", sys.executable)]
     peer = options.peer_python or sys.executable
+    if shutil.which(peer) is None:
+        sys.exit(f"--peer-python {peer}: there is no such program")
     if subprocess.run([peer, "-c", "import torch"], capture_output=True).returncode == 0:
         rows += [("torch", "eager", peer), ("torch", "compiled", peer)]
     return rows
@@ -35,6 +37,7 @@ def measure(lib, mode, python, name, options, cache):
     """One fresh process; None when it failed (the reason goes to stderr)."""
     environment = dict(os.environ, FLAMBEAU_CACHE_DIR=f"{cache}/flambeau", TORCHINDUCTOR_CACHE_DIR=f"{cache}/torch",
                        OMP_NUM_THREADS=str(options.threads), FLAMBEAU_THREADS=str(options.threads))
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)           # as installed: modules are not compiled again at each start
     os.makedirs(f"{cache}/flambeau", mode=0o700, exist_ok=True)
     arguments = ["--lib", lib, "--mode", mode, "--workload", name, "--threads", str(options.threads)]
     command = [python, str(HERE / "workloads.py"), *arguments]
