@@ -17,19 +17,40 @@ _PUBLIC_MODULES = {
     "autograd": "eager.autograd",
     "random": "eager.random",
     "compiler": "capture.compiler",
+    # imported when first asked for
+    "jit": "eager.compat.jit",
+    "version": "eager.compat.version",
+    "types": "eager.compat.types",
+    "library": "eager.compat.library",
+    "backends": "eager.compat.backends",
+    "cuda": "eager.compat.cuda",
+    "distributed": "eager.compat.distributed",
+    "onnx": "eager.compat.onnx",
+    "ao": "eager.compat.ao",
+    "testing": "eager.compat.testing",
+    "overrides": "eager.compat.overrides",
+    "_C": "eager.compat.private",
+    "fx": "capture.fx",
+    "_dynamo": "capture.dynamo",
+    "_inductor": "capture.dynamo",
+    "utils._pytree": "eager.compat.pytree",
 }
+# Names that are attributes of a module of compat/, not modules of their own.
+_PUBLIC_ATTRIBUTES = {"ops": "eager.compat.operators", "cpu": "eager.compat.accelerators",
+                      "mps": "eager.compat.accelerators", "xpu": "eager.compat.accelerators",
+                      "mtia": "eager.compat.accelerators", "accelerator": "eager.compat.accelerators"}
 
 
 class _PublicPaths(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Serves `flambeau.nn.functional` as the module object of `flambeau.eager.nn.functional`, and so on."""
+    """Serves `flambeau.nn.functional` as the module object of `flambeau.eager.nn.functional`, and so on; with
+    `alias_torch()`, `torch.nn.functional` as well."""
+
+    packages = (__name__,)
 
     def find_spec(self, name, path=None, target=None):
         package, _, rest = name.partition(".")
-        first, _, tail = rest.partition(".")
-        if package != __name__ or first not in _PUBLIC_MODULES:
-            return None
-        real = f"{__name__}.{_PUBLIC_MODULES[first]}" + (f".{tail}" if tail else "")
-        return importlib.machinery.ModuleSpec(name, self, origin=real)
+        real = _real_path(rest) if package in self.packages else None
+        return real and importlib.machinery.ModuleSpec(name, self, origin=real)
 
     def create_module(self, spec):
         module = importlib.import_module(spec.origin)
@@ -40,6 +61,16 @@ class _PublicPaths(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         """The machinery has put the public spec on the module: its own one is restored, so relative imports stay right."""
         public = module.__spec__
         module.__spec__ = public.loader_state
+
+
+def _real_path(rest):
+    """Where the public module path (without the package's name) really is; None if it is no public path."""
+    first, _, tail = rest.partition(".")
+    if rest in _PUBLIC_MODULES:
+        return f"{__name__}.{_PUBLIC_MODULES[rest]}"
+    if first in _PUBLIC_MODULES:
+        return f"{__name__}.{_PUBLIC_MODULES[first]}.{tail}"
+    return None
 
 
 if not any((type(finder).__name__, type(finder).__module__) == ("_PublicPaths", __name__) for finder in sys.meta_path):
@@ -53,3 +84,21 @@ from .eager.api import *  # noqa: E402, F403
 from .runtime.native import get_num_threads, set_num_threads  # noqa: E402
 
 __version__ = "0.1.0"
+
+
+def alias_torch():
+    """Makes `import torch` (and `torch.nn.functional`, ...) give flambeau in this process, for packages that were
+    written for PyTorch; `torch.__version__` tells the release whose API is meant. Raises RuntimeError if the real
+    torch is already imported. Calling it again changes nothing."""
+    from . import alias
+    alias.install(sys.modules[__name__])
+
+
+def __getattr__(name):
+    """Public modules that are imported when first asked for."""
+    if name in _PUBLIC_MODULES:
+        return importlib.import_module(f"{__name__}.{name}")
+    if name in _PUBLIC_ATTRIBUTES:
+        value = globals()[name] = getattr(importlib.import_module(f"{__name__}.{_PUBLIC_ATTRIBUTES[name]}"), name)
+        return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r} (docs/api.md lists what exists)")

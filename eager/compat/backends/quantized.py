@@ -1,0 +1,4 @@
+"""torch.backends.quantized: there is no quantised engine."""
+
+engine = "none"
+supported_engines = ["none"]

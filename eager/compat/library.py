@@ -1,0 +1,131 @@
+"""torch.library: operators of the user's own, in Python. An operator is the plain function that was given for it.
+
+`Library.define/impl`, `custom_op` and `torch.ops.namespace.name` work eagerly; shape functions (`register_fake`) are kept
+with the operator. Extensions in C++ that were built for PyTorch cannot be loaded.
+"""
+
+import inspect
+
+from ..autograd import Function
+from . import missing
+from .operators import entry, find
+
+
+class Library:
+    """A namespace of operators: `define(schema)`, then `impl(name, function)`."""
+
+    def __init__(self, ns, kind="DEF", dispatch_key=""):
+        self.ns, self.kind, self.dispatch_key = ns, kind, dispatch_key
+
+    def define(self, schema, alias_analysis="", *, tags=()):
+        name = schema.partition("(")[0].strip()
+        return entry(f"{self.ns}::{name}", schema).name
+
+    def impl(self, op_name, fn, dispatch_key="", *, with_keyset=False, allow_override=False):
+        name = op_name if isinstance(op_name, str) else op_name.name
+        name = name.partition("::")[2] or name
+        if (dispatch_key or self.dispatch_key) in ("", "CPU", "CompositeImplicitAutograd", "CompositeExplicitAutograd"):
+            entry(f"{self.ns}::{name}").function = fn
+
+    def _register_fake(self, op_name, fn, **kwargs):
+        entry(f"{self.ns}::{op_name}").fake = fn
+
+
+class CustomOp:
+    """A function registered as an operator; gradients by `register_autograd`."""
+
+    def __init__(self, name, function):
+        self._operator = entry(name)
+        self._operator.function = function
+        self._signature = inspect.signature(function)
+        self.__name__ = self.__qualname__ = name.rpartition("::")[2]
+        self.__doc__ = function.__doc__
+
+    def __call__(self, *args, **kwargs):
+        bound = self._signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        return self._operator(*bound.args, **bound.kwargs)
+
+    def register_fake(self, fn):
+        """The shape function: keeps it and returns it."""
+        self._operator.fake = fn
+        return fn
+
+    def register_kernel(self, device_types, fn=None):
+        def register(fn):
+            if device_types is None or "cpu" in ([device_types] if isinstance(device_types, str) else device_types):
+                self._operator.function = fn
+            return fn
+        return register if fn is None else register(fn)
+
+    def register_autograd(self, backward, *, setup_context=None):
+        self._operator.function = _differentiable(self._operator.function, backward, setup_context)
+
+    def register_vmap(self, fn, **kwargs):
+        raise missing.error("torch.library.CustomOp.register_vmap")
+
+
+def _differentiable(function, backward, setup_context):
+    def forward(ctx, *args):
+        out = function(*args)
+        if setup_context is not None:
+            setup_context(ctx, args, out)
+        return out
+    made = type(function.__name__ + "_function", (Function,),
+                {"forward": staticmethod(forward), "backward": staticmethod(backward)})
+    return made.apply
+
+
+def custom_op(name, fn=None, /, *, mutates_args=(), device_types=None, schema=None, tags=None):
+    """Registers a Python function as the operator `namespace::name` and returns it as a callable."""
+    if "::" not in name:
+        raise ValueError(f"custom_op: {name!r} must read namespace::name")
+    make = lambda function: CustomOp(name, function)
+    return make if fn is None else make(fn)
+
+
+def register_fake(op, func=None, /, *, lib=None, _stacklevel=1, allow_override=False):
+    """Keeps a shape function with the operator (which may not exist yet) and returns it."""
+    def register(function):
+        entry(op if isinstance(op, str) else op.name).fake = function
+        return function
+    return register if func is None else register(func)
+
+
+impl_abstract = register_fake
+
+
+def register_kernel(op, device_types, func=None, /, *, lib=None):
+    def register(function):
+        entry(op if isinstance(op, str) else op.name).function = function
+        return function
+    return register if func is None else register(func)
+
+
+def register_autograd(op, backward, /, *, setup_context=None, lib=None):
+    """The gradient of an operator: `backward(ctx, *grads)`."""
+    operator = entry(op if isinstance(op, str) else op._operator.name)
+    operator.backward = (backward, setup_context)
+    if operator.function is not None:
+        operator.function = _differentiable(operator.function, backward, setup_context)
+
+
+def define(qualname, schema, *, lib=None, tags=()):
+    return entry(qualname, schema)
+
+
+def impl(qualname, types, func=None, *, lib=None):
+    return register_kernel(qualname, types, func)
+
+
+def get_ctx():
+    raise missing.error("torch.library.get_ctx", "operators with data-dependent shapes run eagerly")
+
+
+def opcheck(op, args, kwargs=None, **options):
+    """Runs the operator once on the arguments."""
+    (find(op) if isinstance(op, str) else op)(*args, **(kwargs or {}))
+    return {}
+
+
+triton_op = missing.function("torch.library.triton_op", "call the Triton kernel in a custom_op")

@@ -1,0 +1,42 @@
+"""torch._C: the few private names that packages call at import or in a forward."""
+
+from contextlib import contextmanager
+
+from . import missing
+
+
+def _log_api_usage_once(name):
+    """Nothing is logged."""
+
+
+def _get_tracing_state():
+    """No tracer exists."""
+    return None
+
+
+def _jit_set_profiling_mode(mode):
+    return False
+
+
+_jit_set_profiling_executor = _jit_set_bailout_depth = _jit_override_can_fuse_on_cpu = _jit_set_profiling_mode
+_jit_override_can_fuse_on_gpu = _jit_set_texpr_fuser_enabled = _jit_set_nvfuser_enabled = _jit_set_profiling_mode
+
+
+class DispatchKey:
+    """Names of autocast's keys."""
+
+    AutocastCPU, AutocastCUDA, AutocastXPU = "AutocastCPU", "AutocastCUDA", "AutocastXPU"
+
+
+class DispatchKeySet:
+    """A set of keys; there is no dispatcher to give it to."""
+
+    def __init__(self, *keys):
+        self.keys = keys
+
+
+@contextmanager
+def _ExcludeDispatchKeyGuard(keys):
+    """There is no dispatcher: only autocast's keys may be asked to be left out, by `autocast(enabled=False)`."""
+    raise missing.error("torch._C._ExcludeDispatchKeyGuard", "use torch.autocast(device, enabled=False)")
+    yield
