@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import itertools
 import weakref
+from collections import OrderedDict
 
 from .grads import Meta
+from .handles import RemovableHandle, add_hook
+from .state import setting, state
 from .tensor import DATA, Tensor, View
 
 _new = object.__new__
@@ -62,7 +65,7 @@ class Node:
 
     __slots__ = ("op", "args", "versions", "edges", "metas", "outs", "sequence", "__weakref__", "__dict__")
     hooks = stack = None  # rarely set: NodeHooks; where the call was recorded (anomaly mode)
-    released = False
+    released = packed = False
     final = None  # for nodes that ask: whether the run about to come is the last
 
     def __init__(self, op, args, versions, edges, metas):
@@ -107,6 +110,27 @@ class Node:
     def metadata(self) -> dict:
         return self.__dict__.setdefault("_metadata", {})
 
+    @property
+    def requires_grad(self) -> bool:
+        return True
+
+    def _sequence_nr(self) -> int:
+        return self.sequence
+
+    def __getattr__(self, name: str):
+        """`_saved_<name>`: what was saved of an argument or of an output."""
+        op = self.op if name.startswith("_saved_") else None
+        if op is not None:
+            name = name[len("_saved_"):]
+            for k, p in enumerate(op.params):
+                if p.name == name:
+                    saved = self.saved_args()[k]
+                    return None if isinstance(saved, Meta) else saved
+            outs = [o.name for o in op.outputs]
+            if name in (*outs, "result") and self.saved_outs() is not None:
+                return self.saved_outs()[outs.index(name) if name in outs else 0]
+        raise AttributeError(f"'{self.name()}' object has no attribute '{name}'")
+
     def __repr__(self):
         return f"<{self.name()}>"
 
@@ -138,8 +162,8 @@ class Node:
         args = self.args
         if self.versions is not None:
             check_versions(self, args, self.versions)
-            if any(type(a) is Packed for a in args):
-                return tuple(a.unpack() if type(a) is Packed else a for a in args)
+            if self.packed:
+                return tuple([unpacked(a) for a in args])
         return args
 
     def saved_outs(self):
@@ -150,9 +174,9 @@ class Node:
             if type(out) is SavedOutput:
                 out = out.get(self, k)
                 if out._version != version:
-                    raise_version(self, out, version, f"output {k} of ")
+                    raise_version(self, out, version, k)
             elif type(out) is Packed:
-                out = out.unpack()
+                out = out.unpack(self)
             found.append(out)
         return found
 
@@ -170,66 +194,52 @@ class Node:
 
 class NodeHooks:
     """Hooks of a node, in the order in which they run: `tensor` (per output number), `retain` (ditto), `pre`,
-    `post`.
+    `accumulated` (leaves: after the gradient was added), `post`. `node`: the AccumulateGrad of a leaf, weakly.
     """
 
-    __slots__ = ("tensor", "retain", "pre", "post", "__weakref__")
+    __slots__ = ("tensor", "retain", "pre", "accumulated", "post", "node", "__weakref__")
 
     def __init__(self):
-        self.tensor, self.retain, self.pre, self.post = {}, {}, {}, {}
+        self.tensor, self.retain, self.node = {}, {}, None
+        self.pre, self.accumulated, self.post = OrderedDict(), OrderedDict(), OrderedDict()
 
-    def add(self, kind: str, hook) -> Handle:
-        return Handle(getattr(self, kind), hook)
+    def add(self, kind: str, hook) -> RemovableHandle:
+        return add_hook(getattr(self, kind), hook)
 
-    def add_tensor(self, number: int, hook) -> Handle:
-        return Handle(self.tensor.setdefault(number, {}), hook)
-
-
-class Handle:
-    """Returned when a hook is registered; `remove()`, or leaving its `with` block, takes the hook out."""
-
-    _ids = itertools.count()
-
-    def __init__(self, table: dict, hook):
-        self.table, self.id = table, next(Handle._ids)
-        table[self.id] = hook
-
-    def remove(self) -> None:
-        self.table.pop(self.id, None)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.remove()
+    def add_tensor(self, number: int, hook) -> RemovableHandle:
+        return add_hook(self.tensor.setdefault(number, OrderedDict()), hook)
 
 
-class AccumulateGrad:
-    """What `next_functions` shows for a leaf; equal for the same leaf."""
+class AccumulateGrad(Node):
+    """What `next_functions` shows for a leaf: made once, as long as somebody holds it. The engine itself goes to the
+    leaf."""
 
     __slots__ = ("variable",)
     next_functions = ()
+    edges = ()
+
+    def __new__(cls, variable: Tensor):
+        hooks = leaf_hooks(variable)
+        self = hooks.node and hooks.node()
+        if self is None:
+            self = _new(cls)
+            self.variable, hooks.node = variable, weakref.ref(self)
+        return self
 
     def __init__(self, variable: Tensor):
-        self.variable = variable
+        self.metas, self.sequence = metas_of((variable,)), _LAST
 
     def name(self) -> str:
         return "torch::autograd::AccumulateGrad"
 
-    def register_prehook(self, hook) -> Handle:
-        return leaf_hooks(self.variable).add("pre", hook)
-
-    def register_hook(self, hook) -> Handle:
-        return leaf_hooks(self.variable).add("post", lambda leaf: hook((), (leaf.grad,)))
-
-    def __eq__(self, other):
-        return isinstance(other, AccumulateGrad) and other.variable is self.variable
-
-    def __hash__(self):
-        return hash(self.variable)
+    def make_hooks(self) -> NodeHooks:
+        return leaf_hooks(self.variable)
 
     def __repr__(self):
         return "<AccumulateGrad>"
+
+
+_LAST = 2**64 - 1
 
 
 def leaf_hooks(leaf: Tensor) -> NodeHooks:
@@ -241,15 +251,55 @@ def leaf_hooks(leaf: Tensor) -> NodeHooks:
 
 
 class Packed:
-    """A saved tensor that saved-tensor hooks have turned into something else."""
+    """A saved tensor that saved-tensor hooks have turned into something else; it keeps the tensor's place in the
+    graph, which what comes back is given. `own`: the number of the output of the node itself that was saved."""
 
-    __slots__ = ("value", "unpacker")
+    __slots__ = ("value", "unpacker", "edge", "own")
 
-    def __init__(self, value, unpacker):
-        self.value, self.unpacker = value, unpacker
+    def __init__(self, t: Tensor, packer, own: int | None = None):
+        self.edge = None if own is not None else edge_of(t)
+        self.own = own
+        given = t._alias() if own is None else t
+        version = given._version
+        with setting(grad=False, packer=None):
+            self.value = packer[0](given)
+        if given._version != version:
+            raise RuntimeError("A saved tensor pack hook is modifying its input in place. Tensors provided as input "
+                               "to pack hook can not be modified by in-place operations as this can lead to "
+                               "unexpected side-effects. Please open an issue if you need to perform in-place "
+                               "operations on the input to a pack hook.")
+        self.unpacker = packer[1]
 
-    def unpack(self) -> Tensor:
-        return self.unpacker(self.value)
+    def unpack(self, node=None) -> Tensor:
+        found = self.unpacker(self.value)
+        if not isinstance(found, Tensor):
+            raise TypeError("Output of saved tensor unpack_hook expected to be a Tensor but got result of type "
+                            f"{type(found).__name__}")
+        edge = self.edge if self.own is None else (node, self.own)
+        if found._grad_fn is None and not found._requires_grad and (edge is None or not state.grad):
+            return found
+        found = found._alias()
+        if edge is not None:
+            found._grad_fn, found._output_nr = edge if isinstance(edge[0], Node) else (ToLeaf(edge[0]), 0)
+        return found
+
+
+class ToLeaf(Node):
+    """Hands its gradient to a leaf: the history of a tensor that stands for that leaf."""
+
+    __slots__ = ()
+
+    def __init__(self, leaf: Tensor):
+        super().__init__(None, (), None, ((leaf, 0),), metas_of((leaf,)))
+
+    def name(self) -> str:
+        return "AliasBackward0"
+
+    def flat_edges(self) -> list:
+        return list(self.edges)
+
+    def apply(self, grads, needs):
+        return grads
 
 
 def check_versions(node, args, versions) -> None:
@@ -257,19 +307,35 @@ def check_versions(node, args, versions) -> None:
         if version is not None and type(a) is not Packed:
             if type(version) is tuple:
                 for x, v in zip(a, version):
-                    if x._version != v:
+                    if type(x) is not Packed and x._version != v:
                         raise_version(node, x, v)
             elif a._version != version:
                 raise_version(node, a, version)
 
 
-def raise_version(node, tensor, expected, which="") -> None:
+def raise_version(node, tensor, expected, number: int | None = None) -> None:
+    """`node` needs `tensor` as it was; `number`: it is that output of the node itself."""
+    maker, number = (node, number) if number is not None else (tensor._grad_fn, tensor.output_nr)
+    which = "" if maker is None else f", which is output {number} of {maker.name().removesuffix('Backward0')},"
     raise RuntimeError(
         "one of the variables needed for gradient computation has been modified by an inplace operation: "
-        f"[{tensor._dtype} {list(tensor._sizes)}], which is {which}{node.name()}, is at version {tensor._version}; "
-        f"expected version {expected} instead. Hint: enable anomaly detection to find the operation that failed to "
-        "compute its gradient, with torch.autograd.set_detect_anomaly(True)."
+        f"[{type_text(tensor._dtype)} {list(tensor._sizes)}]{which} is at version {tensor._version}; expected version "
+        f"{expected} instead. Hint: "
+        + ("enable anomaly detection to find the operation that failed to compute its gradient, with "
+           "torch.autograd.set_detect_anomaly(True, check_nan=False)." if state.anomaly is None else
+           "the backtrace further above shows the operation that failed to compute its gradient. The variable in "
+           "question was changed in there or anywhere later. Good luck!")
     )
+
+
+_TYPES = {"float32": "Float", "float64": "Double", "float16": "Half", "bfloat16": "BFloat16", "int64": "Long",
+          "int32": "Int", "int16": "Short", "int8": "Char", "uint8": "Byte", "bool": "Bool",
+          "complex64": "ComplexFloat", "complex128": "ComplexDouble"}
+
+
+def type_text(dtype) -> str:
+    """`torch.FloatTensor`: how messages of the engine name a type."""
+    return f"torch.{_TYPES.get(dtype.name, dtype.name)}Tensor"
 
 
 # -- recording
@@ -375,11 +441,27 @@ def save_outs(node, outs, kept) -> None:
 
 def pack(node, packer) -> None:
     """Hand the saved tensors to saved-tensor hooks."""
-    packing, unpacking = packer
-    node.args = tuple(Packed(packing(a), unpacking) if isinstance(a, Tensor) else a for a in node.args)
+    node.packed = True
+    node.args = tuple([packed(a, packer) for a in node.args])
     if node.outs is not None:
         outs, versions = node.outs
-        node.outs = [Packed(packing(o.rebuilt()), unpacking) if type(o) is SavedOutput else o for o in outs], versions
+        node.outs = [Packed(o.rebuilt(), packer, k) if type(o) is SavedOutput else o for k, o in enumerate(outs)], versions
+
+
+def packed(a, packer):
+    if isinstance(a, Tensor):
+        return Packed(a, packer)
+    return tuple([packed(x, packer) for x in a]) if holds(a, Tensor) else a
+
+
+def unpacked(a):
+    if type(a) is Packed:
+        return a.unpack()
+    return tuple([unpacked(x) for x in a]) if holds(a, Packed) else a
+
+
+def holds(a, kind) -> bool:
+    return type(a) is tuple and any(isinstance(x, kind) for x in a)
 
 
 # -- views and in-place writes
@@ -417,7 +499,7 @@ def rebase(target: Tensor, node: Node) -> None:
                 op.put, (None, None, *args), None, (parent_edge, edge) + (None,) * len(args), metas_of((parent,))
             )
             edge = (put, 0)
-    base._grad_fn, base._output_nr, base._requires_grad = *edge, False
+    give_history(base, *edge)
     refresh_views(base, target if not chain else None)
 
 
@@ -429,7 +511,15 @@ def refresh_views(base: Tensor, done=None) -> None:
     for each in storage.live_views():
         if each._view is not None and each._view is not DATA and root_of(each)[0] is base:
             parent, op, args = each._view
-            each._grad_fn, each._output_nr, each._requires_grad = view_node(op, parent, args, each), 0, False
+            give_history(each, view_node(op, parent, args, each), 0)
+
+
+def give_history(t: Tensor, node, number: int) -> None:
+    """`t` was written: its gradient now comes from `node`. A gradient that is to be retained moves along."""
+    old = t._grad_fn
+    if old is not None and old.hooks is not None and t._output_nr in old.hooks.retain:
+        node.make_hooks().retain[number] = old.hooks.retain.pop(t._output_nr)
+    t._grad_fn, t._output_nr, t._requires_grad = node, number, False
 
 
 def view_node(op, parent, args, out) -> Node:

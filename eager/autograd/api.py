@@ -118,7 +118,7 @@ def register_post_accumulate_grad_hook(self, hook):
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
     if self._grad_fn is not None:
         raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
-    return leaf_hooks(self).add("post", hook)
+    return leaf_hooks(self).add("accumulated", hook)
 
 
 def retain_grad(self) -> None:

@@ -187,11 +187,14 @@ class Task:
                 for hook in list(hooks.pre.values()):
                     grad = replaced((hook((grad,)) or (None,))[0], grad)
             held = [grad]
-            del grad
+            if hooks is None or not hooks.post:
+                grad = None
             accumulate(leaf, held)
             if hooks is not None:
-                for hook in list(hooks.post.values()):
+                for hook in list(hooks.accumulated.values()):
                     hook(leaf)
+                for hook in list(hooks.post.values()):
+                    hook((), (grad,))
 
 
 def replaced(answer, grad):

@@ -30,7 +30,8 @@ class SavedList:
             if t is None:
                 self.items.append(None)
             elif pack is not None:
-                self.items.append(Packed(pack[0](t), pack[1]))
+                own = numbers.get(id(t)) if t._grad_fn is node else None
+                self.items.append(Packed(t if own is None else t._alias(), pack, own))
             elif id(t) in numbers and t._grad_fn is node:
                 self.items.append((SavedOutput(t), numbers[id(t)]))
             else:
@@ -41,7 +42,7 @@ class SavedList:
         found = []
         for item, version in zip(self.items, self.versions):
             if type(item) is Packed:
-                item = item.unpack()
+                item = item.unpack(node)
             else:
                 if type(item) is tuple:
                     item = item[0].get(node, item[1])

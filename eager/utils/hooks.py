@@ -1,50 +1,28 @@
-"""Handles that take a registered hook away again.
+"""`torch.utils.hooks`: handles of hooks, and what hooks mean to pickling.
 
-In: the dictionary that holds hooks (id -> function), and dictionaries that hold flags under the same ids.
-Out: a `RemovableHandle`. Ids grow through the process, so hooks run in the order of registration.
+A hook marked with `unserializable_hook` is dropped with a warning when the tensor that carries it is pickled.
 """
 
-import itertools
-import weakref
-from collections import OrderedDict
+import warnings
 
-_ids = itertools.count()
+from ..handles import RemovableHandle, add_hook
 
-
-class RemovableHandle:
-    """Returned by every `register_*hook`; `remove()` may be called more than once, and it works as a context
-    manager."""
-
-    def __init__(self, hooks, extra=()):
-        self.id = next(_ids)
-        self._refs = tuple(weakref.ref(d) for d in (hooks, *extra))
-
-    def remove(self):
-        for ref in self._refs:
-            hooks = ref()
-            if hooks is not None:
-                hooks.pop(self.id, None)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *exc):
-        self.remove()
-
-    def __getstate__(self):
-        return self.id, tuple(ref() for ref in self._refs)
-
-    def __setstate__(self, state):
-        self.id, dicts = state
-        self._refs = tuple(weakref.ref(d if d is not None else OrderedDict()) for d in dicts)
+__all__ = ["RemovableHandle", "add_hook", "unserializable_hook", "warn_if_has_hooks"]
 
 
-def add_hook(hooks, fn, prepend=False, flags=()):
-    """Put `fn` into `hooks` (an OrderedDict) and its id into each dictionary of `flags`."""
-    handle = RemovableHandle(hooks, flags)
-    hooks[handle.id] = fn
-    for flag in flags:
-        flag[handle.id] = True
-    if prepend:
-        hooks.move_to_end(handle.id, last=False)
-    return handle
+def unserializable_hook(hook):
+    """Mark a hook as not to be warned about when its tensor is pickled."""
+    hook.__torch_unserializable__ = True
+    return hook
+
+
+def warn_if_has_hooks(tensor):
+    """Warn of backward hooks that pickling leaves behind."""
+    hooks = getattr(tensor, "_hooks", None)
+    for hook in () if hooks is None else [h for table in hooks.tensor.values() for h in table.values()]:
+        if not hasattr(hook, "__torch_unserializable__"):
+            warnings.warn(
+                f"backward hook {hook!r} on tensor will not be serialized.  If this is expected, you can decorate the "
+                "function with @torch.utils.hooks.unserializable_hook to suppress this warning",
+                stacklevel=3,
+            )

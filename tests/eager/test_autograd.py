@@ -285,7 +285,7 @@ def test_saved_input_changed_in_place_raises():
     OPS["add"].inplace(b, 1.0)
     with pytest.raises(
         RuntimeError,
-        match=r"modified by an inplace operation: \[torch.float32 \[2\]\].*is at version 1; expected "
+        match=r"modified by an inplace operation: \[torch.FloatTensor \[2\]\].*is at version 1; expected "
         "version 0 instead",
     ):
         total(c).backward()
@@ -304,7 +304,7 @@ def test_saved_output_changed_in_place_raises():
     x = T([1.0, 2.0], True)
     c = exp(x)
     OPS["mul"].inplace(c, 2.0)
-    with pytest.raises(RuntimeError, match="modified by an inplace operation.*output 0 of ExpBackward0"):
+    with pytest.raises(RuntimeError, match="modified by an inplace operation.*output 0 of Exp,"):
         total(c).backward()
 
 
