@@ -18,6 +18,7 @@ _PUBLIC_MODULES = {
     "random": "eager.random",
     "compiler": "capture.compiler",
     # imported when first asked for
+    "hub": "eager.compat.hub",
     "jit": "eager.compat.jit",
     "version": "eager.compat.version",
     "types": "eager.compat.types",
