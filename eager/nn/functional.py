@@ -9,6 +9,7 @@ from ..dispatch import type_name
 from ..meta import broadcast_shapes
 from ..ops import activations as act, attention as attend, indexing, losses, normalization, products, rearrange
 from ..spellings.arguments import dim_of
+from ..spellings.channels import (batch_norm as batch_norm, group_norm as group_norm, instance_norm as instance_norm)
 from ..spellings.shapes import one_hot as one_hot
 
 

@@ -2,4 +2,5 @@
 
 from . import (activations, arithmetic, attention, creation, elementary, indexing, losses, normalization, optimizer,
                order,
-               products, random, rearrange, reduce, tiling, views)
+               products, random, rearrange, recurrent, reduce, tiling, views)
+from . import batchnorm
