@@ -11,13 +11,14 @@ import itertools
 import weakref
 from collections import OrderedDict
 
+from . import _call
 from .grads import Meta
 from .handles import RemovableHandle, add_hook
 from .state import setting, state
 from .tensor import DATA, Tensor, View
 
 _new = object.__new__
-next_sequence = itertools.count().__next__
+next_sequence = _call.next_sequence
 
 
 class SavedOutput:
@@ -66,6 +67,7 @@ class Node:
     __slots__ = ("op", "args", "versions", "edges", "metas", "outs", "sequence", "__weakref__", "__dict__")
     hooks = stack = None  # rarely set: NodeHooks; where the call was recorded (anomaly mode)
     released = packed = False
+    always = False  # runs even if no gradient reached it
     final = None  # for nodes that ask: whether the run about to come is the last
 
     def __init__(self, op, args, versions, edges, metas):
@@ -92,6 +94,22 @@ class Node:
             elif p.is_tensor:
                 flat.append(edge)
         return flat
+
+    def flat_results(self, results) -> list:
+        """Of what `apply` gave per edge, the gradients of the tensors among the arguments."""
+        params = self.op.params if self.op is not None else results
+        kept = [r for p, r, edge in zip(params, results, self.edges) if p is r or p.is_tensor or type(edge) is list]
+        return [g for r in kept for g in (r if isinstance(r, (list, tuple)) else (r,))]
+
+    def shaped_results(self, flat, results) -> list:
+        """`flat_results` undone, with new gradients."""
+        params = self.op.params if self.op is not None else results
+        rest = iter(flat)
+        return [
+            [next(rest) for _ in r] if isinstance(r, (list, tuple))
+            else next(rest) if p is r or p.is_tensor or type(edge) is list else r
+            for p, r, edge in zip(params, results, self.edges)
+        ]
 
     def make_hooks(self):
         if self.hooks is None:
@@ -365,7 +383,11 @@ def edges_of(op, args) -> tuple:
 
 def plan(op, edges) -> tuple:
     """What the formulas that these edges will run need: ({param: "save" | "meta"}, {outputs})."""
-    mask = tuple([e is not None if type(e) is not list else any(x is not None for x in e) for e in edges])
+    return plan_of_mask(op, tuple([e is not None if type(e) is not list else any(x is not None for x in e) for e in edges]))
+
+
+def plan_of_mask(op, mask: tuple) -> tuple:
+    """`plan` by which parameters lead to a gradient."""
     found = op.cache.get(mask)
     if found is None:
         found = op.cache[mask] = _plan(op, mask)

@@ -11,7 +11,8 @@ import numpy as np
 class State(threading.local):
     """`grad` (recording), `inference`, `modes` (stack, top last), `autocast` (a function (op, args) -> args, or None),
     `packer` (saved-tensor hooks: pack, unpack), `anomaly` (a function that tells the present stack, or None),
-    `fake` (factories make tensors without bytes).
+    `fake` (factories make tensors without bytes). `task`, `node`: the run of the engine that is under way, and the
+    node that it runs; `check_nan`: anomaly mode looks for NaN; `no_packer`: why saved-tensor hooks are refused.
 
     `run(f, *args)` calls a numpy function without floating-point warnings, and leaves numpy's own settings alone.
     `quick` is the same, but None while a call needs more than the fast paths know: a mode, autocast, saved-tensor
@@ -25,6 +26,8 @@ class State(threading.local):
     packer = None
     anomaly = None
     fake = False
+    task = node = no_packer = None
+    check_nan = True
 
     def __init__(self):
         self.run = contextvars.Context().run

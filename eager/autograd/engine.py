@@ -3,7 +3,7 @@
 In: edges with their gradients. Out: gradients accumulated into leaves, or captured at given inputs. A node runs when
 all that depends on it has run (dependency counts), latest recorded first. Gradients that nobody needs are not
 computed; the gradient of an unused output is None all the way. Every step is made of ops, so it can be recorded or
-traced itself.
+traced itself. What hooks see and may change is in `hooks.py`.
 """
 
 from __future__ import annotations
@@ -11,14 +11,13 @@ from __future__ import annotations
 import heapq
 import itertools
 import sys
-import warnings
-
-import numpy as np
 
 from ..op import OPS
 from ..record import Node
 from ..state import state
 from ..tensor import Tensor, is_dense
+from . import anomaly
+from .hooks import after, before, leaf_after, leaf_before, tensor_hooks
 
 _LEAF_FIRST = float("-inf")
 
@@ -33,14 +32,18 @@ def targets(node):
 
 
 class Task:
-    """One run of the engine."""
+    """One run of the engine. `inputs`: None, or the edges whose gradients are wanted; with `accumulate` they go into
+    leaves (and to hooks), else into `captured`.
+    """
 
     def __init__(self, roots, inputs, retain: bool, create_graph: bool, accumulate: bool):
         self.retain, self.create_graph, self.accumulate = retain, create_graph, accumulate
-        self.wanted = {} if inputs is None else {edge: None for edge in inputs}
+        self.whole = inputs is None
+        self.wanted = {} if inputs is None else dict.fromkeys(inputs)
         self.captured: dict = {}
         self.buffers: dict = {}
         self.pending: dict = {}
+        self.callbacks: list = []
         self.order = itertools.count()
         self.ready: list = []
         self.needed = self.count(roots, inputs)
@@ -82,10 +85,11 @@ class Task:
     # -- running
 
     def run(self, roots) -> None:
-        for edge, grad in roots:
-            self.deliver(edge, grad)
+        for k, (edge, grad) in enumerate(roots):
+            if self.needed is None or edge[0] in self.needed:
+                self.deliver(edge, grad, None, k)
         for target in dict.fromkeys(target for (target, _), _ in roots):
-            if not self.pending.get(target):
+            if not self.pending.get(target) and target in self.buffers:
                 self.push(target)
         while self.ready:
             target = heapq.heappop(self.ready)[2]
@@ -93,55 +97,72 @@ class Task:
                 self.run_node(target)
             else:
                 self.run_leaf(target)
+        for callback in self.callbacks:
+            callback()
 
     def push(self, target) -> None:
         rank = -target.sequence if isinstance(target, Node) else _LEAF_FIRST
         heapq.heappush(self.ready, (rank, next(self.order), target))
 
-    def deliver(self, edge, grad) -> None:
-        """Add a gradient to what an edge's target has received so far."""
+    def deliver(self, edge, grad, source, index: int) -> None:
+        """Add a gradient to what an edge's target has received so far; it is the `index`-th of node `source`."""
         target, number = edge
         buffer = self.buffers.get(target)
         if buffer is None:
             buffer = self.buffers[target] = [None] * (len(target.metas) if isinstance(target, Node) else 1)
         if grad is not None:
-            grad = fitted(grad, target, number)
+            grad = fitted(grad, target, number, source, index)
             have = buffer[number]
             buffer[number] = grad if have is None else OPS["add"](have, grad)
 
     def run_node(self, node: Node) -> None:
         grads = self.buffers.pop(node)
+        goes_on = self.whole or self.leads_on(node)
+        if self.wanted and not self.accumulate:
+            if not goes_on and node.hooks is not None:
+                grads = tensor_hooks(node, grads)
+            self.capture(node, grads)
+        if not goes_on:
+            return
         if node.hooks is not None:
             grads = before(node, grads)
-        for number, grad in enumerate(grads):
-            if (node, number) in self.wanted:
-                self.captured[node, number] = grad
-        results = [None] * len(node.edges)
-        if self.needed is None or any(child in self.needed for child, _ in targets(node)):
-            if any(g is not None for g in grads):
-                results = self.gradients(node, grads)
-            if not self.retain:
-                node.release()
+        results = self.results(node, grads)
+        if node.hooks is not None and node.hooks.post:
+            results = after(node, results, grads)
+        if not self.retain:
+            node.release()
         self.route(node, results)
 
-    def gradients(self, node: Node, grads: list) -> list:
+    def leads_on(self, node) -> bool:
+        """Whether the node has to run for an input behind it (or for its own hooks, where it is an input itself)."""
+        needed = self.needed
+        return (self.accumulate and any((node, k) in self.wanted for k in range(len(node.metas)))) or any(
+            child in needed for child, _ in targets(node)
+        )
+
+    def capture(self, target, grads) -> None:
+        for number, grad in enumerate(grads):
+            if (target, number) in self.wanted:
+                self.captured[target, number] = grad
+
+    def results(self, node: Node, grads: list) -> list:
+        """What the node makes of its gradients: per edge a gradient, a list of them, or None."""
+        if not node.always and all(g is None for g in grads):
+            return [None] * len(node.edges)
         needs = [self.need(edge) for edge in node.edges]
         if node.final is not None:
             node.final = not self.retain
+        above, state.node = state.node, node
         try:
             results = list(node.apply(grads, needs))
-        except Exception as error:
-            if node.stack is not None:
-                warnings.warn(
-                    f"Error detected in {node.name()}. Traceback of forward call that caused the error:\n{node.stack}",
-                    stacklevel=2,
-                )
-                error.add_note(f"raised while the gradient of this call was computed:\n{node.stack}")
+            if state.anomaly is not None and state.check_nan:
+                anomaly.check_nan(node, results)
+        except Exception:
+            if state.anomaly is not None:
+                anomaly.tell(node)
             raise
-        if state.anomaly is not None or node.stack is not None:
-            check_nan(node, results)
-        if node.hooks is not None and node.hooks.post:
-            results = after(node, results, grads)
+        finally:
+            state.node = above
         return results
 
     def need(self, edge):
@@ -153,103 +174,56 @@ class Task:
         return self.needed is None or edge[0] in self.needed
 
     def route(self, node: Node, results: list) -> None:
-        for edge, grad in zip(node.edges, results):
+        for k, (edge, grad) in enumerate(zip(node.edges, results)):
             if type(edge) is list:
                 grads = grad if grad is not None else (None,) * len(edge)
-                for each, g in zip(edge, grads):
+                for j, (each, g) in enumerate(zip(edge, grads)):
                     if each is not None:
-                        self.pass_on(each, g)
+                        self.pass_on(each, g, node, j)
             elif edge is not None:
-                self.pass_on(edge, grad)
+                self.pass_on(edge, grad, node, k)
 
-    def pass_on(self, edge, grad) -> None:
+    def pass_on(self, edge, grad, source, index: int) -> None:
         target = edge[0]
-        if self.needed is None or target in self.needed:
-            self.deliver(edge, grad)
-        else:
-            self.buffers.setdefault(target, [None] * (len(target.metas) if isinstance(target, Node) else 1))
+        if self.needed is not None and target not in self.needed:
+            return
+        self.deliver(edge, grad, source, index)
         self.pending[target] -= 1
         if not self.pending[target]:
             self.push(target)
 
     def run_leaf(self, leaf: Tensor) -> None:
         (grad,) = self.buffers.pop(leaf)
-        if grad is None:
-            return
         hooks = getattr(leaf, "_hooks", None)
+        if grad is None and hooks is None:
+            return
         if hooks is not None:
-            for hook in list(hooks.tensor.get(0, {}).values()):
-                grad = replaced(hook(grad), grad)
-        if (leaf, 0) in self.wanted:
-            self.captured[leaf, 0] = grad
-        if self.accumulate and (not self.wanted or (leaf, 0) in self.wanted):
-            if hooks is not None:
-                for hook in list(hooks.pre.values()):
-                    grad = replaced((hook((grad,)) or (None,))[0], grad)
+            grad = leaf_before(hooks, grad, self.accumulate)
+        if not self.accumulate:
+            self.capture(leaf, (grad,))
+            return
+        watched = hooks is not None and hooks.post
+        if grad is not None:
             held = [grad]
-            if hooks is None or not hooks.post:
+            if not watched:
                 grad = None
             accumulate(leaf, held)
-            if hooks is not None:
-                for hook in list(hooks.accumulated.values()):
-                    hook(leaf)
-                for hook in list(hooks.post.values()):
-                    hook((), (grad,))
-
-
-def replaced(answer, grad):
-    return grad if answer is None else answer
-
-
-def before(node, grads: list) -> list:
-    """Tensor hooks, then retained gradients, then the node's own pre-hooks."""
-    hooks = node.hooks
-    for number, table in hooks.tensor.items():
-        for hook in list(table.values()):
-            if grads[number] is not None:
-                grads[number] = replaced(hook(grads[number]), grads[number])
-    for hook in list(hooks.pre.values()):
-        answer = hook(tuple(grads))
-        if answer is not None:
-            grads = list(answer) if isinstance(answer, (tuple, list)) else [answer]
-    for number, ref in hooks.retain.items():
-        tensor = ref()
-        if tensor is not None and grads[number] is not None:
-            have = tensor.grad
-            tensor._grad = grads[number] if have is None else OPS["add"](have, grads[number])
-    return grads
-
-
-def after(node, results: list, grads: list) -> list:
-    """The node's hooks see flat gradients and may replace them."""
-    for hook in list(node.hooks.post.values()):
-        flat = [g for r in results for g in (r if isinstance(r, (list, tuple)) else (r,))]
-        answer = hook(tuple(flat), tuple(grads))
-        if answer is not None:
-            answer = iter(answer if isinstance(answer, (tuple, list)) else (answer,))
-            results = [
-                tuple(next(answer) for _ in r) if isinstance(r, (list, tuple)) else next(answer) for r in results
-            ]
-    return results
-
-
-def check_nan(node, results) -> None:
-    for k, g in enumerate(results):
-        if isinstance(g, Tensor) and g._array is not None and g._dtype.category >= 2 and np.isnan(g._array).any():
-            text = f"Function '{node.name()}' returned nan values in its {k}th output."
-            raise RuntimeError(text + (f" Traceback of the forward call:\n{node.stack}" if node.stack else ""))
+        if hooks is not None:
+            leaf_after(hooks, leaf, grad)
 
 
 def meta_of(target, number):
     return target.metas[number] if isinstance(target, Node) else (target._sizes, target._dtype, target._device)
 
 
-def fitted(grad: Tensor, target, number) -> Tensor:
-    """The gradient in the sizes and type of what it is a gradient of: broadcast dimensions summed, cast, real part."""
+def fitted(grad: Tensor, target, number, source=None, index: int = 0) -> Tensor:
+    """The gradient in the sizes and type of what it is a gradient of: broadcast dimensions summed, cast, real part.
+    It is the `index`-th result of node `source`.
+    """
     sizes, dtype, _ = meta_of(target, number)
     own = grad._sizes
     if own is not sizes and own != sizes:
-        grad = sum_to(grad, sizes, target)
+        grad = sum_to(grad, sizes, source, index)
     if grad._dtype is not dtype:
         if grad._dtype.is_complex and not dtype.is_complex:
             grad = OPS["real"](grad)
@@ -258,13 +232,14 @@ def fitted(grad: Tensor, target, number) -> Tensor:
     return grad
 
 
-def sum_to(grad: Tensor, sizes, target=None) -> Tensor:
+def sum_to(grad: Tensor, sizes, source=None, index: int = 0) -> Tensor:
     """Sum over the dimensions along which `sizes` was broadcast."""
     own = grad._sizes
     extra = len(own) - len(sizes)
     if extra < 0 or any(not (n is m or (type(n) is int and n == 1) or n == m) for n, m in zip(sizes, own[extra:])):
         raise RuntimeError(
-            f"{target}: returned an invalid gradient - got {list(own)} but expected shape compatible with {list(sizes)}"
+            f"Function {'' if source is None else source.name()} returned an invalid gradient at index {index} - got "
+            f"{list(own)} but expected shape compatible with {list(sizes)}"
         )
     if extra:
         grad = OPS["sum"](grad, tuple(range(extra)), False)
@@ -309,10 +284,19 @@ def laid_out(grad: Tensor, leaf: Tensor) -> Tensor:
 
 def run(roots, inputs=None, retain: bool = False, create_graph: bool = False, accumulate: bool = True) -> dict:
     """Run backward from `roots` = [(edge, gradient)]; returns captured gradients by edge."""
-    previous = state.set(grad=create_graph, inference=False)
+    previous = state.set(grad=create_graph, inference=False, packer=None)
+    above, state.task = state.task, None
     try:
-        task = Task(roots, inputs, retain, create_graph, accumulate)
+        task = state.task = Task(roots, inputs, retain, create_graph, accumulate)
         task.run(roots)
     finally:
         state.set(**previous)
+        state.task = above
     return task.captured
+
+
+def queue_callback(callback) -> None:
+    """`callback()` when the run of the engine that is under way has finished."""
+    if state.task is None:
+        raise RuntimeError("Final callbacks can only be installed during backward pass.")
+    state.task.callbacks.append(callback)

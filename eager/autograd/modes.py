@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import functools
 import inspect
-import traceback
+import warnings
 
 from ..state import state
+from .anomaly import present_stack
 
 
 class _Manager:
@@ -126,19 +127,12 @@ def is_inference_mode_enabled() -> bool:
     return state.inference
 
 
-def present_stack() -> str:
-    """The user's stack, without the frames of this package."""
-    package = __name__.partition(".eager")[0].replace(".", "/")
-    frames = [f for f in traceback.extract_stack() if f"/{package}/eager/" not in f.filename]
-    return "".join(traceback.format_list(frames))
-
-
 class set_detect_anomaly(_Manager):
-    """With anomaly mode on, a node remembers where it was recorded, and backward looks for NaN."""
+    """With anomaly mode on, a node remembers where it was recorded, and backward (if `check_nan`) looks for NaN."""
 
     def __init__(self, mode: bool, check_nan: bool = True):
         self.mode, self.check_nan = mode, check_nan
-        self.prev = state.set(anomaly=present_stack if mode else None)
+        self.prev = state.set(anomaly=present_stack if mode else None, check_nan=check_nan)
 
     def __enter__(self):
         pass
@@ -151,18 +145,55 @@ class set_detect_anomaly(_Manager):
 
 
 class detect_anomaly(_Manager):
+    """Anomaly mode for a block."""
+
     def __init__(self, check_nan: bool = True):
         self.check_nan = check_nan
+        warnings.warn("Anomaly Detection has been enabled. This mode will increase the runtime and should only be "
+                      "enabled for debugging.", stacklevel=2)
 
     def __enter__(self):
-        self.prev = state.set(anomaly=present_stack)
+        self.prev = state.set(anomaly=present_stack, check_nan=self.check_nan)
 
     def __exit__(self, *_):
         state.set(**self.prev)
 
+    def clone(self):
+        return set_detect_anomaly(True, self.check_nan)
+
 
 def is_anomaly_enabled() -> bool:
     return state.anomaly is not None
+
+
+def is_anomaly_check_nan_enabled() -> bool:
+    return state.check_nan
+
+
+class set_multithreading_enabled(_Manager):
+    """Whether backward may use several threads. It runs in the thread that calls it, whatever is set."""
+
+    def __init__(self, mode: bool):
+        global _multithreading
+        self.mode, self.prev = bool(mode), _multithreading
+        _multithreading = self.mode
+
+    def __enter__(self):
+        pass
+
+    def __exit__(self, *_):
+        global _multithreading
+        _multithreading = self.prev
+
+    def clone(self):
+        return set_multithreading_enabled(self.mode)
+
+
+_multithreading = True
+
+
+def is_multithreading_enabled() -> bool:
+    return _multithreading
 
 
 class saved_tensors_hooks:
@@ -172,10 +203,30 @@ class saved_tensors_hooks:
         self.pack_hook, self.unpack_hook = pack_hook, unpack_hook
 
     def __enter__(self):
+        if state.no_packer is not None:
+            raise RuntimeError(state.no_packer)
         self.prev = state.set(packer=(self.pack_hook, self.unpack_hook))
 
     def __exit__(self, *_):
         state.set(**self.prev)
+
+
+class disable_saved_tensors_hooks(_Manager):
+    """Inside, saved-tensor hooks raise RuntimeError with this message."""
+
+    def __init__(self, error_message: str):
+        self.error_message = error_message
+
+    def __enter__(self):
+        if state.packer is not None:
+            raise RuntimeError(self.error_message)
+        self.prev = state.set(no_packer=self.error_message)
+
+    def __exit__(self, *_):
+        state.set(**self.prev)
+
+    def clone(self):
+        return disable_saved_tensors_hooks(self.error_message)
 
 
 class save_on_cpu(saved_tensors_hooks):
