@@ -20,7 +20,7 @@ from .ops.views import alias as _alias, detach as _detach
 from .promote import promote_types, result_type as _result_type
 from .random import Generator, default_generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
 from .sizes import Size
-from .spellings import creation, elementwise, indexing, products, random, reductions, shapes
+from .spellings import convolution, creation, elementwise, indexing, products, random, reductions, shapes
 from .tensor import DATA, Tensor, install_methods
 
 _METHODS_ONLY = set("""
@@ -37,7 +37,7 @@ def _functions_of(module):
 
 
 _FUNCTIONS = {}
-for _module in (creation, elementwise, indexing, products, random, reductions, shapes):
+for _module in (convolution, creation, elementwise, indexing, products, random, reductions, shapes):
     _FUNCTIONS.update(_functions_of(_module))
 globals().update(_FUNCTIONS)
 

@@ -18,7 +18,11 @@ BATCH = 25
 BATCHES = [NAMES[k: k + BATCH] for k in range(0, len(NAMES), BATCH)]
 NO_LOWERING = {                             # record -> why eager runs it between the kernels
     "acos": "no scalar primitive", "asin": "no scalar primitive", "atan": "no scalar primitive", "erfinv": "no scalar primitive",
+    "convolution": "windows are gathered by native kernels", "convolution_weight": "windows are gathered by native kernels",
     "cumsum": "the loop IR has no scans", "searchsorted": "the loop IR has no search",
+    "lstm_sequence": "steps that depend on each other", "lstm_sequence_backward": "steps that depend on each other",
+    "gru_sequence": "steps that depend on each other", "gru_sequence_backward": "steps that depend on each other",
+    "rnn_sequence": "steps that depend on each other", "rnn_sequence_backward": "steps that depend on each other",
     "sort": "the loop IR has no sorting", "topk": "the loop IR has no sorting",
 }
 UNDEFINED = {"empty"}                       # values of uninitialised memory

@@ -10,6 +10,9 @@ from ..meta import broadcast_shapes
 from ..ops import activations as act, attention as attend, indexing, losses, normalization, products, rearrange
 from ..spellings.arguments import dim_of
 from ..spellings.channels import (batch_norm as batch_norm, group_norm as group_norm, instance_norm as instance_norm)
+from ..spellings.convolution import (conv1d as conv1d, conv2d as conv2d, conv3d as conv3d,
+                                     conv_transpose1d as conv_transpose1d, conv_transpose2d as conv_transpose2d,
+                                     conv_transpose3d as conv_transpose3d)
 from ..spellings.shapes import one_hot as one_hot
 
 
