@@ -10,6 +10,7 @@ import sys
 import types
 
 from .eager.compat import version
+from .runtime import children
 
 NAME = "torch"
 
@@ -65,6 +66,7 @@ def install(flambeau):
     finder.packages = (flambeau.__name__, NAME)
     sys.modules[NAME] = _module(flambeau)
     sys.meta_path.insert(0, Metadata())
+    children.setup.append(flambeau.alias_torch)     # spawned workers unpickle classes that import torch
     for path, module in [*sys.modules.items()]:
         public, _, rest = path.partition(".")
         if public == flambeau.__name__ and rest.partition(".")[0] in flambeau._PUBLIC_MODULES:

@@ -72,8 +72,6 @@ def test_iterable_datasets():
 
 
 def test_refusals():
-    with pytest.raises(ValueError, match="num_workers=2 is not available"):
-        DataLoader(Squares(), num_workers=2)
     with pytest.raises(ValueError, match="sampler option is mutually exclusive with shuffle"):
         DataLoader(Squares(), sampler=SequentialSampler(Squares()), shuffle=True)
     with pytest.raises(ValueError, match="batch_sampler option is mutually exclusive"):

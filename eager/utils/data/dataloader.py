@@ -1,14 +1,21 @@
 """DataLoader: a dataset, an order and a way to batch.
 
-In: a map-style or iterable dataset. Out: an iterator over batches, loaded in the calling process.
+In: a map-style or iterable dataset. Out: an iterator over batches, loaded in the calling process or by worker processes
+(fetch.py and workers.py); the order and the numbers drawn are the same for the same seed.
 """
 
 import itertools
+import multiprocessing
+import warnings
+import weakref
 
+from ... import api
 from ...random import Generator
 from .collate import default_collate, default_convert
 from .dataset import IterableDataset
+from .fetch import END, IterableFetcher, MapFetcher
 from .sampler import BatchSampler, RandomSampler, SequentialSampler
+from .workers import Plan, Workers
 
 
 class _Endless:
@@ -18,6 +25,25 @@ class _Endless:
         return itertools.repeat(None)
 
 
+class _Iterator:
+    """The iterator of one epoch; it ends its workers when it is done or dropped."""
+
+    def __init__(self, loader, batches):
+        self._loader, self._batches = loader, batches
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        return next(self._batches)
+
+    def __len__(self):
+        return len(self._loader)
+
+    def __del__(self):
+        self._batches.close()
+
+
 class DataLoader:
     def __init__(self, dataset, batch_size=1, shuffle=None, sampler=None, batch_sampler=None, num_workers=0,
                  collate_fn=None, pin_memory=False, drop_last=False, timeout=0, worker_init_fn=None,
@@ -25,14 +51,22 @@ class DataLoader:
                  pin_memory_device="", in_order=True):
         if num_workers < 0:
             raise ValueError("num_workers option should be non-negative; use num_workers=0 to disable multiprocessing.")
-        if num_workers > 0:
-            raise ValueError(f"DataLoader: num_workers={num_workers} is not available, data is loaded in the calling "
-                             "process; use num_workers=0")
-        if prefetch_factor is not None or persistent_workers:
-            raise ValueError("prefetch_factor and persistent_workers need num_workers > 0")
+        if timeout < 0:
+            raise ValueError("timeout option should be non-negative")
+        if num_workers == 0 and prefetch_factor is not None:
+            raise ValueError("prefetch_factor option could only be specified in multiprocessing. let num_workers > 0 to "
+                             "enable multiprocessing, otherwise set prefetch_factor to None.")
+        if prefetch_factor is not None and prefetch_factor < 0:
+            raise ValueError("prefetch_factor option should be non-negative")
+        if persistent_workers and num_workers == 0:
+            raise ValueError("persistent_workers option needs num_workers > 0")
         if generator is not None and not isinstance(generator, Generator):
             raise TypeError(f"DataLoader: generator must be a Generator, got {type(generator).__name__}")
-        self.dataset, self.num_workers, self.pin_memory, self.timeout = dataset, 0, pin_memory, timeout
+        self.dataset, self.num_workers, self.pin_memory, self.timeout = dataset, num_workers, pin_memory, timeout
+        self.prefetch_factor = 2 if num_workers and prefetch_factor is None else prefetch_factor
+        self.persistent_workers, self.in_order = persistent_workers, in_order
+        self.pin_memory_device, self._workers = pin_memory_device, None
+        self.multiprocessing_context = multiprocessing_context
         self.worker_init_fn, self.generator, self.drop_last = worker_init_fn, generator, drop_last
         self._iterable = isinstance(dataset, IterableDataset)
         self._check_order(shuffle, sampler, batch_sampler, batch_size, drop_last)
@@ -65,27 +99,75 @@ class DataLoader:
             return _Endless()
         return RandomSampler(self.dataset, generator=self.generator) if shuffle else SequentialSampler(self.dataset)
 
+    @property
+    def multiprocessing_context(self):
+        return self._context
+
+    @multiprocessing_context.setter
+    def multiprocessing_context(self, context):
+        if context is not None and self.num_workers == 0:
+            raise ValueError("multiprocessing_context can only be used with multi-process loading (num_workers > 0), "
+                             f"but got num_workers={self.num_workers}")
+        if isinstance(context, str):
+            if context not in multiprocessing.get_all_start_methods():
+                raise ValueError(f"multiprocessing_context option should specify a valid start method in "
+                                 f"{multiprocessing.get_all_start_methods()}, but got {context!r}")
+            context = multiprocessing.get_context(context)
+        self._context = context
+
+    def _order(self):
+        """What the fetcher is asked for, one batch after the other."""
+        if self._iterable:
+            return itertools.repeat(None if self.batch_size is None else range(self.batch_size))
+        return iter(self.sampler if self.batch_sampler is None else self.batch_sampler)
+
     def __iter__(self):
-        return self._iterate_rows() if self._iterable else self._fetch_indices()
+        if self.pin_memory:
+            warnings.warn("'pin_memory' argument is set as true but no accelerator is found, then device pinned memory "
+                          "won't be used.", stacklevel=2)
+        seed = self._base_seed()
+        return _Iterator(self, self._load_here() if not self.num_workers else self._load_by_workers(seed))
 
-    def _fetch_indices(self):
-        if self.batch_sampler is None:
-            for index in self.sampler:
-                yield self.collate_fn(self.dataset[index])
-            return
-        fetch_many = getattr(self.dataset, "__getitems__", None)
-        for indices in self.batch_sampler:
-            rows = fetch_many(indices) if fetch_many else [self.dataset[i] for i in indices]
-            yield self.collate_fn(rows)
+    def _base_seed(self):
+        """One draw an epoch, as with any number of workers: shuffling is then the same for all of them."""
+        return int(api.randint(0, 2 ** 63 - 1, (), generator=self.generator).item()) % (2 ** 63 - self.num_workers)
 
-    def _iterate_rows(self):
-        rows = iter(self.dataset)
-        if self.batch_sampler is None:
-            yield from map(self.collate_fn, rows)
+    def _batched(self):
+        return self.batch_size is not None if self._iterable else self.batch_sampler is not None
+
+    def _load_here(self):
+        kind = IterableFetcher if self._iterable else MapFetcher
+        fetch = kind(self.dataset, self._batched(), self.collate_fn, self.drop_last)
+        for indices in self._order():
+            batch = fetch(indices)
+            if batch is END:
+                return
+            yield batch
+
+    def _load_by_workers(self, seed):
+        if self.persistent_workers:
+            yield from self._persistent(seed).batches(self._order())
             return
-        while batch := list(itertools.islice(rows, self.batch_size)):
-            if len(batch) == self.batch_size or not self.drop_last:
-                yield self.collate_fn(batch)
+        workers = self._start(seed)
+        try:
+            yield from workers.batches(self._order())
+        finally:
+            workers.close()
+
+    def _persistent(self, seed):
+        """The same processes for every epoch; they end with the loader."""
+        if self._workers is None:
+            self._workers = self._start(seed)
+            weakref.finalize(self, self._workers.close)
+        else:
+            self._workers.renew(seed)
+        return self._workers
+
+    def _start(self, seed):
+        plan = Plan(self.dataset, self._iterable, self._batched(), self.collate_fn, self.drop_last,
+                    self.worker_init_fn, self.num_workers)
+        return Workers(plan, self._context or multiprocessing, seed, max(1, self.prefetch_factor), self.timeout,
+                       self.in_order)
 
     def __len__(self):
         if not self._iterable:
@@ -94,8 +176,3 @@ class DataLoader:
         if self.batch_size is None:
             return n
         return n // self.batch_size if self.drop_last else -(-n // self.batch_size)
-
-
-def get_worker_info():
-    """None: there are no worker processes."""
-    return None

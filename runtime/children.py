@@ -1,0 +1,31 @@
+"""What a freshly started child process does before it unpickles its work: `setup` holds functions that can be pickled by
+name. `Job` wraps a value for a process argument: a forked child gets the object itself, a spawned one unpickles it only
+after the setup has run."""
+
+from __future__ import annotations
+
+import pickle
+from multiprocessing.reduction import ForkingPickler
+
+setup: list = []
+
+
+class Job:
+    """`open()` gives the value."""
+
+    def __init__(self, value):
+        self.value, self.raw, self.before = value, None, ()
+
+    def __getstate__(self):
+        return tuple(setup), bytes(ForkingPickler.dumps(self.value))
+
+    def __setstate__(self, state):
+        self.before, self.raw = state
+        self.value = None
+
+    def open(self):
+        if self.raw is None:
+            return self.value
+        for function in self.before:
+            function()
+        return pickle.loads(self.raw)
