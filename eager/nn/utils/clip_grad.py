@@ -1,8 +1,8 @@
-"""Helpers over parameters: gradient clipping, and parameters as one vector."""
+"""Gradients of all parameters cut to a joint norm, or each element to a range."""
 
-from .. import api
-from ..autograd import no_grad
-from ..tensor import Tensor
+from ... import api
+from ...autograd import no_grad
+from ...tensor import Tensor
 
 
 def _grads(parameters):
@@ -42,14 +42,3 @@ def clip_grad_value_(parameters, clip_value, foreach=None):
     with no_grad():
         for grad in _grads(parameters):
             grad.clamp_(-float(clip_value), float(clip_value))
-
-
-def parameters_to_vector(parameters):
-    return api.cat([p.view(-1) for p in parameters])
-
-
-def vector_to_parameters(vec, parameters):
-    at = 0
-    for p in parameters:
-        p.data = vec[at:at + p.numel()].view_as(p).data
-        at += p.numel()
