@@ -8,52 +8,9 @@ import bisect
 import math
 from types import FunctionType
 
+from .lr_base import LRScheduler, set_rate
+from .lr_cycles import CosineAnnealingWarmRestarts, CyclicLR, OneCycleLR, ReduceLROnPlateau
 from .optimizer import Optimizer
-
-
-class LRScheduler:
-    """Base: `last_epoch` counts steps from 0; a subclass gives `get_lr()` from the groups' current rates."""
-
-    def __init__(self, optimizer, last_epoch=-1):
-        if not isinstance(optimizer, Optimizer):
-            raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
-        self.optimizer = optimizer
-        for i, group in enumerate(optimizer.param_groups):
-            if last_epoch == -1:
-                group.setdefault("initial_lr", group["lr"])
-            elif "initial_lr" not in group:
-                raise KeyError(f"param 'initial_lr' is not specified in param_groups[{i}] when resuming an optimizer")
-        self.base_lrs = [group["initial_lr"] for group in optimizer.param_groups]
-        self.last_epoch = last_epoch
-        self._step_count = 0
-        self.step()
-
-    def _rates(self):
-        return [group["lr"] for group in self.optimizer.param_groups]
-
-    def get_lr(self):
-        raise RuntimeError(f"{type(self).__name__} does not define get_lr()")
-
-    def get_last_lr(self):
-        return self._last_lr
-
-    def step(self, epoch=None):
-        self._step_count += 1
-        if epoch is None:
-            self.last_epoch += 1
-            rates = self.get_lr()
-        else:
-            self.last_epoch = epoch
-            rates = self._get_closed_form_lr() if hasattr(self, "_get_closed_form_lr") else self.get_lr()
-        for group, rate in zip(self.optimizer.param_groups, rates):
-            group["lr"] = rate
-        self._last_lr = self._rates()
-
-    def state_dict(self):
-        return {key: value for key, value in self.__dict__.items() if key != "optimizer"}
-
-    def load_state_dict(self, state_dict):
-        self.__dict__.update(state_dict)
 
 
 _LRScheduler = LRScheduler
@@ -216,7 +173,7 @@ class SequentialLR(LRScheduler):
         self._schedulers, self._milestones = list(schedulers), list(milestones)
         self.optimizer, self.last_epoch = optimizer, last_epoch + 1
         for group in optimizer.param_groups:
-            group["lr"] = group["initial_lr"]
+            set_rate(group, group["initial_lr"])
         for scheduler in self._schedulers:
             scheduler.last_epoch -= 1
         self._schedulers[0].step()
@@ -240,3 +197,41 @@ class SequentialLR(LRScheduler):
         for scheduler, saved in zip(self._schedulers, state.pop("_schedulers")):
             scheduler.load_state_dict(saved)
         self.__dict__.update(state)
+
+
+class PolynomialLR(LRScheduler):
+    """The rate goes to 0 over `total_iters` as (1 - t / total_iters) ** power."""
+
+    def __init__(self, optimizer, total_iters=5, power=1.0, last_epoch=-1):
+        self.total_iters, self.power = total_iters, power
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self):
+        if self.last_epoch == 0 or self.last_epoch > self.total_iters:
+            return self._rates()
+        left = (1.0 - self.last_epoch / self.total_iters) / (1.0 - (self.last_epoch - 1) / self.total_iters)
+        return [rate * left ** self.power for rate in self._rates()]
+
+    def _get_closed_form_lr(self):
+        left = 1.0 - min(self.total_iters, self.last_epoch) / self.total_iters
+        return [base * left ** self.power for base in self.base_lrs]
+
+
+class ChainedScheduler(LRScheduler):
+    """Steps all schedulers at once: their factors multiply."""
+
+    def __init__(self, schedulers, optimizer=None):
+        if len(schedulers) < 1:
+            raise ValueError("ChainedScheduler expects at least one scheduler to be chained, but got no scheduler.")
+        optimizer = optimizer or schedulers[0].optimizer
+        if any(scheduler.optimizer is not optimizer for scheduler in schedulers):
+            raise ValueError("ChainedScheduler expects all schedulers to belong to the same optimizer")
+        self._schedulers, self.optimizer = list(schedulers), optimizer
+        self._last_lr = self._schedulers[-1]._rates()
+
+    def step(self):
+        for scheduler in self._schedulers:
+            scheduler.step()
+        self._last_lr = self._rates()
+
+    state_dict, load_state_dict = SequentialLR.state_dict, SequentialLR.load_state_dict
