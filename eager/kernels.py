@@ -310,7 +310,7 @@ def run_windows(op, args) -> tuple[Tensor, ...]:
     acc = state.run(COMBINES[op.combine].reduce, value, tuple(range(n, n + m)))
     values = state.run(finish, op, NUMPY, acc if len(acc) > 1 else acc[0], args)
     values = values if isinstance(values, tuple) else (values,)
-    return tuple([wrap(contiguous(v), s.dtype) for v, s in zip(values, specs)])
+    return tuple([wrap(restride(contiguous(v), s.strides), s.dtype) for v, s in zip(values, specs)])
 
 
 SCANS = {

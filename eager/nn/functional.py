@@ -13,6 +13,21 @@ from ..spellings.channels import (batch_norm as batch_norm, group_norm as group_
 from ..spellings.convolution import (conv1d as conv1d, conv2d as conv2d, conv3d as conv3d,
                                      conv_transpose1d as conv_transpose1d, conv_transpose2d as conv_transpose2d,
                                      conv_transpose3d as conv_transpose3d)
+from ..spellings.pooling import (adaptive_avg_pool1d as adaptive_avg_pool1d,
+    adaptive_avg_pool2d as adaptive_avg_pool2d, adaptive_avg_pool3d as adaptive_avg_pool3d,
+    adaptive_max_pool1d as adaptive_max_pool1d, adaptive_max_pool1d_with_indices as adaptive_max_pool1d_with_indices,
+    adaptive_max_pool2d as adaptive_max_pool2d, adaptive_max_pool2d_with_indices as adaptive_max_pool2d_with_indices,
+    adaptive_max_pool3d as adaptive_max_pool3d, adaptive_max_pool3d_with_indices as adaptive_max_pool3d_with_indices,
+    avg_pool1d as avg_pool1d, avg_pool2d as avg_pool2d, avg_pool3d as avg_pool3d,
+    fractional_max_pool2d as fractional_max_pool2d,
+    fractional_max_pool2d_with_indices as fractional_max_pool2d_with_indices,
+    fractional_max_pool3d as fractional_max_pool3d,
+    fractional_max_pool3d_with_indices as fractional_max_pool3d_with_indices, lp_pool1d as lp_pool1d,
+    lp_pool2d as lp_pool2d, lp_pool3d as lp_pool3d, max_pool1d as max_pool1d,
+    max_pool1d_with_indices as max_pool1d_with_indices, max_pool2d as max_pool2d,
+    max_pool2d_with_indices as max_pool2d_with_indices, max_pool3d as max_pool3d,
+    max_pool3d_with_indices as max_pool3d_with_indices, max_unpool1d as max_unpool1d, max_unpool2d as max_unpool2d,
+    max_unpool3d as max_unpool3d)
 from ..spellings.shapes import one_hot as one_hot
 
 
