@@ -62,9 +62,14 @@ class Task:
                 for child, _ in targets(target):
                     self.pending[child] = self.pending.get(child, 0) + 1
                     stack.append(child)
+        self.reached = seen
         if inputs is None:
             return None
         return self.leading(order, {target for target, _ in inputs})
+
+    def reaches(self, target) -> bool:
+        """Whether this run computes (or has computed) a gradient at `target`."""
+        return target in self.reached and (self.needed is None or target in self.needed)
 
     @staticmethod
     def leading(order, goals) -> set:
