@@ -6,16 +6,23 @@ that values derived from the bytes (packed weights, folded constants) can tell w
 
 from __future__ import annotations
 
+import gc
+import sys
 import weakref
 
 import numpy as np
 
+from .device import cpu
+
 BYTE = np.dtype(np.uint8)
+_EMPTY = np.empty(0, BYTE)
 
 
-class Storage:
+class UntypedStorage:
     """`bytes`: one flat uint8 array over the memory, or None. `views`: weak references to the tensors that are
     recorded views of one base, in creation order (an in-place write gives all of them a new history).
+
+    `UntypedStorage(n)` is n fresh bytes, `UntypedStorage(sequence)` has the sequence's values.
     """
 
     __slots__ = (
@@ -25,16 +32,19 @@ class Storage:
         "foreign",
         "views",
         "pruned",
-        "whole",
-        "size",
+        "count",
         "device",
+        "shared",
         "__weakref__",
     )
+    is_sparse = is_sparse_csr = False
 
-    def __init__(self, flat: np.ndarray | None, size=0, device=None, foreign: bool = False):
-        self.bytes, self.size, self.device, self.foreign = flat, size, device, foreign
+    def __init__(self, flat: np.ndarray | None = _EMPTY, count=0, device=None, foreign: bool = False):
+        if flat is not None and type(flat) is not np.ndarray:
+            flat = fresh_bytes(flat)
+        self.bytes, self.count, self.device, self.foreign = flat, count, device or cpu, foreign
         self._version = self.data_version = 0
-        self.views = self.whole = None
+        self.views = self.shared = None
 
     def bump(self) -> None:
         self._version += 1
@@ -52,25 +62,169 @@ class Storage:
     def live_views(self) -> list:
         return [v for ref in self.views or () if (v := ref()) is not None]
 
-    def nbytes(self):
-        return self.size if self.bytes is None else self.bytes.nbytes
+    # -- geometry
 
-    __len__ = nbytes
+    def nbytes(self):
+        return self.count if self.bytes is None else self.bytes.nbytes
+
+    __len__ = size = nbytes
+
+    def element_size(self) -> int:
+        return 1
 
     def data_ptr(self) -> int:
-        return address(self.bytes) if self.bytes is not None else 0
-
-    def tolist(self) -> list:
-        return self.bytes.tolist()
+        if self.bytes is None:
+            return 0
+        self.foreign = True
+        return address(self.bytes)
 
     @property
     def _cdata(self) -> int:
         return id(self)
 
+    is_cuda = property(lambda self: self.device.type == "cuda")
+    filename = property(lambda self: None)
+
+    def get_device(self) -> int:
+        return -1 if self.device.index is None else self.device.index
+
     def __eq__(self, other):
         return self is other
 
     __hash__ = object.__hash__
+
+    def __repr__(self):
+        shown = " ...\n" if self.bytes is None else "".join(f" {v}\n" for v in self.bytes.tolist())
+        return f"{shown}[torch.storage.UntypedStorage(device={self.device}) of size {self.nbytes()}]"
+
+    # -- values
+
+    def _held(self) -> np.ndarray:
+        if self.bytes is None:
+            raise NotImplementedError(f"a storage on {self.device} has no bytes to read or write")
+        return self.bytes
+
+    def tolist(self) -> list:
+        return self._held().tolist()
+
+    def __iter__(self):
+        return iter(self.tolist())
+
+    def __getitem__(self, key):
+        """A byte, or for a slice a storage over the same memory."""
+        found = self._held()[key]
+        return UntypedStorage(found) if isinstance(key, slice) else int(found)
+
+    def __setitem__(self, key, value) -> None:
+        self._held()[key] = value.bytes if isinstance(value, UntypedStorage) else value
+        self.data_version += 1
+
+    def fill_(self, value: int) -> UntypedStorage:
+        self[:] = value
+        return self
+
+    def copy_(self, source, non_blocking=None) -> UntypedStorage:
+        if source.nbytes() != self.nbytes():
+            raise RuntimeError(f"copy_() of {source.nbytes()} bytes into a storage of {self.nbytes()}")
+        self[:] = source
+        return self
+
+    def clone(self) -> UntypedStorage:
+        return UntypedStorage(None if self.bytes is None else self.bytes.copy(), self.count, self.device)
+
+    def __copy__(self) -> UntypedStorage:
+        return self.clone()
+
+    def __deepcopy__(self, memo) -> UntypedStorage:
+        """One copy per storage, under the key that tensors use as well."""
+        return copied(self, memo)
+
+    def __reduce_ex__(self, protocol):
+        return storage_of, (self._held(),)
+
+    def byteswap(self, dtype) -> None:
+        """Reverses the bytes of every element of a type."""
+        self._held().view(dtype.numpy if not dtype.is_complex else dtype.to_real().numpy).byteswap(inplace=True)
+        self.data_version += 1
+
+    def cpu(self) -> UntypedStorage:
+        self._held()
+        return self
+
+    def cuda(self, device=None, non_blocking=False):
+        raise RuntimeError("Torch not compiled with CUDA enabled: this build has the devices cpu and meta")
+
+    def pin_memory(self, device="cuda"):
+        return self.clone()
+
+    def is_pinned(self, device="cuda") -> bool:
+        return False
+
+    # -- other memory under the same tensors
+
+    def is_shared(self) -> bool:
+        return self.shared is not None
+
+    def replace(self, flat: np.ndarray) -> None:
+        """Other bytes under this storage and under every tensor over it (found by the garbage collector's links)."""
+        old, self.bytes = self.bytes, flat
+        if sys.getrefcount(self) > 2 and old is not None:
+            for holder in gc.get_referrers(self):
+                if getattr(holder, "_storage", None) is self and holder._array is not None:
+                    sizes, strides, offset = holder._geometry
+                    if holder._array.size:
+                        holder._array = strided(flat, holder._array.dtype, sizes, holder._strides, offset)
+        self.data_version += 1
+
+    def resize_(self, size: int) -> UntypedStorage:
+        """So many bytes, the old ones kept; the tensors over it must fit."""
+        flat = np.zeros(size, BYTE)
+        kept = min(size, self.nbytes())
+        flat[:kept] = self._held()[:kept]
+        self.replace(flat)
+        return self
+
+    @classmethod
+    def from_buffer(cls, buffer, byte_order="native", *, count=-1, offset=0, **_) -> UntypedStorage:
+        return cls(np.frombuffer(buffer, BYTE, count, offset).copy())
+
+    @classmethod
+    def from_file(cls, filename, shared=False, nbytes=0) -> UntypedStorage:
+        """The bytes of a file: a private copy, or (shared) the file's memory, which is made as long as asked."""
+        if not shared:
+            return cls(np.memmap(filename, BYTE, "c", shape=(nbytes,)))
+        return cls(np.memmap(filename, BYTE, "r+" if _length(filename) >= nbytes else "w+", shape=(nbytes,)),
+                   foreign=True)
+
+
+Storage = UntypedStorage  # the short name that the rest of the library uses
+
+
+def _length(filename) -> int:
+    try:
+        with open(filename, "rb") as f:
+            return f.seek(0, 2)
+    except FileNotFoundError:
+        return -1
+
+
+def fresh_bytes(data) -> np.ndarray:
+    """Memory for a byte count or a sequence of byte values."""
+    return np.empty(data, BYTE) if isinstance(data, int) else np.array(data, BYTE).reshape(-1)
+
+
+def storage_of(array: np.ndarray) -> UntypedStorage:
+    """What a pickled storage is made of again (arrays may come back read-only from out-of-band buffers)."""
+    return UntypedStorage(array if array.flags.writeable else array.copy())
+
+
+def copied(storage: UntypedStorage, memo: dict) -> UntypedStorage:
+    """The copy of a storage in a deepcopy; the memo keeps the original alive."""
+    key = ("storage", id(storage))
+    if key not in memo:
+        memo[key] = storage.clone()
+        memo[("kept", id(storage))] = storage
+    return memo[key]
 
 
 def address(array: np.ndarray) -> int:

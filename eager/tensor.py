@@ -17,7 +17,7 @@ from . import dtypes
 from .errors import DataDependent
 from .printing import text
 from .sizes import Size, contiguous_strides, numel
-from .storage import Storage, address, flat_bytes, strided
+from .storage import Storage, address, copied, flat_bytes, strided
 
 _new = object.__new__
 _cpu = devices.cpu
@@ -456,32 +456,20 @@ def install_methods(table: dict) -> None:
 # -- copying and pickling
 
 
-def rebuild(array: np.ndarray, dtype, requires_grad: bool, attributes: dict, cls) -> Tensor:
-    """What a pickled tensor is made of again."""
-    t = Tensor._from_array(array, dtype, cls)
+def rebuild(storage: Storage, dtype, sizes, strides, offset, requires_grad: bool, attributes: dict, cls) -> Tensor:
+    """What a pickled tensor is made of again; tensors over one storage stay that."""
+    t = Tensor._over(storage, dtype, sizes, strides, offset, cls)
     t._requires_grad = requires_grad
     if attributes:
         t.__dict__.update(attributes)
     return t
 
 
-def rebuild_view(owner: Tensor, sizes, strides, offset, requires_grad: bool, attributes: dict, cls) -> Tensor:
-    """A tensor over the bytes of another, with the given geometry."""
-    t = Tensor._over(owner._ensure_storage(), owner._dtype, sizes, strides, offset, cls)
-    t._requires_grad = requires_grad
-    if attributes:
-        t.__dict__.update(attributes)
+def rebuild_meta(sizes, strides, dtype, requires_grad: bool, attributes: dict, cls) -> Tensor:
+    t = fake_tensor(sizes, strides, dtype, devices.meta, requires_grad)
+    t.__class__ = cls
+    t.__dict__.update(attributes)
     return t
-
-
-def _whole(t: Tensor) -> Tensor:
-    """The storage of `t` as a flat tensor of its type; one object per storage, so that aliases stay aliases when
-    pickled.
-    """
-    storage = t._ensure_storage()
-    if storage.whole is None or storage.whole._dtype is not t._dtype:
-        storage.whole = Tensor._over(storage, t._dtype, (storage.bytes.nbytes // t._dtype.itemsize,), (1,), 0)
-    return storage.whole
 
 
 def _reduce(self, protocol=2):
@@ -490,11 +478,12 @@ def _reduce(self, protocol=2):
             "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol and pickling at "
             "the moment. Use detach() first."
         )
-    array = self._values("pickling")
     rest = (self._requires_grad, dict(self.__dict__), type(self))
-    if self._storage is not None and self._storage.bytes.nbytes != array.nbytes or not array.flags.c_contiguous:
-        return rebuild_view, (_whole(self), self._sizes, self._strides, self.storage_offset(), *rest)
-    return rebuild, (array, self._dtype, *rest)
+    if self._device.type == "meta":
+        return rebuild_meta, (tuple(self._sizes), tuple(self._strides), self._dtype, *rest)
+    self._values("pickling")
+    storage = self._ensure_storage()
+    return rebuild, (storage, self._dtype, self._sizes, self._strides, self.storage_offset(), *rest)
 
 
 def _deepcopy(self, memo):
@@ -505,12 +494,12 @@ def _deepcopy(self, memo):
             "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment. "
             "If you were attempting to deepcopy a module, this may be because of a torch.nn.utils.weight_norm usage."
         )
-    storage = self._ensure_storage()
-    key = ("storage", id(storage))
-    if key not in memo:
-        memo[key] = Storage(storage.bytes.copy(), device=storage.device)
-        memo[("kept", id(storage))] = storage
-    new = Tensor._over(memo[key], self._dtype, self._sizes, self._strides, self.storage_offset(), type(self))
+    storage = copied(self._ensure_storage(), memo)
+    if self._array is None:
+        new = fake_tensor(*self._geometry[:2], self._dtype, self._device, storage=storage, offset=self._geometry[2])
+        new.__class__ = type(self)
+    else:
+        new = Tensor._over(storage, self._dtype, self._sizes, self._strides, self.storage_offset(), type(self))
     new._requires_grad = self._requires_grad
     memo[id(self)] = new
     if self.__dict__:
