@@ -1,4 +1,4 @@
-"""Build of the two native extensions; everything else stands in pyproject.toml."""
+"""Build of the three native extensions; everything else stands in pyproject.toml."""
 
 import glob
 import os
@@ -37,6 +37,6 @@ def packages() -> list[str]:
 
 
 os.chdir(HERE)
-extensions = [extension("runtime", "_native"), extension("capture", "_capture")]
+extensions = [extension("runtime", "_native"), extension("eager", "_call"), extension("capture", "_capture")]
 setup(packages=packages(), cmdclass={"build_py": BuildFace}, ext_modules=[ext for ext in extensions if ext.sources],
-      package_data={"flambeau.runtime": ["csrc/*.h"], "flambeau.capture": ["csrc/*.h"]})
+      package_data={"flambeau.runtime": ["csrc/*.h"], "flambeau.eager": ["csrc/*.h"], "flambeau.capture": ["csrc/*.h"]})

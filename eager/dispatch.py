@@ -1,22 +1,24 @@
 """The one way through which every op call goes.
 
 In: a record and its canonical arguments. The top mode of the thread's stack gets the call, if there is one; else
-fakes take the meta rules, real tensors the kernels, and the call is recorded for autograd. Maps of one or two tensors
-of one type have a path of their own (`unary`, `binary`): a dictionary look-up, numpy's function, a new Tensor.
+fakes take the meta rules, real tensors the kernels, and the call is recorded for autograd. Pointwise maps of real
+tensors have a path of their own in C++ (`fast_map`), which comes here for all that is unusual.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from ..runtime import native
 from ..runtime.errors import Unsupported
-from . import dtypes, op as ops
+from . import _call, dtypes, op as ops
 from .device import cpu as _cpu, meta as meta_device
 from .grads import Meta
 from .kernels import array_of, run_kernel, simple_function
 from .loops import computation
 from .meta import check_expandable, infer, run_meta
 from .op import TENSOR, TENSORS, Kind, Op, specialise
+from .programs import program_of
 from .record import (
     DATA,
     Node,
@@ -25,15 +27,16 @@ from .record import (
     edges_of,
     mark_view,
     metas_of,
-    next_sequence,
     plan,
+    plan_of_mask,
     rebase,
     root_of,
     save_args,
     save_outs,
 )
-from .sizes import is_number, static
+from .sizes import Size, is_number, static
 from .state import Mode, below, no_modes, recording, setting, state
+from .storage import Storage
 from .tensor import Tensor, View
 
 __all__ = [
@@ -50,8 +53,7 @@ __all__ = [
     "store",
     "become_view",
 ]
-_new = object.__new__
-_ndarray, _ufunc = np.ndarray, np.ufunc
+_ndarray = np.ndarray
 
 
 # -- the general path
@@ -371,34 +373,33 @@ def set_data(t: Tensor, source: Tensor) -> None:
 
 def make_entry(op: Op):
     """The call path of a record, for complete positional arguments or keywords."""
-    plain_map = (
+    pure = op.functional
+    if plain_map(op):
+        return named(fast_map(op), op)
+    if pure is not None and pure.cache.get("inplace") is op and plain_map(pure) and not op.kernels:
+        return named(fast_map(op, inplace=True), op)
+    return named(general(op), op)
+
+
+def plain_map(op: Op) -> bool:
+    """A formula per element of tensors and numbers, with one output: `_call` runs it where types allow."""
+    return (
         op.kind is Kind.MAP
         and not op.mutates
         and not op.explicit_loop
         and op.meta_rule is None
         and len(op.outputs) == 1
-        and all(p.role == "tensor" and p.promotes for p in op.params)
+        and "numpy" not in op.kernels
+        and 1 <= len(op.params) <= 6
+        and all(p.role in ("tensor", "tensor?", "scalar") for p in op.params)
     )
-    if plain_map and len(op.params) == 1:
-        return named(unary(op), op)
-    if plain_map and len(op.params) == 2:
-        return named(binary(op), op)
-    pure = op.functional
-    if (
-        pure is not None
-        and pure.cache.get("inplace") is op
-        and getattr(specialise(pure), "fast", False)
-        and not op.kernels
-    ):
-        return named(inplace(op), op)
-    return named(general(op), op)
 
 
 def named(entry, op: Op):
     entry.__name__ = entry.__qualname__ = op.name
     entry.__doc__ = op.doc or None
+    entry.__wrapped__ = op.fn
     entry.op = op
-    entry.fast = "fast" in op.cache
     return entry
 
 
@@ -413,213 +414,50 @@ def general(op: Op):
     return entry
 
 
-def inplace(op: Op):
-    """In-place maps of one tensor, or of a tensor and an operand of its type or a number; `a._array` is written
-    directly.
+_NATIVE_FROM = 16384  # elements from which a record's own native kernel is called
+_maps: list = []  # all fast maps, whose plans depend on the default type
+
+
+def fast_map(op: Op, inplace: bool = False, operator: bool = False, swapped: bool = False):
+    """A native callable for a pointwise record. What it does not know goes to `slow`, which learns a plan for operands
+    of these types. As an `operator`, foreign operands give NotImplemented; `swapped` is the reflected one.
     """
-    pure = op.functional
-    tables = fast_tables(pure)
+    pure = op.functional if inplace else op
     count = len(op.params)
 
-    def entry(*args, **kw):
+    def slow(*args, **kw):
         if kw or len(args) != count:
             args = op.bind(args, kw)
-        run, a, b = state.quick, args[0], args[-1]
-        if (
-            run is None
-            or not isinstance(a, Tensor)
-            or a._array is None
-            or ((a._grad_fn is not None or a._requires_grad) and state.grad)
-        ):
-            return call(op, args)
-        x, d = a._array, a._dtype
-        if b is a and count == 1:
-            plan = tables[Tensor].get(d)
-        elif isinstance(b, Tensor):
-            if (
-                b._dtype is not d
-                or b._array is None
-                or ((b._grad_fn is not None or b._requires_grad) and state.grad)
-                or (a._storage is not None and b._storage is a._storage)
-            ):
-                return call(op, args)
-            b = b._array
-            plan = tables[Tensor].get(d)
-        else:
-            plan = tables[b.__class__].get(d) if b.__class__ in tables else None
-        if plan is None or plan[1] is not d or not (x.flags.c_contiguous and x.flags.writeable):
-            if plan is None:
-                learn(pure, d)
-            return call(op, args)
-        function = plan[0]
-        try:
-            if function.__class__ is _ufunc:
-                r = run(function, x, x) if count == 1 else run(function, x, b, x)
-            else:
-                r = run(function, x) if count == 1 else run(function, x, b)
-                if r.shape != x.shape:
-                    return call(op, args)
-                x[...] = r
-        except (ValueError, OverflowError):
-            return call(op, args)
-        bump(a)
-        return a
-
-    return entry
-
-
-def fast_tables(op: Op) -> dict:
-    """Per class of the other operand (Tensor, float, int): element type -> (numpy function, result type).
-
-    Only calls whose tensors all have the type in which they compute are here; everything else takes the general
-    path."""
-    if "fast" not in op.cache:
-        op.cache["fast"] = {Tensor: {}, float: {}, int: {}}
-    return op.cache["fast"]
-
-
-def learn(op: Op, d) -> None:
-    """Fill the tables for operands of type `d`, once."""
-    tables = fast_tables(op)
-    known = op.cache.setdefault("known", set())
-    if (d, dtypes._default) in known:
-        return
-    known.add((d, dtypes._default))
-    function = simple_function(op)
-    if op.kernels or function is None or d.is_complex:
-        return
-    if d.compute is not d:
-        function = widened(function, d)
-    x = Tensor._from_array(np.ones((2, 1), d.numpy), d)
-    others = (
-        {Tensor: Tensor._from_array(np.ones((1, 3), d.numpy), d), float: 1.5, int: 2}
-        if len(op.params) == 2
-        else {Tensor: None}
-    )
-    for kind, other in others.items():
-        if (kind is float and not d.is_floating_point) or (kind is int and d is dtypes.bool):
-            continue
-        operands = (x,) if other is None else (x, other)
-        found = try_fast(op, function, operands)
-        if found is not None:
-            tables[kind][d] = function, found
-        elif kind in tables:
-            tables[kind].pop(d, None)
-
-
-def try_fast(op: Op, function, operands):
-    """The result type if the bare function does what the record means for these operands."""
-    compute, (result,) = computation(op, operands)
-    if compute is not None and compute is not operands[0]._dtype.compute:
-        return None
-    arrays = [a._array if isinstance(a, Tensor) else a for a in operands]
-    for order in (arrays, arrays[::-1]):
-        r = state.run(function, *order)
-        if type(r) is not _ndarray or r.dtype != result.numpy or r.base is not None or r is arrays[0]:
-            return None
-        if r.shape != ((2, 3) if isinstance(operands[-1], Tensor) and len(operands) == 2 else (2, 1)):
-            return None
-    return result
-
-
-def widened(function, d):
-    """A function of half types: computed in float32, rounded once (truth values stay)."""
-    half, single = d.numpy, d.compute.numpy
-
-    def run(*operands):
-        r = function(*[x.astype(single) if x.__class__ is _ndarray else x for x in operands])
-        return r.astype(half) if r.dtype == single else r
-
-    return run
-
-
-def unary(op: Op):
-    """Maps of one tensor."""
-    table = fast_tables(op)[Tensor]
-    record = recorder(op, 1)
-
-    def entry(a):
-        run = state.quick
-        try:
-            x = a._array
-            plan = table.get(a._dtype)
-        except AttributeError:
-            return call(op, (a,))
-        if run is None or plan is None or x is None:
-            if x is not None:
-                learn(op, a._dtype)
-            return call(op, (a,))
-        r = run(plan[0], x)
-        if type(r) is not _ndarray:
-            r = np.asarray(r)
-        t = _new(Tensor)
-        t._array = r
-        t._dtype = plan[1]
-        t._device = _cpu
-        t._requires_grad = False
-        t._grad_fn = t._storage = t._view = None
-        if (a._grad_fn is not None or a._requires_grad) and state.grad:
-            record(a, t)
-        return t
-
-    return entry
-
-
-def binary(op: Op, operator: bool = False, swapped: bool = False):
-    """Maps of two operands. As an `operator`, foreign operands give NotImplemented; `swapped` is the reflected one."""
-    tables = fast_tables(op)
-    same, floats, ints = tables[Tensor], tables[float], tables[int]
-    record_tensors, record_number = recorder(op, 2)
-
-    def entry(a, b):
-        if swapped:
-            a, b = b, a
-        run = state.quick
-        kind = b.__class__
-        try:
-            if kind is float or kind is int:
-                x, y = a._array, b
-                plan = (floats if kind is float else ints).get(a._dtype)
-            elif (kind := a.__class__) is float or kind is int:
-                x, y = a, b._array
-                plan = (floats if kind is float else ints).get(b._dtype)
-            else:
-                x, y, d = a._array, b._array, a._dtype
-                plan = same.get(d) if d is b._dtype and x is not None and x.flags.c_contiguous else None
-                kind = None
-        except AttributeError:
-            return slow(a, b)
-        if plan is None or run is None or x is None or y is None:
-            return slow(a, b)
-        try:
-            r = run(plan[0], x, y)
-        except (ValueError, OverflowError):
-            return slow(a, b)
-        if type(r) is not _ndarray:
-            r = np.asarray(r)
-        t = _new(Tensor)
-        t._array = r
-        t._dtype = plan[1]
-        t._device = _cpu
-        t._requires_grad = False
-        t._grad_fn = t._storage = t._view = None
-        if kind is not None:
-            record_number(a, b, t)
-        elif (a._grad_fn is not None or b._grad_fn is not None or a._requires_grad or b._requires_grad) and state.grad:
-            record_tensors(a, b, t)
-        return t
-
-    def slow(a, b):
-        if operator and not (is_operand(a) and is_operand(b)):
-            a, b = foreign(a), foreign(b)
-            if a is NotImplemented or b is NotImplemented:
+        if operator and not (is_operand(args[0]) and is_operand(args[1])):
+            args = tuple(map(foreign, args))
+            if any(a is NotImplemented for a in args):
                 return NotImplemented
-        for x in (a, b):
-            if isinstance(x, Tensor) and x._array is not None:
-                learn(op, x._dtype)
-        return call(op, (a, b))
+        if swapped:
+            args = args[::-1]
+        learn(fast, pure, args)
+        return call(op, args)
 
-    return entry
+    fast = _call.map(op, slow, count, swapped, inplace)
+    if "native" in pure.kernels:
+        fast.native_from(_NATIVE_FROM)
+    _maps.append(fast)
+    return fast
+
+
+def learn(fast, op: Op, args) -> None:
+    """Make the plan for operands of these types, once. A plan may be None: they take the Python path."""
+    key = fast.key(args)
+    if key is not None and state.quick is not None:
+        fast.learn(key, program_of(op, args))
+
+
+def forget_plans() -> None:
+    """The default type has changed, and with it the results of integers."""
+    for fast in _maps:
+        fast.forget()
+
+
+dtypes.on_default_change.append(forget_plans)
 
 
 def is_operand(x) -> bool:
@@ -637,11 +475,8 @@ def foreign(x):
 
 def operator(op: Op, swapped: bool = False):
     """A special method (`__add__`, or `__radd__` with `swapped`) from a record of two operands."""
-    plain = (
-        op.kind is Kind.MAP and not op.mutates and not op.explicit_loop and op.meta_rule is None and len(op.params) == 2
-    )
-    if plain:
-        return named(binary(op, True, swapped), op)
+    if plain_map(op) and len(op.params) == 2:
+        return named(fast_map(op, operator=True, swapped=swapped), op)
 
     def entry(a, b):
         if not (is_operand(a) and is_operand(b)):
@@ -653,79 +488,13 @@ def operator(op: Op, swapped: bool = False):
     return named(entry, op)
 
 
-DROP, SAVE, META = 0, 1, 2
+def learn_needs(op: Op, mask: tuple) -> tuple:
+    """For `_call`: (some formula runs, the output is saved, per operand DROP 0, SAVE 1 or META 2)."""
+    wanted, kept, any_formula = plan_of_mask(op, mask)
+    return any_formula, bool(kept), tuple([{"save": 1, "meta": 2, None: 0}[wanted.get(k)] for k in range(len(mask))])
 
 
-def recorder(op: Op, count: int):
-    """What adds a node for a fast call, without the general path's loops (see `record.add_node`): `record(a, t)` for
-    one operand; for two, a pair: `record(a, b, t)` for tensors, and the same for a tensor and a number.
-    """
-    known: dict = {}  # which operands lead to a gradient -> (DROP, SAVE or META per operand, output kept), or None
-
-    def learn_plan(key, edges):
-        wanted, kept, any_formula = plan(op, edges)
-        codes = [{"save": SAVE, "meta": META, None: DROP}[wanted.get(k)] for k in range(len(edges))]
-        known[key] = (codes[0], codes[-1], bool(kept)) if any_formula else None
-        return known[key]
-
-    def hang(args, edges, key, t):
-        try:
-            found = known[key]
-        except KeyError:
-            found = learn_plan(key, edges)
-        if found is None or t._dtype.category < 2:
-            return
-        first, second, kept = found
-        versions = None
-        a = args[0]
-        if first == SAVE and a.__class__ is not float and a.__class__ is not int:
-            s = a._storage
-            versions = (0 if s is None else s._version,) if count == 1 else (0 if s is None else s._version, None)
-        elif a.__class__ is not float and a.__class__ is not int:
-            a = Meta.of(a) if first else None
-        if count == 1:
-            args = (a,)
-        else:
-            b = args[1]
-            if second == SAVE and b.__class__ is not float and b.__class__ is not int:
-                s = b._storage
-                versions = (None if versions is None else versions[0], 0 if s is None else s._version)
-            elif b.__class__ is not float and b.__class__ is not int:
-                b = Meta.of(b) if second else None
-            args = (a, b)
-        node = _new(Node)
-        node.op = op
-        node.args = args
-        node.versions = versions
-        node.edges = edges
-        node.metas = ((t._array.shape, t._dtype, _cpu),)
-        node.sequence = next_sequence()
-        node.outs = None
-        t._grad_fn = node
-        t._output_nr = 0
-        if kept:
-            node.outs = (SavedOutput(t),), (0,)
-
-    def one(a, t):
-        f = a._grad_fn
-        hang((a,), ((f, a._output_nr) if f is not None else (a, 0),), 1, t)
-
-    def two(a, b, t):
-        f, h = a._grad_fn, b._grad_fn
-        left = (f, a._output_nr) if f is not None else (a, 0) if a._requires_grad else None
-        right = (h, b._output_nr) if h is not None else (b, 0) if b._requires_grad else None
-        hang((a, b), (left, right), (left is not None) + 2 * (right is not None), t)
-
-    def with_number(a, b, t):
-        """Record a call of a tensor and a number, if it is to be recorded."""
-        left = b.__class__ is float or b.__class__ is int
-        x = a if left else b
-        f = x._grad_fn
-        if (f is not None or x._requires_grad) and state.grad:
-            edge = (f, x._output_nr) if f is not None else (x, 0)
-            hang((a, b), (edge, None) if left else (None, edge), 1 if left else 2, t)
-
-    return one if count == 1 else (two, with_number)
-
-
+_call.bind(
+    Tensor, Node, Storage(None, device=_cpu), Size, View, Meta, dtypes.ALL, state, _cpu, SavedOutput, learn_needs, DATA, native.api
+)
 ops.on_first_call(make_entry)

@@ -120,6 +120,7 @@ def from_numpy(numpy_type) -> dtype:
 
 
 _default = float32
+on_default_change: list = []  # functions to call when it changes
 
 
 def get_default_dtype() -> dtype:
@@ -132,6 +133,8 @@ def set_default_dtype(d: dtype) -> None:
     if not (isinstance(d, dtype) and d.is_floating_point):
         raise TypeError(f"only floating-point types are supported as the default type, got {d!r}")
     _default = d
+    for listener in on_default_change:
+        listener()
 
 
 def default_complex() -> dtype:

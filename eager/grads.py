@@ -7,18 +7,17 @@ or only their `Meta`), so that a node keeps exactly that and runs a formula only
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass
 from typing import Any
 from collections.abc import Callable
 
 
-@dataclass(frozen=True)
 class Meta:
     """What is kept of a tensor whose values a formula does not need (annotate the argument `: Meta`)."""
 
-    shape: tuple
-    dtype: Any
-    device: Any
+    __slots__ = ("shape", "dtype", "device")
+
+    def __init__(self, shape: tuple, dtype: Any, device: Any):
+        self.shape, self.dtype, self.device = shape, dtype, device
 
     @property
     def ndim(self) -> int:

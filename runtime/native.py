@@ -29,6 +29,7 @@ reset_peak = _native.reset_peak
 native_seconds = _native.native_seconds
 bind_tensor = _native.bind_tensor
 Launcher = _native.Launcher
+api = _native.api                  # the capsule through which other extensions call this one
 get_num_threads = _native.get_num_threads
 set_num_threads = _native.set_num_threads
 isas = _native.isas

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "alloc.h"
+#include "api.h"
 #include "pool.h"
 
 const Kernels* kernels = &kernels_baseline;
@@ -245,6 +246,9 @@ PyMethodDef methods[] = {
         "matmul(a, b, out): batched product of arrays of any strides"},
     {"philox", philox, METH_VARARGS, "philox(out, seed, ordinal, word=0): fill with uniforms (float) or bits (uint32)"},
     {"map_floats", map_floats, METH_VARARGS, "map_floats(kind, out, x[, g]): 0 erf, 1 gelu, 2 gradient of gelu"},
+    {"job", (PyCFunction)(void*)py_job, METH_FASTCALL,
+        "job(number, type, units, grain, arrays, numbers, reals): run a threaded kernel; the caller has checked sizes"},
+    {"jobs", py_jobs, METH_NOARGS, "numbers of the jobs by name"},
     {"memory", memory, METH_NOARGS, "statistics of the caching allocator, in bytes"},
     {"empty_cache", empty_cache, METH_NOARGS, "give cached blocks back to the system"},
     {"reset_peak", reset_peak, METH_NOARGS, "start a new peak of memory use"},
@@ -267,7 +271,10 @@ PyMODINIT_FUNC PyInit__native() {
     import_array();
     kernels = available("auto");
     PyObject* module = PyModule_Create(&definition);
-    if (!module || !add_array_type(module) || !add_launcher(module)) {
+    static const FbApi api = {&runtime_table, new_array};
+    PyObject* capsule = PyCapsule_New((void*)&api, "flambeau.runtime._native.api", nullptr);
+    if (!module || !capsule || PyModule_AddObject(module, "api", capsule) || !add_array_type(module)
+        || !add_launcher(module)) {
         Py_XDECREF(module);
         return nullptr;
     }

@@ -1,0 +1,446 @@
+// The extension `flambeau.eager._call`: the module, what it is told about the library's classes, tensors and nodes made
+// by offset.
+#define FB_IMPORTS_NUMPY
+#include "call.h"
+
+#include <string.h>
+
+World world;
+
+// ---- the thread's state
+
+static PyObject* state_dict() {
+    static thread_local struct { uint64_t thread = 0; PyObject* dict = nullptr; } cached;
+    uint64_t thread = PyThreadState_Get()->id + 1;
+    if (cached.thread == thread) return cached.dict;
+    Ref dict(PyObject_GetAttrString(world.state, "__dict__"));
+    if (!dict.get()) return nullptr;
+    cached = {thread, dict.get()};
+    return dict.get();
+}
+
+PyObject* state_field(PyObject* name) {
+    PyObject* dict = state_dict();
+    PyObject* own = dict ? PyDict_GetItemWithError(dict, name) : nullptr;
+    if (own || !dict || PyErr_Occurred()) return own;
+    return _PyType_Lookup(Py_TYPE(world.state), name); // the class holds what a new thread starts with
+}
+
+bool read_state(Thread& out) {
+    static PyObject* quick = PyUnicode_InternFromString("quick");
+    static PyObject* grad = PyUnicode_InternFromString("grad");
+    PyObject* q = state_field(quick);
+    PyObject* g = q ? state_field(grad) : nullptr;
+    if (!g) return false;
+    out = {q != Py_None, g == Py_True};
+    return true;
+}
+
+// ---- tensors
+
+PyObject* new_tensor(PyObject* array, PyObject* dtype) {
+    PyObject* t = world.tensor->tp_alloc(world.tensor, 0);
+    if (!t) {
+        Py_DECREF(array);
+        return nullptr;
+    }
+    slot(t, world.t.array) = array;
+    put(t, world.t.dtype, dtype);
+    put(t, world.t.device, world.cpu);
+    put(t, world.t.requires_grad, Py_False);
+    put(t, world.t.grad_fn, Py_None);
+    put(t, world.t.storage, Py_None);
+    put(t, world.t.view, Py_None);
+    return t;
+}
+
+static bool fill(PyObject* tuple, const npy_intp* values, int count) {
+    for (int k = 0; k < count; k++) {
+        PyObject* number = PyLong_FromSsize_t(values[k]);
+        if (!number) return false;
+        PyTuple_SET_ITEM(tuple, k, number);
+    }
+    return true;
+}
+
+PyObject* tuple_of(const npy_intp* values, int count) {
+    PyObject* tuple = PyTuple_New(count);
+    if (tuple && !fill(tuple, values, count)) Py_CLEAR(tuple);
+    return tuple;
+}
+
+PyObject* size_of(const npy_intp* values, int count) {
+    PyObject* tuple = world.size->tp_alloc(world.size, count);
+    if (tuple && !fill(tuple, values, count)) Py_CLEAR(tuple);
+    return tuple;
+}
+
+PyObject* fresh_array(int type, int dims, const npy_intp* sizes, const npy_intp* strides) {
+    npy_intp bytes = world.types[type].itemsize, in_bytes[MAX_DIMS];
+    for (int d = 0; d < dims; d++)
+        if (__builtin_mul_overflow(bytes, sizes[d], &bytes)) return PyErr_NoMemory();
+    if (strides)
+        for (int d = 0; d < dims; d++) in_bytes[d] = strides[d] * world.types[type].itemsize;
+    Py_INCREF(world.types[type].descr);
+    return world.api->new_array(world.types[type].descr, dims, sizes, strides ? in_bytes : nullptr, bytes, nullptr);
+}
+
+// Storage over the bytes of an array, as storage.py makes it.
+static PyObject* new_storage(PyArrayObject* array, PyObject* device) {
+    npy_intp bytes = PyArray_NBYTES(array);
+    Py_INCREF(world.byte_descr);
+    Ref flat(PyArray_NewFromDescr(&PyArray_Type, (PyArray_Descr*)world.byte_descr, 1, &bytes, nullptr,
+        PyArray_DATA(array), PyArray_FLAGS(array) & NPY_ARRAY_WRITEABLE, nullptr));
+    if (!flat || PyArray_SetBaseObject((PyArrayObject*)flat.get(), Py_NewRef((PyObject*)array))) return nullptr;
+    PyObject* storage = world.storage->tp_alloc(world.storage, 0);
+    if (!storage) return nullptr;
+    const StorageSlots& s = world.s;
+    slot(storage, s.bytes) = flat.release();
+    for (int k = 0; k < s.others; k++) put(storage, s.other[k].first, s.other[k].second);
+    put(storage, s.device, device);
+    return storage;
+}
+
+PyObject* ensure_storage(PyObject* t) {
+    PyObject* have = slot(t, world.t.storage);
+    if (have != Py_None) return have;
+    PyArrayObject* a = array_of(t);
+    static PyObject* outs = PyUnicode_InternFromString("_ensure_storage");
+    PyObject* node = slot(t, world.t.grad_fn);
+    bool told = node != Py_None && (Py_TYPE(node) != world.node || slot(node, world.n.outs) != Py_None);
+    if (!a || !PyArray_IS_C_CONTIGUOUS(a) || PyArray_NBYTES(a) == 0 || told) {
+        Ref made(PyObject_CallMethodNoArgs(t, outs)); // rare layouts, and outputs whose node saved them
+        return made ? slot(t, world.t.storage) : nullptr;
+    }
+    int dims = PyArray_NDIM(a);
+    npy_intp strides[NPY_MAXDIMS];
+    for (int d = 0; d < dims; d++) strides[d] = PyArray_STRIDE(a, d) / PyArray_ITEMSIZE(a);
+    Ref sizes(tuple_of(PyArray_DIMS(a), dims)), steps(tuple_of(strides, dims));
+    if (!sizes || !steps) return nullptr;
+    PyObject* geometry = PyTuple_New(3);
+    if (!geometry) return nullptr;
+    PyTuple_SET_ITEM(geometry, 0, sizes.release());
+    PyTuple_SET_ITEM(geometry, 1, steps.release());
+    PyTuple_SET_ITEM(geometry, 2, PyLong_FromLong(0));
+    PyObject* storage = new_storage(a, slot(t, world.t.device));
+    if (!storage) {
+        Py_DECREF(geometry);
+        return nullptr;
+    }
+    reset(t, world.t.geometry, geometry);
+    reset(t, world.t.storage, storage);
+    return storage;
+}
+
+static bool increment(PyObject* object, Py_ssize_t offset) {
+    PyObject* next = PyLong_FromLong(PyLong_AsLong(slot(object, offset)) + 1);
+    if (next) reset(object, offset, next);
+    return next;
+}
+
+static bool views_data(PyObject* t) { // a view, through any number of steps, of `t.data`
+    PyObject* view = slot(t, world.t.view);
+    while (view != Py_None && view != world.data_view) view = slot(PyTuple_GET_ITEM(view, 0), world.t.view);
+    return view == world.data_view;
+}
+
+bool bump(PyObject* t) {
+    PyObject* storage = ensure_storage(t);
+    return storage && increment(storage, world.s.data_version)
+        && (views_data(t) || increment(storage, world.s.version));
+}
+
+long version_of(PyObject* t) {
+    PyObject* storage = slot(t, world.t.storage);
+    return storage == Py_None ? 0 : PyLong_AsLong(slot(storage, world.s.version));
+}
+
+// ---- recording
+
+static unsigned long sequence;
+unsigned long next_sequence() { return sequence++; }
+static PyObject* py_next_sequence(PyObject*, PyObject*) { return PyLong_FromUnsignedLong(next_sequence()); }
+
+PyObject* edge_of(PyObject* t) {
+    PyObject* node = slot(t, world.t.grad_fn);
+    bool leaf = node == Py_None;
+    if (leaf && slot(t, world.t.requires_grad) != Py_True) return Py_NewRef(Py_None);
+    PyObject* edge = PyTuple_New(2);
+    if (!edge) return nullptr;
+    PyTuple_SET_ITEM(edge, 0, Py_NewRef(leaf ? t : node));
+    PyTuple_SET_ITEM(edge, 1, leaf ? PyLong_FromLong(0) : Py_NewRef(slot(t, world.t.output_nr)));
+    return edge;
+}
+
+// Asks record.py once per set of operands: `learn_needs(op, mask of bools)` -> (any formula, output kept, codes).
+const Needs* needs_of(PyObject* op, NeedsTable& table, unsigned mask, int count) {
+    for (int k = 0; k < table.used; k++)
+        if (table.entries[k].mask == mask) return &table.entries[k];
+    Ref flags(PyTuple_New(count));
+    if (!flags) return nullptr;
+    for (int k = 0; k < count; k++) PyTuple_SET_ITEM(flags.get(), k, PyBool_FromLong(mask >> k & 1));
+    Ref answer(PyObject_CallFunctionObjArgs(world.learn_needs, op, flags.get(), nullptr));
+    if (!answer) return nullptr;
+    Needs needs = {mask, PyTuple_GET_ITEM(answer.get(), 0) == Py_True, PyTuple_GET_ITEM(answer.get(), 1) == Py_True, {}};
+    PyObject* codes = PyTuple_GET_ITEM(answer.get(), 2);
+    for (int k = 0; k < count; k++) needs.keep[k] = (Keep)PyLong_AsLong(PyTuple_GET_ITEM(codes, k));
+    int at = table.used < 8 ? table.used++ : 7;
+    table.entries[at] = needs;
+    return &table.entries[at];
+}
+
+static PyObject* meta_of(PyObject* t) {
+    PyArrayObject* a = array_of(t);
+    PyObject* meta = world.meta->tp_alloc(world.meta, 0);
+    if (!meta) return nullptr;
+    slot(meta, world.m.shape) = size_of(PyArray_DIMS(a), PyArray_NDIM(a));
+    put(meta, world.m.dtype, slot(t, world.t.dtype));
+    put(meta, world.m.device, slot(t, world.t.device));
+    return meta;
+}
+
+// The saved arguments, and their versions where a tensor is saved.
+static bool save(const Needs* needs, PyObject* const* args, int count, Ref& saved, Ref& versions) {
+    saved = Ref(PyTuple_New(count));
+    if (!saved) return false;
+    for (int k = 0; k < count; k++) {
+        PyObject* a = args[k];
+        bool tensor = is_tensor(a);
+        if (tensor && needs->keep[k] == SAVE) {
+            if (!versions) {
+                versions = Ref(PyTuple_New(count));
+                if (!versions) return false;
+                for (int j = 0; j < count; j++) PyTuple_SET_ITEM(versions.get(), j, Py_NewRef(Py_None));
+            }
+            PyObject* version = PyLong_FromLong(version_of(a));
+            if (!version) return false;
+            Py_DECREF(PyTuple_GET_ITEM(versions.get(), k));
+            PyTuple_SET_ITEM(versions.get(), k, version);
+        }
+        PyObject* kept = !tensor || needs->keep[k] == SAVE ? Py_NewRef(a)
+            : needs->keep[k] == META                       ? meta_of(a)
+                                                           : Py_NewRef(Py_None);
+        if (!kept) return false;
+        PyTuple_SET_ITEM(saved.get(), k, kept);
+    }
+    return true;
+}
+
+static PyObject* metas_of(PyObject* out) { // ((sizes, dtype, device),)
+    PyArrayObject* a = array_of(out);
+    PyObject *inner = PyTuple_New(3), *outer = PyTuple_New(1), *sizes = tuple_of(PyArray_DIMS(a), PyArray_NDIM(a));
+    if (!inner || !outer || !sizes) return nullptr;
+    PyTuple_SET_ITEM(inner, 0, sizes);
+    PyTuple_SET_ITEM(inner, 1, Py_NewRef(slot(out, world.t.dtype)));
+    PyTuple_SET_ITEM(inner, 2, Py_NewRef(slot(out, world.t.device)));
+    PyTuple_SET_ITEM(outer, 0, inner);
+    return outer;
+}
+
+// The output is saved: ((SavedOutput(out),), (version,)).
+static bool save_output(PyObject* node, PyObject* out) {
+    Ref saved(PyObject_CallOneArg(world.saved_output, out));
+    Ref version(PyLong_FromLong(version_of(out)));
+    if (!saved || !version) return false;
+    PyObject* outs = Py_BuildValue("((O)(O))", saved.get(), version.get());
+    if (outs) reset(node, world.n.outs, outs);
+    return outs;
+}
+
+bool record(PyObject* op, NeedsTable& table, PyObject* const* args, int count, unsigned mask, PyObject* out) {
+    int type = type_of(out);
+    if (type < 0 || world.types[type].category < 2) return true;
+    const Needs* needs = needs_of(op, table, mask, count);
+    if (!needs) return false;
+    if (!needs->any) return true;
+    Ref edges(PyTuple_New(count)), saved, versions;
+    if (!edges) return false;
+    for (int k = 0; k < count; k++) {
+        PyObject* edge = mask >> k & 1 ? edge_of(args[k]) : Py_NewRef(Py_None);
+        if (!edge) return false;
+        PyTuple_SET_ITEM(edges.get(), k, edge);
+    }
+    if (!save(needs, args, count, saved, versions)) return false;
+    Ref node(world.node->tp_alloc(world.node, 0));
+    if (!node) return false;
+    const NodeSlots& n = world.n;
+    put(node.get(), n.op, op);
+    slot(node.get(), n.args) = saved.release();
+    slot(node.get(), n.versions) = versions ? versions.release() : Py_NewRef(Py_None);
+    slot(node.get(), n.edges) = edges.release();
+    slot(node.get(), n.metas) = metas_of(out);
+    slot(node.get(), n.sequence) = PyLong_FromUnsignedLong(next_sequence());
+    put(node.get(), n.outs, Py_None);
+    if (!slot(node.get(), n.metas) || !slot(node.get(), n.sequence)) return false;
+    if (needs->out && !save_output(node.get(), out)) return false;
+    reset(out, world.t.grad_fn, node.release());
+    reset(out, world.t.output_nr, PyLong_FromLong(0));
+    return true;
+}
+
+// ---- callables
+
+PyObject* fall_back(Attributes* self, PyObject* const* args, size_t nargsf, PyObject* names) {
+    return PyErr_Occurred() ? nullptr : PyObject_Vectorcall(self->slow, args, nargsf, names);
+}
+
+int traverse_attributes(PyObject* raw, visitproc visit, void* arg) {
+    Attributes* self = (Attributes*)raw;
+    Py_VISIT(self->op);
+    Py_VISIT(self->slow);
+    Py_VISIT(self->dict);
+    return 0;
+}
+
+void clear_attributes(Attributes* self) {
+    Py_CLEAR(self->op);
+    Py_CLEAR(self->slow);
+    Py_CLEAR(self->dict);
+}
+
+static PyObject* bind_method(PyObject* self, PyObject* object, PyObject*) {
+    return object && object != Py_None ? PyMethod_New(self, object) : Py_NewRef(self);
+}
+
+static PyObject* show(PyObject* self) {
+    Ref name(PyObject_GetAttrString(self, "__name__"));
+    if (!name) PyErr_Clear();
+    return name ? PyUnicode_FromFormat("<function %S>", name.get()) : PyUnicode_FromString("<function>");
+}
+
+static PyGetSetDef dict_field[] = {{"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr}, {}};
+
+bool ready_callable(PyTypeObject& type, const char* name, Py_ssize_t size, destructor dealloc) {
+    type.tp_name = name;
+    type.tp_basicsize = size;
+    type.tp_dealloc = dealloc;
+    type.tp_call = PyVectorcall_Call;
+    type.tp_vectorcall_offset = offsetof(Attributes, vectorcall);
+    type.tp_dictoffset = offsetof(Attributes, dict);
+    type.tp_getattro = PyObject_GenericGetAttr;
+    type.tp_setattro = PyObject_GenericSetAttr;
+    type.tp_getset = dict_field;
+    type.tp_descr_get = bind_method;
+    type.tp_repr = show;
+    type.tp_traverse = traverse_attributes;
+    type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR | Py_TPFLAGS_HAVE_GC
+        | Py_TPFLAGS_DISALLOW_INSTANTIATION;
+    return PyType_Ready(&type) == 0;
+}
+
+// ---- bind
+
+static Py_ssize_t offset_of(PyTypeObject* type, const char* name) {
+    Ref found(PyObject_GetAttrString((PyObject*)type, name));
+    if (!found) return -1;
+    if (Py_TYPE(found.get()) != &PyMemberDescr_Type) {
+        PyErr_Format(PyExc_TypeError, "%s.%s is not a slot", type->tp_name, name);
+        return -1;
+    }
+    return ((PyMemberDescrObject*)found.get())->d_member->offset;
+}
+
+struct Named {
+    const char* name;
+    Py_ssize_t* offset;
+};
+
+static bool learn(PyTypeObject* type, std::initializer_list<Named> slots) {
+    for (const Named& each : slots)
+        if ((*each.offset = offset_of(type, each.name)) < 0) return false;
+    return true;
+}
+
+static bool learn_types(PyObject* dtypes) {
+    if (PySequence_Size(dtypes) != TYPES) {
+        PyErr_SetString(PyExc_ValueError, "bind: the list of element types has changed");
+        return false;
+    }
+    for (int k = 0; k < TYPES; k++) {
+        Ref type(PySequence_GetItem(dtypes, k));
+        Ref descr(PyObject_GetAttrString(type.get(), "numpy")), size(PyObject_GetAttrString(type.get(), "itemsize"));
+        Ref category(PyObject_GetAttrString(type.get(), "category"));
+        if (!descr || !size || !category) return false;
+        world.types[k] = {type.release(), (PyArray_Descr*)descr.release(), (int)PyLong_AsLong(size.get()),
+            (int)PyLong_AsLong(category.get())};
+    }
+    return true;
+}
+
+// `storage` is an empty one: what a new one holds besides its bytes and device.
+static bool learn_prototype(PyObject* storage) {
+    StorageSlots& s = world.s;
+    PyObject *dict = Py_TYPE(storage)->tp_dict, *name, *value;
+    Py_ssize_t at = 0;
+    while (PyDict_Next(dict, &at, &name, &value)) {
+        if (Py_TYPE(value) != &PyMemberDescr_Type) continue;
+        PyMemberDef* member = ((PyMemberDescrObject*)value)->d_member;
+        bool own = member->offset == s.bytes || member->offset == s.device || member->type != T_OBJECT_EX;
+        PyObject* held = own ? nullptr : slot(storage, member->offset);
+        if (held && s.others < 16) s.other[s.others++] = {member->offset, Py_NewRef(held)};
+    }
+    return true;
+}
+
+static PyObject* py_bind(PyObject*, PyObject* args) {
+    PyObject *tensor, *node, *storage, *size, *view, *meta, *dtypes, *state, *cpu, *saved, *needs, *data, *api;
+    if (!PyArg_ParseTuple(args, "OOOOOOOOOOOOO", &tensor, &node, &storage, &size, &view, &meta, &dtypes, &state, &cpu,
+            &saved, &needs, &data, &api))
+        return nullptr;
+    world.tensor = world.plain[0] = world.plain[1] = world.plain[2] = world.plain[3] = (PyTypeObject*)Py_NewRef(tensor);
+    world.node = (PyTypeObject*)Py_NewRef(node), world.storage = (PyTypeObject*)Py_NewRef(Py_TYPE(storage));
+    world.size = (PyTypeObject*)Py_NewRef(size), world.view = (PyTypeObject*)Py_NewRef(view);
+    world.meta = (PyTypeObject*)Py_NewRef(meta);
+    world.state = Py_NewRef(state), world.cpu = Py_NewRef(cpu), world.saved_output = Py_NewRef(saved);
+    world.learn_needs = Py_NewRef(needs), world.data_view = Py_NewRef(data);
+    world.byte_descr = (PyObject*)PyArray_DescrFromType(NPY_UBYTE);
+    world.api = (const FbApi*)PyCapsule_GetPointer(api, "flambeau.runtime._native.api");
+    TensorSlots& t = world.t;
+    NodeSlots& n = world.n;
+    StorageSlots& s = world.s;
+    MetaSlots& m = world.m;
+    bool learned = world.api && learn_types(dtypes)
+        && learn(world.tensor, {{"_array", &t.array}, {"_dtype", &t.dtype}, {"_device", &t.device},
+               {"_requires_grad", &t.requires_grad}, {"_grad_fn", &t.grad_fn}, {"_storage", &t.storage},
+               {"_view", &t.view}, {"_geometry", &t.geometry}, {"_grad", &t.grad}, {"_output_nr", &t.output_nr},
+               {"_hooks", &t.hooks}})
+        && learn(world.node, {{"op", &n.op}, {"args", &n.args}, {"versions", &n.versions}, {"edges", &n.edges},
+               {"metas", &n.metas}, {"outs", &n.outs}, {"sequence", &n.sequence}})
+        && learn(world.storage, {{"bytes", &s.bytes}, {"_version", &s.version}, {"data_version", &s.data_version},
+               {"views", &s.views}, {"pruned", &s.pruned}, {"device", &s.device}})
+        && learn_prototype(storage)
+        && learn(world.meta, {{"shape", &m.shape}, {"dtype", &m.dtype}, {"device", &m.device}});
+    if (!learned) return nullptr;
+    Py_RETURN_NONE;
+}
+
+static PyObject* py_plain(PyObject*, PyObject* args) {
+    PyObject *first, *second = nullptr;
+    if (!PyArg_ParseTuple(args, "O!|O!", &PyType_Type, &first, &PyType_Type, &second)) return nullptr;
+    world.plain[1] = (PyTypeObject*)Py_NewRef(first);
+    if (second) world.plain[2] = (PyTypeObject*)Py_NewRef(second);
+    Py_RETURN_NONE;
+}
+
+static PyObject* py_ensure_storage(PyObject*, PyObject* t) { return Py_XNewRef(ensure_storage(t)); }
+
+static PyMethodDef methods[] = {
+    {"bind", py_bind, METH_VARARGS, "bind(Tensor, Node, an empty storage, Size, View, Meta, dtypes, state, cpu, SavedOutput, "
+                                    "learn_needs, DATA, api): learn the library's classes"},
+    {"plain", py_plain, METH_VARARGS, "plain(Parameter, Buffer): subclasses whose results are plain tensors"},
+    {"next_sequence", py_next_sequence, METH_NOARGS, "next_sequence(): the number of the next node, by time of recording"},
+    {nullptr, nullptr, 0, nullptr}};
+
+static PyModuleDef definition = {PyModuleDef_HEAD_INIT, "flambeau.eager._call",
+    "The eager call path: maps, views, recording and the engine's loop.", -1, methods};
+
+PyMODINIT_FUNC PyInit__call() {
+    import_array();
+    import_umath();
+    PyObject* module = PyModule_Create(&definition);
+    if (!module || !add_maps(module) || !add_views(module) || !add_engine(module)) {
+        Py_XDECREF(module);
+        return nullptr;
+    }
+    return module;
+}

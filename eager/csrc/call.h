@@ -1,0 +1,164 @@
+// What the files of the eager call path share: where tensors, nodes and storages keep their parts, and how they are made.
+//
+// The classes are Python's (tensor.py, record.py, storage.py); `bind` learns the offsets of their slots once. Everything
+// here handles the plain case (real tensors of plain classes, no mode) and leaves all else to the Python path: a fast
+// function answers null without an exception set when a call is not for it.
+#ifndef FB_EAGER_CALL_H
+#define FB_EAGER_CALL_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <structmember.h>
+#define NPY_NO_DEPRECATED_API NPY_1_22_API_VERSION
+#define PY_ARRAY_UNIQUE_SYMBOL flambeau_eager_array
+#define PY_UFUNC_UNIQUE_SYMBOL flambeau_eager_ufunc
+#ifndef FB_IMPORTS_NUMPY
+#define NO_IMPORT_ARRAY
+#define NO_IMPORT_UFUNC
+#endif
+#include <numpy/arrayobject.h>
+#include <numpy/ufuncobject.h>
+
+#include <utility>
+
+#include "../../runtime/csrc/abi.h"
+#include "../../runtime/csrc/api.h"
+
+constexpr int TYPES = 17, MAX_DIMS = 16, MAX_ARGS = 6;
+
+enum TypeNumber { BOOL, UINT8, INT8, INT16, INT32, INT64, UINT16, UINT32, UINT64, FLOAT8_E4M3, FLOAT8_E5M2, FLOAT16,
+    BFLOAT16, FLOAT32, FLOAT64, COMPLEX64, COMPLEX128 };
+
+// One element type: the library's object, numpy's descriptor, bytes, kind (0 bool, 1 integer, 2 floating, 3 complex).
+struct Type {
+    PyObject* object;
+    PyArray_Descr* descr;
+    int itemsize, category;
+};
+
+struct TensorSlots {
+    Py_ssize_t array, dtype, device, requires_grad, grad_fn, storage, view, geometry, grad, output_nr, hooks;
+};
+struct NodeSlots {
+    Py_ssize_t op, args, versions, edges, metas, outs, sequence;
+};
+struct StorageSlots {
+    Py_ssize_t bytes, version, data_version, views, pruned, device;
+    int others;
+    std::pair<Py_ssize_t, PyObject*> other[16]; // slots that a new storage takes from the prototype
+};
+struct MetaSlots {
+    Py_ssize_t shape, dtype, device;
+};
+
+// Everything that `bind` is told.
+struct World {
+    PyTypeObject *tensor, *node, *storage, *size, *view, *meta;
+    PyTypeObject* plain[4]; // Tensor and the subclasses whose results are plain tensors
+    TensorSlots t;
+    NodeSlots n;
+    StorageSlots s;
+    MetaSlots m;
+    Type types[TYPES];
+    PyObject *state, *cpu, *saved_output, *learn_needs, *data_view, *byte_descr;
+    const FbApi* api;
+};
+extern World world;
+
+// A strong reference that ends with its scope.
+struct Ref {
+    PyObject* p;
+    explicit Ref(PyObject* p = nullptr) : p(p) {}
+    Ref(Ref&& other) noexcept : p(std::exchange(other.p, nullptr)) {}
+    Ref(const Ref&) = delete;
+    Ref& operator=(Ref&& other) noexcept {
+        PyObject* old = p;
+        p = std::exchange(other.p, nullptr);
+        Py_XDECREF(old);
+        return *this;
+    }
+    ~Ref() { Py_XDECREF(p); }
+    PyObject* get() const { return p; }
+    PyObject* release() { return std::exchange(p, nullptr); }
+    explicit operator bool() const { return p; }
+};
+
+inline PyObject*& slot(PyObject* object, Py_ssize_t offset) { return *(PyObject**)((char*)object + offset); }
+inline void put(PyObject* object, Py_ssize_t offset, PyObject* value) { slot(object, offset) = Py_NewRef(value); }
+inline void reset(PyObject* object, Py_ssize_t offset, PyObject* stolen) {
+    PyObject* old = slot(object, offset);
+    slot(object, offset) = stolen;
+    Py_XDECREF(old);
+}
+
+// -- the thread's state (state.py): a dictionary that lives as long as the thread
+struct Thread {
+    bool quick, grad; // `quick`: no mode, autocast, hooks or anomaly; `grad`: calls are recorded
+};
+bool read_state(Thread& out); // false with an error set
+PyObject* state_field(PyObject* name); // borrowed
+
+// -- tensors
+inline bool is_plain(PyObject* x) {
+    PyTypeObject* type = Py_TYPE(x);
+    return type == world.plain[0] || type == world.plain[1] || type == world.plain[2] || type == world.plain[3];
+}
+inline bool is_tensor(PyObject* x) { return is_plain(x) || PyType_IsSubtype(Py_TYPE(x), world.tensor); }
+
+inline PyArrayObject* array_of(PyObject* t) { // null for a fake, or for anything but a plain ndarray
+    PyObject* a = slot(t, world.t.array);
+    return a && PyArray_CheckExact(a) ? (PyArrayObject*)a : nullptr;
+}
+inline int type_of(PyObject* t) {
+    PyObject* d = slot(t, world.t.dtype);
+    if (d == world.types[FLOAT32].object) return FLOAT32;
+    for (int k = 0; k < TYPES; k++)
+        if (world.types[k].object == d) return k;
+    return -1;
+}
+inline bool needs_grad(PyObject* t) {
+    return slot(t, world.t.grad_fn) != Py_None || slot(t, world.t.requires_grad) == Py_True;
+}
+inline bool is_cpu(PyObject* t) { return slot(t, world.t.device) == world.cpu; }
+
+PyObject* new_tensor(PyObject* array, PyObject* dtype); // steals `array`; no history
+PyObject* tuple_of(const npy_intp* values, int count);
+PyObject* size_of(const npy_intp* values, int count); // as a Size
+PyObject* ensure_storage(PyObject* t); // borrowed; null with an error set
+bool bump(PyObject* t); // a write went into the tensor's bytes
+long version_of(PyObject* t);
+PyObject* fresh_array(int type, int dims, const npy_intp* sizes, const npy_intp* strides_in_elements);
+
+// -- recording. What a record's gradients need of a call, per set of operands that lead to a gradient.
+enum Keep : signed char { DROP, SAVE, META };
+struct Needs {
+    unsigned mask;
+    bool any, out; // some formula runs; the output is saved
+    Keep keep[MAX_ARGS];
+};
+const Needs* needs_of(PyObject* op, struct NeedsTable& table, unsigned mask, int count);
+struct NeedsTable {
+    int used = 0;
+    Needs entries[8];
+};
+PyObject* edge_of(PyObject* t); // new reference: (node, output number), (leaf, 0) or None
+// Hang a node on `out`: `args` as given to the record; bit k of `mask`: args[k] is a tensor that needs a gradient.
+bool record(PyObject* op, NeedsTable& table, PyObject* const* args, int count, unsigned mask, PyObject* out);
+
+unsigned long next_sequence();
+
+// -- callables
+struct Attributes { // what every callable of this module carries
+    PyObject_HEAD vectorcallfunc vectorcall;
+    PyObject *op, *slow, *dict;
+};
+PyObject* fall_back(Attributes* self, PyObject* const* args, size_t nargsf, PyObject* names);
+int traverse_attributes(PyObject* self, visitproc visit, void* arg);
+void clear_attributes(Attributes* self);
+bool ready_callable(PyTypeObject& type, const char* name, Py_ssize_t size, destructor dealloc);
+
+bool add_maps(PyObject* module);
+bool add_views(PyObject* module);
+bool add_engine(PyObject* module);
+
+#endif

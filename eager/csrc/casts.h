@@ -1,0 +1,138 @@
+// Conversions between element types as loops over strided memory: C's conversions, truth for bool, halves rounded to
+// nearest even.
+#ifndef FB_CASTS_H
+#define FB_CASTS_H
+
+#include <stdint.h>
+#include <string.h>
+
+using CastLoop = void (*)(const char* in, npy_intp in_step, char* out, npy_intp out_step, npy_intp n);
+
+struct Bool {
+    uint8_t value;
+};
+struct Half {
+    uint16_t bits;
+};
+struct BFloat {
+    uint16_t bits;
+};
+
+inline float bits_to_float(uint32_t bits) {
+    float value;
+    memcpy(&value, &bits, 4);
+    return value;
+}
+inline uint32_t float_to_bits(float value) {
+    uint32_t bits;
+    memcpy(&bits, &value, 4);
+    return bits;
+}
+
+inline float widen(BFloat x) { return bits_to_float((uint32_t)x.bits << 16); }
+inline float widen(Half x) {
+    uint32_t sign = (uint32_t)(x.bits & 0x8000) << 16, exponent = x.bits >> 10 & 31, fraction = x.bits & 0x3ff;
+    if (exponent == 31) return bits_to_float(sign | 0x7f800000 | fraction << 13);
+    if (exponent) return bits_to_float(sign | (exponent + 112) << 23 | fraction << 13);
+    float small = (float)fraction * 5.9604644775390625e-08f; // 2^-24
+    return sign ? -small : small;
+}
+template <class T> inline T widen(T x) { return x; }
+inline int widen(Bool x) { return x.value != 0; }
+
+template <class To> struct Narrow {
+    template <class From> static To of(From x) { return (To)x; }
+};
+template <> struct Narrow<Bool> {
+    template <class From> static Bool of(From x) { return {(uint8_t)(x != 0)}; }
+};
+template <> struct Narrow<BFloat> {
+    template <class From> static BFloat of(From x) {
+        uint32_t bits = float_to_bits((float)x);
+        if ((bits & 0x7fffffff) > 0x7f800000) return {(uint16_t)(bits >> 16 | 0x40)};
+        return {(uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16)};
+    }
+};
+template <> struct Narrow<Half> {
+    template <class From> static Half of(From x) {
+        uint32_t bits = float_to_bits((float)x), sign = bits >> 16 & 0x8000, size = bits & 0x7fffffff;
+        if (size > 0x7f800000) return {(uint16_t)(sign | 0x7e00 | (size >> 13 & 0x3ff))};
+        if (size >= 0x477ff000) return {(uint16_t)(sign | 0x7c00)}; // rounds to infinity
+        if (size < 0x38800000) { // below the smallest normal half: the sum is rounded to a multiple of 2^-24
+            uint32_t rounded = float_to_bits(bits_to_float(size) + 0.5f) - 0x3f000000;
+            return {(uint16_t)(sign | rounded)};
+        }
+        size += 0xfff + (size >> 13 & 1);
+        return {(uint16_t)(sign | ((size - 0x38000000) >> 13))};
+    }
+};
+
+template <class From, class To>
+void cast_range(const char* in, npy_intp in_step, char* out, npy_intp out_step, npy_intp n) {
+    if (in_step == sizeof(From) && out_step == sizeof(To)) {
+        const From* x = (const From*)in;
+        To* y = (To*)out;
+        for (npy_intp i = 0; i < n; i++) y[i] = Narrow<To>::of(widen(x[i]));
+        return;
+    }
+    for (npy_intp i = 0; i < n; i++, in += in_step, out += out_step)
+        *(To*)out = Narrow<To>::of(widen(*(const From*)in));
+}
+
+template <class From> CastLoop cast_from(int to) {
+    switch (to) {
+    case BOOL: return cast_range<From, Bool>;
+    case UINT8: return cast_range<From, uint8_t>;
+    case INT8: return cast_range<From, int8_t>;
+    case INT16: return cast_range<From, int16_t>;
+    case INT32: return cast_range<From, int32_t>;
+    case INT64: return cast_range<From, int64_t>;
+    case FLOAT16: return cast_range<From, Half>;
+    case BFLOAT16: return cast_range<From, BFloat>;
+    case FLOAT32: return cast_range<From, float>;
+    case FLOAT64: return cast_range<From, double>;
+    default: return nullptr;
+    }
+}
+
+template <class T> void move_range(const char* in, npy_intp in_step, char* out, npy_intp out_step, npy_intp n) {
+    if (in_step == sizeof(T) && out_step == sizeof(T)) {
+        memmove(out, in, n * sizeof(T));
+        return;
+    }
+    for (npy_intp i = 0; i < n; i++, in += in_step, out += out_step) *(T*)out = *(const T*)in;
+}
+
+struct Wide {
+    double a, b;
+};
+
+inline CastLoop move_loop(int type) {
+    switch (type) {
+    case BOOL: case UINT8: case INT8: case FLOAT8_E4M3: case FLOAT8_E5M2: return move_range<uint8_t>;
+    case INT16: case UINT16: case FLOAT16: case BFLOAT16: return move_range<uint16_t>;
+    case INT32: case UINT32: case FLOAT32: return move_range<uint32_t>;
+    case INT64: case UINT64: case FLOAT64: case COMPLEX64: return move_range<uint64_t>;
+    case COMPLEX128: return move_range<Wide>;
+    default: return nullptr;
+    }
+}
+
+inline CastLoop cast_loop(int from, int to) {
+    if (from == to) return move_loop(from);
+    switch (from) {
+    case BOOL: return cast_from<Bool>(to);
+    case UINT8: return cast_from<uint8_t>(to);
+    case INT8: return cast_from<int8_t>(to);
+    case INT16: return cast_from<int16_t>(to);
+    case INT32: return cast_from<int32_t>(to);
+    case INT64: return cast_from<int64_t>(to);
+    case FLOAT16: return cast_from<Half>(to);
+    case BFLOAT16: return cast_from<BFloat>(to);
+    case FLOAT32: return cast_from<float>(to);
+    case FLOAT64: return to == FLOAT16 || to == BFLOAT16 ? nullptr : cast_from<double>(to); // numpy rounds these once
+    default: return nullptr;
+    }
+}
+
+#endif

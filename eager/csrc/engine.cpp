@@ -1,0 +1,2 @@
+#include "call.h"
+bool add_engine(PyObject*) { return true; }

@@ -1,0 +1,2 @@
+#include "call.h"
+bool add_views(PyObject*) { return true; }

@@ -1,0 +1,228 @@
+"""Programs for the native call path: what a pointwise record does to operands of given types, as steps of numpy loops.
+
+In: a record and the operands of one call. Out: `(arguments, constants, item sizes, types of numbers, steps, result)`,
+which `_call.Map` runs over blocks, or None where the formula does something else than apply numpy's functions to arrays
+of one type (then the call takes the Python path). The formula is run once on placeholders; types are asked of numpy.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from . import dtypes
+from .loops import computation
+from .prims import PRIMS
+from .sizes import is_number
+from .tensor import Tensor
+
+NUMBERS = {d: k for k, d in enumerate(dtypes.ALL)}
+_MOVED = frozenset(d for d in dtypes.ALL if d.category < 3 and d.itemsize >= 1) - {
+    dtypes.uint16, dtypes.uint32, dtypes.uint64, dtypes.float8_e4m3fn, dtypes.float8_e5m2}
+
+
+class NotAProgram(Exception):
+    """The formula, or the types, are not for this path."""
+
+
+class Value:
+    """A placeholder: `place` ("arg", k), ("const", k) or ("temp", k); `dtype` a numpy type, None for a weak number."""
+
+    __slots__ = ("builder", "place", "dtype", "sample")
+
+    def __init__(self, builder, place, dtype, sample=None):
+        self.builder, self.place, self.dtype, self.sample = builder, place, dtype, sample
+
+    def __bool__(self):
+        raise NotAProgram("the formula branches on a value")
+
+    def __getattr__(self, name):
+        raise NotAProgram(name)
+
+    __hash__ = object.__hash__
+
+
+def _special(name, swapped=False):
+    def method(self, *others):
+        return self.builder.apply(name, *((*others, self) if swapped else (self, *others)))
+
+    return method
+
+
+for _name, _prim in dict(
+    add="add", sub="sub", mul="mul", truediv="truediv", floordiv="floordiv", mod="mod", pow="pow", lshift="shl",
+    rshift="shr", xor="bit_xor",
+).items():
+    setattr(Value, f"__{_name}__", _special(_prim))
+    setattr(Value, f"__r{_name}__", _special(_prim, True))
+for _name in "lt", "le", "gt", "ge", "eq", "ne", "neg", "abs":
+    setattr(Value, f"__{_name}__", _special(_name))
+Value.__and__, Value.__or__, Value.__invert__ = _special("bit_and"), _special("bit_or"), _special("bit_not")
+
+
+class Builder:
+    """The vocabulary `s` of a formula that is being turned into steps."""
+
+    def __init__(self):
+        self.constants, self.sizes, self.steps = [], [], []
+
+    def __getattr__(self, name):
+        if name not in PRIMS:
+            raise NotAProgram(name)
+        return lambda *values: self.apply(name, *values)
+
+    def const(self, number, dtype):
+        return self.constant(np.asarray(number, dtype.numpy))
+
+    def constant(self, array):
+        self.constants.append(array)
+        return Value(self, ("const", len(self.constants) - 1), array.dtype)
+
+    def emit(self, what, which, operands, dtype):
+        self.sizes.append(dtype.itemsize)
+        value = Value(self, ("temp", len(self.sizes) - 1), dtype)
+        self.steps.append((what, which, tuple(v.place for v in operands), value.place))
+        return value
+
+    def apply(self, name, *values):
+        if name == "cast":
+            return self.cast(values[0], values[1].numpy)
+        if not any(isinstance(v, Value) and v.dtype is not None for v in values):
+            raise NotAProgram("a number of numbers")
+        if name == "where":
+            return self.where(*values)
+        function = PRIMS[name].numpy
+        if name == "rsqrt":
+            return self.apply_ufunc(np.reciprocal, self.apply_ufunc(np.sqrt, values[0]))
+        if type(function) is not np.ufunc:
+            raise NotAProgram(name)
+        return self.apply_ufunc(function, *values)
+
+    def apply_ufunc(self, function, *values):
+        samples = [sample(v) for v in values]
+        result = function(*samples).dtype
+        common = np.result_type(*samples)
+        signature = common.char * len(values) + "->" + result.char
+        if signature not in function.types or common.kind == "c":
+            raise NotAProgram(f"no loop {function.__name__} {signature}")
+        return self.emit(function, function.types.index(signature), [self.as_type(v, common) for v in values], result)
+
+    def where(self, condition, a, b):
+        if not isinstance(condition, Value) or condition.dtype != np.bool_:
+            raise NotAProgram("a condition that is not bool")
+        common = np.result_type(sample(a), sample(b))
+        operands = [condition, self.as_type(a, common), self.as_type(b, common)]
+        return self.emit(-1, common.itemsize, operands, common)
+
+    def as_type(self, value, dtype):
+        """A placeholder of this numpy type; numbers become constants, or are read in this type at the call."""
+        if not isinstance(value, Value):
+            number = np.asarray(value, dtype)
+            if number.dtype.kind in "iu" and int(number) != value:
+                raise NotAProgram("a number out of range")
+            return self.constant(number)
+        if value.dtype is None:
+            known = value.sample.setdefault("read as", dtype)
+            if known != dtype:
+                raise NotAProgram("a number in two types")
+            return value
+        return self.cast(value, dtype)
+
+    def cast(self, value, dtype):
+        if not isinstance(value, Value) or value.dtype is None:
+            raise NotAProgram("a cast of a number")
+        if value.dtype == dtype:
+            return value
+        return self.move(value, dtype)
+
+    def move(self, value, dtype):
+        """A conversion, or a copy."""
+        source, target = dtypes.from_numpy(value.dtype), dtypes.from_numpy(dtype)
+        if source not in _MOVED or target not in _MOVED:
+            raise NotAProgram("no conversion")
+        if source is dtypes.float64 and target in (dtypes.float16, dtypes.bfloat16):
+            raise NotAProgram("a conversion that rounds once")
+        return self.emit(NUMBERS[source], NUMBERS[target], [value], dtype)
+
+
+def sample(value):
+    """Something of a value's type for numpy to tell the type of a result: an array, or a weak number."""
+    if not isinstance(value, Value):
+        return value
+    return value.sample["number"] if value.dtype is None else np.ones(1, value.dtype)
+
+
+def program_of(op, args):
+    """The plan of a record for operands like these, or None."""
+    try:
+        return build(op, args)
+    except (NotAProgram, TypeError, ValueError, OverflowError, AttributeError, RuntimeError):
+        return None
+
+
+def build(op, args):
+    compute, (result,) = computation(op, args)
+    builder, values, numbers = Builder(), [], {}
+    for k, (p, a) in enumerate(zip(op.params, args)):
+        values.append(placeholder(builder, k, p, a, compute, numbers))
+    out = op.fn(builder, *values)
+    if not isinstance(out, Value) or out.dtype is None:
+        raise NotAProgram("the result is a number")
+    if out.dtype != result.numpy or out.place[0] != "temp":
+        out = builder.move(out, result.numpy)
+    return assemble(builder, args, numbers, out, result)
+
+
+def placeholder(builder, k, p, a, compute, numbers):
+    if isinstance(a, Tensor):
+        if a._dtype.is_complex or (compute is not None and compute.is_complex):
+            raise NotAProgram("complex")
+        value = Value(builder, ("arg", k), a._array.dtype)
+        if compute is not None and p.promotes and a._dtype is not compute:
+            return builder.cast(value, compute.numpy)
+        return value
+    if a is None:
+        return None
+    if not is_number(a) or isinstance(a, bool):
+        raise NotAProgram("an argument that is no number")
+    numbers[k] = {"number": 1.5 if isinstance(a, float) else 2}
+    return Value(builder, ("arg", k), None, numbers[k])
+
+
+def assemble(builder, args, numbers, out, result):
+    """Registers get numbers: arguments, constants, temporaries (the last use frees one), the output last."""
+    count, constants = len(args), len(builder.constants)
+    if any("read as" not in n for n in numbers.values()):
+        raise NotAProgram("a number that nothing reads")
+    last_use = {}
+    for k, (_, _, places, _) in enumerate(builder.steps):
+        last_use.update(dict.fromkeys(places, k))
+    places, free, sizes = {}, [], []
+    final = builder.steps[-1][3]
+    if final != out.place:
+        raise NotAProgram("the result is not the last step")
+    steps = []
+
+    def number(place):
+        kind, k = place
+        return k if kind == "arg" else count + k if kind == "const" else count + constants + places[place]
+
+    for k, (what, which, sources, target) in enumerate(builder.steps):
+        operands = tuple(number(p) for p in sources)
+        for place in set(sources):
+            if place[0] == "temp" and last_use[place] == k:
+                free.append(places[place])
+        if target != final:
+            size = builder.sizes[target[1]]
+            spot = next((r for r in free if sizes[r] == size), None)
+            if spot is None:
+                spot = len(sizes)
+                sizes.append(size)
+            else:
+                free.remove(spot)
+            places[target] = spot
+        steps.append((what, which, operands, target))
+    last = count + constants + len(sizes)
+    steps = tuple((w, n, ops, last if t == final else count + constants + places[t]) for w, n, ops, t in steps)
+    item_sizes = (*[0] * count, *[c.itemsize for c in builder.constants], *sizes, result.itemsize)
+    read = tuple(NUMBERS[dtypes.from_numpy(numbers[k]["read as"])] if k in numbers else -1 for k in range(count))
+    return count, tuple(builder.constants), item_sizes, read, steps, NUMBERS[result]

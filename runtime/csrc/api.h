@@ -1,0 +1,17 @@
+// What other extensions of this package call in this one, handed over as the capsule `_native.api`.
+#ifndef FB_API_H
+#define FB_API_H
+
+#include <Python.h>
+#include <numpy/ndarraytypes.h>
+
+#include "abi.h"
+
+struct FbApi {
+    const FbRuntime* runtime;
+    // A new array over a cached block; steals the reference to `descr`. Strides in bytes, null: row-major.
+    PyObject* (*new_array)(PyArray_Descr* descr, int dims, const npy_intp* sizes, const npy_intp* strides, npy_intp bytes,
+        PyArrayObject* donor);
+};
+
+#endif
