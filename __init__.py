@@ -31,6 +31,7 @@ _PUBLIC_MODULES = {
     "testing": "eager.compat.testing",
     "overrides": "eager.compat.overrides",
     "_C": "eager.compat.private",
+    "_custom_ops": "eager.compat.library",
     "fx": "capture.fx",
     "_dynamo": "capture.dynamo",
     "_inductor": "capture.dynamo",

@@ -34,6 +34,9 @@ class DispatchKeySet:
     def __init__(self, *keys):
         self.keys = keys
 
+    def __or__(self, other):
+        return DispatchKeySet(*self.keys, *other.keys)
+
 
 @contextmanager
 def _ExcludeDispatchKeyGuard(keys):
