@@ -8,7 +8,7 @@ from types import FunctionType
 
 import numpy as np
 
-from . import autograd, device as devices, dtypes
+from . import autograd, device as devices, dtypes, formats
 from .autograd import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
 from .dispatch import become_view, operator, set_data
 from .dtypes import (bfloat16, complex64, complex128, finfo, float8_e4m3fn, float8_e5m2, float16, float32, float64,
@@ -20,7 +20,7 @@ from .ops.views import alias as _alias, detach as _detach
 from .promote import promote_types, result_type as _result_type
 from .random import Generator, default_generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
 from .sizes import Size
-from .spellings import convolution, creation, elementwise, indexing, products, random, reductions, shapes
+from .spellings import convolution, creation, elementwise, indexing, products, random, recurrent, reductions, shapes
 from .tensor import DATA, Tensor, install_methods
 
 _METHODS_ONLY = set("""
@@ -37,7 +37,7 @@ def _functions_of(module):
 
 
 _FUNCTIONS = {}
-for _module in (convolution, creation, elementwise, indexing, products, random, reductions, shapes):
+for _module in (convolution, creation, elementwise, indexing, products, random, recurrent, reductions, shapes):
     _FUNCTIONS.update(_functions_of(_module))
 globals().update(_FUNCTIONS)
 
@@ -45,7 +45,8 @@ half, float, double = float16, float32, float64
 short, int, long = int16, int32, int64
 bool = dtypes.bool
 cfloat, cdouble = complex64, complex128
-device = devices.device
+device, dtype = devices.device, dtypes.dtype
+globals().update({_name: getattr(formats, _name) for _name in formats.NAMES})
 
 
 def result_type(a, b):
@@ -190,4 +191,4 @@ __all__ = sorted(name for name in _FUNCTIONS if not name.endswith("_") and name 
         "short", "int32", "int",
     "int64", "long", "uint16", "uint32", "uint64", "float16", "half", "bfloat16", "float32", "float", "float64",
         "double", "complex64",
-    "cfloat", "complex128", "cdouble", "float8_e4m3fn", "float8_e5m2"]
+    "cfloat", "complex128", "cdouble", "float8_e4m3fn", "float8_e5m2", "dtype", *formats.NAMES]
