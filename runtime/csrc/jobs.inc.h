@@ -1,0 +1,67 @@
+// The jobs of one instruction set; each jobs_*.cpp sets FB_ISA and the compiler's target, then includes this.
+#include "job.h"
+
+namespace {
+#include "attention.h"
+#include "moves.h"
+#include "reduce.h"
+#include "rows.h"
+#include "steps.h"
+
+}
+
+#define FB_ALL_TYPES(f) { f<float>, f<double>, f<bf16>, f<f16> }
+#define FB_WHOLE_TYPES(f) { f<float>, f<double>, nullptr, nullptr }
+#define FB_ALL_TYPES_OF(f, ...) { f<float, __VA_ARGS__>, f<double, __VA_ARGS__>, f<bf16, __VA_ARGS__>, f<f16, __VA_ARGS__> }
+// `move` and `take_elements` go by the size of an element: 4, 8, 2 and 1 bytes
+#define FB_SIZES(f) { f<u32>, f<u64>, f<u16>, f<u8> }
+
+#define FB_JOB_TABLE \
+    {"softmax_rows", FB_ALL_TYPES(softmax_rows)}, \
+    {"log_softmax_rows", FB_ALL_TYPES(log_softmax_rows)}, \
+    {"softmax_back_rows", FB_ALL_TYPES(softmax_back_rows)}, \
+    {"log_softmax_back_rows", FB_ALL_TYPES(log_softmax_back_rows)}, \
+    {"softmax_columns", FB_ALL_TYPES_OF(softmax_columns, false)}, \
+    {"log_softmax_columns", FB_ALL_TYPES_OF(softmax_columns, true)}, \
+    {"softmax_back_columns", FB_ALL_TYPES_OF(softmax_back_columns, false)}, \
+    {"log_softmax_back_columns", FB_ALL_TYPES_OF(softmax_back_columns, true)}, \
+    {"layer_norm_rows", FB_ALL_TYPES(layer_norm_rows)}, \
+    {"rms_norm_rows", FB_ALL_TYPES(rms_norm_rows)}, \
+    {"norm_back_rows", FB_ALL_TYPES(norm_back_rows)}, \
+    {"norm_weight_rows", FB_ALL_TYPES(norm_weight_rows)}, \
+    {"cross_entropy_rows", FB_ALL_TYPES(cross_entropy_rows)}, \
+    {"cross_entropy_back_rows", FB_ALL_TYPES(cross_entropy_back_rows)}, \
+    {"sum_rows", FB_ALL_TYPES_OF(reduce_rows, SUM)}, \
+    {"squares_rows", FB_ALL_TYPES_OF(reduce_rows, SQUARES)}, \
+    {"absolutes_rows", FB_ALL_TYPES_OF(reduce_rows, ABSOLUTES)}, \
+    {"max_rows", FB_ALL_TYPES_OF(reduce_rows, MAX)}, \
+    {"min_rows", FB_ALL_TYPES_OF(reduce_rows, MIN)}, \
+    {"variance_rows", FB_ALL_TYPES(variance_rows)}, \
+    {"logsumexp_rows", FB_ALL_TYPES(logsumexp_rows)}, \
+    {"argmax_rows", FB_ALL_TYPES_OF(extreme_rows, true)}, \
+    {"argmin_rows", FB_ALL_TYPES_OF(extreme_rows, false)}, \
+    {"sum_columns", FB_ALL_TYPES_OF(reduce_columns, SUM)}, \
+    {"squares_columns", FB_ALL_TYPES_OF(reduce_columns, SQUARES)}, \
+    {"absolutes_columns", FB_ALL_TYPES_OF(reduce_columns, ABSOLUTES)}, \
+    {"max_columns", FB_ALL_TYPES_OF(reduce_columns, MAX)}, \
+    {"min_columns", FB_ALL_TYPES_OF(reduce_columns, MIN)}, \
+    {"variance_columns", FB_ALL_TYPES(variance_columns)}, \
+    {"logsumexp_columns", FB_ALL_TYPES(logsumexp_columns)}, \
+    {"argmax_columns", FB_ALL_TYPES_OF(extreme_columns, true)}, \
+    {"argmin_columns", FB_ALL_TYPES_OF(extreme_columns, false)}, \
+    {"adam_step", FB_ALL_TYPES(adam_step)}, \
+    {"sgd_step", FB_ALL_TYPES(sgd_step)}, \
+    {"move", FB_SIZES(move)}, \
+    {"to_float32", FB_ALL_TYPES_OF(convert, float)}, \
+    {"to_float64", FB_ALL_TYPES_OF(convert, double)}, \
+    {"to_bfloat16", FB_ALL_TYPES_OF(convert, bf16)}, \
+    {"to_float16", FB_ALL_TYPES_OF(convert, f16)}, \
+    {"take_rows", {take_rows<float>, nullptr, nullptr, nullptr}}, \
+    {"add_rows", FB_WHOLE_TYPES(add_rows)}, \
+    {"take_elements", FB_SIZES(take_elements)}, \
+    {"add_elements", FB_WHOLE_TYPES(add_elements)}, \
+    {"dropout", FB_ALL_TYPES(dropout)}, \
+    {"masked_scale", FB_ALL_TYPES(masked_scale)}, \
+    {"attention_forward", FB_ALL_TYPES(attention_forward)}, \
+    {"attention_backward", FB_WHOLE_TYPES(attention_backward)}, \
+    {nullptr, {}}

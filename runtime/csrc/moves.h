@@ -1,0 +1,168 @@
+// Moving elements: strided copies, conversions, rows and elements by index, sums at indices, dropout.
+#ifndef FB_MOVES_H
+#define FB_MOVES_H
+
+#include "rows.h"
+
+// ---- p: out, x; n: dims, then per dim (size, stride of out, stride of x), strides in elements. The last dim has out
+//      stride 1; in the dim before it x may have stride 1, and then squares are turned. A unit is SIDE rows of the last
+//      two dims.
+enum { SIDE = 64, MOVE_DIMS = 8 };
+template <class E> FB_INLINE void turn(E* out, long out_row, const E* x, long x_column, long rows, long columns) {
+    for (long j = 0; j < columns; j++)
+        for (long i = 0; i < rows; i++) out[i * out_row + j] = x[j * x_column + i];
+}
+template <class E> FB_INLINE void turn_block(E* out, long out_row, const E* x, long x_column, long rows, long columns) {
+    if constexpr (sizeof(E) == 4) {
+        long j = 0, whole = rows / FB_W * FB_W;
+        for (; j + FB_W <= columns; j += FB_W) {
+            for (long i = 0; i < whole; i += FB_W) {
+                vf square[FB_W];
+#pragma GCC unroll 16
+                for (int l = 0; l < FB_W; l++) square[l] = ld((const float*)(x + (j + l) * x_column + i), Full{});
+                transpose(square);
+#pragma GCC unroll 16
+                for (int l = 0; l < FB_W; l++) st((float*)(out + (i + l) * out_row + j), square[l], Full{});
+            }
+            turn(out + whole * out_row + j, out_row, x + j * x_column + whole, x_column, rows - whole, FB_W);
+        }
+        turn(out + j, out_row, x + j * x_column, x_column, rows, columns - j);
+    } else {
+        for (long j = 0; j < columns; j += 16)
+            for (long i = 0; i < rows; i += 16)
+                turn(out + i * out_row + j, out_row, x + j * x_column + i, x_column, rows - i < 16 ? rows - i : 16,
+                    columns - j < 16 ? columns - j : 16);
+    }
+}
+template <class E> void move(const Job& job, long begin, long end) {
+    long dims = job.n[0];
+    const long* d = job.n + 1;
+    const long *last = d + 3 * (dims - 1), *row = d + 3 * (dims - 2);
+    long blocks = (row[0] + SIDE - 1) / SIDE;
+    bool turned = row[2] == 1 && last[2] != 1;
+    for (long unit = begin; unit < end; unit++) {
+        long rest = unit / blocks, r = unit % blocks * SIDE, rows = row[0] - r < SIDE ? row[0] - r : SIDE;
+        E* out = (E*)job.p[0] + r * row[1];
+        const E* x = (const E*)job.p[1] + r * row[2];
+        for (long k = dims - 3; k >= 0; k--) {
+            long at = rest % d[3 * k];
+            rest /= d[3 * k];
+            out += at * d[3 * k + 1];
+            x += at * d[3 * k + 2];
+        }
+        if (turned) {
+            for (long j = 0; j < last[0]; j += 256)
+                turn_block(out + j, row[1], x + j * last[2], last[2], rows, last[0] - j < 256 ? last[0] - j : 256);
+        } else {
+            for (long i = 0; i < rows; i++) {
+                E* to = out + i * row[1];
+                const E* from = x + i * row[2];
+                if (last[2] == 1) __builtin_memcpy(to, from, last[0] * sizeof(E));
+                else if (last[2] == 0)
+                    for (long j = 0; j < last[0]; j++) to[j] = *from;
+                else
+                    for (long j = 0; j < last[0]; j++) to[j] = from[j * last[2]];
+            }
+        }
+    }
+}
+
+// ---- p: out, x. A unit is one element
+FB_INLINE vf as_lanes(const float*, vf x) { return x; }
+FB_INLINE vf as_lanes(const float*, vd x) { return to_f(x); }
+FB_INLINE vd as_lanes(const double*, vf x) { return to_d(x); }
+FB_INLINE vd as_lanes(const double*, vd x) { return x; }
+template <class From, class To> void convert(const Job& job, long begin, long end) {
+    typedef typename Compute<To>::S S;
+    each_vector<1>(begin, end, [&](i64 i, auto m, int) FB_BODY {
+        st((To*)job.p[0] + i, as_lanes((const S*)nullptr, ld((const From*)job.p[1] + i, m)), m);
+    });
+}
+
+// ---- rows by index. p: out, table, index (int64), bad; n: bytes of a row, rows of the table. A unit is one index
+template <class> void take_rows(const Job& job, long begin, long end) {
+    long bytes = job.n[0];
+    for (long unit = begin; unit < end; unit++) {
+        long at = ((const long*)job.p[2])[unit];
+        if ((unsigned long)at >= (unsigned long)job.n[1]) __atomic_store_n((long*)job.p[3], unit, __ATOMIC_RELAXED);
+        else __builtin_memcpy((char*)job.p[0] + unit * bytes, (const char*)job.p[1] + at * bytes, bytes);
+    }
+}
+// ---- sums at indices: out[o, index[k], j] += x[o, k, j], in the order of k. p: out, x, index (int64), bad;
+//      n: width, indices, rows of out, blocks of columns, index that adds nothing, block. A unit is a block of columns of
+//      one o
+template <class T> void add_rows(const Job& job, long begin, long end) {
+    long width = job.n[0], count = job.n[1], rows = job.n[2], blocks = job.n[3], block = job.n[5];
+    const long* index = (const long*)job.p[2];
+    for (long unit = begin; unit < end; unit++) {
+        long outer = unit / blocks, c = unit % blocks * block, stop = width - c < block ? width : c + block;
+        T* out = (T*)job.p[0] + outer * rows * width;
+        const T* x = (const T*)job.p[1] + outer * count * width;
+        for (long k = 0; k < count; k++) {
+            long at = index[k];
+            if (at == job.n[4]) continue;
+            if ((unsigned long)at >= (unsigned long)rows) {
+                __atomic_store_n((long*)job.p[3], k, __ATOMIC_RELAXED);
+                continue;
+            }
+            each_vector<1>(
+                c, stop, [&](i64 j, auto m, int) FB_BODY { add_to(out + at * width + j, ld(x + k * width + j, m), m); });
+        }
+    }
+}
+// ---- elements by index along the middle: out[o, k, j] = x[o, index[o, k, j], j]. p: out, x, index, bad;
+//      n: rows of x, inner, indices per outer. A unit is one (o, k)
+template <class E> void take_elements(const Job& job, long begin, long end) {
+    long rows = job.n[0], inner = job.n[1], count = job.n[2];
+    for (long unit = begin; unit < end; unit++) {
+        const E* x = (const E*)job.p[1] + unit / count * rows * inner;
+        const long* index = (const long*)job.p[2] + unit * inner;
+        E* out = (E*)job.p[0] + unit * inner;
+        for (long j = 0; j < inner; j++) {
+            if ((unsigned long)index[j] >= (unsigned long)rows)
+                __atomic_store_n((long*)job.p[3], unit * inner + j, __ATOMIC_RELAXED);
+            else out[j] = x[index[j] * inner + j];
+        }
+    }
+}
+// out[o, index[o, k, j], j] += x[o, k, j]. p: out, x, index, bad; n as above. A unit is one o
+template <class T> void add_elements(const Job& job, long begin, long end) {
+    long rows = job.n[0], inner = job.n[1], count = job.n[2];
+    for (long unit = begin; unit < end; unit++) {
+        T* out = (T*)job.p[0] + unit * rows * inner;
+        const T* x = (const T*)job.p[1] + unit * count * inner;
+        const long* index = (const long*)job.p[2] + unit * count * inner;
+        for (long k = 0; k < count; k++)
+            for (long j = 0; j < inner; j++) {
+                long at = index[k * inner + j];
+                if ((unsigned long)at >= (unsigned long)rows)
+                    __atomic_store_n((long*)job.p[3], (unit * count + k) * inner + j, __ATOMIC_RELAXED);
+                else put(out + at * inner + j, element(out + at * inner + j) + element(x + k * inner + j));
+            }
+    }
+}
+
+// ---- dropout. p: out, keep (bool), x; n: seed, ordinal; f: probability of zero, scale. A unit is one element
+template <class T> void dropout(const Job& job, long begin, long end) {
+    FB_TYPES(T);
+    vl seed = splat_l(job.n[0]), ordinal = splat_l(job.n[1]);
+    V scale = Compute<T>::splat((S)job.f[1]);
+    vf least = splat_f((float)job.f[0]);
+    each_vector<1>(begin, end, [&](i64 i, auto m, int) FB_BODY {
+        vu bits = philox_words(seed, ordinal, index_lanes(i)).w[0];
+        vi keep = __builtin_convertvector((vi)(bits >> 8), vf) * splat_f(0x1p-24f) >= least;
+        st((bool*)job.p[1] + i, keep, m);
+        st((T*)job.p[0] + i, v_where(keep, ld((const T*)job.p[2] + i, m) * scale, V{}), m);
+    });
+}
+// p: out, keep, x; f: scale
+template <class T> void masked_scale(const Job& job, long begin, long end) {
+    FB_TYPES(T);
+    V scale = Compute<T>::splat((S)job.f[0]);
+    each_vector<1>(begin, end, [&](i64 i, auto m, int) FB_BODY {
+        vi keep = ld((const bool*)job.p[1] + i, m);
+        st((T*)job.p[0] + i, v_where(keep, ld((const T*)job.p[2] + i, m) * scale, V{}), m);
+    });
+}
+
+#endif
