@@ -1,6 +1,6 @@
 """torch.onnx: there is no exporter; symbolic registrations at import time are accepted and unused."""
 
-from . import missing
+from .. import missing
 
 _ADVICE = "there is no ONNX exporter"
 export = missing.function("torch.onnx.export", _ADVICE)

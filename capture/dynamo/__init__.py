@@ -1,0 +1,32 @@
+"""torch._dynamo and torch._inductor: the few names that people use, on this compiler."""
+
+from ...runtime.counters import snapshot
+from . import config, utils
+from ..compile import compile, reset
+from ..explain import explain
+from ..state import disable, is_compiling, mark_dynamic, mark_static
+
+maybe_mark_dynamic = mark_dynamic
+optimize = compile
+
+
+@disable
+def graph_break(msg=""):
+    """Ends the graph here: the code before and after is captured apart."""
+
+
+def allow_in_graph(fn):
+    """Returns the function: every function is captured through or called at a break."""
+    return fn
+
+
+def is_dynamo_supported():
+    return True
+
+
+def counters():
+    return snapshot()
+
+
+__all__ = ["allow_in_graph", "compile", "config", "counters", "disable", "explain", "graph_break", "is_compiling",
+           "is_dynamo_supported", "mark_dynamic", "mark_static", "maybe_mark_dynamic", "optimize", "reset"]

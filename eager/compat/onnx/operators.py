@@ -1,0 +1,1 @@
+"""torch.onnx.operators: named by registrations; there is no exporter to use it."""

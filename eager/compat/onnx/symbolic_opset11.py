@@ -1,0 +1,1 @@
+"""torch.onnx.symbolic_opset11: named by registrations; there is no exporter to use it."""
