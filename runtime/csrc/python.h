@@ -25,6 +25,8 @@ bool add_array_type(PyObject* module);      // arrays.cpp
 bool add_launcher(PyObject* module);        // launcher.cpp
 PyObject* py_matmul(PyObject*, PyObject* const* args, Py_ssize_t n);
 PyObject* py_bind_tensor(PyObject*, PyObject* args);
+PyObject* py_job(PyObject*, PyObject* const* args, Py_ssize_t n);   // jobs.cpp
+PyObject* py_jobs(PyObject*, PyObject*);
 PyObject* native_seconds(PyObject*, PyObject*);   // launcher.cpp
 
 #endif
