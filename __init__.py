@@ -32,6 +32,12 @@ _PUBLIC_MODULES = {
     "overrides": "eager.compat.overrides",
     "_C": "eager.compat.private",
     "_custom_ops": "eager.compat.library",
+    "amp": "eager.amp",
+    "cuda.amp": "eager.amp.cuda",
+    "fft": "eager.fft",
+    "linalg": "eager.linalg",
+    "special": "eager.special",
+    "distributions": "eager.distributions",
     "fx": "capture.fx",
     "_dynamo": "capture.dynamo",
     "_inductor": "capture.dynamo",
@@ -67,12 +73,13 @@ class _PublicPaths(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 def _real_path(rest):
     """Where the public module path (without the package's name) really is; None if it is no public path."""
-    first, _, tail = rest.partition(".")
-    if rest in _PUBLIC_MODULES:
-        return f"{__name__}.{_PUBLIC_MODULES[rest]}"
-    if first in _PUBLIC_MODULES:
-        return f"{__name__}.{_PUBLIC_MODULES[first]}.{tail}"
-    return None
+    head, tail = rest, ""
+    while head not in _PUBLIC_MODULES:
+        head, dot, last = head.rpartition(".")
+        if not dot:
+            return None
+        tail = f".{last}{tail}"
+    return f"{__name__}.{_PUBLIC_MODULES[head]}{tail}"
 
 
 if not any((type(finder).__name__, type(finder).__module__) == ("_PublicPaths", __name__) for finder in sys.meta_path):

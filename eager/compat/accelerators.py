@@ -2,6 +2,7 @@
 
 import types
 
+from ..amp import cpu as cpu_amp
 from . import missing
 
 
@@ -21,5 +22,6 @@ accelerator.current_accelerator = lambda check_available=False: None
 cpu = _absent("cpu")
 cpu.is_available = lambda: True
 cpu.device_count = lambda: 1
+cpu.amp = cpu_amp
 cpu.synchronize = lambda device=None: None
 cpu.current_device = lambda: "cpu"

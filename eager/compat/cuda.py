@@ -6,9 +6,11 @@ Seeding and cache calls are no-ops, as in PyTorch without a device; streams, eve
 import contextlib
 
 from .. import device as devices
+from ..amp import cuda as amp
 from ..random import default_generator
 from . import missing
 
+__path__ = []      # `import torch.cuda.amp` looks for a package
 _ADVICE = "flambeau has no CUDA runtime on this machine; use device='cpu'"
 
 

@@ -1,0 +1,4 @@
+"""torch.cuda.amp.grad_scaler"""
+
+from ..grad_scaler import OptState
+from . import GradScaler
