@@ -7,12 +7,15 @@ import warnings
 from .. import api, dtypes
 from ..dispatch import type_name
 from ..meta import broadcast_shapes
-from ..ops import activations as act, attention as attend, indexing, losses, normalization, products, rearrange
+from ..ops import activations as act, attention as attend, indexing, losses, normalization, products
 from ..spellings.arguments import dim_of
 from ..spellings.channels import (batch_norm as batch_norm, group_norm as group_norm, instance_norm as instance_norm)
 from ..spellings.convolution import (conv1d as conv1d, conv2d as conv2d, conv3d as conv3d,
                                      conv_transpose1d as conv_transpose1d, conv_transpose2d as conv_transpose2d,
                                      conv_transpose3d as conv_transpose3d)
+from ..spellings.dropout import (alpha_dropout as alpha_dropout, dropout1d as dropout1d, dropout2d as dropout2d,
+                                 dropout3d as dropout3d, feature_alpha_dropout as feature_alpha_dropout)
+from ..spellings.padding import pad as pad
 from ..spellings.pooling import (adaptive_avg_pool1d as adaptive_avg_pool1d,
     adaptive_avg_pool2d as adaptive_avg_pool2d, adaptive_avg_pool3d as adaptive_avg_pool3d,
     adaptive_max_pool1d as adaptive_max_pool1d, adaptive_max_pool1d_with_indices as adaptive_max_pool1d_with_indices,
@@ -28,6 +31,8 @@ from ..spellings.pooling import (adaptive_avg_pool1d as adaptive_avg_pool1d,
     max_pool2d_with_indices as max_pool2d_with_indices, max_pool3d as max_pool3d,
     max_pool3d_with_indices as max_pool3d_with_indices, max_unpool1d as max_unpool1d, max_unpool2d as max_unpool2d,
     max_unpool3d as max_unpool3d)
+from ..spellings.resampling import (interpolate as interpolate, upsample as upsample,
+                                    upsample_bilinear as upsample_bilinear, upsample_nearest as upsample_nearest)
 from ..spellings.shapes import one_hot as one_hot
 
 
@@ -175,26 +180,6 @@ def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, sca
             raise AssertionError("Padding_idx must be within num_embeddings")
         padding_idx = padding_idx + weight.shape[0] if padding_idx < 0 else padding_idx
     return indexing.embedding(weight, input, -1 if padding_idx is None else padding_idx)
-
-
-def pad(input, pad, mode="constant", value=None):
-    """`pad`: (before, after) of the last dim, then of the one before, ..."""
-    if len(pad) % 2:
-        raise RuntimeError("Padding length must be divisible by 2")
-    if len(pad) // 2 > input.ndim:
-        raise RuntimeError("Padding length should be less than or equal to two times the input dimension but got "
-                           f"padding length {len(pad)} "
-                           f"and input of dimension {input.ndim}")
-    if mode != "constant":
-        raise ValueError(f"pad: mode {mode!r} is not available; use mode='constant'")
-    pairs = [tuple(pad[k:k + 2]) for k in range(0, len(pad), 2)][::-1]
-    full = tuple([(0, 0)] * (input.ndim - len(pairs)) + pairs)
-    for d, (n, (before, after)) in enumerate(zip(input.shape, full)):
-        if n + before + after < 0:
-            raise RuntimeError(f"The input size {n}, plus negative padding {before} and {after} resulted in a "
-                               "negative output size at "
-                               f"dimension {d}")
-    return rearrange.pad(input, full, 0 if value is None else value)
 
 
 # -- normalisation

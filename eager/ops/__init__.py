@@ -3,5 +3,5 @@
 from . import (activations, arithmetic, attention, creation, elementary, indexing, losses, normalization, optimizer,
                order,
                products, random, rearrange, recurrent, reduce, tiling, views)
-from . import adaptive, batchnorm, pooling
+from . import adaptive, batchnorm, padding, pooling, resampling
 from . import convolution

@@ -335,8 +335,8 @@ def _fractional_windows(x, own, kernel, sizes, samples):
     n, flat = len(own), None
     lead = tuple(x.shape[:2])
     for d in range(n):
-        # samples come as (width, height) of an image and (time, width, height) of a volume: the last dims are swapped
-        column = n - 1 - d if n == 2 else d if d == 0 else n - d
+        # samples of an image come as (width, height), those of a volume as (time, height, width)
+        column = n - 1 - d if n == 2 else d
         starts = _starts(samples[:, :, column], own[d], sizes[d], kernel[d]).to(x.device)
         at = starts.reshape(*lead, *(sizes[d] if e == d else 1 for e in range(n)), *(1,) * n)
         inner = starts.new_tensor(list(range(kernel[d]))).reshape(*(1,) * (2 + n), *(kernel[d] if e == d else 1 for e in range(n)))

@@ -1,0 +1,136 @@
+"""Padding modules: a number pads all sides of the last dims, a tuple gives (before, after) from the last dim on."""
+
+from .. import functional as F
+from .module import Module
+from .utils import _ntuple, _pair, _quadruple
+
+_sextuple = _ntuple(6, "_sextuple")
+
+
+class _PadNd(Module):
+    __constants__ = ["padding"]
+    _sides = staticmethod(_pair)
+    _mode = "constant"
+
+    def __init__(self, padding):
+        super().__init__()
+        self.padding = self._sides(padding)
+
+    def forward(self, input):
+        return F.pad(input, self.padding, self._mode)
+
+    def extra_repr(self):
+        return f"{self.padding}"
+
+
+class _ConstantPadNd(_PadNd):
+    __constants__ = ["padding", "value"]
+
+    def __init__(self, padding, value):
+        super().__init__(padding)
+        self.value = value
+
+    def forward(self, input):
+        return F.pad(input, self.padding, "constant", self.value)
+
+    def extra_repr(self):
+        return f"padding={self.padding}, value={self.value}"
+
+
+class ConstantPad1d(_ConstantPadNd):
+    pass
+
+
+class ConstantPad2d(_ConstantPadNd):
+    _sides = staticmethod(_quadruple)
+
+
+class ConstantPad3d(_ConstantPadNd):
+    _sides = staticmethod(_sextuple)
+
+
+class _Zero:
+    def __init__(self, padding):
+        super().__init__(padding, 0.0)
+
+    def extra_repr(self):
+        return f"{self.padding}"
+
+
+class ZeroPad1d(_Zero, ConstantPad1d):
+    pass
+
+
+class ZeroPad2d(_Zero, ConstantPad2d):
+    pass
+
+
+class ZeroPad3d(_Zero, ConstantPad3d):
+    pass
+
+
+class _ReflectionPadNd(_PadNd):
+    _mode = "reflect"
+
+
+class ReflectionPad1d(_ReflectionPadNd):
+    pass
+
+
+class ReflectionPad2d(_ReflectionPadNd):
+    _sides = staticmethod(_quadruple)
+
+
+class ReflectionPad3d(_ReflectionPadNd):
+    _sides = staticmethod(_sextuple)
+
+
+class _ReplicationPadNd(_PadNd):
+    _mode = "replicate"
+
+
+class ReplicationPad1d(_ReplicationPadNd):
+    pass
+
+
+class ReplicationPad2d(_ReplicationPadNd):
+    _sides = staticmethod(_quadruple)
+
+
+class ReplicationPad3d(_ReplicationPadNd):
+    _sides = staticmethod(_sextuple)
+
+
+class _CircularPadNd(_PadNd):
+    _mode = "circular"
+
+    def _check_input_dim(self, input):
+        raise NotImplementedError(f"{type(self).__name__} does not say which inputs it takes")
+
+    def forward(self, input):
+        self._check_input_dim(input)
+        return super().forward(input)
+
+
+def _check_rank(input, *ranks):
+    if input.ndim not in ranks:
+        raise ValueError(f"expected {' or '.join(f'{n}D' for n in ranks)} input (got {input.ndim}D input)")
+
+
+class CircularPad1d(_CircularPadNd):
+    def _check_input_dim(self, input):
+        _check_rank(input, 2, 3)
+
+
+class CircularPad2d(_CircularPadNd):
+    _sides = staticmethod(_quadruple)
+
+    def _check_input_dim(self, input):
+        _check_rank(input, 3, 4)
+
+
+class CircularPad3d(_CircularPadNd):
+    _sides = staticmethod(_sextuple)
+
+    def _check_input_dim(self, input):
+        _check_rank(input, 4, 5)

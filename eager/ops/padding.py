@@ -1,0 +1,112 @@
+"""Padding with what the tensor itself holds: reflected, replicated or wrapped around. Constants are `rearrange.pad`.
+
+`padding`: (before, after) for every dim; negative amounts cut off.
+"""
+
+import numpy as np
+
+from ..grads import Meta
+from ..op import indexed, scatter, size, static, tensor
+from ..prims import NUMPY
+from ..sizes import is_int
+from .images import empty_image, image_like, ordered
+
+_NUMPY_MODES = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
+
+
+def _none(before, after):
+    return is_int(before) and is_int(after) and type(before) is int and type(after) is int and before == 0 and after == 0
+
+
+def _source(s, at, n, before, mode):
+    """Where position `at` of the padded dim is read."""
+    if mode == "circular":
+        return (at - before + n) % n
+    place, last = s.index(at - before), s.index(n - 1)
+    if mode == "replicate":
+        place = s.minimum(s.maximum(place, 0), last)
+    else:
+        place = last - s.abs(last - s.abs(place))
+    return s.indirect(place, n, check=False)
+
+
+def _sizes(shape, padding):
+    return tuple(n + before + after for n, (before, after) in zip(shape, padding))
+
+
+def _places(s, i, sizes, padding, mode):
+    return tuple(at if _none(*pair) else _source(s, at, n, pair[0], mode) for at, n, pair in zip(i, sizes, padding))
+
+
+@indexed(meta=lambda x, padding, mode: image_like(x, _sizes(x.shape, padding)), promote="keep")
+def pad_edges(s, i, x, padding: size, mode: static):
+    return x(*_places(s, i, x.shape, padding, mode))
+
+
+@pad_edges.numpy
+def _(x, padding, mode):
+    cut = x[tuple(slice(max(-b, 0), n - max(-a, 0)) for n, (b, a) in zip(x.shape, padding))]
+    if mode == "circular" and cut.shape != x.shape:
+        return _taken(x, padding, mode)
+    return ordered(np.pad(cut, [(max(b, 0), max(a, 0)) for b, a in padding], _NUMPY_MODES[mode]), x)
+
+
+def _taken(x, padding, mode):
+    """Dim by dim, where what is cut off on one side is read on the other."""
+    y = x
+    for d, (n, (before, after)) in enumerate(zip(x.shape, padding)):
+        if not _none(before, after):
+            y = np.take(y, _source(NUMPY, np.arange(n + before + after), n, before, mode), d)
+    return ordered(y, x)
+
+
+@pad_edges.grad("x")
+def _(g, x: Meta, padding, mode):
+    return pad_edges_backward(tuple(x.shape), g, padding, mode)
+
+
+@scatter(mode="add", promote="same", ranges=lambda sizes, slope, *rest: slope.shape,
+         meta=lambda sizes, slope, padding, mode: image_like(slope, sizes))
+def pad_edges_backward(s, i, sizes: size, slope: tensor, padding: size, mode: static):
+    """The gradients of all copies of an element, added up."""
+    return _places(s, i, sizes, padding, mode), slope(*i)
+
+
+@pad_edges_backward.numpy
+def _(sizes, slope, padding, mode):
+    y = slope
+    for d, (n, (before, after)) in enumerate(zip(sizes, padding)):
+        if not _none(before, after):
+            y = _unpadded(y, d, n, before, after, mode)
+    return ordered(y.copy() if y is slope else y, slope)
+
+
+def _unpadded(y, d, n, before, after, mode):
+    def part(a, low, high):
+        return a[(slice(None),) * d + (slice(low, high),)]
+    out = empty_image(y, (*y.shape[:d], n, *y.shape[d + 1:]))
+    out.fill(0)
+    length = y.shape[d]
+    low, high = max(before, 0), length - max(after, 0)
+    part(out, low - before, high - before)[...] = part(y, low, high)
+    for at in (*range(low), *range(high, length)):
+        place = int(_source(NUMPY, np.asarray(at), n, before, mode))
+        part(out, place, place + 1)[...] += part(y, at, at + 1)
+    return out
+
+
+@pad_edges_backward.grad("slope")
+def _(g, padding, mode):
+    return pad_edges(g, padding, mode)
+
+
+def _samples(make):
+    return [(make(2, 4), ((0, 0), (1, 2)), mode) for mode in _NUMPY_MODES] + [
+        (make(1, 3, 4, 5), ((0, 0), (0, 0), (2, 1), (1, 3)), mode) for mode in _NUMPY_MODES] + [
+        (make(2, 5), ((0, 0), (-1, 2)), mode) for mode in _NUMPY_MODES] + [
+        (make(1, 3, 4, 2).permute(0, 3, 1, 2), ((0, 0), (0, 0), (1, 1), (1, 1)), "reflect")]
+
+
+pad_edges.samples(_samples)
+pad_edges_backward.samples(lambda make: [((2, 4), make(2, 7), ((0, 0), (1, 2)), mode) for mode in _NUMPY_MODES] +
+                           [((2, 5), make(2, 6), ((0, 0), (-1, 2)), mode) for mode in _NUMPY_MODES])

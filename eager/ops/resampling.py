@@ -1,0 +1,246 @@
+"""Resampling of single dims: nearest, linear, cubic, and filtered for antialiasing.
+
+An output's place in the input is (o + 1/2) * scale - 1/2, or o * (n - 1) / (size - 1) where corners are aligned. `scale`
+is the inverse of a factor that the caller named, or None: the ratio of the sizes. Places are computed in the tensor's
+computation type, as PyTorch does. Several dims are resampled one after the other.
+"""
+
+import math
+
+import numpy as np
+
+from .. import dtypes
+from ..grads import Meta
+from ..op import composite, indexed, scatter, size, static, tensor
+from ..prims import NUMPY
+from . import taps
+from .arithmetic import absolute, add, div, eq, lt, mul, sub, where
+from .creation import arange
+from .elementary import sin
+from .images import image_like, ordered
+from .products import matmul
+from .reduce import sum as sum_dims
+from .views import transpose, unsqueeze
+
+
+def _sizes(x, dim, n):
+    return (*x.shape[:dim], n, *x.shape[dim + 1:])
+
+
+def _scale(s, n, size, scale, align, dtype):
+    if align:
+        if type(size) is int and size == 1:
+            return s.const(0, dtype)
+        return s.cast(s.index(n - 1), dtype) / s.cast(s.maximum(s.index(size - 1), 1), dtype)
+    if scale is not None:
+        return s.const(scale, dtype)
+    return s.cast(s.index(n), dtype) / s.cast(s.index(size), dtype)
+
+
+def _whole(n, size, scale):
+    """size / n or n / size where one of them is a whole number, as (factor up, factor down); else None."""
+    if type(n) is not int or type(size) is not int or not n or not size:
+        return None
+    if scale is not None and scale != n / size:
+        return None
+    if size % n == 0:
+        return size // n, 1
+    return (1, n // size) if n % size == 0 else None
+
+
+# -- nearest
+
+def nearest_index(s, o, n, size, scale, exact):
+    """Where output o is read: floor((o + 1/2 if exact else o) * scale)."""
+    whole = _whole(n, size, scale)
+    if whole is not None:
+        up, down = whole
+        return o // up if down == 1 else o * down + (down // 2 if exact else 0)
+    place = s.cast(s.index(o), dtypes.float32)
+    if exact:
+        place = place + 0.5
+    place = s.floor(place * _scale(s, n, size, scale, False, dtypes.float32))
+    at = s.minimum(s.cast(place, dtypes.int64), s.index(n - 1))
+    return s.indirect(at, n, check=False)
+
+
+def _nearest_taps(n, size, scale, exact):
+    index = np.broadcast_to(nearest_index(NUMPY, np.arange(size), n, size, scale, exact), (size,))
+    return index.reshape(-1, 1), np.ones((size, 1), np.float32)
+
+
+@indexed(meta=lambda x, dim, size, scale, exact: image_like(x, _sizes(x, dim, size)), promote="keep")
+def nearest(s, i, x, dim: static, size: size, scale: static, exact: static):
+    return x(*i[:dim], nearest_index(s, i[dim], x.shape[dim], size, scale, exact), *i[dim + 1:])
+
+
+@nearest.numpy
+def _(x, dim, size, scale, exact):
+    return ordered(np.take(x, _nearest_taps(x.shape[dim], size, scale, exact)[0][:, 0], dim), x)
+
+
+@nearest.grad("x")
+def _(g, x: Meta, dim, size, scale, exact):
+    return nearest_backward(x.shape[dim], g, dim, scale, exact)
+
+
+@scatter(mode="add", ranges=lambda n, slope, *rest: slope.shape,
+         meta=lambda n, slope, dim, scale, exact: image_like(slope, _sizes(slope, dim, n)), promote="same")
+def nearest_backward(s, i, n: size, slope: tensor, dim: static, scale: static, exact: static):
+    return (*i[:dim], nearest_index(s, i[dim], n, slope.shape[dim], scale, exact), *i[dim + 1:]), slope(*i)
+
+
+@nearest_backward.numpy
+def _(n, slope, dim, scale, exact):
+    return taps.adjoint(slope, dim, n, *_nearest_taps(n, slope.shape[dim], scale, exact))
+
+
+@nearest_backward.grad("slope")
+def _(g, slope: Meta, dim, n, scale, exact):
+    return nearest(g, dim, slope.shape[dim], scale, exact)
+
+
+nearest.samples(lambda make: [(make(2, 3), 1, 6, None, False), (make(2, 5), 1, 3, None, False), (make(2, 5), 1, 3, None, True),
+                              (make(2, 3, 4), 1, 7, 0.4, False), (make.ints(9, 2, 3), 0, 4, None, True),
+                              (make(1, 3, 2, 2).permute(0, 3, 1, 2), 2, 6, None, False)])
+nearest_backward.samples(lambda make: [(3, make(2, 6), 1, None, False), (5, make(2, 3), 1, None, True)])
+
+
+# -- linear and cubic
+
+COUNT = {"linear": 2, "cubic": 4}
+_A = -0.75                                                        # Keys' parameter, as PyTorch and OpenCV have it
+
+
+def reads(s, o, n, size, kind, scale, align, dtype):
+    """[(index value, weight)] of output o."""
+    ratio = _scale(s, n, size, scale, align, dtype)
+    place = s.cast(s.index(o), dtype)
+    place = place * ratio if align else (place + 0.5) * ratio - 0.5
+    if kind == "linear":
+        place = s.maximum(place, 0)
+    low = s.floor(place)
+    t = place - low
+    at, last = s.cast(low, dtypes.int64), s.index(n - 1)
+    weights = [1.0 - t, t] if kind == "linear" else _cubic(t)
+    first = 0 if kind == "linear" else -1
+    return [(s.minimum(s.maximum(at + (first + k), 0), last), w) for k, w in enumerate(weights)]
+
+
+def _near(t):
+    return ((_A + 2) * t - (_A + 3)) * t * t + 1.0
+
+
+def _far(t):
+    return ((t - 5.0) * t + 8.0) * t * _A - 4.0 * _A
+
+
+def _cubic(t):
+    return [_far(t + 1.0), _near(t), _near(1.0 - t), _far(2.0 - t)]
+
+
+def numpy_taps(n, size, kind, scale, align, dtype):
+    found = reads(NUMPY, np.arange(size), n, size, kind, scale, align, dtypes.from_numpy(dtype))
+    return tuple(np.stack([np.broadcast_to(part[k], (size,)) for part in found], 1) for k in range(2))
+
+
+@indexed(meta=lambda x, dim, size, *rest: image_like(x, _sizes(x, dim, size)))
+def resample(s, i, x, dim: static, size: size, kind: static, scale: static, align: static):
+    """One dim of a floating tensor, with 2 or 4 reads per output."""
+    out = None
+    n = x.shape[dim]
+    for at, w in reads(s, i[dim], n, size, kind, scale, align, x.dtype):
+        part = x(*i[:dim], s.indirect(at, n, check=False), *i[dim + 1:]) * w
+        out = part if out is None else out + part
+    return out
+
+
+@resample.numpy
+def _(x, dim, size, kind, scale, align):
+    return taps.apply(x, dim, *numpy_taps(x.shape[dim], size, kind, scale, align, x.dtype))
+
+
+@resample.grad("x")
+def _(g, x: Meta, dim, size, kind, scale, align):
+    return resample_backward(x.shape[dim], g, dim, kind, scale, align)
+
+
+@scatter(mode="add", promote="same", ranges=lambda n, slope, dim, kind, *rest: (*slope.shape, COUNT[kind]),
+         meta=lambda n, slope, dim, *rest: image_like(slope, _sizes(slope, dim, n)))
+def resample_backward(s, i, n: size, slope: tensor, dim: static, kind: static, scale: static, align: static):
+    """The adjoint of `resample`: `n` is the size of the dim before."""
+    *i, k = i
+    at = weight = None
+    found = reads(s, i[dim], n, slope.shape[dim], kind, scale, align, slope.dtype)
+    for number, (index, w) in enumerate(found):
+        chosen = s.eq(s.index(k), number)
+        at = index if at is None else s.where(chosen, index, at)
+        weight = w if weight is None else s.where(chosen, w, weight)
+    return (*i[:dim], s.indirect(at, n, check=False), *i[dim + 1:]), slope(*i) * weight
+
+
+@resample_backward.numpy
+def _(n, slope, dim, kind, scale, align):
+    return taps.adjoint(slope, dim, n, *numpy_taps(n, slope.shape[dim], kind, scale, align, slope.dtype))
+
+
+@resample_backward.grad("slope")
+def _(g, slope: Meta, dim, n, kind, scale, align):
+    return resample(g, dim, slope.shape[dim], kind, scale, align)
+
+
+resample.samples(lambda make: [
+    (make(2, 3), 1, 6, "linear", None, False), (make(2, 5), 1, 3, "linear", None, True), (make(2, 3), 1, 4, "cubic", None, False),
+    (make(2, 3, 4), 1, 7, "linear", 0.4, False), (make(5, 2), 0, 3, "cubic", None, True),
+    (make(1, 3, 2, 2).permute(0, 3, 1, 2), 2, 6, "linear", None, False), (make(2, 3), 1, 1, "linear", None, True)])
+resample_backward.samples(lambda make: [(3, make(2, 6), 1, "linear", None, False), (5, make(2, 3), 1, "cubic", None, True)])
+
+
+# -- antialiased: a filter stretched over what one output covers, as a matrix of weights
+
+def _filter(x, kind):
+    """The kernel at distances x >= 0: a triangle, Keys' cubic with -1/2, or Lanczos' windowed sinc."""
+    if kind == "linear":
+        return where(lt(x, 1.0), sub(1.0, x), 0.0)
+    if kind == "lanczos":
+        return where(lt(x, 3.0), mul(_sinc(x), _sinc(div(x, 3.0))), 0.0)
+    near = add(mul(mul(sub(mul(x, 1.5), 2.5), x), x), 1.0)
+    far = mul(sub(mul(add(mul(sub(x, 5.0), x), 8.0), x), 4.0), -0.5)
+    return where(lt(x, 1.0), near, where(lt(x, 2.0), far, 0.0))
+
+
+def _sinc(x):
+    turn = mul(where(eq(x, 0.0), 1.0, x), math.pi)
+    return where(eq(x, 0.0), 1.0, div(sin(turn), turn))
+
+
+@composite
+def antialias_weights(n: size, size: size, kind: static, scale: static, align: static, dtype: static, device: static):
+    """(size, n): row o holds the weights of the inputs for output o; rows add up to 1."""
+    ratio = _ratio(n, size, scale, align)
+    stretch = max(ratio, 1.0)
+    center = mul(add(unsqueeze(arange(0, 1, size, dtype, device), 1), 0.5), ratio)
+    place = add(unsqueeze(arange(0, 1, n, dtype, device), 0), 0.5)
+    weights = _filter(div(absolute(sub(place, center)), stretch), kind)
+    return div(weights, sum_dims(weights, (1,), True))
+
+
+def _ratio(n, size, scale, align):
+    if align:
+        return (n - 1) / (size - 1) if size > 1 else 0.0
+    return n / size if scale is None else scale
+
+
+@composite
+def resample_filtered(x, dim: static, size: size, kind: static, scale: static, align: static):
+    """One dim of a floating tensor through the filter's matrix."""
+    last = len(x.shape) - 1
+    weights = antialias_weights(x.shape[dim], size, kind, scale, align, x.dtype, x.device)
+    if dim == last:
+        return matmul(x, transpose(weights, 0, 1))
+    moved = transpose(x, dim, last)
+    return transpose(matmul(moved, transpose(weights, 0, 1)), dim, last)
+
+
+resample_filtered.samples(lambda make: [(make(2, 3, 6), 2, 4, "linear", None, False), (make(2, 7, 2), 1, 3, "cubic", None, False),
+                                        (make(1, 4), 1, 6, "linear", None, False)])
