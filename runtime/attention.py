@@ -5,19 +5,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from .jobs import TYPES, WHOLE, computation, empty, grain_of, run
+from .jobs import TYPES, computation, empty, grain_of, run
 
 _NO_MASK, _BOOL_MASK, _ADDED_MASK = range(3)
 _TILE = 1 << 16              # scores of one block: they stay in a core's cache
 _STEP = 6                    # rows of a micro-kernel
-
-
-def _strides(x):
-    """Strides of the first three dims in elements, or None."""
-    step = x.itemsize
-    if x.shape[-1] > 1 and x.strides[-1] != step or any(s % step for s in x.strides) or not x.flags.aligned:
-        return None
-    return tuple(s // step for s in x.strides[:3])
 
 
 def as_four(x):
@@ -40,12 +32,14 @@ def _mask_numbers(mask, shape):
     return tuple(s // mask.itemsize for s in wide.strides), _BOOL_MASK if mask.dtype == np.bool_ else _ADDED_MASK
 
 
+def eligible(q, k, v, mask) -> bool:
+    """One floating type, elements in all operands, a boolean mask or one of that type."""
+    return (q.dtype in TYPES and k.dtype == q.dtype and v.dtype == q.dtype and q.size > 0 and k.size > 0 and v.size > 0
+            and all(x.flags.aligned for x in (q, k, v)) and (mask is None or mask.dtype in (np.dtype(bool), q.dtype)))
+
+
 def _numbers(q, k, v, g, mask, causal, block):
-    strides = [_strides(x) for x in (q, k, v, g)]
-    if any(s is None for s in strides) or q.dtype not in TYPES or any(x.dtype != q.dtype for x in (k, v, g)):
-        return None
-    if mask is not None and mask.dtype not in (np.dtype(bool), q.dtype):
-        return None
+    strides = [tuple(s // x.itemsize for s in x.strides[:3]) for x in (q, k, v, g)]
     batch, heads, length, depth = q.shape
     width = k.shape[2]
     mask_strides, kind = _mask_numbers(mask, (batch, heads, length, width))
@@ -54,13 +48,11 @@ def _numbers(q, k, v, g, mask, causal, block):
 
 
 def forward(q, k, v, mask, keep, causal, scale, keep_scale):
-    """(out, log-sum-exp per query), or NotImplemented."""
+    """(out, log-sum-exp per query) of eligible operands."""
     batch, heads, length, depth = q.shape
     width, deep = k.shape[2], v.shape[3]
     block = _block(length, width, 96)
     numbers = _numbers(q, k, v, q, mask, causal, block)
-    if numbers is None or not q.size or not k.size or not v.size:
-        return NotImplemented
     out, lse = empty((batch, heads, length, deep), q.dtype), empty((batch, heads, length, 1), computation(q.dtype))
     units = batch * heads * -(-length // block)
     run("attention_forward", q.dtype, units, grain_of(block * width * 4), (out, lse, q, k, v, mask, keep), numbers,
@@ -69,13 +61,11 @@ def forward(q, k, v, mask, keep, causal, scale, keep_scale):
 
 
 def backward(g, q, k, v, mask, keep, lse, causal, scale, keep_scale):
-    """Gradients of q, k, v, or NotImplemented; k and v have as many heads as q."""
+    """Gradients of q, k, v (eligible, float32 or float64); k and v have as many heads as q."""
     batch, heads, length, depth = q.shape
     width = k.shape[2]
     block = _block(length, width, 256)
-    numbers = _numbers(q, k, v, g, mask, causal, block) if q.dtype in WHOLE else None
-    if numbers is None or not q.size or not k.size or not v.size or k.shape[1] != heads:
-        return NotImplemented
+    numbers = _numbers(q, k, v, g, mask, causal, block)
     outs = tuple(empty(x.shape, x.dtype) for x in (q, k, v))
     run("attention_backward", q.dtype, batch * heads, grain_of(block * width * 4),
         (*outs, q, k, v, mask, keep, g, lse), numbers, (scale, keep_scale))

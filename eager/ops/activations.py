@@ -8,9 +8,10 @@ import math
 
 import numpy as np
 
-from ...runtime import native
+from ...runtime import jobs, moves, native, rows
 from .. import dtypes
 from ..op import composite, Out, pointwise, scalar, static
+from ..random import draw
 from .arithmetic import absolute, add, clamp, div, ge, gt, le, logical_and, lt, minimum, mul, neg, square, sub, where
 from .elementary import exp, log, sigmoid, tanh
 from .halves import back, single
@@ -288,6 +289,9 @@ def softmax(x, dim: static):
     return back(div(e, sum_dims(e, (dim,), True)), x)
 
 
+softmax.native(rows.softmax)
+
+
 @softmax.numpy
 def _(x, dim):
     step = _rows(x, dim)
@@ -313,6 +317,9 @@ def softmax_backward(g, y, dim: static):
     return back(sub(product, mul(single(y), sum_dims(product, (dim,), True))), g)
 
 
+softmax_backward.native(rows.softmax_backward)
+
+
 @softmax_backward.numpy
 def _(g, y, dim):
     step = _rows(y, dim)
@@ -332,6 +339,9 @@ def log_softmax(x, dim: static):
     y = single(contiguous(x))
     shifted = sub(y, amax(y, (dim,), True))
     return back(sub(shifted, log(sum_dims(exp(shifted), (dim,), True))), x)
+
+
+log_softmax.native(rows.log_softmax)
 
 
 @log_softmax.numpy
@@ -361,6 +371,7 @@ def log_softmax_backward(g, y, dim: static):
     return back(sub(upstream, mul(exp(single(y)), sum_dims(upstream, (dim,), True))), g)
 
 
+log_softmax_backward.native(rows.log_softmax_backward)
 for _op in (softmax, log_softmax):
     _op.samples(lambda make: [(make(3, 4), 1), (make(3, 4), 0), (make(2, 3, 4), 1), (make(5), 0), (make(4, 3).t(), 1),
                               (make(2, 3).to(dtypes.bfloat16), 1), (make(0, 3), 1)])
@@ -391,6 +402,13 @@ def _scale(p):
     return 0.0 if type(p) is float and p == 1.0 else 1.0 / (1.0 - p)
 
 
+@dropout.native
+def _(x, p):
+    if not x.size or not jobs.plain(x):
+        return NotImplemented
+    return moves.dropout(x, p, _scale(p), *draw())
+
+
 @dropout.grad("x")
 def _(g, keep, p):
     return masked_scale(g, keep, _scale(p))
@@ -403,6 +421,11 @@ dropout.samples(lambda make: [(make(3, 4), 0.3), (make(2, 3, 2), 0.5), (make(0, 
 @pointwise(promote="first", exclude=("keep",))
 def masked_scale(s, x, keep, scale: scalar):
     return s.where(keep, x * scale, 0.0)
+
+
+@masked_scale.native
+def _(x, keep, scale):
+    return moves.masked_scale(x, keep, scale) if isinstance(x, np.ndarray) else NotImplemented
 
 
 @masked_scale.grad("x")

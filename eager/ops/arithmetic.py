@@ -6,6 +6,7 @@ operand's.
 
 import numpy as np
 
+from ...runtime import moves
 from .. import dtypes
 from ..op import mask, optional, pointwise, static
 from ..promote import result_type
@@ -397,6 +398,11 @@ def cast(s, x, dtype: static):
     return x
 
 
+@cast.native
+def _(x, dtype):
+    return moves.converted(x, dtype.numpy) if isinstance(x, np.ndarray) else NotImplemented
+
+
 @cast.numpy
 def _(x, dtype):
     return x.astype(dtype.numpy, order="K")
@@ -417,6 +423,11 @@ def _(make):
 @pointwise
 def clone(s, x):
     return x
+
+
+@clone.native
+def _(x):
+    return moves.contiguous_copy(x) if isinstance(x, np.ndarray) and x.flags.c_contiguous else NotImplemented
 
 
 @clone.numpy
@@ -440,7 +451,9 @@ def copy(s, x, source):
 
 @copy.inplace.numpy
 def _(x, source):
-    np.copyto(x, source, casting="unsafe")
+    same = isinstance(source, np.ndarray) and source.dtype == x.dtype and not np.may_share_memory(x, source)
+    if not (same and moves.copy_into(x, np.broadcast_to(source, x.shape))):
+        np.copyto(x, source, casting="unsafe")
 
 
 @copy.grad("x")

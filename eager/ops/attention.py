@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 
-from ...runtime import native
+from ...runtime import attention as kernels, native
 from .. import dtypes
 from ..op import composite, indexed, optional, Out, pointwise, scalar, size, static, tensor
 from ..random import draw
@@ -99,6 +99,22 @@ def keep_nothing(q):
     return full((0,), True, dtypes.bool, q.device)
 
 
+def _ready(x):
+    """An array as the native kernels take it: four dims, rows without gaps."""
+    x = kernels.as_four(x)
+    return x if x.shape[-1] <= 1 or x.strides[-1] == x.itemsize else np.ascontiguousarray(x)
+
+
+@attention.native
+def _(q, k, v, mask, p, causal, scale):
+    if not 3 <= q.ndim <= 4 or not kernels.eligible(q, k, v, mask):
+        return NotImplemented
+    keep = np.ones(0, bool) if p == 0 else _drawn_mask(q.shape[:-1] + k.shape[-2:-1], p)
+    out, lse = kernels.forward(_ready(q), _ready(k), _ready(v), mask, keep if p else None, causal, scale,
+                               _kept_scale(p))
+    return out.reshape(q.shape[:-1] + v.shape[-1:]), lse.reshape(q.shape[:-1] + (1,)), keep
+
+
 @attention.numpy
 def _(q, k, v, mask, p, causal, scale):
     """Matrix by matrix, so that the scores of one stay in a core's cache."""
@@ -137,6 +153,14 @@ def _drawn_mask(shape, p):
 
 @attention.grad("*")
 def _(g, q, k, v, mask, p, causal, scale, lse, keep, needs):
+    """In one step, unless it is to be differentiated again or the mask wants its share."""
+    known = not state.grad and "mask" not in needs and type(p) in (int, float)
+    if known:
+        return dict(zip("qkv", attention_backward(g, q, k, v, mask, keep, lse, p, causal, scale)))
+    return _gradients(g, q, k, v, mask, p, causal, scale, lse, keep, needs)
+
+
+def _gradients(g, q, k, v, mask, p, causal, scale, lse, keep, needs):
     """With W the weights, D the dropped ones: dV = D.T G, dW = (G V.T) dropped, dS = W * (dW - rowsum(dW * W))."""
     scores = scores_of(q, k, mask, causal, scale)
     if state.grad:          # to be differentiated again: the log-sum-exp is a function of the scores
@@ -156,6 +180,24 @@ def _(g, q, k, v, mask, p, causal, scale, lse, keep, needs):
         grads.update(q=gemm(scaled, k), k=gemm(_t(scaled), q),
                      mask=None if mask is None or mask.dtype is dtypes.bool else slope)
     return grads
+
+
+@composite(outputs=("q", "k", "v"))
+def attention_backward(g, q, k: tensor, v, mask: optional, keep: tensor, lse, p: scalar, causal: static,
+                       scale: scalar):
+    """The gradients of q, k and v."""
+    grads = _gradients(g, q, k, v, mask, p, causal, scale, lse, keep, {"q", "k", "v"})
+    return grads["q"], grads["k"], grads["v"]
+
+
+@attention_backward.native
+def _(g, q, k, v, mask, keep, lse, p, causal, scale):
+    if not 3 <= q.ndim <= 4 or not kernels.eligible(q, k, v, mask) or g.dtype != q.dtype \
+            or q.dtype not in (np.float32, np.float64):
+        return NotImplemented
+    grads = kernels.backward(*(_ready(x) for x in (g, q, k, v)), mask, keep if p else None,
+                             np.ascontiguousarray(lse), causal, scale, _kept_scale(p))
+    return tuple(a.reshape(x.shape) for a, x in zip(grads, (q, k, v)))
 
 
 @attention.samples

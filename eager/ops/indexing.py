@@ -6,6 +6,7 @@ operations accept negative indices follows PyTorch: advanced indexing does, the 
 
 import numpy as np
 
+from ...runtime import moves
 from .. import dtypes
 from ..grads import Meta
 from ..op import composite, indexed, mask, scalar, scatter, size, static, tensors
@@ -22,6 +23,20 @@ def checked(index, size, text, error=IndexError):
         bad = index[(index < 0) | (index >= size)].flat[0]
         raise error(text.format(bad=bad, size=size))
     return index
+
+
+def read(found, index, size, text, error=IndexError):
+    """What a native read gave, with its report of an index out of range turned into the error."""
+    if found is NotImplemented:
+        return found
+    refuse(found[1], index, size, text, error)
+    return found[0]
+
+
+def refuse(bad, index, size, text, error=IndexError):
+    """Raise for position `bad` of the indices; -1: all are fine."""
+    if bad >= 0:
+        raise error(text.format(bad=index.flat[bad], size=size))
 
 
 def _zeros(like, shape):
@@ -43,6 +58,13 @@ def _along(x_shape, index, dim):
 def gather(s, i, x, dim: static, index: mask):
     at = s.indirect(index(*i), x.shape[dim])
     return x(*i[:dim], at, *i[dim + 1:])
+
+
+@gather.native
+def _(x, dim, index):
+    if x.ndim == 0:
+        return NotImplemented
+    return read(moves.take_elements(x, dim, index), index, x.shape[dim], _OUT_OF_DIM % dim, RuntimeError)
 
 
 @gather.numpy
@@ -79,7 +101,9 @@ def _scatter(name, mode, kernel):
     @record.inplace.numpy
     def write(x, dim, index, source):
         checked(index, x.shape[dim] if x.ndim else 1, _OUT_OF_DIM % dim, RuntimeError)
-        kernel(x, _along(x.shape, index, dim), source[tuple(slice(n) for n in index.shape)])
+        source = source[tuple(slice(n) for n in index.shape)]
+        if mode == "set" or x.ndim == 0 or moves.add_elements(x, dim, index, source) is NotImplemented:
+            kernel(x, _along(x.shape, index, dim), source)
     return record
 
 
@@ -158,6 +182,13 @@ def index_select(s, i, x, dim: static, index: mask):
     return x(*i[:dim], at, *i[dim + 1:])
 
 
+@index_select.native
+def _(x, dim, index):
+    if dim != 0 or x.ndim == 0:
+        return NotImplemented
+    return read(moves.take_rows(x, index), index, x.shape[0], "index out of range in self")
+
+
 @index_select.numpy
 def _(x, dim, index):
     return np.take(x, checked(index, x.shape[dim], "index out of range in self"), axis=dim)
@@ -186,8 +217,19 @@ def _index_write(name, mode, kernel):
 
     @record.inplace.numpy
     def write(x, dim, index, source):
-        kernel(x, (slice(None),) * dim + (checked(index, x.shape[dim], "index out of range in self"),), source)
+        checked(index, x.shape[dim] if x.ndim else 1, "index out of range in self")
+        if mode == "set" or not added_rows(x, dim, index, source):
+            kernel(x, (slice(None),) * dim + (index,), source)
     return record
+
+
+def added_rows(x, dim, index, source) -> bool:
+    """x at `index` along `dim` += source, natively; False where numpy has to do it."""
+    if not x.size or not source.size or index.ndim != 1 or not x.flags.c_contiguous:
+        return False
+    outer, width = numel(x.shape[:dim]), numel(x.shape[dim + 1:])
+    return moves.add_rows(x.reshape(outer, x.shape[dim], width), index,
+                          source.reshape(outer, index.size, width)) is not NotImplemented
 
 
 index_add = _index_write("index_add", "add", np.add.at)
@@ -276,6 +318,11 @@ def embedding_lookup(s, i, weight, index: mask):
     return weight(s.indirect(index(*i[:n]), weight.shape[0]), *i[n:])
 
 
+@embedding_lookup.native
+def _(weight, index):
+    return read(moves.take_rows(weight, index), index, weight.shape[0], "index out of range in self")
+
+
 @embedding_lookup.numpy
 def _(weight, index):
     return np.take(weight, checked(index, weight.shape[0], "index out of range in self"), axis=0)
@@ -313,6 +360,20 @@ def embedding_backward(s, i, rows: size, index: mask, x, padding_idx: static = -
     if padding_idx >= 0:
         value = s.where(s.eq(at, padding_idx), s.const(0, x.dtype), value)
     return (s.indirect(at, rows), *i[n:]), value
+
+
+@embedding_backward.native
+def _(rows, index, x, padding_idx):
+    if not index.size or not x.size or not x.flags.c_contiguous:
+        return NotImplemented
+    width = x.shape[index.ndim:]
+    out = np.zeros((rows,) + width, x.dtype)
+    bad = moves.add_rows(out.reshape(1, rows, -1), np.ascontiguousarray(index).reshape(-1),
+                         x.reshape(1, index.size, -1), padding_idx)
+    if bad is NotImplemented:
+        return bad
+    refuse(bad, index, rows, "index out of range in self")
+    return out
 
 
 @embedding_backward.numpy
@@ -428,6 +489,12 @@ def _(make):
             (make(4, 3), (make.ints(4, 0),), (0,))]
 
 
+def _added(x, index, values) -> bool:
+    """x[index] += values with duplicates added up, natively; negative indices count from the end."""
+    index = np.where(index < 0, index + x.shape[0], index).reshape(-1)
+    return added_rows(x, 0, index, np.ascontiguousarray(values).reshape(index.size, *x.shape[1:]))
+
+
 def _index_put(name, mode, kernel):
     @scatter(name=name, mode=mode, promote="keep", exclude=("indices",),
              ranges=lambda x, indices, values, dims: indexed_sizes(x, indices, dims))
@@ -444,7 +511,10 @@ def _index_put(name, mode, kernel):
 
     @record.inplace.numpy
     def write(x, indices, values, dims):
-        kernel(x, _numpy_index(x, indices, dims), values)
+        where = _numpy_index(x, indices, dims)
+        if mode == "set" or dims != (0,) or values.shape != indices[0].shape + x.shape[1:] or not _added(x, indices[0],
+                                                                                                     values):
+            kernel(x, where, values)
 
     @record.grad("values")
     def _(g, indices, dims):

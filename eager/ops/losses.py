@@ -5,6 +5,7 @@ cross_entropy keeps one number per row (log-sum-exp) besides its inputs; its gra
 
 import numpy as np
 
+from ...runtime import jobs, rows
 from ..grads import Meta
 from ..meta import Spec
 from ..op import composite, optional, Out, scalar, static
@@ -240,6 +241,30 @@ def _(x, target, weight, reduction, ignore_index, label_smoothing):
     return Spec(rows if reduction == "none" else (), x.dtype), Spec(rows, inner), Spec((), inner)
 
 
+def _native_rows(x, target, weight, label_smoothing) -> bool:
+    return (x.ndim == 2 and not label_smoothing and x.size > 0 and target.ndim == 1 and target.dtype == np.int64
+            and jobs.plain(x, weight) and target.flags.c_contiguous)
+
+
+@cross_entropy.native
+def _(x, target, weight, reduction, ignore_index, label_smoothing):
+    if not _native_rows(x, target, weight, label_smoothing):
+        return NotImplemented
+    loss, lse, bad = rows.cross_entropy(x, target, weight, ignore_index)
+    if bad >= 0:
+        raise IndexError(f"Target {target[bad]} is out of bounds.")
+    if weight is None:
+        total = np.asarray(np.count_nonzero(target != ignore_index), lse.dtype)
+    else:
+        kept = target != ignore_index
+        total = np.asarray(np.add.reduce(weight[np.where(kept, target, 0)] * kept, dtype=lse.dtype), lse.dtype)
+    if reduction != "none":
+        loss = np.add.reduce(loss)
+        with np.errstate(all="ignore"):
+            loss = loss / total if reduction == "mean" else loss
+    return np.asarray(loss, x.dtype), lse, total
+
+
 @cross_entropy.numpy
 def _(x, target, weight, reduction, ignore_index, label_smoothing):
     if x.ndim != 2 or weight is not None or label_smoothing or x.dtype not in (np.float32, np.float64) or not x.size:
@@ -300,6 +325,19 @@ def _smooth_gradient(g, probability, target, weight, total, reduction, ignore_in
         return mul(scale, sub(mul(probability, classes), 1.0))
     columns = _columns(weight, probability)
     return mul(scale, sub(mul(probability, sum_dims(columns, (1,), True)), columns))
+
+
+@cross_entropy_backward.native
+def _(g, x, target, weight, lse, total, reduction, ignore_index, label_smoothing):
+    if not _native_rows(x, target, weight, label_smoothing) or lse.dtype != jobs.computation(x.dtype):
+        return NotImplemented
+    kept = target != ignore_index
+    with np.errstate(all="ignore"):
+        scale = np.asarray(g, lse.dtype) / total if reduction == "mean" else np.asarray(g, lse.dtype)
+    if weight is not None:
+        scale = scale * weight[np.where(kept, target, 0)].astype(lse.dtype)
+    scale = np.where(kept, scale, lse.dtype.type(0)).astype(lse.dtype, copy=False)
+    return rows.cross_entropy_backward(x, target, lse, np.ascontiguousarray(scale))
 
 
 @cross_entropy_backward.numpy

@@ -6,6 +6,7 @@ variance is that of the centred values; halves compute in float32 and are rounde
 
 import numpy as np
 
+from ...runtime import rows
 from ..grads import Meta
 from ..meta import Spec
 from ..op import composite, optional, Out, scalar, static, tensor
@@ -55,6 +56,9 @@ def _numpy_rows(x, normalized):
     return x.size // width, width, max(1, (1 << 15) // width)
 
 
+layer_norm.native(rows.layer_norm)
+
+
 @layer_norm.numpy
 def _(x, normalized, weight, bias, eps):
     plan = _numpy_rows(x, normalized)
@@ -100,8 +104,7 @@ def _(g, x, mean, rstd, weight, normalized, eps):
 def _(g, x, mean, rstd, weight: Meta, normalized, eps):
     if state.grad:
         _, mean, rstd = _standardised(single(x), last_dims(x, normalized), eps)
-    hat = mul(sub(single(x), mean), rstd)
-    return _over_rows(mul(single(g), hat), weight, normalized)
+    return back(norm_weight_gradient(g, x, mean, rstd, normalized), weight)
 
 
 @layer_norm.grad("bias")
@@ -115,6 +118,23 @@ def _over_rows(x, like, normalized):
 
 
 @composite
+def norm_weight_gradient(g, x, mean: optional, rstd: tensor, normalized: static):
+    """g * (x - mean) * rstd summed over the rows, in the computation type; without a mean x itself counts."""
+    centred = single(x) if mean is None else sub(single(x), mean)
+    product = mul(single(g), mul(centred, rstd))
+    dims = tuple(range(len(x.shape) - normalized))
+    return sum_dims(product, dims, False) if dims else product
+
+
+@norm_weight_gradient.meta
+def _(g, x, mean, rstd, normalized):
+    return Spec(tuple(x.shape[len(x.shape) - normalized:]), x.dtype.compute)
+
+
+norm_weight_gradient.native(rows.norm_weight_gradient)
+
+
+@composite
 def layer_norm_backward(g, x, mean: tensor, rstd, weight: optional, normalized: static):
     """rstd * (h - mean(h) - xhat * mean(h * xhat)) with h = g * weight."""
     dims = last_dims(x, normalized)
@@ -122,6 +142,9 @@ def layer_norm_backward(g, x, mean: tensor, rstd, weight: optional, normalized: 
     hat = mul(sub(single(x), mean), rstd)
     inner = sub(sub(h, mean_dims(h, dims, True)), mul(hat, mean_dims(mul(h, hat), dims, True)))
     return back(mul(inner, rstd), x)
+
+
+layer_norm_backward.native(rows.norm_backward)
 
 
 @layer_norm_backward.numpy
@@ -169,6 +192,9 @@ def rms_norm(x, normalized: static, weight: optional, eps: scalar):
     return _scaled(mul(y, rstd), weight, None, x), rstd
 
 
+rms_norm.native(rows.rms_norm)
+
+
 @rms_norm.rebuilt
 def _(x, normalized, weight, eps, rstd):
     return _scaled(mul(single(contiguous(x)), rstd), weight, None, x)
@@ -183,7 +209,7 @@ def _(g, x, rstd, weight, normalized, eps):
 @rms_norm.grad("weight")
 def _(g, x, rstd, weight: Meta, normalized, eps):
     rstd = _rms(single(x), last_dims(x, normalized), eps) if state.grad else rstd
-    return _over_rows(mul(single(g), mul(single(x), rstd)), weight, normalized)
+    return back(norm_weight_gradient(g, x, None, rstd, normalized), weight)
 
 
 @composite
@@ -192,6 +218,11 @@ def rms_norm_backward(g, x, rstd, weight: optional, normalized: static):
     hat = mul(single(x), rstd)
     along = mean_dims(mul(h, hat), last_dims(x, normalized), True)
     return back(mul(sub(h, mul(hat, along)), rstd), x)
+
+
+@rms_norm_backward.native
+def _(g, x, rstd, weight, normalized):
+    return rows.norm_backward(g, x, None, rstd, weight, normalized)
 
 
 rms_norm.samples(lambda make: [(make(3, 4), 1, make(4), 1e-5), (make(2, 3, 4), 2, None, 1e-3),

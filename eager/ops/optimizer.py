@@ -8,6 +8,7 @@ import math
 
 import numpy as np
 
+from ...runtime import steps
 from .. import dtypes
 from ..op import composite, scalar, static, tensor
 from .arithmetic import add, cast, div, maximum, mul, neg, square, sub
@@ -49,6 +50,8 @@ def _numpy_direction(p, g, weight_decay, maximize, room):
 
 
 def _numpy_sgd(param, grad, lr, weight_decay, maximize):
+    if steps.sgd(param, grad, None, lr, 0.0, 0.0, weight_decay, False, maximize):
+        return
     for p, g in pieces(param, grad):
         room = np.empty_like(p)
         p -= np.multiply(_numpy_direction(p, g, weight_decay, maximize, room), lr, out=room)
@@ -67,6 +70,8 @@ def sgd_momentum_step(param, grad, buffer, lr: scalar, momentum: scalar, dampeni
 
 
 def _numpy_sgd_momentum(param, grad, buffer, lr, momentum, dampening, weight_decay, nesterov, maximize):
+    if steps.sgd(param, grad, buffer, lr, momentum, dampening, weight_decay, nesterov, maximize):
+        return
     for p, g, b in pieces(param, grad, buffer):
         room, more = np.empty_like(p), np.empty_like(p)
         g = _numpy_direction(p, g, weight_decay, maximize, room)
@@ -134,6 +139,9 @@ def _numpy_adam(param, grad, exp_avg, exp_avg_sq, step, lr, beta1, beta2, eps, w
                 biggest=None):
     step += 1
     t = float(step)
+    if steps.adam(param, grad, exp_avg, exp_avg_sq, biggest, t, lr, beta1, beta2, eps, weight_decay, decoupled,
+                  maximize):
+        return
     rate, second = lr / (1.0 - beta1 ** t), math.sqrt(1.0 - beta2 ** t)
     together = (param, grad, exp_avg, exp_avg_sq) + (() if biggest is None else (biggest,))
     for p, g, m, v, *b in pieces(*together):

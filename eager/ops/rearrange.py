@@ -3,6 +3,7 @@ like."""
 
 import numpy as np
 
+from ...runtime import moves
 from ..grads import Meta
 from ..meta import Spec, map_strides
 from ..op import composite, indexed, scalar, size, static, tensors
@@ -27,6 +28,12 @@ def cat(s, i, parts: tensors, dim: static):
         value = loaded if value is None else s.where(s.ge(s.index(at), 0), loaded, value)
         start = start + x.shape[dim]
     return value
+
+
+@cat.native
+def _(parts, dim):
+    same = all(x.dtype == parts[0].dtype for x in parts)
+    return moves.concatenate(parts, dim) if same else NotImplemented
 
 
 @cat.numpy

@@ -5,6 +5,7 @@ Gradients expand the result's gradient back over the reduced dims. Sums of integ
 
 import numpy as np
 
+from ...runtime import reductions
 from ..grads import Meta
 from ..op import composite, Out, reduction, scalar, static
 from .arithmetic import absolute, add, cast, div, eq, mul, ne, sign, square, sub, where
@@ -48,6 +49,17 @@ def sum(s, x):
     return x
 
 
+def _native(name, x, dim, keepdim, divisor=1.0):
+    if not isinstance(x, np.ndarray) or not x.size:
+        return NotImplemented
+    return reductions.reduce(name, x, dim, keepdim, divisor)
+
+
+@sum.native
+def _(x, dim, keepdim):
+    return _native("sum", x, dim, keepdim)
+
+
 @sum.numpy
 def _(x, dim, keepdim):
     kind = x.dtype
@@ -85,6 +97,11 @@ sum.samples(lambda make: _with_empty(make) + [(make.ints(5, 2, 3), (1,), False),
 @reduction(combine="sum", finish=lambda s, acc, n: acc / n)
 def mean(s, x):
     return x
+
+
+@mean.native
+def _(x, dim, keepdim):
+    return _native("sum", x, dim, keepdim, float(extent(x.shape, dim)))
 
 
 @mean.numpy
@@ -127,6 +144,7 @@ def _extreme(name):
         return x
     fn.__name__ = "a" + name
     record = reduction(fn, combine=name)
+    record.native(lambda x, dim, keepdim: _native(name, x, dim, keepdim))
 
     @record.grad("x")
     def _(g, x, out, dim, keepdim):
@@ -146,6 +164,10 @@ def _with_position(name, combine):
         return x
     fn.__name__ = name
     record = reduction(fn, combine=combine, outputs=("values", Out("indices", differentiable=False)))
+
+    @record.native
+    def _(x, dim, keepdim):
+        return reductions.extreme(combine, x, dim, keepdim) if x.size else NotImplemented
 
     @record.grad("x")
     def _(g, x: Meta, indices, dim, keepdim):
@@ -168,6 +190,11 @@ def _position(name):
     fn.__name__ = name
     record = reduction(fn, combine=name, promote="long", finish=lambda s, acc, n: acc[1],
                        outputs=(Out(differentiable=False),))
+
+    @record.native
+    def _(x, dim, keepdim):
+        found = reductions.extreme(name, x, dim, keepdim) if x.size else NotImplemented
+        return found if found is NotImplemented else found[1]
     record.samples(lambda make: _samples(make)[:4] + [(make.ints(4, 3, 5), (1,), False),
                                                       (make.special(7), (0,), False)])
     return record
@@ -194,6 +221,9 @@ for _op in (any_, all_):
 @reduction(combine="logsumexp", promote="float")
 def logsumexp(s, x):
     return x
+
+
+logsumexp.native(lambda x, dim, keepdim: reductions.logsumexp(x, dim, keepdim) if x.size else NotImplemented)
 
 
 @logsumexp.grad("x")
@@ -242,6 +272,12 @@ def _dropped(x, dim, keepdim):
     return x if keepdim else x.squeeze(dim)
 
 
+@var.native
+def _(x, correction, dim, keepdim):
+    found = reductions.variance(x, correction, dim, keepdim)
+    return found if found is NotImplemented else found[0]
+
+
 @var.numpy
 def _(x, correction, dim, keepdim):
     return _dropped(_numpy_variance(x, correction, dim)[0], dim, keepdim)
@@ -269,6 +305,9 @@ var.samples(_floating_samples)
            correction: (_variance(s, acc, n, correction), acc[0]))
 def var_mean(s, x, correction: static):
     return x
+
+
+var_mean.native(reductions.variance)
 
 
 @var_mean.numpy
@@ -312,6 +351,11 @@ def norm(x, p: scalar, dim: static, keepdim=False):
     if p == 0:
         return sum(cast(ne(x, 0), x.dtype), dim, keepdim)
     return power(sum(power(absolute(x), p), dim, keepdim), 1.0 / p)
+
+
+@norm.native
+def _(x, p, dim, keepdim):
+    return reductions.norm2(x, dim, keepdim) if p == 2 else NotImplemented
 
 
 @norm.numpy

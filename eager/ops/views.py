@@ -5,6 +5,7 @@ Rules only add strides and multiply them by integers, so they also run on symbol
 
 import numpy as np
 
+from ...runtime import moves
 from ..grads import Meta
 from ..op import indexed, Out, scatter, size, static, view
 from ..sizes import contiguous_strides
@@ -99,6 +100,9 @@ def _(make):
 @indexed(meta=lambda x: x.shape, promote="keep", recompute=True)
 def contiguous_copy(s, i, x):
     return x(*i)
+
+
+contiguous_copy.native(moves.contiguous_copy)
 
 
 @contiguous_copy.numpy
