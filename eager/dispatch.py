@@ -24,6 +24,7 @@ from .record import (
     Node,
     SavedOutput,
     add_node,
+    check_views,
     edges_of,
     mark_view,
     metas_of,
@@ -244,6 +245,7 @@ def write(op, pure, args, target) -> None:
 def check_leaf(target: Tensor) -> None:
     if target._grad_fn is None and target._requires_grad:
         raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
+    check_views(target)
     base = root_of(target)[0]
     if base is not target and base._grad_fn is None and base._requires_grad:
         raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation.")

@@ -496,6 +496,31 @@ def mark_view(out: Tensor, parent: Tensor, op, args, recorded: bool) -> None:
         parent._ensure_storage().add_view(out)
 
 
+class Custom:
+    """Stands for the record where a custom function made the view: its gradient is not known, nor is `put`."""
+
+    name = "a custom Function"
+
+
+CUSTOM = Custom()
+
+
+def check_views(target: Tensor) -> None:
+    """Refuse an in-place write, recorded, through a view whose history cannot be made again."""
+    view = target._view
+    while view is not None and view is not DATA:
+        if view.op is CUSTOM and (view.parent.requires_grad or target.requires_grad):
+            name, number = view.args
+            raise RuntimeError(
+                f"Output {number} of {name} is a view and is being modified inplace. This view was created inside a "
+                "custom Function (or because an input was returned as-is) and the autograd logic to handle "
+                "view+inplace would override the custom backward associated with the custom Function, leading to "
+                "incorrect gradients. This behavior is forbidden. You can fix this by cloning the output of the custom "
+                "Function."
+            )
+        view = view.parent._view
+
+
 def root_of(t: Tensor) -> tuple:
     """(base, chain of views from the base to `t`, innermost last)."""
     chain = []
@@ -533,6 +558,8 @@ def refresh_views(base: Tensor, done=None) -> None:
     for each in storage.live_views():
         if each._view is not None and each._view is not DATA and root_of(each)[0] is base:
             parent, op, args = each._view
+            if op is CUSTOM:
+                continue
             give_history(each, view_node(op, parent, args, each), 0)
 
 

@@ -9,9 +9,9 @@ import functools
 
 from ..grads import Meta
 from ..op import zeros
-from ..record import DATA, Node, Packed, SavedOutput, edge_of, metas_of, raise_version, rebase
+from ..record import CUSTOM, DATA, Node, Packed, SavedOutput, edge_of, metas_of, raise_version, rebase
 from ..state import recording, state
-from ..tensor import Tensor
+from ..tensor import Tensor, View
 
 
 class SavedList:
@@ -52,45 +52,70 @@ class SavedList:
         return tuple(found)
 
 
-class FunctionNode(Node):
-    """The node of one call of a custom function, and the `ctx` of its methods."""
+class FunctionCtx:
+    """What the methods of a Function get as `ctx`."""
 
-    def __init__(self, function, edges, needs):
+    __slots__ = ()
+
+    def save_for_backward(self, *tensors) -> None:
+        """Keep tensors (inputs, outputs or others; None is allowed) for `ctx.saved_tensors` in backward."""
+        self.to_save = tensors
+
+    def save_for_forward(self, *tensors) -> None:
+        for t in tensors:
+            if not (isinstance(t, Tensor) or t is None):
+                raise TypeError("save_for_forward expects all arguments to be tensors; you should save non-tensors as "
+                                "attributes on ctx.")
+        self.saved_for_forward = tensors
+
+    def mark_dirty(self, *tensors) -> None:
+        """These inputs were changed in place; they have to be returned too."""
+        self.dirty = tensors
+
+    def mark_non_differentiable(self, *tensors) -> None:
+        """These outputs get no gradient."""
+        self.constant = tensors
+
+    def set_materialize_grads(self, value: bool) -> None:
+        """Whether backward sees zeros (the default) or None where no gradient came."""
+        self.materialize = value
+
+
+class FunctionNode(FunctionCtx, Node):
+    """The node of one call of a custom function, and the `ctx` of its methods; each Function has a subclass of its
+    own."""
+
+    function = None
+    always = True
+
+    def __init__(self, edges, needs, at):
         super().__init__(None, None, None, edges, ())
-        self.function = function
-        self.needs_input_grad = needs
+        self.needs_input_grad, self.at = needs, at
         self.to_save = ()
         self.saved = None
         self.dirty = self.constant = ()
         self.materialize = True
 
     def name(self) -> str:
-        return self.function.__name__ + "Backward"
+        return type(self).__name__
 
     def flat_edges(self) -> list:
-        return list(self.edges)
+        return [self.edges[k] for k in self.at]
 
-    # -- the face of ctx
+    def flat_results(self, results) -> list:
+        return [results[k] for k in self.at]
 
-    def save_for_backward(self, *tensors) -> None:
-        self.to_save = tensors
-
-    save_for_forward = save_for_backward
-
-    def mark_dirty(self, *tensors) -> None:
-        self.dirty = tensors
-
-    def mark_non_differentiable(self, *tensors) -> None:
-        self.constant = tensors
-
-    def set_materialize_grads(self, value: bool) -> None:
-        self.materialize = value
+    def shaped_results(self, flat, results) -> list:
+        results = list(results)
+        for k, g in zip(self.at, flat):
+            results[k] = g
+        return results
 
     @property
     def saved_tensors(self) -> tuple:
         if self.released:
             self.saved_args()
-        return self.to_save if self.saved is None else self.saved.get(self)
+        return tuple(self.to_save) if self.saved is None else self.saved.get(self)
 
     # -- running
 
@@ -98,8 +123,12 @@ class FunctionNode(Node):
         if self.released:
             self.saved_args()
         if self.materialize:
-            grads = [zeros(Meta(*meta)) if g is None else g for g, meta in zip(grads, self.metas)]
-        found = self.function.backward(self, *grads)
+            grads = [zeros(Meta(*meta)) if g is None and meta[1] is not None else g
+                     for g, meta in zip(grads, self.metas)]
+        return [g if need else None for g, need in zip(self.checked(self.function._backward()(self, *grads)), needs)]
+
+    def checked(self, found) -> list:
+        """The results of a user's backward: one per argument of forward."""
         found = list(found) if isinstance(found, (tuple, list)) else [found]
         while len(found) > len(self.edges) and found[-1] is None:
             found.pop()
@@ -108,7 +137,13 @@ class FunctionNode(Node):
                 f"function {self.name()} returned an incorrect number of gradients (expected {len(self.edges)}, "
                 f"got {len(found)})"
             )
-        return [g if need else None for g, need in zip(found, needs)]
+        for k, g in enumerate(found):
+            if g is not None and k not in self.at:
+                raise RuntimeError(f"function {self.name()} returned a gradient different than None at position "
+                                   f"{k + 1}, but the corresponding forward input was not a Variable")
+            if not (g is None or isinstance(g, Tensor)):
+                raise RuntimeError(f"expected Variable or None (got {type(g).__name__})")
+        return found
 
     def release(self) -> None:
         if self.saved is not None and self.saved.items:
@@ -120,14 +155,25 @@ class Function:
     `setup_context(ctx, inputs, output)`), and call `apply`."""
 
     generate_vmap_rule = False
+    _backward_cls = FunctionNode
+
+    def __init_subclass__(cls, **kw):
+        super().__init_subclass__(**kw)
+        cls._backward_cls = type(cls.__name__ + "Backward", (FunctionNode,),
+                                 {"function": cls, "__module__": cls.__module__})
+
+    def __call__(self, *args, **kw):
+        raise RuntimeError("Legacy autograd function with non-static forward method is deprecated. Please use new-style "
+                           "autograd function with static forward method. (Example: "
+                           "https://pytorch.org/docs/stable/autograd.html#torch.autograd.Function)")
 
     @staticmethod
     def forward(*args, **kw):
-        raise TypeError("a custom autograd.Function must define forward")
+        raise NotImplementedError("You must implement the forward function for custom autograd.Function.")
 
     @staticmethod
     def setup_context(ctx, inputs, output):
-        raise TypeError("a custom autograd.Function must take ctx in forward or define setup_context")
+        raise NotImplementedError("setup_context is not implemented.")
 
     @staticmethod
     def backward(ctx, *grads):
@@ -136,19 +182,45 @@ class Function:
             "with backward mode AD."
         )
 
+    vjp = backward
+
+    @staticmethod
+    def jvp(ctx, *tangents):
+        raise NotImplementedError("You must implement the jvp function for custom autograd.Function to use it with "
+                                  "forward mode AD.")
+
+    @staticmethod
+    def vmap(info, in_dims, *args):
+        raise NotImplementedError("To use autograd.Function with vmap, you must either override the vmap staticmethod "
+                                  "or set generate_vmap_rule=True.")
+
+    @classmethod
+    def _backward(cls):
+        if cls.vjp is Function.vjp:
+            return cls.backward
+        if cls.backward is not Function.backward:
+            raise RuntimeError("Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You should "
+                               "only implement one of them.")
+        return cls.vjp
+
     @classmethod
     def apply(cls, *args, **kw):
-        needs = tuple(isinstance(a, Tensor) and a.requires_grad for a in args)
+        at = tuple([k for k, a in enumerate(args) if isinstance(a, Tensor)])
+        needs = tuple([isinstance(a, Tensor) and a.requires_grad for a in args])
         record = state.grad and any(needs)
-        edges = tuple(edge_of(a) if isinstance(a, Tensor) else None for a in args)
-        node = FunctionNode(cls, edges if record else (None,) * len(args), needs)
+        edges = tuple([edge_of(a) if record and isinstance(a, Tensor) else None for a in args])
+        node = cls._backward_cls(edges, needs, at)
         with recording(False):
             out = cls._forward(node, args, kw)
         outs = out if isinstance(out, tuple) else (out,)
+        check_dirty(node, outs, record)
+        for t in node.dirty:
+            t._ensure_storage().bump()
         if record:
             outs = connect(node, args, outs)
-        tensors = [t for t in outs if isinstance(t, Tensor)]
-        node.saved = SavedList(node, node.to_save, tensors)
+            if state.anomaly:
+                node.stack = state.anomaly()
+        node.saved = SavedList(node, checked_saved(node.to_save), [t for t in outs if isinstance(t, Tensor)])
         node.to_save = ()
         return outs if isinstance(out, tuple) else outs[0]
 
@@ -160,14 +232,37 @@ class Function:
         cls.setup_context(node, args, out)
         return out
 
-    vjp = backward
+
+class InplaceFunction(Function):
+    """A Function whose instances remember whether they work in place."""
+
+    def __init__(self, inplace: bool = False):
+        self.inplace = inplace
+
+
+def checked_saved(tensors) -> tuple:
+    tensors = tensors if isinstance(tensors, tuple) else (tensors,)
+    for k, t in enumerate(tensors):
+        if not (t is None or isinstance(t, Tensor)):
+            raise TypeError(f"save_for_backward can only save variables, but argument {k} is of type {type(t).__name__}")
+    return tensors
+
+
+def check_dirty(node, outs, record: bool) -> None:
+    returned = {id(t) for t in outs}
+    if any(id(t) not in returned for t in node.dirty):
+        raise RuntimeError("Some elements marked as dirty during the forward method were not returned as output. The "
+                           "inputs that are modified inplace must all be outputs of the Function.")
+    if record and any(t._grad_fn is None and t._requires_grad for t in node.dirty):
+        raise RuntimeError("a leaf Variable that requires grad has been used in an in-place operation.")
 
 
 def connect(node, inputs, outs: tuple) -> tuple:
     """Hang the outputs on the node; an input that is returned unchanged becomes another tensor."""
     constant, dirty = {id(t) for t in node.constant}, {id(t) for t in node.dirty}
-    given = {id(t) for t in inputs if isinstance(t, Tensor)}
-    outs = tuple([t._alias() if isinstance(t, Tensor) and id(t) in given and id(t) not in dirty else t for t in outs])
+    given = {id(t): t for t in inputs if isinstance(t, Tensor)}
+    same = {k: given[id(t)] for k, t in enumerate(outs) if id(t) in given and id(t) not in dirty}
+    outs = tuple([t._alias() if k in same else t for k, t in enumerate(outs)])
     node.metas = tuple([(t._sizes, t._dtype, t._device) if isinstance(t, Tensor) else ((), None, None) for t in outs])
     for k, t in enumerate(outs):
         if not isinstance(t, Tensor) or id(t) in constant or t._dtype.category < 2:
@@ -175,8 +270,18 @@ def connect(node, inputs, outs: tuple) -> tuple:
         if id(t) in dirty and t._view is not None and t._view is not DATA:
             rebase(t, node)
         else:
-            t._grad_fn, t._output_nr, t._requires_grad, t._view = node, k, False, None
+            base = None if id(t) in dirty else same[k] if k in same else viewed(t, given)
+            t._grad_fn, t._output_nr, t._requires_grad = node, k, False
+            t._view = None if base is None else View(base, CUSTOM, (node.function.__name__, k))
     return outs
+
+
+def viewed(t: Tensor, given: dict):
+    """The input that an output of a custom function is a view of (or a view like it)."""
+    base = t._base
+    if base is None or id(base) in given:
+        return base
+    return next((x for x in given.values() if x._base is base), None)
 
 
 def once_differentiable(backward):
