@@ -8,6 +8,7 @@ import itertools
 
 import numpy as np
 
+from ...runtime import native
 from .products import numpy_product
 
 
@@ -124,9 +125,38 @@ def convolution_weight(x, y, kernel, stride, padding, dilation, groups):
 
 # -- native
 
-def native_convolution(*args):
-    return NotImplemented
+_TYPES = native.matmul_types()
 
 
-def native_convolution_weight(*args):
-    return NotImplemented
+def _plain_memory(x):
+    """x itself where its strides are whole and not negative, else a copy."""
+    return x if x.flags.c_contiguous else np.ascontiguousarray(x)
+
+
+def native_convolution(x, weight, bias, stride, padding, dilation, transposed, output_padding, groups):
+    if x.dtype not in _TYPES:
+        return NotImplemented
+    last = wants_last(x, weight)
+    spatial = _sizes(x, weight, stride, padding, dilation, transposed, output_padding)
+    made = weight.shape[1] * groups if transposed else weight.shape[0]
+    out = native.empty((x.shape[0], made, *spatial), x.dtype)
+    bias = None if bias is None else np.ascontiguousarray(bias)
+    native.convolution(_plain_memory(x), np.ascontiguousarray(weight), bias, out, stride, padding, dilation, transposed,
+                       groups)
+    return _ordered(out, last)
+
+
+def _sizes(x, weight, stride, padding, dilation, transposed, output_padding):
+    """The spatial sizes of the result."""
+    each = zip(x.shape[2:], weight.shape[2:], stride, padding, dilation, output_padding)
+    if transposed:
+        return [(n - 1) * s - 2 * p + d * (k - 1) + extra + 1 for n, k, s, p, d, extra in each]
+    return [(n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d, _ in each]
+
+
+def native_convolution_weight(x, y, kernel, stride, padding, dilation, groups):
+    if x.dtype not in _TYPES:
+        return NotImplemented
+    out = native.empty((y.shape[1], x.shape[1] // groups, *kernel), x.dtype)
+    native.convolution_weight(_plain_memory(x), np.ascontiguousarray(y), out, stride, padding, dilation, groups)
+    return out

@@ -27,6 +27,8 @@ PyObject* py_matmul(PyObject*, PyObject* const* args, Py_ssize_t n);
 PyObject* py_bind_tensor(PyObject*, PyObject* args);
 PyObject* py_job(PyObject*, PyObject* const* args, Py_ssize_t n);   // jobs.cpp
 PyObject* py_jobs(PyObject*, PyObject*);
+PyObject* py_convolution(PyObject*, PyObject* args);                // conv.cpp
+PyObject* py_convolution_weight(PyObject*, PyObject* args);
 PyObject* native_seconds(PyObject*, PyObject*);   // launcher.cpp
 
 #endif

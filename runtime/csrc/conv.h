@@ -1,0 +1,410 @@
+// Convolutions from registers up: windows gathered straight into the panels of the product's micro-kernel.
+//
+// Columns of a panel are window positions, counted through the whole batch; rows are (channel, tap). A row of a panel is
+// made of runs: stretches of x along its last dim, or zeros beyond its edges. The runs of each tap are found once per
+// panel and serve all channels. Include after gemm.h inside an anonymous namespace per ISA.
+#ifndef FB_CONV_H
+#define FB_CONV_H
+
+#include "conv_problem.h"
+#include "gemm.h"
+
+enum { CONV_KC = 512, CONV_PANELS = 4, CONV_SLACK = 64 };
+
+// ---- vectors of T read from S
+template <class T, class S> FB_INLINE typename Lanes<T>::V load_as(const S* p) {
+    if constexpr (sizeof(T) == 8) return ld_native(p);
+    else return ld(p, Full{});
+}
+FB_INLINE void put(double* p, hd x) { st_native(p, x); }
+template <class S> FB_INLINE void put(S* p, vf x) { st(p, x, Full{}); }
+FB_INLINE void put1(double* p, double x) { *p = x; }
+FB_INLINE void put1(float* p, float x) { *p = x; }
+FB_INLINE void put1(bf16* p, float x) { *p = bf16{float_to_bf16(splat_f(x))[0]}; }
+FB_INLINE void put1(f16* p, float x) { *p = f16{float_to_half(splat_f(x))[0]}; }
+
+// ---- runs: where the columns of a panel come from
+struct Run {
+    int to, count;
+    long from; // offset in x, or -1: zeros
+};
+
+// positions of one row of windows: `count` from `w` on, at columns `to` of the panel
+struct Stretch {
+    int to, count;
+    long n, at[3];
+};
+
+template <int NR> struct Stretches {
+    Stretch s[NR];
+    int count;
+    // windows [q, q + columns) counted through the batch
+    Stretches(const ConvProblem& p, long q, int columns) : count(0) {
+        long w = p.windows[2], per = p.windows[0] * p.windows[1] * w;
+        long n = q / per, r = q % per, d = r / (p.windows[1] * w), h = r / w % p.windows[1], x = r % w;
+        for (int to = 0; to < columns;) {
+            int take = w - x < columns - to ? (int)(w - x) : columns - to;
+            s[count++] = {to, take, n, {d, h, x}};
+            to += take, x = 0;
+            if (++h == p.windows[1]) h = 0, d++;
+            if (d == p.windows[0]) d = 0, n++;
+        }
+    }
+};
+
+struct RunList {
+    Run* r;
+    int count;
+    void add(int to, int n, long from, long along) {
+        if (n <= 0) return;
+        if (count) {
+            Run& last = r[count - 1];
+            bool zeros = from < 0 && last.from < 0, next = last.from >= 0 && from == last.from + last.count * along;
+            if (zeros || (from >= 0 && next)) {
+                last.count += n;
+                return;
+            }
+        }
+        r[count++] = {to, n, from};
+    }
+};
+
+FB_INLINE long ceil_div(long a, long b) { return a >= 0 ? (a + b - 1) / b : -(-a / b); }
+
+// at most three runs a stretch
+template <int NR> inline void runs_of_tap(const ConvProblem& p, const ConvTap& tap, const Stretches<NR>& all, RunList& out) {
+    out.count = 0;
+    long step = p.step[2], along = step * p.x_s[2];
+    for (int k = 0; k < all.count; k++) {
+        const Stretch& s = all.s[k];
+        long d = s.at[0] * p.step[0] + tap.at[0], h = s.at[1] * p.step[1] + tap.at[1], w = s.at[2] * step + tap.at[2];
+        if (d < 0 || d >= p.in[0] || h < 0 || h >= p.in[1]) {
+            out.add(s.to, s.count, -1, along);
+            continue;
+        }
+        long first = w < 0 ? ceil_div(-w, step) : 0, end = p.in[2] - w > 0 ? ceil_div(p.in[2] - w, step) : 0;
+        if (first > s.count) first = s.count;
+        if (end > s.count) end = s.count;
+        if (end < first) end = first;
+        out.add(s.to, (int)first, -1, along);
+        out.add(s.to + (int)first, (int)(end - first),
+            s.n * p.x_n + d * p.x_s[0] + h * p.x_s[1] + (w + first * step) * p.x_s[2], along);
+        out.add(s.to + (int)end, (int)(s.count - end), -1, along);
+    }
+}
+
+#if FB_W == 16
+#define FB_EVEN 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30
+#elif FB_W == 8
+#define FB_EVEN 0, 2, 4, 6, 8, 10, 12, 14
+#else
+#define FB_EVEN 0, 2, 4, 6
+#endif
+
+// Whole vectors are written: up to a vector beyond `n` is overwritten, which a later run, row or slack takes.
+template <class S, class T> FB_INLINE void copy_run(const S* from, long along, T* to, long n, const S* end) {
+    enum { W = Lanes<T>::W };
+    if (along == 1 && from + n + W <= end) {
+        for (long j = 0; j < n; j += W) st_native(to + j, load_as<T>(from + j));
+        return;
+    }
+    if constexpr (sizeof(T) == 4)
+        if (along == 2 && from + 2 * (n + W) <= end) {
+            for (long j = 0; j < n; j += W)
+                st_native(to + j, __builtin_shufflevector(load_as<T>(from + 2 * j), load_as<T>(from + 2 * j + W), FB_EVEN));
+            return;
+        }
+    for (long j = 0; j < n; j++) to[j] = (T)scalar(from[j * along]);
+}
+template <class T> FB_INLINE void zero_run(T* to, long n) {
+    typedef typename Lanes<T>::V V;
+    for (long j = 0; j < n; j += Lanes<T>::W) st_native(to + j, (V){});
+}
+
+// The runs of all taps for one block of columns.
+template <int NR> struct Gather {
+    const ConvProblem& p;
+    RunList* lists;
+    void open(const FbRuntime& rt) {
+        lists = (RunList*)rt.alloc(p.taps * (long)(sizeof(RunList) + 3 * NR * sizeof(Run)) + 64);
+        Run* runs = (Run*)(lists + p.taps);
+        for (long t = 0; t < p.taps; t++) lists[t].r = runs + t * 3 * NR;
+    }
+    void close(const FbRuntime& rt) { rt.release(lists); }
+    void aim(long q, int columns) {
+        Stretches<NR> s(p, q, columns);
+        for (long t = 0; t < p.taps; t++) runs_of_tap(p, p.tap[t], s, lists[t]);
+    }
+    // rows [k, k + depth) of group `g`, `width` apart
+    template <class S, class T> void rows(long g, long k, long depth, T* to, long width) const {
+        const S *x = (const S*)p.x + g * p.channels * p.x_c, *end = (const S*)p.x + p.x_size;
+        long c = k / p.taps, t = k % p.taps, along = p.step[2] * p.x_s[2];
+        for (long i = 0; i < depth; i++, to += width) {
+            const RunList& list = lists[t];
+            for (const Run *r = list.r, *last = r + list.count; r < last; r++)
+                if (r->from < 0) zero_run(to + r->to, r->count);
+                else copy_run(x + c * p.x_c + r->from, along, to + r->to, r->count, end);
+            if (++t == p.taps) t = 0, c++;
+        }
+    }
+};
+
+// ---- out = weight * windows + bias
+template <class S, class T> struct ConvForward {
+    enum { W = Lanes<T>::W, NR = NV * W };
+    const ConvProblem& p;
+    const FbRuntime& rt;
+    long K, columns, panels, strips, group_panels, group_rows, tiles_n, tiles_m, panel_size;
+    T* a;       // strips of the weight, or null: read in place
+    T* packed;  // all of the windows, or null: gathered tile by tile
+
+    long depth_of(long k) const { return K - k < CONV_KC ? K - k : (long)CONV_KC; }
+    T* strip(long g, long s) const { return a + (g * strips + s) * K * MR; }
+
+    static void pack_weight(void* self, long begin, long end, int) {
+        const ConvForward& f = *(const ConvForward*)self;
+        for (long i = begin; i < end; i++) f.pack_strip(i / f.strips, i % f.strips);
+    }
+    void pack_strip(long g, long s) const {
+        long o = s * MR, rows = p.made - o < MR ? p.made - o : (long)MR;
+        T* to = strip(g, s);
+        const S* from = (const S*)p.w + g * p.w_g + o * p.w_o;
+        for (long c = 0; c < p.channels; c++)
+            for (long t = 0; t < p.taps; t++, to += MR) {
+                const S* at = from + c * p.w_c + p.tap[t].weight;
+                for (long r = 0; r < rows; r++) to[r] = (T)scalar(at[r * p.w_o]);
+            }
+    }
+    bool weight_in_place() const {
+        if (sizeof(S) != sizeof(T) || p.w_c != p.taps) return false;
+        for (long t = 0; t < p.taps; t++)
+            if (p.tap[t].weight != t) return false;
+        return true;
+    }
+
+    // a block of the result: rows [o, o + rows) of group g, the panels [first, first + count)
+    void block(long g, long o, long rows, long first, long count, T* windows, T* c, Gather<NR>& gather) const {
+        long ldc = group_panels * NR;
+        for (long k = 0; k < K || k == 0; k += CONV_KC) {
+            long depth = depth_of(k);
+            for (long j = 0; j < count; j++) {
+                long q = (first + j) * NR, left = columns - q < NR ? columns - q : (long)NR;
+                T* b = packed ? packed + (g * panels + first + j) * panel_size + k * NR : windows;
+                if (!packed) {
+                    if (k == 0 || count > 1) gather.aim(q, (int)left);
+                    gather.template rows<S>(g, k, depth, b, NR);
+                }
+                for (long i = 0; i < rows; i += MR) {
+                    int r = rows - i < MR ? (int)(rows - i) : (int)MR;
+                    const T* left_side = a ? strip(g, (o + i) / MR) + k * MR
+                                           : (const T*)p.w + g * p.w_g + (o + i) * p.w_o + k;
+                    micro_kernel<T>(r, (int)((left + W - 1) / W))(depth, left_side, a ? 1 : p.w_o, a ? MR : 1, b, NR,
+                        c + i * ldc + j * NR, ldc, k > 0, 0);
+                }
+            }
+        }
+        for (long j = 0; j < count; j++) write(g, o, rows, first + j, c + j * NR, ldc);
+    }
+    void write(long g, long o, long rows, long panel, const T* c, long ldc) const {
+        long q = panel * NR, left = columns - q < NR ? columns - q : (long)NR;
+        Stretches<NR> s(p, q, (int)left);
+        Run runs[NR];
+        RunList list = {runs, 0};
+        for (int k = 0; k < s.count; k++) {
+            const Stretch& e = s.s[k];
+            list.add(e.to, e.count,
+                e.n * p.out_n + e.at[0] * p.out_s[0] + e.at[1] * p.out_s[1] + e.at[2] * p.out_s[2], p.out_s[2]);
+        }
+        for (long i = 0; i < rows; i++) {
+            long channel = g * p.made + o + i;
+            T bias = p.bias ? (T)scalar(((const S*)p.bias)[channel]) : (T)0;
+            for (int k = 0; k < list.count; k++)
+                store_run(c + i * ldc + runs[k].to, bias, (S*)p.out + channel * p.out_c + runs[k].from, p.out_s[2], runs[k].count);
+        }
+    }
+    static inline void store_run(const T* from, T bias, S* to, long along, long n) {
+        long j = 0;
+        if (along == 1)
+            for (; j + W <= n; j += W) put(to + j, ld_native(from + j) + splat_native(bias));
+        for (; j < n; j++) put1(to + j * along, from[j] + bias);
+    }
+
+    static void gather_range(void* self, long begin, long end, int) {
+        const ConvForward& f = *(const ConvForward*)self;
+        Gather<NR> gather = {f.p};
+        gather.open(f.rt);
+        for (long i = begin; i < end; i++) {
+            long q = i % f.panels * NR;
+            gather.aim(q, (int)(f.columns - q < NR ? f.columns - q : (long)NR));
+            gather.template rows<S>(i / f.panels, 0, f.K, f.packed + i * f.panel_size, NR);
+        }
+        gather.close(f.rt);
+    }
+    static void tile_range(void* self, long begin, long end, int) {
+        const ConvForward& f = *(const ConvForward*)self;
+        long windows = f.packed ? 0 : CONV_KC * NR + CONV_SLACK, tile = f.group_rows * f.group_panels * NR;
+        T* scratch = (T*)f.rt.alloc((windows + tile) * (long)sizeof(T) + 64);
+        Gather<NR> gather = {f.p};
+        gather.open(f.rt);
+        for (long i = begin; i < end; i++) {
+            long n = i % f.tiles_n * f.group_panels, m = i / f.tiles_n % f.tiles_m * f.group_rows;
+            long rows = f.p.made - m < f.group_rows ? f.p.made - m : f.group_rows;
+            long count = f.panels - n < f.group_panels ? f.panels - n : f.group_panels;
+            f.block(i / (f.tiles_n * f.tiles_m), m, rows, n, count, scratch + tile, scratch, gather);
+        }
+        gather.close(f.rt);
+        f.rt.release(scratch);
+    }
+
+    void spread(FbRange fn, long n, long threads) {
+        if (threads == 1 || n == 1) fn(this, 0, n, 0);
+        else rt.parallel_for(fn, this, n, 1);
+    }
+    void run() {
+        K = p.channels * p.taps;
+        columns = p.batch * p.windows[0] * p.windows[1] * p.windows[2];
+        if (!columns || !p.made || !p.groups) return;
+        panels = (columns + NR - 1) / NR;
+        strips = (p.made + MR - 1) / MR;
+        panel_size = K * NR + CONV_SLACK;
+        double work = 2.0 * p.groups * p.made * columns * K;
+        long threads = work < 4e5 ? 1 : rt.num_threads();
+        a = 0, packed = 0;
+        if (!weight_in_place()) {
+            a = (T*)rt.alloc(p.groups * strips * K * MR * (long)sizeof(T) + 64);
+            spread(pack_weight, p.groups * strips, threads);
+        }
+        choose_tiles(threads);
+        if (tiles_m > 1) {
+            packed = (T*)rt.alloc(p.groups * panels * panel_size * (long)sizeof(T) + 64);
+            spread(gather_range, p.groups * panels, threads);
+        }
+        spread(tile_range, p.groups * tiles_m * tiles_n, threads);
+        if (packed) rt.release(packed);
+        if (a) rt.release(a);
+    }
+    // many panels: each gathered where it is used, for all rows; few: gathered first, then shared by tiles of rows
+    void choose_tiles(long threads) {
+        group_panels = K <= CONV_KC ? 1 : p.made > 128 ? 2 : (long)CONV_PANELS;
+        tiles_n = (panels + group_panels - 1) / group_panels;
+        while (group_panels > 1 && p.groups * tiles_n < 8 * threads) {
+            group_panels /= 2;
+            tiles_n = (panels + group_panels - 1) / group_panels;
+        }
+        group_rows = strips * MR, tiles_m = 1;
+        if (threads == 1 || p.groups * tiles_n >= 4 * threads || strips == 1) return;
+        long wanted = (8 * threads + p.groups * tiles_n - 1) / (p.groups * tiles_n);
+        long per = (strips + wanted - 1) / wanted;
+        group_rows = per * MR;
+        tiles_m = (p.made + group_rows - 1) / group_rows;
+    }
+};
+
+// ---- the gradient of the weight: (channel, tap) rows of windows times the gradient's transpose
+template <class S, class T> struct ConvWeight {
+    enum { W = Lanes<T>::W, NR = NV * W, DEPTH = 256 };
+    const ConvProblem& p;
+    const FbRuntime& rt;
+    long K, per, columns, panels, depths, slices, tiles_m, tile_m, sums_size;
+    T* packed; // the gradient by blocks of DEPTH windows: (group, block, panel of channels, window, NR)
+    T* sums;   // (slice, group, K, panels * NR)
+
+    T* panel(long g, long block, long j) const { return packed + ((g * depths + block) * panels + j) * DEPTH * NR; }
+    long depth_of(long block) const { return columns - block * DEPTH < DEPTH ? columns - block * DEPTH : (long)DEPTH; }
+
+    static void pack_range(void* self, long begin, long end, int) {
+        const ConvWeight& f = *(const ConvWeight*)self;
+        for (long i = begin; i < end; i++) f.pack_panel(i / (f.depths * f.panels), i / f.panels % f.depths, i % f.panels);
+    }
+    void pack_panel(long g, long block, long j) const {
+        long o = j * NR, count = p.made - o < NR ? p.made - o : (long)NR;
+        const S* from = (const S*)p.out + (g * p.made + o) * p.out_c;
+        T* to = panel(g, block, j);
+        for (long q = block * DEPTH, end = q + depth_of(block); q < end;) {
+            long n = q / per, r = q % per, take = per - r < end - q ? per - r : end - q;
+            pack(from + n * p.out_n + r, 1, p.out_c, to, NR, count, take);
+            to += take * NR, q += take;
+        }
+    }
+    static void tile_range(void* self, long begin, long end, int) {
+        const ConvWeight& f = *(const ConvWeight*)self;
+        T* rows = (T*)f.rt.alloc((f.tile_m * DEPTH + CONV_SLACK) * (long)sizeof(T) + 64);
+        Gather<DEPTH> gather = {f.p};
+        gather.open(f.rt);
+        for (long i = begin; i < end; i++)
+            f.tile(i / (f.tiles_m * f.slices), i / f.tiles_m % f.slices, i % f.tiles_m * f.tile_m, rows, gather);
+        gather.close(f.rt);
+        f.rt.release(rows);
+    }
+    void tile(long g, long slice, long m, T* rows, Gather<DEPTH>& gather) const {
+        long count = K - m < tile_m ? K - m : tile_m, width = panels * NR;
+        T* c = sums + slice * sums_size + (g * K + m) * width;
+        bool add = false;
+        for (long block = slice; block < depths; block += slices, add = true) {
+            long depth = depth_of(block);
+            gather.aim(block * DEPTH, (int)depth);
+            gather.template rows<S>(g, m, count, rows, DEPTH);
+            for (long j = 0; j < panels; j++) {
+                long left = p.made - j * NR < NR ? p.made - j * NR : (long)NR;
+                for (long i = 0; i < count; i += MR)
+                    micro_kernel<T>(count - i < MR ? (int)(count - i) : (int)MR, (int)((left + W - 1) / W))(depth,
+                        rows + i * DEPTH, DEPTH, 1, panel(g, block, j), NR, c + i * width + j * NR, width, add, 0);
+            }
+        }
+    }
+    static void finish_range(void* self, long begin, long end, int) {
+        const ConvWeight& f = *(const ConvWeight*)self;
+        for (long i = begin; i < end; i++) f.finish(i / f.p.made, i % f.p.made);
+    }
+    void finish(long g, long o) const {
+        S* to = (S*)p.w + (g * p.made + o) * K;
+        long width = panels * NR, used = slices < depths ? slices : depths;
+        const T* from = sums + g * K * width + o;
+        for (long k = 0; k < K; k++) {
+            T total = 0;
+            for (long s = 0; s < used; s++) total += from[s * sums_size + k * width];
+            put1(to + k, total);
+        }
+    }
+    void spread(FbRange fn, long n, long grain, long threads) {
+        if (threads == 1 || n == 1) fn(this, 0, n, 0);
+        else rt.parallel_for(fn, this, n, grain);
+    }
+    void run() {
+        K = p.channels * p.taps;
+        per = p.windows[0] * p.windows[1] * p.windows[2];
+        columns = p.batch * per;
+        panels = (p.made + NR - 1) / NR;
+        depths = (columns + DEPTH - 1) / DEPTH;
+        if (!K || !p.made || !p.groups) return;
+        long threads = 2.0 * p.groups * p.made * columns * K < 4e5 ? 1 : rt.num_threads();
+        long strips = (K + MR - 1) / MR;
+        tile_m = strips < TILE_M / MR ? strips * MR : (long)TILE_M;
+        while (tile_m > 4 * MR && p.groups * ((K + tile_m - 1) / tile_m) < 16) tile_m = (tile_m / MR + 1) / 2 * MR;
+        tiles_m = (K + tile_m - 1) / tile_m;
+        // few tiles: the batch is cut too, each slice with sums of its own (a number that no thread count changes)
+        slices = p.groups * tiles_m >= 16 ? 1 : 16 / (p.groups * tiles_m);
+        if (slices > depths) slices = depths ? depths : 1;
+        sums_size = p.groups * K * panels * NR;
+        packed = (T*)rt.alloc(p.groups * depths * panels * DEPTH * NR * (long)sizeof(T) + 64);
+        sums = (T*)rt.alloc(slices * sums_size * (long)sizeof(T) + 64);
+        spread(pack_range, p.groups * depths * panels, 1, threads);
+        spread(tile_range, p.groups * slices * tiles_m, 1, threads);
+        spread(finish_range, p.groups * p.made, 1, threads);
+        rt.release(packed);
+        rt.release(sums);
+    }
+};
+
+#define FB_CONV_TYPES(kernel) \
+    switch (p->type) { \
+    case FB_FLOAT: return kernel<float, float>{*p, *rt}.run(), true; \
+    case FB_DOUBLE: return kernel<double, double>{*p, *rt}.run(), true; \
+    case FB_BF16: return kernel<bf16, float>{*p, *rt}.run(), true; \
+    case FB_F16: return kernel<f16, float>{*p, *rt}.run(), true; \
+    } \
+    return false;
+bool conv_forward(const ConvProblem* p, const FbRuntime* rt) { FB_CONV_TYPES(ConvForward) }
+bool conv_weight(const ConvProblem* p, const FbRuntime* rt) { FB_CONV_TYPES(ConvWeight) }
+
+#endif

@@ -1,0 +1,7 @@
+// The convolutions of one instruction set; each conv_*.cpp sets FB_ISA and the compiler's target, then includes this.
+#include "conv_problem.h"
+
+namespace {
+#include "gemm.h"
+#include "conv.h"
+}

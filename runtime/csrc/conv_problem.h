@@ -1,0 +1,38 @@
+// A convolution as the native kernels see it: windows over up to three dims, and the taps of one window.
+//
+// Position w of a window grid meets input coordinate w * step + tap.at. A plain convolution is one such problem; a
+// transposed one is a problem for each phase of its stride. Strides count elements; unused leading dims have size 1.
+#ifndef FB_CONV_PROBLEM_H
+#define FB_CONV_PROBLEM_H
+
+#include "abi.h"
+
+struct ConvTap {
+    long at[3];
+    long weight; // offset of this tap in the weight
+};
+
+struct ConvProblem {
+    const void *x, *w, *bias; // bias: one number per output channel, or null
+    void* out;
+    int type; // FbType of all four
+    long batch, groups, channels, made; // channels of x and of the result, per group
+    long in[3], x_n, x_c, x_s[3]; // sizes and strides of x
+    long x_size; // elements that may be read from x on
+    long windows[3], out_n, out_c, out_s[3];
+    long step[3];
+    long taps;
+    const ConvTap* tap;
+    long w_g, w_o, w_c; // strides of the weight: group, channel of the result, channel of x
+};
+
+struct ConvKernels {
+    // out = sum over channels and taps of weight * x, plus bias
+    bool (*forward)(const ConvProblem* problem, const FbRuntime* rt);
+    // w (here the result, row-major (groups * made, channels, taps)) = sum over batch and windows of out * x
+    bool (*weight)(const ConvProblem* problem, const FbRuntime* rt);
+};
+
+extern const ConvKernels conv_avx512, conv_avx2, conv_baseline;
+
+#endif
