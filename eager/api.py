@@ -10,7 +10,7 @@ import numpy as np
 
 from . import autograd, device as devices, dtypes, formats
 from .autograd import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
-from .dispatch import become_view, operator, set_data
+from .dispatch import become_view, operator, set_data, spelled
 from .dtypes import (bfloat16, complex64, complex128, finfo, float8_e4m3fn, float8_e5m2, float16, float32, float64,
                      get_default_dtype, iinfo, int8, int16, int32, int64, set_default_dtype, uint8, uint16, uint32,
                      uint64)
@@ -39,6 +39,9 @@ def _functions_of(module):
 _FUNCTIONS = {}
 for _module in (convolution, creation, elementwise, indexing, products, random, recurrent, reductions, shapes):
     _FUNCTIONS.update(_functions_of(_module))
+for _name in ("chunk", "split", "unbind", "view", "reshape", "flatten", "transpose", "t", "permute", "unsqueeze", "squeeze",
+              "expand", "select", "narrow", "getitem"):
+    _FUNCTIONS[_name] = spelled(_name, _FUNCTIONS[_name])
 globals().update(_FUNCTIONS)
 
 half, float, double = float16, float32, float64
@@ -55,6 +58,9 @@ def result_type(a, b):
 
 def detach(input):
     return _detach(input)
+
+
+detach = spelled("detach", detach)
 
 
 def detach_(self):
@@ -123,7 +129,7 @@ def _operators():
         table[f"__{name}__"] = operator(record)
     table.update(__pow__=_power, __rpow__=_reflected_power, __ipow__=elementwise.pow_, __neg__=specialise(_a.neg),
                  __pos__=_positive,
-                 __abs__=specialise(_a.absolute), __invert__=specialise(_a.bitwise_not), __getitem__=indexing.getitem,
+                 __abs__=specialise(_a.absolute), __invert__=specialise(_a.bitwise_not), __getitem__=_FUNCTIONS["getitem"],
                  __setitem__=indexing.setitem, __iter__=indexing.iterate, __contains__=indexing.contains)
     return table
 

@@ -380,6 +380,9 @@ def make_entry(op: Op):
         return named(fast_map(op), op)
     if pure is not None and pure.cache.get("inplace") is op and plain_map(pure) and not op.kernels:
         return named(fast_map(op, inplace=True), op)
+    if op.kind is Kind.VIEW and op.promote == "keep" and not op.mutates and len(op.params) <= 6:
+        shown = op.outputs[0].differentiable
+        return named(_call.view(op, general(op), op.fn, len(op.params), op.name, shown), op)
     return named(general(op), op)
 
 
@@ -460,6 +463,15 @@ def forget_plans() -> None:
 
 
 dtypes.on_default_change.append(forget_plans)
+
+
+def spelled(name: str, function):
+    """A public function that amounts to a few views, with a native path for the usual arguments."""
+    fast = _call.spelling(name, function)
+    for field in ("__name__", "__qualname__", "__module__", "__doc__"):
+        setattr(fast, field, getattr(function, field))
+    fast.__wrapped__ = function
+    return fast
 
 
 def is_operand(x) -> bool:
