@@ -2,7 +2,7 @@
 
 from ..record import Node
 from ..tensor import Tensor, install_methods
-from . import graph
+from . import functional, graph
 from .api import (
     backward,
     grad,
@@ -14,7 +14,7 @@ from .api import (
 )
 from .check import gradcheck, gradgradcheck
 from ..record import AccumulateGrad
-from .function import Function, attach, once_differentiable
+from .function import Function, InplaceFunction, attach, once_differentiable
 from .modes import (
     detect_anomaly,
     enable_grad,
@@ -59,6 +59,7 @@ __all__ = [
     "is_anomaly_enabled",
     "gradcheck",
     "gradgradcheck",
+    "functional",
     "graph",
     "Node",
     "AccumulateGrad",
