@@ -28,17 +28,30 @@ class Meta:
         return Meta(x.shape, x.dtype, x.device) if hasattr(x, "device") and hasattr(x, "dtype") else x
 
 
+_conjugate: list[Callable] = []     # the record `conj`, once it is defined
+
+
+def explicit(fn):
+    """Marks a gradient formula that treats complex numbers itself, because its record is not holomorphic."""
+    fn.explicit = True
+    return fn
+
+
 class Formula:
     """A gradient function and where its arguments come from.
+
+    Formulas of holomorphic records are written as for real numbers, gradient = g * derivative. For complex gradients
+    PyTorch's convention wants the derivative conjugated: the formula runs on the conjugate of g, and its result is
+    conjugated.
 
     `sources`: per argument (kind, number): "grad" k-th output's gradient, "param" k-th argument, "out" k-th output,
     "needs".
     """
 
-    __slots__ = ("fn", "sources", "params", "outs", "metas")
+    __slots__ = ("fn", "sources", "params", "outs", "metas", "explicit")
 
     def __init__(self, op, fn: Callable, sources: list | None = None, metas: set = frozenset()):
-        self.fn, self.metas = fn, set(metas)
+        self.fn, self.metas, self.explicit = fn, set(metas), getattr(fn, "explicit", False)
         self.sources = list(sources) if sources is not None else self._match(op)
         self.params = tuple(k for kind, k in self.sources if kind == "param")
         self.outs = tuple(k for kind, k in self.sources if kind == "out")
@@ -78,5 +91,22 @@ class Formula:
         )
 
     def __call__(self, grads, args, outs, needs):
+        if not self.explicit:
+            for g in grads:
+                if g is not None and g._dtype.is_complex:
+                    flipped = [g if g is None or not g._dtype.is_complex else _conjugate[0](g) for g in grads]
+                    return conjugated(self.run(flipped, args, outs, needs))
+        return self.run(grads, args, outs, needs)
+
+    def run(self, grads, args, outs, needs):
         values = {"grad": grads, "param": args, "out": outs}
         return self.fn(*[needs if kind == "needs" else values[kind][k] for kind, k in self.sources])
+
+
+def conjugated(value):
+    """The conjugate of a gradient, or of each in a tuple, list or dictionary."""
+    if isinstance(value, dict):
+        return {name: conjugated(v) for name, v in value.items()}
+    if isinstance(value, (tuple, list)):
+        return type(value)(conjugated(v) for v in value)
+    return _conjugate[0](value) if value is not None and value.dtype.is_complex else value

@@ -394,7 +394,8 @@ def test_gradients(name, make):
 
 
 # composites and records whose results are no floating tensors, or are constant
-NO_GRADIENT = {"multinomial", "randperm", "copy"}
+COMPLEX = {"angle", "complex", "conj", "imag", "real", "sgn", "view_as_complex", "view_as_real"}
+NO_GRADIENT = {"multinomial", "randperm", "copy"} | COMPLEX        # complex gradients: tests/eager/test_complex.py
 
 
 def check_second(name, op, args, weights, leaves, grads, directions):

@@ -23,6 +23,14 @@ NO_LOWERING = {                             # record -> why eager runs it betwee
     "lstm_sequence": "steps that depend on each other", "lstm_sequence_backward": "steps that depend on each other",
     "gru_sequence": "steps that depend on each other", "gru_sequence_backward": "steps that depend on each other",
     "rnn_sequence": "steps that depend on each other", "rnn_sequence_backward": "steps that depend on each other",
+    "atan2": "no scalar primitive", "cummax": "the loop IR has no scans", "cummin": "the loop IR has no scans",
+    "cumprod": "the loop IR has no scans", "logcumsumexp": "the loop IR has no scans",
+    "linear_scan": "steps that depend on each other", "lgamma": "no scalar primitive",
+    "digamma": "no scalar primitive", "polygamma": "no scalar primitive", "zeta": "no scalar primitive",
+    "i0": "no scalar primitive", "i0e": "no scalar primitive", "i1": "no scalar primitive",
+    "i1e": "no scalar primitive", "erfcx": "no scalar primitive", "igamma": "no scalar primitive",
+    "igammac": "no scalar primitive", "complex": "no complex loops", "conj": "no complex loops",
+    "angle": "no complex loops", "sgn": "no complex loops",
     "sort": "the loop IR has no sorting", "topk": "the loop IR has no sorting",
 }
 UNDEFINED = {"empty"}                       # values of uninitialised memory

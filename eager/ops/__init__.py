@@ -5,3 +5,4 @@ from . import (activations, arithmetic, attention, creation, elementary, indexin
                products, random, rearrange, recurrent, reduce, tiling, views)
 from . import adaptive, batchnorm, padding, pooling, resampling
 from . import convolution
+from . import complexes, running, special

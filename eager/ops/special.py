@@ -1,0 +1,265 @@
+"""Special functions that no scalar primitive gives: eager kernels on numpy arrays in float64, rounded once.
+
+atan2, the gamma family (lgamma, digamma, polygamma), Bessel functions of imaginary argument, erfcx. Compiled code calls
+back into these kernels.
+"""
+
+import math
+
+import numpy as np
+
+from .. import dtypes, prims
+from ..meta import broadcast_shapes
+from ..op import extern
+from .arithmetic import add, div, mul, neg, sign, square, sub
+from .elementary import exp, log
+
+
+def _rounded(function, *arrays):
+    """The function of the arrays in float64, in the type in which they promote; integers give the default type."""
+    kinds = [a.dtype for a in arrays]
+    kind = kinds[0] if all(k == kinds[0] for k in kinds) else np.result_type(*kinds)
+    kind = dtypes.get_default_dtype().numpy if kind.kind in "biu" else kind
+    with np.errstate(all="ignore"):
+        return np.asarray(function(*[a.astype(np.float64) for a in arrays]), kind)
+
+
+def _pair_shape(a, b):
+    return broadcast_shapes((tuple(a.shape), tuple(b.shape)), "broadcast")
+
+
+@extern(meta=_pair_shape, promote="float")
+def atan2(a, b):
+    """The angle of the point (b, a)."""
+    return _rounded(np.arctan2, a, b)
+
+
+@atan2.grad("a")
+def _(g, a, b):
+    return div(mul(g, b), add(square(a), square(b)))
+
+
+@atan2.grad("b")
+def _(g, a, b):
+    return neg(div(mul(g, a), add(square(a), square(b))))
+
+
+atan2.samples(lambda make: [(make(3, 4), make(3, 4)), (make.positive(3, 1), make.positive(4)), (make(0), make(0))])
+
+
+# -- the gamma family
+
+_STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156)
+
+
+def _shifted(x, low):
+    """(y, product of what was passed, sum of its reciprocals): y = x + k >= low for positive x."""
+    y, product, harmonic = x.copy(), np.ones_like(x), np.zeros_like(x)
+    for _ in range(low):
+        small = y < low
+        product = np.where(small, product * y, product)
+        harmonic = np.where(small, harmonic + 1 / y, harmonic)
+        y = np.where(small, y + 1, y)
+    return y, product, harmonic
+
+
+def log_gamma(x):
+    """log |gamma(x)|: recurrence up to 10, Stirling's series; reflection for negative x."""
+    x = np.asarray(x, np.float64)
+    mirrored = x < 0.5
+    y, product, _ = _shifted(np.where(mirrored, 1 - x, x), 10)
+    series = sum(c / y ** (2 * k + 1) for k, c in enumerate(_STIRLING))
+    out = (y - 0.5) * np.log(y) - y + 0.5 * math.log(2 * math.pi) + series - np.log(product)
+    out = np.where(np.isinf(y), np.inf, out)
+    wave = np.abs(np.sin(math.pi * (x - np.floor(x))))
+    return np.where(mirrored, np.where(np.isinf(x), np.inf, math.log(math.pi) - np.log(wave) - out), out)
+
+
+_DIGAMMA = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12)
+
+
+def psi(x):
+    """The derivative of log gamma; at 0 the signed infinity, at negative integers NaN."""
+    mirrored = x < 0.5
+    y, _, harmonic = _shifted(np.where(mirrored, 1 - x, x), 10)
+    out = np.log(y) - 0.5 / y - sum(c / y ** (2 * k + 2) for k, c in enumerate(_DIGAMMA)) - harmonic
+    out = np.where(np.isinf(y), np.inf, out)
+    pole = x == np.floor(x)
+    turned = out - math.pi / np.tan(math.pi * (x - np.floor(x)))
+    out = np.where(mirrored, np.where(pole, np.nan, turned), out)
+    return np.where(x == 0, np.copysign(np.inf, -x), out)
+
+
+_BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510)
+
+
+def hurwitz_zeta(s, q):
+    """sum over k >= 0 of (q + k) ** -s, by Euler and Maclaurin after 10 terms."""
+    s, q = np.broadcast_arrays(np.asarray(s, np.float64), np.asarray(q, np.float64))
+    total = sum((q + k) ** -s for k in range(10))
+    y = q + 10
+    total = total + y ** (1 - s) / (s - 1) + 0.5 * y ** -s
+    rising, power, factorial = s, y ** (-s - 1), 2.0
+    for k, b in enumerate(_BERNOULLI):
+        total = total + b / factorial * rising * power
+        rising = rising * (s + 2 * k + 1) * (s + 2 * k + 2)
+        power, factorial = power / (y * y), factorial * (2 * k + 3) * (2 * k + 4)
+    total = np.where(s == 1, np.inf, np.where(s < 1, np.nan, total))
+    poles = (q <= 0) & (q == np.floor(q))
+    return np.where(poles, np.inf, np.where((q <= 0) & (s != np.floor(s)), np.nan, total))
+
+
+@extern(meta=lambda x: x.shape, promote="float")
+def lgamma(x):
+    return _rounded(log_gamma, x)
+
+
+@extern(meta=lambda x: x.shape, promote="float")
+def digamma(x):
+    return _rounded(psi, x)
+
+
+@extern(meta=lambda x, n: x.shape, promote="float", roles={"n": "static"})
+def polygamma(x, n):
+    """The n-th derivative of digamma, n >= 1."""
+    sign_ = 1.0 if n % 2 else -1.0
+    return _rounded(lambda v: sign_ * math.factorial(n) * hurwitz_zeta(n + 1, v), x)
+
+
+@lgamma.grad("x")
+def _(g, x):
+    return mul(g, digamma(x))
+
+
+@digamma.grad("x")
+def _(g, x):
+    return mul(g, polygamma(x, 1))
+
+
+@polygamma.grad("x")
+def _(g, x, n):
+    return mul(g, polygamma(x, n + 1))
+
+
+for _op in (lgamma, digamma):
+    _op.samples(lambda make: [(make.positive(3, 4),), (make.positive(),), (make.positive(0),), (make.ints(5, 3) + 1,)])
+polygamma.samples(lambda make: [(make.positive(3, 4), 1), (make.positive(5), 3)])
+
+
+@extern(meta=_pair_shape, promote="float")
+def zeta(x, q):
+    """Hurwitz's zeta function; no gradient."""
+    return _rounded(hurwitz_zeta, x, q)
+
+
+def _incomplete(a, x, upper):
+    """The regularised incomplete gamma function: a series for x < a + 1, else a continued fraction."""
+    a, x = np.broadcast_arrays(a, x)
+    scale = np.exp(a * np.log(x) - x - log_gamma(a))
+    term = total = 1 / a
+    for n in range(1, 400):
+        term = term * x / (a + n)
+        total = total + term
+    lower = total * scale
+    b, c, d = x + 1 - a, np.full_like(x, 1e300), 1 / (x + 1 - a)
+    h = d
+    for n in range(1, 200):
+        an = -n * (n - a)
+        b = b + 2
+        d = 1 / np.where(an * d + b == 0, 1e-300, an * d + b)
+        c = np.where(b + an / c == 0, 1e-300, b + an / c)
+        h = h * d * c
+    out = np.where(x < a + 1, 1 - lower if upper else lower, scale * h if upper else 1 - scale * h)
+    out = np.where(x == 0, 1.0 if upper else 0.0, np.where(np.isinf(x), 0.0 if upper else 1.0, out))
+    return np.where((a < 0) | (x < 0), np.nan, out)
+
+
+@extern(meta=_pair_shape, promote="float")
+def igamma(a, x):
+    """The lower regularised incomplete gamma function P(a, x)."""
+    return _rounded(lambda u, v: _incomplete(u, v, False), a, x)
+
+
+@extern(meta=_pair_shape, promote="float")
+def igammac(a, x):
+    """The upper one, Q = 1 - P."""
+    return _rounded(lambda u, v: _incomplete(u, v, True), a, x)
+
+
+def _density(g, a, x):
+    """dP/dx = x ** (a - 1) exp(-x) / gamma(a)"""
+    return mul(g, exp(sub(sub(mul(sub(a, 1.0), log(x)), x), lgamma(a))))
+
+
+igamma.grad("x")(_density)
+igammac.grad("x")(lambda g, a, x: neg(_density(g, a, x)))
+
+
+# -- Bessel functions of imaginary argument, scaled by exp(-|x|)
+
+def _bessel_scaled(order, x):
+    """exp(-|x|) I_n(x): the trapezoid rule for the integral over a half turn, which converges exponentially."""
+    size = np.abs(x)
+    angles = (np.arange(300) + 0.5) * (math.pi / 300)
+    waves = np.cos(angles)
+    near = np.exp(np.minimum(size, 2000.0)[..., None] * (waves - 1)) @ np.cos(order * angles) / 300
+    mu, far, term = 4 * order * order, 1.0, 1.0
+    for k in range(1, 12):
+        term = term * -(mu - (2 * k - 1) ** 2) / (k * 8 * np.maximum(size, 1.0))
+        far = far + term
+    out = np.where(size > 500, far / np.sqrt(2 * math.pi * np.maximum(size, 1.0)), near)
+    return out * np.sign(x) if order else out
+
+
+def _bessel(name, order, scaled):
+    def kernel(x):
+        return _rounded(lambda v: _bessel_scaled(order, v) * (1 if scaled else np.exp(np.abs(v))), x)
+    kernel.__name__ = name
+    record = extern(kernel, meta=lambda x: x.shape, promote="float")
+    record.samples(lambda make: [(make(3, 4),), (make(0, 2),)])
+    return record
+
+
+i0, i0e = _bessel("i0", 0, False), _bessel("i0e", 0, True)
+i1, i1e = _bessel("i1", 1, False), _bessel("i1e", 1, True)
+
+
+@i0.grad("x")
+def _(g, x):
+    return mul(g, i1(x))
+
+
+@i0e.grad("x")
+def _(g, x, out):
+    return mul(g, sub(i1e(x), mul(sign(x), out)))
+
+
+@i1.grad("x")
+def _(g, x, out):
+    return mul(g, sub(i0(x), div(out, x)))
+
+
+@i1e.grad("x")
+def _(g, x, out):
+    return mul(g, sub(i0e(x), mul(out, add(sign(x), div(1.0, x)))))
+
+
+def _erfcx(x):
+    """exp(x^2) erfc(x): the definition where it does not cancel, else the trapezoid rule for its integral."""
+    nodes = np.arange(-28, 29) * 0.25
+    at = np.maximum(x, 2.0)
+    far = (np.exp(-nodes ** 2) * (at[..., None] / (at[..., None] ** 2 + nodes ** 2))).sum(-1) * 0.25 / math.pi
+    return np.where(x > 2, far, np.exp(np.minimum(x, 2.0) ** 2) * (1 - prims.erf(np.minimum(x, 2.0))))
+
+
+@extern(meta=lambda x: x.shape, promote="float")
+def erfcx(x):
+    return _rounded(_erfcx, x)
+
+
+@erfcx.grad("x")
+def _(g, x, out):
+    return mul(g, sub(mul(mul(x, out), 2.0), 2.0 / math.sqrt(math.pi)))
+
+
+erfcx.samples(lambda make: [(make(3, 4),), (make(0),)])
