@@ -43,11 +43,19 @@ _PUBLIC_MODULES = {
     "_dynamo": "capture.dynamo",
     "_inductor": "capture.dynamo",
     "utils._pytree": "eager.compat.pytree",
+    "serialization": "eager.serialization",
+    "storage": "eager.typed_storage",
+    "multiprocessing": "eager.multiprocessing",
 }
-# Names that are attributes of a module of compat/, not modules of their own.
+# Names that are attributes of a module, fetched when first asked for.
 _PUBLIC_ATTRIBUTES = {"ops": "eager.compat.operators", "cpu": "eager.compat.accelerators",
                       "mps": "eager.compat.accelerators", "xpu": "eager.compat.accelerators",
-                      "mtia": "eager.compat.accelerators", "accelerator": "eager.compat.accelerators"}
+                      "mtia": "eager.compat.accelerators", "accelerator": "eager.compat.accelerators",
+                      "save": "eager.serialization", "load": "eager.serialization",
+                      **{name: "eager.typed_storage" for name in """is_storage UntypedStorage TypedStorage DoubleStorage
+                         FloatStorage HalfStorage LongStorage IntStorage ShortStorage CharStorage ByteStorage BoolStorage
+                         BFloat16Storage ComplexDoubleStorage ComplexFloatStorage""".split()},
+                      "from_dlpack": "eager.dlpack", "to_dlpack": "eager.dlpack"}
 
 
 class _PublicPaths(importlib.abc.MetaPathFinder, importlib.abc.Loader):

@@ -8,7 +8,7 @@ from types import FunctionType
 
 import numpy as np
 
-from . import autograd, device as devices, dtypes, formats
+from . import autograd, device as devices, dlpack as _dlpack, dtypes, formats, typed_storage as _typed_storage
 from .autograd import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
 from .dispatch import become_view, operator, set_data, spelled
 from .dtypes import (bfloat16, complex64, complex128, finfo, float8_e4m3fn, float8_e5m2, float16, float32, float64,

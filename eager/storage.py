@@ -13,6 +13,7 @@ import weakref
 import numpy as np
 
 from .device import cpu
+from .shared_memory import SharedFile
 
 BYTE = np.dtype(np.uint8)
 _EMPTY = np.empty(0, BYTE)
@@ -164,6 +165,16 @@ class UntypedStorage:
 
     def is_shared(self) -> bool:
         return self.shared is not None
+
+    def share_memory_(self) -> UntypedStorage:
+        """Moves the bytes to memory that other processes can map. Arrays exported before keep the old memory."""
+        if self.shared is None:
+            shared = SharedFile.create(self.nbytes())
+            flat = shared.array()
+            flat[:] = self._held()
+            self.replace(flat)
+            self.shared, self.foreign = shared, True
+        return self
 
     def replace(self, flat: np.ndarray) -> None:
         """Other bytes under this storage and under every tensor over it (found by the garbage collector's links)."""

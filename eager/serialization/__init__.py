@@ -1,0 +1,11 @@
+"""torch.serialization: objects with tensors in files. `files` saves and loads, `archive` is the container, `pickler` and
+`unpickler` are the two directions of the object, `names` and `rebuild` what a file may mention, `legacy` the old format.
+"""
+
+from .files import (add_safe_globals, clear_safe_globals, get_crc32_options, get_safe_globals, load, safe_globals, save,
+                    set_crc32_options)
+from .locations import default_restore_location, location_tag, normalize_storage_type, register_package
+
+__all__ = ["add_safe_globals", "clear_safe_globals", "default_restore_location", "get_crc32_options", "get_safe_globals",
+           "load", "location_tag", "normalize_storage_type", "register_package", "safe_globals", "save",
+           "set_crc32_options"]
