@@ -6,6 +6,8 @@ name when they tell the type of a tensor's storage.
 
 from __future__ import annotations
 
+import importlib
+
 import numpy as np
 
 from . import dtypes
@@ -189,6 +191,7 @@ def storage(self) -> TypedStorage:
 
 def share_memory_(self) -> Tensor:
     """Moves the bytes to memory that other processes can map; every tensor over the storage moves along."""
+    importlib.import_module(f"{__package__}.multiprocessing")  # from now on processes are sent descriptors, not copies
     self._ensure_storage().share_memory_()
     return self
 
