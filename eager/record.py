@@ -66,7 +66,7 @@ class Node:
 
     __slots__ = ("op", "args", "versions", "edges", "metas", "outs", "sequence", "__weakref__", "__dict__")
     hooks = stack = None  # rarely set: NodeHooks; where the call was recorded (anomaly mode)
-    released = packed = False
+    packed = released = False
     always = False  # runs even if no gradient reached it
     final = None  # for nodes that ask: whether the run about to come is the last
 
@@ -170,7 +170,7 @@ class Node:
         return result
 
     def saved_args(self) -> tuple:
-        if self.released:
+        if self.args is None:
             raise RuntimeError(
                 "Trying to backward through the graph a second time (or directly access saved tensors after they have "
                 "already been freed). Saved intermediate values of the graph are freed when you call .backward() "
@@ -207,7 +207,6 @@ class Node:
         """Free what was saved; a second backward through this node raises (unless it saved nothing)."""
         if self.versions is not None or self.outs is not None:
             self.args = self.outs = None
-            self.released = True
 
 
 class NodeHooks:

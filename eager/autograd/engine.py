@@ -8,18 +8,15 @@ traced itself. What hooks see and may change is in `hooks.py`.
 
 from __future__ import annotations
 
-import heapq
-import itertools
 import sys
 
-from ..op import OPS
+from .. import _call
+from ..op import OPS, specialise
 from ..record import Node
 from ..state import state
 from ..tensor import Tensor, is_dense
 from . import anomaly
 from .hooks import after, before, leaf_after, leaf_before, tensor_hooks
-
-_LEAF_FIRST = float("-inf")
 
 
 def targets(node):
@@ -31,9 +28,10 @@ def targets(node):
             yield edge
 
 
-class Task:
+class Task(_call.Task):
     """One run of the engine. `inputs`: None, or the edges whose gradients are wanted; with `accumulate` they go into
-    leaves (and to hooks), else into `captured`.
+    leaves (and to hooks), else into `captured`. The base holds dependency counts and gradients on their way; it calls
+    `run_node` and `run_leaf` for what is not plain.
     """
 
     def __init__(self, roots, inputs, retain: bool, create_graph: bool, accumulate: bool):
@@ -41,35 +39,12 @@ class Task:
         self.whole = inputs is None
         self.wanted = {} if inputs is None else dict.fromkeys(inputs)
         self.captured: dict = {}
-        self.buffers: dict = {}
-        self.pending: dict = {}
         self.callbacks: list = []
-        self.order = itertools.count()
-        self.ready: list = []
-        self.needed = self.count(roots, inputs)
-
-    def count(self, roots, inputs):
-        """Dependency counts of everything reachable; with inputs given, also the set of targets that lead to them."""
-        stack, seen = [target for (target, _), _ in roots], set()
-        order = []
-        while stack:
-            target = stack.pop()
-            if target in seen:
-                continue
-            seen.add(target)
-            order.append(target)
-            if isinstance(target, Node):
-                for child, _ in targets(target):
-                    self.pending[child] = self.pending.get(child, 0) + 1
-                    stack.append(child)
-        self.reached = seen
-        if inputs is None:
-            return None
-        return self.leading(order, {target for target, _ in inputs})
-
-    def reaches(self, target) -> bool:
-        """Whether this run computes (or has computed) a gradient at `target`."""
-        return target in self.reached and (self.needed is None or target in self.needed)
+        self.needed = None
+        self.reach([target for (target, _), _ in roots])
+        if inputs is not None:
+            self.needed = self.leading(self.order(), {target for target, _ in inputs})
+            self.only(self.needed)
 
     @staticmethod
     def leading(order, goals) -> set:
@@ -91,37 +66,13 @@ class Task:
 
     def run(self, roots) -> None:
         for k, (edge, grad) in enumerate(roots):
-            if self.needed is None or edge[0] in self.needed:
-                self.deliver(edge, grad, None, k)
-        for target in dict.fromkeys(target for (target, _), _ in roots):
-            if not self.pending.get(target) and target in self.buffers:
-                self.push(target)
-        while self.ready:
-            target = heapq.heappop(self.ready)[2]
-            if isinstance(target, Node):
-                self.run_node(target)
-            else:
-                self.run_leaf(target)
+            self.deliver(edge, grad, None, k)
+        plain = self.whole and self.accumulate and state.anomaly is None
+        self.loop(list(dict.fromkeys(target for (target, _), _ in roots)), plain, self.retain)
         for callback in self.callbacks:
             callback()
 
-    def push(self, target) -> None:
-        rank = -target.sequence if isinstance(target, Node) else _LEAF_FIRST
-        heapq.heappush(self.ready, (rank, next(self.order), target))
-
-    def deliver(self, edge, grad, source, index: int) -> None:
-        """Add a gradient to what an edge's target has received so far; it is the `index`-th of node `source`."""
-        target, number = edge
-        buffer = self.buffers.get(target)
-        if buffer is None:
-            buffer = self.buffers[target] = [None] * (len(target.metas) if isinstance(target, Node) else 1)
-        if grad is not None:
-            grad = fitted(grad, target, number, source, index)
-            have = buffer[number]
-            buffer[number] = grad if have is None else OPS["add"](have, grad)
-
-    def run_node(self, node: Node) -> None:
-        grads = self.buffers.pop(node)
+    def run_node(self, node: Node, grads: list) -> None:
         goes_on = self.whole or self.leads_on(node)
         if self.wanted and not self.accumulate:
             if not goes_on and node.hooks is not None:
@@ -178,27 +129,7 @@ class Task:
             return flags if any(flags) else False
         return self.needed is None or edge[0] in self.needed
 
-    def route(self, node: Node, results: list) -> None:
-        for k, (edge, grad) in enumerate(zip(node.edges, results)):
-            if type(edge) is list:
-                grads = grad if grad is not None else (None,) * len(edge)
-                for j, (each, g) in enumerate(zip(edge, grads)):
-                    if each is not None:
-                        self.pass_on(each, g, node, j)
-            elif edge is not None:
-                self.pass_on(edge, grad, node, k)
-
-    def pass_on(self, edge, grad, source, index: int) -> None:
-        target = edge[0]
-        if self.needed is not None and target not in self.needed:
-            return
-        self.deliver(edge, grad, source, index)
-        self.pending[target] -= 1
-        if not self.pending[target]:
-            self.push(target)
-
-    def run_leaf(self, leaf: Tensor) -> None:
-        (grad,) = self.buffers.pop(leaf)
+    def run_leaf(self, leaf: Tensor, grad) -> None:
         hooks = getattr(leaf, "_hooks", None)
         if grad is None and hooks is None:
             return
@@ -285,6 +216,9 @@ def laid_out(grad: Tensor, leaf: Tensor) -> Tensor:
         return grad if grad.is_contiguous() else OPS["contiguous_copy"](grad)
     back = tuple(order.index(d) for d in range(leaf.ndim))
     return OPS["permute"](OPS["contiguous_copy"](OPS["permute"](grad, tuple(order))), back)
+
+
+_call.engine(fitted, accumulate, specialise(OPS["add"]), specialise(OPS["add"].inplace))
 
 
 def run(roots, inputs=None, retain: bool = False, create_graph: bool = False, accumulate: bool = True) -> dict:

@@ -1,2 +1,620 @@
+// The loop of the backward engine: dependency counts, gradients on their way, nodes in order of recording (latest first).
+//
+// `Task` is the base of engine.py's Task. Plain nodes run here: saved values are checked, formulas called, results passed
+// on. A node with hooks or an `apply` of its own, a leaf with hooks, and runs for given inputs go through the Python
+// methods `run_node` and `run_leaf`, which come back to `route`.
 #include "call.h"
-bool add_engine(PyObject*) { return true; }
+
+#include <memory>
+#include <queue>
+#include <unordered_map>
+#include <vector>
+
+namespace {
+
+struct Tools { // from engine.py
+    PyObject *fitted, *accumulate, *add, *add_inplace;
+} tools;
+
+struct Entry {
+    Ref target;
+    bool is_node, needed = true, delivered = false;
+    long pending = 0;
+    std::vector<PyObject*> grads; // per output; null: none yet
+
+    Entry(PyObject* t, bool is_node) : target(Py_NewRef(t)), is_node(is_node) {}
+    ~Entry() {
+        for (PyObject* g : grads) Py_XDECREF(g);
+    }
+};
+
+struct Ready {
+    bool leaf;
+    unsigned long sequence, order;
+    Entry* entry;
+    bool operator<(const Ready& other) const { // std::priority_queue: the largest comes first
+        if (leaf != other.leaf) return other.leaf;
+        if (sequence != other.sequence) return sequence < other.sequence;
+        return order > other.order;
+    }
+};
+
+struct Run {
+    std::unordered_map<PyObject*, std::unique_ptr<Entry>> entries;
+    std::vector<Entry*> order;
+    std::priority_queue<Ready> ready;
+    unsigned long pushed = 0;
+};
+
+struct Task {
+    PyObject_HEAD Run* run;
+};
+
+// ---- nodes
+
+bool is_node(PyObject* x) { return PyObject_TypeCheck(x, world.node); }
+
+Ref edges_of(PyObject* node) {
+    static PyObject* name = PyUnicode_InternFromString("edges");
+    if (Py_TYPE(node) == world.node) return Ref(Py_XNewRef(slot(node, world.n.edges)));
+    return Ref(PyObject_GetAttr(node, name));
+}
+
+// Calls `f(edge, k, j)` for every edge of a sequence of edges: the k-th, or the j-th in the k-th, a list.
+template <class F> bool each_edge(PyObject* edges, F f) {
+    Ref fast(PySequence_Fast(edges, "edges must be a sequence"));
+    if (!fast) return false;
+    for (Py_ssize_t k = 0; k < PySequence_Fast_GET_SIZE(fast.get()); k++) {
+        PyObject* edge = PySequence_Fast_GET_ITEM(fast.get(), k);
+        if (edge == Py_None) continue;
+        if (!PyList_CheckExact(edge)) {
+            if (!f(edge, k, -1)) return false;
+            continue;
+        }
+        for (Py_ssize_t j = 0; j < PyList_GET_SIZE(edge); j++)
+            if (PyList_GET_ITEM(edge, j) != Py_None && !f(PyList_GET_ITEM(edge, j), k, j)) return false;
+    }
+    return true;
+}
+
+Entry* entry_of(Run& run, PyObject* target, bool* fresh = nullptr) {
+    auto found = run.entries.find(target);
+    if (fresh) *fresh = found == run.entries.end();
+    if (found != run.entries.end()) return found->second.get();
+    Entry* made = new Entry(target, is_node(target));
+    run.entries.emplace(target, made);
+    run.order.push_back(made);
+    return made;
+}
+
+bool push(Run& run, Entry* entry) {
+    unsigned long sequence = 0;
+    if (entry->is_node) {
+        sequence = PyLong_AsUnsignedLong(slot(entry->target.get(), world.n.sequence));
+        if (sequence == (unsigned long)-1 && PyErr_Occurred()) return false;
+    }
+    run.ready.push({!entry->is_node, sequence, run.pushed++, entry});
+    return true;
+}
+
+// ---- gradients on their way
+
+bool same_sizes(PyArrayObject* a, PyObject* sizes) {
+    if (!PyTuple_Check(sizes) || PyTuple_GET_SIZE(sizes) != PyArray_NDIM(a)) return false;
+    for (int d = 0; d < PyArray_NDIM(a); d++) {
+        PyObject* n = PyTuple_GET_ITEM(sizes, d);
+        if (!PyLong_CheckExact(n) || PyLong_AsSsize_t(n) != PyArray_DIM(a, d)) return PyErr_Clear(), false;
+    }
+    return true;
+}
+
+// True if the gradient certainly has the sizes and type of what it belongs to.
+bool fits(PyObject* grad, Entry* entry, Py_ssize_t number) {
+    if (!is_tensor(grad)) return false;
+    PyArrayObject* a = array_of(grad);
+    PyObject* target = entry->target.get();
+    if (!a) return false;
+    if (!entry->is_node) {
+        PyArrayObject* own = array_of(target);
+        return own && slot(grad, world.t.dtype) == slot(target, world.t.dtype) && PyArray_SAMESHAPE(a, own);
+    }
+    if (Py_TYPE(target) != world.node) return false;
+    PyObject* meta = PyTuple_GET_ITEM(slot(target, world.n.metas), number);
+    return slot(grad, world.t.dtype) == PyTuple_GET_ITEM(meta, 1) && same_sizes(a, PyTuple_GET_ITEM(meta, 0));
+}
+
+// Nobody else can see the tensor's memory: it may be written.
+bool is_private(PyObject* t) {
+    if (Py_REFCNT(t) != 1 || !is_plain(t) || slot(t, world.t.storage) != Py_None || slot(t, world.t.view) != Py_None
+        || slot(t, world.t.grad_fn) != Py_None || slot(t, world.t.requires_grad) == Py_True)
+        return false;
+    PyArrayObject* a = array_of(t);
+    if (!a || Py_REFCNT(a) != 1 || !PyArray_ISWRITEABLE(a)) return false;
+    PyObject* base = PyArray_BASE(a);
+    return !base || (!PyArray_Check(base) && Py_REFCNT(base) == 1);
+}
+
+Ref sum(PyObject* have, PyObject* more) {
+    Thread thread;
+    if (!read_state(thread)) return Ref();
+    bool write = thread.quick && !thread.grad && is_private(have) && is_plain(more) && array_of(more)
+        && slot(have, world.t.dtype) == slot(more, world.t.dtype)
+        && PyArray_SAMESHAPE(array_of(have), array_of(more));
+    PyObject* args[] = {have, more};
+    return Ref(PyObject_Vectorcall(write ? tools.add_inplace : tools.add, args, 2, nullptr));
+}
+
+// Add a gradient (borrowed; None: nothing) to what the target of an edge has received.
+bool deliver(Entry* entry, PyObject* edge, PyObject* grad, PyObject* source, Py_ssize_t index) {
+    PyObject* target = entry->target.get();
+    Py_ssize_t number = PyLong_AsSsize_t(PyTuple_GET_ITEM(edge, 1));
+    if (!entry->delivered) {
+        Ref metas(entry->is_node ? PyObject_GetAttrString(target, "metas") : nullptr);
+        if (entry->is_node && !metas) return false;
+        entry->grads.assign(entry->is_node ? PyObject_Length(metas.get()) : 1, nullptr);
+        entry->delivered = true;
+    }
+    if (grad == Py_None) return true;
+    if (number < 0 || number >= (Py_ssize_t)entry->grads.size()) {
+        PyErr_SetString(PyExc_RuntimeError, "an edge leads to an output that its node does not have");
+        return false;
+    }
+    Ref fit;
+    if (fits(grad, entry, number)) fit = Ref(Py_NewRef(grad));
+    else {
+        Ref position(PyLong_FromSsize_t(index));
+        fit = Ref(PyObject_CallFunctionObjArgs(
+            tools.fitted, grad, target, PyTuple_GET_ITEM(edge, 1), source, position.get(), nullptr));
+    }
+    if (!fit) return false;
+    PyObject*& have = entry->grads[number];
+    if (have) fit = sum(have, fit.get());
+    if (!fit) return false;
+    PyObject* old = have;
+    have = fit.release();
+    Py_XDECREF(old);
+    return true;
+}
+
+bool pass_on(Run& run, PyObject* edge, PyObject* grad, PyObject* source, Py_ssize_t index) {
+    auto found = run.entries.find(PyTuple_GET_ITEM(edge, 0));
+    if (found == run.entries.end()) {
+        PyErr_SetString(PyExc_RuntimeError, "the graph has changed while it ran");
+        return false;
+    }
+    Entry* entry = found->second.get();
+    if (!entry->needed) return true;
+    if (!deliver(entry, edge, grad, source, index)) return false;
+    return --entry->pending || push(run, entry);
+}
+
+// Results of a node: per edge a gradient, a sequence of them for a list of edges, or None.
+bool route(Run& run, PyObject* node, PyObject* edges, PyObject* const* results) {
+    return each_edge(edges, [&](PyObject* edge, Py_ssize_t k, Py_ssize_t j) {
+        PyObject* grad = results[k];
+        if (j < 0 || grad == Py_None) return pass_on(run, edge, grad, node, j < 0 ? k : j);
+        Ref each(PySequence_GetItem(grad, j));
+        return each && pass_on(run, edge, each.get(), node, j);
+    });
+}
+
+// ---- plain nodes
+
+struct Source {
+    char kind; // 'g' gradient of an output, 'p' argument, 'o' output, 'n' what is needed
+    int number;
+};
+struct Formula {
+    Ref object, fn;
+    std::vector<Source> sources;
+};
+
+const Formula* formula_of(PyObject* object) {
+    static auto& known = *new std::unordered_map<PyObject*, std::unique_ptr<Formula>>; // outlives the interpreter
+    auto found = known.find(object);
+    if (found != known.end()) return found->second.get();
+    auto made = std::make_unique<Formula>();
+    Ref sources(PyObject_GetAttrString(object, "sources"));
+    made->fn = Ref(PyObject_GetAttrString(object, "fn"));
+    made->object = Ref(Py_NewRef(object));
+    Ref fast(sources ? PySequence_Fast(sources.get(), "sources") : nullptr);
+    if (!fast || !made->fn) return nullptr;
+    for (Py_ssize_t k = 0; k < PySequence_Fast_GET_SIZE(fast.get()); k++) {
+        const char* kind;
+        int number;
+        if (!PyArg_ParseTuple(PySequence_Fast_GET_ITEM(fast.get(), k), "si", &kind, &number)) return nullptr;
+        made->sources.push_back({kind[0], number});
+    }
+    return (known[object] = std::move(made)).get();
+}
+
+// 1: the saved arguments are as they were; 0: Python has to look at them.
+bool versions_hold(PyObject* args, PyObject* versions) {
+    if (versions == Py_None) return true;
+    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(versions); k++) {
+        PyObject* version = PyTuple_GET_ITEM(versions, k);
+        if (version == Py_None) continue;
+        PyObject* a = PyTuple_GET_ITEM(args, k);
+        if (!PyLong_CheckExact(version) || !is_tensor(a) || version_of(a) != PyLong_AsLong(version)) return false;
+    }
+    return true;
+}
+
+Ref saved(PyObject* node, Py_ssize_t offset, const char* method) { // through the node's Python method
+    return slot(node, offset) == Py_None ? Ref(Py_NewRef(Py_None)) : Ref(PyObject_CallMethod(node, method, nullptr));
+}
+
+struct Graph {
+    Ref args, outs;
+};
+
+bool read_saved(PyObject* node, Graph& g) {
+    PyObject* args = slot(node, world.n.args);
+    bool plain = args && PyTuple_CheckExact(args) && versions_hold(args, slot(node, world.n.versions));
+    g.args = plain ? Ref(Py_NewRef(args)) : Ref(PyObject_CallMethod(node, "saved_args", nullptr));
+    if (!g.args) return false;
+    g.outs = saved(node, world.n.outs, "saved_outs");
+    return (bool)g.outs;
+}
+
+Ref call_formula(const Formula& f, PyObject* const* grads, const Graph& g) {
+    PyObject* values[16];
+    if (f.sources.size() > 16) {
+        PyErr_SetString(PyExc_RuntimeError, "a gradient formula of too many arguments");
+        return Ref();
+    }
+    for (size_t k = 0; k < f.sources.size(); k++) {
+        Source s = f.sources[k];
+        values[k] = s.kind == 'g' ? grads[s.number]
+            : s.kind == 'p'       ? PyTuple_GET_ITEM(g.args.get(), s.number)
+            : s.kind == 'o'       ? PyList_GET_ITEM(g.outs.get(), s.number)
+                                  : Py_None;
+    }
+    return Ref(PyObject_Vectorcall(f.fn.get(), values, f.sources.size(), nullptr));
+}
+
+bool any_complex(PyObject* const* grads, size_t count) {
+    for (size_t k = 0; k < count; k++) {
+        if (grads[k] == Py_None) continue;
+        int type = type_of(grads[k]);
+        if (type < 0 || world.types[type].category == 3) return true;
+    }
+    return false;
+}
+
+// The formulas of a record, one per parameter that leads on. `results` gets new references.
+bool apply_formulas(PyObject* node, PyObject* formulas, PyObject* names, PyObject* edges, PyObject* const* grads,
+    size_t count, std::vector<Ref>& results) {
+    Graph saved;
+    if (!read_saved(node, saved)) return false;
+    bool complex = any_complex(grads, count);
+    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(edges); k++) {
+        PyObject* edge = PyTuple_GET_ITEM(edges, k);
+        PyObject* object = edge == Py_None ? nullptr : PyDict_GetItemWithError(formulas, PyTuple_GET_ITEM(names, k));
+        if (!object) {
+            if (PyErr_Occurred()) return false;
+            results.emplace_back(Py_NewRef(Py_None));
+            continue;
+        }
+        const Formula* formula = formula_of(object);
+        if (!formula) return false;
+        Ref result;
+        if (complex) {
+            Ref list(PyTuple_New(count));
+            for (size_t j = 0; j < count; j++) PyTuple_SET_ITEM(list.get(), j, Py_NewRef(grads[j]));
+            result = Ref(PyObject_CallFunctionObjArgs(
+                object, list.get(), saved.args.get(), saved.outs.get(), Py_None, nullptr));
+        } else result = call_formula(*formula, grads, saved);
+        if (!result) return false;
+        results.push_back(std::move(result));
+    }
+    return true;
+}
+
+// (formulas, names of the parameters) of a record, or (null, null) where it has one formula for all.
+struct RecordGradients {
+    Ref op, formulas, names;
+    bool star;
+};
+
+const RecordGradients* gradients_of(PyObject* op) {
+    static auto& known = *new std::unordered_map<PyObject*, std::unique_ptr<RecordGradients>>;
+    static PyObject* star = PyUnicode_InternFromString("*");
+    auto found = known.find(op);
+    if (found != known.end()) return found->second.get();
+    auto made = std::make_unique<RecordGradients>();
+    Ref params(PyObject_GetAttrString(op, "params"));
+    made->op = Ref(Py_NewRef(op));
+    made->formulas = Ref(PyObject_GetAttrString(op, "grads"));
+    if (!params || !made->formulas) return nullptr;
+    made->names = Ref(PyTuple_New(PyTuple_GET_SIZE(params.get())));
+    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(params.get()); k++) {
+        PyObject* name = PyObject_GetAttrString(PyTuple_GET_ITEM(params.get(), k), "name");
+        if (!name) return nullptr;
+        PyTuple_SET_ITEM(made->names.get(), k, name);
+    }
+    made->star = PyDict_GetItemWithError(made->formulas.get(), star);
+    return (known[op] = std::move(made)).get();
+}
+
+// The node's own method: apply(grads, needs) -> list of results.
+bool apply_method(PyObject* node, PyObject* edges, PyObject* const* grads, size_t count, std::vector<Ref>& results) {
+    Ref list(PyList_New(count)), needs(PyList_New(PyTuple_GET_SIZE(edges)));
+    for (size_t k = 0; k < count; k++) PyList_SET_ITEM(list.get(), k, Py_NewRef(grads[k]));
+    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(edges); k++) {
+        PyObject *edge = PyTuple_GET_ITEM(edges, k), *need = Py_NewRef(edge == Py_None ? Py_False : Py_True);
+        if (PyList_CheckExact(edge)) {
+            bool any = false;
+            Py_DECREF(need);
+            need = PyTuple_New(PyList_GET_SIZE(edge));
+            for (Py_ssize_t j = 0; j < PyList_GET_SIZE(edge); j++) {
+                bool leads = PyList_GET_ITEM(edge, j) != Py_None;
+                any = any || leads;
+                PyTuple_SET_ITEM(need, j, PyBool_FromLong(leads));
+            }
+            if (!any) Py_DECREF(need), need = Py_NewRef(Py_False);
+        }
+        PyList_SET_ITEM(needs.get(), k, need);
+    }
+    Ref found(PyObject_CallMethod(node, "apply", "OO", list.get(), needs.get()));
+    Ref fast(found ? PySequence_Fast(found.get(), "apply must return a sequence") : nullptr);
+    if (!fast) return false;
+    for (Py_ssize_t k = 0; k < PySequence_Fast_GET_SIZE(fast.get()); k++)
+        results.emplace_back(Py_NewRef(PySequence_Fast_GET_ITEM(fast.get(), k)));
+    while ((Py_ssize_t)results.size() < PyTuple_GET_SIZE(edges)) results.emplace_back(Py_NewRef(Py_None));
+    return true;
+}
+
+void release(PyObject* node) { // as Node.release
+    if (slot(node, world.n.versions) == Py_None && slot(node, world.n.outs) == Py_None) return;
+    reset(node, world.n.args, Py_NewRef(Py_None));
+    reset(node, world.n.outs, Py_NewRef(Py_None));
+}
+
+struct Grads { // what a target has received, None where nothing; owns
+    std::vector<PyObject*> list;
+    explicit Grads(Entry* entry) : list(std::move(entry->grads)) {
+        entry->grads.clear();
+        entry->delivered = false;
+        for (PyObject*& g : list)
+            if (!g) g = Py_NewRef(Py_None);
+    }
+    Grads(const Grads&) = delete;
+    ~Grads() {
+        for (PyObject* g : list) Py_DECREF(g);
+    }
+};
+
+bool run_plain(Run& run, PyObject* node, Grads& grads, bool retain) {
+    Ref edges(Py_NewRef(slot(node, world.n.edges)));
+    std::vector<Ref> results;
+    bool any = false;
+    for (PyObject* g : grads.list) any = any || g != Py_None;
+    if (any) {
+        const RecordGradients* known = gradients_of(slot(node, world.n.op));
+        if (!known) return false;
+        bool done = known->star
+            ? apply_method(node, edges.get(), grads.list.data(), grads.list.size(), results)
+            : apply_formulas(node, known->formulas.get(), known->names.get(), edges.get(), grads.list.data(),
+                  grads.list.size(), results);
+        if (!done) return false;
+    }
+    if (!retain) release(node);
+    for (PyObject*& g : grads.list) Py_SETREF(g, Py_NewRef(Py_None)); // a gradient passed through may become the only one
+    Py_ssize_t count = PyTuple_GET_SIZE(edges.get());
+    std::vector<PyObject*> borrowed(count, Py_None);
+    for (Py_ssize_t k = 0; k < count && k < (Py_ssize_t)results.size(); k++) borrowed[k] = results[k].get();
+    return each_edge(edges.get(), [&](PyObject* edge, Py_ssize_t k, Py_ssize_t j) {
+        PyObject* grad = borrowed[k];
+        if (j < 0 || grad == Py_None) return pass_on(run, edge, grad, node, j < 0 ? k : j);
+        Ref each(PySequence_GetItem(grad, j));
+        return each && pass_on(run, edge, each.get(), node, j);
+    });
+}
+
+// ---- leaves
+
+bool same_layout(PyArrayObject* a, PyArrayObject* b) {
+    if (PyArray_NDIM(a) != PyArray_NDIM(b)) return false;
+    for (int d = 0; d < PyArray_NDIM(a); d++)
+        if (PyArray_STRIDE(a, d) != PyArray_STRIDE(b, d)) return false;
+    return true;
+}
+
+// The gradient of a leaf without hooks is added to its `.grad`.
+bool accumulate(PyObject* leaf, Grads& grads) {
+    PyObject* grad = grads.list[0];
+    if (grad == Py_None) return true;
+    PyObject* have = slot(leaf, world.t.grad);
+    Thread thread;
+    if (!read_state(thread)) return false;
+    PyArrayObject* own = array_of(leaf);
+    if ((!have || have == Py_None) && !thread.grad && own && is_private(grad) && same_layout(array_of(grad), own)) {
+        reset(leaf, world.t.grad, Py_NewRef(grad));
+        return true;
+    }
+    if (have && have != Py_None && !thread.grad) {
+        PyObject* args[] = {have, grad};
+        Ref done(PyObject_Vectorcall(tools.add_inplace, args, 2, nullptr));
+        return (bool)done;
+    }
+    Ref held(PyList_New(1));
+    if (!held) return false;
+    PyList_SET_ITEM(held.get(), 0, grad);
+    grads.list[0] = Py_NewRef(Py_None);
+    Ref done(PyObject_CallFunctionObjArgs(tools.accumulate, leaf, held.get(), nullptr));
+    return (bool)done;
+}
+
+// ---- the type
+
+PyObject* task_new(PyTypeObject* type, PyObject*, PyObject*) {
+    Task* self = (Task*)type->tp_alloc(type, 0);
+    if (self) self->run = new Run;
+    return (PyObject*)self;
+}
+
+void task_dealloc(PyObject* raw) {
+    PyTypeObject* type = Py_TYPE(raw);
+    delete ((Task*)raw)->run;
+    type->tp_free(raw);
+}
+
+// reach(targets): dependency counts of everything from these; returns the targets in the order in which they were found
+PyObject* task_reach(PyObject* raw, PyObject* targets) {
+    Run& run = *((Task*)raw)->run;
+    Ref fast(PySequence_Fast(targets, "targets must be a sequence"));
+    if (!fast) return nullptr;
+    std::vector<Entry*> stack;
+    for (Py_ssize_t k = 0; k < PySequence_Fast_GET_SIZE(fast.get()); k++) {
+        bool fresh;
+        Entry* entry = entry_of(run, PySequence_Fast_GET_ITEM(fast.get(), k), &fresh);
+        if (fresh) stack.push_back(entry);
+    }
+    while (!stack.empty()) {
+        Entry* entry = stack.back();
+        stack.pop_back();
+        if (!entry->is_node) continue;
+        Ref edges = edges_of(entry->target.get());
+        if (!edges) return nullptr;
+        bool done = each_edge(edges.get(), [&](PyObject* edge, Py_ssize_t, Py_ssize_t) {
+            bool fresh;
+            Entry* child = entry_of(run, PyTuple_GET_ITEM(edge, 0), &fresh);
+            child->pending++;
+            if (fresh) stack.push_back(child);
+            return true;
+        });
+        if (!done) return nullptr;
+    }
+    Py_RETURN_NONE;
+}
+
+PyObject* task_order(PyObject* raw, PyObject*) {
+    Run& run = *((Task*)raw)->run;
+    Ref list(PyList_New(0));
+    for (Entry* entry : run.order)
+        if (!list || PyList_Append(list.get(), entry->target.get())) return nullptr;
+    return list.release();
+}
+
+PyObject* task_only(PyObject* raw, PyObject* needed) {
+    for (Entry* entry : ((Task*)raw)->run->order) {
+        int found = PySequence_Contains(needed, entry->target.get());
+        if (found < 0) return nullptr;
+        entry->needed = found;
+    }
+    Py_RETURN_NONE;
+}
+
+PyObject* task_reached(PyObject* raw, PyObject* target) {
+    Run& run = *((Task*)raw)->run;
+    auto found = run.entries.find(target);
+    return PyBool_FromLong(found != run.entries.end() && found->second->needed);
+}
+
+PyObject* task_deliver(PyObject* raw, PyObject* args) {
+    Run& run = *((Task*)raw)->run;
+    PyObject *edge, *grad, *source;
+    Py_ssize_t index;
+    if (!PyArg_ParseTuple(args, "O!OOn", &PyTuple_Type, &edge, &grad, &source, &index)) return nullptr;
+    Entry* entry = entry_of(run, PyTuple_GET_ITEM(edge, 0));
+    if (!entry->needed) Py_RETURN_NONE;
+    if (!deliver(entry, edge, grad, source, index)) return nullptr;
+    Py_RETURN_NONE;
+}
+
+PyObject* task_route(PyObject* raw, PyObject* args) {
+    PyObject *node, *results;
+    if (!PyArg_ParseTuple(args, "OO", &node, &results)) return nullptr;
+    Ref edges = edges_of(node), fast(PySequence_Fast(results, "results must be a sequence"));
+    if (!edges || !fast) return nullptr;
+    Ref list(PySequence_Fast(edges.get(), "edges must be a sequence"));
+    if (!list) return nullptr;
+    Py_ssize_t count = PySequence_Fast_GET_SIZE(list.get());
+    std::vector<PyObject*> borrowed(count, Py_None);
+    for (Py_ssize_t k = 0; k < count && k < PySequence_Fast_GET_SIZE(fast.get()); k++)
+        borrowed[k] = PySequence_Fast_GET_ITEM(fast.get(), k);
+    if (!route(*((Task*)raw)->run, node, list.get(), borrowed.data())) return nullptr;
+    Py_RETURN_NONE;
+}
+
+bool has_hooks(PyObject* node) {
+    static PyObject* name = PyUnicode_InternFromString("hooks");
+    Ref hooks(PyObject_GetAttr(node, name));
+    return !hooks || hooks.get() != Py_None;
+}
+
+bool step(PyObject* self, Run& run, Entry* entry, bool plain, bool retain) {
+    PyObject* target = entry->target.get();
+    Grads grads(entry);
+    if (entry->is_node) {
+        if (plain && Py_TYPE(target) == world.node && !has_hooks(target)) return run_plain(run, target, grads, retain);
+        if (PyErr_Occurred()) return false;
+        Ref list(PyList_New(grads.list.size()));
+        if (!list) return false;
+        for (size_t k = 0; k < grads.list.size(); k++) {
+            PyList_SET_ITEM(list.get(), k, grads.list[k]);
+            grads.list[k] = Py_NewRef(Py_None);
+        }
+        Ref done(PyObject_CallMethod(self, "run_node", "OO", target, list.get()));
+        return (bool)done;
+    }
+    if (plain && is_plain(target) && !slot(target, world.t.hooks)) return accumulate(target, grads);
+    Ref done(PyObject_CallMethod(self, "run_leaf", "OO", target, grads.list[0]));
+    return (bool)done;
+}
+
+// loop(targets, plain, retain): run what is ready from these on, until nothing is. `plain`: no inputs are asked for and
+// nothing watches, so that plain nodes and leaves need no Python method.
+PyObject* task_loop(PyObject* raw, PyObject* args) {
+    Run& run = *((Task*)raw)->run;
+    PyObject* targets;
+    int plain, retain;
+    if (!PyArg_ParseTuple(args, "Opp", &targets, &plain, &retain)) return nullptr;
+    Ref fast(PySequence_Fast(targets, "targets must be a sequence"));
+    if (!fast) return nullptr;
+    for (Py_ssize_t k = 0; k < PySequence_Fast_GET_SIZE(fast.get()); k++) {
+        Entry* entry = entry_of(run, PySequence_Fast_GET_ITEM(fast.get(), k));
+        if (!entry->pending && entry->delivered && !push(run, entry)) return nullptr;
+    }
+    while (!run.ready.empty()) {
+        Entry* entry = run.ready.top().entry;
+        run.ready.pop();
+        if (!step(raw, run, entry, plain, retain)) return nullptr;
+    }
+    Py_RETURN_NONE;
+}
+
+PyObject* py_engine(PyObject*, PyObject* args) {
+    if (!PyArg_ParseTuple(args, "OOOO", &tools.fitted, &tools.accumulate, &tools.add, &tools.add_inplace)) return nullptr;
+    for (PyObject* each : {tools.fitted, tools.accumulate, tools.add, tools.add_inplace}) Py_INCREF(each);
+    Py_RETURN_NONE;
+}
+
+PyMethodDef task_methods[] = {
+    {"reach", task_reach, METH_O, "reach(targets): count the dependencies of everything from these"},
+    {"order", task_order, METH_NOARGS, "order(): everything reached"},
+    {"only", task_only, METH_O, "only(needed): gradients of other targets are not computed"},
+    {"reaches", task_reached, METH_O, "reaches(target): whether this run computes (or has computed) a gradient there"},
+    {"deliver", task_deliver, METH_VARARGS, "deliver(edge, grad, source, index): add to what the edge's target received"},
+    {"route", task_route, METH_VARARGS, "route(node, results): pass a node's results on along its edges"},
+    {"loop", task_loop, METH_VARARGS, "loop(targets, plain, retain): run until nothing is ready"},
+    {nullptr, nullptr, 0, nullptr}};
+
+PyTypeObject TaskType = {PyVarObject_HEAD_INIT(nullptr, 0)};
+PyMethodDef functions[]
+    = {{"engine", py_engine, METH_VARARGS, "engine(fitted, accumulate, add, add in place): learn the engine's functions"},
+        {nullptr, nullptr, 0, nullptr}};
+
+}
+
+bool add_engine(PyObject* module) {
+    TaskType.tp_name = "flambeau.eager._call.Task";
+    TaskType.tp_basicsize = sizeof(Task);
+    TaskType.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE;
+    TaskType.tp_new = task_new;
+    TaskType.tp_dealloc = task_dealloc;
+    TaskType.tp_methods = task_methods;
+    if (PyType_Ready(&TaskType) || PyModule_AddFunctions(module, functions)) return false;
+    return PyModule_AddObject(module, "Task", Py_NewRef((PyObject*)&TaskType)) == 0;
+}
