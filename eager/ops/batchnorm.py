@@ -15,7 +15,7 @@ from . import channel_kernels as kernels
 from .arithmetic import add, div, mul, square, sub
 from .elementary import rsqrt
 from .halves import back, single
-from .rearrange import like
+from .images import image_like, ordered, tidy
 from .reduce import extent, mean as mean_dims, sum as sum_dims
 from .views import reshape, view_as_size
 
@@ -53,20 +53,20 @@ def _scaled(hat, weight, bias, like):
 @composite(outputs=("out", *_MOMENTS))
 def batch_norm(x, weight: optional, bias: optional, eps: scalar):
     """(x - mean) / sqrt(var + eps) * weight + bias, with the moments of each channel over batch and positions."""
-    y = single(x)
+    y = single(tidy(x))
     mean, var = _moments(y)
     return _scaled(_normalised(y, mean, var, eps), weight, bias, x), mean, var
 
 
 @batch_norm.rebuilt
 def _(x, weight, bias, eps, mean, var):
-    return _scaled(_normalised(single(x), mean, var, eps), weight, bias, x)
+    return _scaled(_normalised(single(tidy(x)), mean, var, eps), weight, bias, x)
 
 
 @batch_norm.meta
 def _(x, weight, bias, eps):
     moments = Spec((x.shape[1],), x.dtype.compute)
-    return like(x), moments, moments
+    return image_like(x), moments, moments
 
 
 @batch_norm.native
@@ -135,11 +135,10 @@ def _(g, x, mean, var, weight, eps):
     if found is NotImplemented:
         return NotImplemented
     total, along = found
-    n, rstd = x.size // len(total), 1 / np.sqrt(var + np.float32(eps))
-    scale = rstd if weight is None else rstd * weight
-    steep = along * rstd * rstd / np.float32(n)
-    b = -scale * steep
-    dx = kernels.combined(g, x, scale, b, -scale * total / np.float32(n) - b * mean)
+    n, rstd = x.size // len(total), 1 / np.sqrt(var + var.dtype.type(eps))
+    scale = rstd if weight is None else rstd * weight.astype(rstd.dtype, copy=False)
+    share = -scale / rstd.dtype.type(n)
+    dx = kernels.affine(x, mean, scale, share * total, g, share * along * rstd * rstd)
     return dx, along * rstd, total
 
 
@@ -158,12 +157,12 @@ channel_sums.samples(lambda make: [(make(4, 3), make(4, 3), make(3)), (make(2, 3
 @composite
 def batch_norm_eval(x, mean: tensor, var: tensor, weight: optional, bias: optional, eps: scalar):
     """The same with moments that are given."""
-    return _scaled(_normalised(single(x), single(mean), single(var), eps), weight, bias, x)
+    return _scaled(_normalised(single(tidy(x)), single(mean), single(var), eps), weight, bias, x)
 
 
 @batch_norm_eval.meta
 def _(x, mean, var, weight, bias, eps):
-    return like(x)
+    return image_like(x)
 
 
 @batch_norm_eval.native
@@ -210,7 +209,7 @@ def _blended(running, batch, momentum, correction):
 
 @update_running.meta
 def _(running_mean, running_var, mean, var, momentum, correction):
-    return like(running_mean), like(running_var)
+    return tuple(running_mean.shape), tuple(running_var.shape)
 
 
 def _numpy_update(running_mean, running_var, mean, var, momentum, correction):
@@ -250,20 +249,20 @@ def _group_normalised(y, mean, var, eps, shape):
 @composite(outputs=("out", *_MOMENTS))
 def group_norm(x, groups: static, weight: optional, bias: optional, eps: scalar):
     """Batch norm's formula with the moments of each sample's group of channels."""
-    y = _grouped(single(x), groups)
+    y = _grouped(single(tidy(x)), groups)
     mean, var = _group_moments(y)
     return _scaled(_group_normalised(y, mean, var, eps, x.shape), weight, bias, x), mean, var
 
 
 @group_norm.rebuilt
 def _(x, groups, weight, bias, eps, mean, var):
-    return _scaled(_group_normalised(_grouped(single(x), groups), mean, var, eps, x.shape), weight, bias, x)
+    return _scaled(_group_normalised(_grouped(single(tidy(x)), groups), mean, var, eps, x.shape), weight, bias, x)
 
 
 @group_norm.meta
 def _(x, groups, weight, bias, eps):
     moments = Spec((x.shape[0], groups), x.dtype.compute)
-    return like(x), moments, moments
+    return image_like(x), moments, moments
 
 
 @group_norm.native
@@ -275,19 +274,21 @@ def _(x, groups, weight, bias, eps):
     if moments is NotImplemented:
         return NotImplemented
     mean, var = (m.reshape(x.shape[0], groups) for m in moments)
-    scale, shift = _per_plane(mean, var, x.shape, weight, bias, eps)
-    return kernels.scaled(x.reshape(1, x.shape[0] * x.shape[1], -1), scale, shift).reshape(x.shape), mean, var
+    shape = x.shape
+    centre, scale, shift = _per_plane(mean, var, shape, weight, bias, eps)
+    return kernels.affine(x.reshape(1, shape[0] * shape[1], -1), centre, scale, shift).reshape(shape), mean, var
 
 
 def _per_plane(mean, var, shape, weight, bias, eps):
-    """Scale and shift of each (sample, channel)."""
+    """Centre, scale and shift of each (sample, channel)."""
     rstd = 1 / np.sqrt(var + var.dtype.type(eps))
     n, groups = mean.shape
     spread = (n, groups, shape[1] // groups)
+
+    def each(v):
+        return None if v is None else np.broadcast_to(v, spread).reshape(-1)
     weight, bias = (None if a is None else a.reshape(1, *spread[1:]) for a in (weight, bias))
-    scale = np.broadcast_to(rstd[..., None], spread) if weight is None else rstd[..., None] * weight
-    shift = -mean[..., None] * scale
-    return scale.reshape(-1), (shift if bias is None else shift + bias).reshape(-1)
+    return each(mean[..., None]), each(rstd[..., None] if weight is None else rstd[..., None] * weight), each(bias)
 
 
 @group_norm.numpy
@@ -302,7 +303,7 @@ def _(x, groups, weight, bias, eps):
         out = hat.reshape(x.shape)
         for v, apply in ((weight, np.multiply), (bias, np.add)):
             out = out if v is None else apply(out, kernels.column(v, x))
-    return kernels.ordered(out.astype(x.dtype, copy=False), x), mean.reshape(var.shape), var
+    return ordered(out.astype(x.dtype, copy=False), x), mean.reshape(var.shape), var
 
 
 @group_norm.grad("*")
@@ -341,17 +342,16 @@ def _(g, x, mean, var, groups, weight, eps):
     found = kernels.sums(flat_g, flat, planes)
     if found is NotImplemented:
         return NotImplemented
-    total, along = found
-    rstd = 1 / np.sqrt(var + np.float32(eps))
-    w = np.ones(c, np.float32) if weight is None else weight
-    w = np.broadcast_to(w, (n, c)).reshape(n, groups, c // groups)
-    first = (w * total.reshape(w.shape)).sum(2) / np.float32(size)
-    steep = (w * along.reshape(w.shape)).sum(2) * rstd * rstd / np.float32(size)
-    spread = np.broadcast_to
-    b = -steep * rstd
-    shift = -rstd * first - b * mean
-    return kernels.combined(flat_g, flat, (w * rstd[..., None]).reshape(-1), spread(b[..., None], w.shape).reshape(-1),
-                            spread(shift[..., None], w.shape).reshape(-1)).reshape(x.shape)
+    kind, spread = var.dtype.type, (n, groups, c // groups)
+    total, along = (a.reshape(spread) for a in found)
+    rstd = 1 / np.sqrt(var + kind(eps))
+    w = np.ones(spread, var.dtype) if weight is None else np.broadcast_to(weight.reshape(1, *spread[1:]), spread)
+    share = -rstd / kind(size)
+    shift = share * (w * total).sum(2)
+    slope = share * rstd * rstd * (w * along).sum(2)
+    shift, slope = (np.broadcast_to(a[..., None], spread).reshape(-1) for a in (shift, slope))
+    scale = (w * rstd[..., None]).reshape(-1)
+    return kernels.affine(flat, planes, scale, shift, flat_g, slope).reshape(x.shape)
 
 
 @group_norm.samples

@@ -1,10 +1,13 @@
-"""Kernels of normalisation per channel on arrays (N, C, ...): moments, sums, and x * a[c] + b[c].
+"""Kernels of normalisation per channel on arrays (N, C, ...): moments, sums, and affine maps.
 
-In: float32 arrays, row-major or with channels last (the native kernels), or any (numpy). Out: arrays in the memory order
-of the input. `NotImplemented`: not eligible, numpy or the decomposition takes over.
+In: arrays, row-major or with channels last (the native kernels), or any (numpy). Out: arrays in the memory order of the
+input. `NotImplemented`: not eligible, numpy or the decomposition takes over.
 """
 
 import numpy as np
+
+from ...runtime import jobs
+from .images import array_is_last, empty_image, ordered
 
 
 def widened(x):
@@ -16,15 +19,6 @@ def column(v, x):
     return v.reshape((1, -1) + (1,) * (x.ndim - 2))
 
 
-def ordered(out, x):
-    """`out` in the memory order of x."""
-    if out.flags.c_contiguous and x.flags.c_contiguous:
-        return out
-    result = np.empty_like(x, dtype=out.dtype)
-    result[...] = out
-    return result
-
-
 def numpy_normalised(y, mean, var, weight, bias, eps, dtype):
     scale = 1 / np.sqrt(widened(var) + np.float32(eps))
     scale = scale if weight is None else scale * weight
@@ -34,21 +28,105 @@ def numpy_normalised(y, mean, var, weight, bias, eps, dtype):
     return ordered(out.astype(dtype, copy=False), y)
 
 
+# -- native: values per channel in the computation type
+
+def layout(x, *others):
+    """"planes" or "last" where the kernels know x's memory order and type and the others share both; else None."""
+    if x.dtype not in jobs.TYPES or not x.size or any(a.dtype != x.dtype for a in others):
+        return None
+    arrays = (x, *others)
+    if all(a.flags.c_contiguous and a.flags.aligned for a in arrays):
+        return "last" if x.ndim == 2 else "planes"
+    return "last" if all(array_is_last(a) for a in arrays) else None
+
+
+def _planes(x):
+    batch, channels = x.shape[:2]
+    return batch, channels, x.size // (batch * channels)
+
+
+def _rows(x):
+    """Rows, channels, rows in a chunk, chunks."""
+    channels = x.shape[1]
+    rows = x.size // channels
+    step = max(1, min(rows, (1 << 15) // channels))
+    return rows, channels, step, -(-rows // step)
+
+
+def _vectors(count, dtype, *shape):
+    return tuple(np.empty(shape, jobs.computation(dtype)) for _ in range(count))
+
+
 def moments(x):
-    return NotImplemented
+    """Mean and biased variance per channel."""
+    order = layout(x)
+    if order is None:
+        return NotImplemented
+    if order == "planes":
+        n = _planes(x)
+        mean, var = _vectors(2, x.dtype, n[1])
+        jobs.run("moments_planes", x.dtype, n[1], jobs.grain_of(n[0] * n[2]), (mean, var, x), n)
+        return mean, var
+    rows, channels, step, chunks = _rows(x)
+    means, squares = _vectors(2, x.dtype, chunks, channels)
+    jobs.run("moments_last", x.dtype, chunks, 1, (means, squares, x), (rows, channels, step))
+    return _merged(means, squares, rows, step, chunks)
 
 
-def normalised(x, mean, var, weight, bias, eps):
-    return NotImplemented
-
-
-def scaled(x, scale, shift):
-    return NotImplemented
+def _merged(means, squares, rows, step, chunks):
+    """The moments of all chunks together."""
+    kind = means.dtype
+    if chunks == 1:
+        return means[0], squares[0] / kind.type(rows)
+    counts = np.full((chunks, 1), step, np.float64)
+    counts[-1] = rows - (chunks - 1) * step
+    mean = (means * counts).sum(0) / rows
+    var = (squares.sum(0, dtype=np.float64) + (np.square(means - mean) * counts).sum(0)) / rows
+    return mean.astype(kind), var.astype(kind)
 
 
 def sums(g, x, mean):
-    return NotImplemented
+    """Per channel: the sum of g, and that of g * (x - mean)."""
+    order = layout(x, g)
+    kind = jobs.computation(x.dtype) if order else None
+    if order is None or mean.dtype != kind:
+        return NotImplemented
+    mean = np.ascontiguousarray(mean)
+    if order == "planes":
+        n = _planes(x)
+        total, along = _vectors(2, x.dtype, n[1])
+        jobs.run("sums_planes", x.dtype, n[1], jobs.grain_of(n[0] * n[2]), (total, along, g, x, mean), n)
+        return total, along
+    rows, channels, step, chunks = _rows(x)
+    total, along = _vectors(2, x.dtype, chunks, channels)
+    jobs.run("sums_last", x.dtype, chunks, 1, (total, along, g, x, mean), (rows, channels, step))
+    if chunks == 1:
+        return total[0], along[0]
+    return tuple(a.sum(0, dtype=np.float64).astype(kind) for a in (total, along))
 
 
-def combined(g, x, a, b, c):
-    return NotImplemented
+def affine(x, mean, scale, shift, g=None, slope=None):
+    """(x - mean) * scale + shift, or with g: g * scale + (x - mean) * slope + shift."""
+    order = layout(x) if g is None else layout(x, g)
+    if order is None:
+        return NotImplemented
+    kind = jobs.computation(x.dtype)
+    vectors = [None if v is None else np.ascontiguousarray(v, kind) for v in (mean, scale, shift, slope)]
+    out = empty_image(x, x.shape) if array_is_last(x) else jobs.empty(x.shape, x.dtype)
+    arrays = (out, x, *vectors[:3], g, vectors[3])
+    if order == "planes":
+        batch, channels, size = _planes(x)
+        jobs.run("affine_planes", x.dtype, batch * channels, jobs.grain_of(size), arrays, (size, channels))
+    else:
+        channels = x.shape[1]
+        jobs.run("affine_last", x.dtype, x.size // channels, jobs.grain_of(channels), arrays, (channels,))
+    return out
+
+
+def normalised(x, mean, var, weight, bias, eps):
+    """(x - mean) / sqrt(var + eps) * weight + bias."""
+    if layout(x) is None:
+        return NotImplemented
+    kind = jobs.computation(x.dtype)
+    scale = 1 / np.sqrt(var.astype(kind, copy=False) + kind.type(eps))
+    return affine(x, mean, scale if weight is None else scale * weight, bias)

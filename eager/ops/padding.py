@@ -1,6 +1,6 @@
 """Padding with what the tensor itself holds: reflected, replicated or wrapped around. Constants are `rearrange.pad`.
 
-`padding`: (before, after) for every dim; negative amounts cut off.
+`padding`: (before, after) for every dim; negative amounts cut off (not where the tensor is wrapped around).
 """
 
 import numpy as np
@@ -46,18 +46,7 @@ def pad_edges(s, i, x, padding: size, mode: static):
 @pad_edges.numpy
 def _(x, padding, mode):
     cut = x[tuple(slice(max(-b, 0), n - max(-a, 0)) for n, (b, a) in zip(x.shape, padding))]
-    if mode == "circular" and cut.shape != x.shape:
-        return _taken(x, padding, mode)
     return ordered(np.pad(cut, [(max(b, 0), max(a, 0)) for b, a in padding], _NUMPY_MODES[mode]), x)
-
-
-def _taken(x, padding, mode):
-    """Dim by dim, where what is cut off on one side is read on the other."""
-    y = x
-    for d, (n, (before, after)) in enumerate(zip(x.shape, padding)):
-        if not _none(before, after):
-            y = np.take(y, _source(NUMPY, np.arange(n + before + after), n, before, mode), d)
-    return ordered(y, x)
 
 
 @pad_edges.grad("x")
@@ -103,10 +92,10 @@ def _(g, padding, mode):
 def _samples(make):
     return [(make(2, 4), ((0, 0), (1, 2)), mode) for mode in _NUMPY_MODES] + [
         (make(1, 3, 4, 5), ((0, 0), (0, 0), (2, 1), (1, 3)), mode) for mode in _NUMPY_MODES] + [
-        (make(2, 5), ((0, 0), (-1, 2)), mode) for mode in _NUMPY_MODES] + [
+        (make(2, 5), ((0, 0), (-1, 2)), mode) for mode in ("reflect", "replicate")] + [
         (make(1, 3, 4, 2).permute(0, 3, 1, 2), ((0, 0), (0, 0), (1, 1), (1, 1)), "reflect")]
 
 
 pad_edges.samples(_samples)
 pad_edges_backward.samples(lambda make: [((2, 4), make(2, 7), ((0, 0), (1, 2)), mode) for mode in _NUMPY_MODES] +
-                           [((2, 5), make(2, 6), ((0, 0), (-1, 2)), mode) for mode in _NUMPY_MODES])
+                           [((2, 5), make(2, 6), ((0, 0), (-1, 2)), mode) for mode in ("reflect", "replicate")])

@@ -1,17 +1,101 @@
-"""Native kernels of pooling; `NotImplemented` where numpy takes over."""
+"""Native kernels of pooling, for row-major arrays and images with the channels last; `NotImplemented` elsewhere.
+
+A window is (kernel, stride, padding, dilation, ...), a number per pooled dim; sizes are those of the result.
+"""
+
+import numpy as np
+
+from ...runtime import jobs
+from .images import array_is_last, empty_image
+
+
+def _layout(x, sizes):
+    if x.dtype not in jobs.TYPES or not x.size or 0 in sizes or not x.flags.aligned:
+        return None
+    return "planes" if x.flags.c_contiguous else "last" if array_is_last(x) else None
+
+
+def _three(values, fill):
+    return (fill,) * (3 - len(values)) + tuple(values)
+
+
+def _numbers(channels, inputs, outputs, kernel, stride, padding, dilation=(), counted=False):
+    n = len(kernel)
+    return (channels, *_three(inputs[-n:], 1), *_three(outputs[-n:], 1), *_three(kernel, 1), *_three(stride, 1),
+            *_three(padding, 0), *_three(dilation, 1), int(counted))
+
+
+def _run(name, x, big, outs, arrays, window, divisor, counted, n, inner):
+    """Run a kernel: a unit is a plane, or what its comment says where the channels are last. `big`: the pooled sizes."""
+    order = "last" if not x.flags.c_contiguous else "planes"
+    channels = x.shape[1] if order == "last" else 1
+    numbers = _numbers(channels, big, outs, *window, counted=counted)
+    positions = int(np.prod(outs[-n:])) * int(np.prod(window[0]))
+    if order == "planes":
+        units = int(np.prod(x.shape[:x.ndim - n]))
+        jobs.run(f"{name}_planes", x.dtype, units, jobs.grain_of(positions), arrays, numbers, (float(divisor),))
+    else:
+        units, work = inner(x.shape[0], outs, positions * channels)
+        jobs.run(f"{name}_last", x.dtype, units, jobs.grain_of(work), arrays, numbers, (float(divisor),))
+
+
+def _output_rows(batch, outs, work):
+    rows = outs[-2] * (outs[-3] if len(outs) == 5 else 1)
+    return batch * rows, work // rows
+
+
+def _channel_blocks(channels):
+    def units(batch, outs, work):
+        blocks = -(-channels // 64)
+        return batch * blocks, work // blocks
+    return units
+
+
+def _images(batch, outs, work):
+    return batch, work
+
+
+def _made(x, sizes):
+    return jobs.empty(tuple(sizes), x.dtype) if x.flags.c_contiguous else empty_image(x, sizes)
 
 
 def max_windows(x, sizes, window, with_place):
-    return NotImplemented
+    if _layout(x, sizes) is None:
+        return NotImplemented
+    kernel, stride, padding, dilation, _ = window
+    out = _made(x, sizes)
+    place = empty_image(x, sizes, np.int64) if with_place else None
+    _run("max", x, x.shape, sizes, (out, place, x), (kernel, stride, padding, dilation), 0, False, len(kernel),
+         _output_rows)
+    return (out, place) if with_place else out
 
 
 def max_windows_backward(g, place, sizes, window):
-    return NotImplemented
+    order = _layout(g, sizes)
+    same = place.flags.c_contiguous if order == "planes" else order and array_is_last(place)
+    if not same or g.dtype not in jobs.WHOLE:
+        return NotImplemented
+    out = _made(g, sizes)
+    if order == "last":
+        out.fill(0)
+    _run("max_back", g, sizes, g.shape, (out, place, g), window, 0, False, len(window[0]), _channel_blocks(g.shape[1]))
+    return out
 
 
 def sum_windows(x, sizes, window, divisor, count_include_pad):
-    return NotImplemented
+    if _layout(x, sizes) is None:
+        return NotImplemented
+    out = _made(x, sizes)
+    _run("avg", x, x.shape, sizes, (out, x), window, divisor, count_include_pad, len(window[0]), _output_rows)
+    return out
 
 
 def sum_windows_backward(g, sizes, window, divisor, count_include_pad):
-    return NotImplemented
+    order = _layout(g, sizes)
+    if order is None or g.dtype not in jobs.WHOLE:
+        return NotImplemented
+    out = _made(g, sizes)
+    if order == "last":
+        out.fill(0)
+    _run("avg_back", g, sizes, g.shape, (out, g), window, divisor, count_include_pad, len(window[0]), _images)
+    return out

@@ -29,6 +29,9 @@ def pad(input, pad, mode="constant", value=None):
     if value is not None and value != 0:
         raise RuntimeError(f'Padding mode "{mode}" doesn\'t take in value argument')
     _check_edges(input, len(pad), full, mode)
+    if mode == "circular" and any(n < 0 for pair in full for n in pair):    # what is left wraps around
+        input = rearrange.pad(input, tuple((min(a, 0), min(b, 0)) for a, b in full), 0)
+        full = tuple((max(a, 0), max(b, 0)) for a, b in full)
     return edges.pad_edges(input, full, mode)
 
 

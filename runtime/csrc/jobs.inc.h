@@ -3,16 +3,22 @@
 
 namespace {
 #include "attention.h"
+#include "maps.h"
+#include "channels.h"
 #include "moves.h"
+#include "recurrent.h"
 #include "reduce.h"
 #include "rows.h"
 #include "steps.h"
+#include "windows.h"
 
 }
 
 #define FB_ALL_TYPES(f) { f<float>, f<double>, f<bf16>, f<f16> }
 #define FB_WHOLE_TYPES(f) { f<float>, f<double>, nullptr, nullptr }
 #define FB_ALL_TYPES_OF(f, ...) { f<float, __VA_ARGS__>, f<double, __VA_ARGS__>, f<bf16, __VA_ARGS__>, f<f16, __VA_ARGS__> }
+// types that compute in float: the C library is as fast for doubles
+#define FB_SINGLE_TYPES_OF(f, ...) { f<float, __VA_ARGS__>, nullptr, f<bf16, __VA_ARGS__>, f<f16, __VA_ARGS__> }
 // `move` and `take_elements` go by the size of an element: 4, 8, 2 and 1 bytes
 #define FB_SIZES(f) { f<u32>, f<u64>, f<u16>, f<u8> }
 
@@ -49,6 +55,23 @@ namespace {
     {"logsumexp_columns", FB_ALL_TYPES(logsumexp_columns)}, \
     {"argmax_columns", FB_ALL_TYPES_OF(extreme_columns, true)}, \
     {"argmin_columns", FB_ALL_TYPES_OF(extreme_columns, false)}, \
+    {"sigmoid", FB_SINGLE_TYPES_OF(map, SIGMOID)}, \
+    {"silu", FB_SINGLE_TYPES_OF(map, SILU)}, \
+    {"silu_back", FB_SINGLE_TYPES_OF(map, SILU_BACK)}, \
+    {"gelu", FB_SINGLE_TYPES_OF(map, GELU_ERF)}, \
+    {"gelu_back", FB_SINGLE_TYPES_OF(map, GELU_ERF_BACK)}, \
+    {"gelu_tanh", FB_SINGLE_TYPES_OF(map, GELU_TANH)}, \
+    {"gelu_tanh_back", FB_SINGLE_TYPES_OF(map, GELU_TANH_BACK)}, \
+    {"softplus", FB_SINGLE_TYPES_OF(map, SOFTPLUS)}, \
+    {"log_sigmoid", FB_SINGLE_TYPES_OF(map, LOG_SIGMOID)}, \
+    {"relu", FB_ALL_TYPES_OF(map, RELU)}, \
+    {"clamp", FB_ALL_TYPES_OF(map, CLAMP)}, \
+    {"leaky_relu", FB_ALL_TYPES_OF(map, LEAKY_RELU)}, \
+    {"elu", FB_SINGLE_TYPES_OF(map, ELU)}, \
+    {"hardsigmoid", FB_ALL_TYPES_OF(map, HARDSIGMOID)}, \
+    {"hardswish", FB_ALL_TYPES_OF(map, HARDSWISH)}, \
+    {"running_sum_rows", FB_ALL_TYPES(running_sum_rows)}, \
+    {"running_sum_columns", FB_ALL_TYPES(running_sum_columns)}, \
     {"adam_step", FB_ALL_TYPES(adam_step)}, \
     {"sgd_step", FB_ALL_TYPES(sgd_step)}, \
     {"move", FB_SIZES(move)}, \
@@ -64,4 +87,22 @@ namespace {
     {"masked_scale", FB_ALL_TYPES(masked_scale)}, \
     {"attention_forward", FB_ALL_TYPES(attention_forward)}, \
     {"attention_backward", FB_WHOLE_TYPES(attention_backward)}, \
+    {"moments_planes", FB_ALL_TYPES(moments_planes)}, \
+    {"moments_last", FB_ALL_TYPES(moments_last)}, \
+    {"sums_planes", FB_ALL_TYPES(sums_planes)}, \
+    {"sums_last", FB_ALL_TYPES(sums_last)}, \
+    {"affine_planes", FB_ALL_TYPES(affine_planes)}, \
+    {"affine_last", FB_ALL_TYPES(affine_last)}, \
+    {"max_planes", FB_ALL_TYPES(max_planes)}, \
+    {"max_last", FB_ALL_TYPES(max_last)}, \
+    {"max_back_planes", FB_WHOLE_TYPES(max_back_planes)}, \
+    {"max_back_last", FB_WHOLE_TYPES(max_back_last)}, \
+    {"avg_planes", FB_ALL_TYPES(avg_planes)}, \
+    {"avg_last", FB_ALL_TYPES(avg_last)}, \
+    {"avg_back_planes", FB_WHOLE_TYPES(avg_back_planes)}, \
+    {"avg_back_last", FB_WHOLE_TYPES(avg_back_last)}, \
+    {"taps_inner", FB_ALL_TYPES(taps_inner)}, \
+    {"taps_single", FB_ALL_TYPES(taps_single)}, \
+    FB_RECURRENT("lstm", CELL_LSTM), FB_RECURRENT("gru", CELL_GRU), FB_RECURRENT("rnn_tanh", CELL_TANH), \
+    FB_RECURRENT("rnn_relu", CELL_RELU), \
     {nullptr, {}}

@@ -1,0 +1,328 @@
+// Pooling over windows of up to three dims, of planes [depth, height, width] and of images with the channels last; and
+// linear maps along one dim that read a few elements per output.
+#ifndef FB_WINDOWS_H
+#define FB_WINDOWS_H
+
+#include "rows.h"
+
+// n: channels (last) or 1, then three numbers each: inputs, outputs, kernel, stride, padding, dilation; then 1 if the
+// padding counts; f: divisor, 0 for the number of elements
+struct Windows {
+    long channels;
+    const long *in, *out, *kernel, *stride, *padding, *dilation;
+    bool padded;
+    double divisor;
+    Windows(const Job& job)
+        : channels(job.n[0]), in(job.n + 1), out(job.n + 4), kernel(job.n + 7), stride(job.n + 10), padding(job.n + 13),
+          dilation(job.n + 16), padded(job.n[19]), divisor(job.f[0]) {}
+    long inputs() const { return in[0] * in[1] * in[2]; }
+    long outputs() const { return out[0] * out[1] * out[2]; }
+    long at(int d, long o, long k) const { return o * stride[d] - padding[d] + k * dilation[d]; }
+    bool inside(int d, long i) const { return (unsigned long)i < (unsigned long)in[d]; }
+    double count(int d, long o) const {
+        long start = o * stride[d] - padding[d], stop = start + kernel[d];
+        if (padded) return (stop < in[d] + padding[d] ? stop : in[d] + padding[d]) - start;
+        return (stop < in[d] ? stop : in[d]) - (start > 0 ? start : 0);
+    }
+    double share(long od, long oh, long ow) const {
+        return 1.0 / (divisor != 0 ? divisor : count(0, od) * count(1, oh) * count(2, ow));
+    }
+    // a row of the input with its padding, and what the last windows reach beyond it
+    long width() const {
+        long reach = (out[2] - 1) * stride[2] + (kernel[2] - 1) * dilation[2] + 1;
+        return (reach > in[2] + padding[2] ? reach : in[2] + padding[2]) + FB_W;
+    }
+};
+template <class S> FB_INLINE bool before(S v, int row, S best, int best_row) {
+    return v > best || (v == best && row < best_row) || (v != v && (best == best || row < best_row));
+}
+
+// Maxima of planes: first over the rows of a window, position by position, then along the row. A unit is a plane.
+// p: out, place in the window (or null), x
+template <class T> void max_planes(const Job& job, long begin, long end) {
+    FB_TYPES(T);
+    Windows w(job);
+    long width = w.width();
+    S* buffer = (S*)job.rt->alloc(width * (sizeof(S) + sizeof(int)));
+    int* rows = (int*)(buffer + width);
+    for (long i = 0; i < width; i++) buffer[i] = -(S)__builtin_inff(), rows[i] = 0;
+    S* line = buffer + w.padding[2];
+    int* line_rows = rows + w.padding[2];
+    for (long plane = begin; plane < end; plane++) {
+        const T* x = (const T*)job.p[2] + plane * w.inputs();
+        T* out = (T*)job.p[0] + plane * w.outputs();
+        long* place = job.p[1] ? (long*)job.p[1] + plane * w.outputs() : nullptr;
+        for (long od = 0; od < w.out[0]; od++)
+            for (long oh = 0; oh < w.out[1]; oh++, out += w.out[2]) {
+                bool first = true;
+                for (long kd = 0; kd < w.kernel[0]; kd++)
+                    for (long kh = 0; kh < w.kernel[1]; kh++) {
+                        long d = w.at(0, od, kd), h = w.at(1, oh, kh);
+                        if (!w.inside(0, d) || !w.inside(1, h)) continue;
+                        const T* from = x + (d * w.in[1] + h) * w.in[2];
+                        int row = (int)(kd * w.kernel[1] + kh);
+                        if (first)
+                            each_vector<1>(0, w.in[2], [&](i64 i, auto m, int) FB_BODY {
+                                st(line + i, ld(from + i, m), m);
+                                st(line_rows + i, splat_i(row), m);
+                            });
+                        else
+                            each_vector<1>(0, w.in[2], [&](i64 i, auto m, int) FB_BODY {
+                                V v = ld(from + i, m), best = ld(line + i, m);
+                                vi take = (v > best) | ((v != v) & (best == best));
+                                st(line + i, v_where(take, v, best), m);
+                                st(line_rows + i, v_where(take, splat_i(row), ld(line_rows + i, m)), m);
+                            });
+                        first = false;
+                    }
+                if (!place) {
+                    for (long ow = 0; ow < w.out[2]; ow++) {
+                        const S* p = buffer + ow * w.stride[2];
+                        S best = p[0];
+                        for (long k = 1; k < w.kernel[2]; k++) {
+                            S v = p[k * w.dilation[2]];
+                            best = (v > best) | (v != v) ? v : best;
+                        }
+                        put(out + ow, best);
+                    }
+                    continue;
+                }
+                for (long ow = 0; ow < w.out[2]; ow++) {
+                    const S* p = buffer + ow * w.stride[2];
+                    const int* r = rows + ow * w.stride[2];
+                    S best = p[0];
+                    int row = r[0];
+                    long column = 0;
+                    for (long k = 1; k < w.kernel[2]; k++)
+                        if (before(p[k * w.dilation[2]], r[k * w.dilation[2]], best, row))
+                            best = p[k * w.dilation[2]], row = r[k * w.dilation[2]], column = k;
+                    put(out + ow, best);
+                    place[ow] = row * w.kernel[2] + column;
+                }
+                place += w.out[2];
+            }
+    }
+    job.rt->release(buffer);
+}
+
+// input offset (in positions) of a place in the window of an output, -1 outside
+FB_INLINE long position(const Windows& w, long od, long oh, long ow, long place) {
+    long kw = place % w.kernel[2], rest = place / w.kernel[2], kh = rest % w.kernel[1], kd = rest / w.kernel[1];
+    long d = w.at(0, od, kd), h = w.at(1, oh, kh), x = w.at(2, ow, kw);
+    return w.inside(0, d) && w.inside(1, h) && w.inside(2, x) ? (d * w.in[1] + h) * w.in[2] + x : -1;
+}
+// Gradients go where the maxima were. A unit is a plane. p: out, place, g
+template <class T> void max_back_planes(const Job& job, long begin, long end) {
+    Windows w(job);
+    for (long plane = begin; plane < end; plane++) {
+        T* out = (T*)job.p[0] + plane * w.inputs();
+        const long* place = (const long*)job.p[1] + plane * w.outputs();
+        const T* g = (const T*)job.p[2] + plane * w.outputs();
+        __builtin_memset(out, 0, w.inputs() * sizeof(T));
+        for (long od = 0, i = 0; od < w.out[0]; od++)
+            for (long oh = 0; oh < w.out[1]; oh++)
+                for (long ow = 0; ow < w.out[2]; ow++, i++) {
+                    long at = position(w, od, oh, ow, place[i]);
+                    if (at >= 0) out[at] += g[i];
+                }
+    }
+}
+
+// Images with the channels last. A unit is a row of outputs; p: out, place or null, x
+template <class T> void max_last(const Job& job, long begin, long end) {
+    FB_TYPES(T);
+    Windows w(job);
+    long c = w.channels;
+    for (long unit = begin; unit < end; unit++) {
+        long oh = unit % w.out[1], od = unit / w.out[1] % w.out[0], batch = unit / w.out[1] / w.out[0];
+        const T* x = (const T*)job.p[2] + batch * w.inputs() * c;
+        for (long ow = 0; ow < w.out[2]; ow++) {
+            T* out = (T*)job.p[0] + (unit * w.out[2] + ow) * c;
+            long* place = job.p[1] ? (long*)job.p[1] + (unit * w.out[2] + ow) * c : nullptr;
+            each_vector<1>(0, c, [&](i64 i, auto m, int) FB_BODY {
+                V best = Compute<T>::splat(-(S)__builtin_inff());
+                vi where = {};
+                long number = 0;
+                for (long kd = 0; kd < w.kernel[0]; kd++)
+                    for (long kh = 0; kh < w.kernel[1]; kh++)
+                        for (long kw = 0; kw < w.kernel[2]; kw++, number++) {
+                            long at = position(w, od, oh, ow, number);
+                            if (at < 0) continue;
+                            V v = ld(x + at * c + i, m);
+                            vi take = (v > best) | ((v != v) & (best == best));
+                            best = v_where(take, v, best);
+                            where = v_where(take, splat_i((int)number), where);
+                        }
+                st(out + i, best, m);
+                if (place) st(place + i, vl{widen_first(where), widen_second(where)}, m);
+            });
+        }
+    }
+}
+// A unit is a block of 64 channels of one image; p: out (zeros), place, g
+template <class T> void max_back_last(const Job& job, long begin, long end) {
+    Windows w(job);
+    long c = w.channels, blocks = (c + 63) / 64;
+    for (long unit = begin; unit < end; unit++) {
+        long batch = unit / blocks, first = unit % blocks * 64, stop = c - first < 64 ? c : first + 64;
+        T* out = (T*)job.p[0] + batch * w.inputs() * c;
+        for (long od = 0, o = batch * w.outputs(); od < w.out[0]; od++)
+            for (long oh = 0; oh < w.out[1]; oh++)
+                for (long ow = 0; ow < w.out[2]; ow++, o++) {
+                    const long* place = (const long*)job.p[1] + o * c;
+                    const T* g = (const T*)job.p[2] + o * c;
+                    long known = -1, at = -1;
+                    for (long i = first; i < stop; i++) {
+                        if (place[i] != known) known = place[i], at = position(w, od, oh, ow, known);
+                        if (at >= 0) out[at * c + i] += g[i];
+                    }
+                }
+    }
+}
+
+// Averages of planes: rows are added position by position, then along the row. A unit is a plane. p: out, x
+template <class T> void avg_planes(const Job& job, long begin, long end) {
+    FB_TYPES(T);
+    Windows w(job);
+    S* buffer = (S*)job.rt->alloc(w.width() * sizeof(S));
+    for (long i = 0; i < w.width(); i++) buffer[i] = 0;
+    S* line = buffer + w.padding[2];
+    for (long plane = begin; plane < end; plane++) {
+        const T* x = (const T*)job.p[1] + plane * w.inputs();
+        T* out = (T*)job.p[0] + plane * w.outputs();
+        for (long od = 0; od < w.out[0]; od++)
+            for (long oh = 0; oh < w.out[1]; oh++, out += w.out[2]) {
+                each_vector<1>(0, w.in[2], [&](i64 i, auto m, int) FB_BODY { st(line + i, V{}, m); });
+                for (long kd = 0; kd < w.kernel[0]; kd++)
+                    for (long kh = 0; kh < w.kernel[1]; kh++) {
+                        long d = w.at(0, od, kd), h = w.at(1, oh, kh);
+                        if (!w.inside(0, d) || !w.inside(1, h)) continue;
+                        const T* from = x + (d * w.in[1] + h) * w.in[2];
+                        each_vector<1>(0, w.in[2], [&](i64 i, auto m, int) FB_BODY {
+                            st(line + i, ld(line + i, m) + ld(from + i, m), m);
+                        });
+                    }
+                for (long ow = 0; ow < w.out[2]; ow++) {
+                    const S* p = buffer + ow * w.stride[2];
+                    S total = p[0];
+                    for (long k = 1; k < w.kernel[2]; k++) total += p[k];
+                    put(out + ow, (S)(total * (S)w.share(od, oh, ow)));
+                }
+            }
+    }
+    job.rt->release(buffer);
+}
+// p: out, g
+template <class T> void avg_back_planes(const Job& job, long begin, long end) {
+    FB_TYPES(T);
+    Windows w(job);
+    S* buffer = (S*)job.rt->alloc(w.width() * sizeof(S));
+    S* line = buffer + w.padding[2];
+    for (long plane = begin; plane < end; plane++) {
+        T* out = (T*)job.p[0] + plane * w.inputs();
+        const T* g = (const T*)job.p[1] + plane * w.outputs();
+        __builtin_memset(out, 0, w.inputs() * sizeof(T));
+        for (long od = 0; od < w.out[0]; od++)
+            for (long oh = 0; oh < w.out[1]; oh++, g += w.out[2]) {
+                for (long i = 0; i < w.width(); i++) buffer[i] = 0;
+                for (long ow = 0; ow < w.out[2]; ow++) {
+                    S share = (S)element(g + ow) * (S)w.share(od, oh, ow);
+                    S* p = buffer + ow * w.stride[2];
+                    for (long k = 0; k < w.kernel[2]; k++) p[k] += share;
+                }
+                for (long kd = 0; kd < w.kernel[0]; kd++)
+                    for (long kh = 0; kh < w.kernel[1]; kh++) {
+                        long d = w.at(0, od, kd), h = w.at(1, oh, kh);
+                        if (!w.inside(0, d) || !w.inside(1, h)) continue;
+                        T* to = out + (d * w.in[1] + h) * w.in[2];
+                        each_vector<1>(0, w.in[2], [&](i64 i, auto m, int) FB_BODY {
+                            st(to + i, ld(to + i, m) + ld(line + i, m), m);
+                        });
+                    }
+            }
+    }
+    job.rt->release(buffer);
+}
+// A unit is a row of outputs; p: out, x
+template <class T> void avg_last(const Job& job, long begin, long end) {
+    FB_TYPES(T);
+    Windows w(job);
+    long c = w.channels;
+    for (long unit = begin; unit < end; unit++) {
+        long oh = unit % w.out[1], od = unit / w.out[1] % w.out[0], batch = unit / w.out[1] / w.out[0];
+        const T* x = (const T*)job.p[1] + batch * w.inputs() * c;
+        for (long ow = 0; ow < w.out[2]; ow++) {
+            V share = Compute<T>::splat((S)w.share(od, oh, ow));
+            each_vector<1>(0, c, [&](i64 i, auto m, int) FB_BODY {
+                V total = {};
+                long taps = w.kernel[0] * w.kernel[1] * w.kernel[2];
+                for (long k = 0; k < taps; k++) {
+                    long at = position(w, od, oh, ow, k);
+                    if (at >= 0) total = total + ld(x + at * c + i, m);
+                }
+                st((T*)job.p[0] + (unit * w.out[2] + ow) * c + i, total * share, m);
+            });
+        }
+    }
+}
+// A unit is an image; p: out (zeros), g
+template <class T> void avg_back_last(const Job& job, long begin, long end) {
+    FB_TYPES(T);
+    Windows w(job);
+    long c = w.channels, taps = w.kernel[0] * w.kernel[1] * w.kernel[2];
+    for (long batch = begin; batch < end; batch++) {
+        T* out = (T*)job.p[0] + batch * w.inputs() * c;
+        for (long od = 0, o = batch * w.outputs(); od < w.out[0]; od++)
+            for (long oh = 0; oh < w.out[1]; oh++)
+                for (long ow = 0; ow < w.out[2]; ow++, o++) {
+                    V share = Compute<T>::splat((S)w.share(od, oh, ow));
+                    const T* g = (const T*)job.p[1] + o * c;
+                    for (long k = 0; k < taps; k++) {
+                        long at = position(w, od, oh, ow, k);
+                        if (at < 0) continue;
+                        T* to = out + at * c;
+                        each_vector<1>(0, c, [&](i64 i, auto m, int) FB_BODY {
+                            st(to + i, ld(to + i, m) + ld(g + i, m) * share, m);
+                        });
+                    }
+                }
+    }
+}
+
+// out[a, o, :] = sum over k in [ends[o - 1], ends[o]) of weight[k] * x[a, index[k], :].
+// p: out, x, ends, index, weight (computation type); n: inputs, outputs, inner. A unit is an output row (a, o), or for
+// inner = 1 an outer index a.
+template <class T> void taps_inner(const Job& job, long begin, long end) {
+    FB_TYPES(T);
+    long inputs = job.n[0], outputs = job.n[1], inner = job.n[2];
+    const long *ends = (const long*)job.p[2], *index = (const long*)job.p[3];
+    const S* weight = (const S*)job.p[4];
+    for (long unit = begin; unit < end; unit++) {
+        long a = unit / outputs, o = unit % outputs, first = o ? ends[o - 1] : 0, stop = ends[o];
+        const T* x = (const T*)job.p[1] + a * inputs * inner;
+        T* out = (T*)job.p[0] + unit * inner;
+        each_vector<1>(0, inner, [&](i64 i, auto m, int) FB_BODY {
+            V total = {};
+            for (long k = first; k < stop; k++)
+                total = total + ld(x + index[k] * inner + i, m) * Compute<T>::splat(weight[k]);
+            st(out + i, total, m);
+        });
+    }
+}
+template <class T> void taps_single(const Job& job, long begin, long end) {
+    FB_TYPES(T);
+    long inputs = job.n[0], outputs = job.n[1];
+    const long *ends = (const long*)job.p[2], *index = (const long*)job.p[3];
+    const S* weight = (const S*)job.p[4];
+    for (long a = begin; a < end; a++) {
+        const T* x = (const T*)job.p[1] + a * inputs;
+        T* out = (T*)job.p[0] + a * outputs;
+        for (long o = 0, k = 0; o < outputs; o++) {
+            S total = 0;
+            for (; k < ends[o]; k++) total += (S)element(x + index[k]) * weight[k];
+            put(out + o, total);
+        }
+    }
+}
+
+#endif
