@@ -14,7 +14,7 @@ from .objects import UserObjectVariable, lookup
 
 Module = library.Module
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-GLOBAL_HOOKS = ("_global_forward_hooks", "_global_forward_pre_hooks")
+GLOBAL_HOOKS = ("_global_hooks",)
 
 
 class ModuleVariable(UserObjectVariable):

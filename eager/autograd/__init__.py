@@ -1,7 +1,7 @@
 """Automatic differentiation: the graph of nodes, the engine that runs it, custom functions, modes and hooks."""
 
 from ..record import Node
-from ..tensor import Tensor, install_methods
+from ..tensor import install_methods
 from . import functional, graph
 from .api import (
     backward,
@@ -29,8 +29,7 @@ from .modes import (
     set_grad_enabled,
     set_multithreading_enabled,
 )
-
-Variable = Tensor
+from .variable import Variable
 
 install_methods(
     {
@@ -46,6 +45,7 @@ __all__ = [
     "backward",
     "grad",
     "Function",
+    "InplaceFunction",
     "attach",
     "once_differentiable",
     "no_grad",
@@ -57,6 +57,9 @@ __all__ = [
     "detect_anomaly",
     "set_detect_anomaly",
     "is_anomaly_enabled",
+    "is_anomaly_check_nan_enabled",
+    "is_multithreading_enabled",
+    "set_multithreading_enabled",
     "gradcheck",
     "gradgradcheck",
     "functional",

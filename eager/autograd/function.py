@@ -261,11 +261,12 @@ def connect(node, inputs, outs: tuple) -> tuple:
     """Hang the outputs on the node; an input that is returned unchanged becomes another tensor."""
     constant, dirty = {id(t) for t in node.constant}, {id(t) for t in node.dirty}
     given = {id(t): t for t in inputs if isinstance(t, Tensor)}
+    constant = {k for k, t in enumerate(outs) if id(t) in constant}
     same = {k: given[id(t)] for k, t in enumerate(outs) if id(t) in given and id(t) not in dirty}
     outs = tuple([t._alias() if k in same else t for k, t in enumerate(outs)])
     node.metas = tuple([(t._sizes, t._dtype, t._device) if isinstance(t, Tensor) else ((), None, None) for t in outs])
     for k, t in enumerate(outs):
-        if not isinstance(t, Tensor) or id(t) in constant or t._dtype.category < 2:
+        if not isinstance(t, Tensor) or k in constant or t._dtype.category < 2:
             continue
         if id(t) in dirty and t._view is not None and t._view is not DATA:
             rebase(t, node)

@@ -16,26 +16,30 @@ from ...spellings.creation import empty_like
 from ...tensor import Tensor
 from ...utils.hooks import add_hook
 from ..parameter import Buffer, Parameter
-from .backward_hooks import call_with_backward_hooks
+from .hooks import (
+    _global_backward_hooks,
+    _global_backward_pre_hooks,
+    _global_buffer_registration_hooks,
+    _global_forward_hooks,
+    _global_forward_hooks_always_called,
+    _global_forward_hooks_with_kwargs,
+    _global_forward_pre_hooks,
+    _global_hooks,
+    _global_module_registration_hooks,
+    _global_parameter_registration_hooks,
+    call_with_hooks,
+    register_module_backward_hook,
+    register_module_buffer_registration_hook,
+    register_module_forward_hook,
+    register_module_forward_pre_hook,
+    register_module_full_backward_hook,
+    register_module_full_backward_pre_hook,
+    register_module_module_registration_hook,
+    register_module_parameter_registration_hook,
+    registered,
+)
 
 EXTRA_STATE = "_extra_state"
-
-_global_forward_hooks = OrderedDict()
-_global_forward_pre_hooks = OrderedDict()
-_global_forward_always = OrderedDict()
-
-
-def register_module_forward_hook(hook, *, with_kwargs=False, always_call=False):
-    """Register `hook(module, args, output)` for every module of the process."""
-    if with_kwargs:
-        raise ValueError("register_module_forward_hook: with_kwargs=True is not supported for global hooks")
-    return add_hook(_global_forward_hooks, hook, flags=(_global_forward_always,) if always_call else ())
-
-
-def register_module_forward_pre_hook(hook):
-    """Register `hook(module, args)` for every module of the process."""
-    return add_hook(_global_forward_pre_hooks, hook)
-
 
 class _IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpected_keys"])):
     __slots__ = ()
@@ -101,66 +105,12 @@ class Module:
 
     def __call__(self, *args, **kwargs):
         if not (self._forward_hooks or self._forward_pre_hooks or self._backward_hooks or self._backward_pre_hooks
-                or _global_forward_hooks or _global_forward_pre_hooks):
+                or _global_hooks):
             return self.forward(*args, **kwargs)
-        return self._call_with_hooks(args, kwargs)
+        return call_with_hooks(self, args, kwargs)
 
     def _call_impl(self, *args, **kwargs):
         return Module.__call__(self, *args, **kwargs)
-
-    def _call_with_hooks(self, args, kwargs):
-        pending = dict.fromkeys(
-            itertools.chain(_global_forward_always, self._forward_hooks_always_called))
-        try:
-            args, kwargs = self._run_forward_pre_hooks(args, kwargs)
-            if self._backward_hooks or self._backward_pre_hooks:
-                result = call_with_backward_hooks(self, args, kwargs,
-                                                  lambda a, k, r: self._run_forward_hooks(a, k, r, pending))
-            else:
-                result = self._run_forward_hooks(args, kwargs, self.forward(*args, **kwargs), pending)
-        except Exception:
-            self._run_always_hooks(args, kwargs, pending)
-            raise
-        return result
-
-    def _run_forward_pre_hooks(self, args, kwargs):
-        for hook in tuple(_global_forward_pre_hooks.values()):
-            changed = hook(self, args)
-            if changed is not None:
-                args = changed if isinstance(changed, tuple) else (changed,)
-        for key, hook in tuple(self._forward_pre_hooks.items()):
-            if key in self._forward_pre_hooks_with_kwargs:
-                changed = hook(self, args, kwargs)
-                if changed is not None:
-                    if not (isinstance(changed, tuple) and len(changed) == 2):
-                        raise RuntimeError("forward pre-hook must return None or a tuple of (new_args, new_kwargs), "
-                                           f"but got {changed}.")
-                    args, kwargs = changed
-            else:
-                changed = hook(self, args)
-                if changed is not None:
-                    args = changed if isinstance(changed, tuple) else (changed,)
-        return args, kwargs
-
-    def _run_forward_hooks(self, args, kwargs, result, pending):
-        for key, hook in tuple(_global_forward_hooks.items()) + tuple(self._forward_hooks.items()):
-            pending.pop(key, None)
-            changed = self._run_forward_hook(key, hook, args, kwargs, result)
-            if changed is not None:
-                result = changed
-        return result
-
-    def _run_forward_hook(self, key, hook, args, kwargs, result):
-        if key in self._forward_hooks_with_kwargs:
-            return hook(self, args, kwargs, result)
-        return hook(self, args, result)
-
-    def _run_always_hooks(self, args, kwargs, pending):
-        """After an error: the hooks registered with `always_call` that have not run yet see a result of None."""
-        for key in pending:
-            hook = _global_forward_hooks.get(key) or self._forward_hooks.get(key)
-            if hook is not None:
-                self._run_forward_hook(key, hook, args, kwargs, None)
 
     # -- hooks -----------------------------------------------------------------------------------------------------
 
@@ -177,8 +127,19 @@ class Module:
 
     def register_full_backward_hook(self, hook, prepend=False):
         """`hook(module, grad_input, grad_output)` runs when the gradients of the module's inputs are known."""
-        self._is_full_backward_hook = True
+        self._set_backward_kind(True)
         return add_hook(self._backward_hooks, hook, prepend)
+
+    def register_backward_hook(self, hook):
+        """The older kind: it sees the gradients of the last node of the result."""
+        self._set_backward_kind(False)
+        return add_hook(self._backward_hooks, hook)
+
+    def _set_backward_kind(self, full):
+        if self._is_full_backward_hook is (not full):
+            raise RuntimeError("Cannot use both regular backward hooks and full backward hooks on a single Module. Please "
+                               "use only one of them.")
+        self._is_full_backward_hook = full
 
     def register_full_backward_pre_hook(self, hook, prepend=False):
         """`hook(module, grad_output)` runs before the module's backward and may return new gradients."""
@@ -242,7 +203,7 @@ class Module:
     def _assign_module(self, name, value):
         modules = self._table_or_raise("_modules", "module")
         self._forget(name, "_modules")
-        modules[name] = value
+        modules[name] = registered(_global_module_registration_hooks, self, name, value)
 
     def _assign_to_table(self, name, value):
         """Assign a plain value over a registered name; says whether there was one."""
@@ -269,7 +230,7 @@ class Module:
             raise TypeError(f"cannot assign '{typename(value)}' as buffer '{name}' "
                             "(torch.nn.Buffer, torch.Tensor or None expected)")
         if name in buffers:
-            buffers[name] = value
+            buffers[name] = registered(_global_buffer_registration_hooks, self, name, value)
         else:
             self.__dict__.pop(name, None)
             self.register_buffer(name, value, value.persistent)
@@ -307,6 +268,8 @@ class Module:
             raise ValueError(f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be created "
                              f"explicitly. To express '{name}' as a function of another Tensor, compute the value in "
                              "the forward() method.")
+        if param is not None:
+            param = registered(_global_parameter_registration_hooks, self, name, param)
         parameters[name] = param
 
     def register_buffer(self, name, tensor, persistent=True):
@@ -315,7 +278,7 @@ class Module:
         if tensor is not None and not isinstance(tensor, Tensor):
             raise TypeError(f"cannot assign '{typename(tensor)}' object to buffer '{name}' "
                             "(torch Tensor or None required)")
-        buffers[name] = tensor
+        buffers[name] = registered(_global_buffer_registration_hooks, self, name, tensor)
         (self._non_persistent_buffers_set.discard if persistent else self._non_persistent_buffers_set.add)(name)
 
     def add_module(self, name, module):
@@ -323,7 +286,7 @@ class Module:
             raise TypeError(f"{typename(module)} is not a Module subclass")
         modules = self._table_or_raise("_modules", "module")
         self._check_new_name(name, "_modules", "module")
-        modules[name] = module
+        modules[name] = registered(_global_module_registration_hooks, self, name, module)
 
     def register_module(self, name, module):
         self.add_module(name, module)
