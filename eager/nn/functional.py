@@ -81,11 +81,11 @@ def celu(input, alpha=1.0, inplace=False):
 
 
 def mish(input, inplace=False):
-    return _written(input, act.mish(input), inplace)
+    return input.copy_(act.mish(input.clone())) if inplace else act.mish(input)
 
 
 def hardtanh(input, min_val=-1.0, max_val=1.0, inplace=False):
-    return _written(input, act.hardtanh(input, min_val, max_val), inplace)
+    return (act.hardtanh.inplace if inplace else act.hardtanh)(input, min_val, max_val)
 
 
 def relu6(input, inplace=False):

@@ -227,15 +227,15 @@ def softsign(x):
     return div(x, add(absolute(x), 1.0))
 
 
-@composite
-def hardtanh(x, low: scalar, high: scalar):
-    return clamp(x, low, high)
+@pointwise
+def hardtanh(s, x, low: scalar, high: scalar):
+    return s.minimum(s.maximum(x, low), high)
 
 
 @hardtanh.grad("x")
-def _(g, x, low, high):
+def _(g, out, low, high):
     """Nothing at the bounds themselves, unlike clamp."""
-    return where(logical_and(gt(x, low), lt(x, high)), g, 0.0)
+    return where(logical_and(gt(out, low), lt(out, high)), g, 0.0)
 
 
 @pointwise
