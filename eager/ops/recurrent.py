@@ -11,7 +11,7 @@ from ..grads import Meta
 from ..meta import Spec
 from ..op import extern, optional, Out, static, tensor
 from ..state import state
-from . import recurrences
+from . import native_recurrent, recurrences
 from .arithmetic import cast, mul, where
 from .creation import full
 from .elementary import sigmoid, tanh
@@ -73,6 +73,13 @@ def lstm_sequence(x, h0: tensor, c0: tensor, weight: tensor, projection: optiona
     return _steps(recurrences.lstm, 3, x, h0, c0, weight, projection, valid, reverse)
 
 
+@lstm_sequence.native
+def _(x, h0, c0, weight, projection, valid, reverse):
+    if projection is not None:
+        return NotImplemented
+    return native_recurrent.forward("lstm", x, h0, c0, weight, None, valid, reverse, 4)
+
+
 @lstm_sequence.meta
 def _(x, h0, c0, weight, projection, valid, reverse):
     over, inner = tuple(x.shape[:2]), x.dtype.compute
@@ -112,6 +119,14 @@ def _in_type(weight, outs):
     return tuple([o.astype(weight.dtype, copy=False) for o in outs])
 
 
+@lstm_sequence_backward.native
+def _(g_out, g_hn, g_cn, g_gates, g_cells, gates, cells, c0, weight, projection, valid, reverse):
+    if projection is not None or g_gates is not None or g_cells is not None:
+        return NotImplemented
+    found = native_recurrent.backward("lstm", g_out, g_hn, g_cn, gates, cells, None, c0, weight, valid, reverse)
+    return found if found is NotImplemented else (*found, np.zeros(0, np.float32))
+
+
 @lstm_sequence_backward.meta
 def _(g_out, g_hn, g_cn, g_gates, g_cells, gates, cells, c0, weight, projection, valid, reverse):
     d, state_size = weight.dtype, weight.shape[1]
@@ -126,6 +141,12 @@ def _(g_out, g_hn, g_cn, g_gates, g_cells, gates, cells, c0, weight, projection,
 def gru_sequence(x, h0: tensor, weight: tensor, bias: optional, valid: optional, reverse: static):
     """x (T, N, 3H), h0 (N, H), weight (3H, H), bias (H) of the new gate's recurrent part."""
     return _steps(recurrences.gru, 2, x, h0, weight, bias, valid, reverse)
+
+
+@gru_sequence.native
+def _(x, h0, weight, bias, valid, reverse):
+    found = native_recurrent.forward("gru", x, h0, None, weight, bias, valid, reverse, 4)
+    return found if found is NotImplemented else (found[0], found[1], found[3])
 
 
 @gru_sequence.meta
@@ -160,6 +181,13 @@ def gru_sequence_backward(g_out: optional, g_hn: optional, g_gates: optional, ga
                                    reverse))
 
 
+@gru_sequence_backward.native
+def _(g_out, g_hn, g_gates, gates, out, h0, weight, valid, reverse):
+    if g_gates is not None:
+        return NotImplemented
+    return native_recurrent.backward("gru", g_out, g_hn, None, gates, None, out, h0, weight, valid, reverse)
+
+
 @gru_sequence_backward.meta
 def _(g_out, g_hn, g_gates, gates, out, h0, weight, valid, reverse):
     sizes = (*gates.shape[:2], weight.shape[0])
@@ -168,10 +196,19 @@ def _(g_out, g_hn, g_gates, gates, out, h0, weight, valid, reverse):
 
 # -- plain
 
+_PLAIN = {False: "rnn_tanh", True: "rnn_relu"}
+
+
 @extern(outputs=("out", "hn"), exclude=("valid",))
 def rnn_sequence(x, h0: tensor, weight: tensor, valid: optional, relu: static, reverse: static):
     """x (T, N, H), h0 (N, H), weight (H, H); h = tanh, or relu, of x + h @ weight.T."""
     return _steps(recurrences.rnn, 2, x, h0, weight, valid, relu, reverse)
+
+
+@rnn_sequence.native
+def _(x, h0, weight, valid, relu, reverse):
+    found = native_recurrent.forward(_PLAIN[relu], x, h0, None, weight, None, valid, reverse, 0)
+    return found if found is NotImplemented else found[:2]
 
 
 @rnn_sequence.meta
@@ -196,6 +233,12 @@ def _(g_out, g_hn, x: Meta, h0, weight, valid, relu, reverse, out, needs):
 def rnn_sequence_backward(g_out: optional, g_hn: optional, out, weight: tensor, valid: optional, relu: static,
                           reverse: static):
     return _in_type(weight, _steps(recurrences.rnn_backward, 0, g_out, g_hn, out, weight, valid, relu, reverse))
+
+
+@rnn_sequence_backward.native
+def _(g_out, g_hn, out, weight, valid, relu, reverse):
+    found = native_recurrent.backward(_PLAIN[relu], g_out, g_hn, None, None, None, out, None, weight, valid, reverse)
+    return found if found is NotImplemented else found[:2]
 
 
 @rnn_sequence_backward.meta

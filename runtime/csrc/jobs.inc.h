@@ -6,6 +6,7 @@ namespace {
 #include "maps.h"
 #include "channels.h"
 #include "moves.h"
+#include "order.h"
 #include "recurrent.h"
 #include "reduce.h"
 #include "rows.h"
@@ -19,6 +20,7 @@ namespace {
 #define FB_ALL_TYPES_OF(f, ...) { f<float, __VA_ARGS__>, f<double, __VA_ARGS__>, f<bf16, __VA_ARGS__>, f<f16, __VA_ARGS__> }
 // types that compute in float: the C library is as fast for doubles
 #define FB_SINGLE_TYPES_OF(f, ...) { f<float, __VA_ARGS__>, nullptr, f<bf16, __VA_ARGS__>, f<f16, __VA_ARGS__> }
+#define FB_SINGLE_TYPES(f) { f<float>, nullptr, f<bf16>, f<f16> }
 // `move` and `take_elements` go by the size of an element: 4, 8, 2 and 1 bytes
 #define FB_SIZES(f) { f<u32>, f<u64>, f<u16>, f<u8> }
 
@@ -72,6 +74,8 @@ namespace {
     {"hardswish", FB_ALL_TYPES_OF(map, HARDSWISH)}, \
     {"running_sum_rows", FB_ALL_TYPES(running_sum_rows)}, \
     {"running_sum_columns", FB_ALL_TYPES(running_sum_columns)}, \
+    {"sort_rows", FB_SINGLE_TYPES(sort_rows)}, \
+    {"topk_rows", FB_SINGLE_TYPES(topk_rows)}, \
     {"adam_step", FB_ALL_TYPES(adam_step)}, \
     {"sgd_step", FB_ALL_TYPES(sgd_step)}, \
     {"move", FB_SIZES(move)}, \

@@ -1,0 +1,51 @@
+"""The native kernels of recurrent sequences: float32, one call for all steps (runtime/csrc/recurrent.h)."""
+
+import numpy as np
+
+from ...runtime import jobs
+
+_FEW = 16               # rows over all steps below which packing the weights costs more than it gains
+_FLOAT = np.dtype(np.float32)
+
+
+def _eligible(x, *others):
+    """All float32; `x` has units next to each other."""
+    return (x.dtype == _FLOAT and x.shape[0] * x.shape[1] >= _FEW and x.size and x.strides[2] == 4
+            and all(a is None or a.dtype == _FLOAT for a in others))
+
+
+def _dense(*arrays):
+    return [None if a is None else np.ascontiguousarray(a) for a in arrays]
+
+
+def forward(name, x, h0, c0, weight, bias, valid, reverse, kept):
+    """-> out, hn, cn (or None), gates with `kept` per unit, cells; NotImplemented for others."""
+    if not _eligible(x, h0, c0, weight, bias):
+        return NotImplemented
+    (length, rows), size = x.shape[:2], h0.shape[1]
+    h0, c0, weight, bias, valid = _dense(h0, c0, weight, bias, valid)
+    out, hn = jobs.empty((length, rows, size), _FLOAT), np.empty((rows, size), _FLOAT)
+    cn = None if c0 is None else np.empty((rows, size), _FLOAT)
+    cells = None if c0 is None else jobs.empty((length, rows, size), _FLOAT)
+    gates = jobs.empty((length, rows, kept * size), _FLOAT) if kept else None
+    numbers = length, rows, size, int(reverse), x.strides[0] // 4, x.strides[1] // 4
+    jobs.run(name + "_forward", _FLOAT, 1, 1, (x, h0, c0, weight, bias, valid, out, hn, cn, gates, cells), numbers)
+    return out, hn, cn, gates, cells
+
+
+def backward(name, g_out, g_hn, g_cn, gates, cells, out, first, weight, valid, reverse):
+    """-> gradients of x, h0, and of c0 (LSTM) or the recurrent products (GRU)."""
+    over = gates if gates is not None else out
+    if not _eligible(over, g_out, g_hn, g_cn, cells, out, first, weight):
+        return NotImplemented
+    (length, rows), size = over.shape[:2], weight.shape[1]
+    if g_out is not None and g_out.strides[2] != 4:
+        g_out = np.ascontiguousarray(g_out)
+    strides = (0, 0) if g_out is None else (g_out.strides[0] // 4, g_out.strides[1] // 4)
+    g_hn, g_cn, gates, cells, out, first, weight, valid = _dense(g_hn, g_cn, gates, cells, out, first, weight, valid)
+    g_x, g_h = jobs.empty((length, rows, weight.shape[0]), _FLOAT), np.empty((rows, size), _FLOAT)
+    third = np.empty((rows, size), _FLOAT) if name == "lstm" else jobs.empty(g_x.shape, _FLOAT) if name == "gru" else None
+    jobs.run(name + "_backward", _FLOAT, 1, 1,
+             (g_out, g_hn, g_cn, gates, cells, out, first, weight, valid, g_x, g_h, third),
+             (length, rows, size, int(reverse), *strides))
+    return g_x, g_h, third
