@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .formats import strided as strided_layout
 from . import device as devices
 from . import dtypes
 from .errors import DataDependent
@@ -358,8 +359,6 @@ class Tensor:
     def __repr__(self, *, tensor_contents=None):
         return text(self)
 
-    __str__ = __repr__
-
     def __format__(self, spec: str) -> str:
         return (
             self.item().__format__(spec)
@@ -374,22 +373,6 @@ def array_strides(array: np.ndarray) -> tuple:
     """Strides in elements; those of an array without elements are as if contiguous."""
     step = array.itemsize
     return tuple([s // step for s in array.strides]) if array.size else contiguous_strides(array.shape)
-
-
-class layout:
-    __slots__ = ("name",)
-
-    def __init__(self, name):
-        self.name = name
-
-    def __repr__(self):
-        return f"torch.{self.name}"
-
-    def __reduce__(self):
-        return "strided_layout"
-
-
-strided_layout = layout("strided")
 
 
 def scalar(value):
