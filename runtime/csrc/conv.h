@@ -24,9 +24,10 @@ FB_INLINE void put1(bf16* p, float x) { *p = bf16{float_to_bf16(splat_f(x))[0]};
 FB_INLINE void put1(f16* p, float x) { *p = f16{float_to_half(splat_f(x))[0]}; }
 
 // ---- runs: where the columns of a panel come from
+enum RunKind { RUN_ZEROS, RUN_WHOLE, RUN_MASKED };
 struct Run {
-    int to, count;
-    long from; // offset in x, or -1: zeros
+    int to, count, kind, masks; // masks: number of the first word of bits, for a masked run
+    long from; // offset in x; of a masked run also where x does not reach
 };
 
 // positions of one row of windows: `count` from `w` on, at columns `to` of the panel
@@ -52,20 +53,44 @@ template <int NR> struct Stretches {
     }
 };
 
+// Runs of one tap. `bits` holds one bit a column, each run's from a word of its own on.
 struct RunList {
     Run* r;
-    int count;
-    void add(int to, int n, long from, long along) {
-        if (n <= 0) return;
-        if (count) {
-            Run& last = r[count - 1];
-            bool zeros = from < 0 && last.from < 0, next = last.from >= 0 && from == last.from + last.count * along;
-            if (zeros || (from >= 0 && next)) {
-                last.count += n;
-                return;
-            }
+    u64* bits;
+    int count, words;
+    void clear() { count = words = 0; }
+    // columns [first, end) of a stretch of n are there, the others are zeros
+    void add(int to, int n, long first, long end, long from, long along) {
+        Run* last = count ? &r[count - 1] : 0;
+        if (along != 1) {
+            plain(to, (int)first, RUN_ZEROS, 0, along);
+            plain(to + (int)first, (int)(end - first), RUN_WHOLE, from + first * along, along);
+            plain(to + (int)end, n - (int)end, RUN_ZEROS, 0, along);
+            return;
         }
-        r[count++] = {to, n, from};
+        if (!last || from != last->from + last->count) {
+            last = &r[count++];
+            *last = {to, 0, RUN_WHOLE, words, from};
+        }
+        int base = last->count;
+        for (int k = base; k < base + n; k += 64 - k % 64)
+            if (k % 64 == 0) bits[words++] = 0;
+        mark(last->masks, base + (int)first, base + (int)end);
+        last->count += n;
+        if (first > 0 || end < n) last->kind = RUN_MASKED;
+    }
+    void mark(int word, int begin, int end) {
+        while (begin < end) {
+            int k = begin % 64, n = end - begin < 64 - k ? end - begin : 64 - k;
+            bits[word + begin / 64] |= (n == 64 ? ~0ul : (1ul << n) - 1) << k;
+            begin += n;
+        }
+    }
+    void plain(int to, int n, int kind, long from, long along) {
+        if (n <= 0) return;
+        Run* last = count ? &r[count - 1] : 0;
+        if (last && last->kind == kind && (kind == RUN_ZEROS || from == last->from + last->count * along)) last->count += n;
+        else r[count++] = {to, n, kind, 0, from};
     }
 };
 
@@ -73,23 +98,17 @@ FB_INLINE long ceil_div(long a, long b) { return a >= 0 ? (a + b - 1) / b : -(-a
 
 // at most three runs a stretch
 template <int NR> inline void runs_of_tap(const ConvProblem& p, const ConvTap& tap, const Stretches<NR>& all, RunList& out) {
-    out.count = 0;
+    out.clear();
     long step = p.step[2], along = step * p.x_s[2];
     for (int k = 0; k < all.count; k++) {
         const Stretch& s = all.s[k];
         long d = s.at[0] * p.step[0] + tap.at[0], h = s.at[1] * p.step[1] + tap.at[1], w = s.at[2] * step + tap.at[2];
-        if (d < 0 || d >= p.in[0] || h < 0 || h >= p.in[1]) {
-            out.add(s.to, s.count, -1, along);
-            continue;
-        }
         long first = w < 0 ? ceil_div(-w, step) : 0, end = p.in[2] - w > 0 ? ceil_div(p.in[2] - w, step) : 0;
+        if (d < 0 || d >= p.in[0] || h < 0 || h >= p.in[1]) first = end = s.count;
         if (first > s.count) first = s.count;
         if (end > s.count) end = s.count;
         if (end < first) end = first;
-        out.add(s.to, (int)first, -1, along);
-        out.add(s.to + (int)first, (int)(end - first),
-            s.n * p.x_n + d * p.x_s[0] + h * p.x_s[1] + (w + first * step) * p.x_s[2], along);
-        out.add(s.to + (int)end, (int)(s.count - end), -1, along);
+        out.add(s.to, s.count, first, end, s.n * p.x_n + d * p.x_s[0] + h * p.x_s[1] + w * p.x_s[2], along);
     }
 }
 
@@ -116,6 +135,29 @@ template <class S, class T> FB_INLINE void copy_run(const S* from, long along, T
         }
     for (long j = 0; j < n; j++) to[j] = (T)scalar(from[j * along]);
 }
+// The lanes of `mask`; no other byte is read.
+template <class T, class S> FB_INLINE typename Lanes<T>::V load_lanes(const S* p, u32 mask) {
+    enum { W = Lanes<T>::W };
+#if FB_ISA == 512
+    if constexpr (sizeof(S) == 4) return __builtin_ia32_loadups512_mask(p, (vf){}, (u16)mask);
+#elif FB_ISA == 256
+    if constexpr (sizeof(S) == 4)
+        return __builtin_ia32_maskloadps256((const vf*)p, (splat_i((int)mask) >> lane_numbers() & splat_i(1)) != 0);
+#endif
+    T lanes[W];
+    for (int l = 0; l < W; l++) lanes[l] = mask >> l & 1 ? (T)scalar(p[l]) : (T)0;
+    return ld_native(lanes);
+}
+template <class S, class T>
+FB_INLINE void masked_run(const S* from, const u64* bits, T* to, long n) {
+    enum { W = Lanes<T>::W };
+    const u32 all = (u32)((1ul << W) - 1);
+    for (long j = 0; j < n; j += W) {
+        u32 mask = (u32)(bits[j / 64] >> (j % 64)) & all;
+        if (mask == all) st_native(to + j, load_as<T>(from + j));
+        else st_native(to + j, load_lanes<T>(from + j, mask));
+    }
+}
 template <class T> FB_INLINE void zero_run(T* to, long n) {
     typedef typename Lanes<T>::V V;
     for (long j = 0; j < n; j += Lanes<T>::W) st_native(to + j, (V){});
@@ -126,9 +168,11 @@ template <int NR> struct Gather {
     const ConvProblem& p;
     RunList* lists;
     void open(const FbRuntime& rt) {
-        lists = (RunList*)rt.alloc(p.taps * (long)(sizeof(RunList) + 3 * NR * sizeof(Run)) + 64);
+        enum { WORDS = NR + NR / 64 };
+        lists = (RunList*)rt.alloc(p.taps * (long)(sizeof(RunList) + 3 * NR * sizeof(Run) + WORDS * sizeof(u64)) + 64);
         Run* runs = (Run*)(lists + p.taps);
-        for (long t = 0; t < p.taps; t++) lists[t].r = runs + t * 3 * NR;
+        u64* bits = (u64*)(runs + p.taps * 3 * NR);
+        for (long t = 0; t < p.taps; t++) lists[t].r = runs + t * 3 * NR, lists[t].bits = bits + t * WORDS;
     }
     void close(const FbRuntime& rt) { rt.release(lists); }
     void aim(long q, int columns) {
@@ -137,17 +181,28 @@ template <int NR> struct Gather {
     }
     // rows [k, k + depth) of group `g`, `width` apart
     template <class S, class T> void rows(long g, long k, long depth, T* to, long width) const {
+        if (!depth) return;
         const S *x = (const S*)p.x + g * p.channels * p.x_c, *end = (const S*)p.x + p.x_size;
         long c = k / p.taps, t = k % p.taps, along = p.step[2] * p.x_s[2];
         for (long i = 0; i < depth; i++, to += width) {
             const RunList& list = lists[t];
             for (const Run *r = list.r, *last = r + list.count; r < last; r++)
-                if (r->from < 0) zero_run(to + r->to, r->count);
+                if (r->kind == RUN_ZEROS) zero_run(to + r->to, r->count);
+                else if (r->kind == RUN_MASKED)
+                    masked_run(x + c * p.x_c + r->from, list.bits + r->masks, to + r->to, r->count);
                 else copy_run(x + c * p.x_c + r->from, along, to + r->to, r->count, end);
             if (++t == p.taps) t = 0, c++;
         }
     }
 };
+
+template <class S, class T> FB_INLINE void store_run(const T* from, T bias, S* to, long along, long n) {
+    enum { W = Lanes<T>::W };
+    long j = 0;
+    if (along == 1)
+        for (; j + W <= n; j += W) put(to + j, ld_native(from + j) + splat_native(bias));
+    for (; j < n; j++) put1(to + j * along, from[j] + bias);
+}
 
 // ---- out = weight * windows + bias
 template <class S, class T> struct ConvForward {
@@ -161,18 +216,25 @@ template <class S, class T> struct ConvForward {
     long depth_of(long k) const { return K - k < CONV_KC ? K - k : (long)CONV_KC; }
     T* strip(long g, long s) const { return a + (g * strips + s) * K * MR; }
 
+    // strips [begin, end), some channels of x at a time: a weight that is read across its rows is read in long stretches
     static void pack_weight(void* self, long begin, long end, int) {
         const ConvForward& f = *(const ConvForward*)self;
-        for (long i = begin; i < end; i++) f.pack_strip(i / f.strips, i % f.strips);
+        for (long c = 0; c < f.p.channels; c += 16)
+            for (long i = begin; i < end; i++)
+                f.pack_strip(i / f.strips, i % f.strips, c, f.p.channels - c < 16 ? f.p.channels : c + 16);
     }
-    void pack_strip(long g, long s) const {
+    void pack_strip(long g, long s, long begin, long end) const {
         long o = s * MR, rows = p.made - o < MR ? p.made - o : (long)MR;
-        T* to = strip(g, s);
+        T* to = strip(g, s) + begin * p.taps * MR;
         const S* from = (const S*)p.w + g * p.w_g + o * p.w_o;
-        for (long c = 0; c < p.channels; c++)
+        for (long c = begin; c < end; c++)
             for (long t = 0; t < p.taps; t++, to += MR) {
                 const S* at = from + c * p.w_c + p.tap[t].weight;
-                for (long r = 0; r < rows; r++) to[r] = (T)scalar(at[r * p.w_o]);
+                if (rows == MR)
+#pragma GCC unroll 6
+                    for (int r = 0; r < MR; r++) to[r] = (T)scalar(at[r * p.w_o]);
+                else
+                    for (long r = 0; r < rows; r++) to[r] = (T)scalar(at[r * p.w_o]);
             }
     }
     bool weight_in_place() const {
@@ -209,10 +271,10 @@ template <class S, class T> struct ConvForward {
         long q = panel * NR, left = columns - q < NR ? columns - q : (long)NR;
         Stretches<NR> s(p, q, (int)left);
         Run runs[NR];
-        RunList list = {runs, 0};
+        RunList list = {runs, 0, 0, 0};
         for (int k = 0; k < s.count; k++) {
             const Stretch& e = s.s[k];
-            list.add(e.to, e.count,
+            list.plain(e.to, e.count, RUN_WHOLE,
                 e.n * p.out_n + e.at[0] * p.out_s[0] + e.at[1] * p.out_s[1] + e.at[2] * p.out_s[2], p.out_s[2]);
         }
         for (long i = 0; i < rows; i++) {
@@ -221,12 +283,6 @@ template <class S, class T> struct ConvForward {
             for (int k = 0; k < list.count; k++)
                 store_run(c + i * ldc + runs[k].to, bias, (S*)p.out + channel * p.out_c + runs[k].from, p.out_s[2], runs[k].count);
         }
-    }
-    static inline void store_run(const T* from, T bias, S* to, long along, long n) {
-        long j = 0;
-        if (along == 1)
-            for (; j + W <= n; j += W) put(to + j, ld_native(from + j) + splat_native(bias));
-        for (; j < n; j++) put1(to + j * along, from[j] + bias);
     }
 
     static void gather_range(void* self, long begin, long end, int) {
@@ -328,22 +384,27 @@ template <class S, class T> struct ConvWeight {
     }
     static void tile_range(void* self, long begin, long end, int) {
         const ConvWeight& f = *(const ConvWeight*)self;
-        T* rows = (T*)f.rt.alloc((f.tile_m * DEPTH + CONV_SLACK) * (long)sizeof(T) + 64);
+        long windows = f.tile_m * DEPTH + CONV_SLACK, width = f.panels * NR;
+        T* rows = (T*)f.rt.alloc((windows + (f.slices == 1 ? f.tile_m * width : 0)) * (long)sizeof(T) + 64);
         Gather<DEPTH> gather = {f.p};
         gather.open(f.rt);
-        for (long i = begin; i < end; i++)
-            f.tile(i / (f.tiles_m * f.slices), i / f.tiles_m % f.slices, i % f.tiles_m * f.tile_m, rows, gather);
+        for (long i = begin; i < end; i++) {
+            long g = i / (f.tiles_m * f.slices), slice = i / f.tiles_m % f.slices, m = i % f.tiles_m * f.tile_m;
+            long count = f.K - m < f.tile_m ? f.K - m : f.tile_m;
+            T* c = f.slices == 1 ? rows + windows : f.sums + slice * f.sums_size + (g * f.K + m) * width;
+            f.tile(g, slice, m, count, rows, c, gather);
+            if (f.slices == 1) f.write(g, m, count, c, 0, 1);
+        }
         gather.close(f.rt);
         f.rt.release(rows);
     }
-    void tile(long g, long slice, long m, T* rows, Gather<DEPTH>& gather) const {
-        long count = K - m < tile_m ? K - m : tile_m, width = panels * NR;
-        T* c = sums + slice * sums_size + (g * K + m) * width;
+    void tile(long g, long slice, long m, long count, T* rows, T* c, Gather<DEPTH>& gather) const {
+        long width = panels * NR;
         bool add = false;
-        for (long block = slice; block < depths; block += slices, add = true) {
-            long depth = depth_of(block);
-            gather.aim(block * DEPTH, (int)depth);
-            gather.template rows<S>(g, m, count, rows, DEPTH);
+        for (long block = slice; block < depths || !add; block += slices, add = true) {
+            long depth = block < depths ? depth_of(block) : 0;
+            if (depth) gather.aim(block * DEPTH, (int)depth);
+            if (depth) gather.template rows<S>(g, m, count, rows, DEPTH);
             for (long j = 0; j < panels; j++) {
                 long left = p.made - j * NR < NR ? p.made - j * NR : (long)NR;
                 for (long i = 0; i < count; i += MR)
@@ -352,18 +413,38 @@ template <class S, class T> struct ConvWeight {
             }
         }
     }
+    // rows [m, m + count) of the sums (`parts` of them, to be added up) into columns of the result
+    void write(long g, long m, long count, const T* c, long part, int parts) const {
+        long width = panels * NR, o = 0;
+        S* to = (S*)p.w + g * p.made * K + m;
+        if constexpr (sizeof(T) == 4)
+            for (; o + W <= p.made; o += W) {
+                long k = 0;
+                for (; k + W <= count; k += W) {
+                    vf square[W];
+                    for (int i = 0; i < W; i++) square[i] = ld_native(c + (k + i) * width + o);
+                    for (int s = 1; s < parts; s++)
+                        for (int i = 0; i < W; i++) square[i] += ld_native(c + s * part + (k + i) * width + o);
+                    transpose(square);
+#pragma GCC unroll 16
+                    for (int i = 0; i < W; i++) put(to + (o + i) * K + k, square[i]);
+                }
+                for (; k < count; k++)
+                    for (int i = 0; i < W; i++) put1(to + (o + i) * K + k, total(c + k * width + o + i, part, parts));
+            }
+        for (; o < p.made; o++)
+            for (long k = 0; k < count; k++) put1(to + o * K + k, total(c + k * width + o, part, parts));
+    }
+    static inline T total(const T* from, long part, int parts) {
+        T sum = from[0];
+        for (int s = 1; s < parts; s++) sum += from[s * part];
+        return sum;
+    }
     static void finish_range(void* self, long begin, long end, int) {
         const ConvWeight& f = *(const ConvWeight*)self;
-        for (long i = begin; i < end; i++) f.finish(i / f.p.made, i % f.p.made);
-    }
-    void finish(long g, long o) const {
-        S* to = (S*)p.w + (g * p.made + o) * K;
-        long width = panels * NR, used = slices < depths ? slices : depths;
-        const T* from = sums + g * K * width + o;
-        for (long k = 0; k < K; k++) {
-            T total = 0;
-            for (long s = 0; s < used; s++) total += from[s * sums_size + k * width];
-            put1(to + k, total);
+        for (long i = begin; i < end; i++) {
+            long g = i / f.tiles_m, m = i % f.tiles_m * f.tile_m, count = f.K - m < f.tile_m ? f.K - m : f.tile_m;
+            f.write(g, m, count, f.sums + (g * f.K + m) * f.panels * NR, f.sums_size, (int)f.slices);
         }
     }
     void spread(FbRange fn, long n, long grain, long threads) {
@@ -387,12 +468,14 @@ template <class S, class T> struct ConvWeight {
         if (slices > depths) slices = depths ? depths : 1;
         sums_size = p.groups * K * panels * NR;
         packed = (T*)rt.alloc(p.groups * depths * panels * DEPTH * NR * (long)sizeof(T) + 64);
-        sums = (T*)rt.alloc(slices * sums_size * (long)sizeof(T) + 64);
+        sums = slices > 1 ? (T*)rt.alloc(slices * sums_size * (long)sizeof(T) + 64) : 0;
         spread(pack_range, p.groups * depths * panels, 1, threads);
         spread(tile_range, p.groups * slices * tiles_m, 1, threads);
-        spread(finish_range, p.groups * p.made, 1, threads);
+        if (slices > 1) {
+            spread(finish_range, p.groups * tiles_m, 1, threads);
+            rt.release(sums);
+        }
         rt.release(packed);
-        rt.release(sums);
     }
 };
 
