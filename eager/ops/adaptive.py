@@ -1,6 +1,8 @@
 """Adaptive pooling: output o of m pools the inputs floor(o n / m) .. ceil((o + 1) n / m) - 1 of n, in each of the last
 dims. Windows differ by one in length, so loads past a window's end are masked."""
 
+import functools
+
 import numpy as np
 
 from .. import dtypes
@@ -9,7 +11,8 @@ from ..op import composite, indexed, mask, Out, reduction, size
 from ..prims import COMBINES
 from ..sizes import contiguous_strides
 from .halves import back, single
-from .images import empty_image, image_like, ordered, tidy
+from . import taps
+from .images import empty_image, image_like, tidy
 from .pooling import flat_last
 from .creation import full
 from .indexing import scatter_add
@@ -60,21 +63,24 @@ def adaptive_sum(s, x, output_size: size):
     return x
 
 
+@functools.lru_cache(256)
+def _taps(n, m):
+    o = np.arange(m)
+    return taps.intervals(start_of(o, n, m), end_of(o, n, m))
+
+
+@functools.lru_cache(256)
+def _adjoint(n, m):
+    return taps.adjoint(_taps(n, m), n)
+
+
 @adaptive_sum.numpy
 def _(x, output_size):
     """One dim after the other: windows are products of intervals."""
     y = x
     for d, m in enumerate(output_size, x.ndim - len(output_size)):
-        n = y.shape[d]
-        out = np.empty((*y.shape[:d], m, *y.shape[d + 1:]), x.dtype)
-        for o in range(m):
-            np.add.reduce(_part(y, d, start_of(o, n, m), end_of(o, n, m)), d, out=out[(slice(None),) * d + (o,)])
-        y = out
-    return ordered(y, x)
-
-
-def _part(x, d, a, b):
-    return x[(slice(None),) * d + (slice(a, b),)]
+        y = taps.apply(y, d, _taps(y.shape[d], m))
+    return y
 
 
 @adaptive_sum.grad("x")
@@ -105,12 +111,8 @@ def adaptive_spread(s, slope, sizes: size):
 def _(slope, sizes):
     y = slope
     for d, n in enumerate(sizes, slope.ndim - len(sizes)):
-        m = y.shape[d]
-        out = np.zeros((*y.shape[:d], n, *y.shape[d + 1:]), slope.dtype)
-        for o in range(m):
-            _part(out, d, start_of(o, n, m), end_of(o, n, m))[...] += _part(y, d, o, o + 1)
-        y = out
-    return ordered(y, slope)
+        y = taps.apply(y, d, _adjoint(n, y.shape[d]))
+    return y
 
 
 @adaptive_spread.grad("slope")

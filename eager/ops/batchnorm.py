@@ -112,9 +112,15 @@ def channel_sums(g, x, mean: tensor):
             sum_dims(mul(slope, sub(single(x), column(mean, x))), _others(x), False))
 
 
+@channel_sums.meta
+def _(g, x, mean):
+    vector = Spec((x.shape[1],), x.dtype.compute)
+    return vector, vector
+
+
 @channel_sums.native
 def _(g, x, mean):
-    return kernels.sums(g, x, mean)
+    return kernels.sums(kernels.matched(g, x), x, mean)
 
 
 @composite(outputs=("dx", "dweight", "dbias"))
@@ -129,8 +135,15 @@ def batch_norm_backward(g, x, mean: tensor, var, weight: optional, eps: scalar):
     return back(mul(inner, column(scale, x)), x), mul(along, rstd), total
 
 
+@batch_norm_backward.meta
+def _(g, x, mean, var, weight, eps):
+    vector = Spec((x.shape[1],), x.dtype.compute)
+    return image_like(x), vector, vector
+
+
 @batch_norm_backward.native
 def _(g, x, mean, var, weight, eps):
+    g = kernels.matched(g, x)
     found = kernels.sums(g, x, mean)
     if found is NotImplemented:
         return NotImplemented
@@ -268,7 +281,7 @@ def _(x, groups, weight, bias, eps):
 @group_norm.native
 def _(x, groups, weight, bias, eps):
     if not x.flags.c_contiguous or not x.size:
-        return NotImplemented
+        return kernels.group_norm_last(x, groups, weight, bias, eps)
     rows = x.reshape(1, x.shape[0] * groups, -1)
     moments = kernels.moments(rows)
     if moments is NotImplemented:
@@ -331,9 +344,15 @@ def group_norm_backward(g, x, mean: tensor, var, groups: static, weight: optiona
     return back(reshape(mul(inner, rstd), tuple(x.shape)), x)
 
 
+@group_norm_backward.meta
+def _(g, x, mean, var, groups, weight, eps):
+    return image_like(x)
+
+
 @group_norm_backward.native
 def _(g, x, mean, var, groups, weight, eps):
-    if not (x.flags.c_contiguous and g.flags.c_contiguous) or not x.size:
+    g = kernels.matched(g, x)
+    if not x.flags.c_contiguous or not x.size or g.dtype != x.dtype:
         return NotImplemented
     n, c = x.shape[:2]
     size = x.size // (n * groups)

@@ -40,6 +40,13 @@ def layout(x, *others):
     return "last" if all(array_is_last(a) for a in arrays) else None
 
 
+def matched(g, x):
+    """g in the memory order of x: gradients also come expanded."""
+    if g.strides == x.strides or layout(x) is None:
+        return g
+    return np.ascontiguousarray(g) if x.flags.c_contiguous else ordered(g, x)
+
+
 def _planes(x):
     batch, channels = x.shape[:2]
     return batch, channels, x.size // (batch * channels)
@@ -130,3 +137,26 @@ def normalised(x, mean, var, weight, bias, eps):
     kind = jobs.computation(x.dtype)
     scale = 1 / np.sqrt(var.astype(kind, copy=False) + kind.type(eps))
     return affine(x, mean, scale if weight is None else scale * weight, bias)
+
+
+def group_norm_last(x, groups, weight, bias, eps):
+    """Group norm of images with the channels last: moments per (sample, channel), merged within groups."""
+    if not x.size or not array_is_last(x) or x.dtype not in jobs.TYPES:
+        return NotImplemented
+    n, channels = x.shape[:2]
+    size = x.size // (n * channels)
+    means, squares = _vectors(2, x.dtype, n, channels)
+    jobs.run("moments_last", x.dtype, n, 1, (means, squares, x), (n * size, channels, size))
+    grouped = means.reshape(n, groups, -1)
+    mean = grouped.mean(2)
+    spread = np.square(grouped - mean[..., None]).mean(2)
+    var = squares.reshape(grouped.shape).mean(2) / means.dtype.type(size) + spread
+    rstd = 1 / np.sqrt(var + var.dtype.type(eps))
+    out, each = empty_image(x, x.shape), channels // groups
+    centre, scale = np.repeat(mean, each, 1), np.repeat(rstd, each, 1)
+    scale = scale if weight is None else scale * weight
+    shift = None if bias is None else np.ascontiguousarray(bias, means.dtype)
+    for k in range(n):
+        arrays = (out[k], x[k], centre[k], np.ascontiguousarray(scale[k], means.dtype), shift)
+        jobs.run("affine_last", x.dtype, size, jobs.grain_of(channels), arrays, (channels,))
+    return out, mean, var

@@ -357,6 +357,11 @@ def avg_pool_backward(g, sizes: size, kernel_size: static, stride: static, paddi
     return back(window_spread(y, sizes, kernel_size, stride, padding, ceil_mode), g)
 
 
+@avg_pool_backward.meta
+def _(g, sizes, *window):
+    return image_like(g, _spread_sizes(g, sizes))
+
+
 @avg_pool_backward.native
 def _(g, sizes, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor):
     return sum_windows_backward(g, _spread_sizes(g, sizes), (kernel_size, stride, padding), divisor or 0, count_include_pad)

@@ -6,7 +6,7 @@ A window is (kernel, stride, padding, dilation, ...), a number per pooled dim; s
 import numpy as np
 
 from ...runtime import jobs
-from .images import array_is_last, empty_image
+from .images import array_is_last, empty_image, ordered
 
 
 def _layout(x, sizes):
@@ -59,6 +59,11 @@ def _made(x, sizes):
     return jobs.empty(tuple(sizes), x.dtype) if x.flags.c_contiguous else empty_image(x, sizes)
 
 
+def _tidy(g):
+    """Gradients also come expanded."""
+    return g if array_is_last(g) else np.ascontiguousarray(g)
+
+
 def max_windows(x, sizes, window, with_place):
     if _layout(x, sizes) is None:
         return NotImplemented
@@ -71,6 +76,7 @@ def max_windows(x, sizes, window, with_place):
 
 
 def max_windows_backward(g, place, sizes, window):
+    g = np.ascontiguousarray(g) if place.flags.c_contiguous else ordered(g, place)
     order = _layout(g, sizes)
     same = place.flags.c_contiguous if order == "planes" else order and array_is_last(place)
     if not same or g.dtype not in jobs.WHOLE:
@@ -91,6 +97,7 @@ def sum_windows(x, sizes, window, divisor, count_include_pad):
 
 
 def sum_windows_backward(g, sizes, window, divisor, count_include_pad):
+    g = _tidy(g)
     order = _layout(g, sizes)
     if order is None or g.dtype not in jobs.WHOLE:
         return NotImplemented

@@ -5,6 +5,7 @@ is the inverse of a factor that the caller named, or None: the ratio of the size
 computation type, as PyTorch does. Several dims are resampled one after the other.
 """
 
+import functools
 import math
 
 import numpy as np
@@ -17,7 +18,7 @@ from . import taps
 from .arithmetic import absolute, add, div, eq, lt, mul, sub, where
 from .creation import arange
 from .elementary import sin
-from .images import image_like, ordered
+from .images import image_like
 from .products import matmul
 from .reduce import sum as sum_dims
 from .views import transpose, unsqueeze
@@ -64,9 +65,15 @@ def nearest_index(s, o, n, size, scale, exact):
     return s.indirect(at, n, check=False)
 
 
+@functools.lru_cache(256)
 def _nearest_taps(n, size, scale, exact):
     index = np.broadcast_to(nearest_index(NUMPY, np.arange(size), n, size, scale, exact), (size,))
-    return index.reshape(-1, 1), np.ones((size, 1), np.float32)
+    return taps.regular(index.reshape(-1, 1), np.ones((size, 1)))
+
+
+@functools.lru_cache(256)
+def _nearest_adjoint(n, size, scale, exact):
+    return taps.adjoint(_nearest_taps(n, size, scale, exact), n)
 
 
 @indexed(meta=lambda x, dim, size, scale, exact: image_like(x, _sizes(x, dim, size)), promote="keep")
@@ -76,7 +83,7 @@ def nearest(s, i, x, dim: static, size: size, scale: static, exact: static):
 
 @nearest.numpy
 def _(x, dim, size, scale, exact):
-    return ordered(np.take(x, _nearest_taps(x.shape[dim], size, scale, exact)[0][:, 0], dim), x)
+    return taps.apply(x, dim, _nearest_taps(x.shape[dim], size, scale, exact))
 
 
 @nearest.grad("x")
@@ -92,7 +99,7 @@ def nearest_backward(s, i, n: size, slope: tensor, dim: static, scale: static, e
 
 @nearest_backward.numpy
 def _(n, slope, dim, scale, exact):
-    return taps.adjoint(slope, dim, n, *_nearest_taps(n, slope.shape[dim], scale, exact))
+    return taps.apply(slope, dim, _nearest_adjoint(n, slope.shape[dim], scale, exact))
 
 
 @nearest_backward.grad("slope")
@@ -139,9 +146,15 @@ def _cubic(t):
     return [_far(t + 1.0), _near(t), _near(1.0 - t), _far(2.0 - t)]
 
 
-def numpy_taps(n, size, kind, scale, align, dtype):
+@functools.lru_cache(256)
+def _taps(n, size, kind, scale, align, dtype):
     found = reads(NUMPY, np.arange(size), n, size, kind, scale, align, dtypes.from_numpy(dtype))
-    return tuple(np.stack([np.broadcast_to(part[k], (size,)) for part in found], 1) for k in range(2))
+    return taps.regular(*(np.stack([np.broadcast_to(part[k], (size,)) for part in found], 1) for k in range(2)))
+
+
+@functools.lru_cache(256)
+def _adjoint(n, size, kind, scale, align, dtype):
+    return taps.adjoint(_taps(n, size, kind, scale, align, dtype), n)
 
 
 @indexed(meta=lambda x, dim, size, *rest: image_like(x, _sizes(x, dim, size)))
@@ -157,7 +170,7 @@ def resample(s, i, x, dim: static, size: size, kind: static, scale: static, alig
 
 @resample.numpy
 def _(x, dim, size, kind, scale, align):
-    return taps.apply(x, dim, *numpy_taps(x.shape[dim], size, kind, scale, align, x.dtype))
+    return taps.apply(x, dim, _taps(x.shape[dim], size, kind, scale, align, x.dtype))
 
 
 @resample.grad("x")
@@ -181,7 +194,7 @@ def resample_backward(s, i, n: size, slope: tensor, dim: static, kind: static, s
 
 @resample_backward.numpy
 def _(n, slope, dim, kind, scale, align):
-    return taps.adjoint(slope, dim, n, *numpy_taps(n, slope.shape[dim], kind, scale, align, slope.dtype))
+    return taps.apply(slope, dim, _adjoint(n, slope.shape[dim], kind, scale, align, slope.dtype))
 
 
 @resample_backward.grad("slope")

@@ -1,41 +1,80 @@
-"""Linear maps along one dim that read a few elements per output: out[o] = sum over k of weight[o, k] * x[index[o, k]].
+"""Linear maps along one dim that read a few elements per output: out[o] = sum over its taps of weight * x[index].
 
-In: arrays; index and weight of (outputs, taps). Out: an array. The adjoint adds each output's share to what it read.
+A map is (ends, index, weight): output o has the taps [ends[o - 1], ends[o]). Its adjoint is a map again, the taps sorted
+by what they read. Native for floating arrays in row-major order or with the channels last, numpy elsewhere.
 """
+
+import math
 
 import numpy as np
 
-from .images import empty_image
+from ...runtime import jobs
+from .images import array_is_last, empty_image
+
+_BATCHED = {4: (0, 2, 3, 1), 5: (0, 2, 3, 4, 1)}
 
 
-def _shaped(v, x, dim):
-    return v.reshape((-1,) + (1,) * (x.ndim - 1 - dim))
+def regular(index, weight):
+    """The map of arrays (outputs, taps)."""
+    outputs, count = index.shape
+    return np.arange(1, outputs + 1) * count, np.ascontiguousarray(index, np.int64).reshape(-1), weight.reshape(-1)
 
 
-def apply(x, dim, index, weight):
-    out = empty_image(x, (*x.shape[:dim], len(index), *x.shape[dim + 1:]))
+def intervals(starts, stops):
+    """The map that adds up [start, stop) per output."""
+    lengths = stops - starts
+    ends = np.cumsum(lengths)
+    index = np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - lengths, lengths) + np.repeat(starts, lengths)
+    return ends, index, np.ones(len(index))
+
+
+def adjoint(taps, inputs):
+    """The map that gives each of `inputs` elements what the outputs that read it hold."""
+    ends, index, weight = taps
+    order = np.argsort(index, kind="stable")
+    outputs = np.repeat(np.arange(len(ends)), np.diff(ends, prepend=0))
+    return np.searchsorted(index[order], np.arange(inputs), "right"), outputs[order], weight[order]
+
+
+def apply(x, dim, taps):
+    """The map along `dim`, in the memory order of x."""
+    sizes = (*x.shape[:dim], len(taps[0]), *x.shape[dim + 1:])
+    last = array_is_last(x)
+    out = empty_image(x, sizes) if last else jobs.empty(sizes, x.dtype)
     if not out.size:
         return out
-    for k in range(index.shape[1]):
-        part = np.take(x, index[:, k], dim)
-        part *= _shaped(weight[:, k].astype(x.dtype), x, dim)
-        if k:
-            out += part
-        else:
-            out[...] = part
+    if x.dtype not in jobs.TYPES or not x.size or not (last or x.flags.c_contiguous):
+        return _numpy(x, dim, taps, out)
+    if last:
+        order = _BATCHED[x.ndim]
+        _native(x.transpose(order), order.index(dim), taps, out.transpose(order))
+    else:
+        _native(x, dim, taps, out)
     return out
 
 
-def adjoint(slope, dim, n, index, weight):
-    """Sorted by the element that was read, so that each element is one run to add up."""
-    out = empty_image(slope, (*slope.shape[:dim], n, *slope.shape[dim + 1:]))
+def _native(x, dim, taps, out):
+    ends, index, weight = taps
+    outer, inner = math.prod(x.shape[:dim]), math.prod(x.shape[dim + 1:])
+    arrays = (out, x, np.ascontiguousarray(ends, np.int64), np.ascontiguousarray(index, np.int64),
+              np.ascontiguousarray(weight, jobs.computation(x.dtype)))
+    reads = max(1, len(index) // max(1, len(ends)))
+    if inner == 1:
+        jobs.run("taps_single", x.dtype, outer, jobs.grain_of(reads * len(ends)), arrays, (x.shape[dim], len(ends), 1))
+    else:
+        jobs.run("taps_inner", x.dtype, outer * len(ends), jobs.grain_of(reads * inner), arrays,
+                 (x.shape[dim], len(ends), inner))
+
+
+def _numpy(x, dim, taps, out):
+    """One run of taps after the other."""
+    ends, index, weight = taps
+    shares = np.take(x, index, dim)
+    if not (weight == 1).all():
+        shares = shares * weight.astype(x.dtype).reshape((-1,) + (1,) * (x.ndim - 1 - dim))
+    starts = np.concatenate(([0], ends[:-1])).astype(np.int64)
+    used = starts < ends
     out.fill(0)
-    if not slope.size:
-        return out
-    flat = index.reshape(-1)
-    order = np.argsort(flat, kind="stable")
-    used, starts = np.unique(flat[order], return_index=True)
-    shares = np.take(slope, order // index.shape[1], dim)
-    shares *= _shaped(weight.reshape(-1)[order].astype(slope.dtype), slope, dim)
-    out[(slice(None),) * dim + (used,)] = np.add.reduceat(shares, starts, dim)
+    if used.any():
+        out[(slice(None),) * dim + (used,)] = np.add.reduceat(shares, starts[used], dim)
     return out

@@ -2,7 +2,6 @@
 
 import math
 
-from ..ops.activations import masked_scale
 from ..ops.random import keep_mask
 
 _FLOOR = 1.7580993408473766         # minus SELU's limit at minus infinity: scale * alpha
@@ -28,8 +27,8 @@ def _feature_dropout(input, p, training, inplace):
         raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
     if not training or p == 0 or input.numel() == 0:
         return input
-    scale = 0.0 if p == 1 else 1.0 / (1.0 - p)
-    return _written(input, masked_scale(input, _channel_mask(input, p), scale), inplace)
+    noise = _channel_mask(input, p).to(input.dtype) * (0.0 if p == 1 else 1.0 / (1.0 - p))
+    return input.mul_(noise) if inplace else input * noise
 
 
 def _unbatched(input, p, training, inplace, lone):

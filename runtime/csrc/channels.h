@@ -148,14 +148,18 @@ template <class T> void affine_last(const Job& job, long begin, long end) {
     FB_TYPES(T);
     Affine<T> a(job);
     long channels = job.n[0];
-    each_vector<1>(0, channels, [&](i64 c, auto m, int) FB_BODY {
-        V centre = ld(a.mean + c, m), factor = ld(a.scale + c, m), offset = a.shift ? ld(a.shift + c, m) : V{};
-        V along = a.g ? ld(a.slope + c, m) : V{};
-        for (long row = begin; row < end; row++) {
-            if (a.g) a.backward(row * channels + c, centre, factor, offset, along, m);
-            else a.forward(row * channels + c, centre, factor, offset, m);
-        }
-    });
+    for (long from = begin; from < end; from += 32) {         // rows that stay in the cache for all columns
+        long stop = end - from < 32 ? end : from + 32;
+        each_vector<1>(0, channels, [&](i64 c, auto m, int) FB_BODY {
+            V centre = ld(a.mean + c, m), factor = ld(a.scale + c, m), offset = a.shift ? ld(a.shift + c, m) : V{};
+            if (a.g) {
+                V along = ld(a.slope + c, m);
+                for (long row = from; row < stop; row++) a.backward(row * channels + c, centre, factor, offset, along, m);
+            } else {
+                for (long row = from; row < stop; row++) a.forward(row * channels + c, centre, factor, offset, m);
+            }
+        });
+    }
 }
 
 #endif

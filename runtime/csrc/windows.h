@@ -34,7 +34,7 @@ struct Windows {
     }
 };
 template <class S> FB_INLINE bool before(S v, int row, S best, int best_row) {
-    return v > best || (v == best && row < best_row) || (v != v && (best == best || row < best_row));
+    return (v > best) | ((v == best) & (row < best_row)) | ((v != v) & ((best == best) | (row < best_row)));
 }
 
 // Maxima of planes: first over the rows of a window, position by position, then along the row. A unit is a plane.
@@ -93,9 +93,12 @@ template <class T> void max_planes(const Job& job, long begin, long end) {
                     S best = p[0];
                     int row = r[0];
                     long column = 0;
-                    for (long k = 1; k < w.kernel[2]; k++)
-                        if (before(p[k * w.dilation[2]], r[k * w.dilation[2]], best, row))
-                            best = p[k * w.dilation[2]], row = r[k * w.dilation[2]], column = k;
+                    for (long k = 1; k < w.kernel[2]; k++) {
+                        S v = p[k * w.dilation[2]];
+                        int own = r[k * w.dilation[2]];
+                        bool take = before(v, own, best, row);
+                        best = take ? v : best, row = take ? own : row, column = take ? k : column;
+                    }
                     put(out + ow, best);
                     place[ow] = row * w.kernel[2] + column;
                 }
@@ -111,20 +114,53 @@ FB_INLINE long position(const Windows& w, long od, long oh, long ow, long place)
     long d = w.at(0, od, kd), h = w.at(1, oh, kh), x = w.at(2, ow, kw);
     return w.inside(0, d) && w.inside(1, h) && w.inside(2, x) ? (d * w.in[1] + h) * w.in[2] + x : -1;
 }
+// Where the inputs of one output lie, by place in the window: positions, -1 outside.
+struct Table {
+    const Windows& w;
+    const FbRuntime* rt;
+    long taps;
+    long *at, *shift;
+    Table(const Windows& windows, const FbRuntime* runtime) : w(windows), rt(runtime) {
+        taps = w.kernel[0] * w.kernel[1] * w.kernel[2];
+        at = (long*)rt->alloc(2 * taps * sizeof(long));
+        shift = at + taps;
+        for (long k = 0; k < taps; k++) {
+            long kw = k % w.kernel[2], rest = k / w.kernel[2], kh = rest % w.kernel[1], kd = rest / w.kernel[1];
+            shift[k] = (kd * w.dilation[0] * w.in[1] + kh * w.dilation[1]) * w.in[2] + kw * w.dilation[2];
+        }
+    }
+    ~Table() { rt->release(at); }
+    bool whole(int d, long o) const { return w.inside(d, w.at(d, o, 0)) && w.inside(d, w.at(d, o, w.kernel[d] - 1)); }
+    void set(long od, long oh, long ow) {
+        if (whole(0, od) && whole(1, oh) && whole(2, ow)) {
+            long start = (w.at(0, od, 0) * w.in[1] + w.at(1, oh, 0)) * w.in[2] + w.at(2, ow, 0);
+            for (long k = 0; k < taps; k++) at[k] = start + shift[k];
+        } else {
+            for (long k = 0; k < taps; k++) at[k] = position(w, od, oh, ow, k);
+        }
+    }
+    long one(long od, long oh, long ow, bool inner, long place) const {
+        if (!inner) return position(w, od, oh, ow, place);
+        return (w.at(0, od, 0) * w.in[1] + w.at(1, oh, 0)) * w.in[2] + w.at(2, ow, 0) + shift[place];
+    }
+};
 // Gradients go where the maxima were. A unit is a plane. p: out, place, g
 template <class T> void max_back_planes(const Job& job, long begin, long end) {
     Windows w(job);
+    Table table(w, job.rt);
     for (long plane = begin; plane < end; plane++) {
         T* out = (T*)job.p[0] + plane * w.inputs();
         const long* place = (const long*)job.p[1] + plane * w.outputs();
         const T* g = (const T*)job.p[2] + plane * w.outputs();
         __builtin_memset(out, 0, w.inputs() * sizeof(T));
         for (long od = 0, i = 0; od < w.out[0]; od++)
-            for (long oh = 0; oh < w.out[1]; oh++)
+            for (long oh = 0; oh < w.out[1]; oh++) {
+                bool inner = table.whole(0, od) && table.whole(1, oh);
                 for (long ow = 0; ow < w.out[2]; ow++, i++) {
-                    long at = position(w, od, oh, ow, place[i]);
+                    long at = table.one(od, oh, ow, inner && table.whole(2, ow), place[i]);
                     if (at >= 0) out[at] += g[i];
                 }
+            }
     }
 }
 
@@ -132,27 +168,25 @@ template <class T> void max_back_planes(const Job& job, long begin, long end) {
 template <class T> void max_last(const Job& job, long begin, long end) {
     FB_TYPES(T);
     Windows w(job);
+    Table table(w, job.rt);
     long c = w.channels;
     for (long unit = begin; unit < end; unit++) {
         long oh = unit % w.out[1], od = unit / w.out[1] % w.out[0], batch = unit / w.out[1] / w.out[0];
         const T* x = (const T*)job.p[2] + batch * w.inputs() * c;
         for (long ow = 0; ow < w.out[2]; ow++) {
+            table.set(od, oh, ow);
             T* out = (T*)job.p[0] + (unit * w.out[2] + ow) * c;
             long* place = job.p[1] ? (long*)job.p[1] + (unit * w.out[2] + ow) * c : nullptr;
             each_vector<1>(0, c, [&](i64 i, auto m, int) FB_BODY {
                 V best = Compute<T>::splat(-(S)__builtin_inff());
                 vi where = {};
-                long number = 0;
-                for (long kd = 0; kd < w.kernel[0]; kd++)
-                    for (long kh = 0; kh < w.kernel[1]; kh++)
-                        for (long kw = 0; kw < w.kernel[2]; kw++, number++) {
-                            long at = position(w, od, oh, ow, number);
-                            if (at < 0) continue;
-                            V v = ld(x + at * c + i, m);
-                            vi take = (v > best) | ((v != v) & (best == best));
-                            best = v_where(take, v, best);
-                            where = v_where(take, splat_i((int)number), where);
-                        }
+                for (long k = 0; k < table.taps; k++) {
+                    if (table.at[k] < 0) continue;
+                    V v = ld(x + table.at[k] * c + i, m);
+                    vi take = (v > best) | ((v != v) & (best == best));
+                    best = v_where(take, v, best);
+                    where = v_where(take, splat_i((int)k), where);
+                }
                 st(out + i, best, m);
                 if (place) st(place + i, vl{widen_first(where), widen_second(where)}, m);
             });
@@ -162,6 +196,7 @@ template <class T> void max_last(const Job& job, long begin, long end) {
 // A unit is a block of 64 channels of one image; p: out (zeros), place, g
 template <class T> void max_back_last(const Job& job, long begin, long end) {
     Windows w(job);
+    Table table(w, job.rt);
     long c = w.channels, blocks = (c + 63) / 64;
     for (long unit = begin; unit < end; unit++) {
         long batch = unit / blocks, first = unit % blocks * 64, stop = c - first < 64 ? c : first + 64;
@@ -171,9 +206,9 @@ template <class T> void max_back_last(const Job& job, long begin, long end) {
                 for (long ow = 0; ow < w.out[2]; ow++, o++) {
                     const long* place = (const long*)job.p[1] + o * c;
                     const T* g = (const T*)job.p[2] + o * c;
-                    long known = -1, at = -1;
+                    table.set(od, oh, ow);
                     for (long i = first; i < stop; i++) {
-                        if (place[i] != known) known = place[i], at = position(w, od, oh, ow, known);
+                        long at = table.at[place[i]];
                         if (at >= 0) out[at * c + i] += g[i];
                     }
                 }
@@ -247,19 +282,18 @@ template <class T> void avg_back_planes(const Job& job, long begin, long end) {
 template <class T> void avg_last(const Job& job, long begin, long end) {
     FB_TYPES(T);
     Windows w(job);
+    Table table(w, job.rt);
     long c = w.channels;
     for (long unit = begin; unit < end; unit++) {
         long oh = unit % w.out[1], od = unit / w.out[1] % w.out[0], batch = unit / w.out[1] / w.out[0];
         const T* x = (const T*)job.p[1] + batch * w.inputs() * c;
         for (long ow = 0; ow < w.out[2]; ow++) {
+            table.set(od, oh, ow);
             V share = Compute<T>::splat((S)w.share(od, oh, ow));
             each_vector<1>(0, c, [&](i64 i, auto m, int) FB_BODY {
                 V total = {};
-                long taps = w.kernel[0] * w.kernel[1] * w.kernel[2];
-                for (long k = 0; k < taps; k++) {
-                    long at = position(w, od, oh, ow, k);
-                    if (at >= 0) total = total + ld(x + at * c + i, m);
-                }
+                for (long k = 0; k < table.taps; k++)
+                    if (table.at[k] >= 0) total = total + ld(x + table.at[k] * c + i, m);
                 st((T*)job.p[0] + (unit * w.out[2] + ow) * c + i, total * share, m);
             });
         }
@@ -269,7 +303,8 @@ template <class T> void avg_last(const Job& job, long begin, long end) {
 template <class T> void avg_back_last(const Job& job, long begin, long end) {
     FB_TYPES(T);
     Windows w(job);
-    long c = w.channels, taps = w.kernel[0] * w.kernel[1] * w.kernel[2];
+    Table table(w, job.rt);
+    long c = w.channels;
     for (long batch = begin; batch < end; batch++) {
         T* out = (T*)job.p[0] + batch * w.inputs() * c;
         for (long od = 0, o = batch * w.outputs(); od < w.out[0]; od++)
@@ -277,10 +312,10 @@ template <class T> void avg_back_last(const Job& job, long begin, long end) {
                 for (long ow = 0; ow < w.out[2]; ow++, o++) {
                     V share = Compute<T>::splat((S)w.share(od, oh, ow));
                     const T* g = (const T*)job.p[1] + o * c;
-                    for (long k = 0; k < taps; k++) {
-                        long at = position(w, od, oh, ow, k);
-                        if (at < 0) continue;
-                        T* to = out + at * c;
+                    table.set(od, oh, ow);
+                    for (long k = 0; k < table.taps; k++) {
+                        if (table.at[k] < 0) continue;
+                        T* to = out + table.at[k] * c;
                         each_vector<1>(0, c, [&](i64 i, auto m, int) FB_BODY {
                             st(to + i, ld(to + i, m) + ld(g + i, m) * share, m);
                         });
