@@ -21,6 +21,7 @@ from .promote import promote_types, result_type as _result_type
 from .random import Generator, default_generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
 from .sizes import Size
 from .spellings import convolution, creation, elementwise, indexing, products, random, recurrent, reductions, shapes
+from .spellings import extended
 from .tensor import DATA, Tensor, install_methods
 
 _METHODS_ONLY = set("""
@@ -39,10 +40,12 @@ def _functions_of(module):
 _FUNCTIONS = {}
 for _module in (convolution, creation, elementwise, indexing, products, random, recurrent, reductions, shapes):
     _FUNCTIONS.update(_functions_of(_module))
+_FUNCTIONS.update(extended.FUNCTIONS)
 for _name in ("chunk", "split", "unbind", "view", "reshape", "flatten", "transpose", "t", "permute", "unsqueeze", "squeeze",
               "expand", "select", "narrow", "getitem"):
     _FUNCTIONS[_name] = spelled(_name, _FUNCTIONS[_name])
 globals().update(_FUNCTIONS)
+globals().update(extended.NAMES)
 
 half, float, double = float16, float32, float64
 short, int, long = int16, int32, int64
@@ -167,7 +170,7 @@ def _methods():
         transpose_=_reshaping(shapes.transpose), alias=_alias, triu_=_rewriting(creation.triu),
                  tril_=_rewriting(creation.tril),
         cumsum_=_rewriting(reductions.cumsum), __new__=staticmethod(creation.legacy_tensor))
-    return table
+    return {**extended.methods(scope), **table}
 
 
 def _rewriting(function):
@@ -187,8 +190,11 @@ def _reshaping(function):
 
 install_methods(_methods())
 install_methods(_operators())
+_INPLACE = extended.inplace_functions(vars(Tensor))
+globals().update(_INPLACE)
 
-__all__ = sorted(name for name in _FUNCTIONS if not name.endswith("_") and name not in _METHODS_ONLY) + [
+__all__ = [*extended.NAMES, *_INPLACE] + sorted(
+    name for name in _FUNCTIONS if not name.endswith("_") and name not in _METHODS_ONLY) + [
     "Tensor", "Size", "Generator", "device", "default_generator", "manual_seed", "seed", "initial_seed",
         "get_rng_state", "set_rng_state",
     "enable_grad", "no_grad", "inference_mode", "is_grad_enabled", "set_grad_enabled", "autograd", "detach",

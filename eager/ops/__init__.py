@@ -6,3 +6,4 @@ from . import (activations, arithmetic, attention, creation, elementary, indexin
 from . import adaptive, batchnorm, padding, pooling, resampling
 from . import convolution
 from . import complexes, running, special
+from . import decompositions, fourier

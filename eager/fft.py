@@ -1,0 +1,208 @@
+"""torch.fft: discrete Fourier transforms over chosen dims, and helpers for frequencies.
+
+Sizes `n` and `s` cut or pad with zeros first; `norm` says where the factor 1/n goes ("backward": inverse only).
+"""
+
+import math
+
+import numpy as np
+
+from . import dtypes
+from .ops import complexes as c, fourier as f
+from .ops.rearrange import pad
+from .spellings import shapes
+from .spellings.arguments import dim_of, dtype_of, takes_out
+from .tensor import Tensor
+
+_NORMS = ("backward", "ortho", "forward")
+
+
+def _scale(norm, forward, total):
+    if norm not in (None, *_NORMS):
+        raise RuntimeError(f"Invalid normalization mode: \"{norm}\"")
+    norm = norm or "backward"
+    if norm == "ortho":
+        return 1.0 / math.sqrt(total)
+    return 1.0 / total if (norm == "forward") == forward else 1.0
+
+
+def _complex(x):
+    return x if x.dtype.is_complex else _real(x).to(x.dtype.to_complex() if x.dtype.category > 1 else
+                                                    dtypes.default_complex())
+
+
+def _real(x):
+    if x.dtype in (dtypes.float16, dtypes.bfloat16):
+        raise RuntimeError(f"Unsupported dtype {x.dtype.name.capitalize()}")
+    return x if x.dtype.category > 1 else x.to(dtypes.get_default_dtype())
+
+
+def _resized(x, dims, sizes):
+    """x cut or padded with zeros at the end, to `sizes` along `dims` (None: as it is)."""
+    for d, n in zip(dims, sizes):
+        if n is None or n == -1:
+            continue
+        if n < 1:
+            raise RuntimeError(f"Invalid number of data points ({n}) specified")
+        if n < x.shape[d]:
+            x = x.narrow(d, 0, n)
+        elif n > x.shape[d]:
+            x = pad(x, tuple((0, n - x.shape[d]) if k == d else (0, 0) for k in range(x.ndim)), 0)
+    return x
+
+
+def _plan(x, s, dim):
+    """(dims, sizes) of a transform over several dims."""
+    if dim is None:
+        dims = tuple(range(x.ndim)) if s is None else tuple(range(x.ndim - len(s), x.ndim))
+    else:
+        dims = tuple(dim_of(x, d) for d in ((dim,) if isinstance(dim, int) else dim))
+    sizes = (None,) * len(dims) if s is None else tuple((s,) if isinstance(s, int) else s)
+    if len(sizes) != len(dims):
+        raise RuntimeError("When given, dim and shape arguments must have the same length")
+    if len(set(dims)) != len(dims):
+        raise RuntimeError("FFT dims must be unique")
+    return dims, sizes
+
+
+def _to_complex(x, s, dim, norm, forward):
+    dims, sizes = _plan(x, s, dim)
+    x = _resized(_complex(x), dims, sizes)
+    return f.fft_c2c(x, dims, forward, _scale(norm, forward, math.prod(x.shape[d] for d in dims)))
+
+
+def _from_real(x, s, dim, norm, forward):
+    if x.dtype.is_complex:
+        raise RuntimeError(f"rfft expects a floating point input tensor, but got {x.dtype}")
+    dims, sizes = _plan(x, s, dim)
+    x = _resized(_real(x), dims, sizes)
+    return f.fft_r2c(x, dims, forward, _scale(norm, forward, math.prod(x.shape[d] for d in dims)))
+
+
+def _to_real(x, s, dim, norm, forward):
+    dims, sizes = _plan(x, s, dim)
+    x = _complex(x)
+    length = sizes[-1] if sizes[-1] not in (None, -1) else 2 * (x.shape[dims[-1]] - 1)
+    if length < 1:
+        raise RuntimeError(f"Invalid number of data points ({length}) specified")
+    x = _resized(x, dims, (*sizes[:-1], length // 2 + 1))
+    total = math.prod([x.shape[d] for d in dims[:-1]]) * length
+    return f.fft_c2r(x, dims, forward, _scale(norm, forward, total), length)
+
+
+def _one(transform, forward):
+    @takes_out
+    def function(input, n=None, dim=-1, norm=None):
+        return transform(input, None if n is None else (n,), (dim,), norm, forward)
+    return function
+
+
+def _two(transform, forward):
+    @takes_out
+    def function(input, s=None, dim=(-2, -1), norm=None):
+        return transform(input, s, dim, norm, forward)
+    return function
+
+
+def _many(transform, forward):
+    @takes_out
+    def function(input, s=None, dim=None, norm=None):
+        return transform(input, s, dim, norm, forward)
+    return function
+
+
+def _named(name, function):
+    function.__name__ = function.__qualname__ = name
+    return function
+
+
+fft, ifft = _named("fft", _one(_to_complex, True)), _named("ifft", _one(_to_complex, False))
+fft2, ifft2 = _named("fft2", _two(_to_complex, True)), _named("ifft2", _two(_to_complex, False))
+fftn, ifftn = _named("fftn", _many(_to_complex, True)), _named("ifftn", _many(_to_complex, False))
+rfft, irfft = _named("rfft", _one(_from_real, True)), _named("irfft", _one(_to_real, False))
+rfft2, irfft2 = _named("rfft2", _two(_from_real, True)), _named("irfft2", _two(_to_real, False))
+rfftn, irfftn = _named("rfftn", _many(_from_real, True)), _named("irfftn", _many(_to_real, False))
+hfft, ihfft = _named("hfft", _one(_to_real, True)), _named("ihfft", _one(_from_real, False))
+hfftn, ihfftn = _named("hfftn", _many(_to_real, True)), _named("ihfftn", _many(_from_real, False))
+hfft2, ihfft2 = _named("hfft2", _two(_to_real, True)), _named("ihfft2", _two(_from_real, False))
+
+
+def _frequencies(make):
+    def function(n, d=1.0, *, out=None, dtype=None, device=None, requires_grad=False, layout=None):
+        kind = dtype_of(dtype, dtypes.get_default_dtype())
+        t = Tensor._from_array(make(n, d).astype(kind.numpy), kind)
+        return t.requires_grad_() if requires_grad else t
+    return function
+
+
+fftfreq, rfftfreq = _named("fftfreq", _frequencies(np.fft.fftfreq)), _named("rfftfreq", _frequencies(np.fft.rfftfreq))
+
+
+def _rolled(input, dim, half):
+    dims = tuple(range(input.ndim)) if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
+    return shapes.roll(input, tuple(half(input.shape[d]) for d in dims), dims)
+
+
+def fftshift(input, dim=None):
+    """Frequency 0 to the middle."""
+    return _rolled(input, dim, lambda n: n // 2)
+
+
+def ifftshift(input, dim=None):
+    return _rolled(input, dim, lambda n: (n + 1) // 2)
+
+
+def frame(x, window, n_fft, hop_length, center, pad_mode):
+    """(batch, frames, n_fft): overlapping pieces, windowed."""
+    from .nn import functional
+    if center:
+        x = functional.pad(x.unsqueeze(1), (n_fft // 2, n_fft // 2), pad_mode).squeeze(1)
+    return x.unfold(-1, n_fft, hop_length) * window
+
+
+def _window(window, win_length, n_fft, like):
+    w = like.new_ones(win_length) if window is None else window
+    left = (n_fft - win_length) // 2
+    return pad(w, ((left, n_fft - win_length - left),), 0) if win_length < n_fft else w
+
+
+def stft(input, n_fft, hop_length=None, win_length=None, window=None, center=True, pad_mode="reflect",
+         normalized=False, onesided=None, return_complex=None, align_to_window=None):
+    """Short-time transforms: (*, frequencies, frames)."""
+    if return_complex is None and not input.dtype.is_complex:
+        raise RuntimeError("stft requires the return_complex parameter be given for real inputs, and will further "
+                           "require that return_complex=True in a future PyTorch release.")
+    hop, length = hop_length or n_fft // 4, win_length or n_fft
+    x = input.unsqueeze(0) if input.ndim == 1 else input
+    frames = frame(x, _window(window, length, n_fft, x), n_fft, hop, center, pad_mode)
+    onesided = not frames.dtype.is_complex if onesided is None else onesided
+    norm = "ortho" if normalized else None
+    out = (rfft(frames, norm=norm) if onesided else fft(frames, norm=norm)).transpose(1, 2)
+    out = out.squeeze(0) if input.ndim == 1 else out
+    return out if return_complex or return_complex is None else c.view_as_real(out.contiguous())
+
+
+def istft(input, n_fft, hop_length=None, win_length=None, window=None, center=True, normalized=False, onesided=None,
+          length=None, return_complex=False):
+    """The signal whose short-time transforms fit best: overlapping frames added, divided by the windows' squares."""
+    hop, width = hop_length or n_fft // 4, win_length or n_fft
+    x = (input.unsqueeze(0) if input.ndim == 2 else input).transpose(1, 2)
+    onesided = x.shape[-1] != n_fft if onesided is None else onesided
+    norm = "ortho" if normalized else None
+    frames = irfft(x, n_fft, norm=norm) if onesided else ifft(x, norm=norm)
+    frames = frames if return_complex or not frames.dtype.is_complex else c.real(frames)
+    w = _window(window, width, n_fft, frames)
+    count = frames.shape[1]
+    total = n_fft + hop * (count - 1)
+    places = Tensor._from_array(np.add.outer(np.arange(count) * hop, np.arange(n_fft)).reshape(-1), dtypes.int64)
+    signal = frames.new_zeros(frames.shape[0], total).index_add(1, places, (frames * w).reshape(frames.shape[0], -1))
+    weight = w.new_zeros(total).index_add(0, places, (w * w).expand(count, n_fft).reshape(-1))
+    start = n_fft // 2 if center else 0
+    end = total - start if length is None else start + length
+    if end > total:
+        signal, weight = (pad(t, tuple((0, 0) for _ in t.shape[:-1]) + ((0, end - total),), 0) for t in (signal, weight))
+    signal, weight = signal[..., start:end], weight[start:end]
+    if bool((weight[:min(end, total) - start].abs() < 1e-11).any()):
+        raise RuntimeError("window overlap add min: 1")
+    out = signal / weight.clamp(min=1e-11) if end > total else signal / weight
+    return out.squeeze(0) if input.ndim == 2 else out

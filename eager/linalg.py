@@ -1,0 +1,13 @@
+"""torch.linalg: linear algebra of (batches of) matrices. The functions are in spellings/linalg.py."""
+
+from .spellings import shapes
+from .spellings.linalg import (LinAlgError, cholesky, cholesky_ex, cond, cross, det, eig, eigh, eigvals, eigvalsh,
+                               householder_product, inv, inv_ex, lstsq, lu, lu_factor, lu_factor_ex, lu_solve,
+                               matrix_exp, matrix_norm, matrix_power, matrix_rank, multi_dot, norm, pinv, qr, slogdet,
+                               solve, solve_ex, solve_triangular, svd, svdvals, tensorinv, tensorsolve, vander, vecdot,
+                               vector_norm)
+from .spellings.products import matmul
+
+
+def diagonal(A, *, offset=0, dim1=-2, dim2=-1):
+    return shapes.diagonal(A, offset, dim1, dim2)

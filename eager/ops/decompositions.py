@@ -1,0 +1,359 @@
+"""Linear algebra of matrices (*, n, m): factorisations and solutions by numpy's LAPACK, with gradients as formulas.
+
+Types: float32, float64 and complex ones; halves are refused as PyTorch refuses them. Gradients use the adjoint without
+conjugation where a formula is holomorphic (see grads.py) and say `explicit` where the record is not.
+"""
+
+import numpy as np
+
+from .. import dtypes
+from ..grads import explicit
+from ..meta import Spec, broadcast_shapes
+from ..op import extern, Out, static
+from .arithmetic import add, cast, div, eq, mul, neg, sub, where
+from .complexes import conj, real
+from .creation import eye, tril, triu
+from .products import matmul
+from .rearrange import cat
+from .reduce import sum as sum_dims
+from .views import diagonal, slice_dim, transpose, unsqueeze
+
+
+class LinAlgError(RuntimeError):
+    """A matrix has no factorisation or inverse of the kind asked for."""
+
+
+def _run(function, *args, text="linalg", **kw):
+    try:
+        return function(*args, **kw)
+    except np.linalg.LinAlgError as error:
+        raise LinAlgError(f"{text}: {error}") from None
+
+
+def _t(x):
+    return transpose(x, len(x.shape) - 2, len(x.shape) - 1)
+
+
+def _h(x):
+    """The conjugate transpose."""
+    return conj(_t(x)) if x.dtype.is_complex else _t(x)
+
+
+def _like(x, *shape, dtype=None):
+    return Spec(tuple(shape), dtype or x.dtype)
+
+
+def _batch(x):
+    return tuple(x.shape[:-2])
+
+
+def _diagonal_matrix(values):
+    """(*, n) -> (*, n, n)"""
+    n = values.shape[-1]
+    return mul(unsqueeze(values, len(values.shape)), eye(n, n, values.dtype, values.device))
+
+
+# -- inverse, determinant, solutions
+
+@extern(meta=lambda x: x.shape)
+def inv(x):
+    return _run(np.linalg.inv, x, text="linalg.inv: The diagonal element is zero, the inversion could not be completed "
+                                       "because the input matrix is singular")
+
+
+@inv.grad("x")
+def _(g, out):
+    back = _t(out)
+    return neg(matmul(matmul(back, g), back))
+
+
+@extern(meta=lambda x: _batch(x))
+def det(x):
+    return np.asarray(np.linalg.det(x), x.dtype)
+
+
+@det.grad("x")
+def _(g, x):
+    """det * inverse.T, by cofactors where the matrix is singular to the bit."""
+    return mul(unsqueeze(unsqueeze(g, len(g.shape)), len(g.shape) + 1), adjugate(x))
+
+
+@extern(meta=lambda x: x.shape)
+def adjugate(x):
+    """The matrix of cofactors, d det / dx: by the singular values, so that it exists for singular matrices."""
+    u, s, vh = np.linalg.svd(x)
+    n = x.shape[-1]
+    others = np.stack([np.prod(np.delete(s, k, -1), -1) for k in range(n)], -1) if n > 1 else np.ones_like(s)
+    turn = np.linalg.det(u) * np.linalg.det(vh)
+    return np.conj(turn[..., None, None].conj() * ((u * others[..., None, :]) @ vh)).astype(x.dtype) \
+        if x.dtype.kind == "c" else (turn[..., None, None] * ((u * others[..., None, :]) @ vh)).astype(x.dtype)
+
+
+@adjugate.grad("x")
+def _(g, x, out):
+    """For C = det(x) * inverse.T: the derivative of the product."""
+    back = _t(inv(x))
+    along = sum_dims(mul(g, back), (len(x.shape) - 2, len(x.shape) - 1), True)
+    return sub(mul(along, out), matmul(matmul(out, _t(g)), back))
+
+
+@extern(outputs=(Out("sign", differentiable=False), "logabsdet"),
+        meta=lambda x: (_like(x, *_batch(x)), _like(x, *_batch(x), dtype=x.dtype.to_real())))
+def slogdet(x):
+    sign, size = np.linalg.slogdet(x)
+    return np.asarray(sign, x.dtype), np.asarray(size, x.real.dtype)
+
+
+@slogdet.grad("x")
+@explicit
+def _(g_logabsdet, x):
+    return mul(unsqueeze(unsqueeze(g_logabsdet, len(g_logabsdet.shape)), len(g_logabsdet.shape) + 1), _h(inv(x)))
+
+
+@extern(meta=lambda a, b: (*broadcast_shapes((_batch(a), _batch(b)), "solve"), *b.shape[-2:]))
+def solve(a, b):
+    """The X of a @ X = b."""
+    return _run(np.linalg.solve, a, b, text="torch.linalg.solve: The solver failed because the input matrix is "
+                                            "singular").astype(b.dtype, copy=False)
+
+
+@solve.grad("b")
+def _(g, a):
+    return solve(_t(a), g)
+
+
+@solve.grad("a")
+def _(g, a, out):
+    return neg(matmul(solve(_t(a), g), _t(out)))
+
+
+@extern(meta=lambda a, b, upper, unit: (*broadcast_shapes((_batch(a), _batch(b)), "solve"), *b.shape[-2:]))
+def solve_triangular(a, b, upper: static, unit: static):
+    """The X of a @ X = b, where only one triangle of a counts (`unit`: its diagonal counts as ones), by substitution."""
+    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    out = np.array(np.broadcast_to(b, (*batch, *b.shape[-2:])))
+    n = a.shape[-1]
+    for k in (range(n - 1, -1, -1) if upper else range(n)):
+        known = slice(k + 1, n) if upper else slice(0, k)
+        out[..., k, :] -= np.matmul(a[..., k:k + 1, known], out[..., known, :])[..., 0, :]
+        if not unit:
+            out[..., k, :] /= a[..., k, k, None]
+    return out
+
+
+@solve_triangular.grad("b")
+def _(g, a, upper, unit):
+    return solve_triangular(_t(a), g, not upper, unit)
+
+
+@solve_triangular.grad("a")
+def _(g, a, out, upper, unit):
+    full = neg(matmul(solve_triangular(_t(a), g, not upper, unit), _t(out)))
+    return triu(full, 1 if unit else 0) if upper else tril(full, -1 if unit else 0)
+
+
+# -- Cholesky, QR, LU
+
+@extern(meta=lambda x: x.shape)
+def cholesky(x):
+    """The lower triangular factor of x = L @ L^H."""
+    return _run(np.linalg.cholesky, x, text="linalg.cholesky: The factorization could not be completed because the input "
+                                            "is not positive-definite")
+
+
+def _halved(x):
+    """The lower triangle with half the diagonal."""
+    return sub(tril(x, 0), mul(_diagonal_matrix(diagonal(x, 0, len(x.shape) - 2, len(x.shape) - 1)), 0.5))
+
+
+@cholesky.grad("x")
+@explicit
+def _(g, out):
+    """inverse(L)^H @ half(L^H g) @ inverse(L), made Hermitian"""
+    middle = _halved(matmul(_h(out), g))
+    left = solve_triangular(_h(out), middle, True, False)
+    whole = _h(solve_triangular(_h(out), _h(left), True, False))
+    return mul(add(whole, _h(whole)), 0.5)
+
+
+def _qr_meta(x, mode):
+    m, n = x.shape[-2:]
+    k = min(m, n)
+    q = (*_batch(x), m, m if mode == "complete" else k) if mode != "r" else (0,)
+    return _like(x, *q), _like(x, *_batch(x), m if mode == "complete" else k, n)
+
+
+@extern(outputs=("q", "r"), meta=_qr_meta)
+def qr(x, mode: static):
+    if mode == "r":
+        return np.zeros(0, x.dtype), np.linalg.qr(x, "r")
+    q, r = np.linalg.qr(x, mode)
+    return q, r
+
+
+@qr.grad("x")
+@explicit
+def _(g_q, g_r, q, r, mode):
+    """For tall (or square) x with full rank: (gQ + Q sym(M)) R^-H with M = R gR^H - gQ^H Q."""
+    if mode != "reduced" or q.shape[-2] < r.shape[-1]:
+        raise RuntimeError("The derivative of linalg.qr depends on mode 'reduced' and on at least as many rows as columns")
+    middle = sub(matmul(r, _h(g_r)) if g_r is not None else mul(r, 0.0), matmul(_h(g_q), q) if g_q is not None else 0.0)
+    low = tril(middle, -1)
+    diag = _diagonal_matrix(diagonal(middle, 0, len(middle.shape) - 2, len(middle.shape) - 1))
+    symmetric = add(add(low, _h(low)), diag)
+    whole = matmul(q, symmetric)
+    whole = whole if g_q is None else add(g_q, whole)
+    return _h(solve_triangular(r, _h(whole), True, False))
+
+
+@extern(outputs=("lu", Out("pivots", differentiable=False)),
+        meta=lambda x: (_like(x, *x.shape), _like(x, *_batch(x), min(x.shape[-2:]), dtype=dtypes.int32)))
+def lu_factor(x):
+    """Gaussian elimination with row exchanges, in place of L (unit diagonal) and U; pivots count from 1."""
+    lu = x.reshape((-1,) + x.shape[-2:]).copy()
+    m, n = x.shape[-2:]
+    pivots = np.zeros((len(lu), min(m, n)), np.int32)
+    rows = np.arange(len(lu))
+    for k in range(min(m, n)):
+        at = k + np.argmax(np.abs(lu[:, k:, k]), 1)
+        pivots[:, k] = at + 1
+        lu[rows, at], lu[:, k] = lu[:, k].copy(), lu[rows, at].copy()
+        pivot = lu[:, k, k, None]
+        lu[:, k + 1:, k] /= np.where(pivot == 0, 1, pivot)
+        lu[:, k + 1:, k + 1:] -= lu[:, k + 1:, k, None] * lu[:, k, None, k + 1:]
+    return lu.reshape(x.shape), pivots.reshape(x.shape[:-2] + pivots.shape[1:])
+
+
+# -- eigenvalues and singular values
+
+@extern(outputs=("values", "vectors"),
+        meta=lambda x: (_like(x, *x.shape[:-1], dtype=x.dtype.to_real()), _like(x, *x.shape)))
+def eigh(x):
+    """Of a Hermitian matrix (its lower triangle counts): eigenvalues in ascending order, eigenvectors as columns."""
+    values, vectors = _run(np.linalg.eigh, x)
+    return values, vectors
+
+
+@eigh.grad("x")
+@explicit
+def _(g_values, g_vectors, values, vectors):
+    """V (diag(gL) + (V^H gV) / (l_j - l_i)) V^H"""
+    inner = None if g_values is None else _diagonal_matrix(g_values)
+    if inner is not None and vectors.dtype.is_complex:
+        inner = cast(inner, vectors.dtype)
+    if g_vectors is not None:
+        gap = sub(unsqueeze(values, len(values.shape) - 1), unsqueeze(values, len(values.shape)))
+        same = eq(gap, 0)
+        across = where(same, 0.0, div(matmul(_h(vectors), g_vectors), where(same, 1.0, gap)))
+        inner = across if inner is None else add(inner, across)
+    return matmul(matmul(vectors, inner), _h(vectors))
+
+
+def _svd_meta(x, full_matrices):
+    m, n = x.shape[-2:]
+    k = min(m, n)
+    u, vh = (m, n) if full_matrices else (k, k)
+    return (_like(x, *_batch(x), m, u), _like(x, *_batch(x), k, dtype=x.dtype.to_real()), _like(x, *_batch(x), vh, n))
+
+
+@extern(outputs=("u", "s", "vh"), meta=_svd_meta)
+def svd(x, full_matrices: static):
+    return _run(np.linalg.svd, x, full_matrices=full_matrices)
+
+
+@svd.grad("x")
+@explicit
+def _(g_u, g_s, g_vh, u, s, vh, full_matrices):
+    """U (skew(U^H gU) / E S + diag(gS) + S skew(V^H gV) / E) V^H, plus what lies outside the spaces of U and V;
+    E_ij = s_j^2 - s_i^2."""
+    k = s.shape[-1]
+    if full_matrices and (u.shape[-1] != k or vh.shape[-2] != k) and (g_u is not None or g_vh is not None):
+        raise RuntimeError("svd_backward: the derivative of the singular vectors beyond the first min(m, n) is not "
+                           "defined: use full_matrices=False")
+    if full_matrices:
+        u, vh = slice_dim(u, len(u.shape) - 1, 0, 1, k), slice_dim(vh, len(vh.shape) - 2, 0, 1, k)
+    rank = len(s.shape)
+    row, column = unsqueeze(s, rank - 1), unsqueeze(s, rank)
+    gap = sub(mul(row, row), mul(column, column))
+    same = eq(gap, 0)
+    inner = _diagonal_matrix(g_s) if g_s is not None else mul(_diagonal_matrix(s), 0.0)
+    inner = cast(inner, u.dtype) if u.dtype.is_complex else inner
+
+    def skew(x):
+        return where(same, 0.0, div(sub(x, _h(x)), where(same, 1.0, gap)))
+    if g_u is not None:
+        inner = add(inner, mul(skew(matmul(_h(u), g_u)), row))
+    if g_vh is not None:
+        inner = add(inner, mul(column, skew(matmul(vh, _h(g_vh)))))
+    out = matmul(matmul(u, inner), vh)
+    if g_u is not None and u.shape[-2] > k:
+        scaled = div(g_u, row)
+        out = add(out, matmul(sub(scaled, matmul(u, matmul(_h(u), scaled))), vh))
+    if g_vh is not None and vh.shape[-1] > k:
+        scaled = div(g_vh, column)
+        out = add(out, matmul(u, sub(scaled, matmul(matmul(scaled, _h(vh)), vh))))
+    return out
+
+
+@extern(outputs=("values", "vectors"),
+        meta=lambda x: (_like(x, *x.shape[:-1], dtype=x.dtype.to_complex()), _like(x, *x.shape, dtype=x.dtype.to_complex())))
+def eig(x):
+    """Of any square matrix, complex; eigenvectors of length 1."""
+    values, vectors = _run(np.linalg.eig, x)
+    kind = np.complex64 if x.dtype in (np.float32, np.complex64) else np.complex128
+    return values.astype(kind), vectors.astype(kind)
+
+
+@eig.grad("x")
+@explicit
+def _(g_values, g_vectors, values, vectors):
+    """V^-H (diag(gL) + (V^H gV - V^H V diag(Re(V^H gV))) / conj(l_j - l_i)) V^H"""
+    inner = None if g_values is None else _diagonal_matrix(g_values)
+    if g_vectors is not None:
+        across = matmul(_h(vectors), g_vectors)
+        own = cast(real(diagonal(across, 0, len(across.shape) - 2, len(across.shape) - 1)), vectors.dtype)
+        across = sub(across, matmul(matmul(_h(vectors), vectors), _diagonal_matrix(own)))
+        gap = conj(sub(unsqueeze(values, len(values.shape) - 1), unsqueeze(values, len(values.shape))))
+        same = eq(gap, 0)
+        across = where(same, 0.0, div(across, where(same, 1.0, gap)))
+        inner = across if inner is None else add(inner, across)
+    return solve(_h(vectors), matmul(inner, _h(vectors)))
+
+
+@extern(meta=lambda x: x.shape)
+def matrix_exp(x):
+    """By scaling, a Taylor polynomial of degree 18, and squaring."""
+    v = x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)
+    size = np.abs(v).sum(-2).max(-1) if v.size else np.zeros(v.shape[:-2])
+    steps = int(max(0, np.ceil(np.log2(max(float(np.max(size, initial=0)), 1e-9)))) + 1)
+    v = v / 2.0 ** steps
+    out = term = np.broadcast_to(np.eye(x.shape[-1], dtype=v.dtype), v.shape)
+    for k in range(1, 19):
+        term = term @ v / k
+        out = out + term
+    for _ in range(steps):
+        out = out @ out
+    return out.astype(x.dtype)
+
+
+@matrix_exp.grad("x")
+def _(g, x):
+    """The upper right block of exp([[x.T, g], [0, x.T]])."""
+    n, rank = x.shape[-1], len(x.shape)
+    back = _t(x)
+    top = cat((back, g), rank - 1)
+    bottom = cat((mul(back, 0.0), back), rank - 1)
+    whole = matrix_exp(cat((top, bottom), rank - 2))
+    return slice_dim(slice_dim(whole, rank - 2, 0, 1, n), rank - 1, n, 1, n)
+
+
+def _positive(make, *shape):
+    x = make(*shape)
+    return add(matmul(x, _t(x)), mul(eye(shape[-1], shape[-1], dtypes.float32, x.device), 2.0))
+
+
+for _op in (inv, det, slogdet, matrix_exp, eig):
+    _op.samples(lambda make: [(_positive(make, 3, 3),), (_positive(make, 2, 2, 2),)])
+solve.samples(lambda make: [(_positive(make, 3, 3), make(3, 2)), (_positive(make, 2, 3, 3), make(2, 3, 1))])
+solve_triangular.samples(lambda make: [(_positive(make, 3, 3), make(3, 2), True, False),
+                                       (_positive(make, 2, 3, 3), make(2, 3, 2), False, True)])

@@ -1,0 +1,331 @@
+"""Tensors built of others: blocks, products of sets, windows; splitting by dims; and reading or writing parts out of
+place (select_scatter, scatter_reduce, put)."""
+
+import itertools
+import math
+
+import numpy as np
+
+from .. import dtypes
+from ..ops import arithmetic as a
+from ..ops.creation import full
+from ..tensor import Tensor
+from .arguments import device_of, dim_of, dtype_of, give, size_of, takes_out
+from . import creation, indexing, products, reductions, shapes
+
+_wrap = Tensor._from_array
+
+
+def _list(tensors):
+    return list(tensors[0]) if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else list(tensors)
+
+
+# -- blocks and products
+
+def block_diag(*tensors):
+    parts = [t.reshape(1, -1) if t.ndim < 2 else t for t in _list(tensors)]
+    if any(t.ndim > 2 for t in parts):
+        raise RuntimeError("torch.block_diag: Input tensors must have 2 or fewer dimensions.")
+    width = sum(t.shape[1] for t in parts)
+    rows, at = [], 0
+    for t in parts:
+        left, right = t.new_zeros(t.shape[0], at), t.new_zeros(t.shape[0], width - at - t.shape[1])
+        rows.append(shapes.cat([left, t, right], 1))
+        at += t.shape[1]
+    return shapes.cat(rows, 0)
+
+
+def cartesian_prod(*tensors):
+    """All combinations of elements, one per row, as itertools.product orders them."""
+    parts = _list(tensors)
+    if any(t.ndim != 1 for t in parts):
+        raise RuntimeError("Expect a 1D vector, but got shape " + str([list(t.shape) for t in parts]))
+    if len(parts) == 1:
+        return parts[0]
+    return shapes.stack([g.reshape(-1) for g in shapes.meshgrid(*parts, indexing="ij")], 1)
+
+
+def combinations(input, r=2, with_replacement=False):
+    if input.ndim != 1:
+        raise RuntimeError(f"Expect a 1D vector, but got shape {list(input.shape)}")
+    make = itertools.combinations_with_replacement if with_replacement else itertools.combinations
+    places = list(make(range(input.shape[0]), r))
+    index = _wrap(np.array(places, np.int64).reshape(-1, r), dtypes.int64)
+    return input[index] if r else input.new_empty(0)
+
+
+@takes_out
+def kron(input, other):
+    """Every element of input times the whole of other."""
+    n = max(input.ndim, other.ndim)
+    x = input.reshape((1,) * (n - input.ndim) + tuple(input.shape))
+    y = other.reshape((1,) * (n - other.ndim) + tuple(other.shape))
+    left = tuple(m for k in range(n) for m in (x.shape[k], 1))
+    right = tuple(m for k in range(n) for m in (1, y.shape[k]))
+    return a.mul(x.reshape(left), y.reshape(right)).reshape(tuple(x.shape[k] * y.shape[k] for k in range(n)))
+
+
+def ger(input, vec2, *, out=None):
+    return products.outer(input, vec2, out=out)
+
+
+def addr(input, vec1, vec2, *, beta=1, alpha=1, out=None):
+    return give(products._scaled_sum(input, products.outer(vec1, vec2), beta, alpha), out)
+
+
+def chain_matmul(*matrices, out=None):
+    result = matrices[0]
+    for m in matrices[1:]:
+        result = products.matmul(result, m)
+    return give(result, out)
+
+
+def vander(x, N=None, increasing=False):
+    if x.ndim != 1:
+        raise RuntimeError("x must be a one-dimensional tensor.")
+    n = x.shape[0] if N is None else N
+    powers = creation.arange(n, dtype=dtypes.int64)
+    out = x.unsqueeze(1) ** (powers if increasing else powers.flip(0))
+    return out
+
+
+def diagflat(input, offset=0):
+    return shapes.diag(input.reshape(-1), offset)
+
+
+def cross(input, other, dim=None, *, out=None):
+    """The vector product along a dim of size 3 (the first such dim if none is given)."""
+    if dim is None:
+        dim = next((d for d, n in enumerate(input.shape) if n == 3), None)
+        if dim is None:
+            raise RuntimeError("no dimension of size 3 in input")
+    x, y = shapes.broadcast_tensors(input, other)
+    d = dim_of(x, dim)
+    if x.shape[d] != 3:
+        raise RuntimeError(f"linalg.cross: inputs dimension {dim} must have length 3. Got {x.shape[d]} and "
+                           f"{y.shape[d]}")
+    (x0, x1, x2), (y0, y1, y2) = x.unbind(d), y.unbind(d)
+    return give(shapes.stack([x1 * y2 - x2 * y1, x2 * y0 - x0 * y2, x0 * y1 - x1 * y0], d), out)
+
+
+def column_stack(tensors, *, out=None):
+    return give(shapes.hstack([t.reshape(-1, 1) if t.ndim < 2 else t for t in tensors]), out)
+
+
+row_stack = shapes.vstack
+
+
+def hsplit(input, indices_or_sections):
+    if not input.ndim:
+        raise RuntimeError("torch.hsplit requires a tensor with at least 1 dimension, but got a tensor with 0 dimensions!")
+    return shapes.tensor_split(input, indices_or_sections, 0 if input.ndim == 1 else 1)
+
+
+def vsplit(input, indices_or_sections):
+    if input.ndim < 2:
+        raise RuntimeError(f"torch.vsplit requires a tensor with at least 2 dimension, but got a tensor with {input.ndim} "
+                           "dimensions!")
+    return shapes.tensor_split(input, indices_or_sections, 0)
+
+
+def dsplit(input, indices_or_sections):
+    if input.ndim < 3:
+        raise RuntimeError(f"torch.dsplit requires a tensor with at least 3 dimension, but got a tensor with {input.ndim} "
+                           "dimensions!")
+    return shapes.tensor_split(input, indices_or_sections, 2)
+
+
+def unravel_index(indices, shape):
+    sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+    found, rest = [], indices
+    for n in reversed(sizes):
+        found.append(rest % n)
+        rest = a.floor_divide(rest, n)
+    return tuple(reversed(found))
+
+
+def range(start=0, end=None, step=1, *, dtype=None, device=None, requires_grad=False, out=None):
+    """Like arange, but with the end included and floating by default."""
+    start, end = (0, start) if end is None else (start, end)
+    count = math.floor((end - start) / step) + 1
+    t = creation.arange(count, dtype=dtypes.float64) * step + start
+    t = t.to(dtype_of(dtype, dtypes.get_default_dtype()))
+    return give(t.requires_grad_() if requires_grad else t, out)
+
+
+# -- parts out of place
+
+def select_scatter(input, src, dim, index):
+    out = input.clone()
+    out.select(dim, index).copy_(src)
+    return out
+
+
+def slice_scatter(input, src, dim=0, start=None, end=None, step=1):
+    out = input.clone()
+    d = dim_of(input, dim)
+    out[(slice(None),) * d + (slice(start, end, step),)].copy_(src)
+    return out
+
+
+def diagonal_scatter(input, src, offset=0, dim1=0, dim2=1):
+    out = input.clone()
+    shapes.diagonal(out, offset, dim1, dim2).copy_(src)
+    return out
+
+
+def as_strided_scatter(input, src, size, stride, storage_offset=None):
+    out = input.clone()
+    out.as_strided(size, stride, storage_offset or 0).copy_(src)
+    return out
+
+
+def put(input, index, source, accumulate=False):
+    """A copy of input whose elements at flat positions are the source's."""
+    flat = input.reshape(-1)
+    index, source = index.reshape(-1), source.reshape(-1)
+    index = a.where(a.lt(index, 0), index + flat.shape[0], index)
+    return indexing.index_put(flat, (index,), source, accumulate).reshape(input.shape)
+
+
+_REDUCTIONS = ("sum", "prod", "mean", "amax", "amin")
+
+
+def scatter_reduce(input, dim, index, src, reduce, *, include_self=True):
+    """Elements of src that go to one place of input are combined with it by `reduce`."""
+    if reduce not in _REDUCTIONS:
+        raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}.")
+    d = dim_of(input, dim)
+    source = src if src.shape == index.shape else src[tuple(slice(n) for n in index.shape)]
+    base = input if include_self else input.scatter(d, index, _identity(reduce, input.dtype))
+    if reduce in ("sum", "mean"):
+        total = base.scatter_add(d, index, source)
+        return total if reduce == "sum" else _divided(total, input, d, index, include_self)
+    return _by_rounds(base, d, index, source, reduce, input, include_self)
+
+
+def _divided(total, input, d, index, include_self):
+    ones = full(tuple(index.shape), 1, dtypes.int64, input.device)
+    start = full(tuple(input.shape), 1 if include_self else 0, dtypes.int64, input.device)
+    counts = start.scatter_add(d, index, ones).clamp(min=1)
+    return a.div(total, counts) if total.dtype.category > 1 else a.floor_divide(total, counts)
+
+
+def _identity(reduce, dtype):
+    if reduce in ("sum", "mean"):
+        return 0
+    if reduce == "prod":
+        return 1
+    low = reduce == "amax"
+    if dtype.category > 1:
+        return -math.inf if low else math.inf
+    return dtypes.iinfo(dtype).min if low else dtypes.iinfo(dtype).max
+
+
+def _by_rounds(base, d, index, source, reduce, input, include_self):
+    """Products and extremes: the k-th element that goes to a place is combined in round k, so that gradients (ties
+    split evenly among extremes) follow from records."""
+    order = _ranks(index._values("scatter_reduce()"), d)
+    if reduce == "prod":
+        out = base
+        for k in np.arange(int(order.max()) + 1 if order.size else 0):
+            chosen = _wrap(order == k, dtypes.bool)
+            factors = full(tuple(base.shape), 1, base.dtype, base.device)
+            out = out * factors.scatter_add(d, index, a.where(chosen, a.sub(source, 1), 0))
+        return out
+    with_values = base.detach()
+    kernel = np.maximum if reduce == "amax" else np.minimum
+    best = with_values._values("scatter_reduce()").copy()
+    kernel.at(best, indexing_along(index._array, d), source.detach()._array)
+    best = _wrap(best, base.dtype)
+    own, theirs = a.eq(with_values, best), a.eq(source.detach(), best.gather(d, index))
+    if not include_self:
+        own = a.logical_and(own, a.eq(full(tuple(base.shape), 0, dtypes.int64, base.device).scatter(d, index, 1), 0))
+    count = own.long().scatter_add(d, index, theirs.long()).clamp(min=1)
+    if base.dtype.category < 2:
+        return best
+    share = a.where(own, a.sub(base, with_values), 0.0).scatter_add(d, index, a.where(theirs, a.sub(source, source.detach()), 0.0))
+    return a.add(best, a.div(share, count))
+
+
+def indexing_along(index, d):
+    grid = np.ogrid[tuple(slice(n) for n in index.shape)]
+    return tuple(index if k == d else grid[k] for k in np.arange(index.ndim))
+
+
+def _ranks(index, d):
+    """Of each element along d, how many before it go to the same place."""
+    rows = np.moveaxis(index, d, -1)
+    flat = rows.reshape(-1, rows.shape[-1])
+    out = np.zeros_like(flat)
+    for row, ranks in zip(flat, out):
+        order = np.argsort(row, kind="stable")
+        ordered = row[order]
+        first = np.searchsorted(ordered, ordered)
+        ranks[order] = np.arange(len(row)) - first
+    return np.moveaxis(out.reshape(rows.shape), -1, d)
+
+
+def index_reduce(input, dim, index, source, reduce, *, include_self=True):
+    d = dim_of(input, dim)
+    wide = index.reshape([-1 if k == d else 1 for k in np.arange(input.ndim)]).expand(source.shape)
+    return scatter_reduce(input, d, wide, source, "prod" if reduce == "prod" else reduce, include_self=include_self)
+
+
+def fill(input, value):
+    return a.copy(input, value)
+
+
+def fill_diagonal_(self, fill_value, wrap=False):
+    if self.ndim < 2:
+        raise RuntimeError("dimensions must larger than 1")
+    if self.ndim == 2 and not wrap:
+        self.diagonal().fill_(fill_value)
+    elif self.ndim == 2:
+        rows, cols = self.shape
+        flat = creation.arange(0, rows * cols, cols + 1)
+        self[a.floor_divide(flat, cols), flat % cols] = fill_value
+    else:
+        if len(set(self.shape)) != 1:
+            raise RuntimeError("all dimensions of input must be of equal length")
+        at = creation.arange(self.shape[0])
+        self[(at,) * self.ndim] = fill_value
+    return self
+
+
+def sum_to_size(self, *size):
+    sizes = tuple(size[0]) if len(size) == 1 and not isinstance(size[0], int) else tuple(size)
+    lead = self.ndim - len(sizes)
+    if lead < 0:
+        raise RuntimeError(f"size {{{list(sizes)}}} is not expandable to size {{{list(self.shape)}}}.")
+    dims = [*np.arange(lead).tolist(), *[k + lead for k, n in enumerate(sizes) if n == 1 and self.shape[k + lead] != 1]]
+    out = reductions.sum(self, dims, True) if dims else self
+    return out.reshape(sizes)
+
+
+# -- windows of signal processing
+
+def _window(name, formula):
+    def function(window_length, periodic=True, *args, dtype=None, device=None, requires_grad=False, layout=None,
+                 pin_memory=False, **kw):
+        n = size_of(window_length)
+        device_of(device)
+        t = np.arange(n) / max(n if periodic else n - 1, 1)
+        values = np.ones(n) if n == 1 else formula(t, *args, **kw)
+        d = dtype_of(dtype, dtypes.get_default_dtype())
+        out = _wrap(np.asarray(values).astype(d.numpy), d)
+        return out.requires_grad_() if requires_grad else out
+    function.__name__ = function.__qualname__ = name
+    return function
+
+
+def _cosine(t, alpha, beta):
+    return alpha - beta * np.cos(2 * math.pi * t)
+
+
+hann_window = _window("hann_window", lambda t: _cosine(t, 0.5, 0.5))
+hamming_window = _window("hamming_window", lambda t, alpha=0.54, beta=0.46: _cosine(t, alpha, beta))
+blackman_window = _window("blackman_window", lambda t: 0.42 - 0.5 * np.cos(2 * math.pi * t)
+                          + 0.08 * np.cos(4 * math.pi * t))
+bartlett_window = _window("bartlett_window", lambda t: 1 - np.abs(2 * t - 1))
+kaiser_window = _window("kaiser_window", lambda t, beta=12.0: np.i0(beta * np.sqrt(1 - (2 * t - 1) ** 2)) / np.i0(beta))

@@ -1,0 +1,441 @@
+"""Linear algebra under the names of torch.linalg, and of torch where the names are older.
+
+Batches of matrices lie in the last two dims. Results with several parts are named tuples.
+"""
+
+import math
+from collections import namedtuple
+
+import numpy as np
+
+from .. import dtypes
+from ..ops import arithmetic as a, complexes as c, decompositions as d, elementary as e, reduce as r
+from ..tensor import Tensor
+from . import building, creation, products, reductions, shapes
+from .arguments import dim_of, dims_of, dtype_of, give, takes_out
+
+LinAlgError = d.LinAlgError
+SLogDet = namedtuple("linalg_slogdet", ["sign", "logabsdet"])
+QR = namedtuple("linalg_qr", ["Q", "R"])
+SVD = namedtuple("linalg_svd", ["U", "S", "Vh"])
+Eig = namedtuple("linalg_eig", ["eigenvalues", "eigenvectors"])
+Eigh = namedtuple("linalg_eigh", ["eigenvalues", "eigenvectors"])
+LU = namedtuple("linalg_lu", ["P", "L", "U"])
+LUFactor = namedtuple("linalg_lu_factor", ["LU", "pivots"])
+LstSq = namedtuple("linalg_lstsq", ["solution", "residuals", "rank", "singular_values"])
+
+
+def _matrices(x, name, square=False):
+    if not (x.dtype.category >= 2 and x.dtype.itemsize >= 4):
+        raise RuntimeError(f"{name}: Expected a floating point or complex tensor as input. Got {x.dtype}")
+    if x.ndim < 2:
+        raise RuntimeError(f"{name}: The input tensor A must have at least 2 dimensions.")
+    if square and x.shape[-1] != x.shape[-2]:
+        raise RuntimeError(f"{name}: A must be batches of square matrices, but they are {x.shape[-2]} by {x.shape[-1]} "
+                           "matrices")
+    return x
+
+
+def _h(x):
+    return c.conj(x.transpose(-2, -1)) if x.dtype.is_complex else x.transpose(-2, -1)
+
+
+# -- inverses and determinants
+
+@takes_out
+def inv(A):
+    return d.inv(_matrices(A, "linalg.inv", True))
+
+
+def inv_ex(A, *, check_errors=False):
+    kind = namedtuple("linalg_inv_ex", ["inverse", "info"])
+    return kind(inv(A), creation.zeros(tuple(A.shape[:-2]), dtype=dtypes.int32))
+
+
+@takes_out
+def det(A):
+    return d.det(_matrices(A, "linalg.det", True))
+
+
+def slogdet(A, *, out=None):
+    return give(SLogDet(*d.slogdet(_matrices(A, "linalg.slogdet", True))), out)
+
+
+def logdet(input):
+    sign, size = slogdet(input)
+    if input.dtype.is_complex:
+        return a.add(size, e.log(sign))
+    return a.where(a.eq(sign, -1), math.nan, size)
+
+
+def matrix_power(A, n, *, out=None):
+    x = _matrices(A, "linalg.matrix_power", True)
+    if n == 0:
+        return give(creation.eye(x.shape[-1], dtype=x.dtype).expand(x.shape).clone(), out)
+    x = inv(x) if n < 0 else x
+    result, n = None, abs(n)
+    while n:
+        if n % 2:
+            result = x if result is None else products.matmul(result, x)
+        n //= 2
+        x = products.matmul(x, x) if n else x
+    return give(result, out)
+
+
+def matrix_exp(A):
+    return d.matrix_exp(_matrices(A, "linalg.matrix_exp", True))
+
+
+# -- solving
+
+def _is_vector(A, B):
+    return B.ndim == 1 or (A.ndim - 1 == B.ndim and tuple(B.shape) == tuple(A.shape[:-1]))
+
+
+def solve(A, B, *, left=True, out=None):
+    _matrices(A, "linalg.solve", True)
+    if A.dtype is not B.dtype:
+        raise RuntimeError("linalg.solve: Expected A and B to have the same dtype, but found A of type "
+                           f"{A.dtype} and B of type {B.dtype} instead")
+    vector = _is_vector(A, B)
+    b = B.unsqueeze(-1) if vector else B
+    if b.shape[-2 if left else -1] != A.shape[-1]:
+        raise RuntimeError(f"linalg.solve: Incompatible shapes of A and B for the equation {'AX = B' if left else 'XA = B'}"
+                           f" ({A.shape[-2]}x{A.shape[-1]} and {b.shape[-2]}x{b.shape[-1]})")
+    x = d.solve(A, b) if left else d.solve(A.transpose(-2, -1), b.transpose(-2, -1)).transpose(-2, -1)
+    return give(x.squeeze(-1) if vector else x, out)
+
+
+def solve_ex(A, B, *, left=True, check_errors=False, out=None):
+    kind = namedtuple("linalg_solve_ex", ["result", "info"])
+    return kind(solve(A, B, left=left), creation.zeros(tuple(A.shape[:-2]), dtype=dtypes.int32))
+
+
+@takes_out
+def solve_triangular(A, B, *, upper, left=True, unitriangular=False):
+    _matrices(A, "linalg.solve_triangular", True)
+    if left:
+        return d.solve_triangular(A, B, upper, unitriangular)
+    return d.solve_triangular(A.transpose(-2, -1), B.transpose(-2, -1), not upper, unitriangular).transpose(-2, -1)
+
+
+def triangular_solve(b, A, upper=True, transpose=False, unitriangular=False, *, out=None):
+    kind = namedtuple("triangular_solve", ["solution", "cloned_coefficient"])
+    x = d.solve_triangular(A.transpose(-2, -1), b, not upper, unitriangular) if transpose else \
+        d.solve_triangular(A, b, upper, unitriangular)
+    return give(kind(x, A.clone()), out)
+
+
+@takes_out
+def cholesky(A, *, upper=False):
+    low = d.cholesky(_matrices(A, "linalg.cholesky", True))
+    return _h(low) if upper else low
+
+
+def cholesky_ex(A, *, upper=False, check_errors=False, out=None):
+    """(L, info): info is 1 where there is no factorisation (those L are NaN)."""
+    kind = namedtuple("linalg_cholesky_ex", ["L", "info"])
+    try:
+        return kind(cholesky(A, upper=upper), creation.zeros(tuple(A.shape[:-2]), dtype=dtypes.int32))
+    except LinAlgError:
+        if check_errors:
+            raise
+    flat = A.reshape(-1, *A.shape[-2:])
+    factors, info = zip(*[_try_cholesky(x, upper) for x in flat.unbind(0)])
+    return kind(shapes.stack(factors).reshape(A.shape), creation.tensor(info, dtype=dtypes.int32).reshape(A.shape[:-2]))
+
+
+def _try_cholesky(x, upper):
+    try:
+        return cholesky(x, upper=upper), 0
+    except LinAlgError:
+        return creation.full_like(x, math.nan), 1
+
+
+def old_cholesky(input, upper=False, *, out=None):
+    return cholesky(input, upper=upper, out=out)
+
+
+@takes_out
+def cholesky_solve(B, L, upper=False):
+    low = _h(L) if upper else L
+    return d.solve_triangular(_h(low), d.solve_triangular(low, B, False, False), True, False)
+
+
+@takes_out
+def cholesky_inverse(L, upper=False):
+    return cholesky_solve(creation.eye(L.shape[-1], dtype=L.dtype).expand(L.shape), L, upper)
+
+
+def lstsq(A, B, rcond=None, *, driver=None):
+    """Least squares by the pseudo-inverse (so that rank-deficient matrices have a solution of least norm)."""
+    _matrices(A, "linalg.lstsq")
+    vector = _is_vector(A, B)
+    b = B.unsqueeze(-1) if vector else B
+    m, n = A.shape[-2:]
+    rcond = dtypes.finfo(A.dtype).eps * max(m, n) if rcond is None else rcond
+    x = products.matmul(pinv(A, rtol=rcond), b)
+    rank = matrix_rank(A, rtol=rcond)
+    residuals = a.square(a.absolute(products.matmul(A, x) - b)).sum(-2) if m > n else x.new_empty(0)
+    values = svdvals(A) if driver in ("gelsd", "gelss") else x.new_empty(0)
+    return LstSq(x.squeeze(-1) if vector else x, residuals, rank, values)
+
+
+# -- factorisations
+
+def qr(A, mode="reduced", *, out=None):
+    if mode not in ("reduced", "complete", "r"):
+        raise RuntimeError(f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', or "
+                           "'complete'")
+    return give(QR(*d.qr(_matrices(A, "linalg.qr"), mode)), out)
+
+
+def old_qr(input, some=True, *, out=None):
+    kind = namedtuple("qr", ["Q", "R"])
+    return give(kind(*d.qr(_matrices(input, "qr"), "reduced" if some else "complete")), out)
+
+
+def lu_factor(A, *, pivot=True, out=None):
+    return give(LUFactor(*d.lu_factor(_matrices(A, "linalg.lu_factor"))), out)
+
+
+def lu_factor_ex(A, *, pivot=True, check_errors=False, out=None):
+    kind = namedtuple("linalg_lu_factor_ex", ["LU", "pivots", "info"])
+    return kind(*lu_factor(A), creation.zeros(tuple(A.shape[:-2]), dtype=dtypes.int32))
+
+
+def _permutation(pivots, rows):
+    """The matrix P of A = P @ L @ U from row exchanges counted from 1."""
+    flat = pivots._values("lu").reshape(-1, pivots.shape[-1])
+    out = np.zeros((len(flat), rows, rows))
+    for k, exchanges in enumerate(flat):
+        order = np.arange(rows)
+        for i, j in enumerate(exchanges):
+            order[[i, j - 1]] = order[[j - 1, i]]
+        out[k, order, np.arange(rows)] = 1
+    return out.reshape(*pivots.shape[:-1], rows, rows)
+
+
+def lu_unpack(LU_data, LU_pivots, unpack_data=True, unpack_pivots=True, *, out=None):
+    kind = namedtuple("lu_unpack", ["P", "L", "U"])
+    m, n = LU_data.shape[-2:]
+    k = min(m, n)
+    low = creation.tril(LU_data.narrow(-1, 0, k), -1) + creation.eye(m, k, dtype=LU_data.dtype)
+    up = creation.triu(LU_data.narrow(-2, 0, k))
+    return kind(creation.tensor(_permutation(LU_pivots, m), dtype=LU_data.dtype), low, up)
+
+
+def lu(A, *, pivot=True, out=None):
+    """A = P @ L @ U; L and U by formulas in terms of A and the exchanges, so that gradients follow."""
+    data, pivots = d.lu_factor(_matrices(A, "linalg.lu").detach())
+    parts = LU(*lu_unpack(data, pivots))
+    if A.requires_grad:
+        raise RuntimeError("linalg.lu: gradients are not available; use linalg.solve or linalg.det")
+    return give(parts, out)
+
+
+@takes_out
+def lu_solve(LU, pivots, B, *, left=True, adjoint=False):
+    P, low, up = lu_unpack(LU, pivots)
+    x = d.solve_triangular(low, products.matmul(P.transpose(-2, -1), B), False, True)
+    return d.solve_triangular(up, x, True, False)
+
+
+def old_lu_solve(b, LU_data, LU_pivots, *, out=None):
+    return lu_solve(LU_data, LU_pivots, b, out=out)
+
+
+def svd(A, full_matrices=True, *, driver=None, out=None):
+    return give(SVD(*d.svd(_matrices(A, "linalg.svd"), full_matrices)), out)
+
+
+def old_svd(input, some=True, compute_uv=True, *, out=None):
+    """(U, S, V) with V not transposed."""
+    kind = namedtuple("svd", ["U", "S", "V"])
+    u, s, vh = d.svd(_matrices(input, "svd"), not some)
+    return give(kind(u, s, _h(vh)), out)
+
+
+@takes_out
+def svdvals(A, *, driver=None):
+    return d.svd(_matrices(A, "linalg.svdvals"), False)[1]
+
+
+def _lower(A, UPLO):
+    return _h(A) if UPLO.upper() == "U" else A
+
+
+def eigh(A, UPLO="L", *, out=None):
+    return give(Eigh(*d.eigh(_lower(_matrices(A, "linalg.eigh", True), UPLO))), out)
+
+
+@takes_out
+def eigvalsh(A, UPLO="L"):
+    return d.eigh(_lower(_matrices(A, "linalg.eigvalsh", True), UPLO))[0]
+
+
+def eig(A, *, out=None):
+    return give(Eig(*d.eig(_matrices(A, "linalg.eig", True))), out)
+
+
+@takes_out
+def eigvals(A):
+    return d.eig(_matrices(A, "linalg.eigvals", True))[0]
+
+
+def _tolerance(s, A, atol, rtol):
+    if rtol is None:
+        rtol = dtypes.finfo(A.dtype).eps * max(A.shape[-2:]) if atol is None else 0.0
+    limit = a.mul(s.amax(-1, keepdim=True), rtol)
+    return limit if atol is None else a.maximum(limit, atol if isinstance(atol, Tensor) else s.new_tensor(atol))
+
+
+@takes_out
+def pinv(A, *, atol=None, rtol=None, hermitian=False):
+    u, s, vh = d.svd(_matrices(A, "linalg.pinv"), False)
+    kept = a.gt(s, _tolerance(s.detach(), A, atol, rtol))
+    inverse = a.where(kept, a.div(1.0, a.where(kept, s, 1.0)), 0.0)
+    return products.matmul(a.mul(_h(vh), inverse.unsqueeze(-2)), _h(u))
+
+
+def pinverse(input, rcond=1e-15):
+    return pinv(input, rtol=rcond)
+
+
+@takes_out
+def matrix_rank(A, tol=None, *, atol=None, rtol=None, hermitian=False):
+    s = svdvals(A)
+    return a.gt(s, _tolerance(s, A, atol if tol is None else tol, rtol)).sum(-1)
+
+
+def cond(A, p=None, *, out=None):
+    if p in (None, 2, -2):
+        s = svdvals(A)
+        return give(s[..., 0] / s[..., -1] if p != -2 else s[..., -1] / s[..., 0], out)
+    return give(matrix_norm(A, p) * matrix_norm(inv(A), p), out)
+
+
+# -- norms
+
+def _magnitudes(x):
+    return a.absolute(x) if x.dtype.is_complex else x
+
+
+@takes_out
+def vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None):
+    if x.dtype.category < 2:
+        raise RuntimeError(f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {x.dtype}")
+    x = x if dtype is None else x.to(dtype_of(dtype))
+    return r.norm(_magnitudes(x), float(ord), dims_of(x, dim), keepdim)
+
+
+@takes_out
+def matrix_norm(A, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None):
+    x = A if dtype is None else A.to(dtype_of(dtype))
+    if x.ndim < 2:
+        raise RuntimeError("linalg.matrix_norm: The input tensor A must have at least 2 dimensions.")
+    rows, cols = (dim_of(x, k) for k in dim)
+    if ord == "fro":
+        return r.norm(_magnitudes(x), 2.0, tuple(sorted((rows, cols))), keepdim)
+    if ord in ("nuc", 2, -2):
+        s = svdvals(x.movedim((rows, cols), (-2, -1)))
+        found = s.sum(-1) if ord == "nuc" else s.amax(-1) if ord == 2 else s.amin(-1)
+    elif ord in (1, -1, math.inf, -math.inf):
+        along, over = (rows, cols) if abs(ord) == 1 else (cols, rows)
+        sums = a.absolute(x).sum(along, keepdim=True)
+        found = (sums.amax(over, keepdim=True) if ord > 0 else sums.amin(over, keepdim=True))
+        return found if keepdim else found.squeeze((rows, cols))
+    else:
+        raise RuntimeError(f"linalg.matrix_norm: Order {ord} not supported.")
+    if keepdim:
+        for k in sorted((rows, cols)):
+            found = found.unsqueeze(k)
+    return found
+
+
+def norm(A, ord=None, dim=None, keepdim=False, *, out=None, dtype=None):
+    """Of vectors (one dim, or all elements if neither ord nor dim is given) or of matrices (two dims)."""
+    pair = isinstance(dim, (tuple, list)) and len(dim) == 2 or (dim is None and ord is not None and A.ndim == 2)
+    if isinstance(ord, str) or (pair and ord is not None):
+        return matrix_norm(A, ord, tuple(dim) if dim is not None else (-2, -1), keepdim, dtype=dtype, out=out)
+    if ord is not None and dim is None and A.ndim != 1:
+        raise RuntimeError("linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got "
+                           f"{A.ndim}D.")
+    return vector_norm(A, 2 if ord is None else ord, dim, keepdim, dtype=dtype, out=out)
+
+
+# -- products
+
+@takes_out
+def multi_dot(tensors):
+    parts = list(tensors)
+    row, column = parts[0].ndim == 1, parts[-1].ndim == 1
+    parts[0] = parts[0].unsqueeze(0) if row else parts[0]
+    parts[-1] = parts[-1].unsqueeze(-1) if column else parts[-1]
+    result = _in_best_order(parts)
+    result = result.squeeze(0) if row else result
+    return result.squeeze(-1) if column else result
+
+
+def _in_best_order(parts):
+    """The product with the fewest multiplications."""
+    sizes = [parts[0].shape[0], *[p.shape[1] for p in parts]]
+    best = {(k, k): (0, None) for k in range(len(parts))}
+    for length in range(1, len(parts)):
+        for i in range(len(parts) - length):
+            j = i + length
+            best[i, j] = min((best[i, k][0] + best[k + 1, j][0] + sizes[i] * sizes[k + 1] * sizes[j + 1], k)
+                             for k in range(i, j))
+
+    def product(i, j):
+        k = best[i, j][1]
+        return parts[i] if i == j else products.mm(product(i, k), product(k + 1, j))
+    return product(0, len(parts) - 1)
+
+
+@takes_out
+def vecdot(x, y, *, dim=-1):
+    return reductions.sum(a.mul(c.conj(x) if x.dtype.is_complex else x, y), dim)
+
+
+def cross(input, other, *, dim=-1, out=None):
+    return building.cross(input, other, dim, out=out)
+
+
+def vander(x, *, N=None):
+    n = x.shape[-1] if N is None else N
+    return x.unsqueeze(-1) ** creation.arange(n, dtype=dtypes.int64)
+
+
+@takes_out
+def tensorinv(A, ind=2):
+    front, back = tuple(A.shape[:ind]), tuple(A.shape[ind:])
+    return inv(A.reshape(math.prod(front), -1)).reshape(back + front)
+
+
+@takes_out
+def tensorsolve(A, B, dims=None):
+    if dims is not None:
+        rest = [k for k in range(A.ndim) if k not in [dim_of(A, q) for q in dims]]
+        A = A.permute(*rest, *[dim_of(A, q) for q in dims])
+    back = tuple(A.shape[B.ndim:])
+    return solve(A.reshape(-1, math.prod(back)), B.reshape(-1)).reshape(back)
+
+
+@takes_out
+def householder_product(A, tau):
+    """The first columns of the product of reflections I - tau v v^H, v from the columns of A below the diagonal."""
+    m, n = A.shape[-2:]
+    q = creation.eye(m, dtype=A.dtype).expand(*A.shape[:-2], m, m)
+    for k in range(tau.shape[-1]):
+        column = creation.tril(A, -1)[..., :, k:k + 1]
+        v = column + creation.eye(m, dtype=A.dtype)[:, k:k + 1]
+        q = q - products.matmul(products.matmul(q, v) * tau[..., k, None, None], _h(v))
+    return q.narrow(-1, 0, n)
+
+
+# torch's own older names
+TOP_LEVEL = dict(inverse=inv, det=det, slogdet=slogdet, logdet=logdet, matrix_power=matrix_power, matrix_exp=matrix_exp,
+                 cholesky=old_cholesky, cholesky_solve=cholesky_solve, cholesky_inverse=cholesky_inverse, qr=old_qr,
+                 svd=old_svd, pinverse=pinverse, triangular_solve=triangular_solve, lu_solve=old_lu_solve,
+                 lu_unpack=lu_unpack, orgqr=householder_product)

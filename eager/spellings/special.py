@@ -1,0 +1,287 @@
+"""Special functions of elements, under the names of torch and torch.special.
+
+Most are formulas over records, so they have gradients of any order and compile; the rest are records of ops/special.py.
+"""
+
+import math
+
+import numpy as np
+
+from .. import dtypes
+from ..ops import arithmetic as a, elementary as e, special as r
+from ..tensor import Tensor
+from .arguments import give, takes_out
+from .elementwise import unary
+
+lgamma, digamma, erfcx = unary(r.lgamma), unary(r.digamma), unary(r.erfcx)
+i0, i0e, i1, i1e = unary(r.i0), unary(r.i0e), unary(r.i1), unary(r.i1e)
+_LN2 = math.log(2.0)
+
+
+def _floating(x):
+    return x if x.dtype.category >= 2 else x.to(dtypes.get_default_dtype())
+
+
+def _operands(x, y):
+    """Both as tensors, at least one of them floating."""
+    if not isinstance(x, Tensor):
+        x = y.new_tensor(x, dtype=None if isinstance(x, int) else _floating(y).dtype)
+    if not isinstance(y, Tensor):
+        y = x.new_tensor(y, dtype=None if isinstance(y, int) else _floating(x).dtype)
+    return x, y
+
+
+def atan2(input, other, *, out=None):
+    return give(r.atan2(*_operands(input, other)), out)
+
+
+arctan2 = atan2
+
+
+def polygamma(n, input, *, out=None):
+    if n < 0:
+        raise RuntimeError("polygamma(n, x) does not support negative n.")
+    return give(r.polygamma(input, n) if n else r.digamma(input), out)
+
+
+def mvlgamma(input, p, *, out=None):
+    """The logarithm of the multivariate gamma function of dimension p."""
+    steps = input.new_tensor([-0.5 * k for k in range(p)], dtype=_floating(input).dtype)
+    total = a.add(lgamma(a.add(input.unsqueeze(-1), steps)).sum(-1), p * (p - 1) / 4 * math.log(math.pi))
+    return give(total, out)
+
+
+def igamma(input, other, *, out=None):
+    return give(r.igamma(*_operands(input, other)), out)
+
+
+def igammac(input, other, *, out=None):
+    return give(r.igammac(*_operands(input, other)), out)
+
+
+def zeta(input, other, *, out=None):
+    return give(r.zeta(*_operands(input, other)), out)
+
+
+# -- hyperbolic inverses: by log1p, and by log alone where a square would overflow
+
+@takes_out
+def asinh(input):
+    x = _floating(input)
+    size = a.absolute(x)
+    near = e.log1p(a.add(size, a.div(a.square(size), a.add(1.0, e.sqrt(a.add(a.square(size), 1.0))))))
+    far = a.gt(size, 1e9)
+    return a.mul(a.where(a.lt(x, 0), -1.0, 1.0).to(x.dtype), a.where(far, a.add(e.log(a.clamp(size, 1.0, None)), _LN2),
+                                                                 a.where(far, 0.0, near)))
+
+
+@takes_out
+def acosh(input):
+    x = _floating(input)
+    above = a.sub(x, 1.0)
+    near = e.log1p(a.add(above, e.sqrt(a.mul(above, a.add(x, 1.0)))))
+    return a.where(a.gt(x, 1e9), a.add(e.log(x), _LN2), near)
+
+
+@takes_out
+def atanh(input):
+    x = _floating(input)
+    return a.mul(a.sub(e.log1p(x), e.log1p(a.neg(x))), 0.5)
+
+
+arcsinh, arccosh, arctanh = asinh, acosh, atanh
+
+
+# -- signs and neighbours
+
+@takes_out
+def signbit(input):
+    x = input._values("signbit()")
+    return Tensor._from_array(np.signbit(x.astype(np.float32) if x.dtype.kind == "V" else x)
+                              if x.dtype.kind not in "bu" else np.zeros(x.shape, bool), dtypes.bool)
+
+
+@takes_out
+def copysign(input, other):
+    """|input| with the sign of other (of zeros as well)."""
+    x, y = _operands(input, other)
+    x = _floating(x)
+    negative = a.lt(a.where(a.eq(y, 0), a.reciprocal(_floating(y)), y), 0)
+    size = a.absolute(x)
+    return a.where(negative, a.neg(size), size)
+
+
+@takes_out
+def nextafter(input, other):
+    x, y = input._values("nextafter()"), other._values("nextafter()")
+    return Tensor._from_array(np.asarray(np.nextafter(x, y), x.dtype), input.dtype)
+
+
+@takes_out
+def heaviside(input, values):
+    if input.dtype is not values.dtype:
+        raise RuntimeError("heaviside is not yet implemented for tensors with different dtypes.")
+    step = a.gt(input, 0).to(input.dtype)
+    return a.where(a.eq(input, 0), values, a.where(e.isnan(input), 0, step) if input.dtype.category > 1 else step)
+
+
+def isposinf(input, *, out=None):
+    return give(a.eq(input, math.inf) if input.dtype.category > 1 else a.ne(input, input), out)
+
+
+def isneginf(input, *, out=None):
+    return give(a.eq(input, -math.inf) if input.dtype.category > 1 else a.ne(input, input), out)
+
+
+@takes_out
+def fmax(input, other):
+    """The larger; a number beats NaN."""
+    return a.where(e.isnan(input), other, a.where(e.isnan(other), input, a.maximum(input, other)))
+
+
+@takes_out
+def fmin(input, other):
+    return a.where(e.isnan(input), other, a.where(e.isnan(other), input, a.minimum(input, other)))
+
+
+# -- integers
+
+def _whole_pair(name, function, input, other):
+    if input.dtype.category != 1 or other.dtype.category != 1:
+        raise RuntimeError(f'"{name}_cpu" not implemented for floating types')
+    x, y = input._values(name), other._values(name)
+    found = function(x, y)
+    return Tensor._from_array(np.asarray(found), dtypes.from_numpy(found.dtype))
+
+
+@takes_out
+def gcd(input, other):
+    return _whole_pair("gcd", np.gcd, input, other)
+
+
+@takes_out
+def lcm(input, other):
+    return _whole_pair("lcm", np.lcm, input, other)
+
+
+# -- products, logarithms and exponentials in special forms
+
+@takes_out
+def xlogy(input, other):
+    """x * log(y), and 0 where x is 0 (but NaN where y is)."""
+    x, y = _operands(input, other)
+    zero = a.logical_and(a.eq(x, 0), a.logical_not(e.isnan(y)))
+    return a.where(zero, 0.0, a.mul(x, e.log(a.where(zero, 1, y))))
+
+
+@takes_out
+def xlog1py(input, other):
+    x, y = _operands(input, other)
+    zero = a.logical_and(a.eq(x, 0), a.logical_not(e.isnan(y)))
+    return a.where(zero, 0.0, a.mul(x, e.log1p(a.where(zero, 1, y))))
+
+
+@takes_out
+def entr(input):
+    """-x log x; 0 at 0, -inf below."""
+    x = _floating(input)
+    positive = a.gt(x, 0)
+    value = a.neg(a.mul(x, e.log(a.where(positive, x, 1.0))))
+    return a.where(a.logical_or(positive, e.isnan(x)), value, a.where(a.eq(x, 0), 0.0, -math.inf))
+
+
+@takes_out
+def logit(input, eps=None):
+    """log(x / (1 - x)); x is kept in [eps, 1 - eps] if eps is given."""
+    x = _floating(input)
+    x = x if eps is None else a.clamp(x, eps, 1 - eps)
+    return e.log(a.div(x, a.sub(1.0, x)))
+
+
+@takes_out
+def sinc(input):
+    """sin(pi x) / (pi x), and 1 at 0."""
+    x = a.mul(_floating(input), math.pi)
+    zero = a.eq(x, 0)
+    return a.where(zero, 1.0, a.div(e.sin(x), a.where(zero, 1.0, x)))
+
+
+@takes_out
+def deg2rad(input):
+    return a.mul(input, math.pi / 180)
+
+
+@takes_out
+def rad2deg(input):
+    return a.mul(input, 180 / math.pi)
+
+
+@takes_out
+def ldexp(input, other):
+    """input * 2 ** other"""
+    return a.mul(input, e.exp2(other))
+
+
+def frexp(input, *, out=None):
+    """(mantissa in [0.5, 1), exponent): input = mantissa * 2 ** exponent."""
+    from collections import namedtuple
+    x = input._values("frexp()")
+    mantissa, exponent = np.frexp(x)
+    pair = (Tensor._from_array(np.asarray(mantissa, x.dtype), input.dtype),
+            Tensor._from_array(np.asarray(exponent, np.int32), dtypes.int32))
+    return give(namedtuple("frexp", "mantissa exponent")(*pair), out)
+
+
+@takes_out
+def logaddexp2(input, other):
+    top = a.maximum(input, other)
+    gap = a.neg(a.absolute(a.sub(input, other)))
+    value = a.add(top, a.div(e.log1p(e.exp2(gap)), _LN2))
+    return a.where(e.isinf(top), a.where(a.eq(input, other), input, top), value)
+
+
+# -- the normal distribution
+
+@takes_out
+def ndtr(input):
+    """The normal distribution function."""
+    x = _floating(input)
+    return a.mul(erfc_of(a.mul(x, -math.sqrt(0.5))), 0.5)
+
+
+def erfc_of(x):
+    """1 - erf(x), by erfcx where that would cancel."""
+    far = a.gt(x, 1.0)
+    safe = a.where(far, x, 1.0)
+    return a.where(far, a.mul(r.erfcx(safe), e.exp(a.neg(a.square(safe)))), a.sub(1.0, e.erf(x)))
+
+
+@takes_out
+def ndtri(input):
+    """The inverse of the normal distribution function."""
+    return a.mul(e.erfinv(a.sub(a.mul(_floating(input), 2.0), 1.0)), math.sqrt(2.0))
+
+
+@takes_out
+def log_ndtr(input):
+    x = _floating(input)
+    low = a.lt(x, -1.0)
+    t = a.mul(x, math.sqrt(0.5))
+    tail = a.sub(e.log(a.div(r.erfcx(a.where(low, a.neg(t), 1.0)), 2.0)), a.square(a.where(low, t, 0.0)))
+    return a.where(low, tail, e.log1p(a.div(a.neg(erfc_of(a.where(low, 0.0, t))), 2.0)))
+
+
+# -- activations that torch has at top level
+
+@takes_out
+def hardshrink(input, lambd=0.5):
+    return a.where(a.logical_and(a.ge(input, -lambd), a.le(input, lambd)), 0.0, input)
+
+
+def positive(input):
+    if input.dtype is dtypes.bool:
+        raise RuntimeError("The `+` operator, on a bool tensor is not supported.")
+    return input
+
+
+SPECIAL = dict(gammaln=lgamma, psi=digamma, gammainc=igamma, gammaincc=igammac, multigammaln=mvlgamma)
