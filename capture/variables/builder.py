@@ -12,7 +12,7 @@ import functools
 import types
 from typing import Any
 
-from ...eager import dtypes
+from ...eager import api, dtypes
 from ...eager.device import device
 from ...eager.op import Op
 from ...eager.sizes import SYMBOLIC, Size
@@ -38,6 +38,7 @@ ITERATORS = tuple({type(iter(v)) for v in ([], (), {}, {}.values(), {}.items(), 
                   | {zip, map, filter, enumerate, type(reversed([])), types.GeneratorType})
 BUILTIN_FUNCTIONS = (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType,
                      types.MethodWrapperType, types.ClassMethodDescriptorType)
+NATIVE_CALLABLES = (type(api.transpose), type(Tensor.__add__))      # the library's functions that are made in C++
 NOT_OBJECTS = (dict, list, tuple, set, frozenset, str, bytes, int, float, complex, type, BaseException)
 
 
@@ -249,7 +250,7 @@ MAKERS = (
     (state.Disabled, _disabled),
     (types.FunctionType, _function),
     (types.MethodType, _method),
-    ((*BUILTIN_FUNCTIONS, Op), _builtin),
+    ((*BUILTIN_FUNCTIONS, *NATIVE_CALLABLES, Op), _builtin),
     (type, _class),
     (types.ModuleType, _namespace),
     (functools.partial, _partial),
@@ -286,7 +287,7 @@ def fresh(tx, value: Any) -> Variable:
 
 
 def _fresh_callable(tx, value):
-    if isinstance(value, (*BUILTIN_FUNCTIONS, Op)):
+    if isinstance(value, (*BUILTIN_FUNCTIONS, *NATIVE_CALLABLES, Op)):
         return BuiltinVariable(value)
     if isinstance(value, types.FunctionType):
         return BuiltinVariable(value) if tx.runs_for_real(value) else tx.wrap_pinned(value, value.__name__)
