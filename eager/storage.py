@@ -256,6 +256,8 @@ def flat_bytes(array: np.ndarray) -> np.ndarray:
             "array.copy().)"
         )
     span = 1 + sum((n - 1) * (s // step) for n, s in zip(array.shape, array.strides))
+    if step <= 2:
+        array = array.view(f"u{step}")  # numpy's interface has no name for float8
     return np.lib.stride_tricks.as_strided(array, (span,), (step,)).view(BYTE)
 
 

@@ -2,10 +2,17 @@
 `unpickler` are the two directions of the object, `names` and `rebuild` what a file may mention, `legacy` the old format.
 """
 
-from .files import (add_safe_globals, clear_safe_globals, get_crc32_options, get_safe_globals, load, safe_globals, save,
-                    set_crc32_options)
+from .files import (add_safe_globals, clear_safe_globals, get_crc32_options, get_default_mmap_options, get_safe_globals,
+                    get_unsafe_globals_in_checkpoint, load, safe_globals, save, set_crc32_options,
+                    set_default_mmap_options)
 from .locations import default_restore_location, location_tag, normalize_storage_type, register_package
 
-__all__ = ["add_safe_globals", "clear_safe_globals", "default_restore_location", "get_crc32_options", "get_safe_globals",
-           "load", "location_tag", "normalize_storage_type", "register_package", "safe_globals", "save",
-           "set_crc32_options"]
+
+class SourceChangeWarning(Warning):
+    """The source of a pickled class changed since (not checked here; for filters that name it)."""
+
+
+__all__ = ["SourceChangeWarning", "add_safe_globals", "clear_safe_globals", "default_restore_location", "get_crc32_options",
+           "get_default_mmap_options", "get_safe_globals", "get_unsafe_globals_in_checkpoint", "load", "location_tag",
+           "normalize_storage_type", "register_package", "safe_globals", "save", "set_crc32_options",
+           "set_default_mmap_options"]

@@ -17,7 +17,7 @@ import numpy as np
 
 ALIGNMENT = 64
 _LIMIT = 0xFFFFFFFF
-_FLAGS = 0x0808  # sizes follow the data; names are UTF-8
+_UTF8, _SIZES_FOLLOW = 0x0800, 0x0008  # records without bytes have no sizes behind them
 _LOCAL = struct.Struct("<4sHHHHHIIIHH")
 _CENTRAL = struct.Struct("<4sHHHHHHIIIHHHHHII")
 _END64 = struct.Struct("<4sQHHIIQQQQ")
@@ -44,10 +44,11 @@ class Writer:
         wide = struct.pack("<HHQQ", 1, 16, size, size) if size >= _LIMIT else b""
         extra = wide + padding(start + _LOCAL.size + len(path) + len(wide))
         shown = _LIMIT if wide else 0
-        self.put(_LOCAL.pack(b"PK\3\4", 45 if wide else 0, _FLAGS, 0, 0, 0, 0, shown, shown, len(path), len(extra)))
+        self.put(_LOCAL.pack(b"PK\3\4", 45 if wide else 0, flags(size), 0, 0, 0, 0, shown, shown, len(path), len(extra)))
         self.put(path + extra)
         self.put(data)
-        self.put(struct.pack("<4sIQQ" if wide else "<4sIII", b"PK\7\10", crc, size, size))
+        if size:
+            self.put(struct.pack("<4sIQQ" if wide else "<4sIII", b"PK\7\10", crc, size, size))
         self.entries.append((path, start, size, crc))
         return crc
 
@@ -62,6 +63,10 @@ class Writer:
         self.put(_END.pack(b"PK\5\6", 0, 0, few, few, min(length, _LIMIT), min(start, _LIMIT), 0))
 
 
+def flags(size: int) -> int:
+    return _UTF8 | _SIZES_FOLLOW if size else _UTF8
+
+
 def padding(position: int) -> bytes:
     """An extra field after which the data is aligned."""
     length = ALIGNMENT - (position + 4) % ALIGNMENT
@@ -73,14 +78,14 @@ def central(path: bytes, start: int, size: int, crc: int) -> bytes:
     values = [n for n in (size, size, start) if n >= _LIMIT]
     extra = struct.pack(f"<HH{len(values)}Q", 1, 8 * len(values), *values) if values else b""
     shown = min(size, _LIMIT)
-    return _CENTRAL.pack(b"PK\1\2", 0, 45 if extra else 0, _FLAGS, 0, 0, 0, crc, shown, shown, len(path), len(extra), 0, 0, 0,
+    return _CENTRAL.pack(b"PK\1\2", 0, 45 if extra else 0, flags(size), 0, 0, 0, crc, shown, shown, len(path), len(extra), 0, 0, 0,
                          0, min(start, _LIMIT)) + path + extra
 
 
 class Reader:
-    """The records of a seekable binary file; `whole` is the file's memory where it is mapped."""
+    """The records of a seekable binary file; `whole` is the file's memory if it is mapped."""
 
-    def __init__(self, file, mapped: bool = False):
+    def __init__(self, file, mapped: bool = False, flags: int = mmap.MAP_PRIVATE):
         self.file, self.length = file, file.seek(0, os.SEEK_END)
         try:
             with zipfile.ZipFile(file) as directory:
@@ -89,7 +94,9 @@ class Reader:
                 OSError) as error:
             raise corrupt(f"failed finding central directory ({error})") from None
         self.prefix = self.common_prefix()
-        self.whole = np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY), np.uint8) if mapped else None
+        self.whole = None
+        if mapped:
+            self.whole = np.frombuffer(mmap.mmap(file.fileno(), 0, flags, mmap.PROT_READ | mmap.PROT_WRITE), np.uint8)
 
     def common_prefix(self) -> str:
         """The archive's own folder: the one that holds data.pkl."""

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import io
+import mmap as mmap_module
 import os
 import pickle
+import pickletools
 import sys
 import threading
 import zlib
@@ -22,7 +24,7 @@ from ..typed_storage import TypedStorage
 from . import legacy
 from .archive import Reader, Writer, corrupt
 from .locations import restorer
-from .names import find
+from .names import SAFE, find, normal
 from .pickler import Pickler
 from .rebuild import Malformed, check, storage_type
 from .unpickler import Machine, UnpicklingError, added, allowed_name
@@ -33,7 +35,7 @@ DEFAULT_PROTOCOL = 2
 class Options(threading.local):
     """What the `set_...` functions of this module change."""
 
-    checksums, mmap_flags = True, None
+    checksums, mmap_flags = True, mmap_module.MAP_PRIVATE
 
 
 options = Options()
@@ -122,7 +124,8 @@ def load(f, map_location=None, pickle_module=None, *, weights_only: bool | None 
         raise RuntimeError("Can not safely load weights when explicit pickle_module is specified")
     encoding = pickle_load_args.pop("encoding", "utf-8")
     if isinstance(f, (str, os.PathLike)):
-        with open(f, "rb") as file:
+        shared = mmap and options.mmap_flags == mmap_module.MAP_SHARED
+        with open(f, "r+b" if shared else "rb") as file:
             return _load(file, map_location, pickle_module, weights_only, bool(mmap), encoding, pickle_load_args)
     if mmap:
         raise ValueError("f must be a file path in order to use the mmap argument")
@@ -174,7 +177,7 @@ def _load_old(file, reader, map_location, mapped):
 
 
 def _load_zip(file, reader, map_location, mapped):
-    archive = Reader(file, mapped)
+    archive = Reader(file, mapped, options.mmap_flags)
     if "constants.pkl" in archive:
         raise RuntimeError("the file is a TorchScript archive: it holds a program, not an object saved with torch.save")
     if "data.pkl" not in archive:
@@ -233,7 +236,9 @@ def machine(weights_only, module, encoding, rest):
 
     class Unpickler(module.Unpickler):
         def find_class(self, name_of_module, name):
-            return find(name_of_module, name)
+            if name_of_module == "torch" or name_of_module.startswith("torch."):
+                return find(name_of_module, name)
+            return super().find_class(normal(name_of_module), name)
 
     def run(data, start, persistent_load):
         file = io.BytesIO(data[start:])
@@ -279,6 +284,39 @@ class safe_globals:
     def __exit__(self, *_):
         added.table.clear()
         added.table.update(self.before)
+
+
+def get_unsafe_globals_in_checkpoint(f) -> list:
+    """Names of what a zip file mentions beyond what `load` allows now ("module.name")."""
+    opened = open(f, "rb") if isinstance(f, (str, os.PathLike)) else contextlib.nullcontext(f)
+    with opened as file:
+        text = Reader(file).read("data.pkl").tobytes()
+    known = {*SAFE, *added.table}
+    return sorted({".".join(found) for found in mentioned(text)} - {".".join(entry) for entry in known})
+
+
+def mentioned(text: bytes):
+    """(module, name) of every global of a pickle."""
+    strings = []
+    for opcode, argument, _ in pickletools.genops(text):
+        if opcode.name == "GLOBAL":
+            yield tuple(argument.split(" ", 1))
+        elif opcode.name == "STACK_GLOBAL":
+            yield tuple(strings[-2:])
+        elif "UNICODE" in opcode.name:
+            strings.append(argument)
+
+
+def set_default_mmap_options(flags: int) -> None:
+    """How `load(mmap=True)` maps: mmap.MAP_PRIVATE (writes stay here) or mmap.MAP_SHARED (writes reach the file)."""
+    if flags not in (mmap_module.MAP_PRIVATE, mmap_module.MAP_SHARED):
+        raise ValueError(f"Invalid argument in function set_default_mmap_options, expected mmap.MAP_PRIVATE or mmap.MAP_SHARED, "
+                         f"but got {flags}")
+    options.mmap_flags = flags
+
+
+def get_default_mmap_options() -> int:
+    return options.mmap_flags
 
 
 def set_crc32_options(compute_crc32: bool) -> None:
