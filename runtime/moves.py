@@ -81,6 +81,12 @@ def contiguous_copy(x):
     return out
 
 
+def copied(x):
+    """A row-major copy of any array."""
+    out = contiguous_copy(x)
+    return x.copy() if out is NotImplemented else out
+
+
 def concatenate(arrays, dim):
     """The arrays behind each other along `dim`; all of one type."""
     first = arrays[0]
@@ -156,17 +162,25 @@ def take_elements(x, dim, index):
     return out, int(bad[0])
 
 
-def add_elements(out, dim, index, x):
-    """out at `index` along `dim` += x, in place; returns bad."""
+def add_elements(out, dim, index, x) -> bool:
+    """out at `index` (within range) along `dim` += x, in place; False where numpy has to do it."""
     found = _along(out, dim, index)
     if found is None or out.dtype not in WHOLE or x.dtype != out.dtype or x.shape != index.shape or not index.size \
             or not _index_ready(index, out, x):
-        return NotImplemented
+        return False
     outer, inner = found
-    bad = np.full(1, -1)
-    run("add_elements", out.dtype, outer, grain_of(inner * index.shape[dim]), (out, x, index, bad),
+    run("add_elements", out.dtype, outer, grain_of(inner * index.shape[dim]), (out, x, index),
         (out.shape[dim], inner, index.shape[dim]))
-    return int(bad[0])
+    return True
+
+
+def out_of_range(index, size) -> bool:
+    """Whether an index lies outside of [0, size)."""
+    if index.size < SMALL or not _index_ready(index):
+        return bool(index.size) and bool(index.min() < 0 or index.max() >= size)
+    bad = np.full(1, -1)
+    run_sized("check_indices", 4, index.size, GRAIN, (index, bad), (size,))
+    return bool(bad[0] >= 0)
 
 
 # -- dropout

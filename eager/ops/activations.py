@@ -8,14 +8,13 @@ import math
 
 import numpy as np
 
-from ...runtime import jobs, moves, native, rows
+from ...runtime import jobs, maps, moves, rows
 from .. import dtypes
 from ..op import composite, Out, pointwise, scalar, static
 from ..random import draw
 from .arithmetic import absolute, add, clamp, div, ge, gt, le, logical_and, lt, minimum, mul, neg, square, sub, where
 from .elementary import exp, log, sigmoid, tanh
 from .halves import back, single
-from .native_maps import native_map
 from .random import keep_mask
 from .reduce import amax, sum as sum_dims
 from .samples import unary
@@ -28,6 +27,9 @@ _DENSITY, _CUBIC = 1.0 / math.sqrt(2.0 * math.pi), 0.044715
 @pointwise
 def relu(s, x):
     return s.maximum(x, 0)
+
+
+relu.native(lambda x: maps.unary("relu", x))
 
 
 @relu.grad("x")
@@ -43,6 +45,9 @@ def leaky_relu(s, x, slope: scalar):
     return s.where(x > 0, x, x * slope)
 
 
+leaky_relu.native(lambda x, slope: maps.unary("leaky_relu", x, slope))
+
+
 @leaky_relu.grad("x")
 def _(g, x, slope):
     return where(gt(x, 0), g, mul(g, slope))
@@ -56,6 +61,9 @@ def silu(s, x):
     return x / (1.0 + s.exp(-x))
 
 
+silu.native(lambda x: maps.unary("silu", x))
+
+
 @silu.grad("x")
 def _(g, x):
     return silu_backward(g, x)
@@ -65,6 +73,9 @@ def _(g, x):
 def silu_backward(s, g, x):
     y = 1.0 / (1.0 + s.exp(-x))
     return g * (y * (1.0 + x * (1.0 - y)))
+
+
+silu_backward.native(lambda g, x: maps.backward("silu_back", g, x))
 
 
 @silu_backward.grad("g")
@@ -86,9 +97,7 @@ def gelu(s, x):
     return x * 0.5 * (1.0 + s.erf(x * _SQRT_HALF))
 
 
-@gelu.native
-def _(x):
-    return native_map(native.GELU, x)
+gelu.native(lambda x: maps.unary("gelu", x))
 
 
 @gelu.grad("x")
@@ -102,9 +111,7 @@ def gelu_backward(s, g, x):
     return g * (below + x * (s.exp(x * x * -0.5) * _DENSITY))
 
 
-@gelu_backward.native
-def _(g, x):
-    return native_map(native.GELU_BACKWARD, x, g)
+gelu_backward.native(lambda g, x: maps.backward("gelu_back", g, x))
 
 
 def gaussian(x):
@@ -127,6 +134,9 @@ def gelu_tanh(s, x):
     return x * 0.5 * (1.0 + s.tanh(inner))
 
 
+gelu_tanh.native(lambda x: maps.unary("gelu_tanh", x))
+
+
 @gelu_tanh.grad("x")
 def _(g, x):
     return gelu_tanh_backward(g, x)
@@ -138,6 +148,9 @@ def gelu_tanh_backward(s, g, x):
     t = s.tanh((x + x * square * _CUBIC) * _SQRT_TWO_OVER_PI)
     slope = (1.0 + square * (3.0 * _CUBIC)) * _SQRT_TWO_OVER_PI
     return g * (0.5 * (1.0 + t) + x * 0.5 * (1.0 - t * t) * slope)
+
+
+gelu_tanh_backward.native(lambda g, x: maps.backward("gelu_tanh_back", g, x))
 
 
 @gelu_tanh_backward.grad("g")
@@ -168,6 +181,9 @@ def softplus(s, x, beta: scalar = 1.0, threshold: scalar = 20.0):
     return s.where(x * beta > threshold, x, s.log1p(s.exp(s.minimum(x * beta, threshold))) / beta)
 
 
+softplus.native(lambda x, beta, threshold: maps.unary("softplus", x, beta, threshold))
+
+
 @softplus.grad("x")
 def _(g, x, beta, threshold):
     steep = mul(x, beta)
@@ -182,6 +198,9 @@ def log_sigmoid(s, x):
     return s.minimum(x, 0.0) - s.log1p(s.exp(-s.abs(x)))
 
 
+log_sigmoid.native(lambda x: maps.unary("log_sigmoid", x))
+
+
 @log_sigmoid.grad("x")
 def _(g, x):
     return mul(g, sigmoid(neg(x)))
@@ -193,6 +212,9 @@ log_sigmoid.samples(lambda make: unary(make))
 @pointwise
 def elu(s, x, alpha: scalar = 1.0, scale: scalar = 1.0, input_scale: scalar = 1.0):
     return s.where(x > 0, x * scale, s.expm1(s.minimum(x, 0.0) * input_scale) * (alpha * scale))
+
+
+elu.native(lambda x, alpha, scale, input_scale: maps.unary("elu", x, alpha, scale, input_scale))
 
 
 @elu.grad("x")
@@ -243,6 +265,9 @@ def hardsigmoid(s, x):
     return s.minimum(s.maximum(x + 3.0, 0.0), 6.0) / 6.0
 
 
+hardsigmoid.native(lambda x: maps.unary("hardsigmoid", x))
+
+
 @hardsigmoid.grad("x")
 def _(g, x):
     return where(logical_and(gt(x, -3.0), lt(x, 3.0)), div(g, 6.0), 0.0)
@@ -251,6 +276,9 @@ def _(g, x):
 @pointwise
 def hardswish(s, x):
     return x * s.minimum(s.maximum(x + 3.0, 0.0), 6.0) / 6.0
+
+
+hardswish.native(lambda x: maps.unary("hardswish", x))
 
 
 @hardswish.grad("x")

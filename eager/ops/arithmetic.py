@@ -6,7 +6,7 @@ operand's.
 
 import numpy as np
 
-from ...runtime import moves
+from ...runtime import maps, moves
 from .. import dtypes
 from ..op import mask, optional, pointwise, static
 from ..promote import result_type
@@ -230,6 +230,9 @@ def _inside(x, min, max):
     if min is None or max is None:
         return le(x, max) if min is None else ge(x, min)
     return logical_and(ge(x, min), le(x, max))
+
+
+clamp.native(maps.clamp)
 
 
 @clamp.grad("x")

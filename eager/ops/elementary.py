@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from ...runtime import native
+from ...runtime import maps, native
 from .. import dtypes, prims
 from ..op import extern, pointwise
 from .arithmetic import add, div, eq, ge, logical_and, mul, neg, square, sub, where
@@ -185,6 +185,9 @@ def _(g, x):
 @pointwise(promote="float")
 def sigmoid(s, x):
     return 1.0 / (1.0 + s.exp(-x))
+
+
+sigmoid.native(lambda x: maps.unary("sigmoid", x))
 
 
 @sigmoid.grad("x")

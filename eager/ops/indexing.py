@@ -19,7 +19,7 @@ from .views import as_strided, reshape, squeeze, unsqueeze
 
 def checked(index, size, text, error=IndexError):
     """Refuse indices outside [0, size); `text` may name the offender as {bad}."""
-    if index.size and (index.min() < 0 or index.max() >= size):
+    if moves.out_of_range(index, size):
         bad = index[(index < 0) | (index >= size)].flat[0]
         raise error(text.format(bad=bad, size=size))
     return index
@@ -94,7 +94,7 @@ def _scatter(name, mode, kernel):
 
     @record.numpy
     def _(x, dim, index, source):
-        out = x.copy()
+        out = moves.copied(x)
         write(out, dim, index, source)
         return out
 
@@ -102,7 +102,7 @@ def _scatter(name, mode, kernel):
     def write(x, dim, index, source):
         checked(index, x.shape[dim] if x.ndim else 1, _OUT_OF_DIM % dim, RuntimeError)
         source = source[tuple(slice(n) for n in index.shape)]
-        if mode == "set" or x.ndim == 0 or moves.add_elements(x, dim, index, source) is NotImplemented:
+        if mode == "set" or x.ndim == 0 or not moves.add_elements(x, dim, index, source):
             kernel(x, _along(x.shape, index, dim), source)
     return record
 
@@ -162,7 +162,7 @@ def scatter_value(s, i, x, dim: static, index: mask, value: scalar):
 @scatter_value.numpy
 def _(x, dim, index, value):
     checked(index, x.shape[dim] if x.ndim else 1, _OUT_OF_DIM % dim, RuntimeError)
-    out = x.copy()
+    out = moves.copied(x)
     out[_along(x.shape, index, dim)] = value
     return out
 
@@ -211,7 +211,7 @@ def _index_write(name, mode, kernel):
 
     @record.numpy
     def _(x, dim, index, source):
-        out = x.copy()
+        out = moves.copied(x)
         write(out, dim, index, source)
         return out
 
@@ -260,7 +260,7 @@ def index_fill(s, i, x, dim: static, index: mask, value: scalar):
 
 @index_fill.numpy
 def _(x, dim, index, value):
-    out = x.copy()
+    out = moves.copied(x)
     out[(slice(None),) * dim + (checked(index, x.shape[dim], "index out of range in self"),)] = value
     return out
 
@@ -505,7 +505,7 @@ def _index_put(name, mode, kernel):
 
     @record.numpy
     def _(x, indices, values, dims):
-        out = x.copy()
+        out = moves.copied(x)
         write(out, indices, values, dims)
         return out
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from ...runtime import maps, order
 from .. import dtypes
 from ..grads import Meta
 from ..meta import Spec
@@ -14,6 +15,11 @@ from .rearrange import flip, like
 @scan(combine="sum", promote="int_to_long")
 def cumsum(s, x):
     return x
+
+
+@cumsum.native
+def _(x, dim):
+    return maps.running_sum(x, dim) if x.ndim and x.dtype.kind != "b" else NotImplemented
 
 
 @cumsum.numpy
@@ -70,6 +76,9 @@ def sort(x, dim: static, descending=False):
     return values, positions
 
 
+sort.native(order.sort)
+
+
 @sort.grad("x")
 def _(g, x: Meta, indices, dim):
     return _scattered(g, x, indices, dim)
@@ -94,6 +103,11 @@ def topk(x, k: size, dim: static, largest=True, ordered=True):
     values = np.take_along_axis(x, part, dim)
     order = np.take(_argsort(values, dim, largest), np.arange(k), axis=dim)
     return np.take_along_axis(values, order, dim), np.take_along_axis(part, order, dim).astype(np.int64, copy=False)
+
+
+@topk.native
+def _(x, k, dim, largest, ordered):
+    return order.topk(x, k, dim, largest)
 
 
 @topk.grad("x")

@@ -31,7 +31,7 @@ FB_INLINE float scalar(bf16 x) { return __builtin_bit_cast(float, (u32)x.bits <<
 FB_INLINE float scalar(f16 x) { return half_to_float(x.bits - (v16){})[0]; }
 
 enum { MR = 6, NV = FB_ISA == 512 ? 4 : 2, MOST_3 = NV < 3 ? NV : 3, MOST_4 = NV < 4 ? NV : 4 };
-enum { KC = 512, TILE_M = 96, TILE_PANELS = 4, FEW = 4, STREAM_DEPTH = 8, PACK_DEPTH = 128, STRIP_BYTES = 400 << 10 };
+enum { KC = 512, TILE_M = 96, TILE_PANELS = 4, FEW = 4, STREAM_DEPTH = 8, PACK_DEPTH = 128, STRIP_BYTES = 400 << 10, THIN = 48 };
 static_assert(TILE_M % MR == 0);
 
 // c[rows, NV vectors] (+)= a[rows, K] * b[K, NV vectors]; the last vector stores `columns` lanes only when partial
@@ -342,7 +342,9 @@ inline FbGemm folded(const FbGemm& g) {
 inline bool gemm(const FbGemm& problem, const FbRuntime& rt) {
     FbGemm g = folded(problem);
     bool vector = g.N == 1 && g.M > 1 && g.a_k == 1 && g.b_k == 1;
-    if (!g.epilogue && (vector || (g.out_n != 1 && g.out_m == 1))) g = exchanged(g);
+    // few rows against many: the large operand is read where it lies instead of being packed
+    bool thin = g.M > FEW && g.M <= THIN && g.N >= 4 * g.M && g.a_k == 1 && g.b_k == 1 && g.b_n != 1;
+    if (!g.epilogue && (vector || thin || (g.out_n != 1 && g.out_m == 1))) g = exchanged(g);
 #define FB_CASE(A, B, SA, SB, T) \
     if (g.a_type == A && g.b_type == B) return run_product<SA, SB, T>(g, rt), true;
     FB_CASE(FB_FLOAT, FB_FLOAT, float, float, float)

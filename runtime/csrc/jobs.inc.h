@@ -84,6 +84,7 @@ namespace {
     {"to_bfloat16", FB_ALL_TYPES_OF(convert, bf16)}, \
     {"to_float16", FB_ALL_TYPES_OF(convert, f16)}, \
     {"take_rows", {take_rows<float>, nullptr, nullptr, nullptr}}, \
+    {"check_indices", {check_indices<float>, nullptr, nullptr, nullptr}}, \
     {"add_rows", FB_WHOLE_TYPES(add_rows)}, \
     {"take_elements", FB_SIZES(take_elements)}, \
     {"add_elements", FB_WHOLE_TYPES(add_elements)}, \

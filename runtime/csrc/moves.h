@@ -113,32 +113,47 @@ template <class T> void add_rows(const Job& job, long begin, long end) {
 // ---- elements by index along the middle: out[o, k, j] = x[o, index[o, k, j], j]. p: out, x, index, bad;
 //      n: rows of x, inner, indices per outer. A unit is one (o, k)
 template <class E> void take_elements(const Job& job, long begin, long end) {
-    long rows = job.n[0], inner = job.n[1], count = job.n[2];
-    for (long unit = begin; unit < end; unit++) {
-        const E* x = (const E*)job.p[1] + unit / count * rows * inner;
-        const long* index = (const long*)job.p[2] + unit * inner;
-        E* out = (E*)job.p[0] + unit * inner;
-        for (long j = 0; j < inner; j++) {
-            if ((unsigned long)index[j] >= (unsigned long)rows)
-                __atomic_store_n((long*)job.p[3], unit * inner + j, __ATOMIC_RELAXED);
-            else out[j] = x[index[j] * inner + j];
+    long rows = job.n[0], inner = job.n[1], count = job.n[2], outer = begin / count, stop = (outer + 1) * count;
+    bool wrong = false;
+    for (long unit = begin; unit < end; outer++, stop += count) {
+        const E* x = (const E*)job.p[1] + outer * rows * inner;
+        const long* index = (const long*)job.p[2];
+        E* out = (E*)job.p[0];
+        long from = unit * inner, to = (stop < end ? stop : end) * inner;
+        for (long e = from, j = 0; e < to; e++) {
+            bool fits = (unsigned long)index[e] < (unsigned long)rows;
+            wrong |= !fits;
+            out[e] = x[(fits ? index[e] : 0) * inner + j];
+            j = j + 1 == inner ? 0 : j + 1;
         }
+        if (wrong)
+            for (long e = from; e < to; e++)
+                if ((unsigned long)index[e] >= (unsigned long)rows)
+                    return __atomic_store_n((long*)job.p[3], e, __ATOMIC_RELAXED);
+        unit = stop;
     }
 }
-// out[o, index[o, k, j], j] += x[o, k, j]. p: out, x, index, bad; n as above. A unit is one o
+// p: index, bad; n: size. A unit is one index
+template <class> void check_indices(const Job& job, long begin, long end) {
+    const u64* index = (const u64*)job.p[0];
+    u64 size = (u64)job.n[0];
+    bool wrong = false;
+    for (long i = begin; i < end; i++) wrong |= index[i] >= size;
+    if (!wrong) return;
+    for (long i = begin; i < end; i++)
+        if (index[i] >= size) return __atomic_store_n((long*)job.p[1], i, __ATOMIC_RELAXED);
+}
+// out[o, index[o, k, j], j] += x[o, k, j]. p: out, x, index (all within range); n as above. A unit is one o
 template <class T> void add_elements(const Job& job, long begin, long end) {
     long rows = job.n[0], inner = job.n[1], count = job.n[2];
     for (long unit = begin; unit < end; unit++) {
         T* out = (T*)job.p[0] + unit * rows * inner;
         const T* x = (const T*)job.p[1] + unit * count * inner;
         const long* index = (const long*)job.p[2] + unit * count * inner;
-        for (long k = 0; k < count; k++)
-            for (long j = 0; j < inner; j++) {
-                long at = index[k * inner + j];
-                if ((unsigned long)at >= (unsigned long)rows)
-                    __atomic_store_n((long*)job.p[3], (unit * count + k) * inner + j, __ATOMIC_RELAXED);
-                else put(out + at * inner + j, element(out + at * inner + j) + element(x + k * inner + j));
-            }
+        for (long e = 0, j = 0; e < count * inner; e++) {
+            out[index[e] * inner + j] += x[e];
+            j = j + 1 == inner ? 0 : j + 1;
+        }
     }
 }
 

@@ -37,6 +37,12 @@ template <int kind, class V> FB_INLINE auto folded_lanes(V x) {
 // one run, into a double that goes on from run to run
 template <class T, int kind> FB_INLINE void reduce_run(const T* x, long n, double& total, double centre) {
     FB_TYPES(T);
+    if constexpr (kind == MAX || kind == MIN) {
+        double block = extreme_row<T, kind == MAX>(x, n);
+        bool better = kind == MAX ? total > block : total < block;
+        total = better || total != total ? total : block;
+        return;
+    }
     V c = Compute<T>::splat((S)centre), start = reduction_start<kind>(Compute<T>::splat(1));
     for (long from = 0; from < n; from += 4096) {
         long to = n - from < 4096 ? n : from + 4096;
@@ -45,9 +51,7 @@ template <class T, int kind> FB_INLINE void reduce_run(const T* x, long n, doubl
             part[k] = combined<kind>(part[k], keep(m, value_of<kind>(ld(x + i, m), c), start));
         });
         double block = (double)folded_lanes<kind>(combined<kind>(combined<kind>(part[0], part[1]), combined<kind>(part[2], part[3])));
-        if (kind == MAX) total = total > block || total != total ? total : block;
-        else if (kind == MIN) total = total < block || total != total ? total : block;
-        else if (kind == PRODUCT) total *= block;
+        if (kind == PRODUCT) total *= block;
         else total += block;
     }
 }

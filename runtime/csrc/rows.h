@@ -36,12 +36,35 @@ template <class V, class Value> FB_INLINE double sum_row(long n, Value value) {
     }
     return total;
 }
-template <class T> FB_INLINE auto max_row(const T* x, long n) {
+// Greatest or least of many: a NaN is kept aside, so that the chain of comparisons has one instruction a step.
+template <class V, bool greatest> struct Extreme {
+    V best[4], odd[4];
+    FB_BODY Extreme(V start) {
+        for (int k = 0; k < 4; k++) best[k] = start, odd[k] = V{};
+    }
+    FB_BODY void take(V x, int k) {
+        best[k] = raw_extreme(x, best[k]);
+        odd[k] = v_where(x != x, x, odd[k]);
+    }
+    static FB_BODY vf raw_extreme(vf a, vf b) { return greatest ? raw_max(a, b) : raw_min(a, b); }
+    static FB_BODY vd raw_extreme(vd a, vd b) {
+        return greatest ? vd{raw_max(a.lo, b.lo), raw_max(a.hi, b.hi)} : vd{raw_min(a.lo, b.lo), raw_min(a.hi, b.hi)};
+    }
+    FB_BODY auto result() {
+        V x = raw_extreme(raw_extreme(best[0], best[1]), raw_extreme(best[2], best[3]));
+        V y = (odd[0] + odd[1]) + (odd[2] + odd[3]);
+        x = v_where(y != y, y, x);
+        return greatest ? fold_max(x) : fold_min(x);
+    }
+};
+template <class T, bool greatest> FB_INLINE auto extreme_row(const T* x, long n) {
     FB_TYPES(T);
-    V low = Compute<T>::splat(-(S)__builtin_inff()), best[4] = {low, low, low, low};
-    each_vector<4>(0, n, [&](i64 i, auto m, int k) FB_BODY { best[k] = v_maximum(best[k], keep(m, ld(x + i, m), low)); });
-    return fold_max(v_maximum(v_maximum(best[0], best[1]), v_maximum(best[2], best[3])));
+    V start = Compute<T>::splat(greatest ? -(S)__builtin_inff() : (S)__builtin_inff());
+    Extreme<V, greatest> extreme(start);
+    each_vector<4>(0, n, [&](i64 i, auto m, int k) FB_BODY { extreme.take(keep(m, ld(x + i, m), start), k); });
+    return extreme.result();
 }
+template <class T> FB_INLINE auto max_row(const T* x, long n) { return extreme_row<T, true>(x, n); }
 FB_INLINE float real_log(float x) { return __builtin_logf(x); }
 FB_INLINE double real_log(double x) { return __builtin_log(x); }
 FB_INLINE bool finite(double x) { return x - x == 0; }
@@ -148,10 +171,19 @@ template <class T, bool logarithm> void softmax_back_columns(const Job& job, lon
 
 // ---- layer normalisation. p: out, x, weight?, bias?, mean, rstd (these two in the computation type); n: row length;
 //      f: eps
-template <class T> FB_INLINE auto scaled(const Job& job, decltype(ld1((const T*)nullptr)) y, i64 i, auto m) {
-    if (job.p[2]) y = y * ld((const T*)job.p[2] + i, m);
-    if (job.p[3]) y = y + ld((const T*)job.p[3] + i, m);
-    return y;
+template <class T, bool weight, bool bias, class V> FB_INLINE void scaled_row(const Job& job, const T* x, T* out, V mean, V rstd) {
+    each_vector<4>(0, job.n[0], [&](i64 i, auto m, int) FB_BODY {
+        V y = (ld(x + i, m) - mean) * rstd;
+        if constexpr (weight) y = y * ld((const T*)job.p[2] + i, m);
+        if constexpr (bias) y = y + ld((const T*)job.p[3] + i, m);
+        st(out + i, y, m);
+    });
+}
+template <class T, class V> FB_INLINE void scaled_row(const Job& job, const T* x, T* out, V mean, V rstd) {
+    if (job.p[2] && job.p[3]) scaled_row<T, true, true>(job, x, out, mean, rstd);
+    else if (job.p[2]) scaled_row<T, true, false>(job, x, out, mean, rstd);
+    else if (job.p[3]) scaled_row<T, false, true>(job, x, out, mean, rstd);
+    else scaled_row<T, false, false>(job, x, out, mean, rstd);
 }
 template <class T> void layer_norm_rows(const Job& job, long begin, long end) {
     FB_TYPES(T);
@@ -166,10 +198,7 @@ template <class T> void layer_norm_rows(const Job& job, long begin, long end) {
             return d * d;
         });
         S rstd = (S)(1.0 / __builtin_sqrt(square / n + job.f[0]));
-        V scale = Compute<T>::splat(rstd);
-        each_vector<1>(0, n, [&](i64 i, auto m, int) FB_BODY {
-            st(out + i, scaled<T>(job, (ld(x + i, m) - middle) * scale, i, m), m);
-        });
+        scaled_row(job, x, out, middle, Compute<T>::splat(rstd));
         ((S*)job.p[4])[row] = mean;
         ((S*)job.p[5])[row] = rstd;
     }
@@ -182,9 +211,7 @@ template <class T> void rms_norm_rows(const Job& job, long begin, long end) {
         T* out = (T*)job.p[0] + row * n;
         double square = sum_row<V>(n, [&](i64 i, auto m) FB_BODY { return ld(x + i, m) * ld(x + i, m); });
         S rstd = (S)(1.0 / __builtin_sqrt(square / n + job.f[0]));
-        V scale = Compute<T>::splat(rstd);
-        each_vector<1>(
-            0, n, [&](i64 i, auto m, int) FB_BODY { st(out + i, scaled<T>(job, ld(x + i, m) * scale, i, m), m); });
+        scaled_row(job, x, out, V{}, Compute<T>::splat(rstd));
         ((S*)job.p[5])[row] = rstd;
     }
 }

@@ -1,0 +1,85 @@
+// Sorting rows and their greatest elements. Keys are the bits of floats, turned so that unsigned integers order like
+// them (NaN last, -0 equal to 0), with the position in the lower half: equal elements keep their order.
+#ifndef FB_ORDER_H
+#define FB_ORDER_H
+
+#include "rows.h"
+
+FB_INLINE u64 sort_key(float x, long position, bool descending) {
+    u32 bits = __builtin_bit_cast(u32, x + 0.f);
+    bits = bits >> 31 ? ~bits : bits | 0x80000000u;
+    if (x != x) bits = 0xffffffffu;
+    return (u64)(descending ? ~bits : bits) << 32 | (u32)position;
+}
+
+// by digits of 8 bits, least significant first; a digit that all keys share is skipped. The result is in `keys`
+inline void sort_keys(u64* keys, u64* room, long n) {
+    long counts[4][256] = {};
+    for (long i = 0; i < n; i++)
+        for (int d = 0; d < 4; d++) counts[d][keys[i] >> (32 + 8 * d) & 255]++;
+    u64 *from = keys, *to = room;
+    for (int d = 0; d < 4; d++) {
+        long *count = counts[d], start = 0;
+        if (count[from[0] >> (32 + 8 * d) & 255] == n) continue;
+        for (int b = 0; b < 256; b++) {
+            long own = count[b];
+            count[b] = start;
+            start += own;
+        }
+        for (long i = 0; i < n; i++) to[count[from[i] >> (32 + 8 * d) & 255]++] = from[i];
+        u64* swap = from;
+        from = to;
+        to = swap;
+    }
+    if (from != keys) __builtin_memcpy(keys, from, n * sizeof(u64));
+}
+inline void sort_few(u64* keys, long n) {
+    for (long i = 1; i < n; i++) {
+        u64 own = keys[i];
+        long j = i;
+        for (; j > 0 && keys[j - 1] > own; j--) keys[j] = keys[j - 1];
+        keys[j] = own;
+    }
+}
+
+// p: values, x, positions (int64); n: n, descending. A unit is a row
+template <class T> void sort_rows(const Job& job, long begin, long end) {
+    long n = job.n[0];
+    u64* keys = (u64*)job.rt->alloc(2 * n * sizeof(u64));
+    for (long row = begin; row < end; row++) {
+        const T* x = (const T*)job.p[1] + row * n;
+        for (long i = 0; i < n; i++) keys[i] = sort_key(element(x + i), i, job.n[1]);
+        if (n <= 48) sort_few(keys, n);
+        else sort_keys(keys, keys + n, n);
+        for (long i = 0; i < n; i++) {
+            long at = (u32)keys[i];
+            ((T*)job.p[0])[row * n + i] = x[at];
+            ((long*)job.p[2])[row * n + i] = at;
+        }
+    }
+    job.rt->release(keys);
+}
+// p: values, x, positions; n: n, k, largest. The k first of the sorted row
+template <class T> void topk_rows(const Job& job, long begin, long end) {
+    long n = job.n[0], k = job.n[1];
+    u64* best = (u64*)job.rt->alloc(k * sizeof(u64));
+    for (long row = begin; row < end; row++) {
+        const T* x = (const T*)job.p[1] + row * n;
+        long held = 0;
+        for (long i = 0; i < n; i++) {
+            u64 own = sort_key(element(x + i), i, job.n[2]);
+            if (held == k && own >= best[k - 1]) continue;
+            long j = held < k ? held++ : k - 1;
+            for (; j > 0 && best[j - 1] > own; j--) best[j] = best[j - 1];
+            best[j] = own;
+        }
+        for (long i = 0; i < k; i++) {
+            long at = (u32)best[i];
+            ((T*)job.p[0])[row * k + i] = x[at];
+            ((long*)job.p[2])[row * k + i] = at;
+        }
+    }
+    job.rt->release(best);
+}
+
+#endif

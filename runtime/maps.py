@@ -1,0 +1,53 @@
+"""Threaded maps of contiguous floating arrays that numpy has no single loop for, and running sums.
+
+Each function gives a fresh array, or NotImplemented for other operands."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from .jobs import GRAIN, column_block, empty, grain_of, plain, run
+
+_WIDE = np.dtype(np.float64)
+_PLAIN_IN_DOUBLE = {"relu", "clamp", "leaky_relu", "hardsigmoid", "hardswish"}
+
+
+def unary(name, x, *reals):
+    """The map `name` with its parameters."""
+    if not isinstance(x, np.ndarray) or not x.size or not plain(x) or (x.dtype == _WIDE and name not in _PLAIN_IN_DOUBLE):
+        return NotImplemented
+    out = empty(x.shape, x.dtype)
+    run(name, x.dtype, x.size, GRAIN, (out, x), (), reals)
+    return out
+
+
+def backward(name, g, x):
+    """The gradient of a map at x times g."""
+    if not isinstance(x, np.ndarray) or not isinstance(g, np.ndarray) or not x.size or g.shape != x.shape \
+            or not plain(x, g) or x.dtype == _WIDE:
+        return NotImplemented
+    out = empty(x.shape, x.dtype)
+    run(name, x.dtype, x.size, GRAIN, (out, x, g))
+    return out
+
+
+def clamp(x, low, high):
+    if isinstance(low, np.ndarray) or isinstance(high, np.ndarray):
+        return NotImplemented
+    return unary("clamp", x, -math.inf if low is None else low, math.inf if high is None else high)
+
+
+def running_sum(x, dim):
+    if x.size < 4096 or not plain(x):
+        return NotImplemented
+    n, inner = x.shape[dim], math.prod(x.shape[dim + 1:])
+    outer, out = x.size // (n * inner), empty(x.shape, x.dtype)
+    if inner == 1:
+        run("running_sum_rows", x.dtype, outer, grain_of(n), (out, x), (n,))
+    else:
+        block = column_block()
+        blocks = -(-inner // block)
+        run("running_sum_columns", x.dtype, outer * blocks, grain_of(n * block), (out, x), (n, inner, blocks))
+    return out
