@@ -1,6 +1,7 @@
 """Tensors built of others: blocks, products of sets, windows; splitting by dims; and reading or writing parts out of
 place (select_scatter, scatter_reduce, put)."""
 
+import builtins
 import itertools
 import math
 
@@ -49,7 +50,7 @@ def combinations(input, r=2, with_replacement=False):
     if input.ndim != 1:
         raise RuntimeError(f"Expect a 1D vector, but got shape {list(input.shape)}")
     make = itertools.combinations_with_replacement if with_replacement else itertools.combinations
-    places = list(make(range(input.shape[0]), r))
+    places = list(make(builtins.range(input.shape[0]), r))
     index = _wrap(np.array(places, np.int64).reshape(-1, r), dtypes.int64)
     return input[index] if r else input.new_empty(0)
 
@@ -60,9 +61,9 @@ def kron(input, other):
     n = max(input.ndim, other.ndim)
     x = input.reshape((1,) * (n - input.ndim) + tuple(input.shape))
     y = other.reshape((1,) * (n - other.ndim) + tuple(other.shape))
-    left = tuple(m for k in range(n) for m in (x.shape[k], 1))
-    right = tuple(m for k in range(n) for m in (1, y.shape[k]))
-    return a.mul(x.reshape(left), y.reshape(right)).reshape(tuple(x.shape[k] * y.shape[k] for k in range(n)))
+    left = tuple(m for k in builtins.range(n) for m in (x.shape[k], 1))
+    right = tuple(m for k in builtins.range(n) for m in (1, y.shape[k]))
+    return a.mul(x.reshape(left), y.reshape(right)).reshape(tuple(x.shape[k] * y.shape[k] for k in builtins.range(n)))
 
 
 def ger(input, vec2, *, out=None):
@@ -228,7 +229,7 @@ def _by_rounds(base, d, index, source, reduce, input, include_self):
     order = _ranks(index._values("scatter_reduce()"), d)
     if reduce == "prod":
         out = base
-        for k in np.arange(int(order.max()) + 1 if order.size else 0):
+        for k in builtins.range(int(order.max()) + 1 if order.size else 0):
             chosen = _wrap(order == k, dtypes.bool)
             factors = full(tuple(base.shape), 1, base.dtype, base.device)
             out = out * factors.scatter_add(d, index, a.where(chosen, a.sub(source, 1), 0))
@@ -250,7 +251,7 @@ def _by_rounds(base, d, index, source, reduce, input, include_self):
 
 def indexing_along(index, d):
     grid = np.ogrid[tuple(slice(n) for n in index.shape)]
-    return tuple(index if k == d else grid[k] for k in np.arange(index.ndim))
+    return tuple(index if k == d else grid[k] for k in builtins.range(index.ndim))
 
 
 def _ranks(index, d):
@@ -268,7 +269,7 @@ def _ranks(index, d):
 
 def index_reduce(input, dim, index, source, reduce, *, include_self=True):
     d = dim_of(input, dim)
-    wide = index.reshape([-1 if k == d else 1 for k in np.arange(input.ndim)]).expand(source.shape)
+    wide = index.reshape([-1 if k == d else 1 for k in builtins.range(input.ndim)]).expand(source.shape)
     return scatter_reduce(input, d, wide, source, "prod" if reduce == "prod" else reduce, include_self=include_self)
 
 
@@ -298,7 +299,7 @@ def sum_to_size(self, *size):
     lead = self.ndim - len(sizes)
     if lead < 0:
         raise RuntimeError(f"size {{{list(sizes)}}} is not expandable to size {{{list(self.shape)}}}.")
-    dims = [*np.arange(lead).tolist(), *[k + lead for k, n in enumerate(sizes) if n == 1 and self.shape[k + lead] != 1]]
+    dims = [*builtins.range(lead), *[k + lead for k, n in enumerate(sizes) if n == 1 and self.shape[k + lead] != 1]]
     out = reductions.sum(self, dims, True) if dims else self
     return out.reshape(sizes)
 
