@@ -171,12 +171,7 @@ class Node:
 
     def saved_args(self) -> tuple:
         if self.args is None:
-            raise RuntimeError(
-                "Trying to backward through the graph a second time (or directly access saved tensors after they have "
-                "already been freed). Saved intermediate values of the graph are freed when you call .backward() "
-                "or autograd.grad(). Specify retain_graph=True if you need to backward through the graph a second "
-                "time or if you need to access saved tensors after calling backward."
-            )
+            raise_released()
         args = self.args
         if self.versions is not None:
             check_versions(self, args, self.versions)
@@ -207,6 +202,15 @@ class Node:
         """Free what was saved; a second backward through this node raises (unless it saved nothing)."""
         if self.versions is not None or self.outs is not None:
             self.args = self.outs = None
+
+
+def raise_released():
+    raise RuntimeError(
+        "Trying to backward through the graph a second time (or directly access saved tensors after they have "
+        "already been freed). Saved intermediate values of the graph are freed when you call .backward() "
+        "or autograd.grad(). Specify retain_graph=True if you need to backward through the graph a second "
+        "time or if you need to access saved tensors after calling backward."
+    )
 
 
 class NodeHooks:

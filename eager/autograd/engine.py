@@ -46,6 +46,10 @@ class Task(_call.Task):
             self.needed = self.leading(self.order(), {target for target, _ in inputs})
             self.only(self.needed)
 
+    def reaches(self, target) -> bool:
+        """Whether this run computes (or has computed) a gradient at `target`."""
+        return target in self.order() and (self.needed is None or target in self.needed)
+
     @staticmethod
     def leading(order, goals) -> set:
         """The targets from which a goal can be reached. A node's children were recorded before it, so sorting

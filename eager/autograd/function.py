@@ -1,15 +1,27 @@
 """Custom gradients: `Function` (forward and backward written by the user), and `attach` for compiled calls.
 
-Both make one node over several outputs. The context that a Function's methods get *is* the node.
+Both make one node over several outputs. The context that a Function's methods get belongs to the node.
 """
 
 from __future__ import annotations
 
 import functools
+import weakref
 
 from ..grads import Meta
 from ..op import zeros
-from ..record import CUSTOM, DATA, Node, Packed, SavedOutput, edge_of, metas_of, raise_version, rebase
+from ..record import (
+    CUSTOM,
+    DATA,
+    Node,
+    Packed,
+    SavedOutput,
+    edge_of,
+    metas_of,
+    raise_released,
+    raise_version,
+    rebase,
+)
 from ..state import recording, state
 from ..tensor import Tensor, View
 
@@ -53,9 +65,16 @@ class SavedList:
 
 
 class FunctionCtx:
-    """What the methods of a Function get as `ctx`."""
+    """What the methods of a Function get as `ctx`: users put attributes of any name on it."""
 
-    __slots__ = ()
+    _node = staticmethod(lambda: None)         # a weak reference to the node, once there is one
+    _saved = None
+    _released = False
+
+    def __init__(self, needs_input_grad=()):
+        self.needs_input_grad = needs_input_grad
+        self.to_save = self.dirty_tensors = self.non_differentiable = ()
+        self.materialize_grads = True
 
     def save_for_backward(self, *tensors) -> None:
         """Keep tensors (inputs, outputs or others; None is allowed) for `ctx.saved_tensors` in backward."""
@@ -70,31 +89,50 @@ class FunctionCtx:
 
     def mark_dirty(self, *tensors) -> None:
         """These inputs were changed in place; they have to be returned too."""
-        self.dirty = tensors
+        self.dirty_tensors = tensors
 
     def mark_non_differentiable(self, *tensors) -> None:
         """These outputs get no gradient."""
-        self.constant = tensors
+        self.non_differentiable = tensors
 
     def set_materialize_grads(self, value: bool) -> None:
         """Whether backward sees zeros (the default) or None where no gradient came."""
-        self.materialize = value
+        self.materialize_grads = value
+
+    @property
+    def saved_tensors(self) -> tuple:
+        if self._released:
+            raise_released()
+        return tuple(self.to_save) if self._saved is None else self._saved.get(self._node())
+
+    def __getattr__(self, name: str):
+        """What the node has: `name()`, `next_functions`, `metadata`, hooks."""
+        node = None if name.startswith("__") else self._node()
+        if node is not None and (name in _OF_THE_NODE):
+            return getattr(node, name)
+        label = node.name() if node is not None else type(self).__name__
+        raise AttributeError(f"'{label}' object has no attribute '{name}'")
 
 
-class FunctionNode(FunctionCtx, Node):
-    """The node of one call of a custom function, and the `ctx` of its methods; each Function has a subclass of its
-    own."""
+_OF_THE_NODE = {"name", "next_functions", "metadata", "register_hook", "register_prehook", "_sequence_nr"}
+
+
+class FunctionNode(Node):
+    """The node of one call of a custom function; each Function has a subclass of its own. What it lacks it looks up in
+    the call's `ctx`."""
 
     function = None
     always = True
 
-    def __init__(self, edges, needs, at):
+    def __init__(self, ctx, edges, at):
         super().__init__(None, None, None, edges, ())
-        self.needs_input_grad, self.at = needs, at
-        self.to_save = ()
-        self.saved = None
-        self.dirty = self.constant = ()
-        self.materialize = True
+        self.ctx, self.at = ctx, at
+        ctx._node = weakref.ref(self)
+
+    def __getattr__(self, name: str):
+        if name.startswith("__") or name == "ctx":
+            raise AttributeError(name)
+        return getattr(self.ctx, name)
 
     def name(self) -> str:
         return type(self).__name__
@@ -111,21 +149,16 @@ class FunctionNode(FunctionCtx, Node):
             results[k] = g
         return results
 
-    @property
-    def saved_tensors(self) -> tuple:
-        if self.released:
-            self.saved_args()
-        return tuple(self.to_save) if self.saved is None else self.saved.get(self)
-
     # -- running
 
     def apply(self, grads, needs):
         if self.released:
-            self.saved_args()
-        if self.materialize:
+            raise_released()
+        if self.ctx.materialize_grads:
             grads = [zeros(Meta(*meta)) if g is None and meta[1] is not None else g
                      for g, meta in zip(grads, self.metas)]
-        return [g if need else None for g, need in zip(self.checked(self.function._backward()(self, *grads)), needs)]
+        found = self.checked(self.function._backward()(self.ctx, *grads))
+        return [g if need else None for g, need in zip(found, needs)]
 
     def checked(self, found) -> list:
         """The results of a user's backward: one per argument of forward."""
@@ -146,8 +179,9 @@ class FunctionNode(FunctionCtx, Node):
         return found
 
     def release(self) -> None:
-        if self.saved is not None and self.saved.items:
-            self.saved, self.released = None, True
+        saved = self.ctx._saved
+        if saved is not None and saved.items:
+            self.ctx._saved, self.ctx._released, self.released = None, True, True
 
 
 class Function:
@@ -209,27 +243,27 @@ class Function:
         needs = tuple([isinstance(a, Tensor) and a.requires_grad for a in args])
         record = state.grad and any(needs)
         edges = tuple([edge_of(a) if record and isinstance(a, Tensor) else None for a in args])
-        node = cls._backward_cls(edges, needs, at)
+        ctx = FunctionCtx(needs)
         with recording(False):
-            out = cls._forward(node, args, kw)
+            out = cls._forward(ctx, args, kw)
         outs = out if isinstance(out, tuple) else (out,)
-        check_dirty(node, outs, record)
-        for t in node.dirty:
-            t._ensure_storage().bump()
+        check_dirty(ctx, outs, record)
+        node = None
         if record:
+            node = cls._backward_cls(ctx, edges, at)
             outs = connect(node, args, outs)
             if state.anomaly:
                 node.stack = state.anomaly()
-        node.saved = SavedList(node, checked_saved(node.to_save), [t for t in outs if isinstance(t, Tensor)])
-        node.to_save = ()
+        ctx._saved = SavedList(node, checked_saved(ctx.to_save), [t for t in outs if isinstance(t, Tensor)])
+        ctx.to_save = ()
         return outs if isinstance(out, tuple) else outs[0]
 
     @classmethod
-    def _forward(cls, node, args, kw):
+    def _forward(cls, ctx, args, kw):
         if cls.setup_context is Function.setup_context:
-            return cls.forward(node, *args, **kw)
+            return cls.forward(ctx, *args, **kw)
         out = cls.forward(*args, **kw)
-        cls.setup_context(node, args, out)
+        cls.setup_context(ctx, args, out)
         return out
 
 
@@ -248,18 +282,21 @@ def checked_saved(tensors) -> tuple:
     return tensors
 
 
-def check_dirty(node, outs, record: bool) -> None:
+def check_dirty(ctx, outs, record: bool) -> None:
+    """What was changed in place is returned, and is no leaf that requires grad; its version moves."""
     returned = {id(t) for t in outs}
-    if any(id(t) not in returned for t in node.dirty):
+    if any(id(t) not in returned for t in ctx.dirty_tensors):
         raise RuntimeError("Some elements marked as dirty during the forward method were not returned as output. The "
                            "inputs that are modified inplace must all be outputs of the Function.")
-    if record and any(t._grad_fn is None and t._requires_grad for t in node.dirty):
+    if record and any(t._grad_fn is None and t._requires_grad for t in ctx.dirty_tensors):
         raise RuntimeError("a leaf Variable that requires grad has been used in an in-place operation.")
+    for t in ctx.dirty_tensors:
+        t._ensure_storage().bump()
 
 
 def connect(node, inputs, outs: tuple) -> tuple:
     """Hang the outputs on the node; an input that is returned unchanged becomes another tensor."""
-    constant, dirty = {id(t) for t in node.constant}, {id(t) for t in node.dirty}
+    constant, dirty = {id(t) for t in node.ctx.non_differentiable}, {id(t) for t in node.ctx.dirty_tensors}
     given = {id(t): t for t in inputs if isinstance(t, Tensor)}
     constant = {k for k, t in enumerate(outs) if id(t) in constant}
     same = {k: given[id(t)] for k, t in enumerate(outs) if id(t) in given and id(t) not in dirty}
@@ -336,7 +373,7 @@ class AttachedNode(Node):
 
     def apply(self, grads, needs):
         if self.released:
-            self.saved_args()
+            raise_released()
         saved = self.saved.get(self)
         needs = tuple(map(bool, needs))
         if not self.with_saved:

@@ -99,7 +99,7 @@ class set_grad_enabled(_Manager):
 
 
 class inference_mode(_Manager):
-    """Like no_grad."""
+    """Calls inside are not recorded; `inference_mode(False)` records them, whatever surrounds it."""
 
     def __new__(cls, mode=True):
         self = object.__new__(cls)
@@ -109,8 +109,7 @@ class inference_mode(_Manager):
 
     def __enter__(self):
         self.prev = (state.grad, state.inference)
-        if self.mode:
-            state.grad, state.inference = False, True
+        state.grad, state.inference = not self.mode, self.mode
 
     def __exit__(self, *_):
         state.grad, state.inference = self.prev

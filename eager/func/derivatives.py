@@ -123,7 +123,7 @@ def grad(func, argnums=0, has_aux=False):
 
 
 def vjp(func, *primals, has_aux=False):
-    """(func(*primals), pull): pull(cotangents) gives one result per primal (alone if there is one primal)."""
+    """(func(*primals), pull): pull(cotangents) gives a tuple, one result per primal."""
     with autograd.enable_grad():
         args = map_leaves(own, primals)
         inputs = leaves(args)
@@ -137,8 +137,7 @@ def vjp(func, *primals, has_aux=False):
                                "the function.")
         with autograd.enable_grad():
             found = pulled_again(outputs, inputs, seeds)
-            found = settled(rebuild(args, iter(found)), inputs)
-        return found[0] if len(primals) == 1 else found
+            return settled(rebuild(args, iter(found)), inputs)
 
     result = settled(out, inputs)
     return (result, pull, settled(aux, inputs)) if has_aux else (result, pull)
