@@ -14,7 +14,7 @@ from ..runtime.errors import Unsupported
 from . import _call, dtypes, op as ops
 from .device import cpu as _cpu, meta as meta_device
 from .grads import Meta
-from .kernels import array_of, run_kernel, simple_function
+from .kernels import array_of, run_kernel, simple_function, wrap_outputs
 from .loops import computation
 from .meta import check_expandable, infer, run_meta
 from .op import TENSOR, TENSORS, Kind, Op, specialise
@@ -383,7 +383,29 @@ def make_entry(op: Op):
     if op.kind is Kind.VIEW and op.promote == "keep" and not op.mutates and len(op.params) <= 6:
         shown = op.outputs[0].differentiable
         return named(_call.view(op, general(op), op.fn, len(op.params), op.name, shown), op)
+    if has_eager_kernel(op):
+        return named(kernel_call(op), op)
     return named(general(op), op)
+
+
+def has_eager_kernel(op: Op) -> bool:
+    """Arrays in, arrays out: `_call` makes the tensors and the node around the kernel."""
+    return (
+        op.kind not in (Kind.VIEW, Kind.RANDOM)
+        and not op.mutates
+        and bool(op.kernels or op.kind is Kind.EXTERN)
+        and len(op.params) <= 24
+        and len(op.outputs) <= 8
+    )
+
+
+def kernel_call(op: Op):
+    plain = op.kernels.get("numpy") or (op.fn if op.kind is Kind.EXTERN else None)
+    shown = tuple([o.differentiable for o in op.outputs])
+    composite, differentiable = op.kind is Kind.COMPOSITE, bool(op.grads)
+    return _call.kernel(
+        op, general(op), op.codes, shown, op.kernels.get("native"), plain, wrap_outputs, composite, differentiable
+    )
 
 
 def plain_map(op: Op) -> bool:
@@ -503,9 +525,10 @@ def operator(op: Op, swapped: bool = False):
 
 
 def learn_needs(op: Op, mask: tuple) -> tuple:
-    """For `_call`: (some formula runs, the output is saved, per operand DROP 0, SAVE 1 or META 2)."""
+    """For `_call`: (some formula runs, the output is saved, per operand DROP 0, SAVE 1 or META 2, saved outputs)."""
     wanted, kept, any_formula = plan_of_mask(op, mask)
-    return any_formula, bool(kept), tuple([{"save": 1, "meta": 2, None: 0}[wanted.get(k)] for k in range(len(mask))])
+    how = tuple([{"save": 1, "meta": 2, None: 0}[wanted.get(k)] for k in range(len(mask))])
+    return any_formula, bool(kept), how, kept
 
 
 _call.bind(

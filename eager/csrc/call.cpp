@@ -189,7 +189,7 @@ const Needs* needs_of(PyObject* op, NeedsTable& table, unsigned mask, int count)
     return &table.entries[at];
 }
 
-static PyObject* meta_of(PyObject* t) {
+PyObject* meta_of(PyObject* t) {
     PyArrayObject* a = array_of(t);
     PyObject* meta = world.meta->tp_alloc(world.meta, 0);
     if (!meta) return nullptr;
@@ -226,7 +226,7 @@ static bool save(const Needs* needs, PyObject* const* args, int count, Ref& save
     return true;
 }
 
-static PyObject* metas_of(PyObject* out) { // ((sizes, dtype, device),)
+PyObject* metas_of(PyObject* out) { // ((sizes, dtype, device),)
     PyArrayObject* a = array_of(out);
     PyObject *inner = PyTuple_New(3), *outer = PyTuple_New(1), *sizes = tuple_of(PyArray_DIMS(a), PyArray_NDIM(a));
     if (!inner || !outer || !sizes) return nullptr;
@@ -247,6 +247,20 @@ static bool save_output(PyObject* node, PyObject* out) {
     return outs;
 }
 
+PyObject* new_node(PyObject* op, PyObject* args, PyObject* versions, PyObject* edges, PyObject* metas) {
+    PyObject *sequence = PyLong_FromUnsignedLong(next_sequence()), *node = world.node->tp_alloc(world.node, 0);
+    if (!node || !sequence) {
+        for (PyObject* each : {args, versions, edges, metas, sequence, node}) Py_XDECREF(each);
+        return nullptr;
+    }
+    const NodeSlots& n = world.n;
+    put(node, n.op, op);
+    slot(node, n.args) = args, slot(node, n.versions) = versions, slot(node, n.edges) = edges;
+    slot(node, n.metas) = metas, slot(node, n.sequence) = sequence;
+    put(node, n.outs, Py_None);
+    return node;
+}
+
 bool record(PyObject* op, NeedsTable& table, PyObject* const* args, int count, unsigned mask, PyObject* out) {
     int type = type_of(out);
     if (type < 0 || world.types[type].category < 2) return true;
@@ -261,17 +275,10 @@ bool record(PyObject* op, NeedsTable& table, PyObject* const* args, int count, u
         PyTuple_SET_ITEM(edges.get(), k, edge);
     }
     if (!save(needs, args, count, saved, versions)) return false;
-    Ref node(world.node->tp_alloc(world.node, 0));
+    PyObject* metas = metas_of(out);
+    if (!metas) return false;
+    Ref node(new_node(op, saved.release(), versions ? versions.release() : Py_NewRef(Py_None), edges.release(), metas));
     if (!node) return false;
-    const NodeSlots& n = world.n;
-    put(node.get(), n.op, op);
-    slot(node.get(), n.args) = saved.release();
-    slot(node.get(), n.versions) = versions ? versions.release() : Py_NewRef(Py_None);
-    slot(node.get(), n.edges) = edges.release();
-    slot(node.get(), n.metas) = metas_of(out);
-    slot(node.get(), n.sequence) = PyLong_FromUnsignedLong(next_sequence());
-    put(node.get(), n.outs, Py_None);
-    if (!slot(node.get(), n.metas) || !slot(node.get(), n.sequence)) return false;
     if (needs->out && !save_output(node.get(), out)) return false;
     reset(out, world.t.grad_fn, node.release());
     reset(out, world.t.output_nr, PyLong_FromLong(0));
@@ -438,7 +445,7 @@ PyMODINIT_FUNC PyInit__call() {
     import_array();
     import_umath();
     PyObject* module = PyModule_Create(&definition);
-    if (!module || !add_maps(module) || !add_views(module) || !add_engine(module)) {
+    if (!module || !add_maps(module) || !add_views(module) || !add_kernels(module) || !add_matrix(module) || !add_engine(module)) {
         Py_XDECREF(module);
         return nullptr;
     }

@@ -145,7 +145,17 @@ PyObject* edge_of(PyObject* t); // new reference: (node, output number), (leaf, 
 // Hang a node on `out`: `args` as given to the record; bit k of `mask`: args[k] is a tensor that needs a gradient.
 bool record(PyObject* op, NeedsTable& table, PyObject* const* args, int count, unsigned mask, PyObject* out);
 
+PyObject* meta_of(PyObject* t); // its Meta
+PyObject* metas_of(PyObject* out); // ((sizes, dtype, device),)
+PyObject* new_node(PyObject* op, PyObject* args, PyObject* versions, PyObject* edges, PyObject* metas); // steals all but `op`
+
 unsigned long next_sequence();
+
+// -- views
+bool is_piece(PyObject* op); // the record of x[i] along one dim, or of x[i:j:k]
+// Such a piece of a tensor's memory, outside of autograd and without a storage of its own; null without an error where
+// there is none.
+PyObject* piece_of(PyObject* op, PyObject* t, PyObject* const* args);
 
 // -- callables
 struct Attributes { // what every callable of this module carries
@@ -159,6 +169,8 @@ bool ready_callable(PyTypeObject& type, const char* name, Py_ssize_t size, destr
 
 bool add_maps(PyObject* module);
 bool add_views(PyObject* module);
+bool add_kernels(PyObject* module);
+bool add_matrix(PyObject* module);
 bool add_engine(PyObject* module);
 
 #endif

@@ -385,7 +385,37 @@ struct Grads { // what a target has received, None where nothing; owns
     }
 };
 
+// A slice's gradient goes straight into what its tensor has received so far, where nobody else sees that memory: zeros of
+// the whole size for each piece would cost more than the pieces. 1: done; 0: not so; -1: an error is set.
+int add_piece(Run& run, PyObject* node, PyObject* grad, bool retain) {
+    PyObject* edge = grad == Py_None ? Py_None : PyTuple_GET_ITEM(slot(node, world.n.edges), 0);
+    PyObject* args = slot(node, world.n.args);
+    if (edge == Py_None || !PyTuple_CheckExact(edge) || !args || !PyTuple_CheckExact(args) || !is_plain(grad)) return 0;
+    auto found = run.entries.find(PyTuple_GET_ITEM(edge, 0));
+    if (found == run.entries.end() || !found->second->delivered || !found->second->needed) return 0;
+    Py_ssize_t number = PyLong_AsSsize_t(PyTuple_GET_ITEM(edge, 1));
+    PyObject* have = number < (Py_ssize_t)found->second->grads.size() ? found->second->grads[number] : nullptr;
+    Thread thread;
+    if (!have || !read_state(thread)) return PyErr_Occurred() ? -1 : 0;
+    if (thread.grad || !thread.quick || !is_private(have) || !array_of(grad)
+        || slot(have, world.t.dtype) != slot(grad, world.t.dtype))
+        return 0;
+    Ref piece(piece_of(slot(node, world.n.op), have, &PyTuple_GET_ITEM(args, 1)));
+    if (!piece) return PyErr_Occurred() ? -1 : 0;
+    if (!PyArray_SAMESHAPE(array_of(piece.get()), array_of(grad))) return 0;
+    PyObject* operands[] = {piece.get(), grad};
+    Ref done(PyObject_Vectorcall(tools.add_inplace, operands, 2, nullptr));
+    if (!done) return -1;
+    if (!retain) release(node);
+    Entry* entry = found->second.get();
+    return --entry->pending || push(run, entry) ? 1 : -1;
+}
+
 bool run_plain(Run& run, PyObject* node, Grads& grads, bool retain) {
+    if (is_piece(slot(node, world.n.op))) {
+        int done = add_piece(run, node, grads.list[0], retain);
+        if (done) return done > 0;
+    }
     Ref edges(Py_NewRef(slot(node, world.n.edges)));
     std::vector<Ref> results;
     bool any = false;

@@ -660,6 +660,29 @@ PyMethodDef functions[] = {
 
 }
 
+bool is_piece(PyObject* op) {
+    return (records[SELECT] && op == records[SELECT]->head.op) || (records[SLICE] && op == records[SLICE]->head.op);
+}
+
+PyObject* piece_of(PyObject* op, PyObject* t, PyObject* const* args) {
+    PyArrayObject* a = plain_array(t);
+    Geometry g;
+    if (!a) return nullptr;
+    geometry_of(t, a, g);
+    if (!apply_rule(op == records[SELECT]->head.op ? SELECT : SLICE, g, args)) return nullptr;
+    int item = (int)PyArray_ITEMSIZE(a);
+    npy_intp bytes[MAX_DIMS];
+    for (int d = 0; d < g.dims; d++) bytes[d] = g.strides[d] * item;
+    Py_INCREF(PyArray_DESCR(a));
+    PyObject* array = PyArray_NewFromDescr(&PyArray_Type, PyArray_DESCR(a), g.dims, g.sizes, bytes,
+        (char*)PyArray_DATA(a) + g.offset * item, NPY_ARRAY_WRITEABLE, nullptr);
+    if (!array || PyArray_SetBaseObject((PyArrayObject*)array, Py_NewRef((PyObject*)a))) {
+        Py_XDECREF(array);
+        return nullptr;
+    }
+    return new_tensor(array, slot(t, world.t.dtype));
+}
+
 bool add_views(PyObject* module) {
     return ready_callable(ViewType, "flambeau.eager._call.View", sizeof(ViewCall), dealloc_view)
         && ready_callable(SpellingType, "flambeau.eager._call.Spelling", sizeof(Spelling), dealloc_spelling)

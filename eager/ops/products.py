@@ -7,6 +7,7 @@ and rounded once.
 import numpy as np
 
 from ...runtime import native
+from .. import _call
 from ..grads import Meta
 from ..meta import broadcast_shapes
 from ..op import composite, extern, optional
@@ -35,6 +36,9 @@ def numpy_product(a, b):
 def gemm(a, b):
     """(*batch, M, K) x (*batch, K, N) -> (*batch, M, N); the batch sizes of both are equal."""
     return numpy_product(a, b)
+
+
+gemm.native(_call.product)
 
 
 @gemm.grad("a")
@@ -142,6 +146,9 @@ def _(a, b):
     return np.asarray(numpy_product(a, b))
 
 
+matmul.native(_call.product)
+
+
 @matmul.meta
 def _(a, b):
     check_product(a, b)
@@ -207,6 +214,9 @@ def _(x, weight, bias):
         rows = x.reshape(-1, x.shape[-1])
         out = numpy_product(rows, weight.T).reshape(x.shape[:-1] + weight.shape[:1])
     return out if bias is None else np.add(out, bias, out=out) if out.ndim else out + bias
+
+
+linear.native(_call.linear)
 
 
 @linear.meta

@@ -1,0 +1,144 @@
+// Products of matrices as kernels on arrays: `linear` (rows times the transposed weight, plus bias) and `product`. Tiny
+// ones are loops here, the others the runtime's template.
+#include "call.h"
+
+namespace {
+
+constexpr double TINY = 4096, DROP_GIL_FROM = 2e5, SHARE_FROM = 1 << 16;
+
+struct Matrix { // strides in elements
+    const char* data;
+    npy_intp rows, columns, row, column;
+};
+
+template <class T> void tiny(const Matrix& a, const Matrix& b, T* out, const T* bias) {
+    const T *x = (const T*)a.data, *y = (const T*)b.data;
+    for (npy_intp m = 0; m < a.rows; m++)
+        for (npy_intp n = 0; n < b.columns; n++) {
+            T sum = 0;
+            for (npy_intp k = 0; k < a.columns; k++) sum += x[m * a.row + k * a.column] * y[k * b.row + n * b.column];
+            out[m * b.columns + n] = bias ? sum + bias[n] : sum;
+        }
+}
+
+struct Bias {
+    void* out;
+    const void* bias;
+    npy_intp columns;
+    bool wide;
+};
+
+template <class T> void add_bias(const Bias& job, long begin, long end) {
+    T* out = (T*)job.out + begin * job.columns;
+    for (long m = begin; m < end; m++, out += job.columns)
+        for (npy_intp n = 0; n < job.columns; n++) out[n] += ((const T*)job.bias)[n];
+}
+
+void bias_range(void* raw, long begin, long end, int) {
+    const Bias& job = *(Bias*)raw;
+    job.wide ? add_bias<double>(job, begin, end) : add_bias<float>(job, begin, end);
+}
+
+void multiply(const Matrix& a, const Matrix& b, void* out, const void* bias, bool wide) {
+    double work = 2.0 * a.rows * b.columns * a.columns;
+    if (work <= 2 * TINY) {
+        wide ? tiny(a, b, (double*)out, (const double*)bias) : tiny(a, b, (float*)out, (const float*)bias);
+        return;
+    }
+    FbGemm g = {};
+    g.a = a.data, g.b = b.data, g.out = out;
+    g.a_type = g.b_type = g.out_type = wide ? FB_DOUBLE : FB_FLOAT;
+    g.M = a.rows, g.N = b.columns, g.K = a.columns;
+    g.a_m = a.row, g.a_k = a.column, g.b_k = b.row, g.b_n = b.column, g.out_m = b.columns, g.out_n = 1;
+    Bias job = {out, bias, b.columns, wide};
+    const FbRuntime* runtime = world.api->runtime;
+    auto all = [&] {
+        runtime->gemm(&g);
+        if (!bias) return;
+        if (a.rows * b.columns < SHARE_FROM) bias_range(&job, 0, a.rows, 0);
+        else runtime->parallel_for(bias_range, &job, a.rows, 1 + (long)SHARE_FROM / (4 * b.columns));
+    };
+    if (work < DROP_GIL_FROM) return all();
+    Py_BEGIN_ALLOW_THREADS all();
+    Py_END_ALLOW_THREADS
+}
+
+bool usable(PyObject* x, int type) {
+    if (!PyArray_CheckExact(x)) return false;
+    PyArrayObject* a = (PyArrayObject*)x;
+    if (PyArray_TYPE(a) != type || !PyArray_ISALIGNED(a) || PyArray_ISBYTESWAPPED(a)) return false;
+    for (int d = 0; d < PyArray_NDIM(a); d++)
+        if (PyArray_STRIDE(a, d) % PyArray_ITEMSIZE(a)) return false;
+    return true;
+}
+
+// The last dim as columns and all others as rows, where one stride walks them.
+bool as_rows(PyArrayObject* x, Matrix& out) {
+    int dims = PyArray_NDIM(x), item = (int)PyArray_ITEMSIZE(x);
+    if (dims < 1 || dims > MAX_DIMS || (dims != 2 && !PyArray_IS_C_CONTIGUOUS(x))) return false;
+    npy_intp columns = PyArray_DIM(x, dims - 1), rows = 1;
+    for (int d = 0; d < dims - 1; d++) rows *= PyArray_DIM(x, d);
+    npy_intp row = dims == 2 ? PyArray_STRIDE(x, 0) / item : columns;
+    out = {(const char*)PyArray_DATA(x), rows, columns, row, PyArray_STRIDE(x, dims - 1) / item};
+    return true;
+}
+
+PyObject* result(PyArrayObject* x, npy_intp columns, bool wide) {
+    npy_intp sizes[MAX_DIMS];
+    int dims = PyArray_NDIM(x);
+    for (int d = 0; d < dims - 1; d++) sizes[d] = PyArray_DIM(x, d);
+    sizes[dims - 1] = columns;
+    return fresh_array(wide ? FLOAT64 : FLOAT32, dims, sizes, nullptr);
+}
+
+PyObject* declined() { return Py_NewRef(Py_NotImplemented); }
+
+bool element_type(PyObject* x, int& type) {
+    if (!PyArray_CheckExact(x)) return false;
+    type = PyArray_TYPE((PyArrayObject*)x);
+    return type == NPY_FLOAT || type == NPY_DOUBLE;
+}
+
+// linear(x, weight, bias or None): NotImplemented for other types, layouts and sizes that do not fit
+PyObject* py_linear(PyObject*, PyObject* const* args, Py_ssize_t n) {
+    int type;
+    if (n != 3 || !element_type(args[0], type) || !usable(args[0], type) || !usable(args[1], type)) return declined();
+    PyArrayObject *x = (PyArrayObject*)args[0], *w = (PyArrayObject*)args[1];
+    Matrix a, b;
+    if (PyArray_NDIM(w) != 2 || !as_rows(x, a) || !as_rows(w, b) || a.columns != b.columns || !a.columns || !b.rows)
+        return declined();
+    b = {b.data, b.columns, b.rows, b.column, b.row}; // transposed
+    const void* bias = nullptr;
+    if (args[2] != Py_None) {
+        PyArrayObject* c = (PyArrayObject*)args[2];
+        if (!usable(args[2], type) || PyArray_NDIM(c) != 1 || PyArray_DIM(c, 0) != b.columns || !PyArray_IS_C_CONTIGUOUS(c))
+            return declined();
+        bias = PyArray_DATA(c);
+    }
+    PyObject* out = result(x, b.columns, type == NPY_DOUBLE);
+    if (out) multiply(a, b, PyArray_DATA((PyArrayObject*)out), bias, type == NPY_DOUBLE);
+    return out;
+}
+
+// product(a, b) of (..., M, K) and a matrix (K, N)
+PyObject* py_product(PyObject*, PyObject* const* args, Py_ssize_t n) {
+    int type;
+    if (n != 2 || !element_type(args[0], type) || !usable(args[0], type) || !usable(args[1], type)) return declined();
+    PyArrayObject *x = (PyArrayObject*)args[0], *y = (PyArrayObject*)args[1];
+    Matrix a, b;
+    if (PyArray_NDIM(x) < 2 || PyArray_NDIM(y) != 2 || !as_rows(x, a) || !as_rows(y, b) || a.columns != b.rows
+        || !a.columns || !b.columns)
+        return declined();
+    PyObject* out = result(x, b.columns, type == NPY_DOUBLE);
+    if (out) multiply(a, b, PyArray_DATA((PyArrayObject*)out), nullptr, type == NPY_DOUBLE);
+    return out;
+}
+
+PyMethodDef functions[] = {
+    {"linear", (PyCFunction)(void*)py_linear, METH_FASTCALL, "linear(x, weight, bias): an array, or NotImplemented"},
+    {"product", (PyCFunction)(void*)py_product, METH_FASTCALL, "product(a, b): an array, or NotImplemented"},
+    {nullptr, nullptr, 0, nullptr}};
+
+}
+
+bool add_matrix(PyObject* module) { return PyModule_AddFunctions(module, functions) == 0; }
