@@ -6,13 +6,19 @@ import warnings
 
 from .. import api, dtypes
 from ..dispatch import type_name
-from ..meta import broadcast_shapes
-from ..ops import activations as act, attention as attend, indexing, losses, normalization, products
+from ..ops import activations as act, indexing, losses, normalization, products
 from ..spellings.arguments import dim_of
+from ..spellings.attention import (multi_head_attention_forward as multi_head_attention_forward,
+                                   scaled_dot_product_attention as scaled_dot_product_attention)
 from ..spellings.channels import (batch_norm as batch_norm, group_norm as group_norm, instance_norm as instance_norm)
 from ..spellings.convolution import (conv1d as conv1d, conv2d as conv2d, conv3d as conv3d,
                                      conv_transpose1d as conv_transpose1d, conv_transpose2d as conv_transpose2d,
                                      conv_transpose3d as conv_transpose3d)
+from ..spellings.distance import (bilinear as bilinear, local_response_norm as local_response_norm,
+                                  pairwise_distance as pairwise_distance, pdist as pdist)
+from ..spellings.images import (affine_grid as affine_grid, channel_shuffle as channel_shuffle, fold as fold,
+                                grid_sample as grid_sample, native_channel_shuffle as native_channel_shuffle,
+                                pixel_shuffle as pixel_shuffle, pixel_unshuffle as pixel_unshuffle, unfold as unfold)
 from ..spellings.dropout import (alpha_dropout as alpha_dropout, dropout1d as dropout1d, dropout2d as dropout2d,
                                  dropout3d as dropout3d, feature_alpha_dropout as feature_alpha_dropout)
 from ..spellings.padding import pad as pad
@@ -346,53 +352,3 @@ def _soft_cross_entropy(input, target, weight, reduction, label_smoothing):
 def cosine_similarity(x1, x2, dim=1, eps=1e-8):
     dot = (x1 * x2).sum(dim)
     return dot / (x1.norm(2, dim).clamp_min(eps) * x2.norm(2, dim).clamp_min(eps))
-
-
-# -- attention
-
-def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None,
-                                 enable_gqa=False):
-    """softmax(q @ k.T * scale + mask) @ v over (..., L, E), (..., S, E), (..., S, Ev).
-
-    A boolean mask is True where attention is allowed; `is_causal` is a mask from the top left corner; `enable_gqa`
-    repeats the heads of key and value.
-    """
-    _check_attention(query, key, value, attn_mask, is_causal)
-    if enable_gqa:
-        key, value = _repeat_heads(query, key), _repeat_heads(query, value)
-    scale = 1.0 / math.sqrt(int(query.shape[-1]) if isinstance(query.shape[-1],
-                                                               int) else query.shape[-1]) if scale is None else scale
-    batch = broadcast_shapes([tuple(t.shape[:-2]) for t in (query, key, value)], "scaled_dot_product_attention")
-    q, k, v = (t if tuple(t.shape[:-2]) == batch else t.expand(*batch, *t.shape[-2:]) for t in (query, key, value))
-    return attend.attention(q, k, v, attn_mask, float(dropout_p), is_causal, scale)[0]
-
-
-def _repeat_heads(query, t):
-    heads, own = query.shape[-3], t.shape[-3]
-    if heads % own:
-        raise RuntimeError(f"scaled_dot_product_attention: query has {heads} heads, not a multiple of the {own} heads "
-                           "of key and value")
-    return t if heads == own else t.repeat_interleave(heads // own, -3)
-
-
-def _check_attention(q, k, v, mask, causal):
-    if not (q.dtype is k.dtype is v.dtype):
-        raise RuntimeError("Expected query, key, and value to have the same dtype, but got query.dtype: "
-                           f"{q.dtype} key.dtype: {k.dtype} and value.dtype: {v.dtype} instead.")
-    if q.ndim < 2 or k.ndim < 2 or v.ndim < 2:
-        raise RuntimeError("Expected query, key, and value to all be  at least 2 dimensional, but got query.dim(): "
-                           f"{q.ndim} key.dim(): "
-                           f"{k.ndim} and value.dim(): {v.ndim} instead.")
-    if q.shape[-1] != k.shape[-1] or k.shape[-2] != v.shape[-2]:
-        raise RuntimeError(f"scaled_dot_product_attention: sizes do not fit: query {list(q.shape)}, key "
-                           f"{list(k.shape)}, value {list(v.shape)}")
-    if mask is not None:
-        if causal:
-            raise RuntimeError("_scaled_dot_product_attention: Explicit attn_mask should not be set when "
-                               "is_causal=True")
-        if mask.dtype is not dtypes.bool and mask.dtype is not q.dtype:
-            raise RuntimeError("Expected attn_mask dtype to be bool or to match query dtype, but got "
-                               f"attn_mask.dtype: {mask.dtype} and  "
-                               f"query.dtype: {q.dtype} instead.")
-
-

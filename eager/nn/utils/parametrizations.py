@@ -73,14 +73,14 @@ class _SpectralNorm(Module):
                 v = F.normalize(matrix.new_empty(matrix.size(1)).normal_(0, 1), dim=0, eps=eps)
             self.register_buffer("_u", u)
             self.register_buffer("_v", v)
-            power_iteration(matrix, self._u, self._v, 15, eps)
+            power_iteration(matrix.t(), self._v, self._u, 15, eps)         # u first
 
     def forward(self, weight):
         if weight.dim() == 1:
             return F.normalize(weight, dim=0, eps=self.eps)
         matrix = as_matrix(weight, self.dim)
         if self.training:
-            power_iteration(matrix, self._u, self._v, self.n_power_iterations, self.eps)
+            power_iteration(matrix.t(), self._v, self._u, self.n_power_iterations, self.eps)
         u, v = self._u.clone(), self._v.clone()     # the buffers may change again before a backward
         return weight / api.dot(u, api.mv(matrix, v))
 

@@ -22,7 +22,7 @@ def output_dim(module):
 
 
 def power_iteration(matrix, u, v, count, eps):
-    """Better u and v, written into the given tensors; without gradients."""
+    """A better v, and from it a better u, written into the given tensors; without gradients."""
     with no_grad():
         for _ in range(count):
             v.copy_(F.normalize(api.mv(matrix.t(), u), dim=0, eps=eps))
