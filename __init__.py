@@ -48,7 +48,7 @@ _PUBLIC_MODULES = {
     "multiprocessing": "eager.multiprocessing",
 }
 # Names that are attributes of a module, fetched when first asked for.
-_PUBLIC_ATTRIBUTES = {"ops": "eager.compat.operators", "cpu": "eager.compat.accelerators",
+_PUBLIC_ATTRIBUTES = {"vmap": "eager.func", "ops": "eager.compat.operators", "cpu": "eager.compat.accelerators",
                       "mps": "eager.compat.accelerators", "xpu": "eager.compat.accelerators",
                       "mtia": "eager.compat.accelerators", "accelerator": "eager.compat.accelerators",
                       "save": "eager.serialization", "load": "eager.serialization",

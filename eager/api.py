@@ -9,7 +9,16 @@ from types import FunctionType
 import numpy as np
 
 from . import autograd, device as devices, dlpack as _dlpack, dtypes, formats, typed_storage as _typed_storage
-from .autograd import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
+from .autograd import (
+    enable_grad,
+    inference_mode,
+    is_anomaly_check_nan_enabled,
+    is_anomaly_enabled,
+    is_grad_enabled,
+    is_inference_mode_enabled,
+    no_grad,
+    set_grad_enabled,
+)
 from .dispatch import become_view, operator, set_data, spelled
 from .dtypes import (bfloat16, complex64, complex128, finfo, float8_e4m3fn, float8_e5m2, float16, float32, float64,
                      get_default_dtype, iinfo, int8, int16, int32, int64, set_default_dtype, uint8, uint16, uint32,
@@ -22,6 +31,7 @@ from .random import Generator, default_generator, get_rng_state, initial_seed, m
 from .sizes import Size
 from .spellings import convolution, creation, elementwise, indexing, products, random, recurrent, reductions, shapes
 from .spellings import extended
+from .spellings import vision
 from .tensor import DATA, Tensor, install_methods
 
 _METHODS_ONLY = set("""
@@ -41,6 +51,7 @@ _FUNCTIONS = {}
 for _module in (convolution, creation, elementwise, indexing, products, random, recurrent, reductions, shapes):
     _FUNCTIONS.update(_functions_of(_module))
 _FUNCTIONS.update(extended.FUNCTIONS)
+_FUNCTIONS.update(vision.FUNCTIONS)
 for _name in ("chunk", "split", "unbind", "view", "reshape", "flatten", "transpose", "t", "permute", "unsqueeze", "squeeze",
               "expand", "select", "narrow", "getitem"):
     _FUNCTIONS[_name] = spelled(_name, _FUNCTIONS[_name])
@@ -197,7 +208,8 @@ __all__ = [*extended.NAMES, *_INPLACE] + sorted(
     name for name in _FUNCTIONS if not name.endswith("_") and name not in _METHODS_ONLY) + [
     "Tensor", "Size", "Generator", "device", "default_generator", "manual_seed", "seed", "initial_seed",
         "get_rng_state", "set_rng_state",
-    "enable_grad", "no_grad", "inference_mode", "is_grad_enabled", "set_grad_enabled", "autograd", "detach",
+    "enable_grad", "no_grad", "inference_mode", "is_grad_enabled", "set_grad_enabled", "is_anomaly_enabled",
+    "is_anomaly_check_nan_enabled", "is_inference_mode_enabled", "autograd", "detach",
         "result_type",
     "promote_types", "finfo", "iinfo", "get_default_dtype", "set_default_dtype", "bool", "uint8", "int8", "int16",
         "short", "int32", "int",
