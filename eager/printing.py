@@ -69,7 +69,7 @@ def values(array: np.ndarray, dtype, indent: int) -> str:
     summarize = array.size > Options.threshold
     shown = summary(array) if summarize else array
     if dtype.is_complex:
-        form = complex_form(shown)
+        form = ComplexForm(shown)
     else:
         form = Form(shown, dtype)
     return nested(array, form, indent, summarize)
@@ -87,7 +87,9 @@ def summary(array: np.ndarray) -> np.ndarray:
 
 
 class Form:
-    """How one number is printed: integers by width, floats as integers with a dot, fixed or scientific."""
+    """How one number is printed: integers by width, floats as integers with a dot, fixed or scientific. The width is that
+    of finite numbers other than zero: nan, inf and lone zeros may be longer.
+    """
 
     def __init__(self, array: np.ndarray, dtype):
         self.floating, self.whole, self.scientific, self.width = dtype.is_floating_point, True, False, 1
@@ -95,16 +97,15 @@ class Form:
         if not self.floating:
             self.width = max((len(str(v)) for v in flat.tolist()), default=1)
             return
-        finite = np.abs(flat[np.isfinite(flat) & (flat != 0)]).astype(np.float64)
-        if finite.size:
-            self.choose(flat, finite)
+        usual = flat[np.isfinite(flat) & (flat != 0)].astype(np.float64)
+        if usual.size:
+            self.choose(usual)
         if Options.sci_mode is not None:
             self.scientific = Options.sci_mode
-        self.width = max((len(self.plain(v)) for v in flat.tolist()), default=1)
+        self.width = max((len(self.plain(v)) for v in usual.tolist()), default=1)
 
-    def choose(self, flat, finite) -> None:
-        low, high = float(finite.min()), float(finite.max())
-        usual = flat[np.isfinite(flat)].astype(np.float64)
+    def choose(self, usual) -> None:
+        low, high = float(np.abs(usual).min()), float(np.abs(usual).max())
         self.whole = bool((usual == np.ceil(usual)).all())
         self.scientific = high / low > 1000.0 or high > 1e8 or (not self.whole and low < 1e-4)
 
@@ -121,15 +122,21 @@ class Form:
         return self.plain(v).rjust(self.width)
 
 
-def complex_form(array):
-    part = dtypes.float32
-    real, imaginary = Form(array.real, part), Form(np.abs(array.imag), part)
-    return lambda v: real(v.real) + ("-" if math.copysign(1, v.imag) < 0 else "+") + imaginary.plain(abs(v.imag)) + "j"
+class ComplexForm:
+    """Two numbers, the second with its sign and a j."""
+
+    def __init__(self, array: np.ndarray):
+        self.real, self.imaginary = Form(array.real, dtypes.float32), Form(array.imag, dtypes.float32)
+        self.width = self.real.width + self.imaginary.width + 1
+
+    def __call__(self, v) -> str:
+        imaginary = self.imaginary(v.imag).lstrip() + "j"
+        return self.real(v.real) + ("" if imaginary[0] in "+-" else "+") + imaginary
 
 
 def nested(array: np.ndarray, form, indent: int, summarize: bool) -> str:
     if array.ndim == 0:
-        return form(array.item()).strip()
+        return form(array.item())
     if array.ndim == 1:
         return row(array, form, indent, summarize)
     n = Options.edgeitems
@@ -148,7 +155,6 @@ def row(array: np.ndarray, form, indent: int, summarize: bool) -> str:
     cells = [form(array[k].item()) for k in shown_indices(len(array), n, summarize)]
     if summarize and len(array) > 2 * n:
         cells.insert(n, " ...")
-    width = getattr(form, "width", max(map(len, cells), default=1))
-    per_line = max(1, (Options.linewidth - indent) // (width + 2))
+    per_line = max(1, (Options.linewidth - indent) // (form.width + 2))
     lines = [", ".join(cells[k : k + per_line]) for k in range(0, len(cells), per_line)]
     return "[" + (",\n" + " " * (indent + 1)).join(lines) + "]"

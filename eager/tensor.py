@@ -360,13 +360,10 @@ class Tensor:
         return text(self)
 
     def __format__(self, spec: str) -> str:
-        return (
-            self.item().__format__(spec)
-            if self.ndim == 0 and spec
-            else object.__format__(self, spec)
-            if spec
-            else repr(self)
-        )
+        """A single number is formatted as the Python number."""
+        if self.ndim == 0 and self._device.type != "meta":
+            return self.item().__format__(spec)
+        return object.__format__(self, spec)
 
 
 def array_strides(array: np.ndarray) -> tuple:

@@ -149,7 +149,7 @@ def _load(file, map_location, pickle_module, weights_only, mapped, encoding, res
     if not head:
         raise EOFError("Ran out of input: the file is empty")
     try:
-        if head == b"PK\3\4":
+        if head[:2] == b"PK":
             return _load_zip(_from(file, start), reader, map_location, mapped)
         return _load_old(file, reader, map_location, mapped)
     except Malformed as error:

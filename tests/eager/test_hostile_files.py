@@ -145,7 +145,7 @@ PICKLES = {
     "setitem on list": b"]K\1K\2s.",
     "odd items": b"}(K\1u.",
     "unhashable key": b"}]K\1s.",
-    "hash bomb": b"}" + b")" + b"q\0h\0h\0\x86" * 1 + b"".join(b"q\x01h\x01\x86" for _ in range(60)) + b"K\1s.",
+    "hash bomb": b"})" + b"q\1h\1\x86" * 60 + b"K\1s.",
     "build on a list": b"]}b.",
     "build hides a method": b"ccollections\nOrderedDict\n)R}" + text("items") + b"K\1sb.",
     "build with a number": b"ccollections\nOrderedDict\n)RK\1b.",
