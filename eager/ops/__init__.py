@@ -3,7 +3,7 @@
 from . import (activations, arithmetic, attention, creation, elementary, indexing, losses, normalization, optimizer,
                order,
                products, random, rearrange, recurrent, reduce, tiling, views)
-from . import adaptive, batchnorm, padding, pooling, resampling
+from . import adaptive, batchnorm, padding, pooling, resampling, windows
 from . import convolution
 from . import complexes, running, special
 from . import decompositions, fourier

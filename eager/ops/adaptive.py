@@ -33,6 +33,11 @@ def _extents(inputs, outputs):
                  for n, m in zip(inputs, outputs))
 
 
+def _spans(inputs, outputs):
+    """The same without a look at remainders, so that positions in windows mean the same for symbolic sizes."""
+    return tuple((n + m - 1) // m + 1 for n, m in zip(inputs, outputs))
+
+
 def start_of(o, n, m):
     return (o * n) // m
 
@@ -181,7 +186,7 @@ def _max_meta(x, output_size):
 
 
 @reduction(combine="argmax", loop=_max_load, outputs=("values", Out("place", differentiable=False)), meta=_max_meta,
-           ranges=lambda x, output_size: _extents(_spatial(x, output_size), output_size))
+           ranges=lambda x, output_size: _spans(_spatial(x, output_size), output_size))
 def adaptive_max_pool(s, x, output_size: size):
     return x
 
@@ -213,7 +218,7 @@ def adaptive_indices(s, i, place: mask, sizes: size):
     """Flat indices into the pooled dims, from positions in windows."""
     rest, flat = place(*i), None
     outputs = _spatial(place, sizes)
-    o, extents = i[len(i) - len(sizes):], _extents(sizes, outputs)
+    o, extents = i[len(i) - len(sizes):], _spans(sizes, outputs)
     for d in reversed(range(len(sizes))):
         k = rest % extents[d] if d else rest
         rest = rest // extents[d]

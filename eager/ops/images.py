@@ -7,6 +7,7 @@ import itertools
 
 import numpy as np
 
+from ...runtime import native
 from ..meta import Spec
 from ..tensor import is_dense
 from .views import contiguous_copy
@@ -52,9 +53,9 @@ def empty_image(x, sizes, dtype=None):
     """An array of these sizes in the memory order of the array x."""
     dtype = dtype or x.dtype
     if not array_is_last(x):
-        return np.empty(sizes, dtype)
+        return native.empty(tuple(sizes), np.dtype(dtype))
     order = _LAST[x.ndim]
-    return np.empty([sizes[d] for d in order], dtype).transpose(np.argsort(order))
+    return native.empty(tuple([sizes[d] for d in order]), np.dtype(dtype)).transpose(np.argsort(order))
 
 
 def ordered(out, x):

@@ -7,6 +7,7 @@ from ...runtime import moves
 from ..grads import Meta
 from ..meta import Spec, map_strides
 from ..op import composite, indexed, scalar, size, static, tensors
+from .images import empty_image, image_like
 from .views import slice_dim, unsqueeze
 
 
@@ -72,7 +73,7 @@ def _pad_sizes(x, padding, value):
     return tuple(n + before + after for n, (before, after) in zip(x.shape, padding))
 
 
-@indexed(meta=_pad_sizes)
+@indexed(meta=lambda x, padding, value: image_like(x, _pad_sizes(x, padding, value)))
 def pad(s, i, x, padding: size, value: scalar = 0):
     """`padding`: (before, after) for every dim; negative amounts cut off."""
     inside, index = None, []
@@ -87,7 +88,8 @@ def pad(s, i, x, padding: size, value: scalar = 0):
 
 @pad.numpy
 def _(x, padding, value):
-    out = np.full(_pad_sizes(x, padding, value), value, x.dtype)
+    out = empty_image(x, _pad_sizes(x, padding, value))
+    out.fill(value)
     out[tuple(slice(max(b, 0), n - max(a, 0)) for n, (b, a) in zip(out.shape, padding))] = \
         x[tuple(slice(max(-b, 0), n - max(-a, 0)) for n, (b, a) in zip(x.shape, padding))]
     return out

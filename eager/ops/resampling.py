@@ -129,7 +129,7 @@ def reads(s, o, n, size, kind, scale, align, dtype):
     low = s.floor(place)
     t = place - low
     at, last = s.cast(low, dtypes.int64), s.index(n - 1)
-    weights = [1.0 - t, t] if kind == "linear" else _cubic(t)
+    weights = [1.0 - t, t] if kind == "linear" else cubic_weights(t)
     first = 0 if kind == "linear" else -1
     return [(s.minimum(s.maximum(at + (first + k), 0), last), w) for k, w in enumerate(weights)]
 
@@ -142,7 +142,8 @@ def _far(t):
     return ((t - 5.0) * t + 8.0) * t * _A - 4.0 * _A
 
 
-def _cubic(t):
+def cubic_weights(t):
+    """Of the four neighbours of a place t beyond the second."""
     return [_far(t + 1.0), _near(t), _near(1.0 - t), _far(2.0 - t)]
 
 

@@ -1,0 +1,257 @@
+"""Rearrangements and sampling of images: unfold, fold, pixel and channel shuffles, affine_grid, grid_sample."""
+
+import itertools
+import warnings
+
+from ..ops import windows
+from ..ops.arithmetic import where
+from ..ops.indexing import gather
+from ..ops.rearrange import stack
+from ..ops.resampling import cubic_weights
+from ..sizes import is_int, numel
+from .arguments import size_of
+from .creation import linspace
+
+
+def _pair(value, name, what):
+    if is_int(value) or not hasattr(value, "__len__"):
+        return (size_of(value),) * 2
+    if len(value) == 1:
+        return (size_of(value[0]),) * 2
+    if len(value) != 2:
+        raise NotImplementedError(f"{name}: {what} must be an int or a tuple of two ints, but got {tuple(value)}")
+    return tuple(map(size_of, value))
+
+
+def _window(name, kernel_size, dilation, padding, stride):
+    found = [_pair(v, name, w) for v, w in ((kernel_size, "kernel_size"), (stride, "stride"), (padding, "padding"),
+                                            (dilation, "dilation"))]
+    for values, what in zip(found, ("kernel size", "stride", "padding", "dilation")):
+        least = 0 if what == "padding" else 1
+        if any(v < least for v in values):
+            raise RuntimeError(f"{what} should be {'non-negative' if least == 0 else 'greater than zero'}, but got "
+                               f"{values}")
+    return found
+
+
+def unfold(input, kernel_size, dilation=1, padding=0, stride=1):
+    """(N, C, H, W) to (N, C * kernel elements, windows)."""
+    kernel, stride, padding, dilation = _window("unfold", kernel_size, dilation, padding, stride)
+    if input.ndim not in (3, 4):
+        raise RuntimeError("Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero "
+                           f"dimensions for input, but got: {list(input.shape)}")
+    sizes = tuple(input.shape)[-2:]
+    counts = windows.window_counts(sizes, kernel, stride, padding, dilation)
+    if any(n < 1 for n in counts):
+        raise RuntimeError(f"Given input with spatial size {sizes}, kernel_size={kernel}, dilation={dilation}, "
+                           f"padding={padding}, calculated shape of the array of sliding blocks as {counts}, but its "
+                           "components must be at least one.")
+    if input.ndim == 3:
+        return windows.unfold_windows(input.unsqueeze(0), kernel, stride, padding, dilation).squeeze(0)
+    return windows.unfold_windows(input, kernel, stride, padding, dilation)
+
+
+def fold(input, output_size, kernel_size, dilation=1, padding=0, stride=1):
+    """(N, C * kernel elements, windows) to (N, C, *output_size): what overlaps adds up."""
+    kernel, stride, padding, dilation = _window("fold", kernel_size, dilation, padding, stride)
+    sizes = _pair(output_size, "fold", "output_size")
+    if input.ndim not in (2, 3):
+        raise RuntimeError("Expected 2D or 3D (batch mode) tensor for input with possibly 0 batch size and non-zero "
+                           f"dimensions for input, but got: {list(input.shape)}")
+    if input.shape[-2] % numel(kernel):
+        raise RuntimeError("Expected size of input's dimension 1 to be divisible by the product of kernel_size, but got "
+                           f"input.size(1)={input.shape[-2]} and kernel_size={kernel}.")
+    rows, columns = windows.window_counts(sizes, kernel, stride, padding, dilation)
+    if rows * columns != input.shape[-1]:
+        raise RuntimeError(f"Given output_size={sizes}, kernel_size={kernel}, dilation={dilation}, padding={padding}, "
+                           f"stride={stride}, expected size of input's dimension 2 to match the calculated number of "
+                           f"sliding blocks {rows} * {columns} = {rows * columns}, but got "
+                           f"input.size(2)={input.shape[-1]}.")
+    if input.ndim == 2:
+        return windows.fold_windows(input.unsqueeze(0), sizes, kernel, stride, padding, dilation).squeeze(0)
+    return windows.fold_windows(input, sizes, kernel, stride, padding, dilation)
+
+
+# -- shuffles
+
+def _check_shuffle(input, factor, name, word):
+    if input.ndim < 3:
+        raise RuntimeError(f"{name} expects input to have at least 3 dimensions, but got input with {input.ndim} "
+                           "dimension(s)")
+    if factor <= 0:
+        raise RuntimeError(f"{name} expects a positive {word}, but got {factor}")
+
+
+def pixel_shuffle(input, upscale_factor):
+    """(..., C * r * r, H, W) to (..., C, H * r, W * r)."""
+    r = upscale_factor
+    _check_shuffle(input, r, "pixel_shuffle", "upscale_factor")
+    *lead, c, h, w = input.shape
+    if c % (r * r):
+        raise RuntimeError("pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of "
+                           f"upscale_factor, but input.size(-3)={c} is not divisible by {r * r}")
+    n = len(lead)
+    parts = input.reshape(*lead, c // (r * r), r, r, h, w)
+    return parts.permute(*range(n), n, n + 3, n + 1, n + 4, n + 2).reshape(*lead, c // (r * r), h * r, w * r)
+
+
+def pixel_unshuffle(input, downscale_factor):
+    """(..., C, H * r, W * r) to (..., C * r * r, H, W)."""
+    r = downscale_factor
+    _check_shuffle(input, r, "pixel_unshuffle", "downscale_factor")
+    *lead, c, h, w = input.shape
+    for n, word, dim in ((h, "height", -2), (w, "width", -1)):
+        if n % r:
+            raise RuntimeError(f"pixel_unshuffle expects {word} to be divisible by downscale_factor, but "
+                               f"input.size({dim})={n} is not divisible by {r}")
+    n = len(lead)
+    parts = input.reshape(*lead, c, h // r, r, w // r, r)
+    return parts.permute(*range(n), n, n + 2, n + 4, n + 1, n + 3).reshape(*lead, c * r * r, h // r, w // r)
+
+
+def channel_shuffle(input, groups):
+    """Channels (groups, each) become (each, groups)."""
+    if input.ndim < 3:
+        raise RuntimeError(f"channel_shuffle expects input with > 2 dims, but got input with sizes {list(input.shape)}")
+    if groups <= 0:
+        raise RuntimeError(f"Number of groups to divide channels in must be positive. Value of groups:{groups}")
+    n, c, *rest = input.shape
+    if c % groups:
+        raise RuntimeError(f"Number of channels must be divisible by groups. Got {c} channels and {groups} groups.")
+    return input.reshape(n, groups, c // groups, *rest).transpose(1, 2).reshape(n, c, *rest)
+
+
+native_channel_shuffle = channel_shuffle
+
+
+# -- grids: places as (x, y) or (x, y, z) in [-1, 1]
+
+def _tell_corners(name):
+    warnings.warn(f"Default {name} align_corners is False; specify align_corners=True for corner-aligned grids.",
+                  stacklevel=3)
+
+
+def affine_grid(theta, size, align_corners=None):
+    """The grid that `theta`, (N, 2, 3) or (N, 3, 4), maps an image of `size` (N, C, ...) to."""
+    if align_corners is None:
+        _tell_corners("affine_grid")
+    if not theta.is_floating_point():
+        raise ValueError(f"Expected theta to have floating point type, but got {theta.dtype}")
+    n = len(size) - 2
+    if n not in (2, 3):
+        raise NotImplementedError("affine_grid only supports 4D and 5D sizes, for 2D and 3D affine transforms, "
+                                  f"respectively. Got size {tuple(size)}.")
+    if theta.ndim != 3 or tuple(theta.shape[-2:]) != (n, n + 1):
+        raise ValueError(f"Expected a batch of {n}D affine matrices of shape Nx{n}x{n + 1} for size {tuple(size)}. Got "
+                         f"{theta.shape}.")
+    sizes = tuple(map(size_of, size))[2:]
+    base = theta.new_ones((*sizes, n + 1))
+    columns = [_steps(theta, m, bool(align_corners)).reshape([-1 if e == d else 1 for e in range(n)]).expand(sizes)
+               for d, m in enumerate(sizes)]
+    base = stack((*columns[::-1], base.select(-1, n)), n)
+    grid = base.reshape(1, -1, n + 1) @ theta.transpose(1, 2)
+    return grid.reshape(theta.shape[0], *sizes, n)
+
+
+def _steps(like, m, align):
+    """Centres of m cells of [-1, 1], or m points with its ends."""
+    if type(m) is int and m <= 1:
+        return like.new_zeros(m)
+    steps = linspace(-1, 1, m, dtype=like.dtype, device=like.device)
+    return steps if align else steps * ((m - 1) / m)
+
+
+def grid_sample(input, grid, mode="bilinear", padding_mode="zeros", align_corners=None):
+    """Values of (N, C, H, W) or (N, C, D, H, W) at the places of a grid (N, ..., 2 or 3)."""
+    _check_grid(input, grid, mode, padding_mode)
+    if align_corners is None:
+        _tell_corners("grid_sample")
+    align, sizes = bool(align_corners), tuple(input.shape)[2:]
+    n, flat = len(sizes), input.reshape(*input.shape[:2], -1)
+    reads = []
+    for d, m in enumerate(sizes):
+        place = _place(grid.select(-1, n - 1 - d), m, align)
+        if mode != "bicubic":
+            place = _bounded(place, m, padding_mode, align)
+        reads.append(_READS[mode](place, m, padding_mode, align))
+    out = None
+    for chosen in itertools.product(*reads):
+        part = _read(flat, sizes, chosen, grid.shape[1:-1])
+        out = part if out is None else out + part
+    return out
+
+
+def _check_grid(input, grid, mode, padding_mode):
+    if mode not in ("bilinear", "nearest", "bicubic"):
+        raise ValueError("nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', but got: "
+                         f"'{mode}'")
+    if padding_mode not in ("zeros", "border", "reflection"):
+        raise ValueError("nn.functional.grid_sample(): expected padding_mode to be 'zeros', 'border', or 'reflection', "
+                         f"but got: '{padding_mode}'")
+    if input.ndim not in (4, 5) or input.ndim != grid.ndim:
+        raise RuntimeError("grid_sampler(): expected 4D or 5D input and grid with same number of dimensions, but got "
+                           f"input with sizes {list(input.shape)} and grid with sizes {list(grid.shape)}")
+    if input.shape[0] != grid.shape[0]:
+        raise RuntimeError("grid_sampler(): expected grid and input to have same batch size, but got input with sizes "
+                           f"{list(input.shape)} and grid with sizes {list(grid.shape)}")
+    if grid.shape[-1] != input.ndim - 2:
+        raise RuntimeError(f"grid_sampler(): expected grid to have size {input.ndim - 2} in last dimension, but got grid "
+                           f"with sizes {list(grid.shape)}")
+    if mode == "bicubic" and input.ndim != 4:
+        raise RuntimeError("grid_sampler(): bicubic interpolation only supports 4D input")
+
+
+def _place(x, m, align):
+    """From [-1, 1] to positions of a dim of size m."""
+    return (x + 1) * ((m - 1) / 2) if align else ((x + 1) * m - 1) / 2
+
+
+def _bounded(x, m, padding_mode, align):
+    """A position outside as the one whose value it takes."""
+    if padding_mode == "reflection":
+        x = _reflected(x, 0, m - 1) if align else _reflected(x, -0.5, m)
+    return x if padding_mode == "zeros" else x.clamp(0, m - 1)
+
+
+def _reflected(x, low, span):
+    if type(span) is int and span == 0:
+        return x * 0
+    x = (x - low).abs()
+    rest, odd = x.fmod(span), (x / span).floor().fmod(2) == 1
+    return where(odd, span - rest, rest) + low
+
+
+def _tap(at, weight, m):
+    """An index (clamped), and its weight: none outside."""
+    inside = ((at >= 0) & (at <= m - 1)).to(at.dtype)
+    return at.clamp(0, m - 1).long(), inside if weight is None else weight * inside
+
+
+def _nearest_reads(x, m, padding_mode, align):
+    return [_tap(x.round(), None, m)]
+
+
+def _linear_reads(x, m, padding_mode, align):
+    low = x.detach().floor()
+    t = x - low
+    return [_tap(low, 1 - t, m), _tap(low + 1, t, m)]
+
+
+def _cubic_reads(x, m, padding_mode, align):
+    low = x.detach().floor()
+    t = x - low
+    return [_tap(_bounded(low + (k - 1), m, padding_mode, align), w, m) for k, w in enumerate(cubic_weights(t))]
+
+
+_READS = {"nearest": _nearest_reads, "bilinear": _linear_reads, "bicubic": _cubic_reads}
+
+
+def _read(flat, sizes, taps, shape):
+    """The taps' product of weights times what lies at their indices: (N, C, *shape)."""
+    at = weight = None
+    for (index, w), m in zip(taps, sizes):
+        at = index if at is None else at * m + index
+        weight = w if weight is None else weight * w
+    n, c = flat.shape[:2]
+    picked = gather(flat, 2, at.reshape(n, 1, -1).expand(n, c, numel(shape)))
+    return picked.reshape(n, c, *shape) * weight.unsqueeze(1)
