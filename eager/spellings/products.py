@@ -121,6 +121,7 @@ def einsum(equation, *operands):
 def _parse(equation, operands):
     left, arrow, right = equation.partition("->")
     inputs = left.split(",")
+    _check_letters(equation, inputs, right, bool(arrow))
     if len(inputs) != len(operands):
         raise RuntimeError(f"einsum(): the number of subscripts in the equation ({len(inputs)}) does not match the "
                            "number of operands "
@@ -143,6 +144,21 @@ def _parse(equation, operands):
     return lists, list(spread) + sorted(c for c in set(everything) if everything.count(c) == 1)
 
 
+def _check_letters(equation, inputs, right, arrow):
+    """Subscripts are letters; those of the output are different ones of the inputs."""
+    for k, c in enumerate(equation.replace("...", "").replace("->", "").replace(",", "")):
+        if not (c.isascii() and c.isalpha()):
+            raise RuntimeError(f"einsum(): invalid subscript given at index {k} in the equation string, subscripts must "
+                               "be in [a-zA-Z]")
+    if arrow:
+        named = right.replace("...", "")
+        for c in named:
+            if named.count(c) > 1:
+                raise RuntimeError(f"einsum(): output subscript {c} appears more than once in the output")
+            if not any(c in term for term in inputs):
+                raise RuntimeError(f"einsum(): output subscript {c} does not appear in the equation for any input operand")
+
+
 def _letters(term, spread):
     before, dots, after = term.partition("...")
     return list(before) + (list(spread) if dots else []) + list(after)
@@ -154,6 +170,9 @@ def _merge_repeats(x, letters):
         while letters.count(c) > 1:
             first = letters.index(c)
             second = letters.index(c, first + 1)
+            if x.shape[first] != x.shape[second]:
+                raise RuntimeError(f"einsum(): subscript {c} is repeated for one operand but the sizes don't match, "
+                                   f"{x.shape[second]} != {x.shape[first]}")
             x = diagonal(x, 0, first, second)
             letters = [e for k, e in enumerate(letters) if k not in (first, second)] + [c]
     return x, letters
