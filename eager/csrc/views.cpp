@@ -669,7 +669,8 @@ PyObject* piece_of(PyObject* op, PyObject* t, PyObject* const* args) {
     Geometry g;
     if (!a) return nullptr;
     geometry_of(t, a, g);
-    if (!apply_rule(op == records[SELECT]->head.op ? SELECT : SLICE, g, args)) return nullptr;
+    bool select = records[SELECT] && op == records[SELECT]->head.op;
+    if (!apply_rule(select ? SELECT : SLICE, g, args)) return nullptr;
     int item = (int)PyArray_ITEMSIZE(a);
     npy_intp bytes[MAX_DIMS];
     for (int d = 0; d < g.dims; d++) bytes[d] = g.strides[d] * item;
