@@ -5,6 +5,7 @@ In: a tensor (its memory is shared, its history is cut off). Out: a leaf of the 
 
 import copy
 
+from .. import _call
 from ..tensor import Tensor
 
 
@@ -40,6 +41,9 @@ class Buffer(Tensor):
 
     def __init__(self, data=None, *, persistent=True):
         pass
+
+
+_call.plain(Parameter, Buffer)  # results of ops on these are plain tensors
 
 
 def _leaf(cls, data):
