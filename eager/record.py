@@ -140,6 +140,8 @@ class Node:
         op = self.op if name.startswith("_saved_") else None
         if op is not None:
             name = name[len("_saved_"):]
+            tensors = [p.name for p in op.params if p.is_tensor]
+            name = dict(zip(("self", "other"), tensors)).get(name, name)
             for k, p in enumerate(op.params):
                 if p.name == name:
                     saved = self.saved_args()[k]

@@ -12,7 +12,7 @@ from .api import (
     retains_grad,
     tensor_backward,
 )
-from .check import gradcheck, gradgradcheck
+from .check import GradcheckError, gradcheck, gradgradcheck
 from ..record import AccumulateGrad
 from .function import Function, InplaceFunction, attach, once_differentiable
 from .modes import (

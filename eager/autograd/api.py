@@ -40,7 +40,7 @@ def place(x):
 
 def root_gradients(outputs, grads, batched: bool = False) -> list:
     """[(edge, gradient)] for outputs; a missing gradient is 1 for scalars and an error for others."""
-    if len(grads) != len(outputs):
+    if len(grads) < len(outputs):
         raise RuntimeError(f"got {len(outputs)} tensors and {len(grads)} gradients")
     roots = []
     for k, (out, grad) in enumerate(zip(outputs, grads)):
