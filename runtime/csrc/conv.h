@@ -479,15 +479,4 @@ template <class S, class T> struct ConvWeight {
     }
 };
 
-#define FB_CONV_TYPES(kernel) \
-    switch (p->type) { \
-    case FB_FLOAT: return kernel<float, float>{*p, *rt}.run(), true; \
-    case FB_DOUBLE: return kernel<double, double>{*p, *rt}.run(), true; \
-    case FB_BF16: return kernel<bf16, float>{*p, *rt}.run(), true; \
-    case FB_F16: return kernel<f16, float>{*p, *rt}.run(), true; \
-    } \
-    return false;
-bool conv_forward(const ConvProblem* p, const FbRuntime* rt) { FB_CONV_TYPES(ConvForward) }
-bool conv_weight(const ConvProblem* p, const FbRuntime* rt) { FB_CONV_TYPES(ConvWeight) }
-
 #endif

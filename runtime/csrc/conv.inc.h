@@ -4,4 +4,5 @@
 namespace {
 #include "gemm.h"
 #include "conv.h"
+#include "conv_thin.h"
 }
