@@ -5,7 +5,6 @@ The face of the package: public names and public module paths, nothing else. `fl
 """
 
 import importlib
-import importlib.abc
 import importlib.machinery
 import sys
 
@@ -58,7 +57,7 @@ _PUBLIC_ATTRIBUTES = {"vmap": "eager.func", "ops": "eager.compat.operators", "cp
                       "from_dlpack": "eager.dlpack", "to_dlpack": "eager.dlpack"}
 
 
-class _PublicPaths(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+class _PublicPaths:
     """Serves `flambeau.nn.functional` as the module object of `flambeau.eager.nn.functional`, and so on; with
     `alias_torch()`, `torch.nn.functional` as well."""
 
