@@ -16,7 +16,9 @@ _PLAIN_IN_DOUBLE = {"relu", "clamp", "leaky_relu", "hardsigmoid", "hardswish"}
 
 def unary(name, x, *reals):
     """The map `name` with its parameters."""
-    if not isinstance(x, np.ndarray) or not x.size or not plain(x) or (x.dtype == _WIDE and name not in _PLAIN_IN_DOUBLE):
+    if not isinstance(x, np.ndarray) or not x.size or not plain(x):
+        return NotImplemented
+    if x.dtype == _WIDE and name not in _PLAIN_IN_DOUBLE:
         return NotImplemented
     out = empty(x.shape, x.dtype)
     run(name, x.dtype, x.size, GRAIN, (out, x), (), reals)

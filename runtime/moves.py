@@ -42,12 +42,8 @@ def _plan(out, x):
     dims = _merged(dims)
     if not dims or dims[-1][1] != 1 or len(dims) > _DIMS:
         return None
-    if len(dims) == 1:                  # one run: cut it
-        n, to, at = dims[0]
-        side = 4096
-        if n % side:
-            return [(1, 0, 0), (n, to, at)] if n < SMALL else None
-        return [(n // side, side * to, side * at), (side, to, at)]
+    if len(dims) == 1:
+        return dims
     if dims[-1][2] != 1:                # squares are turned in the dim in which x runs on
         for k, d in enumerate(dims[:-1]):
             if d[2] == 1:
@@ -64,6 +60,9 @@ def copy_into(out, x) -> bool:
     dims = _plan(out, x)
     if dims is None:
         return False
+    if len(dims) == 1:
+        run_sized("move_run", x.itemsize, x.size, GRAIN, (out, x), (dims[0][2],))
+        return True
     rows, last = dims[-2][0], dims[-1][0]
     units = -(-rows // _SIDE) * math.prod(d[0] for d in dims[:-2])
     run_sized("move", x.itemsize, units, grain_of(min(rows, _SIDE) * last), (out, x),
@@ -133,7 +132,7 @@ def take_rows(table, index):
 
 
 def add_rows(out, index, x, skip=-1):
-    """out[o, index[k], ...] += x[o, k, ...] for `out` (outer, rows, width) and `x` (outer, count, width); returns bad."""
+    """out[o, index[k], :] += x[o, k, :] for `out` (outer, rows, width), `x` (outer, count, width); returns bad."""
     if out.dtype not in WHOLE or x.dtype != out.dtype or not _index_ready(index, out, x):
         return NotImplemented
     outer, rows, width = out.shape

@@ -102,7 +102,7 @@ def _whole(name, y, divisor, centre):
 
 
 def _flattened(y, pattern):
-    """Few columns leave most lanes of a register empty: several rows side by side instead; None where that is no gain."""
+    """Few columns leave lanes of a register empty: several rows side by side instead; None where that is no gain."""
     if pattern.kind != "columns":
         return None
     n, inner, _ = pattern.numbers

@@ -79,6 +79,7 @@ namespace {
     {"adam_step", FB_ALL_TYPES(adam_step)}, \
     {"sgd_step", FB_ALL_TYPES(sgd_step)}, \
     {"move", FB_SIZES(move)}, \
+    {"move_run", FB_SIZES(move_run)}, \
     {"to_float32", FB_ALL_TYPES_OF(convert, float)}, \
     {"to_float64", FB_ALL_TYPES_OF(convert, double)}, \
     {"to_bfloat16", FB_ALL_TYPES_OF(convert, bf16)}, \

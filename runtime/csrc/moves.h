@@ -67,6 +67,16 @@ template <class E> void move(const Job& job, long begin, long end) {
     }
 }
 
+// ---- one run. p: out, x; n: stride of x. A unit is one element
+template <class E> void move_run(const Job& job, long begin, long end) {
+    E* out = (E*)job.p[0];
+    const E* x = (const E*)job.p[1];
+    long step = job.n[0];
+    if (step == 1) __builtin_memcpy(out + begin, x + begin, (end - begin) * sizeof(E));
+    else
+        for (long i = begin; i < end; i++) out[i] = x[i * step];
+}
+
 // ---- p: out, x. A unit is one element
 FB_INLINE vf as_lanes(const float*, vf x) { return x; }
 FB_INLINE vf as_lanes(const float*, vd x) { return to_f(x); }
