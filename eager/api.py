@@ -29,7 +29,7 @@ from .ops.views import alias as _alias, detach as _detach
 from .promote import promote_types, result_type as _result_type
 from .random import Generator, default_generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
 from .sizes import Size
-from .spellings import convolution, creation, elementwise, indexing, products, random, recurrent, reductions, shapes
+from .spellings import convolution, creation, elementwise, indexing, interop, products, random, recurrent, reductions, shapes
 from .spellings import extended
 from .spellings import vision
 from .tensor import DATA, Tensor, install_methods
@@ -51,6 +51,7 @@ _FUNCTIONS = {}
 for _module in (convolution, creation, elementwise, indexing, products, random, recurrent, reductions, shapes):
     _FUNCTIONS.update(_functions_of(_module))
 _FUNCTIONS.update(extended.FUNCTIONS)
+_FUNCTIONS["frombuffer"] = interop.frombuffer
 _FUNCTIONS.update(vision.FUNCTIONS)
 for _name in ("chunk", "split", "unbind", "view", "reshape", "flatten", "transpose", "t", "permute", "unsqueeze", "squeeze",
               "expand", "select", "narrow", "getitem"):
@@ -199,6 +200,7 @@ def _reshaping(function):
     return method
 
 
+install_methods(interop.METHODS)
 install_methods(_methods())
 install_methods(_operators())
 _INPLACE = extended.inplace_functions(vars(Tensor))

@@ -56,14 +56,21 @@ def from_numpy(ndarray):
     """A tensor over the array's own memory."""
     if not isinstance(ndarray, np.ndarray):
         raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
-    if any(step < 0 for step in ndarray.strides):
-        raise ValueError("At least one stride in the given numpy array is negative, and tensors with negative strides "
-                         "are not "
-                         "currently supported. (You can probably work around this by making a copy of your array with "
-                         "array.copy().)")
+    check_array(ndarray)
     t = _wrap(ndarray, dtypes.from_numpy(ndarray.dtype))
     t._ensure_storage().foreign = True
     return t
+
+
+def check_array(array):
+    """An array that tensors can view: no negative strides, this machine's byte order."""
+    if any(step < 0 for step in array.strides):
+        raise ValueError("At least one stride in the given numpy array is negative, and tensors with negative strides are "
+                         "not currently supported. (You can probably work around this by making a copy of your array with "
+                         "array.copy().)")
+    if dtypes.is_swapped(array):
+        raise ValueError("given numpy array has byte order different from the native byte order. Conversion between byte "
+                         "orders is currently not supported.")
 
 
 def scalar_tensor(value, *, dtype=None, device=None):
@@ -72,6 +79,8 @@ def scalar_tensor(value, *, dtype=None, device=None):
 
 def _array_of(data, dtype, copy):
     """(array, dtype) of data."""
+    if isinstance(data, (bytearray, memoryview)):
+        data = np.asarray(data)
     if isinstance(data, Tensor):
         source = data._values("tensor()")
         d = dtype or data.dtype
@@ -79,6 +88,7 @@ def _array_of(data, dtype, copy):
     if isinstance(data, (np.ndarray, np.generic)):
         d = dtype or dtypes.from_numpy(data.dtype)
         array = np.asarray(data)
+        check_array(array)
         return (array.astype(d.numpy, copy=copy) if array.dtype != d.numpy or copy else array), d
     if isinstance(data, (list, tuple)) and _holds_arrays(data):
         data = [_nested(each) for each in data]

@@ -1,0 +1,62 @@
+"""Tensors and the memory of others: buffers, numpy's results, sets of storages."""
+
+import warnings
+
+import numpy as np
+
+from .. import dtypes
+from ..tensor import Tensor
+from ..typed_storage import LEGACY, STORAGE_NAMES
+
+
+def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
+    """A flat tensor over an object's memory: `count` elements (-1: all) from byte `offset` on. Memory that the object
+    shows as read-only is read-only here as well."""
+    try:
+        view = memoryview(buffer).cast("B")
+    except TypeError:
+        raise ValueError("object does not implement Python buffer protocol.") from None
+    length, size = view.nbytes, dtype.itemsize
+    if length == 0 or count == 0:
+        raise ValueError(f"both buffer length ({length}) and count ({count}) must not be 0")
+    if not 0 <= offset < length:
+        raise ValueError(f"offset ({offset} bytes) must be non-negative and no greater than buffer length ({length} bytes) "
+                         "minus 1")
+    if count < 0 and (length - offset) % size:
+        raise ValueError(f"buffer length ({length - offset} bytes) after offset ({offset} bytes) must be a multiple of element "
+                         f"size ({size})")
+    if count > 0 and offset + count * size > length:
+        raise ValueError(f"requested buffer length ({count} * {size} bytes) after offset ({offset} bytes) must not be greater "
+                         f"than actual buffer length ({length} bytes)")
+    if view.readonly:
+        warnings.warn("The given buffer is not writable: the tensor over it cannot be written to.", UserWarning, stacklevel=2)
+    end = length if count < 0 else offset + count * size
+    array = np.frombuffer(view[offset:end], np.uint8).view(dtype.numpy)
+    t = Tensor._from_array(array, dtype)
+    t._ensure_storage().foreign = True
+    return t.requires_grad_() if requires_grad else t
+
+
+def array_wrap(self, array, context=None, return_scalar=False):
+    """What numpy's functions of tensors give: tensors; truth values as uint8."""
+    array = np.asarray(array)
+    if array.dtype == np.bool_:
+        array = array.astype(np.uint8)
+    return Tensor._from_array(array, dtypes.from_numpy(array.dtype))
+
+
+def is_set_to(self, tensor):
+    """True if both are the same elements of one storage."""
+    return (self._ensure_storage() is tensor._ensure_storage() and self.storage_offset() == tensor.storage_offset()
+            and self._sizes == tensor._sizes and self._strides == tensor._strides)
+
+
+def storage_type(self):
+    """The old class of the tensor's storage."""
+    name = STORAGE_NAMES.get(self._dtype)
+    if name is None:
+        raise RuntimeError(f"there is no class of storages of {self._dtype}")
+    return LEGACY[name]
+
+
+METHODS = {"__array_wrap__": array_wrap, "is_set_to": is_set_to, "storage_type": storage_type}
