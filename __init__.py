@@ -19,6 +19,7 @@ _PUBLIC_MODULES = {
     # imported when first asked for
     "hub": "eager.compat.hub",
     "func": "eager.func",
+    "profiler": "eager.profiler",
     "jit": "eager.compat.jit",
     "version": "eager.compat.version",
     "types": "eager.compat.types",

@@ -2,7 +2,7 @@
 
 from ..record import Node
 from ..tensor import install_methods
-from . import functional, graph
+from . import functional, grad_mode, graph, profiler
 from .api import (
     backward,
     grad,

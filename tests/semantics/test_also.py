@@ -53,3 +53,24 @@ def test_tensor_subclass(lib):
     t = lib.ones(2).as_subclass(Labelled)
     assert type(t) is Labelled and type(t + 1) is Labelled and (t + 1).tolist() == [2, 2]
     assert type(lib.ones(2) * t) is Labelled
+
+
+def test_profiler(lib, sub, tmp_path):
+    profiler, older = sub("profiler"), sub("autograd.profiler")
+    with older.profile(record_shapes=True) as prof:
+        with older.record_function("part"):
+            lib.ones(10, 10) @ lib.ones(10, 10)
+    rows = {e.key: e for e in prof.key_averages()}
+    assert rows["part"].count == 1 and rows["aten::matmul"].count == 1
+    assert rows["part"].cpu_time_total >= rows["aten::matmul"].cpu_time_total > 0
+    assert "Self CPU time total" in prof.key_averages().table(sort_by="cpu_time_total", row_limit=5)
+    prof.export_chrome_trace(str(tmp_path / "trace.json"))
+    assert "aten::matmul" in (tmp_path / "trace.json").read_text()
+    ready = []
+    with profiler.profile(activities=[profiler.ProfilerActivity.CPU],
+                          schedule=profiler.schedule(wait=1, warmup=1, active=2, repeat=1),
+                          on_trace_ready=lambda p: ready.append(p.step_num)) as prof:
+        for _ in range(6):
+            lib.ones(2).exp()
+            prof.step()
+    assert ready == [4] and {e.key: e.count for e in prof.key_averages()}["aten::exp"] == 2

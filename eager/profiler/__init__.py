@@ -1,0 +1,17 @@
+"""Profiling of eager calls: `profile` records each op of this thread, `record_function` names a region, `schedule` tells
+which steps to record. What comes out: events, averages by name, a table, a Chrome trace.
+"""
+
+from .events import EventList, FunctionEvent, FunctionEventAvg
+from .recorder import record_function
+from .session import (
+    ProfilerAction,
+    ProfilerActivity,
+    profile,
+    schedule,
+    supported_activities,
+    tensorboard_trace_handler,
+)
+
+__all__ = ["profile", "record_function", "schedule", "tensorboard_trace_handler", "ProfilerAction", "ProfilerActivity",
+           "supported_activities", "EventList", "FunctionEvent", "FunctionEventAvg"]
