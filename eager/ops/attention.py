@@ -157,14 +157,14 @@ def _(g, q, k, v, mask, p, causal, scale, lse, keep, needs):
     known = not state.grad and "mask" not in needs and type(p) in (int, float)
     if known:
         return dict(zip("qkv", attention_backward(g, q, k, v, mask, keep, lse, p, causal, scale)))
-    return _gradients(g, q, k, v, mask, p, causal, scale, lse, keep, needs)
+    # to be differentiated again: the log-sum-exp is a function of the scores
+    return _gradients(g, q, k, v, mask, p, causal, scale, None if state.grad else lse, keep, needs)
 
 
 def _gradients(g, q, k, v, mask, p, causal, scale, lse, keep, needs):
     """With W the weights, D the dropped ones: dV = D.T G, dW = (G V.T) dropped, dS = W * (dW - rowsum(dW * W))."""
     scores = scores_of(q, k, mask, causal, scale)
-    if state.grad:          # to be differentiated again: the log-sum-exp is a function of the scores
-        lse = logsumexp(scores, (len(scores.shape) - 1,), True)
+    lse = logsumexp(scores, (len(scores.shape) - 1,), True) if lse is None else lse
     weights = weights_of(scores, lse)
     dropped = type(p) not in (int, float) or p != 0
     used = masked_scale(weights, keep, _kept_scale(p)) if dropped else weights
@@ -210,3 +210,9 @@ def _(make):
             (make(2, 4, 3), make(2, 4, 3), make(2, 4, 3), None, 0.3, True, scale)]
 
 
+@attention_backward.samples
+def _(make):
+    nothing, scale = make.bools(0), 1.0 / math.sqrt(3)
+    return [(make(2, 4, 3), make(2, 4, 3), make(2, 4, 3), make(2, 4, 3), None, nothing, make(2, 4, 1), 0.0, True, scale),
+            (make(2, 4, 2), make(2, 4, 3), make(2, 5, 3), make(2, 5, 2), make.bools(4, 5), make.bools(2, 4, 5),
+             make(2, 4, 1), 0.3, False, scale)]

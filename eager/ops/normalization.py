@@ -132,6 +132,10 @@ def _(g, x, mean, rstd, normalized):
 
 
 norm_weight_gradient.native(rows.norm_weight_gradient)
+norm_weight_gradient.samples(lambda make: [
+    (make(3, 4), make(3, 4), make(3, 1), make.positive(3, 1), 1), (make(2, 3, 4), make(2, 3, 4), None,
+                                                                  make.positive(2, 1, 1), 2),
+    (make(5), make(5), make(1), make.positive(1), 1)])
 
 
 @composite
