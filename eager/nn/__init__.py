@@ -1,5 +1,5 @@
 """nn: modules, parameters, their functions and initialisers, under PyTorch's names."""
 
-from . import functional, init, modules, utils
+from . import attention, functional, init, modules, utils
 from .modules import *
-from .parameter import Buffer, Parameter
+from .parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter

@@ -6,6 +6,9 @@ In: a tensor (its memory is shared, its history is cut off). Out: a leaf of the 
 import copy
 
 from .. import _call
+from .. import dtypes
+from ..dispatch import set_data
+from ..ops.creation import empty
 from ..tensor import Tensor
 
 
@@ -44,6 +47,75 @@ class Buffer(Tensor):
 
 
 _call.plain(Parameter, Buffer)  # results of ops on these are plain tensors
+
+
+_UNKNOWN = ("Can't access the shape of an uninitialized parameter or buffer. This error usually happens in "
+            "`load_state_dict` when trying to load an uninitialized parameter into an initialized one. Call `forward` to "
+            "initialize the parameters before accessing their attributes.")
+
+
+class UninitializedTensorMixin:
+    """A tensor without sizes yet; `materialize` gives it sizes and makes it one of `cls_to_become`."""
+
+    def materialize(self, shape, device=None, dtype=None):
+        """Uninitialised memory of these sizes; the tensor object stays the same."""
+        set_data(self, empty(tuple(shape), dtype or self.dtype, device or self.device))
+        self.__class__ = self.cls_to_become
+
+    def _no_sizes(self, *args, **kwargs):
+        raise RuntimeError(_UNKNOWN)
+
+    def detach(self):
+        return self
+
+    shape = property(_no_sizes)
+    size = dim = ndimension = numel = stride = share_memory_ = _no_sizes
+
+    def __repr__(self):
+        return f"<{type(self).__name__}>"
+
+    def __deepcopy__(self, memo):
+        if id(self) not in memo:
+            memo[id(self)] = type(self)(self.requires_grad, self.device, self.dtype)
+        return memo[id(self)]
+
+    def __reduce_ex__(self, protocol):
+        return type(self), (self.requires_grad, self.device, self.dtype)
+
+
+def is_lazy(param):
+    """True of parameters and buffers whose sizes are not known yet."""
+    return isinstance(param, UninitializedTensorMixin)
+
+
+class UninitializedParameter(UninitializedTensorMixin, Parameter):
+    """A parameter whose sizes the first input will tell."""
+
+    cls_to_become = Parameter
+
+    def __new__(cls, requires_grad=True, device=None, dtype=None):
+        return _unsized(cls, device, dtype).requires_grad_(requires_grad)
+
+    def __init__(self, requires_grad=True, device=None, dtype=None):
+        pass
+
+
+class UninitializedBuffer(UninitializedTensorMixin, Tensor):
+    """A buffer whose sizes the first input will tell."""
+
+    cls_to_become = Tensor
+
+    def __new__(cls, requires_grad=False, device=None, dtype=None, persistent=True):
+        t = _unsized(cls, device, dtype).requires_grad_(requires_grad)
+        t.persistent = persistent
+        return t
+
+    def __init__(self, requires_grad=False, device=None, dtype=None, persistent=True):
+        pass
+
+
+def _unsized(cls, device, dtype):
+    return _leaf(cls, empty((0,), dtype or dtypes.get_default_dtype(), device))
 
 
 def _leaf(cls, data):

@@ -9,7 +9,8 @@ import math
 from ...api import empty
 from .. import functional as F
 from .. import init
-from ..parameter import Parameter
+from ..parameter import Parameter, UninitializedParameter
+from .lazy import LazyModuleMixin
 from .module import Module
 from .utils import _ntuple, _pair, _reverse_repeat_tuple, _single, _triple
 
@@ -189,3 +190,94 @@ class ConvTranspose3d(_ConvTransposeNd):
     """Transposed convolution over (N, C, D, H, W) or (C, D, H, W)."""
 
     _dims, _function = 3, staticmethod(F.conv_transpose3d)
+
+
+# -- lazy
+
+class _LazyConvXdMixin(LazyModuleMixin):
+    """A convolution that takes its number of input channels from the first input."""
+
+    def _open(self, out_channels, bias, device, dtype):
+        """What the constructor leaves: no sizes for weight and bias."""
+        self.weight = UninitializedParameter(device=device, dtype=dtype)
+        self.out_channels = out_channels
+        if bias:
+            self.bias = UninitializedParameter(device=device, dtype=dtype)
+
+    def reset_parameters(self):
+        if not self.has_uninitialized_params() and self.in_channels != 0:
+            super().reset_parameters()
+
+    def initialize_parameters(self, input, *args, **kwargs):
+        if not self.has_uninitialized_params():
+            return
+        self.in_channels = self._get_in_channels(input)
+        if self.in_channels % self.groups != 0:
+            raise ValueError("in_channels must be divisible by groups")
+        outer = ((self.in_channels, self.out_channels // self.groups) if self.transposed
+                 else (self.out_channels, self.in_channels // self.groups))
+        self.weight.materialize((*outer, *self.kernel_size))
+        if self.bias is not None:
+            self.bias.materialize((self.out_channels,))
+        self.reset_parameters()
+
+    def _get_in_channels(self, input):
+        n = self._get_num_spatial_dims()
+        if input.dim() not in (n + 1, n + 2):
+            raise RuntimeError(f"Expected {n + 1}D (unbatched) or {n + 2}D (batched) input to {type(self).__name__}, but "
+                               f"got input of size: {input.shape}")
+        return input.shape[1] if input.dim() == n + 2 else input.shape[0]
+
+    def _get_num_spatial_dims(self):
+        return self._dims
+
+
+class _LazyConv(_LazyConvXdMixin):
+    def __init__(self, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1, bias=True,
+                 padding_mode="zeros", device=None, dtype=None):
+        super().__init__(0, 0, kernel_size, stride, padding, dilation, groups, False, padding_mode, device, dtype)
+        self._open(out_channels, bias, device, dtype)
+
+
+class _LazyConvTranspose(_LazyConvXdMixin):
+    def __init__(self, out_channels, kernel_size, stride=1, padding=0, output_padding=0, groups=1, bias=True, dilation=1,
+                 padding_mode="zeros", device=None, dtype=None):
+        super().__init__(0, 0, kernel_size, stride, padding, output_padding, groups, False, dilation, padding_mode, device,
+                         dtype)
+        self._open(out_channels, bias, device, dtype)
+
+
+class LazyConv1d(_LazyConv, Conv1d):
+    """Conv1d with the number of input channels taken from the first input."""
+
+    cls_to_become = Conv1d
+
+
+class LazyConvTranspose1d(_LazyConvTranspose, ConvTranspose1d):
+    """ConvTranspose1d with the number of input channels taken from the first input."""
+
+    cls_to_become = ConvTranspose1d
+
+
+class LazyConv2d(_LazyConv, Conv2d):
+    """Conv2d with the number of input channels taken from the first input."""
+
+    cls_to_become = Conv2d
+
+
+class LazyConvTranspose2d(_LazyConvTranspose, ConvTranspose2d):
+    """ConvTranspose2d with the number of input channels taken from the first input."""
+
+    cls_to_become = ConvTranspose2d
+
+
+class LazyConv3d(_LazyConv, Conv3d):
+    """Conv3d with the number of input channels taken from the first input."""
+
+    cls_to_become = Conv3d
+
+
+class LazyConvTranspose3d(_LazyConvTranspose, ConvTranspose3d):
+    """ConvTranspose3d with the number of input channels taken from the first input."""
+
+    cls_to_become = ConvTranspose3d

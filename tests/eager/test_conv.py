@@ -1,0 +1,183 @@
+"""Convolutions against their definition in plain loops, their errors, memory orders, modules and lazy modules."""
+
+import copy
+import itertools
+
+import numpy as np
+import pytest
+
+import flambeau
+import flambeau.nn.functional as F
+from flambeau import nn
+from flambeau.runtime import native
+
+
+def direct(x, w, b, stride, padding, dilation, groups):
+    """The sum over channels and taps, one tap at a time, in float64."""
+    n, kernel = x.ndim - 2, w.shape[2:]
+    x = np.pad(x.astype(np.float64), [(0, 0), (0, 0), *((p, p) for p in padding)])
+    sizes = [(m - d * (k - 1) - 1) // s + 1 for m, k, s, d in zip(x.shape[2:], kernel, stride, dilation)]
+    out = np.zeros((x.shape[0], w.shape[0], *sizes))
+    made, taken = w.shape[0] // groups, w.shape[1]
+    for g, tap in itertools.product(range(groups), itertools.product(*map(range, kernel))):
+        at = tuple(slice(t * d, t * d + (m - 1) * s + 1, s) for t, d, m, s in zip(tap, dilation, sizes, stride))
+        part = x[(slice(None), slice(g * taken, (g + 1) * taken), *at)]
+        weight = w[(slice(g * made, (g + 1) * made), slice(None), *tap)].astype(np.float64)
+        out[:, g * made:(g + 1) * made] += np.einsum("oc,nc...->no...", weight, part)
+    return out if b is None else out + b.reshape(-1, *(1,) * n)
+
+
+CASES = [  # sizes of x, weight, stride, padding, dilation, groups
+    ((2, 3, 19, 23), (8, 3, 3, 3), (1, 1), (1, 1), (1, 1), 1), ((3, 16, 7, 7), (40, 16, 3, 3), (1, 1), (1, 1), (1, 1), 1),
+    ((2, 3, 30, 30), (16, 3, 7, 7), (2, 2), (3, 3), (1, 1), 1), ((2, 64, 4, 4), (96, 64, 1, 1), (2, 2), (0, 0), (1, 1), 1),
+    ((2, 12, 20, 37), (12, 1, 3, 3), (1, 1), (1, 1), (1, 1), 12), ((2, 12, 21, 20), (24, 1, 5, 3), (2, 1), (2, 1), (1, 2), 12),
+    ((2, 16, 9, 40), (12, 4, 3, 3), (1, 3), (0, 2), (2, 1), 4), ((2, 24, 12, 12), (3, 24, 3, 3), (1, 1), (1, 1), (1, 1), 1),
+    ((3, 5, 70), (9, 5, 4), (3,), (2,), (2,), 1), ((1, 4, 6, 7, 8), (10, 2, 2, 3, 3), (1, 2, 1), (1, 1, 1), (1, 1, 2), 2),
+    ((1, 600, 5, 5), (7, 600, 3, 3), (1, 1), (1, 1), (1, 1), 1),
+]
+TOLERANCE = {"float64": 1e-10, "float32": 2e-4, "float16": 2e-2, "bfloat16": 1e-1}
+
+
+def arrays(case, seed=0):
+    rng = np.random.default_rng(seed)
+    x, w = rng.standard_normal(case[0]), rng.standard_normal(case[1]) / np.sqrt(np.prod(case[1][1:]))
+    return x, w, rng.standard_normal(case[1][0])
+
+
+@pytest.mark.parametrize("isa", native.isas())
+@pytest.mark.parametrize("dtype", TOLERANCE)
+def test_values_of_every_kernel(dtype, isa):
+    before = native.isa()
+    native._native.set_isa(isa)
+    try:
+        for case in CASES:
+            x, w, b = (flambeau.tensor(a, dtype=getattr(flambeau, dtype)) for a in arrays(case))
+            out = getattr(F, f"conv{len(case[2])}d")(x, w, b, *case[2:])
+            wanted = direct(*(t.double().numpy() for t in (x, w, b)), *case[2:])
+            assert out.dtype is x.dtype
+            np.testing.assert_allclose(out.double().numpy(), wanted, rtol=0, atol=TOLERANCE[dtype], err_msg=str(case))
+    finally:
+        native._native.set_isa(before)
+
+
+def test_gradients_are_adjoint():
+    """<g, conv(x, w)> = <grad x, x> = <grad w, w>: a convolution is linear in both."""
+    for case in CASES:
+        x, w, _ = (flambeau.tensor(a).requires_grad_() for a in arrays(case))
+        out = getattr(F, f"conv{len(case[2])}d")(x, w, None, *case[2:])
+        g = flambeau.tensor(np.random.default_rng(1).standard_normal(tuple(out.shape)))
+        by_x, by_w = flambeau.autograd.grad(out, (x, w), g)
+        total = (g * out).sum().item()
+        assert (by_x * x).sum().item() == pytest.approx(total, rel=1e-9)
+        assert (by_w * w).sum().item() == pytest.approx(total, rel=1e-9)
+
+
+def test_transposed_is_the_adjoint():
+    for case in CASES:
+        x, w, _ = arrays(case)
+        x, w = flambeau.tensor(x).requires_grad_(), flambeau.tensor(w)
+        n, sizes = len(case[2]), case[0][2:]
+        out = getattr(F, f"conv{n}d")(x, w, None, *case[2:])
+        g = flambeau.tensor(np.random.default_rng(1).standard_normal(tuple(out.shape)))
+        wanted, = flambeau.autograd.grad(out, x, g)
+        extra = [m - ((k - 1) * s - 2 * p + d * (t - 1) + 1)
+                 for m, k, s, p, d, t in zip(sizes, out.shape[2:], case[2], case[3], case[4], case[1][2:])]
+        actual = getattr(F, f"conv_transpose{n}d")(g, w, None, case[2], case[3], extra, case[5], case[4])
+        np.testing.assert_allclose(actual.numpy(), wanted.numpy(), rtol=1e-10, atol=1e-10)
+
+
+def test_an_infinity_at_the_edge_stays_where_it_belongs():
+    x = flambeau.zeros(1, 2, 5, 18)
+    x[0, 0, 2, 17] = float("inf")
+    w = flambeau.ones(2, 1, 1, 3).requires_grad_()
+    y = F.conv2d(x, w, padding=(0, 1), groups=2)
+    assert y[0, 0, 2, 15].item() == 0 and y[0, 0, 2, 16].item() == float("inf")
+    y[0, 0, :, :15].sum().backward()
+    assert w.grad.flatten().tolist()[3:] == [0, 0, 0]
+
+
+def test_channels_last_in_gives_channels_last_out():
+    x, w = flambeau.randn(2, 3, 6, 5), flambeau.randn(4, 3, 3, 3)
+    wanted = F.conv2d(x, w)
+    last = F.conv2d(x.to(memory_format=flambeau.channels_last), w)
+    assert last.stride() == (48, 1, 12, 4)
+    assert F.conv2d(x, w.to(memory_format=flambeau.channels_last)).stride() == (48, 1, 12, 4)
+    assert wanted.stride() == (48, 12, 3, 1)
+    assert flambeau.allclose(last, wanted, atol=1e-5)
+
+
+def test_same_padding_and_unbatched():
+    x, w = flambeau.randn(3, 9), flambeau.randn(2, 3, 4)
+    with pytest.warns(UserWarning, match="even kernel"):
+        out = F.conv1d(x, w, padding="same")
+    assert out.shape == (2, 9)
+    assert flambeau.allclose(out, F.conv1d(F.pad(x, (1, 2)), w), atol=1e-5)
+    assert F.conv1d(x, w, padding="valid").shape == (2, 6)
+    assert F.conv2d(flambeau.randn(0, 3, 8, 8), flambeau.randn(4, 3, 3, 3), flambeau.randn(4)).shape == (0, 4, 6, 6)
+
+
+X, W = (1, 3, 8, 8), (4, 3, 3, 3)
+ERRORS = [
+    (X, (4, 4, 3, 3), {}, r"expected input\[1, 3, 8, 8\] to have 4 channels, but got 3 channels instead"),
+    ((3, 8), W, {}, r"Expected 3D \(unbatched\) or 4D \(batched\) input to conv2d, but got input of size: \[3, 8\]"),
+    ((1, 3, 2, 2), W, {}, r"Calculated padded input size per channel: \(2 x 2\). Kernel size: \(3 x 3\)"),
+    (X, (4, 1, 3, 3), {"groups": 3}, "divisible by 3 at dimension 0"), (X, W, {"stride": 0}, "non-positive stride"),
+    (X, W, {"padding": -1}, "negative padding"), (X, W, {"dilation": 0}, "dilation should be greater than zero"),
+    (X, W, {"stride": (1, 1, 1)}, r"list of 2 values to match the convolution dimensions, but got stride=\[1, 1, 1\]"),
+    (X, W, {"stride": 2, "padding": "same"}, "not supported for strided"), (X, W, {"padding": "foo"}, "Invalid padding string"),
+    (X, W, {"bias": flambeau.zeros(3)}, r"expected bias to be 1-dimensional with 4 elements, but got bias of size \[3\]"),
+    (X, W, {"bias": flambeau.zeros(4).double()}, r"Input type \(float\) and bias type \(double\)"),
+]
+
+
+@pytest.mark.parametrize("x, w, kw, text", ERRORS, ids=lambda v: v if isinstance(v, str) else "")
+def test_errors(x, w, kw, text):
+    with pytest.raises(RuntimeError, match=text):
+        F.conv2d(flambeau.zeros(x), flambeau.zeros(w), **kw)
+
+
+def test_errors_of_transposed():
+    x, w = flambeau.zeros(1, 3, 8, 8), flambeau.zeros(3, 4, 3, 3)
+    with pytest.raises(RuntimeError, match="output padding must be smaller than either stride or dilation"):
+        F.conv_transpose2d(x, w, output_padding=1)
+    with pytest.raises(RuntimeError, match=r"Calculated output size per channel: \(-6 x -6\)"):
+        F.conv_transpose2d(x, w, padding=8)
+    with pytest.raises(TypeError, match="must be tuple of ints, not str"):
+        F.conv_transpose2d(x, w, padding="same")
+
+
+def test_modules():
+    assert str(nn.Conv2d(4, 6, (3, 5), stride=2, padding=1, dilation=2, groups=2, bias=False, padding_mode="circular")) == (
+        "Conv2d(4, 6, kernel_size=(3, 5), stride=(2, 2), padding=(1, 1), dilation=(2, 2), groups=2, bias=False, "
+        "padding_mode=circular)")
+    m = nn.ConvTranspose2d(4, 6, 3, stride=2, padding=1)
+    assert m.weight.shape == (4, 6, 3, 3) and m(flambeau.zeros(1, 4, 5, 5), output_size=[10, 9]).shape == (1, 6, 10, 9)
+    with pytest.raises(ValueError, match="valid sizes range from"):
+        m(flambeau.zeros(1, 4, 5, 5), output_size=[12, 9])
+    for wrong in ({"groups": 2}, {"padding_mode": "foo"}, {"padding": "same", "stride": 2}):
+        with pytest.raises(ValueError):
+            nn.Conv2d(3, 4, 3, **wrong)
+    bound = 1 / np.sqrt(3 * 9)
+    drawn = nn.Conv2d(3, 64, 3)
+    assert 0.9 * bound < drawn.weight.abs().max().item() <= bound and drawn.bias.abs().max().item() <= bound
+
+
+@pytest.mark.parametrize("mode", ["circular", "reflect", "replicate"])
+def test_padding_modes(mode):
+    m = nn.Conv2d(2, 3, 3, padding=(1, 2), padding_mode=mode)
+    x = flambeau.randn(1, 2, 5, 6)
+    padded = np.pad(x.numpy(), ((0, 0), (0, 0), (1, 1), (2, 2)), {"circular": "wrap", "reflect": "reflect", "replicate": "edge"}[mode])
+    assert flambeau.allclose(m(x), F.conv2d(flambeau.tensor(padded), m.weight, m.bias), atol=1e-5)
+
+
+def test_lazy_modules():
+    m = nn.LazyConv2d(4, 3, bias=True)
+    assert repr(m.weight) == "<UninitializedParameter>" and m.has_uninitialized_params()
+    with pytest.raises(RuntimeError, match="uninitialized parameter"):
+        m.weight.shape
+    assert isinstance(copy.deepcopy(m).weight, nn.UninitializedParameter)
+    assert m(flambeau.zeros(2, 3, 8, 8)).shape == (2, 4, 6, 6)
+    assert type(m) is nn.Conv2d and type(m.weight) is nn.Parameter and m.in_channels == 3 and m.weight.abs().sum() > 0
+    loaded = nn.LazyConvTranspose1d(4, 3, stride=2)
+    loaded.load_state_dict(nn.ConvTranspose1d(2, 4, 3).state_dict())
+    assert loaded.weight.shape == (2, 4, 3) and loaded(flambeau.zeros(2, 5)).shape == (4, 11)
