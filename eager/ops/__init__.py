@@ -7,3 +7,4 @@ from . import adaptive, batchnorm, padding, pooling, resampling, windows
 from . import convolution
 from . import complexes, running, special
 from . import decompositions, fourier
+from . import sampling

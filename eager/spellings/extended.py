@@ -4,10 +4,11 @@ NAMES (constants, types, private functions that programs use)."""
 from types import FunctionType
 
 from .. import fft
-from . import building, complexes, elementwise, foreach, legacy, linalg, special, statistics
+from . import building, complexes, elementwise, foreach, legacy, linalg, sampling, special, statistics
 
-_MODULES = (special, complexes, statistics, building, legacy)
-_NOT_FUNCTIONS = {"new", "pin_memory", "is_pinned", "fill_diagonal_", "sum_to_size", "erfc_of", "indexing_along"}
+_MODULES = (special, complexes, statistics, building, legacy, sampling)
+_NOT_FUNCTIONS = {"new", "pin_memory", "is_pinned", "fill_diagonal_", "sum_to_size", "erfc_of", "indexing_along", "geometric_",
+                  "log_normal_", "cauchy_", "frame"}
 _NOT_METHODS = set("""
 block_diag cartesian_prod combinations chain_matmul vander column_stack row_stack unravel_index range hann_window
 hamming_window blackman_window bartlett_window kaiser_window zeta i0e i1 i1e erfcx ndtr ndtri log_ndtr xlog1py entr
@@ -16,7 +17,7 @@ erfc_of indexing_along can_cast typename is_storage set_default_tensor_type set_
 set_float32_matmul_precision get_float32_matmul_precision use_deterministic_algorithms
 are_deterministic_algorithms_enabled is_deterministic_algorithms_warn_only_enabled set_deterministic_debug_mode
 get_deterministic_debug_mode set_flush_denormal set_warn_always is_warn_always_enabled get_num_interop_threads
-set_num_interop_threads compiled_with_cxx11_abi set_printoptions get_device is_signed is_inference fill
+set_num_interop_threads compiled_with_cxx11_abi set_printoptions get_device is_signed is_inference fill poisson binomial is_storage
 """.split())
 
 
@@ -83,4 +84,5 @@ clamp_min clip conj_physical cos cosh deg2rad detach erf erfc exp exp2 expm1 fil
 ldexp log log10 log1p log2 logit nan_to_num neg negative rad2deg reciprocal relu resize_as round rsqrt sigmoid sin sinc
 sinh sqrt square tan tanh trunc xlogy zero
 """.split()
-NAMES = {**legacy.CONSTANTS, **legacy.TENSOR_TYPES, **legacy.PRIVATE, **foreach.FUNCTIONS}
+NAMES = {**legacy.CONSTANTS, **legacy.TENSOR_TYPES, **legacy.PRIVATE, **foreach.FUNCTIONS,
+         "_standard_gamma": sampling._standard_gamma, "_sample_dirichlet": sampling._sample_dirichlet}

@@ -1,0 +1,3 @@
+"""torch.distributions.chi2"""
+
+from .gamma import Chi2

@@ -1,0 +1,165 @@
+"""Distribution: batch and event shapes, validation of parameters and values, sampling without gradients."""
+
+import warnings
+
+from .. import api
+from ..autograd import no_grad
+from ..sizes import Size
+from ..tensor import Tensor
+from . import constraints
+from .utils import lazy_property
+
+__all__ = ["Distribution", "ExponentialFamily"]
+
+
+class Distribution:
+    """A subclass gives arg_constraints, support, `rsample` (or `sample`), `log_prob`, and moments."""
+
+    has_rsample = has_enumerate_support = False
+    _validate_args = __debug__
+
+    @staticmethod
+    def set_default_validate_args(value):
+        if value not in (True, False):
+            raise ValueError
+        Distribution._validate_args = value
+
+    def __init__(self, batch_shape=Size(), event_shape=Size(), validate_args=None):
+        self._batch_shape, self._event_shape = Size(batch_shape), Size(event_shape)
+        if validate_args is not None:
+            self._validate_args = validate_args
+        if self._validate_args:
+            self._validate_parameters()
+        super().__init__()
+
+    def _validate_parameters(self):
+        try:
+            wanted = self.arg_constraints
+        except AttributeError:
+            warnings.warn(f"{type(self)} does not define `arg_constraints`. Please set `arg_constraints = {{}}` or "
+                          "initialize the distribution with `validate_args=False` to turn off validation.")
+            return
+        for name, constraint in wanted.items():
+            lazy = isinstance(getattr(type(self), name, None), lazy_property)
+            if constraints.is_dependent(constraint) or (name not in self.__dict__ and lazy):
+                continue
+            value = getattr(self, name)
+            valid = constraint.check(value)
+            if not bool(valid.all()):
+                raise ValueError(f"Expected parameter {name} ({type(value).__name__} of shape {tuple(value.shape)}) of "
+                                 f"distribution {self!r} to satisfy the constraint {constraint!r}, but found invalid "
+                                 f"values:\n{value}")
+
+    def expand(self, batch_shape, _instance=None):
+        """The same distribution over a larger batch: parameters are expanded."""
+        batch_shape = Size(batch_shape)
+        new = self._get_checked_instance(type(self), _instance)
+        for name in self._parameters():
+            value = self.__dict__.get(name)
+            if isinstance(value, Tensor):
+                event = value.shape[len(self._batch_shape):]
+                setattr(new, name, value.expand(batch_shape + event))
+        Distribution.__init__(new, batch_shape, self._event_shape, validate_args=False)
+        new._validate_args = self._validate_args
+        return new
+
+    def _parameters(self):
+        return tuple(self.arg_constraints) + ("_param",)
+
+    def _get_checked_instance(self, cls, _instance=None):
+        return type(self).__new__(type(self)) if _instance is None else _instance
+
+    @property
+    def batch_shape(self):
+        return self._batch_shape
+
+    @property
+    def event_shape(self):
+        return self._event_shape
+
+    def _absent(self, what):
+        raise NotImplementedError(f"{type(self).__name__} has no {what}")
+
+    @property
+    def arg_constraints(self):
+        return self._absent("arg_constraints")
+
+    @property
+    def support(self):
+        return self._absent("support")
+
+    @property
+    def mean(self):
+        return self._absent("mean")
+
+    @property
+    def mode(self):
+        return self._absent("mode")
+
+    @property
+    def variance(self):
+        return self._absent("variance")
+
+    @property
+    def stddev(self):
+        return self.variance.sqrt()
+
+    def sample(self, sample_shape=Size()):
+        with no_grad():
+            return self.rsample(sample_shape)
+
+    def rsample(self, sample_shape=Size()):
+        return self._absent("rsample")
+
+    def sample_n(self, n):
+        warnings.warn("sample_n(n) will be deprecated. Use .sample((n,)) instead.", UserWarning)
+        return self.sample(Size((n,)))
+
+    def log_prob(self, value):
+        return self._absent("log_prob")
+
+    def cdf(self, value):
+        return self._absent("cdf")
+
+    def icdf(self, value):
+        return self._absent("icdf")
+
+    def enumerate_support(self, expand=True):
+        return self._absent("enumerate_support")
+
+    def entropy(self):
+        return self._absent("entropy")
+
+    def perplexity(self):
+        return api.exp(self.entropy())
+
+    def _extended_shape(self, sample_shape=Size()):
+        return Size(sample_shape) + self._batch_shape + self._event_shape
+
+    def _validate_sample(self, value):
+        if not isinstance(value, Tensor):
+            raise ValueError("The value argument to log_prob must be a Tensor")
+        start = value.dim() - len(self._event_shape)
+        if value.shape[start:] != self._event_shape:
+            raise ValueError(f"The right-most size of value must match event_shape: {value.shape} vs "
+                             f"{self._event_shape}.")
+        expected = self._batch_shape + self._event_shape
+        for i, j in zip(reversed(value.shape), reversed(expected)):
+            if i != 1 and j != 1 and i != j:
+                raise ValueError(f"Value is not broadcastable with batch_shape+event_shape: {value.shape} vs "
+                                 f"{expected}.")
+        support = self.support
+        if not bool(support.check(value).all()):
+            raise ValueError(f"Expected value argument ({type(value).__name__} of shape {tuple(value.shape)}) to be "
+                             f"within the support ({support!r}) of the distribution {self!r}, but found invalid "
+                             f"values:\n{value}")
+
+    def __repr__(self):
+        names = [name for name in self.arg_constraints if name in self.__dict__]
+        shown = ", ".join(f"{n}: {v if v.numel() == 1 else v.size()}" for n in names
+                          for v in [self.__dict__[n]] if isinstance(v, Tensor))
+        return f"{type(self).__name__}({shown})"
+
+
+class ExponentialFamily(Distribution):
+    """Distributions with densities exp(natural parameters * statistics - log normaliser)."""

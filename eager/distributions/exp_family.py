@@ -1,0 +1,3 @@
+"""torch.distributions.exp_family"""
+
+from .distribution import ExponentialFamily

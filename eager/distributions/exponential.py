@@ -1,0 +1,3 @@
+"""torch.distributions.exponential"""
+
+from .simple import Exponential

@@ -1,0 +1,3 @@
+"""torch.distributions.fishersnedecor"""
+
+from .simple import FisherSnedecor

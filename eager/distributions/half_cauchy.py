@@ -1,0 +1,3 @@
+"""torch.distributions.half_cauchy"""
+
+from .simple import HalfCauchy

@@ -1,0 +1,3 @@
+"""torch.distributions.half_normal"""
+
+from .simple import HalfNormal

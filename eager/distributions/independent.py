@@ -1,0 +1,3 @@
+"""torch.distributions.independent"""
+
+from .transformed_distribution import Independent

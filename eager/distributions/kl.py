@@ -1,0 +1,184 @@
+"""kl_divergence(p, q), by pairs of types; `register_kl` adds pairs."""
+
+import functools
+import math
+
+from .. import api, linalg
+from .bernoulli import Bernoulli
+from .categorical import Categorical
+from .counts import Geometric, Poisson
+from .derived import Gumbel
+from .dirichlet import Beta, Dirichlet
+from .distribution import Distribution
+from .gamma import Gamma
+from .multivariate_normal import MultivariateNormal, _mahalanobis
+from .normal import Normal
+from .one_hot_categorical import OneHotCategorical
+from .simple import Cauchy, Exponential, HalfNormal, Laplace
+from .transformed_distribution import Independent, TransformedDistribution
+from .uniform import Uniform
+from .utils import log_softplus, sum_rightmost
+
+_REGISTERED = {}
+
+
+def register_kl(type_p, type_q):
+    """A decorator for f(p, q) of distributions of these types (and of their subclasses)."""
+    for kind in (type_p, type_q):
+        if not (isinstance(kind, type) and issubclass(kind, Distribution)):
+            raise TypeError(f"Expected type_p and type_q to be Distribution subclasses but got {kind}")
+
+    def decorate(fn):
+        _REGISTERED[type_p, type_q] = fn
+        _found.cache_clear()
+        return fn
+    return decorate
+
+
+@functools.lru_cache(None)
+def _found(type_p, type_q):
+    """The registered pair that is nearest in both orders of inheritance."""
+    pairs = [(type_p.__mro__.index(a) + type_q.__mro__.index(b), a, b) for a, b in _REGISTERED
+             if issubclass(type_p, a) and issubclass(type_q, b)]
+    return _REGISTERED[min(pairs, key=lambda each: each[0])[1:]] if pairs else None
+
+
+def kl_divergence(p, q):
+    """The integral of p log(p / q), per batch element."""
+    fn = _found(type(p), type(q))
+    if fn is None:
+        raise NotImplementedError(f"No KL(p || q) is implemented for p type {type(p).__name__} and q type "
+                                  f"{type(q).__name__}")
+    return fn(p, q)
+
+
+@register_kl(Normal, Normal)
+def _normal(p, q):
+    ratio = (p.scale / q.scale).pow(2)
+    return 0.5 * (ratio + ((p.loc - q.loc) / q.scale).pow(2) - 1 - ratio.log())
+
+
+@register_kl(HalfNormal, HalfNormal)
+def _half_normal(p, q):
+    return _normal(p.base_dist, q.base_dist)
+
+
+@register_kl(Bernoulli, Bernoulli)
+def _bernoulli(p, q):
+    t1 = p.probs * (log_softplus(-q.logits) - log_softplus(-p.logits))
+    t2 = (1 - p.probs) * (log_softplus(q.logits) - log_softplus(p.logits))
+    t1 = api.where(p.probs == 0, 0.0, api.where(q.probs == 0, math.inf, t1))
+    return t1 + api.where(p.probs == 1, 0.0, api.where(q.probs == 1, math.inf, t2))
+
+
+@register_kl(Categorical, Categorical)
+def _categorical(p, q):
+    t = p.probs * (p.logits - q.logits)
+    t = api.where(q.probs == 0, math.inf, t)
+    return api.where(p.probs == 0, 0.0, t).sum(-1)
+
+
+@register_kl(OneHotCategorical, OneHotCategorical)
+def _one_hot(p, q):
+    return _categorical(p._categorical, q._categorical)
+
+
+@register_kl(Beta, Beta)
+def _beta(p, q):
+    total_p, total_q = (d.concentration1 + d.concentration0 for d in (p, q))
+    t1 = api.lgamma(q.concentration1) + api.lgamma(q.concentration0) + api.lgamma(total_p)
+    t2 = api.lgamma(p.concentration1) + api.lgamma(p.concentration0) + api.lgamma(total_q)
+    return (t1 - t2 + (p.concentration1 - q.concentration1) * api.digamma(p.concentration1)
+            + (p.concentration0 - q.concentration0) * api.digamma(p.concentration0)
+            + (total_q - total_p) * api.digamma(total_p))
+
+
+@register_kl(Dirichlet, Dirichlet)
+def _dirichlet(p, q):
+    total = p.concentration.sum(-1)
+    t1 = api.lgamma(total) - api.lgamma(q.concentration.sum(-1))
+    t2 = (api.lgamma(p.concentration) - api.lgamma(q.concentration)).sum(-1)
+    t3 = p.concentration - q.concentration
+    return t1 - t2 + (t3 * (api.digamma(p.concentration) - api.digamma(total).unsqueeze(-1))).sum(-1)
+
+
+@register_kl(Gamma, Gamma)
+def _gamma(p, q):
+    return (q.concentration * (p.rate / q.rate).log() + api.lgamma(q.concentration) - api.lgamma(p.concentration)
+            + (p.concentration - q.concentration) * api.digamma(p.concentration)
+            + (q.rate - p.rate) * (p.concentration / p.rate))
+
+
+@register_kl(Exponential, Exponential)
+def _exponential(p, q):
+    ratio = q.rate / p.rate
+    return ratio - ratio.log() - 1
+
+
+@register_kl(Laplace, Laplace)
+def _laplace(p, q):
+    ratio, gap = p.scale / q.scale, (p.loc - q.loc).abs()
+    return -ratio.log() + gap / q.scale + ratio * api.exp(-gap / p.scale) - 1
+
+
+@register_kl(Cauchy, Cauchy)
+def _cauchy(p, q):
+    t1 = ((p.scale + q.scale).pow(2) + (p.loc - q.loc).pow(2)).log()
+    return t1 - (4 * p.scale * q.scale).log()
+
+
+@register_kl(Poisson, Poisson)
+def _poisson(p, q):
+    return p.rate * (p.rate.log() - q.rate.log()) - (p.rate - q.rate)
+
+
+@register_kl(Geometric, Geometric)
+def _geometric(p, q):
+    return -p.entropy() - api.log1p(-q.probs) / p.probs - q.logits
+
+
+@register_kl(Gumbel, Gumbel)
+def _gumbel(p, q):
+    euler = 0.57721566490153286060
+    ratio, gap = p.scale / q.scale, (q.loc - p.loc) / q.scale
+    return -ratio.log() - gap + ratio * euler + api.exp(gap + api.lgamma(1 + ratio)) - (1 + euler)
+
+
+@register_kl(Uniform, Uniform)
+def _uniform(p, q):
+    outside = (q.low > p.low) | (q.high < p.high)
+    return api.where(outside, math.inf, ((q.high - q.low) / (p.high - p.low)).log())
+
+
+@register_kl(Uniform, Normal)
+def _uniform_normal(p, q):
+    width = p.high - p.low
+    t2 = width.pow(2) / 12
+    t3 = ((p.high + p.low - 2 * q.loc) / 2).pow(2)
+    return (math.sqrt(2 * math.pi) * q.scale / width).log() + 0.5 * (t2 + t3) / q.scale.pow(2)
+
+
+@register_kl(MultivariateNormal, MultivariateNormal)
+def _multivariate_normal(p, q):
+    if p.event_shape != q.event_shape:
+        raise ValueError("KL-divergence between two Multivariate Normals with different event shapes cannot be computed")
+    n = p.event_shape[0]
+    low_p, low_q = p._unbroadcasted_scale_tril, q._unbroadcasted_scale_tril
+    half = q._half_log_det() - p._half_log_det()
+    batch = api.broadcast_shapes(tuple(low_p.shape[:-2]), tuple(low_q.shape[:-2]))
+    mixed = linalg.solve_triangular(low_q.expand(batch + (n, n)), low_p.expand(batch + (n, n)), upper=False)
+    return half + 0.5 * (mixed.pow(2).sum((-2, -1)) + _mahalanobis(low_q, q.loc - p.loc) - n)
+
+
+@register_kl(Independent, Independent)
+def _independent(p, q):
+    if p.reinterpreted_batch_ndims != q.reinterpreted_batch_ndims:
+        raise NotImplementedError("KL of Independent distributions with different numbers of event dims")
+    return sum_rightmost(kl_divergence(p.base_dist, q.base_dist), p.reinterpreted_batch_ndims)
+
+
+@register_kl(TransformedDistribution, TransformedDistribution)
+def _transformed(p, q):
+    if [type(t) for t in p.transforms] != [type(t) for t in q.transforms] or p.event_shape != q.event_shape:
+        raise NotImplementedError("KL of distributions with different transforms")
+    return kl_divergence(p.base_dist, q.base_dist)

@@ -1,0 +1,3 @@
+"""torch.distributions.kumaraswamy"""
+
+from .derived import Kumaraswamy

@@ -1,0 +1,3 @@
+"""torch.distributions.laplace"""
+
+from .simple import Laplace

@@ -1,0 +1,3 @@
+"""torch.distributions.log_normal"""
+
+from .derived import LogNormal

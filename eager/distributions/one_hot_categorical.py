@@ -1,0 +1,58 @@
+"""Categorical with one-hot events; the second form passes gradients straight to the probabilities."""
+
+from .. import api
+from ..sizes import Size
+from . import constraints
+from .categorical import Categorical
+from .distribution import Distribution
+
+
+class OneHotCategorical(Distribution):
+    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
+    support, has_enumerate_support = constraints.one_hot, True
+
+    def __init__(self, probs=None, logits=None, validate_args=None):
+        self._categorical = Categorical(probs, logits)
+        super().__init__(self._categorical.batch_shape, self._categorical.param_shape[-1:], validate_args)
+
+    def expand(self, batch_shape, _instance=None):
+        new = super().expand(batch_shape, _instance)
+        new._categorical = self._categorical.expand(batch_shape)
+        return new
+
+    probs = property(lambda self: self._categorical.probs)
+    logits = property(lambda self: self._categorical.logits)
+    _param = property(lambda self: self._categorical._param)
+    mean = property(lambda self: self.probs)
+    variance = property(lambda self: self.probs * (1 - self.probs))
+    param_shape = property(lambda self: self._categorical.param_shape)
+    mode = property(lambda self: self._one_hot(self.probs.argmax(-1)))
+
+    def _parameters(self):
+        return ()
+
+    def _one_hot(self, index):
+        return api.one_hot(index, self._event_shape[0]).to(self._param.dtype)
+
+    def sample(self, sample_shape=Size()):
+        return self._one_hot(self._categorical.sample(Size(sample_shape)))
+
+    def log_prob(self, value):
+        if self._validate_args:
+            self._validate_sample(value)
+        return self._categorical.log_prob(value.max(-1)[1])
+
+    def entropy(self):
+        return self._categorical.entropy()
+
+    def enumerate_support(self, expand=True):
+        n = self._event_shape[0]
+        values = api.eye(n, dtype=self._param.dtype).reshape((n,) + (1,) * len(self._batch_shape) + (n,))
+        return values.expand((n,) + tuple(self._batch_shape) + (n,)) if expand else values
+
+
+class OneHotCategoricalStraightThrough(OneHotCategorical):
+    has_rsample = True
+
+    def rsample(self, sample_shape=Size()):
+        return self.sample(sample_shape) + (self.probs - self.probs.detach())

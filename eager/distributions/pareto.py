@@ -1,0 +1,3 @@
+"""torch.distributions.pareto"""
+
+from .derived import Pareto

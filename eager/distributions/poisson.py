@@ -1,0 +1,3 @@
+"""torch.distributions.poisson"""
+
+from .counts import Poisson

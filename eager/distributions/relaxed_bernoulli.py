@@ -1,0 +1,3 @@
+"""torch.distributions.relaxed_bernoulli"""
+
+from .derived import LogitRelaxedBernoulli, RelaxedBernoulli

@@ -1,0 +1,3 @@
+"""torch.distributions.relaxed_categorical"""
+
+from .derived import ExpRelaxedCategorical, RelaxedOneHotCategorical

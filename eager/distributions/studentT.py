@@ -1,0 +1,3 @@
+"""torch.distributions.studentT"""
+
+from .simple import StudentT

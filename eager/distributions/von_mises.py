@@ -1,0 +1,3 @@
+"""torch.distributions.von_mises"""
+
+from .simple import VonMises

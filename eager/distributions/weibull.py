@@ -1,0 +1,3 @@
+"""torch.distributions.weibull"""
+
+from .derived import Weibull
