@@ -339,7 +339,8 @@ def _fractional_windows(x, own, kernel, sizes, samples):
         column = n - 1 - d if n == 2 else d
         starts = _starts(samples[:, :, column], own[d], sizes[d], kernel[d]).to(x.device)
         at = starts.reshape(*lead, *(sizes[d] if e == d else 1 for e in range(n)), *(1,) * n)
-        inner = starts.new_tensor(list(range(kernel[d]))).reshape(*(1,) * (2 + n), *(kernel[d] if e == d else 1 for e in range(n)))
+        window = (kernel[d] if e == d else 1 for e in range(n))
+        inner = starts.new_tensor(list(range(kernel[d]))).reshape(*(1,) * (2 + n), *window)
         flat = at + inner if flat is None else flat * own[d] + at + inner
     flat = flat.expand(*lead, *sizes, *kernel).reshape(*lead, -1)
     picked = gather(x.reshape(*lead, -1), 2, flat).reshape(*lead, *sizes, -1)

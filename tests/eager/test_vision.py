@@ -218,3 +218,12 @@ def test_a_small_network_compiles_to_one_graph():
         np.testing.assert_allclose(b.numpy(), a.numpy(), rtol=1e-5, atol=1e-6)
     seen = compiler.counters()
     assert (seen["breaks"], seen["fallbacks"]) == ({}, {})
+
+
+@pytest.mark.parametrize("name,shape", [("LazyBatchNorm2d", (2, 5, 4, 4)), ("LazyInstanceNorm1d", (2, 5, 4))])
+def test_lazy_norms_learn_their_channels(name, shape):
+    norm = getattr(nn, name)()
+    assert norm.num_features == 0
+    out = norm(fb.from_numpy(normal(*shape)))
+    assert type(norm) is getattr(nn, name[4:]) and out.shape == shape
+    assert norm.weight.shape == (5,) and norm.running_var.shape == (5,) and bool((norm.weight == 1).all())
