@@ -7,6 +7,7 @@ and offsets are held against the file's length before any memory is asked for.
 
 from __future__ import annotations
 
+import functools
 import mmap
 import os
 import struct
@@ -25,6 +26,23 @@ _LOCATOR = struct.Struct("<4sIQI")
 _END = struct.Struct("<4sHHHHIIH")
 
 
+def later(function, data: memoryview):
+    """A call that gives function(data), which for large data runs beside what is done meanwhile."""
+    if data.nbytes < 1 << 20:
+        found = function(data)
+        return lambda: found
+    return _helper().submit(function, data).result
+
+
+@functools.lru_cache(None)
+def _helper():
+    from concurrent.futures import ThreadPoolExecutor
+    return ThreadPoolExecutor(1, "flambeau-checksums")
+
+
+os.register_at_fork(after_in_child=_helper.cache_clear)
+
+
 class Writer:
     """Writes records to a binary file object; `close` adds the directory."""
 
@@ -39,14 +57,15 @@ class Writer:
     def record(self, name: str, data) -> int:
         """Writes one record (bytes or a flat uint8 array); returns its checksum."""
         data = memoryview(data)
-        path, start = f"{self.prefix}/{name}".encode(), self.position
-        size, crc = data.nbytes, zlib.crc32(data) if self.checksums else 0
+        path, start, size = f"{self.prefix}/{name}".encode(), self.position, data.nbytes
+        checksum = later(zlib.crc32, data) if self.checksums else int
         wide = struct.pack("<HHQQ", 1, 16, size, size) if size >= _LIMIT else b""
         extra = wide + padding(start + _LOCAL.size + len(path) + len(wide))
         shown = _LIMIT if wide else 0
         self.put(_LOCAL.pack(b"PK\3\4", 45 if wide else 0, flags(size), 0, 0, 0, 0, shown, shown, len(path), len(extra)))
         self.put(path + extra)
         self.put(data)
+        crc = checksum()
         if size:
             self.put(struct.pack("<4sIQQ" if wide else "<4sIII", b"PK\7\10", crc, size, size))
         self.entries.append((path, start, size, crc))
@@ -94,7 +113,7 @@ class Reader:
                 OSError) as error:
             raise corrupt(f"failed finding central directory ({error})") from None
         self.prefix = self.common_prefix()
-        self.whole = None
+        self.whole, self.pending = None, []
         if mapped:
             self.whole = np.frombuffer(mmap.mmap(file.fileno(), 0, flags, mmap.PROT_READ | mmap.PROT_WRITE), np.uint8)
 
@@ -138,9 +157,16 @@ class Reader:
         if read_into(self.file, flat) != size:
             raise corrupt(f"{self.prefix}{name} is cut off")
         crc = self.entries[self.prefix + name].CRC
-        if crc and zlib.crc32(flat) != crc:  # 0: written without checksums
-            raise corrupt(f"crc32 check of {self.prefix}{name} failed: the file was changed after it was written")
+        if crc:  # 0: written without checksums
+            self.pending.append((name, crc, later(zlib.crc32, memoryview(flat))))
         return flat
+
+    def verify(self) -> None:
+        """Holds the checksums of all that was read against the directory."""
+        for name, expected, found in self.pending:
+            if found() != expected:
+                raise corrupt(f"crc32 check of {self.prefix}{name} failed: the file was changed after it was written")
+        self.pending.clear()
 
 
 def read_into(file, flat: np.ndarray) -> int:

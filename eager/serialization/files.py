@@ -183,7 +183,10 @@ def _load_zip(file, reader, map_location, mapped):
     if "data.pkl" not in archive:
         raise corrupt("file not found: data.pkl")
     storages = Storages(archive, map_location)
-    result, _ = reader(memoryview(archive.read("data.pkl")), 0, storages.load)
+    pickled = archive.read("data.pkl")
+    archive.verify()
+    result, _ = reader(memoryview(pickled), 0, storages.load)
+    archive.verify()
     return result
 
 
@@ -193,6 +196,7 @@ class Storages:
     def __init__(self, archive: Reader, map_location):
         self.archive, self.restore, self.known = archive, restorer(map_location), {}
         self.only_meta = str(map_location) == "meta"
+        self.touched = callable(map_location)  # by the user, who may write to it
         order = archive.read("byteorder").tobytes().decode("ascii", "replace") if "byteorder" in archive else "little"
         if order not in ("little", "big"):
             raise ValueError(f"Unknown endianness type: {order}")
@@ -217,6 +221,8 @@ class Storages:
         if self.only_meta:
             return self.restore(UntypedStorage(None, nbytes), "meta")
         flat = self.archive.read(name)
+        if self.touched or self.swapped:
+            self.archive.verify()
         if flat.ctypes.data % 64 and self.archive.whole is not None:
             flat = flat.copy()  # repacked by another program: kernels want aligned elements
         untyped = UntypedStorage(flat)

@@ -1,3 +1,3 @@
 """Utilities: datasets and loaders, hook handles, checkpoints."""
 
-from . import checkpoint, data, hooks
+from . import checkpoint, data, dlpack, hooks
