@@ -351,9 +351,9 @@ def _(g, x, mean, var, groups, weight, eps):
 
 @group_norm_backward.native
 def _(g, x, mean, var, groups, weight, eps):
-    g = kernels.matched(g, x)
-    if not x.flags.c_contiguous or not x.size or g.dtype != x.dtype:
+    if not x.size or g.dtype != x.dtype or kernels.layout(x) is None:
         return NotImplemented
+    image, x, g = x, np.ascontiguousarray(x), np.ascontiguousarray(g)
     n, c = x.shape[:2]
     size = x.size // (n * groups)
     planes = np.repeat(mean.reshape(-1), c // groups)
@@ -370,7 +370,7 @@ def _(g, x, mean, var, groups, weight, eps):
     slope = share * rstd * rstd * (w * along).sum(2)
     shift, slope = (np.broadcast_to(a[..., None], spread).reshape(-1) for a in (shift, slope))
     scale = (w * rstd[..., None]).reshape(-1)
-    return kernels.affine(flat, planes, scale, shift, flat_g, slope).reshape(x.shape)
+    return ordered(kernels.affine(flat, planes, scale, shift, flat_g, slope).reshape(x.shape), image)
 
 
 @group_norm.samples
