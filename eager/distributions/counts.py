@@ -117,8 +117,8 @@ class Binomial(ProbsOrLogits, Distribution):
 class NegativeBinomial(ProbsOrLogits, Distribution):
     """Successes before total_count failures."""
 
-    arg_constraints = {"total_count": constraints.greater_than_eq(0), "logits": constraints.real,
-                       "probs": constraints.half_open_interval(0.0, 1.0)}
+    arg_constraints = {"total_count": constraints.greater_than_eq(0),
+                       "probs": constraints.half_open_interval(0.0, 1.0), "logits": constraints.real}
     support = constraints.nonnegative_integer
 
     def __init__(self, total_count, probs=None, logits=None, validate_args=None):

@@ -3,3 +3,5 @@
 from . import attention, functional, init, modules, utils
 from .modules import *
 from .parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter
+from . import parallel  # noqa: E402  (it wraps modules)
+from .parallel import DataParallel  # noqa: E402

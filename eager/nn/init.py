@@ -3,8 +3,11 @@
 fan_in and fan_out count the connections of one unit: weight.shape[1] and weight.shape[0], times the receptive field.
 """
 
+import functools
 import math
+import warnings
 
+from .. import api, linalg
 from ..autograd import no_grad
 
 
@@ -16,6 +19,8 @@ def calculate_gain(nonlinearity, param=None):
     if nonlinearity.startswith("conv"):
         return 1.0
     if nonlinearity == "leaky_relu":
+        if param is not None and (isinstance(param, bool) or not isinstance(param, (int, float))):
+            raise ValueError(f"negative_slope {param} not a valid number")
         slope = 0.01 if param is None else param
         return math.sqrt(2.0 / (1 + slope ** 2))
     raise ValueError(f"Unsupported nonlinearity {nonlinearity}")
@@ -47,6 +52,9 @@ def normal_(tensor, mean=0.0, std=1.0, generator=None):
 
 def trunc_normal_(tensor, mean=0.0, std=1.0, a=-2.0, b=2.0, generator=None):
     """A normal cut to [a, b], by the inverse of its distribution function."""
+    if mean < a - 2 * std or mean > b + 2 * std:
+        warnings.warn("mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The distribution of values may be "
+                      "incorrect.", stacklevel=2)
     def below(x):
         return (1.0 + math.erf((x - mean) / std / math.sqrt(2.0))) / 2.0
     with no_grad():
@@ -75,6 +83,58 @@ def eye_(tensor):
     return tensor
 
 
+def dirac_(tensor, groups=1):
+    """Weights of a convolution that passes its input channels on."""
+    if tensor.dim() not in (3, 4, 5):
+        raise ValueError("Only tensors with 3, 4, or 5 dimensions are supported")
+    if tensor.shape[0] % groups:
+        raise ValueError("dim 0 must be divisible by groups")
+    middle, per_group = tuple(n // 2 for n in tensor.shape[2:]), tensor.shape[0] // groups
+    with no_grad():
+        tensor.zero_()
+        for g in range(groups):
+            for d in range(min(per_group, tensor.shape[1])):
+                tensor[(g * per_group + d, d, *middle)] = 1
+    return tensor
+
+
+def orthogonal_(tensor, gain=1, generator=None):
+    """Rows (or columns, if there are more rows) of length gain at right angles: Q of a random matrix, with the signs of
+    R's diagonal, so that all rotations are equally likely."""
+    if tensor.ndim < 2:
+        raise ValueError("Only tensors with 2 or more dimensions are supported")
+    if tensor.numel() == 0:
+        return tensor
+    rows, cols = tensor.shape[0], tensor.numel() // tensor.shape[0]
+    with no_grad():
+        kind = tensor.dtype if tensor.dtype.itemsize >= 4 else api.float32
+        flat = api.empty(rows, cols, dtype=kind).normal_(0, 1, generator=generator)
+        q, r = linalg.qr(flat.t() if rows < cols else flat)
+        q = q * r.diagonal().sign()
+        tensor.copy_((q.t() if rows < cols else q).reshape(tensor.shape)).mul_(gain)
+    return tensor
+
+
+def sparse_(tensor, sparsity, std=0.01, generator=None):
+    """Normal, with a share of `sparsity` of each column set to zero."""
+    if tensor.ndimension() != 2:
+        raise ValueError("Only tensors with 2 dimensions are supported")
+    rows, cols = tensor.shape
+    zeros = math.ceil(sparsity * rows)
+    with no_grad():
+        tensor.normal_(0, std, generator=generator)
+        for col in range(cols):
+            tensor[api.randperm(rows, generator=generator)[:zeros], col] = 0
+    return tensor
+
+
+def _empty(tensor):
+    if 0 in tensor.shape:
+        warnings.warn("Initializing zero-element tensors is a no-op", stacklevel=3)
+        return True
+    return False
+
+
 def xavier_uniform_(tensor, gain=1.0, generator=None):
     bound = math.sqrt(3.0) * _xavier_std(tensor, gain)
     return uniform_(tensor, -bound, bound, generator)
@@ -89,13 +149,34 @@ def _xavier_std(tensor, gain):
 
 
 def kaiming_uniform_(tensor, a=0, mode="fan_in", nonlinearity="leaky_relu", generator=None):
-    if 0 in tensor.shape:
+    if _empty(tensor):
         return tensor
     bound = math.sqrt(3.0) * calculate_gain(nonlinearity, a) / math.sqrt(_fan(tensor, mode))
     return uniform_(tensor, -bound, bound, generator)
 
 
 def kaiming_normal_(tensor, a=0, mode="fan_in", nonlinearity="leaky_relu", generator=None):
-    if 0 in tensor.shape:
+    if _empty(tensor):
         return tensor
     return normal_(tensor, 0.0, calculate_gain(nonlinearity, a) / math.sqrt(_fan(tensor, mode)), generator)
+
+
+# -- the old names
+
+def _deprecated(function):
+    old, new = function.__name__[:-1], function.__name__
+
+    @functools.wraps(function)
+    def run(*args, **kwargs):
+        warnings.warn(f"`nn.init.{old}` is now deprecated in favor of `nn.init.{new}`.", FutureWarning, stacklevel=2)
+        return function(*args, **kwargs)
+    run.__name__ = run.__qualname__ = old
+    return run
+
+
+uniform, normal, constant, eye, dirac, orthogonal, sparse = map(
+    _deprecated, (uniform_, normal_, constant_, eye_, dirac_, orthogonal_, sparse_))
+xavier_uniform, xavier_normal, kaiming_uniform, kaiming_normal = map(
+    _deprecated, (xavier_uniform_, xavier_normal_, kaiming_uniform_, kaiming_normal_))
+_no_grad_uniform_, _no_grad_normal_, _no_grad_fill_, _no_grad_zero_ = uniform_, normal_, constant_, zeros_
+_no_grad_trunc_normal_, _calculate_correct_fan = trunc_normal_, _fan
