@@ -41,6 +41,14 @@ def clamp(x, low, high):
     return unary("clamp", x, -math.inf if low is None else low, math.inf if high is None else high)
 
 
+def add_row(out, row):
+    """out += row for a row of the last dim, in place; returns out."""
+    if row.shape == out.shape[-1:] and out.size >= GRAIN and plain(out, row):
+        run("add_row", out.dtype, out.size // row.size, grain_of(row.size), (out, row), (row.size,))
+        return out
+    return np.add(out, row, out=out)
+
+
 def running_sum(x, dim):
     if x.size < 4096 or not plain(x):
         return NotImplemented

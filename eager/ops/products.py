@@ -6,7 +6,7 @@ and rounded once.
 
 import numpy as np
 
-from ...runtime import native
+from ...runtime import maps, native
 from .. import _call
 from ..grads import Meta
 from ..meta import broadcast_shapes
@@ -213,7 +213,7 @@ def _(x, weight, bias):
     else:
         rows = x.reshape(-1, x.shape[-1])
         out = numpy_product(rows, weight.T).reshape(x.shape[:-1] + weight.shape[:1])
-    return out if bias is None else np.add(out, bias, out=out) if out.ndim else out + bias
+    return out if bias is None else maps.add_row(out, bias) if out.ndim else out + bias
 
 
 linear.native(_call.linear)

@@ -72,6 +72,7 @@ namespace {
     {"elu", FB_SINGLE_TYPES_OF(map, ELU)}, \
     {"hardsigmoid", FB_ALL_TYPES_OF(map, HARDSIGMOID)}, \
     {"hardswish", FB_ALL_TYPES_OF(map, HARDSWISH)}, \
+    {"add_row", FB_ALL_TYPES(add_row)}, \
     {"running_sum_rows", FB_ALL_TYPES(running_sum_rows)}, \
     {"running_sum_columns", FB_ALL_TYPES(running_sum_columns)}, \
     {"sort_rows", FB_SINGLE_TYPES(sort_rows)}, \

@@ -69,6 +69,16 @@ template <class T, int kind> void map(const Job& job, long begin, long end) {
     });
 }
 
+// ---- out += row, for each row of out. p: out, row; n: row length. A unit is a row
+template <class T> void add_row(const Job& job, long begin, long end) {
+    long n = job.n[0];
+    const T* row = (const T*)job.p[1];
+    for (long unit = begin; unit < end; unit++) {
+        T* out = (T*)job.p[0] + unit * n;
+        each_vector<4>(0, n, [&](i64 i, auto m, int) FB_BODY { st(out + i, ld(out + i, m) + ld(row + i, m), m); });
+    }
+}
+
 // ---- running sums along the middle of [outer, n, inner]. p: out, x; n: n, inner, blocks of columns. A unit is a row
 //      (inner = 1) or a block of columns
 template <class T> void running_sum_rows(const Job& job, long begin, long end) {

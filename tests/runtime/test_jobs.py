@@ -388,3 +388,11 @@ def test_maps_of_special_values():
     np.testing.assert_array_equal(maps.unary("sigmoid", x)[[1, 2, 3, 5]], np.float32([1, 0, 0.5, 1]))
     assert np.isnan(maps.unary("sigmoid", x)[0]) and np.isnan(maps.unary("relu", x)[0])
     np.testing.assert_array_equal(maps.unary("silu", x)[[1, 3, 4, 5]], np.float32([np.inf, 0, -0.0, 100]))
+
+
+@TYPES
+def test_a_row_added_to_all_rows(dtype, rng):
+    x, row = rng.standard_normal((70, 301)).astype(dtype), rng.standard_normal(301).astype(dtype)
+    wanted = wide(x) + wide(row)
+    assert maps.add_row(x, row) is x
+    close(x, wanted, TOLERANCES[dtype])
