@@ -55,7 +55,14 @@ _PUBLIC_ATTRIBUTES = {"vmap": "eager.func", "ops": "eager.compat.operators", "cp
                       **{name: "eager.typed_storage" for name in """is_storage UntypedStorage TypedStorage DoubleStorage
                          FloatStorage HalfStorage LongStorage IntStorage ShortStorage CharStorage ByteStorage BoolStorage
                          BFloat16Storage ComplexDoubleStorage ComplexFloatStorage""".split()},
-                      "from_dlpack": "eager.dlpack", "to_dlpack": "eager.dlpack"}
+                      "from_dlpack": "eager.dlpack", "to_dlpack": "eager.dlpack",
+                      **dict.fromkeys((
+                          "autocast", "is_autocast_available", "is_autocast_enabled", "set_autocast_enabled",
+                          "get_autocast_dtype", "set_autocast_dtype", "is_autocast_cpu_enabled",
+                          "set_autocast_cpu_enabled", "get_autocast_cpu_dtype", "set_autocast_cpu_dtype",
+                          "get_autocast_gpu_dtype", "set_autocast_gpu_dtype", "is_autocast_cache_enabled",
+                          "set_autocast_cache_enabled", "clear_autocast_cache", "autocast_increment_nesting",
+                          "autocast_decrement_nesting"), "eager.amp.autocast_mode")}
 
 
 class _PublicPaths:

@@ -7,7 +7,6 @@ nodes.
 
 from __future__ import annotations
 
-import itertools
 import weakref
 from collections import OrderedDict
 

@@ -16,7 +16,7 @@ from ...spellings.creation import empty_like
 from ...tensor import Tensor
 from ...utils.hooks import add_hook
 from ..parameter import Buffer, Parameter
-from .hooks import (
+from .hooks import (  # noqa: F401  (the registration functions are public under this path)
     _global_backward_hooks,
     _global_backward_pre_hooks,
     _global_buffer_registration_hooks,
