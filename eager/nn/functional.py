@@ -8,6 +8,10 @@ from .. import api, dtypes
 from ..dispatch import type_name
 from ..ops import activations as act, indexing, losses, normalization, products
 from ..spellings.arguments import dim_of
+from ..spellings.activations import (celu_ as celu_, elu_ as elu_, gumbel_softmax as gumbel_softmax,
+                                     hardshrink as hardshrink, hardtanh_ as hardtanh_, leaky_relu_ as leaky_relu_,
+                                     prelu as prelu, rrelu as rrelu, rrelu_ as rrelu_, selu_ as selu_,
+                                     softshrink as softshrink, tanhshrink as tanhshrink, threshold_ as threshold_)
 from ..spellings.attention import (multi_head_attention_forward as multi_head_attention_forward,
                                    scaled_dot_product_attention as scaled_dot_product_attention)
 from ..spellings.channels import (batch_norm as batch_norm, group_norm as group_norm, instance_norm as instance_norm)
@@ -21,6 +25,15 @@ from ..spellings.images import (affine_grid as affine_grid, channel_shuffle as c
                                 pixel_shuffle as pixel_shuffle, pixel_unshuffle as pixel_unshuffle, unfold as unfold)
 from ..spellings.dropout import (alpha_dropout as alpha_dropout, dropout1d as dropout1d, dropout2d as dropout2d,
                                  dropout3d as dropout3d, feature_alpha_dropout as feature_alpha_dropout)
+from ..spellings.embedding import embedding as embedding, embedding_bag as embedding_bag
+from ..spellings.losses import (cosine_embedding_loss as cosine_embedding_loss, ctc_loss as ctc_loss,
+                                gaussian_nll_loss as gaussian_nll_loss, hinge_embedding_loss as hinge_embedding_loss,
+                                margin_ranking_loss as margin_ranking_loss, multi_margin_loss as multi_margin_loss,
+                                multilabel_margin_loss as multilabel_margin_loss,
+                                multilabel_soft_margin_loss as multilabel_soft_margin_loss,
+                                poisson_nll_loss as poisson_nll_loss, soft_margin_loss as soft_margin_loss,
+                                triplet_margin_loss as triplet_margin_loss,
+                                triplet_margin_with_distance_loss as triplet_margin_with_distance_loss)
 from ..spellings.padding import pad as pad
 from ..spellings.pooling import (adaptive_avg_pool1d as adaptive_avg_pool1d,
     adaptive_avg_pool2d as adaptive_avg_pool2d, adaptive_avg_pool3d as adaptive_avg_pool3d,
@@ -170,24 +183,6 @@ def linear(input, weight, bias=None):
     return products.linear(input, weight, bias)
 
 
-def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False):
-    if max_norm is not None or scale_grad_by_freq or sparse:
-        raise ValueError("embedding: max_norm, scale_grad_by_freq and sparse are not available")
-    if input.dtype is not dtypes.int64:
-        if input.dtype is not dtypes.int32:
-            raise RuntimeError("Expected tensor for argument #1 'indices' to have one of the following scalar types: "
-                               "Long, Int; but got "
-                               f"{type_name(input.dtype)} instead (while checking arguments for embedding)")
-        input = input.long()
-    if weight.ndim != 2:
-        raise RuntimeError("'weight' must be 2-D")
-    if padding_idx is not None:
-        if not -weight.shape[0] <= padding_idx < weight.shape[0]:
-            raise AssertionError("Padding_idx must be within num_embeddings")
-        padding_idx = padding_idx + weight.shape[0] if padding_idx < 0 else padding_idx
-    return indexing.embedding(weight, input, -1 if padding_idx is None else padding_idx)
-
-
 # -- normalisation
 
 def _normalized(input, normalized_shape, named):
@@ -247,14 +242,22 @@ def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", we
     input, target = _pair(input, target, "mse_loss")
     reduction = _check_reduction(legacy_reduction(size_average, reduce, reduction))
     if weight is not None:
-        loss = losses.mse_loss(input, target, "none") * weight
-        return loss.sum() / weight.expand_as(loss).sum() if reduction == "mean" else losses.reduced(loss, reduction)
+        return _weighted(losses.mse_loss(input, target, "none"), weight, reduction)
     return losses.mse_loss(input, target, reduction)
 
 
-def l1_loss(input, target, size_average=None, reduce=None, reduction="mean"):
-    return losses.l1_loss(*_pair(input, target, "l1_loss"), _check_reduction(legacy_reduction(size_average, reduce,
-            reduction)))
+def _weighted(loss, weight, reduction):
+    """Losses times weights; the mean divides by the sum of the weights."""
+    loss = loss * weight
+    return loss.sum() / weight.expand_as(loss).sum() if reduction == "mean" else losses.reduced(loss, reduction)
+
+
+def l1_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
+    reduction = _check_reduction(legacy_reduction(size_average, reduce, reduction))
+    input, target = _pair(input, target, "l1_loss")
+    if weight is not None:
+        return _weighted(losses.l1_loss(input, target, "none"), weight, reduction)
+    return losses.l1_loss(input, target, reduction)
 
 
 def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mean", beta=1.0):
@@ -263,7 +266,10 @@ def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mea
 
 
 def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
-    return losses.huber_loss(*_pair(input, target, "huber_loss"), _check_reduction(reduction), delta)
+    input, target = _pair(input, target, "huber_loss")
+    if weight is not None:
+        return _weighted(losses.huber_loss(input, target, "none", delta), weight, _check_reduction(reduction))
+    return losses.huber_loss(input, target, _check_reduction(reduction), delta)
 
 
 def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_target=False):

@@ -8,3 +8,4 @@ from . import convolution
 from . import complexes, running, special
 from . import decompositions, fourier
 from . import sampling
+from . import ctc, shrink
