@@ -1,8 +1,8 @@
 """DLPack: tensors to and from other libraries without a copy.
 
-In: a tensor, or any object with `__dlpack__`, or a capsule. Out: a capsule, or a tensor over the same memory. numpy makes
-and reads the capsules; types that numpy lacks pass through it as unsigned integers, and the type in the capsule is
-changed before and after.
+In: a tensor, or any object with `__dlpack__`, or a capsule. Out: a capsule, or a tensor over the same memory. numpy
+makes and reads the capsules; types that numpy lacks pass through it as unsigned integers, and the type in the capsule
+is changed before and after.
 """
 
 from __future__ import annotations
@@ -109,8 +109,9 @@ def _imported(source) -> Tensor:
 
 
 def writeable(array: np.ndarray) -> np.ndarray:
-    """The same memory as a writeable array: numpy marks imports from capsules without a version as read-only, though such
-    capsules say nothing about it."""
+    """The same memory as a writeable array: numpy marks imports from capsules without a version as read-only, though
+    such capsules say nothing about it.
+    """
     if array.flags.writeable or array.size == 0:
         return array
     start = array.__array_interface__["data"][0]

@@ -87,8 +87,8 @@ def summary(array: np.ndarray) -> np.ndarray:
 
 
 class Form:
-    """How one number is printed: integers by width, floats as integers with a dot, fixed or scientific. The width is that
-    of finite numbers other than zero: nan, inf and lone zeros may be longer.
+    """How one number is printed: integers by width, floats as integers with a dot, fixed or scientific. The width is
+    that of finite numbers other than zero: nan, inf and lone zeros may be longer.
     """
 
     def __init__(self, array: np.ndarray, dtype):

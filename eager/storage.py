@@ -202,10 +202,8 @@ class UntypedStorage:
     @classmethod
     def from_file(cls, filename, shared=False, nbytes=0) -> UntypedStorage:
         """The bytes of a file: a private copy, or (shared) the file's memory, which is made as long as asked."""
-        if not shared:
-            return cls(np.memmap(filename, BYTE, "c", shape=(nbytes,)))
-        return cls(np.memmap(filename, BYTE, "r+" if _length(filename) >= nbytes else "w+", shape=(nbytes,)),
-                   foreign=True)
+        mode = "c" if not shared else "r+" if _length(filename) >= nbytes else "w+"
+        return cls(np.asarray(np.memmap(filename, BYTE, mode, shape=(nbytes,))), foreign=shared)
 
 
 Storage = UntypedStorage  # the short name that the rest of the library uses

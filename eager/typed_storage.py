@@ -21,8 +21,11 @@ class TypedStorage:
     def __init__(self, data=None, *, wrap_storage=None, dtype=None, device=None, _internal=False):
         self.dtype = dtype or getattr(type(self), "_dtype", None) or dtypes.get_default_dtype()
         if wrap_storage is None:
-            made = np.empty(data or 0, self.dtype.numpy) if isinstance(data, (int, type(None))) else \
-                np.array(data).astype(self.dtype.numpy)
+            made = (
+                np.empty(data or 0, self.dtype.numpy)
+                if isinstance(data, (int, type(None)))
+                else np.array(data).astype(self.dtype.numpy)
+            )
             wrap_storage = UntypedStorage(made.reshape(-1).view(np.uint8))
         elif not isinstance(wrap_storage, UntypedStorage):
             raise TypeError(f"Argument 'wrap_storage' must be UntypedStorage, but got {type(wrap_storage)}")
@@ -153,12 +156,24 @@ class TypedStorage:
 def _converter(dtype):
     def method(self) -> TypedStorage:
         return self.type(dtype)
+
     return method
 
 
-for _name, _dtype in dict(double="float64", float="float32", half="float16", bfloat16="bfloat16", long="int64", int="int32",
-                          short="int16", char="int8", byte="uint8", bool="bool", complex_float="complex64",
-                          complex_double="complex128").items():
+for _name, _dtype in dict(
+    double="float64",
+    float="float32",
+    half="float16",
+    bfloat16="bfloat16",
+    long="int64",
+    int="int32",
+    short="int16",
+    char="int8",
+    byte="uint8",
+    bool="bool",
+    complex_float="complex64",
+    complex_double="complex128",
+).items():
     setattr(TypedStorage, _name, _converter(dtypes.BY_NAME[_dtype]))
 
 
@@ -170,12 +185,27 @@ def _rebuild(untyped, dtype) -> TypedStorage:
     return TypedStorage(wrap_storage=untyped, dtype=dtype)
 
 
-_OLD_NAMES = {"Double": "float64", "Float": "float32", "Half": "float16", "Long": "int64", "Int": "int32", "Short": "int16",
-              "Char": "int8", "Byte": "uint8", "Bool": "bool", "BFloat16": "bfloat16", "ComplexDouble": "complex128",
-              "ComplexFloat": "complex64"}
-LEGACY = {f"{old}Storage": type(f"{old}Storage", (TypedStorage,), {"_dtype": dtypes.BY_NAME[name], "__module__": __name__})
-          for old, name in _OLD_NAMES.items()}
-STORAGE_NAMES = {cls._dtype: name for name, cls in LEGACY.items()}  # types without one are named in files by themselves
+_OLD_NAMES = {
+    "Double": "float64",
+    "Float": "float32",
+    "Half": "float16",
+    "Long": "int64",
+    "Int": "int32",
+    "Short": "int16",
+    "Char": "int8",
+    "Byte": "uint8",
+    "Bool": "bool",
+    "BFloat16": "bfloat16",
+    "ComplexDouble": "complex128",
+    "ComplexFloat": "complex64",
+}
+LEGACY = {
+    f"{old}Storage": type(f"{old}Storage", (TypedStorage,), {"_dtype": dtypes.BY_NAME[name], "__module__": __name__})
+    for old, name in _OLD_NAMES.items()
+}
+STORAGE_NAMES = {
+    cls._dtype: name for name, cls in LEGACY.items()
+}  # types without one are named in files by themselves
 globals().update(LEGACY)
 
 
@@ -191,10 +221,18 @@ def storage(self) -> TypedStorage:
 
 def share_memory_(self) -> Tensor:
     """Moves the bytes to memory that other processes can map; every tensor over the storage moves along."""
-    importlib.import_module(f"{__package__}.multiprocessing")  # from now on processes are sent descriptors, not copies
+    importlib.import_module(
+        f"{__package__}.multiprocessing"
+    )  # from now on processes are sent descriptors, not copies
     self._ensure_storage().share_memory_()
     return self
 
 
-install_methods({"storage": storage, "_typed_storage": storage, "share_memory_": share_memory_,
-                 "is_shared": lambda self: self._ensure_storage().is_shared()})
+install_methods(
+    {
+        "storage": storage,
+        "_typed_storage": storage,
+        "share_memory_": share_memory_,
+        "is_shared": lambda self: self._ensure_storage().is_shared(),
+    }
+)

@@ -1,15 +1,22 @@
 """torch.multiprocessing: Python's multiprocessing, with tensors sent through shared memory.
 
-In: the names of `multiprocessing`. Out: the same, after `reductions` has told its pickler how tensors travel: a tensor's
-storage moves to shared memory once and its descriptor is sent, so that both ends see later writes.
+In: the names of `multiprocessing`. Out: the same, after `reductions` has told its pickler how tensors travel: a
+tensor's storage moves to shared memory once and its descriptor is sent, so that both ends see later writes.
 """
 
 import multiprocessing
 from multiprocessing import *  # noqa: F403
 
 from . import reductions
-from .spawn import ProcessContext, ProcessException, ProcessExitedException, ProcessRaisedException, SpawnContext, spawn, \
-    start_processes
+from .spawn import (
+    ProcessContext,
+    ProcessException,
+    ProcessExitedException,
+    ProcessRaisedException,
+    SpawnContext,
+    spawn,
+    start_processes,
+)
 
 reductions.init_reductions()
 
@@ -30,6 +37,16 @@ def get_all_sharing_strategies() -> set:
     return set(_STRATEGIES)
 
 
-__all__ = [*multiprocessing.__all__, "ProcessContext", "ProcessException", "ProcessExitedException",
-           "ProcessRaisedException", "SpawnContext", "get_all_sharing_strategies", "get_sharing_strategy",
-           "set_sharing_strategy", "spawn", "start_processes"]
+__all__ = [
+    *multiprocessing.__all__,
+    "ProcessContext",
+    "ProcessException",
+    "ProcessExitedException",
+    "ProcessRaisedException",
+    "SpawnContext",
+    "get_all_sharing_strategies",
+    "get_sharing_strategy",
+    "set_sharing_strategy",
+    "spawn",
+    "start_processes",
+]

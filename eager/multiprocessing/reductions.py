@@ -53,9 +53,11 @@ def rebuild_storage(sent, nbytes: int) -> UntypedStorage:
 
 def reduce_tensor(t: Tensor):
     if t.requires_grad and not t.is_leaf:
-        raise RuntimeError("Cowardly refusing to serialize non-leaf tensor which requires_grad, since autograd does not "
-                           "support crossing process boundaries.  If you just want to transfer the data, call detach() on "
-                           "the tensor before serializing (e.g., putting it on the queue).")
+        raise RuntimeError(
+            "Cowardly refusing to serialize non-leaf tensor which requires_grad, since autograd does not "
+            "support crossing process boundaries.  If you just want to transfer the data, call detach() on "
+            "the tensor before serializing (e.g., putting it on the queue)."
+        )
     if t._device.type == "meta":
         return t.__reduce_ex__(2)
     storage = t._ensure_storage()

@@ -1,8 +1,8 @@
 """The zip container of checkpoint files: records stored without compression, each starting at a multiple of 64 bytes.
 
 In: names and bytes, or an open file. Out: an archive that PyTorch's and every other zip reader opens, or the records
-of one. The layout (padding field, data descriptors, zip64 end) is PyTorch's, byte for byte. Reading trusts nothing: sizes
-and offsets are held against the file's length before any memory is asked for.
+of one. The layout (padding field, data descriptors, zip64 end) is PyTorch's, byte for byte. Reading trusts nothing:
+sizes and offsets are held against the file's length before any memory is asked for.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ def later(function, data: memoryview):
 @functools.lru_cache(None)
 def _helper():
     from concurrent.futures import ThreadPoolExecutor
+
     return ThreadPoolExecutor(1, "flambeau-checksums")
 
 
@@ -62,7 +63,9 @@ class Writer:
         wide = struct.pack("<HHQQ", 1, 16, size, size) if size >= _LIMIT else b""
         extra = wide + padding(start + _LOCAL.size + len(path) + len(wide))
         shown = _LIMIT if wide else 0
-        self.put(_LOCAL.pack(b"PK\3\4", 45 if wide else 0, flags(size), 0, 0, 0, 0, shown, shown, len(path), len(extra)))
+        self.put(
+            _LOCAL.pack(b"PK\3\4", 45 if wide else 0, flags(size), 0, 0, 0, 0, shown, shown, len(path), len(extra))
+        )
         self.put(path + extra)
         self.put(data)
         crc = checksum()
@@ -97,8 +100,29 @@ def central(path: bytes, start: int, size: int, crc: int) -> bytes:
     values = [n for n in (size, size, start) if n >= _LIMIT]
     extra = struct.pack(f"<HH{len(values)}Q", 1, 8 * len(values), *values) if values else b""
     shown = min(size, _LIMIT)
-    return _CENTRAL.pack(b"PK\1\2", 0, 45 if extra else 0, flags(size), 0, 0, 0, crc, shown, shown, len(path), len(extra), 0, 0, 0,
-                         0, min(start, _LIMIT)) + path + extra
+    return (
+        _CENTRAL.pack(
+            b"PK\1\2",
+            0,
+            45 if extra else 0,
+            flags(size),
+            0,
+            0,
+            0,
+            crc,
+            shown,
+            shown,
+            len(path),
+            len(extra),
+            0,
+            0,
+            0,
+            0,
+            min(start, _LIMIT),
+        )
+        + path
+        + extra
+    )
 
 
 class Reader:
@@ -109,8 +133,16 @@ class Reader:
         try:
             with zipfile.ZipFile(file) as directory:
                 self.entries = {info.filename: info for info in directory.infolist()}
-        except (zipfile.BadZipFile, NotImplementedError, struct.error, ValueError, OverflowError, UnicodeError, EOFError,
-                OSError) as error:
+        except (
+            zipfile.BadZipFile,
+            NotImplementedError,
+            struct.error,
+            ValueError,
+            OverflowError,
+            UnicodeError,
+            EOFError,
+            OSError,
+        ) as error:
             raise corrupt(f"failed finding central directory ({error})") from None
         self.prefix = self.common_prefix()
         self.whole, self.pending = None, []

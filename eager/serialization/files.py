@@ -1,7 +1,8 @@
 """save and load: an object in a file, its tensors' storages as records of their own.
 
-In: an object and a path or binary file. Out: a zip archive in PyTorch's layout, written whole or not at all; and back:
-the object, with storages shared as they were. By default files are read by the machine of `unpickler.py`, which runs no code.
+In: an object and a path or binary file. Out: a zip archive in PyTorch's layout, written whole or not at all; and
+back: the object, with storages shared as they were. By default files are read by the machine of `unpickler.py`, which
+runs no code.
 """
 
 from __future__ import annotations
@@ -43,8 +44,15 @@ options = Options()
 
 # -- save
 
-def save(obj, f, pickle_module=pickle, pickle_protocol: int = DEFAULT_PROTOCOL, _use_new_zipfile_serialization: bool = True,
-         _disable_byteorder_record: bool = False) -> None:
+
+def save(
+    obj,
+    f,
+    pickle_module=pickle,
+    pickle_protocol: int = DEFAULT_PROTOCOL,
+    _use_new_zipfile_serialization: bool = True,
+    _disable_byteorder_record: bool = False,
+) -> None:
     """Writes an object to a path (through a file beside it, so that the path is whole or untouched) or binary file.
 
     Tensors that share a storage share it in the file. Raises RuntimeError if the folder does not exist, and pickle's
@@ -52,11 +60,14 @@ def save(obj, f, pickle_module=pickle, pickle_protocol: int = DEFAULT_PROTOCOL, 
     if pickle_module is not pickle:
         raise ValueError("save() writes with its own pickler: pickle_module must be Python's pickle")
     if _use_new_zipfile_serialization:
+
         def write(file, name):
             _save_zip(obj, file, name, pickle_protocol, _disable_byteorder_record)
     else:
+
         def write(file, name):
             legacy.save(obj, file, pickle_protocol)
+
     if isinstance(f, (str, os.PathLike)):
         with replacing(os.fspath(f)) as file:
             write(file, os.path.splitext(os.path.basename(os.fspath(f)))[0] or "archive")
@@ -68,7 +79,9 @@ def save(obj, f, pickle_module=pickle, pickle_protocol: int = DEFAULT_PROTOCOL, 
 
 @contextlib.contextmanager
 def replacing(path: str):
-    """A new file that takes the path's place when the block ends without an error; devices and pipes are written directly."""
+    """A new file that takes the path's place when the block ends without an error; devices and pipes are written
+    directly.
+    """
     path = os.path.realpath(path)
     folder = os.path.dirname(path)
     if not os.path.isdir(folder):
@@ -95,8 +108,11 @@ def _save_zip(obj, file, name, protocol, without_order) -> None:
     pickler = Pickler(body, protocol)
     pickler.dump(obj)
     writer = Writer(file, name, options.checksums)
-    crcs = [writer.record("data.pkl", body.getvalue()), writer.record(".format_version", b"1"),
-            writer.record(".storage_alignment", b"64")]
+    crcs = [
+        writer.record("data.pkl", body.getvalue()),
+        writer.record(".format_version", b"1"),
+        writer.record(".storage_alignment", b"64"),
+    ]
     if not without_order:
         crcs.append(writer.record("byteorder", sys.byteorder.encode()))
     for key, (storage, _) in pickler.storages.items():
@@ -110,14 +126,23 @@ def _save_zip(obj, file, name, protocol, without_order) -> None:
 
 # -- load
 
-def load(f, map_location=None, pickle_module=None, *, weights_only: bool | None = None, mmap: bool | None = None,
-         **pickle_load_args):
+
+def load(
+    f,
+    map_location=None,
+    pickle_module=None,
+    *,
+    weights_only: bool | None = None,
+    mmap: bool | None = None,
+    **pickle_load_args,
+):
     """The object of a file that `save` or PyTorch wrote (path, or seekable binary file).
 
-    map_location: a device, its name, a dict of locations, or `f(storage, location)`. weights_only (default True, unless a
-    pickle_module is given): tensors and plain values only; other globals raise pickle.UnpicklingError, see
+    map_location: a device, its name, a dict of locations, or `f(storage, location)`. weights_only (default True,
+    unless a pickle_module is given): tensors and plain values only; other globals raise pickle.UnpicklingError, see
     `add_safe_globals`. mmap: storages are private views of the mapped file. Broken files raise RuntimeError or
-    UnpicklingError."""
+    UnpicklingError.
+    """
     if weights_only is None:
         weights_only = not _forced("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD") and pickle_module is None
     if weights_only and pickle_module is not None:
@@ -131,9 +156,11 @@ def load(f, map_location=None, pickle_module=None, *, weights_only: bool | None 
         raise ValueError("f must be a file path in order to use the mmap argument")
     for needed in ("read", "seek", "tell"):
         if not hasattr(f, needed):
-            raise AttributeError(f"'{type(f).__name__}' object has no attribute '{needed}'. You can only torch.load from a "
-                                 "file that is seekable. Please pre-load the data into a buffer like io.BytesIO and try to "
-                                 "load from it instead.")
+            raise AttributeError(
+                f"'{type(f).__name__}' object has no attribute '{needed}'. You can only torch.load from a "
+                "file that is seekable. Please pre-load the data into a buffer like io.BytesIO and try to "
+                "load from it instead."
+            )
     return _load(f, map_location, pickle_module, weights_only, False, encoding, pickle_load_args)
 
 
@@ -165,8 +192,10 @@ def _from(file, start):
 
 def _load_old(file, reader, map_location, mapped):
     if mapped:
-        raise RuntimeError("mmap can only be used with files saved with `torch.save(_use_new_zipfile_serialization=True)`, "
-                           "please torch.save your checkpoint with this option in order to use mmap.")
+        raise RuntimeError(
+            "mmap can only be used with files saved with `torch.save(_use_new_zipfile_serialization=True)`, "
+            "please torch.save your checkpoint with this option in order to use mmap."
+        )
     start = file.tell()
     sequence = legacy.Sequence(memoryview(file.read()), reader, map_location)
     if b"ustar" in sequence.data[257:263].tobytes() or b"./pickle" in sequence.data[:100].tobytes():
@@ -179,7 +208,9 @@ def _load_old(file, reader, map_location, mapped):
 def _load_zip(file, reader, map_location, mapped):
     archive = Reader(file, mapped, options.mmap_flags)
     if "constants.pkl" in archive:
-        raise RuntimeError("the file is a TorchScript archive: it holds a program, not an object saved with torch.save")
+        raise RuntimeError(
+            "the file is a TorchScript archive: it holds a program, not an object saved with torch.save"
+        )
     if "data.pkl" not in archive:
         raise corrupt("file not found: data.pkl")
     storages = Storages(archive, map_location)
@@ -203,8 +234,10 @@ class Storages:
         self.swapped = order != sys.byteorder
 
     def load(self, pid) -> TypedStorage:
-        check(isinstance(pid, tuple) and len(pid) == 5 and pid[0] == "storage",
-              f"Unknown typename for persistent_load, expected 'storage' but got {pid!r:.80}")
+        check(
+            isinstance(pid, tuple) and len(pid) == 5 and pid[0] == "storage",
+            f"Unknown typename for persistent_load, expected 'storage' but got {pid!r:.80}",
+        )
         _, kind, key, location, count = pid
         check(isinstance(key, str) and isinstance(location, str) and type(count) is int, "a malformed storage")
         dtype = storage_type(kind)
@@ -235,9 +268,11 @@ class Storages:
 def machine(weights_only, module, encoding, rest):
     """A function (bytes, position, persistent_load) -> (object, position behind it)."""
     if weights_only:
+
         def run(data, start, persistent_load):
             m = Machine(data, start, persistent_load, encoding)
             return m.load(), m.position
+
         return run
 
     class Unpickler(module.Unpickler):
@@ -252,17 +287,20 @@ def machine(weights_only, module, encoding, rest):
         if persistent_load is not None:
             unpickler.persistent_load = persistent_load
         return unpickler.load(), start + file.tell()
+
     return run
 
 
 def _advised(error) -> UnpicklingError:
     return UnpicklingError(
-        "Weights only load failed. The file names something that is not a tensor or a plain value. If you trust its source, "
-        "either allow the global (see below) or pass weights_only=False, which lets the file run any code.\n"
-        f"\tWeightsUnpickler error: {error}")
+        "Weights only load failed. The file names something that is not a tensor or a plain value. If you trust its "
+        "source, either allow the global (see below) or pass weights_only=False, which lets the file run any code.\n"
+        f"\tWeightsUnpickler error: {error}"
+    )
 
 
 # -- what else files may name
+
 
 def add_safe_globals(safe_globals: list) -> None:
     """Allows classes and functions in files that are read with weights_only: objects, or (object, "module.name")."""
@@ -316,8 +354,10 @@ def mentioned(text: bytes):
 def set_default_mmap_options(flags: int) -> None:
     """How `load(mmap=True)` maps: mmap.MAP_PRIVATE (writes stay here) or mmap.MAP_SHARED (writes reach the file)."""
     if flags not in (mmap_module.MAP_PRIVATE, mmap_module.MAP_SHARED):
-        raise ValueError(f"Invalid argument in function set_default_mmap_options, expected mmap.MAP_PRIVATE or mmap.MAP_SHARED, "
-                         f"but got {flags}")
+        raise ValueError(
+            f"Invalid argument in function set_default_mmap_options, expected mmap.MAP_PRIVATE or mmap.MAP_SHARED, "
+            f"but got {flags}"
+        )
     options.mmap_flags = flags
 
 

@@ -1,6 +1,8 @@
-"""The sequential format from before the zip files: pickles of a magic number, version, system and object, then storages.
+"""The sequential format from before the zip files: pickles of a magic number, version, system and object, then
+storages.
 
-In: an object, or the bytes of a file. Out: the file, or the object. Each storage is a count of elements and its bytes.
+In: an object, or the bytes of a file. Out: the file, or the object. Each storage is a count of elements and its
+bytes.
 """
 
 from __future__ import annotations
@@ -24,8 +26,9 @@ PROTOCOL = 1001
 
 
 def save(obj, file, protocol: int) -> None:
-    system = dict(protocol_version=PROTOCOL, little_endian=sys.byteorder == "little",
-                  type_sizes=dict(short=2, int=4, long=4))
+    system = dict(
+        protocol_version=PROTOCOL, little_endian=sys.byteorder == "little", type_sizes=dict(short=2, int=4, long=4)
+    )
     for head in (MAGIC, PROTOCOL, system):
         pickle.dump(head, file, protocol=protocol)
     body = io.BytesIO()
@@ -73,7 +76,10 @@ class Sequence:
         check(isinstance(pid, tuple) and len(pid) == 6 and pid[0] == "storage", "an unknown persistent id")
         _, kind, key, location, count, view = pid
         dtype = storage_type(kind) or dtypes.uint8
-        check(isinstance(key, str) and isinstance(location, str) and type(count) is int and count >= 0, "a malformed storage")
+        check(
+            isinstance(key, str) and isinstance(location, str) and type(count) is int and count >= 0,
+            "a malformed storage",
+        )
         if key not in self.storages:
             if count * dtype.itemsize > len(self.data):
                 raise RuntimeError(f"storage {key} of {count} elements is larger than the file")
@@ -81,17 +87,21 @@ class Sequence:
             self.storages[key] = self.restore(UntypedStorage(flat), location), flat, dtype
         untyped = self.storages[key][0]
         if view is not None:
-            check(isinstance(view, tuple) and len(view) == 3 and all(type(n) is int and n >= 0 for n in view[1:]), "a view")
-            untyped = UntypedStorage(untyped._held()[view[1] * dtype.itemsize:(view[1] + view[2]) * dtype.itemsize])
+            check(
+                isinstance(view, tuple) and len(view) == 3 and all(type(n) is int and n >= 0 for n in view[1:]),
+                "a view",
+            )
+            untyped = UntypedStorage(untyped._held()[view[1] * dtype.itemsize : (view[1] + view[2]) * dtype.itemsize])
         return TypedStorage(wrap_storage=untyped, dtype=dtype)
 
     def fill(self, untyped, flat, dtype, swapped: bool) -> None:
-        raw = self.data[self.position:self.position + 8]
+        raw = self.data[self.position : self.position + 8]
         count = struct.unpack("<q" if not swapped else ">q", raw)[0] if len(raw) == 8 else -1
         start, end = self.position + 8, self.position + 8 + flat.nbytes
         if count * dtype.itemsize != flat.nbytes or end > len(self.data):
-            raise RuntimeError(f"unexpected end or size of a storage: {count} elements, {flat.nbytes} bytes expected; "
-                               "corrupt file?")
+            raise RuntimeError(
+                f"unexpected end or size of a storage: {count} elements, {flat.nbytes} bytes expected; corrupt file?"
+            )
         flat[:] = np.frombuffer(self.data[start:end], np.uint8)
         if swapped:
             UntypedStorage(flat).byteswap(dtype)

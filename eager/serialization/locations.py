@@ -1,7 +1,7 @@
 """Where a storage goes when it is loaded: its tag in the file, and `map_location`.
 
-In: a storage in memory and the location that the file names. Out: the storage to use. Only `cpu` and `meta` have a runtime
-here; `register_package` adds others.
+In: a storage in memory and the location that the file names. Out: the storage to use. Only `cpu` and `meta` have a
+runtime here; `register_package` adds others.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ def default_restore_location(storage, location: str):
         found = deserializer(storage, location)
         if found is not None:
             return found
-    raise RuntimeError(f"don't know how to restore data location of torch.storage.UntypedStorage (tagged with {location})")
+    raise RuntimeError(
+        f"don't know how to restore data location of torch.storage.UntypedStorage (tagged with {location})"
+    )
 
 
 def _tagged(kind):
@@ -57,7 +59,8 @@ def _to_absent(storage, location):
         raise RuntimeError(
             f"Attempting to deserialize object on a {name} device but torch.{kind}.is_available() is False. If you are "
             "running on a CPU-only machine, please use torch.load with map_location=torch.device('cpu') to map your "
-            "storages to the CPU.")
+            "storages to the CPU."
+        )
     return None
 
 
@@ -71,15 +74,24 @@ def restorer(map_location):
     if map_location is None:
         return default_restore_location
     if isinstance(map_location, dict):
-        return lambda storage, location: default_restore_location(storage, _name(map_location.get(location, location)))
+        return lambda storage, location: default_restore_location(
+            storage, _name(map_location.get(location, location))
+        )
     if isinstance(map_location, (str, bytes, device)):
         return lambda storage, location: default_restore_location(storage, _name(map_location))
     if not callable(map_location):
-        raise TypeError(f"map_location must be a device, a str, a dict or a callable, not {type(map_location).__name__}")
+        raise TypeError(
+            f"map_location must be a device, a str, a dict or a callable, not {type(map_location).__name__}"
+        )
 
     def restore(storage, location):
         found = map_location(storage, location)
-        return default_restore_location(storage, location) if found is None else getattr(found, "_untyped_storage", found)
+        return (
+            default_restore_location(storage, location)
+            if found is None
+            else getattr(found, "_untyped_storage", found)
+        )
+
     return restore
 
 

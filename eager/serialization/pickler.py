@@ -12,7 +12,6 @@ from types import FunctionType
 
 from .. import device as devices, dtypes
 from ..nn.parameter import Buffer, Parameter
-from ..random import Generator
 from ..storage import UntypedStorage
 from ..formats import layout
 from ..tensor import Tensor

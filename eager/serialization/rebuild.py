@@ -35,8 +35,13 @@ def _count(n) -> bool:
 
 
 def _geometry(offset, sizes, strides):
-    check(isinstance(sizes, tuple) and isinstance(strides, tuple) and len(sizes) == len(strides) <= 64
-          and all(map(_count, (offset, *sizes, *strides))), f"sizes {sizes!r}, strides {strides!r}, offset {offset!r}")
+    check(
+        isinstance(sizes, tuple)
+        and isinstance(strides, tuple)
+        and len(sizes) == len(strides) <= 64
+        and all(map(_count, (offset, *sizes, *strides))),
+        f"sizes {sizes!r}, strides {strides!r}, offset {offset!r}",
+    )
 
 
 def _span(offset, sizes, strides) -> int:
@@ -49,9 +54,11 @@ def _tensor(untyped, dtype, offset, sizes, strides, requires_grad=False, hooks=N
     _geometry(offset, sizes, strides)
     span = _span(offset, sizes, strides)
     if span * dtype.itemsize > untyped.nbytes():
-        raise RuntimeError(f"setStorage: sizes {list(sizes)}, strides {list(strides)}, storage offset {offset}, and itemsize "
-                           f"{dtype.itemsize} requiring a storage size of {span * dtype.itemsize} are out of bounds for "
-                           f"storage of size {untyped.nbytes()}")
+        raise RuntimeError(
+            f"setStorage: sizes {list(sizes)}, strides {list(strides)}, storage offset {offset}, and itemsize "
+            f"{dtype.itemsize} requiring a storage size of {span * dtype.itemsize} are out of bounds for "
+            f"storage of size {untyped.nbytes()}"
+        )
     if untyped.bytes is None:
         t = fake_tensor(sizes, strides, dtype, untyped.device, storage=untyped, offset=offset)
     else:
@@ -85,13 +92,25 @@ def rebuild_tensor(storage, storage_offset, size, stride) -> Tensor:
 
 
 def rebuild_tensor_v2(storage, storage_offset, size, stride, requires_grad, backward_hooks, metadata=None) -> Tensor:
-    return _tensor(_typed(storage)._untyped_storage, storage.dtype, storage_offset, size, stride, requires_grad,
-                   backward_hooks, metadata)
+    return _tensor(
+        _typed(storage)._untyped_storage,
+        storage.dtype,
+        storage_offset,
+        size,
+        stride,
+        requires_grad,
+        backward_hooks,
+        metadata,
+    )
 
 
-def rebuild_tensor_v3(storage, storage_offset, size, stride, requires_grad, backward_hooks, dtype, metadata=None) -> Tensor:
+def rebuild_tensor_v3(
+    storage, storage_offset, size, stride, requires_grad, backward_hooks, dtype, metadata=None
+) -> Tensor:
     check(isinstance(dtype, dtypes.dtype), f"{dtype!r} is no dtype")
-    return _tensor(_typed(storage)._untyped_storage, dtype, storage_offset, size, stride, requires_grad, backward_hooks, metadata)
+    return _tensor(
+        _typed(storage)._untyped_storage, dtype, storage_offset, size, stride, requires_grad, backward_hooks, metadata
+    )
 
 
 def rebuild_meta_tensor_no_storage(dtype, size, stride, requires_grad) -> Tensor:
@@ -139,8 +158,10 @@ def set_state(obj, state):
     for part in state if isinstance(state, tuple) and len(state) == 2 else (state,):
         check(part is None or isinstance(part, dict), f"attributes given as {type(part).__name__}")
         for name, value in (part or {}).items():
-            check(isinstance(name, str) and not callable(getattr(type(obj), name, None)),
-                  f"attribute {name!r} would hide a method of {type(obj).__name__}")
+            check(
+                isinstance(name, str) and not callable(getattr(type(obj), name, None)),
+                f"attribute {name!r} would hide a method of {type(obj).__name__}",
+            )
             obj.__dict__[name] = value
     return obj
 
@@ -148,17 +169,25 @@ def set_state(obj, state):
 def _unsupported(what):
     def function(*args):
         raise RuntimeError(f"the file holds a {what}, which flambeau does not have")
+
     function.__name__ = f"rebuild_{what.replace(' ', '_')}"
     return function
 
 
-TENSORS = [rebuild_tensor, rebuild_tensor_v2, rebuild_tensor_v3, rebuild_meta_tensor_no_storage,
-           rebuild_device_tensor_from_cpu_tensor, rebuild_parameter, rebuild_parameter_with_state,
-           *map(_unsupported, ("sparse tensor", "nested tensor", "qtensor", "wrapper subclass",
-                               "device tensor from numpy"))]
+TENSORS = [
+    rebuild_tensor,
+    rebuild_tensor_v2,
+    rebuild_tensor_v3,
+    rebuild_meta_tensor_no_storage,
+    rebuild_device_tensor_from_cpu_tensor,
+    rebuild_parameter,
+    rebuild_parameter_with_state,
+    *map(_unsupported, ("sparse tensor", "nested tensor", "qtensor", "wrapper subclass", "device tensor from numpy")),
+]
 
 
 # -- containers and values
+
 
 def get_layout(name):
     check(name == "torch.strided", f"layout {name!r}: only torch.strided exists here")

@@ -1,7 +1,7 @@
 """The safetensors format: a length, a JSON header, and the tensors' bytes one after another. No code can be in it.
 
-In: a dict of tensors and a path (or bytes). Out: the same back. Sizes in a header are held against the file before memory
-is asked for; tensors of a loaded file are private views of its mapped memory or of one buffer.
+In: a dict of tensors and a path (or bytes). Out: the same back. Sizes in a header are held against the file before
+memory is asked for; tensors of a loaded file are private views of its mapped memory or of one buffer.
 """
 
 from __future__ import annotations
@@ -20,9 +20,24 @@ from ..storage import UntypedStorage
 from ..tensor import Tensor
 from .files import replacing
 
-_NAMES = {"BOOL": "bool", "U8": "uint8", "I8": "int8", "I16": "int16", "U16": "uint16", "I32": "int32", "U32": "uint32",
-          "I64": "int64", "U64": "uint64", "F16": "float16", "BF16": "bfloat16", "F32": "float32", "F64": "float64",
-          "F8_E4M3": "float8_e4m3fn", "F8_E5M2": "float8_e5m2", "C64": "complex64"}
+_NAMES = {
+    "BOOL": "bool",
+    "U8": "uint8",
+    "I8": "int8",
+    "I16": "int16",
+    "U16": "uint16",
+    "I32": "int32",
+    "U32": "uint32",
+    "I64": "int64",
+    "U64": "uint64",
+    "F16": "float16",
+    "BF16": "bfloat16",
+    "F32": "float32",
+    "F64": "float64",
+    "F8_E4M3": "float8_e4m3fn",
+    "F8_E5M2": "float8_e5m2",
+    "C64": "complex64",
+}
 _DTYPES = {name: dtypes.BY_NAME[ours] for name, ours in _NAMES.items()}
 _CODES = {d: name for name, d in _DTYPES.items()}
 _HEADER_LIMIT = 100_000_000
@@ -56,7 +71,11 @@ def _parts(tensors, metadata):
         if t.dtype not in _CODES:
             raise ValueError(f"{name}: safetensors files have no {t.dtype}")
         array = np.ascontiguousarray(t.detach()._values("save_file()")).reshape(-1).view(np.uint8)
-        header[name] = {"dtype": _CODES[t.dtype], "shape": list(t.shape), "data_offsets": [position, position + array.nbytes]}
+        header[name] = {
+            "dtype": _CODES[t.dtype],
+            "shape": list(t.shape),
+            "data_offsets": [position, position + array.nbytes],
+        }
         position += array.nbytes
         arrays.append(memoryview(array))
     text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
@@ -73,8 +92,10 @@ def _check_sharing(tensors) -> None:
             holders.setdefault(t.untyped_storage(), []).append(name)
     shared = [names for names in holders.values() if len(names) > 1]
     if shared:
-        raise RuntimeError(f"Some tensors share memory, this will lead to duplicate memory on disk and potential differences "
-                           f"when loading them again: {shared}")
+        raise RuntimeError(
+            f"Some tensors share memory, this will lead to duplicate memory on disk and potential differences "
+            f"when loading them again: {shared}"
+        )
 
 
 def load(data: bytes, device="cpu") -> dict:
@@ -103,7 +124,7 @@ class File:
         if length > min(_HEADER_LIMIT, self.flat.nbytes - 8):
             raise SafetensorError(f"invalid header length {length} in a file of {self.flat.nbytes} bytes")
         try:
-            header = json.loads(self.flat[8:8 + length].tobytes().decode("utf-8"))
+            header = json.loads(self.flat[8 : 8 + length].tobytes().decode("utf-8"))
         except (ValueError, RecursionError) as error:
             raise SafetensorError(f"invalid header: {error}") from None
         if not isinstance(header, dict):
@@ -149,7 +170,7 @@ class File:
         if name not in self.entries:
             raise SafetensorError(f"File does not contain tensor {name}")
         dtype, shape, first, end = self.entries[name]
-        raw = self.flat[self.start + first:self.start + end]
+        raw = self.flat[self.start + first : self.start + end]
         if raw.ctypes.data % dtype.itemsize:
             raw = raw.copy()
         t = Tensor._over(UntypedStorage(raw), dtype, shape, contiguous_strides(shape), 0)

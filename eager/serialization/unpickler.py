@@ -26,9 +26,11 @@ class Stop(Exception):
 
 def op(code: bytes, argument: str | None = None):
     """Registers a method for an opcode; `argument` is the struct format of what follows the opcode."""
+
     def register(method):
         OPCODES[code[0]] = method, struct.Struct("<" + argument) if argument else None
         return method
+
     return register
 
 
@@ -60,12 +62,12 @@ class Machine:
     def take(self, count: int):
         end = self.position + count
         check(0 <= count and end <= len(self.data), "the pickle is cut off")
-        found = self.data[self.position:end]
+        found = self.data[self.position : end]
         self.position = end
         return found
 
     def line(self) -> str:
-        end = bytes(self.data[self.position:self.position + 4096]).find(b"\n")
+        end = bytes(self.data[self.position : self.position + 4096]).find(b"\n")
         check(end >= 0, "a name has no end")
         return bytes(self.take(end + 1)[:-1]).decode("utf-8")
 
@@ -285,8 +287,9 @@ class Machine:
     def persistent(self):
         pid = self.pop()
         if self.persistent_load is None:
-            raise UnpicklingError("A load persistent id instruction was encountered, but no persistent_load function was "
-                                  "specified.")
+            raise UnpicklingError(
+                "A load persistent id instruction was encountered, but no persistent_load function was specified."
+            )
         self.push(self.persistent_load(pid))
 
     @op(pickle.REDUCE)
@@ -298,8 +301,12 @@ class Machine:
     def call(self, function, arguments):
         own = CALLS.get(id(function))
         if own is OrderedDict and arguments:
-            check(len(arguments) == 1 and type(arguments[0]) is list and
-                  all(type(pair) in (list, tuple) and len(pair) == 2 for pair in arguments[0]), "pairs were expected")
+            check(
+                len(arguments) == 1
+                and type(arguments[0]) is list
+                and all(type(pair) in (list, tuple) and len(pair) == 2 for pair in arguments[0]),
+                "pairs were expected",
+            )
             return OrderedDict((_key(key), value) for key, value in arguments[0])
         if own is not None:
             return own(*[_plain(a) for a in arguments] if own in _HASHING else arguments)
@@ -339,8 +346,10 @@ class Machine:
         elif type(obj) is OrderedDict or isinstance(obj, Tensor):
             set_state(obj, state)
         else:
-            raise UnpicklingError(f"Can only build Tensor, Parameter, OrderedDict or types allowlisted via "
-                                  f"`add_safe_globals`, but got {type(obj)}")
+            raise UnpicklingError(
+                f"Can only build Tensor, Parameter, OrderedDict or types allowlisted via "
+                f"`add_safe_globals`, but got {type(obj)}"
+            )
 
 
 _COUNTERS = (SAFE["collections", "Counter"],)
@@ -364,6 +373,7 @@ def _key(value):
         if isinstance(v, (tuple, frozenset)):
             for each in v:
                 walk(each)
+
     if isinstance(value, (tuple, frozenset)):
         walk(value)
     return value
@@ -385,7 +395,8 @@ def resolve(module: str, name: str):
     raise UnpicklingError(
         f"Unsupported global: GLOBAL {full} was not an allowed global by default. Please use "
         f"`torch.serialization.add_safe_globals([{full}])` or the `torch.serialization.safe_globals([{full}])` context "
-        "manager to allowlist this global if you trust this class/function.")
+        "manager to allowlist this global if you trust this class/function."
+    )
 
 
 _BLOCKED = ("sys", "os", "posix", "nt")

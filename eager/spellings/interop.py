@@ -20,16 +20,23 @@ def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
     if length == 0 or count == 0:
         raise ValueError(f"both buffer length ({length}) and count ({count}) must not be 0")
     if not 0 <= offset < length:
-        raise ValueError(f"offset ({offset} bytes) must be non-negative and no greater than buffer length ({length} bytes) "
-                         "minus 1")
+        raise ValueError(
+            f"offset ({offset} bytes) must be non-negative and no greater than buffer length ({length} bytes) minus 1"
+        )
     if count < 0 and (length - offset) % size:
-        raise ValueError(f"buffer length ({length - offset} bytes) after offset ({offset} bytes) must be a multiple of element "
-                         f"size ({size})")
+        raise ValueError(
+            f"buffer length ({length - offset} bytes) after offset ({offset} bytes) must be a multiple of element "
+            f"size ({size})"
+        )
     if count > 0 and offset + count * size > length:
-        raise ValueError(f"requested buffer length ({count} * {size} bytes) after offset ({offset} bytes) must not be greater "
-                         f"than actual buffer length ({length} bytes)")
+        raise ValueError(
+            f"requested buffer length ({count} * {size} bytes) after offset ({offset} bytes) must not be greater "
+            f"than actual buffer length ({length} bytes)"
+        )
     if view.readonly:
-        warnings.warn("The given buffer is not writable: the tensor over it cannot be written to.", UserWarning, stacklevel=2)
+        warnings.warn(
+            "The given buffer is not writable: the tensor over it cannot be written to.", UserWarning, stacklevel=2
+        )
     end = length if count < 0 else offset + count * size
     array = np.frombuffer(view[offset:end], np.uint8).view(dtype.numpy)
     t = Tensor._from_array(array, dtype)
@@ -47,8 +54,12 @@ def array_wrap(self, array, context=None, return_scalar=False):
 
 def is_set_to(self, tensor):
     """True if both are the same elements of one storage."""
-    return (self._ensure_storage() is tensor._ensure_storage() and self.storage_offset() == tensor.storage_offset()
-            and self._sizes == tensor._sizes and self._strides == tensor._strides)
+    return (
+        self._ensure_storage() is tensor._ensure_storage()
+        and self.storage_offset() == tensor.storage_offset()
+        and self._sizes == tensor._sizes
+        and self._strides == tensor._strides
+    )
 
 
 def storage_type(self):

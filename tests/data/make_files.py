@@ -9,8 +9,10 @@ from collections import OrderedDict
 import torch
 
 HERE = pathlib.Path(__file__).parent
-DTYPES = ("bool uint8 int8 int16 int32 int64 uint16 uint32 uint64 float16 bfloat16 float32 float64 complex64 complex128 "
-          "float8_e4m3fn float8_e5m2").split()
+DTYPES = (
+    "bool uint8 int8 int16 int32 int64 uint16 uint32 uint64 float16 bfloat16 float32 float64 complex64 complex128 "
+    "float8_e4m3fn float8_e5m2"
+).split()
 
 
 def ramp(*shape):
@@ -29,8 +31,16 @@ def filled(module):
 def resnet():
     nn = torch.nn
     block = nn.ModuleDict({"conv1": nn.Conv2d(2, 2, 3, bias=False), "bn1": nn.BatchNorm2d(2)})
-    return filled(nn.Sequential(OrderedDict(conv1=nn.Conv2d(3, 2, 7, bias=False), bn1=nn.BatchNorm2d(2),
-                                            layer1=nn.Sequential(block, block), fc=nn.Linear(2, 5))))
+    return filled(
+        nn.Sequential(
+            OrderedDict(
+                conv1=nn.Conv2d(3, 2, 7, bias=False),
+                bn1=nn.BatchNorm2d(2),
+                layer1=nn.Sequential(block, block),
+                fc=nn.Linear(2, 5),
+            )
+        )
+    )
 
 
 def adam():
@@ -46,11 +56,15 @@ def objects():
     base = ramp(4, 6)
     return {
         "types.pt": (types, {}),
-        "types_legacy.pt": ({k: v for k, v in types.items() if not k.startswith(("uint16", "uint32", "uint64", "float8"))},
-                            {"_use_new_zipfile_serialization": False}),
+        "types_legacy.pt": (
+            {k: v for k, v in types.items() if not k.startswith(("uint16", "uint32", "uint64", "float8"))},
+            {"_use_new_zipfile_serialization": False},
+        ),
         "views.pt": ({"base": base, "t": base.t(), "part": base[1:, ::2], "param": torch.nn.Parameter(base)}, {}),
-        "views_legacy.pt": ({"base": base, "t": base.t(), "part": base[1:, ::2], "param": torch.nn.Parameter(base)},
-                            {"_use_new_zipfile_serialization": False}),
+        "views_legacy.pt": (
+            {"base": base, "t": base.t(), "part": base[1:, ::2], "param": torch.nn.Parameter(base)},
+            {"_use_new_zipfile_serialization": False},
+        ),
         "resnet.pt": (resnet().state_dict(), {}),
         "adam.pt": (adam(), {}),
         "module.pt": (filled(torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.GELU(), torch.nn.LayerNorm(4))), {}),

@@ -14,7 +14,7 @@ import flambeau as fb
 from flambeau.serialization import safetensors
 
 DATA = pathlib.Path(__file__).parent.parent / "data"
-PATTERN = (np.arange(6).reshape(2, 3) % 4)
+PATTERN = np.arange(6).reshape(2, 3) % 4
 
 
 def ramp(*shape):
@@ -30,6 +30,7 @@ def roundtrip(obj, save=None, **kw):
 
 
 # -- files that PyTorch made
+
 
 @pytest.mark.parametrize("name", ["types.pt", "types_legacy.pt"])
 def test_every_type_of_pytorch(name):
@@ -95,15 +96,32 @@ def test_a_module_of_pytorch():
 
 # -- round trips
 
+
 @pytest.mark.parametrize("legacy", [False, True])
 def test_round_trip_of_everything(legacy):
     w = fb.arange(12.0).reshape(3, 4)
-    value = {"t": w, "view": w.t()[1:], "p": fb.nn.Parameter(w), "list": [1, 2.5, None, True, "ä", b"\0\xff", (1, (2,)), 10**30],
-             "set": {1, 2}, "od": collections.OrderedDict(a=1), "counter": collections.Counter("aab"), "c": 1j,
-             "size": w.shape, "dtype": fb.bfloat16, "device": fb.device("cpu"), "zero": fb.zeros(0, 3), "scalar": fb.tensor(2),
-             "f8": w.to(fb.float8_e5m2), "rng": fb.get_rng_state(), "expanded": fb.ones(1).expand(4)}
+    value = {
+        "t": w,
+        "view": w.t()[1:],
+        "p": fb.nn.Parameter(w),
+        "list": [1, 2.5, None, True, "ä", b"\0\xff", (1, (2,)), 10**30],
+        "set": {1, 2},
+        "od": collections.OrderedDict(a=1),
+        "counter": collections.Counter("aab"),
+        "c": 1j,
+        "size": w.shape,
+        "dtype": fb.bfloat16,
+        "device": fb.device("cpu"),
+        "zero": fb.zeros(0, 3),
+        "scalar": fb.tensor(2),
+        "f8": w.to(fb.float8_e5m2),
+        "rng": fb.get_rng_state(),
+        "expanded": fb.ones(1).expand(4),
+    }
     found = roundtrip(value, {"_use_new_zipfile_serialization": not legacy})
-    assert list(found) == list(value) and found["list"] == value["list"] and found["set"] == {1, 2} and found["c"] == 1j
+    assert (
+        list(found) == list(value) and found["list"] == value["list"] and found["set"] == {1, 2} and found["c"] == 1j
+    )
     assert found["counter"] == value["counter"] and found["size"] == (3, 4) and type(found["size"]) is fb.Size
     assert found["dtype"] is fb.bfloat16 and found["device"] is fb.device("cpu") and found["zero"].shape == (0, 3)
     assert found["expanded"].stride() == (0,) and found["expanded"].untyped_storage().nbytes() == 4
@@ -117,15 +135,27 @@ def test_round_trip_of_everything(legacy):
 def test_pickle_protocols(protocol):
     value = {"w": fb.ones(2), "s": {1}, "b": b"xy", "deep": [[("a",)]], "ba": bytearray(b"z")}
     found = roundtrip(value, {"pickle_protocol": protocol})
-    assert found["w"].tolist() == [1, 1] and found["b"] == b"xy" and found["deep"] == [[("a",)]] and found["ba"] == b"z"
+    assert (
+        found["w"].tolist() == [1, 1] and found["b"] == b"xy" and found["deep"] == [[("a",)]] and found["ba"] == b"z"
+    )
 
 
 def test_archive_is_an_ordinary_zip(tmp_path):
     fb.save({"w": fb.arange(5)}, tmp_path / "model.pt")
     with zipfile.ZipFile(tmp_path / "model.pt") as archive:
         assert archive.testzip() is None
-        assert archive.namelist() == [f"model/{n}" for n in ("data.pkl", ".format_version", ".storage_alignment", "byteorder",
-                                                             "data/0", "version", ".data/serialization_id")]
+        assert archive.namelist() == [
+            f"model/{n}"
+            for n in (
+                "data.pkl",
+                ".format_version",
+                ".storage_alignment",
+                "byteorder",
+                "data/0",
+                "version",
+                ".data/serialization_id",
+            )
+        ]
         assert archive.read("model/data/0") == np.arange(5).tobytes() and archive.read("model/version") == b"3\n"
     raw = (tmp_path / "model.pt").read_bytes()
     assert raw.index(np.arange(5).tobytes()) % 64 == 0
@@ -198,6 +228,7 @@ def test_several_objects_in_one_legacy_stream():
 
 # -- where storages go
 
+
 def test_map_location():
     seen = []
     file = io.BytesIO()
@@ -206,6 +237,7 @@ def test_map_location():
     def where(storage, location):
         seen.append((storage.nbytes(), location))
         return storage if storage.nbytes() == 8 else None
+
     for given in ("cpu", fb.device("cpu"), {"cpu": "cpu"}, where, None):
         file.seek(0)
         assert fb.load(file, map_location=given)["b"].sum().item() == 3
@@ -230,6 +262,7 @@ def test_memory_mapped(tmp_path):
 
 
 # -- errors and atomic writes
+
 
 def test_save_leaves_the_old_file_when_it_fails(tmp_path):
     path = tmp_path / "x.pt"
@@ -259,9 +292,15 @@ def test_errors_of_arguments(tmp_path):
 
 # -- safetensors
 
+
 def test_safetensors(tmp_path):
-    tensors = {"w": fb.arange(6.0).reshape(2, 3), "b": fb.tensor([True, False]), "h": fb.ones(3, dtype=fb.bfloat16),
-               "t": fb.arange(6).reshape(2, 3).t(), "e": fb.zeros(0, 2)}
+    tensors = {
+        "w": fb.arange(6.0).reshape(2, 3),
+        "b": fb.tensor([True, False]),
+        "h": fb.ones(3, dtype=fb.bfloat16),
+        "t": fb.arange(6).reshape(2, 3).t(),
+        "e": fb.zeros(0, 2),
+    }
     safetensors.save_file(tensors, tmp_path / "x.safetensors", {"format": "pt"})
     found = safetensors.load_file(tmp_path / "x.safetensors")
     assert sorted(found) == sorted(tensors) and all(bool((found[k] == t).all()) for k, t in tensors.items())

@@ -1,5 +1,6 @@
-"""Files that are cut off, changed, or made to harm: a clear error or a sound result, no code run, no memory asked for that
-the file does not have."""
+"""Files that are cut off, changed, or made to harm: a clear error or a sound result, no code run, no memory asked for
+that the file does not have.
+"""
 
 import io
 import json
@@ -102,8 +103,14 @@ def storage(count, key="0", kind=b"ctorch\nFloatStorage\n"):
 
 
 def tensor(offset=b"K\0", sizes=b"K\x02\x85", strides=b"K\x01\x85", count=2, **kw):
-    return (b"ctorch._utils\n_rebuild_tensor_v2\n(" + storage(count, **kw) + offset + sizes + strides +
-            b"\x89ccollections\nOrderedDict\n)RtR")
+    return (
+        b"ctorch._utils\n_rebuild_tensor_v2\n("
+        + storage(count, **kw)
+        + offset
+        + sizes
+        + strides
+        + b"\x89ccollections\nOrderedDict\n)RtR"
+    )
 
 
 HUGE = b"\x8a\x08" + struct.pack("<q", 1 << 60)
@@ -169,7 +176,8 @@ PICKLES = {
     "two types of a storage": b"]" + tensor() + b"a" + tensor(kind=b"ctorch\nIntStorage\n") + b"a.",
     "persistent id of text": text("storage") + b"Q.",
     "short persistent id": text("storage") + b"\x85Q.",
-    "type that is no class": b"ctorch._tensor\n_rebuild_from_type_v2\n(" + b"ctorch._utils\n_rebuild_tensor_v2\nK\1)NtR.",
+    "type that is no class": b"ctorch._tensor\n_rebuild_from_type_v2\n("
+    + b"ctorch._utils\n_rebuild_tensor_v2\nK\1)NtR.",
     "function that is no tensor's": b"ctorch._tensor\n_rebuild_from_type_v2\n(ccollections\nOrderedDict\nctorch\nTensor\n)NtR.",
     "parameter of a number": b"ctorch._utils\n_rebuild_parameter\n(K\1\x88NtR.",
     "integer parameter": b"ctorch._utils\n_rebuild_parameter\n(" + tensor(kind=b"ctorch\nIntStorage\n") + b"\x88NtR.",
@@ -228,7 +236,7 @@ def stretched():
     """The directory says that a record is larger than the file."""
     data = bytearray(archive({"a/data.pkl": b"\x80\x02N."}))
     at = data.index(b"PK\1\2")
-    data[at + 20:at + 28] = struct.pack("<II", 1 << 30, 1 << 30)
+    data[at + 20 : at + 28] = struct.pack("<II", 1 << 30, 1 << 30)
     return bytes(data)
 
 
@@ -237,8 +245,13 @@ def legacy(count, written=None, keys=("5",)):
     number = b"\x8a\x08" + struct.pack("<q", count)
     pid = b"(" + text("storage") + b"ctorch\nFloatStorage\n" + text("5") + text("cpu") + number + b"NtQ"
     body = b"\x80\x02ctorch._utils\n_rebuild_tensor_v2\n(" + pid + b"K\0K\2\x85K\1\x85\x89NtR."
-    return b"".join(pickle.dumps(h, 2) for h in head) + body + pickle.dumps(list(keys), 2) + \
-        struct.pack("<q", written or count) + bytes(8)
+    return (
+        b"".join(pickle.dumps(h, 2) for h in head)
+        + body
+        + pickle.dumps(list(keys), 2)
+        + struct.pack("<q", written or count)
+        + bytes(8)
+    )
 
 
 @pytest.mark.parametrize("name", ARCHIVES)
@@ -252,6 +265,7 @@ def test_the_legacy_stream_of_these_tests_is_sound():
 
 # -- safetensors
 
+
 def header(entries, body=b"", length=None):
     raw = entries if isinstance(entries, bytes) else json.dumps(entries).encode()
     return struct.pack("<Q", len(raw) if length is None else length) + raw + body
@@ -259,13 +273,24 @@ def header(entries, body=b"", length=None):
 
 F32 = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}
 SAFETENSORS = {
-    "empty": b"", "short": b"abc", "long header": header({}, length=1 << 40), "header cut": header({"a": F32}, length=500),
-    "no json": header(b"{{{"), "list": header(b"[]"), "bad utf-8": header(b'{"\xff":1}'), "deep": header(b"[" * 100_000),
-    "no bytes": header({"a": F32}), "too many bytes": header({"a": F32}, bytes(9)),
-    "overlap": header({"a": F32, "b": F32}, bytes(8)), "gap": header({"a": {**F32, "data_offsets": [4, 12]}}, bytes(12)),
-    "shape": header({"a": {**F32, "shape": [3]}}, bytes(8)), "negative": header({"a": {**F32, "shape": [-2]}}, bytes(8)),
-    "huge": header({"a": {**F32, "shape": [1 << 40, 1 << 40]}}, bytes(8)), "type": header({"a": {**F32, "dtype": "X9"}}, bytes(8)),
-    "reversed": header({"a": {**F32, "data_offsets": [8, 0]}}, bytes(8)), "entry": header({"a": 3}, bytes(8)),
+    "empty": b"",
+    "short": b"abc",
+    "long header": header({}, length=1 << 40),
+    "header cut": header({"a": F32}, length=500),
+    "no json": header(b"{{{"),
+    "list": header(b"[]"),
+    "bad utf-8": header(b'{"\xff":1}'),
+    "deep": header(b"[" * 100_000),
+    "no bytes": header({"a": F32}),
+    "too many bytes": header({"a": F32}, bytes(9)),
+    "overlap": header({"a": F32, "b": F32}, bytes(8)),
+    "gap": header({"a": {**F32, "data_offsets": [4, 12]}}, bytes(12)),
+    "shape": header({"a": {**F32, "shape": [3]}}, bytes(8)),
+    "negative": header({"a": {**F32, "shape": [-2]}}, bytes(8)),
+    "huge": header({"a": {**F32, "shape": [1 << 40, 1 << 40]}}, bytes(8)),
+    "type": header({"a": {**F32, "dtype": "X9"}}, bytes(8)),
+    "reversed": header({"a": {**F32, "data_offsets": [8, 0]}}, bytes(8)),
+    "entry": header({"a": 3}, bytes(8)),
     "offsets": header({"a": {**F32, "data_offsets": [0, 8, 9]}}, bytes(8)),
 }
 
@@ -280,7 +305,7 @@ def test_cut_and_changed_safetensors():
     data, rng = safetensors.save({"a": fb.ones(2, 3), "b": fb.arange(4)}), random.Random(4)
     assert bool((safetensors.load(data)["a"] == 1).all())
     for _ in range(100):
-        changed = bytearray(data[:rng.randrange(len(data))] if rng.random() < 0.3 else data)
+        changed = bytearray(data[: rng.randrange(len(data))] if rng.random() < 0.3 else data)
         if changed:
             changed[rng.randrange(len(changed))] ^= 1 << rng.randrange(8)
         try:

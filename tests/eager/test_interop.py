@@ -31,9 +31,14 @@ def test_frombuffer():
     t[0] = 1
     assert raw[4] == 1 and t.shape == (2,)
     assert fb.frombuffer(raw, dtype=fb.int8, count=3, offset=4).tolist() == [1, 0, 0]
-    for buffer, options, message in [(b"", {}, "must not be 0"), (raw, {"count": 0}, "must not be 0"), (raw, {"offset": 12}, "minus 1"),
-                                     (bytearray(7), {}, "multiple of element size"), (raw, {"count": 4}, "greater"),
-                                     (3, {}, "buffer protocol")]:
+    for buffer, options, message in [
+        (b"", {}, "must not be 0"),
+        (raw, {"count": 0}, "must not be 0"),
+        (raw, {"offset": 12}, "minus 1"),
+        (bytearray(7), {}, "multiple of element size"),
+        (raw, {"count": 4}, "greater"),
+        (3, {}, "buffer protocol"),
+    ]:
         with pytest.raises(ValueError, match=message):
             fb.frombuffer(buffer, dtype=fb.int32, **options)
     with pytest.warns(UserWarning, match="not writable"):
@@ -81,7 +86,11 @@ def test_pickle_keeps_sharing():
     half = pickle.loads(pickle.dumps(fb.ones(2, dtype=fb.bfloat16)))
     assert half.dtype is fb.bfloat16 and half.tolist() == [1, 1]
     assert pickle.loads(pickle.dumps(fb.empty(2, 3, device="meta"))).is_meta
-    assert pickle.loads(pickle.dumps([fb.float16, fb.device("meta"), fb.Size((1, 2))])) == [fb.float16, fb.device("meta"), (1, 2)]
+    assert pickle.loads(pickle.dumps([fb.float16, fb.device("meta"), fb.Size((1, 2))])) == [
+        fb.float16,
+        fb.device("meta"),
+        (1, 2),
+    ]
     with pytest.raises(RuntimeError, match="detach"):
         pickle.dumps(fb.ones(2, requires_grad=True) * 2)
 
@@ -114,14 +123,28 @@ def test_deepcopy_keeps_sharing():
 def test_storages():
     t = fb.arange(4.0)
     s, u = t.storage(), t.untyped_storage()
-    assert s.tolist() == [0, 1, 2, 3] and len(s) == 4 and u.nbytes() == 16 and s.dtype is fb.float32 and t.storage_type() is type(fb.FloatStorage(0))
+    assert (
+        s.tolist() == [0, 1, 2, 3]
+        and len(s) == 4
+        and u.nbytes() == 16
+        and s.dtype is fb.float32
+        and t.storage_type() is type(fb.FloatStorage(0))
+    )
     s[1] = 9
     s.untyped()[0:4].fill_(0)
     assert t[1].item() == 9 and fb.is_storage(s) and fb.is_storage(u) and isinstance(u, fb.UntypedStorage)
-    assert fb.FloatStorage([1, 2]).tolist() == [1, 2] and fb.LongStorage(3).dtype is fb.int64 and s.data_ptr() == t.data_ptr()
+    assert (
+        fb.FloatStorage([1, 2]).tolist() == [1, 2]
+        and fb.LongStorage(3).dtype is fb.int64
+        and s.data_ptr() == t.data_ptr()
+    )
     assert fb.ByteStorage.from_buffer(b"ab").tolist() == [97, 98]
     assert fb.IntStorage.from_buffer(b"\0\0\0\1", byte_order="big").tolist() == [1]
-    assert fb.UntypedStorage(3).nbytes() == 3 and fb.UntypedStorage([1, 2]).tolist() == [1, 2] and fb.UntypedStorage().nbytes() == 0
+    assert (
+        fb.UntypedStorage(3).nbytes() == 3
+        and fb.UntypedStorage([1, 2]).tolist() == [1, 2]
+        and fb.UntypedStorage().nbytes() == 0
+    )
     assert t[1:].untyped_storage() is u and s == t[2:].storage() and "FloatStorage" in s.type() and u.clone() is not u
     u.resize_(24)
     assert u.nbytes() == 24 and t.tolist() == [0, 9, 2, 3] and u.data_ptr() == t.data_ptr()
@@ -164,7 +187,12 @@ def test_processes():
     running = mp.spawn(child, (queue, t, done), nprocs=1, join=False)
     part = queue.get(timeout=60)
     p, rest, empty = queue.get(timeout=60)
-    assert t.tolist() == [1, 1, 1] and isinstance(p, fb.nn.Parameter) and p.tolist() == [3, 3] and rest["w"].dtype is fb.bfloat16
+    assert (
+        t.tolist() == [1, 1, 1]
+        and isinstance(p, fb.nn.Parameter)
+        and p.tolist() == [3, 3]
+        and rest["w"].dtype is fb.bfloat16
+    )
     part[0] = 8
     assert t[1].item() == 8 and empty.shape == (0, 2)  # what came back is the very same memory
     done.set()

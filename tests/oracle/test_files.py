@@ -11,8 +11,10 @@ import flambeau as fb
 
 torch = pytest.importorskip("torch")
 
-DTYPES = ("bool uint8 int8 int16 int32 int64 uint16 uint32 uint64 float16 bfloat16 float32 float64 complex64 complex128 "
-          "float8_e4m3fn float8_e5m2").split()
+DTYPES = (
+    "bool uint8 int8 int16 int32 int64 uint16 uint32 uint64 float16 bfloat16 float32 float64 complex64 complex128 "
+    "float8_e4m3fn float8_e5m2"
+).split()
 
 
 def to_ours(obj, **kw):
@@ -48,21 +50,25 @@ def test_every_type_both_ways(name, legacy):
     kw = dict(_use_new_zipfile_serialization=not legacy)
     theirs = (torch.arange(12).reshape(3, 4) % 5).to(getattr(torch, name))
     same(to_ours(theirs, **kw), theirs)
-    ours = fb.tensor((np.arange(12).reshape(3, 4) % 5)).to(getattr(fb, name))
-    if not (legacy and name in ("uint16", "uint32", "uint64", "float8_e4m3fn", "float8_e5m2")):  # PyTorch reads no such file
+    ours = fb.tensor(np.arange(12).reshape(3, 4) % 5).to(getattr(fb, name))
+    if not (
+        legacy and name in ("uint16", "uint32", "uint64", "float8_e4m3fn", "float8_e5m2")
+    ):  # PyTorch reads no such file
         same(ours, to_torch(ours, **kw))
 
 
 @pytest.mark.parametrize("legacy", [False, True])
 def test_views_keep_geometry_and_sharing(legacy):
     kw = dict(_use_new_zipfile_serialization=not legacy)
-    base = torch.arange(24.).reshape(4, 6)
+    base = torch.arange(24.0).reshape(4, 6)
     found = to_ours([base, base.t(), base[1:, ::2], base[2], base.view(-1)[5:], base.new_ones(1).expand(3)], **kw)
-    for ours, theirs in zip(found, [base, base.t(), base[1:, ::2], base[2], base.view(-1)[5:], base.new_ones(1).expand(3)]):
+    for ours, theirs in zip(
+        found, [base, base.t(), base[1:, ::2], base[2], base.view(-1)[5:], base.new_ones(1).expand(3)]
+    ):
         same(ours, theirs)
     found[0].fill_(7)
     assert all(bool((t == 7).all()) for t in found[:5])
-    ours = fb.arange(24.).reshape(4, 6)
+    ours = fb.arange(24.0).reshape(4, 6)
     found = to_torch([ours, ours.t(), ours[1:, ::2]], **kw)
     found[0].fill_(7)
     assert all(bool((t == 7).all()) for t in found)
@@ -70,9 +76,17 @@ def test_views_keep_geometry_and_sharing(legacy):
 
 def test_the_bytes_agree():
     p = torch.nn.Parameter(torch.randn(3, 2))
-    theirs = {"a": torch.ones(2, 3), "p": p, "n": [1, 2.5, "x", None, True, (1,), b"ab", 10**20],
-              "sd": torch.nn.Linear(2, 3).state_dict(), "half": p.detach().half().t(), "f8": torch.ones(3).to(torch.float8_e5m2),
-              "empty": torch.zeros(0, 4), "dtype": torch.float32, "size": torch.Size((2, 3))}
+    theirs = {
+        "a": torch.ones(2, 3),
+        "p": p,
+        "n": [1, 2.5, "x", None, True, (1,), b"ab", 10**20],
+        "sd": torch.nn.Linear(2, 3).state_dict(),
+        "half": p.detach().half().t(),
+        "f8": torch.ones(3).to(torch.float8_e5m2),
+        "empty": torch.zeros(0, 4),
+        "dtype": torch.float32,
+        "size": torch.Size((2, 3)),
+    }
     file = io.BytesIO()
     torch.save(theirs, file)
     again = io.BytesIO()
@@ -105,11 +119,18 @@ def test_optimizer_and_scheduler_states():
     assert back["param_groups"][0]["lr"] == 0.1
 
 
-@pytest.mark.parametrize("make", [
-    lambda lib: lib.nn.Sequential(lib.nn.Linear(3, 4), lib.nn.ReLU(), lib.nn.Dropout(0.1), lib.nn.LayerNorm(4)),
-    lambda lib: lib.nn.ModuleDict({"e": lib.nn.Embedding(4, 3), "l": lib.nn.ModuleList([lib.nn.GELU(), lib.nn.Identity()])}),
-    lambda lib: lib.nn.Sequential(lib.nn.Conv2d(3, 4, 3), lib.nn.BatchNorm2d(4), lib.nn.MaxPool2d(2), lib.nn.Flatten()),
-])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda lib: lib.nn.Sequential(lib.nn.Linear(3, 4), lib.nn.ReLU(), lib.nn.Dropout(0.1), lib.nn.LayerNorm(4)),
+        lambda lib: lib.nn.ModuleDict(
+            {"e": lib.nn.Embedding(4, 3), "l": lib.nn.ModuleList([lib.nn.GELU(), lib.nn.Identity()])}
+        ),
+        lambda lib: lib.nn.Sequential(
+            lib.nn.Conv2d(3, 4, 3), lib.nn.BatchNorm2d(4), lib.nn.MaxPool2d(2), lib.nn.Flatten()
+        ),
+    ],
+)
 def test_whole_modules_from_torch(make):
     model = make(torch).eval()
     file = io.BytesIO()
@@ -122,7 +143,9 @@ def test_whole_modules_from_torch(make):
     assert repr(mine) == repr(model)
     if isinstance(model, torch.nn.Sequential):
         x = torch.randn(2, 3, 8, 8) if isinstance(model[0], torch.nn.Conv2d) else torch.randn(2, 3)
-        np.testing.assert_allclose(mine(fb.from_numpy(x.numpy())).detach().numpy(), model(x).detach().numpy(), atol=1e-5)
+        np.testing.assert_allclose(
+            mine(fb.from_numpy(x.numpy())).detach().numpy(), model(x).detach().numpy(), atol=1e-5
+        )
 
 
 def test_whole_modules_to_torch():
@@ -140,9 +163,20 @@ def test_attributes_buffers_meta_and_containers():
     p.tag = "t"
     t = torch.ones(3)
     t.note = [1]
-    found = to_ours({"p": p, "t": t, "buf": torch.nn.Buffer(torch.ones(1)), "meta": torch.zeros(2, 3, device="meta"),
-                     "conj": torch.tensor([1 + 2j]).conj(), "set": {1, 2}, "counter": collections.Counter("aab"),
-                     "c": 1 + 2j, "ba": bytearray(b"xy"), "storage": torch.ones(2).untyped_storage()})
+    found = to_ours(
+        {
+            "p": p,
+            "t": t,
+            "buf": torch.nn.Buffer(torch.ones(1)),
+            "meta": torch.zeros(2, 3, device="meta"),
+            "conj": torch.tensor([1 + 2j]).conj(),
+            "set": {1, 2},
+            "counter": collections.Counter("aab"),
+            "c": 1 + 2j,
+            "ba": bytearray(b"xy"),
+            "storage": torch.ones(2).untyped_storage(),
+        }
+    )
     assert found["p"].tag == "t" and isinstance(found["p"], fb.nn.Parameter) and found["t"].note == [1]
     assert isinstance(found["buf"], fb.nn.Buffer) and found["meta"].is_meta and found["meta"].shape == (2, 3)
     assert found["conj"].item() == 1 - 2j and found["set"] == {1, 2} and found["counter"]["a"] == 2
@@ -170,6 +204,7 @@ def test_storages_of_other_devices(location):
 
 def cuda_file(data, location):
     import zipfile
+
     source, out = zipfile.ZipFile(io.BytesIO(data)), io.BytesIO()
     with zipfile.ZipFile(out, "w") as target:
         for name in source.namelist():
@@ -183,12 +218,12 @@ def cuda_file(data, location):
 
 
 def test_memory_mapped(tmp_path):
-    torch.save({"a": torch.arange(1000.), "b": torch.ones(3, dtype=torch.bfloat16)}, tmp_path / "x.pt")
+    torch.save({"a": torch.arange(1000.0), "b": torch.ones(3, dtype=torch.bfloat16)}, tmp_path / "x.pt")
     found = fb.load(tmp_path / "x.pt", mmap=True)
     assert found["a"].tolist() == list(range(1000)) and found["b"].sum().item() == 3
     found["a"].zero_()  # private
     assert fb.load(tmp_path / "x.pt", mmap=True)["a"][5].item() == 5
-    fb.save({"a": fb.arange(1000.)}, tmp_path / "y.pt")
+    fb.save({"a": fb.arange(1000.0)}, tmp_path / "y.pt")
     assert torch.load(tmp_path / "y.pt", mmap=True)["a"][7].item() == 7
 
 
@@ -197,6 +232,7 @@ def test_big_endian_files():
     theirs = {"i": torch.arange(5, dtype=torch.int32), "c": torch.tensor([1 + 2j])}
     torch.save(theirs, file)
     import zipfile
+
     source, out = zipfile.ZipFile(file), io.BytesIO()
     with zipfile.ZipFile(out, "w") as target:
         for name in source.namelist():
@@ -227,8 +263,16 @@ def test_numpy_scalars_need_permission():
 def test_safetensors_bytes_agree(tmp_path):
     theirs = pytest.importorskip("safetensors.torch")
     from flambeau.serialization import safetensors
-    tensors = {"a": fb.randn(3, 4), "i": fb.arange(5), "h": fb.randn(3).half(), "b": fb.randn(2, 2).bfloat16(),
-               "e": fb.zeros(0, 3), "s": fb.tensor(3.0), "m": fb.tensor([True, False])}
+
+    tensors = {
+        "a": fb.randn(3, 4),
+        "i": fb.arange(5),
+        "h": fb.randn(3).half(),
+        "b": fb.randn(2, 2).bfloat16(),
+        "e": fb.zeros(0, 3),
+        "s": fb.tensor(3.0),
+        "m": fb.tensor([True, False]),
+    }
     data = safetensors.save(tensors, {"format": "pt"})
     again = theirs.save(theirs.load(data), {"format": "pt"})
     assert again == data
@@ -240,7 +284,9 @@ def test_dlpack_both_ways():
     for name in ("float32", "bfloat16", "bool", "complex64", "uint16", "float8_e5m2"):
         theirs = torch.ones(2, 3).to(getattr(torch, name)).t()
         ours = fb.from_dlpack(theirs)
-        assert ours.stride() == (1, 3) and str(ours.dtype) == str(theirs.dtype) and ours.data_ptr() == theirs.data_ptr()
+        assert (
+            ours.stride() == (1, 3) and str(ours.dtype) == str(theirs.dtype) and ours.data_ptr() == theirs.data_ptr()
+        )
         back = torch.from_dlpack(ours)
         assert back.data_ptr() == theirs.data_ptr() and back.dtype == theirs.dtype
     a = torch.zeros(3)
