@@ -106,6 +106,9 @@ from .capture.compiler import compile  # noqa: E402
 from .capture import compiler  # noqa: E402
 from .eager import api, autograd, nn, optim, random, utils  # noqa: E402
 from .eager.api import *  # noqa: E402, F403
+from .eager.top_level import *  # noqa: E402, F403
+from .eager.amp.autocast_mode import *  # noqa: E402, F403
+from .eager.amp.grad_scaler import GradScaler  # noqa: E402
 from .runtime.native import get_num_threads, set_num_threads  # noqa: E402
 
 __version__ = "0.1.0"
