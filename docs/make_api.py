@@ -1,0 +1,124 @@
+"""Writes docs/api.md: which names of PyTorch's API exist here, and what share of the names that programs use.
+
+In: the package, and api_names.txt (names with their ranks). Out: api.md. Run `python docs/make_api.py` with the package
+importable; `--check` exits with 1 if api.md is not up to date.
+"""
+
+import importlib
+import inspect
+import pathlib
+import sys
+
+import flambeau
+
+FOLDER = pathlib.Path(__file__).parent
+MODULES = """nn nn.functional nn.init nn.utils nn.utils.rnn nn.utils.parametrize nn.utils.parametrizations nn.parallel
+optim optim.lr_scheduler optim.swa_utils autograd amp linalg fft special distributions utils.data utils.checkpoint func
+random compiler""".split()
+
+
+def find(path):
+    """The object at `torch.a.b` or `Tensor.a`; None if there is none."""
+    first, _, rest = path.partition(".")
+    found = {"torch": flambeau, "Tensor": flambeau.Tensor, "Module": flambeau.nn.Module,
+             "Optimizer": flambeau.optim.Optimizer}.get(first)
+    parts = rest.split(".")
+    for k, part in enumerate(parts):
+        below = getattr(found, part, None)
+        if below is None and inspect.ismodule(found):
+            below = imported(".".join(["flambeau", *parts[:k + 1]]))
+        found = below
+        if found is None:
+            return None
+    return found
+
+
+def imported(path):
+    try:
+        return importlib.import_module(path)
+    except ImportError:
+        return None
+
+
+def places(name):
+    """Where a listed name may be: methods and functions, also under the in-place name."""
+    if not name.startswith("op:"):
+        return [name]
+    spellings = [s for each in name[3:].split("/") for s in (each, each + "_")]
+    return [prefix + s for s in spellings for prefix in ("torch.", "Tensor.", "torch.nn.functional.")]
+
+
+def status(name):
+    """"done", "placeholder" (it exists so that it can be imported, and raises when it is used), or "missing"."""
+    found = [each for each in map(find, places(name)) if each is not None]
+    if name.startswith(("torch.", "Tensor.")) and name in ("Tensor.grad", "Tensor.names", "torch.newaxis"):
+        return "done"
+    if not found and not any(has(each) for each in places(name)):
+        return "missing"
+    return "placeholder" if found and all(hasattr(each, "missing") for each in found) else "done"
+
+
+def has(path):
+    """A name whose value is None counts as there."""
+    owner, _, last = path.rpartition(".")
+    holder = {"torch": flambeau, "Tensor": flambeau.Tensor}.get(owner)
+    return holder is not None and last in vars(holder)
+
+
+def listed():
+    """[(rank for models, rank for training, name)]"""
+    rows = []
+    for line in (FOLDER / "api_names.txt").read_text().splitlines():
+        if not line.startswith("#"):
+            models, training, name = line.split("\t")
+            rows.append((rank(models), rank(training), name))
+    return rows
+
+
+def rank(text):
+    return int(text) if text != "-" else None
+
+
+def public(module):
+    names = getattr(module, "__all__", None) or [n for n in vars(module) if not n.startswith("_")]
+    return sorted({n for n in names if not n.startswith("_") and not inspect.ismodule(getattr(module, n, None))
+                   and n not in ("annotations",)})
+
+
+def share_table(rows):
+    yield "| list | first 250 | all |"
+    yield "|---|---|---|"
+    for k, title in enumerate(("programs that define models", "programs that train")):
+        chosen = sorted((row[k], row[2]) for row in rows if row[k])
+        yield f"| {title} | {share(chosen[:250])} | {share(chosen)} |"
+
+
+def share(chosen):
+    done = sum(status(name) == "done" for _, name in chosen)
+    return f"{done} of {len(chosen)}"
+
+
+def text():
+    rows = listed()
+    lines = ["# Names of PyTorch's API", "",
+             "Made by `docs/make_api.py`. A placeholder can be imported and raises, by name, when it is used; a missing "
+             "name raises AttributeError.", "", "## Names that programs use", "", *share_table(rows), ""]
+    for wanted in ("placeholder", "missing"):
+        names = [f"`{name}`" for _, _, name in rows if status(name) == wanted]
+        lines += [f"### {wanted.capitalize()}", "", ", ".join(names) or "none", ""]
+    lines += ["## All public names", ""]
+    for path in ["", *MODULES]:
+        module = flambeau if not path else imported(f"flambeau.{path}")
+        if module is not None:
+            names = [n + "*" * hasattr(getattr(module, n, None), "missing") for n in public(module)]
+            lines += [f"### torch{'.' * bool(path)}{path} ({len(names)})", "", ", ".join(names), ""]
+    methods = [n for n in dir(flambeau.Tensor) if not n.startswith("_")]
+    lines += [f"### Tensor ({len(methods)})", "", ", ".join(methods), ""]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    made = text()
+    if "--check" in sys.argv:
+        sys.exit(0 if (FOLDER / "api.md").read_text() == made else "docs/api.md is not up to date: run docs/make_api.py")
+    (FOLDER / "api.md").write_text(made)
