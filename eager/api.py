@@ -4,11 +4,12 @@ Regular spellings are made from records, the others are in spellings/. Importing
 """
 
 import builtins
+import sys
 from types import FunctionType
 
 import numpy as np
 
-from . import autograd, device as devices, dlpack as _dlpack, dtypes, formats, typed_storage as _typed_storage
+from . import autograd, overrides, device as devices, dlpack as _dlpack, dtypes, formats, typed_storage as _typed_storage
 from .autograd import (
     enable_grad,
     inference_mode,
@@ -56,6 +57,7 @@ _FUNCTIONS.update(vision.FUNCTIONS)
 for _name in ("chunk", "split", "unbind", "view", "reshape", "flatten", "transpose", "t", "permute", "unsqueeze", "squeeze",
               "expand", "select", "narrow", "getitem"):
     _FUNCTIONS[_name] = spelled(_name, _FUNCTIONS[_name])
+    _FUNCTIONS[_name].__module__ = __name__  # where it is found by name
 globals().update(_FUNCTIONS)
 globals().update(extended.NAMES)
 
@@ -218,3 +220,5 @@ __all__ = [*extended.NAMES, *_INPLACE] + sorted(
     "int64", "long", "uint16", "uint32", "uint64", "float16", "half", "bfloat16", "float32", "float", "float64",
         "double", "complex64",
     "cfloat", "complex128", "cdouble", "float8_e4m3fn", "float8_e5m2", "dtype", *formats.NAMES]
+
+overrides.namespaces.append(sys.modules[__name__])

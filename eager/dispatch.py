@@ -11,7 +11,7 @@ import numpy as np
 
 from ..runtime import native
 from ..runtime.errors import Unsupported
-from . import _call, dtypes, op as ops
+from . import _call, dtypes, op as ops, overrides
 from .device import cpu as _cpu, meta as meta_device
 from .grads import Meta
 from .kernels import array_of, run_kernel, simple_function, wrap_outputs
@@ -67,6 +67,12 @@ def call(op: Op, args: tuple):
             args = state.autocast(op, args)
         if state.modes:
             return state.modes[-1].dispatch(op, args)
+    for a in args:
+        if a.__class__ not in overrides.plain or a.__class__ is tuple or a.__class__ is list:
+            found = overrides.overridden(op, args, execute)
+            if found is not NotImplemented:
+                return found
+            break
     return execute(op, args)
 
 
@@ -506,7 +512,7 @@ def foreign(x):
         return x.item()
     if isinstance(x, _ndarray):
         return Tensor._from_array(x, dtypes.from_numpy(x.dtype))
-    return x if is_operand(x) else NotImplemented
+    return x if is_operand(x) or hasattr(type(x), "__torch_function__") else NotImplemented
 
 
 def operator(op: Op, swapped: bool = False):

@@ -26,6 +26,7 @@ class State(threading.local):
     packer = None
     anomaly = None
     fake = False
+    plain_calls = False  # `__torch_function__` is not asked
     task = node = no_packer = None
     check_nan = True
 

@@ -315,6 +315,9 @@ static PyObject* show(PyObject* self) {
     return name ? PyUnicode_FromFormat("<function %S>", name.get()) : PyUnicode_FromString("<function>");
 }
 
+PyObject* reduce_callable(PyObject* self, PyObject*) { return PyObject_GetAttrString(self, "__qualname__"); }
+
+static PyMethodDef reduce_only[] = {REDUCE_METHOD, {nullptr, nullptr, 0, nullptr}};
 static PyGetSetDef dict_field[] = {{"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr}, {}};
 
 bool ready_callable(PyTypeObject& type, const char* name, Py_ssize_t size, destructor dealloc) {
@@ -327,6 +330,7 @@ bool ready_callable(PyTypeObject& type, const char* name, Py_ssize_t size, destr
     type.tp_getattro = PyObject_GenericGetAttr;
     type.tp_setattro = PyObject_GenericSetAttr;
     type.tp_getset = dict_field;
+    if (!type.tp_methods) type.tp_methods = reduce_only;
     type.tp_descr_get = bind_method;
     type.tp_repr = show;
     type.tp_traverse = traverse_attributes;

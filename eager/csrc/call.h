@@ -163,6 +163,9 @@ struct Attributes { // what every callable of this module carries
     PyObject *op, *slow, *dict;
 };
 PyObject* fall_back(Attributes* self, PyObject* const* args, size_t nargsf, PyObject* names);
+// As functions do, they pickle and copy by name.
+PyObject* reduce_callable(PyObject* self, PyObject*);
+#define REDUCE_METHOD {"__reduce__", reduce_callable, METH_NOARGS, "the name, as for functions"}
 int traverse_attributes(PyObject* self, visitproc visit, void* arg);
 void clear_attributes(Attributes* self);
 bool ready_callable(PyTypeObject& type, const char* name, Py_ssize_t size, destructor dealloc);

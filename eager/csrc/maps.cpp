@@ -511,7 +511,7 @@ PyObject* py_map_native(PyObject* raw, PyObject* count) {
     Py_RETURN_NONE;
 }
 
-PyMethodDef map_methods[] = {{"key", py_map_key, METH_O, "key(args): of operand types that have no plan yet, or None"},
+PyMethodDef map_methods[] = {REDUCE_METHOD, {"key", py_map_key, METH_O, "key(args): of operand types that have no plan yet, or None"},
     {"learn", py_map_learn, METH_VARARGS, "learn(key, plan or None)"},
     {"forget", py_map_forget, METH_NOARGS, "forget(): drop all plans"},
     {"native_from", py_map_native, METH_O, "native_from(count): calls of so many elements take the Python path"},

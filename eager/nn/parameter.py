@@ -6,6 +6,7 @@ In: a tensor (its memory is shared, its history is cut off). Out: a leaf of the 
 import copy
 
 from .. import _call
+from ..overrides import plain_tensors
 from .. import dtypes
 from ..dispatch import set_data
 from ..ops.creation import empty
@@ -46,6 +47,7 @@ class Buffer(Tensor):
         pass
 
 
+plain_tensors(Parameter, Buffer)
 _call.plain(Parameter, Buffer)  # results of ops on these are plain tensors
 
 
