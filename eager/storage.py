@@ -70,6 +70,9 @@ class UntypedStorage:
 
     __len__ = size = nbytes
 
+    def untyped(self) -> UntypedStorage:
+        return self
+
     def element_size(self) -> int:
         return 1
 

@@ -5,7 +5,8 @@ import warnings
 import numpy as np
 
 from .. import dtypes
-from ..tensor import Tensor
+from ..errors import DataDependent
+from ..tensor import Tensor, fake_tensor
 from ..typed_storage import LEGACY, STORAGE_NAMES
 
 
@@ -71,3 +72,53 @@ def storage_type(self):
 
 
 METHODS = {"__array_wrap__": array_wrap, "is_set_to": is_set_to, "storage_type": storage_type}
+
+
+def view_as_type(t, dtype):
+    """The same memory read as another type (without a gradient); the last dimension takes the change of size."""
+    if t._array is None and t._device.type != "meta":
+        raise DataDependent("view(dtype)")
+    old, new = t._dtype.itemsize, dtype.itemsize
+    geometry = tuple(t._sizes), tuple(t._strides), t.storage_offset()
+    if old != new:
+        names = tuple(_TYPE_NAMES.get(d, d.name) for d in (t._dtype, dtype))
+        geometry = (_narrowed if old > new else _widened)(*geometry, max(old, new) // min(old, new), *names)
+    storage = t._ensure_storage()
+    if t._array is None:
+        sizes, strides, offset = geometry
+        return fake_tensor(sizes, strides, dtype, t._device, storage=storage, offset=offset)
+    return Tensor._over(storage, dtype, *geometry)
+
+
+_TYPE_NAMES = {d: name.removesuffix("Storage") for d, name in STORAGE_NAMES.items()}
+
+
+def _refuse(what, old, new):
+    raise RuntimeError(f"{what} to view {old} as {new} (different element sizes)")
+
+
+def _narrowed(sizes, strides, offset, ratio, old, new):
+    """Geometry for elements that are `ratio` times smaller."""
+    if not sizes:
+        _refuse("self.dim() cannot be 0", old, new)
+    if strides[-1] != 1:
+        tail = f"to view {old} as {new} (different element sizes), but got"
+        raise RuntimeError(f"self.stride(-1) must be 1 {tail} {strides[-1]}")
+    return (*sizes[:-1], sizes[-1] * ratio), (*[s * ratio for s in strides[:-1]], 1), offset * ratio
+
+
+def _widened(sizes, strides, offset, ratio, old, new):
+    """Geometry for elements that are `ratio` times larger."""
+    if not sizes:
+        _refuse("self.dim() cannot be 0", old, new)
+    tail = f"to view {old} as {new} (different element sizes), but got"
+    if sizes[-1] % ratio:
+        raise RuntimeError(f"self.size(-1) must be divisible by {ratio} {tail} {sizes[-1]}")
+    if offset % ratio:
+        raise RuntimeError(f"self.storage_offset() must be divisible by {ratio} {tail} {offset}")
+    if strides[-1] != 1:
+        raise RuntimeError(f"self.stride(-1) must be 1 {tail} {strides[-1]}")
+    for d, step in enumerate(strides[:-1]):
+        if step % ratio:
+            raise RuntimeError(f"self.stride({d}) must be divisible by {ratio} {tail} {step}")
+    return (*sizes[:-1], sizes[-1] // ratio), (*[s // ratio for s in strides[:-1]], 1), offset // ratio

@@ -5,17 +5,19 @@ import numpy as np
 from ..ops import rearrange, tiling, views as v
 from ..ops.creation import full
 from ..ops.indexing import index_select, one_hot as one_hot_record
+from ..dtypes import dtype as type_class
 from ..meta import broadcast_shapes as common_shape
 from ..promote import promote_types
 from ..sizes import Size, is_int, numel
 from ..tensor import Tensor
 from .arguments import dim_of, give, known_size, size_of, sizes_of, takes_out
+from .interop import view_as_type
 
 
 def view(self, *shape, dtype=None):
-    """The same memory under other sizes, or (with a dtype) read as another type of the same size."""
-    if dtype is not None or (len(shape) == 1 and hasattr(shape[0], "itemsize") and not isinstance(shape[0], Tensor)):
-        raise RuntimeError("view(dtype): reading memory as another type is not available; use .to(dtype) to convert")
+    """The same memory under other sizes, or (with a dtype) read as another type."""
+    if dtype is not None or (len(shape) == 1 and isinstance(shape[0], type_class)):
+        return view_as_type(self, dtype or shape[0])
     return v.view_as_size(self, known_size(sizes_of(shape), self.numel()))
 
 
@@ -238,7 +240,9 @@ def chunk(input, chunks, dim=0):
     return split(input, each, d)
 
 
-def tensor_split(input, indices_or_sections, dim=0):
+def tensor_split(input, indices_or_sections=None, dim=0, *, indices=None, sections=None):
+    if indices_or_sections is None:
+        indices_or_sections = indices if sections is None else sections
     d = dim_of(input, dim)
     total = input.shape[d]
     if is_int(indices_or_sections):
@@ -406,7 +410,8 @@ def meshgrid(*tensors, indexing="ij"):
 # -- copies that rearrange
 
 @takes_out
-def flip(input, *dims):
+def flip(input, *args, dims=None):
+    dims = args if dims is None else (dims,)
     dims = dims[0] if len(dims) == 1 and not is_int(dims[0]) else dims
     if not input.ndim:
         return input.clone()

@@ -292,3 +292,36 @@ def test_dlpack_both_ways():
     a = torch.zeros(3)
     fb.from_dlpack(a)[0] = 5
     assert a[0].item() == 5
+
+
+def test_memory_read_as_another_type():
+    """view(dtype): values, strides, and the same errors."""
+
+    def tried(f, lib):
+        try:
+            t = f(lib, lib.arange(6.0).reshape(2, 3), lib.arange(16.0).reshape(4, 4))
+            return t.tolist(), tuple(t.shape), t.stride(), str(t.dtype), t.requires_grad
+        except RuntimeError as error:
+            return str(error)
+
+    for f in [
+        lambda lib, a, b: a.view(lib.int32),
+        lambda lib, a, b: a.view(dtype=lib.int16),
+        lambda lib, a, b: a.t().view(lib.int32),
+        lambda lib, a, b: a.t().view(lib.uint8),
+        lambda lib, a, b: a[0, 0].view(lib.uint8),
+        lambda lib, a, b: a[0, 0].view(lib.int32),
+        lambda lib, a, b: a.view(lib.float64),
+        lambda lib, a, b: b.view(lib.float64),
+        lambda lib, a, b: b[1:, 2:].view(lib.complex64),
+        lambda lib, a, b: a[:, 1:].view(lib.int64),
+        lambda lib, a, b: b[:, ::2].view(lib.int64),
+        lambda lib, a, b: lib.arange(9.0).reshape(3, 3)[:, :2].view(lib.int64),
+        lambda lib, a, b: b.requires_grad_().view(lib.int32),
+        lambda lib, a, b: a.to(lib.bfloat16).view(lib.uint8),
+        lambda lib, a, b: a.to(lib.complex64).view(lib.float32),
+    ]:
+        assert tried(f, fb) == tried(f, torch)
+    t = fb.zeros(2)
+    t.view(fb.int32)[0] = 1065353216
+    assert t.tolist() == [1, 0] and t._version == 1
