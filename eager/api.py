@@ -32,6 +32,7 @@ from .random import Generator, default_generator, get_rng_state, initial_seed, m
 from .sizes import Size
 from .spellings import convolution, creation, elementwise, indexing, interop, products, random, recurrent, reductions, shapes
 from .spellings import extended
+from .spellings.arguments import numpy_names, takes_dim
 from .spellings import vision
 from .tensor import DATA, Tensor, install_methods
 
@@ -52,6 +53,7 @@ _FUNCTIONS = {}
 for _module in (convolution, creation, elementwise, indexing, products, random, recurrent, reductions, shapes):
     _FUNCTIONS.update(_functions_of(_module))
 _FUNCTIONS.update(extended.FUNCTIONS)
+_FUNCTIONS = {name: numpy_names(f) if takes_dim(f) else f for name, f in _FUNCTIONS.items()}
 _FUNCTIONS["frombuffer"] = interop.frombuffer
 _FUNCTIONS.update(vision.FUNCTIONS)
 for _name in ("chunk", "split", "unbind", "view", "reshape", "flatten", "transpose", "t", "permute", "unsqueeze", "squeeze",
@@ -196,8 +198,8 @@ def _rewriting(function):
 
 def _reshaping(function):
     """In-place views: this tensor takes the geometry of the view."""
-    def method(self, *args):
-        return become_view(self, lambda t: function(t, *args))
+    def method(self, *args, **kw):
+        return become_view(self, lambda t: function(t, *args, **kw))
     method.__name__ = function.__name__ + "_"
     return method
 

@@ -5,6 +5,7 @@ Canonical: dims are non-negative ints or sorted tuples of them, sizes tuples of 
 
 import builtins
 import functools
+import inspect
 from collections.abc import Iterable
 
 import numpy as np
@@ -120,7 +121,16 @@ def numpy_names(fn):
             if "keepdims" in kw:
                 kw["keepdim"] = kw.pop("keepdims")
         return fn(*args, **kw)
+    run.numpy_names = True
     return run
+
+
+def takes_dim(function):
+    """Whether a function has a parameter `dim` and does not accept `axis` for it yet."""
+    inner = inspect.unwrap(function)
+    code = inner.__code__
+    names = code.co_varnames[:code.co_argcount + code.co_kwonlyargcount]
+    return "dim" in names and not getattr(function, "numpy_names", False)
 
 
 def parse_to(args, kw):

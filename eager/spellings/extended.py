@@ -56,7 +56,7 @@ def _polygamma(self, n):
 
 def methods(scope):
     """The methods, given all public functions (some in-place forms are of functions in other files)."""
-    table = {name: f for name, f in _FOUND.items() if name not in _NOT_METHODS}
+    table = {name: scope.get(name, f) for name, f in _FOUND.items() if name not in _NOT_METHODS}
     table["polygamma"] = _polygamma
     every = {**scope, **table}
     table.update((name + "_", _written(every[name], name + "_")) for name in _INPLACE)

@@ -46,11 +46,13 @@ def _one_binary(name):
             y = x.new_tensor(y)
         return function(x, y, **options)
 
-    def plain(self, other, *, alpha=1):
+    def plain(self, other=None, *, alpha=1, scalar=None, scalars=None):
+        other = next(o for o in (other, scalar, scalars) if o is not None)
         options = {} if alpha == 1 else {"alpha": alpha}
         return [value(x, y, options) for x, y in zip(self, _spread(other, len(self)))]
 
-    def inplace(self, other, *, alpha=1):
+    def inplace(self, other=None, *, alpha=1, scalar=None, scalars=None):
+        other = next(o for o in (other, scalar, scalars) if o is not None)
         options = {} if alpha == 1 else {"alpha": alpha}
         for x, y in zip(self, _spread(other, len(self))):
             if _extreme(name) in ("maximum", "minimum"):

@@ -59,11 +59,12 @@ def randperm(n, *, generator=None, dtype=None, device=None, out=None):
     return give(r.randperm(size_of(n), dtype_of(dtype, dtypes.int64), None, generator), out)
 
 
-def normal(mean, std=1.0, size=None, *, generator=None, dtype=None, device=None, out=None):
+def normal(mean, std=1.0, size=None, *, generator=None, dtype=None, device=None, out=None, requires_grad=False):
     if size is not None:
         dtype, device = _factory_options(dtype, device)
         base = r.randn(_sizes((size,)), dtype, device, generator)
-        return give(base * std + mean, out)
+        made = give(base * std + mean, out)
+        return made.requires_grad_() if requires_grad else made
     _check_std(std)
     return give(r.normal_around(mean, std, generator), out)
 
