@@ -234,7 +234,7 @@ def write(op, pure, args, target) -> None:
         inplace(*[array_of(a) for a in args])
         return
     function = simple_function(pure)
-    # numpy 2.4's negative reads strided memory as if contiguous when it writes in place: only contiguous memory is given
+    # numpy 2.4's negative misreads strided memory that it also writes: only contiguous memory is given
     if type(function) is np.ufunc and len(args) == function.nin and array.flags.c_contiguous:
         operands = [a._array if isinstance(a, Tensor) else a for a in args]
         if (
@@ -538,6 +538,7 @@ def learn_needs(op: Op, mask: tuple) -> tuple:
 
 
 _call.bind(
-    Tensor, Node, Storage(None, device=_cpu), Size, View, Meta, dtypes.ALL, state, _cpu, SavedOutput, learn_needs, DATA, native.api
+    Tensor, Node, Storage(None, device=_cpu), Size, View, Meta, dtypes.ALL, state, _cpu, SavedOutput, learn_needs, DATA,
+    native.api,
 )
 ops.on_first_call(make_entry)

@@ -1,7 +1,7 @@
 """Operands of other classes: the `__torch_function__` protocol, and subclasses of Tensor.
 
-In: a record's call with an operand whose class is not one of the library's plain ones. A class with `__torch_function__`
-gets the call, with the public function of the record's name; results of other subclasses of Tensor are of the subclass.
+In: a record's call with an operand whose class is not one of the library's plain ones. A class with
+`__torch_function__` gets the call, with the public function of the record's name; results of other subclasses of Tensor are of the subclass.
 Only calls that leave the native path come here, so ordinary calls do not pay for it.
 """
 
@@ -59,7 +59,7 @@ def public(op):
 
 
 def overridden(op, args, run):
-    """A call with foreign operands, or NotImplemented if they are nothing special; `run(op, args)` is the call itself."""
+    """A call with foreign operands, or NotImplemented if they are nothing special; `run(op, args)` is the call."""
     classes = foreign_classes(args)
     if not classes:
         return NotImplemented
@@ -70,7 +70,9 @@ def overridden(op, args, run):
             return answer
     if asked:
         names = ", ".join(k.__name__ for k in asked)
-        raise TypeError(f"no implementation found for '{op.name}' on types that implement __torch_function__: [{names}]")
+        raise TypeError(
+            f"no implementation found for '{op.name}' on types that implement __torch_function__: [{names}]"
+        )
     kind = next((k for k in classes if issubclass(k, Tensor)), None)
     return NotImplemented if kind is None else as_kind(run(op, args), kind, args)
 

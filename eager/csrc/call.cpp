@@ -181,7 +181,8 @@ const Needs* needs_of(PyObject* op, NeedsTable& table, unsigned mask, int count)
     for (int k = 0; k < count; k++) PyTuple_SET_ITEM(flags.get(), k, PyBool_FromLong(mask >> k & 1));
     Ref answer(PyObject_CallFunctionObjArgs(world.learn_needs, op, flags.get(), nullptr));
     if (!answer) return nullptr;
-    Needs needs = {mask, PyTuple_GET_ITEM(answer.get(), 0) == Py_True, PyTuple_GET_ITEM(answer.get(), 1) == Py_True, {}};
+    Needs needs = {mask, PyTuple_GET_ITEM(answer.get(), 0) == Py_True, PyTuple_GET_ITEM(answer.get(), 1) == Py_True,
+        {}};
     PyObject* codes = PyTuple_GET_ITEM(answer.get(), 2);
     for (int k = 0; k < count; k++) needs.keep[k] = (Keep)PyLong_AsLong(PyTuple_GET_ITEM(codes, k));
     int at = table.used < 8 ? table.used++ : 7;
@@ -318,7 +319,8 @@ static PyObject* show(PyObject* self) {
 PyObject* reduce_callable(PyObject* self, PyObject*) { return PyObject_GetAttrString(self, "__qualname__"); }
 
 static PyMethodDef reduce_only[] = {REDUCE_METHOD, {nullptr, nullptr, 0, nullptr}};
-static PyGetSetDef dict_field[] = {{"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr}, {}};
+static PyGetSetDef dict_field[] = {{"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
+    {}};
 
 bool ready_callable(PyTypeObject& type, const char* name, Py_ssize_t size, destructor dealloc) {
     type.tp_name = name;
@@ -436,10 +438,12 @@ static PyObject* py_plain(PyObject*, PyObject* args) {
 static PyObject* py_ensure_storage(PyObject*, PyObject* t) { return Py_XNewRef(ensure_storage(t)); }
 
 static PyMethodDef methods[] = {
-    {"bind", py_bind, METH_VARARGS, "bind(Tensor, Node, an empty storage, Size, View, Meta, dtypes, state, cpu, SavedOutput, "
+    {"bind", py_bind, METH_VARARGS,
+        "bind(Tensor, Node, an empty storage, Size, View, Meta, dtypes, state, cpu, SavedOutput, "
                                     "learn_needs, DATA, api): learn the library's classes"},
     {"plain", py_plain, METH_VARARGS, "plain(Parameter, Buffer): subclasses whose results are plain tensors"},
-    {"next_sequence", py_next_sequence, METH_NOARGS, "next_sequence(): the number of the next node, by time of recording"},
+    {"next_sequence", py_next_sequence, METH_NOARGS,
+        "next_sequence(): the number of the next node, by time of recording"},
     {nullptr, nullptr, 0, nullptr}};
 
 static PyModuleDef definition = {PyModuleDef_HEAD_INIT, "flambeau.eager._call",
@@ -449,7 +453,8 @@ PyMODINIT_FUNC PyInit__call() {
     import_array();
     import_umath();
     PyObject* module = PyModule_Create(&definition);
-    if (!module || !add_maps(module) || !add_views(module) || !add_kernels(module) || !add_matrix(module) || !add_engine(module)) {
+    if (!module || !add_maps(module) || !add_views(module) || !add_kernels(module) || !add_matrix(module)
+        || !add_engine(module)) {
         Py_XDECREF(module);
         return nullptr;
     }

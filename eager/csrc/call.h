@@ -1,8 +1,9 @@
-// What the files of the eager call path share: where tensors, nodes and storages keep their parts, and how they are made.
+// What the files of the eager call path share: where tensors, nodes and storages keep their parts, and how they are
+// made.
 //
-// The classes are Python's (tensor.py, record.py, storage.py); `bind` learns the offsets of their slots once. Everything
-// here handles the plain case (real tensors of plain classes, no mode) and leaves all else to the Python path: a fast
-// function answers null without an exception set when a call is not for it.
+// The classes are Python's (tensor.py, record.py, storage.py); `bind` learns the offsets of their slots once.
+// Everything here handles the plain case (real tensors of plain classes, no mode) and leaves all else to the Python
+// path: a fast function answers null without an exception set when a call is not for it.
 #ifndef FB_EAGER_CALL_H
 #define FB_EAGER_CALL_H
 
@@ -147,7 +148,8 @@ bool record(PyObject* op, NeedsTable& table, PyObject* const* args, int count, u
 
 PyObject* meta_of(PyObject* t); // its Meta
 PyObject* metas_of(PyObject* out); // ((sizes, dtype, device),)
-PyObject* new_node(PyObject* op, PyObject* args, PyObject* versions, PyObject* edges, PyObject* metas); // steals all but `op`
+// steals all but `op`
+PyObject* new_node(PyObject* op, PyObject* args, PyObject* versions, PyObject* edges, PyObject* metas);
 
 unsigned long next_sequence();
 

@@ -1,8 +1,9 @@
-// The loop of the backward engine: dependency counts, gradients on their way, nodes in order of recording (latest first).
+// The loop of the backward engine: dependency counts, gradients on their way, nodes in order of recording (latest
+// first).
 //
-// `Task` is the base of engine.py's Task. Plain nodes run here: saved values are checked, formulas called, results passed
-// on. A node with hooks or an `apply` of its own, a leaf with hooks, and runs for given inputs go through the Python
-// methods `run_node` and `run_leaf`, which come back to `route`.
+// `Task` is the base of engine.py's Task. Plain nodes run here: saved values are checked, formulas called, results
+// passed on. A node with hooks or an `apply` of its own, a leaf with hooks, and runs for given inputs go through the
+// Python methods `run_node` and `run_leaf`, which come back to `route`.
 #include "call.h"
 
 #include <memory>
@@ -385,8 +386,8 @@ struct Grads { // what a target has received, None where nothing; owns
     }
 };
 
-// A slice's gradient goes straight into what its tensor has received so far, where nobody else sees that memory: zeros of
-// the whole size for each piece would cost more than the pieces. 1: done; 0: not so; -1: an error is set.
+// A slice's gradient goes straight into what its tensor has received so far, where nobody else sees that memory:
+// zeros of the whole size for each piece would cost more than the pieces. 1: done; 0: not so; -1: an error is set.
 int add_piece(Run& run, PyObject* node, PyObject* grad, bool retain) {
     PyObject* edge = grad == Py_None ? Py_None : PyTuple_GET_ITEM(slot(node, world.n.edges), 0);
     PyObject* args = slot(node, world.n.args);
@@ -430,7 +431,8 @@ bool run_plain(Run& run, PyObject* node, Grads& grads, bool retain) {
         if (!done) return false;
     }
     if (!retain) release(node);
-    for (PyObject*& g : grads.list) Py_SETREF(g, Py_NewRef(Py_None)); // a gradient passed through may become the only one
+    // a gradient passed through may become the only one
+    for (PyObject*& g : grads.list) Py_SETREF(g, Py_NewRef(Py_None));
     Py_ssize_t count = PyTuple_GET_SIZE(edges.get());
     std::vector<PyObject*> borrowed(count, Py_None);
     for (Py_ssize_t k = 0; k < count && k < (Py_ssize_t)results.size(); k++) borrowed[k] = results[k].get();
@@ -616,7 +618,8 @@ PyObject* task_loop(PyObject* raw, PyObject* args) {
 }
 
 PyObject* py_engine(PyObject*, PyObject* args) {
-    if (!PyArg_ParseTuple(args, "OOOO", &tools.fitted, &tools.accumulate, &tools.add, &tools.add_inplace)) return nullptr;
+    if (!PyArg_ParseTuple(args, "OOOO", &tools.fitted, &tools.accumulate, &tools.add,
+        &tools.add_inplace)) return nullptr;
     for (PyObject* each : {tools.fitted, tools.accumulate, tools.add, tools.add_inplace}) Py_INCREF(each);
     Py_RETURN_NONE;
 }
@@ -626,14 +629,16 @@ PyMethodDef task_methods[] = {
     {"order", task_order, METH_NOARGS, "order(): everything reached"},
     {"only", task_only, METH_O, "only(needed): gradients of other targets are not computed"},
     {"reaches", task_reached, METH_O, "reaches(target): whether this run computes (or has computed) a gradient there"},
-    {"deliver", task_deliver, METH_VARARGS, "deliver(edge, grad, source, index): add to what the edge's target received"},
+    {"deliver", task_deliver, METH_VARARGS,
+        "deliver(edge, grad, source, index): add to what the edge's target received"},
     {"route", task_route, METH_VARARGS, "route(node, results): pass a node's results on along its edges"},
     {"loop", task_loop, METH_VARARGS, "loop(targets, plain, retain): run until nothing is ready"},
     {nullptr, nullptr, 0, nullptr}};
 
 PyTypeObject TaskType = {PyVarObject_HEAD_INIT(nullptr, 0)};
 PyMethodDef functions[]
-    = {{"engine", py_engine, METH_VARARGS, "engine(fitted, accumulate, add, add in place): learn the engine's functions"},
+    = {{"engine", py_engine, METH_VARARGS,
+        "engine(fitted, accumulate, add, add in place): learn the engine's functions"},
         {nullptr, nullptr, 0, nullptr}};
 
 }

@@ -1,5 +1,5 @@
-// Records with kernels of their own: arrays in, arrays out, tensors and the node made here. Kernels are Python functions
-// on numpy arrays; a call of fakes, under a mode, or that no kernel takes goes to the Python path.
+// Records with kernels of their own: arrays in, arrays out, tensors and the node made here. Kernels are Python
+// functions on numpy arrays; a call of fakes, under a mode, or that no kernel takes goes to the Python path.
 #include "call.h"
 
 #include <vector>

@@ -260,7 +260,8 @@ bool ordered(PyArrayObject* const* arrays, int count, const Shape& shape, int* o
 }
 
 // The loop's space: dimensions in the order of the output's memory, merged where every operand allows it.
-void plan_space(const Program& p, PyArrayObject* const* arrays, PyArrayObject* out, const Shape& shape, const int* order,
+void plan_space(const Program& p, PyArrayObject* const* arrays, PyArrayObject* out, const Shape& shape,
+    const int* order,
     Space& space) {
     space.total = 1;
     space.dims = 0;
@@ -389,7 +390,8 @@ PyObject* compute(const Map* self, const Program& p, Operands& o, PyArrayObject*
     if (into) {
         if (shape.dims != PyArray_NDIM(into)) return nullptr;
         for (int d = 0; d < shape.dims; d++)
-            if (shape.sizes[d] != PyArray_DIM(into, d) || (!PyArray_STRIDE(into, d) && shape.sizes[d] > 1)) return nullptr;
+            if (shape.sizes[d] != PyArray_DIM(into, d) || (!PyArray_STRIDE(into, d)
+                && shape.sizes[d] > 1)) return nullptr;
         out = Ref(Py_NewRef((PyObject*)into));
     } else if (permuted) {
         npy_intp strides[MAX_DIMS], step = 1;
@@ -511,7 +513,8 @@ PyObject* py_map_native(PyObject* raw, PyObject* count) {
     Py_RETURN_NONE;
 }
 
-PyMethodDef map_methods[] = {REDUCE_METHOD, {"key", py_map_key, METH_O, "key(args): of operand types that have no plan yet, or None"},
+PyMethodDef map_methods[] = {REDUCE_METHOD, {"key", py_map_key, METH_O,
+    "key(args): of operand types that have no plan yet, or None"},
     {"learn", py_map_learn, METH_VARARGS, "learn(key, plan or None)"},
     {"forget", py_map_forget, METH_NOARGS, "forget(): drop all plans"},
     {"native_from", py_map_native, METH_O, "native_from(count): calls of so many elements take the Python path"},

@@ -111,7 +111,8 @@ PyObject* py_linear(PyObject*, PyObject* const* args, Py_ssize_t n) {
     const void* bias = nullptr;
     if (args[2] != Py_None) {
         PyArrayObject* c = (PyArrayObject*)args[2];
-        if (!usable(args[2], type) || PyArray_NDIM(c) != 1 || PyArray_DIM(c, 0) != b.columns || !PyArray_IS_C_CONTIGUOUS(c))
+        if (!usable(args[2], type) || PyArray_NDIM(c) != 1 || PyArray_DIM(c, 0) != b.columns
+            || !PyArray_IS_C_CONTIGUOUS(c))
             return declined();
         bias = PyArray_DATA(c);
     }

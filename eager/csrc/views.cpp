@@ -1,5 +1,5 @@
-// Views: the stride rules of the common view records in C++, and the spellings that amount to a few of them (indexing by
-// ints and slices, chunk, split, transpose, ...). Records without a rule here have theirs called in Python.
+// Views: the stride rules of the common view records in C++, and the spellings that amount to a few of them (indexing
+// by ints and slices, chunk, split, transpose, ...). Records without a rule here have theirs called in Python.
 #include "call.h"
 
 #include <string.h>
@@ -124,7 +124,8 @@ bool apply_rule(int rule, Geometry& g, PyObject* const* args) {
     int count = 0;
     switch (rule) {
     case SELECT:
-        if (!as_int(args[0], a) || !as_int(args[1], b) || a < 0 || a >= g.dims || b < 0 || b >= g.sizes[a]) return false;
+        if (!as_int(args[0], a) || !as_int(args[1], b) || a < 0 || a >= g.dims || b < 0
+            || b >= g.sizes[a]) return false;
         g.offset += g.strides[a] * b;
         drop_dim(g, (int)a);
         return true;
@@ -177,7 +178,8 @@ void geometry_of(PyObject* x, PyArrayObject* a, Geometry& g) {
     g.offset = 0;
 }
 
-// The rule called in Python: rule(sizes, strides, *arguments) -> (sizes, strides, offset). False with or without an error.
+// The rule called in Python: rule(sizes, strides, *arguments) -> (sizes, strides, offset). False with or without an
+// error.
 bool call_rule(ViewCall* v, Geometry& g, PyObject* const* args) {
     Ref sizes(tuple_of(g.sizes, g.dims)), strides(tuple_of(g.strides, g.dims));
     if (!sizes || !strides) return false;
@@ -507,7 +509,8 @@ bool dim_of(PyArrayObject* a, PyObject* given, npy_intp& d, int more = 0) {
 PyObject* flatten(PyObject* const* args, Py_ssize_t n, bool grad) {
     PyArrayObject* a = n >= 1 && n <= 3 ? plain_array(args[0]) : nullptr;
     npy_intp first = 0, last = a ? PyArray_NDIM(a) - 1 : 0;
-    if (!a || last < 1 || (n > 1 && !dim_of(a, args[1], first)) || (n > 2 && !dim_of(a, args[2], last)) || first >= last)
+    if (!a || last < 1 || (n > 1 && !dim_of(a, args[1], first)) || (n > 2 && !dim_of(a, args[2], last))
+        || first >= last)
         return nullptr;
     npy_intp size[MAX_DIMS];
     int count = 0;
@@ -654,7 +657,8 @@ PyObject* py_shape(PyObject*, PyObject* t) {
 }
 
 PyMethodDef functions[] = {
-    {"view", py_view, METH_VARARGS, "view(op, slow, rule, arguments, name, remembered): the call path of a view record"},
+    {"view", py_view, METH_VARARGS,
+        "view(op, slow, rule, arguments, name, remembered): the call path of a view record"},
     {"spelling", py_spelling, METH_VARARGS, "spelling(name, slow): a public function that amounts to views"},
     {"shape", py_shape, METH_O, "shape(tensor): its Size"}, {nullptr, nullptr, 0, nullptr}};
 

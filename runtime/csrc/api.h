@@ -10,7 +10,8 @@
 struct FbApi {
     const FbRuntime* runtime;
     // A new array over a cached block; steals the reference to `descr`. Strides in bytes, null: row-major.
-    PyObject* (*new_array)(PyArray_Descr* descr, int dims, const npy_intp* sizes, const npy_intp* strides, npy_intp bytes,
+    PyObject* (*new_array)(PyArray_Descr* descr, int dims, const npy_intp* sizes, const npy_intp* strides,
+        npy_intp bytes,
         PyArrayObject* donor);
 };
 

@@ -32,8 +32,10 @@ def test_a_plan_means_what_the_python_path_does(name, first, second):
 
 
 @pytest.mark.parametrize("make", [
-    lambda x: (x, x), lambda x: (x.t(), x.t()), lambda x: (x[:, ::2], x[:, ::2]), lambda x: (x, x[:1]), lambda x: (x, x[:, :1]),
-    lambda x: (x[0], x.t()[:8]), lambda x: (x.expand(3, 8, 8), x[None, :, :1]), lambda x: (x[1, 1], x), lambda x: (x, 2.5),
+    lambda x: (x, x), lambda x: (x.t(), x.t()), lambda x: (x[:, ::2], x[:, ::2]), lambda x: (x, x[:1]),
+    lambda x: (x, x[:, :1]),
+    lambda x: (x[0], x.t()[:8]), lambda x: (x.expand(3, 8, 8), x[None, :, :1]), lambda x: (x[1, 1], x),
+    lambda x: (x, 2.5),
     lambda x: (x.reshape(2, 4, 8).permute(2, 0, 1), 1.0)])
 def test_any_strides(make):
     a, b = make(filled((8, 8), torch.float32))
@@ -86,7 +88,7 @@ def test_numbers_out_of_range_take_the_python_path():
 
 def test_views_share_memory_and_history():
     x = torch.arange(24.0).reshape(2, 3, 4)
-    for view in (x[1], x[:, 1:], x[..., ::2], x.t() if x.ndim == 2 else x.transpose(0, 2), x[None, 0, :, -1], x.unbind(1)[2]):
+    for view in (x[1], x[:, 1:], x[..., ::2], x.transpose(0, 2), x[None, 0, :, -1], x.unbind(1)[2]):
         assert view._base is not None and view.untyped_storage() is x.untyped_storage()
     x[0, 1].fill_(7)
     assert x.view(-1)[4:8].tolist() == [7] * 4
