@@ -1,7 +1,8 @@
 """Operands of other classes: the `__torch_function__` protocol, and subclasses of Tensor.
 
 In: a record's call with an operand whose class is not one of the library's plain ones. A class with
-`__torch_function__` gets the call, with the public function of the record's name; results of other subclasses of Tensor are of the subclass.
+`__torch_function__` gets the call, with the public function of the record's name; results of other subclasses of Tensor
+are of the subclass.
 Only calls that leave the native path come here, so ordinary calls do not pay for it.
 """
 
