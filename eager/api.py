@@ -178,7 +178,7 @@ def _methods():
     for name, record in {**elementwise.UNARY, **elementwise.BINARY}.items():
         table.setdefault(name + "_", _inplace(record))
     table.update(
-        type=creation.type_of, data=property(get_data, set_data), T=property(shapes._reversed),
+        where=_where_self, type=creation.type_of, data=property(get_data, set_data), T=property(shapes._reversed),
                  H=property(shapes._matrix_transpose),
         mT=property(shapes._matrix_transpose), subtract_=elementwise.sub_, divide_=elementwise.div_,
                  clip_=elementwise.clamp_,
@@ -187,6 +187,11 @@ def _methods():
                  tril_=_rewriting(creation.tril),
         cumsum_=_rewriting(reductions.cumsum), __new__=staticmethod(creation.legacy_tensor))
     return {**extended.methods(scope), **table}
+
+
+def _where_self(self, condition, other):
+    """Elements of this tensor where the condition holds, of `other` elsewhere."""
+    return where(condition, self, other)
 
 
 def _rewriting(function):

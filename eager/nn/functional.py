@@ -268,7 +268,8 @@ def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mea
 def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
     input, target = _pair(input, target, "huber_loss")
     if weight is not None:
-        return _weighted(losses.huber_loss(input, target, "none", delta), weight, _check_reduction(reduction))
+        loss = losses.huber_loss(input, target, "none", delta) * weight     # the mean is a plain one, unlike others'
+        return losses.reduced(loss, _check_reduction(reduction))
     return losses.huber_loss(input, target, _check_reduction(reduction), delta)
 
 

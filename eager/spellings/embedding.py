@@ -30,7 +30,7 @@ def _renormed(weight, index, max_norm, norm_type):
         used = index.reshape(-1).unique()
         rows = weight.index_select(0, used)
         norms = rows.norm(norm_type, 1, keepdim=True)
-        scale = (max_norm / (norms + 1e-7)).where(norms > max_norm, norms.new_ones(()))
+        scale = (max_norm / (norms + 1e-7)).masked_fill(norms <= max_norm, 1.0)
         weight.index_copy_(0, used, rows * scale)
 
 
@@ -112,7 +112,7 @@ def embedding_bag(input, weight, offsets=None, max_norm=None, norm_type=2, scale
     if per_sample_weights is not None:
         rows = rows * per_sample_weights.reshape(-1, 1)
     if mode == "max":
-        return _greatest(rows.masked_fill(~kept.unsqueeze(1), float("-inf")), bag, count)
+        return _greatest(rows, kept, bag, count)
     total = rows.new_zeros((count, rows.shape[1])).index_add(0, bag, rows.masked_fill(~kept.unsqueeze(1), 0))
     if mode == "sum":
         return total
@@ -120,7 +120,10 @@ def embedding_bag(input, weight, offsets=None, max_norm=None, norm_type=2, scale
     return total / sizes.clamp(min=1).unsqueeze(1)
 
 
-def _greatest(rows, bag, count):
+def _greatest(rows, kept, bag, count):
+    lowest = dtypes.finfo(rows.dtype).min
     index = bag.unsqueeze(1).expand(rows.shape)
-    top = rows.new_full((count, rows.shape[1]), float("-inf")).scatter_reduce(0, index, rows, "amax")
-    return top.masked_fill(top == float("-inf"), 0)
+    top = rows.new_full((count, rows.shape[1]), lowest)
+    top = top.scatter_reduce(0, index, rows.masked_fill(~kept.unsqueeze(1), lowest), "amax")
+    used = kept.new_zeros((count,), dtype=dtypes.int64).index_add(0, bag, kept.long()) > 0
+    return top.masked_fill(~used.unsqueeze(1), 0)

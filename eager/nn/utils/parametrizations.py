@@ -10,6 +10,7 @@ import numpy as np
 
 from ... import api
 from ...autograd import no_grad
+from ...spellings.linalg import solve
 from .. import functional as F
 from ..modules.module import Module
 from .parametrize import register_parametrization
@@ -178,7 +179,7 @@ class _Orthogonal(Module):
             Q = matrix_exp(a)
         else:
             identity = _eye(n, a)
-            Q = api.linalg.solve(api.add(identity, a, alpha=-0.5), api.add(identity, a, alpha=0.5))
+            Q = solve(api.add(identity, a, alpha=-0.5), api.add(identity, a, alpha=0.5))
         return Q[..., :k] if n != k else Q
 
     def right_inverse(self, Q):
