@@ -8,7 +8,7 @@ import itertools
 
 import numpy as np
 
-from ...runtime import native
+from ...runtime import moves, native
 from .products import numpy_product
 
 
@@ -46,7 +46,7 @@ def wants_last(x, weight):
 
 def _ordered(out, last):
     """The same values in channels-last memory, if asked for."""
-    return np.ascontiguousarray(out.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2) if last else out
+    return moves.copied(out.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2) if last else out
 
 
 # -- numpy
@@ -129,8 +129,8 @@ _TYPES = native.matmul_types()
 
 
 def _plain_memory(x):
-    """x itself where its strides are whole and not negative, else a copy."""
-    return x if x.flags.c_contiguous else np.ascontiguousarray(x)
+    """Row-major, copied if need be: windows are gathered along rows."""
+    return x if x.flags.c_contiguous else moves.copied(x)
 
 
 def native_convolution(x, weight, bias, stride, padding, dilation, transposed, output_padding, groups):
@@ -141,7 +141,7 @@ def native_convolution(x, weight, bias, stride, padding, dilation, transposed, o
     made = weight.shape[1] * groups if transposed else weight.shape[0]
     out = native.empty((x.shape[0], made, *spatial), x.dtype)
     bias = None if bias is None else np.ascontiguousarray(bias)
-    native.convolution(_plain_memory(x), np.ascontiguousarray(weight), bias, out, stride, padding, dilation, transposed,
+    native.convolution(_plain_memory(x), _plain_memory(weight), bias, out, stride, padding, dilation, transposed,
                        groups)
     return _ordered(out, last)
 
@@ -158,5 +158,5 @@ def native_convolution_weight(x, y, kernel, stride, padding, dilation, groups):
     if x.dtype not in _TYPES:
         return NotImplemented
     out = native.empty((y.shape[1], x.shape[1] // groups, *kernel), x.dtype)
-    native.convolution_weight(_plain_memory(x), np.ascontiguousarray(y), out, stride, padding, dilation, groups)
+    native.convolution_weight(_plain_memory(x), _plain_memory(y), out, stride, padding, dilation, groups)
     return out
