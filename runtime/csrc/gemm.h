@@ -31,45 +31,51 @@ FB_INLINE float scalar(bf16 x) { return __builtin_bit_cast(float, (u32)x.bits <<
 FB_INLINE float scalar(f16 x) { return half_to_float(x.bits - (v16){})[0]; }
 
 enum { MR = 6, NV = FB_ISA == 512 ? 4 : 2, MOST_3 = NV < 3 ? NV : 3, MOST_4 = NV < 4 ? NV : 4 };
-enum { KC = 512, TILE_M = 96, TILE_PANELS = 4, FEW = 4, STREAM_DEPTH = 8, PACK_DEPTH = 128, STRIP_BYTES = 400 << 10, THIN = 48 };
+enum { KC = 512, CHAIN = 128, TILE_M = 96, TILE_PANELS = 4, FEW = 4, STREAM_DEPTH = 8, PACK_DEPTH = 128, STRIP_BYTES = 400 << 10, THIN = 48 };
 static_assert(TILE_M % MR == 0);
 
-// c[rows, NV vectors] (+)= a[rows, K] * b[K, NV vectors]; the last vector stores `columns` lanes only when partial
+// c[rows, NV vectors] (+)= a[rows, K] * b[K, NV vectors]; the last vector stores `columns` lanes only when partial.
+// Sums longer than CHAIN are made of parts that meet in c: rounding errors grow with the part, not with K.
 template <class T, int R, int C> __attribute__((noinline)) void micro(
     long K, const T* a, long a_m, long a_k, const T* b, long ldb, T* c, long ldc, bool add, int partial) {
     typedef typename Lanes<T>::V V;
     enum { W = Lanes<T>::W };
-    V acc[R][C];
-    for (int i = 0; i < R; i++)
-        for (int j = 0; j < C; j++) acc[i][j] = (V){};
+    do {
+        V acc[R][C];
+        for (int i = 0; i < R; i++)
+            for (int j = 0; j < C; j++) acc[i][j] = (V){};
+        long run = K < CHAIN + CHAIN / 2 ? K : CHAIN;
+        K -= run;
 #pragma GCC unroll 4
-    for (long k = 0; k < K; k++) {
-        V row[C];
+        for (long k = 0; k < run; k++) {
+            V row[C];
 #pragma GCC unroll 8
-        for (int j = 0; j < C; j++) row[j] = ld_native(b + j * W);
+            for (int j = 0; j < C; j++) row[j] = ld_native(b + j * W);
+#pragma GCC unroll 16
+            for (int i = 0; i < R; i++) {
+                V x = splat_native(a[i * a_m]);
+#pragma GCC unroll 8
+                for (int j = 0; j < C; j++) acc[i][j] = v_fma(x, row[j], acc[i][j]);
+            }
+            a += a_k;
+            b += ldb;
+        }
 #pragma GCC unroll 16
         for (int i = 0; i < R; i++) {
-            V x = splat_native(a[i * a_m]);
 #pragma GCC unroll 8
-            for (int j = 0; j < C; j++) acc[i][j] = v_fma(x, row[j], acc[i][j]);
-        }
-        a += a_k;
-        b += ldb;
-    }
-#pragma GCC unroll 16
-    for (int i = 0; i < R; i++) {
-#pragma GCC unroll 8
-        for (int j = 0; j < C; j++) {
-            T* p = c + i * ldc + j * W;
-            if (j == C - 1 && partial) {
-                T rest[W];
-                st_native(rest, acc[i][j]);
-                for (int l = 0; l < partial; l++) p[l] = add ? p[l] + rest[l] : rest[l];
-            } else {
-                st_native(p, add ? ld_native(p) + acc[i][j] : acc[i][j]);
+            for (int j = 0; j < C; j++) {
+                T* p = c + i * ldc + j * W;
+                if (j == C - 1 && partial) {
+                    T rest[W];
+                    st_native(rest, acc[i][j]);
+                    for (int l = 0; l < partial; l++) p[l] = add ? p[l] + rest[l] : rest[l];
+                } else {
+                    st_native(p, add ? ld_native(p) + acc[i][j] : acc[i][j]);
+                }
             }
         }
-    }
+        add = true;
+    } while (K > 0);
 }
 
 template <class T> using Micro = void (*)(long, const T*, long, long, const T*, long, T*, long, bool, int);
