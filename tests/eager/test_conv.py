@@ -166,7 +166,8 @@ def test_modules():
 def test_padding_modes(mode):
     m = nn.Conv2d(2, 3, 3, padding=(1, 2), padding_mode=mode)
     x = flambeau.randn(1, 2, 5, 6)
-    padded = np.pad(x.numpy(), ((0, 0), (0, 0), (1, 1), (2, 2)), {"circular": "wrap", "reflect": "reflect", "replicate": "edge"}[mode])
+    name = {"circular": "wrap", "reflect": "reflect", "replicate": "edge"}[mode]
+    padded = np.pad(x.numpy(), ((0, 0), (0, 0), (1, 1), (2, 2)), name)
     assert flambeau.allclose(m(x), F.conv2d(flambeau.tensor(padded), m.weight, m.bias), atol=1e-5)
 
 
