@@ -101,6 +101,7 @@ def _real_path(rest):
 if not any((type(finder).__name__, type(finder).__module__) == ("_PublicPaths", __name__) for finder in sys.meta_path):
     sys.meta_path.insert(0, _PublicPaths())
 
+from .eager import dispatch as _dispatch, ops as _ops  # noqa: E402  (every op is defined before anything uses one)
 from . import capture, eager, inductor  # noqa: E402
 from .capture.compiler import compile  # noqa: E402
 from .capture import compiler  # noqa: E402
