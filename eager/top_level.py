@@ -9,6 +9,7 @@ import numpy as np
 
 from . import api
 from .nn import functional as F
+from .short_time import istft, stft
 from .spellings.arguments import dtype_of
 from .tensor import install_methods
 
@@ -175,6 +176,6 @@ def _long_enough(filename, count):
 
 
 __all__ = [name for name, f in list(globals().items()) if callable(f) and getattr(f, "__module__", "") == __name__
-           and not name.startswith("_")]
+           and not name.startswith("_")] + ["stft", "istft"]
 install_methods({"prelu": prelu, "unsafe_split": unsafe_split, "unsafe_chunk": unsafe_chunk,
                  "unsafe_split_with_sizes": split_with_sizes})

@@ -18,6 +18,10 @@ from .utils import broadcast_all, clamp_probs, open_uniform
 _EULER = 0.57721566490153286060
 
 
+def _log(x):
+    return math.log(x) if isinstance(x, (int, float)) else x.log()
+
+
 class LogNormal(TransformedDistribution):
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
     support, has_rsample = constraints.positive, True
@@ -184,7 +188,7 @@ class LogitRelaxedBernoulli(ProbsOrLogits, Distribution):
             self._validate_sample(value)
         logits, value = broadcast_all(self.logits, value)
         difference = logits - value * self.temperature
-        return api.log(api.tensor(float(self.temperature))) + difference - 2 * difference.exp().log1p()
+        return _log(self.temperature) + difference - 2 * difference.exp().log1p()
 
 
 class RelaxedBernoulli(TransformedDistribution):
@@ -230,7 +234,7 @@ class ExpRelaxedCategorical(Distribution):
         if self._validate_args:
             self._validate_sample(value)
         logits, value = broadcast_all(self.logits, value)
-        scale = math.lgamma(k) + (k - 1) * math.log(float(self.temperature))
+        scale = math.lgamma(k) + (k - 1) * _log(self.temperature)
         score = logits - value * self.temperature
         return (score - score.logsumexp(-1, keepdim=True)).sum(-1) + scale
 

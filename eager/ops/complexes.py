@@ -136,7 +136,7 @@ def _pairs(make):
     return make(3, 4, 2), make(2, 2), make(2)
 
 
-view_as_complex.samples(lambda make: [(x,) for x in _pairs(make)])
+# The four views have no samples: a loop's loads cannot give half of an element. tests/eager/test_complex.py has them.
 complex_of.samples(lambda make: [(make(3, 4), make(3, 4)), (make(), make())])
-for _op in (view_as_real, real, imag, conj, angle, sgn):
+for _op in (conj, angle, sgn):
     _op.samples(lambda make: [(view_as_complex(x),) for x in _pairs(make)])

@@ -28,7 +28,7 @@ class Adagrad(PerParameter):
 
     def _update(self, p, grad, state, group, lr, t):
         total = state["sum"].addcmul_(grad, grad, value=1)
-        p.addcdiv_(grad, total.sqrt().add_(group["eps"]), value=-lr / (1 + (t - 1) * group["lr_decay"]))
+        p.addcdiv_(grad, total.sqrt().add(group["eps"]), value=-lr / (1 + (t - 1) * group["lr_decay"]))
 
 
 class Adadelta(PerParameter):
@@ -44,7 +44,7 @@ class Adadelta(PerParameter):
 
     def _update(self, p, grad, state, group, lr, t):
         rho, eps = group["rho"], group["eps"]
-        spread = average_square(state["square_avg"], grad, rho).add(eps).sqrt_()
-        delta = state["acc_delta"].add(eps).sqrt_().div_(spread).mul_(grad)
+        spread = average_square(state["square_avg"], grad, rho).add(eps).sqrt()
+        delta = state["acc_delta"].add(eps).sqrt().div(spread).mul(grad)
         average_square(state["acc_delta"], delta, rho)
         p.add_(delta, alpha=-lr)

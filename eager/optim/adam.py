@@ -4,9 +4,10 @@ AdamW decays the weights directly (`p *= 1 - lr * decay`), Adam adds `decay * p`
 """
 
 from .. import api
-from ..autograd import no_grad
 from ..ops.optimizer import adam_step, amsgrad_step
+from .differentiable import adam
 from .optimizer import Optimizer, as_float
+from .per_parameter import differentiable_step
 
 
 def _check(lr, betas, eps, weight_decay):
@@ -25,8 +26,6 @@ class Adam(Optimizer):
     def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, amsgrad=False, *, foreach=None,
                  maximize=False, capturable=False, differentiable=False, fused=None, decoupled_weight_decay=False):
         _check(lr, betas, eps, weight_decay)
-        if differentiable:
-            raise ValueError(f"{type(self).__name__}: differentiable=True is not available")
         super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, amsgrad=amsgrad,
                                       maximize=maximize, foreach=foreach, capturable=capturable,
                                       differentiable=differentiable, fused=fused,
@@ -40,7 +39,7 @@ class Adam(Optimizer):
                 state[name] = api.zeros_like(p)
         return state
 
-    @no_grad()
+    @differentiable_step
     def step(self, closure=None):
         loss = self._evaluate(closure)
         for group in self.param_groups:
@@ -51,6 +50,9 @@ class Adam(Optimizer):
                 if p.grad is None:
                     continue
                 state = self._state_of(p, group["amsgrad"])
+                if group["differentiable"]:
+                    adam(p, p.grad, state, group)
+                    continue
                 moments = (state["exp_avg"], state["exp_avg_sq"])
                 if group["amsgrad"]:
                     amsgrad_step(p, p.grad, *moments, state["max_exp_avg_sq"], state["step"], *options)

@@ -52,7 +52,7 @@ class NAdam(PerParameter):
         state["mu_product"] *= now
         product = state["mu_product"].item()
         move = average(state["exp_avg"], grad, beta1)
-        scale = average_square(state["exp_avg_sq"], grad, beta2).div(1 - beta2 ** t).sqrt_().add_(group["eps"])
+        scale = average_square(state["exp_avg_sq"], grad, beta2).div(1 - beta2 ** t).sqrt().add(group["eps"])
         p.addcdiv_(grad, scale, value=-lr * (1.0 - now) / (1.0 - product))
         p.addcdiv_(move, scale, value=-lr * later / (1.0 - product * later))
 
@@ -77,7 +77,7 @@ class RAdam(PerParameter):
         length = longest - 2 * t * beta2 ** t / (1 - beta2 ** t)
         if length > 5.0:           # the variance of the rate is known well enough
             rectified = math.sqrt((length - 4) * (length - 2) * longest / ((longest - 4) * (longest - 2) * length))
-            move = move.mul(math.sqrt(1 - beta2 ** t) * rectified).div_(spread.sqrt().add_(group["eps"]))
+            move = move.mul(math.sqrt(1 - beta2 ** t) * rectified).div_(spread.sqrt().add(group["eps"]))
         p.add_(move, alpha=-lr)
 
 

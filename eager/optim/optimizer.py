@@ -79,7 +79,7 @@ class Optimizer:
             params = [param for _, param in params]
         param_group["params"] = params
         for param in params:
-            _check_param(param)
+            _check_param(param, self.defaults.get("differentiable"))
         for name, default in self.defaults.items():
             if default is required and name not in param_group:
                 raise ValueError(f"parameter group didn't specify a value of required optimization parameter {name}")
@@ -137,10 +137,10 @@ class Optimizer:
         self.__setstate__({"state": state, "param_groups": new})
 
 
-def _check_param(param):
+def _check_param(param, differentiable=False):
     if not isinstance(param, Tensor):
         raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {type(param).__name__}")
-    if not param.is_leaf and not getattr(param, "retains_grad", False):
+    if not differentiable and not param.is_leaf and not getattr(param, "retains_grad", False):
         raise ValueError("can't optimize a non-leaf Tensor")
 
 

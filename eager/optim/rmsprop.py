@@ -27,7 +27,7 @@ class RMSprop(PerParameter):
         if group["centered"]:
             middle = average(state["grad_avg"], grad, group["alpha"])
             spread = spread.addcmul(middle, middle, value=-1)
-        scale = spread.sqrt().add_(group["eps"])
+        scale = spread.sqrt().add(group["eps"])
         if group["momentum"] > 0:
             move = state["momentum_buffer"].mul_(group["momentum"]).addcdiv_(grad, scale)
             p.add_(move, alpha=-lr)

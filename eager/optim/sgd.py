@@ -1,8 +1,9 @@
 """SGD with momentum, dampening, Nesterov momentum and L2 weight decay."""
 
-from ..autograd import no_grad
 from ..ops.optimizer import sgd_momentum_step, sgd_step
+from .differentiable import sgd
 from .optimizer import Optimizer, as_float
+from .per_parameter import differentiable_step
 
 
 class SGD(Optimizer):
@@ -16,13 +17,11 @@ class SGD(Optimizer):
             raise ValueError(f"Invalid weight_decay value: {weight_decay}")
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
-        if differentiable:
-            raise ValueError("SGD: differentiable=True is not available")
         super().__init__(params, dict(lr=lr, momentum=momentum, dampening=dampening, weight_decay=weight_decay,
                                       nesterov=nesterov, maximize=maximize, foreach=foreach,
                                       differentiable=differentiable, fused=fused))
 
-    @no_grad()
+    @differentiable_step
     def step(self, closure=None):
         loss = self._evaluate(closure)
         for group in self.param_groups:
@@ -30,6 +29,9 @@ class SGD(Optimizer):
             decay, maximize = group["weight_decay"], group["maximize"]
             for p in group["params"]:
                 if p.grad is None:
+                    continue
+                if group["differentiable"]:
+                    sgd(p, p.grad, self.state[p], group)
                     continue
                 if momentum == 0:
                     sgd_step(p, p.grad, lr, decay, maximize)

@@ -3,7 +3,6 @@ NAMES (constants, types, private functions that programs use)."""
 
 from types import FunctionType
 
-from .. import fft
 from . import building, complexes, elementwise, foreach, legacy, linalg, sampling, special, statistics
 
 _MODULES = (special, complexes, statistics, building, legacy, sampling)
@@ -31,7 +30,7 @@ for _module in _MODULES:
     _FOUND.update(_of(_module))
 for _name in ("unary", "give", "takes_out"):
     _FOUND.pop(_name, None)
-_FOUND.update(linalg.TOP_LEVEL, stft=fft.stft, istft=fft.istft)
+_FOUND.update(linalg.TOP_LEVEL)
 FUNCTIONS = {name: f for name, f in _FOUND.items() if name not in _NOT_FUNCTIONS}
 
 
