@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from . import dtypes
-from .ops import complexes as c, fourier as f
+from .ops import fourier as f
 from .ops.rearrange import pad
 from .spellings import shapes
 from .spellings.arguments import dim_of, dtype_of, takes_out

@@ -1,5 +1,6 @@
 """torch.linalg: linear algebra of (batches of) matrices. The functions are in spellings/linalg.py."""
 
+# ruff: noqa: F401
 from .spellings import shapes
 from .spellings.linalg import (LinAlgError, cholesky, cholesky_ex, cond, cross, det, eig, eigh, eigvals, eigvalsh,
                                householder_product, inv, inv_ex, lstsq, lu, lu_factor, lu_factor_ex, lu_solve,

@@ -1,5 +1,6 @@
 """torch.special: special functions of elements. The functions are in spellings/special.py and elementwise.py."""
 
+# ruff: noqa: F401
 from .spellings.elementwise import erf, erfc, erfinv, exp2, expm1, log1p, log_softmax, round, softmax
 from .spellings.reductions import logsumexp
 from .spellings.special import (digamma, entr, erfcx, i0, i0e, i1, i1e, igamma as gammainc, igammac as gammaincc,

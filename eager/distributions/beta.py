@@ -1,3 +1,3 @@
 """torch.distributions.beta"""
 
-from .dirichlet import Beta
+from .dirichlet import Beta  # noqa: F401

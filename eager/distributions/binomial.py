@@ -1,3 +1,3 @@
 """torch.distributions.binomial"""
 
-from .counts import Binomial
+from .counts import Binomial  # noqa: F401

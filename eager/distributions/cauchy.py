@@ -1,3 +1,3 @@
 """torch.distributions.cauchy"""
 
-from .simple import Cauchy
+from .simple import Cauchy  # noqa: F401

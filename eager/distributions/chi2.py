@@ -1,3 +1,3 @@
 """torch.distributions.chi2"""
 
-from .gamma import Chi2
+from .gamma import Chi2  # noqa: F401

@@ -37,7 +37,7 @@ class Distribution:
             wanted = self.arg_constraints
         except AttributeError:
             warnings.warn(f"{type(self)} does not define `arg_constraints`. Please set `arg_constraints = {{}}` or "
-                          "initialize the distribution with `validate_args=False` to turn off validation.")
+                          "initialize the distribution with `validate_args=False` to turn off validation.", stacklevel=3)
             return
         for name, constraint in wanted.items():
             lazy = isinstance(getattr(type(self), name, None), lazy_property)
@@ -112,7 +112,7 @@ class Distribution:
         return self._absent("rsample")
 
     def sample_n(self, n):
-        warnings.warn("sample_n(n) will be deprecated. Use .sample((n,)) instead.", UserWarning)
+        warnings.warn("sample_n(n) will be deprecated. Use .sample((n,)) instead.", UserWarning, stacklevel=2)
         return self.sample(Size((n,)))
 
     def log_prob(self, value):

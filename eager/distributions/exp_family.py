@@ -1,3 +1,3 @@
 """torch.distributions.exp_family"""
 
-from .distribution import ExponentialFamily
+from .distribution import ExponentialFamily  # noqa: F401

@@ -1,3 +1,3 @@
 """torch.distributions.exponential"""
 
-from .simple import Exponential
+from .simple import Exponential  # noqa: F401

@@ -1,3 +1,3 @@
 """torch.distributions.fishersnedecor"""
 
-from .simple import FisherSnedecor
+from .simple import FisherSnedecor  # noqa: F401

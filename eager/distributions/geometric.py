@@ -1,3 +1,3 @@
 """torch.distributions.geometric"""
 
-from .counts import Geometric
+from .counts import Geometric  # noqa: F401

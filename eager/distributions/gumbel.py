@@ -1,3 +1,3 @@
 """torch.distributions.gumbel"""
 
-from .derived import Gumbel
+from .derived import Gumbel  # noqa: F401

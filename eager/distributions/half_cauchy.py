@@ -1,3 +1,3 @@
 """torch.distributions.half_cauchy"""
 
-from .simple import HalfCauchy
+from .simple import HalfCauchy  # noqa: F401

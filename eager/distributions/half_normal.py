@@ -1,3 +1,3 @@
 """torch.distributions.half_normal"""
 
-from .simple import HalfNormal
+from .simple import HalfNormal  # noqa: F401

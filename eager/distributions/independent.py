@@ -1,3 +1,3 @@
 """torch.distributions.independent"""
 
-from .transformed_distribution import Independent
+from .transformed_distribution import Independent  # noqa: F401

@@ -1,3 +1,3 @@
 """torch.distributions.kumaraswamy"""
 
-from .derived import Kumaraswamy
+from .derived import Kumaraswamy  # noqa: F401

@@ -1,3 +1,3 @@
 """torch.distributions.laplace"""
 
-from .simple import Laplace
+from .simple import Laplace  # noqa: F401

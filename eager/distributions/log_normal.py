@@ -1,3 +1,3 @@
 """torch.distributions.log_normal"""
 
-from .derived import LogNormal
+from .derived import LogNormal  # noqa: F401

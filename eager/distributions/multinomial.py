@@ -1,3 +1,3 @@
 """torch.distributions.multinomial"""
 
-from .counts import Multinomial
+from .counts import Multinomial  # noqa: F401

@@ -1,3 +1,3 @@
 """torch.distributions.negative_binomial"""
 
-from .counts import NegativeBinomial
+from .counts import NegativeBinomial  # noqa: F401

@@ -1,3 +1,3 @@
 """torch.distributions.pareto"""
 
-from .derived import Pareto
+from .derived import Pareto  # noqa: F401

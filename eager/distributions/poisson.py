@@ -1,3 +1,3 @@
 """torch.distributions.poisson"""
 
-from .counts import Poisson
+from .counts import Poisson  # noqa: F401

@@ -1,3 +1,3 @@
 """torch.distributions.relaxed_bernoulli"""
 
-from .derived import LogitRelaxedBernoulli, RelaxedBernoulli
+from .derived import LogitRelaxedBernoulli, RelaxedBernoulli  # noqa: F401

@@ -1,3 +1,3 @@
 """torch.distributions.relaxed_categorical"""
 
-from .derived import ExpRelaxedCategorical, RelaxedOneHotCategorical
+from .derived import ExpRelaxedCategorical, RelaxedOneHotCategorical  # noqa: F401

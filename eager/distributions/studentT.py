@@ -1,3 +1,3 @@
 """torch.distributions.studentT"""
 
-from .simple import StudentT
+from .simple import StudentT  # noqa: F401

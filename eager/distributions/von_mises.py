@@ -1,3 +1,3 @@
 """torch.distributions.von_mises"""
 
-from .simple import VonMises
+from .simple import VonMises  # noqa: F401

@@ -1,3 +1,3 @@
 """torch.distributions.weibull"""
 
-from .derived import Weibull
+from .derived import Weibull  # noqa: F401

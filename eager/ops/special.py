@@ -195,6 +195,10 @@ igamma.grad("x")(_density)
 igammac.grad("x")(lambda g, a, x: neg(_density(g, a, x)))
 
 
+for _op in (igamma, igammac):
+    _op.samples(lambda make: [(make.ints(4, 3) + 1, make.positive(2, 3)), (make.ints(4, 0) + 1, make(0))])
+
+
 # -- Bessel functions of imaginary argument, scaled by exp(-|x|)
 
 def _bessel_scaled(order, x):

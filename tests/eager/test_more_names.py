@@ -169,7 +169,8 @@ D = flambeau.distributions
 
 
 @pytest.mark.parametrize("make", [
-    lambda: D.Normal(flambeau.tensor([0.5, -1.0]), flambeau.tensor([1.0, 2.0])), lambda: D.Gamma(flambeau.tensor([0.5, 3.0]), 2.0),
+    lambda: D.Normal(flambeau.tensor([0.5, -1.0]), flambeau.tensor([1.0, 2.0])),
+    lambda: D.Gamma(flambeau.tensor([0.5, 3.0]), 2.0),
     lambda: D.Beta(flambeau.tensor([2.0, 0.7]), flambeau.tensor([1.0, 3.0])), lambda: D.Laplace(flambeau.tensor([1.0]), 0.5),
     lambda: D.Uniform(flambeau.tensor([0.0, 1.0]), flambeau.tensor([1.0, 3.0])), lambda: D.Exponential(flambeau.tensor([2.0])),
     lambda: D.Poisson(flambeau.tensor([0.7, 4.0])), lambda: D.Binomial(10, flambeau.tensor([0.2, 0.9])),
@@ -235,10 +236,11 @@ def test_factorisations_rebuild_their_matrices():
     x = flambeau.randn(2, 4, 3, dtype=flambeau.float64)
     square = x.mT @ x + flambeau.eye(3, dtype=flambeau.float64)
     parts = flambeau.linalg.svd(x, full_matrices=False)
-    for made, wanted in (((parts.U * parts.S.unsqueeze(-2)) @ parts.Vh, x), (flambeau.linalg.qr(x).Q @ flambeau.linalg.qr(x).R, x),
-                         (flambeau.linalg.cholesky(square) @ flambeau.linalg.cholesky(square).mT, square),
-                         (flambeau.linalg.inv(square) @ square, flambeau.eye(3, dtype=flambeau.float64).expand(2, 3, 3)),
-                         (flambeau.linalg.lu(square)[0] @ flambeau.linalg.lu(square)[1] @ flambeau.linalg.lu(square)[2], square)):
+    q, r = flambeau.linalg.qr(x)
+    low, lu = flambeau.linalg.cholesky(square), flambeau.linalg.lu(square)
+    identity = flambeau.eye(3, dtype=flambeau.float64).expand(2, 3, 3)
+    for made, wanted in (((parts.U * parts.S.unsqueeze(-2)) @ parts.Vh, x), (q @ r, x), (low @ low.mT, square),
+                         (flambeau.linalg.inv(square) @ square, identity), (lu.P @ lu.L @ lu.U, square)):
         np.testing.assert_allclose(made.numpy(), wanted.numpy(), atol=1e-10)
     with pytest.raises(flambeau.linalg.LinAlgError, match="positive-definite"):
         flambeau.linalg.cholesky(-square)
