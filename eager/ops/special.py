@@ -17,9 +17,8 @@ from .elementary import exp, log
 
 def _rounded(function, *arrays):
     """The function of the arrays in float64, in the type in which they promote; integers give the default type."""
-    kinds = [a.dtype for a in arrays]
-    kind = kinds[0] if all(k == kinds[0] for k in kinds) else np.result_type(*kinds)
-    kind = dtypes.get_default_dtype().numpy if kind.kind in "biu" else kind
+    kinds = {a.dtype for a in arrays if a.dtype.kind not in "biu"} or {dtypes.get_default_dtype().numpy}
+    kind = np.result_type(*kinds) if len(kinds) > 1 else kinds.pop()
     with np.errstate(all="ignore"):
         return np.asarray(function(*[a.astype(np.float64) for a in arrays]), kind)
 
