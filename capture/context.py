@@ -26,7 +26,7 @@ from .trace import GraphTracer
 from .variables import builder, builtins, objects
 from .variables.base import NotPlain, Variable
 from .variables.constant import ConstantVariable, SymVariable
-from .variables.containers import DictVariable, TupleVariable
+from .variables.containers import DictVariable, ListVariable, TupleVariable
 from .variables.contexts import DecoratedVariable, GradModeVariable
 from .variables.exceptions import ExceptionVariable
 from .variables.functions import BoundMethodVariable, CellVariable, UserFunctionVariable
@@ -58,6 +58,7 @@ class Context:
         self.decoded: dict[types.CodeType, list] = {}
         self.exception_now: ExceptionVariable | None = None     # what a bare `raise` raises
         self.generators: list = []                        # those that the traced code made
+        self.cached_calls: set = set()                    # calls of functions with a cache that are guarded already
         self.initial_grad_mode = dispatch.state.grad
 
     # -- where we are ----------------------------------------------------------------------------------------------
@@ -217,6 +218,13 @@ class Context:
         except Exception as error:
             raise UserRaise(self.exception(error), f"{type(error).__name__}: {error}") from error
 
+    def run_outside(self, fn: Callable, *args, **kwargs) -> Any:
+        """Call real code on real values, as if nothing were traced; its exceptions are the traced program's."""
+        try:
+            return fn(*args, **kwargs)
+        except Exception as error:
+            raise UserRaise(self.exception(error), f"{type(error).__name__}: {error}") from error
+
     def run_variables(self, fn: Callable, args=(), kwargs=None, what: str = "") -> Any:
         """`run` on variables; one without a plain value is a graph break."""
         try:
@@ -275,12 +283,22 @@ class Context:
             return self.handled(handler, fn, args, kwargs)
         if isinstance(fn, Op) or self.runs_for_real(fn) or builtins.is_pure(fn) or _method_of_constant(fn):
             return self.fresh(self.run_variables(fn, args, kwargs))
+        if isinstance(getattr(fn, "__self__", None), type) and fn.__name__ in ("__subclasses__", "mro"):
+            return self.relatives(fn)
         if isinstance(fn, (types.MethodDescriptorType, types.WrapperDescriptorType)) and args:
             return args[0].call_method(self, fn.__name__, args[1:], kwargs)
+        if isinstance(fn, types.BuiltinMethodType) and not isinstance(fn.__self__, (type, types.ModuleType, type(None))):
+            return self.wrap_pinned(fn.__self__, f"{fn.__qualname__}.__self__").call_method(self, fn.__name__, args, kwargs)
         name = f"{getattr(fn, '__module__', None) or 'builtins'}.{getattr(fn, '__qualname__', repr(fn))}"
         if AUTOGRAD in name:
             raise unsupported("backward", f"{name}()")
         raise unsupported("builtin", f"{name}() is not traced")
+
+    def relatives(self, method) -> Variable:
+        """`cls.__subclasses__()` and `cls.mro()`: a list of what the guard then finds again."""
+        found = method()
+        self.guard(Pinned(method.__self__, method.__self__.__qualname__), "predicate", Relatives(method.__name__, found))
+        return ListVariable([self.wrap_type(cls) for cls in found])
 
     def handled(self, handler, fn, args, kwargs):
         try:
@@ -476,6 +494,16 @@ class TensorFacts:
         sizes, strides = (f"({', '.join(map(str, values))})" for values in (self.fake._sizes, self.fake._strides))
         grad = ", requires grad" if self.real.requires_grad else ""
         return f"{self.real.dtype} {type(self.real).__name__} of sizes {sizes}, strides {strides}{grad}"
+
+
+class Relatives:
+    """Guard: a class has these subclasses, or this order of bases."""
+
+    def __init__(self, name: str, found: list):
+        self.name, self.found = name, found
+
+    def __call__(self, cls) -> bool:
+        return getattr(cls, self.name)() == self.found
 
 
 class _Ordered:

@@ -6,6 +6,7 @@ In: the collected Guards, the shape environment, the graph's inputs. Out: a Guar
 from __future__ import annotations
 
 from ..eager import dtypes
+from ..eager.storage import address
 from . import expr as E
 from .context import TensorFacts
 from .shapes import Relation, compile_guard
@@ -75,12 +76,16 @@ def symbolic_strides(tx):
 
 
 def add_aliases(tree, tx) -> None:
-    """Which tensors share bytes: one group per storage."""
+    """Which tensors share bytes, and how far from the start of their storage they begin: one group per storage."""
     groups: dict[int, int] = {}
-    rows = [(node_of(tree.root, source), groups.setdefault(id(value._storage), len(groups)))
+    rows = [(node_of(tree.root, source), groups.setdefault(id(value._storage), len(groups)), distance(value))
             for node, source, value in tx.tracer.all_inputs if hasattr(value, "_storage")]
     if len(rows) > 1:
         tree.alias(rows)
+
+
+def distance(value) -> int:
+    return address(value._array) - address(value._storage.bytes)
 
 
 def tree_text(tx) -> str:

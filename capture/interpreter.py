@@ -8,6 +8,7 @@ number of the step that could not be taken, and the frame is traced again up to 
 from __future__ import annotations
 
 import builtins
+import importlib.util
 import inspect
 import linecache
 import operator
@@ -576,10 +577,18 @@ class Frame:
         level, names = (part.plain() for part in self.popn(2))
         package = (self.globals.get("__package__") or "").split(".")
         wanted = i.argval if level == 0 else ".".join([*package[:len(package) - level + 1], i.argval]).rstrip(".")
-        if wanted not in sys.modules:
-            raise unsupported("call", f"importing {wanted} for the first time")
+        if wanted not in sys.modules:                # what an import does, it does once: now is as good as later
+            self.tx.run_outside(importlib.import_module, wanted)
         module = sys.modules[wanted if names or level else wanted.split(".")[0]]
+        for name in names or ():
+            if name != "*" and not hasattr(module, name) and hasattr(module, "__path__"):
+                self.import_part(f"{module.__name__}.{name}")
         self.push(self.tx.wrap_pinned(module, module.__name__))
+
+    def import_part(self, name):
+        """`from package import name` for a module that is not loaded yet; a name that is none is IMPORT_FROM's error."""
+        if importlib.util.find_spec(name) is not None:
+            self.tx.run_outside(importlib.import_module, name)
 
     def IMPORT_FROM(self, i):
         self.push(self.tx.get_attr(self.stack[-1], i.argval))

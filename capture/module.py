@@ -8,6 +8,7 @@ it calls the original's forward through a door.
 
 from __future__ import annotations
 
+import collections
 import copy
 import types
 import weakref
@@ -42,8 +43,12 @@ class CompiledModule:
 
     def load_state_dict(self, state_dict, *args, **kwargs):
         """Keys with the prefix that other compiled modules write load too."""
-        plain = {key.removeprefix(PREFIX): value for key, value in state_dict.items()}
-        return super().load_state_dict(plain, *args, **kwargs)
+        if any(key.startswith(PREFIX) for key in state_dict):
+            plain = collections.OrderedDict((key.removeprefix(PREFIX), value) for key, value in state_dict.items())
+            if hasattr(state_dict, "_metadata"):
+                plain._metadata = {key.removeprefix(PREFIX): value for key, value in state_dict._metadata.items()}
+            state_dict = plain
+        return super().load_state_dict(state_dict, *args, **kwargs)
 
     def __reduce_ex__(self, protocol):
         settings, _ = self._flambeau_how

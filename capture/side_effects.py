@@ -78,7 +78,11 @@ class SideEffects:
     # -- replay ----------------------------------------------------------------------------------------------------
 
     def empty(self) -> bool:
-        return not any(self.is_visible(kind, key) for kind, key in self.order)
+        return not self.pending()
+
+    def pending(self) -> bool:
+        """Whether changes of the outer world are still to be made."""
+        return any(self.is_visible(kind, key) for kind, key in self.order)
 
     def is_visible(self, kind: str, key) -> bool:
         """Changes of what the trace made itself are seen only if it is built, which then fills it."""

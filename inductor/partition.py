@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from ..capture.graph import Graph, Node
 from ..capture.shapes import SymFloat, SymInt, hint_of
 from ..eager.op import Kind
-from ..eager.tensor import Tensor
+from ..eager.tensor import Tensor, fake_tensor
 from .joint import JointGraph
+from .lower import dense, geometry
 from .maxflow import INFINITE, Network
 
 
@@ -76,13 +77,21 @@ def _forward(joint: JointGraph, saved: list[Node], inputs: list[Node]) -> Graph:
 
 def _backward(joint: JointGraph, saved: list[Node]) -> tuple[Graph, list[str]]:
     new = joint.graph.like("backward")
-    table = {n: new.placeholder(n.name, n.value, n.source or "saved") for n in saved}
+    table = {n: new.placeholder(n.name, as_returned(n), n.source or "saved") for n in saved}
     for tangent in joint.tangents.values():
         table[tangent] = new.placeholder(tangent.name, tangent.value, tangent.source)
     gradients = [g for g in joint.gradients.values() if g is not None]
     _copy_needed(joint.graph, new, table, gradients)
     new.set_output(tuple(table[g] for g in gradients))
     return new, _add_sizes(new, len(saved))
+
+
+def as_returned(node: Node):
+    """The value of a saved node in the strides that it has when the forward returns it: results are dense."""
+    value = node.value
+    if node.op == "placeholder" or not isinstance(value, Tensor) or dense(*geometry(value)):
+        return value
+    return fake_tensor(value.shape, None, value.dtype, value.device)
 
 
 def _copy_needed(old: Graph, new: Graph, table: dict[Node, Node], wanted: list[Node]) -> None:

@@ -19,11 +19,12 @@ from ...eager.sizes import SYMBOLIC, Size
 from ...eager.tensor import Tensor
 from .. import state
 from ..breaks import unsupported
-from ..source import Attr, item
+from ..source import Attr, Pinned, item
 from .base import Lazy, Variable
 from .builtins import HANDLERS, BuiltinVariable
+from .cached import Cached, CachedFunctionVariable
 from .constant import ConstantVariable, SymVariable
-from .containers import DictVariable, ListVariable, SetVariable, SliceVariable, TupleVariable
+from .containers import DictVariable, ListVariable, OutsideDict, SetVariable, SliceVariable, TupleVariable
 from .contexts import GradModeVariable
 from .functions import BoundMethodVariable, DisabledVariable, PartialVariable, UserFunctionVariable
 from .iterators import OutsideIterator
@@ -84,6 +85,9 @@ def _tensor(tx, value, source):
 def _tuple(tx, value, source):
     if type(value) is not tuple and not isinstance(value, Size) and not hasattr(value, "_fields"):
         return _unknown(tx, value, source)
+    if isinstance(source, Pinned):                  # neither its length nor its members can change
+        parts = [Lazy(tx, v, Pinned(v, f"{source.label}[{i}]")) for i, v in enumerate(value)]
+        return TupleVariable(parts, source, cls=type(value))
     tx.guard(source, "type_is", type(value))
     tx.guard(source, "len", len(value))
     return TupleVariable([Lazy(tx, v, item(source, i)) for i, v in enumerate(value)], source, cls=type(value))
@@ -102,11 +106,8 @@ def _dict(tx, value, source):
     if type(value) not in (dict, collections.OrderedDict, collections.defaultdict):
         return _unknown(tx, value, source)
     tx.guard(source, "type_is", type(value))
-    tx.guard(source, "dict_keys", tuple(value))
-    keys = [_key(tx, key) for key in value]
     factory = tx.wrap(value.default_factory, Attr(source, "default_factory")) if hasattr(value, "default_factory") else None
-    pairs = [(k, Lazy(tx, v, item(source, k.plain()))) for k, v in zip(keys, value.values())]
-    return tx.remember(value, DictVariable(pairs, source, cls=type(value), factory=factory))
+    return tx.remember(value, OutsideDict(tx, value, source, _key, factory))
 
 
 def _key(tx, key):
@@ -133,7 +134,8 @@ def _set(tx, value, source):
     if type(value) not in (set, frozenset):
         return _unknown(tx, value, source)
     cls, snapshot = type(value), frozenset(value)
-    tx.guard(source, "predicate", SetEquals(cls, snapshot))
+    if not (isinstance(source, Pinned) and cls is frozenset):
+        tx.guard(source, "predicate", SetEquals(cls, snapshot))
     return tx.remember(value, SetVariable([_key(tx, member) for member in value], source, cls=cls))
 
 
@@ -172,6 +174,11 @@ def _method(tx, value, source):
 def _builtin(tx, value, source):
     tx.guard_identity(source, value)
     return BuiltinVariable(value, source)
+
+
+def _cached(tx, value, source):
+    tx.guard_identity(source, value)
+    return CachedFunctionVariable(value, source)
 
 
 def _class(tx, value, source):
@@ -251,6 +258,7 @@ MAKERS = (
     (types.FunctionType, _function),
     (types.MethodType, _method),
     ((*BUILTIN_FUNCTIONS, *NATIVE_CALLABLES, Op), _builtin),
+    (Cached, _cached),
     (type, _class),
     (types.ModuleType, _namespace),
     (functools.partial, _partial),

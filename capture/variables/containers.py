@@ -11,7 +11,8 @@ import collections
 import operator
 
 from ..breaks import unsupported
-from .base import Variable
+from ..source import item
+from .base import Lazy, Variable
 from .constant import PlainMethod
 from .iterators import ListIterator
 
@@ -464,6 +465,58 @@ class DictVariable(ContainerVariable):
             gen.wrap_call(self.cls, self.factory)
         elif self.cls is not dict:
             gen.wrap_call(self.cls)
+
+
+class OutsideDict(DictVariable):
+    """A dict that existed before the call: a constant key that is looked up is guarded alone, every other question reads
+    all entries and guards all keys."""
+
+    def __init__(self, tx, value, source, key_variable, factory=None):
+        ContainerVariable.__init__(self, source)
+        self.tx, self.value, self.key_variable = tx, value, key_variable
+        self.cls, self.factory = type(value), factory
+        self.found: dict = {}           # key -> Lazy, of single look-ups
+        self.all = None
+
+    @property
+    def entries(self):
+        if self.all is None:
+            self.tx.guard(self.source, "dict_keys", tuple(self.value))
+            keys = [(self.key_variable(self.tx, k), k) for k in self.value]
+            self.all = {variable.key(): (variable, self.value_at(k)) for variable, k in keys}
+            self.original = dict(self.all)
+        return self.all
+
+    @entries.setter
+    def entries(self, entries):
+        self.all = entries
+
+    def value_at(self, key):
+        if key not in self.found:
+            self.found[key] = Lazy(self.tx, self.value[key], item(self.source, key))
+        return self.found[key]
+
+    def alone(self, key) -> bool:
+        """Whether one guard on this key is enough."""
+        return self.all is None and key.is_constant()
+
+    def contains(self, tx, member):
+        if not self.alone(member):
+            return super().contains(tx, member)
+        found = member.plain() in self.value
+        tx.guard(self.source, "has_item" if found else "no_item", member.plain())
+        return found
+
+    def get_item(self, tx, key):
+        if self.alone(key) and (self.factory is None or key.plain() in self.value):
+            found = self.contains(tx, key)
+            return self.value_at(key.plain()).realize() if found else tx.raise_error(KeyError, key.plain())
+        return super().get_item(tx, key)
+
+    def method_get(self, tx, key, default=None):
+        if not self.alone(key):
+            return super().method_get(tx, key, default)
+        return self.value_at(key.plain()).realize() if self.contains(tx, key) else default or tx.constant(None)
 
 
 class DictView(ContainerVariable):

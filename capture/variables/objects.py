@@ -17,7 +17,7 @@ from .containers import DictVariable, TupleVariable
 from .exceptions import ExceptionVariable
 from .functions import BoundMethodVariable
 
-MISSING = object()
+Cached = type(functools.lru_cache(lambda: None))
 SLOT_TYPES = (types.MemberDescriptorType,)
 
 
@@ -366,6 +366,8 @@ def bind(tx, found, owner, name):
         value = tx.call(tx.wrap_pinned(raw.func, name), [owner], {})
         tx.effects.store_attr(owner, name, value)
         return value
+    if isinstance(raw, Cached):
+        return BoundMethodVariable(tx.wrap(raw, source), owner, name=name)
     if isinstance(raw, (types.WrapperDescriptorType, types.MethodDescriptorType)):
         return SlotMethod(home, raw, owner, name)
     if hasattr(type(raw), "__get__") and not isinstance(raw, (type, types.BuiltinFunctionType)):
@@ -394,7 +396,7 @@ def bind_to_class(tx, found, cls, name):
         return SlotMethod(home, raw, None, name)
     if isinstance(raw, (property, types.MemberDescriptorType, types.GetSetDescriptorType)):
         return tx.constant(raw)
-    if hasattr(type(raw), "__get__") and not isinstance(raw, (type, types.FunctionType, types.BuiltinFunctionType)):
+    if hasattr(type(raw), "__get__") and not isinstance(raw, (type, types.FunctionType, types.BuiltinFunctionType, Cached)):
         return through_descriptor(tx, raw, source, tx.constant(None), cls)
     return tx.wrap(raw, source)
 

@@ -1,0 +1,144 @@
+"""Functions with a cache (functools.lru_cache, functools.cache): called for real while tracing.
+
+What such a function gives for the same arguments is one object for as long as its cache keeps it, whatever else changes; a
+call with constants is therefore made while tracing, and its result is a constant of the entry. One guard asks the cache
+again at every call of the entry. A call with symbolic sizes or with objects that the traced code made is inlined.
+"""
+
+from __future__ import annotations
+
+import functools
+import gc
+
+from ..breaks import unsupported
+from .base import NotPlain, Variable
+from .constant import SymVariable
+from .containers import DictVariable, ListVariable, SetVariable, TupleVariable
+from .functions import UserFunctionVariable
+from .objects import Cached, UserObjectVariable, lookup
+from .tensor import TensorVariable
+
+
+class CachedFunctionVariable(Variable):
+    """The object that `functools.lru_cache` makes of a function."""
+
+    shared = False
+
+    def __init__(self, value, source=None):
+        super().__init__(source)
+        self.value = value
+
+    def python_type(self):
+        return Cached
+
+    def plain(self):
+        return self.value
+
+    def is_constant(self):
+        return True
+
+    def identity(self):
+        return self.value
+
+    def key(self):
+        return self.value
+
+    def describe(self):
+        return f"cached function {getattr(self.value, '__qualname__', self.value)}"
+
+    def __str__(self):
+        return self.describe()
+
+    def get_attr(self, tx, name):
+        value = tx.run(getattr, self.value, name)
+        return tx.wrap_pinned(value, name) if name == "__wrapped__" else tx.fresh(value)
+
+    def call(self, tx, args, kwargs):
+        given = [*args, *kwargs.values()]
+        for value in given:
+            self.refuse_unhashable(tx, value)
+        if any(map(is_new, given)):
+            return self.inline(tx, args, kwargs)
+        try:
+            real = tuple(real_value(tx, a) for a in args)
+            named = {name: real_value(tx, v) for name, v in kwargs.items()}
+        except NotPlain as error:
+            raise unsupported("call", f"{self} is called with {error}, which is no constant") from error
+        if tx.effects.pending() and not holds(self.value, real, named):
+            return self.inline(tx, args, kwargs)
+        result = tx.run_outside(self.value, *real, **named)
+        self.guard_result(tx, real, named, result)
+        return tx.wrap_pinned(result, f"{self.value.__name__}()")
+
+    def inline(self, tx, args, kwargs):
+        """No cache can hold this call yet, or the function must see changes that are still to be made."""
+        return tx.call(tx.wrap_pinned(self.value.__wrapped__, self.value.__name__), args, kwargs)
+
+    def refuse_unhashable(self, tx, value):
+        if isinstance(value, (ListVariable, DictVariable)) or isinstance(value, SetVariable) and value.cls is set:
+            tx.raise_error(TypeError, f"unhashable type: {value.python_type().__name__!r}")
+
+    def guard_result(self, tx, args, kwargs, result):
+        key = self.value, functools._make_key(args, kwargs, True)
+        if key not in tx.cached_calls:
+            tx.cached_calls.add(key)
+            tx.guard(self.source, "predicate", Gives(args, kwargs, result))
+
+    def reconstruct(self, gen):
+        gen.emit.load_const(self.value)
+
+
+class Gives:
+    """Guard: the cached function has the same result for these arguments as when the entry was made."""
+
+    def __init__(self, args, kwargs, result):
+        self.args, self.kwargs, self.result = args, kwargs, result
+
+    def __call__(self, function):
+        try:
+            return function(*self.args, **self.kwargs) is self.result
+        except Exception:       # the traced call did not raise: what the program would get now is not what the entry knows
+            return False
+
+    def __str__(self):
+        return f"gives the same for {self.args}"
+
+
+def is_new(variable) -> bool:
+    """Symbolic numbers, and objects that the traced code made and that are equal to nothing else."""
+    if isinstance(variable, TupleVariable):
+        return any(is_new(part.realize()) for part in variable.items)
+    if isinstance(variable, UserObjectVariable):
+        return variable.source is None and all(lookup(variable.cls, n)[0] is object for n in ("__eq__", "__hash__"))
+    return isinstance(variable, SymVariable) or isinstance(variable, TensorVariable) and variable.source is None
+
+
+def holds(cached, args: tuple, kwargs: dict) -> bool:
+    """Whether the cache has a result for this call, found without making it: the collector sees the cache's dictionary."""
+    items = tuple(part for pair in kwargs.items() for part in pair)
+    wanted = args + items
+    for found in gc.get_referents(cached):
+        if type(found) is dict and found is not cached.__dict__ and len(found) == cached.cache_info().currsize:
+            return any(key == wanted or key in args[:1] and not items or _without_mark(key, len(args)) == wanted for key in found)
+    return False
+
+
+def _without_mark(key, count: int):
+    """A key of the cache holds a mark between positional and named arguments."""
+    return key[:count] + key[count + 1:] if isinstance(key, tuple) else None
+
+
+def real_value(tx, variable):
+    """The very object that a call by Python would pass, guarded to be it; raises NotPlain where there is none."""
+    variable = variable.realize()
+    if variable.is_constant():
+        return variable.plain()
+    if isinstance(variable, TupleVariable):
+        parts = [real_value(tx, part) for part in variable.items]
+        return variable.cls(*parts) if hasattr(variable.cls, "_fields") else variable.cls(parts)
+    value = variable.fn if isinstance(variable, UserFunctionVariable) else \
+        variable.value if isinstance(variable, UserObjectVariable) else None
+    if value is None or variable.source is None or variable in tx.effects.attributes:
+        raise NotPlain(str(variable))
+    tx.guard_identity(variable.source, value)
+    return value
