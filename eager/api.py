@@ -93,6 +93,8 @@ def get_data(self):
     """The same memory without history; writes to it do not move the version that autograd checks."""
     t = self._alias()
     t._view = DATA
+    if type(self) is not Tensor and overrides.takes_part(type(self)):
+        t.__class__ = type(self)
     return t
 
 
@@ -228,4 +230,8 @@ __all__ = [*extended.NAMES, *_INPLACE] + sorted(
         "double", "complex64",
     "cfloat", "complex128", "cdouble", "float8_e4m3fn", "float8_e5m2", "dtype", *formats.NAMES]
 
+_UNASKED = set("is_tensor is_storage tensor as_tensor asarray from_numpy frombuffer manual_seed seed".split())
+overrides.publish(globals(), [name for name in {**_FUNCTIONS, **_INPLACE, "detach": 0, "result_type": 0}
+                              if name not in _UNASKED])
+overrides.publish_methods([*interop.METHODS, *_methods(), *_operators()])
 overrides.namespaces.append(sys.modules[__name__])

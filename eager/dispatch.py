@@ -67,12 +67,10 @@ def call(op: Op, args: tuple):
             args = state.autocast(op, args)
         if state.modes:
             return state.modes[-1].dispatch(op, args)
-    for a in args:
-        if a.__class__ not in overrides.plain or a.__class__ is tuple or a.__class__ is list:
-            found = overrides.overridden(op, args, execute)
-            if found is not NotImplemented:
-                return found
-            break
+    if _call.foreign(args):
+        found = overrides.overridden(op, args, execute)
+        if found is not NotImplemented:
+            return found
     return execute(op, args)
 
 

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from . import dtypes
+from . import dtypes, overrides
 from .ops import fourier as f
 from .ops.rearrange import pad
 from .spellings import shapes
@@ -150,3 +150,5 @@ def fftshift(input, dim=None):
 
 def ifftshift(input, dim=None):
     return _rolled(input, dim, lambda n: (n + 1) // 2)
+
+overrides.publish(globals(), [name for name, f in globals().items() if not name.startswith("_") and "fft" in name and callable(f)])

@@ -1,6 +1,7 @@
 """torch.linalg: linear algebra of (batches of) matrices. The functions are in spellings/linalg.py."""
 
 # ruff: noqa: F401
+from . import overrides
 from .spellings import shapes
 from .spellings.linalg import (LinAlgError, cholesky, cholesky_ex, cond, cross, det, eig, eigh, eigvals, eigvalsh,
                                householder_product, inv, inv_ex, lstsq, lu, lu_factor, lu_factor_ex, lu_solve,
@@ -12,3 +13,5 @@ from .spellings.products import matmul
 
 def diagonal(A, *, offset=0, dim1=-2, dim2=-1):
     return shapes.diagonal(A, offset, dim1, dim2)
+
+overrides.publish(globals(), [name for name, f in globals().items() if not name.startswith("_") and callable(f) and not isinstance(f, type)])

@@ -1,6 +1,7 @@
 """torch.special: special functions of elements. The functions are in spellings/special.py and elementwise.py."""
 
 # ruff: noqa: F401
+from . import overrides
 from .spellings.elementwise import erf, erfc, erfinv, exp2, expm1, log1p, log_softmax, round, softmax
 from .spellings.reductions import logsumexp
 from .spellings.special import (digamma, entr, erfcx, i0, i0e, i1, i1e, igamma as gammainc, igammac as gammaincc,
@@ -9,3 +10,5 @@ from .spellings.special import (digamma, entr, erfcx, i0, i0e, i1, i1e, igamma a
 from .spellings.elementwise import sigmoid as expit
 
 psi = digamma
+
+overrides.publish(globals(), [name for name, f in globals().items() if not name.startswith("_") and callable(f)])

@@ -16,7 +16,7 @@ class State(threading.local):
 
     `run(f, *args)` calls a numpy function without floating-point warnings, and leaves numpy's own settings alone.
     `quick` is the same, but None while a call needs more than the fast paths know: a mode, autocast, saved-tensor
-    hooks, anomaly mode.
+    hooks, anomaly mode, a function mode.
     """
 
     grad = True
@@ -26,7 +26,8 @@ class State(threading.local):
     packer = None
     anomaly = None
     fake = False
-    plain_calls = False  # `__torch_function__` is not asked
+    unasked = None  # whose `__torch_function__` goes unasked (overrides.py)
+    function_modes: tuple = ()  # stack, top last
     task = node = no_packer = None
     check_nan = True
 
@@ -37,6 +38,7 @@ class State(threading.local):
 
     def refresh(self) -> None:
         special = self.modes or self.autocast is not None or self.packer is not None or self.anomaly is not None
+        special = special or self.function_modes
         self.quick = None if special else self.run
 
     def set(self, **values) -> dict:

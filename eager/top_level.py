@@ -7,7 +7,7 @@ import os
 
 import numpy as np
 
-from . import api
+from . import api, overrides
 from .nn import functional as F
 from .short_time import istft, stft
 from .spellings.arguments import dtype_of
@@ -177,5 +177,7 @@ def _long_enough(filename, count):
 
 __all__ = [name for name, f in list(globals().items()) if callable(f) and getattr(f, "__module__", "") == __name__
            and not name.startswith("_")] + ["stft", "istft"]
+overrides.publish(globals(), [name for name in __all__ if not name.startswith("sym_") and name != "from_file"])
 install_methods({"prelu": prelu, "unsafe_split": unsafe_split, "unsafe_chunk": unsafe_chunk,
                  "unsafe_split_with_sizes": split_with_sizes})
+overrides.publish_methods(["prelu", "unsafe_split", "unsafe_chunk", "unsafe_split_with_sizes"])

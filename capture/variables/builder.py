@@ -39,7 +39,7 @@ ITERATORS = tuple({type(iter(v)) for v in ([], (), {}, {}.values(), {}.items(), 
                   | {zip, map, filter, enumerate, type(reversed([])), types.GeneratorType})
 BUILTIN_FUNCTIONS = (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType,
                      types.MethodWrapperType, types.ClassMethodDescriptorType)
-NATIVE_CALLABLES = (type(api.transpose), type(Tensor.__add__))      # the library's functions that are made in C++
+NATIVE_CALLABLES = (type(api.transpose), type(Tensor.__add__), type(api.cat))  # the library's functions of C++
 NOT_OBJECTS = (dict, list, tuple, set, frozenset, str, bytes, int, float, complex, type, BaseException)
 
 

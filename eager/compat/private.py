@@ -2,7 +2,27 @@
 
 from contextlib import contextmanager
 
+from ..overrides import DisableTorchFunction as DisableTorchFunction
+from ..overrides import DisableTorchFunctionSubclass as DisableTorchFunctionSubclass
+from ..overrides import disabled as _disabled_torch_function_impl  # noqa: F401
+from ..state import state
 from . import missing
+
+
+def _is_torch_function_enabled():
+    return state.unasked is None
+
+
+def _is_torch_function_mode_enabled():
+    return bool(state.function_modes)
+
+
+def _len_torch_function_stack():
+    return len(state.function_modes)
+
+
+def _get_function_stack_at(level):
+    return state.function_modes[level]
 
 
 def _log_api_usage_once(name):

@@ -289,7 +289,12 @@ bool record(PyObject* op, NeedsTable& table, PyObject* const* args, int count, u
 // ---- callables
 
 PyObject* fall_back(Attributes* self, PyObject* const* args, size_t nargsf, PyObject* names) {
-    return PyErr_Occurred() ? nullptr : PyObject_Vectorcall(self->slow, args, nargsf, names);
+    if (PyErr_Occurred()) return nullptr;
+    if (self->face) {
+        PyObject* answer = ask_operands(self, args, nargsf, names);
+        if (answer || PyErr_Occurred()) return answer;
+    }
+    return PyObject_Vectorcall(self->slow, args, nargsf, names);
 }
 
 int traverse_attributes(PyObject* raw, visitproc visit, void* arg) {
@@ -297,6 +302,7 @@ int traverse_attributes(PyObject* raw, visitproc visit, void* arg) {
     Py_VISIT(self->op);
     Py_VISIT(self->slow);
     Py_VISIT(self->dict);
+    Py_VISIT(self->face);
     return 0;
 }
 
@@ -304,6 +310,7 @@ void clear_attributes(Attributes* self) {
     Py_CLEAR(self->op);
     Py_CLEAR(self->slow);
     Py_CLEAR(self->dict);
+    Py_CLEAR(self->face);
 }
 
 static PyObject* bind_method(PyObject* self, PyObject* object, PyObject*) {
@@ -454,7 +461,7 @@ PyMODINIT_FUNC PyInit__call() {
     import_umath();
     PyObject* module = PyModule_Create(&definition);
     if (!module || !add_maps(module) || !add_views(module) || !add_kernels(module) || !add_matrix(module)
-        || !add_engine(module)) {
+        || !add_engine(module) || !add_overrides(module)) {
         Py_XDECREF(module);
         return nullptr;
     }

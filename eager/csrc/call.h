@@ -163,7 +163,9 @@ PyObject* piece_of(PyObject* op, PyObject* t, PyObject* const* args);
 struct Attributes { // what every callable of this module carries
     PyObject_HEAD vectorcallfunc vectorcall;
     PyObject *op, *slow, *dict;
+    PyObject* face; // what `__torch_function__` is given as the function: None for this object, null where it is not asked
 };
+// The call where the fast path does not take it: to `__torch_function__` if an operand has one, else to `slow`.
 PyObject* fall_back(Attributes* self, PyObject* const* args, size_t nargsf, PyObject* names);
 // As functions do, they pickle and copy by name.
 PyObject* reduce_callable(PyObject* self, PyObject*);
@@ -172,7 +174,11 @@ int traverse_attributes(PyObject* self, visitproc visit, void* arg);
 void clear_attributes(Attributes* self);
 bool ready_callable(PyTypeObject& type, const char* name, Py_ssize_t size, destructor dealloc);
 
+// The face of a callable, asked on behalf of operands of foreign classes. Null without an error: the call goes on.
+PyObject* ask_operands(Attributes* self, PyObject* const* args, size_t nargsf, PyObject* names);
+
 bool add_maps(PyObject* module);
+bool add_overrides(PyObject* module);
 bool add_views(PyObject* module);
 bool add_kernels(PyObject* module);
 bool add_matrix(PyObject* module);

@@ -4,7 +4,7 @@ arguments."""
 import math
 import warnings
 
-from .. import api, dtypes
+from .. import api, dtypes, overrides
 from ..dispatch import type_name
 from ..ops import activations as act, indexing, losses, normalization, products
 from ..spellings.arguments import dim_of
@@ -359,3 +359,7 @@ def _soft_cross_entropy(input, target, weight, reduction, label_smoothing):
 def cosine_similarity(x1, x2, dim=1, eps=1e-8):
     dot = (x1 * x2).sum(dim)
     return dot / (x1.norm(2, dim).clamp_min(eps) * x2.norm(2, dim).clamp_min(eps))
+
+
+overrides.publish(globals(), [name for name, f in globals().items() if not name.startswith("_") and callable(f)
+                              and not isinstance(f, type) and name not in ("dim_of", "type_name", "legacy_reduction")])

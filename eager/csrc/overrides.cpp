@@ -1,0 +1,119 @@
+// `__torch_function__`: whether a call has operands of foreign classes, and public functions written in Python behind
+// the same question. What the answer is, overrides.py decides; plain operands cost a comparison of types each.
+#include "call.h"
+
+namespace {
+
+PyObject *ask, *proceed, *disabled; // overrides.ask; what it answers for ordinary calls; the handler that stands for none
+long modes; // function modes that are active in any thread
+
+bool is_foreign(PyObject* x) {
+    static PyObject* name = PyUnicode_InternFromString("__torch_function__");
+    PyTypeObject* type = Py_TYPE(x);
+    if (type == world.tensor || is_plain(x) || type == &PyLong_Type || type == &PyFloat_Type || x == Py_None
+        || type == &PyBool_Type || type == &PyUnicode_Type || type == &PySlice_Type)
+        return false;
+    PyObject* handler = _PyType_Lookup(type, name);
+    return handler && handler != disabled;
+}
+
+bool holds_foreign(PyObject* x) {
+    if (PyTuple_CheckExact(x) || PyList_CheckExact(x)) {
+        PyObject** items = PySequence_Fast_ITEMS(x);
+        for (Py_ssize_t k = 0, n = PySequence_Fast_GET_SIZE(x); k < n; k++)
+            if (is_foreign(items[k])) return true;
+        return false;
+    }
+    return is_foreign(x);
+}
+
+struct Public {
+    Attributes head;
+};
+
+PyObject* call_public(PyObject* raw, PyObject* const* args, size_t nargsf, PyObject* names) {
+    Attributes* self = (Attributes*)raw;
+    PyObject* answer = ask_operands(self, args, nargsf, names);
+    return answer || PyErr_Occurred() ? answer : PyObject_Vectorcall(self->slow, args, nargsf, names);
+}
+
+void dealloc_public(PyObject* raw) {
+    PyObject_GC_UnTrack(raw);
+    clear_attributes((Attributes*)raw);
+    Py_TYPE(raw)->tp_free(raw);
+}
+
+PyTypeObject PublicType = {PyVarObject_HEAD_INIT(nullptr, 0)};
+
+bool is_ours(PyObject* f) {
+    return PyType_HasFeature(Py_TYPE(f), Py_TPFLAGS_METHOD_DESCRIPTOR)
+        && Py_TYPE(f)->tp_descr_get == PublicType.tp_descr_get;
+}
+
+// public(function, face=None): the function, or an object in front of it, that asks `__torch_function__` first
+PyObject* py_public(PyObject*, PyObject* args) {
+    PyObject *function, *face = Py_None;
+    if (!PyArg_ParseTuple(args, "O|O", &function, &face)) return nullptr;
+    if (is_ours(function)) {
+        PyObject* old = ((Attributes*)function)->face;
+        ((Attributes*)function)->face = Py_NewRef(face);
+        Py_XDECREF(old);
+        return Py_NewRef(function);
+    }
+    Public* self = (Public*)PublicType.tp_alloc(&PublicType, 0);
+    if (!self) return nullptr;
+    self->head.vectorcall = call_public;
+    self->head.op = Py_NewRef(Py_None), self->head.slow = Py_NewRef(function), self->head.face = Py_NewRef(face);
+    return (PyObject*)self;
+}
+
+PyObject* py_answers(PyObject*, PyObject* args) {
+    PyObject *first, *second, *third;
+    if (!PyArg_ParseTuple(args, "OOO", &first, &second, &third)) return nullptr;
+    ask = Py_NewRef(first), proceed = Py_NewRef(second), disabled = Py_NewRef(third);
+    Py_RETURN_NONE;
+}
+
+PyObject* py_function_modes(PyObject*, PyObject* change) {
+    modes += PyLong_AsLong(change);
+    if (PyErr_Occurred()) return nullptr;
+    Py_RETURN_NONE;
+}
+
+// foreign(args): whether an operand, also inside a tuple or list, has a handler
+PyObject* py_foreign(PyObject*, PyObject* args) {
+    bool found = false;
+    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(args) && !found; k++) found = holds_foreign(PyTuple_GET_ITEM(args, k));
+    return PyBool_FromLong(found);
+}
+
+PyMethodDef functions[] = {{"public", py_public, METH_VARARGS,
+                               "public(function, face=None): the function with `__torch_function__` asked first; handlers "
+                               "are given `face`, or the result itself"},
+    {"answers", py_answers, METH_VARARGS, "answers(ask, proceed, disabled): ask(function, args, kwargs) decides foreign calls"},
+    {"function_modes", py_function_modes, METH_O, "function_modes(change): so many more function modes are active"},
+    {"foreign", py_foreign, METH_O, "foreign(args): whether one of a tuple of operands has a handler"},
+    {nullptr, nullptr, 0, nullptr}};
+
+}
+
+PyObject* ask_operands(Attributes* self, PyObject* const* args, size_t nargsf, PyObject* names) {
+    Py_ssize_t n = PyVectorcall_NARGS(nargsf), all = n + (names ? PyTuple_GET_SIZE(names) : 0);
+    bool found = modes > 0;
+    for (Py_ssize_t k = 0; k < all && !found; k++) found = holds_foreign(args[k]);
+    if (!found || !ask) return nullptr;
+    Ref positional(PyTuple_New(n)), keywords(PyDict_New());
+    if (!positional || !keywords) return nullptr;
+    for (Py_ssize_t k = 0; k < n; k++) PyTuple_SET_ITEM(positional.get(), k, Py_NewRef(args[k]));
+    for (Py_ssize_t k = n; k < all; k++)
+        if (PyDict_SetItem(keywords.get(), PyTuple_GET_ITEM(names, k - n), args[k])) return nullptr;
+    PyObject* face = self->face == Py_None ? (PyObject*)self : self->face;
+    PyObject* answer = PyObject_CallFunctionObjArgs(ask, face, positional.get(), keywords.get(), nullptr);
+    if (answer == proceed) Py_CLEAR(answer);
+    return answer;
+}
+
+bool add_overrides(PyObject* module) {
+    return ready_callable(PublicType, "flambeau.eager._call.Public", sizeof(Public), dealloc_public)
+        && PyModule_AddFunctions(module, functions) == 0;
+}
