@@ -44,7 +44,8 @@ def backward(name, g_out, g_hn, g_cn, gates, cells, out, first, weight, valid, r
     strides = (0, 0) if g_out is None else (g_out.strides[0] // 4, g_out.strides[1] // 4)
     g_hn, g_cn, gates, cells, out, first, weight, valid = _dense(g_hn, g_cn, gates, cells, out, first, weight, valid)
     g_x, g_h = jobs.empty((length, rows, weight.shape[0]), _FLOAT), np.empty((rows, size), _FLOAT)
-    third = np.empty((rows, size), _FLOAT) if name == "lstm" else jobs.empty(g_x.shape, _FLOAT) if name == "gru" else None
+    sizes = {"lstm": (rows, size), "gru": g_x.shape}.get(name)
+    third = None if sizes is None else jobs.empty(sizes, _FLOAT)
     jobs.run(name + "_backward", _FLOAT, 1, 1,
              (g_out, g_hn, g_cn, gates, cells, out, first, weight, valid, g_x, g_h, third),
              (length, rows, size, int(reverse), *strides))

@@ -32,7 +32,7 @@ def _hidden(name):
 
 
 def _steps(fn, rounded, *args):
-    """A recurrence over arrays. Halves compute in float32; the first `rounded` outputs get back the first one's type."""
+    """A recurrence over arrays. Halves compute in float32; the first `rounded` outputs get back the type."""
     own = next(a.dtype for a in args if isinstance(a, np.ndarray))
     outs = fn(NUMPY_STEPS, *[_wide(a) for a in args])
     outs = [np.zeros(0, np.float32) if o is None else np.array(o) if o.base is not None else o for o in outs]
@@ -88,7 +88,8 @@ def _(x, h0, c0, weight, projection, valid, reverse):
 
 
 @lstm_sequence.grad("*")
-def _(g_out, g_hn, g_cn, g_gates, g_cells, x: Meta, h0, c0, weight, projection, valid, reverse, out, gates, cells, needs):
+def _(g_out, g_hn, g_cn, g_gates, g_cells, x: Meta, h0, c0, weight, projection, valid, reverse, out, gates, cells,
+      needs):
     grads = (g_out, g_hn, g_cn, g_gates, g_cells)
     values = (gates, cells, c0, weight, projection, valid, reverse)
     if state.grad:

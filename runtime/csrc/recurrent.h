@@ -6,8 +6,8 @@
 #ifndef FB_RECURRENT_H
 #define FB_RECURRENT_H
 
+#include "gemm.h"
 #include "job.h"
-#include "math.h"
 
 enum Cell { CELL_LSTM, CELL_GRU, CELL_TANH, CELL_RELU };
 constexpr int gates_of(int cell) { return cell == CELL_LSTM ? 4 : cell == CELL_GRU ? 3 : 1; }
@@ -66,17 +66,22 @@ template <int cell> struct Forward : Steps {
     long blocks() const { return (H + FB_W - 1) / FB_W; }
 
     // panel of units [b * W, ...): for each k the weights of all gates
-    void pack() {
+    void pack_panels(long begin, long end) {
         const float* weight = array(3);
+        for (long b = begin; b < end; b++) {
+            float* to = packed + b * H * G * FB_W;
+            long width = H - b * FB_W < FB_W ? H - b * FB_W : FB_W;
+            if (width < FB_W) __builtin_memset(to, 0, H * G * FB_W * sizeof(float));
+            for (long g = 0; g < G; g++)
+                pack_transposed(weight + (g * H + b * FB_W) * H, H, to + g * FB_W, G * FB_W, width, H);
+        }
+    }
+
+    static void pack_range(void* self, long begin, long end, int) { ((Forward*)self)->pack_panels(begin, end); }
+
+    void pack() {
         packed = scratch(blocks() * H * G * FB_W);
-        float* to = packed;
-        for (long b = 0; b < blocks(); b++)
-            for (long k = 0; k < H; k++)
-                for (long g = 0; g < G; g++)
-                    for (long l = 0; l < FB_W; l++, to++) {
-                        long j = b * FB_W + l;
-                        *to = j < H ? weight[(g * H + j) * H + k] : 0.f;
-                    }
+        job.rt->parallel_for(pack_range, this, blocks(), grain(blocks(), H * G * FB_W));
     }
 
     template <class M> void finish(long t, long n, long j, vf (&a)[G], M m) {
@@ -122,6 +127,7 @@ template <int cell> struct Forward : Steps {
         for (long b = begin; b < end; b++) {
             long n = 0;
             for (; n + R <= N; n += R) rows_at<R>(t, n, b);
+            for (; n + 2 <= N; n += 2) rows_at<2>(t, n, b);
             for (; n < N; n++) rows_at<1>(t, n, b);
         }
     }
@@ -145,8 +151,8 @@ template <int cell> void recurrent_forward(const Job& job, long, long) { Forward
 
 // ---- backward
 
-// p: gradients of out, hn, cn (or null); gates, cells, out, first state (GRU: h0, LSTM: c0), weight, valid; gradients of
-// x, h0, and c0 (LSTM) or of the recurrent products (GRU); n: T, N, H, reverse, strides of the gradient of out
+// p: gradients of out, hn, cn (or null); gates, cells, out, first state (GRU: h0, LSTM: c0), weight, valid; gradients
+// of x, h0, and c0 (LSTM) or of the recurrent products (GRU); n: T, N, H, reverse, strides of the gradient of out
 template <int cell> struct Backward : Steps {
     enum { G = gates_of(cell), C = BACK_VECTORS, R = rows_of(C) };
     const float *g_out, *gates, *cells, *out, *first;
@@ -159,16 +165,23 @@ template <int cell> struct Backward : Steps {
 
     long panels() const { return (H + BACK_COLUMNS - 1) / BACK_COLUMNS; }
 
-    void pack() {
+    void pack_panels(long begin, long end) {
         const float* weight = array(7);
-        packed = scratch(panels() * G * H * BACK_COLUMNS);
-        float* to = packed;
-        for (long b = 0; b < panels(); b++)
+        for (long b = begin; b < end; b++) {
+            float* to = packed + b * G * H * BACK_COLUMNS;
+            long j = b * BACK_COLUMNS, width = H - j < BACK_COLUMNS ? H - j : BACK_COLUMNS;
             for (long k = 0; k < G * H; k++, to += BACK_COLUMNS) {
-                long j = b * BACK_COLUMNS, width = H - j < BACK_COLUMNS ? H - j : BACK_COLUMNS;
                 __builtin_memcpy(to, weight + k * H + j, width * sizeof(float));
                 __builtin_memset(to + width, 0, (BACK_COLUMNS - width) * sizeof(float));
             }
+        }
+    }
+
+    static void pack_range(void* self, long begin, long end, int) { ((Backward*)self)->pack_panels(begin, end); }
+
+    void pack() {
+        packed = scratch(panels() * G * H * BACK_COLUMNS);
+        job.rt->parallel_for(pack_range, this, panels(), grain(panels(), G * H * BACK_COLUMNS));
     }
 
     long later(long step) const { return time(T - 1 - step); }      // the step that is `step`-th to be undone
@@ -239,6 +252,7 @@ template <int cell> struct Backward : Steps {
         for (long b = begin; b < end; b++) {
             long n = now ? 0 : N;
             for (; n + R <= N; n += R) product_rows<R>(n, b);
+            for (; n + 2 <= N; n += 2) product_rows<2>(n, b);
             for (; n < N; n++) product_rows<1>(n, b);
             if (now < T) gate_columns(b);
         }

@@ -369,3 +369,30 @@ def test_skip_init_draws_nothing():
     assert m.weight.shape == (4, 3) and flambeau.equal(flambeau.get_rng_state(), state)
     with pytest.raises(RuntimeError, match="device"):
         nn.utils.skip_init(nn.ReLU)
+
+
+def test_flex_attention():
+    from flambeau.nn.attention.flex_attention import and_masks, create_block_mask, flex_attention
+    q, k, v = (flambeau.randn(2, 4, 6, 3) for _ in range(3))
+    mask = create_block_mask(and_masks(lambda b, h, i, j: i >= j, lambda b, h, i, j: i - j < 3), None, None, 6, 6,
+                             BLOCK_SIZE=2)
+    near_diagonal = flambeau.ones(6, 6).tril().triu(-2).bool()
+    near(flex_attention(q, k, v, block_mask=mask),
+         nn.functional.scaled_dot_product_attention(q, k, v, near_diagonal))
+    assert mask.to_dense()[0, 0].tolist() == [[1, 0, 0], [1, 1, 0], [0, 1, 1]]
+    slope = flambeau.tensor([1.0, 0.5, 0.25, 0.1])
+    out, lse = flex_attention(q, k, v, lambda s, b, h, i, j: s + slope[h] * (j - i), return_lse=True)
+    distance = (flambeau.arange(6)[None] - flambeau.arange(6)[:, None]).float()
+    scores = q @ k.transpose(-1, -2) / 3 ** 0.5 + slope[:, None, None] * distance
+    near(out, scores.softmax(-1) @ v)
+    near(lse, scores.logsumexp(-1))
+
+
+def test_lazy_linear_takes_its_size_from_the_first_input():
+    m = nn.LazyLinear(3)
+    assert type(m) is nn.LazyLinear and m.has_uninitialized_params()
+    assert m(flambeau.randn(4, 5)).shape == (4, 3)
+    assert type(m) is nn.Linear and m.in_features == 5 and m.weight.shape == (3, 5) and m.weight.any()
+    other = nn.LazyLinear(3)
+    other.load_state_dict(m.state_dict())
+    near(other(flambeau.ones(1, 5)), m(flambeau.ones(1, 5)))

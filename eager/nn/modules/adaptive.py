@@ -83,7 +83,8 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         out, parts = F.log_softmax(head, dim=1), []
         parts.append(out[:, :self.shortlist_size])
         for k, tail in enumerate(self.tail):
-            parts.append(F.log_softmax(tail(input), dim=1) + out[:, self.shortlist_size + k:self.shortlist_size + k + 1])
+            entry = self.shortlist_size + k
+            parts.append(F.log_softmax(tail(input), dim=1) + out[:, entry:entry + 1])
         return cat(parts, dim=1)
 
     def predict(self, input):

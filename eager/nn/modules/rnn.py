@@ -178,8 +178,8 @@ class RNNBase(Module):
             states = tuple(zeros(size, dtype=input.dtype, device=input.device) for size, _ in expected)
         for state, (size, text) in zip(states, expected):
             self.check_hidden_size(state, size, text)
-        return recurrent_layers.run(self.mode, input, states, self._flat_weights, self.bias, self.num_layers, self.dropout,
-                             self.training, self.bidirectional, self.batch_first and batch_sizes is None, batch_sizes)
+        return recurrent_layers.run(self.mode, input, states, self._flat_weights, self.bias, self.num_layers,
+                                    self.dropout, self.training, self.bidirectional, self.batch_first and batch_sizes is None, batch_sizes)
 
     def _given(self, states):
         return states[0]
@@ -299,8 +299,8 @@ class RNNCellBase(Module):
             states = (zeros(input.size(0), self.hidden_size, dtype=input.dtype, device=input.device),) * count
         elif lone:
             states = tuple(s.unsqueeze(0) for s in states)
-        states = recurrent_layers.cell(self._checked_mode(), input, states, self.weight_ih, self.weight_hh, self.bias_ih,
-                                self.bias_hh)
+        states = recurrent_layers.cell(self._checked_mode(), input, states, self.weight_ih, self.weight_hh,
+                                       self.bias_ih, self.bias_hh)
         return tuple(s.squeeze(0) for s in states) if lone else states
 
 

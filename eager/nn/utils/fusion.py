@@ -1,4 +1,4 @@
-"""Batch normalisation in evaluation folded into the layer before it: weight * gamma / sqrt(var + eps), bias likewise."""
+"""Batch normalisation in evaluation folded into the layer before it: weight * gamma / sqrt(var + eps)."""
 
 import copy
 

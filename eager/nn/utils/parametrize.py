@@ -75,7 +75,8 @@ class ParametrizationList(ModuleList):
             if not isinstance(made, Tensor):
                 raise ValueError(f"A parametrization must return a tensor. Got {type(made).__name__}.")
             if made.dtype != dtype or made.shape != shape:
-                what, got, wanted = ("dtype", made.dtype, dtype) if made.dtype != dtype else ("shape", made.shape, shape)
+                what = "dtype" if made.dtype != dtype else "shape"
+                got, wanted = (made.dtype, dtype) if what == "dtype" else (made.shape, shape)
                 raise ValueError(f"Registering a parametrization may not change the {what} of the tensor, unless "
                                  f"`unsafe` flag is enabled.\nunparametrized {what}: {wanted}\nparametrized {what}: "
                                  f"{got}")
