@@ -17,6 +17,7 @@ from ..eager.tensor import Tensor, fake_tensor
 from .joint import JointGraph
 from .lower import dense, geometry
 from .maxflow import INFINITE, Network
+from .records import restride
 
 
 @dataclass
@@ -77,21 +78,25 @@ def _forward(joint: JointGraph, saved: list[Node], inputs: list[Node]) -> Graph:
 
 def _backward(joint: JointGraph, saved: list[Node]) -> tuple[Graph, list[str]]:
     new = joint.graph.like("backward")
-    table = {n: new.placeholder(n.name, as_returned(n), n.source or "saved") for n in saved}
+    table = {n: _saved_placeholder(new, n) for n in saved}
     for tangent in joint.tangents.values():
         table[tangent] = new.placeholder(tangent.name, tangent.value, tangent.source)
+    for node in saved:
+        if table[node].value is not node.value:
+            strides = tuple(node.value.stride())
+            table[node] = new.call(restride, (table[node], strides), node.value, stack=node.stack, grad=False)
     gradients = [g for g in joint.gradients.values() if g is not None]
     _copy_needed(joint.graph, new, table, gradients)
     new.set_output(tuple(table[g] for g in gradients))
     return new, _add_sizes(new, len(saved))
 
 
-def as_returned(node: Node):
-    """The value of a saved node in the strides that it has when the forward returns it: results are dense."""
+def _saved_placeholder(graph: Graph, node: Node) -> Node:
+    """The backward's input for a saved value. Results of the forward are dense, whatever strides they have within it."""
     value = node.value
-    if node.op == "placeholder" or not isinstance(value, Tensor) or dense(*geometry(value)):
-        return value
-    return fake_tensor(value.shape, None, value.dtype, value.device)
+    if node.op != "placeholder" and isinstance(value, Tensor) and not dense(*geometry(value)):
+        value = fake_tensor(value.shape, None, value.dtype, value.device)
+    return graph.placeholder(node.name, value, node.source or "saved")
 
 
 def _copy_needed(old: Graph, new: Graph, table: dict[Node, Node], wanted: list[Node]) -> None:

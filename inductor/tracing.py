@@ -17,6 +17,8 @@ from ..eager.op import Kind, Op
 from ..eager.state import Mode, recording, setting, state
 from ..eager.tensor import Tensor, fake_tensor
 from ..runtime.errors import InternalError
+from .lower import geometry
+from .records import restride
 
 
 class Recorder(Mode):
@@ -112,9 +114,24 @@ class Replay(Interpreter):
         self.recorder.wanted = (node.target, node.name)
         try:
             with recording(state.grad and node.grad):
-                return node.target(*args)
+                return as_recorded(node.target(*args), node.value)
         finally:
             self.recorder.marks, self.recorder.wanted = {}, None
+
+
+def as_recorded(made, known):
+    """What a node made, in the strides that the graph was traced with: a decomposition may come to others."""
+    if isinstance(made, tuple):
+        return tuple(as_recorded(m, k) for m, k in zip(made, known))
+    if not isinstance(made, Tensor) or not isinstance(known, Tensor) or made._strides == known._strides or not differ(made, known):
+        return made
+    return restride(made, known._strides)
+
+
+def differ(a: Tensor, b: Tensor) -> bool:
+    """Whether strides that mean something differ."""
+    sizes, strides = geometry(a)
+    return any(s != t for n, s, t in zip(sizes, strides, geometry(b)[1]) if n != 1)
 
 
 def retrace(graph: Graph, opens: Callable[[Op, tuple], bool]) -> Graph:
