@@ -9,10 +9,11 @@ from ...runtime import jobs
 from .images import array_is_last, empty_image, ordered
 
 
-def _layout(x, sizes):
+def _layout(x, sizes, pooled):
+    """`pooled`: how many dims. Without a batch there is no order with the channels last."""
     if x.dtype not in jobs.TYPES or not x.size or 0 in sizes or not x.flags.aligned:
         return None
-    return "planes" if x.flags.c_contiguous else "last" if array_is_last(x) else None
+    return "planes" if x.flags.c_contiguous else "last" if x.ndim == pooled + 2 and array_is_last(x) else None
 
 
 def _three(values, fill):
@@ -65,9 +66,9 @@ def _tidy(g):
 
 
 def max_windows(x, sizes, window, with_place):
-    if _layout(x, sizes) is None:
-        return NotImplemented
     kernel, stride, padding, dilation, _ = window
+    if _layout(x, sizes, len(kernel)) is None:
+        return NotImplemented
     out = _made(x, sizes)
     place = empty_image(x, sizes, np.int64) if with_place else None
     _run("max", x, x.shape, sizes, (out, place, x), (kernel, stride, padding, dilation), 0, False, len(kernel),
@@ -77,7 +78,7 @@ def max_windows(x, sizes, window, with_place):
 
 def max_windows_backward(g, place, sizes, window):
     g = np.ascontiguousarray(g) if place.flags.c_contiguous else ordered(g, place)
-    order = _layout(g, sizes)
+    order = _layout(g, sizes, len(window[0]))
     same = place.flags.c_contiguous if order == "planes" else order and array_is_last(place)
     if not same or g.dtype not in jobs.WHOLE:
         return NotImplemented
@@ -89,7 +90,7 @@ def max_windows_backward(g, place, sizes, window):
 
 
 def sum_windows(x, sizes, window, divisor, count_include_pad):
-    if _layout(x, sizes) is None:
+    if _layout(x, sizes, len(window[0])) is None:
         return NotImplemented
     out = _made(x, sizes)
     _run("avg", x, x.shape, sizes, (out, x), window, divisor, count_include_pad, len(window[0]), _output_rows)
@@ -98,7 +99,7 @@ def sum_windows(x, sizes, window, divisor, count_include_pad):
 
 def sum_windows_backward(g, sizes, window, divisor, count_include_pad):
     g = _tidy(g)
-    order = _layout(g, sizes)
+    order = _layout(g, sizes, len(window[0]))
     if order is None or g.dtype not in jobs.WHOLE:
         return NotImplemented
     out = _made(g, sizes)
