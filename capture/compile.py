@@ -127,7 +127,7 @@ class Compiled(Base):
 
     def special(self) -> None:
         """Told by a door that runs plain because ops mean something else now."""
-        counters.add("fallbacks", "called inside a dispatch mode, autocast, saved-tensor hooks or anomaly mode")
+        counters.add("fallbacks", "called inside a dispatch mode, saved-tensor hooks or anomaly mode")
 
     def miss(self, door, code, globals, builtins, closure, slots):
         """Asked by a door without an entry for a call. Returns the new entry, or None: run plain."""

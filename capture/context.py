@@ -13,6 +13,7 @@ from typing import Any
 from collections.abc import Callable
 
 from ..eager import autograd, dispatch, random
+from ..eager.amp.autocast_mode import autocast
 from ..eager.errors import DataDependent
 from ..eager.op import Op
 from ..eager.sizes import SYMBOLIC, Size
@@ -23,11 +24,11 @@ from .breaks import UserRaise, unsupported
 from .side_effects import SideEffects
 from .source import Attr, Guards, Pinned, Root, Source, item
 from .trace import GraphTracer
-from .variables import builder, builtins, objects
+from .variables import builder, builtins, library, objects  # noqa: F401  (library registers handlers)
 from .variables.base import NotPlain, Variable
 from .variables.constant import ConstantVariable, SymVariable
 from .variables.containers import DictVariable, ListVariable, TupleVariable
-from .variables.contexts import DecoratedVariable, GradModeVariable
+from .variables.contexts import AutocastVariable, DecoratedVariable, GradModeVariable
 from .variables.exceptions import ExceptionVariable
 from .variables.functions import BoundMethodVariable, CellVariable, UserFunctionVariable
 from .variables.iterators import FixedIterator, IteratorVariable
@@ -36,7 +37,8 @@ from .variables.objects import ClassVariable, UserObjectVariable, lookup
 from .variables.tensor import TensorVariable
 
 ROOT = __name__.split(".")[0]
-INLINED = tuple(f"{ROOT}.eager.{name}" for name in ("nn.modules", "optim", "utils"))
+INLINED = tuple(f"{ROOT}.eager.{name}" for name in ("nn.modules", "nn.utils", "nn.attention", "nn.parallel",
+                                                     "optim", "utils", "distributions"))
 AUTOGRAD = f"{ROOT}.eager.autograd"
 EAGER = f"{ROOT}.eager"
 
@@ -315,6 +317,8 @@ class Context:
             return self.make_exception(cls, args, kwargs)
         if cls in self.GRAD_MODES:
             return self.make_grad_mode(cls, args, kwargs)
+        if issubclass(cls, autocast):
+            return AutocastVariable(cls, self.run_variables(cls, args, kwargs), args, kwargs)
         if issubclass(cls, tuple) and hasattr(cls, "_fields"):
             return self.make_named_tuple(cls, args, kwargs)
         if type(cls).__module__ == "enum" or (self.runs_for_real(cls) and not issubclass(cls, Module)) or cls is Size:

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..eager import dispatch
+from ..eager.amp import autocast_mode
+from ..eager.state import setting
 from ..runtime import counters, log, records
 from ..runtime.config import config
 from ..runtime.errors import InternalError, Unsupported
@@ -149,6 +151,8 @@ class Trace:
         """Interpret; the outcome is a result variable or the state at the break."""
         mode = dispatch.state.grad
         self.tx.guards.add(None, "grad_mode", mode)
+        self.tx.guards.add(None, "casting", dispatch.state.casting)
+        settings = autocast_mode.settings()
         self.result = None
         try:
             self.result = self.root.run()
@@ -167,6 +171,7 @@ class Trace:
         finally:
             self.final_grad_mode = dispatch.state.grad
             dispatch.state.grad = mode
+            autocast_mode.restore(settings)
 
     def refuse_unfinished(self) -> None:
         for generator in self.tx.generators:
@@ -213,9 +218,13 @@ class Trace:
         record.text("graph.py", graph.print_python())
         log.channel("graph")(graph.print_python())
         counters.add("graphs")
+        values = [value for _, _, value in inputs]
         try:
             with record.stage("backend"):
-                return self.job.options.backend(graph, [value for _, _, value in inputs])
+                if dispatch.state.autocast is None:
+                    return self.job.options.backend(graph, values)
+                with setting(autocast=None):
+                    return WithoutCasts(self.job.options.backend(graph, values))
         except Unsupported as error:
             raise RunPlain(error) from error
 
@@ -328,6 +337,17 @@ class Trace:
             return None
         spec = output_spec(self.result, gen.outputs, places)
         return None if spec is None else (spec,)
+
+
+class WithoutCasts:
+    """A compiled graph that is called while autocast is active: its casts are nodes already."""
+
+    def __init__(self, compiled):
+        self.compiled = compiled
+
+    def __call__(self, *inputs):
+        with setting(autocast=None):
+            return self.compiled(*inputs)
 
 
 def output_spec(variable: Variable, outputs: list, places: dict):

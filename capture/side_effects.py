@@ -56,6 +56,18 @@ class SideEffects:
         self._first("globals", (id(namespace), name), self.globals)
         self.globals[id(namespace), name] = namespace, value
 
+    def enter(self, manager: Variable) -> None:
+        self.order.append(("managers", ("__enter__", manager)))
+
+    def leave(self, manager: Variable) -> bool:
+        """Whether this frame entered it; else its `__exit__` is replayed."""
+        entered = [step for step in self.order if step[0] == "managers"]
+        if entered and entered[-1][1] == ("__enter__", manager):
+            self.order.remove(entered[-1])
+            return True
+        self.order.append(("managers", ("__exit__", manager)))
+        return False
+
     # -- reading ---------------------------------------------------------------------------------------------------
 
     def stored(self, variable: Variable, name: str) -> Variable | None:
@@ -136,6 +148,13 @@ class SideEffects:
         gen.load(value)
         gen.emit.call(3)
         gen.emit.pop()
+
+    def prepare_managers(self, gen, step):
+        gen.keep(step[1])
+
+    def replay_managers(self, gen, step):
+        method, manager = step
+        gen.call_method(manager, method, [gen.constant(None)] * 3 if method == "__exit__" else ())
 
     def prepare_containers(self, gen, container):
         gen.keep(container)

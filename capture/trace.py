@@ -34,6 +34,7 @@ class GraphTracer(dispatch.Mode):
         self.storages: dict[int, tuple[Storage, Storage]] = {}
         self.bindings: list[tuple[str, Source, str, int]] = []      # symbol, where it is read
         self.spans: list[tuple[int, int, Storage]] = []
+        self.tag: str | None = None                          # of the checkpointed region that is being traced
 
     # -- ops -------------------------------------------------------------------------------------------------------
 
@@ -42,7 +43,7 @@ class GraphTracer(dispatch.Mode):
         grad = dispatch.state.grad
         with dispatch.setting(modes=(), fake=True):
             out = dispatch.execute(op, tuple(args))
-        node = self.graph.call(op, inputs, out, stack=self.stack(), grad=grad, draw=self.draw(op, args))
+        node = self.graph.call(op, inputs, out, stack=self.stack(), grad=grad, draw=self.draw(op, args), tag=self.tag)
         self.bind(out, node)
         return out
 
@@ -59,7 +60,7 @@ class GraphTracer(dispatch.Mode):
         elif isinstance(out, (tuple, list)):
             for i, part in enumerate(out):
                 if isinstance(part, Tensor) and id(part) not in self.nodes:
-                    item = self.graph.call(operator.getitem, (node, i), part, stack=node.stack, grad=node.grad)
+                    item = self.graph.call(operator.getitem, (node, i), part, stack=node.stack, grad=node.grad, tag=node.tag)
                     self.nodes[id(part)] = part, item
 
     def argument(self, value):

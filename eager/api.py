@@ -32,8 +32,8 @@ from .random import Generator, default_generator, get_rng_state, initial_seed, m
 from .sizes import Size
 from .spellings import convolution, creation, elementwise, indexing, interop, products, random, recurrent, reductions, shapes
 from .spellings import extended
-from .spellings.arguments import numpy_names, takes_dim
-from .spellings import vision
+from .spellings.arguments import numpy_names, takes_dim, written
+from .spellings import memory, vision
 from .tensor import DATA, Tensor, install_methods
 
 _METHODS_ONLY = set("""
@@ -92,14 +92,19 @@ def detach_(self):
 def get_data(self):
     """The same memory without history; writes to it do not move the version that autograd checks."""
     t = self._alias()
-    t._view = DATA
+    if t._view is None:
+        t._view = DATA
     if type(self) is not Tensor and overrides.takes_part(type(self)):
         t.__class__ = type(self)
     return t
 
 
 def _inplace(record):
+    second = record.params[1].name if len(record.params) > 1 else "other"
+
     def method(self, *args, **kw):
+        if "other" in kw:
+            kw[second] = kw.pop("other")
         return record.inplace(self, *args, **kw)
     method.__name__ = method.__qualname__ = record.name + "_"
     return method
@@ -125,8 +130,8 @@ def _reflected_power(b, a):
 def _checked_sub(record_call):
     """The minus sign: numpy would refuse bools with another text."""
     def method(a, b):
-        if getattr(a, "_dtype", None) is dtypes.bool and getattr(b, "_dtype", None) is dtypes.bool:
-            return elementwise.sub(a, b)
+        if a._dtype is dtypes.bool or b.__class__ is builtins.bool or getattr(b, "_dtype", None) is dtypes.bool:
+            elementwise.no_bools(a, b)
         return record_call(a, b)
     return method
 
@@ -148,7 +153,7 @@ def _operators():
     table["__sub__"], table["__rsub__"] = _checked_sub(table["__sub__"]), _checked_sub(table["__rsub__"])
     for name, record in _COMPARISONS.items():
         table[f"__{name}__"] = operator(record)
-    table.update(__pow__=_power, __rpow__=_reflected_power, __ipow__=elementwise.pow_, __neg__=specialise(_a.neg),
+    table.update(__pow__=_power, __rpow__=_reflected_power, __ipow__=elementwise.pow_, __neg__=elementwise.neg,
                  __pos__=_positive,
                  __abs__=specialise(_a.absolute), __invert__=specialise(_a.bitwise_not), __getitem__=_FUNCTIONS["getitem"],
                  __setitem__=indexing.setitem, __iter__=indexing.iterate, __contains__=indexing.contains)
@@ -185,22 +190,19 @@ def _methods():
         mT=property(shapes._matrix_transpose), subtract_=elementwise.sub_, divide_=elementwise.div_,
                  clip_=elementwise.clamp_,
         squeeze_=_reshaping(shapes.squeeze), unsqueeze_=_reshaping(shapes.unsqueeze), t_=_reshaping(shapes.t),
-        transpose_=_reshaping(shapes.transpose), alias=_alias, triu_=_rewriting(creation.triu),
-                 tril_=_rewriting(creation.tril),
-        cumsum_=_rewriting(reductions.cumsum), __new__=staticmethod(creation.legacy_tensor))
+        transpose_=_reshaping(shapes.transpose), alias=_alias, triu_=written(creation.triu, "triu_"),
+        tril_=written(creation.tril, "tril_"), cumsum_=written(reductions.cumsum, "cumsum_"),
+        swapaxes_=_reshaping(shapes.swapaxes), swapdims_=_reshaping(shapes.swapdims), __new__=staticmethod(creation.legacy_tensor))
     return {**extended.methods(scope), **table}
 
 
-def _where_self(self, condition, other):
+def _where_self(self, condition=None, other=None):
     """Elements of this tensor where the condition holds, of `other` elsewhere."""
+    if condition is None or other is None:
+        given = "" if condition is None else type(condition).__name__
+        raise TypeError(f"where() received an invalid combination of arguments - got ({given}), but expected one of: (Tensor "
+                        "condition, Tensor other), (Tensor condition, Number other)")
     return where(condition, self, other)
-
-
-def _rewriting(function):
-    def method(self, *args, **kw):
-        return self.copy_(function(self, *args, **kw))
-    method.__name__ = function.__name__ + "_"
-    return method
 
 
 def _reshaping(function):
@@ -211,7 +213,7 @@ def _reshaping(function):
     return method
 
 
-install_methods(interop.METHODS)
+install_methods({**interop.METHODS, **memory.METHODS})
 install_methods(_methods())
 install_methods(_operators())
 _INPLACE = extended.inplace_functions(vars(Tensor))
@@ -233,5 +235,5 @@ __all__ = [*extended.NAMES, *_INPLACE] + sorted(
 _UNASKED = set("is_tensor is_storage tensor as_tensor asarray from_numpy frombuffer manual_seed seed".split())
 overrides.publish(globals(), [name for name in {**_FUNCTIONS, **_INPLACE, "detach": 0, "result_type": 0}
                               if name not in _UNASKED])
-overrides.publish_methods([*interop.METHODS, *_methods(), *_operators()])
+overrides.publish_methods([*interop.METHODS, *memory.METHODS, *_methods(), *_operators()])
 overrides.namespaces.append(sys.modules[__name__])

@@ -20,11 +20,11 @@ from .meta import check_expandable, infer, run_meta
 from .op import TENSOR, TENSORS, Kind, Op, specialise
 from .programs import program_of
 from .record import (
-    DATA,
     Node,
     SavedOutput,
     add_node,
     check_views,
+    check_write,
     edges_of,
     mark_view,
     metas_of,
@@ -38,7 +38,7 @@ from .record import (
 from .sizes import Size, is_number, static
 from .state import Mode, below, no_modes, recording, setting, state
 from .storage import Storage
-from .tensor import Tensor, View
+from .tensor import DATA, INFERENCE, Tensor, View
 
 __all__ = [
     "call",
@@ -117,8 +117,11 @@ def finish_outputs(op: Op, args: tuple, outs: tuple, needs: bool) -> None:
         node = add_node(op, args, outs, state.packer)
         if node is not None and state.anomaly:
             node.stack = state.anomaly()
-    if op.kind is Kind.VIEW and op.outputs[0].differentiable:
-        mark_view(outs[0], args[0], op, args[1:], state.grad)
+    if op.kind is Kind.VIEW:
+        if op.outputs[0].differentiable:
+            mark_view(outs[0], args[0], op, args[1:], state.grad)
+        else:
+            outs[0]._view = INFERENCE if args[0].is_inference() else None
 
 
 def execute_composite(op: Op, args: tuple, fake: bool, needs: bool):
@@ -150,6 +153,9 @@ def execute_mutating(op: Op, args: tuple):
     fake, needs = inspect_args(op, args)
     if not fake and "inplace" in op.kernels:
         return write_in_place(op, args)
+    for p, a in zip(op.params, args):
+        if p.name in op.mutates and a is not None:
+            check_write(a, needs)
     pure = op.pure
     visible = len(op.outputs)
     outs = run_meta(pure, args) if fake else run_kernel(pure, args)
@@ -167,6 +173,8 @@ def execute_mutating(op: Op, args: tuple):
 def write_in_place(op: Op, args: tuple):
     """The kernel that writes what the record mutates; such records have no outputs and no gradient."""
     for p, a in zip(op.params, args):
+        if p.name in op.mutates:
+            check_write(a, False)
         if p.name in op.mutates and not a._array.flags.writeable:
             raise RuntimeError(
                 f"{op.name}: the memory of '{p.name}' is read-only (it was made from a read-only numpy array)"
@@ -183,21 +191,15 @@ def bump(t: Tensor) -> None:
     view = t._view
     storage = t._ensure_storage()
     storage.data_version += 1
-    if view is None or root_view(t) is not DATA:
+    if view is None or t._root_view() is not DATA:
         storage._version += 1
-
-
-def root_view(t: Tensor):
-    view = t._view
-    while view is not None and view is not DATA:
-        view = view.parent._view
-    return view
 
 
 def execute_inplace(op: Op, args: tuple):
     """A derived in-place record: the pure one's result goes into the first argument."""
     target, pure = args[0], op.functional
     fake, needs = inspect_args(op, args)
+    check_write(target, needs)
     if needs:
         check_leaf(target)
     spec = infer(pure, args)[0] if pure.kind is not Kind.SCATTER else None
@@ -301,6 +303,8 @@ def check_overlap(op, target: Tensor, args: tuple) -> None:
     """The written memory holds each element once, and no operand lies across it."""
     for n, step in zip(target._sizes, target._strides):
         if type(step) is int and step == 0 and not (type(n) is int and n <= 1):
+            if any([type(m) is int and m == 0 for m in target._sizes]):
+                return
             raise RuntimeError(
                 "unsupported operation: more than one element of the written-to tensor refers to a single memory "
                 f"location. Please clone() the tensor before performing the operation. ({op.name})"
@@ -346,6 +350,7 @@ def become_view(t: Tensor, make) -> Tensor:
     """
     if state.modes:
         raise Unsupported("in-place view", "a tensor changes its geometry in place", "use the form without underscore")
+    check_write(t, state.grad and t.requires_grad)
     if state.grad and t.requires_grad:
         check_leaf(t)
     storage = t._ensure_storage()
@@ -358,7 +363,7 @@ def become_view(t: Tensor, make) -> Tensor:
     if state.grad:
         for each in storage.live_views():
             if each._view is not None and each._view.parent is t:
-                each._view = View(old, each._view.op, each._view.args)
+                each._view = each._view._replace(parent=old)
         t._view, t._grad_fn = new._view, new._grad_fn
         if new._grad_fn is not None:
             t._output_nr, t._requires_grad = new._output_nr, False
@@ -369,6 +374,10 @@ def become_view(t: Tensor, make) -> Tensor:
 
 def set_data(t: Tensor, source: Tensor) -> None:
     """`t.data = source`: other bytes, shape and type under the same tensor."""
+    if not isinstance(source, Tensor):
+        raise TypeError(f"Variable data has to be a tensor, but got {type(source).__name__}")
+    if t.requires_grad and source._dtype.category < 2:
+        raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
     t._array, t._dtype, t._device = source._array, source._dtype, source._device
     t._storage, t._view = source._ensure_storage(), None
     t._geometry = source._geometry
@@ -537,6 +546,6 @@ def learn_needs(op: Op, mask: tuple) -> tuple:
 
 _call.bind(
     Tensor, Node, Storage(None, device=_cpu), Size, View, Meta, dtypes.ALL, state, _cpu, SavedOutput, learn_needs, DATA,
-    native.api,
+    INFERENCE, native.api,
 )
 ops.on_first_call(make_entry)

@@ -14,7 +14,7 @@ from . import _call
 from .grads import Meta
 from .handles import RemovableHandle, add_hook
 from .state import setting, state
-from .tensor import DATA, Tensor, View
+from .tensor import Tensor, View
 
 _new = object.__new__
 next_sequence = _call.next_sequence
@@ -426,12 +426,22 @@ def save_args(op, args, wanted) -> tuple:
         if how == "save":
             if versions is None:
                 versions = [None] * len(saved)
-            versions[k] = a._version if code == 1 else tuple([x._version for x in a])
+            versions[k] = saved_version(a) if code == 1 else tuple([saved_version(x) for x in a])
         elif code == 1:
             saved[k] = Meta.of(a) if how == "meta" else None
         else:
             saved[k] = tuple([Meta.of(x) for x in a])
     return tuple(saved), None if versions is None else tuple(versions)
+
+
+def saved_version(t: Tensor) -> int:
+    if t._view is not None and t.is_inference():
+        raise RuntimeError(
+            "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in "
+            "computation tracked by autograd. To work around this, you can make a clone to get a normal tensor and use it "
+            "in autograd, or use `torch.no_grad()` instead of `torch.inference_mode()`."
+        )
+    return t._version
 
 
 def metas_of(outs) -> tuple:
@@ -495,9 +505,24 @@ def holds(a, kind) -> bool:
 
 def mark_view(out: Tensor, parent: Tensor, op, args, recorded: bool) -> None:
     """`out` is `op(parent, *args)` over the same bytes."""
-    out._view = View(parent, op, args)
+    above = parent._view
+    how = above.how if above is not None and above.how else None if recorded else _unrecorded()
+    out._view = View(parent, op, args, how)
     if recorded:
         parent._ensure_storage().add_view(out)
+
+
+def _unrecorded() -> str:
+    return "inference" if state.inference else "no_grad"
+
+
+def mark_multiple(outs: tuple) -> tuple:
+    """Views that one call gives together."""
+    for t in outs:
+        view = t._view
+        if view is not None and view.how is None:
+            t._view = view._replace(how="multiple")
+    return outs
 
 
 class Custom:
@@ -509,10 +534,43 @@ class Custom:
 CUSTOM = Custom()
 
 
+_REFUSED = {
+    "no_grad": "A view was created in no_grad mode and is being modified inplace with grad mode enabled. Given that this use "
+    "case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both the view and the inplace "
+    "either both inside the no_grad block (if you don't want the inplace to be tracked) or both outside (if you want the "
+    "inplace to be tracked).",
+    "inference": "A view was created in inference mode and is being modified inplace in normal mode. Given that this use "
+    "case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both the view and the inplace "
+    "either both inside the inference_mode block (if you don't want the inplace to be tracked) or both outside (if you want "
+    "the inplace to be tracked).",
+    "multiple": "{which} is a view and is being modified inplace. This view is the output of a function that returns multiple "
+    "views. Such functions do not allow the output views to be modified inplace. You should replace the inplace operation by "
+    "an out-of-place one.",
+}
+
+
+def check_write(target: Tensor, needs: bool) -> None:
+    """Refuse an in-place write to an inference tensor outside of that mode, and one that would be recorded through a view
+    that was made where it should not be. `needs`: an operand requires a gradient, and calls are recorded."""
+    view = target._view
+    if view is None:
+        return
+    if target.is_inference():
+        if not state.inference:
+            raise RuntimeError(
+                "Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone to get a "
+                "normal tensor before doing inplace update.See https://github.com/pytorch/rfcs/pull/17 for more details."
+            )
+    elif view.how is not None and state.grad and (needs or root_of(target)[0].requires_grad):
+        made = target._grad_fn
+        which = "This" if made is None else f"Output {target.output_nr} of {made.name().removesuffix('Backward0')}"
+        raise RuntimeError(_REFUSED[view.how].format(which=which))
+
+
 def check_views(target: Tensor) -> None:
     """Refuse an in-place write, recorded, through a view whose history cannot be made again."""
     view = target._view
-    while view is not None and view is not DATA:
+    while view is not None and view.parent is not None:
         if view.op is CUSTOM and (view.parent.requires_grad or target.requires_grad):
             name, number = view.args
             raise RuntimeError(
@@ -528,7 +586,7 @@ def check_views(target: Tensor) -> None:
 def root_of(t: Tensor) -> tuple:
     """(base, chain of views from the base to `t`, innermost last)."""
     chain = []
-    while t._view is not None and t._view is not DATA:
+    while t._view is not None and t._view.parent is not None:
         chain.append(t)
         t = t._view.parent
     return t, chain[::-1]
@@ -543,7 +601,7 @@ def rebase(target: Tensor, node: Node) -> None:
     base, chain = root_of(target)
     edge = (node, 0)
     for each in reversed(chain):
-        parent, op, args = each._view
+        parent, op, args, _ = each._view
         parent_edge = edge_of(parent)
         if node is not None:
             put = Node(
@@ -560,8 +618,8 @@ def refresh_views(base: Tensor, done=None) -> None:
     if storage is None or storage.views is None:
         return
     for each in storage.live_views():
-        if each._view is not None and each._view is not DATA and root_of(each)[0] is base:
-            parent, op, args = each._view
+        if each._view is not None and each._view.parent is not None and root_of(each)[0] is base:
+            parent, op, args, _ = each._view
             if op is CUSTOM:
                 continue
             give_history(each, view_node(op, parent, args, each), 0)

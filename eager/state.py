@@ -16,13 +16,15 @@ class State(threading.local):
 
     `run(f, *args)` calls a numpy function without floating-point warnings, and leaves numpy's own settings alone.
     `quick` is the same, but None while a call needs more than the fast paths know: a mode, autocast, saved-tensor
-    hooks, anomaly mode, a function mode.
+    hooks, anomaly mode, a function mode. `special`: one of these but autocast, of which `casting` tells all settings (None:
+    as a thread starts).
     """
 
     grad = True
     inference = False
     modes: tuple = ()
-    autocast = None
+    autocast = casting = None
+    special = False
     packer = None
     anomaly = None
     fake = False
@@ -37,9 +39,8 @@ class State(threading.local):
         self.quick = self.run
 
     def refresh(self) -> None:
-        special = self.modes or self.autocast is not None or self.packer is not None or self.anomaly is not None
-        special = special or self.function_modes
-        self.quick = None if special else self.run
+        self.special = bool(self.modes or self.packer is not None or self.anomaly is not None or self.function_modes)
+        self.quick = None if self.special or self.autocast is not None else self.run
 
     def set(self, **values) -> dict:
         """Set fields; returns their previous values."""

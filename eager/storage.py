@@ -36,6 +36,7 @@ class UntypedStorage:
         "count",
         "device",
         "shared",
+        "lent",
         "__weakref__",
     )
     is_sparse = is_sparse_csr = False
@@ -45,6 +46,7 @@ class UntypedStorage:
             flat = fresh_bytes(flat)
         self.bytes, self.count, self.device, self.foreign = flat, count, device or cpu, foreign
         self._version = self.data_version = 0
+        self.lent = False  # the memory is numpy's, or of a file: it does not grow
         self.views = self.shared = None
 
     def bump(self) -> None:

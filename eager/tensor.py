@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ._call import fresh_view
 from .formats import strided as strided_layout
 from . import device as devices
 from . import dtypes
@@ -25,13 +26,16 @@ _cpu = devices.cpu
 
 
 class View(NamedTuple):
-    """How a tensor views another: by which record and arguments (after the tensor)."""
+    """How a tensor views another: by which record and arguments (after the tensor). `how`: what forbids recorded writes
+    through it: made under "no_grad" or in "inference" mode, or as one of "multiple" outputs."""
 
     parent: Tensor
     op: object
     args: tuple
+    how: str | None = None
 
 
+INFERENCE = View(None, None, (), "inference")  # `_view` of a tensor that was made in inference mode
 DATA = View(None, None, ())  # `_view` of `t.data`: an alias whose writes do not move the autograd version
 
 
@@ -66,7 +70,8 @@ class Tensor:
         t._dtype = dtype
         t._device = _cpu
         t._requires_grad = False
-        t._grad_fn = t._storage = t._view = None
+        t._grad_fn = t._storage = None
+        t._view = fresh_view()
         return t
 
     def _alias(self) -> Tensor:
@@ -79,7 +84,8 @@ class Tensor:
             False,
             None,
         )
-        t._storage, t._view = self._ensure_storage(), None
+        t._storage = self._ensure_storage()
+        t._view = None if self._view is None or not self.is_inference() else INFERENCE
         t._geometry = self._geometry
         return t
 
@@ -193,7 +199,15 @@ class Tensor:
         return self._dtype.is_signed
 
     def is_inference(self) -> bool:
-        return False
+        """Whether it was made in inference mode: such tensors have no version and take no part in recording."""
+        return self._root_view() is INFERENCE
+
+    def _root_view(self) -> View | None:
+        """None, or the `_view` that stands at the end of a chain of views: DATA or INFERENCE."""
+        view = self._view
+        while view is not None and view.parent is not None:
+            view = view.parent._view
+        return view
 
     def is_contiguous(self, memory_format=None) -> bool:
         name = getattr(memory_format, "name", None)
@@ -226,15 +240,17 @@ class Tensor:
 
     @property
     def _version(self) -> int:
+        if self._view is not None and self.is_inference():
+            raise RuntimeError("Inference tensors do not track version counter.")
         return 0 if self._storage is None else self._storage._version
 
     @property
     def _base(self) -> Tensor | None:
         """The tensor that this one is (through any number of steps) a recorded view of."""
         view = self._view
-        if view is None or view is DATA:
+        if view is None or view.parent is None:
             return None
-        while view is not None and view is not DATA:
+        while view is not None and view.parent is not None:
             base, view = view.parent, view.parent._view
         return base
 
@@ -259,8 +275,8 @@ class Tensor:
                     "variable in a subgraph that doesn't require differentiation use var_no_grad = var.detach()."
                 )
             return self
-        if requires_grad and self._dtype.category < 2:
-            raise RuntimeError("only Tensors of floating point and complex dtype can require gradients")
+        if requires_grad:
+            check_differentiable(self)
         self._requires_grad = bool(requires_grad)
         return self
 
@@ -392,15 +408,29 @@ def is_dense(sizes, strides, order) -> bool:
     return True
 
 
+def check_differentiable(t: Tensor) -> None:
+    """Refuse what can not come to require a gradient."""
+    if t._dtype.category < 2:
+        raise RuntimeError("only Tensors of floating point and complex dtype can require gradients")
+    if t._view is not None and t.is_inference() and fresh_view() is None:
+        raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
+
+
 def _check_grad(t: Tensor, value) -> None:
     if not isinstance(value, Tensor):
-        raise TypeError(f"assigned grad expected to be a Tensor or None but got {type(value).__name__}")
+        raise TypeError(f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__}")
+    if value is t:
+        raise RuntimeError("can't assign Variable as its own grad")
     if value._sizes != t._sizes:
         raise RuntimeError(
-            f"assigned grad has data of a different size: {list(value._sizes)} for a tensor of {list(t._sizes)}"
+            f"attempting to assign a gradient of size '{list(value._sizes)}' to a tensor of size '{list(t._sizes)}'. "
+            "Please ensure that the gradient and the tensor are the same size"
         )
     if value._dtype is not t._dtype:
-        raise RuntimeError(f"assigned grad has data of a different type: {value._dtype} for a tensor of {t._dtype}")
+        raise RuntimeError(
+            f"attempting to assign a gradient with dtype '{value._dtype.name}' to a tensor with grad_dtype "
+            f"'{t._dtype.name}'. The gradient must match the tensor's dtype"
+        )
 
 
 def fake_tensor(

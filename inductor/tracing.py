@@ -121,6 +121,8 @@ class Replay(Interpreter):
 
 def as_recorded(made, known):
     """What a node made, in the strides that the graph was traced with: a decomposition may come to others."""
+    if isinstance(made, tuple) and isinstance(known, Tensor):
+        (made,) = made                          # the one new value of a record that writes
     if isinstance(made, tuple):
         return tuple(as_recorded(m, k) for m, k in zip(made, known))
     if not isinstance(made, Tensor) or not isinstance(known, Tensor) or made._strides == known._strides or not differ(made, known):

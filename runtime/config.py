@@ -51,6 +51,13 @@ def _count(text: str) -> int:
     return count
 
 
+def _level(text: str) -> int:
+    level = int(text)
+    if not 0 <= level <= 3:
+        raise ValueError("expected 0, 1, 2 or 3")
+    return level
+
+
 def _cache_dir() -> str:
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(pathlib.Path.home(), ".cache")
     return os.path.join(base, "flambeau")
@@ -72,6 +79,8 @@ FIELDS = {field.name: field for field in (
           "internal errors of the compiler raise instead of falling back to eager"),
     Field("slow_compile_seconds", float, 1.0, "FLAMBEAU_SLOW_COMPILE_SECONDS",
           "a compilation that takes longer is told on the terminal"),
+    Field("optimize", _level, 2, "FLAMBEAU_OPTIMIZE",
+          "how much the C++ compiler optimises, 0 to 3: with less, kernels are made sooner and run slower"),
     Field("kernel_times", _flag, False, "FLAMBEAU_KERNEL_TIMES", "keep the time of each generated kernel"),
 )}
 

@@ -17,7 +17,7 @@ from . import artefacts, counters, log
 from .config import config
 from .errors import FlambeauError
 
-BASE_FLAGS = ("-std=c++17", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-ffp-contract=off", "-fno-math-errno",
+BASE_FLAGS = ("-std=c++17", "-fPIC", "-shared", "-fvisibility=hidden", "-ffp-contract=off", "-fno-math-errno",
               "-fno-trapping-math", "-fno-exceptions", "-fno-rtti", "-w")
 LIBRARIES = ("-nodefaultlibs", "-lm", "-lc")
 ISA_FLAGS = {
@@ -88,7 +88,7 @@ def build(sources: list[str], flags: tuple[str, ...] = ()) -> str:
     if program is None:
         raise CompilerError("no C++ compiler was found (looked for CXX, g++, clang++, c++); "
                             "install g++ to compile kernels")
-    options = (*BASE_FLAGS, *ISA_FLAGS[isa()], *flags)
+    options = (f"-O{config.optimize}", *BASE_FLAGS, *ISA_FLAGS[isa()], *flags)
     key = hashlib.sha256("\0".join([*sources, *options, _identity(program)]).encode()).hexdigest()[:40]
     found = artefacts.get(key, ".so")
     if found:

@@ -479,7 +479,7 @@ def test_out(name, make):
 
 # as_strided reads memory by position and is tested with the tensor's geometry; detach has no gradient by definition
 # the compiler's own two records have tests in tests/inductor/test_records.py
-WITHOUT_SAMPLES = {"as_strided", "detach", "with_value", "restride"}
+WITHOUT_SAMPLES = {"as_strided", "restrided", "detach", "with_value", "restride"}
 WITHOUT_SAMPLES |= {"view_as_real", "view_as_complex", "real", "imag", "fft_c2c", "fft_c2r"}   # tests/eager/test_complex.py
 WITHOUT_SAMPLES |= {"cholesky", "eigh", "eig", "svd"}      # of structured matrices, up to signs: tests/oracle/test_names.py
 WITHOUT_SAMPLES |= {"gamma_draw"}                          # its gradient is a mean's: tests/eager/test_more_names.py

@@ -55,7 +55,7 @@ static PyObject* run_wrapper_hit(Thread& thread, Door* door, Entry* entry, const
     return entry->direct ? run_direct(entry, fetched) : run_generated(thread, door, entry, with);
 }
 
-// Ops inside a mode, autocast or saved-tensor hooks mean something else than when the entries were made.
+// Ops inside a mode or saved-tensor hooks mean something else than when the entries were made.
 static bool told_special(Door* door) {
     static PyObject* name = PyUnicode_InternFromString("special");
     Ref told(PyObject_CallMethodNoArgs((PyObject*)door->cache, name));

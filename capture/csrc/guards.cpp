@@ -309,9 +309,9 @@ static PyObject* node_check(GuardNode* self, PyObject* args, PyObject* kwargs) {
                                      &line)) return nullptr;
     std::string name = kind;
     Node* node = self->node;
-    if (name == "grad_mode") {
-        node = state_node(self->tree, "grad");
-        name = "is";
+    if (name == "grad_mode" || name == "casting") {
+        node = state_node(self->tree, name == "casting" ? "casting" : "grad");
+        name = payload == Py_None || PyBool_Check(payload) ? "is" : "equals";
     }
     auto test = test_kinds.find(name);
     if (test == test_kinds.end()) PyErr_Format(PyExc_ValueError, "unknown guard check %s", kind);

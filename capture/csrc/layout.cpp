@@ -61,8 +61,8 @@ PyObject* state_field(PyObject* name) {
 }
 
 bool special_state() {
-    static PyObject* quick = PyUnicode_InternFromString("quick");
-    return layout.state && state_field(quick) == Py_None;
+    static PyObject* special = PyUnicode_InternFromString("special");
+    return layout.state && state_field(special) == Py_True;
 }
 
 PyObject* configure_layout(PyObject* tensor, PyObject* ndarray) {

@@ -35,7 +35,7 @@ int64_t itemsize_of(PyObject* tensor);
 extern TensorLayout layout;
 // A field of eager's state of this thread: borrowed, or null. `name` is an interned str.
 PyObject* state_field(PyObject* name);
-bool special_state();   // a mode, autocast or saved-tensor hooks are active: `state.quick` is None
+bool special_state();   // a mode, saved-tensor hooks or anomaly mode are active
 
 Py_ssize_t slot_offset(PyObject* type, PyObject* name);             // -1 with an error set
 PyObject* configure_layout(PyObject* tensor, PyObject* ndarray);   // None, or null with an error set

@@ -9,10 +9,13 @@ from __future__ import annotations
 import collections
 import enum
 import functools
+import inspect
+import re
 import types
 from typing import Any
 
 from ...eager import api, dtypes
+from ...eager.amp.autocast_mode import autocast
 from ...eager.device import device
 from ...eager.op import Op
 from ...eager.sizes import SYMBOLIC, Size
@@ -25,7 +28,7 @@ from .builtins import HANDLERS, BuiltinVariable
 from .cached import Cached, CachedFunctionVariable
 from .constant import ConstantVariable, SymVariable
 from .containers import DictVariable, ListVariable, OutsideDict, SetVariable, SliceVariable, TupleVariable
-from .contexts import GradModeVariable
+from .contexts import AutocastVariable, GradModeVariable
 from .functions import BoundMethodVariable, DisabledVariable, PartialVariable, UserFunctionVariable
 from .iterators import OutsideIterator
 from .module import Module, ModuleVariable
@@ -40,6 +43,7 @@ ITERATORS = tuple({type(iter(v)) for v in ([], (), {}, {}.values(), {}.items(), 
 BUILTIN_FUNCTIONS = (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType,
                      types.MethodWrapperType, types.ClassMethodDescriptorType)
 NATIVE_CALLABLES = (type(api.transpose), type(Tensor.__add__), type(api.cat))  # the library's functions of C++
+IMMUTABLE = (dtypes.finfo, dtypes.iinfo, re.Pattern, re.Match, inspect.Signature, inspect.Parameter)
 NOT_OBJECTS = (dict, list, tuple, set, frozenset, str, bytes, int, float, complex, type, BaseException)
 
 
@@ -165,6 +169,8 @@ def _function(tx, value, source):
 def _method(tx, value, source):
     tx.guard(source, "type_is", types.MethodType)
     owner = tx.wrap(value.__self__, Attr(source, "__self__"))
+    if isinstance(owner, AutocastVariable) and value.__name__ in ("__enter__", "__exit__"):
+        return owner.get_attr(tx, value.__name__)
     if isinstance(owner, GradModeVariable):
         tx.guard(Attr(source, "__func__"), "is", value.__func__)
         return owner.get_attr(tx, value.__name__)
@@ -213,6 +219,8 @@ def _object(tx, value, source):
     cls = type(value)
     if cls in tx.GRAD_MODES:
         return _grad_mode(tx, value, source)
+    if isinstance(value, autocast):
+        return _autocast(tx, value, source)
     if isinstance(value, tx.OPAQUE):
         return _singleton(tx, value, source)
     python_class = bool(cls.__flags__ & (1 << 9))            # Py_TPFLAGS_HEAPTYPE
@@ -226,6 +234,14 @@ def _grad_mode(tx, value, source):
     tx.guard(source, "type_is", type(value))
     tx.guard(Attr(source, "mode"), "equals", value.mode)
     return tx.remember(value, GradModeVariable(type(value), value.mode, value.prev, source=source))
+
+
+def _autocast(tx, value, source):
+    tx.guard(source, "type_is", type(value))
+    for name in AutocastVariable.SETTINGS:
+        setting = getattr(value, name)
+        tx.guard(Attr(source, name), "is" if isinstance(setting, (bool, dtypes.dtype)) else "equals", setting)
+    return tx.remember(value, AutocastVariable(type(value), value, source=source))
 
 
 def _wrapper(tx, value, source):
@@ -260,6 +276,7 @@ MAKERS = (
     ((*BUILTIN_FUNCTIONS, *NATIVE_CALLABLES, Op), _builtin),
     (Cached, _cached),
     (type, _class),
+    (IMMUTABLE, _singleton),
     (types.ModuleType, _namespace),
     (functools.partial, _partial),
     (Module, _module),
@@ -301,7 +318,7 @@ def _fresh_callable(tx, value):
         return BuiltinVariable(value) if tx.runs_for_real(value) else tx.wrap_pinned(value, value.__name__)
     if isinstance(value, types.MethodType) and isinstance(value.__self__, type):
         return BuiltinVariable(value)
-    if isinstance(value, tx.OPAQUE):
+    if isinstance(value, (*tx.OPAQUE, *IMMUTABLE)):
         return ConstantVariable(value)
     raise unsupported("value", f"library code made a {type(value).__module__}.{type(value).__qualname__}")
 

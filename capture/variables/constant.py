@@ -6,7 +6,10 @@ answers a branch from its hint, and that records a guard.
 
 from __future__ import annotations
 
+from ...eager.sizes import SymBool, SymFloat, SymInt
 from .base import Variable
+
+NUMBERS = {SymInt: int, SymFloat: float, SymBool: bool}
 
 
 class PlainVariable(Variable):
@@ -97,7 +100,7 @@ class SymVariable(PlainVariable):
     """A symbolic integer, float or truth value over the sizes of the inputs."""
 
     def python_type(self):
-        return self.value.python_type
+        return next(kind for symbolic, kind in NUMBERS.items() if isinstance(self.value, symbolic))
 
     def key(self):
         return int(self.value)

@@ -6,6 +6,8 @@ effect. User-written managers need nothing here: their `__enter__` and `__exit__
 
 from __future__ import annotations
 
+import copy
+
 from ...eager.autograd import inference_mode, set_grad_enabled
 from ..breaks import unsupported
 from ..source import Attr
@@ -60,12 +62,85 @@ class GradModeVariable(Variable):
         """As a decorator."""
         return DecoratedVariable(self, args[0])
 
+    def around(self, tx, run):
+        before = tx.grad_mode()
+        tx.set_grad_mode(self.wanted)
+        try:
+            return run()
+        finally:
+            tx.set_grad_mode(before)
+
     def reconstruct(self, gen):
         if self.cls is inference_mode and self.previous is not None:
             raise unsupported("context-manager", "a graph break inside inference_mode")
         gen.load_call(self.cls, self.arguments)
         if self.previous is not None:
             gen.store_attr_on_top("prev", gen.constant(self.previous))
+
+
+class AutocastVariable(Variable):
+    """An autocast manager. Entering it switches this thread's real settings until the trace ends, so that traced ops are
+    cast as they would be; a switch that outlives the frame is made again by the generated code."""
+
+    SETTINGS = ("device", "fast_dtype", "_enabled", "_cache_enabled")
+
+    def __init__(self, cls, value, arguments=(), named=None, source=None):
+        super().__init__(source)
+        self.cls, self.arguments, self.named = cls, list(arguments), dict(named or {})
+        self.real, self.value = value, copy.copy(value)
+        self.value._previous = list(value._previous)
+
+    def python_type(self):
+        return self.cls
+
+    def describe(self):
+        return f"{self.cls.__name__} manager"
+
+    def get_attr(self, tx, name):
+        if name in ("__enter__", "__exit__"):
+            return ManagerMethod(self, name)
+        return tx.fresh(tx.run(getattr, self.value, name))
+
+    def call_method(self, tx, name, args, kwargs):
+        if name == "__enter__":
+            self.value.__enter__()
+            tx.effects.enter(self)
+            return self
+        if name != "__exit__":
+            return super().call_method(tx, name, args, kwargs)
+        if not tx.effects.leave(self):
+            self.leave_outer(tx)
+        self.value.__exit__(None, None, None)
+        return tx.constant(False)
+
+    def leave_outer(self, tx):
+        """It was entered before this frame: what it restores is guarded."""
+        if self.source is None or not self.value._previous:
+            raise unsupported("context-manager", f"{self} is left without having been entered last")
+        tx.guard(self.source, "predicate", Restores(self.value._previous[-1]))
+
+    def call(self, tx, args, kwargs):
+        return DecoratedVariable(self, args[0])
+
+    def around(self, tx, run):
+        self.call_method(tx, "__enter__", [], {})
+        try:
+            return run()
+        finally:
+            self.call_method(tx, "__exit__", [], {})
+
+    def reconstruct(self, gen):
+        gen.load_call(self.cls, self.arguments, self.named)
+
+
+class Restores:
+    """Guard: leaving the manager brings these settings back."""
+
+    def __init__(self, previous):
+        self.previous = previous
+
+    def __call__(self, manager):
+        return bool(manager._previous) and manager._previous[-1] == self.previous
 
 
 class ManagerMethod(Variable):
@@ -91,12 +166,7 @@ class DecoratedVariable(Variable):
         self.manager, self.function = manager, function
 
     def call(self, tx, args, kwargs):
-        before = tx.grad_mode()
-        tx.set_grad_mode(self.manager.wanted)
-        try:
-            return tx.call(self.function, args, kwargs)
-        finally:
-            tx.set_grad_mode(before)
+        return self.manager.around(tx, lambda: tx.call(self.function, args, kwargs))
 
     def reconstruct(self, gen):
         gen.load(self.manager)

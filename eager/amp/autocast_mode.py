@@ -58,7 +58,24 @@ def _cast(x, target, kind):
 
 
 def _apply():
-    state.set(autocast=_cast_arguments if _settings.enabled["cpu"] else None)
+    """Tell the thread's state: what casts, and all settings as one value to compare."""
+    s = _settings
+    plain = s.caching and not any(s.enabled.values()) and s.dtypes == _DEFAULTS
+    casting = None if plain else (s.caching, tuple(s.enabled.items()), tuple(s.dtypes.items()))
+    state.set(autocast=_cast_arguments if s.enabled["cpu"] else None, casting=casting)
+
+
+def settings() -> tuple:
+    """All of this thread's settings; `restore` brings them back."""
+    s = _settings
+    return dict(s.enabled), dict(s.dtypes), s.caching, s.nesting
+
+
+def restore(saved: tuple) -> None:
+    s = _settings
+    if saved != settings():
+        s.enabled, s.dtypes, s.caching, s.nesting = saved
+        _apply()
 
 
 def _device_type(device_type):
@@ -139,6 +156,7 @@ def get_autocast_dtype(device_type):
 
 def set_autocast_dtype(device_type, dtype):
     _settings.dtypes[_device_type(device_type)] = dtype
+    _apply()
 
 
 def is_autocast_cpu_enabled():
@@ -171,6 +189,7 @@ def is_autocast_cache_enabled():
 
 def set_autocast_cache_enabled(enabled):
     _settings.caching = bool(enabled)
+    _apply()
 
 
 def clear_autocast_cache():

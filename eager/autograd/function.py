@@ -12,7 +12,6 @@ from ..grads import Meta
 from ..op import zeros
 from ..record import (
     CUSTOM,
-    DATA,
     Node,
     Packed,
     SavedOutput,
@@ -305,7 +304,7 @@ def connect(node, inputs, outs: tuple) -> tuple:
     for k, t in enumerate(outs):
         if not isinstance(t, Tensor) or k in constant or t._dtype.category < 2:
             continue
-        if id(t) in dirty and t._view is not None and t._view is not DATA:
+        if id(t) in dirty and t._view is not None and t._view.parent is not None:
             rebase(t, node)
         else:
             base = None if id(t) in dirty else same[k] if k in same else viewed(t, given)

@@ -9,6 +9,7 @@ import functools
 import inspect
 import warnings
 
+from .. import _call
 from ..state import state
 from .anomaly import present_stack
 
@@ -110,9 +111,11 @@ class inference_mode(_Manager):
     def __enter__(self):
         self.prev = (state.grad, state.inference)
         state.grad, state.inference = not self.mode, self.mode
+        _call.inference(self.mode)
 
     def __exit__(self, *_):
         state.grad, state.inference = self.prev
+        _call.inference(state.inference)
 
     def clone(self):
         return inference_mode(self.mode)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 World world;
+thread_local bool inference_mode;
 
 // ---- the thread's state
 
@@ -50,7 +51,7 @@ PyObject* new_tensor(PyObject* array, PyObject* dtype) {
     put(t, world.t.requires_grad, Py_False);
     put(t, world.t.grad_fn, Py_None);
     put(t, world.t.storage, Py_None);
-    put(t, world.t.view, Py_None);
+    put(t, world.t.view, inference_mode ? world.inference_view : Py_None);
     return t;
 }
 
@@ -138,21 +139,31 @@ static bool increment(PyObject* object, Py_ssize_t offset) {
     return next;
 }
 
-static bool views_data(PyObject* t) { // a view, through any number of steps, of `t.data`
+PyObject* root_view(PyObject* t) {
     PyObject* view = slot(t, world.t.view);
-    while (view != Py_None && view != world.data_view) view = slot(PyTuple_GET_ITEM(view, 0), world.t.view);
-    return view == world.data_view;
+    while (view != Py_None && PyTuple_GET_ITEM(view, 0) != Py_None)
+        view = slot(PyTuple_GET_ITEM(view, 0), world.t.view);
+    return view;
 }
 
 bool bump(PyObject* t) {
     PyObject* storage = ensure_storage(t);
     return storage && increment(storage, world.s.data_version)
-        && (views_data(t) || increment(storage, world.s.version));
+        && (root_view(t) == world.data_view || increment(storage, world.s.version));
 }
 
 long version_of(PyObject* t) {
     PyObject* storage = slot(t, world.t.storage);
     return storage == Py_None ? 0 : PyLong_AsLong(slot(storage, world.s.version));
+}
+
+PyObject* saved_version(PyObject* t) {
+    if (root_view(t) != world.inference_view) return PyLong_FromLong(version_of(t));
+    PyErr_SetString(PyExc_RuntimeError,
+        "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in computation "
+        "tracked by autograd. To work around this, you can make a clone to get a normal tensor and use it in autograd, or "
+        "use `torch.no_grad()` instead of `torch.inference_mode()`.");
+    return nullptr;
 }
 
 // ---- recording
@@ -213,7 +224,7 @@ static bool save(const Needs* needs, PyObject* const* args, int count, Ref& save
                 if (!versions) return false;
                 for (int j = 0; j < count; j++) PyTuple_SET_ITEM(versions.get(), j, Py_NewRef(Py_None));
             }
-            PyObject* version = PyLong_FromLong(version_of(a));
+            PyObject* version = saved_version(a);
             if (!version) return false;
             Py_DECREF(PyTuple_GET_ITEM(versions.get(), k));
             PyTuple_SET_ITEM(versions.get(), k, version);
@@ -403,9 +414,9 @@ static bool learn_prototype(PyObject* storage) {
 }
 
 static PyObject* py_bind(PyObject*, PyObject* args) {
-    PyObject *tensor, *node, *storage, *size, *view, *meta, *dtypes, *state, *cpu, *saved, *needs, *data, *api;
-    if (!PyArg_ParseTuple(args, "OOOOOOOOOOOOO", &tensor, &node, &storage, &size, &view, &meta, &dtypes, &state, &cpu,
-            &saved, &needs, &data, &api))
+    PyObject *tensor, *node, *storage, *size, *view, *meta, *dtypes, *state, *cpu, *saved, *needs, *data, *inference, *api;
+    if (!PyArg_ParseTuple(args, "OOOOOOOOOOOOOO", &tensor, &node, &storage, &size, &view, &meta, &dtypes, &state, &cpu,
+            &saved, &needs, &data, &inference, &api))
         return nullptr;
     world.tensor = world.plain[0] = world.plain[1] = world.plain[2] = world.plain[3] = (PyTypeObject*)Py_NewRef(tensor);
     world.node = (PyTypeObject*)Py_NewRef(node), world.storage = (PyTypeObject*)Py_NewRef(Py_TYPE(storage));
@@ -413,6 +424,8 @@ static PyObject* py_bind(PyObject*, PyObject* args) {
     world.meta = (PyTypeObject*)Py_NewRef(meta);
     world.state = Py_NewRef(state), world.cpu = Py_NewRef(cpu), world.saved_output = Py_NewRef(saved);
     world.learn_needs = Py_NewRef(needs), world.data_view = Py_NewRef(data);
+    world.inference_view = Py_NewRef(inference), world.no_grad = PyUnicode_InternFromString("no_grad");
+    world.multiple = PyUnicode_InternFromString("multiple"), world.inference = PyUnicode_InternFromString("inference");
     world.byte_descr = (PyObject*)PyArray_DescrFromType(NPY_UBYTE);
     world.api = (const FbApi*)PyCapsule_GetPointer(api, "flambeau.runtime._native.api");
     TensorSlots& t = world.t;
@@ -444,10 +457,21 @@ static PyObject* py_plain(PyObject*, PyObject* args) {
 
 static PyObject* py_ensure_storage(PyObject*, PyObject* t) { return Py_XNewRef(ensure_storage(t)); }
 
+static PyObject* py_inference(PyObject*, PyObject* mode) {
+    inference_mode = mode == Py_True;
+    Py_RETURN_NONE;
+}
+
+static PyObject* py_fresh_view(PyObject*, PyObject*) {
+    return Py_NewRef(inference_mode ? world.inference_view : Py_None);
+}
+
 static PyMethodDef methods[] = {
+    {"inference", py_inference, METH_O, "inference(mode): whether this thread's new tensors are inference tensors"},
+    {"fresh_view", py_fresh_view, METH_NOARGS, "fresh_view(): the `_view` of a new tensor"},
     {"bind", py_bind, METH_VARARGS,
         "bind(Tensor, Node, an empty storage, Size, View, Meta, dtypes, state, cpu, SavedOutput, "
-                                    "learn_needs, DATA, api): learn the library's classes"},
+                                    "learn_needs, DATA, INFERENCE, api): learn the library's classes"},
     {"plain", py_plain, METH_VARARGS, "plain(Parameter, Buffer): subclasses whose results are plain tensors"},
     {"next_sequence", py_next_sequence, METH_NOARGS,
         "next_sequence(): the number of the next node, by time of recording"},

@@ -61,7 +61,8 @@ struct World {
     StorageSlots s;
     MetaSlots m;
     Type types[TYPES];
-    PyObject *state, *cpu, *saved_output, *learn_needs, *data_view, *byte_descr;
+    PyObject *state, *cpu, *saved_output, *learn_needs, *data_view, *inference_view, *byte_descr;
+    PyObject *no_grad, *multiple, *inference; // `View.how`
     const FbApi* api;
 };
 extern World world;
@@ -128,6 +129,9 @@ PyObject* size_of(const npy_intp* values, int count); // as a Size
 PyObject* ensure_storage(PyObject* t); // borrowed; null with an error set
 bool bump(PyObject* t); // a write went into the tensor's bytes
 long version_of(PyObject* t);
+PyObject* saved_version(PyObject* t); // a new reference; null with an error set for an inference tensor
+PyObject* root_view(PyObject* t); // borrowed: None, or the `_view` that stands at the end of a chain of views
+extern thread_local bool inference_mode; // new tensors are inference tensors
 PyObject* fresh_array(int type, int dims, const npy_intp* sizes, const npy_intp* strides_in_elements);
 
 // -- recording. What a record's gradients need of a call, per set of operands that lead to a gradient.

@@ -173,11 +173,15 @@ bool keep_argument(char code, char how, PyObject* a, Ref& kept, Ref& version) {
     }
     if (how == SAVE) {
         kept = Ref(Py_NewRef(a));
-        if (!tensors) version = Ref(PyLong_FromLong(version_of(a)));
+        if (!tensors) version = Ref(saved_version(a));
         else {
             version = Ref(PyTuple_New(PyTuple_GET_SIZE(a)));
             for (Py_ssize_t j = 0; j < PyTuple_GET_SIZE(a); j++)
-                PyTuple_SET_ITEM(version.get(), j, PyLong_FromLong(version_of(PyTuple_GET_ITEM(a, j))));
+            {
+                PyObject* number = saved_version(PyTuple_GET_ITEM(a, j));
+                if (!number) return false;
+                PyTuple_SET_ITEM(version.get(), j, number);
+            }
         }
         return (bool)version;
     }

@@ -209,14 +209,22 @@ bool remember(PyObject* storage, PyObject* out) { // Storage.add_view
     return reference && PyList_Append(views, reference.get()) == 0;
 }
 
-PyObject* view_of(PyObject* parent, PyObject* op, PyObject* const* args, int count) {
-    PyObject* view = world.view->tp_alloc(world.view, 3);
+// `how` a view came about, where that forbids recorded writes through it: views of such views inherit it.
+PyObject* how_made(PyObject* parent, bool grad) {
+    PyObject* above = slot(parent, world.t.view);
+    if (above != Py_None && PyTuple_GET_ITEM(above, 3) != Py_None) return PyTuple_GET_ITEM(above, 3);
+    return grad ? Py_None : inference_mode ? world.inference : world.no_grad;
+}
+
+PyObject* view_of(PyObject* parent, PyObject* op, PyObject* const* args, int count, bool grad) {
+    PyObject* view = world.view->tp_alloc(world.view, 4);
     PyObject* rest = PyTuple_New(count);
     if (!view || !rest) return nullptr;
     for (int k = 0; k < count; k++) PyTuple_SET_ITEM(rest, k, Py_NewRef(args[k]));
     PyTuple_SET_ITEM(view, 0, Py_NewRef(parent));
     PyTuple_SET_ITEM(view, 1, Py_NewRef(op));
     PyTuple_SET_ITEM(view, 2, rest);
+    PyTuple_SET_ITEM(view, 3, Py_NewRef(how_made(parent, grad)));
     return view;
 }
 
@@ -270,10 +278,13 @@ PyObject* make_view(ViewCall* v, PyObject* x, PyObject* const* args, bool grad) 
         if (!record(v->head.op, v->needs, all, v->arguments, 1, out.get())) return nullptr;
     }
     if (v->remembered) {
-        PyObject* view = view_of(x, v->head.op, args, v->arguments - 1);
+        PyObject* view = view_of(x, v->head.op, args, v->arguments - 1, grad);
         if (!view) return nullptr;
         reset(out.get(), world.t.view, view);
         if (grad && !remember(storage, out.get())) return nullptr;
+    } else if (slot(x, world.t.view) != Py_None || inference_mode) {
+        PyObject* own = root_view(x) == world.inference_view ? world.inference_view : Py_None;
+        reset(out.get(), world.t.view, Py_NewRef(own));
     }
     return out.release();
 }
@@ -417,6 +428,14 @@ PyObject* getitem(PyObject* const* args, Py_ssize_t n, bool grad) {
     return make_view(records[SAME], args[0], nullptr, grad);
 }
 
+// One of several views that a call gives.
+void mark_multiple(PyObject* piece) {
+    PyObject* view = slot(piece, world.t.view);
+    if (view == Py_None || PyTuple_GET_ITEM(view, 3) != Py_None) return;
+    PyTuple_SET_ITEM(view, 3, Py_NewRef(world.multiple));
+    Py_DECREF(Py_None);
+}
+
 // pieces of one dim
 PyObject* pieces(PyObject* x, npy_intp dim, npy_intp each, bool grad) {
     PyArrayObject* a = plain_array(x);
@@ -429,6 +448,7 @@ PyObject* pieces(PyObject* x, npy_intp dim, npy_intp each, bool grad) {
         npy_intp start = k * each;
         PyObject* piece = slice(x, dim, start, 1, total - start < each ? total - start : each, grad);
         if (!piece) return nullptr;
+        mark_multiple(piece);
         PyTuple_SET_ITEM(out.get(), k, piece);
     }
     return out.release();
@@ -463,6 +483,7 @@ PyObject* unbind(PyObject* const* args, Py_ssize_t n, bool grad) {
     for (npy_intp k = 0; out && k < PyArray_DIM(a, (int)dim); k++) {
         PyObject* piece = select(args[0], dim, k, grad);
         if (!piece) return nullptr;
+        mark_multiple(piece);
         PyTuple_SET_ITEM(out.get(), k, piece);
     }
     return out.release();

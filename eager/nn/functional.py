@@ -180,6 +180,9 @@ def dropout(input, p=0.5, training=True, inplace=False):
 # -- linear maps and lookups
 
 def linear(input, weight, bias=None):
+    if weight is None or input is None:
+        name, place = ("input", 1) if input is None else ("weight", 2)
+        raise TypeError(f"linear(): argument '{name}' (position {place}) must be Tensor, not NoneType")
     return products.linear(input, weight, bias)
 
 
@@ -311,7 +314,7 @@ def _classes_first(input, target, name):
         raise RuntimeError(f"Expected target size {[input.shape[0], *input.shape[2:]]}, got {list(target.shape)}")
     if target.dtype is not dtypes.int64:
         if target.dtype is not dtypes.uint8:
-            raise RuntimeError(f"expected scalar type Long but found {type_name(target.dtype)} ({name}: target)")
+            raise RuntimeError(f"expected target dtype to be Long or Byte, but got {type_name(target.dtype)} ({name})")
         target = target.long()
     return input, target, lone
 
@@ -323,6 +326,7 @@ def _class_loss(result, lone, reduction):
 def nll_loss(input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean"):
     reduction = _check_reduction(legacy_reduction(size_average, reduce, reduction))
     x, t, lone = _classes_first(input, target, "nll_loss")
+    losses.check_targets(t, x.shape[1], ignore_index)
     return _class_loss(losses.nll_loss(x, t, weight, reduction, ignore_index)[0], lone, reduction)
 
 

@@ -12,7 +12,7 @@ from ...runtime import jobs, maps, moves, rows
 from .. import dtypes
 from ..op import composite, Out, pointwise, scalar, static
 from ..random import draw
-from .arithmetic import absolute, add, clamp, div, ge, gt, le, logical_and, lt, minimum, mul, neg, square, sub, where
+from .arithmetic import absolute, add, clamp, div, ge, gt, le, logical_and, logical_or, lt, minimum, mul, neg, square, sub, where
 from .elementary import exp, log, sigmoid, tanh
 from .halves import back, single
 from .random import keep_mask
@@ -34,7 +34,7 @@ relu.native(lambda x: maps.unary("relu", x))
 
 @relu.grad("x")
 def _(g, out):
-    return where(gt(out, 0), g, 0.0)
+    return where(le(out, 0), 0.0, g)
 
 
 relu.samples(lambda make: unary(make, positive=True) + [(make(5),), (make.ints(5, 3),)])
@@ -220,7 +220,7 @@ elu.native(lambda x, alpha, scale, input_scale: maps.unary("elu", x, alpha, scal
 @elu.grad("x")
 def _(g, x, alpha, scale, input_scale):
     low = mul(exp(mul(minimum(x, 0.0), input_scale)), alpha * scale * input_scale)
-    return where(gt(x, 0), mul(g, scale), mul(g, low))
+    return where(le(x, 0), mul(g, low), mul(g, scale))
 
 
 elu.samples(lambda make: unary(make, positive=True) + [(make(5), 0.5, 1.1, 0.9)])
@@ -233,7 +233,7 @@ def threshold(s, x, limit: scalar, value: scalar):
 
 @threshold.grad("x")
 def _(g, x, limit):
-    return where(gt(x, limit), g, 0.0)
+    return where(le(x, limit), 0.0, g)
 
 
 threshold.samples(lambda make: [(make(3, 4), 0.1, 20.0), (make(5), -0.5, 0.0)])
@@ -257,7 +257,7 @@ def hardtanh(s, x, low: scalar, high: scalar):
 @hardtanh.grad("x")
 def _(g, out, low, high):
     """Nothing at the bounds themselves, unlike clamp."""
-    return where(logical_and(gt(out, low), lt(out, high)), g, 0.0)
+    return where(logical_or(le(out, low), ge(out, high)), 0.0, g)
 
 
 @pointwise
@@ -284,7 +284,7 @@ hardswish.native(lambda x: maps.unary("hardswish", x))
 @hardswish.grad("x")
 def _(g, x):
     inner = mul(g, add(div(x, 3.0), 0.5))
-    return where(le(x, -3.0), 0.0, where(ge(x, 3.0), g, inner))
+    return where(le(x, -3.0), 0.0, where(lt(x, 3.0), inner, g))
 
 
 mish.samples(unary)

@@ -163,7 +163,8 @@ def _(g, x):
 
 @pointwise
 def sign(s, x):
-    return s.sign(x)
+    """0 for NaN."""
+    return s.where(x == x, s.sign(x), 0)
 
 
 @sign.grad("x")

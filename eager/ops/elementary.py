@@ -147,8 +147,7 @@ def _(g, out):
 
 @pointwise(promote="float")
 def sinh(s, x):
-    e = s.expm1(x)
-    return (e + e / (e + 1.0)) * 0.5
+    return (s.expm1(x) - s.expm1(-x)) * 0.5
 
 
 @sinh.grad("x")

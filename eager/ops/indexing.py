@@ -11,10 +11,10 @@ from .. import dtypes
 from ..grads import Meta
 from ..op import composite, indexed, mask, scalar, scatter, size, static, tensors
 from ..sizes import numel
-from .arithmetic import add, eq, masked_fill
+from .arithmetic import add, div, eq, masked_fill, maximum
 from .creation import arange, full
 from .rearrange import pad
-from .views import as_strided, reshape, squeeze, unsqueeze
+from .views import as_strided, reshape, restrided, squeeze, unsqueeze
 
 
 def checked(index, size, text, error=IndexError):
@@ -526,13 +526,36 @@ index_put = _index_put("index_put", "set", _assign)
 index_put_add = _index_put("index_put_add", "add", np.add.at)
 
 
+def _places(size, steps, offset, device):
+    """Where in memory each element lies."""
+    place = full((), offset, dtypes.int64, device)
+    for d, (n, step) in enumerate(zip(size, steps)):
+        along = arange(0, step, n, dtypes.int64, device) if step else full((n,), 0, dtypes.int64, device)
+        place = add(place, reshape(along, (n,) + (1,) * (len(size) - 1 - d)))
+    return place
+
+
+def _reach(size, steps):
+    return 0 if 0 in size else sum((n - 1) * step for n, step in zip(size, steps))
+
+
+@restrided.grad("x")
+def _(g, x: Meta, size, steps, offset, own):
+    """As for as_strided, over memory that holds both tensors; elements of `x` in one place share its gradient."""
+    shape, low = tuple(x.shape), min(0, offset)
+    span = max(_reach(shape, own), offset + _reach(size, steps)) + 1 - low
+    mine = _places(shape, own, -low, g.device)
+    flat = index_put_add(_zeros(g, (span,)), (_places(size, steps, offset - low, g.device),), g, (0,))
+    if 0 in own:
+        count = index_put_add(_zeros(g, (span,)), (mine,), full(shape, 1, g.dtype, g.device), (0,))
+        flat = div(flat, maximum(count, 1))
+    return index(flat, (mine,), (0,))
+
+
 @as_strided.grad("x")
 def _(g, x: Meta, size, steps, offset):
     """Every element's gradient goes back to its place in the (contiguous) memory; places seen twice add up."""
-    place = full((), offset, dtypes.int64, g.device)
-    for d, (n, step) in enumerate(zip(size, steps)):
-        along = arange(0, step, n, dtypes.int64, g.device) if step else full((n,), 0, dtypes.int64, g.device)
-        place = add(place, reshape(along, (n,) + (1,) * (len(size) - 1 - d)))
+    place = _places(size, steps, offset, g.device)
     flat = index_put_add(_zeros(g, (numel(x.shape),)), (place,), g, (0,))
     return reshape(flat, tuple(x.shape))
 

@@ -5,7 +5,7 @@ cross_entropy keeps one number per row (log-sum-exp) besides its inputs; its gra
 
 import numpy as np
 
-from ...runtime import jobs, rows
+from ...runtime import jobs, moves, rows
 from ..grads import Meta
 from ..meta import Spec
 from ..op import composite, optional, Out, scalar, static
@@ -169,6 +169,15 @@ def _class_weights(target, weight, ignore_index, like):
     picked = reshape(index_select(weight, 0, reshape(safe, (extent(safe.shape, range(len(safe.shape))),))),
                      tuple(safe.shape))
     return safe, where(kept, single(picked), 0.0)
+
+
+def check_targets(target, classes, ignore_index):
+    """IndexError for a class that does not exist. Fakes have none to look at."""
+    found = target._array
+    if found is not None and moves.out_of_range(found, classes):
+        wrong = found[((found < 0) | (found >= classes)) & (found != ignore_index)]
+        if wrong.size:
+            raise IndexError(f"Target {wrong.flat[0]} is out of bounds.")
 
 
 def _pick(x, target):

@@ -11,7 +11,7 @@ import numpy as np
 from .. import dtypes, prims
 from ..meta import broadcast_shapes
 from ..op import extern
-from .arithmetic import add, div, mul, neg, sign, square, sub
+from .arithmetic import add, div, eq, mul, neg, sign, square, sub, where
 from .elementary import exp, log
 
 
@@ -223,6 +223,12 @@ def _bessel(name, order, scaled):
     return record
 
 
+def _over(y, x):
+    """I_1(x) / x, which is 1/2 at 0."""
+    zero = eq(x, 0)
+    return where(zero, 0.5, div(y, where(zero, 1.0, x)))
+
+
 i0, i0e = _bessel("i0", 0, False), _bessel("i0e", 0, True)
 i1, i1e = _bessel("i1", 1, False), _bessel("i1e", 1, True)
 
@@ -239,12 +245,12 @@ def _(g, x, out):
 
 @i1.grad("x")
 def _(g, x, out):
-    return mul(g, sub(i0(x), div(out, x)))
+    return mul(g, sub(i0(x), _over(out, x)))
 
 
 @i1e.grad("x")
 def _(g, x, out):
-    return mul(g, sub(i0e(x), mul(out, add(sign(x), div(1.0, x)))))
+    return mul(g, sub(i0e(x), add(mul(out, sign(x)), _over(out, x))))
 
 
 def _erfcx(x):

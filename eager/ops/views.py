@@ -297,6 +297,12 @@ def as_strided(shape, strides, size, steps: size, offset):
 
 
 @view
+def restrided(shape, strides, size, steps: size, offset, own: size):
+    """`as_strided` of a tensor that is not contiguous: its own strides say where its gradient is read."""
+    return tuple(size), tuple(steps), offset
+
+
+@view
 def unfold(shape, strides, dim: static, size, step):
     """Windows of `size` elements, every `step`, in a new last dim."""
     count = (shape[dim] - size) // step + 1

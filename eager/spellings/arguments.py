@@ -12,7 +12,8 @@ import numpy as np
 
 from .. import dtypes
 from .. import device as devices
-from ..dispatch import store
+from ..autograd import is_grad_enabled
+from ..dispatch import store, type_name
 from ..sizes import is_int, numel
 from ..tensor import Tensor
 
@@ -100,6 +101,21 @@ def give(result, out):
     if isinstance(result, tuple):
         return type(result)(*map(give, result, out)) if hasattr(result, "_fields") else tuple(map(give, result, out))
     return store(out, result)
+
+
+def written(function, name):
+    """The in-place form of a function of new tensors: the result is copied into the tensor. What the gradient of the
+    function needs of the old value is taken from a copy.
+    """
+    def method(self, *args, **kw):
+        tracked = is_grad_enabled() and any(isinstance(x, Tensor) and x.requires_grad for x in (self, *args))
+        result = function(self.clone() if tracked else self, *args, **kw)
+        if result.dtype.category > self.dtype.category:
+            raise RuntimeError(f"result type {type_name(result.dtype)} can't be cast to the desired output type "
+                               f"{type_name(self.dtype)} ({name})")
+        return self.copy_(result)
+    method.__name__ = method.__qualname__ = name
+    return method
 
 
 def takes_out(fn):

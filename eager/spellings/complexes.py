@@ -93,7 +93,9 @@ def is_neg(input):
 
 
 def adjoint(input):
-    return conj(input.transpose(-2, -1))
+    if input.ndim == 1:
+        raise RuntimeError("tensor.adjoint() is only supported on matrices or batches of matrices. Got 1-D tensor.")
+    return conj(input.transpose(-2, -1)) if input.ndim else conj(input)
 
 
 def isreal(input):

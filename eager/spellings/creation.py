@@ -58,7 +58,8 @@ def from_numpy(ndarray):
         raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
     check_array(ndarray)
     t = _wrap(ndarray, dtypes.from_numpy(ndarray.dtype))
-    t._ensure_storage().foreign = True
+    held = t._ensure_storage()
+    held.foreign = held.lent = True
     return t
 
 

@@ -1,9 +1,13 @@
 """Functions of elements under PyTorch's names and arguments."""
 
+import builtins
+import math
+
 import numpy as np
 
 from .. import dtypes
 from ..dispatch import type_name
+from ..promote import result_type
 from ..op import specialise
 from ..ops import activations, arithmetic as a, elementary as e
 from ..tensor import Tensor
@@ -57,12 +61,42 @@ def add(input, other, *, alpha=1, out=None):
     return r if out is None else give(r, out)
 
 
+def _is_bool(x):
+    return x.dtype is dtypes.bool if isinstance(x, Tensor) else isinstance(x, builtins.bool)
+
+
+def no_bools(input, other):
+    if _is_bool(input) or _is_bool(other):
+        both = "two bool tensors" if _is_bool(input) and _is_bool(other) else "a bool tensor"
+        raise RuntimeError(f"Subtraction, the `-` operator, with {both} is not supported. Use the `^` or "
+                           "`logical_xor()` operator, or `~` or `logical_not()` to invert a mask.")
+
+
+def neg(input, *, out=None):
+    if input.dtype is dtypes.bool:
+        raise RuntimeError("Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert "
+                           "a mask, use the `~` or `logical_not()` operator instead.")
+    return give(a.neg(input), out)
+
+
+def neg_(self):
+    neg(self[:0] if self.ndim else self) if self.dtype is dtypes.bool else None
+    return a.neg.inplace(self)
+
+
+negative, negative_ = neg, neg_
+
+
+def square(input, *, out=None):
+    return give(a.square(input.long() if input.dtype is dtypes.bool else input), out)
+
+
+def sign(input, *, out=None):
+    return give(input.clone() if input.dtype is dtypes.bool else a.sign(input), out)
+
+
 def sub(input, other, *, alpha=1, out=None):
-    if type(input) is not float and getattr(input, "dtype", None) is dtypes.bool and getattr(other, "dtype",
-            None) is dtypes.bool:
-        raise RuntimeError("Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or "
-                           "`logical_xor()` "
-                           "operator instead.")
+    no_bools(input, other)
     r = _sub(input, other if type(alpha) is int and alpha == 1 else _mul(other, alpha))
     return r if out is None else give(r, out)
 
@@ -82,6 +116,8 @@ def _quotient(rounding_mode):
 
 
 def div(input, other, *, rounding_mode=None, out=None):
+    if rounding_mode == "trunc" and result_type((input, other)).category > 1:
+        return give(e.trunc(_div(input, other)), out)
     return give(_quotient(rounding_mode)(input, other), out)
 
 
@@ -115,8 +151,12 @@ def _pow(input, exponent):
 
 
 def float_power(input, exponent, *, out=None):
-    input = input.double() if isinstance(input, Tensor) else float(input)
-    return give(_pow(input, exponent.double() if isinstance(exponent, Tensor) else float(exponent)), out)
+    operands = [x for x in (input, exponent) if isinstance(x, Tensor)]
+    inexact = any([x.dtype.is_complex if isinstance(x, Tensor) else isinstance(x, complex) for x in (input, exponent)])
+    kind = dtypes.complex128 if inexact else dtypes.float64
+    input, exponent = [x.to(kind) if isinstance(x, Tensor) else complex(x) if inexact else float(x)
+                       for x in (input, exponent)]
+    return give(_pow(input, exponent), out) if operands else _pow(input, exponent)
 
 
 def clamp(input, min=None, max=None, *, out=None):
@@ -170,8 +210,10 @@ def _mask_and_value(input, mask, value):
                                f"{value.ndim} dimension(s).")
     elif isinstance(value, np.generic):
         value = value.item()
-    if not isinstance(value, Tensor) and input.dtype.category < 2 and isinstance(value, float) and value != int(value):
-        raise RuntimeError("value cannot be converted to type " + input.dtype.name + " without overflow")
+    if isinstance(value, float) and input.dtype.category < 2:
+        if input.dtype is not dtypes.bool and not math.isfinite(value):
+            raise RuntimeError("value cannot be converted to type " + input.dtype.name + " without overflow")
+        value = value != 0 if input.dtype is dtypes.bool else int(value)
     return mask, value
 
 
@@ -209,9 +251,9 @@ def hypot(input, other, *, out=None):
 
 def nan_to_num(input, nan=0.0, posinf=None, neginf=None, *, out=None):
     if input.dtype.category < 2:
-        return input.clone()
+        return give(input.clone(), out)
     info = dtypes.finfo(input.dtype)
-    x = a.where(e.isnan(input), nan, input)
+    x = a.where(e.isnan(input), 0.0 if nan is None else nan, input)
     x = a.where(a.eq(x, float("inf")), info.max if posinf is None else posinf, x)
     return give(a.where(a.eq(x, float("-inf")), info.min if neginf is None else neginf, x), out)
 
@@ -263,10 +305,13 @@ def add_(self, other, *, alpha=1):
 
 
 def sub_(self, other, *, alpha=1):
+    no_bools(self, other)
     return a.sub.inplace(self, other if alpha == 1 else _mul(other, alpha))
 
 
 def div_(self, other, *, rounding_mode=None):
+    if rounding_mode == "trunc" and self.dtype.category > 1:
+        return e.trunc.inplace(a.div.inplace(self, other))
     return _quotient(rounding_mode).inplace(self, other)
 
 

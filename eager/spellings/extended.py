@@ -3,6 +3,7 @@ NAMES (constants, types, private functions that programs use)."""
 
 from types import FunctionType
 
+from .arguments import written
 from . import building, complexes, elementwise, foreach, legacy, linalg, sampling, special, statistics
 
 _MODULES = (special, complexes, statistics, building, legacy, sampling)
@@ -35,18 +36,10 @@ _FOUND.update(linalg.TOP_LEVEL)
 FUNCTIONS = {name: f for name, f in _FOUND.items() if name not in _NOT_FUNCTIONS}
 
 
-def _written(function, name):
-    """The in-place form of a function: its result is copied into the tensor."""
-    def method(self, *args, **kw):
-        return self.copy_(function(self, *args, **kw))
-    method.__name__ = method.__qualname__ = name
-    return method
-
-
 _INPLACE = """
 acosh addbmm addmm addmv addr arccosh arcsinh arctan2 arctanh asinh atan2 atanh baddbmm conj_physical copysign cumprod
 deg2rad digamma erfc float_power gcd heaviside hypot i0 igamma igammac index_reduce lcm ldexp lgamma logit mvlgamma
-nan_to_num nextafter polygamma put rad2deg renorm scatter_reduce sgn sinc true_divide xlogy swapaxes swapdims
+nan_to_num nextafter polygamma put rad2deg renorm scatter_reduce sgn sinc true_divide xlogy
 """.split()
 
 
@@ -59,7 +52,7 @@ def methods(scope):
     table = {name: scope.get(name, f) for name, f in _FOUND.items() if name not in _NOT_METHODS}
     table["polygamma"] = _polygamma
     every = {**scope, **table}
-    table.update((name + "_", _written(every[name], name + "_")) for name in _INPLACE)
+    table.update((name + "_", written(every[name], name + "_")) for name in _INPLACE)
     table.update(real=property(complexes.real, lambda self, value: complexes.real(self).copy_(value)),
                  imag=property(complexes.imag, lambda self, value: complexes.imag(self).copy_(value)),
                  mH=property(complexes.adjoint))

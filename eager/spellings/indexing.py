@@ -10,6 +10,7 @@ import numpy as np
 from .. import dtypes
 from ..meta import broadcast_shapes
 from ..ops import arithmetic as a, indexing as r, views as v
+from ..record import mark_multiple
 from ..sizes import SymInt
 from ..tensor import Tensor
 from .arguments import dim_of, give
@@ -390,7 +391,7 @@ def masked_scatter_(self, mask, source):
 def iterate(self):
     if not self.ndim:
         raise TypeError("iteration over a 0-d tensor")
-    return iter([v.select(self, 0, k) for k in range(int(self.shape[0]))])
+    return iter(mark_multiple(tuple([v.select(self, 0, k) for k in range(int(self.shape[0]))])))
 
 
 def contains(self, element):

@@ -44,7 +44,14 @@ def dot(input, tensor, *, out=None):
     return give(p.matmul(input, tensor), out)
 
 
-inner = dot
+def inner(input, other, *, out=None):
+    """Sums over the last dims of both."""
+    if not (input.ndim and other.ndim):
+        return give(a.mul(input, other), out)
+    if input.shape[-1] != other.shape[-1]:
+        raise RuntimeError("inner() the last dimension must match on both input tensors but got shapes "
+                           f"{list(input.shape)} and {list(other.shape)}")
+    return give(tensordot(input, other, ([-1], [-1])), out)
 
 
 def outer(input, vec2, *, out=None):

@@ -46,14 +46,19 @@ def prod(input, dim=None, keepdim=False, *, dtype=None, out=None):
     return give(r.prod(_cast(input, dtype), dims_of(input, dim), keepdim), out)
 
 
+def _truth(result, input):
+    """Bytes answer in bytes."""
+    return result.to(dtypes.uint8) if input.dtype is dtypes.uint8 else result
+
+
 @numpy_names
 def any(input, dim=None, keepdim=False, *, out=None):
-    return give(r.any_(input, dims_of(input, dim), keepdim), out)
+    return give(_truth(r.any_(input, dims_of(input, dim), keepdim), input), out)
 
 
 @numpy_names
 def all(input, dim=None, keepdim=False, *, out=None):
-    return give(r.all_(input, dims_of(input, dim), keepdim), out)
+    return give(_truth(r.all_(input, dims_of(input, dim), keepdim), input), out)
 
 
 @numpy_names
@@ -71,6 +76,14 @@ def _nonempty(x, dims, name):
         if type(x.shape[d]) is int and x.shape[d] == 0:
             raise IndexError(f"{name}(): Expected reduction dim {d} to have non-zero size.")
     return dims
+
+
+def _some(x, dim, name):
+    """The dims of a reduction without a neutral element."""
+    if dim == () and builtins.any(type(n) is int and n == 0 for n in x.shape):
+        raise RuntimeError(f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the "
+                           "reduction dim with the 'dim' argument.")
+    return _nonempty(x, dims_of(x, dim), name)
 
 
 def _extremes(name, over, along, pairwise):
@@ -99,18 +112,18 @@ min = _extremes("min", r.amin, r.min_dim, a.minimum)
 
 @numpy_names
 def amax(input, dim=(), keepdim=False, *, out=None):
-    return give(r.amax(input, _nonempty(input, dims_of(input, dim), "amax"), keepdim), out)
+    return give(r.amax(input, _some(input, dim, "amax"), keepdim), out)
 
 
 @numpy_names
 def amin(input, dim=(), keepdim=False, *, out=None):
-    return give(r.amin(input, _nonempty(input, dims_of(input, dim), "amin"), keepdim), out)
+    return give(r.amin(input, _some(input, dim, "amin"), keepdim), out)
 
 
 @numpy_names
-def aminmax(input, *, dim=None, keepdim=False):
-    return namedtuple("aminmax", ["min", "max"])(amin(input, () if dim is None else dim, keepdim),
-                                                 amax(input, () if dim is None else dim, keepdim))
+def aminmax(input, *, dim=None, keepdim=False, out=None):
+    dims = () if dim is None else dim
+    return give(namedtuple("aminmax", ["min", "max"])(amin(input, dims, keepdim), amax(input, dims, keepdim)), out)
 
 
 def _position(name, record):
@@ -163,6 +176,10 @@ def std_mean(input, dim=None, unbiased=None, keepdim=False, *, correction=None):
 def norm(input, p="fro", dim=None, keepdim=False, *, out=None, dtype=None):
     x = _cast(input, dtype)
     p = 2.0 if p in (None, "fro") else float(p)
+    if x.dtype.category < 2:
+        raise RuntimeError("linalg.vector_norm: Expected a floating point or complex tensor as input. Got "
+                           f"{type_name(x.dtype)}")
+    x = a.absolute(x) if x.dtype.is_complex else x
     return give(r.norm(x, p, dims_of(x, dim), keepdim), out)
 
 
@@ -208,13 +225,13 @@ def kthvalue(input, k, dim=-1, keepdim=False):
 
 
 @numpy_names
-def median(input, dim=None, keepdim=False):
+def median(input, dim=None, keepdim=False, *, out=None):
     """The lower of the two middle values; NaN if there is one."""
     if dim is None:
         flat = reshape(input, (input.numel(),))
-        return kthvalue(flat, (flat.shape[0] + 1) // 2, 0)[0]
+        return give(kthvalue(flat, (flat.shape[0] + 1) // 2, 0)[0], out)
     d = dim_of(input, dim)
-    return kthvalue(input, (input.shape[d] + 1) // 2, d, keepdim)
+    return give(kthvalue(input, (input.shape[d] + 1) // 2 if input.ndim else 1, d, keepdim), out)
 
 
 @takes_out

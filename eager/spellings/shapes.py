@@ -8,6 +8,7 @@ from ..ops.indexing import index_select, one_hot as one_hot_record
 from ..dtypes import dtype as type_class
 from ..meta import broadcast_shapes as common_shape
 from ..promote import promote_types
+from ..record import mark_multiple
 from ..sizes import Size, is_int, numel
 from ..tensor import Tensor
 from .arguments import dim_of, give, known_size, size_of, sizes_of, takes_out
@@ -48,7 +49,7 @@ def flatten(input, start_dim=0, end_dim=-1):
 
 
 def ravel(input):
-    return v.reshape(input, (input.numel(),))
+    return v.reshape(v.contiguous(input), (input.numel(),))
 
 
 def unflatten(input, dim, sizes):
@@ -70,7 +71,12 @@ def transpose(input, dim0, dim1):
     return v.transpose(input, dim_of(input, dim0), dim_of(input, dim1))
 
 
-swapaxes = swapdims = transpose
+def swapaxes(input, axis0, axis1):
+    return transpose(input, axis0, axis1)
+
+
+def swapdims(input, dim0, dim1):
+    return transpose(input, dim0, dim1)
 
 
 def t(input):
@@ -90,7 +96,8 @@ def _matrix_transpose(input):
     return transpose(input, -2, -1)
 
 
-def permute(input, *dims):
+def permute(input, *args, dims=None):
+    dims = args if dims is None else dims
     if len(dims) == 1 and not is_int(dims[0]):
         dims = dims[0]
     if len(dims) != input.ndim:
@@ -204,12 +211,12 @@ def split(tensor, split_size_or_sections, dim=0):
             raise RuntimeError(f"split_with_sizes expects split_sizes to sum exactly to {total} (input tensor's size "
                                f"at dimension {d}), "
                                f"but got split_sizes={sections}")
-        return _pieces(tensor, sections, d)
+        return _multiple(tensor, sections, d)
     if given < 0 or (given == 0 and total != 0):
         raise RuntimeError(f"split expects split_size be non-negative and positive for a dimension of size {total}, "
                            f"but got {given}")
     count = max(-(-int(total) // given), 1) if given else 1
-    return _pieces(tensor, [given] * (count - 1) + [total - given * (count - 1)], d)
+    return _multiple(tensor, [given] * (count - 1) + [total - given * (count - 1)], d)
 
 
 def _pieces(x, sizes, d):
@@ -218,6 +225,10 @@ def _pieces(x, sizes, d):
         found.append(v.slice_dim(x, d, start, 1, n))
         start = start + n
     return tuple(found)
+
+
+def _multiple(x, sizes, d):
+    return mark_multiple(_pieces(x, sizes, d))
 
 
 def split_with_sizes(self, split_sizes, dim=0):
@@ -233,10 +244,10 @@ def chunk(input, chunks, dim=0):
     total = input.shape[d]
     each = (total + chunks - 1) // chunks
     if type(each) is int and each == 0:
-        return _pieces(input, [0] * chunks, d)
+        return _multiple(input, [0] * chunks, d)
     if type(total) is not int:
         if total % chunks == 0:
-            return _pieces(input, [each] * chunks, d)
+            return _multiple(input, [each] * chunks, d)
     return split(input, each, d)
 
 
@@ -262,7 +273,7 @@ def _with_dims(input, dim):
 
 def unbind(input, dim=0):
     d = _with_dims(input, dim)
-    return tuple(v.select(input, d, k) for k in range(int(input.shape[d])))
+    return mark_multiple(tuple([v.select(input, d, k) for k in range(int(input.shape[d]))]))
 
 
 def diagonal(input, offset=0, dim1=0, dim2=1):
@@ -272,8 +283,8 @@ def diagonal(input, offset=0, dim1=0, dim2=1):
     return v.diagonal(input, offset, a, b)
 
 
-def diag(input, diagonal=0):
-    return diag_embed(input, diagonal) if input.ndim == 1 else v.diagonal(input, diagonal, 0, 1)
+def diag(input, diagonal=0, *, out=None):
+    return give(diag_embed(input, diagonal) if input.ndim == 1 else v.diagonal(input, diagonal, 0, 1), out)
 
 
 def diag_embed(input, offset=0, dim1=-2, dim2=-1):
@@ -288,11 +299,11 @@ def diag_embed(input, offset=0, dim1=-2, dim2=-1):
 
 
 def as_strided(input, size, stride, storage_offset=None):
-    if input.requires_grad and not input.is_contiguous():
-        raise RuntimeError("as_strided: the gradient of a tensor that is not contiguous is not available; use contiguous() "
-                           "before it")
     own = input.storage_offset()
-    return v.as_strided(input, tuple(size), tuple(stride), (own if storage_offset is None else storage_offset) - own)
+    start = (own if storage_offset is None else storage_offset) - own
+    if input.is_contiguous():
+        return v.as_strided(input, tuple(size), tuple(stride), start)
+    return v.restrided(input, tuple(size), tuple(stride), start, tuple(input._strides))
 
 
 def unfold(self, dimension, size, step):

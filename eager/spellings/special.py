@@ -8,6 +8,9 @@ import math
 import numpy as np
 
 from .. import dtypes
+from ..dispatch import type_name
+from ..meta import broadcast_shapes
+from ..promote import result_type, to_float
 from ..ops import arithmetic as a, elementary as e, special as r
 from ..tensor import Tensor
 from .arguments import give, takes_out
@@ -105,7 +108,7 @@ def signbit(input):
 def copysign(input, other):
     """|input| with the sign of other (of zeros as well)."""
     x, y = _operands(input, other)
-    x = _floating(x)
+    x = _floating(x).to(to_float(result_type((x, y))))
     negative = a.lt(a.where(a.eq(y, 0), a.reciprocal(_floating(y)), y), 0)
     size = a.absolute(x)
     return a.where(negative, a.neg(size), size)
@@ -113,8 +116,10 @@ def copysign(input, other):
 
 @takes_out
 def nextafter(input, other):
-    x, y = input._values("nextafter()"), other._values("nextafter()")
-    return Tensor._from_array(np.asarray(np.nextafter(x, y), x.dtype), input.dtype)
+    broadcast_shapes((tuple(input.shape), tuple(other.shape)), "nextafter")
+    kind = result_type((input, other))
+    x, y = input.to(kind)._values("nextafter()"), other.to(kind)._values("nextafter()")
+    return Tensor._from_array(np.asarray(np.nextafter(x, y), x.dtype), kind)
 
 
 @takes_out
@@ -136,20 +141,21 @@ def isneginf(input, *, out=None):
 @takes_out
 def fmax(input, other):
     """The larger; a number beats NaN."""
-    return a.where(e.isnan(input), other, a.where(e.isnan(other), input, a.maximum(input, other)))
+    return a.where(a.logical_or(a.ge(input, other), e.isnan(other)), input, other)
 
 
 @takes_out
 def fmin(input, other):
-    return a.where(e.isnan(input), other, a.where(e.isnan(other), input, a.minimum(input, other)))
+    return a.where(a.logical_or(a.le(input, other), e.isnan(other)), input, other)
 
 
 # -- integers
 
 def _whole_pair(name, function, input, other):
-    if input.dtype.category != 1 or other.dtype.category != 1:
-        raise RuntimeError(f'"{name}_cpu" not implemented for floating types')
-    x, y = input._values(name), other._values(name)
+    kind = result_type((input, other))
+    if kind.category != 1:
+        raise RuntimeError(f'"{name}_cpu" not implemented for {type_name(kind)!r}')
+    x, y = input.to(kind)._values(name), other.to(kind)._values(name)
     found = function(x, y)
     return Tensor._from_array(np.asarray(found), dtypes.from_numpy(found.dtype))
 
@@ -166,28 +172,31 @@ def lcm(input, other):
 
 # -- products, logarithms and exponentials in special forms
 
+def _where_typed(zero, value):
+    return a.where(zero, 0.0, value)
+
+
 @takes_out
 def xlogy(input, other):
     """x * log(y), and 0 where x is 0 (but NaN where y is)."""
     x, y = _operands(input, other)
-    zero = a.logical_and(a.eq(x, 0), a.logical_not(e.isnan(y)))
-    return a.where(zero, 0.0, a.mul(x, e.log(a.where(zero, 1, y))))
+    zero = a.logical_and(a.eq(x, 0), a.logical_or(a.le(y, 0), a.eq(y, math.inf)))
+    return _where_typed(zero, a.mul(x, e.log(a.where(zero, 1, y))))
 
 
 @takes_out
 def xlog1py(input, other):
     x, y = _operands(input, other)
-    zero = a.logical_and(a.eq(x, 0), a.logical_not(e.isnan(y)))
-    return a.where(zero, 0.0, a.mul(x, e.log1p(a.where(zero, 1, y))))
+    zero = a.logical_and(a.eq(x, 0), a.logical_or(a.le(y, -1), a.eq(y, math.inf)))
+    return _where_typed(zero, a.mul(x, e.log1p(a.where(zero, 1, y))))
 
 
 @takes_out
 def entr(input):
     """-x log x; 0 at 0, -inf below."""
     x = _floating(input)
-    positive = a.gt(x, 0)
-    value = a.neg(a.mul(x, e.log(a.where(positive, x, 1.0))))
-    return a.where(a.logical_or(positive, e.isnan(x)), value, a.where(a.eq(x, 0), 0.0, -math.inf))
+    value = a.neg(a.mul(x, e.log(x)))
+    return a.where(a.lt(x, 0), -math.inf, a.where(a.eq(x, 0), 0.0, value))
 
 
 @takes_out

@@ -113,8 +113,11 @@ class TransformerDecoderLayer(_Layer):
 
 
 class TransformerEncoder(Module):
-    """`num_layers` copies of a layer, then `norm`. `is_causal=None` means: as the mask says. `enable_nested_tensor` and
-    `mask_check` choose between ways to the same result and are kept only."""
+    """`num_layers` copies of a layer, then `norm`.
+
+    In evaluation without gradients and with a padding mask alone, whose rows are all padded at their ends, PyTorch
+    drops the padded positions (`enable_nested_tensor`): they come out as zeros, before the norm.
+    """
 
     __constants__ = ["norm"]
 
@@ -127,7 +130,31 @@ class TransformerEncoder(Module):
     def forward(self, src, mask=None, src_key_padding_mask=None, is_causal=None):
         for layer in self.layers:
             src = layer(src, src_mask=mask, is_causal=bool(is_causal), src_key_padding_mask=src_key_padding_mask)
+        if mask is None and src_key_padding_mask is not None and self._drops_padding(src):
+            src = _without_padding(src, src_key_padding_mask, self.mask_check)
         return src if self.norm is None else self.norm(src)
+
+
+    def _drops_padding(self, src):
+        layer = self.layers[0] if len(self.layers) else None
+        if not (self.enable_nested_tensor and type(layer) is TransformerEncoderLayer and src.dim() == 3):
+            return False
+        attention = layer.self_attn
+        if self.training or attention.training or layer.norm_first or not attention.batch_first:
+            return False
+        if attention.in_proj_bias is None or not attention._qkv_same_embed_dim or attention.num_heads % 2:
+            return False
+        if layer.activation not in (F.relu, F.gelu) or layer.norm1.eps != layer.norm2.eps:
+            return False
+        return not (api.is_grad_enabled() and (src.requires_grad or any(p.requires_grad for p in layer.parameters())))
+
+
+def _without_padding(x, mask, check):
+    """Zeros where the mask (bool, or -inf) is set; with `check` only if every row is padded at its end alone."""
+    padded = mask if mask.dtype is api.bool else mask != 0
+    if check:
+        padded = padded & (padded[:, 1:] | ~padded[:, :-1]).all()
+    return x.masked_fill(padded.unsqueeze(-1), 0.0)
 
 
 class TransformerDecoder(Module):

@@ -1,0 +1,43 @@
+"""Functions of the library that mean something of their own while a program is captured: checkpointed regions.
+
+The nodes of a checkpointed call carry a tag; the partitioner computes what is inside again instead of saving it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+
+from ...eager.utils.checkpoint import checkpoint, noop_context_fn
+from ..breaks import unsupported
+from .builtins import handles
+from .tensor import TensorVariable
+
+OPTIONS = ("use_reentrant", "preserve_rng_state", "context_fn", "determinism_check", "debug", "early_stop")
+_numbers = itertools.count()
+
+
+@handles(checkpoint)
+def _checkpoint(tx, args, kwargs):
+    options = {name: kwargs[name].plain() for name in OPTIONS if name in kwargs}
+    named = {name: value for name, value in kwargs.items() if name not in OPTIONS}
+    if options.get("context_fn", noop_context_fn) is not noop_context_fn:
+        raise unsupported("call", "checkpoint() with a context_fn")
+    reentrant = options.get("use_reentrant")
+    if reentrant is None:
+        warnings.warn("torch.utils.checkpoint: the use_reentrant parameter should be passed explicitly.", stacklevel=2)
+    if reentrant in (None, True):
+        refuse_reentrant(tx, args, named, options)
+    outer, tx.tracer.tag = tx.tracer.tag, tx.tracer.tag or f"checkpoint {next(_numbers)}"
+    try:
+        return tx.call(args[0], args[1:], named)
+    finally:
+        tx.tracer.tag = outer
+
+
+def refuse_reentrant(tx, args, named, options):
+    """With reentry the region is recorded only if one of its arguments needs a gradient; other mistakes raise."""
+    recorded = any(isinstance(a, TensorVariable) and a.fake.requires_grad for a in args)
+    if named or options.get("debug") or tx.grad_mode() and not recorded:
+        raise unsupported("call", "checkpoint(use_reentrant=True) without an argument that requires a gradient, or with "
+                                  "keyword arguments")
