@@ -9,7 +9,8 @@ from types import FunctionType
 
 import numpy as np
 
-from . import autograd, overrides, device as devices, dlpack as _dlpack, dtypes, formats, typed_storage as _typed_storage
+from . import autograd, overrides, device as devices, dtypes, formats
+from . import dlpack as _dlpack, typed_storage as _typed_storage  # noqa: F401  (they give tensors methods)
 from .autograd import (
     enable_grad,
     inference_mode,
@@ -192,7 +193,8 @@ def _methods():
         squeeze_=_reshaping(shapes.squeeze), unsqueeze_=_reshaping(shapes.unsqueeze), t_=_reshaping(shapes.t),
         transpose_=_reshaping(shapes.transpose), alias=_alias, triu_=written(creation.triu, "triu_"),
         tril_=written(creation.tril, "tril_"), cumsum_=written(reductions.cumsum, "cumsum_"),
-        swapaxes_=_reshaping(shapes.swapaxes), swapdims_=_reshaping(shapes.swapdims), __new__=staticmethod(creation.legacy_tensor))
+        swapaxes_=_reshaping(shapes.swapaxes), swapdims_=_reshaping(shapes.swapdims),
+        __new__=staticmethod(creation.legacy_tensor))
     return {**extended.methods(scope), **table}
 
 
@@ -202,7 +204,7 @@ def _where_self(self, condition=None, other=None):
         given = "" if condition is None else type(condition).__name__
         raise TypeError(f"where() received an invalid combination of arguments - got ({given}), but expected one of: (Tensor "
                         "condition, Tensor other), (Tensor condition, Number other)")
-    return where(condition, self, other)
+    return elementwise.where(condition, self, other)
 
 
 def _reshaping(function):

@@ -17,7 +17,7 @@ from .grads import Meta
 from .kernels import array_of, run_kernel, simple_function, wrap_outputs
 from .loops import computation
 from .meta import check_expandable, infer, run_meta
-from .op import TENSOR, TENSORS, Kind, Op, specialise
+from .op import TENSOR, TENSORS, Kind, Op
 from .programs import program_of
 from .record import (
     Node,

@@ -151,4 +151,5 @@ def fftshift(input, dim=None):
 def ifftshift(input, dim=None):
     return _rolled(input, dim, lambda n: (n + 1) // 2)
 
-overrides.publish(globals(), [name for name, f in globals().items() if not name.startswith("_") and "fft" in name and callable(f)])
+overrides.publish(globals(), [name for name, f in globals().items()
+                              if not name.startswith("_") and "fft" in name and callable(f)])

@@ -14,4 +14,5 @@ from .spellings.products import matmul
 def diagonal(A, *, offset=0, dim1=-2, dim2=-1):
     return shapes.diagonal(A, offset, dim1, dim2)
 
-overrides.publish(globals(), [name for name, f in globals().items() if not name.startswith("_") and callable(f) and not isinstance(f, type)])
+overrides.publish(globals(), [name for name, f in globals().items()
+                              if not name.startswith("_") and callable(f) and not isinstance(f, type)])

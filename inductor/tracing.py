@@ -125,7 +125,9 @@ def as_recorded(made, known):
         (made,) = made                          # the one new value of a record that writes
     if isinstance(made, tuple):
         return tuple(as_recorded(m, k) for m, k in zip(made, known))
-    if not isinstance(made, Tensor) or not isinstance(known, Tensor) or made._strides == known._strides or not differ(made, known):
+    if not isinstance(made, Tensor) or not isinstance(known, Tensor):
+        return made
+    if made._strides == known._strides or not differ(made, known):
         return made
     return restride(made, known._strides)
 

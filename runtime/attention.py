@@ -17,11 +17,15 @@ def as_four(x):
     return x.reshape((1,) * (4 - x.ndim) + x.shape) if x.ndim < 4 else x
 
 
+def ceil_div(a, b):
+    return -(-a // b)
+
+
 def _block(length, width, most):
     """Queries of a block: blocks of nearly one size, a multiple of the micro-kernel's rows, few enough scores."""
     rows = max(_STEP, min(most, _TILE // max(width, 1)))
-    count = -(-length // rows)
-    return -(-(-(-length // count)) // _STEP) * _STEP
+    each = ceil_div(length, ceil_div(length, rows))
+    return ceil_div(each, _STEP) * _STEP
 
 
 def _mask_numbers(mask, shape):

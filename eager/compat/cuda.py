@@ -6,7 +6,7 @@ Seeding and cache calls are no-ops, as in PyTorch without a device; streams, eve
 import contextlib
 
 from .. import device as devices
-from ..amp import cuda as amp
+from ..amp import cuda as amp  # noqa: F401  (torch.cuda.amp)
 from ..random import default_generator
 from . import missing
 

@@ -74,7 +74,7 @@ def get_default_nowrap_functions() -> set:
 def get_overridable_functions() -> dict:
     """{namespace: its functions that handlers are asked about}."""
     found = {}
-    for public, name in _NAMESPACES.items():
+    for name in _NAMESPACES.values():
         scope = Tensor if name is None else importlib.import_module(f"{overrides.__package__}.{name}")
         found[scope] = [f for f in vars(scope).values() if is_tensor_method_or_property(f) or _is_asked(f)]
     return found

@@ -1,12 +1,11 @@
 """nn.functional: activations, normalisation, losses, attention, embedding, padding, under PyTorch's names and
 arguments."""
 
-import math
 import warnings
 
 from .. import api, dtypes, overrides
 from ..dispatch import type_name
-from ..ops import activations as act, indexing, losses, normalization, products
+from ..ops import activations as act, losses, normalization, products
 from ..spellings.arguments import dim_of
 from ..spellings.activations import (celu_ as celu_, elu_ as elu_, gumbel_softmax as gumbel_softmax,
                                      hardshrink as hardshrink, hardtanh_ as hardtanh_, leaky_relu_ as leaky_relu_,

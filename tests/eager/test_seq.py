@@ -72,7 +72,8 @@ def test_native_kernels_equal_the_steps(kind, masked, reverse):
     steps, rows, size = 6, 11, 21
     gates = {"lstm": 4, "gru": 3}.get(kind, 1)
     valid = np.arange(steps)[:, None] < np.arange(rows)[None] % steps + 1 if masked else None
-    x, h, c, w = floats(0, steps, rows, gates * size), floats(1, rows, size), floats(2, rows, size), floats(3, gates * size, size) / 5
+    x, h, c = floats(0, steps, rows, gates * size), floats(1, rows, size), floats(2, rows, size)
+    w = floats(3, gates * size, size) / 5
     b, g_out, g_h, g_c = floats(4, size), floats(5, steps, rows, size), floats(6, rows, size), floats(7, rows, size)
     if kind == "lstm":
         forward, given = records.lstm_sequence, (x, h, c, w, None, valid, reverse)

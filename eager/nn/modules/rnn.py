@@ -179,7 +179,8 @@ class RNNBase(Module):
         for state, (size, text) in zip(states, expected):
             self.check_hidden_size(state, size, text)
         return recurrent_layers.run(self.mode, input, states, self._flat_weights, self.bias, self.num_layers,
-                                    self.dropout, self.training, self.bidirectional, self.batch_first and batch_sizes is None, batch_sizes)
+                                    self.dropout, self.training, self.bidirectional, self.batch_first and batch_sizes is None,
+                                    batch_sizes)
 
     def _given(self, states):
         return states[0]
