@@ -254,7 +254,8 @@ WORDS = {
     "len": "len({0}) == {1}", "dict_keys": "{0} has the keys {1}", "no_dict_attr": "{0} has no attribute {1} of its own",
     "no_attr": "{0} has no attribute {1}", "no_item": "{0} has no entry {1}", "has_item": "{0} has the entry {1}",
     "bool": "the truth of {0} is {1}", "no_hooks": "{0} has no hooks", "same_as": "{0} is {1}", "not_same": "{0} is not {1}",
-    "grad_mode": "gradients are recorded: {1}", "casting": "the settings of autocast are {1}", "own_names": "{0} has the attributes {1}", "predicate": "{0} passes {1}",
+    "grad_mode": "gradients are recorded: {1}", "casting": "the settings of autocast are {1}",
+    "own_names": "{0} has the attributes {1}", "predicate": "{0} passes {1}",
 }
 
 

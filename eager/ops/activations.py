@@ -12,7 +12,7 @@ from ...runtime import jobs, maps, moves, rows
 from .. import dtypes
 from ..op import composite, Out, pointwise, scalar, static
 from ..random import draw
-from .arithmetic import absolute, add, clamp, div, ge, gt, le, logical_and, logical_or, lt, minimum, mul, neg, square, sub, where
+from .arithmetic import absolute, add, div, ge, gt, le, logical_and, logical_or, lt, minimum, mul, neg, square, sub, where
 from .elementary import exp, log, sigmoid, tanh
 from .halves import back, single
 from .random import keep_mask

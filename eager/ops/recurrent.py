@@ -12,7 +12,7 @@ from ..meta import Spec
 from ..op import extern, optional, Out, static, tensor
 from ..state import state
 from . import native_recurrent, recurrences
-from .arithmetic import cast, mul, where
+from .arithmetic import mul, where
 from .creation import full
 from .elementary import sigmoid, tanh
 from .halves import back, single
@@ -20,7 +20,7 @@ from .products import gemm
 from .rearrange import cat, stack
 from .recurrences import NUMPY_STEPS, Steps
 from .reduce import sum as sum_dims
-from .views import expand, permute, reshape, slice_dim, unsqueeze
+from .views import permute, reshape, slice_dim, unsqueeze
 
 TENSOR_STEPS = Steps(tanh, sigmoid, where, lambda steps: stack(tuple(steps), 0),
                      lambda parts: cat(tuple(parts), len(parts[0].shape) - 1),
