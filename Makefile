@@ -7,7 +7,7 @@ VENV ?= .venv
 PEER_PYTHON ?=
 STAMP := $(VENV)/.installed
 
-$(STAMP): pyproject.toml setup.py $(wildcard runtime/csrc/* capture/csrc/*)
+$(STAMP): pyproject.toml setup.py $(wildcard runtime/csrc/* eager/csrc/* capture/csrc/*)
 	$(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -e ".[examples,test,lint]"
 	touch $@
@@ -27,6 +27,6 @@ lint: $(STAMP)
 	$(VENV)/bin/ruff check .
 
 clean:
-	rm -rf $(VENV) build demo-out *.egg-info runtime/*.so capture/*.so
+	rm -rf $(VENV) build demo-out *.egg-info runtime/*.so eager/*.so capture/*.so
 
 .PHONY: install demo test bench lint clean
