@@ -12,13 +12,14 @@ torch = pytest.importorskip("torch")
 
 import flambeau
 
-from . import fuzz, fuzz_elements
+from . import fuzz, fuzz_elements, fuzz_layers, fuzz_numbers, fuzz_shapes  # noqa: F401 (the tables)
+from .fuzz_deviations import deviation
 from .fuzz_draw import TABLE
 
 CASES = int(os.environ.get("FLAMBEAU_FUZZ_CASES", 20000))
 SEED = int(os.environ.get("FLAMBEAU_FUZZ_SEED", 0))
 TOTAL = sum(entry.weight for entry in TABLE.values())
-check = fuzz.checked(flambeau, torch)
+check = fuzz.checked(flambeau, torch, deviation)
 
 
 def forms(call):
