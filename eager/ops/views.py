@@ -6,6 +6,7 @@ Rules only add strides and multiply them by integers, so they also run on symbol
 import numpy as np
 
 from ...runtime import moves
+from .._call import fresh_view
 from ..grads import Meta
 from ..op import indexed, Out, scatter, size, static, view
 from ..sizes import contiguous_strides
@@ -125,9 +126,12 @@ def contiguous(x):
 
 def reshape(x, size):
     """A view under new sizes where the memory allows it, else of a copy."""
-    if view_strides(tuple(x.shape), tuple(x.stride()), size) is None:
-        x = contiguous_copy(x)
-    return view_as_size(x, size)
+    if view_strides(tuple(x.shape), tuple(x.stride()), size) is not None:
+        return view_as_size(x, size)
+    out = view_as_size(contiguous_copy(x), size)
+    if not out._fake:
+        out._view = fresh_view()        # of a copy that nobody else has: a tensor like any other
+    return out
 
 
 @view
@@ -290,15 +294,21 @@ diagonal.samples(lambda make: [(make(3, 4), 0, 0, 1), (make(4, 3), -1, 0, 1), (m
                                (make(3, 3), 2, 1, 0)])
 
 
-@view
+def _strided_loop(s, i, r, x, size, steps, offset):
+    """In memory without gaps the place of an element is its number."""
+    return x(*split_index(sum((at * step for at, step in zip(i, steps)), offset), x.shape))
+
+
+@view(loop=_strided_loop)
 def as_strided(shape, strides, size, steps: size, offset):
-    """Any sizes and strides over the memory, `offset` elements after this tensor's first. Capture breaks on it."""
+    """Any sizes and strides over the memory of a contiguous tensor, `offset` elements after its first."""
     return tuple(size), tuple(steps), offset
 
 
 @view
 def restrided(shape, strides, size, steps: size, offset, own: size):
-    """`as_strided` of a tensor that is not contiguous: its own strides say where its gradient is read."""
+    """`as_strided` of a tensor with gaps or out of order: its own strides say where its gradient is read. It reads what
+    is no element of the tensor, so graphs do not hold it."""
     return tuple(size), tuple(steps), offset
 
 

@@ -49,10 +49,14 @@ def cartesian_prod(*tensors):
 def combinations(input, r=2, with_replacement=False):
     if input.ndim != 1:
         raise RuntimeError(f"Expect a 1D vector, but got shape {list(input.shape)}")
+    if r < 0:
+        raise RuntimeError(f"Expect a non-negative number, but got {r}")
+    if not r:
+        return input.new_empty(0)
     make = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     places = list(make(builtins.range(input.shape[0]), r))
     index = _wrap(np.array(places, np.int64).reshape(-1, r), dtypes.int64)
-    return input[index] if r else input.new_empty(0)
+    return input[index]
 
 
 @takes_out
@@ -116,16 +120,25 @@ def column_stack(tensors, *, out=None):
 row_stack = shapes.vstack
 
 
+def _check_sections(name, input, d, sections):
+    if isinstance(sections, int) and sections > 0 and input.shape[d] % sections:
+        raise RuntimeError(f"torch.{name} attempted to split along dimension {d}, but the size of the dimension "
+                           f"{input.shape[d]} is not divisible by the split_size {sections}!")
+
+
 def hsplit(input, indices_or_sections):
     if not input.ndim:
         raise RuntimeError("torch.hsplit requires a tensor with at least 1 dimension, but got a tensor with 0 dimensions!")
-    return shapes.tensor_split(input, indices_or_sections, 0 if input.ndim == 1 else 1)
+    d = 0 if input.ndim == 1 else 1
+    _check_sections("hsplit", input, d, indices_or_sections)
+    return shapes.tensor_split(input, indices_or_sections, d)
 
 
 def vsplit(input, indices_or_sections):
     if input.ndim < 2:
         raise RuntimeError(f"torch.vsplit requires a tensor with at least 2 dimension, but got a tensor with {input.ndim} "
                            "dimensions!")
+    _check_sections("vsplit", input, 0, indices_or_sections)
     return shapes.tensor_split(input, indices_or_sections, 0)
 
 
@@ -133,6 +146,7 @@ def dsplit(input, indices_or_sections):
     if input.ndim < 3:
         raise RuntimeError(f"torch.dsplit requires a tensor with at least 3 dimension, but got a tensor with {input.ndim} "
                            "dimensions!")
+    _check_sections("dsplit", input, 2, indices_or_sections)
     return shapes.tensor_split(input, indices_or_sections, 2)
 
 
@@ -209,7 +223,7 @@ def _divided(total, input, d, index, include_self):
     ones = full(tuple(index.shape), 1, dtypes.int64, input.device)
     start = full(tuple(input.shape), 1 if include_self else 0, dtypes.int64, input.device)
     counts = start.scatter_add(d, index, ones).clamp(min=1)
-    return a.div(total, counts) if total.dtype.category > 1 else a.floor_divide(total, counts)
+    return a.div(total, counts) if total.dtype.category > 1 else a.floor_divide(total, counts.to(total.dtype))
 
 
 def _identity(reduce, dtype):

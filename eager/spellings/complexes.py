@@ -73,7 +73,9 @@ def conj(input):
     return c.conj(input) if input.dtype.is_complex else input
 
 
-conj_physical = conj
+@takes_out
+def conj_physical(input):
+    return conj(input)
 
 
 def resolve_conj(input):
@@ -95,7 +97,7 @@ def is_neg(input):
 def adjoint(input):
     if input.ndim == 1:
         raise RuntimeError("tensor.adjoint() is only supported on matrices or batches of matrices. Got 1-D tensor.")
-    return conj(input.transpose(-2, -1)) if input.ndim else conj(input)
+    return conj(input).transpose(-2, -1) if input.ndim else conj(input)
 
 
 def isreal(input):
@@ -105,6 +107,8 @@ def isreal(input):
 
 
 def sgn(input, *, out=None):
+    if input.dtype is dtypes.bool:
+        return give(input.clone(), out)
     return give(c.sgn(input) if input.dtype.is_complex else a.sign(input), out)
 
 

@@ -278,9 +278,9 @@ def arange(*args, start=0, end=None, step=1, dtype=None, device=None, requires_g
         raise RuntimeError("step must be nonzero")
     floating = any(isinstance(v, (float, SymFloat)) for v in (start, end, step))
     dtype, device = _factory_options(dtype or (dtypes.get_default_dtype() if floating else dtypes.int64), device)
-    length = math.ceil((end - start) / step) if floating else -((start - end) // step)
-    if length < 0:
+    if (end - start) * step < 0:
         raise RuntimeError("upper bound and lower bound inconsistent with step sign")
+    length = math.ceil((end - start) / step) if floating else -((start - end) // step)
     return _made(records.arange(start, step, length, dtype, device), requires_grad, out)
 
 
@@ -290,9 +290,12 @@ def linspace(start, end, steps, *, dtype=None, device=None, requires_grad=False,
     return _made(records.linspace(start, end, size_of(steps), dtype, device), requires_grad, out)
 
 
-def logspace(start, end, steps, base=10.0, *, dtype=None, device=None, requires_grad=False):
+def logspace(start, end, steps, base=10.0, *, dtype=None, device=None, requires_grad=False, out=None, layout=None):
+    dtype = dtype_of(dtype, dtypes.get_default_dtype())
+    if dtype.category < 2:
+        start, end = int(start), int(end)       # the ends have the type of the result, what lies between has not
     exponents = linspace(start, end, steps, dtype=dtypes.float64)
-    return _made(cast(base ** exponents, dtype_of(dtype, dtypes.get_default_dtype())), requires_grad)
+    return _made(cast(base ** exponents, dtype), requires_grad, out)
 
 
 def eye(n, m=None, *, dtype=None, device=None, requires_grad=False, out=None, layout=None):

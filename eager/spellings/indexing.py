@@ -8,6 +8,7 @@ positions.
 import numpy as np
 
 from .. import dtypes
+from ..dispatch import type_name
 from ..meta import broadcast_shapes
 from ..ops import arithmetic as a, indexing as r, views as v
 from ..record import mark_multiple
@@ -59,6 +60,11 @@ def _take_apart(x, key):
             indices.append(as_tensor([0] if k else [], dtype=dtypes.int64))
             dims.append(d)
             d += 1
+        elif not k.ndim and k.dtype in (dtypes.bool, dtypes.uint8):
+            x = v.unsqueeze(x, d)
+            indices.append(nonzero(k, as_tuple=True)[0])
+            dims.append(d)
+            d += 1
         else:
             for index in _positions(k, x, d):
                 indices.append(index)
@@ -69,7 +75,7 @@ def _take_apart(x, key):
 
 def _convert(k):
     if isinstance(k, Tensor):
-        if k.ndim == 0 and k.dtype.category == 1 and not k._fake:
+        if k.ndim == 0 and k.dtype.category == 1 and k.dtype is not dtypes.uint8 and not k._fake:
             return int(k.item())
         return k
     if isinstance(k, SymInt):
@@ -150,7 +156,7 @@ def _within(k, n):
 # -- writing
 
 def setitem(self, key, value):
-    if isinstance(key, Tensor) and key.dtype is dtypes.bool and _scalar(value):
+    if isinstance(key, Tensor) and key.dtype is dtypes.bool and key.ndim and _scalar(value):
         target, mask = self, key
         _check_mask(self, mask)
         for _ in range(self.ndim - mask.ndim):
@@ -161,7 +167,7 @@ def setitem(self, key, value):
     if not indices:
         _assign(out, value)
         return
-    values = _as_values(out, value)
+    values = _as_values(out, value, _fills(key, value))
     r.index_put.inplace(out, indices, _strip(values, len(r.indexed_sizes(out, indices, dims))), dims)
 
 
@@ -198,16 +204,32 @@ def _strip(value, ndim):
     return value
 
 
-def _as_values(x, value):
+def _as_values(x, value, casts):
     if not isinstance(value, Tensor):
-        value = as_tensor(value, dtype=x.dtype)
-    return value if value.dtype is x.dtype else value.to(x.dtype)
+        return as_tensor(value, dtype=x.dtype)
+    if value.dtype is x.dtype:
+        return value
+    if not casts:
+        raise RuntimeError("Index put requires the source and destination dtypes match, got "
+                           f"{type_name(x.dtype)} for the destination and {type_name(value.dtype)} for the source.")
+    return value.to(x.dtype)
+
+
+def _fills(key, value):
+    """One value at a single mask may have another type than the tensor."""
+    key = key if type(key) is tuple else (key,)
+    places = [k if type(k) is bool else _convert(k) for k in key if not (k is None or k is Ellipsis or type(k) is slice)]
+    masks = [k for k in places if type(k) is bool or isinstance(k, Tensor)]
+    return (len(masks) == 1 and (type(masks[0]) is bool or masks[0].ndim and masks[0].dtype in (dtypes.bool, dtypes.uint8))
+            and isinstance(value, Tensor) and value.numel() == 1)
 
 
 # -- functions
 
 def nonzero(input, *, out=None, as_tuple=False):
     """Positions of the elements that are not zero: rows of one tensor, or a tuple of tensors per dim."""
+    if as_tuple and out is not None:
+        raise RuntimeError("nonzero does not support the out kwarg when as_tuple is True")
     found = np.nonzero(np.atleast_1d(input._values("nonzero()")))
     if not input.ndim:
         found = found if as_tuple else ()
@@ -225,8 +247,8 @@ argwhere = nonzero
 
 
 def masked_select(input, mask, *, out=None):
-    x, m = np.broadcast_shapes(input.shape, mask.shape), mask
-    return give(getitem(input.expand(*x), m.expand(*x)), out)
+    shape = broadcast_shapes((tuple(input.shape), tuple(mask.shape)), "masked_select")
+    return give(getitem(input.expand(shape), mask.expand(shape)), out)
 
 
 def _long(index, name):
@@ -323,7 +345,11 @@ def index_select(input, dim, index, *, out=None):
         raise IndexError("index_select(): Index is supposed to be a vector")
     index = v.reshape(_long(index, "index_select"), (index.numel(),))
     if not input.ndim:
+        if index.shape[0] != 1:
+            raise RuntimeError(f"index_select(): Index to scalar can have only 1 value, got {index.shape[0]} value(s)")
         return give(v.reshape(r.index_select(v.unsqueeze(input, 0), 0, index), ()), out)
+    if input.ndim > 1 and type(input.shape[d]) is int and not input.shape[d] and index.shape[0] != 0:
+        raise RuntimeError("index_select(): self indexing axis dim should be positive")
     return give(r.index_select(input, d, index), out)
 
 
@@ -352,28 +378,38 @@ def index_copy_(self, dim, index, source):
     return r.index_copy.inplace(self, *_index_args(self, dim, index, source))
 
 
+def _fill_value(x, value):
+    """A number that x's type holds; unsigned types take negative ones as their complement."""
+    value = value.item() if isinstance(value, Tensor) else value
+    if x.dtype.category == 1 and isinstance(value, (int, float)):
+        limits = dtypes.iinfo(x.dtype)
+        low = limits.min or -limits.max
+        if not low <= value <= limits.max:
+            raise RuntimeError(f"value cannot be converted to type {x.dtype.name} without overflow")
+        return int(value) + (limits.max + 1 if value < 0 and not limits.min else 0)
+    return value
+
+
 def index_fill(input, dim, index, value):
-    return r.index_fill(input, dim_of(input, dim), _long(index, "index_fill"),
-                        value.item() if isinstance(value, Tensor) else value)
+    return r.index_fill(input, dim_of(input, dim), _long(index, "index_fill"), _fill_value(input, value))
 
 
 def index_fill_(self, dim, index, value):
-    return r.index_fill.inplace(self, dim_of(self, dim), _long(index, "index_fill"),
-                                value.item() if isinstance(value, Tensor) else value)
+    return r.index_fill.inplace(self, dim_of(self, dim), _long(index, "index_fill"), _fill_value(self, value))
 
 
-def _put_args(self, indices, values):
+def _put_args(self, indices, values, accumulate):
     x, where, dims = _take_apart(self, tuple(_FULL if i is None else i for i in indices))
-    return x, where, _as_values(self, values), dims
+    return x, where, _as_values(self, values, not accumulate and _fills(tuple(indices), values)), dims
 
 
 def index_put(input, indices, values, accumulate=False):
-    x, *rest = _put_args(input, indices, values)
+    x, *rest = _put_args(input, indices, values, accumulate)
     return (r.index_put_add if accumulate else r.index_put)(x, *rest)
 
 
 def index_put_(self, indices, values, accumulate=False):
-    x, *rest = _put_args(self, indices, values)
+    x, *rest = _put_args(self, indices, values, accumulate)
     return (r.index_put_add if accumulate else r.index_put).inplace(x, *rest)
 
 
@@ -383,6 +419,9 @@ def masked_scatter(input, mask, source):
 
 def masked_scatter_(self, mask, source):
     """The elements of source, in order, at the True positions."""
+    if not self.ndim:
+        masked_scatter_(v.unsqueeze(self, 0), v.reshape(mask, (1,)), source)
+        return self
     where = nonzero(mask.expand(*self.shape), as_tuple=True)
     flat = v.reshape(source, (source.numel(),))
     return r.index_put.inplace(self, where, v.slice_dim(flat, 0, 0, 1, where[0].shape[0]), tuple(range(self.ndim)))

@@ -13,6 +13,7 @@ from .arguments import dim_of, dims_of, dtype_of, give, numpy_names, takes_out
 Extreme = namedtuple("max", ["values", "indices"])
 Sorted = namedtuple("sort", ["values", "indices"])
 TopK = namedtuple("topk", ["values", "indices"])
+Kth = namedtuple("kthvalue", ["values", "indices"])
 
 
 def _cast(x, dtype):
@@ -217,11 +218,15 @@ def topk(input, k, dim=-1, largest=True, sorted=True, *, out=None):
 
 
 @numpy_names
-def kthvalue(input, k, dim=-1, keepdim=False):
-    values, indices = sort(input, dim)
+def kthvalue(input, k, dim=-1, keepdim=False, *, out=None):
     d = dim_of(input, dim)
-    picked = values.select(d, k - 1), indices.select(d, k - 1)
-    return Sorted(*(unsqueeze(x, d) for x in picked)) if keepdim else Sorted(*picked)
+    if not 0 < k <= (input.shape[d] if input.ndim else 1):
+        raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {d}")
+    picked = sort(input, dim)
+    if input.ndim:
+        picked = [x.select(d, k - 1) for x in picked]
+        picked = [unsqueeze(x, d) for x in picked] if keepdim else picked
+    return give(Kth(*picked), out)
 
 
 @numpy_names
@@ -234,11 +239,29 @@ def median(input, dim=None, keepdim=False, *, out=None):
     return give(kthvalue(input, (input.shape[d] + 1) // 2 if input.ndim else 1, d, keepdim), out)
 
 
-@takes_out
-def searchsorted(sorted_sequence, input, *, right=False, side=None):
-    x = input if isinstance(input, Tensor) else sorted_sequence.new_tensor(input)
-    return o.searchsorted(sorted_sequence, x, right or side == "right")
+def searchsorted(sorted_sequence, input, *, out_int32=False, right=False, side=None, sorter=None, out=None):
+    """Where each value of input would be inserted into the sorted rows of sorted_sequence (input's sizes; int64)."""
+    if side not in (None, "left", "right"):
+        raise RuntimeError(f"torch.searchsorted(): side can only be 'left' or 'right' but got {side}")
+    if right and side == "left":
+        raise RuntimeError("torch.searchsorted(): side and right can't be set to opposites, got side of left while right "
+                           "was True")
+    edges = sorted_sequence if sorter is None else sorted_sequence.gather(-1, sorter)
+    x = input if isinstance(input, Tensor) else edges.new_tensor(input)
+    if edges.ndim != 1 and (edges.ndim != x.ndim or edges.shape[:-1] != x.shape[:-1]):
+        raise RuntimeError("torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of "
+                           f"boundaries tensor and input value tensor must match, but we got boundaries tensor "
+                           f"{list(edges.shape)} and input value tensor {list(x.shape)}")
+    kind = dtypes.int32 if out_int32 else dtypes.int64
+    if out is not None and out.dtype is not kind:
+        raise RuntimeError("torch.searchsorted(): output tensor's dtype is wrong, it can only be Int(int32) or Long(int64) "
+                           f"depending on whether out_int32 flag is True, but we got output tensor's dtype "
+                           f"{type_name(out.dtype)} and out_int32 flag is {out_int32}")
+    found = o.searchsorted(edges, x, right or side == "right")
+    return give(found.to(kind) if out_int32 else found, out)
 
 
-def bucketize(input, boundaries, *, right=False):
-    return searchsorted(boundaries, input, right=right)
+def bucketize(input, boundaries, *, out_int32=False, right=False, out=None):
+    if boundaries.ndim != 1:
+        raise RuntimeError(f"bucketize: boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})")
+    return searchsorted(boundaries, input, out_int32=out_int32, right=right, out=out)

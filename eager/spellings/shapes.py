@@ -5,7 +5,9 @@ import numpy as np
 from ..ops import rearrange, tiling, views as v
 from ..ops.creation import full
 from ..ops.indexing import index_select, one_hot as one_hot_record
+from ..dispatch import type_name
 from ..dtypes import dtype as type_class
+from ..errors import DataDependent
 from ..meta import broadcast_shapes as common_shape
 from ..promote import promote_types
 from ..record import mark_multiple
@@ -299,11 +301,22 @@ def diag_embed(input, offset=0, dim1=-2, dim2=-1):
 
 
 def as_strided(input, size, stride, storage_offset=None):
+    if len(size) != len(stride):
+        raise RuntimeError("mismatch in length of strides and shape")
     own = input.storage_offset()
     start = (own if storage_offset is None else storage_offset) - own
+    if input._fake and not input.is_meta:
+        _stay_within(input, size, stride, start)
     if input.is_contiguous():
         return v.as_strided(input, tuple(size), tuple(stride), start)
     return v.restrided(input, tuple(size), tuple(stride), start, tuple(input._strides))
+
+
+def _stay_within(x, size, stride, start):
+    """Graphs compute with elements of tensors, so the memory beyond them is out of their reach."""
+    reach = start + sum((n - 1) * step for n, step in zip(size, stride))
+    if not x.is_contiguous() or start < 0 or (0 not in size and reach >= x.numel()):
+        raise DataDependent("as_strided() of memory that holds more than the tensor's elements")
 
 
 def unfold(self, dimension, size, step):
@@ -329,10 +342,17 @@ def cat(tensors, dim=0, *, out=None, axis=None):
     parts = _promoted([x for x in tensors if not _skipped(x)] or tensors[:1], tensors)
     d = dim_of(parts[0], dim if axis is None else axis)
     _check_cat(parts, d)
-    return give(rearrange.cat(parts, d), out)
+    return _joined(rearrange.cat(parts, d), out)
 
 
 concat = concatenate = cat
+
+
+def _joined(result, out):
+    """Joins refuse an `out` of a lesser kind by another error than other functions."""
+    if out is not None and out.dtype.category < result.dtype.category:
+        raise TypeError(f"torch.cat(): input types can't be cast to the desired output type {type_name(out.dtype)}")
+    return give(result, out)
 
 
 def _skipped(x):
@@ -369,7 +389,7 @@ def stack(tensors, dim=0, *, out=None):
             raise RuntimeError(f"stack expects each tensor to be equal size, but got {list(first)} at entry 0 and "
                                f"{list(x.shape)} at "
                                f"entry {k}")
-    return give(rearrange.stack(_promoted(tensors, tensors), dim_of(tensors[0], dim, 1)), out)
+    return _joined(rearrange.stack(_promoted(tensors, tensors), dim_of(tensors[0], dim, 1)), out)
 
 
 def hstack(tensors, *, out=None):
@@ -407,6 +427,8 @@ def meshgrid(*tensors, indexing="ij"):
     if indexing not in ("ij", "xy"):
         raise RuntimeError(f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
     tensors = [atleast_1d(x) for x in tensors]
+    if any(x.dtype is not tensors[0].dtype for x in tensors):
+        raise RuntimeError("meshgrid expects all tensors to have the same dtype")
     swap = indexing == "xy" and len(tensors) > 1
     if swap:
         tensors[0], tensors[1] = tensors[1], tensors[0]
@@ -414,7 +436,7 @@ def meshgrid(*tensors, indexing="ij"):
     grids = [expand(v.view_as_size(x, (1,) * k + (n,) + (1,) * (len(shape) - 1 - k)), *shape)
              for k, (x, n) in enumerate(zip(tensors, shape))]
     if swap:
-        grids = [v.transpose(grid, 0, 1) for grid in (grids[1], grids[0], *grids[2:])]
+        grids[0], grids[1] = grids[1], grids[0]
     return tuple(grids)
 
 
@@ -430,10 +452,14 @@ def flip(input, *args, dims=None):
 
 
 def fliplr(input):
+    if input.ndim < 2:
+        raise RuntimeError("Input must be >= 2-d.")
     return flip(input, 1)
 
 
 def flipud(input):
+    if not input.ndim:
+        raise RuntimeError("Input must be >= 1-d.")
     return flip(input, 0)
 
 
@@ -461,8 +487,8 @@ def repeat(self, *sizes):
     return tiling.repeat(x, times)
 
 
-def tile(input, *dims):
-    dims = sizes_of(dims)
+def tile(input, *sizes, dims=None):
+    dims = sizes_of(sizes if dims is None else (dims,))
     return repeat(input, *((1,) * (input.ndim - len(dims)) + dims))
 
 

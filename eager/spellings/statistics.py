@@ -65,7 +65,7 @@ def _ordered_unique(array, sort=True):
 def _chosen(values, inverse, counts, dtype, return_inverse, return_counts):
     found = [_wrap(np.ascontiguousarray(values), dtype)]
     if return_inverse:
-        found.append(_wrap(np.ascontiguousarray(inverse, np.int64), dtypes.int64))
+        found.append(_wrap(np.array(inverse, np.int64, order="C"), dtypes.int64))
     if return_counts:
         found.append(_wrap(np.ascontiguousarray(counts, np.int64), dtypes.int64))
     return found[0] if len(found) == 1 else tuple(found)
@@ -87,7 +87,8 @@ def unique_consecutive(input, return_inverse=False, return_counts=False, dim=Non
     """Drops what equals the element (or slice) before it."""
     x = input._values("unique_consecutive()")
     d = None if dim is None else dim_of(input, dim)
-    rows = x.reshape(-1, 1) if d is None else np.moveaxis(x, d, 0).reshape(x.shape[d], -1)
+    rows = x.reshape(-1, 1) if d is None else np.moveaxis(x, d, 0)
+    rows = rows.reshape(len(rows), math.prod(rows.shape[1:]))
     first = np.ones(len(rows), bool)
     first[1:] = (rows[1:] != rows[:-1]).any(1)
     starts = np.flatnonzero(first)
@@ -118,6 +119,8 @@ def bincount(input, weights=None, minlength=0):
         raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
     if minlength < 0:
         raise RuntimeError("minlength should be >= 0")
+    if not x.size:
+        return input.new_zeros(minlength, dtype=dtypes.int64)      # whatever the type of the weights
     if weights is None:
         return _wrap(np.bincount(x, minlength=minlength).astype(np.int64), dtypes.int64)
     if weights.shape != input.shape:

@@ -135,8 +135,8 @@ def array_of(spec):
 def build(lib, spec, tracked):
     """(tensor, its storage's tensor, the leaf or None)."""
     array = array_of(spec)
-    array = array if array.size else np.zeros(array.shape, array.dtype)     # NumPy makes empty results without strides
-    leaf = lib.from_numpy(array).to(getattr(lib, spec.dtype))
+    dtype = getattr(lib, spec.dtype)        # (NumPy's empty arrays have no strides)
+    leaf = lib.from_numpy(array).to(dtype) if array.size else lib.zeros(array.shape, dtype=dtype)
     if not tracked:
         return spec.view(leaf), leaf, None
     leaf.requires_grad_()
@@ -225,9 +225,9 @@ def weights(lib, like, k):
 
 
 def weighed(lib, tensors):
-    """The weighted sum of all parts of differentiable tensors."""
+    """The weighted sum of all parts of differentiable tensors, given with their places."""
     total = None
-    for k, t in enumerate(tensors):
+    for k, t in tensors:
         t = lib.view_as_real(t.resolve_conj()) if t.is_complex() else t
         part = (t * weights(lib, t, k)).sum().to(lib.float64)
         total = part if total is None else total + part
@@ -243,7 +243,8 @@ def tensors_in(lib, r):
 def derivatives(lib, outs, leaves, order):
     found = []
     for step in range(order):
-        outs = [t for t in outs if t is not None and t.requires_grad and (t.is_floating_point() or t.is_complex())]
+        outs = [(k, t) for k, t in enumerate(outs)
+                if t is not None and t.requires_grad and (t.is_floating_point() or t.is_complex())]
         if not outs:
             break
         outs = lib.autograd.grad(weighed(lib, outs), leaves, allow_unused=True, create_graph=step + 1 < order)

@@ -17,6 +17,8 @@ REFUSED = {
     r"Autograd not support dtype|undefined Tensor|does not have a device|isFloatingType|"
     r"not differentiable with respect to argument":
         "PyTorch has no derivative there, or fails inside it",
+    r"returned an invalid gradient|grad_input must be contiguous|gradient does not raise, torch .*shape '\[0\]' is invalid":
+        "PyTorch's gradient fails (sources larger than their index, transposed images, a bias without weight)",
     r"must be Tensor, not (int|float|bool)": "a number is as good as a 0-dim tensor",
 }
 OUT = ("out=: a result goes to any type that it can be cast to; some functions of PyTorch want the exact type, others not",
@@ -34,6 +36,12 @@ SINGLE = {
     (r"F\.gelu", r"values \(NaN, infinity\)"): "PyTorch's vector kernel gives NaN for gelu(inf), its scalar kernel inf",
     (r"F\.batch_norm|F\.instance_norm", r"version: "): "running statistics count a version when they change",
     (r"var_mean|std_mean", r"error: call does not raise"): "out= works here too",
+    (r"kron|isin", r"error: call does not raise, .*view size is not compatible"): "PyTorch takes only some layouts there",
+    (r"taken", r"result: strides"): "what indices pick is contiguous; PyTorch's result may follow the order of the input",
+    (r"adjoint", r"result: strides"): "the conjugate is a contiguous copy, in PyTorch a view",
+    (r"tri[lu]", r"error: call raises RuntimeError\('unsupported operation: more than one element"):
+        "writing in place to a tensor that overlaps itself is refused everywhere",
+    (r"scatter_reduce|index_reduce", r"gradient"): "PyTorch counts the old value among equal extremes without include_self",
 }
 
 

@@ -1,5 +1,7 @@
 """Random calls of views, rearrangements, indexing, sorting and creation."""
 
+import dataclasses
+
 from .fuzz import EVERY, Type
 from .fuzz_draw import OMIT, calls
 
@@ -118,9 +120,9 @@ def splits(d):
     dim = d.maybe(0.7, d.dim(rank(x)))
     n = x.shape[dim] if dim is not OMIT and -rank(x) <= dim < rank(x) else x.shape[0]
     if d.name == "split":
-        return {"tensor": x, "split_size_or_sections": d.pick(1, 2, 3, [1, n - 1] if n > 1 else 1), "dim": dim}
+        return {"tensor": x, "/sizes": d.pick(1, 2, 3, [1, n - 1] if n > 1 else 1), "dim": dim}
     if d.name == "tensor_split":
-        return {"input": x, "indices_or_sections": d.pick(1, 2, 3, (1,), (1, 3), (0, 2)), "dim": dim}
+        return {"input": x, "/sections": d.pick(1, 2, 3, (1,), (1, 3), (0, 2)), "dim": dim}
     return {"input": x, **({"chunks": d.int(1, 4)} if d.name == "chunk" else {}), "dim": dim}
 
 
@@ -141,7 +143,7 @@ def reshape(d):
 
 
 def viewed(lib, x, shape):
-    return x.view(*shape)
+    return x.view(shape)
 
 
 @calls(viewed, strides=True, view=True, weight=2)
@@ -150,7 +152,7 @@ def view(d):
 
 
 def expanded(lib, x, sizes):
-    return x.expand(*sizes), lib.broadcast_to(x, sizes)
+    return x.expand(sizes), lib.broadcast_to(x, sizes)
 
 
 @calls(expanded, strides=True, view=True)
@@ -184,7 +186,8 @@ def unfold(d):
 @calls("torch.as_strided", ("function", "method"), strides=True, view=True)
 def as_strided(d):
     x = d.tensor((d.int(6, 12),), ALL, plain=True)
-    return {"input": x, "size": (2, 3)[: d.int(0, 2)], "stride": d.pick((1, 1), (2, 1), (1, 2))[: d.int(0, 2)],
+    n = d.int(0, 2)
+    return {"input": x, "size": (2, 3)[:n], "stride": d.pick((1, 1), (2, 1), (1, 2))[: n if d.chance(0.95) else 1],
             "storage_offset": d.maybe(0.5, d.int(0, 1))}
 
 
@@ -444,13 +447,16 @@ def flat_places(d):
                                            if d.name == "put" else {})}
 
 
-@calls("torch.masked_select torch.nonzero torch.argwhere torch.count_nonzero", order=1)
+@calls("torch.nonzero", ("function", "method"), order=0)
+def places(d):
+    return {"input": any_tensor(d), "*as_tuple": d.maybe(0.5, True)}
+
+
+@calls("torch.masked_select torch.argwhere torch.count_nonzero", order=1)
 def of_truth(d):
     x = any_tensor(d)
     if d.name == "masked_select":
         return {"input": x, "mask": d.tensor(d.broadcast(x.shape), dtype="bool", grad=False)}
-    if d.name == "nonzero":
-        return {"input": x, "*as_tuple": d.maybe(0.5, True)}
     return {"input": x, **({"dim": d.some_dims(rank(x))} if d.name == "count_nonzero" else {})}
 
 
@@ -468,14 +474,15 @@ def masked_scatter(d):
 
 @calls("torch.sort torch.argsort torch.msort", weight=1.5)
 def sort(d):
-    x = d.tensor(d.shape(), "ffi", "distinct")
+    x = d.tensor(d.shape(0, 3), "ffi", "distinct")
     if d.name == "msort":
         return {"input": x}
     return {"input": x, "dim": d.maybe(0.7, d.dim(rank(x))), "descending": d.maybe(0.5, True)}
 
 
 def sorted_stably(lib, x, dim, descending):
-    return lib.sort(x, dim=dim, descending=descending, stable=True), lib.argsort(x, dim, descending, stable=True)
+    return (lib.sort(x, dim=dim, descending=descending, stable=True),
+            lib.argsort(x, dim=dim, descending=descending, stable=True))
 
 
 @calls(sorted_stably)
@@ -486,7 +493,8 @@ def stable(d):
 
 @calls("torch.topk torch.kthvalue")
 def topk(d):
-    x = d.tensor(d.full_shape(0), "ffi", "distinct")
+    x = d.tensor(d.full_shape(0, 3), "ffi", "distinct", plain=d.chance(0.5))
+    x = dataclasses.replace(x, layout=("contiguous",)) if x.layout[0] == "expanded" else x      # no equal elements
     dim = d.maybe(0.7, d.int(-max(rank(x), 1), max(rank(x), 1) - 1))
     n = x.shape[dim] if dim is not OMIT and x.shape else x.shape[-1] if x.shape else 1
     if d.name == "kthvalue":
@@ -499,17 +507,20 @@ def topk(d):
 def unique(d):
     x = d.tensor(d.shape(0, 2), "ifb", "normal")
     names = ("sorted",) * (d.name == "unique")
-    return {"input": x, **{k: d.maybe(0.3, True) for k in names}, "return_inverse": d.maybe(0.5, True),
-            "return_counts": d.maybe(0.5, True), "dim": d.maybe(0.3, 0) if x.shape else OMIT}
+    return {"input": x, **{k: d.maybe(0.3, True) for k in names}, "*return_inverse": d.maybe(0.5, True),
+            "*return_counts": d.maybe(0.5, True), "*dim": d.maybe(0.3, 0) if x.shape else OMIT}
+
+
+def ascending(d, shape):
+    return d.tensor(shape, dtype="float32", values="ascending", plain=True, grad=False)
 
 
 @calls("torch.searchsorted torch.bucketize", ("function", "out"), order=0)
 def searchsorted(d):
     shape = d.full_shape(1, 2)
     if d.name == "bucketize":
-        return {"input": d.tensor(d.shape(), "fi"), "boundaries": d.pick([-1.0, 0.0, 2.0], [-2.0, 1.0]) if False else
-                d.tensor((3,), dtype="float32", values="ones", plain=True, grad=False), "*right": d.maybe(0.5, True)}
-    edges = d.tensor(shape, dtype="float32", values="ones", plain=True, grad=False)
+        return {"input": d.tensor(d.shape(), "fi"), "boundaries": ascending(d, (3,)), "*right": d.maybe(0.5, True)}
+    edges = ascending(d, shape)
     return {"sorted_sequence": edges, "input": d.pick(1.0, 0.5) if len(shape) == 1 and d.chance(0.3) else
             d.tensor((*shape[:-1], d.size()), dtype="float32", grad=False), "*right": d.maybe(0.5, True),
             "*out_int32": d.maybe(0.3, True)}
@@ -517,7 +528,7 @@ def searchsorted(d):
 
 @calls("torch.isin", ("function",), order=0)
 def isin(d):
-    return {"elements": d.tensor(kinds="if"), "test_elements": d.pick(2, d.tensor(kinds="if")),
+    return {"elements": d.tensor(kinds="if"), "/test": d.pick(2, d.tensor(kinds="if")),
             "*invert": d.maybe(0.4, True)}
 
 
@@ -551,6 +562,8 @@ def creation(d):
     if "window" in name:
         kind = {"dtype": Type(d.pick("float32", "float64"))} if kind else {}
         return {"/n": name, "/a": (d.int(0, 6), *d.pick((), (False,))), "/o": kind}
+    if name == "arange" and kind:               # below zero, what unsigned types hold is not defined
+        kind = {"dtype": Type(d.pick(*(k for k in EVERY if k != "uint8")))}
     numbers = [d.pick(d.int(-3, 6), d.int(-3, 6) / 2) for _ in range(3)]
     arguments = {"full": lambda: (d.shape(), d.number()), "arange": lambda: tuple(numbers[: d.int(1, 3)]),
                  "linspace": lambda: (*numbers[:2], d.int(0, 5)), "logspace": lambda: (*numbers[:2], d.int(0, 5)),
