@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..runtime.errors import Unsupported
+from .breaks import CODES
 from .emitter import Emitter
 from .graph import evaluate_number
 from .shapes import SymBool, SymInt
@@ -24,6 +26,8 @@ class Codegen:
         self.outputs: list = []                          # fake tensors, in the order of the graph's outputs
         self.temps: dict[int, str] = {}
         self.kept: list = []                             # keeps the variables of `temps` alive
+        self.making: list = []                           # variables whose parts are being written
+        self.unfilled: list = []                         # made empty: (variable, how to fill it) once all else is made
 
     # -- loading ---------------------------------------------------------------------------------------------------
 
@@ -48,11 +52,35 @@ class Codegen:
 
     def build(self, variable: Variable) -> str:
         """Make a shared value, keep it in a temporary, and give it the attributes that the trace stored."""
-        variable.reconstruct(self)
-        name = self.store_temp(variable)
-        if variable in self.tx.effects.attributes:
-            self.tx.effects.fill(self, variable)
+        if any(variable is outer for outer in self.making):
+            raise Cycle(variable)
+        self.making.append(variable)
+        try:
+            self.make(variable)
+            name = self.store_temp(variable)
+            if variable in self.tx.effects.attributes:
+                self.tx.effects.fill(self, variable)
+        finally:
+            self.making.pop()
+        while self.unfilled and not self.making:
+            waiting, fill = self.unfilled.pop(0)
+            fill(self)
         return name
+
+    def make(self, variable: Variable) -> None:
+        """Push the value. A container on a cycle is made empty, and filled when everything exists."""
+        written, known, kept = len(self.emit.instrs), dict(self.temps), len(self.kept)
+        place, waiting = (self.emit.position, self.emit.handler), len(self.unfilled)
+        try:
+            variable.reconstruct(self)
+        except Cycle:
+            fill = getattr(variable, "fill_later", None)
+            if fill is None:
+                raise
+            del self.emit.instrs[written:], self.kept[kept:], self.unfilled[waiting:]
+            self.temps, (self.emit.position, self.emit.handler) = known, place
+            self.load_call(variable.python_type())
+            self.unfilled.append((variable, fill))
 
     def store_temp(self, variable: Variable) -> str:
         """Pop the value of `variable` into its temporary."""
@@ -149,10 +177,23 @@ class Codegen:
         if cell.value is None:
             return
         name = self.store_temp(cell)
+        if len(self.making) > 1:
+            self.unfilled.append((cell, lambda gen: gen.write_cell(cell, name)))
+        else:
+            self.write_cell(cell, name)
+        self.emit.load_fast(name)
+
+    def write_cell(self, cell, name) -> None:
         self.load(cell.value)
         self.emit.load_fast(name)
         self.emit.store_attr("cell_contents")
-        self.emit.load_fast(name)
+
+
+class Cycle(Unsupported):
+    """A value is reached again while its parts are being made."""
+
+    def __init__(self, variable: Variable):
+        super().__init__("resume", f"{variable} contains itself", CODES["resume"])
 
 
 class SymbolicNumber:

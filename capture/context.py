@@ -307,6 +307,8 @@ class Context:
             return handler(self, args, kwargs)
         except NotPlain as error:
             raise unsupported("builtin", f"{getattr(fn, '__name__', fn)}() of {error}") from error
+        except (TypeError, IndexError, KeyError, ValueError, AttributeError) as error:
+            raise misfit(error, getattr(fn, "__name__", fn)) from error
 
     def construct(self, variable: ClassVariable, args: list, kwargs: dict) -> Variable:
         """Calling a class."""
@@ -400,6 +402,9 @@ class Context:
         if a is b or a.identity() is b.identity():
             return True
         if a.source is not None and b.source is not None and a.shared and b.shared:
+            if a.outside is not None and a.outside is b.outside:
+                self.guard(a.source, "same_as", b.source)
+                return True
             self.guard_different(a.source, b.source)
         return False
 
@@ -486,6 +491,13 @@ class Context:
         if enabled and not self.initial_grad_mode:
             raise unsupported("grad-mode", "gradients are switched on in a frame that was entered without them")
         dispatch.state.grad = enabled
+
+
+def misfit(error: Exception, name) -> Exception:
+    """What a handler's own failure to read its arguments means: Python is to say what is wrong with them. An error from
+    further down is one of the compiler."""
+    deeper = error.__traceback__.tb_next.tb_next if error.__traceback__.tb_next else None
+    return error if deeper is not None else unsupported("builtin", f"{name}() with arguments of other kinds or number")
 
 
 class TensorFacts:

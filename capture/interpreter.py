@@ -428,12 +428,14 @@ class Frame:
     def MAKE_FUNCTION(self, i):
         code = self.pop().plain()
         closure = self.pop().items if i.argval & 8 else []
-        if i.argval & 4:
-            self.pop()
+        annotations = self.pop() if i.argval & 4 else None
         kwdefaults = {key.plain(): value for key, value in self.tx.pairs(self.pop())} if i.argval & 2 else {}
         defaults = self.pop().items if i.argval & 1 else []
-        self.push(UserFunctionVariable(code=code, globals=self.globals, defaults=defaults, kwdefaults=kwdefaults,
-                                       closure=closure))
+        made = UserFunctionVariable(code=code, globals=self.globals, defaults=defaults, kwdefaults=kwdefaults, closure=closure)
+        if annotations is not None:
+            flat = annotations.unpack(self.tx)
+            made.attrs["__annotations__"] = DictVariable(zip(flat[::2], flat[1::2]))
+        self.push(made)
 
     def RETURN_VALUE(self, i):
         self.result = self.pop()
@@ -683,8 +685,13 @@ class GeneratorVariable(IteratorVariable):
             raise error
 
     def throw(self, tx, args):
-        error = UserRaise(args[-1] if isinstance(args[-1], ExceptionVariable) else args[0])
-        waiting = self.started and not self.done and isinstance(error.variable, ExceptionVariable)
+        raised = args[1] if len(args) > 1 and isinstance(args[1], ExceptionVariable) else args[0]
+        if isinstance(raised, ClassVariable) and issubclass(raised.cls, BaseException) and len(args) == 1:
+            raised = tx.call(raised, [], {})
+        if not isinstance(raised, ExceptionVariable) or len(args) > 2:
+            raise unsupported("exception", f"throwing {raised} into a generator")
+        error = UserRaise(raised)
+        waiting = self.started and not self.done
         if not waiting or not self.frame.handle(error):
             raise error
         value = self.frame.run()

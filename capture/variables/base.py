@@ -19,6 +19,7 @@ class NotPlain(Exception):
 class Variable:
     """Base of all kinds of values; `source` says where it came from (None: made by the traced code)."""
 
+    outside = None       # the real object, of kinds that are wrapped anew on every path that leads to it
     shared = True        # generated code keeps one object for it, however often it is loaded
     has_own_setattr = False      # its class replaces object.__setattr__; the trace runs that, the replay must not again
 

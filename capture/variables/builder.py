@@ -55,8 +55,13 @@ def wrap(tx, value: Any, source) -> Variable:
         return known
     for kinds, maker in MAKERS:
         if isinstance(value, kinds):
-            return maker(tx, value, source)
-    return _object(tx, value, source)
+            made = maker(tx, value, source)
+            break
+    else:
+        made = _object(tx, value, source)
+    if made.source is source and made.shared:
+        made.outside = value
+    return made
 
 
 def _literal(tx, value, source):
@@ -224,7 +229,7 @@ def _object(tx, value, source):
     if isinstance(value, tx.OPAQUE):
         return _singleton(tx, value, source)
     python_class = bool(cls.__flags__ & (1 << 9))            # Py_TPFLAGS_HEAPTYPE
-    if not python_class or isinstance(value, NOT_OBJECTS):
+    if not (python_class or cls is types.SimpleNamespace) or isinstance(value, NOT_OBJECTS):
         return _unknown(tx, value, source)
     tx.guard(source, "type_is", cls)
     return tx.remember(value, UserObjectVariable(cls, value, source))

@@ -34,7 +34,13 @@ class ContainerVariable(Variable):
         method = getattr(self, "method_" + name.strip("_"), None)
         if method is None:
             raise unsupported("builtin", f"method {self.python_type().__name__}.{name}")
-        return method(tx, *args, **kwargs)
+        try:
+            return method(tx, *args, **kwargs)
+        except TypeError as error:
+            if error.__traceback__.tb_next is None:          # Python is to say what is wrong with the arguments
+                text = f"{self.python_type().__name__}.{name}() with arguments of other kinds or number"
+                raise unsupported("builtin", text) from error
+            raise
 
     def changed(self, tx):
         tx.effects.mutate(self)
@@ -212,7 +218,7 @@ class TupleVariable(SequenceVariable):
             return tx.call(self.get_attr(tx, name), args, kwargs)
         return tx.fresh(tx.run_variables(getattr(self.plain(), name), args, kwargs, what=f"{self.cls.__name__}.{name}"))
 
-    def method_replace(self, tx, **changes):
+    def method_replace(self, tx, /, **changes):
         items = [changes.get(name, item) for name, item in zip(self.cls._fields, self.items)]
         return TupleVariable(items, cls=self.cls)
 
@@ -319,6 +325,9 @@ class ListVariable(SequenceVariable):
         self.assign(tx, tx.sorted(self.unpack(tx), key, reverse is not None and tx.truth(reverse)))
         return tx.constant(None)
 
+    def fill_later(self, gen):
+        gen.call_method(self, "extend", [TupleVariable(self.items)])
+
     def reconstruct(self, gen):
         gen.load_many(self.items)
         gen.emit.build_list(len(self.items))
@@ -414,7 +423,7 @@ class DictVariable(ContainerVariable):
     def method_items(self, tx):
         return DictView(self, "items")
 
-    def method_update(self, tx, other=None, **kwargs):
+    def method_update(self, tx, other=None, /, **kwargs):
         pairs = tx.pairs(other) if other is not None else []
         for key, value in pairs:
             self.set_item(tx, key, value)
@@ -455,6 +464,13 @@ class DictVariable(ContainerVariable):
         else:
             self.entries = {key.key(): pair, **rest}
         return tx.constant(None)
+
+    def fill_later(self, gen):
+        for key, value in self.entries.values():
+            gen.load(value)
+            gen.load(self)
+            gen.load(key)
+            gen.emit.store_subscr()
 
     def reconstruct(self, gen):
         for key, value in self.entries.values():

@@ -13,7 +13,11 @@ import types
 from ..breaks import unsupported
 from ..source import Attr, Contents, DictAttr, item
 from .base import Lazy, Variable
+from .constant import ConstantVariable
 from .containers import DictVariable, TupleVariable
+
+OUTSIDE_DICT = ("__name__", "__qualname__", "__module__", "__doc__", "__annotations__", "__defaults__", "__kwdefaults__",
+                "__type_params__")      # attributes of a function that are not in its __dict__
 
 
 class CellVariable(Variable):
@@ -167,7 +171,9 @@ class UserFunctionVariable(Variable):
         if name in known:
             return tx.constant(known[name])
         if name == "__dict__":
-            return DictVariable([(tx.constant(k), v) for k, v in self.attrs.items()])
+            return FunctionDict(self)
+        if name == "__annotations__":
+            return self.attrs.setdefault(name, DictVariable())
         return tx.raise_error(AttributeError, f"'function' object has no attribute {name!r}")
 
     def set_attr(self, tx, name, value):
@@ -191,6 +197,40 @@ class UserFunctionVariable(Variable):
             gen.store_attr_on_top(name, value)
 
 
+class FunctionDict(DictVariable):
+    """`function.__dict__` of a function that the traced code made: a window on its attributes, in both directions."""
+
+    def __init__(self, owner):
+        self.owner = owner
+        super().__init__()
+
+    @property
+    def entries(self):
+        return {k: (ConstantVariable(k), v) for k, v in self.owner.attrs.items() if k not in OUTSIDE_DICT}
+
+    @entries.setter
+    def entries(self, value):
+        """The base class sets an empty dictionary at birth; there is nothing to keep."""
+
+    def at(self, stand):
+        return self.entries[stand][1].realize()
+
+    def set_item(self, tx, key, value):
+        self.owner.attrs[key.plain()] = value
+
+    def del_item(self, tx, key):
+        if key.key() not in self.entries:
+            tx.raise_error(KeyError, key.plain())
+        del self.owner.attrs[key.plain()]
+
+    def changed(self, tx):
+        raise unsupported("mutation", "reordering or clearing a function's __dict__")
+
+    def reconstruct(self, gen):
+        gen.load(self.owner)
+        gen.emit.load_attr("__dict__")
+
+
 class MethodMaker(Variable):
     """`function.__get__`."""
 
@@ -199,6 +239,8 @@ class MethodMaker(Variable):
         self.function = function
 
     def call(self, tx, args, kwargs):
+        if args[0].is_constant() and args[0].plain() is None:
+            return self.function
         return BoundMethodVariable(self.function, args[0])
 
 

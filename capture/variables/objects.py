@@ -7,6 +7,7 @@ on the real object, which is never changed while tracing: stores go to `tx.effec
 from __future__ import annotations
 
 import functools
+import inspect
 import operator
 import types
 
@@ -215,7 +216,7 @@ class UserObjectVariable(Variable):
 
     def reconstruct(self, gen):
         """An object made by the traced code: an empty one now, its attributes with the other side effects."""
-        gen.load_call(object.__new__, [gen.constant(self.cls)])
+        gen.load_call(lookup(self.cls, "__new__")[0].__new__, [gen.constant(self.cls)])
 
 
 class InstanceDict(DictVariable):
@@ -300,7 +301,11 @@ class ClassVariable(Variable):
             return TupleVariable([tx.wrap_type(base) for base in self.cls.__mro__])
         if name == "__class__":
             return tx.wrap_type(type(self.cls))
-        found = lookup(self.cls, name)
+        if name in ("__bases__", "__base__"):
+            return tx.fresh(getattr(self.cls, name))
+        meta, found = lookup(type(self.cls), name), lookup(self.cls, name)
+        if meta is not None and is_data_descriptor(meta[1]):       # __dict__, __abstractmethods__, a metaclass's property
+            raise unsupported("attribute", f"attribute {name!r} of {self}")
         if found is None:
             return self.from_metaclass(tx, name)
         stored = tx.effects.stored(self, name)
@@ -340,9 +345,15 @@ class ClassVariable(Variable):
 
 def make_object(tx, cls, args, kwargs):
     """`cls(*args, **kwargs)` for a class written in Python: an empty object, then `__init__` inlined."""
-    if type(cls).__call__ is not type.__call__ or lookup(cls, "__new__")[0] is not object:
+    if type(cls).__call__ is not type.__call__ or lookup(cls, "__new__")[0] not in (object, types.SimpleNamespace):
         raise unsupported("call", f"making a {cls.__name__}, whose class has its own __new__ or metaclass call")
+    if cls.__flags__ & inspect.TPFLAGS_IS_ABSTRACT:
+        raise unsupported("call", f"making a {cls.__name__}, which is abstract")
     made = tx.object_variable(cls)
+    if cls is types.SimpleNamespace and not args:
+        for name, value in kwargs.items():
+            tx.effects.store_attr(made, name, value)
+        return made
     init = lookup(cls, "__init__")
     if init[0] is not object:
         tx.call(bind(tx, init, made, "__init__"), args, kwargs)
