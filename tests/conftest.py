@@ -106,7 +106,8 @@ def trace_function(fn, *inputs, symbolic=False):
 def close(actual, expected, rtol=2e-5, atol=2e-5):
     """Equal shapes, types and (within tolerance) values; NaNs match NaNs."""
     assert (actual.shape, actual.dtype) == (expected.shape, expected.dtype)
-    a, b = (x.astype(np.float64) if x.dtype.kind not in "biu" else x for x in (actual, expected))
+    wide = np.complex128 if actual.dtype.kind == "c" else np.float64
+    a, b = (x.astype(wide) if x.dtype.kind not in "biu" else x for x in (actual, expected))
     np.testing.assert_allclose(a, b, rtol=rtol, atol=atol)
 
 

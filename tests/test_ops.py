@@ -10,6 +10,7 @@ import math
 import numpy as np
 import pytest
 
+import flambeau
 from flambeau.eager import api, dtypes, kernels, random as random_state
 from flambeau.eager.autograd import grad, no_grad
 from flambeau.eager.op import OPS, Kind
@@ -50,7 +51,8 @@ def visible(op, out):
 def assert_same(a, b, what, rtol=2e-5):
     assert a.dtype is b.dtype, f"{what}: {a.dtype} and {b.dtype}"
     assert tuple(a.shape) == tuple(b.shape), f"{what}: {list(a.shape)} and {list(b.shape)}"
-    x, y = (t._array.astype(np.float64) if t.dtype.category else t._array for t in (a, b))
+    wide = np.complex128 if a.dtype.is_complex else np.float64
+    x, y = (t._array.astype(wide) if t.dtype.category else t._array for t in (a, b))
     rtol = 1e-2 if a.dtype.is_floating_point and a.dtype.itemsize < 4 else rtol
     np.testing.assert_allclose(x, y, rtol=rtol, atol=rtol, err_msg=what)
 
@@ -483,6 +485,7 @@ WITHOUT_SAMPLES = {"as_strided", "restrided", "detach", "with_value", "restride"
 WITHOUT_SAMPLES |= {"view_as_real", "view_as_complex", "real", "imag", "fft_c2c", "fft_c2r"}   # tests/eager/test_complex.py
 WITHOUT_SAMPLES |= {"cholesky", "eigh", "eig", "svd"}      # of structured matrices, up to signs: tests/oracle/test_names.py
 WITHOUT_SAMPLES |= {"gamma_draw"}                          # its gradient is a mean's: tests/eager/test_more_names.py
+WITHOUT_SAMPLES |= {"ctc_loss_backward"}                   # its gradient is an error, as in PyTorch: below
 
 
 def test_every_differentiable_record_has_samples():
@@ -497,3 +500,11 @@ def test_every_differentiable_record_has_samples():
     ]
     assert not missing
     assert state.grad
+
+
+def test_ctc_loss_is_differentiable_once(make):
+    x = make(6, 2, 4).requires_grad_()
+    loss = flambeau.ctc_loss(x, make.wrap(np.array([[1, 2], [3, 3]])), (6, 5), (2, 2))
+    (first,) = grad(loss, [x], create_graph=True)
+    with pytest.raises(RuntimeError, match="derivative for ctc_loss_backward is not implemented"):
+        first.sum().backward()
