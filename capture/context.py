@@ -47,7 +47,7 @@ class Context:
     """One trace of one frame."""
 
     OPAQUE = (random.Generator,)
-    PLAIN_GETATTRIBUTE = (object, types.ModuleType)
+    PLAIN_GETATTRIBUTE = (object, types.ModuleType, types.SimpleNamespace)
     GRAD_MODES = (autograd.no_grad, autograd.enable_grad, autograd.set_grad_enabled, autograd.inference_mode)
 
     def __init__(self, inline: Callable, load_global: Callable, options, symbolic: dict):

@@ -289,11 +289,11 @@ def set_handlers(cls) -> None:
         if isinstance(own, property):
             setattr(cls, name, asked_property(own))
         elif callable(own) and not isinstance(own, (type, staticmethod, classmethod)):
-            if type(own).__module__ != _CALLABLES:
+            if type(own).__module__ != CALLABLES:
                 setattr(cls, name, _call.public(_stand_in(own), own))
 
 
-_CALLABLES = type(_call.public(len)).__module__  # callables of C ask by themselves
+CALLABLES = type(_call.public(len)).__module__  # callables of C ask by themselves
 
 
 def _stand_in(own):

@@ -14,9 +14,10 @@ import re
 import types
 from typing import Any
 
-from ...eager import api, dtypes
+from ...eager import api, dtypes, overrides
 from ...eager.amp.autocast_mode import autocast
 from ...eager.device import device
+from ...eager.nn import functional
 from ...eager.op import Op
 from ...eager.sizes import SYMBOLIC, Size
 from ...eager.tensor import Tensor
@@ -42,7 +43,8 @@ ITERATORS = tuple({type(iter(v)) for v in ([], (), {}, {}.values(), {}.items(), 
                   | {zip, map, filter, enumerate, type(reversed([])), types.GeneratorType})
 BUILTIN_FUNCTIONS = (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType,
                      types.MethodWrapperType, types.ClassMethodDescriptorType)
-NATIVE_CALLABLES = (type(api.transpose), type(Tensor.__add__), type(api.cat))  # the library's functions of C++
+NATIVE_CALLABLES = tuple({type(f) for scope in (api, functional, Tensor) for f in vars(scope).values()
+                          if type(f).__module__ == overrides.CALLABLES})      # the library's functions of C++
 IMMUTABLE = (dtypes.finfo, dtypes.iinfo, re.Pattern, re.Match, inspect.Signature, inspect.Parameter)
 NOT_OBJECTS = (dict, list, tuple, set, frozenset, str, bytes, int, float, complex, type, BaseException)
 

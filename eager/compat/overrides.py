@@ -87,7 +87,7 @@ def get_ignored_functions() -> set:
 
 
 def _is_asked(function) -> bool:
-    return type(function).__module__ == overrides._CALLABLES
+    return type(function).__module__ == overrides.CALLABLES
 
 
 def is_tensor_method_or_property(func) -> bool:
