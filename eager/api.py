@@ -21,12 +21,12 @@ from .autograd import (
     no_grad,
     set_grad_enabled,
 )
-from .dispatch import become_view, operator, set_data, spelled
+from .dispatch import become_view, operator, set_data, small, spelled
 from .dtypes import (bfloat16, complex64, complex128, finfo, float8_e4m3fn, float8_e5m2, float16, float32, float64,
                      get_default_dtype, iinfo, int8, int16, int32, int64, set_default_dtype, uint8, uint16, uint32,
                      uint64)
 from .op import specialise
-from .ops import arithmetic as _a
+from .ops import activations as _activations, arithmetic as _a, rearrange as _rearrange, reduce as _reduce
 from .ops.views import alias as _alias, detach as _detach
 from .promote import promote_types, result_type as _result_type
 from .random import Generator, default_generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
@@ -42,6 +42,12 @@ to cpu cuda type_as type_of legacy_tensor to_device unary binary getitem setitem
 reshape_as expand expand_as repeat new_empty new_zeros new_ones new_full new_tensor split_with_sizes contiguous
 vector_norm one_hot unfold
 """.split())
+
+# public functions whose small calls run natively -> the records that such calls are recorded as
+_SMALL = dict(sum=_reduce.sum, mean=_reduce.mean, amax=_reduce.amax, amin=_reduce.amin, max=_reduce.amax, min=_reduce.amin,
+              argmax=_reduce.argmax, argmin=_reduce.argmin, any=_reduce.any_, all=_reduce.all_,
+              softmax=_activations.softmax, log_softmax=_activations.log_softmax, cat=_rearrange.cat,
+              stack=_rearrange.stack)
 
 
 def _functions_of(module):
@@ -61,6 +67,10 @@ for _name in ("chunk", "split", "unbind", "view", "reshape", "flatten", "transpo
               "expand", "select", "narrow", "getitem"):
     _FUNCTIONS[_name] = spelled(_name, _FUNCTIONS[_name])
     _FUNCTIONS[_name].__module__ = __name__  # where it is found by name
+for _name, _record in {**dict.fromkeys("fill_ zero_ copy_ zeros ones empty full zeros_like ones_like empty_like new_zeros "
+                                       "new_ones new_empty".split()), **_SMALL}.items():
+    _FUNCTIONS[_name] = small(_name, _FUNCTIONS[_name], _record, reductions.Extreme)
+    _FUNCTIONS[_name].__module__ = __name__
 globals().update(_FUNCTIONS)
 globals().update(extended.NAMES)
 
@@ -189,6 +199,7 @@ def _methods():
         where=_where_self, type=creation.type_of, data=property(get_data, set_data), T=property(shapes._reversed),
                  H=property(shapes._matrix_transpose),
         mT=property(shapes._matrix_transpose), subtract_=elementwise.sub_, divide_=elementwise.div_,
+        neg_=elementwise.neg_, negative_=elementwise.neg_, square_=elementwise.square_, sign_=elementwise.sign_,
                  clip_=elementwise.clamp_,
         squeeze_=_reshaping(shapes.squeeze), unsqueeze_=_reshaping(shapes.unsqueeze), t_=_reshaping(shapes.t),
         transpose_=_reshaping(shapes.transpose), alias=_alias, triu_=written(creation.triu, "triu_"),

@@ -191,29 +191,29 @@ def minimum(s, a, b):
     return s.minimum(a, b)
 
 
-def _share(g, wins, tie):
-    """The gradient of an extreme: all of it where this side wins, half of it at a tie."""
-    return mul(g, where(tie, 0.5, where(wins, 1.0, 0.0)))
+def _share(g, loses, tie):
+    """The gradient of an extreme: none of it where this side loses, half of it at a tie; both have it at NaN."""
+    return mul(g, where(tie, 0.5, where(loses, 0.0, 1.0)))
 
 
 @maximum.grad("a")
 def _(g, a, b):
-    return _share(g, gt(a, b), eq(a, b))
+    return _share(g, lt(a, b), eq(a, b))
 
 
 @maximum.grad("b")
 def _(g, a, b):
-    return _share(g, lt(a, b), eq(a, b))
+    return _share(g, gt(a, b), eq(a, b))
 
 
 @minimum.grad("a")
 def _(g, a, b):
-    return _share(g, lt(a, b), eq(a, b))
+    return _share(g, gt(a, b), eq(a, b))
 
 
 @minimum.grad("b")
 def _(g, a, b):
-    return _share(g, gt(a, b), eq(a, b))
+    return _share(g, lt(a, b), eq(a, b))
 
 
 maximum.samples(binary)

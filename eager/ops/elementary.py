@@ -157,8 +157,7 @@ def _(g, x):
 
 @pointwise(promote="float")
 def cosh(s, x):
-    e = s.exp(s.abs(x))
-    return (e + 1.0 / e) * 0.5
+    return (s.exp(x) + s.exp(-x)) * 0.5
 
 
 @cosh.grad("x")
@@ -237,6 +236,38 @@ def _floating(x, function):
     kind = x.dtype if x.dtype.kind not in "biu" else dtypes.get_default_dtype().numpy
     inner = np.float32 if kind.itemsize < 4 else kind
     return np.asarray(function(x.astype(inner, copy=False)), kind)
+
+
+@pointwise(promote="float")
+def asinh(s, x):
+    """By log1p; by log alone where the square would overflow."""
+    size = s.abs(x)
+    far = s.gt(size, 1e9)
+    near = s.where(far, 1.0, size)
+    small = s.log1p(near + near * near / (1.0 + s.sqrt(near * near + 1.0)))
+    value = s.where(far, s.log(s.where(far, size, 1.0)) + math.log(2.0), small)
+    return s.where(s.eq(x, 0), x, s.where(s.lt(x, 0), -value, value))
+
+
+@asinh.grad("x")
+def _(g, x):
+    return mul(g, rsqrt(add(square(x), 1.0)))
+
+
+@pointwise(promote="float")
+def acosh(s, x):
+    far = s.gt(x, 1e9)
+    near = s.where(far, 2.0, x) - 1.0
+    return s.where(far, s.log(s.where(far, x, 1.0)) + math.log(2.0), s.log1p(near + s.sqrt(near * (near + 2.0))))
+
+
+@acosh.grad("x")
+def _(g, x):
+    return mul(g, rsqrt(sub(square(x), 1.0)))
+
+
+asinh.samples(unary)
+acosh.samples(lambda make: [(add(make.positive(3, 4), 1.5),), (add(make.positive(), 1.5),), (make.positive(0),)])
 
 
 @extern(meta=_same_shape, promote="float")

@@ -140,7 +140,7 @@ def _with_vectors(a, b):
 def _(a, b):
     check_product(a, b)
     if b.ndim == 2 and a.ndim > 2 and a.flags.c_contiguous:
-        return numpy_product(a.reshape(-1, a.shape[-1]), b).reshape(a.shape[:-1] + b.shape[-1:])
+        return numpy_product(a.reshape(_rows(a.shape), a.shape[-1]), b).reshape(a.shape[:-1] + b.shape[-1:])
     if a.ndim > 2 and b.ndim > 2:
         broadcast_shapes((a.shape[:-2], b.shape[:-2]), "matmul")
     return np.asarray(numpy_product(a, b))
@@ -211,7 +211,7 @@ def _(x, weight, bias):
     if weight.ndim == 1:
         out = np.asarray(numpy_product(x, weight))
     else:
-        rows = x.reshape(-1, x.shape[-1])
+        rows = x.reshape(_rows(x.shape), x.shape[-1])
         out = numpy_product(rows, weight.T).reshape(x.shape[:-1] + weight.shape[:1])
     return out if bias is None else maps.add_row(out, bias) if out.ndim else out + bias
 

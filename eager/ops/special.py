@@ -4,6 +4,7 @@ atan2, the gamma family (lgamma, digamma, polygamma), Bessel functions of imagin
 back into these kernels.
 """
 
+import functools
 import math
 
 import numpy as np
@@ -11,16 +12,25 @@ import numpy as np
 from .. import dtypes, prims
 from ..meta import broadcast_shapes
 from ..op import extern
+from ..promote import promote_types
 from .arithmetic import add, div, eq, mul, neg, sign, square, sub, where
 from .elementary import exp, log
 
 
 def _rounded(function, *arrays):
     """The function of the arrays in float64, in the type in which they promote; integers give the default type."""
-    kinds = {a.dtype for a in arrays if a.dtype.kind not in "biu"} or {dtypes.get_default_dtype().numpy}
-    kind = np.result_type(*kinds) if len(kinds) > 1 else kinds.pop()
+    kind = _common(arrays).numpy
+    broadcast_shapes(tuple([a.shape for a in arrays]), function.__name__)
     with np.errstate(all="ignore"):
         return np.asarray(function(*[a.astype(np.float64) for a in arrays]), kind)
+
+
+def _common(arrays):
+    """The type of a result, as arrays without dims promote less than others."""
+    kinds = [(dtypes.from_numpy(a.dtype), a.ndim) for a in arrays]
+    floating = [(k, n) for k, n in kinds if k.category >= 2] or [(dtypes.get_default_dtype(), 1)]
+    strong = [k for k, n in floating if n] or [k for k, n in floating]
+    return functools.reduce(promote_types, strong)
 
 
 def _pair_shape(a, b):
@@ -256,7 +266,7 @@ def _(g, x, out):
 def _erfcx(x):
     """exp(x^2) erfc(x): the definition where it does not cancel, else the trapezoid rule for its integral."""
     nodes = np.arange(-28, 29) * 0.25
-    at = np.maximum(x, 2.0)
+    at = np.clip(x, 2.0, 1e100)
     far = (np.exp(-nodes ** 2) * (at[..., None] / (at[..., None] ** 2 + nodes ** 2))).sum(-1) * 0.25 / math.pi
     return np.where(x > 2, far, np.exp(np.minimum(x, 2.0) ** 2) * (1 - prims.erf(np.minimum(x, 2.0))))
 

@@ -57,7 +57,7 @@ _add, _sub, _div, _mul = map(specialise, (a.add, a.sub, a.div, a.mul))
 
 
 def add(input, other, *, alpha=1, out=None):
-    r = _add(input, other if type(alpha) is int and alpha == 1 else _mul(other, alpha))
+    r = _add(input, other if type(alpha) is int and alpha == 1 else _times(input, other, alpha))
     return r if out is None else give(r, out)
 
 
@@ -80,15 +80,32 @@ def neg(input, *, out=None):
 
 
 def neg_(self):
-    neg(self[:0] if self.ndim else self) if self.dtype is dtypes.bool else None
-    return a.neg.inplace(self)
+    return neg(self) if self.dtype is dtypes.bool else a.neg.inplace(self)
 
 
 negative, negative_ = neg, neg_
 
 
+def _times(input, other, alpha):
+    """alpha * other as `input + alpha * other` needs it: in the type of the sum."""
+    if type(alpha) in (int, float) and isinstance(other, Tensor) and other.dtype.is_floating_point:
+        return _mul(other, alpha)
+    kind = result_type((input, other))
+    if type(alpha) is builtins.bool and kind is not dtypes.bool:
+        raise RuntimeError("Boolean alpha only supported for Boolean results.")
+    if type(alpha) is float and kind.category < 2:
+        raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
+    return _mul(other.to(kind) if isinstance(other, Tensor) else other, alpha)
+
+
 def square(input, *, out=None):
     return give(a.square(input.long() if input.dtype is dtypes.bool else input), out)
+
+
+def square_(self):
+    if self.dtype is dtypes.bool:
+        raise RuntimeError("result type Long can't be cast to the desired output type Bool")
+    return a.square.inplace(self)
 
 
 def sign(input, *, out=None):
@@ -97,7 +114,7 @@ def sign(input, *, out=None):
 
 def sub(input, other, *, alpha=1, out=None):
     no_bools(input, other)
-    r = _sub(input, other if type(alpha) is int and alpha == 1 else _mul(other, alpha))
+    r = _sub(input, other if type(alpha) is int and alpha == 1 else _times(input, other, alpha))
     return r if out is None else give(r, out)
 
 
@@ -106,6 +123,13 @@ subtract = sub
 
 def rsub(input, other, *, alpha=1):
     return sub(other, input, alpha=alpha)
+
+
+def sign_(self):
+    return self if self.dtype is dtypes.bool else a.sign.inplace(self)
+
+
+FUNCTIONS.update(neg=neg, negative=neg, square=square, sign=sign)
 
 
 def _quotient(rounding_mode):
@@ -301,17 +325,17 @@ def equal(input, other):
 # -- in-place methods beyond `name_` of the regular ones
 
 def add_(self, other, *, alpha=1):
-    return a.add.inplace(self, other if alpha == 1 else _mul(other, alpha))
+    return a.add.inplace(self, other if type(alpha) is int and alpha == 1 else _times(self, other, alpha))
 
 
 def sub_(self, other, *, alpha=1):
     no_bools(self, other)
-    return a.sub.inplace(self, other if alpha == 1 else _mul(other, alpha))
+    return a.sub.inplace(self, other if type(alpha) is int and alpha == 1 else _times(self, other, alpha))
 
 
 def div_(self, other, *, rounding_mode=None):
     if rounding_mode == "trunc" and self.dtype.category > 1:
-        return e.trunc.inplace(a.div.inplace(self, other))
+        return a.copy.inplace(self, e.trunc(_div(self, other)))
     return _quotient(rounding_mode).inplace(self, other)
 
 

@@ -3,6 +3,7 @@
 from ..ops import arithmetic as a, products as p
 from ..ops.reduce import sum as sum_dims
 from ..ops.views import diagonal, expand, permute, reshape, unsqueeze
+from ..meta import check_expandable
 from .arguments import dim_of, give
 
 
@@ -60,6 +61,7 @@ def outer(input, vec2, *, out=None):
 
 
 def _scaled_sum(input, product, beta, alpha):
+    check_expandable("addmm", tuple(product.shape), tuple(input.shape))
     product = product if alpha == 1 else a.mul(product, alpha)
     if beta == 0:
         return product

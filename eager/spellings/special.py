@@ -12,6 +12,7 @@ from ..dispatch import type_name
 from ..meta import broadcast_shapes
 from ..promote import result_type, to_float
 from ..ops import arithmetic as a, elementary as e, special as r
+from ..ops.complexes import real
 from ..tensor import Tensor
 from .arguments import give, takes_out
 from .elementwise import unary
@@ -66,24 +67,23 @@ def zeta(input, other, *, out=None):
     return give(r.zeta(*_operands(input, other)), out)
 
 
-# -- hyperbolic inverses: by log1p, and by log alone where a square would overflow
+# -- hyperbolic inverses
 
 @takes_out
 def asinh(input):
-    x = _floating(input)
-    size = a.absolute(x)
-    near = e.log1p(a.add(size, a.div(a.square(size), a.add(1.0, e.sqrt(a.add(a.square(size), 1.0))))))
-    far = a.gt(size, 1e9)
-    return a.mul(a.where(a.lt(x, 0), -1.0, 1.0).to(x.dtype), a.where(far, a.add(e.log(a.clamp(size, 1.0, None)), _LN2),
-                                                                 a.where(far, 0.0, near)))
+    if not input.dtype.is_complex:
+        return e.asinh(input)
+    turned = a.lt(real(input), 0)                   # the sum cancels on the left: the function is odd
+    x = a.where(turned, a.neg(input), input)
+    value = e.log(a.add(x, e.sqrt(a.add(a.square(x), 1.0))))
+    return a.where(turned, a.neg(value), value)
 
 
 @takes_out
 def acosh(input):
-    x = _floating(input)
-    above = a.sub(x, 1.0)
-    near = e.log1p(a.add(above, e.sqrt(a.mul(above, a.add(x, 1.0)))))
-    return a.where(a.gt(x, 1e9), a.add(e.log(x), _LN2), near)
+    if not input.dtype.is_complex:
+        return e.acosh(input)
+    return e.log(a.add(input, a.mul(e.sqrt(a.sub(input, 1.0)), e.sqrt(a.add(input, 1.0)))))
 
 
 @takes_out
@@ -204,7 +204,8 @@ def logit(input, eps=None):
     """log(x / (1 - x)); x is kept in [eps, 1 - eps] if eps is given."""
     x = _floating(input)
     x = x if eps is None else a.clamp(x, eps, 1 - eps)
-    return e.log(a.div(x, a.sub(1.0, x)))
+    value = e.log(a.div(x, a.sub(1.0, x)))
+    return value if eps is not None else a.where(a.logical_and(a.ge(x, 0), a.le(x, 1)), value, math.nan)
 
 
 @takes_out
@@ -228,12 +229,18 @@ def rad2deg(input):
 @takes_out
 def ldexp(input, other):
     """input * 2 ** other"""
-    return a.mul(input, e.exp2(other))
+    return a.mul(input, _power_of_two(other))
+
+
+def _power_of_two(x):
+    return e.exp2(x) if isinstance(x, Tensor) else 2.0 ** x
 
 
 def frexp(input, *, out=None):
     """(mantissa in [0.5, 1), exponent): input = mantissa * 2 ** exponent."""
     from collections import namedtuple
+    if not input.dtype.is_floating_point:
+        raise RuntimeError("torch.frexp() only supports floating-point dtypes")
     x = input._values("frexp()")
     mantissa, exponent = np.frexp(x)
     pair = (Tensor._from_array(np.asarray(mantissa, x.dtype), input.dtype),
@@ -261,7 +268,7 @@ def ndtr(input):
 def erfc_of(x):
     """1 - erf(x), by erfcx where that would cancel."""
     far = a.gt(x, 1.0)
-    safe = a.where(far, x, 1.0)
+    safe = a.clamp(a.where(far, x, 1.0), None, 1e4)
     return a.where(far, a.mul(r.erfcx(safe), e.exp(a.neg(a.square(safe)))), a.sub(1.0, e.erf(x)))
 
 
