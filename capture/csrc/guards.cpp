@@ -1,7 +1,7 @@
 // GuardTree: built node by node from Python, then evaluated without Python, and explained where it fails.
 #include <unordered_map>
 
-#include "tree.h"
+#include "snapshot.h"
 
 using namespace guards;
 
@@ -21,12 +21,15 @@ static bool walk(const Node& node, PyObject* value, const Slots& slots, Fetched&
     for (const Check& check : node.checks)
         if (!passes(check, value)) return false;
     if (node.fetch >= 0) fetched.put(node.fetch, value);
-    for (const Node* child : node.children) {
-        Ref owned;
-        PyObject* next = step(*child, value, slots, owned);
-        if (!next || !walk(*child, next, slots, fetched)) return false;
-    }
+    for (const Node* child : node.children)
+        if (!guards::walk_child(*child, value, slots, fetched)) return false;
     return true;
+}
+
+bool guards::walk_child(const Node& child, PyObject* parent, const Slots& slots, Fetched& fetched) {
+    Ref owned;
+    PyObject* value = step(child, parent, slots, owned);
+    return value && walk(child, value, slots, fetched);
 }
 
 static bool bind_symbols(const GuardTree* tree, Fetched& fetched, int64_t* symbols, int64_t* found) {
@@ -39,7 +42,7 @@ static bool bind_symbols(const GuardTree* tree, Fetched& fetched, int64_t* symbo
     return true;
 }
 
-static bool symbols_hold(const GuardTree* tree, Fetched& fetched) {
+bool guards::symbols_hold(const GuardTree* tree, Fetched& fetched) {
     if (tree->bindings->empty() && tree->relations->empty()) return true;
     Buffer<int64_t, 32> symbols(tree->symbols), found(tree->bindings->size());
     if (!bind_symbols(tree, fetched, symbols.data(), found.data())) return false;
@@ -48,8 +51,8 @@ static bool symbols_hold(const GuardTree* tree, Fetched& fetched) {
     return true;
 }
 
-static bool pairs_hold(const GuardTree* tree, Fetched& fetched) {
-    for (const Pair& pair : *tree->pairs)
+bool guards::pairs_hold(const std::vector<Pair>& pairs, Fetched& fetched) {
+    for (const Pair& pair : pairs)
         if ((fetched[pair.left->fetch] == fetched[pair.right->fetch]) != pair.same) return false;
     return true;
 }
@@ -75,9 +78,47 @@ bool name_slots(GuardTree* tree, PyObject* names) {
 Py_ssize_t fetch_count(GuardTree* tree) { return tree->fetches; }
 void freeze(GuardTree* tree) { tree->frozen = true; }
 
-bool evaluate(GuardTree* tree, const Slots& slots, Fetched& fetched) {
+static bool evaluate_all(GuardTree* tree, const Slots& slots, Fetched& fetched) {
     return walk(*tree->nodes->front(), Py_None, slots, fetched) && symbols_hold(tree, fetched) &&
-           pairs_hold(tree, fetched) && aliases_hold(tree, fetched);
+           pairs_hold(*tree->pairs, fetched) && aliases_hold(tree, fetched);
+}
+
+static void drop_snapshot(GuardTree* tree) { release(std::exchange(tree->snapshot, nullptr)); }
+
+// A snapshot that does not last costs more than it saves: the next one waits longer.
+static void take_snapshot(GuardTree* tree, const Slots& slots) {
+    if (tree->snapshot) {
+        drop_snapshot(tree);
+        tree->wait = 1 << std::min(tree->outdated++, 8);
+    }
+    if (--tree->wait > 0) return;
+    Snapshot* fresh = record(tree, slots);
+    drop_snapshot(tree);
+    tree->snapshot = fresh;
+    if (!fresh) tree->wait = 1 << std::min(tree->outdated++, 8);
+}
+
+// Whether the snapshot decides; `accepted` is its answer.
+static bool decides(GuardTree* tree, const Slots& slots, Fetched& fetched, bool& accepted) {
+    Snapshot* snapshot = tree->snapshot;
+    snapshot->users++;
+    Truth told = poll(tree, snapshot, slots, fetched);
+    accepted = told == Truth::Yes && relations_hold(tree, snapshot, fetched);
+    release(snapshot);
+    if (accepted && ++tree->polled % 64 == 0) tree->outdated = 0;
+    return told != Truth::Impure;
+}
+
+bool evaluate(GuardTree* tree, const Slots& slots, Fetched& fetched) {
+    if (tree->snapshot) {
+        bool accepted = false;
+        if (decides(tree, slots, fetched, accepted)) return accepted;
+        fetched.reset(tree->fetches);
+    }
+    if (!evaluate_all(tree, slots, fetched)) return false;
+    tree->walked++;
+    if (tree->frozen) take_snapshot(tree, slots);
+    return true;
 }
 
 }  // namespace guards
@@ -521,6 +562,18 @@ static PyObject* tree_lines(GuardTree* self, PyObject*) {
     return list.release();
 }
 
+static PyObject* tree_freeze(GuardTree* self, PyObject*) {
+    freeze(self);
+    Py_RETURN_NONE;
+}
+
+static PyObject* tree_counts(GuardTree* self, PyObject*) {
+    const Snapshot* s = self->snapshot;
+    return Py_BuildValue("{s:n,s:n,s:n,s:n,s:n,s:n}", "polled", self->polled, "walked", self->walked, "facts",
+                         (Py_ssize_t)(s ? s->facts.size() : 0), "tensors", (Py_ssize_t)(s ? s->tensors.size() : 0), "loose",
+                         (Py_ssize_t)(s ? s->loose.size() : 0), "front", (Py_ssize_t)(s ? s->front.size() : 0));
+}
+
 static PyObject* tree_new(PyTypeObject* type, PyObject*, PyObject*) {
     GuardTree* self = (GuardTree*)type->tp_alloc(type, 0);
     if (!self) return nullptr;
@@ -557,6 +610,7 @@ static int tree_traverse(GuardTree* self, visitproc visit, void* arg) {
 
 // Node objects may outlive this, so the nodes stay; a cleared tree accepts nothing, for no value has a length of -2.
 static int tree_clear(GuardTree* self) {
+    release(std::exchange(self->snapshot, nullptr));
     std::vector<Ref> dying_keys;
     std::vector<Check> dying_checks;
     for (auto& node : *self->nodes) {
@@ -574,6 +628,7 @@ static int tree_clear(GuardTree* self) {
 static void tree_dealloc(GuardTree* self) {
     PyTypeObject* type = Py_TYPE(self);
     PyObject_GC_UnTrack(self);
+    release(self->snapshot);
     delete self->bindings; delete self->relations; delete self->pairs; delete self->aliases; delete self->alias_order;
     delete self->nodes;
     type->tp_free(self);
@@ -606,6 +661,9 @@ static PyMethodDef tree_methods[] = {
            "evaluate(slots, globals, builtins, closure) -> bool"),
     METHOD("explain", tree_explain, METH_VARARGS | METH_KEYWORDS,
            "explain(slots, globals, builtins, closure) -> list of GuardFailure"),
+    METHOD("freeze", tree_freeze, METH_NOARGS, "the tree is complete; from now on it may keep snapshots of what it found"),
+    METHOD("counts", tree_counts, METH_NOARGS,
+           "acceptances by the snapshot and by walking; what the present snapshot covers"),
     METHOD("lines", tree_lines, METH_NOARGS, "the checks as lines of text"),
     {nullptr}};
 static PyGetSetDef tree_getset[] = {{"root", (getter)tree_root, nullptr, "the node without a value", nullptr},

@@ -90,6 +90,8 @@ const char* invalid_code(const std::vector<int64_t>& code, int symbols);   // wh
 bool extent(PyArrayObject* array, int64_t itemsize, int64_t& low, int64_t& high);
 bool aliases_match(const std::vector<AliasMember>& members, int groups, std::vector<int>& order, Fetched& fetched);
 
+struct Snapshot;
+
 }  // namespace guards
 
 // The Python objects.
@@ -105,6 +107,10 @@ struct GuardTree {
     int symbols;
     int fetches;
     bool frozen;
+    guards::Snapshot* snapshot;        // owned, or null
+    int wait;                          // acceptances until the next snapshot is taken
+    int outdated;                      // snapshots that did not last
+    Py_ssize_t polled, walked;         // acceptances by either way
 };
 
 struct GuardNode {
@@ -117,6 +123,8 @@ namespace guards {
 
 extern PyTypeObject* failure_type;                // GuardFailure
 extern const char* const test_names[];            // by Test
+bool symbols_hold(const GuardTree* tree, Fetched& fetched);
+bool pairs_hold(const std::vector<Pair>& pairs, Fetched& fetched);
 bool aliases_hold(const GuardTree* tree, Fetched& fetched);
 
 }  // namespace guards
