@@ -11,7 +11,7 @@ import numpy as np
 
 from ..runtime import native
 from ..runtime.errors import Unsupported
-from . import _call, dtypes, op as ops, overrides
+from . import _call, device as devices, dtypes, op as ops, overrides
 from .device import cpu as _cpu, meta as meta_device
 from .grads import Meta
 from .kernels import array_of, run_kernel, simple_function, wrap_outputs
@@ -502,7 +502,17 @@ dtypes.on_default_change.append(forget_plans)
 
 def spelled(name: str, function):
     """A public function that amounts to a few views, with a native path for the usual arguments."""
-    fast = _call.spelling(name, function)
+    return _dressed(_call.spelling(name, function), function)
+
+
+def small(name: str, function, op: Op | None = None, pair=None):
+    """A public function with a native path for small tensors in plain memory. `op`: the record behind it; `pair`: the
+    named tuple of two results."""
+    return _dressed(_call.small(name, function, op, pair), function)
+
+
+def _dressed(fast, function):
+    """The native object in front of a function, with the function's names."""
     for field in ("__name__", "__qualname__", "__module__", "__doc__"):
         setattr(fast, field, getattr(function, field))
     fast.__wrapped__ = function
@@ -544,6 +554,7 @@ def learn_needs(op: Op, mask: tuple) -> tuple:
     return any_formula, bool(kept), how, kept
 
 
+_call.defaults(vars(devices), vars(dtypes))
 _call.bind(
     Tensor, Node, Storage(None, device=_cpu), Size, View, Meta, dtypes.ALL, state, _cpu, SavedOutput, learn_needs, DATA,
     INFERENCE, native.api,

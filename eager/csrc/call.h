@@ -186,6 +186,7 @@ bool add_overrides(PyObject* module);
 bool add_views(PyObject* module);
 bool add_kernels(PyObject* module);
 bool add_matrix(PyObject* module);
+bool add_small(PyObject* module);
 bool add_engine(PyObject* module);
 
 #endif

@@ -39,6 +39,8 @@ def device_of(given):
 def dim_of(x, dim, extra=0):
     """One dim as a non-negative int; `extra` counts positions beyond the last dim (unsqueeze, stack)."""
     if not isinstance(dim, int):
+        if isinstance(dim, (tuple, list)):
+            raise TypeError(f"argument 'dim' must be int, not {type(dim).__name__}")
         dim = dim.__index__()
     n = len(x.shape) + extra
     low = max(n, 1)

@@ -13,6 +13,7 @@ struct FbApi {
     PyObject* (*new_array)(PyArray_Descr* descr, int dims, const npy_intp* sizes, const npy_intp* strides,
         npy_intp bytes,
         PyArrayObject* donor);
+    const struct JobKernel* (*jobs)(); // the kernels by name (job.h), for this machine; ends with a null name
 };
 
 #endif

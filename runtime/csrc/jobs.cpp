@@ -6,15 +6,15 @@
 #include "job.h"
 #include "pool.h"
 
-namespace {
-
-const JobKernel* table() {
+const JobKernel* job_table() {
 #if defined(__x86_64__)
     if (kernels == &kernels_avx512) return jobs_avx512;
     if (kernels == &kernels_avx2) return jobs_avx2;
 #endif
     return jobs_baseline;
 }
+
+namespace {
 
 struct Running {
     FbJob run;
@@ -67,8 +67,8 @@ PyObject* py_job(PyObject*, PyObject* const* args, Py_ssize_t count) {
          grain = PyLong_AsLong(args[3]);
     if (PyErr_Occurred()) return nullptr;
     Running r = {};
-    r.run = type >= 0 && type < JOB_TYPES ? table()[number].run[type] : nullptr;
-    if (!r.run) return PyErr_Format(PyExc_TypeError, "job: %s has no kernel of type %ld", table()[number].name, type);
+    r.run = type >= 0 && type < JOB_TYPES ? job_table()[number].run[type] : nullptr;
+    if (!r.run) return PyErr_Format(PyExc_TypeError, "job: %s has no kernel of type %ld", job_table()[number].name, type);
     r.job.rt = &runtime_table;
     if (!read_pointers(args[4], r.job) || !read_numbers(args[5], r.job) || !read_reals(args[6], r.job)) return nullptr;
     if (units <= grain / 4) {

@@ -275,7 +275,7 @@ PyMODINIT_FUNC PyInit__native() {
     import_array();
     kernels = available("auto");
     PyObject* module = PyModule_Create(&definition);
-    static const FbApi api = {&runtime_table, new_array};
+    static const FbApi api = {&runtime_table, new_array, job_table};
     PyObject* capsule = PyCapsule_New((void*)&api, "flambeau.runtime._native.api", nullptr);
     if (!module || !capsule || PyModule_AddObject(module, "api", capsule) || !add_array_type(module)
         || !add_launcher(module)) {

@@ -1,0 +1,84 @@
+// Public functions that have a path of their own for small, contiguous, real tensors: what a call gives a handler, and
+// how handlers read arguments. A handler answers null without an error for what it does not take.
+#ifndef FB_EAGER_SMALL_H
+#define FB_EAGER_SMALL_H
+
+#include "call.h"
+
+constexpr npy_intp SMALL_REDUCTION = 1024, SMALL_BYTES = 1 << 16;
+
+struct Small;
+struct Call {
+    Small* self;
+    PyObject* const* args;
+    Py_ssize_t n; // positional arguments; those of `names` follow
+    PyObject* names;
+    bool grad;
+};
+using SmallHandler = PyObject* (*)(const Call& call);
+
+struct Small {
+    Attributes head; // `op`: the record behind the function
+    SmallHandler handler;
+    PyObject* pair; // the named tuple of a result of two
+    NeedsTable needs;
+};
+struct SmallEntry {
+    const char* name;
+    SmallHandler handler;
+};
+extern const SmallEntry small_reductions[], small_builders[]; // end with a null name
+
+template <int N> struct Names {
+    PyObject* names[N];
+    template <class... Text> explicit Names(Text... text) : names{PyUnicode_InternFromString(text)...} {}
+};
+template <class... Text> Names(Text...) -> Names<sizeof...(Text)>;
+
+inline int place_of(PyObject* name, PyObject* const* known, int count) {
+    for (int k = 0; k < count; k++)
+        if (known[k] == name) return k;
+    for (int k = 0; k < count; k++)
+        if (PyUnicode_Compare(known[k], name) == 0) return k;
+    return -1;
+}
+// Arguments by place; null where one is not given. False: too many, unknown or doubled ones.
+template <int N> bool parse(const Call& c, const Names<N>& known, PyObject* (&out)[N]) {
+    if (c.n > N) return false;
+    for (int k = 0; k < N; k++) out[k] = k < c.n ? c.args[k] : nullptr;
+    for (Py_ssize_t k = 0, more = c.names ? PyTuple_GET_SIZE(c.names) : 0; k < more; k++) {
+        int at = place_of(PyTuple_GET_ITEM(c.names, k), known.names, N);
+        if (at < 0 || out[at]) return false;
+        out[at] = c.args[c.n + k];
+    }
+    return true;
+}
+
+inline bool small_int(PyObject* x, npy_intp& out) {
+    if (!PyLong_CheckExact(x)) return false;
+    out = PyLong_AsSsize_t(x);
+    return out != -1 || !PyErr_Occurred() || (PyErr_Clear(), false);
+}
+inline bool small_dim(PyObject* x, int dims, int& out) {
+    npy_intp d;
+    if (!small_int(x, d)) return false;
+    d += d < 0 ? dims : 0;
+    out = (int)d;
+    return d >= 0 && d < dims;
+}
+inline bool absent(PyObject* x) { return !x || x == Py_None; }
+// None, True or False
+inline bool flag_of(PyObject* x, bool& out) {
+    out = x == Py_True;
+    return !x || PyBool_Check(x);
+}
+// The row-major, aligned bytes of a real tensor, else null.
+inline PyArrayObject* dense_array(PyObject* x) {
+    PyArrayObject* a = is_plain(x) && is_cpu(x) ? array_of(x) : nullptr;
+    return a && PyArray_IS_C_CONTIGUOUS(a) && PyArray_ISALIGNED(a) && PyArray_NDIM(a) < MAX_DIMS ? a : nullptr;
+}
+inline PyObject* tensor_around(PyObject* array, int type) {
+    return array ? new_tensor(array, world.types[type].object) : nullptr;
+}
+
+#endif
