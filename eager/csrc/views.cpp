@@ -382,10 +382,35 @@ bool is_full(PyObject* key) {
     return s->start == Py_None && s->stop == Py_None && s->step == Py_None;
 }
 
-// x[key] for a key of ints, slices, None and one Ellipsis
+// x[index] for few rows at an int64 tensor, outside of autograd: a copy.
+PyObject* rows_at(PyObject* x, PyArrayObject* a, PyObject* key, bool grad) {
+    PyArrayObject* index = is_plain(key) && is_cpu(key) ? array_of(key) : nullptr;
+    int dims = PyArray_NDIM(a);
+    if (!index || type_of(key) != INT64 || PyArray_NDIM(index) < 1 || dims < 1 || (grad && needs_grad(x))
+        || PyArray_NDIM(index) + dims > MAX_DIMS || !PyArray_IS_C_CONTIGUOUS(index) || !PyArray_IS_C_CONTIGUOUS(a))
+        return nullptr;
+    npy_intp rows = PyArray_DIM(a, 0), run = PyArray_NBYTES(a) / rows, count = PyArray_SIZE(index), sizes[MAX_DIMS];
+    if (count * run > 1 << 14) return nullptr;
+    int used = 0;
+    for (int d = 0; d < PyArray_NDIM(index); d++) sizes[used++] = PyArray_DIM(index, d);
+    for (int d = 1; d < dims; d++) sizes[used++] = PyArray_DIM(a, d);
+    const int64_t* at = (const int64_t*)PyArray_DATA(index);
+    for (npy_intp k = 0; k < count; k++)
+        if (at[k] >= rows || at[k] < -rows) return nullptr; // Python's path raises it
+    int type = type_of(x);
+    PyObject* array = fresh_array(type, used, sizes, nullptr);
+    if (!array) return nullptr;
+    char* out = (char*)PyArray_DATA((PyArrayObject*)array);
+    for (npy_intp k = 0; k < count; k++)
+        memcpy(out + k * run, (const char*)PyArray_DATA(a) + (at[k] < 0 ? at[k] + rows : at[k]) * run, run);
+    return new_tensor(array, world.types[type].object);
+}
+
+// x[key] for a key of ints, slices, None and one Ellipsis, or one index tensor
 PyObject* getitem(PyObject* const* args, Py_ssize_t n, bool grad) {
     PyArrayObject* a = n == 2 ? plain_array(args[0]) : nullptr;
     if (!a) return nullptr;
+    if (is_tensor(args[1])) return rows_at(args[0], a, args[1], grad);
     PyObject *key = args[1], *const* parts = &key;
     Py_ssize_t count = 1;
     if (PyTuple_CheckExact(key)) parts = &PyTuple_GET_ITEM(key, 0), count = PyTuple_GET_SIZE(key);

@@ -106,3 +106,18 @@ def test_factories_follow_the_defaults():
 def test_errors_are_those_of_the_general_path(call, error):
     with pytest.raises(error):
         call()
+
+
+def test_rows_at_an_index_tensor():
+    x, index = values((5, 3)), fb.tensor([[0, -1], [4, 2]])
+    found = x[index]
+    assert np.array_equal(found.numpy(), x.numpy()[index.numpy()]) and found.shape == (2, 2, 3)
+    found.zero_()
+    assert x[index].numpy().any() and not found.numpy().any()          # a copy
+    assert x[fb.tensor([], dtype=fb.int64)].shape == (0, 3)
+    for bad in (5, -6):
+        with pytest.raises(IndexError, match="out of bounds"):
+            x[fb.tensor([0, bad])]
+    leaf = fb.ones(4, requires_grad=True)
+    leaf[fb.tensor([1, 1])].sum().backward()
+    assert leaf.grad.tolist() == [0, 2, 0, 0]
