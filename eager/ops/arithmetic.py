@@ -8,7 +8,7 @@ import numpy as np
 
 from ...runtime import maps, moves
 from .. import dtypes
-from ..op import mask, optional, pointwise, static
+from ..op import OPS, mask, optional, pointwise, static
 from ..promote import result_type
 from .samples import binary, binary_int, unary
 
@@ -158,7 +158,7 @@ def absolute(s, x):
 
 @absolute.grad("x")
 def _(g, x):
-    return mul(g, sign(x))
+    return mul(g, OPS["sgn"](x) if x.dtype.is_complex else sign(x))
 
 
 @pointwise
@@ -455,7 +455,9 @@ def copy(s, x, source):
 
 @copy.inplace.numpy
 def _(x, source):
-    same = isinstance(source, np.ndarray) and source.dtype == x.dtype and not np.may_share_memory(x, source)
+    if type(source) is int and x.dtype.kind in "iu":
+        source = np.asarray(source).astype(x.dtype)         # wraps around, as in C
+    same = isinstance(source, np.ndarray) and source.ndim and source.dtype == x.dtype and not np.may_share_memory(x, source)
     if not (same and moves.copy_into(x, np.broadcast_to(source, x.shape))):
         np.copyto(x, source, casting="unsafe")
 

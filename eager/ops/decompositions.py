@@ -237,7 +237,7 @@ def eigh(x):
 @eigh.grad("x")
 @explicit
 def _(g_values, g_vectors, values, vectors):
-    """V (diag(gL) + (V^H gV) / (l_j - l_i)) V^H"""
+    """V (diag(gL) + (V^H gV) / (l_j - l_i)) V^H, its Hermitian part: x counts as Hermitian."""
     inner = None if g_values is None else _diagonal_matrix(g_values)
     if inner is not None and vectors.dtype.is_complex:
         inner = cast(inner, vectors.dtype)
@@ -246,7 +246,8 @@ def _(g_values, g_vectors, values, vectors):
         same = eq(gap, 0)
         across = where(same, 0.0, div(matmul(_h(vectors), g_vectors), where(same, 1.0, gap)))
         inner = across if inner is None else add(inner, across)
-    return matmul(matmul(vectors, inner), _h(vectors))
+    whole = matmul(matmul(vectors, inner), _h(vectors))
+    return mul(add(whole, _h(whole)), 0.5)
 
 
 def _svd_meta(x, full_matrices):
@@ -352,9 +353,15 @@ def _positive(make, *shape):
     return add(matmul(x, _t(x)), mul(eye(shape[-1], shape[-1], dtypes.float32, x.device), 2.0))
 
 
+def _regular(make, *shape):
+    """Not symmetric, so that a transposed formula shows; a skew part leaves the matrix regular."""
+    x = make(*shape)
+    return add(_positive(make, *shape), sub(x, _t(x)))
+
+
 for _op in (inv, det, adjugate, slogdet, matrix_exp):
-    _op.samples(lambda make: [(_positive(make, 3, 3),), (_positive(make, 2, 2, 2),)])
-solve.samples(lambda make: [(_positive(make, 3, 3), make(3, 2)), (_positive(make, 2, 3, 3), make(2, 3, 1))])
+    _op.samples(lambda make: [(_regular(make, 3, 3),), (_regular(make, 2, 2, 2),)])
+solve.samples(lambda make: [(_regular(make, 3, 3), make(3, 2)), (_regular(make, 2, 3, 3), make(2, 3, 1))])
 solve_triangular.samples(lambda make: [(_positive(make, 3, 3), make(3, 2), True, False),
                                        (_positive(make, 2, 3, 3), make(2, 3, 2), False, True)])
 qr.samples(lambda make: [(make(4, 3), "reduced"), (make(2, 3, 3), "reduced")])

@@ -10,7 +10,7 @@ import numpy as np
 from ...runtime import maps, native
 from .. import dtypes, prims
 from ..op import extern, pointwise
-from .arithmetic import add, div, eq, ge, logical_and, mul, neg, square, sub, where
+from .arithmetic import add, cast, div, eq, ge, logical_and, mul, neg, square, sub, where
 from .native_maps import native_map
 from .samples import unary
 
@@ -200,12 +200,13 @@ def power(s, a, b):
 
 @power.grad("a")
 def _(g, a, b):
-    slope = mul(b, power(a, sub(b, 1)))
+    slope = mul(b, power(a, sub(b, 1) if hasattr(b, "shape") else b - 1))      # (a number stays exact)
     return mul(g, where(eq(b, 0), 0.0, slope) if hasattr(b, "shape") else slope if b != 0 else mul(a, 0.0))
 
 
 @power.grad("b")
 def _(g, a, b, out):
+    a = cast(a, out.dtype) if hasattr(a, "shape") and a.dtype.category < 2 else a
     base = log(a) if hasattr(a, "shape") else float(np.log(a)) if a > 0 else float("-inf") if a == 0 else float("nan")
     slope = mul(out, base)
     at_zero = logical_and(eq(a, 0), ge(b, 0))

@@ -40,7 +40,7 @@ UNARY = {name: (getattr(e, name) if hasattr(e, name) else getattr(a, name)) for 
     "exp exp2 expm1 log log2 log10 log1p sqrt rsqrt sin cos tan tanh sinh cosh erf sigmoid atan asin acos erfinv "
     "floor ceil "
     "trunc frac isnan isinf isfinite neg sign square reciprocal logical_not bitwise_not").split()}
-UNARY.update(abs=a.absolute, absolute=a.absolute, negative=a.neg, fix=e.trunc, sgn=a.sign, arctan=e.atan,
+UNARY.update(abs=a.absolute, absolute=a.absolute, negative=a.neg, fix=e.trunc, arctan=e.atan,
              arcsin=e.asin, arccos=e.acos,
              relu=activations.relu)
 BINARY = {name: getattr(a, name) for name in (
@@ -211,6 +211,8 @@ def where(condition, input=None, other=None, *, out=None):
     if input is None and other is None:
         from .indexing import nonzero
         return nonzero(condition, as_tuple=True)
+    if input is None or other is None:
+        raise TypeError("where() takes a condition alone, or with both input and other")
     if condition.dtype is not dtypes.bool:
         if condition.dtype is not dtypes.uint8:
             raise RuntimeError("where expected condition to be a boolean tensor, but got a tensor with dtype "
@@ -249,8 +251,14 @@ def erfc(input, *, out=None):
     return give(_sub(1.0, e.erf(input)), out)
 
 
+def _whole(value, x):
+    """A factor in the type of the sum: integers take its whole part."""
+    return int(value) if type(value) is float and x.dtype.category < 2 else value
+
+
 def addcmul(input, tensor1, tensor2, *, value=1, out=None):
     product = _mul(tensor1, tensor2)
+    value = _whole(value, product)
     return give(_add(input, product if value == 1 else _mul(product, value)), out)
 
 
@@ -344,6 +352,8 @@ def pow_(self, exponent):
 
 
 def clamp_(self, min=None, max=None):
+    if min is None and max is None:
+        raise RuntimeError("torch.clamp_: At least one of 'min' or 'max' must not be None")
     return a.clamp.inplace(self, min, max)
 
 
@@ -375,7 +385,8 @@ def zero_(self):
 
 
 def addcmul_(self, tensor1, tensor2, *, value=1):
-    return add_(self, _mul(tensor1, tensor2), alpha=value)
+    product = _mul(tensor1, tensor2)
+    return add_(self, product, alpha=_whole(value, product))
 
 
 def addcdiv_(self, tensor1, tensor2, *, value=1):

@@ -312,7 +312,11 @@ def cond(A, p=None, *, out=None):
     if p in (None, 2, -2):
         s = svdvals(A)
         return give(s[..., 0] / s[..., -1] if p != -2 else s[..., -1] / s[..., 0], out)
-    return give(matrix_norm(A, p) * matrix_norm(inv(A), p), out)
+    try:
+        inverse = inv(A)
+    except LinAlgError:
+        return give(matrix_norm(A, p) * math.inf, out)
+    return give(matrix_norm(A, p) * matrix_norm(inverse, p), out)
 
 
 # -- norms
@@ -332,6 +336,8 @@ def vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None):
 @takes_out
 def matrix_norm(A, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None):
     x = A if dtype is None else A.to(dtype_of(dtype))
+    if x.dtype.category < 2:
+        raise RuntimeError(f"linalg.matrix_norm: Expected a floating point or complex tensor as input. Got {x.dtype}")
     if x.ndim < 2:
         raise RuntimeError("linalg.matrix_norm: The input tensor A must have at least 2 dimensions.")
     rows, cols = (dim_of(x, k) for k in dim)
@@ -395,6 +401,9 @@ def _in_best_order(parts):
 
 @takes_out
 def vecdot(x, y, *, dim=-1):
+    if x.dtype.category < 2 or y.dtype is not x.dtype:
+        raise RuntimeError("linalg.vecdot: Expected floating point or complex tensors of the same dtype. Got "
+                           f"{x.dtype} and {y.dtype}")
     return reductions.sum(a.mul(c.conj(x) if x.dtype.is_complex else x, y), dim)
 
 
@@ -404,6 +413,8 @@ def cross(input, other, *, dim=-1, out=None):
 
 def vander(x, *, N=None):
     n = x.shape[-1] if N is None else N
+    if n <= 1:
+        raise RuntimeError("N must be greater than 1.")
     return x.unsqueeze(-1) ** creation.arange(n, dtype=dtypes.int64)
 
 

@@ -6,6 +6,8 @@ from collections import namedtuple
 from .. import dtypes
 from ..dispatch import type_name
 from ..ops import arithmetic as a, order as o, reduce as r
+from ..ops.complexes import imag, real
+from ..ops.elementary import sqrt
 from ..ops.views import reshape, unsqueeze
 from ..tensor import Tensor
 from .arguments import dim_of, dims_of, dtype_of, give, numpy_names, takes_out
@@ -160,6 +162,10 @@ def _spread(record, floating_name):
         if input.dtype.category < 2:
             raise RuntimeError(f"{floating_name} only support floating point and complex dtypes: got "
                                f"{type_name(input.dtype)}")
+        if input.dtype.is_complex and record is not r.var_mean:
+            parts = [r.var(part(input), _correction(unbiased, correction), dims_of(input, dim), keepdim)
+                     for part in (real, imag)]
+            return give(a.add(*parts) if record is r.var else sqrt(a.add(*parts)), out)
         return give(record(input, _correction(unbiased, correction), dims_of(input, dim), keepdim), out)
     function.__name__ = function.__qualname__ = floating_name.partition(" ")[0]
     return function

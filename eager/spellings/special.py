@@ -176,17 +176,22 @@ def _where_typed(zero, value):
     return a.where(zero, 0.0, value)
 
 
+def _in_one_type(x, y):
+    kind = to_float(result_type((x, y)))
+    return x.to(kind), y.to(kind)
+
+
 @takes_out
 def xlogy(input, other):
     """x * log(y), and 0 where x is 0 (but NaN where y is)."""
-    x, y = _operands(input, other)
+    x, y = _in_one_type(*_operands(input, other))
     zero = a.logical_and(a.eq(x, 0), a.logical_or(a.le(y, 0), a.eq(y, math.inf)))
     return _where_typed(zero, a.mul(x, e.log(a.where(zero, 1, y))))
 
 
 @takes_out
 def xlog1py(input, other):
-    x, y = _operands(input, other)
+    x, y = _in_one_type(*_operands(input, other))
     zero = a.logical_and(a.eq(x, 0), a.logical_or(a.le(y, -1), a.eq(y, math.inf)))
     return _where_typed(zero, a.mul(x, e.log1p(a.where(zero, 1, y))))
 
@@ -205,7 +210,10 @@ def logit(input, eps=None):
     x = _floating(input)
     x = x if eps is None else a.clamp(x, eps, 1 - eps)
     value = e.log(a.div(x, a.sub(1.0, x)))
-    return value if eps is not None else a.where(a.logical_and(a.ge(x, 0), a.le(x, 1)), value, math.nan)
+    if eps is not None:
+        return value
+    inside = a.logical_and(a.ge(x, 0), a.le(x, 1))
+    return a.mul(value, a.where(inside, 1.0, math.nan).to(x.dtype))         # NaN outside, in gradients too
 
 
 @takes_out

@@ -10,9 +10,11 @@ from collections import namedtuple
 import numpy as np
 
 from .. import dtypes
+from ..dispatch import type_name
 from ..ops import arithmetic as a, elementary as e, reduce as r, running as s
 from ..ops.views import reshape, unsqueeze
 from ..tensor import Tensor
+from . import creation
 from .arguments import dim_of, dims_of, dtype_of, give, numpy_names, takes_out
 
 _wrap = Tensor._from_array
@@ -238,6 +240,8 @@ def nanquantile(input, q, dim=None, keepdim=False, *, interpolation="linear", ou
 @numpy_names
 def nanmean(input, dim=None, keepdim=False, *, dtype=None, out=None):
     x = _cast(input, dtype)
+    if x.dtype.category < 2:
+        raise RuntimeError(f"nanmean(): expected input to have floating point or complex dtype but got {type_name(x.dtype)}")
     dims, valid = dims_of(x, dim), a.logical_not(e.isnan(x))
     return give(a.div(r.sum(a.where(valid, x, 0.0), dims, keepdim), r.sum(valid, dims, keepdim)), out)
 
@@ -247,6 +251,12 @@ def nanmedian(input, dim=None, keepdim=False, *, out=None):
     """The lower median of what is not NaN."""
     x = reshape(input, (input.numel(),)) if dim is None else input
     d = dim_of(x, 0 if dim is None else dim)
+    if x.ndim == 0:
+        return give(namedtuple("nanmedian", ["values", "indices"])(x.clone(), creation.zeros((), dtype=dtypes.int64)), out)
+    if x.shape[d] == 0:
+        if dim is None:
+            return give(creation.full((), math.nan, dtype=x.dtype), out)
+        raise IndexError(f"median(): Expected reduction dim {d} to have non-zero size.")
     values, indices = x.sort(d)
     counts = a.logical_not(e.isnan(values)).sum(d, keepdim=True)
     at = a.clamp(a.floor_divide(counts - 1, 2), 0, None)
