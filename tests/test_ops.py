@@ -145,6 +145,25 @@ def _cross_entropy(x, t, w, reduction, ignore, smooth):
     return loss if reduction == "none" else loss.sum() / ((w[safe] * kept).sum() if reduction == "mean" else 1)
 
 
+def _reduced(x, reduction):
+    return {"none": np.array, "mean": np.mean, "sum": np.sum}[reduction](x)
+
+
+def _huber(x, t, reduction, delta):
+    d = np.abs(x - t)
+    return _reduced(np.where(d <= delta, d * d / 2, delta * d - delta**2 / 2), reduction)
+
+
+def _smooth_l1(x, t, reduction, beta):
+    return _reduced(np.abs(x - t), reduction) if beta == 0 else _huber(x, t, reduction, beta) / beta
+
+
+def _kl_div(x, t, reduction, log_target):
+    p = np.exp(t) if log_target else t
+    loss = np.where(p == 0, 0, p * (np.log(np.where(p == 0, 1, p)) - x))
+    return loss.sum() / len(x) if reduction == "batchmean" else _reduced(loss, reduction)
+
+
 # values computed by numpy in float64 from the same arguments
 REFERENCES = {
     "add": np.add,
@@ -273,6 +292,16 @@ REFERENCES = {
     "layer_norm": _layer_norm,
     "mse_loss": lambda x, t, r: {"none": np.array, "mean": np.mean, "sum": np.sum}[r]((x - t) ** 2),
     "cross_entropy": _cross_entropy,
+    "huber_loss": _huber,
+    "smooth_l1_loss": _smooth_l1,
+    "kl_div": _kl_div,
+    "cumprod": lambda x, d: np.cumprod(x, d),
+    "atan2": np.arctan2,
+    "inv": np.linalg.inv,
+    "det": np.linalg.det,
+    "elu": lambda x, alpha, scale, factor: scale * np.where(x > 0, x, alpha * np.expm1(x * factor)),
+    "hardswish": lambda x: x * np.clip(x + 3, 0, 6) / 6,
+    "prelu": lambda x, w: np.where(x > 0, x, w * x),
     "attention": _attention,
     "sort": lambda x, d, desc: -np.sort(-x, d) if desc else np.sort(x, d),
     "one_hot": lambda x, n: np.eye(n)[x],
@@ -508,3 +537,27 @@ def test_ctc_loss_is_differentiable_once(make):
     (first,) = grad(loss, [x], create_graph=True)
     with pytest.raises(RuntimeError, match="derivative for ctc_loss_backward is not implemented"):
         first.sum().backward()
+
+
+@pytest.mark.parametrize("name, to_real", [("fft", False), ("ifft", False), ("rfft", False), ("irfft", True), ("hfft", True)])
+@pytest.mark.parametrize("size", [5, 6])
+def test_gradients_of_transforms(name, to_real, size):
+    """Of the real and the imaginary parts of what goes in, against differences."""
+    rng = np.random.default_rng(size)
+    parts = [Tensor._from_array(rng.standard_normal((2, size)), dtypes.float64) for _ in range(1 if name == "rfft" else 2)]
+    weights = None
+
+    def value():
+        nonlocal weights
+        out = getattr(flambeau.fft, name)(parts[0] if len(parts) == 1 else flambeau.complex(*parts), norm="ortho")
+        out = out if to_real else flambeau.view_as_real(out)
+        if weights is None:
+            weights = Tensor._from_array(rng.standard_normal(tuple(out.shape)), dtypes.float64)
+        return (out * out * weights).sum()
+
+    for x in parts:
+        x.requires_grad_()
+    directions = [rng.standard_normal((2, size)) for _ in parts]
+    grads = grad(value(), parts)
+    with no_grad():
+        assert along(grads, directions) == pytest.approx(slope(value, parts, directions), rel=1e-5, abs=1e-7)

@@ -54,9 +54,10 @@ MORE = {
     "antialias_weights": lambda make: [(7, 3, "linear", None, False, dtypes.float32, None)],
     "sgd_step": lambda make: [(make(3), make(3), 0.1, 0.01, False)],
     "sgd_momentum_step": lambda make: [(make(3), make(3), make(3), 0.1, 0.9, 0.0, 0.01, True, False)],
-    "adam_step": lambda make: [(make(3), make(3), make(3), make.positive(3), make.positive(), 0.1, 0.9, 0.99, 1e-8, 0.1, True, False)],
-    "amsgrad_step": lambda make: [(make(3), make(3), make(3), make.positive(3), make.positive(3), make.positive(), 0.1, 0.9,
-                                   0.99, 1e-8, 0.1, False, True)],
+    "adam_step": lambda make: [(make(3), make(3), make(3), make.positive(3), make.positive(), 0.1, 0.9, 0.99,
+                                1e-8, 0.1, True, False)],
+    "amsgrad_step": lambda make: [(make(3), make(3), make(3), make.positive(3), make.positive(3), make.positive(), 0.1,
+                                   0.9, 0.99, 1e-8, 0.1, False, True)],
     "update_running": lambda make: [(make(3), make.positive(3), make(3), make.positive(3), 0.1, 1.25)],
 }
 THROUGH = {                                 # derivatives that are called by their record's gradient alone
