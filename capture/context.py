@@ -61,6 +61,7 @@ class Context:
         self.exception_now: ExceptionVariable | None = None     # what a bare `raise` raises
         self.generators: list = []                        # those that the traced code made
         self.cached_calls: set = set()                    # calls of functions with a cache that are guarded already
+        self.lookups: dict = {}                           # class -> name -> what was found along its bases
         self.initial_grad_mode = dispatch.state.grad
 
     # -- where we are ----------------------------------------------------------------------------------------------
@@ -469,14 +470,23 @@ class Context:
             return variable.text(self)
         if isinstance(variable, UserObjectVariable):
             return self.text_of_object(variable, form)
-        return self.run_variables(form, [variable], what="formatting")
+        return self.run_variables(lambda value: form(settled(value)), [variable], what="formatting")
 
-    def text_of_object(self, variable, form):
-        for name in ("__repr__",) if form is repr else ("__str__", "__repr__"):
+    def text_of_object(self, variable, form, names=("__str__", "__repr__"), args=()):
+        for name in ("__repr__",) if form in (repr, ascii) else names:
             found = lookup(variable.cls, name)
             if found is not None and isinstance(found[1], types.FunctionType):
-                return form(self.call(self.bind(found, variable, name), [], {}).plain())
+                return self.call(self.bind(found, variable, name), list(args), {}).plain()
         raise unsupported("call", f"formatting {variable}")
+
+    def formatted(self, variable: Variable, spec: str) -> str:
+        """format(value, spec)."""
+        variable = variable.realize()
+        if isinstance(variable, UserObjectVariable):
+            own = lookup(variable.cls, "__format__")[0] is not object
+            return self.text_of_object(variable, format, ("__format__",), [self.constant(spec)]) if own else \
+                format(self.text(variable), spec)
+        return self.text(variable, lambda value: format(value, spec))
 
     def plain_or_text(self, variable: Variable) -> Any:
         return variable.plain() if variable.is_constant() else str(variable)
@@ -534,6 +544,18 @@ class _Ordered:
     @classmethod
     def order(cls, tx, keys, reverse):
         return sorted(range(len(keys)), key=lambda i: cls(tx, keys[i]), reverse=reverse)
+
+
+def settled(value: Any) -> Any:
+    """A value about to be shown: symbolic numbers become the numbers they are now, guarded."""
+    if isinstance(value, SYMBOLIC):
+        return SymVariable(value).python_type()(value)
+    if type(value) is dict:
+        return {settled(k): settled(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        parts = [settled(part) for part in value]
+        return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
+    return value
 
 
 def _hashable(value: Any) -> bool:

@@ -33,6 +33,7 @@ from .variables.base import NULL, Lazy, Variable
 from .variables.constant import ConstantVariable
 from .variables.containers import DictVariable, ListVariable, TupleVariable
 from .variables.functions import CellVariable
+from .variables.objects import lookups
 from .variables.tensor import TensorVariable
 
 HOOKED = ("CALL", "CALL_FUNCTION_EX", "BEFORE_WITH", "LOAD_ATTR", "BINARY_OP", "BINARY_SUBSCR", "STORE_ATTR")
@@ -153,7 +154,7 @@ class Trace:
         self.tx.guards.add(None, "grad_mode", mode)
         self.tx.guards.add(None, "casting", dispatch.state.casting)
         settings = autocast_mode.settings()
-        self.result = None
+        self.result, lookups.seen = None, self.tx.lookups
         try:
             self.result = self.root.run()
             self.refuse_unfinished()
@@ -169,6 +170,7 @@ class Trace:
             self.failed_at = self.where()
             raise unsupported("recursion", f"{self.job.code.co_qualname} nests too deeply") from error
         finally:
+            lookups.seen = None
             self.final_grad_mode = dispatch.state.grad
             dispatch.state.grad = mode
             autocast_mode.restore(settings)

@@ -12,6 +12,7 @@ from .context import TensorFacts
 from .shapes import Relation, compile_guard
 from .source import Guard, Pinned, item, node_of
 from .state import native
+from .variables.objects import lookup_guards
 
 
 def build_tree(tx, inputs):
@@ -21,6 +22,7 @@ def build_tree(tx, inputs):
     for guard in tx.guards.items:
         add(tree, guard)
     node_of(tree.root, item(Pinned(vars(dtypes), "dtypes"), "_default")).check("is", dtypes._default, "default dtype", "")
+    add_classes(tree, tx)
     add_shapes(tree, tx)
     add_aliases(tree, tx)
     return tree, tuple(node_of(tree.root, source) for _, source, _ in inputs)
@@ -39,6 +41,13 @@ def add(tree, guard: Guard) -> None:
         node.check("tensor", tensor_payload(guard.payload), guard.describe(), guard.line)
     else:
         node.check(guard.kind, guard.payload, guard.describe(), guard.line)
+
+
+def add_classes(tree, tx) -> None:
+    """What the trace found in classes, or did not find there, along the order of their bases."""
+    for cls, payload in lookup_guards(tx.lookups):
+        node = node_of(tree.root, Pinned(cls, cls.__qualname__))
+        node.check("lookups", payload, f"{cls.__qualname__} has the attributes that were looked up", "")
 
 
 def tensor_payload(facts: TensorFacts) -> dict:

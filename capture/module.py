@@ -34,12 +34,16 @@ class CompiledModule:
 
     @property
     def forward(self):
+        """The door of the forward that the original has now: its own or its class's."""
+        source = self.__dict__.get("forward") or type(self._flambeau_original).forward
+        if source is not self._flambeau_source:
+            object.__setattr__(self, "_flambeau_source", source)
+            object.__setattr__(self, "_flambeau_forward", _door(self._flambeau_original, source, *self._flambeau_how))
         return self._flambeau_forward
 
     @forward.setter
     def forward(self, function: Callable) -> None:
         self.__dict__["forward"] = function
-        object.__setattr__(self, "_flambeau_forward", _door(self._flambeau_original, *self._flambeau_how))
 
     def load_state_dict(self, state_dict, *args, **kwargs):
         """Keys with the prefix that other compiled modules write load too."""
@@ -67,16 +71,16 @@ def _rebuild(module: Module, arguments: dict):
 
 def _class_of(original: type) -> type:
     if original not in _classes:
-        fields = {"__slots__": ("_flambeau_original", "_flambeau_forward", "_flambeau_how"),
+        fields = {"__slots__": ("_flambeau_original", "_flambeau_source", "_flambeau_forward", "_flambeau_how"),
                   "__module__": original.__module__,
                   "__qualname__": original.__qualname__, "__doc__": original.__doc__}
         _classes[original] = type(original.__name__, (CompiledModule, original), fields)
     return _classes[original]
 
 
-def _door(module: Module, settings, converter) -> Any:
-    """The module's forward behind a door; an instance's own `forward` comes before the class's."""
-    forward = module.__dict__.get("forward") or types.MethodType(type(module).forward, module)
+def _door(module: Module, source: Callable, settings, converter) -> Any:
+    """A forward behind a door: an instance's own as it is, a class's as a method."""
+    forward = source if "forward" in module.__dict__ else types.MethodType(source, module)
     return compiling.compile_callable(forward, settings, converter)
 
 
@@ -89,14 +93,14 @@ def compile_module(module: Module, settings, converter: Callable) -> Module:
     object.__setattr__(self, "__dict__", module.__dict__)
     object.__setattr__(self, "_flambeau_original", module)
     object.__setattr__(self, "_flambeau_how", (settings, converter))
-    object.__setattr__(self, "_flambeau_forward", _door(module, settings, converter))
+    object.__setattr__(self, "_flambeau_source", None)
     return self
 
 
 def doors_of(f: Any) -> Any:
     """The Compiled object behind anything that `compile` returns, or None."""
     if isinstance(f, CompiledModule):
-        f = f._flambeau_forward
+        f = f.forward
     if isinstance(f, types.MethodType):
         f = f.__func__
     return f.cache if native is not None and isinstance(f, native.Wrapper) else None

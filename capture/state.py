@@ -69,7 +69,7 @@ def uncapturable(code, globals: dict) -> str | None:
     """Why this code is not captured when the hook meets it, or None."""
     if code.co_flags & GENERATOR_FLAGS:
         return "generator"
-    if id(code) in _disabled_codes or code.co_name in ("<module>", "__getattr__", "__setattr__", "__del__"):
+    if id(code) in _disabled_codes or code.co_name in ("<module>", "__getattr__", "__getattribute__", "__setattr__", "__del__"):
         return "disabled"
     typed = globals.get("__name__") == "__main__" and "__file__" not in globals   # python -c
     if code.co_filename == "<string>" and not typed:   # methods that namedtuple and dataclass write

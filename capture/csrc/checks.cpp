@@ -163,6 +163,24 @@ static bool satisfies(PyObject* predicate, PyObject* value) {
     return truth(PyObject_IsTrue(answer.get()));
 }
 
+bool lookup_holds(PyObject* cls, PyObject* expected) {
+    PyObject* name = PyTuple_GET_ITEM(expected, 0);
+    PyObject* now = found(_PyType_Lookup((PyTypeObject*)cls, name));
+    Py_ssize_t size = PyTuple_GET_SIZE(expected);
+    if (size == 1) return !now;
+    if (size == 2) return now == PyTuple_GET_ITEM(expected, 1);
+    PyObject* home = ((PyTypeObject*)PyTuple_GET_ITEM(expected, 2))->tp_dict;
+    return now && home && !Py_TYPE(now)->tp_descr_get && !Py_TYPE(now)->tp_descr_set &&
+           now == found(PyDict_GetItemWithError(home, name));
+}
+
+static bool lookups_hold(PyObject* cls, PyObject* expected) {
+    if (!PyType_Check(cls)) return false;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(expected); i++)
+        if (!lookup_holds(cls, PyTuple_GET_ITEM(expected, i))) return false;
+    return true;
+}
+
 bool passes(const Check& check, PyObject* value) {
     bool failed = false;
     switch (check.test) {
@@ -179,6 +197,7 @@ bool passes(const Check& check, PyObject* value) {
         case Test::NoHooks: return no_hooks(value, check.payload.get());
         case Test::Predicate: return satisfies(check.payload.get(), value);
         case Test::Tensor: return passes_tensor(*check.tensor, value);
+        case Test::Lookups: return lookups_hold(value, check.payload.get());
     }
     return false;
 }

@@ -60,6 +60,20 @@ static bool explain_tensor(const Place& at, PyObject* value) {
     return check.rank < 0 || explain_geometry(at, check, array, itemsize_of(value));
 }
 
+static bool explain_lookups(const Place& at, PyObject* cls) {
+    PyObject* expected = at.check.payload.get();
+    for (Py_ssize_t i = 0; PyType_Check(cls) && i < PyTuple_GET_SIZE(expected); i++) {
+        PyObject *one = PyTuple_GET_ITEM(expected, i), *name = PyTuple_GET_ITEM(one, 0);
+        if (lookup_holds(cls, one)) continue;
+        PyObject* old_value = PyTuple_GET_SIZE(one) > 1 ? PyTuple_GET_ITEM(one, 1) : nullptr;
+        PyObject* new_value = _PyType_Lookup((PyTypeObject*)cls, name);
+        Ref place(PyUnicode_FromFormat("%U.%U", at.node.name.get(), name));
+        if (!place || !report(at.list, "class attribute", place, at.check.describe, old_value, new_value,
+                              at.check.line)) return false;
+    }
+    return true;
+}
+
 static bool is_plain_int(PyObject* value) { return value && PyLong_CheckExact(value); }
 
 static bool explain_check(PyObject* list, const Node& node, const Check& check, PyObject* value) {
@@ -68,6 +82,7 @@ static bool explain_check(PyObject* list, const Node& node, const Check& check, 
     Ref now = Ref::borrow(value);
     switch (check.test) {
         case Test::Tensor: return explain_tensor(at, value);
+        case Test::Lookups: return explain_lookups(at, value);
         case Test::TypeIs: expected = Ref::borrow(check.identity.now()); now = Ref::borrow((PyObject*)Py_TYPE(value)); break;
         case Test::Is: expected = Ref::borrow(check.identity.now()); break;
         case Test::Len: expected = integer(check.number); now = integer(PyObject_Size(value)); break;

@@ -11,7 +11,7 @@ PyTypeObject* tree_type;
 PyTypeObject* node_type;
 PyTypeObject* failure_type;
 const char* const test_names[] = {"type_is", "is", "equals", "len", "dict_keys", "no_dict_attr", "no_attr", "no_item",
-                                   "has_item", "bool", "no_hooks", "predicate", "tensor"};
+                                   "has_item", "bool", "no_hooks", "predicate", "tensor", "lookups"};
 
 }  // namespace guards
 
@@ -155,7 +155,8 @@ static const std::unordered_map<std::string, Test> test_kinds = {
     {"type_is", Test::TypeIs}, {"is", Test::Is}, {"equals", Test::Equals}, {"len", Test::Len},
     {"dict_keys", Test::DictKeys}, {"no_dict_attr", Test::NoDictAttr}, {"no_attr", Test::NoAttr},
     {"no_item", Test::NoItem}, {"has_item", Test::HasItem}, {"bool", Test::Bool}, {"no_hooks", Test::NoHooks},
-    {"predicate", Test::Predicate}, {"tensor", Test::Tensor}};
+    {"predicate", Test::Predicate}, {"tensor", Test::Tensor},
+    {"lookups", Test::Lookups}};
 
 static PyObject* default_name(const Node& parent, const char* kind, PyObject* key) {
     std::string k = kind;
@@ -295,6 +296,19 @@ static bool read_tensor(Check& check, PyObject* payload) {
     return read_itemsize(tensor) && read_shape(tensor, payload);
 }
 
+// (name,): not there; (name, raw): this very object; (name, raw, home): what stands in `home`, no descriptor.
+static bool valid_lookups(PyObject* payload) {
+    bool valid = PyTuple_Check(payload);
+    for (Py_ssize_t i = 0; valid && i < PyTuple_GET_SIZE(payload); i++) {
+        PyObject* one = PyTuple_GET_ITEM(payload, i);
+        Py_ssize_t size = PyTuple_Check(one) ? PyTuple_GET_SIZE(one) : 0;
+        valid = size >= 1 && size <= 3 && PyUnicode_CheckExact(PyTuple_GET_ITEM(one, 0)) &&
+                (size < 3 || PyType_Check(PyTuple_GET_ITEM(one, 2)));
+    }
+    if (!valid) PyErr_SetString(PyExc_TypeError, "lookups: tuples (name[, raw[, home]]) are needed");
+    return valid;
+}
+
 static bool read_payload(Check& check, PyObject* payload) {
     switch (check.test) {
         case Test::TypeIs: case Test::Is: return check.identity.set(payload);
@@ -302,6 +316,7 @@ static bool read_payload(Check& check, PyObject* payload) {
         case Test::Bool: check.number = PyObject_IsTrue(payload); return !PyErr_Occurred();
         case Test::Tensor: return read_tensor(check, payload);
         case Test::DictKeys: check.payload = Ref(PySequence_Tuple(payload)); return bool(check.payload);
+        case Test::Lookups: check.payload = Ref::borrow(payload); return valid_lookups(payload);
         case Test::NoHooks:
             check.payload = Ref::borrow(payload != Py_None ? payload : layout.hook_names);
             if (!check.payload || !PyTuple_Check(check.payload.get())) {

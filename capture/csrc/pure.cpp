@@ -125,7 +125,7 @@ static bool plain_own(PyObject* value) {
 
 Truth pure_check(const Check& check, PyObject* value) {
     switch (check.test) {
-        case Test::TypeIs: case Test::Is: return answer(passes(check, value));
+        case Test::TypeIs: case Test::Is: case Test::Lookups: return answer(passes(check, value));
         case Test::Equals: return equals(value, check.payload.get());
         case Test::Len: return is_container(value) ? answer(passes(check, value)) : Truth::Impure;
         case Test::Bool: return is_container(value) || is_scalar(value) ? answer(passes(check, value)) : Truth::Impure;

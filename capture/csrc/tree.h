@@ -11,7 +11,7 @@ enum class Access : uint8_t {
 };
 
 enum class Test : uint8_t {
-    TypeIs, Is, Equals, Len, DictKeys, NoDictAttr, NoAttr, NoItem, HasItem, Bool, NoHooks, Predicate, Tensor
+    TypeIs, Is, Equals, Len, DictKeys, NoDictAttr, NoAttr, NoItem, HasItem, Bool, NoHooks, Predicate, Tensor, Lookups
 };
 
 // An object compared by identity. Held weakly where possible: a guard must not keep the user's objects alive, and a
@@ -78,6 +78,7 @@ bool passes(const Check& check, PyObject* value);
 bool passes_tensor(const TensorCheck& check, PyObject* value);
 PyObject* instance_dict(PyObject* value);   // borrowed or null
 bool same_constant(PyObject* left, PyObject* right);
+bool lookup_holds(PyObject* cls, PyObject* expected);   // one member of a Lookups check
 
 // Reads a bound quantity; false when the value has none (wrong type, no such dimension, not a 64-bit int).
 bool read_quantity(const Binding& binding, PyObject* value, int64_t& out);

@@ -58,7 +58,7 @@ class ModuleVariable(UserObjectVariable):
         if any(fields.get(name) for name in HOOKS) or any(getattr(library, name) for name in GLOBAL_HOOKS) \
                 or tx.effects.names(self) & set(HOOKS):
             return False
-        tx.guard(self.source, "no_hooks")
+        tx.guard(self.source, "no_hooks", HOOKS)
         for name in GLOBAL_HOOKS:
             tx.guard(Pinned(getattr(library, name), name), "len", 0)
         return True

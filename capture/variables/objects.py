@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 import operator
+import threading
 import types
 
 from ..breaks import unsupported
@@ -23,11 +24,41 @@ SLOT_TYPES = (types.MemberDescriptorType,)
 
 
 def lookup(cls, name):
-    """(owner, raw attribute) along the MRO, or None."""
+    """(owner, raw attribute) along the MRO, or None; remembered for the guards of the trace that asks."""
     for base in cls.__mro__:
         if name in base.__dict__:
-            return base, base.__dict__[name]
-    return None
+            found = base, base.__dict__[name]
+            break
+    else:
+        found = None
+    if lookups.seen is not None and not cls.__flags__ & IMMUTABLE_TYPE:
+        lookups.seen.setdefault(cls, {})[name] = found
+    return found
+
+
+class Lookups(threading.local):
+    """What a trace on this thread found in classes: class -> name -> (owner, raw) or None."""
+
+    seen: dict | None = None
+
+
+lookups = Lookups()
+IMMUTABLE_TYPE = 1 << 8                     # Py_TPFLAGS_IMMUTABLETYPE
+
+
+def lookup_guards(seen: dict):
+    """(class, payload of its `lookups` check): descriptors must stay the same objects, other values only stay where they
+    are, because what was read of them has guards of its own."""
+    for cls, names in seen.items():
+        yield cls, tuple(_expected(name, found) for name, found in names.items())
+
+
+def _expected(name, found):
+    if found is None:
+        return (name,)
+    home, raw = found
+    fixed = hasattr(type(raw), "__get__") or is_data_descriptor(raw) or home.__flags__ & IMMUTABLE_TYPE
+    return (name, raw) if fixed else (name, raw, home)
 
 
 def is_data_descriptor(raw):
