@@ -322,11 +322,13 @@ class Body:
         return values
 
     def cast(self, x: Any, dtype: Any) -> Value:
+        if isinstance(x, (bool, int, float, complex)):
+            return self.const(x, dtype)
         value = self.value(x)
         if value.dtype is dtype:
             return value
         if value.op == "const":
-            return self.const(value.attrs, dtype)
+            return self.const(rounded(value), dtype)
         if value.op == "cast" and not config.keep_half_rounding and is_half(value.dtype):
             source = value.args[0]
             if source.dtype is dtype and dtype.is_floating_point:
@@ -411,6 +413,11 @@ def boolean_identity(name: str, a: Value, b: Value) -> Value | None:
         if x.op == "const":
             return y if x.attrs is neutral else x
     return a if a is b else None
+
+
+def rounded(value: Value) -> Number:
+    """A constant as its own type holds it."""
+    return value.dtype.numpy.type(value.attrs).item() if value.dtype.is_floating_point else value.attrs
 
 
 def is_half(dtype: Any) -> bool:
