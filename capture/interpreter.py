@@ -37,6 +37,7 @@ BINARY = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator
           ">>=": operator.irshift}
 COMPARE = {"<": operator.lt, "<=": operator.le, "==": operator.eq, "!=": operator.ne, ">": operator.gt, ">=": operator.ge}
 GENERATOR = inspect.CO_GENERATOR
+SEQUENCE_FLAG, MAPPING_FLAG = 1 << 5, 1 << 6         # Py_TPFLAGS_SEQUENCE, _MAPPING: what patterns match
 COROUTINE = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
 
@@ -397,11 +398,11 @@ class Frame:
         self.push(self.tx.constant(self.tx.text(self.pop(), {1: str, 2: repr, 3: ascii}[i.argval])))
 
     def FORMAT_SIMPLE(self, i):
-        self.push(self.tx.constant(self.tx.text(self.pop())))
+        self.push(self.tx.constant(self.tx.formatted(self.pop(), "")))
 
     def FORMAT_WITH_SPEC(self, i):
         value, spec = self.popn(2)
-        self.push(self.tx.constant(self.tx.text(value, lambda v: format(v, spec.plain()))))
+        self.push(self.tx.constant(self.tx.formatted(value, spec.plain())))
 
     # -- calls -----------------------------------------------------------------------------------------------------
 
@@ -596,10 +597,10 @@ class Frame:
         self.push(self.tx.get_attr(self.stack[-1], i.argval))
 
     def MATCH_SEQUENCE(self, i):
-        self.push(self.tx.constant(isinstance(self.stack[-1], (ListVariable, TupleVariable))))
+        self.push(self.tx.constant(bool(self.stack[-1].python_type().__flags__ & SEQUENCE_FLAG)))
 
     def MATCH_MAPPING(self, i):
-        self.push(self.tx.constant(isinstance(self.stack[-1], DictVariable)))
+        self.push(self.tx.constant(bool(self.stack[-1].python_type().__flags__ & MAPPING_FLAG)))
 
     def MATCH_KEYS(self, i):
         subject, keys = self.stack[-2:]

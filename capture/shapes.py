@@ -520,7 +520,7 @@ class SymFloat(sizes.SymFloat):
         return float_op(self.env, "abs", self)
 
     def __float__(self):
-        return _specialise_tree(self.env, self.tree)
+        return float(_specialise_tree(self.env, self.tree))
 
     def __int__(self):
         return int(float(self))

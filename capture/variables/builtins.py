@@ -227,14 +227,19 @@ def _str(tx, args, kwargs):
     return tx.constant(tx.text(args[0]) if args else "")
 
 
-@handles(repr, ascii)
+@handles(repr)
 def _repr(tx, args, kwargs):
     return tx.constant(tx.text(args[0], repr))
 
 
+@handles(ascii)
+def _ascii(tx, args, kwargs):
+    return tx.constant(tx.text(args[0], repr).encode("ascii", "backslashreplace").decode())
+
+
 @handles(format)
 def _format(tx, args, kwargs):
-    return tx.constant(tx.text(args[0], lambda v: format(v, args[1].plain() if len(args) > 1 else "")))
+    return tx.constant(tx.formatted(args[0], args[1].plain() if len(args) > 1 else ""))
 
 
 def _numeric(fn):

@@ -6,6 +6,8 @@ answers a branch from its hint, and that records a guard.
 
 from __future__ import annotations
 
+import operator
+
 from ...eager.sizes import SymBool, SymFloat, SymInt
 from .base import Variable
 
@@ -33,7 +35,7 @@ class PlainVariable(Variable):
 
     def get_attr(self, tx, name):
         value = tx.run(getattr, self.value, name)
-        if callable(value) and getattr(value, "__self__", None) is self.value:
+        if callable(value) and not isinstance(value, type) and getattr(value, "__self__", None) is self.value:
             return PlainMethod(self, name)
         return tx.fresh(value)
 
@@ -96,6 +98,10 @@ class ConstantVariable(PlainVariable):
         gen.emit.load_const(self.value)
 
 
+# operators that no symbolic number has: the number is settled first
+SETTLING = (operator.and_, operator.or_, operator.xor, operator.iand, operator.ior, operator.ixor)
+
+
 class SymVariable(PlainVariable):
     """A symbolic integer, float or truth value over the sizes of the inputs."""
 
@@ -103,7 +109,24 @@ class SymVariable(PlainVariable):
         return next(kind for symbolic, kind in NUMBERS.items() if isinstance(self.value, symbolic))
 
     def key(self):
-        return int(self.value)
+        return self.python_type()(self.value)
+
+    def settled(self, tx):
+        """The number it is now, guarded to be that."""
+        return ConstantVariable(tx.run(self.python_type(), self.value))
+
+    def get_attr(self, tx, name):
+        return super().get_attr(tx, name) if hasattr(type(self.value), name) else self.settled(tx).get_attr(tx, name)
+
+    def call_method(self, tx, name, args, kwargs):
+        known = hasattr(type(self.value), name) and name != "__format__"
+        return (super() if known else self.settled(tx)).call_method(tx, name, args, kwargs)
+
+    def binary(self, tx, op, other, reflected):
+        if op not in SETTLING and not (op in (operator.pow, operator.ipow) and hasattr(other, "fake")):
+            return None
+        number = self.settled(tx)
+        return tx.binary(op, *((other, number) if reflected else (number, other)))
 
     def describe(self):
         return f"symbolic {self.value}"

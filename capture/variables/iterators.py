@@ -111,8 +111,11 @@ class ZipIterator(IteratorVariable):
         return tx.tuple(values) if values else None
 
     def end(self, tx, number):
-        if self.strict and (number or any(part.next(tx) is not None for part in self.parts[1:])):
-            tx.raise_error(ValueError, "zip() arguments have different lengths")
+        longer = next((k for k in range(1, len(self.parts)) if self.parts[k].next(tx) is not None), 0) if not number else 0
+        if self.strict and (number or longer):
+            at, word = (number, "shorter") if number else (longer, "longer")
+            others = "argument 1" if at == 1 else f"arguments 1-{at}"
+            tx.raise_error(ValueError, f"zip() argument {at + 1} is {word} than {others}")
         return None
 
     def reconstruct(self, gen):
