@@ -209,6 +209,8 @@ def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):
 
 def rms_norm(input, normalized_shape, weight=None, eps=None):
     count = _normalized(input, normalized_shape, {"weight": weight})
+    if input.dtype.category < 2:
+        raise RuntimeError(f'"rms_norm" not implemented for {type_name(input.dtype)!r}')
     eps = dtypes.finfo(input.dtype).eps if eps is None else eps
     return normalization.rms_norm(input, count, weight, eps)[0]
 

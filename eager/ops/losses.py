@@ -54,16 +54,18 @@ def l1_loss(x, target, reduction: static):
 
 @composite
 def huber_loss(x, target, reduction: static, delta: scalar):
-    size = absolute(sub(x, target))
-    return reduced(where(le(size, delta), mul(square(size), 0.5), mul(sub(size, 0.5 * delta), delta)), reduction)
+    difference = sub(x, target)
+    size = absolute(difference)
+    return reduced(where(le(size, delta), mul(square(difference), 0.5), mul(sub(size, 0.5 * delta), delta)), reduction)
 
 
 @composite
 def smooth_l1_loss(x, target, reduction: static, beta: scalar):
-    size = absolute(sub(x, target))
+    difference = sub(x, target)
+    size = absolute(difference)
     if beta == 0:
         return reduced(size, reduction)
-    return reduced(where(lt(size, beta), div(mul(square(size), 0.5), beta), sub(size, 0.5 * beta)), reduction)
+    return reduced(where(lt(size, beta), div(mul(square(difference), 0.5), beta), sub(size, 0.5 * beta)), reduction)
 
 
 def _pairs(make, *extra):
@@ -200,18 +202,18 @@ def nll_loss(x, target, weight: optional, reduction: static, ignore_index: stati
     return back(div(loss, total) if reduction == "mean" else loss, x), total
 
 
-def _per_position(g, w, total, reduction):
-    """The gradient of each position's unweighted loss."""
+def _per_position(g, w, total, reduction, ignored):
+    """The gradient of each position's unweighted loss: zero where ignored, also if all are and the mean is NaN."""
     g = single(g)
     if reduction == "mean":
         g = div(g, total)
-    return mul(w, g)
+    return masked_fill(mul(w, g), ignored, 0.0)
 
 
 @nll_loss.grad("x")
 def _(g, x: Meta, target, weight, reduction, ignore_index, total):
     safe, w = _class_weights(target, weight, ignore_index, x)
-    return back(spread(neg(_per_position(g, w, total, reduction)), safe, 1, x.shape[1]), x)
+    return back(spread(neg(_per_position(g, w, total, reduction, eq(target, ignore_index))), safe, 1, x.shape[1]), x)
 
 
 @composite(outputs=("out", Out("lse", differentiable=False, hidden=True),
@@ -316,7 +318,7 @@ def cross_entropy_backward(g, x, target, weight: optional, lse, total, reduction
     """(softmax - onehot) * weight * g / total, and the same for the smoothed part."""
     safe, w = _class_weights(target, weight, ignore_index, x)
     probability = exp(sub(single(x), unsqueeze(lse, 1)))
-    per = _per_position(g, w, total, reduction)
+    per = _per_position(g, w, total, reduction, eq(target, ignore_index))
     per = mul(per, 1.0 - label_smoothing) if label_smoothing else per
     out = sub(mul(probability, unsqueeze(per, 1)), spread(per, safe, 1, x.shape[1]))
     if label_smoothing:

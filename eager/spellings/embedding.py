@@ -123,7 +123,14 @@ def embedding_bag(input, weight, offsets=None, max_norm=None, norm_type=2, scale
 def _greatest(rows, kept, bag, count):
     lowest = dtypes.finfo(rows.dtype).min
     index = bag.unsqueeze(1).expand(rows.shape)
-    top = rows.new_full((count, rows.shape[1]), lowest)
-    top = top.scatter_reduce(0, index, rows.masked_fill(~kept.unsqueeze(1), lowest), "amax")
+    candidates = rows.masked_fill(~kept.unsqueeze(1), lowest)
+    with no_grad():
+        top = rows.new_full((count, rows.shape[1]), lowest).scatter_reduce(0, index, candidates, "amax")
+        place = bag.new_tensor(range(bag.shape[0])).unsqueeze(1).expand(rows.shape)
+        place = place.masked_fill(candidates != top.gather(0, index), bag.shape[0])
+        first = place.new_full(top.shape, bag.shape[0]).scatter_reduce(0, index, place, "amin")
+    if not bag.shape[0]:
+        return rows.new_zeros((count, rows.shape[1]))
+    top = candidates.gather(0, first.clamp(max=bag.shape[0] - 1))       # of equal elements the first has the gradient
     used = kept.new_zeros((count,), dtype=dtypes.int64).index_add(0, bag, kept.long()) > 0
     return top.masked_fill(~used.unsqueeze(1), 0)

@@ -340,7 +340,7 @@ def test_cross_entropy():
         F.cross_entropy(x, torch.tensor([3, 0]))
     with pytest.raises(ValueError, match=r"Expected input batch_size \(2\) to match target batch_size \(1\)."):
         F.cross_entropy(x, torch.tensor([1]))
-    with pytest.raises(RuntimeError, match="expected scalar type Long but found Int"):
+    with pytest.raises(RuntimeError, match="expected target dtype to be Long or Byte, but got Int"):
         F.cross_entropy(x, t.int())
 
 
