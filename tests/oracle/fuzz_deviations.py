@@ -67,7 +67,8 @@ SINGLE = {
     (r"adjoint", r"result: strides"): "the conjugate is a contiguous copy, in PyTorch a view",
     (r"tri[lu]", r"error: call raises RuntimeError\('unsupported operation: more than one element"):
         "writing in place to a tensor that overlaps itself is refused everywhere",
-    (r"_reduce .*'ama?[xi]n?'.*include_self', False", r"gradient"): "PyTorch counts the old value among equal extremes without include_self",
+    (r"_reduce .*'ama?[xi]n?'.*include_self', False", r"gradient"):
+        "PyTorch counts the old value among equal extremes without include_self",
 }
 
 
