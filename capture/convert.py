@@ -337,7 +337,7 @@ class Trace:
         places = {source: i for i, (_, source, _) in enumerate(inputs)}
         if self.tx.effects.attributes:
             return None
-        spec = output_spec(self.result, gen.outputs, places)
+        spec = output_spec(self.result, gen.outputs, places, set())
         return None if spec is None else (spec,)
 
 
@@ -352,8 +352,8 @@ class WithoutCasts:
             return self.compiled(*inputs)
 
 
-def output_spec(variable: Variable, outputs: list, places: dict):
-    """The native entry's description of a result, or None where it has no word for it."""
+def output_spec(variable: Variable, outputs: list, places: dict, made: set):
+    """The native entry's description of a result, or None where it has no word for it; `made`: containers so far."""
     variable = variable.realize() if getattr(variable, "_real", None) is not None else variable
     if variable.source is not None:
         return ("input", places[variable.source]) if variable.source in places else \
@@ -362,11 +362,14 @@ def output_spec(variable: Variable, outputs: list, places: dict):
         return next(i for i, fake in enumerate(outputs) if fake is variable.fake)
     if isinstance(variable, ConstantVariable):
         return "const", variable.value
+    if id(variable) in made:                  # one list in two places: a description would make two
+        return None
+    made.add(id(variable))
     if isinstance(variable, (TupleVariable, ListVariable)) and variable.cls in (tuple, list):
-        parts = [output_spec(item, outputs, places) for item in variable.items]
+        parts = [output_spec(item, outputs, places, made) for item in variable.items]
         return None if None in parts else (variable.cls.__name__, parts)
     if isinstance(variable, DictVariable) and variable.cls is dict and all(k.is_constant() for k in variable.keys()):
-        parts = [output_spec(value, outputs, places) for _, value in variable.entries.values()]
+        parts = [output_spec(value, outputs, places, made) for _, value in variable.entries.values()]
         return None if None in parts else ("dict", [k.plain() for k in variable.keys()], parts)
     return None
 

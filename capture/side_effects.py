@@ -8,6 +8,7 @@ temporaries before the first write, because a source read after a write would gi
 from __future__ import annotations
 
 import collections
+import types
 
 from .breaks import unsupported
 from .variables.base import Variable
@@ -121,14 +122,29 @@ class SideEffects:
     def replay_attributes(self, gen, variable):
         for name, value in self.attributes[variable].items():
             if value is DELETED:
-                gen.load(variable)
-                gen.emit.delete_attr(name)
+                self.replay_deletion(gen, variable, name)
             elif variable.has_own_setattr:
                 self.store_past_setattr(gen, variable, name, value)
             else:
                 gen.load(value)
                 gen.load(variable)
                 gen.emit.store_attr(name)
+
+    def replay_deletion(self, gen, variable, name) -> None:
+        """What the trace stored and deleted again was never there for anyone else."""
+        owner = getattr(variable, "value", None)
+        if owner is not None and not (name in getattr(owner, "__dict__", ()) or hasattr(owner, name) and is_slot(owner, name)):
+            return
+        if variable.has_own_setattr:
+            gen.load_const(object.__delattr__)
+            gen.emit.as_callable()
+            gen.load(variable)
+            gen.load_const(name)
+            gen.emit.call(2)
+            gen.emit.pop()
+        else:
+            gen.load(variable)
+            gen.emit.delete_attr(name)
 
     def fill(self, gen, variable) -> None:
         """The attributes that the trace gave to a value of its own, which has just been built."""
@@ -226,6 +242,10 @@ class SideEffects:
             gen.load_const(namespace)
             gen.load_const(key[1])
             gen.emit.store_subscr()
+
+
+def is_slot(owner, name: str) -> bool:
+    return any(isinstance(vars(base).get(name), types.MemberDescriptorType) for base in type(owner).__mro__)
 
 
 def settled(variable: Variable) -> Variable:

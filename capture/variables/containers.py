@@ -14,7 +14,7 @@ from ..breaks import unsupported
 from ..source import item
 from .base import Lazy, Variable
 from .constant import PlainMethod
-from .iterators import ListIterator
+from .iterators import FixedIterator, ListIterator
 
 
 class ContainerVariable(Variable):
@@ -167,7 +167,9 @@ class SequenceVariable(ContainerVariable):
         for i in span:
             if tx.same_value(self.at(i), value):
                 return tx.constant(i)
-        return tx.raise_error(ValueError, f"{value} is not in {self.cls.__name__}")
+        shown = tx.text(value, repr)
+        return tx.raise_error(ValueError, "tuple.index(x): x not in tuple" if issubclass(self.cls, tuple) else f"{shown} is not in "
+                              f"{'list' if self.cls is list else 'deque'}")
 
     def method_count(self, tx, value):
         return tx.constant(sum(tx.same_value(member, value) for member in self.unpack(tx)))
@@ -290,6 +292,17 @@ class ListVariable(SequenceVariable):
         self.items.extend(values)
         return tx.constant(None)
 
+    def method_extendleft(self, tx, values):
+        for value in tx.unpack(values):
+            self.method_appendleft(tx, value)
+        return tx.constant(None)
+
+    def method_rotate(self, tx, n=None):
+        turned = collections.deque(self.items)
+        turned.rotate(1 if n is None else tx.index(n))
+        self.assign(tx, turned)
+        return tx.constant(None)
+
     def method_insert(self, tx, index, value):
         self.changed(tx)
         self.items.insert(tx.index(index), value)
@@ -298,7 +311,8 @@ class ListVariable(SequenceVariable):
     def method_pop(self, tx, index=None):
         at = -1 if index is None else tx.index(index)
         if not -len(self.items) <= at < len(self.items):
-            tx.raise_error(IndexError, "pop from empty list" if not self.items else "pop index out of range")
+            empty = "pop from empty list" if self.cls is list else "pop from an empty deque"
+            tx.raise_error(IndexError, empty if not self.items else "pop index out of range")
         self.changed(tx)
         return self.items.pop(at).realize()
 
@@ -306,8 +320,11 @@ class ListVariable(SequenceVariable):
         return self.method_pop(tx, tx.constant(0))
 
     def method_remove(self, tx, value):
-        index = self.method_index(tx, value)
-        self.method_pop(tx, index)
+        found = next((i for i in range(len(self.items)) if tx.same_value(self.at(i), value)), None)
+        if found is None:
+            text = "list.remove(x): x not in list" if self.cls is list else f"{tx.text(value, repr)} is not in deque"
+            tx.raise_error(ValueError, text)
+        self.method_pop(tx, tx.constant(found))
         return tx.constant(None)
 
     def method_clear(self, tx):
@@ -366,7 +383,7 @@ class DictVariable(ContainerVariable):
         return self.keys()
 
     def iterate(self, tx):
-        return tx.iterator(self.keys())
+        return DictIterator(self, self.keys)
 
     def contains(self, tx, member):
         return member.key() in self.entries
@@ -455,6 +472,11 @@ class DictVariable(ContainerVariable):
     def method_copy(self, tx):
         return DictVariable(self.entries.values(), cls=self.cls, factory=self.factory)
 
+    def get_attr(self, tx, name):
+        if name == "default_factory" and self.cls is collections.defaultdict:
+            return self.factory or tx.constant(None)
+        return super().get_attr(tx, name)
+
     def method_move_to_end(self, tx, key, last=None):
         self.changed(tx)
         pair = self.entries.pop(key.key())
@@ -481,6 +503,19 @@ class DictVariable(ContainerVariable):
             gen.wrap_call(self.cls, self.factory)
         elif self.cls is not dict:
             gen.wrap_call(self.cls)
+
+
+class DictIterator(FixedIterator):
+    """Over a dictionary or one of its views, which must keep its size."""
+
+    def __init__(self, owner, members):
+        super().__init__(members())
+        self.owner = owner
+
+    def next(self, tx):
+        if len(self.owner.entries) != len(self.members):
+            tx.raise_error(RuntimeError, "dictionary changed size during iteration")
+        return super().next(tx)
 
 
 class OutsideDict(DictVariable):
@@ -559,7 +594,7 @@ class DictView(ContainerVariable):
         return self.owner.length(tx)
 
     def iterate(self, tx):
-        return tx.iterator(self.unpack(tx))
+        return DictIterator(self.owner, lambda: self.unpack(tx))
 
     def contains(self, tx, member):
         return self.owner.contains(tx, member) if self.kind == "keys" else super().contains(tx, member)
@@ -576,6 +611,29 @@ class DictView(ContainerVariable):
         gen.emit.call(0)
 
 
+class OrderOf:
+    """Guard: a set iterates over its members in this order."""
+
+    def __init__(self, members):
+        self.members = members
+
+    def __call__(self, value):
+        return list(value) == self.members
+
+
+class SetIterator(FixedIterator):
+    """Over a set, which must keep its size."""
+
+    def __init__(self, owner, tx):
+        super().__init__(owner.unpack(tx))
+        self.owner = owner
+
+    def next(self, tx):
+        if len(self.owner.members) != len(self.members):
+            tx.raise_error(RuntimeError, "Set changed size during iteration")
+        return super().next(tx)
+
+
 class SetVariable(ContainerVariable):
     """A set or frozenset."""
 
@@ -587,7 +645,10 @@ class SetVariable(ContainerVariable):
     def __init__(self, members, source=None, cls=set):
         super().__init__(source)
         self.members = {member.key(): member for member in members}
-        self.cls = cls
+        self.table = set()                           # a real set of the stand-ins: it has the order of iteration
+        for stand in self.members:                   # one by one, as set displays are made
+            self.table.add(stand)
+        self.cls, self.ordered = cls, source is None
 
     def python_type(self):
         return self.cls
@@ -604,13 +665,17 @@ class SetVariable(ContainerVariable):
         return self.cls is frozenset and all(member.is_constant() for member in self.members.values())
 
     def unpack(self, tx):
-        return list(self.members.values())
+        if not self.ordered:                # equal sets may have other orders: this one is guarded where it matters
+            self.ordered = True
+            if len(self.table) > 1:
+                tx.guard(self.source, "predicate", OrderOf(list(self.table)))
+        return [self.members[stand] for stand in self.table]
 
     def length(self, tx):
         return tx.constant(len(self.members))
 
     def iterate(self, tx):
-        return tx.iterator(self.unpack(tx))
+        return SetIterator(self, tx)
 
     def contains(self, tx, member):
         return member.key() in self.members
@@ -624,27 +689,35 @@ class SetVariable(ContainerVariable):
         if op in self.INPLACE and not reflected:
             self.assign(tx, self.combine(self.INPLACE[op], other))
             return self
-        return SetVariable(first.combine(op, second), cls=first.cls) if op in self.OPERATORS else None
+        return first.combined(op, second) if op in self.OPERATORS else None
 
     def combine(self, op, other):
-        """Members of `op` over two sets, in the order of the first, then the second."""
-        chosen = op(set(self.members), set(other.members))
+        """Members of `op` over two sets, in the order that the real operation gives."""
         both = {**other.members, **self.members}
-        return [both[k] for k in (*self.members, *(k for k in other.members if k not in self.members)) if k in chosen]
+        return [both[stand] for stand in op(self.table, other.table)]
+
+    def combined(self, op, other):
+        made = SetVariable(self.combine(op, other), cls=self.cls)
+        made.table = op(self.table, other.table)
+        return made
 
     def assign(self, tx, members):
         self.changed(tx)
         self.members = {member.key(): member for member in members}
+        self.table.intersection_update(self.members)
+        self.table.update(self.members)
         return tx.constant(None)
 
     def method_add(self, tx, value):
         self.changed(tx)
         self.members.setdefault(value.key(), value)
+        self.table.add(value.key())
         return tx.constant(None)
 
     def method_discard(self, tx, value):
         self.changed(tx)
         self.members.pop(value.key(), None)
+        self.table.discard(value.key())
         return tx.constant(None)
 
     def method_remove(self, tx, value):
@@ -656,7 +729,9 @@ class SetVariable(ContainerVariable):
         return self.assign(tx, [])
 
     def method_copy(self, tx):
-        return SetVariable(self.members.values(), cls=self.cls)
+        made = SetVariable(self.members.values(), cls=self.cls)
+        made.table = self.table.copy()
+        return made
 
     def method_update(self, tx, *others):
         return self.assign(tx, [*self.members.values(), *(m for other in others for m in tx.unpack(other))])
@@ -684,6 +759,23 @@ class SetVariable(ContainerVariable):
 
     def method_issuperset(self, tx, other):
         return tx.constant(self.members.keys() >= SetVariable(tx.unpack(other)).members.keys())
+
+    def method_pop(self, tx):
+        """Which member goes is the set's own business: the first of those that hash as they do here."""
+        if not self.members:
+            tx.raise_error(KeyError, "pop from an empty set")
+        self.unpack(tx)
+        self.changed(tx)
+        return self.members.pop(self.table.pop())
+
+    def method_difference_update(self, tx, *others):
+        return self.assign(tx, self.joined(tx, operator.sub, others).members.values())
+
+    def method_intersection_update(self, tx, *others):
+        return self.assign(tx, self.joined(tx, operator.and_, others).members.values())
+
+    def method_symmetric_difference_update(self, tx, other):
+        return self.assign(tx, self.joined(tx, operator.xor, [other]).members.values())
 
     def method_isdisjoint(self, tx, other):
         return tx.constant(self.members.keys().isdisjoint(SetVariable(tx.unpack(other)).members))

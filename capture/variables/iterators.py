@@ -111,9 +111,12 @@ class ZipIterator(IteratorVariable):
         return tx.tuple(values) if values else None
 
     def end(self, tx, number):
-        longer = next((k for k in range(1, len(self.parts)) if self.parts[k].next(tx) is not None), 0) if not number else 0
-        if self.strict and (number or longer):
-            at, word = (number, "shorter") if number else (longer, "longer")
+        if not self.strict:
+            return None
+        at, word = number, "shorter"
+        if not number:
+            at, word = next((k for k in range(1, len(self.parts)) if self.parts[k].next(tx) is not None), 0), "longer"
+        if at:
             others = "argument 1" if at == 1 else f"arguments 1-{at}"
             tx.raise_error(ValueError, f"zip() argument {at + 1} is {word} than {others}")
         return None

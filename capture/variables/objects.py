@@ -12,12 +12,13 @@ import operator
 import threading
 import types
 
-from ..breaks import unsupported
+from ..breaks import UserRaise, unsupported
 from ..source import Attr, DictAttr, Pinned
 from .base import Lazy, Variable
 from .containers import DictVariable, TupleVariable
 from .exceptions import ExceptionVariable
 from .functions import BoundMethodVariable
+from .iterators import IteratorVariable
 
 Cached = type(functools.lru_cache(lambda: None))
 SLOT_TYPES = (types.MemberDescriptorType,)
@@ -162,13 +163,32 @@ class UserObjectVariable(Variable):
                 tx.raise_error(AttributeError, f"property {name!r} of {self.cls.__name__!r} object has no setter")
             tx.call(tx.wrap_pinned(found[1].fset, name), [self, value], {})
         elif found is not None and is_data_descriptor(found[1]) and not isinstance(found[1], SLOT_TYPES):
-            raise unsupported("attribute", f"storing {name!r} of {self} through a descriptor")
+            self.store_through(tx, found, name, value)
         else:
             tx.effects.store_attr(self, name, value)
 
+    def store_through(self, tx, found, name, value):
+        """A data descriptor written in Python."""
+        home, raw = found
+        setter = lookup(type(raw), "__set__")
+        if setter is None or not isinstance(setter[1], types.FunctionType):
+            raise unsupported("attribute", f"storing {name!r} of {self} through a descriptor")
+        descriptor = tx.wrap(raw, DictAttr(Pinned(home, home.__qualname__), name))
+        tx.call(bind(tx, setter, descriptor, "__set__"), [self, value], {})
+
     def del_attr(self, tx, name):
-        if lookup(self.cls, "__delattr__")[0] is not object:
+        deleter = lookup(self.cls, "__delattr__")
+        if isinstance(deleter[1], types.FunctionType):
+            tx.call(bind(tx, deleter, self, "__delattr__"), [tx.constant(name)], {})
+            return
+        if deleter[0] not in (object, types.SimpleNamespace):
             raise unsupported("attribute", f"deleting {name!r} of {self} through its own __delattr__")
+        found = lookup(self.cls, name)
+        if found is not None and isinstance(found[1], property):
+            if found[1].fdel is None:
+                tx.raise_error(AttributeError, f"property {name!r} of {self.cls.__name__!r} object has no deleter")
+            tx.call(tx.wrap_pinned(found[1].fdel, name), [self], {})
+            return
         self.get_attr(tx, name)
         tx.effects.delete_attr(self, name)
 
@@ -221,8 +241,8 @@ class UserObjectVariable(Variable):
         if lookup(self.cls, "__iter__"):
             found = self.call_special(tx, "__iter__")
             return found if found is self else tx.iterate(found)
-        if lookup(self.cls, "__getitem__") and lookup(self.cls, "__len__"):
-            return tx.iterator([self.get_item(tx, tx.constant(i)) for i in range(tx.index(self.length(tx)))])
+        if lookup(self.cls, "__getitem__"):
+            return ItemIterator(self)
         raise unsupported("iteration", f"iterating over {self}")
 
     def next(self, tx):
@@ -232,17 +252,21 @@ class UserObjectVariable(Variable):
         name = DUNDERS.get(op)
         if name is None:
             return None
-        for candidate in ([REFLECTED.get(name, "__r" + name[2:])] if reflected else [name, "__" + name[3:]]):
+        for candidate in candidates(name, reflected):
             found = lookup(self.cls, candidate)
             if found is not None and isinstance(found[1], types.FunctionType):
                 result = tx.call(bind(tx, found, self, candidate), [other], {})
-                if not (result.is_constant() and result.plain() is NotImplemented):
+                if not is_not_implemented(result):
                     return result
         return self.default_equality(tx, op, other)
 
     def default_equality(self, tx, op, other):
         if op in (operator.eq, operator.ne) and lookup(self.cls, "__eq__")[0] is object:
             return tx.constant((self is other) == (op is operator.eq))
+        own = lookup(self.cls, "__eq__")
+        if op is operator.ne and isinstance(own[1], types.FunctionType) and lookup(self.cls, "__ne__")[0] is object:
+            equal = tx.call(bind(tx, own, self, "__eq__"), [other], {})       # what object.__ne__ does
+            return None if is_not_implemented(equal) else tx.constant(not tx.truth(equal))
         return None
 
     def reconstruct(self, gen):
@@ -284,10 +308,44 @@ class InstanceDict(DictVariable):
         gen.emit.load_attr("__dict__")
 
 
+def candidates(name: str, reflected: bool) -> list[str]:
+    """The special methods to try: those in place have a plain form behind them."""
+    if reflected:
+        plain = "__" + name[3:] if name in IN_PLACE else name
+        return [REFLECTED.get(plain, "__r" + plain[2:])]
+    return [name, "__" + name[3:]] if name in IN_PLACE else [name]
+
+
+def is_not_implemented(variable) -> bool:
+    return variable.is_constant() and variable.plain() is NotImplemented
+
+
+class ItemIterator(IteratorVariable):
+    """An object with `__getitem__` alone: items 0, 1, ... until an IndexError."""
+
+    def __init__(self, owner):
+        super().__init__()
+        self.owner, self.index = owner, 0
+
+    def next(self, tx):
+        if self.index is None:
+            return None
+        try:
+            value = self.owner.get_item(tx, tx.constant(self.index))
+        except UserRaise as error:
+            if not issubclass(error.variable.cls, (IndexError, StopIteration)):
+                raise
+            self.index = None
+            return None
+        self.index += 1
+        return value
+
+
 _SYMBOLS = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and_", "or_", "xor", "lshift", "rshift",
             "iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow", "imatmul", "iand", "ior", "ixor",
             "eq", "ne", "lt", "le", "gt", "ge")
 DUNDERS = {getattr(operator, name): f"__{name.strip('_')}__" for name in _SYMBOLS}
+IN_PLACE = {f"__{name}__" for name in _SYMBOLS if name[0] == "i"}
 REFLECTED = {"__eq__": "__eq__", "__ne__": "__ne__", "__lt__": "__gt__", "__gt__": "__lt__", "__le__": "__ge__",
              "__ge__": "__le__"}
 
@@ -504,6 +562,8 @@ class SuperVariable(Variable):
     def get_attr(self, tx, name):
         start = self.owner.cls if isinstance(self.owner, (ClassVariable, UserObjectVariable)) else self.owner.python_type()
         mro = start.__mro__
+        if self.cls not in mro:                  # a method of a metaclass: the owner is one of its classes
+            mro = type(start).__mro__
         for base in mro[mro.index(self.cls) + 1:]:
             if name in base.__dict__:
                 found = base, base.__dict__[name]
