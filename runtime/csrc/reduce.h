@@ -168,12 +168,14 @@ template <> struct Registers<Full> {
     enum { count = 4 };
 };
 
-enum { BLOCK_ROWS = 128 };
-// value of n rows, column by column, in blocks of rows
+enum { BLOCK_ROWS = 128, SPAN_ROWS = 32 * BLOCK_ROWS };
+// value of n rows, column by column, in blocks of rows and spans of blocks: sums of like size lose few digits
 template <class T, int kind, int C, class V, class M>
 FB_INLINE void reduce_columns_of(const T* x, long n, long inner, M m, const V (&centre)[C], V (&total)[C]) {
     V start = reduction_start<kind>(Compute<T>::splat(1));
     for (int c = 0; c < C; c++) total[c] = start;
+    V span[C];
+    for (int c = 0; c < C; c++) span[c] = start;
     for (long from = 0; from < n; from += BLOCK_ROWS) {
         long to = n - from < BLOCK_ROWS ? n : from + BLOCK_ROWS;
         V part[C];
@@ -183,7 +185,12 @@ FB_INLINE void reduce_columns_of(const T* x, long n, long inner, M m, const V (&
             for (int c = 0; c < C; c++)
                 part[c] = combined<kind>(part[c], value_of<kind>(ld(x + k * inner + c * FB_W, m), centre[c]));
         }
-        for (int c = 0; c < C; c++) total[c] = combined<kind>(total[c], part[c]);
+        for (int c = 0; c < C; c++) span[c] = combined<kind>(span[c], part[c]);
+        if (to % SPAN_ROWS && to != n) continue;
+        for (int c = 0; c < C; c++) {
+            total[c] = combined<kind>(total[c], span[c]);
+            span[c] = start;
+        }
     }
 }
 // p: out, x; f: divisor, centre
