@@ -56,6 +56,20 @@ def refine(a: tuple[Axis, ...], b: tuple[Axis, ...]) -> tuple[dict, dict] | None
     return (left, right) if i == len(a) and j == len(b) else None
 
 
+def distinct(context: Context, a: tuple[Axis, ...], b: tuple[Axis, ...]) -> tuple[dict, dict] | None:
+    """`refine` with axes that all have different names: one of `b` that splits an axis of `a` may be called like another of
+    `a` that stays, and is renamed."""
+    parts = refine(a, b)
+    if parts is None:
+        return None
+    left, right = parts
+    split = [fine for axis in a if left[axis.name] != (axis,) for fine in left[axis.name]]
+    stay = {axis.name for axis in a if left[axis.name] == (axis,)}
+    fresh = {x.name: context.axis(x, {y.name for y in (*a, *b)}) for x in split if x.name in stay}
+    runs = {name: run if name in stay else tuple(fresh.get(x.name, x) for x in run) for name, run in left.items()}
+    return runs, right | {name: (axis,) for name, axis in fresh.items()}
+
+
 def grow(axes: tuple[Axis, ...], extent: ExprLike) -> tuple[Axis, ...]:
     """The leading axes whose sizes multiply to `extent`."""
     total: ExprLike = 1
@@ -113,7 +127,7 @@ def permuted_space(gemm: Nest, user: Nest, why: str) -> Iterator[Spaces]:
 
 def unified(context: Context, a: tuple, b: tuple, a_inner: tuple, b_inner: tuple, why: str) -> Iterator[Spaces]:
     """One outer space for both; inner spaces of equal size get the same axes."""
-    parts = refine(real(a), real(b))
+    parts = distinct(context, real(a), real(b))
     if parts is None:
         return
     outer = tuple(x for axis in real(a) for x in parts[0][axis.name])
@@ -143,7 +157,7 @@ def freed(context: Context, parts: dict, inner: tuple, taken: set[str]) -> tuple
 def split_space(context: Context, flat: Nest, rows: Nest, flat_first: bool, why: str) -> Iterator[Spaces]:
     """A map over the elements of the rows: its space is the rows' outer and inner space together."""
     whole = (*real(rows.outer), *rows.inner)
-    parts = refine(real(flat.outer), whole)
+    parts = distinct(context, real(flat.outer), whole)
     if parts is None:
         return
     left, right = parts

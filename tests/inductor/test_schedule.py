@@ -217,6 +217,15 @@ def test_equal_sizes_in_both_directions_are_not_confused(trace, make, assert_clo
     check(trace, fn, (make(16, 16),), assert_close)
 
 
+@pytest.mark.parametrize("shape", [(2, 16, 16, 16), (2, 3, 3, 3), (4, 4, 4), (2, 8, 8, 4)])
+def test_rows_flattened_onto_axes_of_equal_extent(shape, trace, make, assert_close):
+    def fn(x, w, b):
+        flat = O["view"](layer_norm(x, w, b), (x.numel() // shape[-1], shape[-1]))
+        return O["matmul"](flat, O["transpose"](flat, 0, 1)), O["sum"](O["relu"](flat), (1,), False)
+    inputs = make(*shape), make(shape[-1]), make(shape[-1])
+    check(trace, fn, inputs, assert_close)
+
+
 def test_rows_of_different_views_meet(trace, make, assert_close):
     """A reduction over (4*8, 64) and one over (4, 8, 64) of the same memory are rows of one nest."""
     def fn(x):
