@@ -62,6 +62,7 @@ class Context:
         self.generators: list = []                        # those that the traced code made
         self.cached_calls: set = set()                    # calls of functions with a cache that are guarded already
         self.lookups: dict = {}                           # class -> name -> what was found along its bases
+        self.float_guards: dict = {}                      # (source, comparison) -> the one object of it
         self.initial_grad_mode = dispatch.state.grad
 
     # -- where we are ----------------------------------------------------------------------------------------------
@@ -273,6 +274,9 @@ class Context:
 
     def load_symbol(self, emit, name: str) -> None:
         """Emit the read of a symbol from the first input that shows it."""
+        if name in self.tracer.floats:
+            self.tracer.floats[name].reconstruct(emit)
+            return
         _, source, what, dim = next(b for b in self.tracer.bindings if b[0] == name)
         source.reconstruct(emit)
         if what == "size":

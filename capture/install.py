@@ -24,6 +24,8 @@ def build_tree(tx, inputs):
     node_of(tree.root, item(Pinned(vars(dtypes), "dtypes"), "_default")).check("is", dtypes._default, "default dtype", "")
     add_classes(tree, tx)
     add_shapes(tree, tx)
+    add_floats(tree, tx)
+    tx.guards.closed = True
     add_aliases(tree, tx)
     return tree, tuple(node_of(tree.root, source) for _, source, _ in inputs)
 
@@ -72,6 +74,17 @@ def add_shapes(tree, tx) -> None:
         if guard.relation.free_names() <= set(names):
             line = f"{guard.stack[-1][0]}:{guard.stack[-1][1]}" if guard.stack else ""
             tree.relation(compile_guard(guard.relation, names), str(guard), line)
+
+
+def add_floats(tree, tx) -> None:
+    """Symbolic floats whose value was asked for, and comparisons that were answered."""
+    sources, env = tx.tracer.floats, tx.env
+    for name, value in env.specialised_floats.items():
+        node_of(tree.root, sources[name]).check("equals", value, f"{sources[name].name()} == {value!r}", "")
+    for compared, stack in env.float_guards.items():
+        (name,) = compared.names()
+        line = f"{stack[-1][0]}:{stack[-1][1]}" if stack else ""
+        node_of(tree.root, sources[name]).check("predicate", compared, f"{compared} of {sources[name].name()}", line)
 
 
 def symbolic_strides(tx):

@@ -86,6 +86,7 @@ class ShapeEnv:
         self.symbols: dict[str, Symbol] = {}
         self.guards: list[Guard] = []
         self.specialised_floats: dict[str, float] = {}
+        self.float_guards: dict[FloatComparison, tuple] = {}       # comparison -> the user's stack
         self.where = where                          # gives the user's stack
         self._sealed = False
         self._ranges: dict[str, tuple] = {}
@@ -124,6 +125,23 @@ class ShapeEnv:
     def create_float(self, hint: float, source_name: str) -> SymFloat:
         name = self._new("f", float(hint), "float", source_name)
         return SymFloat(self, ("var", name))
+
+    def compare_floats(self, compute: Callable, a, b) -> bool:
+        """Answered from the hints. Where one symbolic float decides, that answer is guarded; else all are settled."""
+        left, right = _tree(a), _tree(b)
+        names = {*_tree_names(left), *_tree_names(right)}
+        floats = {n for n in names if self.symbols[n].kind == "float"} - self.specialised_floats.keys()
+        if len(floats) != 1 or len(names) != 1:
+            return compute(_specialise_tree(self, left), _specialise_tree(self, right))
+        hints = {n: self.symbols[n].hint for n in names}
+        answer = compute(_evaluate_tree(left, hints), _evaluate_tree(right, hints))
+        made = FloatComparison(compute, left, right, answer)
+        if made not in self.float_guards:
+            if self._sealed:
+                raise Unsupported("late guard", f"{made} is asked after the guards of this code were made",
+                                  "pass the number as a tensor")
+            self.float_guards[made] = self.where()
+        return answer
 
     def _new(self, letter: str, hint, kind: str, source_name: str) -> str:
         name = f"{letter}{sum(n.startswith(letter) for n in self.symbols)}"
@@ -477,7 +495,9 @@ def _float_method(name: str, turned: bool = False):
 
 def _float_compare(compute: Callable):
     def compare(self, other):
-        return compute(float(self), other) if isinstance(other, (int, float, SymInt, SymFloat)) else NotImplemented
+        if not isinstance(other, (int, float, SymInt, SymFloat)):
+            return NotImplemented
+        return self.env.compare_floats(compute, self, other)
     return compare
 
 
@@ -525,8 +545,25 @@ class SymFloat(sizes.SymFloat):
     def __int__(self):
         return int(float(self))
 
+    def __round__(self, digits=None):
+        return round(float(self), digits)
+
+    __trunc__ = __int__
+
+    def __floor__(self):
+        return math.floor(float(self))
+
+    def __ceil__(self):
+        return math.ceil(float(self))
+
+    def __pos__(self):
+        return self
+
+    def is_integer(self):
+        return float(self).is_integer()
+
     def __bool__(self):
-        return bool(float(self))
+        return self != 0.0
 
     def __hash__(self):
         return hash(float(self))
@@ -581,8 +618,35 @@ def _tree_text(tree: tuple) -> str:
     return f"{'-' if tree[0] == 'neg' else 'abs' if tree[0] == 'abs' else 'math.' + tree[0]}({', '.join(parts)})"
 
 
+@dataclass(frozen=True)
+class FloatComparison:
+    """A comparison of one symbolic float with a constant that the compiled code relies on; called with a new value."""
+
+    compute: Callable
+    left: tuple
+    right: tuple
+    answer: bool
+
+    def names(self) -> set:
+        return {*_tree_names(self.left), *_tree_names(self.right)}
+
+    def __call__(self, value) -> bool:
+        values = dict.fromkeys(self.names(), value)
+        return self.compute(_evaluate_tree(self.left, values), _evaluate_tree(self.right, values)) is self.answer
+
+    def __str__(self):
+        held = f"{_tree_text(self.left)} {_COMPARISONS[self.compute]} {_tree_text(self.right)}"
+        return held if self.answer else f"not {held}"
+
+
+_COMPARISONS = {operator.eq: "==", operator.ne: "!=", operator.lt: "<", operator.le: "<=", operator.gt: ">", operator.ge: ">="}
+
+
 def _specialise_tree(env: ShapeEnv, tree: tuple) -> float:
     if tree[0] == "var":
+        if env._sealed and tree[1] not in env.specialised_floats:
+            raise Unsupported("late guard", f"the value of {tree[1]} is asked after the guards of this code were made",
+                              "pass the number as a tensor")
         env.specialised_floats[tree[1]] = env.symbols[tree[1]].hint
         return env.symbols[tree[1]].hint
     if tree[0] == "int":

@@ -11,6 +11,8 @@ import types
 from dataclasses import dataclass
 from typing import Any
 
+from ..runtime.errors import InternalError
+
 
 MODULE_TABLES = ("_parameters", "_buffers", "_modules")
 
@@ -277,10 +279,13 @@ class Guards:
     def __init__(self):
         self.items: list[Guard] = []
         self._seen: set = set()
+        self.closed = False
 
     def add(self, source: Source | None, kind: str, payload: Any = None, line: str = "") -> None:
         key = (source, kind, _payload_key(payload))
         if key not in self._seen:
+            if self.closed:
+                raise InternalError(f"a guard on {source} is added after the guards were written")
             self._seen.add(key)
             self.items.append(Guard(source, kind, payload, line))
 

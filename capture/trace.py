@@ -16,7 +16,7 @@ from ..eager.storage import Storage, address
 from ..eager.tensor import Tensor, fake_tensor
 from .breaks import unsupported
 from .graph import Graph, Node, map_args
-from .shapes import ShapeEnv
+from .shapes import ShapeEnv, SymFloat
 from .source import Source
 
 
@@ -33,6 +33,7 @@ class GraphTracer(dispatch.Mode):
         self.all_inputs: list[tuple[Node, Source, Any]] = []
         self.storages: dict[int, tuple[Storage, Storage]] = {}
         self.bindings: list[tuple[str, Source, str, int]] = []      # symbol, where it is read
+        self.floats: dict[str, Source] = {}                  # symbolic float -> where it is read
         self.spans: list[tuple[int, int, Storage]] = []
         self.tag: str | None = None                          # of the checkpointed region that is being traced
 
@@ -146,6 +147,17 @@ class GraphTracer(dispatch.Mode):
             node = self.graph.placeholder(source.name(), symbol, source.name())
             self.inputs.append((node, source, value))
             self.remember_binding(symbol, source, "int", 0)
+        return symbol
+
+    def symbolic_float(self, value: float, source: Source):
+        """A number input; one symbol per source."""
+        known = next((name for name, found in self.floats.items() if found == source), None)
+        if known is not None:
+            return SymFloat(self.env, ("var", known))
+        symbol = self.env.create_float(value, source.name())
+        node = self.graph.placeholder(source.name(), symbol, source.name())
+        self.inputs.append((node, source, value))
+        self.floats[symbol.tree[1]] = source
         return symbol
 
     # -- the end ---------------------------------------------------------------------------------------------------

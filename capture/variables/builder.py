@@ -27,7 +27,7 @@ from ..source import Attr, Pinned, item
 from .base import Lazy, Variable
 from .builtins import HANDLERS, BuiltinVariable
 from .cached import Cached, CachedFunctionVariable
-from .constant import ConstantVariable, SymVariable
+from .constant import ConstantVariable, FloatVariable, SymVariable
 from .containers import DictVariable, ListVariable, OutsideDict, SetVariable, SliceVariable, TupleVariable
 from .contexts import AutocastVariable, GradModeVariable
 from .functions import BoundMethodVariable, DisabledVariable, PartialVariable, UserFunctionVariable
@@ -71,6 +71,8 @@ def _literal(tx, value, source):
         return _singleton(tx, value, source)
     if type(value) is int and tx.is_symbolic(source):
         return _symbolic_int(tx, value, source)
+    if type(value) is float:
+        return _float(tx, value, source)
     tx.guard(source, "equals", value)
     return ConstantVariable(value, source)
 
@@ -78,6 +80,14 @@ def _literal(tx, value, source):
 def _singleton(tx, value, source):
     tx.guard_identity(source, value)
     return ConstantVariable(value, source)
+
+
+def _float(tx, value, source):
+    """Known at the first value, symbolic from the second on."""
+    if not tx.is_symbolic(source):
+        return FloatVariable(tx, value, source)
+    tx.guard(source, "type_is", float)
+    return SymVariable(tx.tracer.symbolic_float(value, source), source)
 
 
 def _symbolic_int(tx, value, source):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import operator
 
 from ...eager.sizes import SymBool, SymFloat, SymInt
+from ..shapes import FloatComparison
 from .base import Variable
 
 NUMBERS = {SymInt: int, SymFloat: float, SymBool: bool}
@@ -97,6 +98,47 @@ class ConstantVariable(PlainVariable):
     def reconstruct(self, gen):
         gen.emit.load_const(self.value)
 
+
+COMPARISONS = (operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge)
+
+
+class FloatVariable(ConstantVariable):
+    """A float from outside, seen for the first time. Where it is only compared with constants, the guards are those
+    comparisons; whoever asks for its value has it guarded."""
+
+    def __init__(self, tx, value, source):
+        Variable.__init__(self, source)
+        self.tx, self.seen = tx, value
+        tx.guard(source, "type_is", float)
+
+    @property
+    def value(self):
+        self.tx.guard(self.source, "equals", self.seen)
+        return self.seen
+
+    def python_type(self):
+        return float
+
+    def identity(self):
+        return self.seen
+
+    def truth(self, tx):
+        return self.compared(tx, operator.ne, 0.0)
+
+    def binary(self, tx, op, other, reflected):
+        number = type(other) is ConstantVariable and type(other.value) in (int, float, bool)
+        if op not in COMPARISONS or not number:
+            return None
+        return tx.constant(self.compared(tx, TURNED[op] if reflected else op, other.value))
+
+    def compared(self, tx, op, number) -> bool:
+        made = FloatComparison(op, ("var", "value"), ("const", number), op(self.seen, number))
+        tx.guard(self.source, "predicate", tx.float_guards.setdefault((self.source, made), made))
+        return made.answer
+
+
+TURNED = {operator.lt: operator.gt, operator.gt: operator.lt, operator.le: operator.ge, operator.ge: operator.le,
+          operator.eq: operator.eq, operator.ne: operator.ne}
 
 # operators that no symbolic number has: the number is settled first
 SETTLING = (operator.and_, operator.or_, operator.xor, operator.iand, operator.ior, operator.ixor)

@@ -8,6 +8,7 @@ from .. import dtypes
 from ..errors import DataDependent
 from ..ops import creation as records
 from ..ops.arithmetic import cast, clone as clone_record
+from ..ops.rearrange import stack as stack_record
 from ..ops.views import contiguous as contiguous_record, contiguous_copy
 from ..sizes import SymFloat, SymInt
 from ..tensor import Tensor, fake_tensor
@@ -36,8 +37,30 @@ def numel(input):
 
 def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False):
     """A new leaf with a copy of the data: numbers, nested sequences (of numbers or tensors), arrays, tensors."""
-    t = _on_device(_wrap(*_array_of(data, dtype_of(dtype), copy=True)), device)
+    try:
+        t = _wrap(*_array_of(data, dtype_of(dtype), copy=True))
+    except Symbolic:
+        t = _of_symbolic(data, dtype_of(dtype) or _common_dtype(data))
+    t = _on_device(t, device)
     return t.requires_grad_() if requires_grad else t
+
+
+class Symbolic(DataDependent):
+    """Numbers without a value yet were found where numbers are needed."""
+
+
+def _of_symbolic(data, dtype):
+    """Numbers of which some are symbolic: one op each, stacked."""
+    if isinstance(data, (list, tuple)):
+        return stack_record(tuple(_of_symbolic(each, dtype) for each in data), 0)
+    return cast(data, dtype) if isinstance(data, Tensor) else records.full((), data, dtype, device_of(None))
+
+
+def _common_dtype(data):
+    if isinstance(data, (list, tuple)):
+        kinds = [_common_dtype(each) for each in data]
+        return next((kind for kind in kinds if kind.is_floating_point), kinds[0])
+    return data.dtype if isinstance(data, Tensor) else dtypes.of_number(data)
 
 
 def as_tensor(data, dtype=None, device=None):
@@ -112,13 +135,15 @@ def _nested(each):
 
 def _array_of_numbers(data, dtype):
     if isinstance(data, (SymInt, SymFloat)):
-        raise DataDependent("tensor() of a symbolic number")
+        raise Symbolic("tensor() of a symbolic number")
     try:
         array = np.array(data)
     except ValueError as error:
         raise ValueError("expected sequence of equal length at every dim: " + str(error)) from None
     except OverflowError as error:
         raise RuntimeError(f"value cannot be converted to a tensor without overflow: {error}") from None
+    if array.dtype.kind == "O" and any(isinstance(each, (SymInt, SymFloat)) for each in array.flat):
+        raise Symbolic("tensor() of symbolic numbers")
     if array.dtype.kind in "OUS":
         kind = type(data).__name__ if not isinstance(data, (list, tuple)) else "its elements"
         raise TypeError(f"tensor(): can't make a tensor of {kind} ({array.dtype})")

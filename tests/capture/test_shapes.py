@@ -92,7 +92,15 @@ def test_floats_stay_symbolic_until_asked():
     lr = env.create_float(0.1, "lr")
     step = lr * 0.5 + n / 2
     assert abs(step.evaluate({"f0": 1.0, "s0": 10}) - 5.5) < 1e-12 and eval(repr(step), {"f0": 1.0, "s0": 10}) == 5.5
-    assert lr < 0.5 and env.specialised_floats == {"f0": 0.1}
+    assert lr < 0.5 and not 2 * lr > 1.0 and not env.specialised_floats
+    assert [str(each) for each in env.float_guards] == ["f0 < 0.5", "not (2 * f0) > 1.0"]
+    assert [each(0.3) for each in env.float_guards] == [True, True] and [each(0.9) for each in env.float_guards] == [False] * 2
+    with env.sealed():
+        assert lr < 0.5
+        for late in (lambda: lr < 0.7, lambda: float(lr)):
+            with pytest.raises(Unsupported, match="after the guards"):
+                late()
+    assert float(lr) == 0.1 and env.specialised_floats == {"f0": 0.1}
     assert float(n / 2) == 4.0 and recorded(env) == ["s0 == 8"]
 
 
