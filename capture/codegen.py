@@ -175,6 +175,9 @@ class Codegen:
     def fill_cell(self, cell) -> None:
         """top: a new empty cell that the trace made; gets its content when everything exists."""
         if cell.value is None:
+            if cell.argument:
+                self.emit.emit("DELETE_DEREF", cell.local)
+                cell.argument = False
             return
         name = self.store_temp(cell)
         if len(self.making) > 1:
@@ -204,7 +207,10 @@ class SymbolicNumber:
 
     def __call__(self, *values):
         values = dict(zip(self.names, values))
-        return self.number.relation.evaluate(values) if isinstance(self.number, SymBool) else evaluate_number(self.number, values)
+        if isinstance(self.number, SymBool):
+            return self.number.relation.evaluate(values)
+        found = evaluate_number(self.number, values)
+        return found if isinstance(self.number, SymInt) else float(found)
 
     def __repr__(self):
         return f"<{self.number}>"

@@ -24,7 +24,7 @@ from .breaks import UserRaise, unsupported
 from .side_effects import SideEffects
 from .source import Attr, Guards, Pinned, Root, Source, item
 from .trace import GraphTracer
-from .variables import builder, builtins, library, objects  # noqa: F401  (library registers handlers)
+from .variables import builder, builtins, copying, library, objects, polyfills  # noqa: F401  (some register handlers)
 from .variables.base import NotPlain, Variable
 from .variables.constant import ConstantVariable, SymVariable
 from .variables.containers import DictVariable, ListVariable, TupleVariable
@@ -37,6 +37,12 @@ from .variables.objects import ClassVariable, UserObjectVariable, lookup
 from .variables.tensor import TensorVariable
 
 ROOT = __name__.split(".")[0]
+COMPARISONS = {operator.lt: "<", operator.le: "<=", operator.gt: ">", operator.ge: ">="}
+ARITHMETIC = {getattr(operator, name): text + sign for name, text in (
+    ("add", "+"), ("sub", "-"), ("mul", "*"), ("truediv", "/"), ("floordiv", "//"), ("mod", "%"), ("matmul", "@"),
+    ("and_", "&"), ("or_", "|"), ("xor", "^"), ("lshift", "<<"), ("rshift", ">>")) for sign in ("",)}
+ARITHMETIC |= {getattr(operator, "i" + op.__name__.strip("_")): text + "=" for op, text in ARITHMETIC.items()}
+ARITHMETIC |= {operator.pow: "** or pow()", operator.ipow: "**="}
 INLINED = tuple(f"{ROOT}.eager.{name}" for name in ("nn.modules", "nn.utils", "nn.attention", "nn.parallel",
                                                      "optim", "utils", "distributions"))
 AUTOGRAD = f"{ROOT}.eager.autograd"
@@ -288,6 +294,8 @@ class Context:
         handler = builtins.HANDLERS.get(fn) if _hashable(fn) else None
         if handler is not None:
             return self.handled(handler, fn, args, kwargs)
+        if _hashable(fn) and fn in polyfills.REPLACED:
+            return self.call(self.polyfill(polyfills.REPLACED[fn]), args, kwargs)
         if isinstance(fn, Op) or self.runs_for_real(fn) or builtins.is_pure(fn) or _method_of_constant(fn):
             return self.fresh(self.run_variables(fn, args, kwargs))
         if isinstance(getattr(fn, "__self__", None), type) and fn.__name__ in ("__subclasses__", "mro"):
@@ -300,6 +308,10 @@ class Context:
         if AUTOGRAD in name:
             raise unsupported("backward", f"{name}()")
         raise unsupported("builtin", f"{name}() is not traced")
+
+    def polyfill(self, fn: types.FunctionType) -> Variable:
+        """A function of `polyfills`, which never changes."""
+        return self.wrap_pinned(fn, fn.__name__)
 
     def relatives(self, method) -> Variable:
         """`cls.__subclasses__()` and `cls.mro()`: a list of what the guard then finds again."""
@@ -320,6 +332,8 @@ class Context:
         cls = variable.cls
         if cls in builtins.HANDLERS:
             return self.handled(builtins.HANDLERS[cls], cls, args, kwargs)
+        if cls in polyfills.REPLACED:
+            return self.call(self.polyfill(polyfills.REPLACED[cls]), args, kwargs)
         if issubclass(cls, BaseException):
             return self.make_exception(cls, args, kwargs)
         if cls in self.GRAD_MODES:
@@ -387,7 +401,18 @@ class Context:
             return result
         if op in (operator.eq, operator.ne) and not (_has_plain(a) and _has_plain(b)):
             return self.constant(self.identical(a, b) == (op is operator.eq))
+        if isinstance(a, UserObjectVariable) and not isinstance(b, TensorVariable) or \
+                isinstance(b, UserObjectVariable) and not isinstance(a, TensorVariable):
+            self.refuse_operands(op, a, b)
         return self.fresh(self.run_variables(op, [a, b], what=op.__name__))
+
+    def refuse_operands(self, op: Callable, a: Variable, b: Variable) -> None:
+        """The TypeError of an operator that neither class has."""
+        names = f"{a.python_type().__name__!r} and {b.python_type().__name__!r}"
+        if op in COMPARISONS:
+            self.raise_error(TypeError, f"{COMPARISONS[op]!r} not supported between instances of {names}")
+        if op in ARITHMETIC:
+            self.raise_error(TypeError, f"unsupported operand type(s) for {ARITHMETIC[op]}: {names}")
 
     def unary(self, op: Callable, a: Variable) -> Variable:
         if isinstance(a, UserObjectVariable):
@@ -450,7 +475,15 @@ class Context:
 
     def next_or_raise(self, iterator: Variable) -> Variable:
         value = iterator.next(self)
-        return value if value is not None else self.raise_error(StopIteration)
+        return value if value is not None else self.stop_iteration(iterator)
+
+    def stop_iteration(self, iterator: Variable):
+        """StopIteration at the end of an iterator, once with what its generator returned."""
+        returned = getattr(iterator, "returned", None)
+        plain_end = returned is None or returned.is_constant() and returned.plain() is None
+        if not plain_end:
+            iterator.returned = None
+        raise UserRaise(ExceptionVariable(StopIteration, [] if plain_end else [returned]), "StopIteration")
 
     def next_or_none(self, advance: Callable) -> Variable | None:
         try:

@@ -214,6 +214,8 @@ class Frame:
 
     def LOAD_DEREF(self, i):
         value = self.cell_of(i.argval).get(self.tx)
+        if value is None and i.argval in self.code.co_cellvars:
+            self.unbound(i.argval)
         if value is None:
             text = f"cannot access free variable {i.argval!r} where it is not associated with a value in enclosing scope"
             self.tx.raise_error(NameError, text)
@@ -594,7 +596,13 @@ class Frame:
             self.tx.run_outside(importlib.import_module, name)
 
     def IMPORT_FROM(self, i):
-        self.push(self.tx.get_attr(self.stack[-1], i.argval))
+        module = self.stack[-1]
+        found = self.tx.try_attr(module, i.argval)
+        if found is None:
+            value = module.plain()
+            place = getattr(value, "__file__", None) or "unknown location"
+            self.tx.raise_error(ImportError, f"cannot import name {i.argval!r} from {value.__name__!r} ({place})")
+        self.push(found)
 
     def MATCH_SEQUENCE(self, i):
         self.push(self.tx.constant(bool(self.stack[-1].python_type().__flags__ & SEQUENCE_FLAG)))
@@ -654,7 +662,7 @@ class GeneratorVariable(IteratorVariable):
     def call_method(self, tx, name, args, kwargs):
         if name == "send":
             value = self.next(tx, args[0])
-            return value if value is not None else tx.raise_error(StopIteration)
+            return value if value is not None else tx.stop_iteration(self)
         if name == "close":
             return self.close(tx)
         if name == "throw":
@@ -689,7 +697,8 @@ class GeneratorVariable(IteratorVariable):
         raised = args[1] if len(args) > 1 and isinstance(args[1], ExceptionVariable) else args[0]
         if isinstance(raised, ClassVariable) and issubclass(raised.cls, BaseException) and len(args) == 1:
             raised = tx.call(raised, [], {})
-        if not isinstance(raised, ExceptionVariable) or len(args) > 2:
+        no_trace = len(args) < 3 or args[2].is_constant() and args[2].plain() is None
+        if not isinstance(raised, ExceptionVariable) or not no_trace:
             raise unsupported("exception", f"throwing {raised} into a generator")
         error = UserRaise(raised)
         waiting = self.started and not self.done
@@ -697,8 +706,8 @@ class GeneratorVariable(IteratorVariable):
             raise error
         value = self.frame.run()
         if self.frame.result is not None:
-            self.done = True
-            tx.raise_error(StopIteration)
+            self.done, self.returned = True, self.frame.result
+            tx.stop_iteration(self)
         return value
 
     def reconstruct(self, gen):

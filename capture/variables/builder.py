@@ -120,7 +120,11 @@ def _list(tx, value, source):
     tx.guard(source, "type_is", type(value))
     tx.guard(source, "len", len(value))
     items = [Lazy(tx, v, item(source, i)) for i, v in enumerate(value)]
-    return tx.remember(value, ListVariable(items, source, cls=type(value)))
+    made = tx.remember(value, ListVariable(items, source, cls=type(value)))
+    if type(value) is collections.deque:
+        tx.guard(Attr(source, "maxlen"), "equals", value.maxlen)
+        made.maxlen = value.maxlen
+    return made
 
 
 def _dict(tx, value, source):

@@ -81,6 +81,30 @@ class BuiltinVariable(Variable):
         gen.emit.load_const(self.fn)
 
 
+class IdentityVariable(Variable):
+    """id(owner): a number that only the running program knows; here it is compared and used as a key."""
+
+    shared = False
+
+    def __init__(self, owner):
+        super().__init__()
+        self.owner = owner
+
+    def python_type(self):
+        return int
+
+    def key(self):
+        return "id", id(self.owner.identity())
+
+    def binary(self, tx, op, other, reflected):
+        if op in (operator.eq, operator.ne) and isinstance(other, IdentityVariable):
+            return tx.constant(tx.identical(self.owner, other.owner) == (op is operator.eq))
+        return None
+
+    def reconstruct(self, gen):
+        gen.load_call(id, [self.owner])
+
+
 def none(tx):
     return tx.constant(None)
 
@@ -150,7 +174,7 @@ def _callable(tx, args, kwargs):
 
 @handles(id)
 def _id(tx, args, kwargs):
-    raise unsupported("builtin", f"id() of {args[0]}")
+    return IdentityVariable(args[0])
 
 
 @handles(super)
@@ -248,6 +272,7 @@ def _numeric(fn):
     def handler(tx, args, kwargs):
         if args and isinstance(args[0], UserObjectVariable):
             return args[0].call_special(tx, special, *args[1:])
+        args = [a.settled(tx) if isinstance(a, SymVariable) and fn not in (abs, round, pow) else a for a in args]
         return tx.fresh(tx.run_variables(fn, args, kwargs))
     return handler
 
@@ -323,9 +348,12 @@ HANDLERS[list] = lambda tx, args, kwargs: ListVariable(tx.unpack(args[0]) if arg
 
 
 def _deque(tx, args, kwargs):
-    if len(args) > 1 or kwargs:
-        raise unsupported("builtin", "deque with maxlen")
-    return ListVariable(tx.unpack(args[0]) if args else [], cls=collections.deque)
+    limit = args[1] if len(args) > 1 else kwargs.get("maxlen")
+    made = ListVariable([], cls=collections.deque)
+    made.maxlen = None if limit is None or limit.plain() is None else tx.index(limit)
+    if args:
+        made.method_extend(tx, args[0])
+    return made
 
 
 HANDLERS[collections.deque] = _deque
@@ -466,7 +494,7 @@ def _accumulate(tx, args, kwargs):
 
 
 HANDLERS.update({fn: _materialised(fn) for fn in (
-    itertools.product, itertools.combinations, itertools.permutations, itertools.zip_longest, itertools.pairwise)})
+    itertools.product, itertools.combinations, itertools.combinations_with_replacement, itertools.permutations, itertools.zip_longest, itertools.pairwise)})
 HANDLERS[itertools.islice] = _islice
 HANDLERS[itertools.accumulate] = _accumulate
 
@@ -545,8 +573,17 @@ PURE_MODULES = ("math", "cmath", "operator", "_operator", "string", "re", "textw
 
 @handles(dict.fromkeys)
 def _fromkeys(tx, args, kwargs):
-    value = args[1] if len(args) > 1 else none(tx)
-    return DictVariable([(key, value) for key in tx.unpack(args[0])])
+    return _dict_of_keys(tx, args, dict)
+
+
+@handles(collections.OrderedDict.fromkeys)
+def _ordered_fromkeys(tx, args, kwargs):
+    return _dict_of_keys(tx, args or [kwargs["iterable"]], collections.OrderedDict, kwargs.get("value"))
+
+
+def _dict_of_keys(tx, args, cls, value=None):
+    value = args[1] if len(args) > 1 else value or none(tx)
+    return DictVariable([(key, value) for key in tx.unpack(args[0])], cls=cls)
 
 
 @handles(math.prod)

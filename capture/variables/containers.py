@@ -199,6 +199,8 @@ class TupleVariable(SequenceVariable):
 
     def get_attr(self, tx, name):
         fields = getattr(self.cls, "_fields", ())
+        if name == "__class__":
+            return tx.wrap_type(self.cls)
         if name in fields:
             return self.at(fields.index(name))
         if name == "_fields":
@@ -238,9 +240,10 @@ class TupleVariable(SequenceVariable):
 
 
 class ListVariable(SequenceVariable):
-    """A list or a deque."""
+    """A list or a deque, which may have a greatest length."""
 
     cls = list
+    maxlen = None
 
     def plain(self):
         return self.cls([self.at(i).plain() for i in range(len(self.items))])
@@ -274,7 +277,10 @@ class ListVariable(SequenceVariable):
 
     def del_item(self, tx, key):
         self.changed(tx)
-        del self.items[self.indices(key) if isinstance(key, SliceVariable) else tx.index(key)]
+        index = self.indices(key) if isinstance(key, SliceVariable) else tx.index(key)
+        if type(index) is int and not -len(self.items) <= index < len(self.items):
+            tx.raise_error(IndexError, f"{self.cls.__name__} assignment index out of range")
+        del self.items[index]
 
     def method_append(self, tx, value):
         self.changed(tx)
@@ -336,7 +342,9 @@ class ListVariable(SequenceVariable):
         return tx.constant(None)
 
     def method_copy(self, tx):
-        return ListVariable(self.items, cls=self.cls)
+        made = ListVariable(self.items, cls=self.cls)
+        made.maxlen = self.maxlen
+        return made
 
     def method_sort(self, tx, *, key=None, reverse=None):
         self.assign(tx, tx.sorted(self.unpack(tx), key, reverse is not None and tx.truth(reverse)))
@@ -346,6 +354,9 @@ class ListVariable(SequenceVariable):
         gen.call_method(self, "extend", [TupleVariable(self.items)])
 
     def reconstruct(self, gen):
+        if self.maxlen is not None:
+            gen.load_call(self.cls, [ListVariable(self.items), gen.constant(self.maxlen)])
+            return
         gen.load_many(self.items)
         gen.emit.build_list(len(self.items))
         if self.cls is not list:

@@ -94,11 +94,27 @@ class UserObjectVariable(Variable):
         return getattr(self.value, "__dict__", {}) if self.value is not None else {}
 
     def get_attr(self, tx, name):
+        getter = lookup(self.cls, "__getattribute__")
+        if isinstance(getter[1], types.FunctionType):
+            return self.through_getattribute(tx, getter, name)
+        if getter[0] not in tx.PLAIN_GETATTRIBUTE:
+            raise unsupported("attribute", f"{self} has its own __getattribute__")
+        return self.plain_attr(tx, name)
+
+    def through_getattribute(self, tx, getter, name):
+        """The class's own __getattribute__; __getattr__ has its say behind it."""
+        try:
+            return tx.call(bind(tx, getter, self, "__getattribute__"), [tx.constant(name)], {})
+        except UserRaise as error:
+            if not issubclass(error.variable.cls, AttributeError) or lookup(self.cls, "__getattr__") is None:
+                raise
+        return self.fallback(tx, name)
+
+    def plain_attr(self, tx, name):
+        """object.__getattribute__."""
         stored = tx.effects.stored(self, name)
         if stored is not None:
             return stored
-        if lookup(self.cls, "__getattribute__")[0] not in tx.PLAIN_GETATTRIBUTE:
-            raise unsupported("attribute", f"{self} has its own __getattribute__")
         deleted = tx.effects.is_deleted(self, name)
         found = lookup(self.cls, name)
         if found is not None and is_data_descriptor(found[1]):
@@ -403,6 +419,9 @@ class ClassVariable(Variable):
     def from_metaclass(self, tx, name):
         if not hasattr(self.cls, name):
             tx.raise_error(AttributeError, f"type object {self.cls.__name__!r} has no attribute {name!r}")
+        found = lookup(type(self.cls), name)
+        if found is not None and isinstance(found[1], (property, types.FunctionType)):
+            return bind(tx, found, self, name)
         return tx.fresh(getattr(self.cls, name))
 
     def set_attr(self, tx, name, value):
@@ -494,6 +513,10 @@ def bind_to_class(tx, found, cls, name):
         return BoundMethodVariable(tx.wrap_pinned(raw.__func__, name), cls, name=name)
     if isinstance(raw, (types.WrapperDescriptorType, types.MethodDescriptorType)):
         return SlotMethod(home, raw, None, name)
+    if isinstance(raw, types.ClassMethodDescriptorType):
+        return tx.fresh(raw.__get__(None, cls.cls))
+    if isinstance(raw, types.ClassMethodDescriptorType):
+        return tx.wrap_pinned(raw.__get__(None, cls.plain()), name)
     if isinstance(raw, (property, types.MemberDescriptorType, types.GetSetDescriptorType)):
         return tx.constant(raw)
     if hasattr(type(raw), "__get__") and not isinstance(raw, (type, types.FunctionType, types.BuiltinFunctionType, Cached)):
@@ -521,6 +544,8 @@ class SlotMethod(Variable):
         owner, args = (args[0], args[1:]) if self.owner is None else (self.owner, args)
         if isinstance(owner, UserObjectVariable):
             return self.on_object(tx, owner, args, kwargs)
+        if isinstance(owner, ClassVariable) and self.home is type and self.name == "__call__":
+            return make_plainly(tx, owner.cls, args, kwargs)
         if isinstance(owner, ExceptionVariable) and self.name == "__init__":
             owner.arguments = list(args)
             return tx.constant(None)
@@ -533,7 +558,7 @@ class SlotMethod(Variable):
             owner.set_plain(tx, args[0].plain(), args[1])
             return tx.constant(None)
         if self.name == "__getattribute__":
-            return owner.get_attr(tx, args[0].plain())
+            return owner.plain_attr(tx, args[0].plain())
         if self.name in ("__eq__", "__ne__"):
             return owner.default_equality(tx, getattr(operator, self.name.strip("_")), args[0])
         if self.name == "__delattr__":
