@@ -44,7 +44,7 @@ ARITHMETIC = {getattr(operator, name): text + sign for name, text in (
 ARITHMETIC |= {getattr(operator, "i" + op.__name__.strip("_")): text + "=" for op, text in ARITHMETIC.items()}
 ARITHMETIC |= {operator.pow: "** or pow()", operator.ipow: "**="}
 INLINED = tuple(f"{ROOT}.eager.{name}" for name in ("nn.modules", "nn.utils", "nn.attention", "nn.parallel",
-                                                     "optim", "utils", "distributions"))
+                                                     "optim", "utils", "distributions", "compat.backends"))
 AUTOGRAD = f"{ROOT}.eager.autograd"
 EAGER = f"{ROOT}.eager"
 

@@ -7,6 +7,9 @@ from .base import Variable
 from .containers import TupleVariable
 
 
+HEAP_TYPE = 1 << 9                           # Py_TPFLAGS_HEAPTYPE: a class written in Python
+
+
 class ExceptionVariable(Variable):
     """An exception object: its class and arguments, and the real one when library code raised it."""
 
@@ -65,7 +68,11 @@ class ExceptionVariable(Variable):
     def reconstruct(self, gen):
         if self.step is not None:
             raise self.made_by_python(f"a caught {self.cls.__name__} is kept")
-        gen.load_call(self.cls, self.arguments)
+        own_init = any("__init__" in base.__dict__ for base in self.cls.__mro__ if base.__flags__ & HEAP_TYPE)
+        if own_init:               # it was traced: what is left to do is to make the object
+            gen.load_call(self.cls.__new__, [gen.constant(self.cls), *self.arguments])
+        else:
+            gen.load_call(self.cls, self.arguments)
         for name, value in self.fields.items():
             gen.store_attr_on_top(name, value)
 
