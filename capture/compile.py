@@ -22,9 +22,9 @@ from collections.abc import Callable
 
 from ..runtime import counters, log, records
 from ..runtime.config import config
-from ..runtime.errors import InternalError, Unsupported
-from . import backends, state
-from .recompiles import Learned, describe, learn, warning
+from ..runtime.errors import InternalError, RecompileError, Unsupported
+from . import backends, stance, state
+from .recompiles import Learned, changed, describe, learn, shapes_of, warning
 from .state import Disabled, native
 
 OPTIONS = {
@@ -132,11 +132,22 @@ class Compiled(Base):
     def miss(self, door, code, globals, builtins, closure, slots):
         """Asked by a door without an entry for a call. Returns the new entry, or None: run plain."""
         surroundings = (slots, globals, builtins, closure)
+        if not stance.current.compiles or stance.current.name == "eager_then_compile" and not _seen_before(door, slots):
+            return self._refused(door, code, surroundings)
         if door.entries and not self._recompile(door, code, surroundings):
             return None
         symbolic = _learned(door).symbolic if self.settings.dynamic is not False else {}
         settings = dataclasses.replace(self.settings, symbolic=symbolic, name=code.co_qualname)
+        if stance.current.backend is not None:
+            settings = dataclasses.replace(settings, backend_given=stance.current.backend)
         return self._convert(door, code, surroundings, settings)
+
+    def _refused(self, door, code, surroundings) -> None:
+        """What the stance says about a call that no entry serves: run plain, or raise."""
+        if stance.current.name == "fail_on_recompile":
+            failures = [entry.guards.explain(*surroundings) for entry in door.entries]
+            raise RecompileError("the stance is 'fail_on_recompile', and " + describe(code, failures))
+        counters.add("fallbacks", f"stance {stance.current.name}")
 
     def _recompile(self, door, code, surroundings) -> bool:
         """Learn from the entries that failed; False when the door has had enough."""
@@ -148,6 +159,8 @@ class Compiled(Base):
             counters.add("fallbacks", "recompile limit")
             warnings.warn(warning(code, config.recompile_limit, learned), RuntimeWarning, stacklevel=4)
             return False
+        if config.error_on_recompile:
+            raise RecompileError("error_on_recompile is set, and " + describe(code, failures))
         counters.add("recompiles")
         log.channel("recompiles")(describe(code, failures))
         return True
@@ -202,6 +215,15 @@ class Compiled(Base):
         where = traceback.format_exception(error)[-2:]
         warnings.warn(f"flambeau could not compile {code.co_qualname} and runs it eagerly; this is an error of the compiler "
                       f"(FLAMBEAU_STRICT=1 raises it):\n{''.join(where)}", RuntimeWarning, stacklevel=5)
+
+
+def _seen_before(door, slots: dict) -> bool:
+    """Whether the door was called before; what differs from that call is learned as changing."""
+    seen, now = door.__dict__.get("seen"), shapes_of(slots)
+    door.__dict__["seen"] = now
+    if seen is not None and not door.entries:
+        _learned(door).symbolic = changed(seen, now)
+    return seen is not None
 
 
 def _learned(door) -> Learned:
@@ -309,6 +331,7 @@ def reset() -> None:
             if door.plain != "generator":
                 door.clear()
             door.__dict__.pop("learned", None)
+            door.__dict__.pop("seen", None)
         compiled.reset()
         compiled.records.clear()
     counters.reset()

@@ -7,6 +7,7 @@ from ..runtime.native import native_seconds
 from .backends import list_backends, register_backend
 from .compile import compile, reset
 from .explain import explain
+from .stance import set_stance
 from .state import disable, is_compiling, mark_dynamic, mark_static
 
 is_dynamo_compiling = is_compiling
@@ -14,4 +15,4 @@ maybe_mark_dynamic = mark_dynamic
 
 __all__ = ["compile", "counters", "disable", "explain", "is_compiling", "is_dynamo_compiling", "list_backends",
            "mark_dynamic",
-           "mark_static", "maybe_mark_dynamic", "native_seconds", "register_backend", "reset"]
+           "mark_static", "maybe_mark_dynamic", "native_seconds", "register_backend", "reset", "set_stance"]

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+from ..eager.tensor import Tensor
+
 # Failures that symbolic sizes cure. A stride follows its sizes; an int or float argument becomes an input.
 CURABLE = frozenset({"size", "stride", "int", "float", "relation"})
 
@@ -41,6 +43,25 @@ def _with(symbolic: dict, failures: list) -> dict:
     return grown
 
 
+def shapes_of(slots: dict) -> dict:
+    """What may become symbolic of a call's arguments: the sizes of tensors, and numbers."""
+    return {name: tuple(value.shape) if isinstance(value, Tensor) else value for name, value in slots.items()
+            if isinstance(value, Tensor) or type(value) in (int, float)}
+
+
+def changed(before: dict, now: dict) -> dict:
+    """The `symbolic` that follows from two calls: dimensions of another size, other numbers."""
+    symbolic: dict = {}
+    for name in before.keys() & now.keys():
+        a, b = before[name], now[name]
+        if isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b):
+            dims = {dim for dim, (m, n) in enumerate(zip(a, b)) if m != n}
+            symbolic.update({name: dims} if dims else {})
+        elif type(a) is type(b) and a != b:
+            symbolic[name] = True
+    return symbolic
+
+
 def _place(f) -> str:
     return f"{f.kind} of {f.name}" + (f" in dimension {f.dim}" if f.dim is not None else "")
 
@@ -51,8 +72,10 @@ def _show(value) -> str:
 
 
 def _line(f) -> str:
-    if f.kind in ("missing", "alias", "relation"):
-        text = f"{f.describe}: no longer holds" if f.kind != "missing" else f"{f.name} is not there"
+    if f.kind == "missing":
+        text = f"{f.name} is not there"
+    elif f.kind in ("alias", "relation", "predicate"):
+        text = f"{f.describe}: no longer holds" + (f", is {_show(f.new)}" if f.new is not None else "")
     else:
         text = f"{_place(f)}: was {_show(f.old)}, is {_show(f.new)}"
     return text + (f"   # {f.line}" if f.line else "")

@@ -75,6 +75,8 @@ FIELDS = {field.name: field for field in (
     Field("keep_half_rounding", _flag, False, "FLAMBEAU_KEEP_HALF_ROUNDING",
           "round to bfloat16/float16 between fused operations as eager does (on in the project's tests)"),
     Field("recompile_limit", _count, 8, "FLAMBEAU_RECOMPILE_LIMIT", "entries per door before a function runs plain"),
+    Field("error_on_recompile", _flag, False, "FLAMBEAU_ERROR_ON_RECOMPILE",
+          "a function that would be compiled again raises RecompileError with the guards that failed"),
     Field("strict", _flag, False, "FLAMBEAU_STRICT",
           "internal errors of the compiler raise instead of falling back to eager"),
     Field("slow_compile_seconds", float, 1.0, "FLAMBEAU_SLOW_COMPILE_SECONDS",

@@ -27,6 +27,10 @@ class CheckFailed(FlambeauError):
         self.check = check
 
 
+class RecompileError(FlambeauError):
+    """A function would be compiled again where the user has forbidden it; the text lists the guards that failed."""
+
+
 class Unsupported(FlambeauError):
     """A graph break: `code` is the counted reason, `text` says what happened here, `fix` what to do about it."""
 

@@ -77,7 +77,7 @@ static PyObject* wrapper_call(PyObject* self, PyObject* const* args, size_t narg
     Door* door = (Door*)self;
     Call with{args, nargsf, kwnames};
     Thread& thread = this_thread();
-    if (thread.mode == Mode::Capturing || !door->cache ||
+    if (thread.mode == Mode::Capturing || !door->cache || forced_eager ||
         frame::traced(PyThreadState_Get())) return call(door->function, with);
     if (special_state()) return told_special(door) ? call(door->function, with) : nullptr;
     if (!follow_code(door)) return nullptr;
@@ -166,7 +166,7 @@ static bool collect_cells(ResumeCall& with, Py_ssize_t nargs) {
 static PyObject* resume_step(Thread& thread, Door* door, PyObject* const* args, Py_ssize_t nargs) {
     ResumeCall with{door, args, Ref()};
     if (!collect_cells(with, nargs)) return nullptr;
-    if (thread.mode == Mode::Capturing || !door->cache ||
+    if (thread.mode == Mode::Capturing || !door->cache || forced_eager ||
         frame::traced(PyThreadState_Get())) return call_code(door->code, with);
     if (special_state()) return told_special(door) ? call_code(door->code, with) : nullptr;
     set_mode(thread, Mode::Off);

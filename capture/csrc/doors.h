@@ -68,6 +68,7 @@ Door* new_door(PyTypeObject* type, DoorKind kind, Cache* cache, PyObject* code, 
 Door* new_frame_door(Cache* cache, PyCodeObject* code);
 bool is_check_failure();             // the current exception discards a compiled call
 
+extern bool forced_eager;            // the user's stance: nothing compiled runs
 extern PyObject* tail_call;          // returned instead of a value by a resume door in tail position
 
 int add_cache_types(PyObject* module);

@@ -264,7 +264,15 @@ static PyObject* uninstall(PyObject*, PyObject*) {
     Py_RETURN_NONE;
 }
 
+static PyObject* force_eager(PyObject*, PyObject* wanted) {
+    int answer = PyObject_IsTrue(wanted);
+    if (answer < 0) return nullptr;
+    doors::forced_eager = answer;
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef functions[] = {
+    {"force_eager", force_eager, METH_O, "force_eager(bool): compiled objects run their originals, in all threads"},
     {"mode", current_mode, METH_NOARGS, "what this thread does: off, running or capturing"},
     {"call", call_under, METH_VARARGS,
      "call(mode, cache, function, args, kwargs): the function under a mode of this thread"},
