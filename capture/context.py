@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import operator
 import types
+import typing
 from typing import Any
 from collections.abc import Callable
 
-from ..eager import autograd, dispatch, random
+from ..eager import api, autograd, dispatch, random
 from ..eager.amp.autocast_mode import autocast
 from ..eager.errors import DataDependent
 from ..eager.op import Op
@@ -43,6 +44,7 @@ ARITHMETIC = {getattr(operator, name): text + sign for name, text in (
     ("and_", "&"), ("or_", "|"), ("xor", "^"), ("lshift", "<<"), ("rshift", ">>")) for sign in ("",)}
 ARITHMETIC |= {getattr(operator, "i" + op.__name__.strip("_")): text + "=" for op, text in ARITHMETIC.items()}
 ARITHMETIC |= {operator.pow: "** or pow()", operator.ipow: "**="}
+NUMBERED = (api.tensor, api.as_tensor)           # their argument's values are needed
 INLINED = tuple(f"{ROOT}.eager.{name}" for name in ("nn.modules", "nn.utils", "nn.attention", "nn.parallel",
                                                      "optim", "utils", "distributions", "compat.backends"))
 AUTOGRAD = f"{ROOT}.eager.autograd"
@@ -52,6 +54,7 @@ EAGER = f"{ROOT}.eager"
 class Context:
     """One trace of one frame."""
 
+    OPEN_NEW = (typing.Generic.__new__,)         # a __new__ that does what object's does
     OPAQUE = (random.Generator,)
     PLAIN_GETATTRIBUTE = (object, types.ModuleType, types.SimpleNamespace)
     GRAD_MODES = (autograd.no_grad, autograd.enable_grad, autograd.set_grad_enabled, autograd.inference_mode)
@@ -296,6 +299,8 @@ class Context:
             return self.handled(handler, fn, args, kwargs)
         if _hashable(fn) and fn in polyfills.REPLACED:
             return self.call(self.polyfill(polyfills.REPLACED[fn]), args, kwargs)
+        if fn in NUMBERED:
+            args = [self.settled_float(a) for a in args]
         if isinstance(fn, Op) or self.runs_for_real(fn) or builtins.is_pure(fn) or _method_of_constant(fn):
             return self.fresh(self.run_variables(fn, args, kwargs))
         if isinstance(getattr(fn, "__self__", None), type) and fn.__name__ in ("__subclasses__", "mro"):
@@ -342,6 +347,8 @@ class Context:
             return AutocastVariable(cls, self.run_variables(cls, args, kwargs), args, kwargs)
         if issubclass(cls, tuple) and hasattr(cls, "_fields"):
             return self.make_named_tuple(cls, args, kwargs)
+        if typing.is_typeddict(cls):
+            return builtins.HANDLERS[dict](self, args, kwargs)
         if type(cls).__module__ == "enum" or (self.runs_for_real(cls) and not issubclass(cls, Module)) or cls is Size:
             return self.fresh(self.run_variables(cls, args, kwargs))
         if issubclass(cls, Module):
@@ -503,8 +510,8 @@ class Context:
 
     def text(self, variable: Variable, form: Callable = str) -> str:
         variable = variable.realize()
-        if isinstance(variable, ExceptionVariable) and form is str:
-            return variable.text(self)
+        if isinstance(variable, ExceptionVariable):
+            return variable.text(self, form)
         if isinstance(variable, UserObjectVariable):
             return self.text_of_object(variable, form)
         return self.run_variables(lambda value: form(settled(value)), [variable], what="formatting")
@@ -524,6 +531,15 @@ class Context:
             return self.text_of_object(variable, format, ("__format__",), [self.constant(spec)]) if own else \
                 format(self.text(variable), spec)
         return self.text(variable, lambda value: format(value, spec))
+
+    def on_settled(self, fn: Callable) -> Callable:
+        """The function on arguments whose symbolic numbers have become numbers."""
+        return lambda *args, **kwargs: fn(*map(settled, args), **settled(kwargs))
+
+    def settled_float(self, value: Variable) -> Variable:
+        """Symbolic floats have no tensor form of their own: one becomes its number."""
+        value = value.realize()
+        return value.settled(self) if isinstance(value, SymVariable) and value.python_type() is float else value
 
     def plain_or_text(self, variable: Variable) -> Any:
         return variable.plain() if variable.is_constant() else str(variable)

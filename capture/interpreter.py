@@ -41,6 +41,9 @@ SEQUENCE_FLAG, MAPPING_FLAG = 1 << 5, 1 << 6         # Py_TPFLAGS_SEQUENCE, _MAP
 COROUTINE = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
 
+UNBOUND = "cannot access local variable '{}' where it is not associated with a value"
+
+
 class Stop(Exception):
     """The root frame reached the step it was asked to stop before."""
 
@@ -58,6 +61,7 @@ class Frame:
         self.trusted = tx.is_trusted(globals.get("__name__") or "")
         self.exception = None
         self.result = None
+        self.own_cells = code.co_cellvars
 
     # -- running ---------------------------------------------------------------------------------------------------
 
@@ -138,8 +142,7 @@ class Frame:
         self.ip = instr.target.index
 
     def unbound(self, name: str):
-        text = f"cannot access local variable {name!r} where it is not associated with a value"
-        self.tx.raise_error(UnboundLocalError, text)
+        self.tx.raise_error(UnboundLocalError, UNBOUND.format(name))
 
     def cell_of(self, name: str) -> CellVariable:
         cell = self.slots.get(name)
@@ -214,7 +217,7 @@ class Frame:
 
     def LOAD_DEREF(self, i):
         value = self.cell_of(i.argval).get(self.tx)
-        if value is None and i.argval in self.code.co_cellvars:
+        if value is None and i.argval in self.own_cells:
             self.unbound(i.argval)
         if value is None:
             text = f"cannot access free variable {i.argval!r} where it is not associated with a value in enclosing scope"
@@ -527,6 +530,9 @@ class Frame:
         raised = self.tx.call(parts[0], [], {}) if isinstance(parts[0], ClassVariable) else parts[0]
         if not isinstance(raised, ExceptionVariable):
             raise unsupported("exception", f"raising {raised}")
+        if len(parts) == 2:
+            cause = self.tx.call(parts[1], [], {}) if isinstance(parts[1], ClassVariable) else parts[1]
+            raised.set_attr(self.tx, "__cause__", cause)
         raise UserRaise(raised, f"raise {raised.describe()}")
 
     def RERAISE(self, i):
@@ -538,7 +544,9 @@ class Frame:
     def STOPITERATION_ERROR(self, i):
         raised = self.pop()
         if issubclass(raised.python_type(), StopIteration):
-            raised = ExceptionVariable(RuntimeError, [self.tx.constant("generator raised StopIteration")])
+            stop, raised = raised, ExceptionVariable(RuntimeError, [self.tx.constant("generator raised StopIteration")])
+            raised.set_attr(self.tx, "__cause__", stop)
+            raised.set_attr(self.tx, "__context__", stop)
         self.push(raised)
 
     def PUSH_EXC_INFO(self, i):
@@ -642,6 +650,11 @@ class GeneratorVariable(IteratorVariable):
         self.frame, self.started, self.done, self.returned = frame, False, False, None
         self.made_at = frame.tx.frames[0].step - 1
         frame.tx.generators.append(self)
+
+    def get_attr(self, tx, name):
+        if name in ("__name__", "__qualname__"):
+            return tx.constant(self.frame.code.co_name if name == "__name__" else self.frame.code.co_qualname)
+        return super().get_attr(tx, name)
 
     def next(self, tx, sent=None):
         if self.done:

@@ -21,6 +21,7 @@ class Variable:
 
     outside = None       # the real object, of kinds that are wrapped anew on every path that leads to it
     shared = True        # generated code keeps one object for it, however often it is loaded
+    has_index = False    # whether `__index__` of its class is written in Python
     has_own_setattr = False      # its class replaces object.__setattr__; the trace runs that, the replay must not again
 
     def __init__(self, source=None):

@@ -11,10 +11,12 @@ import enum
 import functools
 import inspect
 import re
+import sys
 import types
+import typing
 from typing import Any
 
-from ...eager import api, dtypes, overrides
+from ...eager import api, dtypes, formats, overrides
 from ...eager.amp.autocast_mode import autocast
 from ...eager.device import device
 from ...eager.nn import functional
@@ -34,6 +36,7 @@ from .functions import BoundMethodVariable, DisabledVariable, PartialVariable, U
 from .iterators import OutsideIterator
 from .module import Module, ModuleVariable
 from .namespaces import NamespaceVariable
+from .polyfills import REPLACED
 from .objects import ClassVariable, UserObjectVariable
 
 LITERALS = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis), type(NotImplemented), range, dtypes.dtype,
@@ -45,7 +48,8 @@ BUILTIN_FUNCTIONS = (types.BuiltinFunctionType, types.MethodDescriptorType, type
                      types.MethodWrapperType, types.ClassMethodDescriptorType)
 NATIVE_CALLABLES = tuple({type(f) for scope in (api, functional, Tensor) for f in vars(scope).values()
                           if type(f).__module__ == overrides.CALLABLES})      # the library's functions of C++
-IMMUTABLE = (dtypes.finfo, dtypes.iinfo, re.Pattern, re.Match, inspect.Signature, inspect.Parameter)
+ALIASES = (types.GenericAlias, types.UnionType, type(typing.List[int]), type(typing.Optional[int]), typing.TypeVar)
+IMMUTABLE = (*ALIASES, type(sys.version_info), formats.layout, formats.memory_format, dtypes.finfo, dtypes.iinfo, re.Pattern, re.Match, inspect.Signature, inspect.Parameter)
 NOT_OBJECTS = (dict, list, tuple, set, frozenset, str, bytes, int, float, complex, type, BaseException)
 
 
@@ -180,6 +184,9 @@ def _slice(tx, value, source):
 
 
 def _function(tx, value, source):
+    if value in REPLACED:
+        tx.guard_identity(source, value)
+        return BuiltinVariable(value, source)
     if value in HANDLERS or tx.runs_for_real(value):
         tx.guard_identity(source, value)
         return BuiltinVariable(value, source)

@@ -11,6 +11,8 @@ import functools
 import itertools
 import math
 import operator
+import sys
+import threading
 import types
 from typing import Any
 from collections.abc import Callable
@@ -24,6 +26,7 @@ from .containers import DictVariable, ListVariable, SetVariable, SliceVariable, 
 from .functions import BoundMethodVariable, PartialVariable
 from .iterators import (ChainIterator, CountIterator, EnumerateIterator, FilterIterator, FixedIterator, MapIterator,
                         ZipIterator)
+from .polyfills import call_until
 from .objects import SuperVariable, UserObjectVariable, lookup
 from .tensor import TensorVariable
 
@@ -103,6 +106,25 @@ class IdentityVariable(Variable):
 
     def reconstruct(self, gen):
         gen.load_call(id, [self.owner])
+
+
+class ThreadVariable(Variable):
+    """threading.get_ident(): the number of whichever thread calls."""
+
+    shared = False
+
+    def python_type(self):
+        return int
+
+    def key(self):
+        return "thread"
+
+    def reconstruct(self, gen):
+        gen.load_call(threading.get_ident, [])
+
+
+HEAP_TYPE = 1 << 9                # Py_TPFLAGS_HEAPTYPE
+NOT_OBJECTS = (dict, list, tuple, set, frozenset, str, bytes, int, float, complex, type, BaseException)
 
 
 def none(tx):
@@ -197,6 +219,26 @@ def _vars(tx, args, kwargs):
 @handles(object)
 def _object(tx, args, kwargs):
     return tx.object_variable(object)
+
+
+@handles(object.__new__)
+def _object_new(tx, args, kwargs):
+    cls = args[0].plain()
+    if cls.__new__ is object.__new__ and len(args) + len(kwargs) > 1 and cls.__init__ is object.__init__:
+        tx.raise_error(TypeError, f"{cls.__name__}() takes no arguments")
+    if not cls.__flags__ & HEAP_TYPE or issubclass(cls, NOT_OBJECTS):
+        raise unsupported("call", f"object.__new__({cls.__name__})")
+    return tx.object_variable(cls)
+
+
+@handles(globals)
+def _globals(tx, args, kwargs):
+    return tx.wrap(tx.frame.globals, tx.pinned(tx.frame.globals, "globals()"))
+
+
+@handles(threading.get_ident)
+def _get_ident(tx, args, kwargs):
+    return ThreadVariable()
 
 
 # -- numbers and text ------------------------------------------------------------------------------------------------
@@ -391,11 +433,6 @@ def _slice(tx, args, kwargs):
 @handles(range)
 def _range(tx, args, kwargs):
     return tx.constant(tx.run(range, *(tx.index(a) for a in args)))
-
-
-@handles(iter)
-def _iter(tx, args, kwargs):
-    return tx.iterate(args[0])
 
 
 @handles(next)
@@ -606,6 +643,30 @@ def _is_compiling(tx, args, kwargs):
 @handles(is_grad_enabled)
 def _is_grad_enabled(tx, args, kwargs):
     return tx.constant(tx.grad_mode())
+
+
+@handles(iter)
+def _iter(tx, args, kwargs):
+    if len(args) == 2:
+        return tx.call(tx.polyfill(call_until), args, {})
+    return tx.iterate(args[0])
+
+
+@handles(sys.exc_info)
+def _exc_info(tx, args, kwargs):
+    if tx.exception_now is not None:
+        raise unsupported("exception", "sys.exc_info() while an exception is handled")
+    return TupleVariable([none(tx)] * 3)
+
+
+@handles(sys.intern)
+def _intern(tx, args, kwargs):
+    return args[0]
+
+
+@handles(sys.getrecursionlimit)
+def _recursion_limit(tx, args, kwargs):
+    return tx.constant(sys.getrecursionlimit())
 
 
 @handles(print)

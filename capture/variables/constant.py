@@ -45,6 +45,8 @@ class PlainVariable(Variable):
         return tx.fresh(tx.run_variables(method, args, kwargs, what=f"{self.python_type().__name__}.{name}"))
 
     def get_item(self, tx, key):
+        if key.has_index:
+            key = tx.constant(tx.index(key))
         return tx.fresh(tx.run_variables(lambda k: self.value[k], [key], what=f"indexing {self}"))
 
     def contains(self, tx, member):
@@ -91,6 +93,26 @@ class ConstantVariable(PlainVariable):
 
     def truth(self, tx):
         return bool(self.value)
+
+    def call_method(self, tx, name, args, kwargs):
+        if not isinstance(self.value, str) or name == "__class__":
+            return super().call_method(tx, name, args, kwargs)
+        if name == "join" and args:
+            args = [tx.tuple(tx.unpack(args[0]))]
+        method = tx.run(getattr, self.value, name)
+        return tx.fresh(tx.run_variables(tx.on_settled(method), args, kwargs, what=f"str.{name}"))
+
+    def binary(self, tx, op, other, reflected):
+        """`%` of a string shows numbers, which must be known."""
+        if op is operator.mod and isinstance(self.value, str) and not reflected:
+            return tx.fresh(tx.run_variables(tx.on_settled(operator.mod), [self, other], what="formatting"))
+        return None
+
+    def call(self, tx, args, kwargs):
+        origin = getattr(self.value, "__origin__", None)       # list[int]() makes a list
+        if not isinstance(origin, type):
+            return super().call(tx, args, kwargs)
+        return tx.call(tx.wrap_type(origin), args, kwargs)
 
     def __str__(self):
         return repr(self.value)

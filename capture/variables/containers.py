@@ -205,6 +205,8 @@ class TupleVariable(SequenceVariable):
             return self.at(fields.index(name))
         if name == "_fields":
             return tx.fresh(fields)
+        if fields and name == "_make":
+            return PlainMethod(self, name)
         if fields and name in ("_replace", "_asdict"):
             return PlainMethod(self, name)
         found = tx.class_attribute(self.cls, name) if fields and name != "_fields" else None
@@ -282,20 +284,34 @@ class ListVariable(SequenceVariable):
             tx.raise_error(IndexError, f"{self.cls.__name__} assignment index out of range")
         del self.items[index]
 
+    def get_attr(self, tx, name):
+        if name == "maxlen" and self.cls is collections.deque:
+            return tx.constant(self.maxlen)
+        return super().get_attr(tx, name)
+
+    def trim(self, first: bool) -> None:
+        """A full deque drops members at the other end."""
+        if self.maxlen is not None and len(self.items) > self.maxlen:
+            extra = len(self.items) - self.maxlen
+            self.items = self.items[extra:] if first else self.items[:self.maxlen]
+
     def method_append(self, tx, value):
         self.changed(tx)
         self.items.append(value)
+        self.trim(first=True)
         return tx.constant(None)
 
     def method_appendleft(self, tx, value):
         self.changed(tx)
         self.items.insert(0, value)
+        self.trim(first=False)
         return tx.constant(None)
 
     def method_extend(self, tx, values):
         values = tx.unpack(values)
         self.changed(tx)
         self.items.extend(values)
+        self.trim(first=True)
         return tx.constant(None)
 
     def method_extendleft(self, tx, values):
@@ -310,6 +326,8 @@ class ListVariable(SequenceVariable):
         return tx.constant(None)
 
     def method_insert(self, tx, index, value):
+        if self.maxlen is not None and len(self.items) >= self.maxlen:
+            tx.raise_error(IndexError, "deque already at its maximum size")
         self.changed(tx)
         self.items.insert(tx.index(index), value)
         return tx.constant(None)
@@ -659,7 +677,7 @@ class SetVariable(ContainerVariable):
         self.table = set()                           # a real set of the stand-ins: it has the order of iteration
         for stand in self.members:                   # one by one, as set displays are made
             self.table.add(stand)
-        self.cls, self.ordered = cls, source is None
+        self.cls, self.untouched = cls, source is not None
 
     def python_type(self):
         return self.cls
@@ -676,11 +694,21 @@ class SetVariable(ContainerVariable):
         return self.cls is frozenset and all(member.is_constant() for member in self.members.values())
 
     def unpack(self, tx):
-        if not self.ordered:                # equal sets may have other orders: this one is guarded where it matters
-            self.ordered = True
-            if len(self.table) > 1:
-                tx.guard(self.source, "predicate", OrderOf(list(self.table)))
+        if self.untouched:
+            self.guard_order(tx)
+            return list(self.members.values())
         return [self.members[stand] for stand in self.table]
+
+    def guard_order(self, tx):
+        """Equal sets may have other orders: this one is guarded where it matters."""
+        if len(self.members) > 1:
+            tx.guard(self.source, "predicate", OrderOf(list(self.members)))
+
+    def changed(self, tx):
+        if self.untouched:
+            self.guard_order(tx)
+        self.untouched = False
+        super().changed(tx)
 
     def length(self, tx):
         return tx.constant(len(self.members))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import types
+
 from ..breaks import unsupported
 from .base import Variable
-from .containers import TupleVariable
+from .containers import ListVariable, TupleVariable
 
 
 HEAP_TYPE = 1 << 9                           # Py_TPFLAGS_HEAPTYPE: a class written in Python
@@ -17,10 +19,13 @@ class ExceptionVariable(Variable):
         super().__init__()
         self.cls, self.arguments, self.real = cls, list(arguments), real
         self.fields = {}
+        self.notes = None
         self.step = None         # the root frame's step during which it, or what was being handled then, was first raised
 
     def raised_during(self, step: int, handled) -> None:
         if self.step is None:
+            if handled is not None and handled is not self:
+                self.fields.setdefault("__context__", handled)
             self.step = step if handled is None or handled.step is None else min(step, handled.step)
 
     def made_by_python(self, what: str):
@@ -42,28 +47,51 @@ class ExceptionVariable(Variable):
             return TupleVariable(self.arguments)
         if name == "value" and issubclass(self.cls, StopIteration):
             return self.arguments[0] if self.arguments else tx.constant(None)
+        if name == "code" and issubclass(self.cls, SystemExit):
+            return self.arguments[0] if len(self.arguments) == 1 else TupleVariable(self.arguments) if self.arguments else \
+                tx.constant(None)
         if name in ("__traceback__", "__cause__", "__context__", "__suppress_context__"):
-            if self.step is not None:
+            if self.step is not None and (name == "__traceback__" or self.real is not None):
                 raise self.made_by_python(f"{name} of a caught {self.cls.__name__}")
             return tx.constant(False if name == "__suppress_context__" else None)
         if name == "__class__":
             return tx.wrap_type(self.cls)
         if name == "with_traceback":
             return ReturnsItself(self)
+        if name == "add_note":
+            return AddsNote(self)
+        if name == "__notes__" and self.notes is not None:
+            return self.notes
+        if name in ("__str__", "__repr__"):
+            return Shows(self, str if name == "__str__" else repr)
         found = tx.class_attribute(self.cls, name)
         if found is None:
             tx.raise_error(AttributeError, f"{self.cls.__name__!r} object has no attribute {name!r}")
+        if isinstance(found[1], (types.MemberDescriptorType, types.GetSetDescriptorType)):
+            raise self.made_by_python(f"{name} of a {self.cls.__name__}")
         return tx.bind(found, self, name)
 
     def set_attr(self, tx, name, value):
+        if name == "__traceback__":              # what Python will give it when it is raised again
+            return
+        if name == "args":
+            self.arguments = tx.unpack(value)
+            return
+        if name == "__cause__":
+            self.fields["__suppress_context__"] = tx.constant(True)
         self.fields[name] = value
 
-    def text(self, tx):
-        """str(exception)."""
-        if not self.arguments:
-            return ""
-        plain = [tx.plain_or_text(a) for a in self.arguments]
-        return str(self.cls(*plain)) if issubclass(self.cls, KeyError) else str(plain[0] if len(plain) == 1 else tuple(plain))
+    def text(self, tx, form=str):
+        """str(exception), or with another form: what its class says, else its arguments."""
+        own = tx.class_attribute(self.cls, "__str__" if form is str else "__repr__")
+        if isinstance(own[1], types.FunctionType):
+            return tx.call(tx.bind(own, self, "__str__"), [], {}).plain()
+        if form is str and len(self.arguments) == 1 and not issubclass(self.cls, KeyError):
+            return tx.text(self.arguments[0])
+        parts = [tx.text(argument, repr) for argument in self.arguments]
+        if form is str:
+            return parts[0] if len(parts) == 1 else f"({', '.join(parts)})" if parts else ""
+        return f"{self.cls.__name__}({', '.join(parts)})"
 
     def reconstruct(self, gen):
         if self.step is not None:
@@ -75,6 +103,32 @@ class ExceptionVariable(Variable):
             gen.load_call(self.cls, self.arguments)
         for name, value in self.fields.items():
             gen.store_attr_on_top(name, value)
+        if self.notes is not None:
+            gen.store_attr_on_top("__notes__", self.notes)
+
+
+class AddsNote(Variable):
+    """`exception.add_note`."""
+
+    def __init__(self, owner):
+        super().__init__()
+        self.owner = owner
+
+    def call(self, tx, args, kwargs):
+        if self.owner.notes is None:
+            self.owner.notes = ListVariable([])
+        return self.owner.notes.method_append(tx, *args, **kwargs)
+
+
+class Shows(Variable):
+    """`exception.__str__` or `__repr__`, as BaseException has them."""
+
+    def __init__(self, owner, form):
+        super().__init__()
+        self.owner, self.form = owner, form
+
+    def call(self, tx, args, kwargs):
+        return tx.constant(self.owner.text(tx, self.form))
 
 
 class ReturnsItself(Variable):

@@ -26,6 +26,7 @@ class CellVariable(Variable):
     def __init__(self, value=None, source=None, real=None, local=None):
         super().__init__(source)
         self.value, self.real, self.local = value, real, local
+        self.argument = local is not None and value is not None      # the real cell starts with an argument in it
 
     def get(self, tx):
         """The content, or None when the cell is empty."""
@@ -116,30 +117,60 @@ class UserFunctionVariable(Variable):
         if code.co_flags & inspect.CO_VARARGS:
             bound[names[at]], rest, at = TupleVariable(rest), [], at + 1
         if rest:
-            tx.raise_error(TypeError, f"{self.name}() takes {count} positional arguments but {len(args)} were given")
+            self.refuse_surplus(tx, len(args), keywords)
         for name in [n for n in keywords if n in names[code.co_posonlyargcount:count + code.co_kwonlyargcount]]:
             if name in bound:
-                tx.raise_error(TypeError, f"{self.name}() got multiple values for argument {name!r}")
+                tx.raise_error(TypeError, f"{code.co_qualname}() got multiple values for argument {name!r}")
             bound[name] = keywords.pop(name)
         if code.co_flags & inspect.CO_VARKEYWORDS:
             bound[names[at]] = DictVariable([(tx.constant(k), v) for k, v in keywords.items()])
         elif keywords:
-            tx.raise_error(TypeError, f"{self.name}() got an unexpected keyword argument {next(iter(keywords))!r}")
+            self.refuse_keywords(tx, list(keywords))
         return self.fill_defaults(tx, bound)
+
+    def refuse_keywords(self, tx, names: list) -> None:
+        code = self.code
+        misplaced = [n for n in names if n in code.co_varnames[:code.co_posonlyargcount]]
+        if misplaced:
+            tx.raise_error(TypeError, f"{code.co_qualname}() got some positional-only arguments passed as keyword arguments: "
+                                      f"{', '.join(misplaced)!r}")
+        tx.raise_error(TypeError, f"{code.co_qualname}() got an unexpected keyword argument {names[0]!r}")
+
+    def refuse_surplus(self, tx, given: int, keywords: dict) -> None:
+        """The TypeError of too many positional arguments, in Python's words."""
+        code, least = self.code, self.code.co_argcount - len(self.default_values(tx))
+        takes = f"{code.co_argcount}" if least == code.co_argcount else f"from {least} to {code.co_argcount}"
+        plural = "" if takes == "1" else "s"
+        only = [n for n in keywords if n in code.co_varnames[code.co_argcount:code.co_argcount + code.co_kwonlyargcount]]
+        extra = f" positional argument{'s' if given != 1 else ''} (and {len(only)} keyword-only argument" \
+            f"{'s' if len(only) != 1 else ''})" if only else ""
+        was = "was" if given == 1 and not only else "were"
+        tx.raise_error(TypeError, f"{code.co_qualname}() takes {takes} positional argument{plural} but {given}{extra} {was} given")
+
+    def refuse_missing(self, tx, bound) -> None:
+        """The TypeError of missing arguments, all of them named."""
+        code, names = self.code, self.code.co_varnames
+        least = code.co_argcount - len(self.default_values(tx))
+        only = names[code.co_argcount:code.co_argcount + code.co_kwonlyargcount]
+        for kind, wanted in (("positional", names[:least]), ("keyword-only", only)):
+            known = self.keyword_defaults(tx) if kind == "keyword-only" else ()
+            missing = [repr(n) for n in wanted if n not in bound and n not in known]
+            if missing:
+                listed = missing[0] if len(missing) == 1 else " and ".join(missing) if len(missing) == 2 else \
+                    ", ".join(missing[:-1]) + f", and {missing[-1]}"
+                tx.raise_error(TypeError, f"{code.co_qualname}() missing {len(missing)} required {kind} "
+                                          f"argument{'s' if len(missing) > 1 else ''}: {listed}")
 
     def fill_defaults(self, tx, bound):
         code, names = self.code, self.code.co_varnames
         defaults = self.default_values(tx)
+        self.refuse_missing(tx, bound)
         first = code.co_argcount - len(defaults)
         for i in range(code.co_argcount):
             if names[i] not in bound:
-                if i < first:
-                    tx.raise_error(TypeError, f"{self.name}() missing 1 required positional argument: {names[i]!r}")
                 bound[names[i]] = defaults[i - first]
         for name in names[code.co_argcount:code.co_argcount + code.co_kwonlyargcount]:
             if name not in bound:
-                if name not in self.keyword_defaults(tx):
-                    tx.raise_error(TypeError, f"{self.name}() missing 1 required keyword-only argument: {name!r}")
                 bound[name] = self.keyword_defaults(tx)[name]
         return bound
 

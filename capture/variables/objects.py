@@ -6,6 +6,7 @@ on the real object, which is never changed while tracing: stores go to `tx.effec
 
 from __future__ import annotations
 
+import enum
 import functools
 import inspect
 import operator
@@ -75,6 +76,10 @@ class UserObjectVariable(Variable):
 
     def python_type(self):
         return self.cls
+
+    @property
+    def has_index(self):
+        return python_method(self.cls, "__index__")
 
     def identity(self):
         return self
@@ -430,17 +435,26 @@ class ClassVariable(Variable):
     def call(self, tx, args, kwargs):
         return tx.construct(self, args, kwargs)
 
+    def of_metaclass(self, tx, name, *args):
+        """A special method that a metaclass written in Python gives the class, called; None without one."""
+        if not python_method(type(self.cls), name) or is_enum(self.cls):
+            return None
+        return tx.call(bind(tx, lookup(type(self.cls), name), self, name), list(args), {})
+
     def get_item(self, tx, key):
-        return tx.fresh(tx.run_variables(lambda k: self.cls[k], [key], what=f"{self}[...]"))
+        found = self.of_metaclass(tx, "__getitem__", key)
+        return found or tx.fresh(tx.run_variables(lambda k: self.cls[k], [key], what=f"{self}[...]"))
 
     def iterate(self, tx):
-        return tx.iterator([tx.fresh(v) for v in tx.run(list, self.cls)])
+        found = self.of_metaclass(tx, "__iter__")
+        return tx.iterate(found) if found else tx.iterator([tx.fresh(v) for v in tx.run(list, self.cls)])
 
     def length(self, tx):
-        return tx.fresh(tx.run(len, self.cls))
+        return self.of_metaclass(tx, "__len__") or tx.fresh(tx.run(len, self.cls))
 
     def contains(self, tx, member):
-        return tx.run_variables(lambda m: m in self.cls, [member])
+        found = self.of_metaclass(tx, "__contains__", member)
+        return tx.truth(found) if found else tx.run_variables(lambda m: m in self.cls, [member])
 
     def binary(self, tx, op, other, reflected):
         if op in (operator.eq, operator.ne):
@@ -451,9 +465,37 @@ class ClassVariable(Variable):
         gen.emit.load_const(self.cls)
 
 
+def is_enum(cls) -> bool:
+    return isinstance(cls, enum.EnumMeta)
+
+
 def make_object(tx, cls, args, kwargs):
     """`cls(*args, **kwargs)` for a class written in Python: an empty object, then `__init__` inlined."""
-    if type(cls).__call__ is not type.__call__ or lookup(cls, "__new__")[0] not in (object, types.SimpleNamespace):
+    if python_method(type(cls), "__call__"):
+        return tx.call(bind(tx, lookup(type(cls), "__call__"), tx.wrap_type(cls), "__call__"), args, kwargs)
+    if type(cls).__call__ is not type.__call__:
+        raise unsupported("call", f"making a {cls.__name__}, whose class has its own __new__ or metaclass call")
+    return make_plainly(tx, cls, args, kwargs)
+
+
+def python_method(cls, name) -> bool:
+    """Whether the class has this method from a class written in Python."""
+    found = lookup(cls, name)
+    raw = found[1] if found is not None else None
+    return isinstance(raw.__func__ if isinstance(raw, staticmethod) else raw, types.FunctionType)
+
+
+def make_plainly(tx, cls, args, kwargs):
+    """type.__call__: `__new__`, then `__init__` of what it made."""
+    init = lookup(cls, "__init__")
+    if python_method(cls, "__new__") and cls.__new__ not in tx.OPEN_NEW:
+        home, raw = lookup(cls, "__new__")
+        maker = tx.wrap_pinned(raw.__func__ if isinstance(raw, staticmethod) else raw, "__new__")
+        made = tx.call(maker, [tx.wrap_type(cls), *args], kwargs)
+        if issubclass(made.python_type(), cls) and init[0] is not object:
+            tx.call(bind(tx, init, made, "__init__"), args, kwargs)
+        return made
+    if lookup(cls, "__new__")[0] not in (object, types.SimpleNamespace) and cls.__new__ not in tx.OPEN_NEW:
         raise unsupported("call", f"making a {cls.__name__}, whose class has its own __new__ or metaclass call")
     if cls.__flags__ & inspect.TPFLAGS_IS_ABSTRACT:
         raise unsupported("call", f"making a {cls.__name__}, which is abstract")
@@ -592,7 +634,7 @@ class SuperVariable(Variable):
         for base in mro[mro.index(self.cls) + 1:]:
             if name in base.__dict__:
                 found = base, base.__dict__[name]
-                via_class = isinstance(self.owner, ClassVariable)
+                via_class = isinstance(self.owner, ClassVariable) and mro is start.__mro__
                 return bind_to_class(tx, found, self.owner, name) if via_class else bind(tx, found, self.owner, name)
         return tx.raise_error(AttributeError, f"'super' object has no attribute {name!r}")
 
