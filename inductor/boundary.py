@@ -52,6 +52,8 @@ class Training:
         self.places = [(name, first.saved_inputs.get(name)) for name in first.saved]
         self.numbers = {n.name for n in first.backward.inputs if not isinstance(n.value, Tensor)}
         self.tensors = [name for name in first.saved if name not in self.numbers]
+        self.all_reached = frozenset(self.reached)
+        self.strides: dict[int, tuple | None] = {}          # id of a partition -> fixed strides of its tangents, or None
 
     def look(self, results: list, seen: list) -> None:
         """Which saved results share memory with what the caller has: the same in every call, so the first one tells."""
@@ -64,10 +66,22 @@ class Training:
         )
 
     def backward(self, present: frozenset) -> tuple[Partition, Executable]:
-        with self.lock:
-            if present not in self.made:
-                self.made[present] = self.make(present)
-            return self.made[present]
+        found = self.made.get(present)
+        if found is None:
+            with self.lock:
+                if present not in self.made:
+                    self.made[present] = self.make(present)
+                found = self.made[present]
+        return found
+
+    def tangents(self, part: Partition) -> tuple | None:
+        """The strides in which a backward takes its gradients, where they are numbers."""
+        if id(part) not in self.strides:
+            places = part.backward.inputs[len(part.backward.inputs) - len(part.tangents):]
+            strides = tuple(tuple(n.value.stride()) for n in places)
+            fixed = all(type(s) is int for each in strides for s in each)
+            self.strides[id(part)] = strides if fixed else None
+        return self.strides[id(part)]
 
 
 class CompiledGraph:
@@ -130,7 +144,7 @@ class CompiledGraph:
 
     def _symbols(self, inputs: list) -> dict[str, Any]:
         """Symbol -> its value in this call."""
-        return {name: read_symbol(inputs[k], what, dim) for name, k, what, dim in self.sources}
+        return {name: read_symbol(inputs[k], what, dim) for name, k, what, dim in self.sources} if self.sources else {}
 
     def _commit(self, inputs: list, inner: list) -> None:
         copy_ = find("copy_")
@@ -202,7 +216,7 @@ class Call:
                         "CompiledBackward", with_saved=True)
         if not training.keep_inputs:
             self.inputs = [
-                weakref.ref(x) if isinstance(x, Tensor) and (x._grad_fn is not None or not x._requires_grad) else x
+                weakref.ref(x) if isinstance(x, Tensor) and (not x._requires_grad or x._grad_fn is not None) else x
                 for x in inputs
             ]
 
@@ -211,9 +225,11 @@ class Call:
         `private`: nobody will look at the saved values after this.
         """
         training = self.graph.training
-        present = frozenset(k for k, g in zip(training.reached, grads) if g is not None)
-        if not present:
-            return [None] * len(needs)
+        present = training.all_reached
+        if any([g is None for g in grads]):
+            present = frozenset(k for k, g in zip(training.reached, grads) if g is not None)
+            if not present:
+                return [None] * len(needs)
         if state.grad:
             return self.again(grads, needs, saved, create_graph=True)
         try:
@@ -223,21 +239,17 @@ class Call:
             return self.again(grads, needs, saved, create_graph=False)
         given = dict(zip(training.reached, grads))
         arguments = [saved[name] for name in part.saved] + [self.symbols[name] for name in part.sizes]
-        places = part.backward.inputs[len(arguments):]
-        arguments += [self.fitted(given[k], node.value) for k, node in zip(part.tangents, places)]
+        strides = training.tangents(part) or [self.strides_of(n.value) for n in part.backward.inputs[len(arguments):]]
+        arguments += [fitted(given[k], wanted) for k, wanted in zip(part.tangents, strides)]
         for k in getattr(run, "overwrites", ()):
             if not private or part.saved[k] in training.shown:
                 arguments[k] = restride(arguments[k], self.strides_of(part.backward.inputs[k].value))
-        values = run(arguments, self.seed, self.base)
+        try:
+            values = run(arguments, self.seed, self.base)
+        except CheckFailed as failed:                           # no call that could be discarded: it is an error of this one
+            raise RuntimeError(failed.check) from None
         found = (part.gradients[k] for k in training.requires)
         return [values[at] if at is not None and need else None for at, need in zip(found, needs)]
-
-    def fitted(self, grad: Tensor, like: Tensor) -> Tensor:
-        """The gradient in the strides that the backward was compiled for."""
-        strides = self.strides_of(like)
-        if all(a == b or n == 1 for a, b, n in zip(grad.stride(), strides, grad.shape)):
-            return grad
-        return restride(grad, strides)
 
     def strides_of(self, like: Tensor) -> tuple:
         return tuple(evaluate_number(s, self.symbols) for s in like.stride())
@@ -279,6 +291,14 @@ class Call:
                 )
             inputs.append(tensor)
         return inputs
+
+
+def fitted(grad: Tensor, strides: tuple) -> Tensor:
+    """The gradient in the strides that the backward was compiled for."""
+    own = grad._strides
+    if own == strides or all(a == b or n == 1 for a, b, n in zip(own, strides, grad._sizes)):
+        return grad
+    return restride(grad, strides)
 
 
 def own_outputs(inner: list, reached: list[int], inputs: list) -> None:

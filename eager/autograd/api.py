@@ -9,8 +9,12 @@ import warnings
 import weakref
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from ..device import cpu
 from ..op import OPS, zeros
 from ..record import AccumulateGrad, Node, edge_of, leaf_hooks
+from ..state import state
 from ..tensor import Tensor
 from .engine import run
 
@@ -28,6 +32,8 @@ def sequence(x) -> tuple:
 
 
 def ones_like(t: Tensor) -> Tensor:
+    if state.quick is not None and not t._fake and t._device is cpu:
+        return Tensor._from_array(np.ones(t._sizes, t._dtype.numpy), t._dtype)
     return OPS["full"](tuple(t._sizes), 1, t._dtype, t._device)
 
 

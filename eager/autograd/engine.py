@@ -227,14 +227,17 @@ _call.engine(fitted, accumulate, specialise(OPS["add"]), specialise(OPS["add"].i
 
 def run(roots, inputs=None, retain: bool = False, create_graph: bool = False, accumulate: bool = True) -> dict:
     """Run backward from `roots` = [(edge, gradient)]; returns captured gradients by edge."""
-    previous = state.set(grad=create_graph, inference=False, packer=None)
-    above, state.task = state.task, None
+    grad, inference, packer, above = state.grad, state.inference, state.packer, state.task
+    state.grad, state.inference, state.task = create_graph, False, None
+    if packer is not None:
+        state.set(packer=None)
     try:
         task = state.task = Task(roots, inputs, retain, create_graph, accumulate)
         task.run(roots)
     finally:
-        state.set(**previous)
-        state.task = above
+        state.grad, state.inference, state.task = grad, inference, above
+        if packer is not None:
+            state.set(packer=packer)
     return task.captured
 
 

@@ -33,7 +33,7 @@ class SavedList:
     __slots__ = ("items", "versions", "private")
 
     def __init__(self, node, tensors, outputs=()):
-        numbers = {id(t): k for k, t in enumerate(outputs)}
+        numbers = {id(t): k for k, t in enumerate(outputs)} if tensors else {}
         pack = state.packer
         self.private = pack is None
         self.items = []
