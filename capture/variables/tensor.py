@@ -84,10 +84,19 @@ class TensorVariable(Variable):
             raise unsupported(_READS[name], f"{name}() of {self}")
         if name in _AUTOGRAD:
             raise unsupported("backward", f"{name}() of {self}")
-        if name in _IN_PLACE_METADATA and self.source is not None:
+        if name in ("requires_grad_", "detach_") and self.same_recording(tx, name, args, kwargs):
+            return self
+        if name in _IN_PLACE_METADATA and (self.source is not None or name in ("requires_grad_", "detach_")):
             raise unsupported("metadata", f"{name}() of {self}")
         method = tx.run(getattr, self.fake, name)
         return tx.fresh(tx.run_variables(method, args, kwargs, what=f"Tensor.{name}"))
+
+    def same_recording(self, tx, name, args, kwargs) -> bool:
+        """Does this leave the tensor as it is? A tensor from outside is guarded by its requires_grad."""
+        wanted = name == "requires_grad_"
+        for given in (*args, *kwargs.values()):
+            wanted = given.realize().plain() if given.realize().is_constant() else None
+        return wanted == self.fake.requires_grad and (self.source is None or wanted or self.fake.is_leaf)
 
     def get_item(self, tx, key):
         return tx.fresh(tx.run_variables(lambda k: self.fake[k], [key], what="indexing"))

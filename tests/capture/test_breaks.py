@@ -351,3 +351,19 @@ def test_backward_inside_breaks():
         loss.backward()
         return loss
     check(fn, torch.ones(3, requires_grad=True), graphs=1, breaks={"backward": 1})
+
+
+def test_recording_is_switched_on_a_captured_tensor():
+    def fn(a):
+        y = (a * 2).requires_grad_()
+        y.sum().backward()
+        return y, y.grad
+    check(fn, X, graphs=2, breaks={"metadata": 1, "backward": 1})
+
+
+def test_a_captured_tensor_is_detached_in_place():
+    weight = torch.ones(3, requires_grad=True)
+
+    def fn(a):
+        return (a * weight).detach_() * 2, (a * 2).detach_(), a.requires_grad_(False)
+    check(fn, X, graphs=2, breaks={"metadata": 1})
