@@ -24,7 +24,7 @@ from .context import Context
 from .emitter import Emitter
 from .install import build_tree, tree_text
 from .instructions import NOWHERE, decode, successors, text
-from .interpreter import Frame, Stop, inline, load_global
+from .interpreter import UNBOUND, Frame, Stop, inline, load_global
 from .liveness import Liveness, reads_frame
 from .resume import check_splittable, emit_break, exit_sequence, first_own, split
 from .source import Free, Local, LocalCell
@@ -136,6 +136,7 @@ class Trace:
         self.tx = Context(inline, load_global, job.options, getattr(job.options, "symbolic", None) or {})
         self.root = Frame(self.tx, job.code, job.globals, self.arguments(), self.free_cells(), job.instrs, stop, root=True)
         self.root.trusted = False
+        self.root.own_cells = ORIGINS.get(job.code, (job.code,))[0].co_cellvars
         self.failed_at: tuple = ()
         self.compiled = None
 
@@ -238,7 +239,7 @@ class Trace:
     # -- bytecode --------------------------------------------------------------------------------------------------
 
     def write_code(self, gen: Codegen, body: Emitter, inputs, work: bool) -> types.CodeType:
-        e = Emitter(self.job.instrs[0].position)
+        e = Emitter(next((i.position for i in self.job.instrs if i.position[0] is not None), NOWHERE))
         e.prologue(self.job.instrs)
         for name in self.job.code.co_cellvars:
             if name in self.job.slots:
@@ -290,10 +291,27 @@ class Trace:
             self.write_slot(gen, name, value)
         for value in root.stack:
             gen.load(value)
+        for name in self.job.slots:
+            if name not in root.slots and name in code.co_varnames and name not in code.co_cellvars:
+                gen.emit.emit("DELETE_FAST", name)           # an argument that the program deleted
         nulls = frozenset(i for i, value in enumerate(root.stack) if value is NULL)
         instr = self.job.instrs[index]
         before = write_hook_on if instr.op in HOOKED else None
-        emit_break(gen.emit, self.job.instrs, index, len(root.stack), nulls, self.unbound(), self.leave, before=before)
+        emit_break(gen.emit, self.job.instrs, index, len(root.stack), nulls, self.unbound(), self.leave, before=before,
+                   instead=self.raise_unbound(instr))
+
+    def raise_unbound(self, instr):
+        """A resume function reads what was a cell of its function as a free variable; the error must stay that of a local."""
+        name = instr.argval
+        own = instr.op == "LOAD_DEREF" and name in self.root.own_cells and name not in self.job.code.co_cellvars
+        if not own or self.root.cell_of(name).get(self.tx) is not None:
+            return None
+
+        def write(e):
+            e.load_const(UnboundLocalError(UNBOUND.format(name)))
+            e.emit("RAISE_VARARGS", 1)
+            e.load_const(None)
+        return write
 
     def crosses(self, name: str, value: Variable, live) -> bool:
         return isinstance(value, CellVariable) and name in self.job.code.co_cellvars or name in live
@@ -325,7 +343,7 @@ class Trace:
 
         def make():
             ORIGINS[cut.code] = code, indices_of(code, cut)
-            return native.Resume(self.job.cache, cut.code, self.job.globals, cut.code.co_name)
+            return native.Resume(self.job.cache, cut.code, self.job.globals, cut.code.co_qualname)
         return cut, self.job.cache.resume(key, make)
 
     # -- direct calls ----------------------------------------------------------------------------------------------

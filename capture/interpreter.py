@@ -24,7 +24,7 @@ from .source import Global, Pinned, item
 from .variables.base import NULL, NotPlain, Variable
 from .variables.constant import ConstantVariable
 from .variables.containers import DictVariable, ListVariable, SetVariable, SliceVariable, TupleVariable
-from .variables.exceptions import ExceptionVariable
+from .variables.exceptions import ExceptionVariable, TracebackVariable
 from .variables.functions import CellVariable, UserFunctionVariable
 from .variables.iterators import IteratorVariable
 from .variables.objects import ClassVariable, SuperVariable, UserObjectVariable, lookup
@@ -582,7 +582,10 @@ class Frame:
 
     def WITH_EXCEPT_START(self, i):
         leave, raised = self.stack[-4], self.stack[-1]
-        self.push(self.tx.call(leave, [self.tx.wrap_type(raised.python_type()), raised, self.tx.constant(None)], {}))
+        self.push(self.tx.call(leave, [self.tx.wrap_type(raised.python_type()), raised, self.traceback_of(raised)], {}))
+
+    def traceback_of(self, raised):
+        return TracebackVariable(raised) if isinstance(raised, ExceptionVariable) else self.tx.constant(None)
 
     # -- imports and patterns --------------------------------------------------------------------------------------
 
@@ -710,7 +713,8 @@ class GeneratorVariable(IteratorVariable):
         raised = args[1] if len(args) > 1 and isinstance(args[1], ExceptionVariable) else args[0]
         if isinstance(raised, ClassVariable) and issubclass(raised.cls, BaseException) and len(args) == 1:
             raised = tx.call(raised, [], {})
-        no_trace = len(args) < 3 or args[2].is_constant() and args[2].plain() is None
+        own = args[2].raised if len(args) == 3 and isinstance(args[2], TracebackVariable) else None
+        no_trace = len(args) < 3 or own is raised or args[2].is_constant() and args[2].plain() is None
         if not isinstance(raised, ExceptionVariable) or not no_trace:
             raise unsupported("exception", f"throwing {raised} into a generator")
         error = UserRaise(raised)

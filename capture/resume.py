@@ -82,7 +82,7 @@ def check_splittable(code):
 def first_own(code, instrs) -> int:
     """Index of the first instruction that is the program's: after the prologue, and after the stack is there again."""
     start = next(i.index for i in instrs if i.op == "RESUME") + 1
-    if code.co_name.startswith(_RESUME):
+    if code.co_qualname.startswith(_RESUME):
         start = next(i.index for i in instrs[start:] if i.op == "JUMP") + 1
     return start
 
@@ -105,7 +105,8 @@ def split(code, index, depth, nulls=(), unbound=(), *, instrs=None, live=None) -
     made = assemble(
         start.instrs + body,
         code,
-        name=_name(code, instrs[index]),
+        name=code.co_name,
+        qualname=_qualname(code, instrs[index]),
         args=parameters,
         locals=_locals(code, rest),
         freevars=cells,
@@ -177,12 +178,9 @@ def _enter(e, parameters, cells, depth):
         e.take_fast(name) if name else e.push_null()
 
 
-def _name(code, instr):
-    """<resume NAME at LINE>; the name of the first function, however often it is cut."""
-    name = code.co_name
-    if name.startswith(_RESUME):
-        name = name[len(_RESUME):name.rindex(" at ")]
-    return f"{_RESUME}{name} at {instr.line or code.co_firstlineno}>"
+def _qualname(code, instr):
+    """<resume NAME at LINE>; the plain name stays the function's, so that tracebacks read as without compilation."""
+    return f"{_RESUME}{code.co_name} at {instr.line or code.co_firstlineno}>"
 
 
 def exit_sequence(e, point, load_door):
@@ -213,11 +211,12 @@ class _State(NamedTuple):
     unbound: frozenset[str]
 
 
-def emit_break(e, instrs, index, depth, nulls, unbound, leave, before=None):
+def emit_break(e, instrs, index, depth, nulls, unbound, leave, before=None, instead=None):
     """Write instruction `index` so that Python runs it, then `leave(e, index, depth, nulls, unbound)` for each way on.
 
     The stack before the instruction lies there, exactly as in the original.
-    `before(e)` may write what comes just before the instruction; it leaves the stack as it is.
+    `before(e)` may write what comes just before the instruction; it leaves the stack as it is. `instead(e)` writes code that
+    raises what the instruction would.
     """
     instr, state = instrs[index], _State(depth, frozenset(nulls), frozenset(unbound))
     caught, jumped = e.label(), e.label()
@@ -225,7 +224,7 @@ def emit_break(e, instrs, index, depth, nulls, unbound, leave, before=None):
         if before:
             before(e)
         with e.at(handler=instr.handler and instr.handler._replace(target=caught)):
-            _run(e, instr, jumped)
+            instead(e) if instead else _run(e, instr, jumped)
         if instr.op not in opcodes.NO_FALLTHROUGH:
             leave(e, index + 1, *_after(instr, state, jump=False))
         if instr.target:

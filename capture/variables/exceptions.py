@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import types
 
+import types
+
 from ..breaks import unsupported
 from .base import Variable
 from .containers import ListVariable, TupleVariable
@@ -129,6 +131,23 @@ class Shows(Variable):
 
     def call(self, tx, args, kwargs):
         return tx.constant(self.owner.text(tx, self.form))
+
+
+class TracebackVariable(Variable):
+    """The traceback of an exception that only the trace raised: it can be passed on, and is not None; no more is known."""
+
+    def __init__(self, raised: ExceptionVariable):
+        super().__init__()
+        self.raised = raised
+
+    def python_type(self):
+        return types.TracebackType
+
+    def get_attr(self, tx, name):
+        raise self.raised.made_by_python(f"{name} of a traceback")
+
+    def reconstruct(self, gen):
+        raise self.raised.made_by_python("a traceback is kept")
 
 
 class ReturnsItself(Variable):

@@ -1,0 +1,69 @@
+"""CPython's own tests pass captured, and with every frame rewritten by our assembler, where they pass plainly."""
+
+import json
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+HERE = pathlib.Path(__file__).parent
+MODULES = ("generators", "genexps", "contextlib", "exceptions", "dataclasses", "functools", "itertools", "with", "listcomps",
+           "dictcomps", "setcomps")
+
+LIFETIME = "values that crossed a graph break live until the resumed frame ends: a weak reference to one lives as long"
+# test -> why it may fail captured
+MEANT = {
+    "TestPartialC.test_weakref": LIFETIME,
+    "TestPartialCSubclass.test_weakref": LIFETIME,
+    "TestPartialPy.test_weakref": LIFETIME,
+    "TestPartialPySubclass.test_weakref": LIFETIME,
+    "TestLRUC.test_lru_cache_weakrefable": LIFETIME,
+    "TestLRUPy.test_lru_cache_weakrefable": LIFETIME,
+    "FinalizationTest.test_refcycle": LIFETIME,
+}
+# test -> why it may fail on rewritten code
+MEANT_WITH_NOPS = {
+    "PEP626Tests.test_missing_lineno_shows_as_none": "a line table that is cut short by hand is written out in full",
+}
+
+
+def outcomes(script, *arguments):
+    """Name of a test -> outcome, of a run in its own process."""
+    done = subprocess.run([sys.executable, str(HERE / script), *arguments], capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0 and done.stdout, done.stderr[-3000:]
+    return json.loads(done.stdout)
+
+
+def failures(plain, other, meant):
+    """Tests that pass plainly and not otherwise, with what they tell."""
+    bad = {name: other.get(name, "it did not run") for name, outcome in plain.items()
+           if outcome in ("ok", "passed") and other.get(name) != outcome}
+    return {name: told for name, told in bad.items() if not name.endswith(tuple(meant))}
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_captured(module):
+    plain = outcomes("cpython_tests.py", f"test.test_{module}", "plain")
+    captured = outcomes("cpython_tests.py", f"test.test_{module}", "captured")
+    seen = captured.pop("counters")
+    bad = failures(plain, captured, MEANT)
+    assert not bad, "\n\n".join(f"{name}\n{told}" for name, told in list(bad.items())[:5]) + f"\n{len(bad)} tests"
+    assert len(plain) > 0 and seen["frames"] >= min(len(plain), 8)
+
+
+REWRITTEN = (("unittest", "test.test_generators"), ("unittest", "test.test_contextlib"), ("unittest", "test.test_functools"),
+             ("unittest", "test.test_dataclasses"), ("unittest", "test.test_exceptions"), ("unittest", "test.test_coroutines"),
+             ("unittest", "test.test_with"), ("unittest", "test.test_itertools"), ("pytest", "eager/test_autograd.py"),
+             ("pytest", "capture/test_expr.py"), ("pytest", "capture/test_bytecode.py"))
+
+
+@pytest.mark.parametrize("kind, name", REWRITTEN, ids=[name for _, name in REWRITTEN])
+def test_with_nops_in_every_frame(kind, name):
+    name = str(HERE.parent / name) if kind == "pytest" else name
+    plain = outcomes("nops.py", "plain", kind, name)
+    rewritten = outcomes("nops.py", "nops", kind, name)
+    assert rewritten.pop("rewritten") > 50
+    bad = failures(plain, rewritten, MEANT_WITH_NOPS)
+    assert not bad, "\n\n".join(f"{name}\n{told}" for name, told in list(bad.items())[:5]) + f"\n{len(bad)} tests"
+    assert sum(outcome in ("ok", "passed") for outcome in plain.values()) > 5
