@@ -16,6 +16,7 @@ from collections.abc import Callable
 from ..eager import api, autograd, dispatch, random
 from ..eager.amp.autocast_mode import autocast
 from ..eager.errors import DataDependent
+from ..eager.nn.parameter import Parameter
 from ..eager.op import Op
 from ..eager.sizes import SYMBOLIC, Size
 from ..eager.tensor import Tensor
@@ -201,8 +202,12 @@ class Context:
         """The variable of a tensor that library code returned: one per tensor object."""
         known = self.tracer.variables.get(id(value))
         if known is None:
+            if isinstance(value, Parameter):
+                raise unsupported("call", "making a Parameter inside a compiled function")
             fake = value if value._fake else self.tracer.constant_copy(value)
-            self.tracer.node_of(fake)
+            node = self.tracer.node_of(fake)
+            if node.op == "call_function" and fake._requires_grad and fake._grad_fn is None:
+                raise unsupported("metadata", "a new tensor that requires grad is made")
             known = TensorVariable(fake, cls=type(value))
             self.tracer.variables[id(value)] = self.tracer.variables[id(fake)] = known
             self.tracer.node_of(value)
@@ -434,7 +439,7 @@ class Context:
 
     def identical(self, a: Variable, b: Variable) -> bool:
         a, b = a.realize(), b.realize()
-        if isinstance(a, SymVariable) or isinstance(b, SymVariable):
+        if a is not b and (isinstance(a, SymVariable) or isinstance(b, SymVariable)):
             return False
         if a is b or a.identity() is b.identity():
             return True
@@ -542,6 +547,8 @@ class Context:
         return value.settled(self) if isinstance(value, SymVariable) and value.python_type() is float else value
 
     def plain_or_text(self, variable: Variable) -> Any:
+        if isinstance(variable, SymVariable):
+            return variable.settled(self).value
         return variable.plain() if variable.is_constant() else str(variable)
 
     # -- grad mode -------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from ..eager.state import recording
 from ..eager.tensor import Tensor
 from ..runtime import counters, records, toolchain
 from ..runtime.config import config
-from ..runtime.errors import Unsupported
+from ..runtime.errors import CheckFailed, FlambeauError, Unsupported
 from . import dump, passes, stages, verify
 from .again import compute_again
 from .body import Buffer
@@ -193,10 +193,15 @@ def locate(functional: FunctionalGraph, inputs: list, target: Target | None) -> 
 
 
 def interpreted(graph: Graph, name: str, writes: tuple = (), donated: frozenset = frozenset()) -> Executable:
-    """The Interpreter on the final graph."""
+    """The Interpreter on the final graph. A forward that fails has written nothing yet: the call is given to eager."""
     def run(inputs, seed, base):
-        with recording(False):
-            return list(Interpreter(graph).run(*inputs, seed=seed, base=base))
+        try:
+            with recording(False):
+                return list(Interpreter(graph).run(*inputs, seed=seed, base=base))
+        except (IndexError, RuntimeError, ValueError) as error:
+            if name != "forward" or isinstance(error, FlambeauError):
+                raise
+            raise CheckFailed(str(error)) from error
     return run
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import types
 
-import types
-
 from ..breaks import unsupported
 from .base import Variable
 from .containers import ListVariable, TupleVariable

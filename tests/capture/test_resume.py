@@ -337,12 +337,12 @@ def test_resume_code_names_and_arguments():
     at = next(i.index for i in instrs if i.op == "POP_TOP")
     point = split(code, at + 1, 0)
     line = f.__code__.co_firstlineno + 3
-    assert point.code.co_name == f"<resume f at {line}>" and point.code.co_filename == code.co_filename
+    assert point.code.co_name == "f" and point.code.co_qualname == f"<resume f at {line}>" and point.code.co_filename == code.co_filename
     assert point.arguments == (("local", "b"), ("local", "c"))
     resumed = types.FunctionType(point.code, {})
     assert resumed(5, 3) == 15
     again = split(point.code, [i.index for i in decode(point.code) if i.op == "BINARY_OP"][0], 2)
-    assert again.code.co_name == f"<resume f at {line}>"
+    assert again.code.co_name == "f" and again.code.co_qualname == f"<resume f at {line}>"
     assert types.FunctionType(again.code, {})(6, 7) == 42
 
 
