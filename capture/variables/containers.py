@@ -546,6 +546,12 @@ class DictIterator(FixedIterator):
             tx.raise_error(RuntimeError, "dictionary changed size during iteration")
         return super().next(tx)
 
+    def reconstruct(self, gen):
+        if len(self.owner.entries) == len(self.members):
+            super().reconstruct(gen)
+        else:
+            gen.load_call(iterator_of_changed, [gen.constant(dict)])
+
 
 class OutsideDict(DictVariable):
     """A dict that existed before the call: a constant key that is looked up is guarded alone, every other question reads
@@ -661,6 +667,20 @@ class SetIterator(FixedIterator):
         if len(self.owner.members) != len(self.members):
             tx.raise_error(RuntimeError, "Set changed size during iteration")
         return super().next(tx)
+
+    def reconstruct(self, gen):
+        if len(self.owner.members) == len(self.members):
+            super().reconstruct(gen)
+        else:
+            gen.load_call(iterator_of_changed, [gen.constant(set)])
+
+
+def iterator_of_changed(kind: type):
+    """An iterator over a dict or set that has changed its size meanwhile: asking it for a member raises."""
+    changed = kind()
+    iterator = iter(changed)
+    changed |= {0: 0} if kind is dict else {0}
+    return iterator
 
 
 class SetVariable(ContainerVariable):

@@ -860,6 +860,15 @@ def changed_under_iteration(s):
 
 
 @program
+def set_changed_under_iteration(s):
+    names = {1, 2}
+    for name in names:
+        names.add(name + 5)
+        s.note(name)
+    return s.x
+
+
+@program
 def deleted_twice(s):
     del s.extra
     s.note("once")
