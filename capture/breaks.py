@@ -33,8 +33,16 @@ CODES = {
     "disabled": "this function asked not to be compiled",
     "resume": "the frame's state at this point cannot be rebuilt",
     "code-kind": "generators and coroutines run plain at the top; call them from a compiled function instead",
-    "graph-break": "remove the call of graph_break()",
-    "unbacked": "the value of this size is not known while compiling",
+    "in-place view": "use the form without underscore, or make a new tensor",
+    "data-dependent size": "give the size as a number, or ask for it outside of the compiled function",
+    "late guard": "ask for this size earlier, or outside of the compiled function",
+    "generator frame": "compile the function that the generator calls",
+    "namespace frame": "compile functions: the body of a class or module runs plain",
+    "hidden alias": "return a copy: the operation has no rule for memory that it shares with its input",
+    "aliased inputs": "pass tensors that do not overlap where one of them is written",
+    "write through a view": "write into the base tensor",
+    "boolean arithmetic": "cast to an integer type first",
+    "dtype without C++ kernels": "compute in a type that the C++ backend has",
 }
 
 

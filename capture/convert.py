@@ -97,7 +97,7 @@ def entry_of(job: Job, record):
         except Unsupported as error:
             earlier = getattr(error, "step", None)
             if job.options.fullgraph or stop is not None and (earlier is None or earlier >= stop):
-                raise RunPlain(error if stop is None else combined(reason, error)) from error
+                raise RunPlain(located(error, trace) if stop is None else combined(reason, error)) from error
             reason = reason or located(error, trace)
             stop = trace.root.step - 1 if earlier is None else earlier
             check_break(job, reason, trace)

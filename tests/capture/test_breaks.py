@@ -4,6 +4,7 @@ import collections
 import functools
 import pathlib
 import sys
+import time
 import warnings
 
 import pytest
@@ -259,7 +260,7 @@ def test_shape_error_is_eagers():
 def test_unsupported_builtin():
     def fn(a):
         b = a + 1
-        n = len(sys.intern("ab"))
+        n = int(time.time() > 0)
         return b * n
     check(fn, X, graphs=2, breaks=1)
 
