@@ -22,7 +22,7 @@ from collections.abc import Callable
 
 from ..runtime import counters, log, records
 from ..runtime.config import config
-from ..runtime.errors import InternalError, RecompileError, Unsupported
+from ..runtime.errors import ConstraintViolation, InternalError, RecompileError, Unsupported
 from . import backends, stance, state
 from .recompiles import Learned, changed, describe, learn, shapes_of, warning
 from .state import Disabled, native
@@ -173,6 +173,8 @@ class Compiled(Base):
                 entry = self._new_entry(door, code, surroundings, settings, record)
         except Unsupported as reason:
             entry = self._unsupported(reason, settings)
+        except ConstraintViolation:
+            raise
         except Exception as error:
             entry = self._failed(error, code, settings)
         self._account(code, record, time.perf_counter() - start)

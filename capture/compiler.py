@@ -8,10 +8,9 @@ from .backends import list_backends, register_backend
 from .compile import compile, reset
 from .explain import explain
 from .stance import set_stance
-from .state import disable, is_compiling, mark_dynamic, mark_static
+from .state import disable, is_compiling, mark_dynamic, mark_static, maybe_mark_dynamic
 
 is_dynamo_compiling = is_compiling
-maybe_mark_dynamic = mark_dynamic
 
 __all__ = ["compile", "counters", "disable", "explain", "is_compiling", "is_dynamo_compiling", "list_backends",
            "mark_dynamic",

@@ -196,6 +196,7 @@ class Trace:
         work = self.tx.tracer.has_work()
         if work:
             self.compiled = self.compile_graph(record, inputs)
+        self.tx.tracer.check_marks()
         if self.stop is None and not work and not gen.outputs and self.tx.effects.empty():
             return self.untouched(record)
         code = self.write_code(gen, body, inputs, work)

@@ -117,6 +117,14 @@ class ShapeEnv:
             )
         return self.wrap(symbol)
 
+    def limit(self, size: SymInt, low: int | None, high: int | None, reason: str) -> None:
+        """Guard the size to lie in [low, high], and rely on it."""
+        for relation in ([] if low is None else [Relation("<=", E.const(low), size.expr)]) + \
+                ([] if high is None else [Relation("<=", size.expr, E.const(high))]):
+            if self.known(relation) is None:
+                self.guards.append(Guard(relation, self.where(), reason))
+                self.learn(relation)
+
     def create_unbacked(self, source_name: str = "data") -> SymInt:
         """A size that only the data knows: in [0, inf), without a hint."""
         name = self._new("u", None, "unbacked", source_name)
@@ -129,6 +137,10 @@ class ShapeEnv:
     def compare_floats(self, compute: Callable, a, b) -> bool:
         """Answered from the hints. Where one symbolic float decides, that answer is guarded; else all are settled."""
         left, right = _tree(a), _tree(b)
+        ratios = _ratio(self, left), _ratio(self, right)
+        if None not in ratios:
+            (n, d), (m, e) = ratios
+            return bool(compute(n * e, m * d))
         names = {*_tree_names(left), *_tree_names(right)}
         floats = {n for n in names if self.symbols[n].kind == "float"} - self.specialised_floats.keys()
         if len(floats) != 1 or len(names) != 1:
@@ -228,11 +240,19 @@ class ShapeEnv:
         if self._sealed:
             raise Unsupported("late guard", f"{relation} is asked after the guards of this code were made",
                               "call the function once with these sizes before it is compiled")
+        if not fits(relation, self.hints()):
+            return self._settle(relation)
         answer = relation.evaluate(self.hints())
         held = relation if answer else relation.negated()
         self.guards.append(Guard(held, self.where(), reason))
         self.learn(held)
         return answer
+
+    def _settle(self, relation: Relation) -> bool:
+        """Numbers so large that a guard could not compute: the symbols become what they are now."""
+        for name in relation.free_names():
+            self.specialise(E.var(name, self.symbols[name].kind), "a number beyond 64 bits")
+        return relation.evaluate(self.hints())
 
     def learn(self, relation: Relation) -> None:
         """Take a relation as a fact (guards do; `torch._check` on unbacked sizes may)."""
@@ -385,6 +405,9 @@ class SymInt(sizes.SymInt):
     def __divmod__(self, other):
         return self // other, self % other
 
+    def __rdivmod__(self, other):
+        return other // self, other % self
+
     def __neg__(self):
         return self.env.wrap(-self.expr)
 
@@ -398,6 +421,9 @@ class SymInt(sizes.SymInt):
         return self
 
     __floor__ = __ceil__ = __trunc__ = __pos__
+
+    def __invert__(self):
+        return -self - 1
 
     def __lshift__(self, other):
         return self * (1 << other)
@@ -548,13 +574,21 @@ class SymFloat(sizes.SymFloat):
     def __round__(self, digits=None):
         return round(float(self), digits)
 
-    __trunc__ = __int__
-
     def __floor__(self):
-        return math.floor(float(self))
+        ratio = self.ratio()
+        return math.floor(float(self)) if ratio is None else ratio[0] // ratio[1]
 
     def __ceil__(self):
-        return math.ceil(float(self))
+        ratio = self.ratio()
+        return math.ceil(float(self)) if ratio is None else -(-ratio[0] // ratio[1])
+
+    def __trunc__(self):
+        ratio = self.ratio()
+        return int(float(self)) if ratio is None or self.env.known(Relation("<=", E.const(0), _expr(ratio[0]))) is not True \
+            else ratio[0] // ratio[1]
+
+    def ratio(self) -> tuple | None:
+        return _ratio(self.env, self.tree)
 
     def __pos__(self):
         return self
@@ -573,6 +607,25 @@ class SymFloat(sizes.SymFloat):
 
     def __deepcopy__(self, memo):
         return self
+
+
+def _ratio(env: ShapeEnv, tree: tuple) -> tuple | None:
+    """(a, b) of integers where the number is a / b with b > 0: rounding and comparing the two is exact for operands below
+    2 ** 26."""
+    if tree[0] == "int":
+        return env.wrap(tree[1]), 1
+    if tree[0] == "const":
+        return (int(tree[1]), 1) if math.isfinite(tree[1]) and tree[1] == int(tree[1]) else None
+    if tree[0] != "truediv" or tree[1][0] != "int" or not _positive(env, tree[2]):
+        return None
+    return env.wrap(tree[1][1]), env.wrap(tree[2][1]) if tree[2][0] == "int" else int(tree[2][1])
+
+
+def _positive(env: ShapeEnv, tree: tuple) -> bool:
+    """A whole number that is known to be at least 1."""
+    if tree[0] == "const":
+        return type(tree[1]) is int and tree[1] > 0
+    return tree[0] == "int" and env.known(Relation("<=", E.const(1), tree[1])) is True
 
 
 def _canonical_tree(env: ShapeEnv, tree: tuple) -> tuple:
@@ -658,6 +711,8 @@ def _specialise_tree(env: ShapeEnv, tree: tuple) -> float:
 
 PUSH_CONST, PUSH_SYM, ADD, MUL, FLOORDIV, MOD, MAX, MIN, EQ, NE, LT, LE = range(12)
 _ATOM_CODE = {"floordiv": FLOORDIV, "mod": MOD, "max": MAX, "min": MIN}
+BINARY = (None, None, operator.add, operator.mul, operator.floordiv, operator.mod, max, min,
+          operator.eq, operator.ne, operator.lt, operator.le)
 _RELATION_CODE = {"==": EQ, "!=": NE, "<": LT, "<=": LE}
 
 
@@ -686,18 +741,22 @@ def _atom_code(atom: E.Atom, order) -> list[int]:
     return first + [x for other in others for x in (*other, _ATOM_CODE[atom.op])]
 
 
-def run_guard(code: Sequence[int], values: Sequence[int]) -> bool:
-    """The meaning of the stack code (the native evaluator also refuses int64 overflow)."""
+def fits(relation: Relation, values: Mapping[str, int]) -> bool:
+    """Whether the stack code of the relation stays within int64 for these values."""
+    names = sorted(relation.free_names())
+    return all(-2 ** 63 <= n < 2 ** 63 for n in _steps(compile_guard(relation, names), [values[n] for n in names]))
+
+
+def _steps(code: Sequence[int], values: Sequence[int]):
+    """Everything that lies on the stack while the code runs."""
     stack: list[int] = []
-    binary = (None, None, operator.add, operator.mul, operator.floordiv, operator.mod, max, min,
-              operator.eq, operator.ne, operator.lt, operator.le)
     items = iter(code)
     for opcode in items:
-        if opcode == PUSH_CONST:
-            stack.append(next(items))
-        elif opcode == PUSH_SYM:
-            stack.append(values[next(items)])
-        else:
-            right = stack.pop()
-            stack.append(binary[opcode](stack.pop(), right))
-    return bool(stack.pop())
+        stack.append(next(items) if opcode == PUSH_CONST else values[next(items)] if opcode == PUSH_SYM
+                     else BINARY[opcode](*reversed((stack.pop(), stack.pop()))))
+        yield stack[-1]
+
+
+def run_guard(code: Sequence[int], values: Sequence[int]) -> bool:
+    """The meaning of the stack code (the native evaluator also refuses int64 overflow)."""
+    return bool(list(_steps(code, values))[-1])

@@ -127,11 +127,18 @@ def disable(function: Callable | None = None, recursive: bool = True, *, reason:
 # -- marks of dynamic sizes
 
 MARKS = "_flambeau_dynamic"
+MAYBE = "maybe"
 
 
 def mark_dynamic(tensor: Tensor, index: int | list | tuple, *, min: int | None = None, max: int | None = None) -> None:
-    """Capture dimension(s) `index` of this tensor as symbolic from the first call on."""
+    """Capture dimension(s) `index` of this tensor as symbolic from the first call on. A program that needs the size to be
+    one number raises ConstraintViolation; so does a size outside of [`min`, `max`], which the program may rely on."""
     _mark(tensor, index, True if min is None and max is None else (min, max))
+
+
+def maybe_mark_dynamic(tensor: Tensor, index: int | list | tuple) -> None:
+    """Like `mark_dynamic`, and a program that needs the size to be one number gets it."""
+    _mark(tensor, index, MAYBE)
 
 
 def mark_static(tensor: Tensor, index: int | list | tuple | None = None) -> None:
@@ -148,7 +155,7 @@ def _mark(tensor: Tensor, index, value) -> None:
 
 
 def marks(tensor: Tensor) -> dict:
-    """Dimension -> True, (min, max) or False (static), as marked."""
+    """Dimension -> True, (min, max), MAYBE or False (static), as marked."""
     return tensor.__dict__.get(MARKS, {})
 
 

@@ -14,10 +14,15 @@ from ..eager import dispatch
 from ..eager.op import OPS
 from ..eager.storage import Storage, address
 from ..eager.tensor import Tensor, fake_tensor
+from ..runtime.errors import ConstraintViolation
 from .breaks import unsupported
 from .graph import Graph, Node, map_args
 from .shapes import ShapeEnv, SymFloat
 from .source import Source
+from .state import MAYBE, marks
+
+
+LARGEST_SYMBOL = 2 ** 31        # products of two symbols fit the 64 bits of guards and kernels; other numbers are constants
 
 
 class GraphTracer(dispatch.Mode):
@@ -35,6 +40,7 @@ class GraphTracer(dispatch.Mode):
         self.bindings: list[tuple[str, Source, str, int]] = []      # symbol, where it is read
         self.floats: dict[str, Source] = {}                  # symbolic float -> where it is read
         self.spans: list[tuple[int, int, Storage]] = []
+        self.marked: list[tuple[str, int, Any]] = []         # sizes under mark_dynamic
         self.tag: str | None = None                          # of the checkpointed region that is being traced
 
     # -- ops -------------------------------------------------------------------------------------------------------
@@ -110,18 +116,38 @@ class GraphTracer(dispatch.Mode):
         order = dense_order(value)
         if not dims or order is None:
             return tuple(value.shape), tuple(value.stride())
-        sizes = [self.symbolic_size(n, source, d) if d in dims else n for d, n in enumerate(value.shape)]
+        marked = marks(value)
+        sizes = [self.symbolic_size(n, source, d, marked.get(d)) if d in dims else n for d, n in enumerate(value.shape)]
         strides, step = [0] * value.ndim, 1
         for d in reversed(order):
             strides[d] = step
             step = step if type(sizes[d]) is int and sizes[d] == 0 else step * sizes[d]
         return tuple(sizes), tuple(strides)
 
-    def symbolic_size(self, n: int, source: Source, dim: int):
-        symbol = self.env.create_symbol(n, f"{source.name()}.size({dim})")
+    def symbolic_size(self, n: int, source: Source, dim: int, mark=None):
+        name = f"{source.name()}.size({dim})"
+        symbol = self.env.create_symbol(n, name)
         if type(symbol) is not int:
             self.remember_binding(symbol, source, "size", dim)
+        if type(mark) is tuple:
+            low, high = mark
+            if low is not None and n < low or high is not None and n > high:
+                raise ConstraintViolation(f"{name} is {n}, and mark_dynamic said that it is in [{low}, {high}]")
+            if type(symbol) is not int:
+                self.env.limit(symbol, low, high, f"{name}: said by mark_dynamic")
+        if mark not in (None, False, MAYBE):
+            self.marked.append((name, n, symbol))
         return symbol
+
+    def check_marks(self) -> None:
+        """Raise for a dimension that was marked dynamic and became one number."""
+        for name, n, symbol in self.marked:
+            if type(symbol) is int or symbol.expr.is_const:
+                why = next((guard for guard in self.env.guards if guard.relation.op == "==" and guard.stack), None)
+                told = "sizes 0 and 1 have code of their own" if type(symbol) is int else f"the program needs {why}" + (
+                    f" at {why.stack[-1][0]}:{why.stack[-1][1]}" if why else "")
+                raise ConstraintViolation(f"{name} was marked dynamic, but it is always {n} here: {told}\n"
+                                          "  what to do: mark it with maybe_mark_dynamic, or not at all")
 
     def remember_binding(self, symbol, source: Source, what: str, dim: int) -> None:
         for name in symbol.expr.free_names():
@@ -144,6 +170,7 @@ class GraphTracer(dispatch.Mode):
     def symbolic_int(self, value: int, source: Source):
         symbol = self.env.create_symbol(value, source.name(), duck=False, kind="int")
         if type(symbol) is not int:
+            self.env.limit(symbol, -LARGEST_SYMBOL, LARGEST_SYMBOL, f"{source.name()}: products fit 64 bits")
             node = self.graph.placeholder(source.name(), symbol, source.name())
             self.inputs.append((node, source, value))
             self.remember_binding(symbol, source, "int", 0)

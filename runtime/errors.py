@@ -31,6 +31,10 @@ class RecompileError(FlambeauError):
     """A function would be compiled again where the user has forbidden it; the text lists the guards that failed."""
 
 
+class ConstraintViolation(FlambeauError):
+    """A dimension was marked dynamic, and the program needs it to be one number."""
+
+
 class Unsupported(FlambeauError):
     """A graph break: `code` is the counted reason, `text` says what happened here, `fix` what to do about it."""
 

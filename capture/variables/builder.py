@@ -11,7 +11,6 @@ import enum
 import functools
 import inspect
 import re
-import sys
 import types
 import typing
 from typing import Any
@@ -26,6 +25,7 @@ from ...eager.tensor import Tensor
 from .. import state
 from ..breaks import unsupported
 from ..source import Attr, Pinned, item
+from ..trace import LARGEST_SYMBOL
 from .base import Lazy, Variable
 from .builtins import HANDLERS, BuiltinVariable
 from .cached import Cached, CachedFunctionVariable
@@ -49,7 +49,7 @@ BUILTIN_FUNCTIONS = (types.BuiltinFunctionType, types.MethodDescriptorType, type
 NATIVE_CALLABLES = tuple({type(f) for scope in (api, functional, Tensor) for f in vars(scope).values()
                           if type(f).__module__ == overrides.CALLABLES})      # the library's functions of C++
 ALIASES = (types.GenericAlias, types.UnionType, type(typing.List[int]), type(typing.Optional[int]), typing.TypeVar)
-IMMUTABLE = (*ALIASES, type(sys.version_info), formats.layout, formats.memory_format, dtypes.finfo, dtypes.iinfo, re.Pattern, re.Match, inspect.Signature, inspect.Parameter)
+IMMUTABLE = (*ALIASES, formats.layout, formats.memory_format, dtypes.finfo, dtypes.iinfo, re.Pattern, re.Match, inspect.Signature, inspect.Parameter)
 NOT_OBJECTS = (dict, list, tuple, set, frozenset, str, bytes, int, float, complex, type, BaseException)
 
 
@@ -73,7 +73,7 @@ def wrap(tx, value: Any, source) -> Variable:
 def _literal(tx, value, source):
     if isinstance(value, enum.Enum) or type(value) not in LITERALS and not isinstance(value, (dtypes.dtype, device)):
         return _singleton(tx, value, source)
-    if type(value) is int and tx.is_symbolic(source):
+    if type(value) is int and tx.is_symbolic(source) and abs(value) <= LARGEST_SYMBOL:
         return _symbolic_int(tx, value, source)
     if type(value) is float:
         return _float(tx, value, source)
@@ -108,6 +108,8 @@ def _tensor(tx, value, source):
 
 
 def _tuple(tx, value, source):
+    if hasattr(type(value), "n_sequence_fields"):              # a struct sequence of C, as in sys
+        return _singleton(tx, value, source)
     if type(value) is not tuple and not isinstance(value, Size) and not hasattr(value, "_fields"):
         return _unknown(tx, value, source)
     if isinstance(source, Pinned):                  # neither its length nor its members can change

@@ -20,14 +20,16 @@ from collections.abc import Callable
 from ...eager.autograd import is_grad_enabled
 from .. import state
 from ..breaks import unsupported
+from ..shapes import SymFloat, SymInt, float_op
 from .base import Variable
 from .constant import ConstantVariable, SymVariable
 from .containers import DictVariable, ListVariable, SetVariable, SliceVariable, TupleVariable
 from .functions import BoundMethodVariable, PartialVariable
 from .iterators import (ChainIterator, CountIterator, EnumerateIterator, FilterIterator, FixedIterator, MapIterator,
                         ZipIterator)
-from .polyfills import call_until
+from .module import Module
 from .objects import SuperVariable, UserObjectVariable, lookup
+from .polyfills import call_until
 from .tensor import TensorVariable
 
 HANDLERS: dict[Any, Callable] = {}
@@ -226,7 +228,7 @@ def _object_new(tx, args, kwargs):
     cls = args[0].plain()
     if cls.__new__ is object.__new__ and len(args) + len(kwargs) > 1 and cls.__init__ is object.__init__:
         tx.raise_error(TypeError, f"{cls.__name__}() takes no arguments")
-    if not cls.__flags__ & HEAP_TYPE or issubclass(cls, NOT_OBJECTS):
+    if not cls.__flags__ & HEAP_TYPE or issubclass(cls, (*NOT_OBJECTS, Module)):
         raise unsupported("call", f"object.__new__({cls.__name__})")
     return tx.object_variable(cls)
 
@@ -248,6 +250,8 @@ def _get_ident(tx, args, kwargs):
 def _int(tx, args, kwargs):
     if len(args) == 1 and isinstance(args[0], SymVariable) and args[0].python_type() is int:
         return args[0]
+    if len(args) == 1 and isinstance(args[0], SymVariable) and args[0].python_type() is float:
+        return tx.fresh(tx.run(math.trunc, args[0].value))
     return number(tx, int, args, kwargs, "__int__")
 
 
@@ -308,13 +312,18 @@ def _format(tx, args, kwargs):
     return tx.constant(tx.formatted(args[0], args[1].plain() if len(args) > 1 else ""))
 
 
+def keeps(fn, number) -> bool:
+    """Whether a symbolic number stays one under this function."""
+    return fn in ((abs, round, pow, divmod) if number.python_type() is int else (abs, pow))
+
+
 def _numeric(fn):
     special = f"__{fn.__name__}__"
 
     def handler(tx, args, kwargs):
         if args and isinstance(args[0], UserObjectVariable):
             return args[0].call_special(tx, special, *args[1:])
-        args = [a.settled(tx) if isinstance(a, SymVariable) and fn not in (abs, round, pow) else a for a in args]
+        args = [a.settled(tx) if isinstance(a, SymVariable) and not keeps(fn, a) else a for a in args]
         return tx.fresh(tx.run_variables(fn, args, kwargs))
     return handler
 
@@ -603,6 +612,19 @@ BINARY = tuple(getattr(operator, name) for name in (
 HANDLERS.update({fn: functools.partial(lambda fn, tx, args, kwargs: tx.binary(fn, *args), fn) for fn in BINARY})
 UNARY = {operator.neg: "__neg__", operator.pos: "__pos__", operator.invert: "__invert__", operator.abs: "__abs__"}
 HANDLERS.update({fn: functools.partial(lambda fn, tx, args, kwargs: tx.unary(fn, args[0]), fn) for fn in UNARY})
+
+def _of_symbolic_number(fn, allowed):
+    """A function of C over a symbolic number stays symbolic where the number is `allowed`: there it raises nothing."""
+    def handler(tx, args, kwargs):
+        value = args[0].value if len(args) == 1 and isinstance(args[0], SymVariable) else None
+        if isinstance(value, (SymInt, SymFloat)) and tx.run(lambda: bool(allowed(value))):
+            return tx.fresh(float_op(value.env, fn.__name__, value))
+        return tx.fresh(tx.run_variables(fn, args, kwargs))
+    return handler
+
+
+HANDLERS.update({fn: _of_symbolic_number(fn, allowed) for fn, allowed in (
+    (math.sqrt, lambda x: x >= 0), (math.log, lambda x: x > 0), (math.exp, lambda x: x < 700), (math.tanh, lambda x: x == x))})
 
 # functions of numbers and text without side effects: they run for real on plain arguments
 PURE_MODULES = ("math", "cmath", "operator", "_operator", "string", "re", "textwrap", "fractions", "numbers")

@@ -1,10 +1,14 @@
 """Guards and symbolic sizes of captured frames: what is compiled again, what is not, and what stays right."""
 
+import math
 import pathlib
 import sys
 
+import pytest
+
 import flambeau as torch
 from flambeau.runtime import counters
+from flambeau.runtime.errors import ConstraintViolation
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from harness import Recording, captured, same  # noqa: F401
@@ -246,3 +250,46 @@ def test_closure_contents_are_guarded():
         return lambda v: v * n
     a = x(2)
     run(fn, (make("3" and 3.5), a), (make(4.5), a), (make(3.5), a))
+
+
+def test_marked_dimension_that_is_one_number_is_an_error():
+    def fn(a):
+        return a * 2 if a.shape[0] == 4 else a
+    a = x(4, 3)
+    torch.compiler.mark_dynamic(a, 0)
+    with pytest.raises(ConstraintViolation, match=r"a.size\(0\) was marked dynamic, but it is always 4 here.*s0 == 4"):
+        torch.compile(fn, backend=Recording())(a)
+    b = x(4, 3)
+    torch.compiler.maybe_mark_dynamic(b, 0)
+    run(fn, (b,), (x(5, 3),), (x(6, 3),))
+    c = x(1, 3)
+    torch.compiler.mark_dynamic(c, 0)
+    with pytest.raises(ConstraintViolation, match="always 1"):
+        torch.compile(fn, backend=Recording())(c)
+
+
+def test_range_of_a_mark_is_relied_on_and_guarded():
+    def fn(a):
+        return a * 2 if a.shape[0] <= 10 else a * 3
+    a, b = x(4, 3), x(50, 3)
+    torch.compiler.mark_dynamic(a, 0, min=2, max=8)
+    torch.compiler.mark_dynamic(b, 0, min=2, max=8)
+    backend, seen = run(fn, (a,), (x(8, 3),), (x(12, 3),))
+    assert seen["graphs"] == 2 and not any("s0 <= 10" in str(g) for g in backend.graphs[0].env.guards)
+    with pytest.raises(ConstraintViolation, match="is 50, and mark_dynamic said"):
+        torch.compile(fn, backend=Recording())(b)
+
+
+def test_numbers_beyond_64_bits_are_constants():
+    def fn(a, n):
+        return a + n % 7 if n * n > 10 else a
+    run(fn, *((x(3), n) for n in (5, 6, 2 ** 31, 2 ** 40, 2 ** 62, 2 ** 70)))
+
+
+def test_whole_numbers_from_symbolic_ones():
+    def fn(a):
+        n = a.shape[0]
+        halves = int(n / 2), math.floor(n / 3), math.ceil(n / 2), divmod(n, 3), divmod(20, n), ~n
+        return a[: int(n / 2)] * math.sqrt(n), halves, math.log(n) + math.exp(n / 8) + math.tanh(n)
+    _, seen = run(fn, *((x(n, 2),) for n in (8, 9, 10, 17, 11)), dynamic=True)
+    assert seen["graphs"] == 1
