@@ -7,6 +7,7 @@ variables know nothing of the interpreter.
 
 from __future__ import annotations
 
+import functools
 import operator
 import types
 import typing
@@ -45,6 +46,7 @@ ARITHMETIC = {getattr(operator, name): text + sign for name, text in (
     ("and_", "&"), ("or_", "|"), ("xor", "^"), ("lshift", "<<"), ("rshift", ">>")) for sign in ("",)}
 ARITHMETIC |= {getattr(operator, "i" + op.__name__.strip("_")): text + "=" for op, text in ARITHMETIC.items()}
 ARITHMETIC |= {operator.pow: "** or pow()", operator.ipow: "**="}
+GLOBAL_STATE = ("manual_seed", "seed", "initial_seed", "get_rng_state", "use_deterministic_algorithms")
 NUMBERED = (api.tensor, api.as_tensor)           # their argument's values are needed
 INLINED = tuple(f"{ROOT}.eager.{name}" for name in ("nn.modules", "nn.utils", "nn.attention", "nn.parallel",
                                                      "optim", "utils", "distributions", "compat.backends"))
@@ -64,7 +66,7 @@ class Context:
         self.guards, self.effects = Guards(), SideEffects(self)
         self.inline_call, self.global_of, self.options, self.symbolic = inline, load_global, options, symbolic
         self.frames: list = []
-        self.tracer = GraphTracer(self.stack)
+        self.tracer = GraphTracer(functools.partial(user_stack, self.frames))     # lives on in the graph: must not hold us
         self.env = self.tracer.env
         self.memory: dict[int, tuple] = {}                # id -> (object, variable, first source)
         self.decoded: dict[types.CodeType, list] = {}
@@ -83,7 +85,7 @@ class Context:
 
     def stack(self) -> tuple:
         """(filename, line number, source line, function) of every active user frame, innermost last."""
-        return tuple(place for frame in self.frames if (place := frame.place()) is not None)
+        return user_stack(self.frames)
 
     def line(self) -> str:
         """The user's innermost line as `file:line`, for guards."""
@@ -304,6 +306,8 @@ class Context:
             return self.handled(handler, fn, args, kwargs)
         if _hashable(fn) and fn in polyfills.REPLACED:
             return self.call(self.polyfill(polyfills.REPLACED[fn]), args, kwargs)
+        if self.runs_for_real(fn) and changes_state(getattr(fn, "__name__", "")):
+            raise unsupported("builtin", f"{fn.__name__}() changes or reads the state of the library")
         if fn in NUMBERED:
             args = [self.settled_float(a) for a in args]
         if isinstance(fn, Op) or self.runs_for_real(fn) or builtins.is_pure(fn) or _method_of_constant(fn):
@@ -563,6 +567,10 @@ class Context:
         dispatch.state.grad = enabled
 
 
+def user_stack(frames) -> tuple:
+    return tuple(place for frame in frames if (place := frame.place()) is not None)
+
+
 def misfit(error: Exception, name) -> Exception:
     """What a handler's own failure to read its arguments means: Python is to say what is wrong with them. An error from
     further down is one of the compiler."""
@@ -604,6 +612,11 @@ class _Ordered:
     @classmethod
     def order(cls, tx, keys, reverse):
         return sorted(range(len(keys)), key=lambda i: cls(tx, keys[i]), reverse=reverse)
+
+
+def changes_state(name: str) -> bool:
+    """Functions of the library that are called for what they do to it."""
+    return name in GLOBAL_STATE or name.startswith("set_")
 
 
 def settled(value: Any) -> Any:

@@ -180,6 +180,8 @@ class SymVariable(PlainVariable):
         return ConstantVariable(tx.run(self.python_type(), self.value))
 
     def get_attr(self, tx, name):
+        if name == "__class__":
+            return tx.wrap_type(self.python_type())
         return super().get_attr(tx, name) if hasattr(type(self.value), name) else self.settled(tx).get_attr(tx, name)
 
     def call_method(self, tx, name, args, kwargs):

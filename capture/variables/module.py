@@ -32,7 +32,11 @@ class ModuleVariable(UserObjectVariable):
         if getter[0] is not Module:
             return super().fallback(tx, name)
         for table in MODULE_TABLES:
-            tx.guard(DictAttr(self.source, table), "no_item", name)
+            made = tx.effects.stored(self, table)          # by its __init__, which is being traced
+            if made is not None and made.contains(tx, tx.constant(name)):
+                return made.get_item(tx, tx.constant(name))
+            if made is None and table in self.own():
+                tx.guard(DictAttr(self.source, table), "no_item", name)
         return tx.raise_error(AttributeError, f"'{self.cls.__name__}' object has no attribute '{name}'")
 
     def member(self, tx, table, name, value):

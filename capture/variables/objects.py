@@ -414,7 +414,9 @@ class ClassVariable(Variable):
         if name in ("__bases__", "__base__"):
             return tx.fresh(getattr(self.cls, name))
         meta, found = lookup(type(self.cls), name), lookup(self.cls, name)
-        if meta is not None and is_data_descriptor(meta[1]):       # __dict__, __abstractmethods__, a metaclass's property
+        if meta is not None and isinstance(meta[1], property):
+            return bind(tx, meta, self, name)
+        if meta is not None and is_data_descriptor(meta[1]):       # __dict__, __abstractmethods__
             raise unsupported("attribute", f"attribute {name!r} of {self}")
         if found is None:
             return self.from_metaclass(tx, name)

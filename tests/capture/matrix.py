@@ -35,9 +35,10 @@ class Construct:
     setup: str = ""                 # module-level text
     positions: tuple[str, ...] = ()  # all, if empty
     sources: tuple[str, ...] = ()    # all, if empty
-    breaks: object = 0              # a number, or {position: number}
+    breaks: object = 0              # a number, or the reason why it breaks: then results count, numbers do not
+    gaps: tuple[str, ...] = ()      # kinds of `v` with which alone it breaks
     graphs: object = 1
-    ops: int | None = None          # None: as many as plain Python dispatches
+    ops: int | None = None          # None: as many as plain Python dispatches; -1: not compared
     recompiles: int = 0             # of the second call with equal arguments
     sizes: int = 0                  # compilations that other sizes cost where sizes are symbols
     grad: bool = False              # `a` requires a gradient
@@ -71,6 +72,7 @@ KINDS = {
 
 # -- where `v` comes from ----------------------------------------------------------------------------------------------
 
+MODULES = ("parameter", "module", "sequential", "modulelist", "buffered")
 SOURCES = ("argument", "local", "global", "cell", "attribute", "item", "default")
 
 # -- positions -------------------------------------------------------------------------------------------------------
@@ -157,6 +159,7 @@ POSITIONS = {
             return layer(a, v)
         """,
 }
+EXTRA = ("handler", "generator", "forward")        # positions that take turns
 EXPRESSION = """
         def f(a, {v}):
             return [({body}) for step in range(2)]
@@ -310,8 +313,11 @@ def digest(value, seen=None):
     return type(value).__name__, [(k, digest(v, seen)) for k, v in state.items()]
 
 
-def expected_number(value, position):
-    return value.get(position, value.get("other", 0)) if isinstance(value, dict) else value
+def may_break(construct, case):
+    """A construct that is known to break, or a module that is made by the function itself."""
+    makes_module = case.source == "local" and case.kind in MODULES
+    outside = not (case.kind == "error" and case.source == "local")        # an exception made here is as good as any value
+    return isinstance(construct.breaks, str) or case.kind in construct.gaps and outside or makes_module
 
 
 def check_case(construct: Construct, kind: str, position: str, source: str, dynamic: bool) -> None:
@@ -330,15 +336,15 @@ def check_case(construct: Construct, kind: str, position: str, source: str, dyna
         compare(case, expected, case.run(compiled, (2, 3)), "second call")
         second = counters.snapshot()
         again = second["recompiles"] - first["recompiles"]
-        if construct.recompiles is not None:
+        if not may_break(construct, case):
             assert again == construct.recompiles, f"compiled {again} times for the same arguments\n{case.text}"
-        if dynamic and "ROWS" not in case.text:
+        if dynamic and "ROWS" not in case.text and not may_break(construct, case):
             compare(case, case.run(plain, (4, 3)), case.run(compiled, (4, 3)), "other sizes")
             third = counters.snapshot()
             again = third["recompiles"] - second["recompiles"]
             assert again <= construct.sizes, f"compiled {again} times for other sizes\n{case.text}"
     fallbacks = counters.snapshot()["fallbacks"]
-    assert fallbacks == {} or construct.breaks is None, f"fallbacks: {fallbacks}\n{case.text}"
+    assert fallbacks == {} or may_break(construct, case), f"fallbacks: {fallbacks}\n{case.text}"
 
 
 def compare(case, expected, found, what):
@@ -347,17 +353,18 @@ def compare(case, expected, found, what):
 
 def check_counts(case, seen, backend, names):
     construct, position = case.construct, case.position
-    breaks, graphs = (expected_number(value, position) for value in (construct.breaks, construct.graphs))
-    if breaks is not None:
-        assert sum(seen["breaks"].values()) == breaks, f"breaks {seen['breaks']} instead of {breaks}\n{case.text}"
-    if graphs is not None:
-        assert seen["graphs"] == graphs, f"{seen['graphs']} graphs instead of {graphs}\n{case.text}"
-    if breaks == 0:
+    number = sum(seen["breaks"].values())
+    if may_break(construct, case):
+        assert number or seen["fallbacks"], f"this is captured in one graph now: say so\n{case.text}"
+        return
+    assert number == construct.breaks, f"breaks {seen['breaks']} instead of {construct.breaks}\n{case.text}"
+    assert seen["graphs"] == construct.graphs, f"{seen['graphs']} graphs instead of {construct.graphs}\n{case.text}"
+    if number == 0:
         ops = construct.ops if construct.ops is not None else len(names)
         copies = 0 if "torch.tensor(" not in case.text else sum(
             node.is_op and node.target.name == "clone" for graph in backend.graphs for node in graph.nodes)
         # a tensor of numbers written in the program is a constant of the graph, and copied for each call
-        assert backend.ops - copies == ops - names.count("clone") * bool(copies), f"{backend.ops} ops instead of {ops} ({names})\n{backend.graphs}\n{case.text}"
+        assert ops == -1 or backend.ops - copies == ops - names.count("clone") * bool(copies), f"{backend.ops} ops instead of {ops} ({names})\n{backend.graphs}\n{case.text}"
 
 
 def cells(construct: Construct, kind: str, shift: int):
@@ -365,9 +372,11 @@ def cells(construct: Construct, kind: str, shift: int):
     positions = construct.positions or tuple(POSITIONS)
     sources = construct.sources or SOURCES
     for k, position in enumerate(positions):
+        if position in EXTRA and k % len(EXTRA) != shift % len(EXTRA):
+            continue
         dynamic = (k + shift) % 2 == 0
         yield position, sources[(k + shift) % len(sources)], dynamic
-        if len(construct.kinds) == 1:
+        if len(construct.kinds) == 1 and position in ("straight", "loop"):
             yield position, sources[(k + shift + 3) % len(sources)], not dynamic
 
 

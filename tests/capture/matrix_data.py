@@ -19,7 +19,7 @@ construct("list_nested", "nested", "v[1][1]['k'] = 5\nv[1][1]['new'] = a\nr = a 
 construct("list_identity", "list", "w = [v, v]\nw[0].append(1)\nr = a + 1, len(w[1]), w[0] is w[1]", sources=OWNED)
 construct("list_contains_tensor", "tensor", "items = [v, a]\nr = a + 1, any(q is v for q in items), len(items)")
 construct("list_iterator", "list tuple deque range str", "it = iter(v)\nfirst = next(it)\nr = a + 1, first, list(it), next(it, None)")
-construct("list_subclass", "int", "w = Wrapped([1, 2])\nw.append(v)\nr = a * w.total(), len(w), list(w), w[0], isinstance(w, list)")
+construct("list_subclass", "int", "w = Wrapped([1, 2])\nw.append(v)\nr = a * w.total(), len(w), list(w), w[0], isinstance(w, list)", breaks="objects of classes derived from list")
 
 # -- tuples, named tuples, sizes ---------------------------------------------------------------------------------------
 
@@ -27,9 +27,9 @@ construct("tuple_operations", "tuple", "r = a * v[0], v[1:], v + (4,), v * 2, v.
 construct("tuple_constructor", "list set range dict str", "r = a + 1, tuple(sorted(v)), tuple(), tuple([1])")
 construct("tuple_as_key", "tuple", "table = {v: 1, (4, 5): 2}\nr = a * table[v], (4, 5) in table")
 construct("tuple_of_tensors", "tensor", "t = (a, v)\nx, y = t\nr = x + y, t[0] is a, len(t)")
-construct("namedtuple_use", "namedtuple", "x, y = v\nr = a * v.x + v.y, v[0], v._replace(x=5), v._fields, v._asdict(), Point(x=a, y=2).x, Point._make([1, 2]), v == (1, 2), len(v), repr(v), isinstance(v, tuple)")
+construct("namedtuple_use", "namedtuple", "x, y = v\nr = a * v.x + v.y, v[0], v._replace(x=5), v._fields, v._asdict(), Point(x=a, y=2).x, Point._make([1, 2]), v == (1, 2), len(v), repr(v), isinstance(v, tuple)", breaks="namedtuple._make goes through tuple.__new__")
 construct("namedtuple_typed", "int", "p = Typed(v)\nr = a * p.total(), p.y, Typed(1, y=2), p._field_defaults, p > (1, 2)")
-construct("namedtuple_made_inside", "int", "P = collections.namedtuple('P', ['u', 'w'], defaults=[4])\np = P(v)\nr = a * p.u + p.w, p._fields")
+construct("namedtuple_made_inside", "int", "P = collections.namedtuple('P', ['u', 'w'], defaults=[4])\np = P(v)\nr = a * p.u + p.w, p._fields", breaks="a class made by the function itself")
 construct("size_use", "size", "r = a + 1, v[0], v.numel(), v[1:], list(v), v + (4,), v == (1, 2, 3), len(v), tuple(v), isinstance(v, tuple), v == torch.Size((1, 2, 3))")
 construct("shape_use", "int", "n, m = a.shape\nr = a * (n * m) + a.size(0), a.reshape(m, n), a.new_zeros(a.shape), a.size()[1:], len(a.shape), a.shape[-1] // 2, a.numel() % 4")
 construct("shape_methods", "int", "r = a.view(*a.shape[:1], -1), a.expand(v, *a.shape), a.shape == a.size(), a.shape[1:] + (1,), torch.zeros(a.shape[0], 2), [n * 2 for n in a.shape], max(a.shape), sum(a.shape)", sizes=1)
@@ -37,24 +37,24 @@ construct("shape_methods", "int", "r = a.view(*a.shape[:1], -1), a.expand(v, *a.
 # -- dictionaries ------------------------------------------------------------------------------------------------------
 
 DICTS = "dict ordereddict defaultdict"
-construct("dict_reads", DICTS + " counter", "r = a * v['p'], v.get('q'), v.get('zz'), v.get('zz', 7), len(v), list(v), list(v.keys()), list(v.values()), list(v.items()), 'p' in v.keys(), 3 in v.values(), ('p', 1) in v.items()")
+construct("dict_reads", DICTS + " counter", "r = a * v['p'], v.get('q'), v.get('zz'), v.get('zz', 7), len(v), list(v), list(v.keys()), list(v.values()), list(v.items()), 'p' in v.keys(), 3 in v.values(), ('p', 1) in v.items()", gaps=("counter",))
 construct("dict_changes", DICTS, "v['t'] = a\nv['p'] += 4\ndel v['q']\nv.update(u=3)\nv.update({'w': 4}, x=5)\nv.setdefault('y', []).append(1)\ngot = v.pop('s'), v.pop('none', 6)\nr = a * v['p'], got, list(v)", sources=OWNED, positions=ONCE)
 construct("dict_clear_popitem", DICTS, "last = v.popitem()\nw = v.copy()\nv.clear()\nr = a + 1, last, w, len(v), type(w).__name__", sources=OWNED, positions=ONCE)
 construct("dict_operators", "dict", "r = a + 1, v | {'z': 9}, v == {'p': 1}, v != {'p': 1}, {'z': 1} | v", sources=OWNED)
 construct("dict_in_place_or", DICTS, "v |= {'z': 9}\nr = a * v['z']", sources=OWNED)
-construct("dict_iteration", DICTS + " counter", "r = a + 1\nfor k in v:\n    r = r + v[k]\nfor k, w in v.items():\n    r = r * w\nfor w in v.values():\n    r = r - w")
+construct("dict_iteration", DICTS + " counter", "r = a + 1\nfor k in v:\n    r = r + v[k]\nfor k, w in v.items():\n    r = r * w\nfor w in v.values():\n    r = r - w", gaps=("counter",))
 construct("dict_views", "dict", "k = v.keys()\nr = a * len(k), sorted(k & {'p', 'z'}), sorted(k | {'z'}), sorted(k - {'p'}), list(reversed(v)), k == {'p', 'q', 's'}, list(reversed(v.items()))")
 construct("dict_constructor", "dict namedtuple", "r = a + 1, dict(), dict(x=1), dict([('u', 1)]), dict(zip('ab', [1, 2])), dict.fromkeys(['x', 'y'], 0), dict(v) if isinstance(v, dict) else 1")
 construct("dict_of_tensors", "tensordict", "v['new'] = v['p'] + a\nr = sum(w.sum() for w in v.values()), list(v)", sources=OWNED)
 construct("dict_missing", "dict", "try:\n    v['zz']\nexcept KeyError as error:\n    r = a + 1, error.args, str(error)")
 construct("dict_keys_of_all_kinds", "enum dtype int str none class tuple bool frozenset float", "d = {v: a * 2, 'other': 1}\nr = d[v], v in d, len(d), d.get(v) is d[v]")
-construct("dict_module_keys", "object", "d = {v: 1}\nr = a * d[v], v in d, Thing(2) in d")
-construct("dict_subclass", "int", "d = Named(x=v)\nd.update(y=2)\nd['z'] = 3\nr = a * d.x + d.y, d['z'], len(d), isinstance(d, dict), sorted(d)")
+construct("dict_module_keys", "object", "d = {v: 1}\nr = a * d[v], v in d, Thing(2) in d", breaks="keys with a __hash__ of their own")
+construct("dict_subclass", "int", "d = Named(x=v)\nd.update(y=2)\nd['z'] = 3\nr = a * d.x + d.y, d['z'], len(d), isinstance(d, dict), sorted(d)", breaks="objects of classes derived from dict")
 construct("ordereddict_methods", "ordereddict", "v.move_to_end('p')\nv.move_to_end('s', last=False)\nr = a + 1, list(v), list(reversed(v)), v.popitem(last=False), v == collections.OrderedDict(q=2, p=1)", sources=OWNED, positions=ONCE)
 construct("defaultdict_methods", "defaultdict", "v['new'] += 1\nd = collections.defaultdict(list)\nd['k'].append(a + 1)\nr = d['k'], len(d), v['new'], v.default_factory is int, d.get('no'), 'no' in d", sources=OWNED)
-construct("counter_methods", "counter strings", "c = collections.Counter(v)\nc['p'] += 2\nc.update(['p', 'zz'])\nr = a * c['p'], c['nothing'], c.most_common(1), sum(c.values()), c.total()")
+construct("counter_methods", "counter strings", "c = collections.Counter(v)\nc['p'] += 2\nc.update(['p', 'zz'])\nr = a * c['p'], c['nothing'], c.most_common(1), sum(c.values()), c.total()", breaks="objects of classes derived from dict")
 construct("chainmap", "dict", "c = collections.ChainMap({'p': 7}, v)\nr = a * c['p'], c['q'], len(c), sorted(c)")
-construct("mappingproxy", "dict", "p = types.MappingProxyType({'x': 4})\nr = a * p['x'], list(p)")
+construct("mappingproxy", "dict", "p = types.MappingProxyType({'x': 4})\nr = a * p['x'], list(p)", breaks="types.MappingProxyType")
 
 # -- sets, deques, ranges ----------------------------------------------------------------------------------------------
 
@@ -90,12 +90,12 @@ construct("hasattr_getattr", "object derived module tensor int list namedtuple d
 construct("getattr_name", "object slotted", "name = 'n'\nr = a * getattr(v, name), getattr(v, 'zz', a) is a")
 construct("setattr_delattr", "object dataclass module namespace", "setattr(v, 'fresh', a * 2)\nr = v.fresh + 1, hasattr(v, 'fresh')\ndelattr(v, 'fresh')\nr = r, hasattr(v, 'fresh')", sources=OWNED)
 construct("type_function", "int list tensor object module enum none namedtuple", "r = a + 1, type(v).__name__, type(v) is type(v), type(v) == int, v.__class__ is type(v), type(type(v)).__name__")
-construct("type_constructs", "int", "T = type('T', (Thing,), {'k': 4})\nt = T(v)\nr = a * t.k + t.n, t.go(a), T.__name__, isinstance(t, Thing)")
+construct("type_constructs", "int", "T = type('T', (Thing,), {'k': 4})\nt = T(v)\nr = a * t.k + t.n, t.go(a), T.__name__, isinstance(t, Thing)", breaks="a class made by the function itself")
 construct("callable_check", "function object callable int class module", "r = a + 1, callable(v), callable(len), callable(3)")
 construct("vars_dir", "object namespace dataclass", "r = a + 1, sorted(vars(v)), vars(v) == v.__dict__, len(v.__dict__)")
 construct("iter_sentinel", "int", "state = [0]\ndef step_up():\n    state[0] += 1\n    return state[0]\nr = a + 1, list(iter(step_up, v + 1))")
 construct("id_compare", "object tensor", "w = v\nr = a + 1, id(v) == id(w), id(v) != id(a)", positions=("straight", "loop", "call"))
 construct("slice_builtin", "int", "s = slice(None, v)\nr = a[s], [1, 2, 3, 4][s], s.stop", sizes=1)
-construct("print_break", "int", "b = a + 1\nprint('hello', v)\nr = b * 2", breaks=None, graphs=None)
+construct("print_break", "int", "b = a + 1\nprint('hello', v)\nr = b * 2", breaks="print")
 construct("object_builtin", "int", "o = object()\nr = a + v, o is o, o == object()")
 construct("super_builtin", "int", "class B(Thing):\n    def __init__(self, n):\n        super().__init__(n + 1)\n    def go(self, t):\n        return super().go(t) + super(B, self).count\nb = B(v)\nr = b.go(a), b.n")

@@ -5,7 +5,7 @@ from matrix import construct
 construct("try_quiet", "int", "try:\n    b = a * v\nexcept ValueError:\n    b = a\nelse:\n    b = b + 1\nfinally:\n    n = 3\nr = b + n")
 construct("raise_and_catch", "int str", "try:\n    raise ValueError('bad', v)\nexcept (KeyError, ValueError) as error:\n    r = a + 1, error.args, str(error), type(error).__name__, isinstance(error, ValueError)")
 construct("raise_class", "errorclass", "try:\n    raise v\nexcept KeyError as error:\n    r = a + 1, error.args")
-construct("raise_object", "error", "try:\n    raise v\nexcept ValueError as error:\n    r = a * error.args[1], error is v", seen=False)
+construct("raise_object", "error", "try:\n    raise v\nexcept ValueError as error:\n    r = a * error.args[1], error is v", seen=False, breaks="an exception from outside: raising it would change it", sources=("argument", "attribute", "item", "global", "cell", "default"))
 construct("raise_own_class", "int", "try:\n    raise MyError(v)\nexcept MyError as error:\n    r = a * error.code, str(error), error.args, isinstance(error, ValueError)")
 construct("raise_own_class_made_here", "int", "class Oops(Exception):\n    level = 4\ntry:\n    raise Oops('x', v)\nexcept Oops as error:\n    r = a * error.level, error.args")
 construct("raise_from", "int", "try:\n    try:\n        raise KeyError(v)\n    except KeyError as first:\n        raise ValueError('second') from first\nexcept ValueError as error:\n    r = a + 1, type(error.__cause__).__name__, error.__cause__.args, error.__suppress_context__")
@@ -31,7 +31,7 @@ for bad in (lambda: {}['k'], lambda: [][1], lambda: ().index(3), lambda: int('x'
     except Exception as error:
         notes.append((type(error).__name__, str(error)))
 r = a * v, notes
-""", positions=("straight", "call", "closure", "with"), sources=("argument",))
+""", positions=("straight", "call", "closure", "with"), sources=("argument",), breaks="calls that fail in C, whose exceptions are kept")
 construct("library_error", "int", "try:\n    r = a + torch.ones(7, 7)\nexcept RuntimeError as error:\n    r = a * v, 'size' in str(error)")
 construct("library_type_error", "int", "try:\n    r = a.reshape(v * 100)\nexcept RuntimeError as error:\n    r = a * v", sizes=1)
 construct("library_attribute_error", "int", "try:\n    r = a.not_there\nexcept AttributeError as error:\n    r = a * v, hasattr(a, 'not_there'), getattr(a, 'nor_this', 4)")
@@ -47,14 +47,14 @@ construct("catch_base", "int", "try:\n    {}[v]\nexcept Exception as error:\n   
 construct("bare_except", "int", "try:\n    raise RuntimeError\nexcept:\n    r = a * v")
 construct("system_exit", "int", "try:\n    raise SystemExit(v)\nexcept BaseException as error:\n    r = a * error.code")
 construct("stop_iteration_value", "int", "try:\n    raise StopIteration(v)\nexcept StopIteration as error:\n    r = a * error.value")
-construct("attribute_error_name", "object", "try:\n    v.nothing\nexcept AttributeError as error:\n    r = a + 1, str(error), error.name")
+construct("attribute_error_name", "object", "try:\n    v.nothing\nexcept AttributeError as error:\n    r = a + 1, str(error), error.name", breaks="what only Python stores in an exception")
 construct("except_star", "int", "log = []\ntry:\n    raise ExceptionGroup('g', [ValueError(1), KeyError(2)])\nexcept* ValueError as group:\n    log.append(len(group.exceptions))\nexcept* KeyError:\n    log.append('k')\nr = a * v, log",
-          breaks=None, graphs=None, positions=("straight", "loop", "with"))
+          breaks="exception groups", positions=("straight", "loop", "with"))
 construct("try_in_loop", "list", "r = a\nfor q in v:\n    try:\n        if q == 2:\n            raise ValueError(q)\n        r = r * q\n    except ValueError as error:\n        r = r + error.args[0]\n    else:\n        r = r - 1")
 construct("try_else_raises", "int", "try:\n    try:\n        pass\n    except KeyError:\n        r = a\n    else:\n        raise KeyError(v)\nexcept KeyError as error:\n    r = a * error.args[0]")
 construct("stop_iteration_ends_for", "int", "r = [a * q for q in Countdown(v)], list(Countdown(2)), sum(Countdown(3))")
 construct("index_error_ends_for", "object", "r = a + 1, [q for q in v], list(v)")
-construct("traceback_and_exc_info", "int", "import sys\ntry:\n    raise KeyError(v)\nexcept KeyError as error:\n    r = a * v, sys.exc_info()[0].__name__, sys.exc_info()[1] is error", breaks=None, graphs=None)
+construct("traceback_and_exc_info", "int", "import sys\ntry:\n    raise KeyError(v)\nexcept KeyError as error:\n    r = a * v, sys.exc_info()[0].__name__, sys.exc_info()[1] is error", breaks="the exception that is being handled")
 
 # -- match -------------------------------------------------------------------------------------------------------------
 
@@ -88,7 +88,7 @@ match v:
         r = a * n, others
     case [first, *_]:
         r = a * first
-""")
+""", gaps=("counter",))
 construct("match_mapping_missing", "dict", "match v:\n    case {'zz': n}:\n        r = n\n    case {'p': 1, 'q': n}:\n        r = a * n")
 construct("match_class", "dataclass namedtuple frozendata int str float object namespace", """
 match v:

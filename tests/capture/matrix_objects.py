@@ -31,10 +31,10 @@ construct("construction_new_returns_other", "int", "o = Other(v)\nr = a * o", se
         def __new__(cls, n):
             return n + 1
     """)
-construct("class_statement", "int", "class C:\n    k = 4\n    def go(self, t):\n        return t * self.k + v\nr = C().go(a)", classes=True, breaks=None, graphs=None)
+construct("class_statement", "int", "class C:\n    k = 4\n    def go(self, t):\n        return t * self.k + v\nr = C().go(a)", classes=True, breaks="a class made by the function itself")
 construct("class_body", "int", "class C:\n    k = 4\n    def __init__(self, n):\n        self.n = n\n    def go(self, t):\n        return t * self.n * self.k\nc = C(v)\nr = c.go(a), C.k, C.__name__")
 construct("class_body_inherits", "int", "class C(Thing):\n    def go(self, t):\n        return super().go(t) + 4\nr = C(v).go(a)")
-construct("class_attribute_store", "int", "class C:\n    k = 4\nC.k = v\nr = a * C.k + C().k", breaks=None, graphs=None)
+construct("class_attribute_store", "int", "class C:\n    k = 4\nC.k = v\nr = a * C.k + C().k", breaks="storing in a class")
 construct("metaclass", "int", "m = Registered(v)\nr = a * m.n, Registered.tag", setup="""
     class Meta(type):
         def __new__(mcls, name, bases, body):
@@ -97,21 +97,21 @@ construct("setattr_hook_object", "int", "class G:\n    def __setattr__(self, nam
 construct("call_object", "callable object", "r = v(a), v.__call__(a)")
 construct("dunder_arithmetic", "object derived", "r = (v + v).n, (v + 1).n, 5 + v, v * a, (-v).n, v @ a, v == Thing(2), v != Thing(2), v < Thing(3), v > Thing(1)", sources=OWNED)
 construct("dunder_with_tensor", "object", "r = v * a, a + v.n")
-construct("dunder_not_implemented", "object", "try:\n    v - 'x'\nexcept TypeError as error:\n    r = a + 1, str(error), v * 'x'")
+construct("dunder_not_implemented", "object", "try:\n    v - 'x'\nexcept TypeError as error:\n    r = a + 1, str(error), v * 'x'", breaks="an error of an operator that goes on to sequence repetition")
 construct("dunder_container", "object", "r = a * len(v), v[1], 2 in v, 3 in v, bool(v)\nv['k'] = a\nr = r, v.k", sources=OWNED)
 construct("dunder_conversions", "object", "r = a * int(v), float(v), str(v), repr(v), f'{v:x}', hash(v) == hash(2), [1, 2, 3][v], range(5)[v], operator.index(v)")
 construct("dunder_reflected", "int", "class P:\n    def __rsub__(self, other):\n        return other - 1\n    def __rmatmul__(self, other):\n        return other * 2\nr = v - P(), a - P(), a @ P()")
-construct("dunder_eq_hash", "int", "k = {Thing(v): 'x', Thing(9): 'y'}\nr = a + len(k), k[Thing(v)], Thing(9) in k, Thing(4) in [Thing(4)], [Thing(1)] == [Thing(1)]")
+construct("dunder_eq_hash", "int", "k = {Thing(v): 'x', Thing(9): 'y'}\nr = a + len(k), k[Thing(v)], Thing(9) in k, Thing(4) in [Thing(4)], [Thing(1)] == [Thing(1)]", breaks="keys with a __hash__ of their own")
 construct("dunder_iter", "int", "r = [a * q for q in Reiterable(v)], list(Reiterable(2)), [*Reiterable(2)], dict(zip(Reiterable(2), 'ab')), tuple(Reiterable(1))")
 construct("dunder_enter_exit", "object", "class E:\n    def __init__(self, thing):\n        self.thing = thing\n    def __enter__(self):\n        return self.thing\n    def __exit__(self, *error):\n        self.thing.n += 1\nwith E(v) as e:\n    r = a * e.n\nr = r, v.n", sources=OWNED)
 construct("dunder_contains_fallback", "int", "r = a + 1, 1 in Reiterable(v), 9 in Reiterable(2)")
 construct("dunder_bool_len", "int", "class L:\n    def __len__(self):\n        return 0\nr = a * 2 if L() else a + v, not L()")
-construct("dunder_missing", "int", "class D(dict):\n    def __missing__(self, key):\n        return key * 2\nd = D()\nd['x'] = 1\nr = a * d[v], d['x'], d.get('y')")
+construct("dunder_missing", "int", "class D(dict):\n    def __missing__(self, key):\n        return key * 2\nd = D()\nd['x'] = 1\nr = a * d[v], d['x'], d.get('y')", breaks="objects of classes derived from dict")
 construct("total_ordering", "int", "@functools.total_ordering\nclass O:\n    def __init__(self, n):\n        self.n = n\n    def __eq__(self, o):\n        return self.n == o.n\n    def __lt__(self, o):\n        return self.n < o.n\nr = a + 1, O(v) >= O(2), O(1) <= O(2), sorted([O(2), O(1)])[0].n")
 construct("slots", "slotted", "v.n += 1\nv.other = 5\nr = a * v.n, hasattr(v, 'other'), hasattr(v, '__dict__')\ns = Slotted(4)\nr = r, s.n", sources=OWNED)
 construct("inheritance", "derived", "r = v.go(a), isinstance(v, Thing), issubclass(Derived, Thing), Derived.__mro__[1] is Thing, super(Derived, v).go(a), Derived.__bases__[0].__name__", sources=OWNED)
 construct("multiple_inheritance", "int", "class A:\n    def hi(self):\n        return ['A']\nclass B(A):\n    def hi(self):\n        return ['B'] + super().hi()\nclass C(A):\n    def hi(self):\n        return ['C'] + super().hi()\nclass D(B, C):\n    pass\nr = a * v, D().hi(), [c.__name__ for c in D.__mro__]")
-construct("abstract_class", "int", "class Base(abc.ABC):\n    @abc.abstractmethod\n    def go(self, t): ...\nclass Real(Base):\n    def go(self, t):\n        return t * 4\ntry:\n    Base()\nexcept TypeError as error:\n    r = Real().go(a), type(error).__name__", setup="import abc")
+construct("abstract_class", "int", "class Base(abc.ABC):\n    @abc.abstractmethod\n    def go(self, t): ...\nclass Real(Base):\n    def go(self, t):\n        return t * 4\ntry:\n    Base()\nexcept TypeError as error:\n    r = Real().go(a), type(error).__name__", setup="import abc", breaks="the error of an abstract class is Python's to word")
 construct("object_in_containers", "object", "items = [v, Thing(3)]\nd = {'k': v}\nd['k'].n += 1\nr = a * items[0].n, [t.n for t in items], d['k'] is v", sources=OWNED)
 construct("object_returned", "object", "w = Thing(a * 2)\nw.friend = v\nr = w, w.friend is v")
 construct("object_cycle", "int", "p = Thing(v)\np.me = p\nq = [1]\nq.append(q)\nr = a * p.me.me.n, len(q[1])")
@@ -126,7 +126,7 @@ construct("class_decorated", "int", "r = a * Tagged().tagged + v", setup="""
     class Tagged:
         pass
     """)
-construct("class_counter", "int", "class C:\n    made = 0\n    def __init__(self):\n        C.made += 1\nC(); C()\nr = a * C.made + v", classes=True, breaks=None, graphs=None)
+construct("class_counter", "int", "class C:\n    made = 0\n    def __init__(self):\n        C.made += 1\nC(); C()\nr = a * C.made + v", classes=True, breaks="storing in a class")
 construct("private_names", "int", "class C:\n    def __init__(self, n):\n        self.__hidden = n\n    def get(self):\n        return self.__hidden\nr = a * C(v).get()")
 construct("property_function", "int", "class C:\n    def __init__(self):\n        self._n = 3\n    n = property(lambda self: self._n, lambda self, x: setattr(self, '_n', x))\nc = C()\nc.n = 7\nr = a * c.n")
 construct("cached_property_here", "int", "class C:\n    hits = 0\n    @functools.cached_property\n    def big(self):\n        self.hits += 1\n        return 100\nc = C()\nr = a * c.big + c.big, c.hits")
@@ -140,15 +140,15 @@ construct("singledispatch", "int str", "r = a * shown(v), shown([1])", setup="""
     @shown.register(int)
     def _(x):
         return 3
-    """)
+    """, breaks="a weak dictionary of classes")
 construct("dataclass_use", "dataclass", "v.y += 1\nv.items.append(a)\nr = a * v.x + v.total(), v == Data(1, 3), dataclasses.is_dataclass(v)", sources=OWNED)
 construct("dataclass_functions", "dataclass frozendata", "r = a * v.x, [f.name for f in dataclasses.fields(v)], dataclasses.replace(v, x=5).x, dataclasses.asdict(v), dataclasses.astuple(v), repr(v)")
 construct("dataclass_made", "int", "d = Data(v)\ne = Data(x=1, y=2, items=[a])\nr = d.total() * a, e.items[0] + 1, d, d != e, Data(1, 2) == Data(1, 2)")
 construct("dataclass_order", "int", "o = Ordered(v)\nr = a * o.double, Ordered(1) < Ordered(2), sorted([Ordered(3), Ordered(1)])[0].x, o")
-construct("dataclass_frozen", "frozendata", "try:\n    v.x = 3\nexcept dataclasses.FrozenInstanceError as error:\n    r = a * v.x, str(error)\nr = r, hash(v) == hash(Frozen(1, 2)), Frozen(a, 2).x, {v: 1}[Frozen(1, 2)]")
-construct("dataclass_inside", "int", "@dataclasses.dataclass\nclass C:\n    n: int\n    m: int = 4\nr = a * C(v).n + C(v).m", classes=True, breaks=None, graphs=None, positions=("straight", "loop", "call"))
+construct("dataclass_frozen", "frozendata", "try:\n    v.x = 3\nexcept dataclasses.FrozenInstanceError as error:\n    r = a * v.x, str(error)\nr = r, hash(v) == hash(Frozen(1, 2)), Frozen(a, 2).x, {v: 1}[Frozen(1, 2)]", breaks="keys with a __hash__ of their own")
+construct("dataclass_inside", "int", "@dataclasses.dataclass\nclass C:\n    n: int\n    m: int = 4\nr = a * C(v).n + C(v).m", classes=True, breaks="a class made by the function itself", positions=("straight", "loop", "call"))
 construct("dict_access", "object", "v.__dict__['fresh'] = 5\nd = v.__dict__\nr = a * v.fresh, 'n' in d, d['n'], d.get('zz'), sorted(d)\nv.__dict__.update(n=7)\nr = r, v.n", sources=OWNED)
-construct("weakref", "object", "import weakref\nw = weakref.ref(v)\nr = a + 1, w() is v", sources=("argument", "attribute", "item", "global", "cell"), breaks=None, graphs=None)
+construct("weakref", "object", "import weakref\nw = weakref.ref(v)\nr = a + 1, w() is v", sources=("argument", "attribute", "item", "global", "cell"), breaks="weak references")
 
 # -- the standard library ----------------------------------------------------------------------------------------------
 
@@ -166,13 +166,13 @@ construct("operator_in_place", "list int", "w = operator.iadd(v, [4]) if isinsta
 construct("math_module", "int float", "r = a * math.sqrt(v), math.floor(v), math.ceil(v), math.log(v), math.exp(1), math.pi, math.prod([1, 2, 3]), math.gcd(4, 6), math.isclose(v, 3.0), math.log2(8), math.pow(v, 2), math.isnan(v), math.inf, math.sin(v), math.hypot(3, 4), math.fsum([.1, .2]), math.trunc(v), math.copysign(1, -v), math.comb(4, 2), math.degrees(v)", sizes=0)
 construct("math_of_sizes", "int", "r = a / math.sqrt(a.shape[-1]), math.ceil(a.shape[0] / 2), math.prod(a.shape), math.floor(a.shape[0] * 0.5)", sizes=1)
 construct("copy_module", "list dict object tuple dataclass set deque", "w = copy.copy(v)\nu = copy.deepcopy(v)\nr = a + 1, w, u, w is v, u is v", sources=OWNED)
-construct("copy_nested", "nested tensors tensordict", "w = copy.copy(v)\nu = copy.deepcopy(v)\nr = a + 1, w, u, len(u)", sources=OWNED)
-construct("copy_tensor", "tensor", "r = copy.copy(v) + a, copy.deepcopy(v) + a", breaks=None, graphs=None, ops=None)
-construct("random_module", "int list", "g = random.Random(5)\nr = a * g.randint(0, 9), g.random() < 1", breaks=None, graphs=None)
-construct("random_global", "int", "random.seed(v)\nr = a * random.random(), random.randint(0, 9), random.choice([1, 2, 3]), random.uniform(0, 1)", breaks=None, graphs=None)
-construct("random_shuffle", "list", "random.seed(1)\nw = list(v)\nrandom.shuffle(w)\nr = a + 1, w, random.sample(w, 2)", breaks=None, graphs=None)
-construct("typing_module", "int list tensor", "T = typing.TypeVar('T')\nx: typing.Optional[int] = None\nr = a + 1, typing.cast(int, v) is v, typing.TYPE_CHECKING, typing.get_origin(typing.List[int]) is list, typing.Any is typing.Any, typing.get_args(dict[str, int])")
-construct("typing_protocol", "int", "class P(typing.Protocol):\n    def go(self): ...\nclass G(typing.Generic[typing.TypeVar('T')]):\n    def __init__(self, n):\n        self.n = n\nr = a * G[int](v).n", breaks=None, graphs=None, positions=("straight", "call", "with"))
+construct("copy_nested", "nested tensors tensordict", "w = copy.copy(v)\nu = copy.deepcopy(v)\nr = a + 1, w, u, len(u)", sources=OWNED, gaps=("tensors", "tensordict",))
+construct("copy_tensor", "tensor", "r = copy.copy(v) + a, copy.deepcopy(v) + a", breaks="a deep copy of a tensor", ops=None)
+construct("random_module", "int list", "g = random.Random(5)\nr = a * g.randint(0, 9), g.random() < 1", breaks="random numbers of Python")
+construct("random_global", "int", "random.seed(v)\nr = a * random.random(), random.randint(0, 9), random.choice([1, 2, 3]), random.uniform(0, 1)", breaks="random numbers of Python")
+construct("random_shuffle", "list", "random.seed(1)\nw = list(v)\nrandom.shuffle(w)\nr = a + 1, w, random.sample(w, 2)", breaks="random numbers of Python")
+construct("typing_module", "int list tensor", "T = typing.TypeVar('T')\nx: typing.Optional[int] = None\nr = a + 1, typing.cast(int, v) is v, typing.TYPE_CHECKING, typing.get_origin(typing.List[int]) is list, typing.Any is typing.Any, typing.get_args(dict[str, int])", breaks="a type variable looks at its frame")
+construct("typing_protocol", "int", "class P(typing.Protocol):\n    def go(self): ...\nclass G(typing.Generic[typing.TypeVar('T')]):\n    def __init__(self, n):\n        self.n = n\nr = a * G[int](v).n", positions=("straight", "call", "with"))
 construct("typing_generic_outside", "int", "b = Box[int](v)\nr = a * b.n, Box(4).n, isinstance(b, Box)", setup="""
     T = typing.TypeVar('T')
     class Box(typing.Generic[T]):
@@ -184,11 +184,11 @@ construct("typing_named_dict", "int", "m: Movie = Movie(name='x', year=v)\nr = a
         name: str
         year: int
     """)
-construct("inspect_signature", "function", "import inspect\nr = a + 1, list(inspect.signature(v).parameters), inspect.isfunction(v), inspect.isclass(Thing)")
+construct("inspect_signature", "function", "import inspect\nr = a + 1, list(inspect.signature(v).parameters), inspect.isfunction(v), inspect.isclass(Thing)", breaks="a signature is built from a mapping proxy")
 construct("string_module", "str", "import string, re, textwrap\nr = a + 1, string.ascii_lowercase[:3], re.match('a(.)', v).group(1), re.sub('b', 'x', v), re.compile('c').search(v).start(), textwrap.dedent(' x')")
 construct("heapq_bisect", "ints", "import heapq, bisect\nh = list(v)\nheapq.heapify(h)\nheapq.heappush(h, 0)\nr = a * heapq.heappop(h), bisect.bisect([1, 2, 3], 2), heapq.nlargest(2, v), heapq.nsmallest(1, v)")
-construct("functools_more", "int", "class C:\n    def base(self, n, t):\n        return t * n\n    by = functools.partialmethod(base, 4)\nr = C().by(a) + v, functools.cmp_to_key(lambda p, q: q - p)(3) is not None, sorted([1, 3, 2], key=functools.cmp_to_key(lambda p, q: q - p))")
+construct("functools_more", "int", "class C:\n    def base(self, n, t):\n        return t * n\n    by = functools.partialmethod(base, 4)\nr = C().by(a) + v, functools.cmp_to_key(lambda p, q: q - p)(3) is not None, sorted([1, 3, 2], key=functools.cmp_to_key(lambda p, q: q - p))", breaks="partialmethod stores in its partial")
 construct("os_and_sys", "int", "import os, sys\nr = a * v, os.path.join('x', 'y'), sys.version_info >= (3, 11), sys.maxsize > 0, os.environ.get('NOT_SET_ANYWHERE', 'd'), os.path.basename('x/y')")
-construct("warnings_and_logging", "int", "import warnings, logging\nlogging.getLogger('q').debug('x %s', v)\nr = a + v", breaks=None, graphs=None)
-construct("time_calls", "int", "import time\nt0 = time.perf_counter()\nr = a + v, time.perf_counter() >= t0", breaks=None, graphs=None)
-construct("json_module", "dict list", "import json\nr = a + 1, json.dumps(v), json.loads('[1, 2]')", breaks=None, graphs=None)
+construct("warnings_and_logging", "int", "import warnings, logging\nlogging.getLogger('q').debug('x %s', v)\nr = a + v", breaks="logging")
+construct("time_calls", "int", "import time\nt0 = time.perf_counter()\nr = a + v, time.perf_counter() >= t0", breaks="the clock")
+construct("json_module", "dict list", "import json\nr = a + 1, json.dumps(v), json.loads('[1, 2]')", breaks="json's encoder in C")
