@@ -1,7 +1,8 @@
 """Models of third-party packages, unmodified: under `alias_torch()` they give PyTorch's numbers.
 
-Each model runs twice in fresh processes, with the real torch and with the alias: evaluation in float32, then two training
-steps in float64 (batch norm over four images amplifies float32's rounding a thousandfold, in PyTorch too). Weights and
+Each model runs three times in fresh processes, with the real torch, with the alias, and captured as one graph: evaluation in
+float32, then two training steps in float64 (batch norm over four images amplifies float32's rounding a thousandfold, in
+PyTorch too). Weights and
 inputs come from integer arithmetic, so that no random numbers are needed. Skipped where torch or the package is absent.
 """
 
@@ -33,7 +34,7 @@ MODELS = {
 
 PROGRAM = """
 import importlib, json, sys
-if sys.argv[1] == "alias":
+if sys.argv[1] != "torch":
     import flambeau
     flambeau.alias_torch()
 else:
@@ -60,6 +61,9 @@ with torch.no_grad():
         scale = 0.1 if p.dim() < 2 else (1.5 / max(1, p.numel() // p.shape[0])) ** 0.5
         p.copy_(base + filled(tuple(p.shape), i, scale))
 x, target = filled((2, 3, 64, 64), 3, 1.0), torch.tensor([1, 5])
+keys = list(model.state_dict())
+if sys.argv[1] == "captured":
+    model = torch.compile(model, backend="eager")
 with torch.no_grad():
     single = model.eval()(x)
 model, x = model.double().train(), x.double()
@@ -73,7 +77,8 @@ for step in range(2):
     norms = [float(p.grad.norm()) for p in model.parameters() if p.grad is not None]
     optimizer.step()
     losses.append(loss.item())
-print(json.dumps(dict(losses=losses, single=single.flatten().tolist(), out=out.detach().flatten().tolist(), norms=norms, keys=list(model.state_dict()))))
+print(json.dumps(dict(losses=losses, single=single.flatten().tolist(), out=out.detach().flatten().tolist(), norms=norms, keys=keys,
+                      counters=torch.compiler.counters() if sys.argv[1] == "captured" else None)))
 """
 
 
@@ -89,11 +94,14 @@ def test_trains_like_torch(name):
     package = name.partition(".")[0]
     if importlib.util.find_spec(package) is None:
         pytest.skip(f"{package} is not installed")
-    want, got = run("torch", name), run("alias", name)
-    assert got["keys"] == want["keys"]
-    close(got["single"], want["single"], 1e-4)
-    for key in ("losses", "out", "norms"):
-        close(got[key], want[key], 1e-7)
+    want, got, captured = run("torch", name), run("alias", name), run("captured", name)
+    for result in (got, captured):
+        assert result["keys"] == want["keys"]
+        close(result["single"], want["single"], 1e-4)
+        for key in ("losses", "out", "norms"):
+            close(result[key], want[key], 1e-7)
+    counted = captured["counters"]
+    assert counted["graphs"] >= 2 and counted["breaks"] == counted["fallbacks"] == {}
 
 
 def close(got, want, tolerance):
