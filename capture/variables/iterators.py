@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import deque
 
 from ..breaks import unsupported
 from .base import Variable
@@ -64,13 +65,22 @@ class ListIterator(IteratorVariable):
         """The iterator of the same object, moved to the same place."""
         gen.load(self.owner)
         gen.wrap_call(iter)
-        if self.index:
+        if self.index and self.owner.cls is deque:
+            gen.wrap_call(advanced, gen.constant(self.index))
+        elif self.index:
             gen.emit.copy(1)
             gen.emit.load_attr("__setstate__")
             gen.emit.as_callable()
             gen.emit.load_const(self.index)
             gen.emit.call(1)
             gen.emit.pop()
+
+
+def advanced(steps, iterator):
+    """The iterator behind its first members."""
+    for _ in range(steps):
+        next(iterator, None)
+    return iterator
 
 
 class FixedIterator(IteratorVariable):

@@ -292,7 +292,8 @@ class UserObjectVariable(Variable):
 
     def reconstruct(self, gen):
         """An object made by the traced code: an empty one now, its attributes with the other side effects."""
-        gen.load_call(lookup(self.cls, "__new__")[0].__new__, [gen.constant(self.cls)])
+        home = next(base for base in self.cls.__mro__ if "__new__" in base.__dict__ and not python_method(base, "__new__"))
+        gen.load_call(home.__new__, [gen.constant(self.cls)])
 
 
 class InstanceDict(DictVariable):

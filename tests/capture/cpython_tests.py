@@ -38,7 +38,11 @@ class Result(unittest.TestResult):
         super().stopTest(test)
 
     def _bad(self, test, error):
-        self.outcomes[test.id()] = self._exc_info_to_string(error, test)[-3000:]
+        sys.setrecursionlimit(max(1000, sys.getrecursionlimit()))       # as a test may have left it
+        try:
+            self.outcomes[test.id()] = self._exc_info_to_string(error, test)[-3000:]
+        except RecursionError:
+            self.outcomes[test.id()] = f"{error[0].__name__}, with a traceback that is too deep to be told"
 
     def addError(self, test, err):
         self._bad(test, err)
