@@ -48,8 +48,9 @@ BUILTIN_FUNCTIONS = (types.BuiltinFunctionType, types.MethodDescriptorType, type
                      types.MethodWrapperType, types.ClassMethodDescriptorType)
 NATIVE_CALLABLES = tuple({type(f) for scope in (api, functional, Tensor) for f in vars(scope).values()
                           if type(f).__module__ == overrides.CALLABLES})      # the library's functions of C++
-ALIASES = (types.GenericAlias, types.UnionType, type(typing.List[int]), type(typing.Optional[int]), typing.TypeVar)
-IMMUTABLE = (*ALIASES, formats.layout, formats.memory_format, dtypes.finfo, dtypes.iinfo, re.Pattern, re.Match, inspect.Signature, inspect.Parameter)
+ALIASES = (types.GenericAlias, types.UnionType, type(typing.Sequence[int]), typing.TypeVar)
+IMMUTABLE = (*ALIASES, formats.layout, formats.memory_format, dtypes.finfo, dtypes.iinfo, re.Pattern, re.Match,
+             inspect.Signature, inspect.Parameter)
 NOT_OBJECTS = (dict, list, tuple, set, frozenset, str, bytes, int, float, complex, type, BaseException)
 
 
@@ -88,7 +89,7 @@ def _singleton(tx, value, source):
 
 def _float(tx, value, source):
     """Known at the first value, symbolic from the second on."""
-    if not tx.is_symbolic(source):
+    if not tx.has_changed(source):
         return FloatVariable(tx, value, source)
     tx.guard(source, "type_is", float)
     return SymVariable(tx.tracer.symbolic_float(value, source), source)

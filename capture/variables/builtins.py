@@ -540,7 +540,8 @@ def _accumulate(tx, args, kwargs):
 
 
 HANDLERS.update({fn: _materialised(fn) for fn in (
-    itertools.product, itertools.combinations, itertools.combinations_with_replacement, itertools.permutations, itertools.zip_longest, itertools.pairwise)})
+    itertools.product, itertools.combinations, itertools.combinations_with_replacement, itertools.permutations,
+    itertools.zip_longest, itertools.pairwise)})
 HANDLERS[itertools.islice] = _islice
 HANDLERS[itertools.accumulate] = _accumulate
 

@@ -168,8 +168,8 @@ class SequenceVariable(ContainerVariable):
             if tx.same_value(self.at(i), value):
                 return tx.constant(i)
         shown = tx.text(value, repr)
-        return tx.raise_error(ValueError, "tuple.index(x): x not in tuple" if issubclass(self.cls, tuple) else f"{shown} is not in "
-                              f"{'list' if self.cls is list else 'deque'}")
+        text = f"{shown} is not in {'list' if self.cls is list else 'deque'}"
+        return tx.raise_error(ValueError, "tuple.index(x): x not in tuple" if issubclass(self.cls, tuple) else text)
 
     def method_count(self, tx, value):
         return tx.constant(sum(tx.same_value(member, value) for member in self.unpack(tx)))

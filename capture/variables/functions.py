@@ -145,7 +145,8 @@ class UserFunctionVariable(Variable):
         extra = f" positional argument{'s' if given != 1 else ''} (and {len(only)} keyword-only argument" \
             f"{'s' if len(only) != 1 else ''})" if only else ""
         was = "was" if given == 1 and not only else "were"
-        tx.raise_error(TypeError, f"{code.co_qualname}() takes {takes} positional argument{plural} but {given}{extra} {was} given")
+        tx.raise_error(TypeError, f"{code.co_qualname}() takes {takes} positional argument{plural} "
+                                  f"but {given}{extra} {was} given")
 
     def refuse_missing(self, tx, bound) -> None:
         """The TypeError of missing arguments, all of them named."""

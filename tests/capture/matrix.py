@@ -58,7 +58,8 @@ KINDS = {
     "defaultdict": "collections.defaultdict(int, p=1, q=2, s=3)", "counter": "collections.Counter(p=1, q=2, s=3)",
     "range": "range(1, 4)", "slice": "slice(0, 2)",
     "namedtuple": "Point(1, 2)", "dataclass": "Data(1, 2)", "frozendata": "Frozen(1, 2)", "size": "torch.Size([1, 2, 3])",
-    "tensor": "torch.arange(ROWS * 3.).reshape(ROWS, 3)", "vector": "torch.tensor([1., 2., 3.])", "mask": "torch.arange(ROWS) > 0",
+    "tensor": "torch.arange(ROWS * 3.).reshape(ROWS, 3)", "vector": "torch.tensor([1., 2., 3.])",
+    "mask": "torch.arange(ROWS) > 0",
     "index": "torch.tensor([1, 0])", "scalar": "torch.tensor(2.5)", "parameter": "torch.nn.Parameter(torch.ones(ROWS, 3))",
     "tensors": "[torch.ones(3), torch.ones(ROWS, 3)]", "tensordict": "{'p': torch.ones(3), 'q': torch.ones(ROWS, 3)}",
     "nested": "[1, (2, {'k': 3})]", "strings": "['b', 'a']", "empty": "[]", "ints": "[3, 1, 2]", "floats": "[1.5, 0.5]",
@@ -364,7 +365,8 @@ def check_counts(case, seen, backend, names):
         copies = 0 if "torch.tensor(" not in case.text else sum(
             node.is_op and node.target.name == "clone" for graph in backend.graphs for node in graph.nodes)
         # a tensor of numbers written in the program is a constant of the graph, and copied for each call
-        assert ops == -1 or backend.ops - copies == ops - names.count("clone") * bool(copies), f"{backend.ops} ops instead of {ops} ({names})\n{backend.graphs}\n{case.text}"
+        same = backend.ops - copies == ops - names.count("clone") * bool(copies)
+        assert ops == -1 or same, f"{backend.ops} ops instead of {ops} ({names})\n{backend.graphs}\n{case.text}"
 
 
 def cells(construct: Construct, kind: str, shift: int):

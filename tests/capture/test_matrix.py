@@ -5,6 +5,10 @@ import sys
 
 import pytest
 
+import flambeau as torch
+from flambeau.capture.graph import Interpreter
+from flambeau.runtime.config import config
+
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from harness import captured  # noqa: F401
 from matrix import CONSTRUCTS, KINDS, POSITIONS, SOURCES, cells, check_case
@@ -32,3 +36,23 @@ def test_the_matrix_is_full():
     used = [cell for n, (construct, kind) in enumerate(ROWS) for cell in cells(construct, kind, n)]
     assert {p for p, _, _ in used} == set(POSITIONS) and {s for _, s, _ in used} == set(SOURCES)
     assert len(used) > 10_000
+
+
+def test_a_number_that_changes_every_step_costs_two_graphs():
+    """A branch on it: 500 steps of a training loop, two ways through."""
+    graphs = []
+
+    def step(x, before, a, b):
+        weight = a if before < 5.0 else b
+        return (x * weight).sum()
+
+    def backend(graph, example_inputs):
+        graphs.append(graph)
+        return Interpreter(graph).run
+    compiled = torch.compile(step, backend=backend)
+    x, a, b = torch.ones(3), torch.ones(3), torch.ones(3) * 2
+    with config.patch(strict=True):
+        for k in range(500):
+            before = 10.0 - k * 0.017 if k % 3 else 5.5 + k * 0.001
+            assert compiled(x, before, a, b).tolist() == step(x, before, a, b).tolist()
+    assert len(graphs) == 2
