@@ -216,8 +216,11 @@ class Context:
         return known
 
     def is_symbolic(self, source: Source) -> bool:
-        learned = bool(self.symbolic.get(source.name()))
-        return learned or self.options.dynamic is True and isinstance(source, Root)
+        return self.has_changed(source) or self.options.dynamic is True and isinstance(source, Root)
+
+    def has_changed(self, source: Source) -> bool:
+        """Whether an earlier call of the same code saw another number here."""
+        return bool(self.symbolic.get(source.name()))
 
     def symbolic_int(self, value: int, source: Source):
         return self.tracer.symbolic_int(value, source)

@@ -77,7 +77,7 @@ def weights_of(scores, lse):
 
 @composite(outputs=("out", Out("lse", differentiable=False, hidden=True),
                     Out("keep", differentiable=False, hidden=True)),
-           draws=lambda q, k, v, mask, p, causal, scale: 0 if type(p) in (int, float) and p == 0 else 1)
+           draws=lambda q, k, v, mask, p, causal, scale: 0 if p == 0 else 1)
 def attention(q, k: tensor, v, mask: optional, p: scalar, causal: static, scale: scalar):
     """q, k, v of equal batch sizes; `mask` is None, boolean (True: attend) or added to the scores. `keep` is the
     dropout mask (an empty tensor without dropout)."""
@@ -85,14 +85,14 @@ def attention(q, k: tensor, v, mask: optional, p: scalar, causal: static, scale:
     dims = (len(scores.shape) - 1,)
     lse = logsumexp(scores, dims, True)
     weights = weights_of(scores, lse)
-    if type(p) in (int, float) and p == 0:
+    if p == 0:
         return gemm(back(weights, q), v), lse, keep_nothing(q)
     keep = keep_mask(tuple(weights.shape), p, q.device)
     return gemm(back(masked_scale(weights, keep, _kept_scale(p)), q), v), lse, keep
 
 
 def _kept_scale(p):
-    return 0.0 if type(p) is float and p == 1.0 else 1.0 / (1.0 - p)
+    return 0.0 if p == 1 else 1.0 / (1.0 - p)
 
 
 def keep_nothing(q):
