@@ -77,8 +77,9 @@ for step in range(2):
     norms = [float(p.grad.norm()) for p in model.parameters() if p.grad is not None]
     optimizer.step()
     losses.append(loss.item())
-print(json.dumps(dict(losses=losses, single=single.flatten().tolist(), out=out.detach().flatten().tolist(), norms=norms, keys=keys,
-                      counters=torch.compiler.counters() if sys.argv[1] == "captured" else None)))
+counters = torch.compiler.counters() if sys.argv[1] == "captured" else None
+print(json.dumps(dict(losses=losses, single=single.flatten().tolist(), out=out.detach().flatten().tolist(), norms=norms,
+                      keys=keys, counters=counters)))
 """
 
 
