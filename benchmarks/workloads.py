@@ -73,6 +73,53 @@ def _(lib, inputs, wrap):
     return step
 
 
+@workload("tiny_train", unit="µs", note="call overhead: forward and backward of `(x * 2).sum()` on 8 floats")
+def _(lib, inputs, wrap):
+    x, f = inputs.floats(8).requires_grad_(), wrap(lambda x: (x * 2).sum())
+
+    def step():
+        x.grad = None
+        loss = f(x)
+        loss.backward()
+        return loss
+    return step
+
+
+def constant_backend(result):
+    """Compiled code that computes nothing: what is left of a call is its guards."""
+    return lambda graph, example_inputs: lambda *inputs: (result,)
+
+
+def guards_of(layers):
+    def build(lib, inputs, wrap):
+        model, x = blocks(lib, inputs, layers).eval(), inputs.floats(2, 8, 32)
+        with lib.no_grad():
+            f = wrap(model, backend=constant_backend(model(x)))
+
+        def step():
+            with lib.no_grad():
+                return f(x)
+        return step
+    return build
+
+
+workload("guards_12", unit="µs", note="guards alone: a transformer of 12 layers, 145 parameters")(guards_of(12))
+workload("guards_32", unit="µs", note="guards alone: a transformer of 32 layers, 385 parameters")(guards_of(32))
+
+
+@workload("capture_12", note="capture alone, no kernels made: a transformer of 12 layers")
+def _(lib, inputs, wrap):
+    model, x = blocks(lib, inputs, 12).eval(), inputs.floats(2, 8, 32)
+    with lib.no_grad():
+        result = model(x)
+
+    def step():
+        lib.compiler.reset()
+        with lib.no_grad():
+            return wrap(model, backend=constant_backend(result))(x)
+    return step
+
+
 @workload("gelu_bias_residual", note="gelu(x + b) + r on 4096 x 1024")
 def _(lib, inputs, wrap):
     x, r, b = inputs.floats(4096, 1024), inputs.floats(4096, 1024), inputs.floats(1024)
@@ -109,7 +156,7 @@ def _(lib, inputs, wrap):
     return step
 
 
-def gpt(lib, inputs, vocabulary=256, width=256, heads=4, layers=4, context=128):
+def block_class(lib, width, heads):
     nn, F = lib.nn, lib.nn.functional
 
     class Attention(nn.Module):
@@ -135,6 +182,11 @@ def gpt(lib, inputs, vocabulary=256, width=256, heads=4, layers=4, context=128):
         def forward(self, x):
             x = x + self.attention(self.norm1(x))
             return x + self.out(F.gelu(self.fc(self.norm2(x))))
+    return Block
+
+
+def gpt(lib, inputs, vocabulary=256, width=256, heads=4, layers=4, context=128):
+    nn, F, Block = lib.nn, lib.nn.functional, block_class(lib, width, heads)
 
     class GPT(nn.Module):
         def __init__(self):
@@ -149,6 +201,23 @@ def gpt(lib, inputs, vocabulary=256, width=256, heads=4, layers=4, context=128):
                 x = block(x)
             return F.cross_entropy(self.head(self.norm(x)).view(-1, vocabulary), targets.view(-1))
     return inputs.fill(GPT())
+
+
+def blocks(lib, inputs, layers):
+    """A stack of small transformer blocks."""
+    nn, Block = lib.nn, block_class(lib, 32, 4)
+
+    class Stack(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.blocks = nn.ModuleList([Block() for _ in range(layers)])
+            self.norm = nn.LayerNorm(32)
+
+        def forward(self, x):
+            for block in self.blocks:
+                x = block(x)
+            return self.norm(x)
+    return inputs.fill(Stack())
 
 
 @workload("gpt_train", unit="tokens/s", work=16 * 128, note="training the demo's GPT (4 layers, width 256), AdamW, 16 x 128")
@@ -202,7 +271,7 @@ def main():
     importlib.import_module(f"{options.lib}.optim")
     lib.set_num_threads(options.threads)
     start = time.perf_counter()
-    wrap = lib.compile if options.mode == "compiled" else lambda f: f
+    wrap = lib.compile if options.mode == "compiled" else lambda f, **settings: f
     step = WORKLOADS[options.workload]["build"](lib, Inputs(lib), wrap)
     prints, built = fingerprint(step()), time.perf_counter() - start
     seconds = seconds_per_step(step, options.budget)
