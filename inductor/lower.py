@@ -555,6 +555,8 @@ def flatten(x: Any) -> Iterator:
 
 
 def is_one(n: Any) -> bool:
+    """Also a symbolic size whose expression came out as 1 (`2 - s // s`)."""
+    n = plain(expr_of(n))
     return type(n) is int and n == 1
 
 
