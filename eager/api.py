@@ -69,7 +69,7 @@ for _name in ("chunk", "split", "unbind", "view", "reshape", "flatten", "transpo
     _FUNCTIONS[_name].__module__ = __name__  # where it is found by name
 for _name, _record in {**dict.fromkeys("fill_ zero_ copy_ zeros ones empty full zeros_like ones_like empty_like new_zeros "
                                        "new_ones new_empty".split()), **_SMALL}.items():
-    _FUNCTIONS[_name] = small(_name, _FUNCTIONS[_name], _record, reductions.Extreme)
+    _FUNCTIONS[_name] = small(_name, _FUNCTIONS[_name], _record, reductions.PAIRS.get(_name))
     _FUNCTIONS[_name].__module__ = __name__
 globals().update(_FUNCTIONS)
 globals().update(extended.NAMES)
@@ -203,7 +203,7 @@ def _methods():
                  clip_=elementwise.clamp_,
         squeeze_=_reshaping(shapes.squeeze), unsqueeze_=_reshaping(shapes.unsqueeze), t_=_reshaping(shapes.t),
         transpose_=_reshaping(shapes.transpose), alias=_alias, triu_=written(creation.triu, "triu_"),
-        tril_=written(creation.tril, "tril_"), cumsum_=written(reductions.cumsum, "cumsum_"),
+        tril_=written(creation.tril, "tril_"), cumsum_=reductions.in_place(reductions.cumsum),
         swapaxes_=_reshaping(shapes.swapaxes), swapdims_=_reshaping(shapes.swapdims),
         __new__=staticmethod(creation.legacy_tensor))
     return {**extended.methods(scope), **table}

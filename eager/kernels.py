@@ -182,6 +182,9 @@ def weak_number(a, compute):
     return a
 
 
+_DIVISIONS = frozenset(("floor_divide", "trunc_divide", "remainder", "fmod"))     # (compiled, n // 0 is 0)
+
+
 def run_map(op, args) -> tuple[Tensor, ...]:
     if op.explicit_loop or op.meta_rule is not None:
         return run_loop(op, args)
@@ -194,6 +197,8 @@ def run_map(op, args) -> tuple[Tensor, ...]:
             np.asarray(a, (compute or types[0]).numpy) if p.is_tensor and is_number(a) else a
             for p, a in zip(op.params, arrays)
         ]
+    if op.name in _DIVISIONS and compute.category == 1 and not np.all(arrays[1]):
+        raise RuntimeError("ZeroDivisionError")
     values = state.run(op.fn, NUMPY, *arrays)
     if len(op.outputs) == 1:
         values = (values,)

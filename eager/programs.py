@@ -95,6 +95,9 @@ class Builder:
             return self.apply_ufunc(np.reciprocal, self.apply_ufunc(np.sqrt, values[0]))
         if type(function) is not np.ufunc:
             raise NotAProgram(name)
+        if name in ("floordiv", "mod", "pow") and not any(sample(v).dtype.kind == "f" for v in values if isinstance(v, Value)
+                                                          and v.dtype is not None):
+            raise NotAProgram("integers that may be refused")
         return self.apply_ufunc(function, *values)
 
     def apply_ufunc(self, function, *values):

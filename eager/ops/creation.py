@@ -22,7 +22,7 @@ def _(size, value, dtype, device):
     if isinstance(value, (int, float)) and value == 0:
         return np.zeros(size, dtype.numpy)
     out = np.empty(size, dtype.numpy)
-    out.fill(value)
+    out.fill(np.asarray(value).astype(dtype.numpy) if dtype.category == 1 and isinstance(value, int) else value)   # (as in C)
     return out
 
 

@@ -110,7 +110,7 @@ def written(function, name):
     function needs of the old value is taken from a copy.
     """
     def method(self, *args, **kw):
-        tracked = is_grad_enabled() and any(isinstance(x, Tensor) and x.requires_grad for x in (self, *args))
+        tracked = is_grad_enabled() and any(isinstance(x, Tensor) and x.requires_grad for x in (self, *args, *kw.values()))
         result = function(self.clone() if tracked else self, *args, **kw)
         if result.dtype.category > self.dtype.category:
             raise RuntimeError(f"result type {type_name(result.dtype)} can't be cast to the desired output type "

@@ -66,7 +66,7 @@ def angle(input):
     if input.dtype.is_complex:
         return c.angle(input)
     x = input if input.dtype.category >= 2 else input.to(dtypes.get_default_dtype())
-    return a.where(e.isnan(x), x, a.where(a.lt(x, 0), math.pi, 0.0))
+    return a.where(e.isnan(x), x, a.where(a.lt(x, 0), full((), math.pi, x.dtype, x.device), 0.0))
 
 
 def conj(input):

@@ -6,6 +6,7 @@ import numpy as np
 
 from .. import dtypes
 from ..errors import DataDependent
+from ..meta import map_strides
 from ..ops import creation as records
 from ..ops.arithmetic import cast, clone as clone_record
 from ..ops.rearrange import stack as stack_record
@@ -236,10 +237,10 @@ def _like_options(input, dtype, device):
 def _in_likeness(input, dtype, device, make, requires_grad):
     """A tensor of input's sizes, and of its memory order where that is dense."""
     dtype, device = _like_options(input, dtype, device)
-    order = sorted(range(input.ndim),
-                   key=lambda d: -input._strides[d]) if input.ndim > 1 and not input.is_contiguous() else None
-    if order is None or input.numel() == 0:
+    strides = map_strides(tuple(input.shape), (input,)) if input.ndim > 1 and not input.is_contiguous() else None
+    if strides is None or input.numel() == 0:
         return _made(make(tuple(input.shape), dtype, device), requires_grad)
+    order = sorted(range(input.ndim), key=lambda d: -strides[d])
     dense = make(tuple(input.shape[d] for d in order), dtype, device)
     return _made(dense.permute([order.index(d) for d in range(input.ndim)]).detach(), requires_grad)
 

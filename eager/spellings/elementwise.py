@@ -10,6 +10,7 @@ from ..dispatch import type_name
 from ..promote import result_type
 from ..op import specialise
 from ..ops import activations, arithmetic as a, elementary as e
+from ..ops.creation import full
 from ..tensor import Tensor
 from .arguments import dim_of, give
 
@@ -126,7 +127,7 @@ def rsub(input, other, *, alpha=1):
 
 
 def sign_(self):
-    return self if self.dtype is dtypes.bool else a.sign.inplace(self)
+    return a.copy.inplace(self, self) if self.dtype is dtypes.bool else a.sign.inplace(self)
 
 
 FUNCTIONS.update(neg=neg, negative=neg, square=square, sign=sign)
@@ -171,7 +172,20 @@ def _pow(input, exponent):
                 raise RuntimeError("Integers to negative integer powers are not allowed.")
             if exponent == 2 and input.dtype is not dtypes.bool:
                 return a.square(input)
+    if isinstance(exponent, Tensor) and exponent.dtype.category == 1 and result_type((input, exponent)).category < 2:
+        return _whole_power(input, exponent)
     return e.power(input, exponent)
+
+
+def _whole_power(base, exponent):
+    """Of integers: one over a power is 0 but for powers of 1 and -1."""
+    if exponent.dtype is dtypes.uint8:
+        return e.power(base, exponent)
+    kind = result_type((base, exponent))
+    base = base.to(kind) if isinstance(base, Tensor) else full((), base, kind, exponent.device)
+    inverse = a.where(a.eq(a.bitwise_and(exponent, 1), 0), _mul(base, base), base)
+    small = a.logical_or(a.eq(base, 0), a.eq(a.absolute(base), 1))
+    return a.where(a.lt(exponent, 0), a.where(small, inverse, 0), e.power(base, a.clamp(exponent, 0, None)))
 
 
 def float_power(input, exponent, *, out=None):
@@ -257,9 +271,15 @@ def _whole(value, x):
 
 
 def addcmul(input, tensor1, tensor2, *, value=1, out=None):
-    product = _mul(tensor1, tensor2)
+    product = _product(input, tensor1, tensor2)
     value = _whole(value, product)
     return give(_add(input, product if value == 1 else _mul(product, value)), out)
+
+
+def _product(input, tensor1, tensor2):
+    """Of two factors, in the type of the sum with input."""
+    kind = result_type((input, tensor1, tensor2))
+    return _mul(*[x.to(kind) if isinstance(x, Tensor) and x.dtype.category < kind.category else x for x in (tensor1, tensor2)])
 
 
 def addcdiv(input, tensor1, tensor2, *, value=1, out=None):
@@ -348,7 +368,17 @@ def div_(self, other, *, rounding_mode=None):
 
 
 def pow_(self, exponent):
+    if isinstance(exponent, Tensor) and exponent.dtype.category == 1 and self.dtype.category == 1:
+        return a.copy.inplace(self, _pow(self, exponent))
     return e.power.inplace(self, exponent)
+
+
+def float_power_(self, exponent):
+    result = float_power(a.clone(self), exponent)
+    if result.dtype is not self.dtype:
+        raise RuntimeError(f"the base given to float_power_ has dtype {type_name(self.dtype)} but the operation's result "
+                           f"requires dtype {type_name(result.dtype)}")
+    return a.copy.inplace(self, result)
 
 
 def clamp_(self, min=None, max=None):
@@ -385,7 +415,7 @@ def zero_(self):
 
 
 def addcmul_(self, tensor1, tensor2, *, value=1):
-    product = _mul(tensor1, tensor2)
+    product = _product(self, tensor1, tensor2)
     return add_(self, product, alpha=_whole(value, product))
 
 

@@ -4,6 +4,7 @@ NAMES (constants, types, private functions that programs use)."""
 from types import FunctionType
 
 from .arguments import written
+from .reductions import in_place
 from . import building, complexes, elementwise, foreach, legacy, linalg, sampling, special, statistics
 
 _MODULES = (special, complexes, statistics, building, legacy, sampling)
@@ -37,8 +38,8 @@ FUNCTIONS = {name: f for name, f in _FOUND.items() if name not in _NOT_FUNCTIONS
 
 
 _INPLACE = """
-acosh addbmm addmm addmv addr arccosh arcsinh arctan2 arctanh asinh atan2 atanh baddbmm conj_physical copysign cumprod
-deg2rad digamma erfc float_power gcd heaviside hypot i0 igamma igammac index_reduce lcm ldexp lgamma logit mvlgamma
+acosh addbmm addmm addmv addr arccosh arcsinh arctan2 arctanh asinh atan2 atanh baddbmm conj_physical copysign
+deg2rad digamma erfc gcd heaviside hypot i0 igamma igammac index_reduce lcm ldexp lgamma logit mvlgamma
 nan_to_num nextafter polygamma put rad2deg renorm scatter_reduce sgn sinc true_divide xlogy
 """.split()
 
@@ -53,7 +54,8 @@ def methods(scope):
     table["polygamma"] = _polygamma
     every = {**scope, **table}
     table.update((name + "_", written(every[name], name + "_")) for name in _INPLACE)
-    table.update(real=property(complexes.real, lambda self, value: complexes.real(self).copy_(value)),
+    table.update(cumprod_=in_place(statistics.cumprod), float_power_=elementwise.float_power_,
+                 real=property(complexes.real, lambda self, value: complexes.real(self).copy_(value)),
                  imag=property(complexes.imag, lambda self, value: complexes.imag(self).copy_(value)),
                  mH=property(complexes.adjoint))
     return table

@@ -12,7 +12,6 @@ from ..ops.views import reshape, unsqueeze
 from ..tensor import Tensor
 from .arguments import dim_of, dims_of, dtype_of, give, numpy_names, takes_out
 
-Extreme = namedtuple("max", ["values", "indices"])
 Sorted = namedtuple("sort", ["values", "indices"])
 TopK = namedtuple("topk", ["values", "indices"])
 Kth = namedtuple("kthvalue", ["values", "indices"])
@@ -49,19 +48,21 @@ def prod(input, dim=None, keepdim=False, *, dtype=None, out=None):
     return give(r.prod(_cast(input, dtype), dims_of(input, dim), keepdim), out)
 
 
-def _truth(result, input):
-    """Bytes answer in bytes."""
+def _truth(record, input, dim, keepdim):
+    """Bytes answer in bytes; no dims at all leave every element alone."""
+    none = isinstance(dim, (tuple, list)) and not dim
+    result = a.ne(input, 0) if none else record(input, dims_of(input, dim), keepdim)
     return result.to(dtypes.uint8) if input.dtype is dtypes.uint8 else result
 
 
 @numpy_names
 def any(input, dim=None, keepdim=False, *, out=None):
-    return give(_truth(r.any_(input, dims_of(input, dim), keepdim), input), out)
+    return give(_truth(r.any_, input, dim, keepdim), out)
 
 
 @numpy_names
 def all(input, dim=None, keepdim=False, *, out=None):
-    return give(_truth(r.all_(input, dims_of(input, dim), keepdim), input), out)
+    return give(_truth(r.all_, input, dim, keepdim), out)
 
 
 @numpy_names
@@ -89,7 +90,12 @@ def _some(x, dim, name):
     return _nonempty(x, dims_of(x, dim), name)
 
 
+PAIRS = {name: namedtuple(name, ["values", "indices"]) for name in ("max", "min")}
+
+
 def _extremes(name, over, along, pairwise):
+    pair = PAIRS[name]
+
     @numpy_names
     def function(input, dim=None, keepdim=False, *, other=None, out=None):
         if isinstance(dim, Tensor) or other is not None:
@@ -102,9 +108,9 @@ def _extremes(name, over, along, pairwise):
             return give(over(input, dims_of(input, None), False), out)
         if not input.ndim:
             dim_of(input, dim)
-            return Extreme(a.clone(input), input.new_zeros((), dtype=dtypes.int64))
+            return give(pair(a.clone(input), input.new_zeros((), dtype=dtypes.int64)), out)
         d = dim_of(input, dim)
-        return give(Extreme(*along(input, _nonempty(input, (d,), name), keepdim)), out)
+        return give(pair(*along(input, _nonempty(input, (d,), name), keepdim)), out)
     function.__name__ = function.__qualname__ = name
     return function
 
@@ -203,9 +209,28 @@ def dist(input, other, p=2):
 
 @numpy_names
 def cumsum(input, dim, *, dtype=None, out=None):
-    x = _cast(input, dtype)
+    x = running_input(input, dtype, out)
     d = dim_of(x, dim)
     return give(o.cumsum(x, d) if x.ndim else r.sum(x, (), False), out)
+
+
+def running_input(input, dtype, out):
+    """The operand of a running sum or product in its type: `dtype`, else that of `out`."""
+    dtype = dtype_of(dtype)
+    if out is not None and dtype is not None and dtype is not out.dtype:
+        raise RuntimeError(f"Expected out tensor to have dtype {dtype.name}, but got {out.dtype.name} instead")
+    return _cast(input, dtype if out is None else out.dtype)
+
+
+def in_place(function):
+    """A running sum or product into its input."""
+    def method(self, dim, *, dtype=None):
+        if dtype_of(dtype, self.dtype) is not self.dtype:
+            raise RuntimeError(f"Bad in-place call: input tensor dtype {self.dtype.name} and output tensor dtype "
+                               f"{dtype_of(dtype).name} should match")
+        return a.copy.inplace(self, function(a.clone(self), dim).to(self.dtype))
+    method.__name__ = method.__qualname__ = function.__name__ + "_"
+    return method
 
 
 def sort(input, dim=-1, descending=False, stable=False, *, out=None):

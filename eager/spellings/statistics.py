@@ -16,6 +16,7 @@ from ..ops.views import reshape, unsqueeze
 from ..tensor import Tensor
 from . import creation
 from .arguments import dim_of, dims_of, dtype_of, give, numpy_names, takes_out
+from .reductions import running_input
 
 _wrap = Tensor._from_array
 Extreme = namedtuple("cummax", ["values", "indices"])
@@ -33,9 +34,11 @@ def _cast(x, dtype):
 
 @numpy_names
 def cumprod(input, dim, *, dtype=None, out=None):
-    x = _cast(input, dtype)
+    x = running_input(input, dtype, out)
     d = dim_of(x, dim)
     return give(s.cumprod(x, d) if x.ndim else r.prod(x, (), False), out)
+
+
 
 
 def _running(record, kind):
@@ -165,8 +168,10 @@ def mode(input, dim=-1, keepdim=False, *, out=None):
     x = input._values("mode()")
     if not x.ndim:
         return give(Mode(input.clone(), input.new_zeros((), dtype=dtypes.int64)), out)
+    if not x.shape[d]:
+        raise IndexError(f"mode(): Expected reduction dim {d} to have non-zero size.")
     rows = np.moveaxis(x, d, -1)
-    flat = rows.reshape(-1, rows.shape[-1])
+    flat = rows.reshape(math.prod(rows.shape[:-1]), rows.shape[-1])
     places = np.empty(len(flat), np.int64)
     for k, row in enumerate(flat):
         values, counts = np.unique(row, return_counts=True)
@@ -202,7 +207,7 @@ def _quantile(input, q, dim, keepdim, interpolation, ignore):
     if not ignore:
         picked = a.where(a.lt(counts, n), math.nan, picked)
     out = picked.movedim(-1, 0) if q.ndim else picked.squeeze(-1)
-    if keepdim:
+    if keepdim and input.ndim:
         out = out.unsqueeze(dim_of(input, dim) + q.ndim) if dim is not None else out.reshape(
             (*out.shape[:q.ndim], *[1] * kept))
     return out
@@ -239,9 +244,9 @@ def nanquantile(input, q, dim=None, keepdim=False, *, interpolation="linear", ou
 
 @numpy_names
 def nanmean(input, dim=None, keepdim=False, *, dtype=None, out=None):
+    if input.dtype.category < 2:
+        raise RuntimeError(f"nanmean(): expected input to have floating point or complex dtype but got {type_name(input.dtype)}")
     x = _cast(input, dtype)
-    if x.dtype.category < 2:
-        raise RuntimeError(f"nanmean(): expected input to have floating point or complex dtype but got {type_name(x.dtype)}")
     dims, valid = dims_of(x, dim), a.logical_not(e.isnan(x))
     return give(a.div(r.sum(a.where(valid, x, 0.0), dims, keepdim), r.sum(valid, dims, keepdim)), out)
 
@@ -385,6 +390,9 @@ def cumulative_trapezoid(y, x=None, *, dx=None, dim=-1):
 @takes_out
 def renorm(input, p, dim, maxnorm):
     """Slices along dim whose p-norm exceeds maxnorm are scaled down to it."""
+    if input.dtype.category < 2:
+        raise RuntimeError("linalg.vector_norm: Expected a floating point or complex tensor as input. Got "
+                           f"{type_name(input.dtype)}")
     d = dim_of(input, dim)
     rest = tuple(k for k in range(input.ndim) if k != d)
     norm = r.norm(input, float(p), rest, True)

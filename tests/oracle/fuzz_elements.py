@@ -142,7 +142,8 @@ def reflected_operators(lib, x, n):
     return n - x, n * x, n + x, n / (x + 20), (x + 20) ** 2, x > n, n <= x
 
 def integer_operators(lib, x, y):
-    return x & y, x | y, x ^ y, ~x, x // 3, x % 3, -7 // (x.abs() + 1), 7 % (x.abs() + 1), 2 ** x.abs()
+    powers = (2 ** x.abs()).contiguous()
+    return x & y, x | y, x ^ y, ~x, x // 3, x % 3, -7 // (x.abs() + 1), 7 % (x.abs() + 1), powers
 
 def augmented(lib, x, y):
     z = x * 1
@@ -298,7 +299,7 @@ def filling(d):
 def complex_of_parts(d):
     shape, dtype = d.shape(), d.pick("float32", "float64")
     first, second = ("real", "imag") if d.name == "complex" else ("abs", "angle")
-    return {first: d.tensor(shape, dtype=dtype), second: d.tensor(d.broadcast(shape), dtype=dtype)}
+    return {first: d.tensor(shape, dtype=dtype, values="normal" if first == "real" else "positive"), second: d.tensor(d.broadcast(shape), dtype=dtype)}
 
 @calls("torch.result_type torch.can_cast torch.promote_types", ("function",), order=0)
 def types(d):

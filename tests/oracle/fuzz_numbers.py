@@ -1,5 +1,7 @@
 """Random calls of reductions, scans, products, linear algebra, transforms and special sums."""
 
+import dataclasses
+
 from .fuzz import Type
 from .fuzz_draw import OMIT, calls
 
@@ -250,8 +252,9 @@ def pair_distances(d):
 def matrix(d, values="regular", low=0, square=True, dtype=None):
     n = d.int(1, 3)
     shape = (*d.full_shape(0, 1), n, n if square else d.int(1, 4))
-    return d.tensor(shape[1:] if d.chance(0.5) and len(shape) > 2 else shape, values=values,
-                    dtype=dtype or d.pick("float32", "float64", "float64"))
+    x = d.tensor(shape[1:] if d.chance(0.5) and len(shape) > 2 else shape, values=values,
+                 dtype=dtype or d.pick("float32", "float64", "float64"))
+    return x if x.layout[0] != "expanded" else dataclasses.replace(x, layout=("contiguous",))   # (not singular)
 
 
 @calls("linalg.det torch.det torch.slogdet linalg.slogdet torch.logdet linalg.inv torch.inverse linalg.inv torch.matrix_exp "
