@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import operator
+import sys
 import types
 import typing
 from typing import Any
@@ -52,6 +53,8 @@ INLINED = tuple(f"{ROOT}.eager.{name}" for name in ("nn.modules", "nn.utils", "n
                                                      "optim", "utils", "distributions", "compat.backends"))
 AUTOGRAD = f"{ROOT}.eager.autograd"
 EAGER = f"{ROOT}.eager"
+WATCHERS = (sys.settrace, sys.setprofile, breakpoint)
+DEBUGGERS = ("pdb", "bdb")
 
 
 class Context:
@@ -287,9 +290,17 @@ class Context:
         return self.global_of(self, frame, name)
 
     def refuse_marked(self, function) -> None:
-        """Functions that `disable` marked are not inlined."""
-        if function.code in state._disabled_codes:
+        """Functions that `disable` marked are not inlined, nor is a debugger."""
+        if id(function.code) in state._disabled_codes:
             raise unsupported("disabled", f"{function.name} is disabled")
+        if function.globals.get("__name__") in DEBUGGERS:
+            self.refuse_debugger(function.name)
+
+    def refuse_debugger(self, name: str):
+        """What looks at the frame that calls it must find the program's own."""
+        error = unsupported("debugger", f"{name}() looks at the frame that calls it")
+        error.whole_frame = len(self.frames) == 1
+        raise error
 
     def load_symbol(self, emit, name: str) -> None:
         """Emit the read of a symbol from the first input that shows it."""
@@ -307,12 +318,14 @@ class Context:
         handler = builtins.HANDLERS.get(fn) if _hashable(fn) else None
         if handler is not None:
             return self.handled(handler, fn, args, kwargs)
+        if any(fn is one for one in WATCHERS):
+            self.refuse_debugger(fn.__name__)
         if _hashable(fn) and fn in polyfills.REPLACED:
             return self.call(self.polyfill(polyfills.REPLACED[fn]), args, kwargs)
         if self.runs_for_real(fn) and changes_state(getattr(fn, "__name__", "")):
             raise unsupported("builtin", f"{fn.__name__}() changes or reads the state of the library")
         if fn in NUMBERED:
-            args = [self.settled_float(a) for a in args]
+            args = [self.settled_number(a) for a in args]
         if isinstance(fn, Op) or self.runs_for_real(fn) or builtins.is_pure(fn) or _method_of_constant(fn):
             return self.fresh(self.run_variables(fn, args, kwargs))
         if isinstance(getattr(fn, "__self__", None), type) and fn.__name__ in ("__subclasses__", "mro"):
@@ -548,10 +561,10 @@ class Context:
         """The function on arguments whose symbolic numbers have become numbers."""
         return lambda *args, **kwargs: fn(*map(settled, args), **settled(kwargs))
 
-    def settled_float(self, value: Variable) -> Variable:
-        """Symbolic floats have no tensor form of their own: one becomes its number."""
+    def settled_number(self, value: Variable) -> Variable:
+        """Symbolic numbers have no tensor form of their own: one becomes its number."""
         value = value.realize()
-        return value.settled(self) if isinstance(value, SymVariable) and value.python_type() is float else value
+        return value.settled(self) if isinstance(value, SymVariable) else value
 
     def plain_or_text(self, variable: Variable) -> Any:
         if isinstance(variable, SymVariable):

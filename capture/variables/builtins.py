@@ -682,6 +682,11 @@ def _exc_info(tx, args, kwargs):
     return TupleVariable([none(tx)] * 3)
 
 
+@handles(sys.exception)
+def _exception(tx, args, kwargs):
+    return tx.exception_now or none(tx)
+
+
 @handles(sys.intern)
 def _intern(tx, args, kwargs):
     return args[0]

@@ -102,7 +102,7 @@ class TensorVariable(Variable):
         return tx.fresh(tx.run_variables(lambda k: self.fake[k], [key], what="indexing"))
 
     def set_item(self, tx, key, value):
-        value = tx.settled_float(value)
+        value = tx.settled_number(value)
         tx.run_variables(self.fake.__setitem__, [key, value], what="item assignment")
 
     def length(self, tx):
