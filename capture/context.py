@@ -53,7 +53,7 @@ INLINED = tuple(f"{ROOT}.eager.{name}" for name in ("nn.modules", "nn.utils", "n
                                                      "optim", "utils", "distributions", "compat.backends"))
 AUTOGRAD = f"{ROOT}.eager.autograd"
 EAGER = f"{ROOT}.eager"
-WATCHERS = (sys.settrace, sys.setprofile, breakpoint)
+WATCHERS = (sys.settrace, sys.setprofile, breakpoint, *vars(getattr(sys, "monitoring", types.SimpleNamespace())).values())
 DEBUGGERS = ("pdb", "bdb")
 
 

@@ -26,6 +26,7 @@ from .install import build_tree, tree_text
 from .instructions import NOWHERE, decode, successors, text
 from .interpreter import UNBOUND, Frame, Stop, inline, load_global
 from .liveness import Liveness, reads_frame
+from .reads import in_pieces
 from .resume import check_splittable, emit_break, exit_sequence, first_own, split
 from .source import Free, Local, LocalCell
 from .state import native
@@ -124,7 +125,8 @@ def check_break(job, reason, trace) -> None:
     except Unsupported as error:
         error.stack = reason.stack
         raise RunPlain(error) from reason
-    if trace.root.instr.index < first_own(job.code, job.instrs) or reads_frame(job.instrs, job.code):
+    if trace.root.instr.index < first_own(job.code, job.instrs) or reads_frame(job.instrs, job.code) \
+            or getattr(reason, "whole_frame", False):
         raise RunPlain(reason)
 
 
@@ -225,10 +227,10 @@ class Trace:
         values = [value for _, _, value in inputs]
         try:
             with record.stage("backend"):
-                if dispatch.state.autocast is None:
-                    return self.job.options.backend(graph, values)
+                backend = self.job.options.backend
                 with setting(autocast=None):
-                    return WithoutCasts(self.job.options.backend(graph, values))
+                    compiled = in_pieces(graph, backend) or backend(graph, values)
+                return compiled if dispatch.state.autocast is None else WithoutCasts(compiled)
         except Unsupported as error:
             raise RunPlain(error) from error
 

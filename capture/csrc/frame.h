@@ -16,6 +16,7 @@ PyObject* globals(Frame* frame);                     // borrowed
 PyObject* builtins(Frame* frame);                    // borrowed
 bool may_swap(Frame* frame);                         // a function call on the thread's own stack that has not begun
 bool traced(PyThreadState* state);                   // a tracer or profiler watches this thread
+bool monitored(PyThreadState* state);                // a tool of sys.monitoring watches all code
 PyCodeObject* running(PyThreadState* state);         // code of the innermost Python frame, borrowed, or null
 
 // Make `frame` run `code` instead of its own. False, with the frame unchanged, when it has no room for that code.
