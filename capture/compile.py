@@ -13,7 +13,6 @@ import functools
 import platform
 import sys
 import time
-import traceback
 import types
 import warnings
 import weakref
@@ -214,6 +213,7 @@ class Compiled(Base):
         if settings.fullgraph or config.strict:
             raise error
         counters.add("fallbacks", "internal error")
+        import traceback
         where = traceback.format_exception(error)[-2:]
         warnings.warn(f"flambeau could not compile {code.co_qualname} and runs it eagerly; this is an error of the compiler "
                       f"(FLAMBEAU_STRICT=1 raises it):\n{''.join(where)}", RuntimeWarning, stacklevel=5)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import mmap
 import os
-import tempfile
 
 import numpy as np
 
@@ -25,6 +24,7 @@ class SharedFile:
         if hasattr(os, "memfd_create"):
             fd = os.memfd_create("flambeau", os.MFD_CLOEXEC)
         else:
+            import tempfile
             fd, path = tempfile.mkstemp(prefix="flambeau-")
             os.unlink(path)
         os.ftruncate(fd, nbytes)

@@ -11,7 +11,6 @@ import hashlib
 import os
 import shutil
 import stat
-import tempfile
 import threading
 import warnings
 
@@ -40,6 +39,7 @@ def _refusal(folder: str) -> str | None:
 def _write_refusal(folder: str) -> str | None:
     """Whether a file can really be made there: permission bits do not tell (root, read-only mounts, full disks)."""
     try:
+        import tempfile
         handle, path = tempfile.mkstemp(dir=folder, prefix=".try-")
         os.close(handle)
         os.unlink(path)
@@ -59,6 +59,7 @@ def folder() -> str:
 
 
 def _temporary(wanted: str, reason: str) -> str:
+    import tempfile
     replacement = tempfile.mkdtemp(prefix="flambeau-")
     atexit.register(shutil.rmtree, replacement, ignore_errors=True)
     warnings.warn(f"the cache folder {wanted} is not used: {reason}. Compiled kernels go to {replacement} and are "

@@ -5,7 +5,6 @@ after the setup has run."""
 from __future__ import annotations
 
 import pickle
-from multiprocessing.reduction import ForkingPickler
 
 setup: list = []
 
@@ -17,6 +16,7 @@ class Job:
         self.value, self.raw, self.before = value, None, ()
 
     def __getstate__(self):
+        from multiprocessing.reduction import ForkingPickler
         return tuple(setup), bytes(ForkingPickler.dumps(self.value))
 
     def __setstate__(self, state):

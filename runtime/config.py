@@ -7,9 +7,7 @@ variables are read once, at import; a value that cannot be understood raises, na
 from __future__ import annotations
 
 import contextlib
-import difflib
 import os
-import pathlib
 import warnings
 from dataclasses import dataclass
 from typing import Any
@@ -59,7 +57,7 @@ def _level(text: str) -> int:
 
 
 def _cache_dir() -> str:
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(pathlib.Path.home(), ".cache")
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     return os.path.join(base, "flambeau")
 
 
@@ -102,6 +100,7 @@ def _tell_unknown_variables() -> None:
     known = [field.env for field in FIELDS.values()]
     for name in sorted(os.environ):
         if name.startswith("FLAMBEAU_") and name not in known:
+            import difflib
             near = difflib.get_close_matches(name, known, 1)
             warnings.warn(f"{name} sets nothing{f': is {near[0]} meant?' if near else ''} "
                           f"(settings are: {', '.join(known)})", RuntimeWarning, stacklevel=2)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import os
-import pathlib
 
 import ml_dtypes
 import numpy as np
@@ -16,7 +15,7 @@ import numpy as np
 from . import _native
 from .config import config
 
-CSRC = pathlib.Path(__file__).with_name("csrc")
+CSRC = os.path.join(os.path.dirname(__file__), "csrc")
 
 empty = _native.empty
 matmul = _native.matmul
@@ -50,10 +49,15 @@ def default_threads() -> int:
     return max(1, min(cores, quota) if quota else cores)
 
 
+def _read(path: str) -> str:
+    with open(path) as file:
+        return file.read()
+
+
 def _quota() -> int | None:
     """Whole CPUs that the control group grants (v2, then v1), or None."""
     try:
-        text = pathlib.Path("/sys/fs/cgroup/cpu.max").read_text().split()
+        text = _read("/sys/fs/cgroup/cpu.max").split()
         if text[0] == "max":
             return None
         return max(1, round(int(text[0]) / int(text[1])))
@@ -62,10 +66,9 @@ def _quota() -> int | None:
 
 
 def _quota_v1() -> int | None:
-    folder = pathlib.Path("/sys/fs/cgroup/cpu")
     try:
-        quota = int((folder / "cpu.cfs_quota_us").read_text())
-        period = int((folder / "cpu.cfs_period_us").read_text())
+        quota = int(_read("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"))
+        period = int(_read("/sys/fs/cgroup/cpu/cpu.cfs_period_us"))
     except (OSError, ValueError):
         return None
     return max(1, round(quota / period)) if quota > 0 and period > 0 else None
@@ -74,7 +77,7 @@ def _quota_v1() -> int | None:
 @functools.cache
 def header(name: str) -> str:
     """The text of a shared header, for embedding into generated code: without its includes."""
-    return "\n".join(line for line in (CSRC / name).read_text().splitlines() if not line.startswith("#include"))
+    return "\n".join(line for line in _read(os.path.join(CSRC, name)).splitlines() if not line.startswith("#include"))
 
 
 def _set_up() -> None:

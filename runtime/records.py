@@ -10,7 +10,6 @@ import contextlib
 import itertools
 import os
 import re
-import tempfile
 import threading
 import time
 import warnings
@@ -60,6 +59,7 @@ def write_atomically(path: str, data: bytes) -> None:
     """Write a file so that other processes see all of it or nothing."""
     folder = os.path.dirname(path)
     os.makedirs(folder, exist_ok=True)
+    import tempfile
     handle, temporary = tempfile.mkstemp(dir=folder, prefix=".part-")
     try:
         with os.fdopen(handle, "wb") as file:

@@ -6,7 +6,6 @@ whose gradient was being computed then), and the error for NaN.
 
 from __future__ import annotations
 
-import traceback
 import warnings
 
 import numpy as np
@@ -24,6 +23,7 @@ class Stack(str):
 def present_stack() -> Stack:
     """The user's stack, without the frames of this package."""
     package = __name__.partition(".eager")[0].replace(".", "/")
+    import traceback
     frames = [f for f in traceback.extract_stack() if f"/{package}/eager/" not in f.filename]
     stack = Stack("".join(traceback.format_list(frames)))
     stack.parent = state.node

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 from dataclasses import dataclass, field
@@ -87,6 +86,7 @@ class EventList(list):
 
     def export_chrome_trace(self, path) -> None:
         """A JSON file for chrome://tracing and Perfetto."""
+        import json
         events = [{"ph": "X", "cat": "cpu_op", "name": e.name, "ts": e.start, "dur": e.cpu_time_total, "pid": os.getpid(),
                    "tid": e.thread, "args": {"Input Dims": [list(s) for s in e.input_shapes]}} for e in self]
         with open(path, "w") as file:

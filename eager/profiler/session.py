@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import enum
 import os
-import socket
 import time
 
 from .events import EventList
@@ -55,12 +54,13 @@ def schedule(*, wait: int, warmup: int, active: int, repeat: int = 0, skip_first
 
 def tensorboard_trace_handler(dir_name: str, worker_name: str | None = None, use_gzip: bool = False):
     """An `on_trace_ready` that writes a Chrome trace into a folder."""
+    import platform
     if use_gzip:
         raise RuntimeError("tensorboard_trace_handler: use_gzip=True is not supported")
 
     def handler(prof) -> None:
         os.makedirs(dir_name, exist_ok=True)
-        worker = worker_name or f"{socket.gethostname()}_{os.getpid()}"
+        worker = worker_name or f"{platform.node()}_{os.getpid()}"
         prof.export_chrome_trace(os.path.join(dir_name, f"{worker}.{time.time_ns()}.pt.trace.json"))
 
     return handler

@@ -5,7 +5,6 @@ In: a map-style or iterable dataset. Out: an iterator over batches, loaded in th
 """
 
 import itertools
-import multiprocessing
 import warnings
 import weakref
 
@@ -109,6 +108,7 @@ class DataLoader:
             raise ValueError("multiprocessing_context can only be used with multi-process loading (num_workers > 0), "
                              f"but got num_workers={self.num_workers}")
         if isinstance(context, str):
+            import multiprocessing
             if context not in multiprocessing.get_all_start_methods():
                 raise ValueError(f"multiprocessing_context option should specify a valid start method in "
                                  f"{multiprocessing.get_all_start_methods()}, but got {context!r}")
@@ -164,6 +164,7 @@ class DataLoader:
         return self._workers
 
     def _start(self, seed):
+        import multiprocessing
         plan = Plan(self.dataset, self._iterable, self._batched(), self.collate_fn, self.drop_last,
                     self.worker_init_fn, self.num_workers)
         return Workers(plan, self._context or multiprocessing, seed, max(1, self.prefetch_factor), self.timeout,

@@ -10,9 +10,7 @@ from __future__ import annotations
 import io
 import mmap
 import os
-import pathlib
 import pickle
-import tempfile
 
 import numpy as np
 
@@ -25,7 +23,8 @@ ALIGN = 64
 
 def folder():
     """A new private folder for one loader's batches."""
-    shared = pathlib.Path("/dev/shm")
+    import tempfile
+    shared = "/dev/shm"
     return tempfile.TemporaryDirectory(prefix="flambeau-data-", dir=shared if os.access(shared, os.W_OK) else None)
 
 

@@ -11,7 +11,6 @@ import itertools
 import os
 import queue
 import random
-import traceback
 from dataclasses import dataclass
 
 import numpy as np
@@ -47,6 +46,7 @@ class Failure:
     """An exception of a worker, to be raised in the loader."""
 
     def __init__(self, error, where):
+        import traceback
         self.kind, self.where, self.text = type(error), where, traceback.format_exc()
 
     def reraise(self):
