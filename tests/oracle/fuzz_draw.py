@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .fuzz import COMPLEX, EVERY, FLOATS, KINDS, WEIGHTS, Case, Spec, specs_of
+from .fuzz import COMPLEX, EVERY, FLOATS, KINDS, WEIGHTS, Case, Spec, mapped, specs_of
 
 OMIT = object()
 TABLE = {}
@@ -157,7 +157,10 @@ class Entry:
         out = d.pick("same", "same", "empty", "strided", *EVERY[:1], "int64") if form == "out" else ""
         order = 0 if form == "out" or d.chance(0.35) else d.pick(*range(1, self.order + 1)) if self.order else 0
         if any(s.values == "special" for s in specs_of((args, kwargs))):
-            order = min(order, 1)               # second derivatives at infinity are nobody's promise
+            order = min(order, 1)               # second derivatives at infinity are nobody's promise, nor at kinks
+        if order == 2:
+            args, kwargs = mapped((args, kwargs), lambda s: dataclasses.replace(s, values="between") if isinstance(
+                s, Spec) and s.values == "normal" and s.dtype in FLOATS else s)
         return Case(self.call, form, tuple(args), tuple(kwargs.items()), order, out, **self.options)
 
 

@@ -67,7 +67,7 @@ def frexp(d):
 
 # -- two operands
 
-ARITHMETIC = "fffib" 
+ARITHMETIC = "fffib"
 
 @calls("torch.add torch.sub torch.subtract", weight=4, strides=True)
 def sums(d):
