@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..eager.tensor import Tensor
 from ..runtime.errors import Unsupported
 from .breaks import CODES
 from .emitter import Emitter
@@ -124,8 +125,19 @@ class Codegen:
         self.load_const(SymbolicNumber(number, tuple(names)))
         self.emit.as_callable()
         for name in names:
-            self.tx.load_symbol(self.emit, name)
+            self.load_symbol(name)
         self.emit.call(len(names))
+
+    def load_symbol(self, name: str) -> None:
+        read = self.tx.tracer.unbacked.get(name)
+        if read is None:
+            self.tx.load_symbol(self.emit, name)
+            return
+        self.load_output(read.value)                    # the number itself, or the rows that it counts
+        if isinstance(read.value, Tensor):
+            self.emit.load_attr("shape")
+            self.emit.load_const(0)
+            self.emit.binary_subscr()
 
     # -- calls -----------------------------------------------------------------------------------------------------
 

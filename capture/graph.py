@@ -370,7 +370,8 @@ def _problem(graph: Graph, node: Node, seen, names) -> str | None:
 def _problem_of_target(graph: Graph, node: Node) -> str | None:
     if node.op == "get_attr" and node.target not in graph.constants:
         return f"reads constant {node.target!r}, which the graph does not have"
-    if node.op == "call_function" and not (isinstance(node.target, Op) or node.target is operator.getitem):
+    if node.op == "call_function" and not (isinstance(node.target, Op) or node.target is operator.getitem
+                                             or type(node.target).__name__ == "Read"):
         return f"calls {node.target!r}, which is not an op record"
     if node.draw is not None and not 0 <= node.draw < graph.draws:
         return f"is draw {node.draw} of a graph with {graph.draws} draws"
@@ -425,12 +426,15 @@ from {package}.eager.device import device
 _SHORT = {"bool": "b8", "bfloat16": "bf16"}
 
 
+reads: dict[str, Callable] = {}          # by name: targets that read data and are no records (reads.py)
+
+
 class _Ops:
     """`ops.add` is the op record named add; `ops.add_` its in-place form."""
 
     def __getattr__(self, name: str) -> Op:
         try:
-            return find(name)
+            return reads.get(name) or find(name)
         except KeyError:
             raise AttributeError(f"no op record {name!r}") from None
 
@@ -529,7 +533,7 @@ def _unbacked_lines(node: Node) -> list[str]:
     return [
         f"    {name} = {reads[what].format(node.name, dim)}"
         for name, what, dim in _symbols_of(node.value)
-        if name[0] == "u"
+        if node.graph.env.symbols[name].hint is None
     ]
 
 

@@ -125,10 +125,10 @@ class ShapeEnv:
                 self.guards.append(Guard(relation, self.where(), reason))
                 self.learn(relation)
 
-    def create_unbacked(self, source_name: str = "data") -> SymInt:
-        """A size that only the data knows: in [0, inf), without a hint."""
-        name = self._new("u", None, "unbacked", source_name)
-        return SymInt(self, E.var(name, "unbacked"))
+    def create_unbacked(self, source_name: str = "data", kind: str = "unbacked") -> SymInt | SymFloat:
+        """A number that only the data knows, without a hint. kind: "unbacked" (a size, in [0, inf)), "int" or "float"."""
+        name = self._new("f" if kind == "float" else "u", None, kind, source_name)
+        return SymFloat(self, ("var", name)) if kind == "float" else SymInt(self, E.var(name, kind))
 
     def create_float(self, hint: float, source_name: str) -> SymFloat:
         name = self._new("f", float(hint), "float", source_name)
@@ -142,6 +142,8 @@ class ShapeEnv:
             (n, d), (m, e) = ratios
             return bool(compute(n * e, m * d))
         names = {*_tree_names(left), *_tree_names(right)}
+        if any(self.symbols[n].hint is None for n in names):
+            raise _unknown(f"a comparison of {_tree_text(left)} with {_tree_text(right)}")
         floats = {n for n in names if self.symbols[n].kind == "float"} - self.specialised_floats.keys()
         if len(floats) != 1 or len(names) != 1:
             return compute(_specialise_tree(self, left), _specialise_tree(self, right))
@@ -235,8 +237,7 @@ class ShapeEnv:
         if known is not None:
             return known
         if self.hint_of(relation.lhs) is None or self.hint_of(relation.rhs) is None:
-            raise Unsupported("data-dependent size", f"whether {relation} depends on the data of a tensor",
-                              "avoid the branch, or tell the compiler with torch._check(...)")
+            raise _unknown(f"whether {relation}")
         if self._sealed:
             raise Unsupported("late guard", f"{relation} is asked after the guards of this code were made",
                               "call the function once with these sizes before it is compiled")
@@ -306,10 +307,14 @@ class ShapeEnv:
             return e.value
         hint = self.hint_of(e)
         if hint is None:
-            raise Unsupported("data-dependent size", f"{reason} needs the value of {e}, which only the data knows",
-                              "keep it symbolic, or move this out of the compiled function")
+            raise _unknown(f"{reason} of {e}")
         self.decide(Relation("==", e, E.const(hint)), reason)
         return hint
+
+
+def _unknown(what: str) -> Unsupported:
+    return Unsupported("data-dependent size", f"{what}: only the data knows",
+                       "keep the number symbolic, or move the question out of the compiled function")
 
 
 # -- the three symbolic values --------------------------------------------------------------------------------------
@@ -697,6 +702,8 @@ _COMPARISONS = {operator.eq: "==", operator.ne: "!=", operator.lt: "<", operator
 
 def _specialise_tree(env: ShapeEnv, tree: tuple) -> float:
     if tree[0] == "var":
+        if env.symbols[tree[1]].hint is None:
+            raise _unknown(f"the value of {tree[1]}")
         if env._sealed and tree[1] not in env.specialised_floats:
             raise Unsupported("late guard", f"the value of {tree[1]} is asked after the guards of this code were made",
                               "pass the number as a tensor")

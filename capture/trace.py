@@ -10,13 +10,15 @@ import operator
 from typing import Any
 from collections.abc import Callable
 
-from ..eager import dispatch
+from ..eager import dispatch, dtypes
+from ..eager.errors import DataDependent
 from ..eager.op import OPS
 from ..eager.storage import Storage, address
 from ..eager.tensor import Tensor, fake_tensor
 from ..runtime.errors import ConstraintViolation
 from .breaks import unsupported
 from .graph import Graph, Node, map_args
+from .reads import MOST, READS
 from .shapes import ShapeEnv, SymFloat
 from .source import Source
 from .state import MAYBE, marks
@@ -41,12 +43,16 @@ class GraphTracer(dispatch.Mode):
         self.floats: dict[str, Source] = {}                  # symbolic float -> where it is read
         self.spans: list[tuple[int, int, Storage]] = []
         self.marked: list[tuple[str, int, Any]] = []         # sizes under mark_dynamic
+        self.unbacked: dict[str, Node] = {}                  # symbol -> the read that brings it
+        self.written = False
         self.tag: str | None = None                          # of the checkpointed region that is being traced
 
     # -- ops -------------------------------------------------------------------------------------------------------
 
     def dispatch(self, op, args):
         inputs = map_args(tuple(args), self.argument)
+        if op.mutates:
+            self.note_writes(op, args)
         grad = dispatch.state.grad
         with dispatch.setting(modes=(), fake=True):
             out = dispatch.execute(op, tuple(args))
@@ -86,6 +92,27 @@ class GraphTracer(dispatch.Mode):
         self.node_of(tensor)
         with self:
             return OPS["clone"](tensor)
+
+    # -- reads of data ---------------------------------------------------------------------------------------------
+
+    def read(self, what: str, tensor: Tensor):
+        """A node that reads data: `item()` gives an unbacked number, `nonzero()` rows of unbacked count."""
+        if self.written or self.tag is not None or len(self.unbacked) >= MOST:
+            raise DataDependent(f"{what}()")            # a call with reads must be able to start again
+        kind = "unbacked" if what == "nonzero" else "float" if tensor.dtype.is_floating_point else "int"
+        number = value = self.env.create_unbacked(f"{what}()", kind)
+        if what == "nonzero":
+            value = fake_tensor((number, tensor.ndim), None, dtypes.int64, tensor.device)
+        node = self.graph.call(READS[what], (self.node_of(tensor),), value, stack=self.stack(), grad=dispatch.state.grad)
+        if what == "nonzero":
+            self.nodes[id(value)] = value, node
+        self.unbacked[number.tree[1] if kind == "float" else number.expr.name] = node
+        return value
+
+    def note_writes(self, op, args) -> None:
+        """Whether something that the caller can see was written."""
+        seen = {id(fake) for _, fake in self.storages.values()}
+        self.written |= any(id(args[op.names[name]]._storage) in seen for name in op.mutates)
 
     # -- inputs ----------------------------------------------------------------------------------------------------
 
@@ -194,7 +221,8 @@ class GraphTracer(dispatch.Mode):
 
     def finish(self, outputs: list) -> list[tuple[Node, Source, Any]]:
         """Set the output and drop inputs that nothing needs; returns the inputs that are left."""
-        self.graph.set_output(tuple(map_args(tuple(outputs), self.argument)))
+        reads = {id(node.value): node for node in self.unbacked.values()}
+        self.graph.set_output(tuple(reads[id(v)] if id(v) in reads else self.argument(v) for v in outputs))
         self.all_inputs, self.inputs = self.inputs, []
         for node, source, value in self.all_inputs:
             if node.users or not self.is_static(node.value):

@@ -19,6 +19,7 @@ from . import dtypes
 from .errors import DataDependent
 from .printing import text
 from .sizes import Size, contiguous_strides, numel
+from .state import state
 from .storage import Storage, address, copied, flat_bytes, strided
 
 _new = object.__new__
@@ -320,6 +321,8 @@ class Tensor:
         return self._array
 
     def item(self):
+        if self._array is None and self._dtype is not dtypes.bool and not self._dtype.is_complex and self.numel() == 1:
+            return read_of_fake(self, "item")
         a = self._values("item()")
         if a.size != 1:
             raise RuntimeError(f"a Tensor with {a.size} elements cannot be converted to Scalar")
@@ -431,6 +434,14 @@ def _check_grad(t: Tensor, value) -> None:
             f"attempting to assign a gradient with dtype '{value._dtype.name}' to a tensor with grad_dtype "
             f"'{t._dtype.name}'. The gradient must match the tensor's dtype"
         )
+
+
+def read_of_fake(tensor: Tensor, what: str):
+    """The data of a tensor without bytes, as the mode that traces it stands for it."""
+    for mode in reversed(state.modes):
+        if hasattr(mode, "read"):
+            return mode.read(what, tensor)
+    return tensor._values(f"{what}()")
 
 
 def fake_tensor(

@@ -335,6 +335,7 @@ def inductor_backend(graph: Graph, example_inputs: Sequence, options: dict | Non
 
 for _backend in (eager_backend, aot_eager_backend, loops_backend, inductor_backend):
     _backend.takes_options = True
+eager_backend.takes_reads = True
 BACKENDS = {
     "eager": eager_backend,
     "aot_eager": aot_eager_backend,

@@ -267,9 +267,17 @@ def _complex(tx, args, kwargs):
     return number(tx, complex, args, kwargs, "__complex__")
 
 
+def number_of_tensor(tx, cls, tensor):
+    kind = tensor.fake.dtype
+    whole = not (kind.is_floating_point or kind.is_complex)
+    if cls is float or cls is int and whole:
+        return tx.fresh(tx.run(lambda: (tensor.fake if cls is int else tensor.fake.double()).item()))
+    raise unsupported("item", f"{cls.__name__}() of {tensor}")
+
+
 def number(tx, cls, args, kwargs, special):
     if args and isinstance(args[0], TensorVariable):
-        raise unsupported("item", f"{cls.__name__}() of {args[0]}")
+        return number_of_tensor(tx, cls, args[0])
     if args and isinstance(args[0], UserObjectVariable):
         return args[0].call_special(tx, special)
     return tx.fresh(tx.run_variables(cls, args, kwargs))

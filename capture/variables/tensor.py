@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
 from ..breaks import unsupported
+from ..shapes import hint_of
 from ..source import Attr, DictAttr
 from .base import Variable
 from .constant import PlainMethod
@@ -13,6 +16,17 @@ _AUTOGRAD = ("backward", "register_hook", "retain_grad", "register_post_accumula
 _IN_PLACE_METADATA = ("requires_grad_", "set_", "resize_", "as_strided_", "share_memory_", "detach_")
 _READS = {"item": "item", "tolist": "item", "numpy": "item", "data_ptr": "item", "__array__": "item",
           "untyped_storage": "metadata", "storage": "metadata"}
+
+
+MOST_NUMBERS = 8
+
+
+def numbers_of(fake):
+    """tolist() of a few numbers."""
+    hints = [hint_of(n) for n in fake.shape]
+    if None in hints or math.prod(hints) > MOST_NUMBERS:
+        return fake.tolist()                     # raises
+    return [numbers_of(row) for row in fake.unbind(0)] if fake.ndim else fake.item()
 
 
 class TensorVariable(Variable):
@@ -80,6 +94,10 @@ class TensorVariable(Variable):
     # -- calls -----------------------------------------------------------------------------------------------------
 
     def call_method(self, tx, name, args, kwargs):
+        if name == "item" and not (args or kwargs):
+            return tx.fresh(tx.run(self.fake.item))
+        if name == "tolist" and not (args or kwargs):
+            return tx.fresh(tx.run(numbers_of, self.fake))
         if name in _READS:
             raise unsupported(_READS[name], f"{name}() of {self}")
         if name in _AUTOGRAD:

@@ -13,7 +13,7 @@ from ..meta import broadcast_shapes
 from ..ops import arithmetic as a, indexing as r, views as v
 from ..record import mark_multiple
 from ..sizes import SymInt
-from ..tensor import Tensor
+from ..tensor import Tensor, read_of_fake
 from .arguments import dim_of, give
 from .creation import as_tensor
 
@@ -230,6 +230,9 @@ def nonzero(input, *, out=None, as_tuple=False):
     """Positions of the elements that are not zero: rows of one tensor, or a tuple of tensors per dim."""
     if as_tuple and out is not None:
         raise RuntimeError("nonzero does not support the out kwarg when as_tuple is True")
+    if input._array is None and out is None and input.ndim:
+        rows = read_of_fake(input, "nonzero")
+        return tuple([column.contiguous() for column in rows.unbind(1)]) if as_tuple else rows
     found = np.nonzero(np.atleast_1d(input._values("nonzero()")))
     if not input.ndim:
         found = found if as_tuple else ()
@@ -355,7 +358,7 @@ def index_select(input, dim, index, *, out=None):
 
 def _index_args(self, dim, index, source, alpha=1):
     d = dim_of(self, dim)
-    source = source if alpha == 1 else a.mul(source, alpha)
+    source = source if alpha == 1 else a.mul(source, alpha if self.dtype is not dtypes.bool else bool(alpha))
     if source.dtype is not self.dtype:
         raise RuntimeError(f"index_add_(): self ({self.dtype}) and source ({source.dtype}) must have the same scalar "
                            "type")

@@ -1,0 +1,156 @@
+"""Reads of data inside a graph: numbers and sizes that only the values of tensors know.
+
+`item()` and `nonzero()` of a captured tensor are nodes whose target is a `Read`; what they give is an unbacked symbol. A
+backend gets the pieces between them, as graphs whose symbols are inputs (`in_pieces`); a piece is compiled at its first
+call, when the values it takes are there. A backend that says `takes_reads` gets the graph whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ..eager import random
+from ..eager.spellings.indexing import nonzero
+from ..eager.tensor import Tensor
+from ..runtime import counters
+from ..runtime.errors import CheckFailed, Unsupported
+from .graph import Graph, Interpreter, Node, bind_symbols, evaluate_number, leaves, map_args, reads
+from .shapes import SymFloat, SymInt
+from .state import native
+
+MOST = 16               # reads in one graph; a loop over more values is better left to Python
+
+
+@dataclass(frozen=True, eq=False)
+class Read:
+    """What the graph calls; not an op record, because its result is no tensor, or has no known size."""
+
+    name: str
+    fn: Callable
+
+    def __call__(self, tensor):
+        return self.fn(tensor)
+
+
+READS = {"item": Read("item", Tensor.item), "nonzero": Read("nonzero", nonzero)}
+reads.update(READS)
+
+
+def is_read(node: Node) -> bool:
+    return isinstance(node.target, Read)
+
+
+def in_pieces(graph: Graph, backend: Callable) -> Callable | None:
+    """The callable of a graph with reads; None where the backend takes it whole."""
+    if getattr(getattr(backend, "func", backend), "takes_reads", False) or not any(map(is_read, graph.nodes)):
+        return None
+    return Pieces(graph, backend)
+
+
+class Pieces:
+    """Runs the pieces and the reads between them. Nothing that the caller can see is written before the last read."""
+
+    def __init__(self, graph: Graph, backend: Callable):
+        self.graph, self.steps, run = graph, [], []
+        self.needed = set(leaves(graph.output.args))
+        for node in graph.calls:
+            if is_read(node):
+                self.add(run, backend)
+                self.steps.append(node)
+                run = []
+            else:
+                run.append(node)
+        self.add(run, backend)
+
+    def add(self, nodes: list[Node], backend: Callable) -> None:
+        if nodes:
+            inside = set(nodes)
+            shown = [n for n in nodes if n in self.needed or any(user not in inside for user in n.users)]
+            self.steps.append(Piece(self.graph, nodes, shown, backend))
+
+    def __call__(self, *inputs):
+        generator = random.default_generator
+        before = generator.get_state() if self.graph.draws else None
+        try:
+            return self.run(inputs)
+        except CheckFailed:
+            if before is not None:
+                generator.set_state(before)
+            raise
+
+    def run(self, inputs):
+        symbols: dict = {}
+        values: dict = {n: self.graph.constants[n.target] for n in self.graph.nodes if n.op == "get_attr"}
+        for node, value in zip(self.graph.inputs, inputs):
+            values[node] = value
+            bind_symbols(node.value, value, symbols)
+        for step in self.steps:
+            if isinstance(step, Piece):
+                values.update(zip(step.shown, step(values, symbols)))
+            else:
+                values[step] = value = step.target(values[step.args[0]])
+                bind_symbols(step.value, value, symbols)
+        return map_args(self.graph.output.args[0],
+                        lambda v: values[v] if isinstance(v, Node) else evaluate_number(v, symbols))
+
+
+class Piece:
+    """Nodes between two reads as a graph of their own: inputs are earlier values and symbols."""
+
+    def __init__(self, whole: Graph, nodes: list[Node], shown: list[Node], backend: Callable):
+        self.shown, self.backend, self.compiled = shown, backend, None
+        self.graph = whole.like(whole.name)
+        inside = set(nodes)
+        self.inputs = list(dict.fromkeys(read for n in nodes for read in n.inputs
+                                         if read not in inside and read.op != "get_attr"))
+        table = {n: self.graph.placeholder(n.name, n.value, n.source) for n in self.inputs}
+        self.symbols = [self.take(name) for name in sorted(self.missing(nodes))]
+        draws = 0
+        for node in nodes:
+            for read in node.inputs:
+                if read.op == "get_attr" and read not in table:
+                    table[read] = self.graph.get_attr(read.target, whole.constants[read.target], read.value)
+            table[node] = copy = self.graph.copy_node(node, table.__getitem__)
+            if node.draw is not None:
+                copy.draw, draws = draws, draws + 1
+        self.graph.draws = draws
+        self.graph.set_output(tuple(table[n] for n in shown))
+
+    def missing(self, nodes: list[Node]) -> set[str]:
+        """Symbols that the nodes need and no input shows."""
+        names: set[str] = set()
+        for node in (*nodes, *self.inputs):
+            values = [node.value] if isinstance(node.value, (Tensor, SymInt, SymFloat)) else list(node.value or ())
+            map_args((node.args, values), lambda v: names.update(free_names(v)))
+        return names - self.graph.symbol_sources().keys()
+
+    def take(self, name: str):
+        """A symbol as an input."""
+        env = self.graph.env
+        number = SymFloat(env, ("var", name)) if env.symbols[name].kind == "float" else env.sym(name)
+        self.graph.placeholder(name, number)
+        return number
+
+    def __call__(self, values: dict, symbols: dict):
+        given = [*(values[n] for n in self.inputs), *(evaluate_number(s, symbols) for s in self.symbols)]
+        if self.compiled is None:
+            self.compiled = native.call("capturing", None, self.compile, (given,), {})
+        return self.compiled(*given)
+
+    def compile(self, given: list) -> Callable:
+        """By the backend; where a question cannot be answered for all values, eager runs the piece."""
+        try:
+            with self.graph.env.sealed():
+                return self.backend(self.graph, given)
+        except Unsupported as reason:
+            counters.add("fallbacks", reason.code)
+            return Interpreter(self.graph).run
+
+
+def free_names(value) -> frozenset:
+    """Names of the symbols in a number or in the geometry of a tensor."""
+    if isinstance(value, Tensor):
+        return frozenset().union(*map(free_names, (*value._sizes, *value._strides, value._geometry[2] if value._geometry else 0)))
+    return value.expr.free_names() if isinstance(value, SymInt) else \
+        value.free_names() if isinstance(value, SymFloat) else frozenset()
