@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import collections
 import copy
+import threading
 import types
 import weakref
 from typing import Any
@@ -21,6 +22,7 @@ from .state import native
 
 PREFIX = "_orig_mod."
 _classes: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+_making = threading.RLock()
 
 
 class CompiledModule:
@@ -36,10 +38,16 @@ class CompiledModule:
     def forward(self):
         """The door of the forward that the original has now: its own or its class's."""
         source = self.__dict__.get("forward") or type(self._flambeau_original).forward
-        if source is not self._flambeau_source:
-            object.__setattr__(self, "_flambeau_source", source)
-            object.__setattr__(self, "_flambeau_forward", _door(self._flambeau_original, source, *self._flambeau_how))
-        return self._flambeau_forward
+        known, door = self._flambeau_door
+        return door if known is source else self._new_door(source)
+
+    def _new_door(self, source):
+        """One door for all threads that ask at once."""
+        with _making:
+            if self._flambeau_door[0] is not source:
+                made = _door(self._flambeau_original, source, *self._flambeau_how)
+                object.__setattr__(self, "_flambeau_door", (source, made))
+            return self._flambeau_door[1]
 
     @forward.setter
     def forward(self, function: Callable) -> None:
@@ -71,7 +79,7 @@ def _rebuild(module: Module, arguments: dict):
 
 def _class_of(original: type) -> type:
     if original not in _classes:
-        fields = {"__slots__": ("_flambeau_original", "_flambeau_source", "_flambeau_forward", "_flambeau_how"),
+        fields = {"__slots__": ("_flambeau_original", "_flambeau_door", "_flambeau_how"),
                   "__module__": original.__module__,
                   "__qualname__": original.__qualname__, "__doc__": original.__doc__}
         _classes[original] = type(original.__name__, (CompiledModule, original), fields)
@@ -93,7 +101,7 @@ def compile_module(module: Module, settings, converter: Callable) -> Module:
     object.__setattr__(self, "__dict__", module.__dict__)
     object.__setattr__(self, "_flambeau_original", module)
     object.__setattr__(self, "_flambeau_how", (settings, converter))
-    object.__setattr__(self, "_flambeau_source", None)
+    object.__setattr__(self, "_flambeau_door", (None, None))
     return self
 
 

@@ -190,6 +190,14 @@ def test_eight_threads_take_gradients(backend, sizes, often):
         together(*[job] * 8)
 
 
+def test_threads_that_call_a_module_first_share_its_door(often):
+    for _ in range(20):
+        compiled = torch.compile(Net(), backend="eager")
+        doors = together(*[lambda: compiled.forward] * 8)
+        assert all(door.__func__ is doors[0].__func__ for door in doors)
+    compiled(torch.ones(2, 3))
+
+
 def test_grad_mode_of_a_thread_is_its_own(often):
     weight = torch.ones(3, requires_grad=True)
     compiled = torch.compile(lambda x: x * weight, backend="aot_eager")
