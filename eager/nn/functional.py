@@ -4,9 +4,9 @@ arguments."""
 import warnings
 
 from .. import api, dtypes, overrides
-from ..dispatch import type_name
+from ..dispatch import type_name as _type_name
 from ..ops import activations as act, losses, normalization, products
-from ..spellings.arguments import dim_of
+from ..spellings.arguments import dim_of as _dim_of
 from ..spellings.activations import (celu_ as celu_, elu_ as elu_, gumbel_softmax as gumbel_softmax,
                                      hardshrink as hardshrink, hardtanh_ as hardtanh_, leaky_relu_ as leaky_relu_,
                                      prelu as prelu, rrelu as rrelu, rrelu_ as rrelu_, selu_ as selu_,
@@ -156,7 +156,7 @@ def log_softmax(input, dim=None, _stacklevel=3, dtype=None):
 
 
 def glu(input, dim=-1):
-    d = dim_of(input, dim)
+    d = _dim_of(input, dim)
     if input.shape[d] % 2:
         raise RuntimeError(f"Halving dimension must be even, but dimension {d} is size {input.shape[d]}")
     return act.glu(input, d)
@@ -210,14 +210,14 @@ def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):
 def rms_norm(input, normalized_shape, weight=None, eps=None):
     count = _normalized(input, normalized_shape, {"weight": weight})
     if input.dtype.category < 2:
-        raise RuntimeError(f'"rms_norm" not implemented for {type_name(input.dtype)!r}')
+        raise RuntimeError(f'"rms_norm" not implemented for {_type_name(input.dtype)!r}')
     eps = dtypes.finfo(input.dtype).eps if eps is None else eps
     return normalization.rms_norm(input, count, weight, eps)[0]
 
 
 # -- losses
 
-def legacy_reduction(size_average, reduce, reduction):
+def _legacy_reduction(size_average, reduce, reduction):
     """The old pair of flags as one word."""
     if size_average is None and reduce is None:
         return reduction
@@ -244,7 +244,7 @@ def _pair(input, target, name):
 
 def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
     input, target = _pair(input, target, "mse_loss")
-    reduction = _check_reduction(legacy_reduction(size_average, reduce, reduction))
+    reduction = _check_reduction(_legacy_reduction(size_average, reduce, reduction))
     if weight is not None:
         return _weighted(losses.mse_loss(input, target, "none"), weight, reduction)
     return losses.mse_loss(input, target, reduction)
@@ -257,7 +257,7 @@ def _weighted(loss, weight, reduction):
 
 
 def l1_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
-    reduction = _check_reduction(legacy_reduction(size_average, reduce, reduction))
+    reduction = _check_reduction(_legacy_reduction(size_average, reduce, reduction))
     input, target = _pair(input, target, "l1_loss")
     if weight is not None:
         return _weighted(losses.l1_loss(input, target, "none"), weight, reduction)
@@ -265,7 +265,7 @@ def l1_loss(input, target, size_average=None, reduce=None, reduction="mean", wei
 
 
 def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mean", beta=1.0):
-    reduction = _check_reduction(legacy_reduction(size_average, reduce, reduction))
+    reduction = _check_reduction(_legacy_reduction(size_average, reduce, reduction))
     return losses.smooth_l1_loss(*_pair(input, target, "smooth_l1_loss"), reduction, beta)
 
 
@@ -278,12 +278,12 @@ def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
 
 
 def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_target=False):
-    reduction = legacy_reduction(size_average, reduce, reduction)
+    reduction = _legacy_reduction(size_average, reduce, reduction)
     return losses.kl_div(input, target, _check_reduction(reduction, ("none", "mean", "sum", "batchmean")), log_target)
 
 
 def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
-    reduction = _check_reduction(legacy_reduction(size_average, reduce, reduction))
+    reduction = _check_reduction(_legacy_reduction(size_average, reduce, reduction))
     if target.shape != input.shape:
         raise ValueError(f"Using a target size ({target.shape}) that is different to the input size ({input.shape}) "
                          "is deprecated. Please "
@@ -295,7 +295,7 @@ def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=N
 
 def binary_cross_entropy_with_logits(input, target, weight=None, size_average=None, reduce=None, reduction="mean",
                                      pos_weight=None):
-    reduction = _check_reduction(legacy_reduction(size_average, reduce, reduction))
+    reduction = _check_reduction(_legacy_reduction(size_average, reduce, reduction))
     if target.shape != input.shape:
         raise ValueError(f"Target size ({target.shape}) must be the same as input size ({input.shape})")
     return losses.binary_cross_entropy_with_logits(input, target, weight, pos_weight, reduction)
@@ -315,7 +315,7 @@ def _classes_first(input, target, name):
         raise RuntimeError(f"Expected target size {[input.shape[0], *input.shape[2:]]}, got {list(target.shape)}")
     if target.dtype is not dtypes.int64:
         if target.dtype is not dtypes.uint8:
-            raise RuntimeError(f"expected target dtype to be Long or Byte, but got {type_name(target.dtype)} ({name})")
+            raise RuntimeError(f"expected target dtype to be Long or Byte, but got {_type_name(target.dtype)} ({name})")
         target = target.long()
     return input, target, lone
 
@@ -325,7 +325,7 @@ def _class_loss(result, lone, reduction):
 
 
 def nll_loss(input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean"):
-    reduction = _check_reduction(legacy_reduction(size_average, reduce, reduction))
+    reduction = _check_reduction(_legacy_reduction(size_average, reduce, reduction))
     x, t, lone = _classes_first(input, target, "nll_loss")
     losses.check_targets(t, x.shape[1], ignore_index)
     return _class_loss(losses.nll_loss(x, t, weight, reduction, ignore_index)[0], lone, reduction)
@@ -334,7 +334,7 @@ def nll_loss(input, target, weight=None, size_average=None, ignore_index=-100, r
 def cross_entropy(input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean",
                   label_smoothing=0.0):
     """`target`: class indices (N, ...), or probabilities of input's shape."""
-    reduction = _check_reduction(legacy_reduction(size_average, reduce, reduction))
+    reduction = _check_reduction(_legacy_reduction(size_average, reduce, reduction))
     if target.dtype.is_floating_point and target.ndim == input.ndim:
         return _soft_cross_entropy(input, target, weight, reduction, label_smoothing)
     x, t, lone = _classes_first(input, target, "cross_entropy")
@@ -367,4 +367,4 @@ def cosine_similarity(x1, x2, dim=1, eps=1e-8):
 
 
 overrides.publish(globals(), [name for name, f in globals().items() if not name.startswith("_") and callable(f)
-                              and not isinstance(f, type) and name not in ("dim_of", "type_name", "legacy_reduction")])
+                              and not isinstance(f, type)])

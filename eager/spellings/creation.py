@@ -80,14 +80,14 @@ def from_numpy(ndarray):
     """A tensor over the array's own memory."""
     if not isinstance(ndarray, np.ndarray):
         raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
-    check_array(ndarray)
+    _check_array(ndarray)
     t = _wrap(ndarray, dtypes.from_numpy(ndarray.dtype))
     held = t._ensure_storage()
     held.foreign = held.lent = True
     return t
 
 
-def check_array(array):
+def _check_array(array):
     """An array that tensors can view: no negative strides, this machine's byte order."""
     if any(step < 0 for step in array.strides):
         raise ValueError("At least one stride in the given numpy array is negative, and tensors with negative strides are "
@@ -113,7 +113,7 @@ def _array_of(data, dtype, copy):
     if isinstance(data, (np.ndarray, np.generic)):
         d = dtype or dtypes.from_numpy(data.dtype)
         array = np.asarray(data)
-        check_array(array)
+        _check_array(array)
         return (array.astype(d.numpy, copy=copy) if array.dtype != d.numpy or copy else array), d
     if isinstance(data, (list, tuple)) and _holds_arrays(data):
         data = [_nested(each) for each in data]
