@@ -10,6 +10,7 @@ import warnings
 import pytest
 
 import flambeau as torch
+from flambeau.runtime.config import config
 from flambeau.runtime.errors import Unsupported
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
@@ -368,3 +369,22 @@ def test_a_captured_tensor_is_detached_in_place():
     def fn(a):
         return (a * weight).detach_() * 2, (a * 2).detach_(), a.requires_grad_(False)
     check(fn, X, graphs=2, breaks={"metadata": 1})
+
+
+def test_one_text_everywhere(capsys):
+    """fullgraph=True, explain and the log say the same: what, the user's line, what to do."""
+    def inner(a):
+        a = a + 1
+        print("in the middle")
+        return a
+
+    def fn(a):
+        return inner(a) * 2
+    with pytest.raises(RuntimeError) as raised:
+        torch.compile(fn, backend="eager", fullgraph=True)(X)
+    with config.patch(logs=("breaks",)):
+        told = torch.compiler.explain(fn, backend="eager")(X).breaks[0]
+    log = capsys.readouterr().err
+    assert raised.value.code == told.code == "print" and raised.value.fix == told.fix
+    for text in (told.text, told.fix, told.line):
+        assert text in str(raised.value) and text in str(told) and text in log

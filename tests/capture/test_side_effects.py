@@ -3,6 +3,8 @@
 import pathlib
 import sys
 
+import pytest
+
 import flambeau as torch
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
@@ -256,3 +258,116 @@ def test_object_setattr_past_the_class():
         return box.t + 1, box
     out, box = torch.compile(fn, backend="eager")(X)
     assert torch.equal(out, X + 1) and torch.equal(box.t, X)
+
+
+# -- half-way: errors and breaks between side effects
+
+
+def raised_by_the_program(a, items, box):
+    items.append(1)
+    box.n = a.sum()
+    items.append(2)
+    raise ValueError("half")
+
+
+def raised_by_the_library(a, items, box):
+    items.append(1)
+    a.add_(1)
+    box.n += 1
+    a.view(7)
+    items.append(3)
+
+
+def raised_by_a_container(a, items, box):
+    box.n += 1
+    a.mul_(2)
+    box.hist[box.n] = a.sum()
+    box.hist.pop("gone")
+
+
+def caught_and_finished(a, items, box):
+    try:
+        items.append("try")
+        a.add_(1)
+        raise KeyError("k")
+    except KeyError as error:
+        items.append(str(error))
+    finally:
+        items.append("finally")
+    return a * 2
+
+
+def raised_after_breaks(a, items, box):
+    for i in range(4):
+        if i == 2:
+            raise RuntimeError(f"at {i}")
+        items.append(a.shape[0] * i)
+        print(i)
+
+
+def while_else(a, items, box):
+    while box.n < 3:
+        items.append(box.n)
+        print("turn", box.n)
+        a, box.n = a + box.n, box.n + 1
+    else:
+        items.append("else")
+    return a
+
+
+def handled_around_breaks(a, items, box):
+    try:
+        a = a + 1
+        print("before")
+        items.append(1)
+        raise KeyError("q")
+    except KeyError:
+        items.append("caught")
+        print("handler")
+        a = a * 2
+    finally:
+        items.append("finally")
+        print("finally")
+    return a
+
+
+def comprehension(a, items, box):
+    return [(items.append(i), print(i), a + i)[2] for i in range(3)]
+
+
+def deeper(a, items):
+    items.append("deep")
+    b = a + 1
+    print("deep", len(items))
+    items.append("deep again")
+    return b * 3
+
+
+def inlined_call(a, items, box):
+    a = a * 2
+    items.append("outer")
+    result = deeper(a, items)
+    box.n = len(items)
+    return result + box.n
+
+
+def counted_by_a_cell(a, items, box):
+    n = 0
+
+    def more():
+        nonlocal n
+        n += 1
+        items.append(n)
+        print(n)
+        return n
+    more()
+    a = a * more()
+    return a + n
+
+
+@pytest.mark.parametrize("fn, breaks", [
+    (raised_by_the_program, {"exception": 1}), (raised_by_the_library, {"exception": 1}),
+    (raised_by_a_container, {"exception": 1}), (caught_and_finished, 0), (raised_after_breaks, None), (while_else, {"print": 3}),
+    (handled_around_breaks, None), (comprehension, None), (inlined_call, None), (counted_by_a_cell, None)])
+def test_effects_happen_once_and_in_order(fn, breaks):
+    check(fn, X.clone(), [], Box(n=0, hist={}), graphs=None, breaks=breaks, recompiles=None)
