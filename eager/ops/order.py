@@ -133,6 +133,8 @@ def searchsorted(edges, x, right=False):
     side = "right" if right else "left"
     if edges.ndim == 1:
         return np.searchsorted(edges, x, side).astype(np.int64)
+    if not x.size:
+        return np.zeros(x.shape, np.int64)
     rows, wanted = edges.reshape(-1, edges.shape[-1]), x.reshape(-1, x.shape[-1])
     return np.stack([np.searchsorted(e, v, side) for e, v in zip(rows, wanted)]).reshape(x.shape).astype(np.int64)
 

@@ -40,7 +40,7 @@ def _(x, kernel_size, stride, padding, dilation):
     out = np.zeros((n, channels, kernel_size[0] * kernel_size[1], *counts), x.dtype)
     for number, o, i in taps(x.shape[2:], counts, kernel_size, stride, padding, dilation):
         out[:, :, number][o] = x[i]
-    return out.reshape(n, -1, counts[0] * counts[1])
+    return out.reshape(n, channels * kernel_size[0] * kernel_size[1], counts[0] * counts[1])
 
 
 @unfold_windows.grad("x")

@@ -251,7 +251,7 @@ def _mask_and_value(input, mask, value):
     elif isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float) and input.dtype.category < 2:
-        if input.dtype is not dtypes.bool and not math.isfinite(value):
+        if input.dtype is not dtypes.bool and (not math.isfinite(value) or value <= -1 and input.dtype is dtypes.uint8):
             raise RuntimeError("value cannot be converted to type " + input.dtype.name + " without overflow")
         value = value != 0 if input.dtype is dtypes.bool else int(value)
     return mask, value

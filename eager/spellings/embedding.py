@@ -54,7 +54,7 @@ def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, sca
     if max_norm is not None:
         _renormed(weight, input, max_norm, norm_type)
     rows = indexing.embedding(weight, input, padding)
-    return _scaled_by_count(rows, input, weight.shape[0]) if scale_grad_by_freq else rows
+    return _scaled_by_count(rows, input, weight.shape[0]) if scale_grad_by_freq and rows.requires_grad else rows
 
 
 def _check_bags(input, weight, offsets, mode, per_sample_weights, scale_grad_by_freq, sparse):

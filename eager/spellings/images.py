@@ -210,7 +210,9 @@ def _bounded(x, m, padding_mode, align):
     """A position outside as the one whose value it takes."""
     if padding_mode == "reflection":
         x = _reflected(x, 0, m - 1) if align else _reflected(x, -0.5, m)
-    return x if padding_mode == "zeros" else x.clamp(0, m - 1)
+    if padding_mode == "zeros":
+        return x
+    return where((x > 0) & (x < m - 1), x, x.detach().clamp(0, m - 1))      # (no gradient at the ends themselves)
 
 
 def _reflected(x, low, span):

@@ -6,6 +6,7 @@ from .. import dtypes
 from ..meta import broadcast_shapes
 from ..ops import ctc as _ctc
 from ..ops import losses as _losses
+from ..ops.activations import relu
 from ..tensor import Tensor
 
 
@@ -105,7 +106,7 @@ def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=
     if x.ndim != 2 or tuple(t.shape) != (x.shape[0],):
         raise RuntimeError(f"inconsistent target size, expected {[x.shape[0]]} but got {list(t.shape)}")
     own = t.unsqueeze(1)
-    gaps = (margin - x.gather(1, own) + x).clamp(min=0)
+    gaps = relu(margin - x.gather(1, own) + x)
     gaps = gaps if p == 1 else gaps * gaps
     gaps = gaps if weight is None else gaps * weight[t].unsqueeze(1)
     loss = gaps.scatter(1, own, 0.0).sum(1) / x.shape[1]

@@ -10,7 +10,7 @@ from ..ops.complexes import imag, real
 from ..ops.elementary import sqrt
 from ..ops.views import reshape, unsqueeze
 from ..tensor import Tensor
-from .arguments import dim_of, dims_of, dtype_of, give, numpy_names, takes_out
+from .arguments import dim_of, dims_of, dtype_of, give, numpy_names
 
 Sorted = namedtuple("sort", ["values", "indices"])
 TopK = namedtuple("topk", ["values", "indices"])
@@ -181,6 +181,8 @@ var, std, var_mean = _spread(r.var, "var and std"), _spread(r.std, "std and var"
 
 
 def std_mean(input, dim=None, unbiased=None, keepdim=False, *, correction=None):
+    if input.dtype.is_complex:
+        return std(input, dim, unbiased, keepdim, correction=correction), mean(input, dim, keepdim)
     variance, middle = var_mean(input, dim, unbiased, keepdim, correction=correction)
     return variance.sqrt(), middle
 
@@ -265,6 +267,8 @@ def median(input, dim=None, keepdim=False, *, out=None):
     """The lower of the two middle values; NaN if there is one."""
     if dim is None:
         flat = reshape(input, (input.numel(),))
+        if type(flat.shape[0]) is int and not flat.shape[0] and input.dtype.is_floating_point:
+            return give(input.new_full((), float("nan")), out)
         return give(kthvalue(flat, (flat.shape[0] + 1) // 2, 0)[0], out)
     d = dim_of(input, dim)
     return give(kthvalue(input, (input.shape[d] + 1) // 2 if input.ndim else 1, d, keepdim), out)

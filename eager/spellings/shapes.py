@@ -307,9 +307,23 @@ def as_strided(input, size, stride, storage_offset=None):
     start = (own if storage_offset is None else storage_offset) - own
     if input._fake and not input.is_meta:
         _stay_within(input, size, stride, start)
+    elif not input._fake:
+        _stay_inside(input, size, stride, start + own)
     if input.is_contiguous():
         return v.as_strided(input, tuple(size), tuple(stride), start)
     return v.restrided(input, tuple(size), tuple(stride), start, tuple(input._strides))
+
+
+def _stay_inside(x, size, stride, offset):
+    """Refuses what lies outside the storage."""
+    if offset < 0 or any(step < 0 for step in stride):
+        raise RuntimeError(f"as_strided: Negative strides are not supported at the moment, got strides: {list(stride)}, "
+                           f"storage offset {offset}")
+    bytes_held, item = x.untyped_storage().nbytes(), x.element_size()
+    needed = 0 if 0 in size else (offset + sum((n - 1) * step for n, step in zip(size, stride)) + 1) * item
+    if needed > bytes_held:
+        raise RuntimeError(f"setStorage: sizes {list(size)}, strides {list(stride)}, storage offset {offset}, and itemsize "
+                           f"{item} requiring a storage size of {needed} are out of bounds for storage of size {bytes_held}")
 
 
 def _stay_within(x, size, stride, start):
@@ -480,6 +494,8 @@ def rot90(input, k=1, dims=(0, 1)):
 
 
 def repeat(self, *sizes):
+    if not sizes:
+        raise TypeError("repeat() missing 1 required positional arguments: \"repeats\"")
     times = sizes_of(sizes)
     if len(times) < self.ndim:
         raise RuntimeError("Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor")

@@ -10,7 +10,7 @@ from .fuzz import EVERY, specs_of
 # what PyTorch's error says, for cases where flambeau raises none -> why that is right
 REFUSED = {
     r"not implemented for|not supported for complex|does not support automatic differentiation for outputs with complex|"
-    r"not intended to support complex|Boolean inputs not supported|not support complex|not supported for Bool":
+    r"not intended to support complex|Bool(ean)? inputs not supported|not support complex|not supported for Bool":
         "a kernel of PyTorch's lacks the type; loops here are written once for all types",
     r"gradient raises .*(is not implemented|undefined Tensor|does not have a device|Autograd not support dtype|"
     r"not differentiable|modified by an inplace operation|isFloatingType)|derivative for|"
@@ -33,7 +33,7 @@ def refusal(text):
 
 # error types of two refusals that may differ: PyTorch's says what its kernels or its argument parser lack
 REFUSED_ANYWAY = re.compile(r"^error type: .*torch .*(not implemented for|not supported for complex|must be Tensor, not|out=tuple|arguments: .dim.)", re.S)
-POLES = r"acosh|logit|digamma|psi|float_power|fmod|copysign|div|entr|i1|erfcx|ndtr|hypot|vector_norm|decomposed|std|lgamma|sinc"
+POLES = r"acosh|logit|digamma|psi|float_power|fmod|copysign|div|entr|i1|erfcx|ndtr|hypot|vector_norm|decomposed|std|lgamma|sinc|layer_norm"
 
 # (name of the function, what the difference says) -> why
 SINGLE = {
@@ -45,7 +45,7 @@ SINGLE = {
     (r"nextafter", r"gradient"): "a neighbour has no gradient",
     (r"entr|softsign", r"gradient 2"): "second derivatives outside the domain",
     (r"masked_fill|logsigmoid", r"strides|more than one element"): "strides as of any map; memory is not shared with itself",
-    (r"torch\.a(rc|tan|sin|cos)|special\.|gamma|erf|conj|i0|isreal", r"strides"):
+    (r"torch\.a(rc|tan|sin|cos)|special\.|gamma|erf|conj|i0|isreal|copysign|gcd|lcm", r"strides"):
         "functions that call back into numpy, and conjugates, give dense rows",
     (r"addbmm|addmv|addr", r"raises RuntimeError\(.result type"): "out= never loses a kind of number",
     (r"cummin|cummax", r"Dimension out of range"): "a dim is checked for empty tensors too",
@@ -68,9 +68,10 @@ SINGLE = {
     (r"F\.instance_norm", r"select\(\): index 0 out of range"): "PyTorch fails without images",
     (r"taken", r"call raises IndexError"): "indices into an empty dim are refused even if no element is asked for",
     (r"created.*linspace.*uint8", r"values"): "bytes from a negative number on: PyTorch wraps the ends first",
+    (r"ldexp.*int", r"gradient"): "PyTorch's gradient raises 2 to integers in integers",
     (r"atan2.*uint8", r"gradient 1"): "PyTorch's gradient negates and squares bytes",
-    (r"torch\.where", r"invalid combination of arguments"): "a number goes by keyword and with out= too",
-    (r"cosine_similarity", r"gradient 2"): "of a vector of zeros it is NaN or a rounding error of 1e8 in PyTorch",
+    (r"torch\.(where|searchsorted)", r"invalid combination of arguments"): "a number goes by keyword and with out= too",
+    (r"cosine_similarity|normalize", r"gradient 2"): "of a vector of zeros it is NaN or a rounding error of 1e8 in PyTorch",
     (r"conv_transpose", r"error: call raises .*Output size is too small"): "PyTorch refuses no elements for some batches only",
     (r"taken", r"result: strides"): "what indices pick is contiguous; PyTorch's result may follow the order of the input",
     (r"adjoint", r"result: strides"): "the conjugate is a contiguous copy, in PyTorch a view",
