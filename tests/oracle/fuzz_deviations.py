@@ -69,6 +69,8 @@ SINGLE = {
     (r"taken", r"call raises IndexError"): "indices into an empty dim are refused even if no element is asked for",
     (r"created.*linspace.*uint8", r"values"): "bytes from a negative number on: PyTorch wraps the ends first",
     (r"ldexp.*int", r"gradient"): "PyTorch's gradient raises 2 to integers in integers",
+    (r"stored.*uint8", r"without overflow"): "negative numbers stored as bytes wrap around, fractions too",
+    (r"F\.interpolate.*antialias", r"result: values"): "bicubic weights of shrinking and growing at once (one row of many)",
     (r"atan2.*uint8", r"gradient 1"): "PyTorch's gradient negates and squares bytes",
     (r"torch\.(where|searchsorted)", r"invalid combination of arguments"): "a number goes by keyword and with out= too",
     (r"cosine_similarity|normalize", r"gradient 2"): "of a vector of zeros it is NaN or a rounding error of 1e8 in PyTorch",

@@ -80,7 +80,7 @@ def middles(d):
 
 @calls("torch.quantile torch.nanquantile", tolerance=3)
 def quantiles(d):
-    x = d.tensor(d.full_shape(0), dtype=d.pick("float32", "float64"))
+    x = d.tensor(d.full_shape(0), dtype=d.pick("float32", "float64"), values="distinct", plain=True)
     q = d.pick(0.5, 0.25, 1.0, d.tensor(d.pick((), (3,)), dtype=x.dtype, values="unit", grad=False))
     return {"input": x, "q": q, "dim": d.pick(OMIT, d.dim(rank(x))), "keepdim": d.maybe(0.4, True),
             "*interpolation": d.maybe(0.6, d.pick("linear", "lower", "higher", "nearest", "midpoint"))}
