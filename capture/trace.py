@@ -44,6 +44,7 @@ class GraphTracer(dispatch.Mode):
         self.spans: list[tuple[int, int, Storage]] = []
         self.marked: list[tuple[str, int, Any]] = []         # sizes under mark_dynamic
         self.unbacked: dict[str, Node] = {}                  # symbol -> the read that brings it
+        self.known_reads: dict[tuple, tuple] = {}
         self.written = False
         self.tag: str | None = None                          # of the checkpointed region that is being traced
 
@@ -99,6 +100,9 @@ class GraphTracer(dispatch.Mode):
         """A node that reads data: `item()` gives an unbacked number, `nonzero()` rows of unbacked count."""
         if self.written or self.tag is not None or len(self.unbacked) >= MOST:
             raise DataDependent(f"{what}()")            # a call with reads must be able to start again
+        key = what, id(tensor), tensor._version
+        if key in self.known_reads:                     # one symbol for one value; the entry keeps the tensor alive
+            return self.known_reads[key][0]
         kind = "unbacked" if what == "nonzero" else "float" if tensor.dtype.is_floating_point else "int"
         number = value = self.env.create_unbacked(f"{what}()", kind)
         if what == "nonzero":
@@ -107,6 +111,7 @@ class GraphTracer(dispatch.Mode):
         if what == "nonzero":
             self.nodes[id(value)] = value, node
         self.unbacked[number.tree[1] if kind == "float" else number.expr.name] = node
+        self.known_reads[key] = value, tensor
         return value
 
     def note_writes(self, op, args) -> None:

@@ -168,7 +168,19 @@ def setitem(self, key, value):
         _assign(out, value)
         return
     values = _as_values(out, value, _fills(key, value))
-    r.index_put.inplace(out, indices, _strip(values, len(r.indexed_sizes(out, indices, dims))), dims)
+    places = r.indexed_sizes(out, indices, dims)
+    values = _strip(values, len(places))
+    if values._array is None:
+        _check_fits(values, places)
+    r.index_put.inplace(out, indices, values, dims)
+
+
+def _check_fits(values, places):
+    """Values without bytes; those with bytes are checked where they are stored."""
+    for n, m in zip(reversed(values.shape), reversed(tuple(places))):
+        if n is not m and not (type(n) is int and n == 1) and n != m and n != 1:
+            raise RuntimeError(f"shape mismatch: value tensor of shape {list(values.shape)} cannot be broadcast to indexing "
+                               f"result of shape {list(places)}")
 
 
 def _scalar(value):
@@ -403,7 +415,10 @@ def index_fill_(self, dim, index, value):
 
 def _put_args(self, indices, values, accumulate):
     x, where, dims = _take_apart(self, tuple(_FULL if i is None else i for i in indices))
-    return x, where, _as_values(self, values, not accumulate and _fills(tuple(indices), values)), dims
+    values = _as_values(self, values, not accumulate and _fills(tuple(indices), values))
+    if values._array is None:
+        _check_fits(values, r.indexed_sizes(x, where, dims))
+    return x, where, values, dims
 
 
 def index_put(input, indices, values, accumulate=False):

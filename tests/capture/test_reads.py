@@ -168,6 +168,31 @@ def test_a_question_to_the_data_breaks_there():
         torch.compile(fn, fullgraph=True)(torch.ones(2))
 
 
+@pytest.mark.parametrize("backend", ["eager", "inductor"])
+def test_rows_stored_under_a_mask_must_fit(backend):
+    def fn(a, mask):
+        out = a.new_zeros(4, 2)
+        out[mask] = a
+        return out * 2
+
+    def doubled(a, mask):
+        a = a.clone()
+        a[mask] = a[mask] * 2
+        return a
+    counters.reset()
+    compiled = torch.compile(fn, backend=backend)
+    for mask in ([True, True, False, False], [True, False, False, False], [True] * 4):
+        args = torch.ones(2, 2), torch.tensor(mask)
+        if sum(mask) == 2:
+            assert same(compiled(*args), fn(*args))
+        else:
+            with pytest.raises((ValueError, RuntimeError, IndexError), match="shape mismatch"):
+                compiled(*args)
+    assert counters.snapshot()["breaks"] == {"data-dependent size": 1}
+    args = torch.randn(4, 2), torch.tensor([True, False, True, True])
+    assert same(torch.compile(doubled, backend=backend, fullgraph=True)(*args), doubled(*args))
+
+
 def test_printed_graph_reads_the_number():
     graphs = []
 
