@@ -20,12 +20,18 @@ from flambeau.capture.context import Context
 from flambeau.capture.graph import Graph, Node
 
 MADE = (Graph, Node, Compiled, Context, native.Entry, native.Wrapper, native.Resume, native.GuardTree)
-BACKENDS = ["eager", "aot_eager", "loops", "inductor"]
+BACKENDS = ["eager", "inductor"]
+
+
+def collect():
+    """Code objects take no part in garbage collection: what hangs on them alone goes with a later one."""
+    for _ in range(3):
+        gc.collect()
 
 
 def living():
     """How many objects of each kind there are."""
-    gc.collect()
+    collect()
     found = dict.fromkeys(MADE, 0)
     for one in gc.get_objects():
         if type(one) in found:
@@ -75,10 +81,12 @@ def caught(x):
 
 
 def closing(x):
+    z = x * 2
+
     def add(y):
-        return x + y
+        return z + y
     print(end="")
-    return add
+    return add(x), add
 
 
 def through(x):
@@ -122,7 +130,7 @@ def test_all_is_freed_with_the_compiled_function(function, backend):
     cache = weakref.ref(compiled.cache)
     assert cache() is not None and code() is not None and watching.graphs
     del compiled, plain
-    gc.collect()
+    collect()
     assert door() is None and cache() is None and code() is None
     assert [r for r in (*watching.graphs, *watching.compiled) if r() is not None] == []
     assert living() == before
@@ -135,7 +143,7 @@ def test_the_compiled_code_is_freed_and_the_function_is_not():
     compiled(torch.ones(2))
     made = weakref.ref(compiled.entries[0].code)
     del compiled
-    gc.collect()
+    collect()
     assert made() is None and f(1) == 2
 
 
@@ -145,7 +153,7 @@ def test_reset_frees_graphs_and_entries():
     before = living()
     compiled(torch.ones(3))
     torch.compiler.reset()
-    gc.collect()
+    collect()
     assert watching.graphs and [r for r in (*watching.graphs, *watching.compiled) if r() is not None] == []
     assert living() == before
     assert compiled(torch.ones(3)).tolist() == [4.0] * 3
@@ -174,7 +182,7 @@ def test_a_compiled_module_frees_its_parameters(backend, rows):
         compiled(torch.ones(rows, 3)).sum().backward()
     held = [weakref.ref(p) for p in (*net.parameters(), net)]
     del net, compiled
-    gc.collect()
+    collect()
     assert [r for r in held if r() is not None] == []
     assert living() == before
 
@@ -186,13 +194,13 @@ def test_a_compiled_module_holds_no_inputs_and_no_results():
     out.sum().backward()
     seen = weakref.ref(x), weakref.ref(out), weakref.ref(x.grad)
     del x, out
-    gc.collect()
+    collect()
     assert [r for r in seen if r() is not None] == []
 
 
 def test_a_result_keeps_what_its_backward_needs():
     out = torch.compile(straight, backend="aot_eager")(torch.ones(3, requires_grad=True))
-    gc.collect()
+    collect()
     out.sum().backward()
 
 
@@ -210,7 +218,7 @@ def test_an_object_met_by_guards_is_not_kept():
     compiled(torch.ones(2), config)
     gone = weakref.ref(config)
     del config
-    gc.collect()
+    collect()
     assert gone() is None
     assert compiled(torch.ones(2), Config()).tolist() == [3.0, 3.0]
 
@@ -230,7 +238,7 @@ def test_a_failed_compilation_keeps_nothing():
         compiled(x)
     gone = weakref.ref(x)
     del x, compiled
-    gc.collect()
+    collect()
     assert gone() is None and living() == before
     torch.compile(f, backend="eager")(torch.ones(2))
 
