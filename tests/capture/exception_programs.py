@@ -11,7 +11,6 @@ import traceback
 import warnings
 
 import flambeau as torch
-import flambeau.nn as nn
 
 PROGRAMS = {}
 KERNELS = {}           # raised while kernels run
