@@ -350,6 +350,8 @@ class Context:
         return ListVariable([self.wrap_type(cls) for cls in found])
 
     def handled(self, handler, fn, args, kwargs):
+        if builtins.surplus(fn, args, kwargs):
+            raise unsupported("builtin", f"{getattr(fn, '__name__', fn)}() with arguments of other kinds or number")
         try:
             return handler(self, args, kwargs)
         except NotPlain as error:

@@ -66,7 +66,7 @@ def decode(code) -> list[Instr]:
         for op, argval in opcodes.lift(table, unit):
             _append(instrs, raising, op, argval, unit, positions)
     _resolve(instrs, raising, dis._parse_exception_table(code))
-    return reindex(opcodes.normalise_sends(instrs))
+    return reindex(opcodes.settle_closures(opcodes.normalise_sends(instrs), code))
 
 
 def _append(instrs, raising, op, argval, unit, positions):

@@ -419,6 +419,18 @@ def normalise_sends(instrs):
     return [new for instr in instrs for new in ((ends[instr], instr) if instr in ends else (instr,))]
 
 
+def settle_closures(instrs, code):
+    """3.13 reads the cell and, where an inlined comprehension has put its own value into the slot, that value with the same
+    LOAD_FAST: a cell is read only to become part of a closure."""
+    if VERSION >= (3, 13):
+        closes = {k for end, instr in enumerate(instrs) if instr.op == "MAKE_FUNCTION" and instr.argval & 8
+                  for k in range(end - 2 - instrs[end - 2].argval, end - 2)}
+        for k, instr in enumerate(instrs):
+            if instr.op == "LOAD_CLOSURE" and k not in closes and instr.argval in code.co_varnames:
+                instr.op = "LOAD_FAST"
+    return instrs
+
+
 # ---- normal ops -> code units ----
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import collections
 import functools
+import inspect
 import itertools
 import math
 import operator
@@ -44,6 +45,30 @@ def handles(*builtins):
             HANDLERS[builtin] = fn
         return fn
     return register
+
+
+MOST = {type: 3, getattr: 3, int: 2, bool: 1, str: 3, set: 1, frozenset: 1, dict: 1, collections.OrderedDict: 1, slice: 3,
+        collections.deque: 2, range: 3, next: 2, iter: 2, vars: 1, super: 2, filter: 2, functools.reduce: 3, math.log: 2,
+        itertools.repeat: 2, itertools.islice: 4}       # positional arguments of builtins that tell no signature
+
+
+@functools.cache
+def most_arguments(fn):
+    """How many positional arguments a builtin takes, and which keywords; infinity and None where it does not say."""
+    try:
+        parameters = inspect.signature(fn).parameters.values()
+    except (TypeError, ValueError):
+        return MOST.get(fn, math.inf), None
+    kinds = [p.kind for p in parameters]
+    at_most = math.inf if inspect.Parameter.VAR_POSITIONAL in kinds else \
+        sum(kind <= inspect.Parameter.POSITIONAL_OR_KEYWORD for kind in kinds)
+    return at_most, None if inspect.Parameter.VAR_KEYWORD in kinds else frozenset(p.name for p in parameters)
+
+
+def surplus(fn, args, kwargs) -> bool:
+    """Whether there are arguments that the builtin does not take: Python is to say so."""
+    at_most, keywords = most_arguments(fn)
+    return len(args) > at_most or (bool(kwargs) and keywords is not None and not kwargs.keys() <= keywords)
 
 
 class BuiltinVariable(Variable):

@@ -203,7 +203,7 @@ class TupleVariable(SequenceVariable):
             return tx.wrap_type(self.cls)
         if name in fields:
             return self.at(fields.index(name))
-        if name == "_fields":
+        if name == "_fields" and hasattr(self.cls, name):
             return tx.fresh(fields)
         if fields and name == "_make":
             return PlainMethod(self, name)

@@ -23,8 +23,6 @@ ROWS = [(construct, kind) for construct in CONSTRUCTS for kind in construct.kind
 @pytest.mark.parametrize("construct, kind, shift", [(*row, n) for n, row in enumerate(ROWS)],
                          ids=[f"{construct.name}-{kind}" for construct, kind in ROWS])
 def test_construct(construct, kind, shift):
-    if construct.name == "comprehension_cells" and sys.version_info >= (3, 13):
-        pytest.xfail("a cell of an inlined comprehension that a second comprehension uses as a local")
     for position, source, dynamic in cells(construct, kind, shift):
         check_case(construct, kind, position, source, dynamic)
 
