@@ -15,7 +15,7 @@ import typing
 from typing import Any
 from collections.abc import Callable
 
-from ..eager import api, autograd, dispatch, random
+from ..eager import autograd, dispatch, random
 from ..eager.amp.autocast_mode import autocast
 from ..eager.errors import DataDependent
 from ..eager.nn.parameter import Parameter
@@ -48,7 +48,6 @@ ARITHMETIC = {getattr(operator, name): text + sign for name, text in (
 ARITHMETIC |= {getattr(operator, "i" + op.__name__.strip("_")): text + "=" for op, text in ARITHMETIC.items()}
 ARITHMETIC |= {operator.pow: "** or pow()", operator.ipow: "**="}
 GLOBAL_STATE = ("manual_seed", "seed", "initial_seed", "get_rng_state", "use_deterministic_algorithms")
-NUMBERED = (api.tensor, api.as_tensor)           # their argument's values are needed
 INLINED = tuple(f"{ROOT}.eager.{name}" for name in ("nn.modules", "nn.utils", "nn.attention", "nn.parallel",
                                                      "optim", "utils", "distributions", "compat.backends"))
 AUTOGRAD = f"{ROOT}.eager.autograd"
@@ -324,8 +323,6 @@ class Context:
             return self.call(self.polyfill(polyfills.REPLACED[fn]), args, kwargs)
         if self.runs_for_real(fn) and changes_state(getattr(fn, "__name__", "")):
             raise unsupported("builtin", f"{fn.__name__}() changes or reads the state of the library")
-        if fn in NUMBERED:
-            args = [self.settled_number(a) for a in args]
         if isinstance(fn, Op) or self.runs_for_real(fn) or builtins.is_pure(fn) or _method_of_constant(fn):
             return self.fresh(self.run_variables(fn, args, kwargs))
         if isinstance(getattr(fn, "__self__", None), type) and fn.__name__ in ("__subclasses__", "mro"):
@@ -564,7 +561,7 @@ class Context:
         return lambda *args, **kwargs: fn(*map(settled, args), **settled(kwargs))
 
     def settled_number(self, value: Variable) -> Variable:
-        """Symbolic numbers have no tensor form of their own: one becomes its number."""
+        """What is stored into a tensor: a symbolic number becomes its number."""
         value = value.realize()
         return value.settled(self) if isinstance(value, SymVariable) else value
 

@@ -38,12 +38,16 @@ def numel(input):
 
 def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False):
     """A new leaf with a copy of the data: numbers, nested sequences (of numbers or tensors), arrays, tensors."""
+    t = _of_data(data, dtype, device, copy=True)
+    return t.requires_grad_() if requires_grad else t
+
+
+def _of_data(data, dtype, device, copy):
     try:
-        t = _wrap(*_array_of(data, dtype_of(dtype), copy=True))
+        t = _wrap(*_array_of(data, dtype_of(dtype), copy=copy))
     except Symbolic:
         t = _of_symbolic(data, dtype_of(dtype) or _common_dtype(data))
-    t = _on_device(t, device)
-    return t.requires_grad_() if requires_grad else t
+    return _on_device(t, device)
 
 
 class Symbolic(DataDependent):
@@ -68,7 +72,7 @@ def as_tensor(data, dtype=None, device=None):
     """Like `tensor`, but a tensor or array whose type fits is not copied."""
     if isinstance(data, Tensor):
         return data.to(device=device, dtype=dtype_of(dtype)) if dtype is not None or device is not None else data
-    return _on_device(_wrap(*_array_of(data, dtype_of(dtype), copy=False)), device)
+    return _of_data(data, dtype, device, copy=False)
 
 
 def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
