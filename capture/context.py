@@ -382,6 +382,8 @@ class Context:
     def make_exception(self, cls, args, kwargs):
         made = ExceptionVariable(cls, args)
         init = lookup(cls, "__init__")
+        if kwargs and not isinstance(init[1], types.FunctionType):
+            raise unsupported("exception", f"making a {cls.__name__} with keyword arguments")
         if isinstance(init[1], types.FunctionType):
             self.call(objects.bind(self, init, made, "__init__"), args, kwargs)
         return made

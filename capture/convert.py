@@ -56,6 +56,13 @@ class Job:
     options: Any
     cache: Any
     instrs: list = field(default_factory=list)
+    listings: dict = field(default_factory=dict)        # id of a code that is cut -> its instructions and Liveness
+
+    def listing(self, code):
+        if id(code) not in self.listings:
+            instrs = self.instrs if code is self.code else decode(code)
+            self.listings[id(code)] = instrs, Liveness(instrs, code)
+        return self.listings[id(code)]
 
 
 def convert(code, globals, builtins, closure, slots, options, cache):
@@ -199,7 +206,7 @@ class Trace:
         if work:
             self.compiled = self.compile_graph(record, inputs)
         self.tx.tracer.check_marks()
-        if self.stop is None and not work and not gen.outputs and self.tx.effects.empty():
+        if self.stop is None and not work and not gen.outputs and self.tx.effects.empty() and not self.root.own_unbound:
             return self.untouched(record)
         code = self.write_code(gen, body, inputs, work)
         tree, nodes = build_tree(self.tx, inputs)
@@ -285,7 +292,7 @@ class Trace:
         root, code, index = self.root, self.job.code, self.root.ip
         if self.tx.exception_now is not None:
             raise self.tx.exception_now.made_by_python("an exception that only the trace raised is being handled")
-        live = Liveness(self.job.instrs, code)
+        _, live = self.job.listing(code)
         bound = {name: value for name, value in root.slots.items() if self.crosses(name, value, live.before(index))}
         gen.keep_all([*bound.values(), *(v for v in root.stack if v is not NULL)])
         self.tx.effects.replay(gen)
@@ -342,10 +349,11 @@ class Trace:
         code, origin = origin_of(self.job.code, index)
         relevant = frozenset(unbound) & frozenset((*code.co_varnames, *code.co_cellvars))
         key = (code, id(self.job.globals), origin, depth, nulls, relevant)
-        cut = split(code, origin, depth, nulls, unbound)
+        instrs, live = self.job.listing(code)
+        cut = split(code, origin, depth, nulls, unbound, instrs=instrs, live=live)
 
         def make():
-            ORIGINS[cut.code] = code, indices_of(code, cut)
+            ORIGINS[cut.code] = code, indices_of(instrs, cut)
             return native.Resume(self.job.cache, cut.code, self.job.globals, cut.code.co_qualname)
         return cut, self.job.cache.resume(key, make)
 
@@ -419,9 +427,9 @@ def origin_of(code, index):
     return (code, index) if first is None or indices[index] is None else (first, indices[index])
 
 
-def indices_of(code, cut) -> list:
+def indices_of(original, cut) -> list:
     """For every instruction of the resume code, its index in the original (None: written by us)."""
-    original, made = decode(code), decode(cut.code)
+    made = decode(cut.code)
     offset = next(i for i, instr in enumerate(made) if instr.op == "JUMP") + 1
     kept = reachable(original, cut.index)
     same = len(kept) == len(made) - offset and all(original[k].op == m.op for k, m in zip(kept, made[offset:]))

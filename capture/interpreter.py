@@ -44,6 +44,10 @@ COROUTINE = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 UNBOUND = "cannot access local variable '{}' where it is not associated with a value"
 
 
+def is_exception_class(value) -> bool:
+    return isinstance(value, type) and issubclass(value, BaseException)
+
+
 class Stop(Exception):
     """The root frame reached the step it was asked to stop before."""
 
@@ -62,6 +66,7 @@ class Frame:
         self.exception = None
         self.result = None
         self.own_cells = code.co_cellvars
+        self.own_unbound = False               # a cell of the function was empty that is a free variable of this resume function
 
     # -- running ---------------------------------------------------------------------------------------------------
 
@@ -218,6 +223,7 @@ class Frame:
     def LOAD_DEREF(self, i):
         value = self.cell_of(i.argval).get(self.tx)
         if value is None and i.argval in self.own_cells:
+            self.own_unbound |= i.argval not in self.code.co_cellvars       # the resume function's code tells it otherwise
             self.unbound(i.argval)
         if value is None:
             text = f"cannot access free variable {i.argval!r} where it is not associated with a value in enclosing scope"
@@ -561,8 +567,10 @@ class Frame:
 
     def CHECK_EXC_MATCH(self, i):
         wanted = self.pop()
-        classes = tuple(c.plain() for c in wanted.items) if isinstance(wanted, TupleVariable) else wanted.plain()
-        self.push(self.tx.constant(issubclass(self.stack[-1].python_type(), classes)))
+        members = wanted.items if isinstance(wanted, TupleVariable) else [wanted]
+        if not all(c.is_constant() and is_exception_class(c.plain()) for c in members):
+            raise unsupported("exception", f"an except clause for {wanted}")
+        self.push(self.tx.constant(issubclass(self.stack[-1].python_type(), tuple(c.plain() for c in members))))
 
     def BEFORE_WITH(self, i):
         manager = self.pop()

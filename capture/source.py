@@ -183,7 +183,17 @@ class DictAttr(Source):
 
     def reconstruct(self, emit):
         self.base.reconstruct(emit)
-        emit.load_attr(self.attr)
+        if not self.bound():
+            emit.load_attr(self.attr)
+            return
+        emit.load_attr("__dict__")
+        emit.load_const(self.attr)
+        emit.binary_subscr()
+
+    def bound(self):
+        """Whether it is a descriptor in a class, which an attribute access would call."""
+        home = self.base.value if isinstance(self.base, Pinned) else None
+        return isinstance(home, type) and hasattr(type(vars(home).get(self.attr)), "__get__")
 
 
 @dataclass(frozen=True)

@@ -72,6 +72,10 @@ class ExceptionVariable(Variable):
         return tx.bind(found, self, name)
 
     def set_attr(self, tx, name, value):
+        if name in ("__traceback__", "__cause__", "__context__"):
+            kind = types.TracebackType if name == "__traceback__" else BaseException
+            if not issubclass(value.python_type(), (kind, type(None))):
+                raise unsupported("exception", f"{name} of an exception becomes a {value.python_type().__name__}")
         if name == "__traceback__":              # what Python will give it when it is raised again
             return
         if name == "args":
@@ -86,6 +90,8 @@ class ExceptionVariable(Variable):
         own = tx.class_attribute(self.cls, "__str__" if form is str else "__repr__")
         if isinstance(own[1], types.FunctionType):
             return tx.call(tx.bind(own, self, "__str__"), [], {}).plain()
+        if own[0] not in (BaseException, KeyError):            # written in C, of the object's own fields
+            raise unsupported("exception", f"the text of a {self.cls.__name__}")
         if form is str and len(self.arguments) == 1 and not issubclass(self.cls, KeyError):
             return tx.text(self.arguments[0])
         parts = [tx.text(argument, repr) for argument in self.arguments]

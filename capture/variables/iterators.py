@@ -26,6 +26,9 @@ class IteratorVariable(Variable):
     def iterate(self, tx):
         return self
 
+    def length(self, tx):
+        tx.raise_error(TypeError, f"object of type {self.cls.__name__!r} has no len()")
+
     def get_attr(self, tx, name):
         return IteratorMethod(self, name)
 

@@ -166,7 +166,7 @@ class Program:
 
     def raise_(self):
         return self.pick("raise ValueError('v')", "raise KeyError('k') from None", "raise Problem(1, 'p')", "1 / 0", "[][1]", "{}['x']", "raise StopIteration",
-                         f"{self.name('t')}.nothing", "torch.ones(2) @ torch.ones(3)", f"[a for a in 3]", "int('q')")
+                         f"{self.name('t')}.nothing", "torch.ones(2) @ torch.ones(3)", "[a for a in 3]", "int('q')")
 
     def try_(self):
         body = self.inside() + ([self.raise_()] if self.random.random() < 0.6 else [])
@@ -287,7 +287,7 @@ class Manager:
         self.log.append("enter")
         return self
     def __exit__(self, kind, value, trace):
-        self.log.append("exit" if kind is None else kind.__name__)
+        self.log.append("exit" if kind is None else "NameError" if issubclass(kind, NameError) else kind.__name__)
         return self.swallow
 
 @contextlib.contextmanager
