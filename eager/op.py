@@ -112,6 +112,7 @@ class Op:
     combine: str | None = None
     finish: Callable | None = None
     template: str | None = None
+    call_rule: Callable | None = None
     mode: str = "set"
     functional: Op | None = None
     doc: str = ""
@@ -205,6 +206,13 @@ class Op:
         """Like `numpy`, tried before it; returns NotImplemented where it is not eligible."""
         self.kernels["native"] = fn
         return fn
+
+    def calls(self, fn):
+        """For compiled code: `fn(c, outs, *args)` -> calls of the runtime's kernels (runtime/calls.py) that fill the
+        regions `outs`, or None where none is eligible. Tensors are regions: `c.rows(x)` gives a row-major copy of one
+        that is not; `c.max`, `c.min` work on symbolic sizes.
+        """
+        return _fill(self, "call_rule", fn)
 
     def define_loop(self, fn):
         """An explicit loop `fn(s, i, r, *args)`."""

@@ -1,15 +1,16 @@
 """Composites become the ops they are written with.
 
-In: a pure graph. Out: the same program of Map, Reduce, Scan, Scatter, View, Random and Extern nodes. The idea: run it
-on meta tensors under the recorder, which does not record a composite but runs its decomposition; origins, draws and
-tags are kept.
+In: a pure graph. Out: the same program of Map, Reduce, Scan, Scatter, View, Random and Extern nodes, and of composites
+for which the runtime has a kernel (their `calls` rule). The idea: run it on meta tensors under the recorder, which does
+not record a composite but runs its decomposition; origins, draws and tags are kept.
 """
 
 from __future__ import annotations
 
 from ..capture.graph import Graph
 from ..eager.op import Kind, Op
-from .tracing import retrace
+from .calls import has_kernel
+from .tracing import on_fakes, retrace
 
 
 def decompose(graph: Graph) -> Graph:
@@ -19,4 +20,6 @@ def decompose(graph: Graph) -> Graph:
 
 
 def is_composite(op: Op, args: tuple) -> bool:
-    return op.kind is Kind.COMPOSITE
+    if op.kind is not Kind.COMPOSITE:
+        return False
+    return op.call_rule is None or not has_kernel(op, args, on_fakes(op, args))

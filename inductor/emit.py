@@ -228,7 +228,8 @@ def finish_gemm(context: Context, nest: Nest) -> GemmKernel:
     a, b = kernel.a.strides, kernel.b.strides
     forms = [e for e in index_forms(context, nest.items, {}) if isinstance(e, Expr)]
     rows = [(m, a[-2])]
-    while batch and plain(b[len(batch) - 1]) == 0 and rows_continue(batch[-1], a[len(batch) - 1], rows, forms):
+    while kernel.call is None and batch and plain(b[len(batch) - 1]) == 0 \
+            and rows_continue(batch[-1], a[len(batch) - 1], rows, forms):
         rows = [(batch[-1], a[len(batch) - 1]), *(row for row in rows if not is_one(row[0].extent))]
         batch.pop()
     new_batch = tuple(Axis(f"b{k}", axis.extent) for k, axis in enumerate(batch))

@@ -72,7 +72,8 @@ def _kernel(kernel: Kernel, swap) -> Kernel:
     if isinstance(kernel, ScatterKernel):
         (store,) = _step(kernel.step, swap).stores
         return replace(kernel, init=swap(kernel.init), store=store)
-    return replace(kernel, args=_args(kernel.args, swap), outputs=tuple(map(swap, kernel.outputs)))
+    calls = None if kernel.calls is None else tuple(replace(c, **_args(vars(c), swap)) for c in kernel.calls)
+    return replace(kernel, args=_args(kernel.args, swap), outputs=tuple(map(swap, kernel.outputs)), calls=calls)
 
 
 def _step(step: Step, swap) -> Step:
@@ -97,4 +98,6 @@ def _step(step: Step, swap) -> Step:
 def _args(value, swap):
     if isinstance(value, View):
         return replace(value, buffer=swap(value.buffer))
+    if isinstance(value, dict):
+        return {name: _args(v, swap) for name, v in value.items()}
     return type(value)(_args(v, swap) for v in value) if isinstance(value, (tuple, list)) else value

@@ -7,7 +7,7 @@ at once, each axis being one dimension; affine loads are strided views of memory
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ import numpy as np
 from ..capture.expr import Expr, ExprLike, evaluate
 from ..eager import dtypes, random
 from ..eager.dispatch import state
+from ..eager.ops.conv_kernels import convolution
 from ..eager.prims import COMBINES, PRIMS
 from ..eager.tensor import Tensor
 from ..runtime import counters
@@ -121,10 +122,21 @@ class Machine:
             Nest(self, kernel.outer, step, accs, scratch).run()
 
     def gemm(self, kernel: GemmKernel) -> None:
+        if kernel.call is not None:
+            return self.convolution(kernel)
         a = self.operand(kernel.a, (*kernel.batch, kernel.m, kernel.k), kernel.compute)
         b = self.operand(kernel.b, (*kernel.batch, kernel.k, kernel.n), kernel.compute)
         product = np.matmul(a, b).astype(kernel.compute.numpy, copy=False)
         Nest(self, (), kernel.epilogue, {kernel.acc: product}, {}, whole=True).run()
+
+    def convolution(self, kernel: GemmKernel) -> None:
+        call = kernel.call
+        x, weight = (self.region(replace(view, buffer=operand.buffer)).astype(kernel.compute.numpy)
+                     for view, operand in ((call.x, kernel.b), (call.weight, kernel.a)))
+        numbers = (tuple(map(self.size, n)) for n in (call.stride, call.padding, call.dilation))
+        made = convolution(x, weight, None, *numbers, False, (0,) * len(call.stride), call.groups)
+        sizes = [self.size(axis.extent) for axis in kernel.epilogue.axes]
+        Nest(self, (), kernel.epilogue, {kernel.acc: made.reshape(sizes)}, {}, whole=True).run()
 
     def operand(self, operand: Operand, axes: tuple[Axis, ...], compute: Any) -> np.ndarray:
         shape = tuple(self.size(axis.extent) for axis in axes)
@@ -147,7 +159,8 @@ class Machine:
             if isinstance(x, (tuple, list)):
                 return type(x)(map(tensor, x))
             return self.size(x) if isinstance(x, Expr) else x
-        counters.add("fallbacks", kernel.op.name)
+        if kernel.calls is None:
+            counters.add("fallbacks", kernel.op.name)
         result = call_eagerly(kernel, tuple(map(tensor, kernel.args)), self.scalars)
         for buffer, value in zip(kernel.outputs, result, strict=True):
             self.array(buffer)[...] = value._array

@@ -120,7 +120,8 @@ class GemmKernel:
     """acc[b.., m, n] = sum over k of a[b.., m, k] * b[b.., k, n], then the epilogue at every (b.., m, n).
 
     `a` strides are over (batch..., m, k), `b` strides over (batch..., k, n); the epilogue's axes are (batch..., m, n) and
-    its body reads the product (of type `compute`) as the "acc" value named `acc`.
+    its body reads the product (of type `compute`) as the "acc" value named `acc`. Template "conv": a is the weight, row-major,
+    b is x, whose windows (`call`) are the matrix; m counts channels, n the windows of an image, the batch images.
     """
 
     name: str
@@ -136,6 +137,7 @@ class GemmKernel:
     template: str = "gemm"
     origins: tuple[Origin, ...] = ()
     notes: tuple[str, ...] = ()
+    call: Any = None
 
     def stores(self) -> list[Store]:
         return list(self.epilogue.stores)
@@ -176,13 +178,23 @@ class View:
     offset: ExprLike = 0
 
     @property
+    def shape(self) -> tuple[ExprLike, ...]:
+        return self.sizes
+
+    @property
+    def dtype(self) -> Any:
+        return self.buffer.dtype
+
+    @property
     def name(self) -> str:
         return f"{self.buffer.name}[{', '.join(map(str, self.sizes))}]"
 
 
 @dataclass(frozen=True, eq=False)
 class ExternCall:
-    """An op without a template, run eagerly. `args`: the op's arguments with a View for every tensor, `Expr` for sizes."""
+    """An op without a loop. `args`: the op's arguments with a View for every tensor, `Expr` for sizes. `calls`: the
+    runtime's kernels (runtime/calls.py) that fill the outputs, row-major ones, from the same views; None: run eagerly.
+    """
 
     name: str
     op: Any
@@ -191,6 +203,7 @@ class ExternCall:
     draw: int | None = None
     origins: tuple[Origin, ...] = ()
     notes: tuple[str, ...] = ()
+    calls: tuple | None = None
 
     @property
     def inputs(self) -> tuple[Buffer, ...]:
@@ -255,6 +268,15 @@ class Program:
 
 
 # -- questions about kernels
+
+def row_major(sizes: tuple) -> tuple:
+    """The strides of contiguous memory."""
+    strides, step = [], 1
+    for n in reversed(sizes):
+        strides.append(step)
+        step = plain(step * n)
+    return tuple(reversed(strides))
+
 
 def leaves(x: Any, kind: type) -> Iterator:
     """All objects of `kind` in nested tuples, lists and dicts."""
@@ -377,7 +399,8 @@ def _header(kernel: Kernel) -> str:
     if isinstance(kernel, ScatterKernel):
         init = "zeros" if kernel.init is None else kernel.init.name
         return f"scatter {kernel.name}: {kernel.target.name} = {init}, then {kernel.store.mode}"
-    return f"extern {kernel.name}: {_ref(kernel.outputs)} = {kernel.op.name}({', '.join(_ref(a) for a in kernel.args)})"
+    kind = "extern" if kernel.calls is None else "native"
+    return f"{kind} {kernel.name}: {_ref(kernel.outputs)} = {kernel.op.name}({', '.join(_ref(a) for a in kernel.args)})"
 
 
 def _axes(axes: tuple[Axis, ...]) -> str:

@@ -24,6 +24,7 @@ from ..eager.sizes import contiguous_strides
 from ..eager.tensor import Tensor
 from ..runtime.errors import InternalError, Unsupported
 from .body import Body, Buffer, Value, reachable, strides_of
+from .calls import geometry, has_kernel, native_call, raw_buffer, rows_of
 from .loops import (
     Axis,
     ExternCall,
@@ -39,6 +40,7 @@ from .loops import (
     Store,
     Symbol,
     View,
+    row_major,
 )
 
 # The budget of inlining: work is in units of one addition per element, a load counts apart.
@@ -115,14 +117,18 @@ class Lowering:
         self.constants: dict[str, Tensor] = {}
         self.loaders: dict[Any, Loader] = {}                # (node, output number) -> how to read it
         self.homes: dict[Any, Buffer] = {}                  # (node, output number) -> where it lies, when it does
+        self.copies: dict[Any, View] = {}                   # row-major copies for calls of the runtime
         self.products: dict[str, Node] = {}                 # buffers that matrix products fill
         self.memo: dict[tuple, Any] = {}
         self.bounds = self.body.bounds = Bounds({})
         self.tidied: dict[Expr, ExprLike] = {}
+        self.called: set[Node] = set()                      # those that the runtime's kernels compute
         self.axis_names: dict[tuple, str] = {}
         self.used_names: set[str] = set()
 
     def nodes(self) -> None:
+        self.called = {n for n in self.graph.calls if n.is_op and n.target.call_rule is not None
+                       and n.target.kind in LOWER and has_kernel(n.target, values_of(n.args), n.value)}
         for node in self.graph.nodes:
             if node.op != "output":
                 LOWER_NODE[node.op](self, node)
@@ -267,7 +273,9 @@ class Lowering:
         if node.target is operator.getitem:
             return
         op = node.target
-        if all(loopable(t) for t in tensors_of(node)):
+        if node in self.called:
+            self.extern(node)
+        elif all(loopable(t) for t in tensors_of(node)):
             LOWER.get(op.kind, Lowering.extern)(self, node)
         else:
             self.extern(node)
@@ -335,7 +343,7 @@ class Lowering:
         if key in self.output_keys:
             return False
         users = list(self.consumers(node))
-        if any(wants_memory(user) for user in users):
+        if any(self.wants_memory(user) for user in users):
             return False
         found = cost(self.generic(key)[2], numel_of(self.value(key)))
         if found.size > MAX_BODY:
@@ -360,7 +368,7 @@ class Lowering:
             users = list(self.consumers(at))
             if len(users) != 1 or users[0] is node:
                 return len(users) == 1
-            at = users[0] if (users[0], 0) not in self.homes and not wants_memory(users[0]) else None
+            at = users[0] if (users[0], 0) not in self.homes and not self.wants_memory(users[0]) else None
         return False
 
     def consumers(self, node: Node) -> Iterator[Node]:
@@ -372,6 +380,12 @@ class Lowering:
                 yield from self.consumers(user)
             else:
                 yield user
+
+    def wants_memory(self, user: Node) -> bool:
+        """Users that read memory and cannot compute what they read."""
+        if user.op != "call_function" or user in self.called:
+            return True
+        return user.target.kind not in (Kind.MAP, Kind.VIEW, Kind.REDUCE, Kind.RANDOM, Kind.SCATTER)
 
     def repeats(self, node: Node, user: Node) -> bool:
         """Whether `user` reads elements of `node` more than once."""
@@ -462,9 +476,36 @@ class Lowering:
     def extern(self, node: Node) -> None:
         if node.target.template == "gemm" and is_gemm(node):
             return self.gemm(node)
+        call = native_call(self, node, origins(node))
+        if call is not None:
+            self.kernels.append(call)
+            for key in [(node, k) for k in range(len(node.target.outputs))]:
+                if key in self.output_keys:
+                    self.realise(key)
+            return
         args = tuple(self.extern_argument(a) for a in node.target.bind(node.args, {}))
         outputs = tuple(self.home((node, k)) for k in range(len(node.target.outputs)))
         self.kernels.append(ExternCall(self.unique("k_" + node.name), node.target, args, outputs, node.draw, origins(node)))
+
+    def filled(self, key: tuple) -> Buffer:
+        """The row-major buffer that a call fills with this value; an output whose strides are others is realised from it."""
+        node, number = key
+        value = self.value(key)
+        strides = geometry(value)
+        if key not in self.output_keys or not is_row_major(*strides):
+            made = raw_buffer(self, f"{node.name}_{number}" if number else node.name, value, node.name)
+            self.loaders[key] = self.loader(made, value)
+            if key not in self.output_keys:
+                self.homes[key] = made
+            return made
+        return self.home(key)
+
+    def rows_of(self, node: Node) -> View:
+        """A row-major copy of a value, made once."""
+        key = self.source(node)
+        if key not in self.copies:
+            self.copies[key] = rows_of(self, node)
+        return self.copies[key]
 
     def extern_argument(self, a: Any) -> Any:
         if isinstance(a, Node):
@@ -574,10 +615,6 @@ def symbolic_parts(value: Any) -> Iterator[tuple[str, int, Any]]:
         yield "value", 0, value
 
 
-def geometry(value: Tensor) -> tuple[tuple, tuple]:
-    return tuple(plain(expr_of(n)) for n in value.shape), tuple(plain(expr_of(n)) for n in value.stride())
-
-
 def dense(sizes: tuple, strides: tuple) -> bool:
     """Whether the elements fill their span without overlap, in some order of the dimensions."""
     left = [(size, stride) for size, stride in zip(sizes, strides) if not is_one(size)]
@@ -589,6 +626,10 @@ def dense(sizes: tuple, strides: tuple) -> bool:
         left.remove(found)
         step = plain(step * found[0])
     return True
+
+
+def is_row_major(sizes: tuple, strides: tuple) -> bool:
+    return all(a == b for a, b, n in zip(strides, row_major(sizes), sizes) if not is_one(n))
 
 
 def loopable(t: Tensor) -> bool:
@@ -624,11 +665,11 @@ def numel_of(t: Tensor) -> int:
     return number_of(t.shape)
 
 
-def wants_memory(user: Node) -> bool:
-    """Users that read memory and cannot compute what they read."""
-    if user.op != "call_function":
-        return True
-    return user.target.kind not in (Kind.MAP, Kind.VIEW, Kind.REDUCE, Kind.RANDOM, Kind.SCATTER)
+def values_of(args: Any) -> Any:
+    """Arguments with values for nodes."""
+    if isinstance(args, (tuple, list)):
+        return type(args)(map(values_of, args))
+    return args.value if isinstance(args, Node) else args
 
 
 def is_gemm(node: Node) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from ..capture.expr import Bounds, Expr, ExprLike, plain, product, simplify
 from .body import Body, Buffer, Rewriter, Value, reachable
-from .loops import Axis, GemmKernel, Kernel, LoopKernel, Origin, Program, Reduce, Store, outer_axes, step_bounds, steps
+from .loops import Axis, GemmKernel, Kernel, LoopKernel, Origin, Program, Reduce, Store, outer_axes, row_major, step_bounds, steps
 from .lower import SYMBOL
 
 
@@ -184,14 +184,6 @@ def covers(item: Item, index: tuple, outer: set[str]) -> bool:
 
 def real(axes: tuple[Axis, ...]) -> tuple[Axis, ...]:
     return tuple(a for a in axes if not (isinstance(a.extent, int) and a.extent == 1))
-
-
-def row_major(sizes: tuple) -> tuple:
-    strides, step = [], 1
-    for n in reversed(sizes):
-        strides.append(step)
-        step = plain(step * n)
-    return tuple(reversed(strides))
 
 
 def is_rows(nest: Nest) -> bool:

@@ -43,7 +43,7 @@ def _problem(node: Node, stage: str) -> str | None:
         return None
     if stage != "captured" and node.target.mutates:
         return f"{node.target.name} writes its argument after functionalize"
-    if stage == "decomposed" and node.target.kind is Kind.COMPOSITE:
+    if stage == "decomposed" and node.target.kind is Kind.COMPOSITE and node.target.call_rule is None:
         return f"{node.target.name} is a composite after decompose"
     return None if stage == "captured" else _wrong_meta(node)
 

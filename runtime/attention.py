@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from .calls import Job, along_last
+from .calls import TYPES as NAMED_TYPES
 from .jobs import TYPES, computation, empty, grain_of, run
 
 _NO_MASK, _BOOL_MASK, _ADDED_MASK = range(3)
@@ -21,9 +23,9 @@ def ceil_div(a, b):
     return -(-a // b)
 
 
-def _block(length, width, most):
+def _block(length, width, most, largest=max, least=min):
     """Queries of a block: blocks of nearly one size, a multiple of the micro-kernel's rows, few enough scores."""
-    rows = max(_STEP, min(most, _TILE // max(width, 1)))
+    rows = largest(_STEP, least(most, _TILE // largest(width, 1)))
     each = ceil_div(length, ceil_div(length, rows))
     return ceil_div(each, _STEP) * _STEP
 
@@ -74,3 +76,54 @@ def backward(g, q, k, v, mask, keep, lse, causal, scale, keep_scale):
     run("attention_backward", q.dtype, batch * heads, grain_of(block * width * 4),
         (*outs, q, k, v, mask, keep, g, lse), numbers, (scale, keep_scale))
     return outs
+
+
+# -- for compiled code, over regions of three or four dims and with the outputs given
+
+
+def _strides(region):
+    """(batch, head, row) of a region whose rows are contiguous."""
+    return (0,) * (4 - len(region.shape)) + tuple(region.strides[:-1])
+
+
+def _mask_strides(mask):
+    if mask is None:
+        return (0, 0, 0, 0), _NO_MASK
+    own = [0 if n == 1 else s for n, s in zip(mask.shape, mask.strides)]
+    return (0,) * (4 - len(own)) + tuple(own), _BOOL_MASK if mask.dtype.name == "bool" else _ADDED_MASK
+
+
+def eligible_regions(c, q, k, v, mask, p, scale) -> bool:
+    """As `eligible`, without dropout and with a known scale."""
+    kinds = (None, "bool", q.dtype.name)
+    return (3 <= len(q.shape) <= 4 and q.dtype.name in NAMED_TYPES and k.dtype is q.dtype and v.dtype is q.dtype
+            and not any(c.is_empty(x) for x in (q, k, v)) and type(p) in (int, float) and p == 0
+            and type(scale) in (int, float) and (mask.dtype.name if mask is not None else None) in kinds)
+
+
+def _region_numbers(c, q, k, v, g, mask, causal, most):
+    heads, (length, depth), width = q.shape[-3], q.shape[-2:], k.shape[-2]
+    block = _block(length, width, most, c.max, c.min)
+    mask_strides, kind = _mask_strides(mask)
+    strides = [s for x in (q, k, v, g) for s in _strides(x)]
+    return (heads, length, width, depth, v.shape[-1], int(causal), block, 1, *strides, *mask_strides, kind)
+
+
+def _items(q):
+    """Matrices: batch times heads."""
+    return q.shape[0] * q.shape[1] if len(q.shape) == 4 else q.shape[0]
+
+
+def forward_calls(c, out, lse, q, k, v, mask, causal, scale):
+    q, k, v = (along_last(c, x) for x in (q, k, v))
+    numbers = _region_numbers(c, q, k, v, q, mask, causal, 96)
+    length, width, block = numbers[1], numbers[2], numbers[6]
+    return Job("attention_forward", NAMED_TYPES[q.dtype.name], _items(q) * ceil_div(length, block), block * width * 4,
+               (out, lse, q, k, v, mask, None), numbers, (scale, 1.0)),
+
+
+def backward_calls(c, outs, g, q, k, v, mask, lse, causal, scale):
+    g, q, k, v = (along_last(c, x) for x in (g, q, k, v))
+    numbers = _region_numbers(c, q, k, v, g, mask, causal, 256)
+    return Job("attention_backward", NAMED_TYPES[q.dtype.name], _items(q), numbers[6] * numbers[2] * 4,
+               (*outs, q, k, v, mask, None, g, c.rows(lse)), numbers, (scale, 1.0)),

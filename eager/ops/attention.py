@@ -115,6 +115,13 @@ def _(q, k, v, mask, p, causal, scale):
     return out.reshape(q.shape[:-1] + v.shape[-1:]), lse.reshape(q.shape[:-1] + (1,)), keep
 
 
+@attention.calls
+def _(c, outs, q, k, v, mask, p, causal, scale):
+    if not kernels.eligible_regions(c, q, k, v, mask, p, scale):
+        return None
+    return kernels.forward_calls(c, *outs[:2], q, k, v, mask, causal, scale)
+
+
 @attention.numpy
 def _(q, k, v, mask, p, causal, scale):
     """Matrix by matrix, so that the scores of one stay in a core's cache."""
@@ -198,6 +205,14 @@ def _(g, q, k, v, mask, keep, lse, p, causal, scale):
     grads = kernels.backward(*(_ready(x) for x in (g, q, k, v)), mask, keep if p else None,
                              np.ascontiguousarray(lse), causal, scale, _kept_scale(p))
     return tuple(a.reshape(x.shape) for a, x in zip(grads, (q, k, v)))
+
+
+@attention_backward.calls
+def _(c, outs, g, q, k, v, mask, keep, lse, p, causal, scale):
+    if not kernels.eligible_regions(c, q, k, v, mask, p, scale) or g.dtype is not q.dtype \
+            or q.dtype.name not in ("float32", "float64"):
+        return None
+    return kernels.backward_calls(c, outs, g, q, k, v, mask, lse, causal, scale)
 
 
 @attention.samples

@@ -6,12 +6,16 @@ The gradient of a plain convolution is a transposed one and the other way around
 of two records. A result is channels-last if x or the weight is.
 """
 
+from ...runtime import calls
 from ..grads import Meta
 from ..meta import Spec
 from ..op import extern, optional, size, static
 from . import conv_kernels as kernels
 from .reduce import sum as sum_dims
 from .views import slice_dim
+
+
+_THIN = 4               # channels per group up to which another kernel is faster
 
 
 def window_sizes(sizes, kernel, stride, padding, dilation):
@@ -57,6 +61,17 @@ def _(x, weight, bias, stride, padding, dilation, transposed, output_padding, gr
 @convolution.native
 def _(x, weight, bias, stride, padding, dilation, transposed, output_padding, groups):
     return kernels.native_convolution(x, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
+
+
+@convolution.calls
+def _(c, outs, x, weight, bias, stride, padding, dilation, transposed, output_padding, groups):
+    if x.dtype.name not in calls.TYPES:
+        return None
+    form = calls.TRANSPOSED if transposed else calls.PLAIN
+    many = groups == 1 or type(weight.shape[0]) is int and weight.shape[0] > _THIN * groups
+    tiles = not transposed and many and not any(c.is_empty(r) for r in (x, weight, outs[0]))
+    bias = None if bias is None else c.rows(bias)
+    return calls.Conv(form, c.rows(x), c.rows(weight), bias, outs[0], stride, padding, dilation, groups, tiles),
 
 
 @convolution.grad("x")
@@ -107,6 +122,13 @@ def _(x, y, kernel, stride, padding, dilation, groups):
 @convolution_weight.native
 def _(x, y, kernel, stride, padding, dilation, groups):
     return kernels.native_convolution_weight(x, y, kernel, stride, padding, dilation, groups)
+
+
+@convolution_weight.calls
+def _(c, outs, x, y, kernel, stride, padding, dilation, groups):
+    if x.dtype.name not in calls.TYPES:
+        return None
+    return calls.Conv(calls.WEIGHT, c.rows(x), outs[0], None, c.rows(y), stride, padding, dilation, groups),
 
 
 @convolution_weight.grad("x")

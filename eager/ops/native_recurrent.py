@@ -1,8 +1,9 @@
-"""The native kernels of recurrent sequences: float32, one call for all steps (runtime/csrc/recurrent.h)."""
+"""The native kernels of recurrent sequences: float32, one call for all steps (runtime/csrc/recurrent.h). `*_calls` are the
+same for compiled code, over regions and with the outputs given."""
 
 import numpy as np
 
-from ...runtime import jobs
+from ...runtime import calls, jobs
 
 _FEW = 16               # rows over all steps below which packing the weights costs more than it gains
 _FLOAT = np.dtype(np.float32)
@@ -50,3 +51,29 @@ def backward(name, g_out, g_hn, g_cn, gates, cells, out, first, weight, valid, r
              (g_out, g_hn, g_cn, gates, cells, out, first, weight, valid, g_x, g_h, third),
              (length, rows, size, int(reverse), *strides))
     return g_x, g_h, third
+
+
+def _single(c, x, *others):
+    return not c.is_empty(x) and all(a is None or a.dtype.name == "float32" for a in (x, *others))
+
+
+def forward_calls(c, name, x, h0, c0, weight, bias, valid, reverse, out, hn, cn, gates, cells):
+    if not _single(c, x, h0, c0, weight, bias):
+        return None
+    x = calls.along_last(c, x)
+    h0, c0, weight, bias, valid = calls.rows_of(c, h0, c0, weight, bias, valid)
+    numbers = *x.shape[:2], h0.shape[1], reverse, *x.strides[:2]
+    arrays = x, h0, c0, weight, bias, valid, out, hn, cn, gates, cells
+    return calls.Job(name + "_forward", 0, 1, 1, arrays, numbers),
+
+
+def backward_calls(c, name, g_out, g_hn, g_cn, gates, cells, out, first, weight, valid, reverse, g_x, g_h, third):
+    if not _single(c, g_x, g_out, g_hn, g_cn, gates, cells, out, first, weight):
+        return None
+    g_out = calls.along_last(c, g_out)
+    strides = (0, 0) if g_out is None else g_out.strides[:2]
+    g_hn, g_cn, gates, cells, out, first, weight, valid = calls.rows_of(
+        c, g_hn, g_cn, gates, cells, out, first, weight, valid)
+    numbers = *g_x.shape[:2], weight.shape[1], reverse, *strides
+    arrays = g_out, g_hn, g_cn, gates, cells, out, first, weight, valid, g_x, g_h, third
+    return calls.Job(name + "_backward", 0, 1, 1, arrays, numbers),

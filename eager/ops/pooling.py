@@ -15,7 +15,8 @@ from .arithmetic import div
 from .halves import back, single
 from .images import (candidates, covering, empty_image, image_like, ordered, pooled_sizes, taps, tidy, window_index)
 from .indexing import gather
-from .pooling_kernels import max_windows, max_windows_backward, sum_windows, sum_windows_backward
+from .pooling_kernels import (max_backward_calls, max_calls, max_windows, max_windows_backward, sum_backward_calls,
+                              sum_calls, sum_windows, sum_windows_backward)
 from .views import reshape
 
 
@@ -65,6 +66,16 @@ def _(x, *window):
 @max_pool_values.native
 def _(x, *window):
     return max_windows(x, _max_sizes(x, *window), window, False)
+
+
+@max_pool.calls
+def _(c, outs, x, *window):
+    return max_calls(c, *outs, x, window)
+
+
+@max_pool_values.calls
+def _(c, outs, x, *window):
+    return max_calls(c, outs[0], None, x, window)
 
 
 @max_pool.numpy
@@ -147,6 +158,11 @@ def max_pool_backward(s, slope, place: mask, sizes: size, kernel_size: static, s
 @max_pool_backward.native
 def _(g, place, sizes, *window):
     return max_windows_backward(g, place, _spread_sizes(g, sizes), window)
+
+
+@max_pool_backward.calls
+def _(c, outs, g, place, sizes, *window):
+    return max_backward_calls(c, outs[0], g, place, sizes, window)
 
 
 @max_pool_backward.numpy
@@ -345,6 +361,11 @@ def _(x, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor):
     return sum_windows(x, sizes, (kernel_size, stride, padding), divisor or 0, count_include_pad)
 
 
+@avg_pool.calls
+def _(c, outs, x, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor):
+    return sum_calls(c, outs[0], x, (kernel_size, stride, padding), divisor, count_include_pad)
+
+
 @avg_pool.grad("x")
 def _(g, x: Meta, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor):
     return avg_pool_backward(g, _spatial(x, kernel_size), kernel_size, stride, padding, ceil_mode, count_include_pad, divisor)
@@ -365,6 +386,11 @@ def _(g, sizes, *window):
 @avg_pool_backward.native
 def _(g, sizes, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor):
     return sum_windows_backward(g, _spread_sizes(g, sizes), (kernel_size, stride, padding), divisor or 0, count_include_pad)
+
+
+@avg_pool_backward.calls
+def _(c, outs, g, sizes, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor):
+    return sum_backward_calls(c, outs[0], g, sizes, (kernel_size, stride, padding), divisor, count_include_pad)
 
 
 avg_pool.samples(lambda make: [

@@ -3,9 +3,11 @@
 A window is (kernel, stride, padding, dilation, ...), a number per pooled dim; sizes are those of the result.
 """
 
+from types import NoneType
+
 import numpy as np
 
-from ...runtime import jobs
+from ...runtime import calls, jobs
 from .images import array_is_last, empty_image, ordered
 
 
@@ -107,3 +109,41 @@ def sum_windows_backward(g, sizes, window, divisor, count_include_pad):
         out.fill(0)
     _run("avg_back", g, sizes, g.shape, (out, g), window, divisor, count_include_pad, len(window[0]), _images)
     return out
+
+
+# -- for compiled code: row-major planes, over regions and with the outputs given
+
+
+def plane_calls(c, name, out, x, big, outs, arrays, window, types, divisor=0, counted=False):
+    """`big`, `outs`: the pooled dims of both sides; `out` and `x` decide whether the kernel is eligible."""
+    known = x.dtype.name in types and type(divisor) in (int, float, NoneType)
+    if not known or c.is_empty(x) or c.is_empty(out) or not calls.is_rows(x):
+        return None
+    n, units, work = len(window[0]), 1, 1
+    for size in x.shape[:len(x.shape) - n]:
+        units = units * size
+    for size in (*outs[-n:], *window[0]):
+        work = work * size
+    numbers = _numbers(1, big, outs, *window, counted=counted)
+    return calls.Job(f"{name}_planes", calls.TYPES[x.dtype.name], units, work, arrays, numbers, (float(divisor or 0),)),
+
+
+def max_calls(c, out, place, x, window):
+    return plane_calls(c, "max", out, x, x.shape, out.shape, (out, place, x), window[:4], calls.TYPES)
+
+
+def max_backward_calls(c, out, g, place, sizes, window):
+    if not calls.is_rows(place):
+        return None
+    return plane_calls(c, "max_back", out, g, sizes, g.shape, (out, place, g), window, _WHOLE)
+
+
+_WHOLE = ("float32", "float64")
+
+
+def sum_calls(c, out, x, window, divisor, counted):
+    return plane_calls(c, "avg", out, x, x.shape, out.shape, (out, x), window, calls.TYPES, divisor, counted)
+
+
+def sum_backward_calls(c, out, g, sizes, window, divisor, counted):
+    return plane_calls(c, "avg_back", out, g, sizes, g.shape, (out, g), window, _WHOLE, divisor, counted)

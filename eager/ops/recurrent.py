@@ -80,6 +80,13 @@ def _(x, h0, c0, weight, projection, valid, reverse):
     return native_recurrent.forward("lstm", x, h0, c0, weight, None, valid, reverse, 4)
 
 
+@lstm_sequence.calls
+def _(c, outs, x, h0, c0, weight, projection, valid, reverse):
+    if projection is not None:
+        return None
+    return native_recurrent.forward_calls(c, "lstm", x, h0, c0, weight, None, valid, reverse, *outs)
+
+
 @lstm_sequence.meta
 def _(x, h0, c0, weight, projection, valid, reverse):
     over, inner = tuple(x.shape[:2]), x.dtype.compute
@@ -128,6 +135,14 @@ def _(g_out, g_hn, g_cn, g_gates, g_cells, gates, cells, c0, weight, projection,
     return found if found is NotImplemented else (*found, np.zeros(0, np.float32))
 
 
+@lstm_sequence_backward.calls
+def _(c, outs, g_out, g_hn, g_cn, g_gates, g_cells, gates, cells, c0, weight, projection, valid, reverse):
+    if projection is not None or g_gates is not None or g_cells is not None:
+        return None
+    return native_recurrent.backward_calls(c, "lstm", g_out, g_hn, g_cn, gates, cells, None, c0, weight, valid, reverse,
+                                           *outs[:3])
+
+
 @lstm_sequence_backward.meta
 def _(g_out, g_hn, g_cn, g_gates, g_cells, gates, cells, c0, weight, projection, valid, reverse):
     d, state_size = weight.dtype, weight.shape[1]
@@ -148,6 +163,12 @@ def gru_sequence(x, h0: tensor, weight: tensor, bias: optional, valid: optional,
 def _(x, h0, weight, bias, valid, reverse):
     found = native_recurrent.forward("gru", x, h0, None, weight, bias, valid, reverse, 4)
     return found if found is NotImplemented else (found[0], found[1], found[3])
+
+
+@gru_sequence.calls
+def _(c, outs, x, h0, weight, bias, valid, reverse):
+    return native_recurrent.forward_calls(c, "gru", x, h0, None, weight, bias, valid, reverse, *outs[:2], None, outs[2],
+                                          None)
 
 
 @gru_sequence.meta
@@ -189,6 +210,14 @@ def _(g_out, g_hn, g_gates, gates, out, h0, weight, valid, reverse):
     return native_recurrent.backward("gru", g_out, g_hn, None, gates, None, out, h0, weight, valid, reverse)
 
 
+@gru_sequence_backward.calls
+def _(c, outs, g_out, g_hn, g_gates, gates, out, h0, weight, valid, reverse):
+    if g_gates is not None:
+        return None
+    return native_recurrent.backward_calls(c, "gru", g_out, g_hn, None, gates, None, out, h0, weight, valid, reverse,
+                                           *outs)
+
+
 @gru_sequence_backward.meta
 def _(g_out, g_hn, g_gates, gates, out, h0, weight, valid, reverse):
     sizes = (*gates.shape[:2], weight.shape[0])
@@ -210,6 +239,12 @@ def rnn_sequence(x, h0: tensor, weight: tensor, valid: optional, relu: static, r
 def _(x, h0, weight, valid, relu, reverse):
     found = native_recurrent.forward(_PLAIN[relu], x, h0, None, weight, None, valid, reverse, 0)
     return found if found is NotImplemented else found[:2]
+
+
+@rnn_sequence.calls
+def _(c, outs, x, h0, weight, valid, relu, reverse):
+    return native_recurrent.forward_calls(c, _PLAIN[relu], x, h0, None, weight, None, valid, reverse, *outs, None, None,
+                                          None)
 
 
 @rnn_sequence.meta
@@ -240,6 +275,12 @@ def rnn_sequence_backward(g_out: optional, g_hn: optional, out, weight: tensor, 
 def _(g_out, g_hn, out, weight, valid, relu, reverse):
     found = native_recurrent.backward(_PLAIN[relu], g_out, g_hn, None, None, None, out, None, weight, valid, reverse)
     return found if found is NotImplemented else found[:2]
+
+
+@rnn_sequence_backward.calls
+def _(c, outs, g_out, g_hn, out, weight, valid, relu, reverse):
+    return native_recurrent.backward_calls(c, _PLAIN[relu], g_out, g_hn, None, None, None, out, None, weight, valid,
+                                           reverse, *outs, None)
 
 
 @rnn_sequence_backward.meta

@@ -17,6 +17,7 @@ from ...runtime.config import config
 from ...runtime.errors import InternalError
 from ..body import Buffer
 from ..loops import ExternCall, Program, View, leaves
+from .calls import call_lines, call_work
 from .prims import type_of
 from .templates import write_kernel
 from .text import Lines, Names, cpp, factor, identifier, prelude
@@ -68,7 +69,7 @@ class Writer:
         run = Lines(1)
         for kernel in self.program.kernels:
             if isinstance(kernel, ExternCall):
-                self.call_extern(run, kernel)
+                (self.call_extern if kernel.calls is None else self.call_runtime)(run, kernel)
             else:
                 self.call_kernel(run, kernel)
         entry = "\n\n".join([self.entry(run), self.plan()])
@@ -178,6 +179,21 @@ class Writer:
         run(f"if (rt->extern_call(rt->context, {number}, p, numbers)) return -1;")
         run.close()
         self.work.append("1")
+
+    def call_runtime(self, run: Lines, kernel: ExternCall) -> None:
+        """The runtime's kernels, called in place."""
+        number = len(self.kernels)
+        self.kernels.append(kernel.name)
+        for line in (f"{kernel.name}: {kernel.op.name}", *(f"  {o.node}   {o.line}" for o in kernel.origins)):
+            run(f"// {line}")
+        run.open("")
+        run(f"Timer timer(rt, {number});")
+        for call in kernel.calls:
+            run.open("")
+            run.extend(call_lines(call, self.region))
+            run.close()
+            self.work.append(call_work(call))
+        run.close()
 
     def region(self, region: View | Buffer) -> str:
         """The address of a region's first element."""

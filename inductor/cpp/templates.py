@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...capture.expr import Expr, ExprLike
+from ...capture.expr import Expr, ExprLike, plain
 from ...runtime.errors import InternalError
 from ..body import Buffer, Value, index_var
 from ..loops import Axis, GemmKernel, LoopKernel, Operand, Reduce, ScatterKernel, Step, Store, fallible, step_bounds
+from .calls import geometry_lines, three
 from .kernels import RowKernel, write_loops
 from .nest import Nest
 from .prims import Type, type_of
@@ -107,6 +108,8 @@ def depends(value: Value, name: str) -> bool:
 
 
 def write_gemm(program: Any, kernel: GemmKernel) -> Written:
+    if kernel.call is not None:
+        return ConvWriter(program, kernel).write("")
     types = {GEMM_TYPES.get((x.buffer.dtype.name, kernel.compute.name)) for x in (kernel.a, kernel.b)}
     if None in types or len(types) > 1 or len(kernel.batch) > 4:
         return write_loops(program, as_loops(kernel))
@@ -246,6 +249,49 @@ class GemmWriter(KernelWriter):
 
     def bounds(self, outer: tuple[Axis, ...], step: Step) -> Any:
         return step_bounds((), self.kernel.epilogue)
+
+
+class ConvWriter(GemmWriter):
+    """A call of the runtime's convolution: the same epilogues over tiles of (channels, windows of an image)."""
+
+    def setup(self, type_name: str, direct: Store | None) -> list[str]:
+        kernel = self.kernel
+        pointer = lambda x: f"({type_of(x.buffer.dtype).c}*)p[{self.buffer(x.buffer).strip('@')}] + {factor(x.offset)}"
+        lines = [
+            "FbConv c = {};",
+            f"c.x = {pointer(kernel.b)};",
+            f"c.w = {pointer(kernel.a)};",
+            *geometry_lines(kernel.call),
+            *three("kernel", kernel.call.weight.sizes[2:]),
+        ]
+        if direct is None:
+            return [
+                *lines,
+                "Args args = {p, sym, fsym, rt, &error, 0};",
+                "c.epilogue = {fn};",
+                "c.epilogue_arg = &args;",
+                "rt->conv(&c);",
+            ]
+        return [*lines, *self.direct_lines(direct), "rt->conv(&c);"]
+
+    def direct_store(self) -> Store | None:
+        """A store in the operands' type alone is the convolution's own."""
+        store = super().direct_store()
+        return store if store is not None and store.buffer.dtype is self.kernel.b.buffer.dtype else None
+
+    def direct_lines(self, store: Store) -> list[str]:
+        strides, rest = self.affine(store)
+        place = f"({type_of(store.buffer.dtype).c}*)p[{self.buffer(store.buffer).strip('@')}] + {factor(rest)}"
+        each, found = strides[-1], []
+        for n in reversed(self.kernel.call.out.sizes[2:]):
+            found.insert(0, each)
+            each = plain(each * n)
+        image = strides[0] if len(strides) == 3 else 0
+        return [
+            f"c.out = {place};",
+            f"c.out_n = {cpp(image)}, c.out_c = {cpp(strides[-2])};",
+            *three("out_s", tuple(found), 0),
+        ]
 
 
 def tile_type(compute: Type) -> str:

@@ -25,6 +25,33 @@ struct FbGemm {
     void* epilogue_arg;
 };
 
+enum FbConvForm { FB_CONV_PLAIN, FB_CONV_TRANSPOSED, FB_CONV_WEIGHT };
+
+// A convolution over up to three dims (those that are not there are leading ones of size 1); strides in elements.
+// Plain and transposed: out = weight * windows of x, plus bias (null: none), with a row-major weight. Weight: `w` is the
+// result, row-major, and `out` is read. With an epilogue (plain ones) nothing is written to `out`: tiles have
+// channels for rows and windows of one image, flat, for columns; the image is the batch.
+struct FbConv {
+    const void *x, *bias;
+    void *w, *out;
+    int type, form;
+    long batch, groups, channels, made; // channels of x and of out, of all groups
+    long in[3], x_n, x_c, x_s[3];
+    long windows[3], out_n, out_c, out_s[3];
+    long kernel[3], step[3], before[3], spread[3];
+    FbEpilogue epilogue;
+    void* epilogue_arg;
+};
+
+// One of the runtime's threaded kernels (job.h) by its number in the table: units [0, units), each worth `work` elements.
+struct FbJobCall {
+    long number, units, work;
+    int type, pointers, numbers, reals;
+    void* const* p;
+    const long* n;
+    const double* f;
+};
+
 struct FbRuntime {
     void (*parallel_for)(FbRange fn, void* arg, long n, long grain); // runs fn over [0, n) in ranges of at least grain
     int (*num_threads)();
@@ -37,6 +64,8 @@ struct FbRuntime {
     int (*extern_call)(void* context, long number, void** buffers, const long* numbers);
     void* context; // of this call
     unsigned long* kernel_ns; // one counter a kernel, or null
+    void (*conv)(const FbConv* problem);
+    void (*job)(const FbJobCall* call);
 };
 
 typedef int (*FbRun)(void** buffers, const long* symbols, const double* floats, char* arena, const FbRuntime* rt);

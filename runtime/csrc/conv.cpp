@@ -23,10 +23,6 @@ int type_of(PyArrayObject* x) {
     return number == bfloat16_number ? (int)FB_BF16 : -1;
 }
 
-struct Numbers {
-    long step[3] = {1, 1, 1}, before[3] = {0, 0, 0}, spread[3] = {1, 1, 1}, kernel[3] = {1, 1, 1};
-};
-
 // a tuple of `dims` ints into the last places of `to`
 bool read(PyObject* tuple, int dims, long* to) {
     if (!PyTuple_Check(tuple) || PyTuple_GET_SIZE(tuple) != dims)
@@ -50,44 +46,49 @@ void spatial(PyArrayObject* x, long* sizes, long* strides) {
 
 long stride(PyArrayObject* x, int d) { return PyArray_STRIDE(x, d) / PyArray_ITEMSIZE(x); }
 
-long reach(PyArrayObject* x) {
-    long most = 1;
-    for (int d = 0; d < PyArray_NDIM(x); d++) {
-        if (PyArray_DIM(x, d) == 0) return 0;
-        most += (PyArray_DIM(x, d) - 1) * stride(x, d);
+// elements from x's first to its last
+long reach(const FbConv& c) {
+    if (!c.batch || !c.channels) return 0;
+    long most = 1 + (c.batch - 1) * c.x_n + (c.channels - 1) * c.x_c;
+    for (int d = 0; d < 3; d++) {
+        if (!c.in[d]) return 0;
+        most += (c.in[d] - 1) * c.x_s[d];
     }
     return most;
 }
 
-void read_x(ConvProblem& p, PyArrayObject* x, long groups) {
-    p.x = PyArray_DATA(x), p.type = type_of(x);
-    p.batch = PyArray_DIM(x, 0), p.groups = groups, p.channels = PyArray_DIM(x, 1) / groups;
-    p.x_n = stride(x, 0), p.x_c = stride(x, 1), p.x_size = reach(x);
-    spatial(x, p.in, p.x_s);
+ConvProblem problem_of(const FbConv& c) {
+    ConvProblem p = {};
+    p.x = c.x, p.w = c.w, p.bias = c.bias, p.out = c.out, p.type = c.type;
+    p.batch = c.batch, p.groups = c.groups, p.channels = c.channels / c.groups, p.made = c.made / c.groups;
+    p.x_n = c.x_n, p.x_c = c.x_c, p.x_size = reach(c), p.out_n = c.out_n, p.out_c = c.out_c;
+    memcpy(p.in, c.in, sizeof p.in), memcpy(p.x_s, c.x_s, sizeof p.x_s), memcpy(p.step, c.step, sizeof p.step);
+    memcpy(p.windows, c.windows, sizeof p.windows), memcpy(p.out_s, c.out_s, sizeof p.out_s);
+    long taps = c.kernel[0] * c.kernel[1] * c.kernel[2];
+    bool transposed = c.form == FB_CONV_TRANSPOSED;
+    long rows = transposed ? p.made : p.channels;
+    p.epilogue = c.epilogue, p.epilogue_arg = c.epilogue_arg;
+    p.w_g = (transposed ? p.channels : p.made) * rows * taps;
+    p.w_o = transposed ? taps : rows * taps;
+    p.w_c = transposed ? rows * taps : taps;
+    return p;
 }
 
-void read_out(ConvProblem& p, PyArrayObject* out) {
-    p.out = PyArray_DATA(out), p.made = PyArray_DIM(out, 1) / p.groups;
-    p.out_n = stride(out, 0), p.out_c = stride(out, 1);
-    spatial(out, p.windows, p.out_s);
-}
-
-void plain_taps(ConvProblem& p, const Numbers& m, ConvTap* tap) {
+void plain_taps(ConvProblem& p, const FbConv& c, ConvTap* tap) {
     p.taps = 0;
-    for (long d = 0; d < m.kernel[0]; d++)
-        for (long h = 0; h < m.kernel[1]; h++)
-            for (long w = 0; w < m.kernel[2]; w++, p.taps++)
-                tap[p.taps] = {{d * m.spread[0] - m.before[0], h * m.spread[1] - m.before[1],
-                    w * m.spread[2] - m.before[2]}, p.taps};
+    for (long d = 0; d < c.kernel[0]; d++)
+        for (long h = 0; h < c.kernel[1]; h++)
+            for (long w = 0; w < c.kernel[2]; w++, p.taps++)
+                tap[p.taps] = {{d * c.spread[0] - c.before[0], h * c.spread[1] - c.before[1],
+                    w * c.spread[2] - c.before[2]}, p.taps};
     p.tap = tap;
-    memcpy(p.step, m.step, sizeof p.step);
 }
 
 long floor_div(long a, long b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
 
 // The results at positions phase, phase + stride, ...: they meet the taps k with k * spread = phase + before (mod stride),
 // at input coordinate w + (phase + before - k * spread) / stride.
-void phase_taps(ConvProblem& p, const Numbers& m, const long* phase, ConvTap* tap) {
+void phase_taps(ConvProblem& p, const FbConv& m, const long* phase, ConvTap* tap) {
     p.taps = 0;
     long k[3], at[3];
     auto meets = [&](int d) {
@@ -103,9 +104,9 @@ void phase_taps(ConvProblem& p, const Numbers& m, const long* phase, ConvTap* ta
     p.tap = tap;
 }
 
-void run_transposed(ConvProblem p, const Numbers& m, PyArrayObject* out, ConvTap* tap) {
+void run_transposed(ConvProblem p, const FbConv& m, ConvTap* tap) {
     ConvProblem whole = p;
-    long size = PyArray_ITEMSIZE(out), phase[3];
+    long size = m.type == FB_DOUBLE ? 8 : m.type == FB_FLOAT ? 4 : 2, phase[3];
     for (phase[0] = 0; phase[0] < m.step[0]; phase[0]++)
         for (phase[1] = 0; phase[1] < m.step[1]; phase[1]++)
             for (phase[2] = 0; phase[2] < m.step[2]; phase[2]++) {
@@ -134,6 +135,31 @@ bool arrays_fit(PyArrayObject** a, int count) {
     return true;
 }
 
+// the numbers of x (a) and of what has its windows (b)
+bool describe(FbConv& c, PyArrayObject* x, PyArrayObject* out, PyArrayObject* kernel, PyObject* step, PyObject* before,
+    PyObject* spread) {
+    int dims = PyArray_NDIM(x) - 2;
+    c.x = PyArray_DATA(x), c.out = PyArray_DATA(out), c.type = type_of(x);
+    c.batch = PyArray_DIM(x, 0), c.channels = PyArray_DIM(x, 1), c.made = PyArray_DIM(out, 1);
+    c.x_n = stride(x, 0), c.x_c = stride(x, 1), c.out_n = stride(out, 0), c.out_c = stride(out, 1);
+    spatial(x, c.in, c.x_s);
+    spatial(out, c.windows, c.out_s);
+    for (int d = 0; d < 3; d++) c.kernel[d] = c.step[d] = c.spread[d] = 1, c.before[d] = 0;
+    for (int d = 0; d < dims; d++) c.kernel[3 - dims + d] = PyArray_DIM(kernel, d + 2);
+    return read(step, dims, c.step) && read(before, dims, c.before) && read(spread, dims, c.spread);
+}
+
+}
+
+void run_conv(const FbConv* c) {
+    ConvProblem p = problem_of(*c);
+    ConvTap* tap = (ConvTap*)runtime_table.alloc((c->kernel[0] * c->kernel[1] * c->kernel[2] + 1) * sizeof(ConvTap));
+    if (c->form == FB_CONV_TRANSPOSED) run_transposed(p, *c, tap);
+    else {
+        plain_taps(p, *c, tap);
+        (c->form == FB_CONV_WEIGHT ? table().weight : table().forward)(&p, &runtime_table);
+    }
+    runtime_table.release(tap);
 }
 
 PyObject* py_convolution(PyObject*, PyObject* args) {
@@ -146,34 +172,18 @@ PyObject* py_convolution(PyObject*, PyObject* args) {
         return nullptr;
     PyArrayObject* all[] = {x, w, out, bias == Py_None ? nullptr : (PyArrayObject*)bias};
     int dims = PyArray_NDIM(x) - 2;
-    Numbers m;
     if (dims < 1 || dims > 3 || PyArray_NDIM(w) != dims + 2 || PyArray_NDIM(out) != dims + 2 || groups < 1
         || !PyArray_IS_C_CONTIGUOUS(w) || (all[3] && (!PyArray_Check(bias) || !PyArray_IS_C_CONTIGUOUS(all[3]))))
         return PyErr_Format(PyExc_ValueError, "convolution: dims or memory order of the arrays");
-    if (!arrays_fit(all, 4) || !read(step, dims, m.step) || !read(before, dims, m.before) || !read(spread, dims, m.spread))
-        return nullptr;
-    for (int d = 0; d < dims; d++) m.kernel[3 - dims + d] = PyArray_DIM(w, d + 2);
-    long taps = m.kernel[0] * m.kernel[1] * m.kernel[2];
-    ConvProblem p = {};
-    read_x(p, x, groups);
-    read_out(p, out);
-    p.w = PyArray_DATA(w), p.bias = all[3] ? PyArray_DATA(all[3]) : nullptr;
-    long rows = PyArray_DIM(w, 1);
-    p.w_g = PyArray_DIM(w, 0) / groups * rows * taps;
-    p.w_o = transposed ? taps : rows * taps;
-    p.w_c = transposed ? rows * taps : taps;
-    if (PyArray_DIM(x, 1) != groups * p.channels || (transposed ? PyArray_DIM(w, 0) : rows * groups) != PyArray_DIM(x, 1)
-        || (transposed ? rows * groups : PyArray_DIM(w, 0)) != PyArray_DIM(out, 1) || PyArray_DIM(out, 0) != p.batch)
+    FbConv c = {};
+    c.form = transposed ? FB_CONV_TRANSPOSED : FB_CONV_PLAIN, c.groups = groups;
+    if (!arrays_fit(all, 4) || !describe(c, x, out, w, step, before, spread)) return nullptr;
+    c.w = PyArray_DATA(w), c.bias = all[3] ? PyArray_DATA(all[3]) : nullptr;
+    long outer = PyArray_DIM(w, 0), inner = PyArray_DIM(w, 1) * groups;
+    if (c.channels != (transposed ? outer : inner) || c.made != (transposed ? inner : outer) || c.channels % groups
+        || c.made % groups || PyArray_DIM(out, 0) != c.batch)
         return PyErr_Format(PyExc_ValueError, "convolution: sizes do not fit");
-    ConvTap* tap = (ConvTap*)PyMem_RawMalloc((taps + 1) * sizeof(ConvTap));
-    if (!tap) return PyErr_NoMemory();
-    Py_BEGIN_ALLOW_THREADS
-    if (transposed) run_transposed(p, m, out, tap);
-    else {
-        plain_taps(p, m, tap);
-        table().forward(&p, &runtime_table);
-    }
-    PyMem_RawFree(tap);
+    Py_BEGIN_ALLOW_THREADS run_conv(&c);
     Py_END_ALLOW_THREADS
     Py_RETURN_NONE;
 }
@@ -187,27 +197,17 @@ PyObject* py_convolution_weight(PyObject*, PyObject* args) {
         return nullptr;
     PyArrayObject* all[] = {x, y, out};
     int dims = PyArray_NDIM(x) - 2;
-    Numbers m;
     if (dims < 1 || dims > 3 || PyArray_NDIM(y) != dims + 2 || PyArray_NDIM(out) != dims + 2 || groups < 1
         || !PyArray_IS_C_CONTIGUOUS(y) || !PyArray_IS_C_CONTIGUOUS(out))
         return PyErr_Format(PyExc_ValueError, "convolution_weight: dims or memory order of the arrays");
-    if (!arrays_fit(all, 3) || !read(step, dims, m.step) || !read(before, dims, m.before) || !read(spread, dims, m.spread))
-        return nullptr;
-    for (int d = 0; d < dims; d++) m.kernel[3 - dims + d] = PyArray_DIM(out, d + 2);
-    ConvProblem p = {};
-    read_x(p, x, groups);
-    read_out(p, y);
-    p.w = PyArray_DATA(out);
-    if (PyArray_DIM(out, 0) != p.made * groups || PyArray_DIM(out, 1) != p.channels || PyArray_DIM(y, 0) != p.batch
-        || PyArray_DIM(x, 1) != p.channels * groups || PyArray_DIM(y, 1) != p.made * groups)
+    FbConv c = {};
+    c.form = FB_CONV_WEIGHT, c.groups = groups;
+    if (!arrays_fit(all, 3) || !describe(c, x, y, out, step, before, spread)) return nullptr;
+    c.w = PyArray_DATA(out);
+    if (PyArray_DIM(out, 0) != c.made || PyArray_DIM(out, 1) * groups != c.channels || c.made % groups
+        || PyArray_DIM(y, 0) != c.batch)
         return PyErr_Format(PyExc_ValueError, "convolution_weight: sizes do not fit");
-    long taps = m.kernel[0] * m.kernel[1] * m.kernel[2];
-    ConvTap* tap = (ConvTap*)PyMem_RawMalloc((taps + 1) * sizeof(ConvTap));
-    if (!tap) return PyErr_NoMemory();
-    Py_BEGIN_ALLOW_THREADS
-    plain_taps(p, m, tap);
-    table().weight(&p, &runtime_table);
-    PyMem_RawFree(tap);
+    Py_BEGIN_ALLOW_THREADS run_conv(&c);
     Py_END_ALLOW_THREADS
     Py_RETURN_NONE;
 }

@@ -265,7 +265,18 @@ template <class S, class T> struct ConvForward {
                 }
             }
         }
-        for (long j = 0; j < count; j++) write(g, o, rows, first + j, c + j * NR, ldc);
+        for (long j = 0; j < count; j++)
+            if (p.epilogue) hand_out(g, o, rows, first + j, c + j * NR, ldc);
+            else write(g, o, rows, first + j, c + j * NR, ldc);
+    }
+    // the columns of one image at a time
+    void hand_out(long g, long o, long rows, long panel, const T* c, long ldc) const {
+        long q = panel * NR, end = columns - q < NR ? columns : q + NR, per = columns / p.batch;
+        while (q < end) {
+            long n = q / per, w = q % per, take = per - w < end - q ? per - w : end - q;
+            p.epilogue(p.epilogue_arg, c, ldc, n, g * p.made + o, w, rows, take);
+            c += take, q += take;
+        }
     }
     void write(long g, long o, long rows, long panel, const T* c, long ldc) const {
         long q = panel * NR, left = columns - q < NR ? columns - q : (long)NR;

@@ -145,7 +145,7 @@ template <class S, class T> struct ThinForward {
         rt.release(offsets);
     }
     static bool takes(const ConvProblem& p) {
-        return p.made <= THIN_MADE && p.windows[0] > 0 && p.windows[1] > 0 && p.windows[2] >= 4
+        return !p.epilogue && p.made <= THIN_MADE && p.windows[0] > 0 && p.windows[1] > 0 && p.windows[2] >= 4
             && (p.made <= 2 || p.groups > 1 || p.channels * p.taps <= 1024);
     }
 };

@@ -5,7 +5,8 @@
 
 #include "abi.h"
 
-enum { JOB_POINTERS = 12, JOB_NUMBERS = 32, JOB_REALS = 12, JOB_TYPES = 4 };
+enum { JOB_POINTERS = 12, JOB_NUMBERS = 32, JOB_REALS = 12, JOB_TYPES = 4,
+    JOB_GRAIN = 1 << 14 }; // elements that are worth a thread
 
 struct Job {
     void* p[JOB_POINTERS]; // null where an optional array is missing

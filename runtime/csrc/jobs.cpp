@@ -60,6 +60,19 @@ bool read_reals(PyObject* reals, Job& job) {
 
 }
 
+void run_job(const FbJobCall* call) {
+    Running r = {};
+    r.run = job_table()[call->number].run[call->type];
+    r.job.rt = &runtime_table;
+    memcpy(r.job.p, call->p, call->pointers * sizeof(void*));
+    memcpy(r.job.n, call->n, call->numbers * sizeof(long));
+    memcpy(r.job.f, call->f, call->reals * sizeof(double));
+    long grain = JOB_GRAIN / (call->work > 1 ? call->work : 1);
+    if (grain < 1) grain = 1;
+    if (call->units <= grain / 4) r.run(r.job, 0, call->units);
+    else pool_parallel_for(run_units, &r, call->units, grain);
+}
+
 PyObject* py_job(PyObject*, PyObject* const* args, Py_ssize_t count) {
     if (count != 7 || !PyTuple_Check(args[4]) || !PyTuple_Check(args[5]) || !PyTuple_Check(args[6]))
         return PyErr_Format(PyExc_TypeError, "job(number, type, units, grain, arrays, numbers, reals)");

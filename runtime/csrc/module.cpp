@@ -269,7 +269,8 @@ PyModuleDef definition = {
 }
 
 const FbRuntime runtime_table = {
-    pool_parallel_for, pool_threads, scratch_alloc, cached_release, table_gemm, clock_ns, nullptr, nullptr, nullptr};
+    pool_parallel_for, pool_threads, scratch_alloc, cached_release, table_gemm, clock_ns, nullptr, nullptr, nullptr,
+    run_conv, run_job};
 
 PyMODINIT_FUNC PyInit__native() {
     import_array();

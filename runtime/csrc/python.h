@@ -30,6 +30,8 @@ PyObject* py_jobs(PyObject*, PyObject*);
 const struct JobKernel* job_table();                                // of the chosen instruction set
 PyObject* py_convolution(PyObject*, PyObject* args);                // conv.cpp
 PyObject* py_convolution_weight(PyObject*, PyObject* args);
+void run_conv(const FbConv* problem);               // without Python: what generated code calls
+void run_job(const FbJobCall* call);
 PyObject* native_seconds(PyObject*, PyObject*);   // launcher.cpp
 
 #endif

@@ -1,0 +1,171 @@
+"""Calls of the runtime's kernels from generated code: values and gradients as eager's, no Python between kernels, epilogues
+inside the convolution; the loop interpreter says the same."""
+
+import flambeau
+import pytest
+from flambeau import compiler, nn
+from flambeau.nn import functional as F
+from flambeau.runtime import calls
+from flambeau.runtime.config import config
+
+
+def sources(f, *args, **options):
+    """Compile and run; the generated texts, forward first."""
+    compiler.reset()
+    compiled = flambeau.compile(f, **options)
+    with config.patch(strict=True, optimize=1):
+        result = compiled(*args)
+    assert compiler.counters()["fallbacks"] == {}
+    return compiled, result
+
+
+def near(a, b, what=""):
+    scale = 1.0 + float(b.detach().abs().max())
+    assert a.shape == b.shape and a.stride() == b.stride() and a.dtype is b.dtype, what
+    assert float((a - b).detach().abs().max()) <= 2e-5 * scale, what
+
+
+def check(f, *args, dynamic=False, backend="inductor", tolerance=1):
+    """Values, and gradients of everything that requires one."""
+    with config.patch(strict=True, optimize=1):
+        compiler.reset()
+        compiled = flambeau.compile(f, dynamic=dynamic, backend=backend)
+        actual, wanted = compiled(*args), f(*args)
+        near(actual, wanted, "value")
+        leaves = [x for x in args if x.requires_grad]
+        if leaves:
+            grads = flambeau.autograd.grad((actual * actual).sum(), leaves)
+            for k, (a, b) in enumerate(zip(grads, flambeau.autograd.grad((wanted * wanted).sum(), leaves))):
+                near(a, b, f"gradient {k}")
+    seen = compiler.counters()
+    assert (seen["graphs"], seen["breaks"], seen["fallbacks"]) == (1, {}, {})
+
+
+def randn(*sizes, grad=True):
+    return flambeau.randn(*sizes).requires_grad_(grad)
+
+
+def relu_of(x, w, b, **options):
+    return F.relu(F.conv2d(x, w, b, **options)) * 2.0
+
+
+CONVOLUTIONS = {
+    "plain": lambda x, w, b: relu_of(x, w, b, padding=1),
+    "strided": lambda x, w, b: relu_of(x, w, b, stride=(2, 1), dilation=(1, 2)),
+    "residual": lambda x, w, b: F.conv2d(x, w, b, padding=1) + flambeau.cat([x, x[:, :3]], 1),
+    "pooled": lambda x, w, b: F.max_pool2d(F.conv2d(x, w, b).sigmoid(), 3, 2, 1),
+    "averaged": lambda x, w, b: F.avg_pool2d(F.conv2d(x, w).sin(), 2, ceil_mode=True) + b.sum(),
+    "normalised": lambda x, w, b: F.relu(F.batch_norm(F.conv2d(x, w), b[:6], b[:6].exp(), b, b)),
+    "twice": lambda x, w, b: F.conv2d(F.relu(F.conv2d(x, w, b, padding=1)), w[:, :1].expand(6, 6, 3, 3), padding=1),
+    "transposed view": lambda x, w, b: relu_of(x.transpose(2, 3), w, b),
+}
+
+
+@pytest.mark.parametrize("backend, dynamic", [("inductor", False), ("inductor", True), ("loops", False)])
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+def test_convolutions(name, backend, dynamic):
+    flambeau.manual_seed(1)
+    with flambeau.no_grad():
+        x, w, b = randn(2, 3, 9, 8, grad=False), randn(6, 3, 3, 3, grad=False), randn(6, grad=False)
+        check(CONVOLUTIONS[name], x, w, b, dynamic=dynamic, backend=backend)
+
+
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+def test_gradients_of_convolutions(dynamic):
+    flambeau.manual_seed(2)
+    x, w, b = randn(2, 3, 9, 7), randn(6, 3, 3, 3), randn(6)
+    check(CONVOLUTIONS["plain"], x, w, b, dynamic=dynamic)
+    check(CONVOLUTIONS["pooled"], x, w, b, dynamic=dynamic)
+    check(lambda x, w, b: F.conv2d(x, w, b, groups=4).tanh(), randn(2, 4, 5, 6), randn(4, 1, 3, 3), randn(4), dynamic=dynamic)
+    check(lambda x, w: F.conv_transpose2d(x, w, stride=2, padding=1, output_padding=1).tanh(), randn(2, 3, 4, 5),
+          randn(3, 2, 3, 3), dynamic=dynamic)
+    check(lambda x, w: F.conv1d(x, w, padding=2).tanh(), randn(2, 3, 11), randn(5, 3, 4), dynamic=dynamic)
+
+
+@pytest.mark.parametrize("sizes", [(1, 3, 9, 8), (2, 1, 1, 9), (3, 3, 3, 3)])
+def test_sizes_of_one(sizes):
+    x, w = randn(*sizes), randn(1, sizes[1], 1, 3)
+    check(lambda x, w: F.conv2d(x, w).exp(), x, w)
+
+
+def test_channels_last_stays():
+    x = randn(2, 3, 7, 6, grad=False).to(memory_format=flambeau.channels_last)
+    w, b = randn(4, 3, 3, 3, grad=False), randn(4, grad=False)
+    check(relu_of, x, w, b)
+    check(lambda x, w: F.conv_transpose2d(x, w), x, randn(3, 2, 3, 3, grad=False))
+
+
+def test_halves_round_once():
+    x, w, b = (randn(*s, grad=False).bfloat16() for s in ((2, 3, 8, 8), (4, 3, 3, 3), (4,)))
+    compiled, made = sources(lambda x, w, b: F.conv2d(x, w, b), x, w, b)
+    assert bool((made == F.conv2d(x, w, b)).all())
+
+
+def text_of(f, *args):
+    """The generated C++ of a function without gradients."""
+    from flambeau.inductor.cpp import wrapper
+    texts, load = [], wrapper.Compiled.__init__
+
+    def remember(self, program, generated, *rest):
+        texts.append(generated.text)
+        load(self, program, generated, *rest)
+    with pytest.MonkeyPatch.context() as patch, flambeau.no_grad():
+        patch.setattr(wrapper.Compiled, "__init__", remember)
+        sources(f, *args)
+    return texts[0]
+
+
+def test_what_follows_a_convolution_is_in_its_epilogue():
+    """Bias, normalisation by running statistics, residual and activation: one call, no kernel after it."""
+    block = nn.Sequential(nn.Conv2d(3, 3, 3, padding=1), nn.BatchNorm2d(3)).eval()
+    text = text_of(lambda x: F.relu(block(x) + x), flambeau.randn(2, 3, 8, 8))
+    assert text.count("rt->conv(&c)") == 1 and "c.epilogue = kernel_" in text
+    assert "parallel_for" not in text.split("fb_run")[1]
+
+
+def test_a_convolution_alone_writes_its_result():
+    text = text_of(lambda x, w: F.conv2d(x, w), flambeau.randn(2, 3, 8, 8), flambeau.randn(4, 3, 3, 3))
+    assert "rt->conv(&c)" in text and "epilogue" not in text.split("fb_run")[1]
+
+
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+@pytest.mark.parametrize("mask, causal", [(None, False), (None, True), ("bool", False), ("float", False)])
+def test_attention(mask, causal, dynamic):
+    flambeau.manual_seed(3)
+    q, k, v = randn(2, 3, 7, 4), randn(2, 3, 9, 4), randn(2, 9, 3, 5)
+    mask = {"bool": flambeau.randn(7, 9) > 0, "float": flambeau.randn(2, 1, 7, 9)}.get(mask)
+
+    def f(q, k, v):
+        return F.scaled_dot_product_attention(q.sin(), k, v.transpose(1, 2), attn_mask=mask, is_causal=causal).relu()
+    check(f, q, k, v, dynamic=dynamic)
+
+
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
+def test_recurrent_layers(kind, dynamic):
+    flambeau.manual_seed(4)
+    layer = kind(5, 6, 2, batch_first=True)
+    x = randn(3, 8, 5)
+    leaves = [x, *layer.parameters()]
+    compiler.reset()
+    with config.patch(strict=True, optimize=1):
+        actual, wanted = flambeau.compile(lambda x: layer(x)[0], dynamic=dynamic)(x), layer(x)[0]
+        near(actual, wanted)
+        grads = flambeau.autograd.grad((actual * actual).sum(), leaves)
+    for k, (a, b) in enumerate(zip(grads, flambeau.autograd.grad((wanted * wanted).sum(), leaves))):
+        near(a, b, f"gradient {k}")
+    assert compiler.counters()["fallbacks"] == {}
+
+
+def test_what_no_kernel_takes_is_counted():
+    """An LSTM with a projection runs eagerly between the kernels."""
+    layer = nn.LSTM(4, 6, proj_size=3)
+    x = flambeau.randn(5, 2, 4)
+    compiler.reset()
+    with flambeau.no_grad():
+        near(flambeau.compile(lambda x: layer(x)[0] + 1.0)(x), layer(x)[0] + 1.0)
+    assert compiler.counters()["fallbacks"] == {"lstm_sequence": 1}
+
+
+def test_kernels_have_numbers():
+    assert {"attention_forward", "lstm_forward", "max_planes"} <= calls.NUMBERS.keys()
