@@ -6,6 +6,7 @@ builtin on plain values. Everything else that is written in C is a graph break.
 
 from __future__ import annotations
 
+import abc
 import collections
 import functools
 import inspect
@@ -22,6 +23,7 @@ from ...eager.autograd import is_grad_enabled
 from .. import state
 from ..breaks import unsupported
 from ..shapes import SymFloat, SymInt, float_op
+from ..source import Pinned
 from .base import Variable
 from .constant import ConstantVariable, SymVariable
 from .containers import DictVariable, ListVariable, SetVariable, SliceVariable, TupleVariable
@@ -169,18 +171,45 @@ def classes_of(variable):
     return tuple(plain.__args__) if isinstance(plain, types.UnionType) else (plain,)
 
 
+class AbstractAnswers:
+    """Guard: abstract base classes, which may register classes at any time, still say the same about these."""
+
+    def __init__(self):
+        self.token, self.answers = abc.get_cache_token(), {}
+
+    def __call__(self, _):
+        token = abc.get_cache_token()
+        if token != self.token and all(issubclass(*asked) is answer for asked, answer in self.answers.items()):
+            self.token = token
+        return token == self.token
+
+    def __str__(self):
+        return "abstract base classes have the same subclasses"
+
+
+def subclass(tx, cls, wanted) -> bool:
+    """issubclass(), guarded where the answer may change."""
+    answer = issubclass(cls, wanted)
+    if any(isinstance(w, abc.ABCMeta) for w in (wanted if isinstance(wanted, tuple) else (wanted,))):
+        if tx.abstract_answers is None:
+            tx.abstract_answers = AbstractAnswers()
+            tx.guard(Pinned(abc.ABC, "abc.ABC"), "predicate", tx.abstract_answers)
+        tx.abstract_answers.answers[cls, wanted] = answer
+    return answer
+
+
 @handles(isinstance)
 def _isinstance(tx, args, kwargs):
     value, wanted = args[0], classes_of(args[1])
     if isinstance(value, (ConstantVariable, TensorVariable)) and any(type(c) is not type for c in wanted):
         probe = value.value if isinstance(value, ConstantVariable) else value.real if value.real is not None else value.fake
         return tx.constant(isinstance(probe, wanted))
-    return tx.constant(issubclass(value.python_type(), wanted))
+    return tx.constant(subclass(tx, value.python_type(), wanted))
 
 
 @handles(issubclass)
 def _issubclass(tx, args, kwargs):
-    return tx.constant(issubclass(args[0].plain(), classes_of(args[1])))
+    return tx.constant(subclass(tx, args[0].plain(), classes_of(args[1])))
 
 
 @handles(type)
