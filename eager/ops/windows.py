@@ -75,7 +75,7 @@ def fold_windows(s, x, sizes: size, kernel_size: static, stride: static, padding
 def _(x, sizes, kernel_size, stride, padding, dilation):
     area = kernel_size[0] * kernel_size[1]
     counts = window_counts(sizes, kernel_size, stride, padding, dilation)
-    parts = x.reshape(x.shape[0], -1, area, *counts)
+    parts = x.reshape(x.shape[0], x.shape[1] // area, area, *counts)
     out = np.zeros((x.shape[0], x.shape[1] // area, *sizes), x.dtype)
     for number, o, i in taps(sizes, counts, kernel_size, stride, padding, dilation):
         out[i] += parts[:, :, number][o]

@@ -96,7 +96,7 @@ def _times(input, other, alpha):
         raise RuntimeError("Boolean alpha only supported for Boolean results.")
     if type(alpha) is float and kind.category < 2:
         raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
-    return _mul(other.to(kind) if isinstance(other, Tensor) else other, alpha)
+    return _mul(other.to(kind), alpha) if isinstance(other, Tensor) else other * alpha
 
 
 def square(input, *, out=None):

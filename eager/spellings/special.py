@@ -12,7 +12,7 @@ from ..dispatch import type_name
 from ..meta import broadcast_shapes
 from ..promote import result_type, to_float
 from ..ops import arithmetic as a, elementary as e, special as r
-from ..ops.complexes import real
+from ..ops.complexes import complex_of, imag, real
 from ..tensor import Tensor
 from .arguments import give, takes_out
 from .elementwise import unary
@@ -71,25 +71,27 @@ def zeta(input, other, *, out=None):
 
 @takes_out
 def asinh(input):
-    if not input.dtype.is_complex:
-        return e.asinh(input)
-    turned = a.lt(real(input), 0)                   # the sum cancels on the left: the function is odd
-    x = a.where(turned, a.neg(input), input)
-    value = e.log(a.add(x, e.sqrt(a.add(a.square(x), 1.0))))
-    return a.where(turned, a.neg(value), value)
+    return _turned(e.asin, input) if input.dtype.is_complex else e.asinh(input)
 
 
 @takes_out
 def acosh(input):
     if not input.dtype.is_complex:
         return e.acosh(input)
-    return e.log(a.add(input, a.mul(e.sqrt(a.sub(input, 1.0)), e.sqrt(a.add(input, 1.0)))))
+    half = e.log(a.add(e.sqrt(a.sub(input, 1.0)), e.sqrt(a.sub(input, -1.0))))      # differences keep zeros' signs
+    return a.sub(a.add(half, half), _LN2)
 
 
 @takes_out
 def atanh(input):
     x = _floating(input)
-    return a.mul(a.sub(e.log1p(x), e.log1p(a.neg(x))), 0.5)
+    return _turned(e.atan, x) if x.dtype.is_complex else a.mul(a.sub(e.log1p(x), e.log1p(a.neg(x))), 0.5)
+
+
+def _turned(function, x):
+    """-i function(i x), without products: they would lose zeros' signs and infinities."""
+    value = function(complex_of(a.neg(imag(x)), real(x)))
+    return complex_of(imag(value), a.neg(real(value)))
 
 
 arcsinh, arccosh, arctanh = asinh, acosh, atanh

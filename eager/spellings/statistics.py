@@ -146,7 +146,8 @@ def histc(input, bins=100, min=0, max=0, *, out=None):
         raise RuntimeError(f"range of [{low}, {high}] is not finite")
     if low == high:
         low, high = low - 1, high + 1
-    v = x.reshape(-1) if x.dtype == np.float32 else x.astype(np.float64).reshape(-1)     # (PyTorch's bins in float32)
+    v = x.reshape(-1) if x.dtype == np.float32 else x.astype(np.float64).reshape(-1)
+    low, high = v.dtype.type(low), v.dtype.type(high)       # all of it in the type of the numbers
     v = v[(v >= low) & (v <= high)]
     at = np.minimum(((v - low) / (high - low) * bins).astype(np.int64), bins - 1)
     return give(_wrap(np.bincount(at, minlength=bins).astype(x.dtype), input.dtype), out)

@@ -430,3 +430,46 @@ def optimizers(d):
         options.update(centered=d.chance(0.4), momentum=d.pick(0.0, 0.9))
     x = d.tensor(d.shape(), dtype=d.pick(*REAL), grad=False)
     return {"/n": name, "/x": x, "/g": d.like(x), "/o": options}
+
+
+# -- random numbers: how they are distributed
+
+DRAWS = {
+    "rand": lambda lib, x: lib.rand(4000, dtype=x.dtype),
+    "randn": lambda lib, x: lib.randn(40, 100, dtype=x.dtype),
+    "randint": lambda lib, x: lib.randint(-3, 9, (4000,)),
+    "randperm": lambda lib, x: lib.randperm(4000),
+    "random_": lambda lib, x: lib.empty_like(x).random_(2, 10),
+    "uniform_": lambda lib, x: lib.empty_like(x).uniform_(-1, 3),
+    "normal_": lambda lib, x: lib.empty_like(x).normal_(1, 2),
+    "normal": lambda lib, x: lib.normal(x, x / 2),
+    "exponential_": lambda lib, x: lib.empty_like(x).exponential_(2.0),
+    "bernoulli": lambda lib, x: lib.bernoulli(x / 3),
+    "bernoulli_": lambda lib, x: lib.empty_like(x).bernoulli_(0.3),
+    "multinomial": lambda lib, x: lib.multinomial(lib.tensor([0.1, 0.6, 0.3], dtype=x.dtype), 4000, replacement=True),
+    "dropout": lambda lib, x: lib.nn.functional.dropout(x, 0.3),
+    "gamma": lambda lib, x: lib.distributions.Gamma(x, x).rsample(),
+}
+
+
+def drawn(lib, name, x, seed):
+    """Mean and deviation of some thousand numbers, and the mean of their gradient; none of them, for the type."""
+    lib.manual_seed(seed)
+    x = (x * 0 + 1.5).expand(4000).clone().requires_grad_(name in ("dropout", "gamma"))
+    found = DRAWS[name](lib, x)
+    if found.requires_grad:
+        found.sum().backward()
+    wide = found.detach().float().flatten()
+    return found.flatten()[:0], wide.mean(), wide.std(), 0 if x.grad is None else x.grad.float().mean()
+
+
+@calls(drawn, order=0, weight=2, tolerance=1e4)
+def draws(d):
+    return {"/n": d.pick(*DRAWS), "/x": d.tensor((1,), dtype=d.pick(*REAL), grad=False), "/s": d.int(0, 10**6)}
+
+
+@calls("linalg.eigvals", F, order=1, tolerance=200, invariant=lambda lib, r: (r.sum(), (r * r).sum(), r.abs().sort().values))
+def eigenvalues(d):
+    """Of symmetric matrices with different sizes of eigenvalues; their order is not unique."""
+    n = d.int(1, 3)
+    return {"/A": d.tensor((n, n), dtype=d.pick(*REAL), plain=True, values="regular")}

@@ -5,12 +5,16 @@ failure). A failure is made smaller and printed as a program of a few lines for 
 """
 
 import os
+import warnings
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
 
 import flambeau
+from flambeau.eager import dispatch
+from flambeau.eager.op import OPS
 
 from . import fuzz, fuzz_elements, fuzz_layers, fuzz_numbers, fuzz_shapes  # noqa: F401 (the tables)
 from .fuzz_deviations import deviation
@@ -46,3 +50,37 @@ def test_calls(name):
         if text:
             small, text = fuzz.minimized(case, check)
             pytest.fail(f"{name}, seed {SEED}, case {k} of {count}: {text}\n\n{fuzz.program(small)}", pytrace=False)
+
+
+class Reached(dispatch.Mode):
+    """Collects the names of the records that are dispatched, also inside others; those that work in place count."""
+
+    def __init__(self):
+        self.names = set()
+
+    def __enter__(self):
+        super().__enter__()
+        return self
+
+    def dispatch(self, op, args):
+        self.names |= {op.name, op.name.rstrip("_")}
+        return dispatch.execute(op, args)
+
+
+# records that no public function dispatches in eager mode -> what does
+UNREACHED = {
+    "restrided": "graphs whose results have other strides than their loops",
+    "keep_mask": "graphs with dropout, whose mask and product are one kernel in eager mode",
+}
+
+
+def test_every_record_is_reached():
+    """By a drawn call or its gradients: ten cases of each table entry, more of those with many options."""
+    with Reached() as reached, warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        for entry in TABLE.values():
+            available = forms(entry.call)
+            for k in range(round(10 * max(entry.weight, 1.0) ** 2.7)):
+                fuzz.run(flambeau, entry.case(k, available))
+    writes = {name for name in OPS if name.endswith("_put")}      # writes through views: in graphs only
+    assert OPS.keys() - reached.names - writes == UNREACHED.keys()
