@@ -4,12 +4,10 @@ Random graphs of modules, plain objects, containers, functions and classes are g
 change, in every way that Python has for it, and each answer and each fetched object is compared with a fresh reading.
 """
 
-import gc
 import pathlib
 import random
 import sys
 import types
-import weakref
 
 import numpy as np
 import pytest
