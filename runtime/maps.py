@@ -8,6 +8,7 @@ import math
 
 import numpy as np
 
+from .calls import TYPES, Job
 from .jobs import GRAIN, column_block, empty, grain_of, plain, run
 
 _WIDE = np.dtype(np.float64)
@@ -61,3 +62,19 @@ def running_sum(x, dim):
         blocks = -(-inner // block)
         run("running_sum_columns", x.dtype, outer * blocks, grain_of(n * block), (out, x), (n, inner, blocks))
     return out
+
+
+def running_sum_calls(c, out, x, dim):
+    """For compiled code: floats along any dim."""
+    if not x.shape or x.dtype.name not in TYPES or c.is_empty(x):
+        return None
+    x, outer, inner, n, block = c.rows(x), 1, 1, x.shape[dim], column_block()
+    for size in x.shape[:dim]:
+        outer = outer * size
+    for size in x.shape[dim + 1:]:
+        inner = inner * size
+    if inner == 1:
+        return Job("running_sum_rows", TYPES[x.dtype.name], outer, n, (out, x), (n,)),
+    blocks = (inner + block - 1) // block
+    numbers = (n, inner, blocks)
+    return Job("running_sum_columns", TYPES[x.dtype.name], outer * blocks, n * block, (out, x), numbers),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from .calls import TYPES, Job
 from .jobs import empty, grain_of, plain, run
 from .moves import contiguous_copy
 
@@ -47,3 +48,32 @@ def topk(x, k, dim, largest):
     values, places = empty(sizes, y.dtype), empty(sizes, np.dtype(np.int64))
     run("topk_rows", y.dtype, y.size // n, grain_of(n * 4), (values, y, places), (n, k, int(largest)))
     return _back(values, dim), _back(places, dim)
+
+
+# -- for compiled code: the last dim of regions, with the outputs given
+
+
+def _units(c, x, dim):
+    """Rows to order, or None where the kernels do not take them."""
+    if not x.shape or dim != len(x.shape) - 1 or x.dtype.name not in TYPES or x.dtype.itemsize == 8 or c.is_empty(x):
+        return None
+    units = 1
+    for n in x.shape[:-1]:
+        units = units * n
+    return units
+
+
+def sort_calls(c, values, places, x, dim, descending):
+    units = _units(c, x, dim)
+    if units is None:
+        return None
+    x, n = c.rows(x), x.shape[-1]
+    return Job("sort_rows", TYPES[x.dtype.name], units, n * 8, (values, x, places), (n, int(descending))),
+
+
+def topk_calls(c, values, places, x, k, dim, largest):
+    units = _units(c, x, dim)
+    if units is None or type(k) is not int or not 0 < k <= _MOST:
+        return None
+    x, n = c.rows(x), x.shape[-1]
+    return Job("topk_rows", TYPES[x.dtype.name], units, n * 4, (values, x, places), (n, k, int(largest))),

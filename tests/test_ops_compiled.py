@@ -72,7 +72,7 @@ REAL = [name for name in EVERY if name not in COMPLEX]
 BATCHES = [*(REAL[k: k + BATCH] for k in range(0, len(REAL), BATCH)), COMPLEX]
 NO_LOWERING = {                             # record -> why eager runs it between the kernels
     "acos": "no scalar primitive", "asin": "no scalar primitive", "atan": "no scalar primitive", "erfinv": "no scalar primitive",
-    "cumsum": "the loop IR has no scans", "searchsorted": "the loop IR has no search",
+    "cumsum": "of whole numbers", "searchsorted": "the loop IR has no search",
     "ctc_loss": "steps that depend on each other", "ctc_loss_backward": "steps that depend on each other",
     "lstm_sequence": "with a projection", "lstm_sequence_backward": "with a projection",
     "gru_sequence_backward": "with a gradient of the gates",
@@ -104,7 +104,7 @@ NO_LOWERING = {                             # record -> why eager runs it betwee
     "gamma_slope": "draws by rejection",
     "real": "no complex loops", "imag": "no complex loops", "view_as_real": "no complex loops",
     "view_as_complex": "no complex loops",
-    "sort": "the loop IR has no sorting", "topk": "the loop IR has no sorting",
+    "sort": "along other dims than the last, doubles and whole numbers", "topk": "along other dims than the last",
 }
 UNDEFINED = {"empty"}                       # values of uninitialised memory
 

@@ -22,6 +22,11 @@ def _(x, dim):
     return maps.running_sum(x, dim) if x.ndim and x.dtype.kind != "b" else NotImplemented
 
 
+@cumsum.calls
+def _(c, outs, x, dim):
+    return maps.running_sum_calls(c, outs[0], x, dim)
+
+
 @cumsum.numpy
 def _(x, dim):
     kind = np.int64 if x.dtype.kind in "biu" else np.float32 if x.dtype.itemsize < 4 else x.dtype
@@ -79,6 +84,11 @@ def sort(x, dim: static, descending=False):
 sort.native(order.sort)
 
 
+@sort.calls
+def _(c, outs, x, dim, descending):
+    return order.sort_calls(c, *outs, x, dim, descending)
+
+
 @sort.grad("x")
 def _(g, x: Meta, indices, dim):
     return _scattered(g, x, indices, dim)
@@ -108,6 +118,11 @@ def topk(x, k: size, dim: static, largest=True, ordered=True):
 @topk.native
 def _(x, k, dim, largest, ordered):
     return order.topk(x, k, dim, largest)
+
+
+@topk.calls
+def _(c, outs, x, k, dim, largest, ordered):
+    return order.topk_calls(c, *outs, x, k, dim, largest)
 
 
 @topk.grad("x")

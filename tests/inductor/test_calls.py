@@ -157,6 +157,18 @@ def test_recurrent_layers(kind, dynamic):
     assert compiler.counters()["fallbacks"] == {}
 
 
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+def test_sorted_rows_and_running_sums(dynamic):
+    flambeau.manual_seed(5)
+    x = randn(4, 3, 50)
+    check(lambda x: x.exp().sort(descending=True)[0] * 2.0, x, dynamic=dynamic)
+    check(lambda x: x.transpose(0, 1).topk(7)[0].sin(), x, dynamic=dynamic)
+    check(lambda x: x.cumsum(2).sin() + x.cumsum(0).cos() + x.transpose(0, 2).cumsum(1).transpose(0, 2), x, dynamic=dynamic)
+    with flambeau.no_grad():
+        order = flambeau.compile(lambda x: x.sort(stable=True)[1] + x.topk(50)[1], dynamic=dynamic)(x)
+    assert bool((order == x.sort()[1] + x.topk(50)[1]).all())
+
+
 def test_what_no_kernel_takes_is_counted():
     """An LSTM with a projection runs eagerly between the kernels."""
     layer = nn.LSTM(4, 6, proj_size=3)
@@ -168,4 +180,4 @@ def test_what_no_kernel_takes_is_counted():
 
 
 def test_kernels_have_numbers():
-    assert {"attention_forward", "lstm_forward", "max_planes"} <= calls.NUMBERS.keys()
+    assert {"attention_forward", "lstm_forward", "max_planes", "sort_rows", "running_sum_columns"} <= calls.NUMBERS.keys()

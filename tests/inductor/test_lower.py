@@ -110,10 +110,10 @@ def test_dear_values_with_many_users_are_computed_once(trace, make):
 
 def test_extern_without_a_template_is_a_call_on_a_view(trace, make, assert_close):
     x = make(5, 4)
-    program = lower(trace(lambda x: OPS["add"](OPS["sort"](OPS["transpose"](x, 0, 1), 1, False)[0], 1.0), x))
+    program = lower(trace(lambda x: OPS["add"](OPS["sort"](OPS["transpose"](x, 0, 1), 0, False)[0], 1.0), x))
     (call,) = kernels(program, ExternCall)
     assert call.args[0].buffer.kind == "input" and call.args[0].strides == (1, 4)
-    assert_close(interpret.run(program, [x])[0], np.sort(x._array.T, 1) + 1)
+    assert_close(interpret.run(program, [x])[0], np.sort(x._array.T, 0) + 1)
 
 
 def test_scatter_starts_from_a_copy(trace, make, assert_close):
