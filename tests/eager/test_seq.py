@@ -182,7 +182,7 @@ def test_compiled_recurrent_training_step():
         near(p.grad, g, 1e-4)
     seen = flambeau.compiler.counters()
     assert seen["graphs"] == 1 and not seen["breaks"]
-    assert set(seen["fallbacks"]) == {"lstm_sequence", "lstm_sequence_backward"}
+    assert seen["fallbacks"] == {}
 
 
 def test_state_keys():
