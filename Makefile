@@ -18,7 +18,7 @@ demo: $(STAMP)
 	$(VENV)/bin/python examples/gpt.py --out demo-out
 
 test: $(STAMP)
-	$(VENV)/bin/python -m pytest tests
+	$(VENV)/bin/python -m pytest tests -n 2 --dist loadfile
 
 bench: $(STAMP)
 	$(VENV)/bin/python benchmarks/run.py $(if $(PEER_PYTHON),--peer-python $(PEER_PYTHON)) --write

@@ -428,7 +428,8 @@ class ClassVariable(Variable):
         found = lookup(type(self.cls), name)
         if found is not None and isinstance(found[1], functools.cached_property):
             raise unsupported("attribute", f"attribute {name!r} of {self}, which its metaclass caches")
-        if found is not None and (isinstance(found[1], (property, types.FunctionType)) or python_method(type(found[1]), "__get__")):
+        if found is not None and (isinstance(found[1], (property, types.FunctionType))
+                                  or python_method(type(found[1]), "__get__")):
             return bind(tx, found, self, name)
         if not hasattr(self.cls, name):
             tx.raise_error(AttributeError, f"type object {self.cls.__name__!r} has no attribute {name!r}")
