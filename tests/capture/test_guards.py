@@ -138,7 +138,7 @@ def test_no_hooks():
     ([("item", "k")], {"k": 1}, [{"k": 2}, {}, [1]]),
     ([("item", 2.5)], {2.5: 1}, [{2.5: 2}, {}]),
     ([("item", 0), ("attr", "a"), ("item", "k")], [Plain(a={"k": 1})], [[Plain(a={})], [Plain()], []]),
-], ids=str)
+], ids=range(8))
 def test_paths(path, good, bad):
     tree = tree_of("equals", 1, path)
     assert holds(tree, good)
