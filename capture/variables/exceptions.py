@@ -19,6 +19,7 @@ class ExceptionVariable(Variable):
         super().__init__()
         self.cls, self.arguments, self.real = cls, list(arguments), real
         self.fields = {}
+        self.changed = False     # the program wrote an attribute or the arguments
         self.notes = None
         self.step = None         # the root frame's step during which it, or what was being handled then, was first raised
 
@@ -78,6 +79,7 @@ class ExceptionVariable(Variable):
                 raise unsupported("exception", f"{name} of an exception becomes a {value.python_type().__name__}")
         if name == "__traceback__":              # what Python will give it when it is raised again
             return
+        self.changed = self.changed or not name.startswith("__")
         if name == "args":
             self.arguments = tx.unpack(value)
             return
@@ -85,13 +87,21 @@ class ExceptionVariable(Variable):
             self.fields["__suppress_context__"] = tx.constant(True)
         self.fields[name] = value
 
+    def twin(self, tx):
+        """A real exception with the same arguments and so with the same fields, to ask what its C code makes of them."""
+        written = any(isinstance(tx.class_attribute(self.cls, name)[1], (types.FunctionType, staticmethod))
+                      for name in ("__init__", "__new__"))
+        if written or self.changed or not all(argument.is_constant() for argument in self.arguments):
+            raise unsupported("exception", f"the text of a {self.cls.__name__}")
+        return self.real if self.real is not None else tx.run(self.cls, *(argument.plain() for argument in self.arguments))
+
     def text(self, tx, form=str):
         """str(exception), or with another form: what its class says, else its arguments."""
         own = tx.class_attribute(self.cls, "__str__" if form is str else "__repr__")
         if isinstance(own[1], types.FunctionType):
             return tx.call(tx.bind(own, self, "__str__"), [], {}).plain()
         if own[0] not in (BaseException, KeyError):            # written in C, of the object's own fields
-            raise unsupported("exception", f"the text of a {self.cls.__name__}")
+            return form(self.twin(tx))
         if form is str and len(self.arguments) == 1 and not issubclass(self.cls, KeyError):
             return tx.text(self.arguments[0])
         parts = [tx.text(argument, repr) for argument in self.arguments]
