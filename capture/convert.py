@@ -23,8 +23,8 @@ from .codegen import Codegen
 from .context import Context
 from .emitter import Emitter
 from .install import build_tree, tree_text
-from .instructions import NOWHERE, decode, successors, text
-from .interpreter import UNBOUND, Frame, Stop, inline, load_global
+from .instructions import NOWHERE, decode, text
+from .interpreter import Frame, Stop, inline, load_global
 from .liveness import Liveness, reads_frame
 from .reads import in_pieces
 from .resume import check_splittable, emit_break, exit_sequence, first_own, split
@@ -145,7 +145,6 @@ class Trace:
         self.tx = Context(inline, load_global, job.options, getattr(job.options, "symbolic", None) or {})
         self.root = Frame(self.tx, job.code, job.globals, self.arguments(), self.free_cells(), job.instrs, stop, root=True)
         self.root.trusted = False
-        self.root.own_cells = ORIGINS.get(job.code, (job.code,))[0].co_cellvars
         self.failed_at: tuple = ()
         self.compiled = None
 
@@ -206,7 +205,7 @@ class Trace:
         if work:
             self.compiled = self.compile_graph(record, inputs)
         self.tx.tracer.check_marks()
-        if self.stop is None and not work and not gen.outputs and self.tx.effects.empty() and not self.root.own_unbound:
+        if self.stop is None and not work and not gen.outputs and self.tx.effects.empty():
             return self.untouched(record)
         code = self.write_code(gen, body, inputs, work)
         tree, nodes = build_tree(self.tx, inputs)
@@ -307,21 +306,7 @@ class Trace:
         nulls = frozenset(i for i, value in enumerate(root.stack) if value is NULL)
         instr = self.job.instrs[index]
         before = write_hook_on if instr.op in HOOKED else None
-        emit_break(gen.emit, self.job.instrs, index, len(root.stack), nulls, self.unbound(), self.leave, before=before,
-                   instead=self.raise_unbound(instr))
-
-    def raise_unbound(self, instr):
-        """A resume function reads what was a cell of its function as a free variable; the error must stay that of a local."""
-        name = instr.argval
-        own = instr.op == "LOAD_DEREF" and name in self.root.own_cells and name not in self.job.code.co_cellvars
-        if not own or self.root.cell_of(name).get(self.tx) is not None:
-            return None
-
-        def write(e):
-            e.load_const(UnboundLocalError(UNBOUND.format(name)))
-            e.emit("RAISE_VARARGS", 1)
-            e.load_const(None)
-        return write
+        emit_break(gen.emit, self.job.instrs, index, len(root.stack), nulls, self.unbound(), self.leave, before=before)
 
     def crosses(self, name: str, value: Variable, live) -> bool:
         return isinstance(value, CellVariable) and name in self.job.code.co_cellvars or name in live
@@ -353,7 +338,7 @@ class Trace:
         cut = split(code, origin, depth, nulls, unbound, instrs=instrs, live=live)
 
         def make():
-            ORIGINS[cut.code] = code, indices_of(instrs, cut)
+            ORIGINS[cut.code] = code, indices_of(cut)
             return native.Resume(self.job.cache, cut.code, self.job.globals, cut.code.co_qualname)
         return cut, self.job.cache.resume(key, make)
 
@@ -427,25 +412,12 @@ def origin_of(code, index):
     return (code, index) if first is None or indices[index] is None else (first, indices[index])
 
 
-def indices_of(original, cut) -> list:
+def indices_of(cut) -> list:
     """For every instruction of the resume code, its index in the original (None: written by us)."""
     made = decode(cut.code)
     offset = next(i for i, instr in enumerate(made) if instr.op == "JUMP") + 1
-    kept = reachable(original, cut.index)
-    same = len(kept) == len(made) - offset and all(original[k].op == m.op for k, m in zip(kept, made[offset:]))
-    return [None] * offset + (kept if same else [None] * (len(made) - offset))
-
-
-def reachable(instrs, index) -> list:
-    seen, work = set(), [index]
-    while work:
-        at = work.pop()
-        if at not in seen:
-            seen.add(at)
-            work += successors(instrs, at)
-            if instrs[at].handler:
-                work.append(instrs[at].handler.target.index)
-    return sorted(seen)
+    same = len(cut.kept) == len(made) - offset
+    return [None] * offset + (list(cut.kept) if same else [None] * (len(made) - offset))
 
 
 # -- telling -----------------------------------------------------------------------------------------------------------

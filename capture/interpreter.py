@@ -41,7 +41,6 @@ SEQUENCE_FLAG, MAPPING_FLAG = 1 << 5, 1 << 6         # Py_TPFLAGS_SEQUENCE, _MAP
 COROUTINE = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
 
-UNBOUND = "cannot access local variable '{}' where it is not associated with a value"
 
 
 def is_exception_class(value) -> bool:
@@ -65,8 +64,6 @@ class Frame:
         self.trusted = tx.is_trusted(globals.get("__name__") or "")
         self.exception = None
         self.result = None
-        self.own_cells = code.co_cellvars
-        self.own_unbound = False               # a cell of the function was empty that is a free variable of this resume function
 
     # -- running ---------------------------------------------------------------------------------------------------
 
@@ -147,7 +144,7 @@ class Frame:
         self.ip = instr.target.index
 
     def unbound(self, name: str):
-        self.tx.raise_error(UnboundLocalError, UNBOUND.format(name))
+        self.tx.raise_error(UnboundLocalError, f"cannot access local variable {name!r} where it is not associated with a value")
 
     def cell_of(self, name: str) -> CellVariable:
         cell = self.slots.get(name)
@@ -222,8 +219,7 @@ class Frame:
 
     def LOAD_DEREF(self, i):
         value = self.cell_of(i.argval).get(self.tx)
-        if value is None and i.argval in self.own_cells:
-            self.own_unbound |= i.argval not in self.code.co_cellvars       # the resume function's code tells it otherwise
+        if value is None and i.argval in self.code.co_cellvars:
             self.unbound(i.argval)
         if value is None:
             text = f"cannot access free variable {i.argval!r} where it is not associated with a value in enclosing scope"
@@ -234,6 +230,8 @@ class Frame:
         self.cell_of(i.argval).set(self.tx, self.pop())
 
     def DELETE_DEREF(self, i):
+        self.LOAD_DEREF(i)
+        self.pop()
         self.cell_of(i.argval).set(self.tx, None)
 
     def LOAD_GLOBAL(self, i):

@@ -10,6 +10,7 @@ them. Code that can look at its frame (locals(), eval ...) keeps every local ali
 """
 
 from . import opcodes
+from .instructions import decode, successors
 
 SYNTHETIC = "%"  # first character of local names that we invent
 READERS = frozenset({"locals", "vars", "dir", "eval", "exec", "_getframe", "currentframe"})
@@ -29,6 +30,36 @@ def reads_frame(instrs, code):
     found = (i.argval in READERS if i.op in ("LOAD_GLOBAL", "LOAD_NAME") else i.argval in READER_ATTRIBUTES
              for i in instrs if i.op in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_ATTR", "LOAD_METHOD"))
     return READS_FRAME in code.co_names or any(found)
+
+
+def maybe_empty_cells(instrs, code) -> list[frozenset[str]]:
+    """Before each instruction, the function's own cells that may have no content then."""
+    own = frozenset(code.co_cellvars)
+    emptied = own & _emptied_inside(code)
+    arguments = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & 4) + bool(code.co_flags & 8)
+    empty: list = [None] * len(instrs)
+    work = [(0, own.difference(code.co_varnames[:arguments]) | emptied)] if own else []
+    while work:
+        at, found = work.pop()
+        if empty[at] is not None and found <= empty[at]:
+            continue
+        instr = instrs[at]
+        now = empty[at] = found | (empty[at] or frozenset())
+        if instr.handler:
+            work.append((instr.handler.target.index, now | {instr.argval} if instr.op == "DELETE_DEREF" else now))
+        if instr.op == "DELETE_DEREF":
+            now |= own & {instr.argval}
+        elif instr.op in ("STORE_DEREF", "LOAD_DEREF"):
+            now = now - {instr.argval} | emptied
+        work += [(after, now) for after in successors(instrs, at)]
+    return [found or frozenset() for found in empty]
+
+
+def _emptied_inside(code) -> frozenset[str]:
+    """Names that functions inside this one delete."""
+    inner = [const for const in code.co_consts if isinstance(const, type(code))]
+    return frozenset().union(*(
+        [unit.argval for unit in decode(const) if unit.op == "DELETE_DEREF"] for const in inner), *map(_emptied_inside, inner))
 
 
 def implicit_self(code):

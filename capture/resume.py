@@ -37,10 +37,12 @@ from . import opcodes
 from .assemble import assemble
 from .emitter import Emitter
 from .instructions import clone, decode, successors
-from .liveness import READS_FRAME, SYNTHETIC, Liveness, cells_used, implicit_self, is_local
+from .liveness import READS_FRAME, SYNTHETIC, Liveness, cells_used, implicit_self, is_local, maybe_empty_cells
+from .state import native
 
 _RESUME = "<resume "
 _SUSPENDS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+_NEED_CONTENT = frozenset({"LOAD_DEREF", "DELETE_DEREF"})
 _STARRED = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 
 
@@ -60,6 +62,7 @@ class ResumePoint:
     depth: int
     nulls: frozenset[int]
     arguments: tuple[Argument, ...]
+    kept: tuple[int | None, ...]                 # for each instruction of its body, the original's index (None: written by us)
 
     @property
     def cells(self) -> tuple[str, ...]:
@@ -97,7 +100,13 @@ def split(code, index, depth, nulls=(), unbound=(), *, instrs=None, live=None) -
     rest = [instrs[at] for at in _reachable(instrs, index)]
     cells = _cells(code, rest, unbound, live.all)
     arguments = _arguments(code, live.before(index), frozenset(unbound), depth, frozenset(nulls))
-    body, new = clone(rest)
+    _, new = clone(rest)
+    empty, own = maybe_empty_cells(instrs, code), set(cells).intersection(code.co_cellvars)
+    body, kept = [], []
+    for old in rest:
+        parts = _checked(new[old]) if old.argval in own & empty[old.index] and old.op in _NEED_CONTENT else [new[old]]
+        body += parts
+        kept += [old.index, *[None] * (len(parts) - 1)]
     parameters = _parameters(arguments)
     start = Emitter(instrs[index].position)
     _enter(start, dict(zip(arguments, parameters)), cells, depth)
@@ -114,7 +123,22 @@ def split(code, index, depth, nulls=(), unbound=(), *, instrs=None, live=None) -
         cellvars=[name for name in code.co_cellvars if name in unbound and name not in cells],
         flags=code.co_flags & ~_STARRED,
     )
-    return ResumePoint(made, index, depth, frozenset(nulls), arguments)
+    return ResumePoint(made, index, depth, frozenset(nulls), arguments, tuple(kept))
+
+
+def _checked(instr):
+    """What names an own cell, now a free variable: if it is empty the error must stay that of a local."""
+    e = Emitter(instr.position)
+    with e.at(instr.position, instr.handler):
+        e.load_const(native.full_cell)
+        e.as_callable()
+        e.load_closure(instr.argval)
+        e.load_const(instr.argval)
+        e.call(2)
+        e.pop()
+        e.emit(instr.op, instr.argval)
+    instr.op, instr.argval = e.instrs[0].op, e.instrs[0].argval       # whoever jumped to it asks first
+    return [instr, *e.instrs[1:]]
 
 
 def _reachable(instrs, index):
@@ -211,12 +235,11 @@ class _State(NamedTuple):
     unbound: frozenset[str]
 
 
-def emit_break(e, instrs, index, depth, nulls, unbound, leave, before=None, instead=None):
+def emit_break(e, instrs, index, depth, nulls, unbound, leave, before=None):
     """Write instruction `index` so that Python runs it, then `leave(e, index, depth, nulls, unbound)` for each way on.
 
     The stack before the instruction lies there, exactly as in the original.
-    `before(e)` may write what comes just before the instruction; it leaves the stack as it is. `instead(e)` writes code that
-    raises what the instruction would.
+    `before(e)` may write what comes just before the instruction; it leaves the stack as it is.
     """
     instr, state = instrs[index], _State(depth, frozenset(nulls), frozenset(unbound))
     caught, jumped = e.label(), e.label()
@@ -224,7 +247,7 @@ def emit_break(e, instrs, index, depth, nulls, unbound, leave, before=None, inst
         if before:
             before(e)
         with e.at(handler=instr.handler and instr.handler._replace(target=caught)):
-            instead(e) if instead else _run(e, instr, jumped)
+            _run(e, instr, jumped)
         if instr.op not in opcodes.NO_FALLTHROUGH:
             leave(e, index + 1, *_after(instr, state, jump=False))
         if instr.target:

@@ -229,14 +229,19 @@ class SideEffects:
             gen.emit.store_attr("cell_contents")
 
     def prepare_globals(self, gen, key):
-        gen.keep(self.globals[key][1])
+        value = self.globals[key][1]
+        if value is not DELETED:
+            gen.keep(value)
 
     def replay_globals(self, gen, key):
         namespace, value = self.globals[key]
-        if value is DELETED:
-            gen.load_const(namespace)
+        if value is DELETED:                     # made and deleted again, it may never have been there
+            gen.load_const(namespace.pop)
+            gen.emit.as_callable()
             gen.load_const(key[1])
-            gen.emit.delete_subscr()
+            gen.load_const(None)
+            gen.emit.call(2)
+            gen.emit.pop()
         else:
             gen.load(value)
             gen.load_const(namespace)

@@ -252,6 +252,15 @@ static PyObject* hook_off(PyObject*, PyObject*) {
     Py_RETURN_NONE;
 }
 
+// full_cell(cell, name): generated code asks before it reads a cell of its function, which is a free variable there.
+static PyObject* full_cell(PyObject*, PyObject* args) {
+    PyObject *cell, *name;
+    if (!PyArg_ParseTuple(args, "O!U", &PyCell_Type, &cell, &name)) return nullptr;
+    if (PyCell_GET(cell)) Py_RETURN_NONE;
+    PyErr_Format(PyExc_UnboundLocalError, "cannot access local variable '%U' where it is not associated with a value", name);
+    return nullptr;
+}
+
 static PyObject* hooked_threads(PyObject*, PyObject*) { return PyLong_FromLong(active_threads); }
 static PyObject* hook_installed(PyObject*, PyObject*) { return PyBool_FromLong(frame::installed() == evaluate); }
 static PyObject* install(PyObject*, PyObject*) { install_hook(); Py_RETURN_NONE; }
@@ -277,6 +286,7 @@ static PyMethodDef functions[] = {
     {"call", call_under, METH_VARARGS,
      "call(mode, cache, function, args, kwargs): the function under a mode of this thread"},
     {"hook_on", hook_on, METH_NOARGS, "nested frames are looked up from here; called by generated code"},
+    {"full_cell", full_cell, METH_VARARGS, "full_cell(cell, name): UnboundLocalError if the cell is empty"},
     {"hook_off", hook_off, METH_NOARGS, "nested frames pass from here; called by generated code"},
     {"hooked", hooked_threads, METH_NOARGS, "how many scopes want the frame hook"},
     {"installed", hook_installed, METH_NOARGS, "is our evaluation function CPython's"},

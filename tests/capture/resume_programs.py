@@ -931,3 +931,46 @@ def long_function():
 
 
 LONG = long_function(), (2,)
+
+
+@case((1,))
+def deleted_cell(log, n):
+    def inner():
+        return n
+    log.append(inner())
+    del n
+    for attempt in range(2):
+        try:
+            log.append(n)
+        except NameError as error:
+            log.append((type(error).__name__, str(error)))
+    try:
+        del n
+    except UnboundLocalError as error:
+        log.append(str(error))
+    return n
+
+
+@case((True,), (False,))
+def cell_of_one_branch(log, bind):
+    def inner():
+        nonlocal value
+        log.append(value)
+        del value
+    if bind:
+        value = 1
+        inner()
+    log.append("before")
+    return value
+
+
+@case(())
+def global_that_came_and_went(log):
+    global PASSING
+    PASSING = 1
+    log.append(PASSING)
+    del PASSING
+    return "PASSING" in globals()
+
+
+EMPTY_CELLS = deleted_cell, cell_of_one_branch

@@ -284,7 +284,8 @@ def total_arguments(code):
     return code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & 4) + bool(code.co_flags & 8)
 
 
-@cases
+@pytest.mark.parametrize("function,arguments", [row for row in programs.CASES if row[0] not in programs.EMPTY_CELLS],
+                         ids=arguments_id)           # a step is an uncut instruction, without the question that a cut puts before it
 def test_one_instruction_a_frame(function, arguments):
     stepper = Stepper(function)
     want, lines = observe(function, function, arguments)
