@@ -198,6 +198,15 @@ def subclass(tx, cls, wanted) -> bool:
     return answer
 
 
+@handles(getattr(state.native, "full_cell", None))
+def _full_cell(tx, args, kwargs):
+    cell, name = args
+    if cell.get(tx) is None:
+        tx.raise_error(UnboundLocalError,
+                       f"cannot access local variable {name.plain()!r} where it is not associated with a value")
+    return tx.constant(None)
+
+
 @handles(isinstance)
 def _isinstance(tx, args, kwargs):
     value, wanted = args[0], classes_of(args[1])
