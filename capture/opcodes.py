@@ -424,6 +424,7 @@ def settle_closures(instrs, code):
     LOAD_FAST: a cell is read only to become part of a closure."""
     if VERSION >= (3, 13):
         closes = {k for end, instr in enumerate(instrs) if instr.op == "MAKE_FUNCTION" and instr.argval & 8
+                  and instrs[end - 2].op == "BUILD_TUPLE"           # else a cut came behind it
                   for k in range(end - 2 - instrs[end - 2].argval, end - 2)}
         for k, instr in enumerate(instrs):
             if instr.op == "LOAD_CLOSURE" and k not in closes and instr.argval in code.co_varnames:
