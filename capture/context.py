@@ -36,7 +36,7 @@ from .variables.contexts import AutocastVariable, DecoratedVariable, GradModeVar
 from .variables.exceptions import ExceptionVariable
 from .variables.functions import BoundMethodVariable, CellVariable, UserFunctionVariable
 from .variables.iterators import FixedIterator, IteratorVariable
-from .variables.module import Module
+from .variables.module import Module, ModuleVariable
 from .variables.objects import ClassVariable, UserObjectVariable, lookup
 from .variables.tensor import TensorVariable
 
@@ -59,7 +59,7 @@ DEBUGGERS = ("pdb", "bdb")
 class Context:
     """One trace of one frame."""
 
-    OPEN_NEW = (typing.Generic.__new__,)         # a __new__ that does what object's does
+    OPEN_NEW = (typing.Generic.__new__, Module.__new__)         # a __new__ that does what object's does
     OPAQUE = (random.Generator,)
     PLAIN_GETATTRIBUTE = (object, types.ModuleType, types.SimpleNamespace)
     GRAD_MODES = (autograd.no_grad, autograd.enable_grad, autograd.set_grad_enabled, autograd.inference_mode)
@@ -180,7 +180,7 @@ class Context:
         return self.wrap(value, Pinned(value, label))
 
     def object_variable(self, cls: type) -> UserObjectVariable:
-        return UserObjectVariable(cls)
+        return ModuleVariable(cls) if issubclass(cls, Module) else UserObjectVariable(cls)
 
     def cell(self, real: types.CellType, source: Source) -> CellVariable:
         return self.known(real) or self.remember(real, CellVariable(source=source, real=real))
@@ -376,8 +376,6 @@ class Context:
             return builtins.HANDLERS[dict](self, args, kwargs)
         if type(cls).__module__ == "enum" or (self.runs_for_real(cls) and not issubclass(cls, Module)) or cls is Size:
             return self.fresh(self.run_variables(cls, args, kwargs))
-        if issubclass(cls, Module):
-            raise unsupported("call", f"making a {cls.__name__} module inside a compiled function")
         return objects.make_object(self, cls, args, kwargs)
 
     def make_exception(self, cls, args, kwargs):

@@ -1,7 +1,7 @@
 """Reads of data inside a graph: numbers and sizes that only the values of tensors know.
 
-`item()` and `nonzero()` of a captured tensor are nodes whose target is a `Read`; what they give is an unbacked symbol. A
-backend gets the pieces between them, as graphs whose symbols are inputs (`in_pieces`); a piece is compiled at its first
+`item()`, `nonzero()`, `unique()` and the like of a captured tensor are nodes whose target is a `Read`; what they give is an
+unbacked symbol, or tensors with a size that is one. A backend gets the pieces between them, as graphs whose symbols are inputs (`in_pieces`); a piece is compiled at its first
 call, when the values it takes are there. A backend that says `takes_reads` gets the graph whole.
 """
 
@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ..eager import random
+from ..eager import dtypes, random
 from ..eager.spellings.indexing import nonzero
-from ..eager.tensor import Tensor
+from ..eager.spellings.shapes import one_hot, repeat_interleave
+from ..eager.spellings.statistics import bincount, unique, unique_consecutive
+from ..eager.tensor import Tensor, fake_tensor
 from ..runtime import counters
 from ..runtime.errors import CheckFailed, Unsupported
 from .graph import Graph, Interpreter, Node, bind_symbols, evaluate_number, leaves, map_args, reads
@@ -24,21 +26,71 @@ MOST = 16               # reads in one graph; a loop over more values is better 
 
 @dataclass(frozen=True, eq=False)
 class Read:
-    """What the graph calls; not an op record, because its result is no tensor, or has no known size."""
+    """What the graph calls; not an op record, because its result is no tensor, or has no known size. `fake` gives the result
+    without data: `new(kind)` makes a number that only the data knows."""
 
     name: str
     fn: Callable
+    fake: Callable
 
-    def __call__(self, tensor):
-        return self.fn(tensor)
+    def __call__(self, *args):
+        return self.fn(*args)
 
 
-READS = {"item": Read("item", Tensor.item), "nonzero": Read("nonzero", nonzero)}
+def fake_number(new, x):
+    return new("float" if x.dtype.is_floating_point else "int")
+
+
+def fake_rows(new, x):
+    return fake_tensor((new("unbacked"), x.ndim), None, dtypes.int64, x.device)
+
+
+def fake_sets(new, x, inverse: bool, counts: bool, dim):
+    """What unique() gives: the values, where each element is among them, how often each occurs."""
+    size = new("unbacked")
+    shape = (size,) if dim is None else (*x._sizes[:dim], size, *x._sizes[dim + 1:])
+    found = [fake_tensor(shape, None, x.dtype, x.device)]
+    found += [fake_tensor(x._sizes if dim is None else (x._sizes[dim],), None, dtypes.int64, x.device)] * inverse
+    found += [fake_tensor((size,), None, dtypes.int64, x.device)] * counts
+    return found[0] if len(found) == 1 else tuple(found)
+
+
+def fake_counts(new, x, weights, least):
+    kind = dtypes.int64 if weights is None else dtypes.float32 if weights.dtype is dtypes.float32 else dtypes.float64
+    return fake_tensor((new("unbacked"),), None, kind, x.device)
+
+
+def fake_places(new, counts, size):
+    return fake_tensor((new("unbacked") if size is None else size,), None, dtypes.int64, counts.device)
+
+
+def classes(x):
+    return int(one_hot(x).shape[-1])
+
+
+def fake_classes(new, x):
+    return new("unbacked")
+
+
+def sets_of(function: Callable) -> Callable:
+    return lambda x, inverse, counts, dim: function(x, return_inverse=inverse, return_counts=counts, dim=dim)
+
+
+READS = {read.name: read for read in (
+    Read("item", Tensor.item, fake_number),
+    Read("nonzero", nonzero, fake_rows),
+    Read("unique", sets_of(unique), fake_sets),
+    Read("unique_consecutive", sets_of(unique_consecutive), fake_sets),
+    Read("bincount", bincount, fake_counts),
+    Read("places", lambda counts, size: repeat_interleave(counts, output_size=size).long(), fake_places),
+    Read("classes", classes, fake_classes),
+)}
 reads.update(READS)
 
 
 def is_read(node: Node) -> bool:
-    return isinstance(node.target, Read)
+    """A read, or a part of what one gives."""
+    return isinstance(node.target, Read) or node.is_getitem and isinstance(node.args[0].target, Read)
 
 
 def in_pieces(graph: Graph, backend: Callable) -> Callable | None:
@@ -89,10 +141,21 @@ class Pieces:
             if isinstance(step, Piece):
                 values.update(zip(step.shown, step(values, symbols)))
             else:
-                values[step] = value = step.target(values[step.args[0]])
+                values[step] = value = self.read(step, values, symbols)
                 bind_symbols(step.value, value, symbols)
         return map_args(self.graph.output.args[0],
                         lambda v: values[v] if isinstance(v, Node) else evaluate_number(v, symbols))
+
+    def read(self, step: Node, values: dict, symbols: dict):
+        """Its value; an error, or another kind of value than the graph knows, is a matter for the original program."""
+        args = map_args(step.args, lambda v: values[v] if isinstance(v, Node) else evaluate_number(v, symbols))
+        try:
+            value = step.target(*args)
+        except Exception as error:
+            raise CheckFailed(f"{step.name}: {error}") from error
+        if isinstance(value, Tensor) and (value.dtype is not step.value.dtype or value.ndim != step.value.ndim):
+            raise CheckFailed(f"{step.name} is of {value.dtype}")
+        return value
 
 
 class Piece:

@@ -93,6 +93,7 @@ class ShapeEnv:
         self._facts: list[tuple[str, Expr]] = []
         self._replaced: dict[str, Expr] = {}
         self._duck: dict[int, str] = {}
+        self.places: dict[str, str] = {}            # name of a source -> the symbol that is read there, whatever it equals now
         self._bounds = Bounds()
 
     # -- symbols -----------------------------------------------------------------------------------------------------
@@ -104,10 +105,12 @@ class ShapeEnv:
         if duck and hint in self._duck:
             name = self._duck[hint]
             self.symbols[name].sources.append(source_name)
+            self.places[source_name] = name
             return self.wrap(E.var(name, self.symbols[name].kind))
         name = self._new("s", hint, "size" if hint > 1 else kind, source_name)
         if duck:
             self._duck[hint] = name
+        self.places[source_name] = name
         symbol = E.var(name, self.symbols[name].kind)
         if hint > 1:
             self.guards.append(

@@ -10,7 +10,7 @@ import operator
 from typing import Any
 from collections.abc import Callable
 
-from ..eager import dispatch, dtypes
+from ..eager import dispatch
 from ..eager.errors import DataDependent
 from ..eager.op import OPS
 from ..eager.storage import Storage, address
@@ -96,22 +96,26 @@ class GraphTracer(dispatch.Mode):
 
     # -- reads of data ---------------------------------------------------------------------------------------------
 
-    def read(self, what: str, tensor: Tensor):
-        """A node that reads data: `item()` gives an unbacked number, `nonzero()` rows of unbacked count."""
+    def read(self, what: str, tensor: Tensor, *more):
+        """A node that reads data; what it gives has numbers or sizes that are unbacked symbols."""
         if self.written or self.tag is not None or len(self.unbacked) >= MOST:
             raise DataDependent(f"{what}()")            # a call with reads must be able to start again
-        key = what, id(tensor), tensor._version
-        if key in self.known_reads:                     # one symbol for one value; the entry keeps the tensor alive
+        args = tensor, *more
+        key = what, *((id(a), a._version) if isinstance(a, Tensor) else repr(a) for a in args)
+        if key in self.known_reads:                     # one symbol for one value; the entry keeps the tensors alive
             return self.known_reads[key][0]
-        kind = "unbacked" if what == "nonzero" else "float" if tensor.dtype.is_floating_point else "int"
-        number = value = self.env.create_unbacked(f"{what}()", kind)
-        if what == "nonzero":
-            value = fake_tensor((number, tensor.ndim), None, dtypes.int64, tensor.device)
-        node = self.graph.call(READS[what], (self.node_of(tensor),), value, stack=self.stack(), grad=dispatch.state.grad)
-        if what == "nonzero":
-            self.nodes[id(value)] = value, node
-        self.unbacked[number.tree[1] if kind == "float" else number.expr.name] = node
-        self.known_reads[key] = value, tensor
+        made: list = []
+
+        def new(kind: str):
+            made.append(self.env.create_unbacked(f"{what}()", kind))
+            return made[-1]
+        value = READS[what].fake(new, *args)
+        node = self.graph.call(READS[what], map_args(args, self.argument), value, stack=self.stack(), grad=dispatch.state.grad)
+        self.bind(value, node)
+        shown = next((self.nodes[id(part)][1] for part in (value if isinstance(value, tuple) else (value,))
+                      if isinstance(part, Tensor)), node)
+        self.unbacked.update((n.tree[1] if isinstance(n, SymFloat) else n.expr.name, shown) for n in made)
+        self.known_reads[key] = value, args
         return value
 
     def note_writes(self, op, args) -> None:
@@ -160,7 +164,7 @@ class GraphTracer(dispatch.Mode):
         name = f"{source.name()}.size({dim})"
         symbol = self.env.create_symbol(n, name)
         if type(symbol) is not int:
-            self.remember_binding(symbol, source, "size", dim)
+            self.bindings.append((self.env.places[name], source, "size", dim))
         if type(mark) is tuple:
             low, high = mark
             if low is not None and n < low or high is not None and n > high:
@@ -180,10 +184,6 @@ class GraphTracer(dispatch.Mode):
                     f" at {why.stack[-1][0]}:{why.stack[-1][1]}" if why else "")
                 raise ConstraintViolation(f"{name} was marked dynamic, but it is always {n} here: {told}\n"
                                           "  what to do: mark it with maybe_mark_dynamic, or not at all")
-
-    def remember_binding(self, symbol, source: Source, what: str, dim: int) -> None:
-        for name in symbol.expr.free_names():
-            self.bindings.append((name, source, what, dim))
 
     def storage(self, value: Tensor) -> Storage:
         """One fake storage per real one, so that aliasing inputs alias as fakes."""
@@ -205,7 +205,7 @@ class GraphTracer(dispatch.Mode):
             self.env.limit(symbol, -LARGEST_SYMBOL, LARGEST_SYMBOL, f"{source.name()}: products fit 64 bits")
             node = self.graph.placeholder(source.name(), symbol, source.name())
             self.inputs.append((node, source, value))
-            self.remember_binding(symbol, source, "int", 0)
+            self.bindings.append((self.env.places[source.name()], source, "int", 0))
         return symbol
 
     def symbolic_float(self, value: float, source: Source):

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from . import device as devices
 from . import dtypes
 from .loops import argument, computation, random_sizes
-from .sizes import SymInt, contiguous_strides, is_int
+from .sizes import SymInt, contiguous_strides, is_int, is_row_major
 from .tensor import Tensor, fake_tensor, is_dense
 
 
@@ -98,7 +98,7 @@ def map_strides(sizes, operands) -> tuple | None:
 def is_plain(x) -> bool:
     """Row-major for sure, so that it orders dimensions as they are or not at all."""
     a = x._array
-    return a.flags.c_contiguous if a is not None else x._geometry[1] is None
+    return a.flags.c_contiguous if a is not None else is_row_major(x._geometry[1])
 
 
 def cached_computation(op, args):
@@ -126,7 +126,7 @@ def _aligned_strides(x, sizes):
     nothing.
     """
     own = x._sizes
-    if not own or (x._array is None and x._geometry[1] is None and len(own) == len(sizes) and own == sizes):
+    if not own or (x._array is None and is_row_major(x._geometry[1]) and len(own) == len(sizes) and own == sizes):
         return contiguous_strides(sizes) if own else None
     skip = len(sizes) - len(own)
     return (0,) * skip + tuple([0 if type(n) is int and n == 1 else s for n, s in zip(own, x._strides)])

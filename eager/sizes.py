@@ -85,6 +85,17 @@ def contiguous_strides(sizes) -> tuple:
     return tuple(reversed(strides))
 
 
+class RowMajor(tuple):
+    """Contiguous strides that were computed from the sizes: whoever asks whether they are need not compare numbers."""
+
+    __slots__ = ()
+
+
+def is_row_major(strides) -> bool:
+    """Whether strides of a tensor without bytes (None: never asked for) are contiguous for sure."""
+    return strides is None or type(strides) is RowMajor
+
+
 def static(sizes) -> bool:
     """True if no size is symbolic."""
     for n in sizes:

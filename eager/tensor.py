@@ -18,7 +18,7 @@ from . import device as devices
 from . import dtypes
 from .errors import DataDependent
 from .printing import text
-from .sizes import Size, contiguous_strides, numel
+from .sizes import RowMajor, Size, contiguous_strides, is_row_major, numel
 from .state import state
 from .storage import Storage, address, copied, flat_bytes, strided
 
@@ -121,7 +121,7 @@ class Tensor:
             return array_strides(self._array)
         sizes, strides, offset = self._geometry
         if strides is None:
-            strides = contiguous_strides(sizes)
+            strides = RowMajor(contiguous_strides(sizes))
             self._geometry = sizes, strides, offset
         return strides
 
@@ -216,7 +216,7 @@ class Tensor:
             a = self._array
             if a is not None:
                 return a.flags.c_contiguous
-            return self._geometry[1] is None or is_dense(self._sizes, self._strides, range(self.ndim))
+            return is_row_major(self._geometry[1]) or is_dense(self._sizes, self._strides, range(self.ndim))
         order = {"channels_last": (0, 2, 3, 1), "channels_last_3d": (0, 2, 3, 4, 1)}[name]
         return self.ndim == len(order) and is_dense(self._sizes, self._strides, order)
 
@@ -436,11 +436,11 @@ def _check_grad(t: Tensor, value) -> None:
         )
 
 
-def read_of_fake(tensor: Tensor, what: str):
-    """The data of a tensor without bytes, as the mode that traces it stands for it."""
+def read_of_fake(tensor: Tensor, what: str, *more):
+    """The data of a tensor without bytes, as the mode that traces it stands for it; `more`: what else decides the result."""
     for mode in reversed(state.modes):
         if hasattr(mode, "read"):
-            return mode.read(what, tensor)
+            return mode.read(what, tensor, *more)
     return tensor._values(f"{what}()")
 
 

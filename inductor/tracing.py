@@ -14,6 +14,7 @@ from collections.abc import Callable
 from ..capture.graph import Graph, Interpreter, Node, map_args
 from ..eager.dispatch import execute
 from ..eager.op import Kind, Op
+from ..eager.sizes import is_row_major
 from ..eager.state import Mode, recording, setting, state
 from ..eager.tensor import Tensor, fake_tensor
 from ..runtime.errors import InternalError
@@ -97,9 +98,9 @@ def fresh_fake(value, requires_grad: bool = False):
     """A meta tensor of the same geometry over a storage of its own; numbers are themselves."""
     if not isinstance(value, Tensor):
         return value
-    return fake_tensor(
-        tuple(value.shape), tuple(value.stride()), dtype=value.dtype, device=value.device, requires_grad=requires_grad
-    )
+    contiguous = value._fake and is_row_major(value._geometry[1])        # said without numbers: some only the data knows
+    return fake_tensor(tuple(value.shape), None if contiguous else tuple(value.stride()), dtype=value.dtype,
+                       device=value.device, requires_grad=requires_grad)
 
 
 class Replay(Interpreter):

@@ -291,9 +291,14 @@ def _object_new(tx, args, kwargs):
     cls = args[0].plain()
     if cls.__new__ is object.__new__ and len(args) + len(kwargs) > 1 and cls.__init__ is object.__init__:
         tx.raise_error(TypeError, f"{cls.__name__}() takes no arguments")
-    if not cls.__flags__ & HEAP_TYPE or issubclass(cls, (*NOT_OBJECTS, Module)):
+    if not cls.__flags__ & HEAP_TYPE or issubclass(cls, NOT_OBJECTS):
         raise unsupported("call", f"object.__new__({cls.__name__})")
     return tx.object_variable(cls)
+
+
+@handles(Module.__new__)
+def _module_new(tx, args, kwargs):
+    return tx.object_variable(args[0].plain())
 
 
 @handles(globals)

@@ -25,25 +25,27 @@ class ModuleVariable(UserObjectVariable):
 
     def fallback(self, tx, name):
         getter = lookup(self.cls, "__getattr__")
-        for table in MODULE_TABLES:
-            members = self.own().get(table)
-            if members is not None and name in members and getter[0] is Module:
-                return self.member(tx, table, name, members[name])
-        if getter[0] is not Module:
+        if getter is None or getter[0] is not Module:
             return super().fallback(tx, name)
         for table in MODULE_TABLES:
-            made = tx.effects.stored(self, table)          # by its __init__, which is being traced
-            if made is not None and made.contains(tx, tx.constant(name)):
-                return made.get_item(tx, tx.constant(name))
-            if made is None and table in self.own():
+            found = self.member(tx, table, name)
+            if found is not None:
+                return found
+        for table in MODULE_TABLES:
+            if table in self.own() and self.table(tx, table) is None:
                 tx.guard(DictAttr(self.source, table), "no_item", name)
         return tx.raise_error(AttributeError, f"'{self.cls.__name__}' object has no attribute '{name}'")
 
-    def member(self, tx, table, name, value):
-        entries = tx.known(self.own()[table])
-        if entries is not None and name in entries.entries:
-            return entries.at(name)
-        return tx.wrap(value, module_entry(self.source, table, name))
+    def table(self, tx, table):
+        """A table that the trace made, or looked at as a whole and may have changed."""
+        return tx.effects.stored(self, table) or tx.known(self.own().get(table))
+
+    def member(self, tx, table, name):
+        """What a table has under a name, or None."""
+        whole, real = self.table(tx, table), self.own().get(table)
+        if whole is not None:
+            return whole.get_item(tx, tx.constant(name)) if whole.contains(tx, tx.constant(name)) else None
+        return tx.wrap(real[name], module_entry(self.source, table, name)) if real is not None and name in real else None
 
     def from_class(self, tx, found, name):
         if found is None and lookup(self.cls, "__getattr__")[0] is Module:
@@ -74,15 +76,16 @@ class ModuleVariable(UserObjectVariable):
         return lookup(self.cls, "__setattr__")[0] is not Module
 
     def set_attr(self, tx, name, value):
-        if lookup(self.cls, "__setattr__")[0] is not Module:
+        """A plain attribute is stored as it is; what the tables have a say in goes through Module.__setattr__."""
+        registered = issubclass(value.python_type(), (Module, library.Parameter, library.Buffer)) or \
+            any(self.member(tx, table, name) is not None or name in self.own().get(table, ()) for table in MODULE_TABLES)
+        if registered or lookup(self.cls, "__setattr__")[0] is not Module:
             super().set_attr(tx, name, value)
-        elif issubclass(value.python_type(), (Module, library.Parameter, library.Buffer)):
-            raise unsupported("mutation", f"registering {value} as {name!r} of {self}")
-        elif name in self.own().get("_buffers", ()):
-            self.get_attr(tx, "_buffers").set_item(tx, tx.constant(name), value)
-        elif any(name in self.own().get(table, ()) for table in MODULE_TABLES):
-            raise unsupported("mutation", f"replacing the registered {name!r} of {self}")
         else:
             self.set_plain(tx, name, value)
 
+    # -- how it is made again --------------------------------------------------------------------------------------
 
+    def reconstruct(self, gen):
+        """A module that the trace made: an empty one with a dictionary of its own."""
+        gen.load_call(Module.__new__, [gen.constant(self.cls)])

@@ -6,13 +6,13 @@ from ..ops import rearrange, tiling, views as v
 from ..ops.creation import full
 from ..ops.indexing import index_select, one_hot as one_hot_record
 from ..dispatch import type_name
-from ..dtypes import dtype as type_class
+from ..dtypes import dtype as type_class, int64
 from ..errors import DataDependent
 from ..meta import broadcast_shapes as common_shape
 from ..promote import promote_types
 from ..record import mark_multiple
 from ..sizes import Size, is_int, numel
-from ..tensor import Tensor
+from ..tensor import Tensor, read_of_fake
 from .arguments import dim_of, give, known_size, size_of, sizes_of, takes_out
 from .interop import view_as_type
 
@@ -508,23 +508,50 @@ def tile(input, *sizes, dims=None):
     return repeat(input, *((1,) * (input.ndim - len(dims)) + dims))
 
 
-def repeat_interleave(input, repeats, dim=None, *, output_size=None):
+def repeat_interleave(input, repeats=None, dim=None, *, output_size=None):
+    """Each slice as often as told; without `repeats`, `input` tells how often its places are repeated."""
+    if repeats is None:
+        return _places(input, output_size).to(input.dtype)
     if dim is None:
         input, dim = ravel(input), 0
     d = dim_of(input, dim)
-    if isinstance(repeats, Tensor) and repeats.numel() == 1:
-        repeats = repeats.item()
     if is_int(repeats):
+        if repeats < 0:
+            raise RuntimeError("Repeats must be non-negative")
         return tiling.repeat_interleave(input, repeats, d)
-    counts = repeats._values("repeat_interleave with a tensor of repeats")
-    places = Tensor._from_array(np.repeat(np.arange(len(counts)), counts), repeats.dtype)
-    return index_select(input, d, places.long())
+    size = input.shape[d] if input.ndim else 1
+    if repeats.ndim > 1:
+        raise RuntimeError("repeats must be 0-dim or 1-dim tensor")
+    if repeats.ndim == 0 or repeats.shape[0] == 1:
+        repeats = v.expand(v.reshape(repeats, (1,)), (size,))
+    elif repeats.shape[0] != size:
+        raise RuntimeError("repeats must have the same size as input along dim, but got "
+                           f"repeats.size(0) = {repeats.shape[0]} and input.size({d}) = {size}")
+    return index_select(input, d, _places(repeats, output_size))
+
+
+def _places(counts, output_size):
+    """Place i `counts[i]` times."""
+    if counts.ndim != 1:
+        raise RuntimeError("repeat_interleave only accept 1D vector as repeat")
+    if counts.dtype.name not in ("int32", "int64"):
+        raise NotImplementedError(f"\"repeat_interleave_cpu\" not implemented for '{type_name(counts.dtype)}'")
+    if counts._array is None:
+        return read_of_fake(counts, "places", output_size)
+    values = counts._values("repeat_interleave()")
+    if values.size and values.min() < 0:
+        raise RuntimeError("repeats can not be negative")
+    if output_size is not None and output_size != values.sum():
+        raise RuntimeError("allocated size does not match required size")
+    return Tensor._from_array(np.repeat(np.arange(len(values)), values), int64)
 
 
 def one_hot(tensor, num_classes=-1):
     if tensor.dtype.category != 1:
         raise RuntimeError("one_hot is only applicable to index tensor of type LongTensor.")
-    if num_classes == -1 or not tensor._fake:
+    if num_classes == -1 and tensor._array is None:
+        num_classes = read_of_fake(tensor, "classes")
+    elif num_classes == -1 or not tensor._fake:
         values = tensor._values("one_hot without num_classes")
         if values.size and values.min() < 0:
             raise RuntimeError("Class values must be non-negative.")

@@ -1,6 +1,6 @@
 """Counting, quantiles, sets, integrals and differences along a dim, running extremes.
 
-What has sizes that depend on values (unique, bincount) reads the values: capture breaks the graph there.
+What has sizes that depend on values (unique, bincount) reads the values; a trace makes a read of its graph of it.
 """
 
 import builtins
@@ -13,7 +13,7 @@ from .. import dtypes
 from ..dispatch import type_name
 from ..ops import arithmetic as a, elementary as e, reduce as r, running as s
 from ..ops.views import reshape, unsqueeze
-from ..tensor import Tensor
+from ..tensor import Tensor, read_of_fake
 from . import creation
 from .arguments import dim_of, dims_of, dtype_of, give, numpy_names, takes_out
 from .reductions import running_input
@@ -78,6 +78,8 @@ def _chosen(values, inverse, counts, dtype, return_inverse, return_counts):
 
 def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=None):
     """The different elements in ascending order, or (dim given) the different slices in lexicographic order."""
+    if input._array is None:
+        return read_of_fake(input, "unique", bool(return_inverse), bool(return_counts), _dim_or_none(input, dim))
     x = input._values("unique()")
     if dim is None:
         parts = _ordered_unique(x)
@@ -90,6 +92,8 @@ def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=No
 
 def unique_consecutive(input, return_inverse=False, return_counts=False, dim=None):
     """Drops what equals the element (or slice) before it."""
+    if input._array is None:
+        return read_of_fake(input, "unique_consecutive", bool(return_inverse), bool(return_counts), _dim_or_none(input, dim))
     x = input._values("unique_consecutive()")
     d = None if dim is None else dim_of(input, dim)
     rows = x.reshape(-1, 1) if d is None else np.moveaxis(x, d, 0)
@@ -102,6 +106,10 @@ def unique_consecutive(input, return_inverse=False, return_counts=False, dim=Non
     values = x.reshape(-1)[starts] if d is None else np.take(x, starts, d)
     return _chosen(values, inverse.reshape(x.shape) if d is None else inverse, counts, input.dtype, return_inverse,
                    return_counts)
+
+
+def _dim_or_none(input, dim):
+    return None if dim is None else dim_of(input, dim)
 
 
 def isin(elements, test_elements, *, assume_unique=False, invert=False):
@@ -119,6 +127,8 @@ def bincount(input, weights=None, minlength=0):
     """How often each non-negative integer occurs, or the sum of the weights at it."""
     if input.ndim != 1 or input.dtype.category > 1:
         raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
+    if input._array is None and type(minlength) is int and minlength >= 0:
+        return read_of_fake(input, "bincount", weights, minlength)
     x = input._values("bincount()")
     if x.size and x.min() < 0:
         raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")

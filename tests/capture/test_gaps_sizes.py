@@ -1,0 +1,82 @@
+"""unique(), bincount(), repeat_interleave() and the like: sizes that the data decides, in one graph, static and dynamic."""
+
+import pytest
+
+import flambeau as torch
+from flambeau.eager.nn import functional as F
+from flambeau.runtime import counters
+from flambeau.runtime.config import config
+
+PROGRAMS = {
+    "unique": lambda x: x.unique() * 2 + x.unique().sum(),
+    "unique parts": lambda x: torch.unique(x, return_inverse=True, return_counts=True),
+    "unique of rows": lambda x: torch.unique(torch.stack([x, x]), dim=1, return_counts=True),
+    "unique length": lambda x: (x.unique().shape[0] * 2, len(x.unique()), x.unique().numel() + 1),
+    "consecutive": lambda x: torch.unique_consecutive(x, return_inverse=True),
+    "bincount": lambda x: torch.bincount(x.abs().long()),
+    "bincount weights": lambda x: torch.bincount(x.abs().long(), x, minlength=4) * 2,
+    "repeat": lambda x: torch.repeat_interleave(x, x.abs().long()) + 1,
+    "repeat rows": lambda x: torch.stack([x, -x]).repeat_interleave(torch.tensor([1, 2]), dim=0).sum(1),
+    "places": lambda x: torch.repeat_interleave(x.abs().long()) * 2,
+    "one_hot": lambda x: F.one_hot(x.abs().long()).float().mean(0),
+    "masked_select": lambda x: torch.masked_select(x, x > 0).exp(),
+    "mask": lambda x: x[x > 0].sum() + x[x > 100].sum(),
+    "nonzero": lambda x: (x > 0).nonzero() * 2,
+    "where": lambda x: torch.where(x > 0)[0] + 1,
+    "argwhere": lambda x: torch.argwhere(x > 0),
+}
+INPUTS = ([1., 3., 1., 2., -3., 2.], [4., 4., 0., -1., 1., 2.], [1., 0., 2., 5., 5., 5., 1., -2., 3.], [0.] * 9)
+
+
+def close(a, b):
+    if isinstance(a, torch.Tensor):
+        return a.shape == b.shape and a.dtype is b.dtype and torch.allclose(a.double(), b.double(), equal_nan=True)
+    if isinstance(a, tuple):
+        return len(a) == len(b) and all(map(close, a, b))
+    return type(a) is type(b) and a == b
+
+
+@pytest.mark.parametrize("backend, dynamic", [("eager", None), ("aot_eager", True), ("inductor", None), ("inductor", True)])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_one_graph(name, backend, dynamic):
+    fn = PROGRAMS[name]
+    counters.reset()
+    compiled = torch.compile(fn, backend=backend, dynamic=dynamic, fullgraph=True)
+    with config.patch(strict=True):
+        for values in INPUTS:
+            assert close(fn(torch.tensor(values)), compiled(torch.tensor(values)))
+    seen = counters.snapshot()
+    assert seen["graphs"] == (1 if dynamic else 2) and seen["breaks"] == {} and seen["fallbacks"] == {}
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_gradients_flow_past_a_read(backend):
+    def fn(x):
+        return torch.repeat_interleave(x * 2, x.abs().long()).exp().sum()
+    leaves = [torch.tensor([1., 2., 0., 3.], requires_grad=True) for _ in range(2)]
+    for f, leaf in zip((fn, torch.compile(fn, backend=backend, fullgraph=True)), leaves):
+        f(leaf).backward()
+    assert torch.allclose(leaves[0].grad, leaves[1].grad)
+
+
+def test_an_error_of_a_read_is_eagers():
+    """What ran before it has happened, once."""
+    def fn(x, seen):
+        seen.append(1)
+        return torch.bincount(x) + 1
+    compiled = torch.compile(fn)
+    assert torch.equal(compiled(torch.tensor([1, 2]), []), torch.tensor([1, 2, 2]))
+    seen = []
+    with pytest.raises(RuntimeError, match="non-negative"):
+        compiled(torch.tensor([1, -2]), seen)
+    assert seen == [1]
+
+
+def test_a_read_whose_type_depends_on_the_data():
+    """The counts of nothing are integers whatever the weights."""
+    def fn(x, w):
+        return torch.bincount(x[x > 0], w[x > 0])
+    compiled = torch.compile(fn)
+    for values in ([1, 2, 2], [0, -1, 0]):
+        x, w = torch.tensor(values), torch.tensor([1., 2., 3.])
+        assert close(fn(x, w), compiled(x, w))
