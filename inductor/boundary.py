@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 import weakref
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from collections.abc import Callable
 
 import numpy as np
@@ -23,9 +23,11 @@ from ..eager.state import recording, state
 from ..eager.tensor import Tensor
 from ..runtime import counters
 from ..runtime.errors import CheckFailed, Unsupported
-from .functionalize import Fresh, FunctionalGraph, IsInput, Slot, ViewOfInput, ViewOfOutput
-from .partition import Partition
+from .facts import Crossing, Fresh, IsInput, KeptFunctional, Slot, ViewOfInput, ViewOfOutput
 from .records import restride
+
+if TYPE_CHECKING:
+    from .functionalize import FunctionalGraph
 
 Executable = Callable[[list, int, int], list]           # (inputs, seed, base) -> outputs
 
@@ -38,11 +40,11 @@ class Training:
     compiles the backward of a set of these; `shown`: saved results whose bytes the caller sees, or another saved one.
     """
 
-    first: Partition
+    first: Crossing
     requires: list[int]
     reached: list[int]
-    make: Callable[[frozenset], tuple[Partition, Executable]]
-    made: dict[frozenset, tuple[Partition, Executable]] = field(default_factory=dict)
+    make: Callable[[frozenset], tuple[Crossing, Executable]]
+    made: dict[frozenset, tuple[Crossing, Executable]] = field(default_factory=dict)
     keep_inputs: bool = False
     shown: frozenset | None = None
     lock: Any = field(default_factory=threading.Lock)
@@ -50,10 +52,10 @@ class Training:
     def __post_init__(self):
         first = self.first
         self.places = [(name, first.saved_inputs.get(name)) for name in first.saved]
-        self.numbers = {n.name for n in first.backward.inputs if not isinstance(n.value, Tensor)}
+        self.numbers = {name for name, strides in zip(first.saved, first.strides) if strides is None}
         self.tensors = [name for name in first.saved if name not in self.numbers]
         self.all_reached = frozenset(self.reached)
-        self.strides: dict[int, tuple | None] = {}          # id of a partition -> fixed strides of its tangents, or None
+        self.strides: dict[int, tuple | None] = {}          # id of a crossing -> fixed strides of its tangents, or None
 
     def look(self, results: list, seen: list) -> None:
         """Which saved results share memory with what the caller has: the same in every call, so the first one tells."""
@@ -65,7 +67,7 @@ class Training:
             if any(np.may_share_memory(a, b) for b in (*seen, *(x for n, x in arrays.items() if n != name)))
         )
 
-    def backward(self, present: frozenset) -> tuple[Partition, Executable]:
+    def backward(self, present: frozenset) -> tuple[Crossing, Executable]:
         found = self.made.get(present)
         if found is None:
             with self.lock:
@@ -74,11 +76,10 @@ class Training:
                 found = self.made[present]
         return found
 
-    def tangents(self, part: Partition) -> tuple | None:
+    def tangents(self, part: Crossing) -> tuple | None:
         """The strides in which a backward takes its gradients, where they are numbers."""
         if id(part) not in self.strides:
-            places = part.backward.inputs[len(part.backward.inputs) - len(part.tangents):]
-            strides = tuple(tuple(n.value.stride()) for n in places)
+            strides = part.strides[len(part.strides) - len(part.tangents):]
             fixed = all(type(s) is int for each in strides for s in each)
             self.strides[id(part)] = strides if fixed else None
         return self.strides[id(part)]
@@ -88,14 +89,12 @@ class CompiledGraph:
     """Call it with the captured graph's inputs."""
 
     def __init__(
-        self, functional: FunctionalGraph, forward: Executable, training: Training | None = None, constants: tuple = ()
+        self, functional: FunctionalGraph | KeptFunctional, forward: Executable, training: Training | None = None,
+        constants: tuple = ()
     ):
         self.functional, self.forward, self.training, self.constants = functional, forward, training, list(constants)
-        graph = functional.graph
-        self.draws = graph.draws
-        self.inner = len(graph.output.args[0])
-        self.names = [n.name for n in graph.inputs]
-        self.sources = [(name, *source) for name, source in graph.symbol_sources().items()]
+        outline = functional.outline
+        self.draws, self.inner, self.names, self.sources = outline.draws, outline.inner, outline.names, outline.sources
         self.simple = self._simple_structure()
         self.plain = self.simple and training is None and not self.draws and not self.constants
 
@@ -239,11 +238,11 @@ class Call:
             return self.again(grads, needs, saved, create_graph=False)
         given = dict(zip(training.reached, grads))
         arguments = [saved[name] for name in part.saved] + [self.symbols[name] for name in part.sizes]
-        strides = training.tangents(part) or [self.strides_of(n.value) for n in part.backward.inputs[len(arguments):]]
+        strides = training.tangents(part) or [self.numbers_of(s) for s in part.strides[len(arguments):]]
         arguments += [fitted(given[k], wanted) for k, wanted in zip(part.tangents, strides)]
         for k in getattr(run, "overwrites", ()):
             if not private or part.saved[k] in training.shown:
-                arguments[k] = restride(arguments[k], self.strides_of(part.backward.inputs[k].value))
+                arguments[k] = restride(arguments[k], self.numbers_of(part.strides[k]))
         try:
             values = run(arguments, self.seed, self.base)
         except CheckFailed as failed:                           # no call that could be discarded: it is an error of this one
@@ -251,8 +250,8 @@ class Call:
         found = (part.gradients[k] for k in training.requires)
         return [values[at] if at is not None and need else None for at, need in zip(found, needs)]
 
-    def strides_of(self, like: Tensor) -> tuple:
-        return tuple(evaluate_number(s, self.symbols) for s in like.stride())
+    def numbers_of(self, strides: tuple) -> tuple:
+        return tuple(evaluate_number(s, self.symbols) for s in strides)
 
     # -- through the recorded forward --------------------------------------------------------------------------------
     def again(self, grads: tuple, needs: tuple, saved: dict, create_graph: bool) -> list:

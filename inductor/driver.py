@@ -25,6 +25,7 @@ from .again import compute_again
 from .body import Buffer
 from .boundary import CompiledGraph, Executable, Training
 from .decompose import decompose
+from .facts import Crossing, constant_names
 from .functionalize import FunctionalGraph, functionalize
 from .joint import build_joint
 from .cpp.wrapper import load
@@ -87,26 +88,34 @@ def differentiate(functional: FunctionalGraph, requires: tuple[bool, ...], targe
     dump.joint(joint)
     pair = partition(joint)
     dump.partitioned(pair)
-    env = functional.graph.env
     tangents = list(joint.tangents)
     everything = frozenset(tangents)
+    crossing = pair.crossing()
     del joint                   # `make` would keep it
 
     def make(present: frozenset):
         if present == everything:
-            return pair, final(pair.backward, "backward", target, (), donated(pair))
-        with env.sealed() if env is not None else recording(False):
-            part = split(joint_of(functional, requires, present), pair.saved)
-            name = "backward_" + "_".join(map(str, sorted(present)))
-            return part, final(part.backward, name, target, (), donated(part))
+            return crossing, final(pair.backward, "backward", target, (), donated(crossing, crossing.hidden))
+        return late_backward(functional, requires, crossing, present, target)
 
-    def donated(part):
-        return frozenset(k for k, name in enumerate(part.saved) if name in hidden)
-
-    hidden = pair.hidden()
-    training = Training(pair, [k for k, need in enumerate(requires) if need], tangents, make)
+    training = Training(crossing, [k for k, need in enumerate(requires) if need], tangents, make)
     training.backward(everything)
     return pair, training
+
+
+def late_backward(functional, requires: tuple[bool, ...], first: Crossing, present: frozenset, target: Target):
+    """The backward for some of the gradients only, from what the forward saved for all; it may add no guard."""
+    env = functional.graph.env
+    with env.sealed() if env is not None else recording(False):
+        part = split(joint_of(functional, requires, present), first.saved)
+        crossing = part.crossing()
+        name = "backward_" + "_".join(map(str, sorted(present)))
+        return crossing, final(part.backward, name, target, (), donated(crossing, first.hidden))
+
+
+def donated(crossing: Crossing, hidden: frozenset) -> frozenset:
+    """Inputs of a backward whose memory it may use."""
+    return frozenset(k for k, name in enumerate(crossing.saved) if name in hidden)
 
 
 def joint_of(functional: FunctionalGraph, requires: tuple[bool, ...], present: frozenset | None = None):
@@ -146,8 +155,8 @@ def lift_constants(graph: Graph) -> tuple[Graph, list]:
     lifted = [n for n in graph.nodes if n.op == "get_attr"]
     first = {n.target: n for n in reversed(lifted)}
     made = {
-        name: new.placeholder(node.name, fresh_fake(graph.constants[name]), f"constant {name}")
-        for name, node in first.items()
+        name: new.placeholder(first[name].name, fresh_fake(graph.constants[name]), f"constant {name}")
+        for name in constant_names(graph)
     }
     for node in graph.nodes:
         if node.op == "get_attr":

@@ -17,65 +17,10 @@ from ..eager.state import recording
 from ..eager.op import Kind, Op, find
 from ..eager.tensor import Tensor
 from ..runtime.errors import InternalError, Unsupported
+from .facts import (Fresh, IsInput, Mutation, Outline, Output, Slot, ViewOfInput, ViewOfOutput, ViewStep,
+                    outline)
 from .records import restride, with_value
 from .tracing import fresh_fake, on_fakes, passes_gradients, retrace
-
-
-@dataclass(frozen=True)
-class ViewStep:
-    """One view op of a chain: op(x, *args); `grad`: made while gradients were recorded."""
-
-    op: Op
-    args: tuple
-    grad: bool
-    stack: tuple = ()
-
-
-@dataclass(frozen=True)
-class Fresh:
-    """Inner output number `index`, as it is."""
-
-    index: int
-
-
-@dataclass(frozen=True)
-class IsInput:
-    """The very tensor passed as input `index`."""
-
-    index: int
-
-
-@dataclass(frozen=True)
-class ViewOfInput:
-    index: int
-    chain: tuple[ViewStep, ...]
-
-
-@dataclass(frozen=True)
-class ViewOfOutput:
-    """A view of inner output `index` (which need not itself be returned); an empty chain is the same tensor again."""
-
-    index: int
-    chain: tuple[ViewStep, ...]
-
-
-Output = Fresh | IsInput | ViewOfInput | ViewOfOutput
-
-
-@dataclass(frozen=True)
-class Mutation:
-    """Input `input` gets the value of inner output `output`; `recorded`: by a copy_ that autograd sees."""
-
-    input: int
-    output: int
-    recorded: bool
-
-
-@dataclass(frozen=True)
-class Slot:
-    """In the structure of the result: the place of output number `index`."""
-
-    index: int
 
 
 @dataclass
@@ -86,6 +31,10 @@ class FunctionalGraph:
     mutated: list[Mutation] = field(default_factory=list)
     outputs: list[Output] = field(default_factory=list)
     structure: Any = None                       # the result's nesting, with Slots and numbers
+
+    @property
+    def outline(self) -> Outline:
+        return outline(self.graph)
 
     def lines(self) -> list[str]:
         """What the boundary does, for people."""

@@ -12,12 +12,14 @@ from dataclasses import dataclass, field
 
 from ..capture.graph import Graph, Node
 from ..capture.shapes import SymFloat, SymInt, hint_of
-from ..eager.op import Kind
+from ..eager.op import Kind, find
 from ..eager.tensor import Tensor, fake_tensor
+from .facts import Crossing, strides_of
 from .joint import JointGraph
 from .lower import dense, geometry
 from .maxflow import INFINITE, Network
 from .records import restride
+from .tracing import fresh_fake
 
 
 @dataclass
@@ -45,6 +47,10 @@ class Partition:
         shown = outputs[:len(outputs) - len(names)]
         return frozenset(name for name, node in zip(names, outputs[len(shown):]) if node not in shown)
 
+    def crossing(self) -> Crossing:
+        return Crossing(tuple(self.saved), self.saved_inputs, tuple(self.sizes), tuple(self.tangents), self.gradients,
+                        strides_of(self.backward), self.hidden())
+
 
 def partition(joint: JointGraph) -> Partition:
     """Cut the joint graph where the fewest bytes cross."""
@@ -53,13 +59,15 @@ def partition(joint: JointGraph) -> Partition:
 
 def split(joint: JointGraph, names: list[str]) -> Partition:
     """Forward and backward for a given set of saved values (a backward for other tangents uses the set of the first).
+    An input that is written after the call is saved as a copy.
     """
     table = {n.name: n for n in joint.graph.nodes}
     inputs = {n: k for k, n in enumerate(n for n in joint.graph.inputs if n not in set(joint.tangents.values()))}
     saved = [table[name] for name in names if name in table]
-    saved_inputs = {n.name: inputs[n] for n in saved if n in inputs}
-    forward = _forward(joint, [n for n in saved if n not in inputs], list(inputs))
-    backward, sizes = _backward(joint, saved)
+    kept = {n for n in saved if n in inputs and inputs[n] not in joint.written}
+    saved_inputs = {n.name: inputs[n] for n in saved if n in kept}
+    forward = _forward(joint, [n for n in saved if n not in kept], list(inputs))
+    backward, sizes = _backward(joint, saved, kept)
     reached = [k for k, g in joint.gradients.items() if g is not None]
     gradients = {k: reached.index(k) if k in reached else None for k in joint.gradients}
     return Partition(forward, backward, [n.name for n in saved], saved_inputs, sizes, list(joint.tangents), gradients)
@@ -72,13 +80,14 @@ def _forward(joint: JointGraph, saved: list[Node], inputs: list[Node]) -> Graph:
     new = joint.graph.like("forward")
     table = {n: new.placeholder(n.name, n.value, n.source) for n in inputs}
     _copy_needed(joint.graph, new, table, [*joint.outputs, *saved])
-    new.set_output(tuple(table[n] for n in (*joint.outputs, *saved)))
+    copies = {n: new.call(find("clone"), (table[n],), fresh_fake(n.value), grad=False) for n in saved if n in inputs}
+    new.set_output((*(table[n] for n in joint.outputs), *(copies.get(n, table[n]) for n in saved)))
     return new
 
 
-def _backward(joint: JointGraph, saved: list[Node]) -> tuple[Graph, list[str]]:
+def _backward(joint: JointGraph, saved: list[Node], kept: set[Node]) -> tuple[Graph, list[str]]:
     new = joint.graph.like("backward")
-    table = {n: _saved_placeholder(new, n) for n in saved}
+    table = {n: _saved_placeholder(new, n, n in kept) for n in saved}
     for tangent in joint.tangents.values():
         table[tangent] = new.placeholder(tangent.name, tangent.value, tangent.source)
     for node in saved:
@@ -91,10 +100,11 @@ def _backward(joint: JointGraph, saved: list[Node]) -> tuple[Graph, list[str]]:
     return new, _add_sizes(new, len(saved))
 
 
-def _saved_placeholder(graph: Graph, node: Node) -> Node:
-    """The backward's input for a saved value. Results of the forward are dense, whatever strides they have within it."""
+def _saved_placeholder(graph: Graph, node: Node, kept: bool) -> Node:
+    """The backward's input for a saved value: an input that is `kept`, or a result of the forward. These are dense,
+    whatever strides they have within it."""
     value = node.value
-    if node.op != "placeholder" and isinstance(value, Tensor) and not dense(*geometry(value)):
+    if not kept and isinstance(value, Tensor) and not dense(*geometry(value)):
         value = fake_tensor(value.shape, None, value.dtype, value.device)
     return graph.placeholder(node.name, value, node.source or "saved")
 
@@ -155,6 +165,7 @@ class _Cut:
 
     def __init__(self, joint: JointGraph):
         self.joint = joint
+        self.written = {n for k, n in enumerate(joint.graph.inputs) if k in joint.written}
         self.tangents = set(joint.tangents.values())
         self.moving = self.depends_on_tangents()
         gradients = [g for g in joint.gradients.values() if g is not None]
@@ -217,7 +228,7 @@ class _Cut:
             return INFINITE  # what only the backward computes has no name that other patterns share
         size = bytes_of(node.value)
         if node.op == "placeholder":
-            return 1 if node in self.named else INFINITE
+            return 2 * size + 1 if node in self.written else 1 if node in self.named else INFINITE
         if node in self.joint.outputs:
             return max(size // 2, 2)
         if node.is_op and node.target.kind is Kind.VIEW:
