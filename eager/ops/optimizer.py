@@ -9,8 +9,9 @@ import math
 import numpy as np
 
 from ...runtime import steps
-from .. import dtypes
+from .. import _call, dtypes
 from ..op import composite, scalar, static, tensor
+from ..state import state
 from .arithmetic import add, cast, div, maximum, mul, neg, square, sub
 from .elementary import power, sqrt
 
@@ -50,7 +51,7 @@ def _numpy_direction(p, g, weight_decay, maximize, room):
 
 
 def _numpy_sgd(param, grad, lr, weight_decay, maximize):
-    if steps.sgd(param, grad, None, lr, 0.0, 0.0, weight_decay, False, maximize):
+    if steps.sgd([(param, grad, None)], lr, 0.0, 0.0, weight_decay, False, maximize):
         return
     for p, g in pieces(param, grad):
         room = np.empty_like(p)
@@ -70,7 +71,7 @@ def sgd_momentum_step(param, grad, buffer, lr: scalar, momentum: scalar, dampeni
 
 
 def _numpy_sgd_momentum(param, grad, buffer, lr, momentum, dampening, weight_decay, nesterov, maximize):
-    if steps.sgd(param, grad, buffer, lr, momentum, dampening, weight_decay, nesterov, maximize):
+    if steps.sgd([(param, grad, buffer)], lr, momentum, dampening, weight_decay, nesterov, maximize):
         return
     for p, g, b in pieces(param, grad, buffer):
         room, more = np.empty_like(p), np.empty_like(p)
@@ -82,6 +83,18 @@ def _numpy_sgd_momentum(param, grad, buffer, lr, momentum, dampening, weight_dec
 
 
 sgd_momentum_step.kernels["inplace"] = _numpy_sgd_momentum
+
+
+def sgd_rows(rows, lr, momentum, dampening, weight_decay, nesterov, maximize):
+    """Rows (param, grad, buffer or None), in one parallel run where they are plain tensors."""
+    reals = lr, momentum, 1.0 - dampening, weight_decay
+    if state.quick is not None and _call.steps(steps.SGD, 0, (0, 2), (1,), -1, rows, (nesterov, maximize), reals):
+        return
+    for param, grad, buffer in rows:
+        if buffer is None:
+            sgd_step(param, grad, lr, weight_decay, maximize)
+        else:
+            sgd_momentum_step(param, grad, buffer, lr, momentum, dampening, weight_decay, nesterov, maximize)
 
 
 # -- Adam
@@ -137,11 +150,11 @@ def amsgrad_step(param, grad, exp_avg, exp_avg_sq, max_exp_avg_sq, step: tensor,
 
 def _numpy_adam(param, grad, exp_avg, exp_avg_sq, step, lr, beta1, beta2, eps, weight_decay, decoupled, maximize,
                 biggest=None):
+    row = (param, grad, exp_avg, exp_avg_sq, biggest, step)
+    if steps.adam([row], lr, beta1, beta2, eps, weight_decay, decoupled, maximize):
+        return
     step += 1
     t = float(step)
-    if steps.adam(param, grad, exp_avg, exp_avg_sq, biggest, t, lr, beta1, beta2, eps, weight_decay, decoupled,
-                  maximize):
-        return
     rate, second = lr / (1.0 - beta1 ** t), math.sqrt(1.0 - beta2 ** t)
     together = (param, grad, exp_avg, exp_avg_sq) + (() if biggest is None else (biggest,))
     for p, g, m, v, *b in pieces(*together):
@@ -163,6 +176,21 @@ def _numpy_adam(param, grad, exp_avg, exp_avg_sq, step, lr, beta1, beta2, eps, w
         np.divide(m, room, out=room)
         room *= rate
         p -= room
+
+
+def adam_rows(rows, lr, beta1, beta2, eps, weight_decay, decoupled, maximize):
+    """Rows (param, grad, exp_avg, exp_avg_sq, max_exp_avg_sq or None, step), in one parallel run where they are plain."""
+    reals = lr, beta1, beta2, eps, weight_decay
+    if state.quick is not None and _call.steps(
+        steps.ADAM, steps.COUNT, (0, 2, 3, 4), (1,), 5, rows, (decoupled, maximize), reals
+    ):
+        return
+    options = *reals, decoupled, maximize
+    for param, grad, exp_avg, exp_avg_sq, biggest, step in rows:
+        if biggest is None:
+            adam_step(param, grad, exp_avg, exp_avg_sq, step, *options)
+        else:
+            amsgrad_step(param, grad, exp_avg, exp_avg_sq, biggest, step, *options)
 
 
 def _numpy_amsgrad(param, grad, exp_avg, exp_avg_sq, biggest, step, *options):

@@ -4,7 +4,7 @@ AdamW decays the weights directly (`p *= 1 - lr * decay`), Adam adds `decay * p`
 """
 
 from .. import api
-from ..ops.optimizer import adam_step, amsgrad_step
+from ..ops.optimizer import adam_rows
 from .differentiable import adam
 from .optimizer import Optimizer, as_float
 from .per_parameter import differentiable_step
@@ -46,18 +46,18 @@ class Adam(Optimizer):
             beta1, beta2 = group["betas"]
             options = (as_float(group["lr"]), beta1, beta2, group["eps"], group["weight_decay"],
                        group["decoupled_weight_decay"], group["maximize"])
+            rows = []
             for p in group["params"]:
-                if p.grad is None:
+                grad = p.grad
+                if grad is None:
                     continue
-                state = self._state_of(p, group["amsgrad"])
+                state = self.state[p] or self._state_of(p, group["amsgrad"])
                 if group["differentiable"]:
-                    adam(p, p.grad, state, group)
+                    adam(p, grad, state, group)
                     continue
-                moments = (state["exp_avg"], state["exp_avg_sq"])
-                if group["amsgrad"]:
-                    amsgrad_step(p, p.grad, *moments, state["max_exp_avg_sq"], state["step"], *options)
-                else:
-                    adam_step(p, p.grad, *moments, state["step"], *options)
+                biggest = state["max_exp_avg_sq"] if group["amsgrad"] else None
+                rows.append((p, grad, state["exp_avg"], state["exp_avg_sq"], biggest, state["step"]))
+            adam_rows(rows, *options)
         return loss
 
 

@@ -1,6 +1,6 @@
 """SGD with momentum, dampening, Nesterov momentum and L2 weight decay."""
 
-from ..ops.optimizer import sgd_momentum_step, sgd_step
+from ..ops.optimizer import sgd_rows
 from .differentiable import sgd
 from .optimizer import Optimizer, as_float
 from .per_parameter import differentiable_step
@@ -25,21 +25,24 @@ class SGD(Optimizer):
     def step(self, closure=None):
         loss = self._evaluate(closure)
         for group in self.param_groups:
-            lr, momentum = as_float(group["lr"]), group["momentum"]
-            decay, maximize = group["weight_decay"], group["maximize"]
+            momentum, options = group["momentum"], (group["weight_decay"], group["nesterov"], group["maximize"])
+            first, rows = [], []
             for p in group["params"]:
-                if p.grad is None:
+                grad = p.grad
+                if grad is None:
                     continue
                 if group["differentiable"]:
-                    sgd(p, p.grad, self.state[p], group)
-                    continue
-                if momentum == 0:
-                    sgd_step(p, p.grad, lr, decay, maximize)
-                    continue
-                state = self.state[p]
-                first = state.get("momentum_buffer") is None
-                if first:     # PyTorch starts the buffer from the first gradient, undamped
-                    state["momentum_buffer"] = p.detach().clone().zero_()
-                sgd_momentum_step(p, p.grad, state["momentum_buffer"], lr, momentum,
-                                  0.0 if first else group["dampening"], decay, group["nesterov"], maximize)
+                    sgd(p, grad, self.state[p], group)
+                elif momentum == 0:
+                    rows.append((p, grad, None))
+                else:
+                    state = self.state[p]
+                    started = state.get("momentum_buffer") is not None
+                    if not started:     # PyTorch starts the buffer from the first gradient, undamped
+                        state["momentum_buffer"] = p.detach().clone().zero_()
+                    (rows if started else first).append((p, grad, state["momentum_buffer"]))
+            lr = as_float(group["lr"])
+            if first:
+                sgd_rows(first, lr, momentum, 0.0, *options)
+            sgd_rows(rows, lr, momentum, group["dampening"], *options)
         return loss

@@ -66,6 +66,7 @@ struct FbRuntime {
     unsigned long* kernel_ns; // one counter a kernel, or null
     void (*conv)(const FbConv* problem);
     void (*job)(const FbJobCall* call);
+    void (*jobs)(const FbJobCall* calls, long count); // that do not touch each other's results, in one parallel run
 };
 
 typedef int (*FbRun)(void** buffers, const long* symbols, const double* floats, char* arena, const FbRuntime* rt);

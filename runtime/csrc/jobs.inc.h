@@ -112,4 +112,7 @@ namespace {
     {"taps_single", FB_ALL_TYPES(taps_single)}, \
     FB_RECURRENT("lstm", CELL_LSTM), FB_RECURRENT("gru", CELL_GRU), FB_RECURRENT("rnn_tanh", CELL_TANH), \
     FB_RECURRENT("rnn_relu", CELL_RELU), \
+    {"adam", FB_ALL_TYPES(adam)}, \
+    {"sgd", FB_ALL_TYPES(sgd)}, \
+    {"count_up", FB_ALL_TYPES(count_up)}, \
     {nullptr, {}}

@@ -252,6 +252,9 @@ PyMethodDef methods[] = {
         "convolution(x, weight, bias, out, stride, padding, dilation, transposed, groups)"},
     {"convolution_weight", py_convolution_weight, METH_VARARGS,
         "convolution_weight(x, gradient, out, stride, padding, dilation, groups)"},
+    {"job_list", (PyCFunction)(void*)py_job_list, METH_FASTCALL,
+        "job_list(number, type, each, arrays, numbers, reals): a kernel once per `each` arrays, over the elements of the "
+        "first of them, in one parallel run; the caller has checked sizes"},
     {"jobs", py_jobs, METH_NOARGS, "numbers of the jobs by name"},
     {"memory", memory, METH_NOARGS, "statistics of the caching allocator, in bytes"},
     {"empty_cache", empty_cache, METH_NOARGS, "give cached blocks back to the system"},
@@ -270,7 +273,7 @@ PyModuleDef definition = {
 
 const FbRuntime runtime_table = {
     pool_parallel_for, pool_threads, scratch_alloc, cached_release, table_gemm, clock_ns, nullptr, nullptr, nullptr,
-    run_conv, run_job};
+    run_conv, run_job, run_jobs};
 
 PyMODINIT_FUNC PyInit__native() {
     import_array();

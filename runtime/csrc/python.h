@@ -26,12 +26,14 @@ bool add_launcher(PyObject* module);        // launcher.cpp
 PyObject* py_matmul(PyObject*, PyObject* const* args, Py_ssize_t n);
 PyObject* py_bind_tensor(PyObject*, PyObject* args);
 PyObject* py_job(PyObject*, PyObject* const* args, Py_ssize_t n);   // jobs.cpp
+PyObject* py_job_list(PyObject*, PyObject* const* args, Py_ssize_t n);
 PyObject* py_jobs(PyObject*, PyObject*);
 const struct JobKernel* job_table();                                // of the chosen instruction set
 PyObject* py_convolution(PyObject*, PyObject* args);                // conv.cpp
 PyObject* py_convolution_weight(PyObject*, PyObject* args);
 void run_conv(const FbConv* problem);               // without Python: what generated code calls
 void run_job(const FbJobCall* call);
+void run_jobs(const FbJobCall* calls, long count);
 PyObject* native_seconds(PyObject*, PyObject*);   // launcher.cpp
 
 #endif

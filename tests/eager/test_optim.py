@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from flambeau.eager import api as torch
-from flambeau.eager import optim
+from flambeau.eager import nn, optim
 from flambeau.eager.ops import optimizer as records
 
 
@@ -237,3 +237,59 @@ def test_schedule_state():
     other = sch.CosineAnnealingLR(optim.SGD([torch.ones(1, requires_grad=True)], lr=1.0), 10)
     other.load_state_dict(scheduler.state_dict())
     assert other.last_epoch == 3 and other.get_last_lr() == scheduler.get_last_lr()
+
+
+# -- many parameters in one run
+
+
+def stepped(make, shapes, steps=3, spoil=None):
+    """Parameters after some steps; `spoil` makes one of them such that the rows are stepped one by one."""
+    torch.manual_seed(0)
+    ps = [nn.Parameter(torch.randn(*shape)) for shape in shapes]
+    if spoil is not None:
+        ps.append(spoil())
+    opt = make(ps)
+    for _ in range(steps):
+        for p in ps:
+            p.grad = torch.sin(p.detach()) + 0.1
+        opt.step()
+    return ps[:len(shapes)], opt
+
+
+MANY = {
+    "sgd": lambda ps: optim.SGD(ps, lr=0.1, weight_decay=0.1),
+    "momentum": lambda ps: optim.SGD(ps, lr=0.1, momentum=0.9, dampening=0.5, maximize=True),
+    "nesterov": lambda ps: optim.SGD(ps, lr=0.1, momentum=0.9, nesterov=True),
+    "adam": lambda ps: optim.Adam(ps, lr=0.1, weight_decay=0.1),
+    "adamw": lambda ps: optim.AdamW(ps, lr=0.1, maximize=True),
+    "amsgrad": lambda ps: optim.AdamW(ps, lr=0.1, amsgrad=True),
+}
+
+
+@pytest.mark.parametrize("name", MANY)
+def test_one_run_is_the_steps_one_by_one(name):
+    shapes = [(3,), (0,), (200, 200), (1,), (), (5, 7)]
+    together, opt = stepped(MANY[name], shapes)
+    alone, _ = stepped(MANY[name], shapes, spoil=lambda: nn.Parameter(torch.ones(4, 3).t()))
+    for a, b in zip(together, alone):
+        assert torch.equal(a, b)
+        assert a._version == b._version == 3
+    for p in together if "adam" in name else ():
+        assert opt.state[p]["step"].item() == 3
+
+
+def test_parameters_over_the_same_memory_are_stepped_in_order():
+    base = torch.ones(40000)
+    a, b = nn.Parameter(base[:30000]), nn.Parameter(base[10000:])
+    a.grad, b.grad = torch.ones(30000), torch.ones(30000)
+    optim.SGD([a, b], lr=0.5, weight_decay=1.0).step()
+    assert base[0].item() == 0.0 and base[20000].item() == -0.5 and base[39999].item() == 0.0
+
+
+def test_types_in_one_optimizer_keep_apart():
+    ps = [nn.Parameter(torch.ones(5, dtype=d)) for d in (torch.float32, torch.float64, torch.bfloat16, torch.float32)]
+    opt = optim.AdamW(ps, lr=0.25, weight_decay=0.0)
+    for p in ps:
+        p.grad = torch.full_like(p, 2.0)
+    opt.step()
+    assert [round(p[0].item(), 4) for p in ps] == [0.75] * 4
