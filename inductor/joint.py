@@ -22,13 +22,15 @@ from .tracing import Recorder, Replay, fresh_fake
 @dataclass
 class JointGraph:
     """`graph` returns (outputs, gradients). `forward`: its nodes of the forward. tangents: inner output -> placeholder;
-    gradients: input number -> node, None where no gradient arrives."""
+    gradients: input number -> node, None where no gradient arrives; written: numbers of the inputs that get new values
+    after the forward."""
 
     graph: Graph
     forward: set[Node]
     outputs: tuple[Node, ...]
     tangents: dict[int, Node] = field(default_factory=dict)
     gradients: dict[int, Node | None] = field(default_factory=dict)
+    written: frozenset[int] = frozenset()
 
     def refresh(self) -> None:
         """After passes on the graph: its output names the nodes that now stand for outputs and gradients."""
@@ -48,6 +50,7 @@ def build_joint(
     with recording(True), recorder:
         outputs = Replay(functional.graph, recorder).run(*inputs)
         joint = JointGraph(recorder.graph, set(recorder.graph.nodes), recorder.reference(outputs))
+        joint.written = frozenset(m.input for m in functional.mutated)
         _backward(joint, recorder, functional, inputs, outputs, present)
     joint.graph.set_output((joint.outputs, tuple(joint.gradients.values())))
     return joint

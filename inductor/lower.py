@@ -308,7 +308,9 @@ class Lowering:
     def inlined(self, node: Node, args: list, number: int, several: bool) -> Callable:
         """index -> value, by the record's loop over the operands' loaders."""
         op, body, memo = node.target, self.body, self.memo
-        view = op.kind is Kind.VIEW
+        view, made = op.kind is Kind.VIEW, self.value((node, number))
+        if nothing(made.shape):                 # no element is ever asked for; sizes of 0 divide nothing
+            return lambda index, mask, other: body.const(0 if mask is None else other, made.dtype)
 
         def fetch(index: tuple, mask: Value | None, other: Any) -> Value:
             if view:
@@ -659,6 +661,11 @@ def number_of(sizes: tuple) -> int:
         e = expr_of(n)
         total *= e if isinstance(e, int) else int(e.evaluate(dict.fromkeys(e.free_names(), SYMBOL)))
     return total
+
+
+def nothing(sizes: tuple) -> bool:
+    """Whether a size is known to be 0."""
+    return any(type(n) is int and n == 0 for n in sizes)
 
 
 def numel_of(t: Tensor) -> int:

@@ -149,7 +149,9 @@ class Scheduler(Context):
     # -- spaces
 
     def common_spaces(self, a: Nest, b: Nest, vertical: bool) -> Iterator[Spaces]:
-        """The ways to give two nests one outer space, the best first."""
+        """The ways to give two nests one outer space, the best first; none where nothing is computed."""
+        if any(type(x.extent) is int and x.extent == 0 for x in (*a.outer, *a.inner, *b.outer, *b.inner)):
+            return
         if isinstance(a.head, GemmKernel):
             if b.flexible and vertical:
                 yield from epilogue_space(a, b, f"one epilogue over ({names(a.outer)})")
