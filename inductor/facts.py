@@ -118,7 +118,7 @@ class Launch:
 
     library: its content key; inputs: per graph input None (a number) or (dtype, sizes, strides, written), -1 where
     symbolic; outputs: (dtype, dimensions, number of the input whose memory it takes, or -1); results: (kind, number);
-    externs: calls of eager ops; `timed`: the code keeps times of kernels; overwrites: inputs whose bytes the code uses.
+    externs: EagerCalls; `timed`: the code keeps times of kernels; overwrites: inputs whose bytes the code uses.
     """
 
     library: str
@@ -134,6 +134,29 @@ class Launch:
     overwrites: frozenset
     constants: tuple = ()
     externs: tuple = ()
+
+
+@dataclass(frozen=True)
+class Region:
+    """A tensor argument or result of an eager call: its element type and number of dimensions."""
+
+    dtype: Any
+    rank: int
+
+
+@dataclass(frozen=True)
+class Number:
+    """A symbolic argument of an eager call: native code passes its value."""
+
+
+@dataclass(frozen=True)
+class EagerCall:
+    """An op between native kernels: its arguments with a Region for every tensor and a Number for every symbolic size."""
+
+    op: Op
+    args: tuple
+    outputs: tuple[Region, ...]
+    draw: int | None = None
 
 
 @dataclass

@@ -1,52 +1,24 @@
-"""From a loop program to a callable: compile the C++ text, load it, and bind it to Tensors through the native
-launcher.
+"""From a loop program to a callable: compile the C++ text, and tell the launcher how it is called.
 
-In: a `Program` and optionally its generated text. Out: `Compiled`: `run(inputs, seed, base) -> outputs`, its source
-and its statistics. Inputs are Tensors (or numpy arrays), ints for symbolic numbers and floats for scalar inputs.
+In: a `Program`. Out: `Compiled` (launch.py): `run(inputs, seed, base) -> outputs`, its source and its statistics.
 """
 
 from __future__ import annotations
 
-import ctypes
-import functools
+import os
 from typing import Any
-from collections.abc import Sequence
-
-import numpy as np
 
 from ...capture.expr import Expr
-from ...eager import dtypes
-from ...eager.tensor import Tensor
-from ...runtime import counters, log, native, toolchain
+from ...capture.graph import map_args
+from ...runtime import counters, log, toolchain
 from ...runtime.config import config
-from ...runtime.errors import CheckFailed, InternalError
+from ...runtime.errors import InternalError
 from ..body import Buffer
+from ..facts import EagerCall, Launch, Number, Region
+from ..loops import ExternCall, Program, View, writes
 from ..memory import overwritten
-from ..interpret import call_eagerly
-from ..loops import ExternCall, Program, View, leaves, writes
 from .codegen import Generated, generate
-
-WHAT = {"size": 0, "stride": 1, "value": 2}
-FROM_OUTPUT, FROM_INPUT, FROM_NUMBER, FROM_NOTHING = range(4)
-
-
-class Compiled:
-    """One compiled graph. Call it with the inputs, the seed and the first random ordinal."""
-
-    def __init__(self, program: Program, generated: Generated, path: str, launcher: Any):
-        self.source, self.kernels, self.path, self.launcher = generated.text, generated.kernels, path, launcher
-        self.overwrites = overwritten(program)
-
-    def __call__(self, inputs: Sequence[Any], seed: int = 0, base: int = 0) -> list[Any]:
-        return self.launcher(inputs, seed, base)
-
-    def statistics(self) -> dict[str, Any]:
-        """Calls, nanoseconds in native code, and nanoseconds by kernel when `config.kernel_times` was set at
-        compile time.
-        """
-        found = self.launcher.statistics()
-        found["kernel_ns"] = dict(zip(self.kernels, found["kernel_ns"]))
-        return found
+from .launch import FROM_INPUT, FROM_NOTHING, FROM_NUMBER, FROM_OUTPUT, WHAT, Compiled, _bind_tensor, bind, launcher
 
 
 def load(program: Program, wrap: bool = True) -> Compiled:
@@ -55,43 +27,32 @@ def load(program: Program, wrap: bool = True) -> Compiled:
     path = toolchain.build(generated.sources)
     counters.add("kernels", amount=len(generated.kernels))
     log.channel("kernels")(generated.text)
-    library = ctypes.CDLL(path)
-    if wrap:
-        _bind_tensor()
-    return Compiled(program, generated, path, _launcher(program, generated, library, wrap))
-
-
-@functools.cache
-def _bind_tensor() -> None:
-    """Show the launcher what a fresh tensor looks like."""
-    native.bind_tensor(Tensor, Tensor._from_array(np.zeros(()), dtypes.float64))
-
-
-def _address(function: Any) -> int:
-    return ctypes.cast(function, ctypes.c_void_p).value
+    key = os.path.basename(path).removesuffix(".so")
+    return bind(launch_of(program, generated, key), path, generated.text, wrap)
 
 
 def _launcher(program: Program, generated: Generated, library: Any, wrap: bool) -> Any:
+    """The launcher over entry points that are loaded already."""
+    return launcher(launch_of(program, generated, ""), library, wrap)
+
+
+def launch_of(program: Program, generated: Generated, key: str) -> Launch:
     numbers = {b.name: k for k, b in enumerate(program.inputs) if isinstance(b, Buffer)}
     homes = [numbers.get(program.homes.get(b.name), -1) for b in generated.outputs]
-    outputs = tuple((b.dtype.numpy, b.dtype, len(b.sizes), home) for b, home in zip(generated.outputs, homes))
-    return native.Launcher(
-        run=_address(library.fb_run),
-        plan=_address(library.fb_plan),
+    return Launch(
+        library=key,
         inputs=_inputs(program),
-        constants=_constants(program),
         symbols=tuple(map(_symbol, program.symbols)),
         floats=_floats(program),
-        outputs=outputs,
+        outputs=tuple((b.dtype, len(b.sizes), home) for b, home in zip(generated.outputs, homes)),
         results=_results(program, generated),
         plan_size=2 + sum(2 * len(b.sizes) for b in generated.outputs) + len(generated.numbers),
         checks=tuple(check.text for check in sorted(program.checks, key=lambda check: check.ident)),
-        error=CheckFailed,
-        externs=tuple(_extern(kernel) for kernel in generated.externs),
-        extern_function=Externs(generated.externs),
-        kernels=len(generated.kernels) if config.kernel_times else 0,
-        wrap=wrap,
-        keepalive=library,
+        kernels=tuple(generated.kernels),
+        timed=config.kernel_times,
+        overwrites=overwritten(program),
+        constants=_constants(program),
+        externs=tuple(map(_extern, generated.externs)),
     )
 
 
@@ -100,7 +61,7 @@ def _inputs(program: Program) -> tuple:
     written = {b.name for kernel in program.kernels for b in writes(kernel)} | set(program.homes.values())
     fixed = lambda exprs: tuple(e if isinstance(e, int) else -1 for e in exprs)
     return tuple(
-        None if isinstance(b, str) else (b.dtype.numpy, fixed(b.sizes), fixed(b.strides), b.name in written)
+        None if isinstance(b, str) else (b.dtype, fixed(b.sizes), fixed(b.strides), b.name in written)
         for b in program.inputs
     )
 
@@ -144,39 +105,14 @@ def _results(program: Program, generated: Generated) -> tuple[tuple[int, int], .
     return tuple(map(result, program.outputs))
 
 
-# -- ops without a template, run eagerly between native kernels
+def _extern(kernel: ExternCall) -> EagerCall:
+    """What is left of an eager call: native code passes regions and numbers in the order of its arguments."""
+    kept = lambda x: _region(x) if isinstance(x, View) else Number() if isinstance(x, Expr) else x
+    return EagerCall(kernel.op, map_args(kernel.args, kept), tuple(map(_region, kernel.outputs)), kernel.draw)
 
 
-def _extern(kernel: ExternCall) -> tuple:
-    """((numpy type, dimensions) of each region, number of symbolic arguments), in the order of the generated call."""
-    regions = [(v.buffer.dtype.numpy, len(v.sizes)) for v in leaves(kernel.args, View)]
-    return (*regions, *((b.dtype.numpy, len(b.sizes)) for b in kernel.outputs)), sum(
-        1 for _ in leaves(kernel.args, Expr)
-    )
+def _region(x: View | Buffer) -> Region:
+    return Region(x.dtype, len(x.sizes))
 
 
-class Externs:
-    """Called from native code: number of the call, arrays over its regions, values of its symbolic arguments."""
-
-    def __init__(self, kernels: list[ExternCall]):
-        self.kernels = kernels
-
-    def __call__(self, number: int, arrays: tuple, numbers: tuple, seed: int, base: int) -> None:
-        kernel = self.kernels[number]
-        counters.add("fallbacks", kernel.op.name)
-        rest, values = iter(arrays), iter(numbers)
-        args = tuple(_filled(x, rest, values) for x in kernel.args)
-        for tensor in call_eagerly(kernel, args, {"seed": seed, "base": base}):
-            next(rest)[...] = tensor._array
-
-
-def _filled(x: Any, arrays: Any, values: Any) -> Any:
-    """The argument with tensors for views and numbers for expressions."""
-    if isinstance(x, View):
-        return Tensor._from_array(next(arrays), x.buffer.dtype)
-    if isinstance(x, (tuple, list)):
-        return type(x)(_filled(item, arrays, values) for item in x)
-    return next(values) if isinstance(x, Expr) else x
-
-
-__all__ = ["Compiled", "load"]
+__all__ = ["Compiled", "_bind_tensor", "load"]

@@ -106,9 +106,9 @@ def text_of(f, *args):
     from flambeau.inductor.cpp import wrapper
     texts, load = [], wrapper.Compiled.__init__
 
-    def remember(self, program, generated, *rest):
-        texts.append(generated.text)
-        load(self, program, generated, *rest)
+    def remember(self, launch, path, source, launcher):
+        texts.append(source)
+        load(self, launch, path, source, launcher)
     with pytest.MonkeyPatch.context() as patch, flambeau.no_grad():
         patch.setattr(wrapper.Compiled, "__init__", remember)
         sources(f, *args)

@@ -295,7 +295,7 @@ def test_one_workspace_serves_calls_that_do_not_overlap():
 
 def test_workspaces_of_calls_that_overlap_are_two():
     """An op without a kernel of its own is an eager call in the middle of a compiled one: it may run compiled code."""
-    from flambeau.inductor.cpp import wrapper
+    from flambeau.inductor.cpp import launch
 
     def fn(x):
         return torch.cumprod(x @ x, 0) @ x
@@ -304,17 +304,17 @@ def test_workspaces_of_calls_that_overlap_are_two():
     inner(x)
     compiled = torch.compile(fn)
     expected = fn(x).numpy()
-    original = wrapper.Externs.__call__
+    original = launch.Externs.__call__
 
     ran = []
 
     def nested(self, *args):
         ran.append(inner(x))
         return original(self, *args)
-    wrapper.Externs.__call__ = nested
+    launch.Externs.__call__ = nested
     try:
         found = compiled(x).numpy()
     finally:
-        wrapper.Externs.__call__ = original
+        launch.Externs.__call__ = original
     assert ran
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)

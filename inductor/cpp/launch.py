@@ -1,0 +1,123 @@
+"""A shared object bound to Tensors through the native launcher.
+
+In: a `Launch` and where its library is. Out: `Compiled`: `run(inputs, seed, base) -> outputs`. Inputs are Tensors (or
+numpy arrays), ints for symbolic numbers and floats for scalar inputs. Nothing here needs the code generator.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from typing import Any
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from ...capture.graph import map_args
+from ...eager import dtypes
+from ...eager.tensor import Tensor
+from ...runtime import counters, native
+from ...runtime.errors import CheckFailed
+from ..facts import EagerCall, Launch, Number, Region
+
+WHAT = {"size": 0, "stride": 1, "value": 2}
+FROM_OUTPUT, FROM_INPUT, FROM_NUMBER, FROM_NOTHING = range(4)
+
+
+class Compiled:
+    """One compiled graph. Call it with the inputs, the seed and the first random ordinal."""
+
+    def __init__(self, launch: Launch, path: str, source: str, launcher: Any):
+        self.launch, self.path, self.source, self.launcher = launch, path, source, launcher
+        self.kernels, self.overwrites = launch.kernels, launch.overwrites
+
+    def __call__(self, inputs: Sequence[Any], seed: int = 0, base: int = 0) -> list[Any]:
+        return self.launcher(inputs, seed, base)
+
+    def statistics(self) -> dict[str, Any]:
+        """Calls, nanoseconds in native code, and nanoseconds by kernel when `config.kernel_times` was set at
+        compile time.
+        """
+        found = self.launcher.statistics()
+        found["kernel_ns"] = dict(zip(self.kernels, found["kernel_ns"]))
+        return found
+
+
+def bind(launch: Launch, path: str, source: str, wrap: bool = True) -> Compiled:
+    """Load the shared object; with `wrap` False outputs are numpy arrays instead of Tensors."""
+    library = ctypes.CDLL(path)
+    if wrap:
+        _bind_tensor()
+    return Compiled(launch, path, source, launcher(launch, library, wrap))
+
+
+@functools.cache
+def _bind_tensor() -> None:
+    """Show the launcher what a fresh tensor looks like."""
+    native.bind_tensor(Tensor, Tensor._from_array(np.zeros(()), dtypes.float64))
+
+
+def _address(function: Any) -> int:
+    return ctypes.cast(function, ctypes.c_void_p).value
+
+
+def launcher(launch: Launch, library: Any, wrap: bool) -> Any:
+    return native.Launcher(
+        run=_address(library.fb_run),
+        plan=_address(library.fb_plan),
+        inputs=tuple(None if given is None else (given[0].numpy, *given[1:]) for given in launch.inputs),
+        constants=launch.constants,
+        symbols=launch.symbols,
+        floats=launch.floats,
+        outputs=tuple((dtype.numpy, dtype, rank, home) for dtype, rank, home in launch.outputs),
+        results=launch.results,
+        plan_size=launch.plan_size,
+        checks=launch.checks,
+        error=CheckFailed,
+        externs=tuple(map(_extern, launch.externs)),
+        extern_function=Externs(launch.externs),
+        kernels=len(launch.kernels) if launch.timed else 0,
+        wrap=wrap,
+        keepalive=library,
+    )
+
+
+# -- ops without a template, run eagerly between native kernels
+
+
+def _extern(call: EagerCall) -> tuple:
+    """((numpy type, dimensions) of each region, number of symbolic arguments), in the order of the generated call."""
+    found = list(_leaves(call.args))
+    regions = [x for x in found if isinstance(x, Region)] + list(call.outputs)
+    return tuple((region.dtype.numpy, region.rank) for region in regions), sum(isinstance(x, Number) for x in found)
+
+
+def _leaves(x: Any) -> Iterator[Any]:
+    if isinstance(x, (tuple, list, dict)):
+        for item in x.values() if isinstance(x, dict) else x:
+            yield from _leaves(item)
+    else:
+        yield x
+
+
+class Externs:
+    """Called from native code: number of the call, arrays over its regions, values of its symbolic arguments."""
+
+    def __init__(self, calls: tuple[EagerCall, ...]):
+        self.calls = calls
+
+    def __call__(self, number: int, arrays: tuple, numbers: tuple, seed: int, base: int) -> None:
+        from ..interpret import call_eagerly                    # few graphs have eager calls
+        call = self.calls[number]
+        counters.add("fallbacks", call.op.name)
+        rest, values = iter(arrays), iter(numbers)
+        args = map_args(call.args, lambda x: _filled(x, rest, values))
+        for tensor in call_eagerly(call, args, {"seed": seed, "base": base}):
+            next(rest)[...] = tensor._array
+
+
+def _filled(x: Any, arrays: Iterator, values: Iterator) -> Any:
+    """The argument: a tensor for a region, a number for a symbolic one."""
+    if isinstance(x, Region):
+        return Tensor._from_array(next(arrays), x.dtype)
+    return next(values) if isinstance(x, Number) else x
