@@ -19,7 +19,6 @@ from .joint import JointGraph
 from .lower import dense, geometry
 from .maxflow import INFINITE, Network
 from .records import restride
-from .tracing import fresh_fake
 
 
 @dataclass
@@ -80,9 +79,17 @@ def _forward(joint: JointGraph, saved: list[Node], inputs: list[Node]) -> Graph:
     new = joint.graph.like("forward")
     table = {n: new.placeholder(n.name, n.value, n.source) for n in inputs}
     _copy_needed(joint.graph, new, table, [*joint.outputs, *saved])
-    copies = {n: new.call(find("clone"), (table[n],), fresh_fake(n.value), grad=False) for n in saved if n in inputs}
+    copies = {n: new.call(find("clone"), (table[n],), stored(n.value), grad=False) for n in saved
+              if root(n) in inputs and inputs.index(root(n)) in joint.written}
     new.set_output((*(table[n] for n in joint.outputs), *(copies.get(n, table[n]) for n in saved)))
     return new
+
+
+def root(node: Node) -> Node:
+    """The value that a view is of."""
+    while node.is_op and node.target.kind is Kind.VIEW:
+        node = node.args[0]
+    return node
 
 
 def _backward(joint: JointGraph, saved: list[Node], kept: set[Node]) -> tuple[Graph, list[str]]:
@@ -103,10 +110,14 @@ def _backward(joint: JointGraph, saved: list[Node], kept: set[Node]) -> tuple[Gr
 def _saved_placeholder(graph: Graph, node: Node, kept: bool) -> Node:
     """The backward's input for a saved value: an input that is `kept`, or a result of the forward. These are dense,
     whatever strides they have within it."""
-    value = node.value
-    if not kept and isinstance(value, Tensor) and not dense(*geometry(value)):
-        value = fake_tensor(value.shape, None, value.dtype, value.device)
-    return graph.placeholder(node.name, value, node.source or "saved")
+    return graph.placeholder(node.name, node.value if kept else stored(node.value), node.source or "saved")
+
+
+def stored(value):
+    """The value as it lies in memory of its own."""
+    if not isinstance(value, Tensor) or dense(*geometry(value)):
+        return value
+    return fake_tensor(value.shape, None, value.dtype, value.device)
 
 
 def _copy_needed(old: Graph, new: Graph, table: dict[Node, Node], wanted: list[Node]) -> None:

@@ -151,12 +151,10 @@ class Extreme(Reducer):
     def make(self) -> list[list[Accumulator]]:
         key, position = self.reduce.dtypes
         greatest = self.reduce.combine == "argmax"
-        return [
-            [
-                Accumulator(self.names[0], key, lowest(key) if greatest else highest(key), "", ""),
-                Accumulator(self.names[1], position, 2**63 - 1, "", ""),
-            ]
-        ]
+        best = Accumulator(self.names[0], key, lowest(key) if greatest else highest(key), "", "")
+        if best.type.kind == "b":                               # keys are 0 and 1 here, where masks are 0 and -1
+            best.start = splat(0 if greatest else 1, "i")
+        return [[best, Accumulator(self.names[1], position, 2**63 - 1, "", "")]]
 
     def update(self, out: Lines, phase: int) -> None:
         best, at = self.accumulators[0]

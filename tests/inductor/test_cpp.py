@@ -274,7 +274,7 @@ def test_boolean_reductions(isa):
     for vector in ("inner", "outer"):
         x = data(dtypes.bool, (23, 45), 5)
         x[3], x[4], x[:, 7], x[:, 8] = True, False, True, False
-        for combine in ("any", "all", "max", "argmax"):
+        for combine in ("any", "all", "max", "min", "argmax", "argmin"):
             accs = [dtypes.bool, dtypes.int64] if combine.startswith("arg") else [dtypes.bool]
             check(row_reduce(combine, dtypes.bool, accs, 23, 45, vector), [x])
         check(row_reduce("sum", dtypes.bool, [dtypes.int64], 23, 45, vector, lambda s, v: s.cast(v, dtypes.int64)), [x])

@@ -291,6 +291,24 @@ def nested_result(w, x):
     return {"y": y, "rest": [ops.exp(y), (x, None, 3)]}
 
 
+@case(lambda: (computed(3, 4), tensor(5, 4, seed=1)))
+def input_whose_old_value_the_gradient_needs(x, other):
+    ops.clamp_(x, -1.0, 1.0)
+    return (ops.sum(other, (0,), False),)
+
+
+@case(lambda: (computed(3, 4), leaf(4)))
+def parts_of_an_input_whose_old_values_the_gradient_needs(x, w):
+    ops.sin_(ops.select(x, 1, 2))
+    return (ops.exp(w),)
+
+
+@case(lambda: (ops.transpose(computed(4, 5), 0, 1), leaf(5, 4)))
+def transposed_input_whose_old_value_the_gradient_needs(x, w):
+    ops.sin_(x)
+    return (ops.add(w, x),)
+
+
 @case(lambda: (leaf(6, 4), leaf(6, 4, seed=1)))
 def results_written_after_being_read(a, b):
     total = ops.add(a, b)
