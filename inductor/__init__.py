@@ -5,4 +5,4 @@ from ..capture.backends import register
 register("eager", ".inductor.driver:eager_backend", "run the captured graph node by node")
 register("aot_eager", ".inductor.driver:aot_eager_backend", "run functional forward and backward graphs node by node")
 register("loops", ".inductor.driver:loops_backend", "run the loop IR on numpy")
-register("inductor", ".inductor.driver:inductor_backend", "run generated C++")
+register("inductor", ".inductor.backend:inductor", "run generated C++")

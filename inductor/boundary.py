@@ -12,7 +12,7 @@ import threading
 import weakref
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -83,6 +83,19 @@ class Training:
             fixed = all(type(s) is int for each in strides for s in each)
             self.strides[id(part)] = strides if fixed else None
         return self.strides[id(part)]
+
+
+class Around:
+    """A target computes each value once and never returns an input: outputs that are inputs, or the same value again, are
+    put in here. places: per output (made by `run`?, its number there or among the inputs); `run` is None where nothing
+    is computed."""
+
+    def __init__(self, run: Executable | None, places: Sequence[tuple[bool, int]]):
+        self.run, self.places, self.overwrites = run, tuple(places), getattr(run, "overwrites", frozenset())
+
+    def __call__(self, given: list, seed: int, base: int) -> list:
+        values = () if self.run is None else self.run(given, seed, base)
+        return [values[k] if made else given[k] for made, k in self.places]
 
 
 class CompiledGraph:

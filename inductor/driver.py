@@ -23,7 +23,8 @@ from ..runtime.errors import CheckFailed, FlambeauError, Unsupported
 from . import dump, passes, stages, verify
 from .again import compute_again
 from .body import Buffer
-from .boundary import CompiledGraph, Executable, Training
+from .bundle import bundle
+from .boundary import Around, CompiledGraph, Executable, Training
 from .decompose import decompose
 from .facts import Crossing, constant_names
 from .functionalize import FunctionalGraph, functionalize
@@ -56,16 +57,22 @@ def compile_graph(
 
 def passes_of(graph: Graph, example_inputs: Sequence, options: dict, target: Target) -> CompiledGraph:
     """All passes, once."""
-    lifted, constants = lift_constants(graph)
+    functional, constants = functional_of(graph)
     inputs = [*example_inputs, *constants]
-    functional = functionalize(lifted)
-    passes.tidy(functional.graph)
-    checked(functional.graph, "pure")
     dump.functional(functional)
     compiled = assemble(functional, inputs, constants, target)
     if options.get("verify"):
         compare_stages(graph, functional, list(example_inputs), constants, target)
     return compiled
+
+
+def functional_of(graph: Graph) -> tuple[FunctionalGraph, list]:
+    """The pure form of a captured graph, and its constants: the inputs at the end."""
+    lifted, constants = lift_constants(graph)
+    functional = functionalize(lifted)
+    passes.tidy(functional.graph)
+    checked(functional.graph, "pure")
+    return functional, constants
 
 
 def assemble(functional: FunctionalGraph, inputs: Sequence, constants: Sequence, target: Target) -> CompiledGraph:
@@ -279,7 +286,7 @@ def loop_program(graph: Graph, name: str, writes: tuple = (), donated: frozenset
     with record.stage("lower"):
         lowered = lower(graph, name)
     with record.stage("schedule"):
-        program = plan(write_inputs(schedule(lowered), writes), donated)
+        program = plan(bundle(write_inputs(schedule(lowered), writes)), donated)
     dump.loops(name, lowered, program)
     if config.verify:
         program.verify()
@@ -299,7 +306,7 @@ def around_outputs(graph: Graph, build: Callable[[Graph, tuple], Executable], wr
     computed = list(dict.fromkeys(n for n in outputs if isinstance(n, Node) and n not in inputs))
     places = [(False, inputs[n]) if n in inputs else (True, computed.index(n)) for n in outputs]
     if not computed:
-        return lambda given, seed, base: [given[k] for _, k in places]
+        return Around(None, places)
     if list(outputs) == computed:
         return build(graph, writes)
     once = [
@@ -308,13 +315,7 @@ def around_outputs(graph: Graph, build: Callable[[Graph, tuple], Executable], wr
     writes = tuple((k, places[out][1]) for k, out in writes if places[out] in once)
     graph, table = graph.copy()
     graph.set_output(tuple(table[n] for n in computed))
-    run = build(graph, writes)
-
-    def execute(given, seed, base):
-        values = run(given, seed, base)
-        return [values[k] if made else given[k] for made, k in places]
-    execute.overwrites = getattr(run, "overwrites", frozenset())
-    return execute
+    return Around(build(graph, writes), places)
 
 
 # -- backends: (graph, example inputs) -> callable -------------------------------------------------------------------

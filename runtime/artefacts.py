@@ -74,6 +74,11 @@ def path(key: str, suffix: str) -> str:
 
 def get(key: str, suffix: str) -> str | None:
     """The path of a stored artefact that belongs to this user and is whole, else None."""
+    return None if read(key, suffix) is None else path(key, suffix)
+
+
+def read(key: str, suffix: str) -> bytes | None:
+    """The bytes of a stored artefact that belongs to this user and is whole, else None."""
     found = path(key, suffix)
     try:
         with open(found, "rb") as file:
@@ -83,7 +88,7 @@ def get(key: str, suffix: str) -> str | None:
     if foreign or seal(data[:-SEAL]) != data[-SEAL:]:
         log.channel("cache")(f"refused {found}: {'foreign' if foreign else 'damaged'}")
         return None
-    return found
+    return data[:-SEAL]
 
 
 SEAL = 32

@@ -79,6 +79,26 @@ def _tell_missing_isa(wanted: str, detected: str) -> None:
     warnings.warn(told, RuntimeWarning, stacklevel=4)
 
 
+def options_now() -> tuple[str, ...]:
+    """The compiler's options under the present settings."""
+    return (f"-O{config.optimize}", *BASE_FLAGS, *ISA_FLAGS[isa()])
+
+
+def identity() -> tuple[str, ...] | None:
+    """What decides how texts are compiled: compiler and options; None without a compiler."""
+    program = compiler()
+    return None if program is None else (_identity(program), *options_now())
+
+
+def find(key: str) -> str | None:
+    """The path of a shared object that was built under this key and is still whole."""
+    found = artefacts.get(key, ".so")
+    if found:
+        counters.add("cache_hits")
+        log.channel("cache")(f"found {found}")
+    return found
+
+
 def build(sources: list[str], flags: tuple[str, ...] = ()) -> str:
     """Compile C++ texts (one translation unit each, in parallel) into one shared object; returns its path.
 
@@ -88,14 +108,9 @@ def build(sources: list[str], flags: tuple[str, ...] = ()) -> str:
     if program is None:
         raise CompilerError("no C++ compiler was found (looked for CXX, g++, clang++, c++); "
                             "install g++ to compile kernels")
-    options = (f"-O{config.optimize}", *BASE_FLAGS, *ISA_FLAGS[isa()], *flags)
+    options = (*options_now(), *flags)
     key = hashlib.sha256("\0".join([*sources, *options, _identity(program)]).encode()).hexdigest()[:40]
-    found = artefacts.get(key, ".so")
-    if found:
-        counters.add("cache_hits")
-        log.channel("cache")(f"found {found}")
-        return found
-    return _compile(program, sources, options, key)
+    return find(key) or _compile(program, sources, options, key)
 
 
 def _compile(program: str, sources: list[str], options: tuple[str, ...], key: str) -> str:

@@ -1,0 +1,36 @@
+"""The default backend: what an earlier process compiled from the same graph, else the driver.
+
+The passes are imported only where they must run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ..capture.graph import Graph
+from ..runtime import log
+from . import stored
+
+
+def inductor(graph: Graph, example_inputs: Sequence, options: dict | None = None) -> Callable:
+    """Generated C++; without a compiler on the machine, the loop interpreter."""
+    options = dict(options or {})
+    shelf = shelf_of(graph, example_inputs, options) if stored.usable(options) else None
+    compiled = shelf and shelf.load()
+    if compiled is None:
+        from . import driver
+        compiled = driver.compile_graph(graph, example_inputs, options)
+        if shelf is not None:
+            shelf.keep(compiled)
+    return compiled
+
+
+inductor.takes_options = True
+
+
+def shelf_of(graph: Graph, example_inputs: Sequence, options: dict) -> stored.Shelf | None:
+    try:
+        return stored.Shelf(graph, example_inputs, options)
+    except stored.NotStored as reason:
+        log.channel("cache")(f"{graph.name} is not stored: {reason}")
+        return None
