@@ -392,14 +392,15 @@ COMPARISONS = {"ge": (True, False), "gt": (True, True), "lt": (False, True), "le
 # -- types and numbers
 
 def as_number(number: Number, dtype: Any) -> Number:
-    """A Python number with the kind of `dtype`."""
+    """A Python number with the kind of `dtype`; whole numbers wrap around."""
     if dtype is dtypes.bool:
         return bool(number)
     if dtype.is_floating_point:
         return float(number)
     if isinstance(number, float) and not math.isfinite(number):
         raise InternalError(f"{number} has no value of type {dtype.name}")
-    return int(number)
+    span, least = 1 << 8 * dtype.itemsize, -(1 << 8 * dtype.itemsize - 1) if dtype.is_signed else 0
+    return (int(number) - least) % span + least
 
 
 def is_number(value: Value, number: Number) -> bool:
