@@ -28,7 +28,7 @@ from .breaks import UserRaise, unsupported
 from .side_effects import SideEffects
 from .source import Attr, Guards, Pinned, Root, Source, item
 from .trace import GraphTracer
-from .variables import builder, builtins, copying, library, objects, polyfills  # noqa: F401  (some register handlers)
+from .variables import builder, builtins, copying, gradients, library, objects, polyfills  # noqa: F401  (some register handlers)
 from .variables.base import NotPlain, Variable
 from .variables.constant import ConstantVariable, SymVariable
 from .variables.containers import DictVariable, ListVariable, TupleVariable
@@ -79,6 +79,7 @@ class Context:
         self.lookups: dict = {}                           # class -> name -> what was found along its bases
         self.float_guards: dict = {}                      # (source, comparison) -> the one object of it
         self.initial_grad_mode = dispatch.state.grad
+        self.exact = False                                # results that share memory in eager must do so here
 
     # -- where we are ----------------------------------------------------------------------------------------------
 

@@ -38,7 +38,7 @@ from .variables.objects import lookups
 from .variables.tensor import TensorVariable
 
 HOOKED = ("CALL", "CALL_FUNCTION_EX", "BEFORE_WITH", "LOAD_ATTR", "BINARY_OP", "BINARY_SUBSCR", "STORE_ATTR")
-MAX_RESTARTS = 3
+MAX_RESTARTS = 5
 
 # resume code -> (the code it was cut from, its instructions' indices there): cuts of cuts are cuts of the original,
 # so that a loop that breaks in every iteration comes back to the same resume functions
@@ -56,6 +56,7 @@ class Job:
     options: Any
     cache: Any
     instrs: list = field(default_factory=list)
+    exact: bool = False                                 # a copy in place of what eager shares was seen from outside
     listings: dict = field(default_factory=dict)        # id of a code that is cut -> its instructions and Liveness
 
     def listing(self, code):
@@ -103,6 +104,9 @@ def entry_of(job: Job, record):
                 trace.run()
             return trace.finish(record)
         except Unsupported as error:
+            if error.code == "hidden alias" and not job.exact:
+                job.exact, reason, stop = True, None, None
+                continue
             earlier = getattr(error, "step", None)
             if job.options.fullgraph or stop is not None and (earlier is None or earlier >= stop):
                 raise RunPlain(located(error, trace) if stop is None else combined(reason, error)) from error
@@ -144,7 +148,7 @@ class Trace:
         self.job, self.stop, self.reason = job, stop, reason
         self.tx = Context(inline, load_global, job.options, getattr(job.options, "symbolic", None) or {})
         self.root = Frame(self.tx, job.code, job.globals, self.arguments(), self.free_cells(), job.instrs, stop, root=True)
-        self.root.trusted = False
+        self.root.trusted, self.tx.exact = False, job.exact
         self.failed_at: tuple = ()
         self.compiled = None
 

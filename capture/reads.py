@@ -168,7 +168,7 @@ class Piece:
         self.inputs = list(dict.fromkeys(read for n in nodes for read in n.inputs
                                          if read not in inside and read.op != "get_attr"))
         table = {n: self.graph.placeholder(n.name, n.value, n.source) for n in self.inputs}
-        self.symbols = [self.take(name) for name in sorted(self.missing(nodes))]
+        self.symbols = [self.take(name) for name in sorted(missing_symbols(self.graph, (*nodes, *self.inputs)))]
         draws = 0
         for node in nodes:
             for read in node.inputs:
@@ -179,14 +179,6 @@ class Piece:
                 copy.draw, draws = draws, draws + 1
         self.graph.draws = draws
         self.graph.set_output(tuple(table[n] for n in shown))
-
-    def missing(self, nodes: list[Node]) -> set[str]:
-        """Symbols that the nodes need and no input shows."""
-        names: set[str] = set()
-        for node in (*nodes, *self.inputs):
-            values = [node.value] if isinstance(node.value, (Tensor, SymInt, SymFloat)) else list(node.value or ())
-            map_args((node.args, values), lambda v: names.update(free_names(v)))
-        return names - self.graph.symbol_sources().keys()
 
     def take(self, name: str):
         """A symbol as an input."""
@@ -209,6 +201,15 @@ class Piece:
         except Unsupported as reason:
             counters.add("fallbacks", reason.code)
             return Interpreter(self.graph).run
+
+
+def missing_symbols(graph: Graph, nodes=None) -> set[str]:
+    """Symbols that nodes (of the graph, if not given) need and no input of the graph shows."""
+    names: set[str] = set()
+    for node in graph.nodes if nodes is None else nodes:
+        values = [node.value] if isinstance(node.value, (Tensor, SymInt, SymFloat)) else list(node.value or ())
+        map_args((node.args, values), lambda v: names.update(free_names(v)))
+    return names - graph.symbol_sources().keys()
 
 
 def free_names(value) -> frozenset:

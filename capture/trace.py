@@ -6,6 +6,7 @@ Because eager's own spellings, promotion, views and version counters run, the gr
 
 from __future__ import annotations
 
+import contextlib
 import operator
 from typing import Any
 from collections.abc import Callable
@@ -47,6 +48,9 @@ class GraphTracer(dispatch.Mode):
         self.known_reads: dict[tuple, tuple] = {}
         self.written = False
         self.tag: str | None = None                          # of the checkpointed region that is being traced
+        self.root, self.root_nodes = self.graph, self.nodes
+        self.lifted: dict[int, Tensor] | None = None         # inside another graph: what it takes from the one around it
+        self.copied: dict[int, Storage] = {}                 # storages that eager shares and the graph has copies of
 
     # -- ops -------------------------------------------------------------------------------------------------------
 
@@ -65,6 +69,8 @@ class GraphTracer(dispatch.Mode):
         """The number of this op's random draw in program order."""
         if not op.draws or not op.draws(*args):
             return None
+        if self.lifted is not None:
+            raise unsupported("backward", "a backward of a custom function draws random numbers")
         self.graph.draws += 1
         return self.graph.draws - 1
 
@@ -83,10 +89,36 @@ class GraphTracer(dispatch.Mode):
     def node_of(self, tensor: Tensor) -> Node:
         found = self.nodes.get(id(tensor))
         if found is None:
+            if self.lifted is not None and id(tensor) in self.root_nodes:
+                return self.lift(tensor)
             if tensor._fake:
                 raise unsupported("metadata", "a tensor that no traced operation made (set_, .data or a geometry change)")
             found = self.nodes[id(tensor)] = tensor, self.graph.get_attr("constant", tensor)
         return found[1]
+
+    # -- a graph inside: the backward of a custom function ---------------------------------------------------------
+
+    @contextlib.contextmanager
+    def inside(self):
+        """Ops go into a graph of their own; what it uses of the graph around it becomes its inputs, in `lifted`."""
+        if self.lifted is not None:
+            raise unsupported("backward", "a custom function is called in the backward of another")
+        self.graph, self.nodes, self.lifted = Graph(self.env), {}, {}
+        try:
+            yield self.graph
+        finally:
+            self.graph, self.nodes, self.lifted = self.root, self.root_nodes, None
+
+    def lift(self, tensor: Tensor) -> Node:
+        self.lifted[id(tensor)] = tensor
+        node = self.graph.placeholder(self.root_nodes[id(tensor)][1].name, tensor)
+        self.nodes[id(tensor)] = tensor, node
+        return node
+
+    def placeholder(self, name: str, fake: Tensor) -> Tensor:
+        """An input of the graph inside."""
+        self.nodes[id(fake)] = fake, self.graph.placeholder(name, fake)
+        return fake
 
     def constant_copy(self, tensor: Tensor) -> Tensor:
         """A tensor that library code made from numbers: each call of the compiled code gets its own copy."""
@@ -98,7 +130,7 @@ class GraphTracer(dispatch.Mode):
 
     def read(self, what: str, tensor: Tensor, *more):
         """A node that reads data; what it gives has numbers or sizes that are unbacked symbols."""
-        if self.written or self.tag is not None or len(self.unbacked) >= MOST:
+        if self.written or self.tag is not None or self.lifted is not None or len(self.unbacked) >= MOST:
             raise DataDependent(f"{what}()")            # a call with reads must be able to start again
         args = tensor, *more
         key = what, *((id(a), a._version) if isinstance(a, Tensor) else repr(a) for a in args)
@@ -120,8 +152,13 @@ class GraphTracer(dispatch.Mode):
 
     def note_writes(self, op, args) -> None:
         """Whether something that the caller can see was written."""
+        targets = {id(args[op.names[name]]._storage) for name in op.mutates}
+        if self.lifted is not None and any(node.op == "placeholder" and id(t._storage) in targets for t, node in self.nodes.values()):
+            raise unsupported("backward", "a backward of a custom function writes what it was given")
+        if targets & self.copied.keys():
+            raise unsupported("hidden alias", "what a custom function returned shares memory with its argument, and one is written")
         seen = {id(fake) for _, fake in self.storages.values()}
-        self.written |= any(id(args[op.names[name]]._storage) in seen for name in op.mutates)
+        self.written |= not targets.isdisjoint(seen)
 
     # -- inputs ----------------------------------------------------------------------------------------------------
 
@@ -134,8 +171,8 @@ class GraphTracer(dispatch.Mode):
         fake = fake_tensor(sizes, strides, value.dtype, value.device, value._requires_grad, self.storage(value), offset)
         if value._grad_fn is not None:
             fake = self.with_history(fake)
-        node = self.graph.placeholder(source.name(), fake, source.name())
-        self.nodes[id(fake)] = fake, node
+        node = self.root.placeholder(source.name(), fake, source.name())
+        self.root_nodes[id(fake)] = fake, node
         self.inputs.append((node, source, value))
         return fake
 
@@ -203,7 +240,7 @@ class GraphTracer(dispatch.Mode):
         symbol = self.env.create_symbol(value, source.name(), duck=False, kind="int")
         if type(symbol) is not int:
             self.env.limit(symbol, -LARGEST_SYMBOL, LARGEST_SYMBOL, f"{source.name()}: products fit 64 bits")
-            node = self.graph.placeholder(source.name(), symbol, source.name())
+            node = self.root.placeholder(source.name(), symbol, source.name())
             self.inputs.append((node, source, value))
             self.bindings.append((self.env.places[source.name()], source, "int", 0))
         return symbol
@@ -214,7 +251,7 @@ class GraphTracer(dispatch.Mode):
         if known is not None:
             return SymFloat(self.env, ("var", known))
         symbol = self.env.create_float(value, source.name())
-        node = self.graph.placeholder(source.name(), symbol, source.name())
+        node = self.root.placeholder(source.name(), symbol, source.name())
         self.inputs.append((node, source, value))
         self.floats[symbol.tree[1]] = source
         return symbol
@@ -226,6 +263,8 @@ class GraphTracer(dispatch.Mode):
 
     def finish(self, outputs: list) -> list[tuple[Node, Source, Any]]:
         """Set the output and drop inputs that nothing needs; returns the inputs that are left."""
+        if any(isinstance(v, Tensor) and id(v._storage) in self.copied for v in outputs):
+            raise unsupported("hidden alias", "a result shares memory with an argument of a custom function")
         reads = {id(node.value): node for node in self.unbacked.values()}
         self.graph.set_output(tuple(reads[id(v)] if id(v) in reads else self.argument(v) for v in outputs))
         self.all_inputs, self.inputs = self.inputs, []

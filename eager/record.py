@@ -45,7 +45,7 @@ class SavedOutput:
         tensor = self.ref()
         if tensor is None:
             tensor = self.rebuilt()
-            if node.op is None or node.op.outputs[number].differentiable:
+            if node.op is None or number >= len(node.op.outputs) or node.op.outputs[number].differentiable:
                 tensor._grad_fn, tensor._output_nr = node, number
         return tensor
 

@@ -9,3 +9,4 @@ from . import complexes, running, special
 from . import decompositions, fourier
 from . import sampling
 from . import ctc, shrink
+from . import custom

@@ -71,9 +71,9 @@ construct("module_zero_grad", "module", "v.zero_grad()\nr = v(a)")
 
 # -- autograd and training ---------------------------------------------------------------------------------------------
 
-construct("autograd_function", "int tensor", "r = Square.apply(a) * v", grad=True, breaks="a backward of the user's own")
-construct("autograd_function_setup", "int float", "p, q = Scaled.apply(a, v)\nr = p + q", grad=True, breaks="a backward of the user's own")
-construct("autograd_function_no_grad", "int", "r = Square.apply(a) * v", breaks="a backward of the user's own")
+construct("autograd_function", "int tensor", "r = Square.apply(a) * v", grad=True, ops=-1)
+construct("autograd_function_setup", "int float", "p, q = Scaled.apply(a, v)\nr = p + q", grad=True, ops=-1)
+construct("autograd_function_no_grad", "int", "r = Square.apply(a) * v")
 construct("checkpoint", "int module", "from flambeau.utils.checkpoint import checkpoint\nr = checkpoint(lambda t: (t * 2).sin(), a, use_reentrant=False) + 1", grad=True)
 construct("checkpoint_module", "module", "from flambeau.utils.checkpoint import checkpoint\nr = checkpoint(v, a, use_reentrant=False)", grad=True, sources=OWNED)
 construct("requires_grad_flow", "int", "b = a * v\nr = b.requires_grad, b.is_leaf, b.detach().requires_grad, b", grad=True)

@@ -70,6 +70,7 @@ class Reached(dispatch.Mode):
 # records that no public function dispatches in eager mode -> what does
 UNREACHED = {
     "restrided": "graphs whose results have other strides than their loops",
+    "custom_gradient": "graphs of programs with functions that have a gradient of their own",
     "keep_mask": "graphs with dropout, whose mask and product are one kernel in eager mode",
 }
 

@@ -1,0 +1,247 @@
+"""Custom functions (autograd.Function) inside compiled programs: forward and the user's backward in one graph."""
+
+import pytest
+
+import flambeau as torch
+from flambeau.runtime import counters
+from flambeau.runtime.config import config
+
+Function = torch.autograd.Function
+calls = []
+
+
+class Triple(Function):
+    """The wrong gradient on purpose: whoever differentiates the forward itself is caught."""
+
+    @staticmethod
+    def forward(ctx, t):
+        ctx.save_for_backward(t)
+        return t * t
+
+    @staticmethod
+    def backward(ctx, g):
+        (t,) = ctx.saved_tensors
+        return g * t * 3
+
+
+class Exp(Function):
+    """Saves its own result."""
+
+    @staticmethod
+    def forward(ctx, t):
+        y = t.exp()
+        ctx.save_for_backward(y)
+        return y
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * ctx.saved_tensors[0]
+
+
+class Affine(Function):
+    """Several results, a number among the arguments, setup_context."""
+
+    @staticmethod
+    def forward(t, n):
+        return t * n, t + n
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.n = inputs[1]
+
+    @staticmethod
+    def backward(ctx, g, h):
+        return g * ctx.n + h, None
+
+
+class Reverse(Function):
+    """Its result is a view of its argument."""
+
+    @staticmethod
+    def forward(ctx, x, scale):
+        ctx.scale = scale
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx, g):
+        return g.neg() * ctx.scale, None
+
+
+class Linear(Function):
+    @staticmethod
+    def forward(ctx, x, w, b):
+        ctx.save_for_backward(x, w)
+        return x @ w.t() + b
+
+    @staticmethod
+    def backward(ctx, g):
+        x, w = ctx.saved_tensors
+        return (g @ w if ctx.needs_input_grad[0] else None, g.t() @ x if ctx.needs_input_grad[1] else None,
+                g.sum(0) if ctx.needs_input_grad[2] else None)
+
+
+class Greatest(Function):
+    @staticmethod
+    def forward(ctx, x):
+        values, index = x.max(1)
+        ctx.mark_non_differentiable(index)
+        ctx.save_for_backward(index)
+        ctx.shape = x.shape
+        return values, index
+
+    @staticmethod
+    def backward(ctx, g, nothing):
+        assert not nothing.is_floating_point() and g.shape == nothing.shape
+        return torch.zeros(ctx.shape).scatter(1, ctx.saved_tensors[0][:, None], g[:, None])
+
+
+class Once(Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x.sin()
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, g):
+        return g * ctx.saved_tensors[0].cos()
+
+
+class Loud(Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, g):
+        calls.append(1)
+        return g * 5
+
+
+class Writing(Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, g):
+        return g.mul_(3)
+
+
+class Dirty(Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.mark_dirty(x)
+        return x.mul_(2)
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * 7
+
+
+class Short(Function):
+    @staticmethod
+    def forward(ctx, x, y):
+        return x * y
+
+    @staticmethod
+    def backward(ctx, g):
+        return g
+
+
+weight = torch.randn(5, 4, requires_grad=True)
+PROGRAMS = {
+    "triple": lambda x: Triple.apply(x) * 2,
+    "exp": lambda x: Exp.apply(x) + 1,
+    "chain": lambda x: Triple.apply(Exp.apply(x.sin())).cos(),
+    "several": lambda x: sum(Affine.apply(x, 3)),
+    "one of several": lambda x: Affine.apply(x, 3)[1] * 2,
+    "size as number": lambda x: Affine.apply(x, x.shape[0])[0],
+    "view": lambda x: Reverse.apply(x, 0.5) * 2,
+    "linear": lambda x: Linear.apply(x, weight, torch.ones(5)).relu(),
+    "greatest": lambda x: Greatest.apply(x)[0] * 2,
+}
+CUT = {"side effect": (lambda x: Loud.apply(x) + 1, "backward"), "written": (lambda x: Writing.apply(x) + 1, "backward"),
+       "dirty": (lambda x: Dirty.apply(x * 1) + 1, "backward"), "view returned": (lambda x: Reverse.apply(x, 2.0), "hidden alias"),
+       "view written": (lambda x: Reverse.apply(x * 2, 2.0).clone().add_(1) + 0 * Reverse.apply(x, 1.0), None)}
+
+
+def gradients(fn, x, order: int):
+    x, weight.grad = x.clone().requires_grad_(), None
+    out = fn(x)
+    out = out[0] if isinstance(out, tuple) else out
+    scale = torch.arange(out.numel()).reshape(out.shape) * 0.1 + 1
+    if order == 1:
+        (out * scale).sum().backward()
+        return out.detach(), x.grad, weight.grad
+    (g,) = torch.autograd.grad((out * out * scale).sum(), x, create_graph=True)
+    return out.detach(), g.detach(), torch.autograd.grad((g * g).sum(), x)[0]
+
+
+def same(first, second):
+    """Equal up to rounding of the largest numbers: second derivatives are differences of them."""
+    for a, b in zip(first, second, strict=True):
+        assert a is b is None or torch.allclose(a, b, 1e-4, 1e-5 * max(1.0, a.abs().max().item()))
+
+
+@pytest.mark.parametrize("backend, dynamic", [("eager", None), ("aot_eager", True), ("inductor", None), ("inductor", True)])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_one_graph_with_the_users_gradient(name, backend, dynamic):
+    fn = PROGRAMS[name]
+    torch.manual_seed(0)
+    counters.reset()
+    compiled = torch.compile(fn, backend=backend, dynamic=dynamic, fullgraph=True)
+    with config.patch(strict=True):
+        for rows in (3, 6):
+            x = torch.randn(rows, 4) * 0.5
+            same(gradients(fn, x, 1), gradients(compiled, x, 1))
+            if name not in ("view", "several", "one of several", "size as number", "greatest"):
+                same(gradients(fn, x, 2), gradients(compiled, x, 2))
+    seen = counters.snapshot()
+    assert seen["breaks"] == {} and seen["fallbacks"] == {} and seen["graphs"] == (1 if dynamic else 2)
+
+
+@pytest.mark.parametrize("name", CUT)
+def test_what_is_not_captured_is_cut_and_right(name):
+    fn, code = CUT[name]
+    counters.reset()
+    calls.clear()
+    compiled = torch.compile(fn, backend="aot_eager")
+    x = torch.randn(3, 4)
+    same(gradients(fn, x, 1), gradients(compiled, x, 1))
+    same(gradients(fn, x, 1), gradients(compiled, x, 1))
+    assert len(calls) == (4 if name == "side effect" else 0)
+    assert code is None or set(counters.snapshot()["breaks"]) == {code}
+
+
+def test_results_that_share_memory_share_it():
+    compiled = torch.compile(lambda x: Reverse.apply(x, 2.0))
+    x = torch.randn(3, requires_grad=True)
+    y = compiled(x)
+    with torch.no_grad():
+        x.fill_(7)
+    assert y.tolist() == [7, 7, 7]
+
+
+def test_once_differentiable_raises_the_second_time():
+    compiled = torch.compile(lambda x: Once.apply(x) * x, fullgraph=True)
+    x = torch.randn(4, requires_grad=True)
+    (g,) = torch.autograd.grad(compiled(x).sum(), x, create_graph=True)
+    assert torch.allclose(g, x.cos() * x + x.sin())
+    with pytest.raises(RuntimeError, match="once_differentiable"):
+        g.sum().backward()
+
+
+def test_errors_of_a_backward_come_when_it_runs():
+    compiled = torch.compile(lambda x: Short.apply(x, 2 * x) + 1)
+    out = compiled(torch.randn(3, requires_grad=True))
+    with pytest.raises(RuntimeError, match="incorrect number of gradients"):
+        out.sum().backward()
+
+
+def test_nothing_is_recorded_without_gradients():
+    counters.reset()
+    compiled = torch.compile(PROGRAMS["triple"], fullgraph=True)
+    assert not compiled(torch.ones(3)).requires_grad
+    with torch.no_grad():
+        assert not compiled(torch.ones(3, requires_grad=True)).requires_grad
