@@ -9,6 +9,7 @@ import numpy as np
 from ...runtime import moves
 from .. import dtypes
 from ..grads import Meta
+from ..meta import Spec
 from ..op import composite, indexed, mask, scalar, scatter, size, static, tensors
 from ..sizes import numel
 from .arithmetic import add, div, eq, masked_fill, maximum
@@ -86,8 +87,13 @@ gather.samples(lambda make: [(make(3, 4), 0, make.ints(3, 2, 4)), (make(3, 4), 1
                              (make(3, 4), 1, make.ints(4, 2, 2)), (make(3, 4), 1, make.ints(4, 3, 0))])
 
 
+def row_major(x, *rest):
+    """What is written into lies row-major, however `x` does."""
+    return Spec(tuple(x.shape), x.dtype)
+
+
 def _scatter(name, mode, kernel):
-    @scatter(name=name, mode=mode, ranges=lambda x, dim, index, source: index.shape, promote="keep")
+    @scatter(name=name, mode=mode, meta=row_major, ranges=lambda x, dim, index, source: index.shape, promote="keep")
     def record(s, i, x, dim: static, index: mask, source):
         at = s.indirect(index(*i), x.shape[dim])
         return (*i[:dim], at, *i[dim + 1:]), source(*i)
@@ -153,7 +159,7 @@ scatter_set.samples(_scatter_samples)
 scatter_add.samples(lambda make: _scatter_samples(make) + [(make(3, 4), 0, make.ints(3, 6, 4), make(6, 4))])
 
 
-@scatter(name="scatter_value", ranges=lambda x, dim, index, value: index.shape, promote="keep")
+@scatter(name="scatter_value", meta=row_major, ranges=lambda x, dim, index, value: index.shape, promote="keep")
 def scatter_value(s, i, x, dim: static, index: mask, value: scalar):
     at = s.indirect(index(*i), x.shape[dim])
     return (*i[:dim], at, *i[dim + 1:]), s.const(value, x.dtype)
@@ -204,7 +210,7 @@ index_select.samples(lambda make: [(make(3, 4), 0, make.ints(3, 5)), (make(3, 4)
 
 
 def _index_write(name, mode, kernel):
-    @scatter(name=name, mode=mode, ranges=lambda x, dim, index, source: source.shape, promote="keep")
+    @scatter(name=name, mode=mode, meta=row_major, ranges=lambda x, dim, index, source: source.shape, promote="keep")
     def record(s, i, x, dim: static, index: mask, source):
         at = s.indirect(index(i[dim]), x.shape[dim])
         return (*i[:dim], at, *i[dim + 1:]), source(*i)
@@ -260,7 +266,7 @@ def index_fill(s, i, x, dim: static, index: mask, value: scalar):
 
 @index_fill.numpy
 def _(x, dim, index, value):
-    out = moves.copied(x)
+    out = x.copy("K")
     out[(slice(None),) * dim + (checked(index, x.shape[dim], "index out of range in self"),)] = value
     return out
 
@@ -505,7 +511,7 @@ def _index_put(name, mode, kernel):
 
     @record.numpy
     def _(x, indices, values, dims):
-        out = moves.copied(x)
+        out = moves.copied(x) if x.flags.c_contiguous else x.copy("K")
         write(out, indices, values, dims)
         return out
 
