@@ -218,6 +218,32 @@ class Item(Source):
         emit.binary_subscr()
 
 
+class Keyed(Source):
+    """An item under a key that is compared by identity; `key_source` leads to that very object."""
+
+    def __init__(self, base: Source, key: Any, key_source: Source):
+        object.__setattr__(self, "base", base)
+        object.__setattr__(self, "key", key)
+        object.__setattr__(self, "key_source", key_source)
+
+    def __eq__(self, other):
+        return type(other) is Keyed and other.key is self.key and other.base == self.base
+
+    def __hash__(self):
+        return hash((id(self.key), self.base))
+
+    def name(self):
+        return f"{self.base.name()}[{self.key_source.name()}]"
+
+    def step(self):
+        return "item", self.key
+
+    def reconstruct(self, emit):
+        self.base.reconstruct(emit)
+        self.key_source.reconstruct(emit)
+        emit.binary_subscr()
+
+
 @dataclass(frozen=True)
 class TypeOf(Source):
     """The class of a value."""

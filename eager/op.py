@@ -364,6 +364,7 @@ def _make_pure(op: Op) -> Op:
         grads=op.grads,
         draws=op.draws,
         autocast=op.autocast,
+        call_rule=op.call_rule,
     )
     return _fill(op, "functional", new)
 

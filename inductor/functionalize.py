@@ -113,6 +113,7 @@ class _Functionalizer:
         self.plain: dict[Node, Node] = {}                   # old nodes whose value is no tensor (tuples, numbers)
         self.outs: list[Node] = []
         self.hidden: dict[_Storage, int] = {}
+        self.recorded = any(n.grad for n in graph.calls)
 
     def run(self) -> FunctionalGraph:
         self.check_inputs()
@@ -231,7 +232,7 @@ class _Functionalizer:
         grads_flow = node.grad and all(s.grad and passes_gradients(s.op) for s in alias.chain)
         new = self.put(alias.chain, storage.value, value, node, node.grad)
         new = self.same_strides(new, storage.value, node)
-        if not grads_flow and storage.value.value.dtype.is_floating_point:
+        if self.recorded and not grads_flow and storage.value.value.dtype.is_floating_point:
             new = self.emit_marked(with_value, (storage.value, new), grad=True, stack=node.stack)
         storage.value, storage.version = new, storage.version + 1
         storage.recorded = storage.recorded or grads_flow

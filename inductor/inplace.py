@@ -8,9 +8,11 @@ cache is then never copied.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
+from ..runtime.calls import Job
 from .body import Buffer, Rewriter, Value
 from .loops import ExternCall, GemmKernel, Kernel, LoopKernel, Program, ScatterKernel, Step, Store, View, reads, writes
 from .memory import in_place
@@ -18,44 +20,95 @@ from .memory import in_place
 
 def write_inputs(program: Program, pairs: Sequence[tuple[int, int]]) -> Program:
     """`pairs`: (number of the input, number of the output that is its new value)."""
-    for at_input, at_output in pairs if not program.checks else ():
-        old, new = program.inputs[at_input], program.outputs[at_output]
-        if may_overwrite(program, old, new):
-            program = substituted(program, new, old)
-    return program
+    if program.checks or not pairs:
+        return program
+    uses = Uses(program)
+    chosen = [(program.inputs[i], program.outputs[o]) for i, o in pairs]
+    return substituted(program, {new: old for old, new in chosen if may_overwrite(uses, old, new)})
 
 
-def may_overwrite(program: Program, old: Buffer | str, new) -> bool:
+class Uses:
+    """Which kernels read and write a buffer, and how often each is an output."""
+
+    def __init__(self, program: Program):
+        self.kernels = program.kernels
+        self.readers: dict[Buffer, list[int]] = {}
+        self.writers: dict[Buffer, list[int]] = {}
+        for k, kernel in enumerate(program.kernels):
+            for buffer in reads(kernel):
+                self.readers.setdefault(buffer, []).append(k)
+            for buffer in writes(kernel):
+                self.writers.setdefault(buffer, []).append(k)
+        self.outputs = Counter(b for b in program.outputs if isinstance(b, Buffer))
+
+
+def may_overwrite(uses: Uses, old: Buffer | str, new) -> bool:
     if not (isinstance(old, Buffer) and isinstance(new, Buffer) and new.kind == "output" and same_geometry(old, new)):
         return False
-    if [b for b in program.outputs if isinstance(b, Buffer)].count(new) != 1 or old in program.outputs:
+    if uses.outputs[new] != 1 or uses.outputs[old] or uses.writers.get(old) or len(uses.writers.get(new, ())) != 1:
         return False
-    kernels = program.kernels
-    writing = [k for k, kernel in enumerate(kernels) if new in writes(kernel)]
-    if len(writing) != 1 or isinstance(kernels[writing[0]], ExternCall):
+    (at,), readers = uses.writers[new], uses.readers.get(old, ())
+    if any(k > at for k in readers):
         return False
-    at = writing[0]
-    if any(old in reads(kernel) or old in writes(kernel) for kernel in kernels[at + 1 :]) or any(
-        old in writes(k) for k in kernels
-    ):
+    kernel = uses.kernels[at]
+    if isinstance(kernel, ExternCall):
+        return kernel.calls is not None and called_in_place(kernel.calls, old, new)
+    return at not in readers or in_place(kernel, old, new)
+
+
+def called_in_place(calls: tuple, old: Buffer, new: Buffer) -> bool:
+    """Whether only one call touches `new`, reads `old` at the same places if at all, and none after it does."""
+    touched = [{v.buffer if isinstance(v, View) else v for v in _regions(vars(call))} for call in calls]
+    writing = [k for k, found in enumerate(touched) if new in found]
+    if len(writing) != 1 or any(old in found for found in touched[writing[0] + 1:]):
         return False
-    return old not in reads(kernels[at]) or in_place(kernels[at], old, new)
+    call = calls[writing[0]]
+    if old not in touched[writing[0]]:
+        return True
+    if not isinstance(call, Job):
+        return False
+    at = [k for k, v in enumerate(call.arrays) if v is not None and buffer_of(v) == old]
+    out = [k for k, v in enumerate(call.arrays) if v is not None and buffer_of(v) == new]
+    return len(at) == len(out) == 1 and (out[0], at[0]) in call.same and whole(call.arrays[at[0]])
+
+
+def buffer_of(region: View | Buffer) -> Buffer:
+    return region.buffer if isinstance(region, View) else region
+
+
+def whole(region: View | Buffer) -> bool:
+    """Whether the region is its buffer as it lies."""
+    buffer = buffer_of(region)
+    return (region.sizes, region.strides, region.offset) == (buffer.sizes, buffer.strides, buffer.offset)
+
+
+def _regions(value) -> list:
+    if isinstance(value, (View, Buffer)):
+        return [value]
+    if isinstance(value, dict):
+        value = tuple(value.values())
+    return [r for v in value for r in _regions(v)] if isinstance(value, (tuple, list)) else []
 
 
 def same_geometry(a: Buffer, b: Buffer) -> bool:
     return (a.dtype, a.sizes, a.strides, a.offset) == (b.dtype, b.sizes, b.strides, b.offset)
 
 
-def substituted(program: Program, new: Buffer, old: Buffer) -> Program:
-    """Every use of `new` is one of `old`."""
-    swap = lambda b: (
-        replace(b, name=old.name, kind=old.kind, origin=old.origin) if isinstance(b, Buffer) and b == new else b
-    )
-    changed = [_kernel(k, swap) if new in reads(k) or new in writes(k) else k for k in program.kernels]
+def substituted(program: Program, olds: dict[Buffer, Buffer]) -> Program:
+    """Every use of a new value's buffer is one of the old value's."""
+    if not olds:
+        return program
+
+    def swap(b):
+        old = olds.get(b) if isinstance(b, Buffer) else None
+        return b if old is None else replace(b, name=old.name, kind=old.kind, origin=old.origin)
+
+    touched = lambda k: any(b in olds for b in (*reads(k), *writes(k)))
+    changed = [_kernel(k, swap) if touched(k) else k for k in program.kernels]
     return replace(
         program,
-        outputs=tuple(old if b is new or (isinstance(b, Buffer) and b == new) else b for b in program.outputs),
-        buffers=tuple(b for b in program.buffers if b != new),
+        outputs=tuple(olds.get(b, b) if isinstance(b, Buffer) else b for b in program.outputs),
+        buffers=tuple(b for b in program.buffers if b not in olds),
     ).with_kernels(changed)
 
 
@@ -96,6 +149,8 @@ def _step(step: Step, swap) -> Step:
 
 
 def _args(value, swap):
+    if isinstance(value, Buffer):
+        return swap(value)
     if isinstance(value, View):
         return replace(value, buffer=swap(value.buffer))
     if isinstance(value, dict):

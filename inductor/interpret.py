@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..capture.expr import Expr, ExprLike, evaluate
+from ..capture.shapes import SymFloat
 from ..eager import dtypes, random
 from ..eager.dispatch import state
 from ..eager.ops.conv_kernels import convolution
@@ -153,12 +154,17 @@ class Machine:
         Nest(self, (), kernel.step, {}, {}).run()
 
     def extern(self, kernel: ExternCall) -> None:
+        if kernel.members:
+            for member in kernel.members:
+                self.extern(member)
+            return
+
         def tensor(x):
             if isinstance(x, View):
                 return Tensor._from_array(self.region(x), x.buffer.dtype)
             if isinstance(x, (tuple, list)):
                 return type(x)(map(tensor, x))
-            return self.size(x) if isinstance(x, Expr) else x
+            return self.size(x) if isinstance(x, Expr) else x.evaluate(self.scalars | self.env) if isinstance(x, SymFloat) else x
         if kernel.calls is None:
             counters.add("fallbacks", kernel.op.name)
         result = call_eagerly(kernel, tuple(map(tensor, kernel.args)), self.scalars)

@@ -194,6 +194,7 @@ class View:
 class ExternCall:
     """An op without a loop. `args`: the op's arguments with a View for every tensor, `Expr` for sizes. `calls`: the
     runtime's kernels (runtime/calls.py) that fill the outputs, row-major ones, from the same views; None: run eagerly.
+    `members`: the calls that this one stands for, where several that do not depend on each other are made at once.
     """
 
     name: str
@@ -204,6 +205,7 @@ class ExternCall:
     origins: tuple[Origin, ...] = ()
     notes: tuple[str, ...] = ()
     calls: tuple | None = None
+    members: tuple[ExternCall, ...] = ()
 
     @property
     def inputs(self) -> tuple[Buffer, ...]:

@@ -38,7 +38,8 @@ class Conv:
 @dataclass(frozen=True, eq=False)
 class Job:
     """A threaded kernel by name: `units` of about `work` elements each. Arrays are regions or None; numbers are ints or
-    expressions, reals are floats."""
+    expressions, reals floats or symbolic floats. `same`: pairs (position of a result, of an operand) of arrays that may be
+    one memory, because each element is read where it is written, and by nothing else."""
 
     name: str
     type: int
@@ -47,6 +48,7 @@ class Job:
     arrays: tuple
     numbers: tuple = ()
     reals: tuple = ()
+    same: tuple = ()
 
 
 def along_last(c, region):

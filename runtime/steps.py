@@ -1,13 +1,14 @@
 """Optimizer steps in place over lists of arrays, in one parallel run; False where the native kernels do not take them.
 
 In: per parameter the arrays that a step reads and writes, all of one type. Steps are counted in float32, one element each.
+`*_calls` are the same steps for compiled code (runtime/calls.py).
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from . import _native
+from . import _native, calls
 from .jobs import TYPES, plain
 
 _job_list, _numbers = _native.job_list, _native.jobs()
@@ -43,3 +44,37 @@ def by_type(rows):
     for row in rows:
         groups.setdefault(row[0].dtype, []).append(row)
     return groups.items()
+
+
+def adam_calls(c, news, olds, grad, step, new_step, options, reals):
+    """`news`, `olds`: param, exp_avg, exp_avg_sq and max_exp_avg_sq or None."""
+    kind = kind_of(*olds, grad)
+    if kind is None or step.dtype.name != "float32" or c.is_empty(grad):
+        return None
+    arrays = (*news, *calls.rows_of(c, *olds, grad, step))
+    same = tuple((k, k + 4) for k in range(4))
+    return (calls.Job("adam", kind, count(grad), 1, arrays, options, reals, same),
+            calls.Job("count_up", 0, count(step), 1, (new_step, arrays[-1]), same=((0, 1),)))
+
+
+def sgd_calls(c, news, olds, grad, options, reals):
+    """`news`, `olds`: param, and buffer or None."""
+    kind = kind_of(*olds, grad)
+    if kind is None or c.is_empty(grad):
+        return None
+    arrays = (*news, *calls.rows_of(c, *olds, grad))
+    return calls.Job("sgd", kind, count(grad), 1, arrays, options, reals, ((0, 2), (1, 3))),
+
+
+def kind_of(*regions):
+    """The kernels' number of the one type that all have, if they are of one shape too; else None."""
+    first, *rest = [x for x in regions if x is not None]
+    alike = all(x.dtype is first.dtype and x.shape == first.shape for x in rest)
+    return calls.TYPES.get(first.dtype.name) if alike else None
+
+
+def count(region):
+    units = 1
+    for n in region.shape:
+        units = units * n
+    return units

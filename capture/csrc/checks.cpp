@@ -83,6 +83,7 @@ static bool same_bits(double left, double right) { return std::memcmp(&left, &ri
 bool same_constant(PyObject* left, PyObject* right) {
     if (left == right) return true;
     if (Py_TYPE(left) != Py_TYPE(right)) return false;
+    if (layout.tensor && PyType_IsSubtype(Py_TYPE(left), layout.tensor)) return false;   // known by identity
     if (PyFloat_CheckExact(left)) return same_bits(PyFloat_AS_DOUBLE(left), PyFloat_AS_DOUBLE(right));
     if (PyComplex_CheckExact(left)) {
         Py_complex a = ((PyComplexObject*)left)->cval, b = ((PyComplexObject*)right)->cval;

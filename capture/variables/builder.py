@@ -30,7 +30,7 @@ from .base import Lazy, Variable
 from .builtins import HANDLERS, BuiltinVariable
 from .cached import Cached, CachedFunctionVariable
 from .constant import ConstantVariable, FloatVariable, SymVariable
-from .containers import DictVariable, ListVariable, OutsideDict, SetVariable, SliceVariable, TupleVariable
+from .containers import DictVariable, ListVariable, OutsideDict, SetVariable, SliceVariable, TupleVariable, by_identity, pinned_key
 from .contexts import AutocastVariable, GradModeVariable
 from .functions import BoundMethodVariable, DisabledVariable, PartialVariable, UserFunctionVariable
 from .iterators import OutsideIterator
@@ -145,6 +145,8 @@ def _dict(tx, value, source):
 def _key(tx, key):
     """A key of an outside dict: a constant, or something whose identity the key guard fixes."""
     variable = fresh_literal(key)
+    if variable is None and by_identity(key):
+        return tx.wrap(key, pinned_key(key))
     if variable is None:
         raise unsupported("value", f"a dict from outside with keys of type {type(key).__name__}")
     return variable

@@ -9,9 +9,13 @@ from __future__ import annotations
 
 import collections
 import operator
+import types
 
+from ...eager import dtypes
+from ...eager.device import device
+from ...eager.tensor import Tensor
 from ..breaks import unsupported
-from ..source import item
+from ..source import Keyed, Pinned, item
 from .base import Lazy, Variable
 from .constant import PlainMethod
 from .iterators import FixedIterator, ListIterator
@@ -577,32 +581,66 @@ class OutsideDict(DictVariable):
     def entries(self, entries):
         self.all = entries
 
-    def value_at(self, key):
-        if key not in self.found:
-            self.found[key] = Lazy(self.tx, self.value[key], item(self.source, key))
-        return self.found[key]
+    def value_at(self, key, source=None):
+        stand = id(key) if by_identity(key) else key
+        if stand not in self.found:
+            self.found[stand] = Lazy(self.tx, self.value[key], source or self.item(key))
+        return self.found[stand]
 
-    def alone(self, key) -> bool:
-        """Whether one guard on this key is enough."""
-        return self.all is None and key.is_constant()
+    def item(self, key):
+        return Keyed(self.source, key, pinned_key(key)) if by_identity(key) else item(self.source, key)
+
+    def alone(self, key) -> tuple | None:
+        """(the real key,) where one guard on this key is enough: a constant, or an object from outside that is compared by
+        identity."""
+        if self.all is not None:
+            return None
+        if key.is_constant():
+            return key.plain(),
+        return (key.outside,) if key.source is not None and by_identity(getattr(key, "outside", None)) else None
+
+    def found_alone(self, tx, key, real) -> bool:
+        """Whether the key is there, guarded."""
+        if not key.is_constant():
+            tx.guard_identity(key.source, real)
+        tx.guard(self.source, "has_item" if real in self.value else "no_item", real)
+        return real in self.value
+
+    def at_alone(self, key, real):
+        return self.value_at(real, None if key.is_constant() else Keyed(self.source, real, key.source)).realize()
 
     def contains(self, tx, member):
-        if not self.alone(member):
-            return super().contains(tx, member)
-        found = member.plain() in self.value
-        tx.guard(self.source, "has_item" if found else "no_item", member.plain())
-        return found
+        alone = self.alone(member)
+        return super().contains(tx, member) if alone is None else self.found_alone(tx, member, *alone)
 
     def get_item(self, tx, key):
-        if self.alone(key) and (self.factory is None or key.plain() in self.value):
-            found = self.contains(tx, key)
-            return self.value_at(key.plain()).realize() if found else tx.raise_error(KeyError, key.plain())
-        return super().get_item(tx, key)
+        alone = self.alone(key)
+        if alone is None or self.factory is not None and alone[0] not in self.value:
+            return super().get_item(tx, key)
+        if self.found_alone(tx, key, *alone):
+            return self.at_alone(key, *alone)
+        return tx.raise_error(KeyError, tx.plain_or_text(key))
 
     def method_get(self, tx, key, default=None):
-        if not self.alone(key):
+        alone = self.alone(key)
+        if alone is None:
             return super().method_get(tx, key, default)
-        return self.value_at(key.plain()).realize() if self.contains(tx, key) else default or tx.constant(None)
+        return self.at_alone(key, *alone) if self.found_alone(tx, key, *alone) else default or tx.constant(None)
+
+
+def by_identity(value) -> bool:
+    """Is this an object that dictionaries know by its identity?"""
+    cls = type(value)
+    if isinstance(value, CONSTANTS):
+        return False
+    return issubclass(cls, Tensor) or cls.__hash__ is object.__hash__ and cls.__eq__ is object.__eq__
+
+
+CONSTANTS = (type, type(None), type(Ellipsis), type(NotImplemented), dtypes.dtype, device, types.CodeType)
+
+
+def pinned_key(key):
+    return Pinned(key, f"<{type(key).__name__} {id(key):#x}>")
 
 
 class DictView(ContainerVariable):

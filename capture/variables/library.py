@@ -1,4 +1,5 @@
-"""Functions of the library that mean something of their own while a program is captured: checkpointed regions.
+"""Functions of the library that mean something of their own while a program is captured: checkpointed regions, and the
+state that an optimizer makes at its first step.
 
 The nodes of a checkpointed call carry a tag; the partitioner computes what is inside again instead of saving it.
 """
@@ -8,9 +9,12 @@ from __future__ import annotations
 import itertools
 import warnings
 
+from ...eager.optim.optimizer import Optimizer
 from ...eager.utils.checkpoint import checkpoint, noop_context_fn
+from ...eager.state import no_modes, setting
 from ..breaks import unsupported
 from .builtins import handles
+from .functions import UserFunctionVariable
 from .tensor import TensorVariable
 
 OPTIONS = ("use_reentrant", "preserve_rng_state", "context_fn", "determinism_check", "debug", "early_stop")
@@ -41,3 +45,17 @@ def refuse_reentrant(tx, args, named, options):
     if named or options.get("debug") or tx.grad_mode() and not recorded:
         raise unsupported("call", "checkpoint(use_reentrant=True) without an argument that requires a gradient, or with "
                                   "keyword arguments")
+
+
+@handles(Optimizer._prepare)
+def _prepare(tx, args, kwargs):
+    """The state is made here and now, as the eager step would do next: then the first step and all others are one entry.
+    Where the traced code has already looked at the state, or given gradients, the function is inlined."""
+    owner, group = args
+    real, which = getattr(owner, "value", None), group.outside if hasattr(group, "outside") else None
+    given = any(isinstance(v, TensorVariable) for v in tx.effects.attributes)
+    if real is None or which is None or given or tx.effects.attributes.get(owner) or tx.known(real.state) is not None:
+        return tx.inline(UserFunctionVariable(Optimizer._prepare), args, kwargs)
+    with no_modes(), setting(grad=False):
+        tx.run_outside(real._prepare, which)
+    return tx.constant(None)

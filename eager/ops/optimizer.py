@@ -37,6 +37,12 @@ def sgd_step(param, grad, lr: scalar, weight_decay: scalar, maximize: static):
     return sub(param, mul(grad, lr)),
 
 
+@sgd_step.calls
+def _(c, outs, param, grad, lr, weight_decay, maximize):
+    options, reals = (0, int(maximize)), (lr, 0.0, 1.0, weight_decay)
+    return steps.sgd_calls(c, (outs[0], None), (param, None), grad, options, reals)
+
+
 def _direction(param, grad, weight_decay, maximize):
     grad = neg(grad) if maximize else grad
     return add(grad, mul(param, weight_decay)) if weight_decay else grad
@@ -68,6 +74,12 @@ def sgd_momentum_step(param, grad, buffer, lr: scalar, momentum: scalar, dampeni
     buffer = add(mul(buffer, momentum), mul(grad, 1.0 - dampening))
     step = add(grad, mul(buffer, momentum)) if nesterov else buffer
     return sub(param, mul(step, lr)), buffer
+
+
+@sgd_momentum_step.calls
+def _(c, outs, param, grad, buffer, lr, momentum, dampening, weight_decay, nesterov, maximize):
+    options, reals = (int(nesterov), int(maximize)), (lr, momentum, 1.0 - dampening, weight_decay)
+    return steps.sgd_calls(c, outs, (param, buffer), grad, options, reals)
 
 
 def _numpy_sgd_momentum(param, grad, buffer, lr, momentum, dampening, weight_decay, nesterov, maximize):
@@ -146,6 +158,20 @@ def amsgrad_step(param, grad, exp_avg, exp_avg_sq, max_exp_avg_sq, step: tensor,
     max_exp_avg_sq = maximum(max_exp_avg_sq, exp_avg_sq)
     first, second = _corrections(step, beta1, beta2)
     return _moved(param, exp_avg, max_exp_avg_sq, first, second, lr, eps), exp_avg, exp_avg_sq, max_exp_avg_sq, step
+
+
+@adam_step.calls
+def _(c, outs, param, grad, exp_avg, exp_avg_sq, step, lr, beta1, beta2, eps, weight_decay, decoupled, maximize):
+    options, reals = (int(decoupled), int(maximize)), (lr, beta1, beta2, eps, weight_decay)
+    return steps.adam_calls(c, (*outs[:3], None), (param, exp_avg, exp_avg_sq, None), grad, step, outs[3], options, reals)
+
+
+@amsgrad_step.calls
+def _(c, outs, param, grad, exp_avg, exp_avg_sq, max_exp_avg_sq, step, lr, beta1, beta2, eps, weight_decay, decoupled,
+      maximize):
+    options, reals = (int(decoupled), int(maximize)), (lr, beta1, beta2, eps, weight_decay)
+    olds = param, exp_avg, exp_avg_sq, max_exp_avg_sq
+    return steps.adam_calls(c, outs[:4], olds, grad, step, outs[4], options, reals)
 
 
 def _numpy_adam(param, grad, exp_avg, exp_avg_sq, step, lr, beta1, beta2, eps, weight_decay, decoupled, maximize,

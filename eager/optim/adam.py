@@ -31,13 +31,11 @@ class Adam(Optimizer):
                                       differentiable=differentiable, fused=fused,
                                       decoupled_weight_decay=decoupled_weight_decay))
 
-    def _state_of(self, p, amsgrad):
+    def _make_state(self, p, group):
         state = self.state[p]
-        if not state:
-            state["step"] = api.tensor(0.0, dtype=api.float32)
-            for name in ("exp_avg", "exp_avg_sq") + (("max_exp_avg_sq",) if amsgrad else ()):
-                state[name] = api.zeros_like(p)
-        return state
+        state["step"] = api.tensor(0.0, dtype=api.float32)
+        for name in ("exp_avg", "exp_avg_sq") + (("max_exp_avg_sq",) if group["amsgrad"] else ()):
+            state[name] = api.zeros_like(p)
 
     @differentiable_step
     def step(self, closure=None):
@@ -46,12 +44,15 @@ class Adam(Optimizer):
             beta1, beta2 = group["betas"]
             options = (as_float(group["lr"]), beta1, beta2, group["eps"], group["weight_decay"],
                        group["decoupled_weight_decay"], group["maximize"])
+            self._prepare(group)
             rows = []
             for p in group["params"]:
                 grad = p.grad
                 if grad is None:
                     continue
-                state = self.state[p] or self._state_of(p, group["amsgrad"])
+                state = self.state[p]
+                if not state:
+                    self._make_state(p, group)
                 if group["differentiable"]:
                     adam(p, grad, state, group)
                     continue

@@ -100,6 +100,16 @@ class Optimizer:
                 else:
                     p.grad.detach_().requires_grad_(False).zero_()
 
+    def _prepare(self, group):
+        """Make the state of the group's parameters that have a gradient and no state yet."""
+        if len(self.state) < sum(len(g["params"]) for g in self.param_groups):
+            for p in group["params"]:
+                if p.grad is not None and not self.state[p]:
+                    self._make_state(p, group)
+
+    def _make_state(self, p, group):
+        """Put a new parameter's state into `self.state[p]`."""
+
     def step(self, closure=None):
         raise RuntimeError(f"{type(self).__name__} does not define step()")
 

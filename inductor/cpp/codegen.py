@@ -17,7 +17,7 @@ from ...runtime.config import config
 from ...runtime.errors import InternalError
 from ..body import Buffer
 from ..loops import ExternCall, Program, View, leaves
-from .calls import call_lines, call_work
+from .calls import Place, call_lines, call_work, list_lines, rounds
 from .prims import type_of
 from .templates import write_kernel
 from .text import Lines, Names, cpp, factor, identifier, prelude
@@ -60,6 +60,8 @@ class Writer:
         self.printed: list[tuple[str, str]] = []  # (name, readable text)
         self.outputs = [b for b in program.buffers if b.kind == "output"]
         self.constants = [b for b in program.buffers if b.kind == "const"]
+        given = [*program.inputs, *self.constants, *self.outputs]
+        self.positions = {b.name: k for k, b in enumerate(given) if isinstance(b, Buffer)}
         self.externs: list[ExternCall] = []
         self.kernels: list[str] = []
         self.work: list[str] = []
@@ -130,8 +132,7 @@ class Writer:
         )
         out("int error = 0;")
         self.symbols(out)
-        inputs = [b for b in self.program.inputs]
-        for k, buffer in enumerate([*inputs, *self.constants, *self.outputs]):
+        for k, buffer in enumerate([*self.program.inputs, *self.constants, *self.outputs]):
             if isinstance(buffer, Buffer):
                 out(f"void* const {self.pointer(buffer)} = buffers[{k}];   // {buffer.text()}")
         for buffer in self.program.buffers:
@@ -188,17 +189,22 @@ class Writer:
             run(f"// {line}")
         run.open("")
         run(f"Timer timer(rt, {number});")
-        for call in kernel.calls:
+        floats = {s.name: k for k, s in enumerate(self.program.floats)}
+        scalar = lambda name: f"fsym[{floats[name]}]"
+        for calls in rounds(kernel.calls):
             run.open("")
-            run.extend(call_lines(call, self.region))
+            single = len(calls) == 1
+            run.extend(call_lines(calls[0], self.region, scalar) if single else list_lines(calls, self.region, scalar))
             run.close()
-            self.work.append(call_work(call))
+            self.work += map(call_work, calls)
         run.close()
 
     def region(self, region: View | Buffer) -> str:
         """The address of a region's first element."""
         buffer = region.buffer if isinstance(region, View) else region
         name = self.pointer(buffer)
+        if region.offset == 0 and buffer.name in self.positions:
+            return Place.of(name, self.positions[buffer.name])
         return name if region.offset == 0 else f"({type_of(buffer.dtype).c}*){name} + {factor(region.offset)}"
 
     def plan(self) -> str:
@@ -206,8 +212,13 @@ class Writer:
         out = Lines()
         out.open(f"{EXPORT} void fb_plan(const i64* sym, i64* plan)")
         self.symbols(out)
-        values = [cpp(self.program.arena_size), " + ".join(f"({w.replace(', rt)', ')')})" for w in self.work) or "0"]
+        fixed, varying = sum(int(w) for w in self.work if w.isdigit()), [w for w in self.work if not w.isdigit()]
+        values = [cpp(self.program.arena_size), " + ".join([str(fixed), *(f"({w.replace(', rt)', ')')})" for w in varying)])]
         values += [cpp(e) for b in self.outputs for e in (*b.sizes, *b.strides)] + [cpp(e) for e in self.numbers]
+        if all(value.isdigit() for value in values[2:]) and len(values) > 2:
+            out(f"static const i64 fixed[] = {{{', '.join(values[2:])}}};")
+            out("for (int k = 0; k < (int)(sizeof fixed / sizeof *fixed); k++) plan[k + 2] = fixed[k];")
+            values = values[:2]
         for k, value in enumerate(values):
             out(f"plan[{k}] = {value};")
         out.close()
