@@ -25,7 +25,7 @@ from ..breaks import unsupported
 from ..shapes import SymFloat, SymInt, float_op
 from ..source import Pinned
 from .base import Variable
-from .constant import ConstantVariable, SymVariable
+from .constant import HEAP_TYPE, ConstantVariable, SymVariable
 from .containers import DictVariable, ListVariable, SetVariable, SliceVariable, TupleVariable
 from .functions import BoundMethodVariable, PartialVariable
 from .iterators import (ChainIterator, CountIterator, EnumerateIterator, FilterIterator, FixedIterator, MapIterator,
@@ -152,7 +152,6 @@ class ThreadVariable(Variable):
         gen.load_call(threading.get_ident, [])
 
 
-HEAP_TYPE = 1 << 9                # Py_TPFLAGS_HEAPTYPE
 NOT_OBJECTS = (dict, list, tuple, set, frozenset, str, bytes, int, float, complex, type, BaseException)
 
 

@@ -1,8 +1,9 @@
 """Functions with a cache (functools.lru_cache, functools.cache): called for real while tracing.
 
 What such a function gives for the same arguments is one object for as long as its cache keeps it, whatever else changes; a
-call with constants is therefore made while tracing, and its result is a constant of the entry. One guard asks the cache
-again at every call of the entry. A call with symbolic sizes or with objects that the traced code made is inlined.
+call with constants is therefore made while tracing, and its result is a constant of the entry. One guard looks into the
+cache at every call of the entry. A full cache that lacks the result is left to Python, so that the work is done once. A call
+with symbolic sizes or with objects that the traced code made is inlined.
 """
 
 from __future__ import annotations
@@ -64,11 +65,16 @@ class CachedFunctionVariable(Variable):
             named = {name: real_value(tx, v) for name, v in kwargs.items()}
         except NotPlain as error:
             raise unsupported("call", f"{self} is called with {error}, which is no constant") from error
+        if is_full(self.value) and not holds(self.value, real, named):
+            raise unsupported("call", f"{self} must forget a result to make this one")
         if tx.effects.pending() and not holds(self.value, real, named):
             return self.inline(tx, args, kwargs)
         result = tx.run_outside(self.value, *real, **named)
         self.guard_result(tx, real, named, result)
         return tx.wrap_pinned(result, f"{self.value.__name__}()")
+
+    def call_method(self, tx, name, args, kwargs):
+        raise unsupported("call", f"{name}() of {self}")         # what the cache holds now
 
     def inline(self, tx, args, kwargs):
         """No cache can hold this call yet, or the function must see changes that are still to be made."""
@@ -95,10 +101,8 @@ class Gives:
         self.args, self.kwargs, self.result = args, kwargs, result
 
     def __call__(self, function):
-        try:
-            return function(*self.args, **self.kwargs) is self.result
-        except Exception:       # the traced call did not raise: what the program would get now is not what the entry knows
-            return False
+        held = holds(function, self.args, self.kwargs)          # else the call would do the function's work, for no one perhaps
+        return held and function(*self.args, **self.kwargs) is self.result
 
     def __str__(self):
         return f"gives the same for {self.args}"
@@ -113,19 +117,39 @@ def is_new(variable) -> bool:
     return isinstance(variable, SymVariable) or isinstance(variable, TensorVariable) and variable.source is None
 
 
+def is_full(cached) -> bool:
+    """Whether each new result pushes another out: a call then does its work each time, side effects too."""
+    info = cached.cache_info()
+    return info.currsize == info.maxsize
+
+
 def holds(cached, args: tuple, kwargs: dict) -> bool:
-    """Whether the cache has a result for this call, found without making it: the collector sees the cache's dictionary."""
-    items = tuple(part for pair in kwargs.items() for part in pair)
-    wanted = args + items
-    for found in gc.get_referents(cached):
-        if type(found) is dict and found is not cached.__dict__ and len(found) == cached.cache_info().currsize:
-            return any(key == wanted or key in args[:1] and not items or _without_mark(key, len(args)) == wanted for key in found)
-    return False
+    """Whether the cache has a result for this call, found without making it."""
+    return key_of(cached, args, kwargs) in table_of(cached)
 
 
-def _without_mark(key, count: int):
-    """A key of the cache holds a mark between positional and named arguments."""
-    return key[:count] + key[count + 1:] if isinstance(key, tuple) else None
+def table_of(cached) -> dict:
+    """The cache's own dictionary, which only the collector shows."""
+    size = cached.cache_info().currsize
+    return next((found for found in gc.get_referents(cached)
+                 if type(found) is dict and found is not cached.__dict__ and len(found) == size), {})
+
+
+def key_of(cached, args: tuple, kwargs: dict):
+    """What the cache looks a call up by, as functools makes it in C."""
+    typed = cached.cache_parameters()["typed"]
+    if not kwargs and not typed:
+        return args[0] if len(args) == 1 and type(args[0]) in (str, int) else args
+    key = args + (mark(), *(part for pair in kwargs.items() for part in pair)) if kwargs else args
+    return key + tuple(map(type, (*args, *kwargs.values()))) if typed else key
+
+
+@functools.cache
+def mark() -> object:
+    """The object that functools puts between positional and named arguments."""
+    probe = functools.lru_cache(lambda **named: None)
+    probe(name=1)
+    return next(iter(table_of(probe)))[0]
 
 
 def real_value(tx, variable):

@@ -6,12 +6,18 @@ answers a branch from its hint, and that records a guard.
 
 from __future__ import annotations
 
+import enum
+import functools
 import operator
+import types
 
 from ...eager.sizes import SymBool, SymFloat, SymInt
 from ..shapes import FloatComparison
+from ..source import Attr
 from .base import Variable
 
+Cached = type(functools.lru_cache(len))
+HEAP_TYPE = 1 << 9                           # Py_TPFLAGS_HEAPTYPE: a class written in Python
 NUMBERS = {SymInt: int, SymFloat: float, SymBool: bool}
 
 
@@ -35,12 +41,30 @@ class PlainVariable(Variable):
         return tx.run(bool, self.value)
 
     def get_attr(self, tx, name):
+        written = self.written(tx, name)
+        if written is not None:
+            return tx.bind(written, self, name)
         value = tx.run(getattr, self.value, name)
+        if self.source is not None and not isinstance(self.value, (enum.Enum, type)) and name in getattr(self.value, "__dict__", ()):
+            return tx.wrap(value, Attr(self.source, name))
         if callable(value) and not isinstance(value, type) and getattr(value, "__self__", None) is self.value:
             return PlainMethod(self, name)
         return tx.fresh(value)
 
+    def written(self, tx, name):
+        """What the program's own class has under this name, if it is Python that is to be traced: a function, a property, ..."""
+        cls = type(self.value)
+        if name.startswith("__") or name in getattr(self.value, "__dict__", ()) or not cls.__flags__ & HEAP_TYPE:
+            return None
+        found = tx.class_attribute(cls, name)
+        if found is None or tx.is_trusted(found[0].__module__):
+            return None
+        return found if isinstance(found[1], (types.FunctionType, property, classmethod, staticmethod, Cached)) else None
+
     def call_method(self, tx, name, args, kwargs):
+        written = self.written(tx, name)
+        if written is not None:
+            return tx.call(tx.bind(written, self, name), args, kwargs)
         method = tx.run(getattr, self.value, name)
         return tx.fresh(tx.run_variables(method, args, kwargs, what=f"{self.python_type().__name__}.{name}"))
 

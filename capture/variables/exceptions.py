@@ -6,10 +6,8 @@ import types
 
 from ..breaks import unsupported
 from .base import Variable
+from .constant import HEAP_TYPE
 from .containers import ListVariable, TupleVariable
-
-
-HEAP_TYPE = 1 << 9                           # Py_TPFLAGS_HEAPTYPE: a class written in Python
 
 
 class ExceptionVariable(Variable):

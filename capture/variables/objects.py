@@ -16,12 +16,12 @@ import types
 from ..breaks import UserRaise, unsupported
 from ..source import Attr, DictAttr, Pinned
 from .base import Lazy, Variable
+from .constant import Cached
 from .containers import DictVariable, TupleVariable
 from .exceptions import ExceptionVariable
 from .functions import BoundMethodVariable
 from .iterators import IteratorVariable
 
-Cached = type(functools.lru_cache(lambda: None))
 SLOT_TYPES = (types.MemberDescriptorType,)
 
 
@@ -186,6 +186,9 @@ class UserObjectVariable(Variable):
         elif found is not None and is_data_descriptor(found[1]) and not isinstance(found[1], SLOT_TYPES):
             self.store_through(tx, found, name, value)
         else:
+            if not self.cls.__dictoffset__ and (found is None or not isinstance(found[1], SLOT_TYPES)):
+                owner = object.__new__(self.cls) if self.value is None else self.value
+                tx.run_outside(object.__setattr__, owner, name, None)         # raises: there is no place for it
             tx.effects.store_attr(self, name, value)
 
     def store_through(self, tx, found, name, value):

@@ -1,5 +1,6 @@
 """Corners of the language that a random program or one of CPython's own tests met: captured, they do what Python does."""
 
+import enum
 import functools
 import os
 
@@ -110,8 +111,58 @@ def clause_that_is_no_class(x):
     return error_of(lambda: run((5, KeyError))), error_of(lambda: run(ValueError))
 
 
+class Count(int):
+    """A number with Python of its own, and a cache that is too small for the program."""
+
+    calls = 0
+
+    @functools.lru_cache(2)
+    def times_ten(self, x):
+        self.calls += 1
+        return x * 10 + self
+
+    @property
+    def twice(self):
+        self.calls += 1
+        return self * 2
+
+
+class Mode(enum.Enum):
+    SMALL = 1
+    LARGE = 2
+
+    def scaled(self, x):
+        seen.append(self.name)
+        return x * self.value
+
+
+class Pair:
+    __slots__ = ("first", "second")
+
+
+seen = []
+
+
+def small_cache(x):
+    count = Count(5)
+    Count.times_ten.cache_clear()
+    results = [count.times_ten(k) for k in (1, 2, 2, 3, 1, 1, 1, 2, 3, 3)]
+    return x + 1, results, count.calls, count.twice, count.calls
+
+
+def text_of_errors(x):
+    texts = []
+    for error in (ImportError("no", "such"), NameError("name"), OSError(2, "gone"), AttributeError("a")):
+        try:
+            raise error
+        except (ImportError, NameError, OSError, AttributeError) as caught:
+            texts.append(str(caught))
+    return x + 1, texts
+
+
 PROGRAMS = (plain_tuple_has_no_fields, surplus_arguments, descriptors_of_a_class, caching_metaclass, comprehension_with_cells,
-            length_of_iterators, exceptions_of_c, clause_that_is_no_class)
+            length_of_iterators, exceptions_of_c, clause_that_is_no_class,
+            small_cache, text_of_errors)
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
@@ -124,3 +175,30 @@ def test_captured_is_plain(program):
 def test_a_cell_without_value_is_a_local_without_value():
     compiled = torch.compile(cell_without_value, backend=lambda graph, inputs: Interpreter(graph).run)
     assert compiled([1])[0] is UnboundLocalError
+
+
+def test_methods_of_enum_members_run_once_a_call():
+    compiled = torch.compile(lambda x, mode: mode.scaled(x) + 1, backend=lambda graph, inputs: Interpreter(graph).run, fullgraph=True)
+    seen.clear()
+    for mode, number in ((Mode.SMALL, 2), (Mode.LARGE, 3), (Mode.SMALL, 2)):
+        assert compiled(torch.ones(2), mode).tolist() == [number, number]
+    assert seen == ["SMALL", "LARGE", "SMALL"]
+
+
+def test_attributes_of_a_number_are_guarded():
+    compiled = torch.compile(lambda x, n: x + n.weight, backend=lambda graph, inputs: Interpreter(graph).run, fullgraph=True)
+    number = Count(1)
+    for number.weight in (2, 3):
+        assert compiled(torch.ones(2), number).tolist() == [1 + number.weight] * 2
+
+
+def test_no_place_for_an_attribute():
+    def program(x, pair):
+        pair.first = 3
+        try:
+            pair.third = 5
+        except AttributeError as error:
+            return x + pair.first, str(error)
+    compiled = torch.compile(program, backend=lambda graph, inputs: Interpreter(graph).run)
+    for pair in (Pair(), Pair()):
+        assert repr(compiled(torch.ones(2), pair)) == repr(program(torch.ones(2), Pair()))
