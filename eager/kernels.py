@@ -197,7 +197,7 @@ def run_map(op, args) -> tuple[Tensor, ...]:
             np.asarray(a, (compute or types[0]).numpy) if p.is_tensor and is_number(a) else a
             for p, a in zip(op.params, arrays)
         ]
-    if op.name in _DIVISIONS and compute.category == 1 and not np.all(arrays[1]):
+    if op.name in _DIVISIONS and compute.category == 1 and 0 not in sizes and not np.all(arrays[1]):
         raise RuntimeError("ZeroDivisionError")
     values = state.run(op.fn, NUMPY, *arrays)
     if len(op.outputs) == 1:

@@ -275,9 +275,22 @@ class Body:
             raise InternalError(f"primitive {name} takes {info.arity} operands, got {len(args)}")
         values = self.unify(args)
         values = self.arithmetic_operands(name, values, info.result)
+        if name in ("floordiv", "mod") and values[1].dtype.category == 1:
+            values = (values[0], self.divisor(values[1]))
         dtype = result_dtype(info.result, values)
         found = self.simplified(name, values, dtype)
         return self.make(name, values, dtype) if found is None else found
+
+    def divisor(self, b: Value) -> Value:
+        """`b`, after a check that it is not zero: a check of an index that is 0 where all is well, and is added."""
+        if b.op == "const" and b.attrs or b.op == "index" and self.bounds and self.bounds.nonnegative(b.attrs - 1):
+            return b
+        flag = self.cast(self.where(self.prim("eq", b, 0), 2, 0), dtypes.int64)
+        found = self.table.get(("indirect", flag.id, "int64", 2))
+        if found is None:
+            found = self.make("indirect", (flag,), dtypes.int64, self._new_indirect(2, "ZeroDivisionError"), key=2)
+            self.indirects[found.attrs.name] = found
+        return self.prim("add", b, self.cast(self.index(index_var(found.attrs.name)), b.dtype))
 
     def value(self, x: Any) -> Value:
         """A number, symbolic number or value, as a value."""
@@ -561,7 +574,7 @@ class Rewriter:
         size = self.expr(attrs.size)
         key = ("indirect", arg.id, "int64", size)
         new = self.body.table.get(key)
-        if arg.op == "const":
+        if arg.op == "const" and (attrs.check is None or not is_const(size) or 0 <= arg.attrs < int(size)):
             self.vars[attrs.name] = int(arg.attrs)
             return arg
         if new is None:

@@ -327,6 +327,29 @@ for _op in (asin, acos, erfinv):
     _op.samples(lambda make: [(make.uniform(3, 4),), (make.uniform(),), (make.uniform(0, 2),)])
 
 
+@pointwise(promote="float")
+def hypot(s, a, b):
+    """sqrt(a*a + b*b) without overflow of the squares."""
+    a, b = s.abs(a), s.abs(b)
+    large, small = s.maximum(a, b), s.minimum(a, b)
+    infinite = s.logical_or(s.isinf(a), s.isinf(b))
+    ratio = small / s.where(large == 0, 1.0, large)
+    return s.where(infinite, math.inf, large * s.sqrt(1.0 + ratio * ratio))
+
+
+@hypot.grad("a")
+def _(g, a, out):
+    return mul(g, div(a, out))
+
+
+@hypot.grad("b")
+def _(g, b, out):
+    return mul(g, div(b, out))
+
+
+hypot.samples(lambda make: [(make(3, 4), make(3, 4)), (make(3, 1), make(4)), (make(4), 1.5), (make(0), make(0))])
+
+
 # -- rounding: gradients are zero
 
 def _rounding(name):

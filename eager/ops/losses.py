@@ -10,7 +10,7 @@ from ..grads import Meta
 from ..meta import Spec
 from ..op import composite, optional, Out, scalar, static
 from ..state import state
-from .arithmetic import absolute, add, cast, clamp, div, eq, le, lt, masked_fill, mul, ne, neg, square, sub, where
+from .arithmetic import absolute, add, cast, clamp, div, eq, lt, masked_fill, mul, ne, neg, square, sub, where
 from .elementary import exp, log, log1p, sigmoid
 from .halves import back, single
 from .indexing import checked, gather, index_select, spread
@@ -56,7 +56,7 @@ def l1_loss(x, target, reduction: static):
 def huber_loss(x, target, reduction: static, delta: scalar):
     difference = sub(x, target)
     size = absolute(difference)
-    return reduced(where(le(size, delta), mul(square(difference), 0.5), mul(sub(size, 0.5 * delta), delta)), reduction)
+    return reduced(where(lt(size, delta), mul(square(difference), 0.5), mul(sub(size, 0.5 * delta), delta)), reduction)
 
 
 @composite

@@ -45,8 +45,9 @@ def pad_edges(s, i, x, padding: size, mode: static):
 
 @pad_edges.numpy
 def _(x, padding, mode):
-    cut = x[tuple(slice(max(-b, 0), n - max(-a, 0)) for n, (b, a) in zip(x.shape, padding))]
-    return ordered(np.pad(cut, [(max(b, 0), max(a, 0)) for b, a in padding], _NUMPY_MODES[mode]), x)
+    whole = np.pad(x, [(max(b, 0), max(a, 0)) for b, a in padding], _NUMPY_MODES[mode])     # what is cut off is mirrored too
+    kept = tuple(slice(max(-b, 0), n - max(-a, 0)) for n, (b, a) in zip(whole.shape, padding))
+    return ordered(whole[kept], x)
 
 
 @pad_edges.grad("x")
@@ -92,7 +93,7 @@ def _(g, padding, mode):
 def _samples(make):
     return [(make(2, 4), ((0, 0), (1, 2)), mode) for mode in _NUMPY_MODES] + [
         (make(1, 3, 4, 5), ((0, 0), (0, 0), (2, 1), (1, 3)), mode) for mode in _NUMPY_MODES] + [
-        (make(2, 5), ((0, 0), (-1, 2)), mode) for mode in ("reflect", "replicate")] + [
+        (make(2, 5), ((0, 0), pair), mode) for mode in ("reflect", "replicate") for pair in ((-1, 2), (4, -2))] + [
         (make(1, 3, 4, 2).permute(0, 3, 1, 2), ((0, 0), (0, 0), (1, 1), (1, 1)), "reflect")]
 
 

@@ -290,7 +290,7 @@ def _var_grad(g, x, correction, dim, keepdim):
 
 def div_number(a, b):
     """a / b for a Python or symbolic b; what dividing by zero gives in floating point."""
-    return float("inf") if type(b) in (int, float) and b <= 0 else a / b
+    return float("inf") if type(b) in (int, float) and b == 0 else a / b
 
 
 @var.grad("x")

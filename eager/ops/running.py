@@ -87,11 +87,26 @@ def logcumsumexp(s, x):
     return x
 
 
+@logcumsumexp.numpy
+def _(x, dim):
+    """Of complex numbers, one after the other."""
+    if x.dtype.kind != "c":
+        return NotImplemented
+    out = x.copy()
+    rows = np.moveaxis(out, dim, 0)
+    with np.errstate(all="ignore"):
+        for k in range(1, len(rows)):
+            first = rows[k - 1].real >= rows[k].real
+            low, high = np.where(first, rows[k], rows[k - 1]), np.where(first, rows[k - 1], rows[k])
+            rows[k] = high + np.log1p(np.exp(low - high))
+    return out
+
+
 @logcumsumexp.grad("x")
 def _(g, x, out, dim):
     """exp(x) times the reversed running sum of g * exp(-out); in logarithms, by the sign of g, so that nothing
     overflows (to be differentiated again, the plain form: logarithms of zeros have no gradient)."""
-    if state.grad:
+    if state.grad or x.dtype.is_complex:
         return mul(exp(x), flip(cumsum(flip(mul(g, exp(neg(out))), (dim,)), dim), (dim,)))
 
     def side(h):

@@ -45,12 +45,18 @@ def atan2(a, b):
 
 @atan2.grad("a")
 def _(g, a, b):
-    return div(mul(g, b), add(square(a), square(b)))
+    return mul(mul(g, b), _over_squares(a, b))
 
 
 @atan2.grad("b")
 def _(g, a, b):
-    return neg(div(mul(g, a), add(square(a), square(b))))
+    return neg(mul(mul(g, a), _over_squares(a, b)))
+
+
+def _over_squares(a, b):
+    """1 / (a*a + b*b); the angle of the origin does not change."""
+    square_sum = add(square(a), square(b))
+    return where(eq(square_sum, 0), 0.0, div(1.0, square_sum))
 
 
 atan2.samples(lambda make: [(make(3, 4), make(3, 4)), (make.positive(3, 1), make.positive(4)), (make(0), make(0))])

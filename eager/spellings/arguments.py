@@ -6,6 +6,7 @@ Canonical: dims are non-negative ints or sorted tuples of them, sizes tuples of 
 import builtins
 import functools
 import inspect
+import math
 from collections.abc import Iterable
 
 import numpy as np
@@ -59,6 +60,36 @@ def dims_of(x, dim):
         twice = next(d for d in found if found.count(d) > 1)
         raise RuntimeError(f"dim {twice} appears multiple times in the list of dims")
     return tuple(sorted(found)) if rank else ()
+
+
+_C_NAMES = {"int32": "int", "float32": "float", "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16"}
+
+
+def fitting(value, dtype, unbounded=False):
+    """A Python number as elements of this type hold it: integers take the whole part, unsigned ones the complement of
+    negative numbers; what is out of range is refused (halves take it as infinity if `unbounded`). Tensors and symbolic
+    numbers stay as they are.
+    """
+    if not isinstance(value, (int, float, complex)) or dtype.category in (0, 3):
+        return value
+    if isinstance(value, complex):
+        _in_range(value.imag == 0, dtype)
+        value = value.real
+    if dtype.category == 1:
+        limits = dtypes.iinfo(dtype)
+        low = -limits.max if isinstance(value, int) and not limits.min else limits.min
+        _in_range(low <= value <= limits.max, dtype)        # (NaN is nowhere)
+        return int(value) + (limits.max + 1 if value < 0 and not limits.min else 0)
+    if isinstance(value, int) or math.isfinite(value):
+        held = dtypes.float32 if unbounded and dtype.itemsize < 4 else dtype
+        _in_range(abs(value) <= dtypes.finfo(held).max, held)
+    return float(value) if isinstance(value, int) and abs(value) >= 2**63 else value
+
+
+def _in_range(fits, dtype):
+    if not fits:
+        name = _C_NAMES.get(dtype.name, dtype.name + "_t")
+        raise RuntimeError(f"value cannot be converted to type {name} without overflow")
 
 
 def size_of(n):

@@ -10,6 +10,7 @@ import numpy as np
 from .. import dtypes
 from ..ops import arithmetic as a
 from ..ops.creation import full
+from ..promote import result_type
 from ..tensor import Tensor
 from .arguments import device_of, dim_of, dtype_of, give, size_of, takes_out
 from . import creation, indexing, products, reductions, shapes
@@ -75,7 +76,10 @@ def ger(input, vec2, *, out=None):
 
 
 def addr(input, vec1, vec2, *, beta=1, alpha=1, out=None):
-    return give(products._scaled_sum(input, products.outer(vec1, vec2), beta, alpha), out)
+    for name, factor in (("beta", beta), ("alpha", alpha)):
+        if isinstance(factor, float) and result_type((input, vec1, vec2)).category < 2:
+            raise RuntimeError(f"For integral input tensors, argument {name} must not be a floating point number.")
+    return give(products.scaled_sum(input, products.outer(vec1, vec2), beta, alpha), out)
 
 
 def chain_matmul(*matrices, out=None):

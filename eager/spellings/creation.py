@@ -13,7 +13,7 @@ from ..ops.rearrange import stack as stack_record
 from ..ops.views import contiguous as contiguous_record, contiguous_copy
 from ..sizes import SymFloat, SymInt
 from ..tensor import Tensor, fake_tensor
-from .arguments import device_of, dtype_of, give, parse_to, size_of, sizes_of
+from .arguments import device_of, dtype_of, fitting, give, parse_to, size_of, sizes_of
 
 _wrap = Tensor._from_array
 
@@ -231,7 +231,7 @@ def full(size, fill_value, *, dtype=None, device=None, requires_grad=False, out=
         fill_value = fill_value.item()
     dtype, device = _factory_options(dtype or dtypes.of_number(fill_value), device)
     size = (size,) if isinstance(size, (int, SymInt)) else size
-    return _made(records.full(_sizes((size,)), fill_value, dtype, device), requires_grad, out)
+    return _made(records.full(_sizes((size,)), fitting(fill_value, dtype), dtype, device), requires_grad, out)
 
 
 def _like_options(input, dtype, device):
@@ -256,7 +256,7 @@ def empty_like(input, *, dtype=None, device=None, requires_grad=False, memory_fo
 
 def full_like(input, fill_value, *, dtype=None, device=None, requires_grad=False, memory_format=None, layout=None,
               pin_memory=False):
-    return _in_likeness(input, dtype, device, lambda size, d, where: records.full(size, fill_value, d, where),
+    return _in_likeness(input, dtype, device, lambda size, d, where: records.full(size, fitting(fill_value, d), d, where),
                         requires_grad)
 
 
@@ -283,7 +283,8 @@ def new_ones(self, *size, dtype=None, device=None, requires_grad=False, layout=N
 
 
 def new_full(self, size, fill_value, *, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False):
-    return _made(records.full(_sizes((size,)), fill_value, *_like_options(self, dtype, device)), requires_grad)
+    dtype, device = _like_options(self, dtype, device)
+    return _made(records.full(_sizes((size,)), fitting(fill_value, dtype), dtype, device), requires_grad)
 
 
 def new_tensor(self, data, *, dtype=None, device=None, requires_grad=False):
@@ -304,13 +305,19 @@ def arange(*args, start=0, end=None, step=1, dtype=None, device=None, requires_g
     elif args:
         start, end, step = (*args, step)[:3]
     start, end, step = (v.item() if isinstance(v, (Tensor, np.generic)) else v for v in (start, end, step))
-    if step == 0:
-        raise RuntimeError("step must be nonzero")
     floating = any(isinstance(v, (float, SymFloat)) for v in (start, end, step))
     dtype, device = _factory_options(dtype or (dtypes.get_default_dtype() if floating else dtypes.int64), device)
+    if any(isinstance(v, float) and not math.isfinite(v) for v in (start, end)):
+        raise RuntimeError(f"unsupported range: {start} -> {end}")
+    if dtype is dtypes.int64 and all(isinstance(v, (int, float)) for v in (start, end, step)):
+        start, end, step, floating = int(start), int(end), int(step), False
+    if step == 0:
+        raise RuntimeError("step must be nonzero")
     if (end - start) * step < 0:
         raise RuntimeError("upper bound and lower bound inconsistent with step sign")
     length = math.ceil((end - start) / step) if floating else -((start - end) // step)
+    if dtype.category == 1:                     # counted as the numbers are, in steps of their whole parts
+        start, step = (int(v) if isinstance(v, float) else v for v in (start, step))
     return _made(records.arange(start, step, length, dtype, device), requires_grad, out)
 
 

@@ -12,7 +12,7 @@ from ..op import specialise
 from ..ops import activations, arithmetic as a, elementary as e
 from ..ops.creation import full
 from ..tensor import Tensor
-from .arguments import dim_of, give
+from .arguments import dim_of, fitting, give
 
 
 def unary(record, name=None):
@@ -200,7 +200,12 @@ def float_power(input, exponent, *, out=None):
 def clamp(input, min=None, max=None, *, out=None):
     if min is None and max is None:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
-    return give(a.clamp(input, min, max), out)
+    return give(a.clamp(input, _bound(input, min), _bound(input, max)), out)
+
+
+def _bound(x, number):
+    """Integers are refused that x's type does not hold."""
+    return fitting(number, x.dtype) if isinstance(number, int) else number
 
 
 clip = clamp
@@ -248,13 +253,11 @@ def _mask_and_value(input, mask, value):
         if value.ndim:
             raise RuntimeError("masked_fill_ only supports a 0-dimensional value tensor, but got tensor with "
                                f"{value.ndim} dimension(s).")
+        if input.dtype.category == 1 and value._array is not None:
+            value = value.item()
     elif isinstance(value, np.generic):
         value = value.item()
-    if isinstance(value, float) and input.dtype.category < 2:
-        if input.dtype is not dtypes.bool and (not math.isfinite(value) or value <= -1 and input.dtype is dtypes.uint8):
-            raise RuntimeError("value cannot be converted to type " + input.dtype.name + " without overflow")
-        value = value != 0 if input.dtype is dtypes.bool else int(value)
-    return mask, value
+    return mask, value != 0 if input.dtype is dtypes.bool and isinstance(value, float) else fitting(value, input.dtype)
 
 
 def masked_fill_(self, mask, value):
@@ -294,11 +297,11 @@ def lerp(input, end, weight, *, out=None):
 def logaddexp(input, other, *, out=None):
     top = a.maximum(input, other)
     gap = a.neg(a.absolute(_sub(input, other)))
-    return give(_add(top, e.log1p(e.exp(gap))), out)
+    return give(a.where(e.isinf(top), top, _add(top, e.log1p(e.exp(gap)))), out)
 
 
 def hypot(input, other, *, out=None):
-    return give(e.sqrt(_add(a.square(input), a.square(other))), out)
+    return give(e.hypot(input, other), out)
 
 
 def nan_to_num(input, nan=0.0, posinf=None, neginf=None, *, out=None):
@@ -320,10 +323,10 @@ def log_softmax(input, dim, dtype=None):
 
 def _along(record, input, dim, dtype):
     x = input if dtype is None else input.to(dtype)
+    d = dim_of(x, dim)
     if not x.dtype.is_floating_point:
         raise RuntimeError(f'"softmax_lastdim_kernel_impl" not implemented for {type_name(x.dtype)!r}: softmax of '
                            f"{x.dtype}")
-    d = dim_of(x, dim)
     return record(x, d) if x.ndim else record(x.reshape(1), 0).reshape(())
 
 
@@ -384,15 +387,15 @@ def float_power_(self, exponent):
 def clamp_(self, min=None, max=None):
     if min is None and max is None:
         raise RuntimeError("torch.clamp_: At least one of 'min' or 'max' must not be None")
-    return a.clamp.inplace(self, min, max)
+    return a.clamp.inplace(self, _bound(self, min), _bound(self, max))
 
 
 def clamp_min_(self, min):
-    return a.clamp.inplace(self, min, None)
+    return a.clamp.inplace(self, _bound(self, min), None)
 
 
 def clamp_max_(self, max):
-    return a.clamp.inplace(self, None, max)
+    return a.clamp.inplace(self, None, _bound(self, max))
 
 
 def round_(self, *, decimals=0):
@@ -407,7 +410,7 @@ def copy_(self, src, non_blocking=False):
 
 
 def fill_(self, value):
-    return a.copy.inplace(self, value)
+    return a.copy.inplace(self, fitting(value, self.dtype))
 
 
 def zero_(self):

@@ -14,7 +14,7 @@ from ..ops import arithmetic as a, indexing as r, views as v
 from ..record import mark_multiple
 from ..sizes import SymInt
 from ..tensor import Tensor, read_of_fake
-from .arguments import dim_of, give
+from .arguments import dim_of, fitting, give
 from .creation import as_tensor
 
 _FULL = slice(None)
@@ -161,7 +161,8 @@ def setitem(self, key, value):
         _check_mask(self, mask)
         for _ in range(self.ndim - mask.ndim):
             mask = v.unsqueeze(mask, mask.ndim)
-        a.masked_fill.inplace(target, mask, value.to(self.dtype) if isinstance(value, Tensor) else _weak(self, value))
+        a.masked_fill.inplace(target, mask, value.to(self.dtype) if isinstance(value, Tensor) else
+                               fitting(value, self.dtype, True))
         return
     out, indices, dims = _take_apart(self, key)
     if not indices:
@@ -184,7 +185,7 @@ def _check_fits(values, places):
 
 
 def _scalar(value):
-    return isinstance(value, (int, float)) or (isinstance(value, Tensor) and not value.ndim)
+    return isinstance(value, (int, float, complex)) or (isinstance(value, Tensor) and not value.ndim)
 
 
 def _check_mask(x, mask):
@@ -197,11 +198,8 @@ def _check_mask(x, mask):
         raise IndexError(f"too many indices for tensor of dimension {x.ndim}")
 
 
-def _weak(x, value):
-    return int(value) if x.dtype.category == 1 and isinstance(value, float) else value
-
-
 def _assign(out, value):
+    value = fitting(value, out.dtype, True)
     if not isinstance(value, (Tensor, int, float)):
         value = as_tensor(value)
     if isinstance(value, Tensor):
@@ -394,15 +392,7 @@ def index_copy_(self, dim, index, source):
 
 
 def _fill_value(x, value):
-    """A number that x's type holds; unsigned types take negative ones as their complement."""
-    value = value.item() if isinstance(value, Tensor) else value
-    if x.dtype.category == 1 and isinstance(value, (int, float)):
-        limits = dtypes.iinfo(x.dtype)
-        low = limits.min or -limits.max
-        if not low <= value <= limits.max:
-            raise RuntimeError(f"value cannot be converted to type {x.dtype.name} without overflow")
-        return int(value) + (limits.max + 1 if value < 0 and not limits.min else 0)
-    return value
+    return fitting(value.item() if isinstance(value, Tensor) else value, x.dtype)
 
 
 def index_fill(input, dim, index, value):

@@ -330,7 +330,7 @@ def vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None):
     if x.dtype.category < 2:
         raise RuntimeError(f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {x.dtype}")
     x = x if dtype is None else x.to(dtype_of(dtype))
-    return r.norm(_magnitudes(x), float(ord), dims_of(x, dim), keepdim)
+    return reductions.norm_over(x, float(ord), dims_of(x, dim), keepdim)
 
 
 @takes_out
@@ -345,11 +345,11 @@ def matrix_norm(A, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None):
         return r.norm(_magnitudes(x), 2.0, tuple(sorted((rows, cols))), keepdim)
     if ord in ("nuc", 2, -2):
         s = svdvals(x.movedim((rows, cols), (-2, -1)))
-        found = s.sum(-1) if ord == "nuc" else s.amax(-1) if ord == 2 else s.amin(-1)
+        found = s.sum(-1) if ord == "nuc" else _extreme(s, ord, -1, False)
     elif ord in (1, -1, math.inf, -math.inf):
         along, over = (rows, cols) if abs(ord) == 1 else (cols, rows)
         sums = a.absolute(x).sum(along, keepdim=True)
-        found = (sums.amax(over, keepdim=True) if ord > 0 else sums.amin(over, keepdim=True))
+        found = _extreme(sums, ord, over, True)
         return found if keepdim else found.squeeze((rows, cols))
     else:
         raise RuntimeError(f"linalg.matrix_norm: Order {ord} not supported.")
@@ -357,6 +357,14 @@ def matrix_norm(A, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None):
         for k in sorted((rows, cols)):
             found = found.unsqueeze(k)
     return found
+
+
+def _extreme(x, ord, dim, keepdim):
+    """The greatest (of nothing 0) for positive orders, else the least."""
+    size = x.shape[dim]
+    if ord > 0 and type(size) is int and size == 0:
+        return x.sum(dim, keepdim=keepdim)
+    return x.amax(dim, keepdim=keepdim) if ord > 0 else x.amin(dim, keepdim=keepdim)
 
 
 def norm(A, ord=None, dim=None, keepdim=False, *, out=None, dtype=None):
@@ -367,6 +375,8 @@ def norm(A, ord=None, dim=None, keepdim=False, *, out=None, dtype=None):
     if ord is not None and dim is None and A.ndim != 1:
         raise RuntimeError("linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got "
                            f"{A.ndim}D.")
+    if isinstance(dim, (tuple, list)) and len(dim) not in (1, 2):
+        raise RuntimeError(f"linalg.norm: If dim is specified, it must be of length 1 or 2. Got {list(dim)}")
     return vector_norm(A, 2 if ord is None else ord, dim, keepdim, dtype=dtype, out=out)
 
 

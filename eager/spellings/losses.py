@@ -73,8 +73,8 @@ def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduct
     x, t = (input.reshape(1, -1), target.reshape(1, -1)) if lone else (input, target)
     listed = (t < 0).long().cumsum(1) == 0
     places = t.clamp(min=0)
-    chosen = x.new_zeros(x.shape).scatter_add(1, places, listed.to(x.dtype)) > 0
-    gaps = (1.0 - x.gather(1, places).unsqueeze(2) + x.unsqueeze(1)).clamp(min=0)
+    chosen = t.new_zeros(x.shape).scatter_add(1, places, listed.long()) > 0
+    gaps = relu(1.0 - x.gather(1, places).unsqueeze(2) + x.unsqueeze(1))
     counted = listed.unsqueeze(2) & ~chosen.unsqueeze(1)
     loss = gaps.masked_fill(~counted, 0).sum((1, 2)) / x.shape[1]
     return _losses.reduced(loss.squeeze(0) if lone else loss, reduction)

@@ -60,8 +60,11 @@ def outer(input, vec2, *, out=None):
     return give(a.mul(unsqueeze(input, 1), vec2), out)
 
 
-def _scaled_sum(input, product, beta, alpha):
+def scaled_sum(input, product, beta, alpha):
+    """beta * input + alpha * product; integers are scaled by the whole parts."""
     check_expandable("addmm", tuple(product.shape), tuple(input.shape))
+    if product.dtype.category < 2:
+        beta, alpha = (int(v) if isinstance(v, float) else v for v in (beta, alpha))
     product = product if alpha == 1 else a.mul(product, alpha)
     if beta == 0:
         return product
@@ -69,19 +72,25 @@ def _scaled_sum(input, product, beta, alpha):
 
 
 def addmm(input, mat1, mat2, *, beta=1, alpha=1, out=None):
-    return give(_scaled_sum(input, mm(mat1, mat2), beta, alpha), out)
+    return give(scaled_sum(input, mm(mat1, mat2), beta, alpha), out)
 
 
 def addmv(input, mat, vec, *, beta=1, alpha=1, out=None):
-    return give(_scaled_sum(input, mv(mat, vec), beta, alpha), out)
+    return give(scaled_sum(input, mv(mat, vec), beta, alpha), out)
 
 
 def baddbmm(input, batch1, batch2, *, beta=1, alpha=1, out=None):
-    return give(_scaled_sum(input, bmm(batch1, batch2), beta, alpha), out)
+    return give(scaled_sum(input, bmm(batch1, batch2), beta, alpha), out)
+
+
+def _summed(products):
+    """Over the batch, in its type."""
+    total = sum_dims(products, (0,), False)
+    return total if total.dtype is products.dtype else a.cast(total, products.dtype)
 
 
 def addbmm(input, batch1, batch2, *, beta=1, alpha=1, out=None):
-    return give(_scaled_sum(input, sum_dims(bmm(batch1, batch2), (0,), False), beta, alpha), out)
+    return give(scaled_sum(input, _summed(bmm(batch1, batch2)), beta, alpha), out)
 
 
 def tensordot(a, b, dims=2):

@@ -1,14 +1,16 @@
 """Sums, means, extremes, order statistics: functions over dims, and of two tensors where PyTorch overloads the name."""
 
 import builtins
+import math
 from collections import namedtuple
 
 from .. import dtypes
 from ..dispatch import type_name
 from ..ops import arithmetic as a, order as o, reduce as r
 from ..ops.complexes import imag, real
+from ..ops.decompositions import svd
 from ..ops.elementary import sqrt
-from ..ops.views import reshape, unsqueeze
+from ..ops.views import permute, reshape, unsqueeze
 from ..tensor import Tensor
 from .arguments import dim_of, dims_of, dtype_of, give, numpy_names
 
@@ -143,6 +145,8 @@ def _position(name, record):
                 raise IndexError(f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify "
                                  "the reduction dim with "
                                  "the 'dim' argument.")
+        if input.dtype is dtypes.bool:
+            raise RuntimeError(f"{name}(): does not support bool input")
         dims = dims_of(input, dim)
         return give(record(input, _nonempty(input, dims, name), keepdim), out)
     function.__name__ = function.__qualname__ = name
@@ -190,12 +194,35 @@ def std_mean(input, dim=None, unbiased=None, keepdim=False, *, correction=None):
 @numpy_names
 def norm(input, p="fro", dim=None, keepdim=False, *, out=None, dtype=None):
     x = _cast(input, dtype)
+    if p == "nuc":
+        return give(_nuclear(x, dims_of(x, dim), keepdim), out)
     p = 2.0 if p in (None, "fro") else float(p)
     if x.dtype.category < 2:
         raise RuntimeError("linalg.vector_norm: Expected a floating point or complex tensor as input. Got "
                            f"{type_name(x.dtype)}")
-    x = a.absolute(x) if x.dtype.is_complex else x
-    return give(r.norm(x, p, dims_of(x, dim), keepdim), out)
+    return give(norm_over(x, p, dims_of(x, dim), keepdim), out)
+
+
+def _nuclear(x, dims, keepdim):
+    """The sum of the singular values."""
+    if len(dims) != 2:
+        raise RuntimeError(f"linalg.matrix_norm: dim must be a 2-tuple. Got {' '.join(map(str, dims))}")
+    rest = tuple(d for d in range(x.ndim) if d not in dims)
+    found = r.sum(svd(permute(x, rest + dims), False)[1], (len(rest),), False)
+    for d in dims if keepdim else ():
+        found = unsqueeze(found, d)
+    return found
+
+
+def norm_over(x, p, dims, keepdim):
+    """The p-norm of real or complex numbers."""
+    if p < 0 or p == math.inf:
+        empty = [d for d in dims if type(x.shape[d]) is int and not x.shape[d]]
+        if empty:
+            what = "an empty tensor" if len(dims) == x.ndim else f"the dimension {empty[0]}, which is empty,"
+            raise RuntimeError(f"linalg.vector_norm cannot compute the {p:g} norm on {what} because the operation does "
+                               "not have an identity")
+    return r.norm(a.absolute(x) if x.dtype.is_complex else x, p, dims, keepdim)
 
 
 @numpy_names
@@ -245,14 +272,23 @@ def argsort(input, dim=-1, descending=False, stable=False):
 
 def topk(input, k, dim=-1, largest=True, sorted=True, *, out=None):
     d = dim_of(input, dim)
-    if input.ndim and (k < 0 or k > input.shape[d]):
-        raise RuntimeError(f"selected index k out of range: k={k} for dim {d} of size {input.shape[d]}")
+    size = input.shape[d] if input.ndim else 1
+    if k < 0 or k > size:
+        raise RuntimeError(f"selected index k out of range: k={k} for dim {d} of size {size}")
+    if input.dtype is dtypes.bool:
+        raise RuntimeError("topk does not support bool dtypes on CPU")
     return give(TopK(*o.topk(input, k, d, largest, sorted)), out)
+
+
+def _some_along(input, d, name):
+    if input.ndim and type(input.shape[d]) is int and not input.shape[d]:
+        raise IndexError(f"{name}(): Expected reduction dim {d} to have non-zero size.")
 
 
 @numpy_names
 def kthvalue(input, k, dim=-1, keepdim=False, *, out=None):
     d = dim_of(input, dim)
+    _some_along(input, d, "kthvalue")
     if not 0 < k <= (input.shape[d] if input.ndim else 1):
         raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {d}")
     picked = sort(input, dim)
@@ -267,11 +303,19 @@ def median(input, dim=None, keepdim=False, *, out=None):
     """The lower of the two middle values; NaN if there is one."""
     if dim is None:
         flat = reshape(input, (input.numel(),))
-        if type(flat.shape[0]) is int and not flat.shape[0] and input.dtype.is_floating_point:
-            return give(input.new_full((), float("nan")), out)
+        if type(flat.shape[0]) is int and not flat.shape[0]:
+            return give(median_of_none(input), out)
         return give(kthvalue(flat, (flat.shape[0] + 1) // 2, 0)[0], out)
     d = dim_of(input, dim)
+    _some_along(input, d, "median")
     return give(kthvalue(input, (input.shape[d] + 1) // 2 if input.ndim else 1, d, keepdim), out)
+
+
+def median_of_none(x):
+    """NaN; of integers what it turns into: the least one, of a type shorter than int32 zero."""
+    if x.dtype.is_floating_point:
+        return x.new_full((), float("nan"))
+    return x.new_full((), dtypes.iinfo(x.dtype).min if x.dtype.itemsize > 2 else 0)
 
 
 def searchsorted(sorted_sequence, input, *, out_int32=False, right=False, side=None, sorter=None, out=None):

@@ -505,7 +505,7 @@ def repeat(self, *sizes):
 
 def tile(input, *sizes, dims=None):
     dims = sizes_of(sizes if dims is None else (dims,))
-    return repeat(input, *((1,) * (input.ndim - len(dims)) + dims))
+    return repeat(input, (1,) * (input.ndim - len(dims)) + dims)
 
 
 def repeat_interleave(input, repeats=None, dim=None, *, output_size=None):

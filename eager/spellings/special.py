@@ -179,21 +179,23 @@ def _where_typed(zero, value):
 
 
 def _in_one_type(x, y):
+    """Both as tensors of the floating type in which they meet (a negative number is none of unsigned integers)."""
     kind = to_float(result_type((x, y)))
-    return x.to(kind), y.to(kind)
+    like = x if isinstance(x, Tensor) else y
+    return [v.to(kind) if isinstance(v, Tensor) else like.new_tensor(v, dtype=kind) for v in (x, y)]
 
 
 @takes_out
 def xlogy(input, other):
     """x * log(y), and 0 where x is 0 (but NaN where y is)."""
-    x, y = _in_one_type(*_operands(input, other))
+    x, y = _in_one_type(input, other)
     zero = a.logical_and(a.eq(x, 0), a.logical_or(a.le(y, 0), a.eq(y, math.inf)))
     return _where_typed(zero, a.mul(x, e.log(a.where(zero, 1, y))))
 
 
 @takes_out
 def xlog1py(input, other):
-    x, y = _in_one_type(*_operands(input, other))
+    x, y = _in_one_type(input, other)
     zero = a.logical_and(a.eq(x, 0), a.logical_or(a.le(y, -1), a.eq(y, math.inf)))
     return _where_typed(zero, a.mul(x, e.log1p(a.where(zero, 1, y))))
 

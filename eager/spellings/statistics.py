@@ -14,9 +14,9 @@ from ..dispatch import type_name
 from ..ops import arithmetic as a, elementary as e, reduce as r, running as s
 from ..ops.views import reshape, unsqueeze
 from ..tensor import Tensor, read_of_fake
-from . import creation
+from . import creation, reductions
 from .arguments import dim_of, dims_of, dtype_of, give, numpy_names, takes_out
-from .reductions import running_input
+from .reductions import median_of_none, running_input
 
 _wrap = Tensor._from_array
 Extreme = namedtuple("cummax", ["values", "indices"])
@@ -117,6 +117,9 @@ def isin(elements, test_elements, *, assume_unique=False, invert=False):
     given = [t if isinstance(t, Tensor) else None for t in (elements, test_elements)]
     if not any(given_t is not None for given_t in given):
         raise ValueError("isin() expects at least one tensor")
+    for t in given:
+        if t is not None and t.dtype.category in (0, 3):
+            raise RuntimeError(f"Unsupported input type encountered for isin(): {type_name(t.dtype)}")
     x, y = (t._values("isin()") if isinstance(t, Tensor) else np.asarray(t) for t in (elements, test_elements))
     return _wrap(np.asarray(np.isin(x, y, invert=invert)), dtypes.bool)
 
@@ -271,7 +274,7 @@ def nanmedian(input, dim=None, keepdim=False, *, out=None):
         return give(namedtuple("nanmedian", ["values", "indices"])(x.clone(), creation.zeros((), dtype=dtypes.int64)), out)
     if x.shape[d] == 0:
         if dim is None:
-            return give(creation.full((), math.nan, dtype=x.dtype), out)
+            return give(median_of_none(x), out)
         raise IndexError(f"median(): Expected reduction dim {d} to have non-zero size.")
     values, indices = x.sort(d)
     counts = a.logical_not(e.isnan(values)).sum(d, keepdim=True)
@@ -377,7 +380,9 @@ def _steps(y, x, dx, d):
     return step.reshape([n - 1 if k == d else 1 for k in range(y.ndim)]) if x.ndim == 1 else step
 
 
-def _trapezoids(y, x, dx, dim):
+def _trapezoids(name, y, x, dx, dim):
+    if dtypes.bool in (y.dtype, y.dtype if x is None else x.dtype):
+        raise RuntimeError(f"{name}: received a bool input for `{'y' if x is None else 'x` or `y'}`, but bool is not supported")
     d = dim_of(y, dim)
     n = y.shape[d]
     return a.mul(a.mul(a.add(y.narrow(d, 1, n - 1), y.narrow(d, 0, n - 1)), _steps(y, x, dx, d)), 0.5), d
@@ -386,7 +391,7 @@ def _trapezoids(y, x, dx, dim):
 def trapezoid(y, x=None, *, dx=None, dim=-1):
     if y.shape[dim_of(y, dim)] == 0:
         return y.sum(dim)
-    parts, d = _trapezoids(y, x, dx, dim)
+    parts, d = _trapezoids("trapezoid", y, x, dx, dim)
     return parts.sum(d)
 
 
@@ -394,7 +399,7 @@ trapz = trapezoid
 
 
 def cumulative_trapezoid(y, x=None, *, dx=None, dim=-1):
-    parts, d = _trapezoids(y, x, dx, dim)
+    parts, d = _trapezoids("cumulative_trapezoid", y, x, dx, dim)
     return parts.cumsum(d)
 
 
@@ -406,7 +411,7 @@ def renorm(input, p, dim, maxnorm):
                            f"{type_name(input.dtype)}")
     d = dim_of(input, dim)
     rest = tuple(k for k in range(input.ndim) if k != d)
-    norm = r.norm(input, float(p), rest, True)
+    norm = reductions.norm_over(input, float(p), rest, True)
     scale = a.where(a.gt(norm, maxnorm), a.div(maxnorm, a.add(norm, 1e-7)), 1.0)
     return a.mul(input, scale.to(input.dtype))
 

@@ -25,6 +25,22 @@ def indices(*values):
     return Tensor._from_array(np.array(values, np.int64), dtypes.int64)
 
 
+def quotients(x, y):
+    return ops.floor_divide(x, y), ops.remainder(x, y), ops.sum(ops.trunc_divide(x, y), (0,), False)
+
+
+@pytest.mark.parametrize("backend", ["loops", "inductor"])
+def test_division_of_integers_by_zero_is_checked(backend):
+    """Also in the lanes of a vector; elements that are not there divide by nothing."""
+    x, good, bad = indices(*range(-9, 10)), indices(*range(1, 20)), indices(*range(18, -1, -1))
+    run = compiled(quotients, x, good, backend=backend)
+    for ours, plain in zip(run(x, good), quotients(x, good)):
+        assert np.array_equal(ours.numpy(), plain.numpy())
+    with pytest.raises(CheckFailed, match="ZeroDivisionError"):
+        run(x, bad)
+    run(x, good)
+
+
 def test_a_failed_check_changes_nothing():
     x, table = tensor(3, 4), tensor(5, 4, seed=1)
     run = compiled(bad_lookup, x, indices(0, 4), table, backend="loops")

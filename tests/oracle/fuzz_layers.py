@@ -420,7 +420,7 @@ def optimizers(d):
     name = d.pick("SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "Adadelta", "Adamax", "NAdam", "RAdam", "ASGD", "Rprop")
     options = {"lr": d.pick(0.1, 0.01)}
     if name != "Rprop":
-        options["weight_decay"] = d.pick(0.0, 0.1)
+        options["weight_decay"] = d.pick(0.0, 0.127)      # (cancels no gradient)
     if name == "SGD":
         options.update(momentum=d.pick(0.0, 0.9), maximize=d.chance(0.3))
         options.update(nesterov=options["momentum"] > 0 and d.chance(0.5))
