@@ -19,6 +19,7 @@ import weakref
 from typing import Any
 from collections.abc import Callable
 
+from ..eager.nn.modules.module import Module
 from ..runtime import counters, log, records
 from ..runtime.config import config
 from ..runtime.errors import ConstraintViolation, InternalError, RecompileError, Unsupported
@@ -91,6 +92,8 @@ def make_settings(fullgraph, dynamic, backend, mode, options) -> Settings:
 
 # -- the compiled object
 
+MODULES = 8                 # for how many modules a door makes as many entries as the limit says
+
 _living: weakref.WeakSet = weakref.WeakSet()
 
 
@@ -153,7 +156,8 @@ class Compiled(Base):
         failures = [entry.guards.explain(*surroundings) for entry in door.entries]
         learned = _learned(door)
         learn(learned, failures)
-        if len(door.entries) >= config.recompile_limit:
+        mine = sum(same_modules(made_for, surroundings[0]) for made_for in door.__dict__.get("made_for", ()))
+        if mine >= config.recompile_limit or len(door.entries) >= config.recompile_limit * MODULES:
             door.plain = "recompile limit"
             counters.add("fallbacks", "recompile limit")
             warnings.warn(warning(code, config.recompile_limit, learned), RuntimeWarning, stacklevel=4)
@@ -195,6 +199,7 @@ class Compiled(Base):
         other = door.lookup(slots, globals, builtins, closure)   # another thread may have made one meanwhile
         if other is None:
             door.add(entry)
+            door.__dict__.setdefault("made_for", []).append(modules_of(slots))
         return other or entry
 
     def _account(self, code, record, seconds: float) -> None:
@@ -226,6 +231,15 @@ def _seen_before(door, slots: dict) -> bool:
     if seen is not None and not door.entries:
         _learned(door).symbolic = changed(seen, now)
     return seen is not None
+
+
+def modules_of(slots: dict) -> dict:
+    """The modules among the arguments of a call, held weakly: each may need entries of its own."""
+    return {name: weakref.ref(value) for name, value in slots.items() if isinstance(value, Module)}
+
+
+def same_modules(made_for: dict, slots: dict) -> bool:
+    return all(made() is slots.get(name) for name, made in made_for.items())
 
 
 def _learned(door) -> Learned:
@@ -334,6 +348,7 @@ def reset() -> None:
                 door.clear()
             door.__dict__.pop("learned", None)
             door.__dict__.pop("seen", None)
+            door.__dict__.pop("made_for", None)
         compiled.reset()
         compiled.records.clear()
     counters.reset()

@@ -7,6 +7,7 @@ variables know nothing of the interpreter.
 
 from __future__ import annotations
 
+import collections
 import functools
 import operator
 import sys
@@ -33,6 +34,7 @@ from .variables.base import NotPlain, Variable
 from .variables.constant import ConstantVariable, SymVariable
 from .variables.containers import DictVariable, ListVariable, TupleVariable
 from .variables.contexts import AutocastVariable, DecoratedVariable, GradModeVariable
+from .variables.derived import derived_object
 from .variables.exceptions import ExceptionVariable
 from .variables.functions import BoundMethodVariable, CellVariable, UserFunctionVariable
 from .variables.iterators import FixedIterator, IteratorVariable
@@ -181,7 +183,7 @@ class Context:
         return self.wrap(value, Pinned(value, label))
 
     def object_variable(self, cls: type) -> UserObjectVariable:
-        return ModuleVariable(cls) if issubclass(cls, Module) else UserObjectVariable(cls)
+        return ModuleVariable(cls) if issubclass(cls, Module) else derived_object(cls) or UserObjectVariable(cls)
 
     def cell(self, real: types.CellType, source: Source) -> CellVariable:
         return self.known(real) or self.remember(real, CellVariable(source=source, real=real))
@@ -547,6 +549,8 @@ class Context:
             found = lookup(variable.cls, name)
             if found is not None and isinstance(found[1], types.FunctionType):
                 return self.call(self.bind(found, variable, name), list(args), {}).plain()
+        if variable.content is not None and variable.base is not collections.OrderedDict:
+            return self.text(variable.content, form)
         raise unsupported("call", f"formatting {variable}")
 
     def formatted(self, variable: Variable, spec: str) -> str:

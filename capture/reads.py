@@ -1,8 +1,9 @@
 """Reads of data inside a graph: numbers and sizes that only the values of tensors know.
 
 `item()`, `nonzero()`, `unique()` and the like of a captured tensor are nodes whose target is a `Read`; what they give is an
-unbacked symbol, or tensors with a size that is one. A backend gets the pieces between them, as graphs whose symbols are inputs (`in_pieces`); a piece is compiled at its first
-call, when the values it takes are there. A backend that says `takes_reads` gets the graph whole.
+unbacked symbol, or tensors with a size that is one. A backend gets the pieces between them, as graphs whose symbols are
+inputs (`in_pieces`); a piece is compiled at its first call, when the values it takes are there. A backend that says
+`takes_reads` gets the graph whole.
 """
 
 from __future__ import annotations

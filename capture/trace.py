@@ -153,10 +153,11 @@ class GraphTracer(dispatch.Mode):
     def note_writes(self, op, args) -> None:
         """Whether something that the caller can see was written."""
         targets = {id(args[op.names[name]]._storage) for name in op.mutates}
-        if self.lifted is not None and any(node.op == "placeholder" and id(t._storage) in targets for t, node in self.nodes.values()):
+        given = [t for t, node in self.nodes.values() if node.op == "placeholder"] if self.lifted is not None else []
+        if any(id(t._storage) in targets for t in given):
             raise unsupported("backward", "a backward of a custom function writes what it was given")
         if targets & self.copied.keys():
-            raise unsupported("hidden alias", "what a custom function returned shares memory with its argument, and one is written")
+            raise unsupported("hidden alias", "a result and an argument of a custom function share memory, and one is written")
         seen = {id(fake) for _, fake in self.storages.values()}
         self.written |= not targets.isdisjoint(seen)
 

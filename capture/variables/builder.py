@@ -32,6 +32,7 @@ from .cached import Cached, CachedFunctionVariable
 from .constant import ConstantVariable, FloatVariable, SymVariable
 from .containers import DictVariable, ListVariable, OutsideDict, SetVariable, SliceVariable, TupleVariable, by_identity, pinned_key
 from .contexts import AutocastVariable, GradModeVariable
+from .derived import wrap_derived
 from .functions import BoundMethodVariable, DisabledVariable, PartialVariable, UserFunctionVariable
 from .iterators import OutsideIterator
 from .module import Module, ModuleVariable
@@ -123,7 +124,7 @@ def _tuple(tx, value, source):
 
 def _list(tx, value, source):
     if type(value) not in (list, collections.deque):
-        return _unknown(tx, value, source)
+        return wrap_derived(tx, value, source, _key) or _unknown(tx, value, source)
     tx.guard(source, "type_is", type(value))
     tx.guard(source, "len", len(value))
     items = [Lazy(tx, v, item(source, i)) for i, v in enumerate(value)]
@@ -136,7 +137,7 @@ def _list(tx, value, source):
 
 def _dict(tx, value, source):
     if type(value) not in (dict, collections.OrderedDict, collections.defaultdict):
-        return _unknown(tx, value, source)
+        return wrap_derived(tx, value, source, _key) or _unknown(tx, value, source)
     tx.guard(source, "type_is", type(value))
     factory = tx.wrap(value.default_factory, Attr(source, "default_factory")) if hasattr(value, "default_factory") else None
     return tx.remember(value, OutsideDict(tx, value, source, _key, factory))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 
 from ...eager.nn.modules import module as library
-from ..breaks import unsupported
 from ..source import MODULE_TABLES, DictAttr, Pinned, module_entry
 from .objects import UserObjectVariable, lookup
 

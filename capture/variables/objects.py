@@ -74,6 +74,8 @@ class UserObjectVariable(Variable):
         super().__init__(source)
         self.cls, self.value = cls, value
 
+    content = None          # what a builtin base of its class holds (derived.py)
+
     def python_type(self):
         return self.cls
 
@@ -102,7 +104,7 @@ class UserObjectVariable(Variable):
         getter = lookup(self.cls, "__getattribute__")
         if isinstance(getter[1], types.FunctionType):
             return self.through_getattribute(tx, getter, name)
-        if getter[0] not in tx.PLAIN_GETATTRIBUTE:
+        if getter[0] not in tx.PLAIN_GETATTRIBUTE and self.content is None:
             raise unsupported("attribute", f"{self} has its own __getattribute__")
         return self.plain_attr(tx, name)
 
@@ -504,11 +506,12 @@ def make_plainly(tx, cls, args, kwargs):
         if issubclass(made.python_type(), cls) and init[0] is not object:
             tx.call(bind(tx, init, made, "__init__"), args, kwargs)
         return made
-    if lookup(cls, "__new__")[0] not in (object, types.SimpleNamespace) and cls.__new__ not in tx.OPEN_NEW:
+    made = tx.object_variable(cls)
+    plain = lookup(cls, "__new__")[0] in (object, types.SimpleNamespace) or cls.__new__ in tx.OPEN_NEW
+    if not plain and made.content is None:
         raise unsupported("call", f"making a {cls.__name__}, whose class has its own __new__ or metaclass call")
     if cls.__flags__ & inspect.TPFLAGS_IS_ABSTRACT:
         raise unsupported("call", f"making a {cls.__name__}, which is abstract")
-    made = tx.object_variable(cls)
     if cls is types.SimpleNamespace and not args:
         for name, value in kwargs.items():
             tx.effects.store_attr(made, name, value)
@@ -575,6 +578,9 @@ def bind_to_class(tx, found, cls, name):
     return tx.wrap(raw, source)
 
 
+OF_OBJECTS = ("__getattribute__", "__setattr__", "__delattr__")
+
+
 class SlotMethod(Variable):
     """A method of a builtin class (object.__setattr__, dict.update, ...), bound to `owner` or not."""
 
@@ -603,6 +609,9 @@ class SlotMethod(Variable):
         return owner.call_method(tx, self.name, args, kwargs)
 
     def on_object(self, tx, owner, args, kwargs):
+        name = self.raw.__name__
+        if owner.content is not None and self.home is not object and name not in OF_OBJECTS:
+            return owner.of_base(tx, name, args, kwargs)
         if self.name == "__init__":
             return tx.constant(None)
         if self.name == "__setattr__":

@@ -7,6 +7,7 @@ and containers may hold anything.
 from __future__ import annotations
 
 import bisect
+import collections
 import functools
 import heapq
 import itertools
@@ -260,6 +261,12 @@ def bisect_left(a, x, lo=0, hi=None, *, key=None):
         else:
             hi = middle
     return lo
+
+
+@replaces(collections._count_elements)
+def count_elements(mapping, iterable):
+    for element in iterable:
+        mapping[element] = mapping.get(element, 0) + 1
 
 
 @replaces(os.fspath)

@@ -13,7 +13,7 @@ MOST = 8            # results of one call
 
 @composite
 def custom_gradient(outs: tensors, ins: tensors, saved: tensors, numbers: size, rule: static):
-    """`rule(grads, saved, numbers, results)` gives a gradient, or None, for each of `ins`; a gradient that did not come is None."""
+    """`rule(grads, saved, numbers, results)` gives a gradient, or None, for each of `ins`; None is one that did not come."""
     made = tuple([clone(t) for t in outs])
     return made if len(made) > 1 else made[0]
 

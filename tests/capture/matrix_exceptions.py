@@ -88,7 +88,7 @@ match v:
         r = a * n, others
     case [first, *_]:
         r = a * first
-""", gaps=("counter",))
+""")
 construct("match_mapping_missing", "dict", "match v:\n    case {'zz': n}:\n        r = n\n    case {'p': 1, 'q': n}:\n        r = a * n")
 construct("match_class", "dataclass namedtuple frozendata int str float object namespace", """
 match v:
