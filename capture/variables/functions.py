@@ -279,6 +279,8 @@ class MethodMaker(Variable):
 class BoundMethodVariable(Variable):
     """A function bound to its first argument."""
 
+    through = None                               # the super() that it was looked up in
+
     def __init__(self, function, owner, source=None, name=None):
         super().__init__(source)
         self.function, self.owner, self.name = function, owner, name
@@ -309,7 +311,7 @@ class BoundMethodVariable(Variable):
 
     def reconstruct(self, gen):
         if self.name is not None:
-            gen.load(self.owner)
+            gen.load(self.through or self.owner)
             gen.emit.load_attr(self.name)
         else:
             gen.load_call(types.MethodType, [self.function, self.owner])

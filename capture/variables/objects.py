@@ -584,6 +584,8 @@ OF_OBJECTS = ("__getattribute__", "__setattr__", "__delattr__")
 class SlotMethod(Variable):
     """A method of a builtin class (object.__setattr__, dict.update, ...), bound to `owner` or not."""
 
+    through = None                               # the super() that it was looked up in
+
     def __init__(self, home, raw, owner, name):
         super().__init__()
         self.home, self.raw, self.owner, self.name = home, raw, owner, name
@@ -630,7 +632,7 @@ class SlotMethod(Variable):
         if self.owner is None:
             gen.emit.load_const(self.raw)
         else:
-            gen.load(self.owner)
+            gen.load(self.through or self.owner)
             gen.emit.load_attr(self.name)
 
 
@@ -653,7 +655,10 @@ class SuperVariable(Variable):
             if name in base.__dict__:
                 found = base, base.__dict__[name]
                 via_class = isinstance(self.owner, ClassVariable) and mro is start.__mro__
-                return bind_to_class(tx, found, self.owner, name) if via_class else bind(tx, found, self.owner, name)
+                made = bind_to_class(tx, found, self.owner, name) if via_class else bind(tx, found, self.owner, name)
+                if isinstance(made, (BoundMethodVariable, SlotMethod)):
+                    made.through = self
+                return made
         return tx.raise_error(AttributeError, f"'super' object has no attribute {name!r}")
 
     def reconstruct(self, gen):

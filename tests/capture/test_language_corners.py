@@ -111,6 +111,9 @@ def clause_that_is_no_class(x):
     return error_of(lambda: run((5, KeyError))), error_of(lambda: run(ValueError))
 
 
+seen = []
+
+
 class Count(int):
     """A number with Python of its own, and a cache that is too small for the program."""
 
@@ -140,7 +143,42 @@ class Pair:
     __slots__ = ("first", "second")
 
 
-seen = []
+class Base:
+    def step(self, x):
+        seen.append("base")
+        print("a break")
+        return x + 1
+
+    @classmethod
+    def made(cls, x):
+        print("a break")
+        return cls, x * 3
+
+
+class Derived(Base):
+    def step(self, x):
+        return super().step(x * 2) * 2
+
+    @classmethod
+    def made(cls, x):
+        return super().made(x - 1)
+
+
+class Loud(dict):
+    def update(self, *args):
+        super().update(*args)
+        print("a break")
+
+    def __setitem__(self, key, value):
+        super().__setitem__(key, value)
+        print("a break")
+
+
+def breaks_behind_super(x):
+    loud = Loud()
+    loud.update({"a": x})
+    loud["b"] = x + 1
+    return Derived().step(x), Derived.made(x), loud
 
 
 def small_cache(x):
@@ -162,7 +200,7 @@ def text_of_errors(x):
 
 PROGRAMS = (plain_tuple_has_no_fields, surplus_arguments, descriptors_of_a_class, caching_metaclass, comprehension_with_cells,
             length_of_iterators, exceptions_of_c, clause_that_is_no_class,
-            small_cache, text_of_errors)
+            small_cache, breaks_behind_super, text_of_errors)
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
