@@ -1,0 +1,193 @@
+"""Many drawn programs in one C++ translation unit.
+
+In: programs. Out: per program what is wrong with it, if anything. Each is captured and compiled with a target of its
+own, which keeps the loop programs; the first calls run in the loop interpreter. Then the generated texts of all graphs
+are put into namespaces of one unit that the C++ compiler reads once, and the calls run again, natively, with the loop
+interpreter beside them on copies of what each is given.
+"""
+
+import contextlib
+import ctypes
+import dataclasses
+import types
+
+import flambeau
+from flambeau import compiler
+from flambeau.eager.state import recording
+from flambeau.eager.tensor import Tensor
+from flambeau.inductor import driver
+from flambeau.inductor.body import Buffer
+from flambeau.inductor.cpp import codegen, text, wrapper
+from flambeau.inductor.interpret import run as run_program
+from flambeau.inductor.memory import overwritten
+from flambeau.inductor.stages import own_copy
+from flambeau.runtime import toolchain
+from flambeau.runtime.config import config
+from flambeau.runtime.errors import Unsupported
+
+from .graphfuzz import arrays_differ, difference, show, spread
+
+REFUSALS = (RuntimeError, ValueError, TypeError, IndexError, ArithmeticError)
+UNDEFINED = {"empty"}
+
+
+class Twin:
+    """One final graph: its loop program, and its native code once the unit is built."""
+
+    def __init__(self, program, name):
+        self.program, self.name, self.native, self.problems = program, name, None, []
+        self.own = [program.inputs.index(b) if isinstance(b, Buffer) and b in program.inputs else None
+                    for b in program.outputs]
+        self.overwrites = overwritten(program)
+
+    def __call__(self, inputs, seed, base):
+        if self.native is None:
+            return self.looped(inputs, seed, base)
+        wanted = self.looped([own_copy(x) if isinstance(x, Tensor) else x for x in inputs], seed, base)
+        values = self.native(inputs, seed, base)
+        for k, (a, b) in enumerate(zip(wanted, values, strict=True)):
+            if isinstance(a, Tensor):
+                problem = arrays_differ(a._array, b._array)
+                problem = problem or (a._array.strides != b._array.strides and a.numel() and "strides differ") or None
+            else:
+                problem = None if a == b else f"{b} instead of {a}"
+            if problem:
+                self.problems.append(f"{self.name}, output {k}, C++ and loop interpreter: {problem}\n{self.program.text()}")
+        return values
+
+    def looped(self, inputs, seed, base):
+        with recording(False):
+            values = run_program(self.program, inputs, {"seed": seed, "base": base})
+        return [driver.as_tensor(v) if k is None else inputs[k] for k, v in zip(self.own, values)]
+
+
+class Unit:
+    """The graphs that are compiled together."""
+
+    def __init__(self):
+        self.twins, self.texts, self.refused = [], [], {}
+
+    def backend(self, graph, inputs, options=None):
+        return driver.compile_graph(graph, inputs, options, self.target)
+
+    def target(self, graph, name, writes=(), donated=frozenset()):
+        def build(computed, pairs):
+            twin = Twin(driver.loop_program(computed, name, pairs, donated), name)
+            self.twins.append(twin)
+            return twin
+        return driver.around_outputs(graph, build, writes)
+
+    def build(self, plain):
+        """Native code for all graphs; `plain`: as users get it, else quickly made: nothing is inlined."""
+        made = []
+        with config.patch(threads=1):                       # all kernels of a graph in one text
+            for twin in self.twins:
+                try:
+                    made.append((twin, codegen.generate(twin.program)))
+                except Unsupported as lack:
+                    self.refused[lack.code] = self.refused.get(lack.code, 0) + 1
+        if not made:
+            return 0
+        with config.patch(optimize=config.optimize if plain else 0):
+            path = toolchain.build([unit_text([g for _, g in made], plain)])
+        library = ctypes.CDLL(path)
+        wrapper._bind_tensor()
+        for k, (twin, generated) in enumerate(made):
+            entry = types.SimpleNamespace(fb_run=getattr(library, f"fb_run_{k}"), fb_plan=getattr(library, f"fb_plan_{k}"),
+                                          library=library)
+            twin.native = wrapper._launcher(twin.program, generated, entry, True)
+        return len(made)
+
+
+def unit_text(generated, plain):
+    head = text.prelude()
+    if not plain:
+        head = head.replace("__attribute__((always_inline))", "")
+    parts = [head, codegen.MARK]
+    for k, each in enumerate(generated):
+        body = each.text.replace("fb_run(", f"fb_run_{k}(").replace("fb_plan(", f"fb_plan_{k}(")
+        parts.append(f"namespace graph_{k} {{\n{body}\n}}\n")
+    return "\n".join(parts)
+
+
+@dataclasses.dataclass
+class Trial:
+    """A program, what eager shows of it, and how it is called compiled."""
+
+    program: object
+    expected: object
+    call: object
+    twins: list
+    problem: str | None = None
+    other: object = None                                    # the same for other sizes: (program, what eager shows)
+
+
+@contextlib.contextmanager
+def settings():
+    with config.patch(strict=True, keep_half_rounding=True):
+        yield
+
+
+def attempt(trial, program, expected, stage):
+    """One compiled call, compared with eager's."""
+    if trial.problem is not None:
+        return
+    marks = [len(t.problems) for t in trial.twins]
+    try:
+        actual = show(trial.call, program)
+    except Exception as error:                              # whatever it is, it is the finding
+        trial.problem = f"{stage}: {type(error).__name__}: {error}"
+        return
+    problem = difference(expected, actual)
+    told = [p for t, mark in zip(trial.twins, marks) for p in t.problems[mark:]]
+    if problem or told:
+        slack = spread(program)
+        problem = difference(expected, actual, slack if len(slack) == len(expected.arrays) else None)
+        shaky = not problem and any(s is not None and (s[0] != s[1]).any() for s in slack)
+        problem = problem or (None if shaky or not told else told[0])
+    if problem:
+        trial.problem = f"{stage}: {problem}"
+
+
+def start(program, unit):
+    """Capture, compile, run in the loop interpreter."""
+    function = program.function()
+    trial = Trial(program, show(function, program), None, [])
+    before = len(unit.twins)
+    trial.twins = _Since(unit.twins, before)
+    trial.call = flambeau.compile(function, backend=unit.backend, dynamic=program.dynamic)
+    attempt(trial, program, trial.expected, "loops")
+    other = program.resized()
+    if other is not None:
+        try:
+            trial.other = other, show(function, other)
+        except REFUSALS:
+            trial.other = None
+        if trial.other:
+            attempt(trial, *trial.other, "loops, other sizes")
+    trial.twins = list(unit.twins[before:])
+    return trial
+
+
+class _Since:
+    """The end of a growing list."""
+
+    def __init__(self, whole, start):
+        self.whole, self.start = whole, start
+
+    def __iter__(self):
+        return iter(self.whole[self.start:])
+
+
+def run(programs, native=True, plain=False):
+    """The trials of some programs, and their unit."""
+    unit = Unit()
+    compiler.reset()
+    with settings():
+        trials = [start(program, unit) for program in programs]
+        if native and unit.build(plain):
+            for trial in trials:
+                attempt(trial, trial.program, trial.expected, "C++")
+                if trial.other:
+                    attempt(trial, *trial.other, "C++, other sizes")
+    return trials, unit

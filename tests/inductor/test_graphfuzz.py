@@ -1,0 +1,116 @@
+"""Drawn programs compiled to C++ equal eager, and the loop interpreter run beside it; what draws have found stays found.
+
+FLAMBEAU_GRAPHS: how many programs this file and test_graphfuzz_loops.py draw (default 5000, a third of them here);
+FLAMBEAU_GRAPHS_SEED: where they start (told in every failure). A failure is made smaller and printed as a program.
+"""
+
+import pytest
+
+from flambeau.inductor import interpret
+from flambeau.runtime import native, toolchain
+from flambeau.runtime.config import config
+
+from .graphfuzz import Input, Line, Program
+from .graphfuzz_batch import run
+from .graphfuzz_check import NATIVE, SEED, SIZE, check, smallest
+from .graphfuzz_draw import draw, families
+
+pytestmark = pytest.mark.skipif(toolchain.compiler() is None, reason="no C++ compiler")
+
+
+@pytest.mark.parametrize("number", NATIVE)
+def test_drawn_programs_in_generated_code(number, tmp_path):
+    """All instruction sets in turn; one unit in six as users get it, the others without inlining, which is made in
+    half the time."""
+    isas = native.isas()
+    with config.patch(cache_dir=str(tmp_path), isa=isas[number // 3 % len(isas)]):
+        check(SEED + number * SIZE, native=True, plain=number % 18 == 0)
+
+
+# -- what the draws are
+
+
+def test_programs_are_of_all_kinds():
+    """Of 1500 programs: what each must have its share of, and that nearly every record is called."""
+    programs = [draw(SEED + k) for k in range(1500)]
+    share = lambda holds: sum(map(holds, programs)) / len(programs)
+    assert share(lambda p: p.dynamic) > 0.2 and share(lambda p: bool(p.other)) > 0.12
+    assert share(lambda p: any(i.grad for i in p.inputs)) > 0.15
+    assert share(lambda p: any(line.name is None for line in p.lines)) > 0.3
+    assert share(lambda p: any(0 in i.sizes for i in p.inputs)) > 0.01
+    assert share(lambda p: any(i.layout != "rows" for i in p.inputs)) > 0.3
+    assert share(lambda p: len({i.dtype for i in p.inputs}) > 1) > 0.3
+    assert share(lambda p: any(n.startswith("x") for n in p.outputs)) > 0.05
+    called = {name for p in programs for name in p.records()}
+    missing = {name for names in families().values() for name in names} - called
+    assert len(missing) < 12, sorted(missing)
+
+
+# -- a fault is found and told
+
+
+def test_a_fault_is_found_and_made_small(monkeypatch):
+    """Maxima in the loop interpreter forget the last element: one reduction of one input is left of the program that
+    shows it, and the printed program runs."""
+    kept = interpret.combine
+    forgetful = lambda name, values: kept(name, [v[..., :-1] if name == "max" and v.shape[-1] > 1 else v for v in values])
+    monkeypatch.setattr(interpret, "combine", forgetful)
+    trials, _ = run([draw(SEED + k) for k in range(150)], native=False)
+    found = [t for t in trials if t.problem]
+    assert found and all("loops" in t.problem for t in found)
+    small = smallest(found[0].program, native=False)
+    assert len(small.lines) == 1 and len(small.inputs) == 1, small.printed()
+    assert small.printed().count("program(") == 2
+    exec(compile(small.printed(), "<printed>", "exec"), {})
+
+
+# -- programs that once failed
+
+def program(text, *inputs, dynamic=False, other=()):
+    lines = [line.strip() for line in text.strip().splitlines()]
+    made = [Line(*line.split(" = ", 1)) if line.split(" = ")[0].isidentifier() else Line(None, line) for line in lines[:-1]]
+    outputs = tuple(lines[-1].removeprefix("return ").split(", "))
+    return Program(tuple(Input(f"x{k}", **given) for k, given in enumerate(inputs)), tuple(made), outputs, dynamic, other)
+
+
+FOUND = {
+    "argmin of booleans": program("""
+        v0 = op_argmin(x0, (0,), False)
+        return v0""", {"sizes": (17, 3), "dtype": "bool", "values": 1}),
+    "whole numbers beyond their type": program("""
+        v0 = x0.clamp(-1, 1)
+        v1 = x0 < -1
+        return v0, v1""", {"sizes": (5,), "dtype": "uint8"}),
+    "nothing repeated and rolled": program("""
+        v0 = x0.repeat([1, 1, 2])
+        v1 = x1.roll(1, 1).sum(1)
+        return v0, v1""", {"sizes": (2, 2, 0)}, {"sizes": (3, 0)}),
+    "nothing padded": program("""
+        v0 = op_pad(x0, ((1, 1), (0, 0), ), 1.0)
+        return v0""", {"sizes": (0, 2)}),
+    "epilogue over nothing": program("""
+        v0 = op_neg(x0)
+        v1 = op_amin(v0, (0,), False)
+        v2 = v1 @ v0.mT
+        return v2""", {"sizes": (17, 0)}),
+    "input written whose old value the gradient needs": program("""
+        x0.clamp_(-1, 1)
+        v1 = op_exp(x1)
+        return v1""", {"sizes": (1, 7), "grad": "computed"}, {"sizes": (4,), "grad": "leaf"}),
+    "strided input written whose old value the gradient needs": program("""
+        v0 = op_mul(x0, x1)
+        x0.relu_()
+        return v0, v0""", {"sizes": (5,), "layout": "steps"}, {"sizes": (5,), "grad": "leaf"}, dynamic=True, other=((5, 11),)),
+}
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory):
+    with config.patch(cache_dir=str(tmp_path_factory.mktemp("found"))):
+        trials, _ = run(FOUND.values(), plain=True)
+    return dict(zip(FOUND, trials))
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_programs_that_once_failed(name, found):
+    assert found[name].problem is None
