@@ -17,12 +17,13 @@ from typing import Any
 from collections.abc import Callable
 
 from ..eager.nn.modules.module import Module
+from ..runtime import locks
 from . import compile as compiling
 from .state import native
 
 PREFIX = "_orig_mod."
 _classes: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
-_making = threading.RLock()
+_making = locks.fresh(threading.RLock)
 
 
 class CompiledModule:

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
+from ..runtime import locks
 from . import device as devices
 from . import dtypes
 from .tensor import Tensor
@@ -28,7 +29,7 @@ class Generator:
     def __init__(self, device="cpu"):
         self._device = devices.device(device)
         self._seed, self._next = 67280421310721, 0
-        self._lock = threading.Lock()
+        self._lock = locks.fresh()
 
     @property
     def device(self):

@@ -8,7 +8,6 @@ mutated inputs take their new values and aliases are rebuilt by eager view ops.
 
 from __future__ import annotations
 
-import threading
 import weakref
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -18,10 +17,11 @@ import numpy as np
 
 from ..capture.graph import Interpreter, evaluate_number, map_args
 from ..eager import autograd, random
+from ..eager._call import written
 from ..eager.op import find
 from ..eager.state import recording, state
 from ..eager.tensor import Tensor
-from ..runtime import counters
+from ..runtime import counters, locks
 from ..runtime.errors import CheckFailed, Unsupported
 from .facts import Crossing, Fresh, IsInput, KeptFunctional, Slot, ViewOfInput, ViewOfOutput
 from .records import restride
@@ -47,7 +47,7 @@ class Training:
     made: dict[frozenset, tuple[Crossing, Executable]] = field(default_factory=dict)
     keep_inputs: bool = False
     shown: frozenset | None = None
-    lock: Any = field(default_factory=threading.Lock)
+    lock: Any = field(default_factory=locks.fresh)
 
     def __post_init__(self):
         first = self.first
@@ -108,6 +108,7 @@ class CompiledGraph:
         self.functional, self.forward, self.training, self.constants = functional, forward, training, list(constants)
         outline = functional.outline
         self.draws, self.inner, self.names, self.sources = outline.draws, outline.inner, outline.names, outline.sources
+        self.mutated = tuple((m.input, m.output) for m in functional.mutated)
         self.simple = self._simple_structure()
         self.plain = self.simple and training is None and not self.draws and not self.constants
 
@@ -159,14 +160,11 @@ class CompiledGraph:
         return {name: read_symbol(inputs[k], what, dim) for name, k, what, dim in self.sources} if self.sources else {}
 
     def _commit(self, inputs: list, inner: list) -> None:
-        copy_ = find("copy_")
-        for m in self.functional.mutated:
-            target, value = inputs[m.input], inner[m.output]
-            if value is target:                                  # the kernels wrote it where it lies
-                target._ensure_storage().bump()
-                continue
+        """Copy what the kernels did not write where it lies."""
+        for k in written(inputs, inner, self.mutated):
+            m = self.functional.mutated[k]
             with recording(state.grad and m.recorded):
-                copy_(target, value)
+                find("copy_")(inputs[m.input], inner[m.output])
 
     def _rebuild(self, inputs: list, inner: list, symbols: dict):
         outputs: list = []

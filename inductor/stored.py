@@ -339,8 +339,12 @@ def _learned(env: ShapeEnv) -> tuple[int, int, int]:
 
 
 def write(key: str, data: tuple) -> None:
-    stored = artefacts.put(key, SUFFIX, zlib.compress(marshal.dumps(data), 1))
-    log.channel("cache")(f"stored {stored}")
+    try:
+        stored = artefacts.put(key, SUFFIX, zlib.compress(marshal.dumps(data), 1))
+    except OSError as error:
+        log.channel("cache")(f"not stored: {error}")
+    else:
+        log.channel("cache")(f"stored {stored}")
 
 
 def read(key: str) -> tuple | None:

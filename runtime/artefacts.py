@@ -7,18 +7,19 @@ once and replaced by a private temporary one for the life of the process.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import hashlib
 import os
 import shutil
 import stat
-import threading
+import time
 import warnings
 
-from . import log
+from . import locks, log
 from .config import config
 from .records import write_atomically
 
-_lock = threading.Lock()
+_lock = locks.fresh()
 _folders: dict[str, str] = {}
 
 
@@ -87,6 +88,9 @@ def read(key: str, suffix: str) -> bytes | None:
         return None
     if foreign or seal(data[:-SEAL]) != data[-SEAL:]:
         log.channel("cache")(f"refused {found}: {'foreign' if foreign else 'damaged'}")
+        if not foreign:
+            with contextlib.suppress(OSError):
+                os.unlink(found)
         return None
     return data[:-SEAL]
 
@@ -110,6 +114,41 @@ def put(key: str, suffix: str, data: bytes) -> str:
         target = path(key, suffix)
         write_atomically(target, data)
     return target
+
+
+PATIENCE = 60.0          # seconds that a process waits for another one's compilation
+
+
+@contextlib.contextmanager
+def claimed(key: str):
+    """Hold what is made under this key against other processes, as long as they have patience. Gives whether nobody
+    held it before: then it is still to be made. The lock goes with the process that holds it."""
+    import fcntl
+    try:
+        handle = os.open(os.path.join(folder(), f"lock-{key[:2]}"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError:
+        yield True
+        return
+    try:
+        yield _locked(handle, fcntl)
+    finally:
+        fcntl.flock(handle, fcntl.LOCK_UN)              # also where a forked child has the file open
+        os.close(handle)
+
+
+def _locked(handle: int, fcntl) -> bool:
+    """Take the lock, or give up after a while. Whether it was free."""
+    deadline = time.monotonic() + PATIENCE
+    free = True
+    while True:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return free
+        except OSError:
+            free = False
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.02)
 
 
 def forget() -> None:

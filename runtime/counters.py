@@ -6,13 +6,14 @@ Plain counts (`frames`, `graphs`, `recompiles`, `kernels`, `cache_hits`, `compil
 
 from __future__ import annotations
 
-import threading
 from typing import Any
+
+from . import locks
 
 PLAIN = ("frames", "graphs", "recompiles", "kernels", "cache_hits", "compile_seconds")
 BY_REASON = ("breaks", "fallbacks")
 
-_lock = threading.Lock()
+_lock = locks.fresh()
 _plain: dict[str, float] = {}
 _by_reason: dict[str, dict[str, int]] = {}
 

@@ -114,6 +114,18 @@ def build(sources: list[str], flags: tuple[str, ...] = ()) -> str:
 
 
 def _compile(program: str, sources: list[str], options: tuple[str, ...], key: str) -> str:
+    """One process of several that want the same object compiles it, the others take what it stored."""
+    with artefacts.claimed(key) as alone:
+        found = None if alone else find(key)
+        if found is None:
+            try:
+                found = _compile_here(program, sources, options, key)
+            except OSError as error:
+                raise CompilerError(f"generated code could not be compiled: {error}") from error
+    return found
+
+
+def _compile_here(program: str, sources: list[str], options: tuple[str, ...], key: str) -> str:
     with tempfile.TemporaryDirectory(prefix="flambeau-build-") as work:
         if len(sources) == 1:
             _run([[program, *options, _write(work, 0, sources[0]), *LIBRARIES, "-o", f"{work}/out.so"]], sources)
@@ -139,9 +151,18 @@ def _write(work: str, number: int, text: str) -> str:
 def _run(commands: list[list[str]], sources: list[str]) -> None:
     """Run compiler processes side by side; the first failure raises with the compiler's message and a kept source."""
     start = lambda command: subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    running = [start(command) for command in commands]
-    outputs = [process.communicate()[0] for process in running]
+    running: list[subprocess.Popen] = []
+    try:
+        running += map(start, commands)
+        outputs = [process.communicate()[0] for process in running]
+    finally:
+        for process in running:                                 # an interrupt leaves no compiler behind
+            if process.poll() is None:
+                process.kill()
+                process.wait()
     for number, (process, output) in enumerate(zip(running, outputs)):
+        if process.returncode < 0:
+            raise CompilerError(f"{commands[number][0]} was killed by signal {-process.returncode}")
         if process.returncode:
             handle, kept = tempfile.mkstemp(prefix="flambeau-failed-", suffix=".cpp")
             with os.fdopen(handle, "w") as file:

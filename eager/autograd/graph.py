@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-
+from ...runtime import locks
 from ..handles import RemovableHandle
 from ..record import AccumulateGrad, Node, edge_of
 from ..state import state
@@ -72,7 +71,7 @@ def register_multi_grad_hook(tensors, fn, *, mode: str = "all") -> RemovableHand
 
 class _Any:
     def __init__(self, fn):
-        self.fn, self.run, self.lock = fn, None, threading.Lock()
+        self.fn, self.run, self.lock = fn, None, locks.fresh()
 
     def hook(self, k: int):
         def see(grad):

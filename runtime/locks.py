@@ -1,0 +1,26 @@
+"""Locks that are open in a forked child: the thread that held one at the fork does not exist there."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+_known: weakref.WeakSet = weakref.WeakSet()
+
+
+def fresh(kind: Callable[[], Any] = threading.Lock) -> Any:
+    """A new Lock (or RLock) for state that is whole whenever a thread may be interrupted."""
+    made = kind()
+    _known.add(made)
+    return made
+
+
+def _reopen() -> None:
+    for lock in list(_known):
+        lock._at_fork_reinit()                      # as logging, threading and queue do for theirs
+
+
+os.register_at_fork(after_in_child=_reopen)
