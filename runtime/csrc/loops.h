@@ -155,6 +155,12 @@ FB_INLINE vl plus(vl a, vl b) { return a + b; }
 FB_INLINE vi plus(vi a, vi b) { return add_i(a, b); }
 template <class T, class V, class M> FB_INLINE void add_to(T* p, V x, M m) { st(p, plus(ld(p, m), x), m); }
 template <class T, class V> FB_INLINE void add_to1(T* p, V x) { put(p, plus(element(p), lane(x, 0))); }
+// truth values add up to "any of them"
+template <class At, class M> FB_INLINE void scatter_add(bool* p, At at, vi x, M m) {
+    for (int l = 0; l < count(m); l++) put(p + at(l), element(p + at(l)) | lane(x, l));
+}
+template <class M> FB_INLINE void add_to(bool* p, vi x, M m) { st(p, ld(p, m) | x, m); }
+FB_INLINE void add_to1(bool* p, vi x) { put(p, element(p) | lane(x, 0)); }
 
 // ---- index values
 FB_INLINE vl lanes_from(i64 start, i64 stride) { return index_lanes(0) * splat_l(stride) + splat_l(start); }

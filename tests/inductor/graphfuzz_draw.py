@@ -408,7 +408,8 @@ class Drawer:
     def sampled(self, name):
         """A record with its sample's sizes."""
         row = self.random.choice(templates(name))
-        dtype = self.dtype if self.random.random() < 0.8 else "float32"
+        whole = self.dtype in FLOATS[:2] or name not in families()["externs"]
+        dtype = self.dtype if whole and self.random.random() < 0.8 else "float32"
         return self.spelled(name, [self.argument(v, dtype) for v in row])
 
     def argument(self, value, dtype):

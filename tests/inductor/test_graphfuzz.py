@@ -81,6 +81,12 @@ FOUND = {
         v0 = x0.clamp(-1, 1)
         v1 = x0 < -1
         return v0, v1""", {"sizes": (5,), "dtype": "uint8"}),
+    "booleans added where indices tell": program("""
+        x0.index_add_(0, x2, x1)
+        x3.scatter_add_(1, x2.expand([3, 4]), x1.mT[:3])
+        v2 = x0 | x0
+        return v2""", {"sizes": (2, 9), "dtype": "bool", "values": 1}, {"sizes": (4, 9), "dtype": "bool"},
+        {"sizes": (4,), "dtype": "int64", "values": 2}, {"sizes": (3, 2), "dtype": "bool", "values": 1}),
     "nothing repeated and rolled": program("""
         v0 = x0.repeat([1, 1, 2])
         v1 = x1.roll(1, 1).sum(1)
