@@ -134,9 +134,34 @@ PyObject* py_steps(PyObject*, PyObject* args) {
     Py_RETURN_TRUE;
 }
 
+// written(targets, values, pairs): for each pair (k, n) where values[n] is targets[k] itself, a write into its bytes is
+// noted; the numbers of the other pairs.
+PyObject* py_written(PyObject*, PyObject* args) {
+    PyObject *targets, *values, *pairs;
+    if (!PyArg_ParseTuple(args, "O!O!O!", &PyList_Type, &targets, &PyList_Type, &values, &PyTuple_Type, &pairs)) return nullptr;
+    Ref rest(PyList_New(0));
+    for (Py_ssize_t i = 0; rest && i < PyTuple_GET_SIZE(pairs); i++) {
+        Py_ssize_t k, n;
+        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(pairs, i), "nn", &k, &n)) return nullptr;
+        if (k < 0 || n < 0 || k >= PyList_GET_SIZE(targets) || n >= PyList_GET_SIZE(values))
+            return PyErr_Format(PyExc_IndexError, "written: pair %zd", i);
+        PyObject* target = PyList_GET_ITEM(targets, k);
+        if (PyList_GET_ITEM(values, n) == target) {
+            if (!bump(target)) return nullptr;
+            continue;
+        }
+        Ref number(PyLong_FromSsize_t(i));
+        if (!number || PyList_Append(rest.get(), number.get())) return nullptr;
+    }
+    return rest.release();
+}
+
 PyMethodDef methods[] = {{"steps", py_steps, METH_VARARGS,
                              "steps(kernel, counter, written, read, count, rows, numbers, reals): an optimizer's kernel over "
                              "rows of tensors; whether it took them"},
+    {"written", py_written, METH_VARARGS,
+        "written(targets, values, pairs): note writes into tensors that a compiled call has changed where they lie; the "
+        "numbers of the pairs whose value lies elsewhere"},
     {nullptr, nullptr, 0, nullptr}};
 
 }
