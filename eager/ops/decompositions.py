@@ -9,14 +9,15 @@ import numpy as np
 from .. import dtypes
 from ..grads import explicit
 from ..meta import Spec, broadcast_shapes
-from ..op import extern, Out, static
+from ..op import extern, Out, size, static
 from .arithmetic import add, cast, div, eq, mul, neg, sub, where
 from .complexes import conj, real
 from .creation import eye, tril, triu
+from .indexing import scatter_add
 from .products import matmul
 from .rearrange import cat
 from .reduce import sum as sum_dims
-from .views import diagonal, slice_dim, transpose, unsqueeze
+from .views import diagonal, expand, slice_dim, transpose, unsqueeze
 
 
 class LinAlgError(RuntimeError):
@@ -215,13 +216,57 @@ def lu_factor(x):
     pivots = np.zeros((len(lu), min(m, n)), np.int32)
     rows = np.arange(len(lu))
     for k in range(min(m, n)):
-        at = k + np.argmax(np.abs(lu[:, k:, k]), 1)
+        column = lu[:, k:, k]
+        at = k + np.argmax(np.abs(column.real) + np.abs(column.imag), 1)        # (as LAPACK measures)
         pivots[:, k] = at + 1
         lu[rows, at], lu[:, k] = lu[:, k].copy(), lu[rows, at].copy()
         pivot = lu[:, k, k, None]
         lu[:, k + 1:, k] /= np.where(pivot == 0, 1, pivot)
         lu[:, k + 1:, k + 1:] -= lu[:, k + 1:, k, None] * lu[:, k, None, k + 1:]
     return lu.reshape(x.shape), pivots.reshape(x.shape[:-2] + pivots.shape[1:])
+
+
+@extern(meta=lambda pivots, rows: Spec((*pivots.shape[:-1], rows), dtypes.int64))
+def row_order(pivots, rows: size):
+    """Which row stands where after the exchanges."""
+    flat = pivots.reshape(-1, pivots.shape[-1])
+    order = np.tile(np.arange(rows), (len(flat), 1))
+    every = np.arange(len(flat))
+    for k in range(flat.shape[1]):
+        at = flat[:, k] - 1
+        order[every, at], order[:, k] = order[:, k].copy(), order[every, at].copy()
+    return order.reshape(*pivots.shape[:-1], rows)
+
+
+@lu_factor.grad("x")
+@explicit
+def _(g, lu, pivots):
+    """With X1 the first k = min(m, n) rows and columns of X, X2 the others:
+    P L1^-H [(low(L1^H gL1 - gU2 U2^H) + up(gU1 U1^H - L2^H gL2)) U1^-H, gU2], and gL2 U1^-H below."""
+    m, n = lu.shape[-2:]
+    k, rank = min(m, n), len(lu.shape)
+
+    def part(x, rows, cols):
+        x = slice_dim(x, rank - 2, rows.start, 1, rows.stop - rows.start)
+        return slice_dim(x, rank - 1, cols.start, 1, cols.stop - cols.start)
+    first, below, beside = slice(0, k), slice(k, m), slice(k, n)
+    packed, slope = part(lu, first, first), part(g, first, first)
+    low = add(tril(packed, -1), eye(k, k, lu.dtype, lu.device))
+    upper = triu(packed, 0)
+    inner, outer = matmul(_h(low), tril(slope, -1)), matmul(triu(slope, 0), _h(upper))
+    if n > k:
+        inner = sub(inner, matmul(part(g, first, beside), _h(part(lu, first, beside))))
+    if m > k:
+        outer = sub(outer, matmul(_h(part(lu, below, first)), part(g, below, first)))
+
+    def over_upper(x):
+        return _h(solve_triangular(packed, _h(x), True, False))
+    x = over_upper(add(tril(inner, -1), triu(outer, 0)))
+    x = cat((x, part(g, first, beside)), rank - 1) if n > k else x
+    x = solve_triangular(_h(packed), x, True, True)
+    x = cat((x, over_upper(part(g, below, first))), rank - 2) if m > k else x
+    places = expand(unsqueeze(row_order(pivots, m), rank - 1), tuple(lu.shape))
+    return scatter_add(mul(x, 0.0), rank - 2, places, x)
 
 
 # -- eigenvalues and singular values
@@ -364,4 +409,6 @@ for _op in (inv, det, adjugate, slogdet, matrix_exp):
 solve.samples(lambda make: [(_regular(make, 3, 3), make(3, 2)), (_regular(make, 2, 3, 3), make(2, 3, 1))])
 solve_triangular.samples(lambda make: [(_positive(make, 3, 3), make(3, 2), True, False),
                                        (_positive(make, 2, 3, 3), make(2, 3, 2), False, True)])
+lu_factor.samples(lambda make: [(_regular(make, 3, 3),), (make(4, 2),), (make(2, 2, 3),)])
+row_order.samples(lambda make: [(make.ints(2, 3) + 1, 3), (make.ints(2, 2, 2) + 1, 4)])
 qr.samples(lambda make: [(make(4, 3), "reduced"), (make(2, 3, 3), "reduced")])

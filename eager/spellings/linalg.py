@@ -204,16 +204,10 @@ def lu_factor_ex(A, *, pivot=True, check_errors=False, out=None):
     return kind(*lu_factor(A), creation.zeros(tuple(A.shape[:-2]), dtype=dtypes.int32))
 
 
-def _permutation(pivots, rows):
+def _permutation(pivots, rows, dtype):
     """The matrix P of A = P @ L @ U from row exchanges counted from 1."""
-    flat = pivots._values("lu").reshape(-1, pivots.shape[-1])
-    out = np.zeros((len(flat), rows, rows))
-    for k, exchanges in enumerate(flat):
-        order = np.arange(rows)
-        for i, j in enumerate(exchanges):
-            order[[i, j - 1]] = order[[j - 1, i]]
-        out[k, order, np.arange(rows)] = 1
-    return out.reshape(*pivots.shape[:-1], rows, rows)
+    order = d.row_order(pivots, rows)
+    return a.eq(creation.arange(rows).unsqueeze(-1), order.unsqueeze(-2)).to(dtype)
 
 
 def lu_unpack(LU_data, LU_pivots, unpack_data=True, unpack_pivots=True, *, out=None):
@@ -222,16 +216,12 @@ def lu_unpack(LU_data, LU_pivots, unpack_data=True, unpack_pivots=True, *, out=N
     k = min(m, n)
     low = creation.tril(LU_data.narrow(-1, 0, k), -1) + creation.eye(m, k, dtype=LU_data.dtype)
     up = creation.triu(LU_data.narrow(-2, 0, k))
-    return kind(creation.tensor(_permutation(LU_pivots, m), dtype=LU_data.dtype), low, up)
+    return kind(_permutation(LU_pivots, m, LU_data.dtype), low, up)
 
 
 def lu(A, *, pivot=True, out=None):
-    """A = P @ L @ U; L and U by formulas in terms of A and the exchanges, so that gradients follow."""
-    data, pivots = d.lu_factor(_matrices(A, "linalg.lu").detach())
-    parts = LU(*lu_unpack(data, pivots))
-    if A.requires_grad:
-        raise RuntimeError("linalg.lu: gradients are not available; use linalg.solve or linalg.det")
-    return give(parts, out)
+    """A = P @ L @ U"""
+    return give(LU(*lu_unpack(*d.lu_factor(_matrices(A, "linalg.lu")))), out)
 
 
 @takes_out
