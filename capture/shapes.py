@@ -271,6 +271,8 @@ class ShapeEnv:
     def _solve(self, e: Expr) -> None:
         """From e == 0: a symbol that stands alone in it becomes the rest; unbacked ones first, then the newest."""
         order = {name: k for k, name in enumerate(self.symbols)}
+        common = math.gcd(*(c for _, c in e.terms))
+        e = E.lift(e // common) if common > 1 else e
         for atom in sorted(e.free_atoms(), key=lambda a: (a.args[1] != "unbacked", -order.get(a.name, 0))):
             factor = e.coeff(atom)
             rest = e - factor * E.from_atom(atom)

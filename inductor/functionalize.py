@@ -228,6 +228,9 @@ class _Functionalizer:
         """`target` (a tensor of the program) takes `value`, and with it everything that shares its memory."""
         alias = self.aliases[target]
         storage = alias.storage
+        if any(type(n) is int and n == 0 for n in alias.node.value.shape) and not any(
+                t.requires_grad for t in tensors(node.value)):
+            return                              # nothing is written, also where memory could not take it
         value = self.fitted(value, alias.node.value, node)
         grads_flow = node.grad and all(s.grad and passes_gradients(s.op) for s in alias.chain)
         new = self.put(alias.chain, storage.value, value, node, node.grad)

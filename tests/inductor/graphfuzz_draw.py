@@ -553,10 +553,11 @@ class Drawer:
 
 
 def unchecked(text):
-    """Whether a line calls a record of several tensors whose sizes its public spelling compares, not the record."""
+    """Whether a line calls a record of several tensors, or sizes, that its public spelling compares, not the record."""
     names = RECORDS.findall(text)
     samples = {*families()["samples"], *families()["externs"]}
-    return any(name in samples and sum(code > 0 for code in OPS[name].codes) > 1 for name in names)
+    sized = lambda op: sum(code > 0 for code in op.codes) > 1 or any(p.role == "size" for p in op.params)
+    return any(name in samples and sized(OPS[name]) for name in names)
 
 
 def largest(t):

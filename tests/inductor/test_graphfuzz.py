@@ -94,6 +94,15 @@ FOUND = {
     "nothing padded": program("""
         v0 = op_pad(x0, ((1, 1), (0, 0), ), 1.0)
         return v0""", {"sizes": (0, 2)}),
+    "nothing written to expanded memory": program("""
+        x0[:, 2:2].fill_(0.5)
+        v1 = op_exp(x0)
+        return v1""", {"sizes": (3, 3), "layout": "expanded"}),
+    "a size solved by its multiple": program("""
+        v0 = flambeau.cat([x0, x0, x0], 0)
+        v1 = v0.expand([39])
+        v2 = flambeau.cat([v1, v0], 0)
+        return v2""", {"sizes": (13,)}, dynamic=True, other=((13, 18),)),
     "epilogue over nothing": program("""
         v0 = op_neg(x0)
         v1 = op_amin(v0, (0,), False)
