@@ -18,7 +18,7 @@ import types
 from ..runtime.errors import Unsupported
 from .breaks import UserRaise, unsupported
 from .instructions import decode
-from .opcodes import call_pair
+from .opcodes import CLOSE_RETURNS, call_pair
 from .side_effects import DELETED
 from .source import Global, Pinned, item
 from .variables.base import NULL, NotPlain, Variable
@@ -700,6 +700,8 @@ class GeneratorVariable(IteratorVariable):
                     self.frame.run()
                     if self.frame.result is None:
                         tx.raise_error(RuntimeError, "generator ignored GeneratorExit")
+                    if CLOSE_RETURNS:
+                        return self.frame.result
             except UserRaise as raised:
                 if not issubclass(raised.variable.cls, GeneratorExit):
                     raise

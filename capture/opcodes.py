@@ -27,6 +27,7 @@ from typing import NamedTuple
 from ..runtime.errors import InternalError
 
 VERSION = sys.version_info[:2]
+CLOSE_RETURNS = VERSION >= (3, 13)  # generator.close() gives what the generator returned
 VERSION_TEXT = f"{VERSION[0]}.{VERSION[1]}"
 SUPPORTED = (3, 11) <= VERSION <= (3, 13)
 NULL_FIRST = VERSION < (3, 13)  # a call pair is (NULL, callable) before 3.13 and (callable, NULL) from then on
