@@ -96,6 +96,7 @@ def _times(input, other, alpha):
         raise RuntimeError("Boolean alpha only supported for Boolean results.")
     if type(alpha) is float and kind.category < 2:
         raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
+    alpha = builtins.bool(alpha) if kind is dtypes.bool else alpha
     return _mul(other.to(kind), alpha) if isinstance(other, Tensor) else other * alpha
 
 
@@ -285,8 +286,15 @@ def _product(input, tensor1, tensor2):
     return _mul(*[x.to(kind) if isinstance(x, Tensor) and x.dtype.category < kind.category else x for x in (tensor1, tensor2)])
 
 
+def _quotient(tensor1, tensor2):
+    if tensor1.dtype.category < 2 and tensor2.dtype.category < 2:
+        raise RuntimeError("Integer division with addcdiv is not supported: use input + value * tensor1 / tensor2, or "
+                           "torch.trunc(tensor1 / tensor2) for whole numbers.")
+    return _div(tensor1, tensor2)
+
+
 def addcdiv(input, tensor1, tensor2, *, value=1, out=None):
-    quotient = _div(tensor1, tensor2)
+    quotient = _quotient(tensor1, tensor2)
     return give(_add(input, quotient if value == 1 else _mul(quotient, value)), out)
 
 
@@ -423,7 +431,7 @@ def addcmul_(self, tensor1, tensor2, *, value=1):
 
 
 def addcdiv_(self, tensor1, tensor2, *, value=1):
-    return add_(self, _div(tensor1, tensor2), alpha=value)
+    return add_(self, _quotient(tensor1, tensor2), alpha=value)
 
 
 def lerp_(self, end, weight):

@@ -157,6 +157,7 @@ def _whole_pair(name, function, input, other):
     kind = result_type((input, other))
     if kind.category != 1:
         raise RuntimeError(f'"{name}_cpu" not implemented for {type_name(kind)!r}')
+    broadcast_shapes((tuple(input.shape), tuple(other.shape)), name)
     x, y = input.to(kind)._values(name), other.to(kind)._values(name)
     found = function(x, y)
     return Tensor._from_array(np.asarray(found), dtypes.from_numpy(found.dtype))
