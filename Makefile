@@ -22,6 +22,7 @@ test: $(STAMP)
 
 bench: $(STAMP)
 	$(VENV)/bin/python benchmarks/run.py $(if $(PEER_PYTHON),--peer-python $(PEER_PYTHON)) --write
+	$(VENV)/bin/python benchmarks/compile_time.py --write
 
 lint: $(STAMP)
 	$(VENV)/bin/ruff check .

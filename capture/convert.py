@@ -231,8 +231,10 @@ class Trace:
         graph = self.tx.tracer.graph
         if config.verify:
             graph.lint()
-        record.text("graph.py", graph.print_python())
-        log.channel("graph")(graph.print_python())
+        if records.wanted():
+            text = graph.print_python()
+            record.text("graph.py", text)
+            log.channel("graph")(text)
         counters.add("graphs")
         values = [value for _, _, value in inputs]
         try:

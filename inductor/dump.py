@@ -1,4 +1,8 @@
-"""What each stage leaves for readers: the graphs as Python text in the record of the compilation, under fixed names."""
+"""What each stage leaves for readers: the graphs as Python text in the record of the compilation, under fixed names.
+
+Texts are made where somebody can read them: with a dump folder, a log channel or the checks between stages switched
+on. They take a tenth of the passes' time.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,8 @@ from .partition import Partition
 
 
 def captured(graph: Graph) -> None:
+    if not records.wanted():
+        return
     text = graph.print_python()
     if graph.env is not None:
         text = "".join(f"# guard: {g}\n" for g in graph.env.guards) + text
@@ -18,16 +24,22 @@ def captured(graph: Graph) -> None:
 
 
 def functional(result: FunctionalGraph) -> None:
+    if not records.wanted():
+        return
     comments = "".join(f"# {line}\n" for line in result.lines())
     records.current().text("functional.py", comments + result.graph.print_python())
 
 
 def joint(result: JointGraph) -> None:
+    if not records.wanted():
+        return
     records.current().text("joint.py", result.graph.print_python())
 
 
 def partitioned(pair: Partition) -> None:
     """What crosses from forward to backward, and why it may."""
+    if not records.wanted():
+        return
     lines = [
         f"# saved {name}" + (f": input {pair.saved_inputs[name]}" if name in pair.saved_inputs else "")
         for name in pair.saved
@@ -36,12 +48,16 @@ def partitioned(pair: Partition) -> None:
 
 
 def final(graph: Graph, name: str) -> None:
+    if not records.wanted():
+        return
     records.current().text(f"{name}.py", graph.print_python())
 
 
 def loops(name: str, before, after) -> None:
     """The loop IR of one graph before and after fusion, in one file with that of the other graphs of the compilation.
     """
+    if not records.wanted():
+        return
     record = records.current()
     text = f"# {name}, before fusion\n{before.text()}\n# {name}, after fusion\n{after.text()}\n"
     record.text("loops.txt", record.texts.get("loops.txt", "") + text)
@@ -49,6 +65,8 @@ def loops(name: str, before, after) -> None:
 
 def native(name: str, source: str, program) -> None:
     """The C++ of one graph, and its memory plan and call order."""
+    if not records.wanted():
+        return
     record = records.current()
     record.text("kernels.cpp", record.texts.get("kernels.cpp", "") + f"// {name}\n{source}\n")
     lines = [f"{name}: {len(program.kernels)} kernels, workspace {program.arena_size} bytes"]

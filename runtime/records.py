@@ -55,6 +55,11 @@ class CompileRecord:
             self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
 
 
+def wanted() -> bool:
+    """Whether somebody can read the stages' texts: a dump folder, a log channel or the checks between stages are on."""
+    return bool(config.dump or config.verify or config.logs)
+
+
 def write_atomically(path: str, data: bytes) -> None:
     """Write a file so that other processes see all of it or nothing."""
     folder = os.path.dirname(path)
