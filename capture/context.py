@@ -234,7 +234,9 @@ class Context:
     # -- running library code --------------------------------------------------------------------------------------
 
     def run(self, fn: Callable, *args, **kwargs) -> Any:
-        """Call real code on fakes and numbers; its exceptions are the traced program's."""
+        """Call real code on fakes and numbers; its exceptions are the traced program's. What a builtin asks of a number is
+        the program's own question; what library code asks is asked of a size or an index."""
+        before, self.env.assumes = self.env.assumes, not isinstance(fn, (types.BuiltinFunctionType, type))
         try:
             with self.tracer:
                 return fn(*args, **kwargs)
@@ -246,6 +248,8 @@ class Context:
             raise unsupported("recursion", "calls nest too deeply") from error
         except Exception as error:
             raise UserRaise(self.exception(error), f"{type(error).__name__}: {error}") from error
+        finally:
+            self.env.assumes = before
 
     def run_outside(self, fn: Callable, *args, **kwargs) -> Any:
         """Call real code on real values, as if nothing were traced; its exceptions are the traced program's."""

@@ -20,7 +20,8 @@ from ..eager import dtypes, random, sizes
 from ..eager.dispatch import state
 from ..eager.op import Op, find
 from ..eager.state import recording
-from ..runtime.errors import InternalError
+from ..eager.tensor import Tensor
+from ..runtime.errors import CheckFailed, InternalError
 from . import expr as E
 from .shapes import ShapeEnv, SymFloat, SymInt
 
@@ -404,6 +405,18 @@ def bind_symbols(value, actual, values: dict[str, Any]) -> None:
             values[name] = actual if what == "value" else actual.shape[dim] if what == "size" else actual.stride()[dim]
 
 
+def check_read(node: Node, value, symbols: dict[str, Any]) -> None:
+    """Raise CheckFailed unless a value that only the data knew is of the sizes that the graph has for it."""
+    node.graph.env.check_assumed(symbols)
+    for fake, real in zip(node.value, value) if isinstance(value, tuple) else ((node.value, value),):
+        wanted, found = (fake.shape, real.shape) if isinstance(real, Tensor) else ((fake,), (real,))
+        for size, number in zip(wanted, found):
+            if not isinstance(size, (int, SymInt)) or isinstance(size, SymInt) and not size.expr.free_names() <= symbols.keys():
+                continue
+            if evaluate_number(size, symbols) != number:
+                raise CheckFailed(f"{node.name}: {number} where {size} was assumed")
+
+
 def evaluate_number(number, values: dict[str, Any]):
     """A symbolic number under bound symbols; anything else is itself."""
     if isinstance(number, SymInt):
@@ -578,6 +591,8 @@ class Interpreter:
                 if node.op != "placeholder":
                     self.values[node] = value = self.run_node(node, self.fetch(node.args))
                     bind_symbols(node.value, value, self.symbols)
+                    if type(node.target).__name__ == "Read":
+                        check_read(node, value, self.symbols)
                 for dead in self._last_uses.get(node, ()):
                     del self.values[dead]
         finally:

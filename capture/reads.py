@@ -18,10 +18,11 @@ from ..eager.spellings.statistics import bincount, unique, unique_consecutive
 from ..eager.tensor import Tensor, fake_tensor
 from ..runtime import counters
 from ..runtime.errors import CheckFailed, Unsupported
-from .graph import Graph, Interpreter, Node, bind_symbols, evaluate_number, leaves, map_args, reads
+from .graph import Graph, Interpreter, Node, bind_symbols, check_read, evaluate_number, leaves, map_args, reads
 from .shapes import SymFloat, SymInt
 from .state import native
 
+TRIES = 8               # calls in a row whose data is not as the graph assumes, before it is not tried any more
 MOST = 16               # reads in one graph; a loop over more values is better left to Python
 
 
@@ -79,6 +80,7 @@ def sets_of(function: Callable) -> Callable:
 
 READS = {read.name: read for read in (
     Read("item", Tensor.item, fake_number),
+    Read("whole", lambda x: int(x.item()), lambda new, x: new("int")),
     Read("nonzero", nonzero, fake_rows),
     Read("unique", sets_of(unique), fake_sets),
     Read("unique_consecutive", sets_of(unique_consecutive), fake_sets),
@@ -105,7 +107,7 @@ class Pieces:
     """Runs the pieces and the reads between them. Nothing that the caller can see is written before the last read."""
 
     def __init__(self, graph: Graph, backend: Callable):
-        self.graph, self.steps, run = graph, [], []
+        self.graph, self.steps, self.refused, run = graph, [], 0, []
         self.needed = set(leaves(graph.output.args))
         for node in graph.calls:
             if is_read(node):
@@ -123,11 +125,18 @@ class Pieces:
             self.steps.append(Piece(self.graph, nodes, shown, backend))
 
     def __call__(self, *inputs):
+        if self.refused >= TRIES:
+            raise CheckFailed("the data is never what the graph assumes")
         generator = random.default_generator
         before = generator.get_state() if self.graph.draws else None
         try:
-            return self.run(inputs)
+            result = self.run(inputs)
+            self.refused = 0
+            return result
         except CheckFailed:
+            self.refused += 1
+            if self.refused == TRIES:
+                counters.add("fallbacks", "data unlike what was assumed")
             if before is not None:
                 generator.set_state(before)
             raise
@@ -144,6 +153,7 @@ class Pieces:
             else:
                 values[step] = value = self.read(step, values, symbols)
                 bind_symbols(step.value, value, symbols)
+                check_read(step, value, symbols)
         return map_args(self.graph.output.args[0],
                         lambda v: values[v] if isinstance(v, Node) else evaluate_number(v, symbols))
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from collections.abc import Callable, Mapping, Sequence
 
 from ..eager import sizes
-from ..runtime.errors import Unsupported
+from ..runtime.errors import CheckFailed, Unsupported
 from . import expr as E
 from .expr import Bounds, Expr, ExprLike
 
@@ -89,6 +89,8 @@ class ShapeEnv:
         self.float_guards: dict[FloatComparison, tuple] = {}       # comparison -> the user's stack
         self.where = where                          # gives the user's stack
         self._sealed = False
+        self.assumed: list[Relation] = []           # of numbers that only the data knows: checked when it is known
+        self.assumes = False                        # whether library code asks, which takes them for sizes and indices
         self._ranges: dict[str, tuple] = {}
         self._facts: list[tuple[str, Expr]] = []
         self._replaced: dict[str, Expr] = {}
@@ -240,7 +242,7 @@ class ShapeEnv:
         if known is not None:
             return known
         if self.hint_of(relation.lhs) is None or self.hint_of(relation.rhs) is None:
-            raise _unknown(f"whether {relation}")
+            return self._assume(relation)
         if self._sealed:
             raise Unsupported("late guard", f"{relation} is asked after the guards of this code were made",
                               "call the function once with these sizes before it is compiled")
@@ -251,6 +253,44 @@ class ShapeEnv:
         self.guards.append(Guard(held, self.where(), reason))
         self.learn(held)
         return answer
+
+    def _assume(self, relation: Relation) -> bool:
+        """What library code asks of a number that only the data knows, it asks to refuse it: the number is taken to be no less
+        than 0, no greater than what it is compared with, and equal to a size that it is compared with. The call checks that,
+        and leaves other numbers to eager."""
+        names = [n for n in relation.free_names() if self.symbols[n].hint is None and self.symbols[n].kind != "float"]
+        if self._sealed or not self.assumes or len(names) != 1:
+            raise _unknown(f"whether {relation}")
+        number = E.var(names[0], self.symbols[names[0]].kind)
+        for made in (Relation("<=", E.const(0), number), upper_bound(relation, number), self.same_size(relation, number)):
+            if made is not None and self.known(made) is None:
+                self.assumed.append(made)
+                self.learn(made)
+                if self.known(relation) is not None:
+                    return self.known(relation)
+        raise _unknown(f"whether {relation}")
+
+    def same_size(self, relation: Relation, number: Expr) -> Relation | None:
+        """From a comparison with a size of at least 2, which does not broadcast: the equality."""
+        if relation.op not in ("==", "!=") or number not in (relation.lhs, relation.rhs):
+            return None
+        other = relation.rhs if relation.lhs == number else relation.lhs
+        hint = self.hint_of(other)
+        return Relation("==", number, other) if hint is not None and hint > 1 else None
+
+    def assume_size(self, size) -> None:
+        """A number that only the data knows has become the size of a tensor: checked not to be negative."""
+        made = Relation("<=", E.const(0), size.expr)
+        if self.known(made) is None and not self._sealed:
+            self.assumed.append(made)
+            self.learn(made)
+
+    def check_assumed(self, symbols: Mapping) -> None:
+        """Raise CheckFailed unless what was assumed holds for these values, as far as they are known."""
+        for relation in self.assumed:
+            now = Relation(relation.op, self.canonical(relation.lhs), self.canonical(relation.rhs))
+            if now.free_names() <= symbols.keys() and not now.evaluate(symbols):
+                raise CheckFailed(f"{relation} was assumed, and does not hold for {dict(symbols)}")
 
     def _settle(self, relation: Relation) -> bool:
         """Numbers so large that a guard could not compute: the symbols become what they are now."""
@@ -315,6 +355,18 @@ class ShapeEnv:
             raise _unknown(f"{reason} of {e}")
         self.decide(Relation("==", e, E.const(hint)), reason)
         return hint
+
+
+def upper_bound(relation: Relation, number: Expr) -> Relation | None:
+    """From a comparison of a number with others: the bound that it should keep."""
+    if relation.op in ("==", "!="):
+        return None
+    (atom,) = number.free_atoms()
+    for asked in (relation, relation.negated()):
+        e = asked.fact()[1]
+        if e.coeff(atom) == E.const(-1) and atom not in (e + number).free_atoms():
+            return asked
+    return None
 
 
 def _unknown(what: str) -> Unsupported:

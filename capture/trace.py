@@ -20,7 +20,7 @@ from ..runtime.errors import ConstraintViolation
 from .breaks import unsupported
 from .graph import Graph, Node, map_args
 from .reads import MOST, READS
-from .shapes import ShapeEnv, SymFloat
+from .shapes import ShapeEnv, SymFloat, SymInt
 from .source import Source
 from .state import MAYBE, marks
 
@@ -77,6 +77,9 @@ class GraphTracer(dispatch.Mode):
     def bind(self, out, node: Node) -> None:
         if isinstance(out, Tensor):
             self.nodes.setdefault(id(out), (out, node))
+            for n in out._sizes if self.unbacked else ():
+                if isinstance(n, SymInt) and n.hint is None:
+                    self.env.assume_size(n)
         elif isinstance(out, (tuple, list)):
             for i, part in enumerate(out):
                 if isinstance(part, Tensor) and id(part) not in self.nodes:

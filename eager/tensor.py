@@ -129,7 +129,7 @@ class Tensor:
         return self.shape if dim is None else self._sizes[self._dim(dim)]
 
     def stride(self, dim=None):
-        return self._strides if dim is None else self._strides[self._dim(dim)]
+        return tuple(self._strides) if dim is None else self._strides[self._dim(dim)]
 
     def _dim(self, dim: int) -> int:
         n = self.ndim

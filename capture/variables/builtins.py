@@ -20,6 +20,7 @@ from typing import Any
 from collections.abc import Callable
 
 from ...eager.autograd import is_grad_enabled
+from ...eager.tensor import read_of_fake
 from .. import state
 from ..breaks import unsupported
 from ..shapes import SymFloat, SymInt, float_op
@@ -339,6 +340,8 @@ def number_of_tensor(tx, cls, tensor):
     whole = not (kind.is_floating_point or kind.is_complex)
     if cls is float or cls is int and whole:
         return tx.fresh(tx.run(lambda: (tensor.fake if cls is int else tensor.fake.double()).item()))
+    if cls is int and kind.is_floating_point and tx.run(lambda: bool(tensor.fake.numel() == 1)):
+        return tx.fresh(tx.run(read_of_fake, tensor.fake, "whole"))
     raise unsupported("item", f"{cls.__name__}() of {tensor}")
 
 

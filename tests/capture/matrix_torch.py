@@ -36,7 +36,7 @@ construct("tensor_list_of_rows", "tensor", "rows = [row for row in v]\nrows.reve
 construct("tensor_dict_cache", "int", "cache = {}\nfor k in range(2):\n    cache[k] = a * k if k not in cache else cache[k]\nr = torch.cat(list(cache.values()))")
 construct("tensor_named_arguments", "int", "r = torch.sum(input=a, dim=0), a.sum(dim=(0, 1)), torch.add(a, a, alpha=v), F.pad(a, (1, 1), value=v), a.mean(axis=1), torch.clamp(a, min=0), a.transpose(dim0=0, dim1=1), a.permute(1, 0), a.permute((1, 0))")
 construct("item", "scalar", "n = v.item()\nr = a * n, n", ops=-1)
-construct("item_to_size", "index", "n = v[0].item()\nr = a[:n + 1] * 2", breaks="a number that only the data knows")
+construct("item_to_size", "index", "n = v[0].item()\nr = a[:n + 1] * 2", sizes=1)
 construct("tolist", "vector", "n = v.tolist()\nr = a * n[0], n", ops=-1)
 construct("branch_on_data", "scalar", "if v > 1:\n    r = a + 1\nelse:\n    r = a - 1", breaks="a branch that only the data decides")
 

@@ -80,3 +80,61 @@ def test_a_read_whose_type_depends_on_the_data():
     for values in ([1, 2, 2], [0, -1, 0]):
         x, w = torch.tensor(values), torch.tensor([1., 2., 3.])
         assert close(fn(x, w), compiled(x, w))
+
+
+NUMBERS = {
+    "arange": lambda x, n: torch.arange(n.item()) * 2,
+    "zeros": lambda x, n: torch.zeros(n.item(), 3) + x.sum(),
+    "slice": lambda x, n: x[:n.item()] * 2,
+    "slice from": lambda x, n: x[n.item():].sum(),
+    "narrow": lambda x, n: x.narrow(0, 0, n.item()).exp(),
+    "select": lambda x, n: x[n.item()] + 1,
+    "topk": lambda x, n: x.topk(n.item())[0],
+    "int of a float": lambda x, n: x[:int(n * 1.5)] + 1,
+    "repeat": lambda x, n: x.repeat(n.item()),
+}
+
+
+@pytest.mark.parametrize("backend, dynamic", [("eager", None), ("aot_eager", None), ("inductor", True)])
+@pytest.mark.parametrize("name", NUMBERS)
+def test_numbers_become_sizes_and_indices(name, backend, dynamic):
+    """In one graph; numbers that are none (negative, or too large) have eager's meaning or error."""
+    fn = NUMBERS[name]
+    counters.reset()
+    compiled = torch.compile(fn, backend=backend, dynamic=dynamic, fullgraph=True)
+    x = torch.randn(6)
+    with config.patch(strict=True):
+        for n in (2, 3, 1, 5, 0, 6, -2, 9, -7):
+            expected, found = outcome(fn, x, torch.tensor(n)), outcome(compiled, x, torch.tensor(n))
+            assert type(expected) is type(found) and (close(expected, found) if not isinstance(found, str) else expected == found)
+    seen = counters.snapshot()
+    assert seen["graphs"] == 1 and seen["breaks"] == {}
+
+
+def outcome(fn, *args):
+    try:
+        return fn(*args)
+    except (RuntimeError, IndexError, ValueError) as error:
+        return f"{type(error).__name__}: {error}"
+
+
+def test_the_programs_own_questions_break():
+    """Both ways are as likely as the other: nothing is assumed."""
+    def fn(x, n):
+        number = n.item()
+        return x * 2 if number >= 0 else x - abs(number)
+    counters.reset()
+    compiled = torch.compile(fn, backend="eager")
+    for n in (2, -3):
+        assert torch.equal(compiled(torch.ones(2), torch.tensor(n)), fn(torch.ones(2), torch.tensor(n)))
+    assert set(counters.snapshot()["breaks"]) == {"data-dependent size"}
+
+
+def test_what_never_holds_is_not_tried_for_ever():
+    compiled = torch.compile(lambda x, n: x[:n.item()] * 2, backend="aot_eager")
+    x, fallbacks = torch.randn(4), "data unlike what was assumed"
+    compiled(x, torch.tensor(2))
+    counters.reset()
+    for _ in range(12):
+        assert torch.equal(compiled(x, torch.tensor(-1)), x[:-1] * 2)
+    assert counters.snapshot()["fallbacks"].get(fallbacks) == 1
