@@ -757,12 +757,26 @@ def _iter(tx, args, kwargs):
 def _exc_info(tx, args, kwargs):
     if tx.exception_now is not None:
         raise unsupported("exception", "sys.exc_info() while an exception is handled")
+    refuse_handled(tx, "sys.exc_info()")
     return TupleVariable([none(tx)] * 3)
 
 
 @handles(sys.exception)
 def _exception(tx, args, kwargs):
+    if tx.exception_now is None:
+        refuse_handled(tx, "sys.exception()")
     return tx.exception_now or none(tx)
+
+
+def refuse_handled(tx, what):
+    """A caller of the traced function may be handling an exception."""
+    if sys.exception() is not None:
+        raise unsupported("exception", f"{what} while a caller handles an exception")
+    tx.guard(Pinned(sys, "sys"), "predicate", nothing_is_handled)
+
+
+def nothing_is_handled(_) -> bool:
+    return sys.exception() is None
 
 
 @handles(sys.intern)

@@ -3,6 +3,7 @@
 import enum
 import functools
 import os
+import sys
 
 import pytest
 
@@ -240,3 +241,15 @@ def test_no_place_for_an_attribute():
     compiled = torch.compile(program, backend=lambda graph, inputs: Interpreter(graph).run)
     for pair in (Pair(), Pair()):
         assert repr(compiled(torch.ones(2), pair)) == repr(program(torch.ones(2), Pair()))
+
+
+def test_an_exception_that_a_caller_handles():
+    def program(x):
+        return x + 1, sys.exception(), sys.exc_info()[1]
+    compiled = torch.compile(program, backend=lambda graph, inputs: Interpreter(graph).run)
+    for _ in range(2):
+        assert compiled(torch.ones(2))[1:] == (None, None)
+        try:
+            raise KeyError(1)
+        except KeyError as error:
+            assert compiled(torch.ones(2))[1:] == (error, error)

@@ -28,8 +28,7 @@ MEANT = {
 }
 # Differences that are known and not settled. A test that is listed here and passes may leave the list.
 OPEN = (
-    "TestExitStack.test_excessive_nesting", "TestExitStack.test_exit_exception_chaining",
-    "TestExitStack.test_exit_exception_with_existing_context",
+    "TestExitStack.test_excessive_nesting",
     "TestLRUC.test_lru_method", "TestLRUPy.test_lru_method", "TestSingleDispatch.test_mro_conflicts",
     "TestFrozen.test_non_frozen_normal_derived_from_empty_frozen",
     "ExceptionTests.test_memory_error_cleanup", "ExceptionTests.test_recursion_error_cleanup",
