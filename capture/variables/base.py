@@ -131,6 +131,27 @@ class Lazy(Variable):
             self.source.reconstruct(gen.emit)
 
 
+class OpaqueVariable(Variable):
+    """An outside object of a kind that is not traced: it may be passed on and asked for its type, any other use is a graph
+    break."""
+
+    def __init__(self, value: Any, source):
+        super().__init__(source)
+        self.value = value
+
+    def describe(self):
+        return f"{type(self.value).__module__}.{type(self.value).__qualname__}"
+
+    def python_type(self):
+        return type(self.value)
+
+    def refuse(self, *args, **kwargs):
+        raise unsupported("value", f"{self.source.name()} is a {self.describe()}")
+
+    key = truth = get_attr = set_attr = del_attr = call = call_method = get_item = set_item = del_item = contains = refuse
+    binary = length = iterate = refuse
+
+
 class NullVariable(Variable):
     """The NULL of CPython's value stack."""
 

@@ -26,7 +26,7 @@ from .. import state
 from ..breaks import unsupported
 from ..source import Attr, Pinned, item
 from ..trace import LARGEST_SYMBOL
-from .base import Lazy, Variable
+from .base import Lazy, OpaqueVariable, Variable
 from .builtins import HANDLERS, BuiltinVariable
 from .cached import Cached, CachedFunctionVariable
 from .constant import ConstantVariable, FloatVariable, SymVariable
@@ -258,8 +258,10 @@ def _object(tx, value, source):
     if isinstance(value, tx.OPAQUE):
         return _singleton(tx, value, source)
     python_class = bool(cls.__flags__ & (1 << 9))            # Py_TPFLAGS_HEAPTYPE
-    if not (python_class or cls is types.SimpleNamespace) or isinstance(value, NOT_OBJECTS):
+    if isinstance(value, NOT_OBJECTS) or cls.__module__ == "builtins" and not python_class:
         return _unknown(tx, value, source)
+    if not (python_class or cls is types.SimpleNamespace):
+        return _opaque(tx, value, source)
     tx.guard(source, "type_is", cls)
     return tx.remember(value, UserObjectVariable(cls, value, source))
 
@@ -291,6 +293,12 @@ def _disabled(tx, value, source):
 
 def _unknown(tx, value, source):
     raise unsupported("value", f"{source.name()} is a {type(value).__module__}.{type(value).__qualname__}")
+
+
+def _opaque(tx, value, source):
+    """An object of a class of C: only its uses are breaks."""
+    tx.guard(source, "type_is", type(value))
+    return tx.remember(value, OpaqueVariable(value, source))
 
 
 MAKERS = (
