@@ -318,6 +318,11 @@ class ShapeEnv:
             rest = e - factor * E.from_atom(atom)
             if factor.is_const and abs(factor.value) == 1 and atom not in rest.free_atoms():
                 return self._replace(atom.name, rest * -factor.value)
+        names, growing = e.free_names(), {c > 0 for m, c in e.terms if m}
+        if len(names) == 1 and len(growing) == 1 and all(a.op == "var" for m, _ in e.terms for a, _power in m):
+            (name,) = names
+            if self._bounds.nonnegative(E.var(name, self.symbols[name].kind)):     # it grows: there is one solution
+                self._replace(name, E.const(self.symbols[name].hint))
 
     def _replace(self, name: str, value: Expr) -> None:
         low, high = self._bounds.interval(E.var(name, self.symbols[name].kind))

@@ -100,6 +100,10 @@ def _aliased(node: Node) -> bool:
     return any(id(t.untyped_storage()) in read for t in tensors(node.value))
 
 
+def static_sizes(t: Tensor) -> list[int]:
+    return [n for n in t.shape if type(n) is int]
+
+
 def tensors(value) -> list[Tensor]:
     if isinstance(value, Tensor):
         return [value]
@@ -228,8 +232,7 @@ class _Functionalizer:
         """`target` (a tensor of the program) takes `value`, and with it everything that shares its memory."""
         alias = self.aliases[target]
         storage = alias.storage
-        if any(type(n) is int and n == 0 for n in alias.node.value.shape) and not any(
-                t.requires_grad for t in tensors(node.value)):
+        if 0 in static_sizes(alias.node.value) and not any(t.requires_grad for t in tensors(node.value)):
             return                              # nothing is written, also where memory could not take it
         value = self.fitted(value, alias.node.value, node)
         grads_flow = node.grad and all(s.grad and passes_gradients(s.op) for s in alias.chain)
@@ -279,18 +282,30 @@ class _Functionalizer:
 
     # -- the end -----------------------------------------------------------------------------------------------------
     def check_inputs(self) -> None:
-        """Inputs that share memory must not be written: their write would have to show in both."""
+        """Inputs that share memory must not be written: their write would have to show in both. Nor may those whose own
+        elements do: no copy of the new value is defined."""
         owners: dict[int, Node] = {}
         shared = set()
         for node in self.old.inputs:
             for t in tensors(node.value):
                 if owners.setdefault(id(t.untyped_storage()), node) is not node:
                     shared.add(id(t.untyped_storage()))
-        for node in self.old.calls if shared else ():
+        repeated = {
+            id(t.untyped_storage()) for node in self.old.inputs for t in tensors(node.value)
+            if any(type(s) is int and s == 0 and not (type(n) is int and n < 2) for n, s in zip(t.shape, t.stride()))
+        }
+        for node in self.old.calls if shared or repeated else ():
             if node.is_op and node.target.mutates:
                 names = [p.name for p in node.target.params]
                 for name in node.target.mutates:
-                    if id(node.args[names.index(name)].value.untyped_storage()) in shared:
+                    written = node.args[names.index(name)].value
+                    if id(written.untyped_storage()) in repeated and 0 not in static_sizes(written):
+                        raise Unsupported(
+                            "aliased inputs",
+                            f"{node.target.name} at {node.where()} writes an input whose elements share memory",
+                            "clone the expanded tensor",
+                        )
+                    if id(written.untyped_storage()) in shared:
                         raise Unsupported(
                             "aliased inputs",
                             f"{node.target.name} at {node.where()} writes an input that shares memory "

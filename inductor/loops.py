@@ -574,12 +574,14 @@ class Verifier:
         return high < 0 or (isinstance(size, int) and low >= size)
 
     def check_load(self, value: Value, step: Step, locals_written: set, before: list[Store]) -> None:
-        """What the kernel itself writes may be read at the same place only."""
+        """What the kernel itself writes may be read at the same place only; in a kernel of one point anywhere, once the
+        step that writes it is over."""
         load = value.attrs
         if load.buffer.kind == "local":
             self.require(load.buffer in locals_written, f"row scratch {load.buffer.name} is read before it is written")
             return
-        own = [s for s in (*before, *step.stores) if s.buffer == load.buffer]
+        over = before if outer_axes(self.kernel) else ()
+        own = [s for s in (*over, *step.stores) if s.buffer == load.buffer]
         if own:
             place = plain(load.buffer.linear(load.index))
             self.require(all(plain(s.buffer.linear(s.index)) == place for s in own),

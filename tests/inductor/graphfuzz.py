@@ -215,7 +215,13 @@ def strides_told(t):
 TOLERANCE = {"float64": (1e-9, 1e-10), "float32": (2e-4, 2e-5), "float16": (1e-2, 2e-3), "bfloat16": (5e-2, 1e-2)}
 
 
-def difference(expected, actual, slack=None):
+def coarsest(program):
+    """The tolerance of the shortest type that numbers of a program pass through."""
+    text = program.text() + repr(program.inputs)
+    return TOLERANCE["bfloat16" if "bfloat16" in text else "float16" if "float16" in text else "float64"]
+
+
+def difference(expected, actual, coarse=(0, 0), slack=None):
     """In words, where two calls differ; `slack`: how far each number moves when roundings do."""
     if expected.refused:
         actual = actual.without_gradients()
@@ -227,16 +233,16 @@ def difference(expected, actual, slack=None):
     if expected.shares != actual.shares:
         return f"sharing {actual.shares} instead of {expected.shares}"
     for k, (a, b) in enumerate(zip(expected.arrays, actual.arrays)):
-        problem = arrays_differ(a, b, None if slack is None else slack[k])
+        problem = arrays_differ(a, b, coarse, None if slack is None else slack[k])
         if problem:
             return f"value {k}: {problem}"
     return None
 
 
-def arrays_differ(a, b, slack=None):
+def arrays_differ(a, b, coarse=(0, 0), slack=None):
     if a is None or b is None or a.size == 0:
         return None
-    relative, absolute = TOLERANCE.get(a.dtype.name, (0, 0))
+    relative, absolute = map(max, TOLERANCE.get(a.dtype.name, (0, 0)), coarse)
     wide = a.dtype.kind not in "biu"
     x, y = (v.astype(np.float64) if wide else v for v in (a, b))
     if np.array_equal(x, y):

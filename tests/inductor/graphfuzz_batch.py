@@ -25,7 +25,7 @@ from flambeau.runtime import toolchain
 from flambeau.runtime.config import config
 from flambeau.runtime.errors import Unsupported
 
-from .graphfuzz import arrays_differ, difference, show, spread
+from .graphfuzz import arrays_differ, coarsest, difference, show, spread, strides_told
 
 REFUSALS = (RuntimeError, ValueError, TypeError, IndexError, ArithmeticError)
 UNDEFINED = {"empty"}
@@ -48,7 +48,7 @@ class Twin:
         for k, (a, b) in enumerate(zip(wanted, values, strict=True)):
             if isinstance(a, Tensor):
                 problem = arrays_differ(a._array, b._array)
-                problem = problem or (a._array.strides != b._array.strides and a.numel() and "strides differ") or None
+                problem = problem or (strides_told(a) != strides_told(b) and "strides differ") or None
             else:
                 problem = None if a == b else f"{b} instead of {a}"
             if problem:
@@ -138,11 +138,12 @@ def attempt(trial, program, expected, stage):
     except Exception as error:                              # whatever it is, it is the finding
         trial.problem = f"{stage}: {type(error).__name__}: {error}"
         return
-    problem = difference(expected, actual)
+    coarse = coarsest(program)
+    problem = difference(expected, actual, coarse)
     told = [p for t, mark in zip(trial.twins, marks) for p in t.problems[mark:]]
     if problem or told:
         slack = spread(program)
-        problem = difference(expected, actual, slack if len(slack) == len(expected.arrays) else None)
+        problem = difference(expected, actual, coarse, slack if len(slack) == len(expected.arrays) else None)
         shaky = not problem and any(s is not None and (s[0] != s[1]).any() for s in slack)
         problem = problem or (None if shaky or not told else told[0])
     if problem:

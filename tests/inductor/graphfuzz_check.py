@@ -2,8 +2,6 @@
 
 import os
 
-import pytest
-
 from .graphfuzz_batch import run
 from .graphfuzz_draw import draw
 from .graphfuzz_small import minimized
@@ -19,11 +17,15 @@ def check(first, native, plain=False):
     """Programs `first` to `first + SIZE` show what eager shows; the first that does not is made small and printed."""
     trials, unit = run([draw(first + k) for k in range(SIZE)], native, plain)
     failed = [t for t in trials if t.problem]
-    if failed:
-        program = failed[0].program
-        pytest.fail(f"program {program.label}: {failed[0].problem}\n\n{program.text()}\n{len(failed)} of {SIZE} programs "
-                    f"fail; the first, made small:\n\n{smallest(program, native, plain).printed()}", pytrace=False)
+    assert not failed, told(failed, native, plain)
     assert len(unit.twins) >= SIZE and not unit.refused, f"{len(unit.twins)} graphs, {unit.refused}"
+
+
+def told(failed, native, plain):
+    """The first failure, its program as it was drawn and as a small program that can be run."""
+    program = failed[0].program
+    return (f"program {program.label}: {failed[0].problem}\n\n{program.text()}\n{len(failed)} of {SIZE} programs fail; the "
+            f"first, made small:\n\n{smallest(program, native, plain).printed()}")
 
 
 def smallest(program, native=True, plain=False):

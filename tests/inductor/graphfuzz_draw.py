@@ -410,7 +410,10 @@ class Drawer:
         row = self.random.choice(templates(name))
         whole = self.dtype in FLOATS[:2] or name not in families()["externs"]
         dtype = self.dtype if whole and self.random.random() < 0.8 else "float32"
-        return self.spelled(name, [self.argument(v, dtype) for v in row])
+        spelled = [self.argument(v, dtype) for v in row]
+        if "backward" in name:                              # gradients come row-major from the engine
+            spelled = [f"{text}.contiguous()" if isinstance(v, Slot) else text for v, text in zip(row, spelled)]
+        return self.spelled(name, spelled)
 
     def argument(self, value, dtype):
         if isinstance(value, Slot):

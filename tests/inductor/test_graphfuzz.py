@@ -98,6 +98,20 @@ FOUND = {
         x0[:, 2:2].fill_(0.5)
         v1 = op_exp(x0)
         return v1""", {"sizes": (3, 3), "layout": "expanded"}),
+    "expanded memory written through a view": program("""
+        x0.diagonal(0, 0, 2)[...] = 3
+        v1 = op_exp(x0)
+        return v1""", {"sizes": (4, 1, 1), "layout": "expanded"}),
+    "a size solved by its square": program("""
+        v0 = x0.flatten()
+        v1 = v0.reshape([81])
+        v2 = flambeau.stack([v0, v1], 0)
+        return v2, v0""", {"sizes": (9, 9)}, dynamic=True, other=((9, 4),)),
+    "a row read in other axes than it was written": program("""
+        v0 = op_spread(x1, x2, 1, 4)
+        v1 = op_amax(x0.expand(3), (0,), True)
+        v2 = op_binary_cross_entropy_with_logits(v1[:1].expand([3, 4]), v0.sigmoid(), None, None, 'mean')
+        return v2, v0""", {"sizes": ()}, {"sizes": (3,)}, {"sizes": (3,), "dtype": "int64", "values": 4}, dynamic=True),
     "a size solved by its multiple": program("""
         v0 = flambeau.cat([x0, x0, x0], 0)
         v1 = v0.expand([39])
