@@ -459,7 +459,8 @@ def _(x, source):
         source = np.asarray(source).astype(x.dtype)         # wraps around, as in C
     same = isinstance(source, np.ndarray) and source.ndim and source.dtype == x.dtype and not np.may_share_memory(x, source)
     if not (same and moves.copy_into(x, np.broadcast_to(source, x.shape))):
-        np.copyto(x, source, casting="unsafe")
+        with np.errstate(over="ignore", invalid="ignore"):      # what the type does not hold is infinite or whatever C gives
+            np.copyto(x, source, casting="unsafe")
 
 
 @copy.grad("x")

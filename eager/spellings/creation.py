@@ -154,7 +154,8 @@ def _array_of_numbers(data, dtype):
         raise TypeError(f"tensor(): can't make a tensor of {kind} ({array.dtype})")
     if dtype is None:
         dtype = _inferred(array, data)
-    return array.astype(dtype.numpy, copy=False), dtype
+    with np.errstate(over="ignore", invalid="ignore"):
+        return array.astype(dtype.numpy, copy=False), dtype
 
 
 def _inferred(array, data):

@@ -344,7 +344,7 @@ def isclose(input, other, rtol=1e-5, atol=1e-8, equal_nan=False):
     same = a.eq(input, other)
     if equal_nan:
         same = a.logical_or(same, a.logical_and(a.ne(input, input), a.ne(other, other)))
-    x, y = (t if t.dtype.is_floating_point else t.double() for t in (input, other))
+    x, y = (t if t.dtype.category >= 2 else t.double() for t in (input, other))
     gap = a.absolute(_sub(x, y))
     near = a.le(gap, _add(_mul(a.absolute(y), rtol), atol))
     return a.logical_or(same, a.logical_and(near, e.isfinite(gap)))

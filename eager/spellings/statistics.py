@@ -13,6 +13,7 @@ from .. import dtypes
 from ..dispatch import type_name
 from ..ops import arithmetic as a, elementary as e, reduce as r, running as s
 from ..ops.views import reshape, unsqueeze
+from ..promote import result_type
 from ..tensor import Tensor, read_of_fake
 from . import creation, reductions
 from .arguments import dim_of, dims_of, dtype_of, give, numpy_names, takes_out
@@ -84,7 +85,7 @@ def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=No
     if dim is None:
         parts = _ordered_unique(x)
     else:
-        d = dim_of(input, dim)
+        d = _slices_dim(input, dim)
         values, inverse, counts = np.unique(x, return_inverse=True, return_counts=True, axis=d)
         parts = values, inverse.reshape(-1), counts
     return _chosen(*parts, input.dtype, return_inverse, return_counts)
@@ -95,7 +96,7 @@ def unique_consecutive(input, return_inverse=False, return_counts=False, dim=Non
     if input._array is None:
         return read_of_fake(input, "unique_consecutive", bool(return_inverse), bool(return_counts), _dim_or_none(input, dim))
     x = input._values("unique_consecutive()")
-    d = None if dim is None else dim_of(input, dim)
+    d = None if dim is None else _slices_dim(input, dim)
     rows = x.reshape(-1, 1) if d is None else np.moveaxis(x, d, 0)
     rows = rows.reshape(len(rows), math.prod(rows.shape[1:]))
     first = np.ones(len(rows), bool)
@@ -106,6 +107,13 @@ def unique_consecutive(input, return_inverse=False, return_counts=False, dim=Non
     values = x.reshape(-1)[starts] if d is None else np.take(x, starts, d)
     return _chosen(values, inverse.reshape(x.shape) if d is None else inverse, counts, input.dtype, return_inverse,
                    return_counts)
+
+
+def _slices_dim(x, dim):
+    d = dim_of(x, dim)
+    if any(not n for k, n in enumerate(x.shape) if k != d):
+        raise RuntimeError("There are 0 sized dimensions, and they aren't selected, so unique cannot be applied")
+    return d
 
 
 def _dim_or_none(input, dim):
@@ -120,7 +128,8 @@ def isin(elements, test_elements, *, assume_unique=False, invert=False):
     for t in given:
         if t is not None and t.dtype.category in (0, 3):
             raise RuntimeError(f"Unsupported input type encountered for isin(): {type_name(t.dtype)}")
-    x, y = (t._values("isin()") if isinstance(t, Tensor) else np.asarray(t) for t in (elements, test_elements))
+    kind = result_type([elements, test_elements]).numpy
+    x, y = (t._values("isin()").astype(kind) if isinstance(t, Tensor) else np.asarray(t, kind) for t in (elements, test_elements))
     return _wrap(np.asarray(np.isin(x, y, invert=invert)), dtypes.bool)
 
 
@@ -325,6 +334,8 @@ def corrcoef(input):
 @takes_out
 def diff(input, n=1, dim=-1, prepend=None, append=None):
     from .shapes import cat
+    if n == 0:
+        return input
     d = dim_of(input, dim)
     if not input.ndim:
         raise RuntimeError("diff expects input to be at least one-dimensional")

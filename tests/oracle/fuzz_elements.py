@@ -131,7 +131,7 @@ def shifts(d):
 
 @calls("torch.isclose torch.allclose torch.equal", order=0)
 def closeness(d):
-    x = d.tensor(kinds="fi", values=d.pick("normal", "special"))
+    x = d.tensor(kinds="fi" + "c" * d.chance(0.2), values=d.pick("normal", "special"))
     tolerances = {"rtol": d.maybe(0.4, 0.1), "atol": d.maybe(0.4, 0.5), "equal_nan": d.maybe(0.4, True)}
     return {"input": x, "other": d.pick(x, d.like(x, values="normal")), **(tolerances if d.name != "equal" else {})}
 

@@ -1,0 +1,131 @@
+"""Values at corners, as PyTorch gives them: numbers that a type does not hold, norms of nothing, mirrored edges, kinks."""
+
+import math
+
+import pytest
+
+import flambeau as torch
+
+
+def filled(x, n):
+    return [lambda: x.clone().fill_(n), lambda: torch.full((2,), n, dtype=x.dtype), lambda: torch.full_like(x, n),
+            lambda: x.new_full((2,), n), lambda: x.masked_fill(x == 0, n), lambda: x.index_fill(0, torch.tensor([0]), n)]
+
+
+def assigned(x, n):
+    x = x.clone()
+    x[0] = n
+    return x
+
+
+@pytest.mark.parametrize("dtype, number", [("uint8", 300), ("uint8", -0.5), ("uint8", -256), ("int8", 128), ("int32", 2**31),
+                                           ("int32", math.nan), ("int64", 1e19), ("float16", 1e6), ("float32", 1 + 1j)])
+def test_numbers_that_a_type_does_not_hold_are_refused(dtype, number):
+    x = torch.zeros(2, dtype=getattr(torch, dtype))
+    for call in filled(x, number):
+        with pytest.raises(RuntimeError, match="cannot be converted to type .* without overflow"):
+            call()
+    if dtype == "float16":
+        assert assigned(x, number).tolist() == [math.inf, 0]
+    else:
+        with pytest.raises(RuntimeError, match="without overflow"):
+            assigned(x, number)
+
+
+@pytest.mark.parametrize("dtype, number, held", [("uint8", -1, 255), ("uint8", 255, 255), ("int32", -2.9, -2), ("int8", True, 1),
+                                                 ("float16", math.inf, math.inf), ("int16", 3 + 0j, 3)])
+def test_numbers_as_a_type_holds_them(dtype, number, held):
+    x = torch.zeros(2, dtype=getattr(torch, dtype))
+    assert all(call().tolist()[0] == held for call in filled(x, number))
+    assert assigned(x, number).tolist() == [held, 0]
+
+
+def test_bounds_that_a_type_does_not_hold():
+    with pytest.raises(RuntimeError, match="without overflow"):
+        torch.ones(2, dtype=torch.uint8).clamp(max=300)
+
+
+def test_arange_of_integers_counts_in_whole_steps():
+    assert torch.arange(-1.5, 1.0, dtype=torch.int32).tolist() == [-1, 0, 1]
+    assert torch.arange(-1.5, 1.0, dtype=torch.int64).tolist() == [-1, 0]
+    assert torch.arange(0.5, 3.7, 0.7, dtype=torch.int16).tolist() == [0] * 5
+    with pytest.raises(RuntimeError, match="unsupported range"):
+        torch.arange(0, math.inf)
+
+
+def test_hypot_does_not_overflow():
+    x = torch.tensor([3e30, 0.0, math.inf, 3.0], requires_grad=True)
+    y = torch.hypot(x, torch.tensor([4e30, 0.0, math.nan, -4.0]))
+    assert torch.allclose(y, torch.tensor([5e30, 0.0, math.inf, 5.0]))
+    assert torch.hypot(torch.tensor(100, dtype=torch.int8), torch.tensor([1.0]))[0] == pytest.approx(100.005, rel=1e-6)
+    y[3].backward()
+    assert x.grad[3].item() == pytest.approx(0.6)
+
+
+def test_angle_of_the_origin_does_not_change():
+    y, x = torch.zeros(1, requires_grad=True), torch.zeros(1, requires_grad=True)
+    torch.atan2(y, x).backward()
+    assert y.grad.item() == 0 and x.grad.item() == 0
+
+
+def test_logaddexp_of_infinities():
+    x = torch.tensor([math.inf, -math.inf])
+    assert torch.logaddexp(x, x).tolist() == [math.inf, -math.inf]
+
+
+def test_reflection_goes_around_what_is_cut_off():
+    x = torch.arange(1.0, 6)[None]
+    assert torch.nn.functional.pad(x, (-1, 4), "reflect").tolist() == [[2, 3, 4, 5, 4, 3, 2, 1]]
+    assert torch.nn.functional.pad(x, (2, -3), "reflect").tolist() == [[3, 2, 1, 2]]
+
+
+@pytest.mark.parametrize("p", [math.inf, -math.inf, -1])
+def test_norms_of_nothing_that_are_not_defined(p):
+    for call in (torch.norm, torch.linalg.vector_norm):
+        with pytest.raises(RuntimeError, match="does not have an identity"):
+            call(torch.zeros(0, 3), p, 0)
+        assert call(torch.zeros(0, 3), p, 1).shape == (0,)
+
+
+@pytest.mark.parametrize("p", [1, 2, math.inf, "fro", "nuc"])
+def test_matrix_norms_of_nothing_are_zero(p):
+    assert torch.linalg.matrix_norm(torch.zeros(2, 0, 3), p).tolist() == [0, 0]
+    assert torch.linalg.matrix_norm(torch.zeros(2, 3, 0), p).tolist() == [0, 0]
+
+
+def test_no_slope_at_kinks():
+    x = torch.tensor([[0.0, 1.0, -1.0]], requires_grad=True)          # (the gap between label and other is exactly 1)
+    torch.nn.functional.multilabel_margin_loss(x, torch.tensor([[1, -1, 0]])).backward()
+    assert x.grad.tolist() == [[0, 0, 0]]
+    d = torch.tensor(1.0, requires_grad=True)
+    first, = torch.autograd.grad(torch.nn.functional.huber_loss(d, torch.tensor(0.0)), d, create_graph=True)
+    assert first.item() == 1 and torch.autograd.grad(first, d)[0].item() == 0
+
+
+def test_medians_of_nothing():
+    for call in (torch.median, torch.nanmedian, lambda x, d: torch.kthvalue(x, 1, d)):
+        with pytest.raises(IndexError, match="non-zero size"):
+            call(torch.zeros(0, 3), 0)
+    assert torch.tensor([], dtype=torch.int32).median().item() == -2**31
+
+
+def test_running_log_sums_of_complex_numbers():
+    x = torch.tensor([1 + 1j, 2 - 1j, 0.5j])
+    assert torch.allclose(torch.logcumsumexp(x, 0), x.exp().cumsum(0).log())
+
+
+def test_casts_out_of_range_do_not_warn(recwarn):
+    half = torch.zeros(2, dtype=torch.float16)
+    half.copy_(torch.tensor([1e6, math.nan]))
+    torch.zeros(2, dtype=torch.int32).copy_(torch.tensor([1e20, math.nan]))
+    assert torch.tensor([1e6], dtype=torch.float16).item() == math.inf and half[0].item() == math.inf
+    assert not recwarn.list
+
+
+@pytest.mark.parametrize("sizes", [(3, 3), (4, 2), (2, 4), (2, 3, 3)])
+def test_factors_of_lu_have_gradients(sizes):
+    x = torch.randn(sizes, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+    x = (x + 2 * torch.eye(*sizes[-2:], dtype=torch.float64)).requires_grad_()
+    p, low, up = torch.linalg.lu(x)
+    assert torch.allclose(p @ low @ up, x)
+    assert torch.autograd.gradcheck(lambda a: torch.linalg.lu(a)[1:], x)
