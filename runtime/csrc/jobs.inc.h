@@ -77,8 +77,6 @@ namespace {
     {"running_sum_columns", FB_ALL_TYPES(running_sum_columns)}, \
     {"sort_rows", FB_SINGLE_TYPES(sort_rows)}, \
     {"topk_rows", FB_SINGLE_TYPES(topk_rows)}, \
-    {"adam_step", FB_ALL_TYPES(adam_step)}, \
-    {"sgd_step", FB_ALL_TYPES(sgd_step)}, \
     {"move", FB_SIZES(move)}, \
     {"move_run", FB_SIZES(move_run)}, \
     {"to_float32", FB_ALL_TYPES_OF(convert, float)}, \
