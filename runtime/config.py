@@ -37,8 +37,8 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def _isa(text: str) -> str:
-    if text not in ("auto", "avx512", "avx2", "baseline"):
-        raise ValueError("expected auto, avx512, avx2 or baseline")
+    if text not in ("auto", "amx", "avx512bf16", "avx512", "avx2", "baseline"):
+        raise ValueError("expected auto, amx, avx512bf16, avx512, avx2 or baseline")
     return text
 
 
@@ -69,7 +69,7 @@ FIELDS = {field.name: field for field in (
           "channels to print on stderr: breaks, recompiles, kernels, graph, guards, ..."),
     Field("verify", _flag, False, "FLAMBEAU_VERIFY",
           "check every IR between stages (always on in the project's tests)"),
-    Field("isa", _isa, "auto", "FLAMBEAU_ISA", "vector instructions to generate: auto, avx512, avx2, baseline"),
+    Field("isa", _isa, "auto", "FLAMBEAU_ISA", "instructions to use: auto, amx, avx512bf16, avx512, avx2, baseline"),
     Field("keep_half_rounding", _flag, False, "FLAMBEAU_KEEP_HALF_ROUNDING",
           "round to bfloat16/float16 between fused operations as eager does (on in the project's tests)"),
     Field("recompile_limit", _count, 8, "FLAMBEAU_RECOMPILE_LIMIT", "entries per door before a function runs plain"),

@@ -26,6 +26,8 @@ ISA_FLAGS = {
     "baseline": (),
 }
 
+_VECTORS_OF = {"amx": "avx512", "avx512bf16": "avx512"}     # these add products of bfloat16, which are the runtime's
+
 
 class CompilerError(FlambeauError):
     """The C++ compiler refused generated code; the text carries its message and the kept source file."""
@@ -67,9 +69,10 @@ def _detected_isa() -> str:
 def isa() -> str:
     """The vector instructions to generate for: FLAMBEAU_ISA, else what the processor has."""
     detected, order = _detected_isa(), list(ISA_FLAGS)
-    if config.isa == "auto" or order.index(config.isa) >= order.index(detected):
-        return detected if config.isa == "auto" else config.isa
-    _tell_missing_isa(config.isa, detected)
+    wanted = _VECTORS_OF.get(config.isa, config.isa)
+    if wanted == "auto" or order.index(wanted) >= order.index(detected):
+        return detected if wanted == "auto" else wanted
+    _tell_missing_isa(wanted, detected)
     return detected
 
 

@@ -21,6 +21,11 @@ template <class T> void tiny(const Matrix& a, const Matrix& b, T* out, const T* 
         }
 }
 
+// An element type of these kernels: halves are summed in float and rounded once, the bias included.
+struct Element {
+    int type, gemm, number; // of this library, of the template, of numpy
+};
+
 struct Bias {
     void* out;
     const void* bias;
@@ -39,22 +44,24 @@ void bias_range(void* raw, long begin, long end, int) {
     job.wide ? add_bias<double>(job, begin, end) : add_bias<float>(job, begin, end);
 }
 
-void multiply(const Matrix& a, const Matrix& b, void* out, const void* bias, bool wide) {
+void multiply(const Matrix& a, const Matrix& b, void* out, const void* bias, const Element& element) {
     double work = 2.0 * a.rows * b.columns * a.columns;
-    if (work <= 2 * TINY) {
+    bool wide = element.type == FLOAT64, half = element.type != FLOAT32 && !wide;
+    if (work <= 2 * TINY && !half) {
         wide ? tiny(a, b, (double*)out, (const double*)bias) : tiny(a, b, (float*)out, (const float*)bias);
         return;
     }
     FbGemm g = {};
     g.a = a.data, g.b = b.data, g.out = out;
-    g.a_type = g.b_type = g.out_type = wide ? FB_DOUBLE : FB_FLOAT;
+    g.a_type = g.b_type = g.out_type = element.gemm;
     g.M = a.rows, g.N = b.columns, g.K = a.columns;
     g.a_m = a.row, g.a_k = a.column, g.b_k = b.row, g.b_n = b.column, g.out_m = b.columns, g.out_n = 1;
+    if (half && bias) g.bias = bias, g.bias_n = 1;
     Bias job = {out, bias, b.columns, wide};
     const FbRuntime* runtime = world.api->runtime;
     auto all = [&] {
         runtime->gemm(&g);
-        if (!bias) return;
+        if (!bias || half) return;
         if (a.rows * b.columns < SHARE_FROM) bias_range(&job, 0, a.rows, 0);
         else runtime->parallel_for(bias_range, &job, a.rows, 1 + (long)SHARE_FROM / (4 * b.columns));
     };
@@ -83,26 +90,29 @@ bool as_rows(PyArrayObject* x, Matrix& out) {
     return true;
 }
 
-PyObject* result(PyArrayObject* x, npy_intp columns, bool wide) {
+PyObject* result(PyArrayObject* x, npy_intp columns, const Element& element) {
     npy_intp sizes[MAX_DIMS];
     int dims = PyArray_NDIM(x);
     for (int d = 0; d < dims - 1; d++) sizes[d] = PyArray_DIM(x, d);
     sizes[dims - 1] = columns;
-    return fresh_array(wide ? FLOAT64 : FLOAT32, dims, sizes, nullptr);
+    return fresh_array(element.type, dims, sizes, nullptr);
 }
 
 PyObject* declined() { return Py_NewRef(Py_NotImplemented); }
 
-bool element_type(PyObject* x, int& type) {
+bool element_of(PyObject* x, Element& out) {
     if (!PyArray_CheckExact(x)) return false;
-    type = PyArray_TYPE((PyArrayObject*)x);
-    return type == NPY_FLOAT || type == NPY_DOUBLE;
+    const int types[] = {FLOAT32, FLOAT64, BFLOAT16, FLOAT16}; // in the order of FbType
+    int number = PyArray_TYPE((PyArrayObject*)x);
+    for (int k = 0; k < 4; k++)
+        if (number == world.types[types[k]].descr->type_num) return out = {types[k], k, number}, true;
+    return false;
 }
 
 // linear(x, weight, bias or None): NotImplemented for other types, layouts and sizes that do not fit
 PyObject* py_linear(PyObject*, PyObject* const* args, Py_ssize_t n) {
-    int type;
-    if (n != 3 || !element_type(args[0], type) || !usable(args[0], type) || !usable(args[1], type)) return declined();
+    Element e;
+    if (n != 3 || !element_of(args[0], e) || !usable(args[0], e.number) || !usable(args[1], e.number)) return declined();
     PyArrayObject *x = (PyArrayObject*)args[0], *w = (PyArrayObject*)args[1];
     Matrix a, b;
     if (PyArray_NDIM(w) != 2 || !as_rows(x, a) || !as_rows(w, b) || a.columns != b.columns || !a.columns || !b.rows)
@@ -111,27 +121,27 @@ PyObject* py_linear(PyObject*, PyObject* const* args, Py_ssize_t n) {
     const void* bias = nullptr;
     if (args[2] != Py_None) {
         PyArrayObject* c = (PyArrayObject*)args[2];
-        if (!usable(args[2], type) || PyArray_NDIM(c) != 1 || PyArray_DIM(c, 0) != b.columns
+        if (!usable(args[2], e.number) || PyArray_NDIM(c) != 1 || PyArray_DIM(c, 0) != b.columns
             || !PyArray_IS_C_CONTIGUOUS(c))
             return declined();
         bias = PyArray_DATA(c);
     }
-    PyObject* out = result(x, b.columns, type == NPY_DOUBLE);
-    if (out) multiply(a, b, PyArray_DATA((PyArrayObject*)out), bias, type == NPY_DOUBLE);
+    PyObject* out = result(x, b.columns, e);
+    if (out) multiply(a, b, PyArray_DATA((PyArrayObject*)out), bias, e);
     return out;
 }
 
 // product(a, b) of (..., M, K) and a matrix (K, N)
 PyObject* py_product(PyObject*, PyObject* const* args, Py_ssize_t n) {
-    int type;
-    if (n != 2 || !element_type(args[0], type) || !usable(args[0], type) || !usable(args[1], type)) return declined();
+    Element e;
+    if (n != 2 || !element_of(args[0], e) || !usable(args[0], e.number) || !usable(args[1], e.number)) return declined();
     PyArrayObject *x = (PyArrayObject*)args[0], *y = (PyArrayObject*)args[1];
     Matrix a, b;
     if (PyArray_NDIM(x) < 2 || PyArray_NDIM(y) != 2 || !as_rows(x, a) || !as_rows(y, b) || a.columns != b.rows
         || !a.columns || !b.columns)
         return declined();
-    PyObject* out = result(x, b.columns, type == NPY_DOUBLE);
-    if (out) multiply(a, b, PyArray_DATA((PyArrayObject*)out), nullptr, type == NPY_DOUBLE);
+    PyObject* out = result(x, b.columns, e);
+    if (out) multiply(a, b, PyArray_DATA((PyArrayObject*)out), nullptr, e);
     return out;
 }
 

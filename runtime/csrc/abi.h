@@ -12,7 +12,8 @@ enum FbType { FB_FLOAT, FB_DOUBLE, FB_BF16, FB_F16 };
 enum { FB_BATCH_DIMS = 4 };
 
 // out[b.., m, n] = sum over k of a[b.., m, k] * b[b.., k, n]; strides in elements. Computed in double when a is
-// double, else in float. With an epilogue nothing is written to `out`.
+// double, else in float. With an epilogue nothing is written to `out`. A bias of out's type (null: none) is added before
+// the one rounding.
 struct FbGemm {
     const void *a, *b;
     void* out;
@@ -23,6 +24,8 @@ struct FbGemm {
     long a_m, a_k, b_k, b_n, out_m, out_n;
     FbEpilogue epilogue;
     void* epilogue_arg;
+    const void* bias;
+    long bias_m, bias_n;
 };
 
 enum FbConvForm { FB_CONV_PLAIN, FB_CONV_TRANSPOSED, FB_CONV_WEIGHT };

@@ -101,7 +101,7 @@ void run_batches(FbGemm g, const Dim* dims, int count) {
     g.batch_dims = count;
     for (int d = 0; d < count; d++)
         g.batch[d] = dims[d].size, g.a_batch[d] = dims[d].a, g.b_batch[d] = dims[d].b, g.out_batch[d] = dims[d].out;
-    kernels->gemm(&g, &runtime_table);
+    runtime_table.gemm(&g);
 }
 
 }

@@ -122,25 +122,32 @@ template <class T> void attention_forward(const Job& job, long begin, long end) 
         AttentionBlock<T> b(job, job.p[5], unit / blocks, unit % blocks);
         typedef typename Compute<T>::V V;
         b.scores(b.at(job.p[2], z.q, 1), b.at(job.p[3], z.k, z.group), scores);
+        // weights that only pass on to the product are rounded into its operand at once
+        bool straight = sizeof(T) < sizeof(S) && !job.p[6], plain = !z.mask_kind && job.f[0] >= 0;
+        V factor = Compute<T>::splat(plain ? (S)job.f[0] : (S)1);
         for (long row = 0; row < b.rows; row++) {
             S* s = scores + row * b.columns;
-            S top = b.prepare(s, row);
             long n = b.visible(row);
+            S top = plain ? max_row(s, n) * (S)job.f[0] : b.prepare(s, row);
             V shift = Compute<T>::splat(top == -(S)__builtin_inff() ? (S)0 : top);
             double total = sum_row<V>(n, [&](i64 j, auto m) FB_BODY {
-                V e = v_exp(ld(s + j, m) - shift);
+                V e = v_exp(ld(s + j, m) * factor - shift);
                 st(s + j, e, m);
                 return e;
             });
             V scale = Compute<T>::splat(total == 0 ? (S)0 : (S)(1.0 / total));
-            each_vector<1>(0, n, [&](i64 j, auto m, int) FB_BODY { st(s + j, ld(s + j, m) * scale, m); });
-            for (long j = n; j < b.columns; j++) s[j] = 0;
+            T* w = room + row * b.columns;
+            if (straight) each_vector<1>(0, n, [&](i64 j, auto m, int) FB_BODY { st(w + j, ld(s + j, m) * scale, m); });
+            else each_vector<1>(0, n, [&](i64 j, auto m, int) FB_BODY { st(s + j, ld(s + j, m) * scale, m); });
+            if (straight) __builtin_memset(w + n, 0, (b.columns - n) * sizeof(T));
+            else __builtin_memset(s + n, 0, (b.columns - n) * sizeof(S));
             if (job.p[6]) b.drop(s, b.keep(job.p[6], row));
             ((S*)job.p[1])[unit / blocks * z.length + b.from + row]
                 = total == 0 ? -(S)__builtin_inff() : real_log((S)total) + top;
         }
         T* out = (T*)job.p[0] + (unit / blocks * z.length + b.from) * z.value_depth;
-        product(job.rt, b.rows, z.value_depth, b.columns, rounded(scores, room, b.rows * b.columns), b.columns, 1l,
+        product(job.rt, b.rows, z.value_depth, b.columns,
+            straight ? room : rounded(scores, room, b.rows * b.columns), b.columns, 1l,
             b.at(job.p[4], z.v, z.group), z.v[2], 1l, out, z.value_depth);
     }
     job.rt->release(scores);

@@ -16,6 +16,10 @@ struct Kernels {
     void (*map)(int kind, float* out, const float* x, const float* g, long begin, long end);
 };
 
+// products of bfloat16 by the processor's own instructions; false: not for these types
+bool gemm_pairs(const FbGemm* problem, const FbRuntime* rt);
+bool gemm_tiles(const FbGemm* problem, const FbRuntime* rt);
+
 extern const Kernels kernels_avx512, kernels_avx2, kernels_baseline;
 
 #endif

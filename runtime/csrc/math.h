@@ -364,23 +364,36 @@ FB_FOLD(vd, double, fold_add, a + b)
 FB_FOLD(vi, int, fold_add, (int)((u32)a + (u32)b)) FB_FOLD(vl, i64, fold_add, (i64)((u64)a + (u64)b))
     FB_FOLD(vf, float, fold_mul, a* b) FB_FOLD(vd, double, fold_mul, a* b)
         FB_FOLD(vi, int, fold_mul, (int)((u32)a * (u32)b)) FB_FOLD(vl, i64, fold_mul, (i64)((u64)a * (u64)b))
-            FB_FOLD(vf, float, fold_max, (a > b || a != a) ? a : b)
                 FB_FOLD(vd, double, fold_max, (a > b || a != a) ? a : b) FB_FOLD(vi, int, fold_max, a > b ? a : b)
-                    FB_FOLD(vl, i64, fold_max, a > b ? a : b) FB_FOLD(vf, float, fold_min, (a < b || a != a) ? a : b)
+                    FB_FOLD(vl, i64, fold_max, a > b ? a : b)
                         FB_FOLD(vd, double, fold_min, (a < b || a != a) ? a : b)
                             FB_FOLD(vi, int, fold_min, a < b ? a : b) FB_FOLD(vl, i64, fold_min, a < b ? a : b)
                                 FB_FOLD(vi, int, fold_or, a | b) FB_FOLD(vi, int, fold_and, a& b)
 #undef FB_FOLD
-                                    FB_INLINE float fold_add(vf x) {
-    typedef float quad __attribute__((vector_size(16)));
-    union {
-        vf v;
-        quad q[FB_W / 4];
-    } u = {x};
+typedef float quad __attribute__((vector_size(16)));
+union Quads {
+    vf v;
+    quad q[FB_W / 4];
+};
+FB_INLINE float fold_add(vf x) {
+    Quads u = {x};
     quad s = u.q[0];
     for (int i = 1; i < FB_W / 4; i++) s += u.q[i];
     return (s[0] + s[1]) + (s[2] + s[3]);
 }
+// the greatest or least lane; a NaN where there is one
+#define FB_FOLD(name, better) \
+    FB_INLINE quad name(quad a, quad b) { return ((a better b) | (a != a)) ? a : b; } \
+    FB_INLINE float name(vf x) { \
+        Quads u = {x}; \
+        quad r = u.q[0]; \
+        for (int i = 1; i < FB_W / 4; i++) r = name(r, u.q[i]); \
+        r = name(r, __builtin_shufflevector(r, r, 2, 3, 2, 3)); \
+        return name(r, __builtin_shufflevector(r, r, 1, 1, 1, 1))[0]; \
+    }
+FB_FOLD(fold_max, >)
+FB_FOLD(fold_min, <)
+#undef FB_FOLD
 
 // shifts by a constant within the width
 FB_INLINE vi shl_by(vi x, int n) { return (vi)((vu)x << n); }

@@ -7,6 +7,10 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <sys/syscall.h>
+#endif
 
 #include "alloc.h"
 #include "api.h"
@@ -30,41 +34,93 @@ void* scratch_alloc(long bytes) {
     return block;
 }
 
-void table_gemm(const FbGemm* problem) { kernels->gemm(problem, &runtime_table); }
+typedef bool (*Gemm)(const FbGemm* problem, const FbRuntime* rt);
+Gemm bf16_gemm = nullptr; // where the processor multiplies bfloat16 itself, and may
 
-const Kernels* available(const char* name) {
+void table_gemm(const FbGemm* problem) {
+    if (problem->a_type == FB_BF16 && bf16_gemm && bf16_gemm(problem, &runtime_table)) return;
+    kernels->gemm(problem, &runtime_table);
+}
+
+// What a processor can do: the vectors that all kernels use, and how bfloat16 is multiplied (null: in float).
+struct Instructions {
+    const char* name;
+    const Kernels* kernels;
+    Gemm bf16;
+    bool there;
+};
+
+#if defined(__x86_64__)
+// The processor has tiles for bfloat16, the system keeps them across switches of threads, and gives this process leave
+// (asked once, before any thread of ours runs).
+bool may_use_tiles() {
+    unsigned a, b, c, d, low, high;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c >> 27 & 1)) return false; // xgetbv
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(d >> 22 & 1) || !(d >> 24 & 1)) return false;
+    __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    const long ask_permission = 0x1023, tile_data = 18; // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+    return (low >> 17 & 3) == 3 && syscall(SYS_arch_prctl, ask_permission, tile_data) == 0;
+}
+#endif
+
+const Instructions* instructions() { // best first, ends with a null name
+    static Instructions all[6];
+    if (all[0].name) return all;
+    Instructions* next = all;
 #if defined(__x86_64__)
     __builtin_cpu_init();
     bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
     bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw")
         && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-    if (avx512 && (!strcmp(name, "avx512") || !strcmp(name, "auto"))) return &kernels_avx512;
-    if (avx2 && (!strcmp(name, "avx2") || !strcmp(name, "auto"))) return &kernels_avx2;
+    bool pairs = avx512 && __builtin_cpu_supports("avx512bf16");
+    *next++ = {"amx", &kernels_avx512, gemm_tiles, pairs && may_use_tiles()};
+    *next++ = {"avx512bf16", &kernels_avx512, gemm_pairs, pairs};
+    *next++ = {"avx512", &kernels_avx512, nullptr, avx512};
+    *next++ = {"avx2", &kernels_avx2, nullptr, avx2};
 #endif
-    return !strcmp(name, "baseline") || !strcmp(name, "auto") ? &kernels_baseline : nullptr;
+    *next++ = {"baseline", &kernels_baseline, nullptr, true};
+    return all;
+}
+
+const Instructions* available(const char* name) {
+    for (const Instructions* i = instructions(); i->name; i++)
+        if (i->there && (!strcmp(name, "auto") || !strcmp(name, i->name))) return i;
+    return nullptr;
+}
+
+const Instructions* chosen;
+
+void choose(const Instructions* wanted) {
+    chosen = wanted;
+    kernels = wanted->kernels;
+    bf16_gemm = wanted->bf16;
 }
 
 PyObject* set_isa(PyObject*, PyObject* arg) {
     const char* name = PyUnicode_AsUTF8(arg);
     if (!name) return nullptr;
-    const Kernels* found = available(name);
+    const Instructions* found = available(name);
     if (!found) return PyErr_Format(PyExc_ValueError, "this processor has no %s", name);
-    kernels = found;
+    choose(found);
     Py_RETURN_NONE;
 }
 
 PyObject* get_isa(PyObject*, PyObject*) { return PyUnicode_FromString(kernels->isa); }
+PyObject* get_instructions(PyObject*, PyObject*) { return PyUnicode_FromString(chosen->name); }
 
-PyObject* isas(PyObject*, PyObject*) {
+// names of what is there: all of them, or those whose kernels have vectors of their own
+PyObject* names_of(bool all) {
     PyObject* list = PyList_New(0);
-    for (const char* name : {"avx512", "avx2", "baseline"})
-        if (list && available(name)) {
-            PyObject* text = PyUnicode_FromString(name);
-            PyList_Append(list, text);
-            Py_XDECREF(text);
-        }
+    for (const Instructions* i = instructions(); list && i->name; i++) {
+        if (!i->there || (!all && i->bf16)) continue;
+        PyObject* text = PyUnicode_FromString(i->name);
+        if (!text || PyList_Append(list, text)) Py_CLEAR(list);
+        Py_XDECREF(text);
+    }
     return list;
 }
+PyObject* isas(PyObject*, PyObject*) { return names_of(false); }
+PyObject* all_instructions(PyObject*, PyObject*) { return names_of(true); }
 
 PyObject* set_threads(PyObject*, PyObject* arg) {
     long count = PyLong_AsLong(arg);
@@ -233,9 +289,11 @@ PyObject* pool_count(PyObject*, PyObject* args) {
 }
 
 PyMethodDef methods[] = {
-    {"set_isa", set_isa, METH_O, "set_isa(name): use the kernels of avx512, avx2, baseline, or the best (auto)"},
-    {"get_isa", get_isa, METH_NOARGS, "name of the instruction set in use"},
-    {"isas", isas, METH_NOARGS, "instruction sets that this processor can run, best first"},
+    {"set_isa", set_isa, METH_O, "set_isa(name): use these instructions (see `instructions`), or the best (auto)"},
+    {"get_isa", get_isa, METH_NOARGS, "name of the vectors in use"},
+    {"get_instructions", get_instructions, METH_NOARGS, "name of the instruction set in use, that of bfloat16 included"},
+    {"instructions", all_instructions, METH_NOARGS, "what `set_isa` takes on this processor, best first"},
+    {"isas", isas, METH_NOARGS, "vectors that this processor has, best first"},
     {"set_num_threads", set_threads, METH_O, "threads that a parallel loop may use, the caller included"},
     {"get_num_threads", get_threads, METH_NOARGS, "threads that a parallel loop may use"},
     {"workers_alive", workers, METH_NOARGS, "worker threads started so far in this process"},
@@ -277,7 +335,7 @@ const FbRuntime runtime_table = {
 
 PyMODINIT_FUNC PyInit__native() {
     import_array();
-    kernels = available("auto");
+    choose(available("auto"));
     PyObject* module = PyModule_Create(&definition);
     static const FbApi api = {&runtime_table, new_array, job_table};
     PyObject* capsule = PyCapsule_New((void*)&api, "flambeau.runtime._native.api", nullptr);
