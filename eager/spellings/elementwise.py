@@ -286,7 +286,7 @@ def _product(input, tensor1, tensor2):
     return _mul(*[x.to(kind) if isinstance(x, Tensor) and x.dtype.category < kind.category else x for x in (tensor1, tensor2)])
 
 
-def _quotient(tensor1, tensor2):
+def _true_quotient(tensor1, tensor2):
     if tensor1.dtype.category < 2 and tensor2.dtype.category < 2:
         raise RuntimeError("Integer division with addcdiv is not supported: use input + value * tensor1 / tensor2, or "
                            "torch.trunc(tensor1 / tensor2) for whole numbers.")
@@ -294,7 +294,7 @@ def _quotient(tensor1, tensor2):
 
 
 def addcdiv(input, tensor1, tensor2, *, value=1, out=None):
-    quotient = _quotient(tensor1, tensor2)
+    quotient = _true_quotient(tensor1, tensor2)
     return give(_add(input, quotient if value == 1 else _mul(quotient, value)), out)
 
 
@@ -431,7 +431,7 @@ def addcmul_(self, tensor1, tensor2, *, value=1):
 
 
 def addcdiv_(self, tensor1, tensor2, *, value=1):
-    return add_(self, _quotient(tensor1, tensor2), alpha=value)
+    return add_(self, _true_quotient(tensor1, tensor2), alpha=value)
 
 
 def lerp_(self, end, weight):
