@@ -173,7 +173,11 @@ class Graph:
 
     @property
     def inputs(self) -> list[Node]:
-        return [n for n in self.nodes if n.op == "placeholder"]
+        found, node = [], self._root._next                      # placeholders come first
+        while node.op == "placeholder":
+            found.append(node)
+            node = node._next
+        return found
 
     @property
     def output(self) -> Node:
@@ -194,7 +198,9 @@ class Graph:
 
     # -- building ----------------------------------------------------------------------------------------------------
     def placeholder(self, name: str, value=None, source: str | None = None) -> Node:
-        last = next((n for n in reversed(self.nodes) if n.op == "placeholder"), self._root)
+        last = self._root._prev
+        if last.op != "placeholder":
+            last = next(iter(reversed(self.inputs)), self._root)
         with self.inserting_before(last._next):
             return self._insert(Node(self, "placeholder", self.fresh_name(name), name, (), value, source=source))
 

@@ -144,8 +144,8 @@ def final(
         checked(graph, "decomposed")
     dump.final(graph, name)
     with records.current().stage(name):
-        returned = set(graph.output.args[0])
-        return target(graph, name, writes, frozenset(k for k in donated if graph.inputs[k] not in returned))
+        returned, inputs = set(graph.output.args[0]), graph.inputs
+        return target(graph, name, writes, frozenset(k for k in donated if inputs[k] not in returned))
 
 
 def checked(graph: Graph, stage: str) -> Graph:

@@ -117,6 +117,7 @@ class _Functionalizer:
         self.plain: dict[Node, Node] = {}                   # old nodes whose value is no tensor (tuples, numbers)
         self.outs: list[Node] = []
         self.hidden: dict[_Storage, int] = {}
+        self.taken = 0                                      # inputs so far
         self.recorded = any(n.grad for n in graph.calls)
 
     def run(self) -> FunctionalGraph:
@@ -137,8 +138,8 @@ class _Functionalizer:
         new = self.new.placeholder(node.name, fresh_fake(node.value), node.source)
         self.plain[node] = new
         if isinstance(node.value, Tensor):
-            number = len(self.new.inputs) - 1
-            self.aliases[node] = _Alias(_Storage(new, number), (), new, 0)
+            self.aliases[node] = _Alias(_Storage(new, self.taken), (), new, 0)
+        self.taken += 1
 
     def call(self, node: Node) -> None:
         op = node.target

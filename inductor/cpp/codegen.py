@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -218,8 +219,10 @@ class Writer:
         out = Lines()
         out.open(f"{EXPORT}{self.effort()} void fb_plan(const i64* sym, i64* plan)")
         self.symbols(out)
-        fixed, varying = sum(int(w) for w in self.work if w.isdigit()), [w for w in self.work if not w.isdigit()]
-        values = [cpp(self.program.arena_size), " + ".join([str(fixed), *(f"({w.replace(', rt)', ')')})" for w in varying)])]
+        out(f"i64 work = {sum(int(w) for w in self.work if w.isdigit())};")
+        for text, times in Counter(w.replace(", rt)", ")") for w in self.work if not w.isdigit()).items():
+            out(f"work += {times} * ({text});")
+        values = [cpp(self.program.arena_size), "work"]
         values += [cpp(e) for b in self.outputs for e in (*b.sizes, *b.strides)] + [cpp(e) for e in self.numbers]
         if all(value.isdigit() for value in values[2:]) and len(values) > 2:
             out(f"static const i64 fixed[] = {{{', '.join(values[2:])}}};")

@@ -204,7 +204,7 @@ template <class V> FB_INLINE void fold_arg(V& best, vl& at, bool greatest) {
     at = splat_l(p);
 }
 
-// ---- one kernel over the pool
+// ---- one kernel over the pool; functions of entry points need not be inlined
 struct Args {
     void* const* p;           // its buffers
     const i64* n;             // its symbols and scalars
@@ -213,7 +213,7 @@ struct Args {
     int* error;
     i64 block;                // columns in one block of an "outer" kernel, elements in one of a flat one
 };
-FB_INLINE void run_kernel(FbRange fn, const Args& args, i64 points, i64 work_per_point) {
+static inline void run_kernel(FbRange fn, const Args& args, i64 points, i64 work_per_point) {
     if (points <= 0) return;
     i64 grain = 8192 / (work_per_point > 0 ? work_per_point : 1) + 1;
     if (points < 2 * grain) fn((void*)&args, 0, points, 0);
@@ -221,14 +221,14 @@ FB_INLINE void run_kernel(FbRange fn, const Args& args, i64 points, i64 work_per
 }
 
 // elements of the last axis that one point of a map takes
-FB_INLINE i64 map_block(i64 n) { return n > 16384 ? 8192 : n > 0 ? n : 1; }
+static inline i64 map_block(i64 n) { return n > 16384 ? 8192 : n > 0 ? n : 1; }
 // columns in one block: whole vectors, at most `most`, and enough blocks for all threads
-FB_INLINE i64 column_block(i64 n, i64 most, const FbRuntime* rt) {
+static inline i64 column_block(i64 n, i64 most, const FbRuntime* rt) {
     i64 share = 2 * rt->num_threads(), each = (n + share - 1) / share;
     each = (each + FB_W - 1) / FB_W * FB_W;
     return each < FB_W ? FB_W : each > most ? most : each;
 }
-FB_INLINE i64 column_block(i64 n, i64) { return n > 0 ? n : 1; }      // for estimates of work
+static inline i64 column_block(i64 n, i64) { return n > 0 ? n : 1; }      // for estimates of work
 // adds the time of its scope to the kernel's counter, when kernels are timed
 struct Timer {
     const FbRuntime* rt;
