@@ -50,6 +50,7 @@ class GraphTracer(dispatch.Mode):
         self.tag: str | None = None                          # of the checkpointed region that is being traced
         self.root, self.root_nodes = self.graph, self.nodes
         self.lifted: dict[int, Tensor] | None = None         # inside another graph: what it takes from the one around it
+        self.silent: list[Storage] = []                      # storages that the program reads through .data
         self.copied: dict[int, Storage] = {}                 # storages that eager shares and the graph has copies of
 
     # -- ops -------------------------------------------------------------------------------------------------------
@@ -159,6 +160,8 @@ class GraphTracer(dispatch.Mode):
         given = [t for t, node in self.nodes.values() if node.op == "placeholder"] if self.lifted is not None else []
         if any(id(t._storage) in targets for t in given):
             raise unsupported("backward", "a backward of a custom function writes what it was given")
+        if any(id(storage) in targets for storage in self.silent):
+            raise unsupported("hidden alias", "a tensor is written whose .data the program has")
         if targets & self.copied.keys():
             raise unsupported("hidden alias", "a result and an argument of a custom function share memory, and one is written")
         seen = {id(fake) for _, fake in self.storages.values()}
@@ -267,6 +270,9 @@ class GraphTracer(dispatch.Mode):
 
     def finish(self, outputs: list) -> list[tuple[Node, Source, Any]]:
         """Set the output and drop inputs that nothing needs; returns the inputs that are left."""
+        silent = {id(storage) for storage in self.silent}
+        if any(isinstance(v, Tensor) and id(v._storage) in silent and self.node_of(v).op != "placeholder" for v in outputs):
+            raise unsupported("hidden alias", "a tensor leaves the graph that may be the .data of another")
         if any(isinstance(v, Tensor) and id(v._storage) in self.copied for v in outputs):
             raise unsupported("hidden alias", "a result shares memory with an argument of a custom function")
         reads = {id(node.value): node for node in self.unbacked.values()}

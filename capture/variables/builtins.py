@@ -473,6 +473,14 @@ def _tuple(tx, args, kwargs):
     return TupleVariable(tx.unpack(args[0]) if args else [])
 
 
+@handles(tuple.__new__)
+def _tuple_new(tx, args, kwargs):
+    cls = args[0].plain()
+    if cls is not tuple and not hasattr(cls, "_fields"):
+        raise unsupported("call", f"tuple.__new__({cls.__name__})")
+    return TupleVariable(tx.unpack(args[1]) if len(args) > 1 else [], cls=cls)
+
+
 HANDLERS[list] = lambda tx, args, kwargs: ListVariable(tx.unpack(args[0]) if args else [])
 
 

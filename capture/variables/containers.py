@@ -15,7 +15,7 @@ from ...eager import dtypes
 from ...eager.device import device
 from ...eager.tensor import Tensor
 from ..breaks import unsupported
-from ..source import Keyed, Pinned, item
+from ..source import DictAttr, Keyed, Pinned, item
 from .base import Lazy, Variable
 from .constant import PlainMethod
 from .iterators import FixedIterator, ListIterator
@@ -508,7 +508,24 @@ class DictVariable(ContainerVariable):
     def get_attr(self, tx, name):
         if name == "default_factory" and self.cls is collections.defaultdict:
             return self.factory or tx.constant(None)
+        if self.cls is collections.OrderedDict and not hasattr(self.cls, name):
+            return self.attribute(tx, name)
         return super().get_attr(tx, name)
+
+    def attribute(self, tx, name):
+        """What an OrderedDict has in a dictionary of its own."""
+        stored = tx.effects.stored(self, name)
+        real = getattr(getattr(self, "value", None), "__dict__", {})
+        if stored is None and name in real:
+            return tx.wrap(real[name], DictAttr(self.source, name))
+        if stored is None and self.source is not None:
+            tx.guard(self.source, "no_attr", name)
+        return stored or super().get_attr(tx, name)
+
+    def set_attr(self, tx, name, value):
+        if self.cls is not collections.OrderedDict or hasattr(self.cls, name):
+            super().set_attr(tx, name, value)
+        tx.effects.store_attr(self, name, value)
 
     def method_move_to_end(self, tx, key, last=None):
         self.changed(tx)

@@ -71,6 +71,8 @@ class TensorVariable(Variable):
             return tx.wrap(self.real.__dict__[name], DictAttr(self.source, name))
         if name in ("grad", "_grad"):
             return self.gradient(tx)
+        if name == "data":
+            return self.data(tx)
         if name in ("grad_fn", "_grad_fn") and self.fake.requires_grad:
             raise unsupported("backward", f"{name} of {self}")
         return self.library_attribute(tx, name)
@@ -85,6 +87,14 @@ class TensorVariable(Variable):
         if self.real is not None and self.source is not None:
             return tx.wrap(self.real.grad, Attr(self.source, "grad"))
         return tx.constant(None)
+
+    def data(self, tx):
+        """The same memory without history, and without a part in its versions: one that is written or leaves the trace is
+        Python's."""
+        if tx.exact:
+            raise unsupported("metadata", f".data of {self} is written, or leaves the graph")
+        tx.tracer.silent.append(self.fake._storage)
+        return tx.fresh(tx.run(type(self.fake).detach, self.fake))
 
     def set_attr(self, tx, name, value):
         if name in _METADATA:

@@ -27,7 +27,7 @@ construct("tuple_operations", "tuple", "r = a * v[0], v[1:], v + (4,), v * 2, v.
 construct("tuple_constructor", "list set range dict str", "r = a + 1, tuple(sorted(v)), tuple(), tuple([1])")
 construct("tuple_as_key", "tuple", "table = {v: 1, (4, 5): 2}\nr = a * table[v], (4, 5) in table")
 construct("tuple_of_tensors", "tensor", "t = (a, v)\nx, y = t\nr = x + y, t[0] is a, len(t)")
-construct("namedtuple_use", "namedtuple", "x, y = v\nr = a * v.x + v.y, v[0], v._replace(x=5), v._fields, v._asdict(), Point(x=a, y=2).x, Point._make([1, 2]), v == (1, 2), len(v), repr(v), isinstance(v, tuple)", breaks="namedtuple._make goes through tuple.__new__")
+construct("namedtuple_use", "namedtuple", "x, y = v\nr = a * v.x + v.y, v[0], v._replace(x=5), v._fields, v._asdict(), Point(x=a, y=2).x, Point._make([1, 2]), v == (1, 2), len(v), repr(v), isinstance(v, tuple)")
 construct("namedtuple_typed", "int", "p = Typed(v)\nr = a * p.total(), p.y, Typed(1, y=2), p._field_defaults, p > (1, 2)")
 construct("namedtuple_made_inside", "int", "P = collections.namedtuple('P', ['u', 'w'], defaults=[4])\np = P(v)\nr = a * p.u + p.w, p._fields", breaks="a class made by the function itself")
 construct("size_use", "size", "r = a + 1, v[0], v.numel(), v[1:], list(v), v + (4,), v == (1, 2, 3), len(v), tuple(v), isinstance(v, tuple), v == torch.Size((1, 2, 3))")

@@ -154,3 +154,43 @@ def test_sizes_that_are_solved_stay_bound_where_they_are_read():
             x = torch.randn(*shape)
             assert torch.allclose(compiled(x), block(x), 1e-4, 1e-5)
     assert counters.snapshot()["fallbacks"] == {}
+
+
+class Indexed(nn.Module):
+    def __init__(self, number):
+        super().__init__()
+        self.inner, self.number = nn.Linear(4, 4), number
+
+    def forward(self, x, cache=None):
+        y = self.inner(x)
+        if cache is not None:
+            cache[self.number] = y
+        return y.relu()
+
+
+def test_modules_that_take_turns():
+    """Blocks of one kind share an entry; where their index is read each has its own, beyond the limit of one module."""
+    blocks, x = [Indexed(n) for n in range(12)], torch.randn(2, 4)
+    for cache, entries in ((None, 1), ({}, 12)):
+        counters.reset()
+        compiled = torch.compile(lambda block, x, cache: block(x, cache), backend="eager", fullgraph=True)
+        with torch.no_grad():
+            if cache is not None:
+                cache.update((n, x) for n in range(12))
+            for _ in range(3):
+                for block in blocks:
+                    assert torch.equal(compiled(block, x, cache), block(x))
+                    assert cache is None or torch.equal(cache[block.number], block.inner(x))
+        seen = counters.snapshot()
+        assert seen["graphs"] == entries and seen["fallbacks"] == {}
+
+
+def test_one_module_still_has_a_limit():
+    block, x = Indexed(0), torch.randn(2, 4)
+    compiled = torch.compile(lambda block, x: x * len(block.kind), backend="eager")
+    counters.reset()
+    with config.patch(recompile_limit=3), pytest.warns(RuntimeWarning, match="compiled 3 times"):
+        for kind in ("a", "bc", "def", "g", "hi", "jkl", "mnop"):
+            block.kind = kind
+            assert torch.equal(compiled(block, x), x * len(kind))
+    assert counters.snapshot()["fallbacks"] == {"recompile limit": 1}

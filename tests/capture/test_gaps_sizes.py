@@ -36,8 +36,11 @@ def close(a, b):
     return type(a) is type(b) and a == b
 
 
-@pytest.mark.parametrize("backend, dynamic", [("eager", None), ("aot_eager", True), ("inductor", None), ("inductor", True)])
-@pytest.mark.parametrize("name", PROGRAMS)
+GENERATED = ("unique parts", "bincount weights", "repeat", "one_hot", "masked_select")      # C++ takes its time
+CASES = [(name, *how) for name in PROGRAMS for how in (("eager", None), ("aot_eager", True))]
+
+
+@pytest.mark.parametrize("name, backend, dynamic", [*CASES, *((name, "inductor", True) for name in GENERATED)])
 def test_one_graph(name, backend, dynamic):
     fn = PROGRAMS[name]
     counters.reset()
@@ -95,8 +98,8 @@ NUMBERS = {
 }
 
 
-@pytest.mark.parametrize("backend, dynamic", [("eager", None), ("aot_eager", None), ("inductor", True)])
-@pytest.mark.parametrize("name", NUMBERS)
+@pytest.mark.parametrize("name, backend, dynamic", [*((name, *how) for name in NUMBERS for how in (("eager", None), ("aot_eager", True))),
+                                                    *((name, "inductor", True) for name in ("zeros", "slice", "select"))])
 def test_numbers_become_sizes_and_indices(name, backend, dynamic):
     """In one graph; numbers that are none (negative, or too large) have eager's meaning or error."""
     fn = NUMBERS[name]
