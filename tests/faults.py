@@ -824,3 +824,168 @@ def split_half_lost():
         "second.append(Item(lead, reduce=",
         "second.append(Item(tuple(replace(a, extent=max(1, a.extent // 2)) for a in lead), reduce=",
     )
+
+
+# -- code generation: what drawn programs and the tests of the C++ backend must notice
+
+DRAWN_LOOPS = "tests/inductor/test_graphfuzz_loops.py::test_drawn_programs_in_the_loop_interpreter[1]"
+
+
+@fault(
+    "code",
+    "one of the registers that a reduction accumulates in is not added to the others",
+    "tests/inductor/test_cpp.py::test_float_reductions",
+)
+def accumulator_lost():
+    rewrite("inductor.cpp.reduce:Reducer.folded", "range(self.nest.unroll)", "range(max(1, self.nest.unroll - 1))")
+
+
+@fault(
+    "code",
+    "lanes behind the end of a row take part in its reduction",
+    "tests/inductor/test_cpp.py::test_float_reductions",
+)
+def dead_lanes_reduced():
+    rewrite("inductor.cpp.reduce:Reducer.take", "value if self.nest.columns or not self.nest.axes else", "value if True else")
+
+
+@fault("code", "the second operand of products is read with its strides exchanged", "tests/inductor/test_cpp.py::test_products")
+def operand_transposed():
+    rewrite(
+        "inductor.cpp.templates:GemmWriter.setup",
+        "g.b_k = {cpp(kernel.b.strides[-2])}, g.b_n = {cpp(kernel.b.strides[-1])};",
+        "g.b_k = {cpp(kernel.b.strides[-1])}, g.b_n = {cpp(kernel.b.strides[-2])};",
+    )
+
+
+@fault(
+    "code",
+    "a scatter does not begin with the values that it writes into",
+    "tests/inductor/test_cpp.py::test_scatter",
+)
+def scatter_start_lost():
+    rewrite("inductor.cpp.codegen:Writer.call_written", "for earlier in written.extra:", "for earlier in ():")
+
+
+@fault(
+    "code",
+    "loads behind a condition give 0 where it does not hold",
+    "tests/inductor/test_cpp.py::test_masked_loads_never_touch_what_is_masked",
+)
+def masked_value_ignored():
+    rewrite("inductor.cpp.nest:Nest.load", "splat(load.other, target.kind)", "splat(0, target.kind)")
+
+
+@fault(
+    "code",
+    "positions of extremes are those of the last of equals",
+    "tests/inductor/test_cpp.py::test_nan_wins_and_the_first_of_equals",
+)
+def last_of_equals():
+    replace(
+        "inductor.cpp.codegen:prelude",
+        lambda prelude: lambda: prelude().replace("((key == best) & (at < best_at))", "((key == best) & (at > best_at))"),
+    )
+
+
+@fault(
+    "code",
+    "floats become whole numbers by rounding instead of truncation in generated code",
+    "tests/inductor/test_cpp.py::test_casts",
+)
+def casts_round():
+    convert = find("inductor.cpp.prims:convert")
+
+    def rounding(text, source, target):
+        rounded = f"v_round({text})" if source.kind in "fd" and target.kind in "il" else text
+        return convert(rounded, source, target)
+
+    for path in ("inductor.cpp.nest", "inductor.cpp.prims", "inductor.cpp.reduce"):
+        setattr(importlib.import_module(f"flambeau.{path}"), "convert", rounding)
+
+
+@fault(
+    "code",
+    "random numbers of generated code take the seed for the ordinal of the draw",
+    "tests/test_ops_compiled.py::test_draws_of_compiled_code_are_those_of_eager",
+)
+def ordinal_is_seed():
+    rewrite("inductor.cpp.writer:KernelWriter.scalar", "(name == 'base')", "(name == 'seed')")
+
+
+@fault(
+    "schedule",
+    "square operands are read and written with the strides of their last two dims exchanged",
+    DRAWN_LOOPS,
+    "tests/inductor/test_lower.py::test_samples",
+)
+def strides_exchanged():
+    rewrite(
+        "inductor.body:Buffer.linear",
+        "zip(index, self.strides, strict=True)",
+        "zip(index, (*self.strides[:-2], *self.strides[:-3:-1]) if self.kind == 'input' and len(self.sizes) > 1 "
+        "and self.sizes[-1] == self.sizes[-2] else self.strides, strict=True)",
+    )
+    without_verifier()
+
+
+@fault("schedule", "sums are accumulated in halves", DRAWN_LOOPS)
+def sums_in_halves():
+    rewrite(
+        "inductor.lower:Lowering.accumulate",
+        "reduce = Reduce((name,), combine, (prologue,), (dtype,))",
+        "dtype = dtypes.float16 if dtype.is_floating_point else dtype\n"
+        "        reduce = Reduce((name,), combine, (body.cast(prologue, dtype),), (dtype,))",
+    )
+    without_verifier()
+
+
+@fault(
+    "graph",
+    "of several inputs that a call writes only the first gets its new value",
+    DRAWN_LOOPS,
+    "tests/inductor/test_functionalize.py::test_shows_what_eager_shows",
+)
+def second_commit_lost():
+    rewrite(
+        "inductor.boundary:CompiledGraph._commit",
+        "for k in written(inputs, inner, self.mutated):",
+        "for k in list(written(inputs, inner, self.mutated))[:1]:",
+    )
+
+
+@fault(
+    "graph",
+    "results that are views of inputs or of other results are copies",
+    DRAWN_LOOPS,
+    "tests/inductor/test_functionalize.py::test_shows_what_eager_shows",
+)
+def alias_missed():
+    rewrite(
+        "inductor.boundary:CompiledGraph._rebuild",
+        "outputs.append(replay(spec, base, symbols))",
+        "outputs.append(find('clone')(replay(spec, base, symbols)))",
+    )
+
+
+@fault(
+    "graph",
+    "an input that the call writes is saved for the backward as it is, not as a copy",
+    "tests/inductor/test_functionalize.py::test_shows_what_eager_shows",
+    error="has been modified by an inplace operation",
+)
+def written_inputs_not_copied():
+    rewrite("inductor.joint:build_joint", "joint.written = frozenset(m.input for m in functional.mutated)", "pass")
+
+
+@fault(
+    "guard",
+    "answers about divisibility leave no guard",
+    "tests/capture/test_dynamic.py::test_divisibility_is_guarded",
+)
+def divisibility_unguarded():
+    rewrite(
+        "capture.install:add_shapes",
+        "for guard in env.guards:",
+        "for guard in [g for g in env.guards if '%' not in str(g.relation)]:",
+    )

@@ -62,6 +62,13 @@ def test_branch_on_size_is_guarded():
     assert seen["graphs"] == 2
 
 
+def test_divisibility_is_guarded():
+    def fn(a):
+        return a * 2 if a.shape[0] % 2 == 0 else a * 3
+    _, seen = run(fn, (x(4, 3),), (x(5, 3),), (x(8, 3),), (x(7, 3),), dynamic=True)
+    assert seen["graphs"] == 2
+
+
 def test_zero_and_one_have_their_own_code():
     _, seen = run(lambda a: a + a.shape[0], (x(1, 3),), (x(4, 3),), (x(5, 3),), (x(1, 3),), dynamic=True)
     assert seen["graphs"] == 2
