@@ -22,7 +22,7 @@ def doctor() -> int:
     compiler = toolchain.compiler()
     print(f"flambeau      {__version__} on Python {platform.python_version()}, {platform.system()} {platform.machine()}")
     print(f"C++ compiler  {compiler or 'none: install g++; until then compiled graphs run in the loop interpreter, slowly'}")
-    print(f"instructions  {toolchain.isa()} (kernels of the runtime: {native.isa()})")
+    print(f"instructions  {toolchain.isa()} (kernels of the runtime: {native.chosen_instructions()})")
     print(f"threads       {native.get_num_threads()}")
     print(f"cache         {artefacts.folder()}")
     return 0 if compiler else 1

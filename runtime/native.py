@@ -35,6 +35,8 @@ get_num_threads = _native.get_num_threads
 set_num_threads = _native.set_num_threads
 isas = _native.isas
 isa = _native.get_isa
+instructions = _native.instructions         # isas, and those that add products of bfloat16
+chosen_instructions = _native.get_instructions
 
 
 def matmul_types() -> frozenset[np.dtype]:
