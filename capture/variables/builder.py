@@ -30,7 +30,8 @@ from .base import Lazy, OpaqueVariable, Variable
 from .builtins import HANDLERS, BuiltinVariable
 from .cached import Cached, CachedFunctionVariable
 from .constant import ConstantVariable, FloatVariable, SymVariable
-from .containers import DictVariable, ListVariable, OutsideDict, SetVariable, SliceVariable, TupleVariable, by_identity, pinned_key
+from .containers import (DictVariable, ListVariable, OutsideDict, SetVariable, SliceVariable, TupleVariable, by_identity,
+                         pinned_key)
 from .contexts import AutocastVariable, GradModeVariable
 from .derived import wrap_derived
 from .functions import BoundMethodVariable, DisabledVariable, PartialVariable, UserFunctionVariable

@@ -106,17 +106,19 @@ def list_lines(calls: tuple[Job, ...], pointer: Pointer, scalar: Scalar) -> list
         rows.append((NUMBERS[call.name], cpp(call.units), cpp(call.work), call.type, len(call.arrays), len(pointers), whole,
                      len(call.numbers), parts, len(call.reals)))
         pointers += [pointer(a) if a is not None else "nullptr" for a in call.arrays]
+    constant = "static " if all(str(x).isdigit() for row in rows for x in row) else ""
     return [
         *array_lines(pointers, [len(call.arrays) for call in calls]),
         f"const i64 numbers[] = {{{', '.join([*numbers.items, '0'])}}};",
         f"const double reals[] = {{{', '.join([*reals.items, '0'])}}};",
-        f"{'static ' if all(str(x).isdigit() for row in rows for x in row) else ''}const i64 rows[][10] = {{   // {calls[0].name}",
+        f"{constant}const i64 rows[][10] = {{   // {calls[0].name}",
         *("    {" + ", ".join(map(str, row)) + "}," for row in rows),
         "};",
         f"FbJobCall calls[{len(calls)}];",
         f"for (int k = 0; k < {len(calls)}; k++) {{",
         "    const i64* r = rows[k];",
-        "    calls[k] = {r[0], r[1], r[2], (int)r[3], (int)r[4], (int)r[7], (int)r[9], arrays + r[5], numbers + r[6], reals + r[8]};",
+        "    calls[k] = {r[0], r[1], r[2], (int)r[3], (int)r[4], (int)r[7], (int)r[9],",
+        "                arrays + r[5], numbers + r[6], reals + r[8]};",
         "}",
         f"rt->jobs(calls, {len(calls)});",
     ]
