@@ -1,7 +1,7 @@
 """The store of compiled artefacts: files under a content hash, owned by the user, mode 0700, written atomically.
 
 Shared objects are code, so a folder that others own or may write to is refused. A folder that cannot be used is told
-once and replaced by a private temporary one for the life of the process.
+once and replaced by a private temporary one for the life of the process; one that may only be read is still read.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ from .records import write_atomically
 
 _lock = locks.fresh()
 _folders: dict[str, str] = {}
+_readable: dict[str, str] = {}      # temporary folder -> the one that it stands for, where that may only be read
 
 
 def _refusal(folder: str) -> str | None:
-    """Why `folder` must not be used, or None."""
+    """Why nothing may be read from `folder`, or None."""
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
         status = os.stat(folder)
@@ -34,7 +35,7 @@ def _refusal(folder: str) -> str | None:
         return "it belongs to another user"
     if stat.S_IMODE(status.st_mode) & 0o077:
         return f"others have access to it (mode {stat.S_IMODE(status.st_mode):o}); chmod 700 makes it usable"
-    return _write_refusal(folder)
+    return None
 
 
 def _write_refusal(folder: str) -> str | None:
@@ -54,8 +55,11 @@ def folder() -> str:
     wanted = config.cache_dir
     with _lock:
         if wanted not in _folders:
-            reason = _refusal(wanted)
+            refused = _refusal(wanted)
+            reason = refused or _write_refusal(wanted)
             _folders[wanted] = wanted if reason is None else _temporary(wanted, reason)
+            if reason is not None and refused is None:
+                _readable[_folders[wanted]] = wanted
         return _folders[wanted]
 
 
@@ -75,12 +79,25 @@ def path(key: str, suffix: str) -> str:
 
 def get(key: str, suffix: str) -> str | None:
     """The path of a stored artefact that belongs to this user and is whole, else None."""
-    return None if read(key, suffix) is None else path(key, suffix)
+    return _found(key, suffix)[0]
 
 
 def read(key: str, suffix: str) -> bytes | None:
     """The bytes of a stored artefact that belongs to this user and is whole, else None."""
-    found = path(key, suffix)
+    return _found(key, suffix)[1]
+
+
+def _found(key: str, suffix: str) -> tuple[str, bytes] | tuple[None, None]:
+    own = folder()
+    for place in (own, _readable[own]) if own in _readable else (own,):
+        found = os.path.join(place, key[:2], key + suffix)
+        data = _whole(found)
+        if data is not None:
+            return found, data
+    return None, None
+
+
+def _whole(found: str) -> bytes | None:
     try:
         with open(found, "rb") as file:
             foreign, data = os.fstat(file.fileno()).st_uid != os.getuid(), file.read()

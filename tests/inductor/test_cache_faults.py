@@ -161,6 +161,18 @@ def test_a_store_that_others_may_write_to_is_not_read(tmp_path, full):
     assert "built" not in run(PROGRAM, folder)[0]
 
 
+def test_a_read_only_store_is_read(full):
+    """What is there is found, what is not goes to a temporary folder."""
+    folder, result = full
+    before = sorted(folder.rglob("*"))
+    code = ("from flambeau.runtime import artefacts; "                 # the program's lines keep their numbers
+            "artefacts._write_refusal = lambda folder: 'it cannot be written to: Read-only file system'" + PROGRAM
+            + "assert torch.compile(lambda x: x - 5)(torch.ones(2)).tolist() == [-4.0, -4.0]\n")
+    said, found = run(code, folder)
+    assert found == result and said.count("RuntimeWarning") == 1 and "Read-only file system" in said
+    assert said.count("cache: found") == OBJECTS and said.count("built") == 1 and sorted(folder.rglob("*")) == before
+
+
 # -- what must not be found
 
 
