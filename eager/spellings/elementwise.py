@@ -1,7 +1,6 @@
 """Functions of elements under PyTorch's names and arguments."""
 
 import builtins
-import math
 
 import numpy as np
 

@@ -6,8 +6,6 @@ Batches of matrices lie in the last two dims. Results with several parts are nam
 import math
 from collections import namedtuple
 
-import numpy as np
-
 from .. import dtypes
 from ..ops import arithmetic as a, complexes as c, decompositions as d, elementary as e, reduce as r
 from ..tensor import Tensor
