@@ -128,7 +128,8 @@ class Program:
 
     def printed(self):
         """A program of its own."""
-        head = ["import flambeau", "from flambeau.eager import dtypes", "from flambeau.eager.op import find", "from math import inf, nan"]
+        head = ["from math import inf, nan", "import flambeau", "from flambeau.eager import dtypes",
+                "from flambeau.eager.op import find"]
         if any(not isinstance(i.values, np.ndarray) for i in self.inputs):
             head.append("from flambeau.tests.inductor.graphfuzz import Input")
         head += [f"op_{name} = find({name!r})" for name in self.records()]

@@ -1,6 +1,6 @@
 """Drawn programs compiled to C++ equal eager, and the loop interpreter run beside it; what draws have found stays found.
 
-FLAMBEAU_GRAPHS: how many programs this file and test_graphfuzz_loops.py draw (default 5000, a third of them here);
+FLAMBEAU_GRAPHS: how many programs this file and test_graphfuzz_loops.py draw (default 5000, a quarter of them here);
 FLAMBEAU_GRAPHS_SEED: where they start (told in every failure). A failure is made smaller and printed as a program.
 """
 
@@ -13,14 +13,15 @@ from flambeau.runtime.config import config
 from .graphfuzz import Input, Line, Program
 from .graphfuzz_batch import run
 from .graphfuzz_check import NATIVE, SEED, SIZE, check, smallest
-from .graphfuzz_draw import draw, families
+from .graphfuzz_draw import draw
+from .graphfuzz_records import families
 
 pytestmark = pytest.mark.skipif(toolchain.compiler() is None, reason="no C++ compiler")
 
 
 @pytest.mark.parametrize("number", NATIVE)
 def test_drawn_programs_in_generated_code(number, tmp_path):
-    """All instruction sets in turn; one unit in six as users get it, the others without inlining, which is made in
+    """All instruction sets in turn; one unit in four as users get it, the others without inlining, which is made in
     half the time."""
     isas = native.isas()
     with config.patch(cache_dir=str(tmp_path), isa=isas[number // 3 % len(isas)]):
