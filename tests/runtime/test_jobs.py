@@ -334,7 +334,11 @@ def test_adam(dtype, decoupled, biggest, rng):
     p, g, m, v = (rng.random(1003).astype(dtype) for _ in range(4))
     top = np.full(1003, 0.5, dtype) if biggest else None
     d = [wide(a).copy() for a in (p, -g, m, v)]
-    assert steps.adam(p, g, m, v, top, 3.0, 0.1, 0.9, 0.99, 1e-8, 0.05, decoupled, True)
+    step, other = np.full(1, 2, np.float32), [rng.random(7).astype(dtype) for _ in range(4)]
+    rows = [(p, g, m, v, top, step)]
+    if not decoupled:                                        # another parameter in the same run
+        rows.append((*other, None, np.zeros(1, np.float32)))
+    assert steps.adam(rows, 0.1, 0.9, 0.99, 1e-8, 0.05, decoupled, True) and step[0] == 3
     d[0], d[1] = (d[0] * (1 - 0.1 * 0.05), d[1]) if decoupled else (d[0], d[1] + 0.05 * d[0])
     d[2] += (d[1] - d[2]) * 0.1
     d[3] = d[3] * 0.99 + d[1] ** 2 * 0.01
@@ -348,14 +352,14 @@ def test_adam(dtype, decoupled, biggest, rng):
 def test_sgd(nesterov, rng):
     p, g, b = (rng.random(1003).astype(np.float32) for _ in range(3))
     d = [wide(a).copy() for a in (p, g, b)]
-    assert steps.sgd(p, g, b, 0.1, 0.9, 0.2, 0.05, nesterov, False)
+    assert steps.sgd([(p, g, b)], 0.1, 0.9, 0.2, 0.05, nesterov, False)
     d[1] += 0.05 * d[0]
     d[2] = d[2] * 0.9 + d[1] * 0.8
     close(b, d[2], 1e-5)
     close(p, d[0] - 0.1 * (d[1] + 0.9 * d[2] if nesterov else d[2]), 1e-5)
     plain, before = rng.random(50).astype(np.float32), None
     before = wide(plain).copy()
-    assert steps.sgd(plain, g[:50], None, 0.1, 0.0, 0.0, 0.0, False, False)
+    assert steps.sgd([(plain, g[:50], None)], 0.1, 0.0, 0.0, 0.0, False, False)
     close(plain, before - 0.1 * wide(g[:50]), 1e-5)
 
 
