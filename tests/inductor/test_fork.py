@@ -129,6 +129,7 @@ def test_a_lock_held_at_the_fork_is_open_in_the_child():
 INTERRUPTED = textwrap.dedent("""
     import os, signal, threading, time
     import flambeau as torch
+    signal.signal(signal.SIGINT, signal.default_int_handler)      # a job in the background of a shell starts without it
     torch.set_num_threads(2)
     x, w = torch.ones(600, 600) / 600, torch.ones(600, 600, requires_grad=True)
 
