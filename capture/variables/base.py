@@ -149,7 +149,7 @@ class OpaqueVariable(Variable):
         raise unsupported("value", f"{self.source.name()} is a {self.describe()}")
 
     key = truth = get_attr = set_attr = del_attr = call = call_method = get_item = set_item = del_item = contains = refuse
-    binary = length = iterate = refuse
+    binary = length = iterate = next = unpack = refuse
 
 
 class NullVariable(Variable):

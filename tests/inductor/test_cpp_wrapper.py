@@ -76,7 +76,8 @@ def test_references_are_balanced(plus_one):
     del outs
     gc.collect()
     assert alive() is None
-    assert [sys.getrefcount(o) for o in (x, array, x.dtype, x.device, Tensor)] == before
+    after = [sys.getrefcount(o) for o in (x, array, x.dtype, x.device, Tensor)]
+    assert all(now <= then for now, then in zip(after, before))          # fewer where tests before this one leave something
 
 
 def test_outputs_return_their_memory():
