@@ -82,8 +82,8 @@ def plot(found):
     parts.append(f'<text x="{wide / 2}" y="{high - 6}" text-anchor="middle">layers; processor seconds upwards</text>')
     for number, (_, label, colour) in enumerate(SERIES):
         points = [(x(n), y(values[number])) for n, values in found.items()]
-        parts.append('<polyline fill="none" stroke-width="2" stroke="%s" points="%s"/>' % (
-            colour, " ".join(f"{a:.1f},{b:.1f}" for a, b in points)))
+        line = " ".join(f"{a:.1f},{b:.1f}" for a, b in points)
+        parts.append(f'<polyline fill="none" stroke-width="2" stroke="{colour}" points="{line}"/>')
         parts += [f'<circle cx="{a:.1f}" cy="{b:.1f}" r="3" fill="{colour}"/>' for a, b in points]
         parts.append(f'<text x="{left + 12}" y="{32 + 16 * number}" fill="{colour}">{label}</text>')
     return "\n".join([*parts, "</svg>"]) + "\n"

@@ -10,6 +10,8 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 
+from ..runtime import locks
+
 MODES = {
     "default": "compile fast, run fast",
     "reduce-overhead": "replay whole calls where the device offers it",
@@ -45,7 +47,8 @@ def list_backends() -> list[str]:
 
 def _load(name: str, path: str) -> Callable:
     module, _, function = path.partition(":")
-    found = getattr(importlib.import_module(module, __package__.rpartition(".")[0]), function)
+    with locks.importing:
+        found = getattr(importlib.import_module(module, __package__.rpartition(".")[0]), function)
     _backends[name] = found
     return found
 

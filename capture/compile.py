@@ -20,7 +20,7 @@ from typing import Any
 from collections.abc import Callable
 
 from ..eager.nn.modules.module import Module
-from ..runtime import counters, log, records
+from ..runtime import counters, locks, log, records
 from ..runtime.config import config
 from ..runtime.errors import ConstraintViolation, InternalError, RecompileError, Unsupported
 from . import backends, stance, state
@@ -99,7 +99,8 @@ _living: weakref.WeakSet = weakref.WeakSet()
 
 def default_converter(*args):
     """The conversion of frames; imported at the first compilation, not at start-up."""
-    from .convert import convert
+    with locks.importing:
+        from .convert import convert
     return convert(*args)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ..capture.graph import Graph
-from ..runtime import log
+from ..runtime import locks, log
 from . import stored
 
 
@@ -18,7 +18,8 @@ def inductor(graph: Graph, example_inputs: Sequence, options: dict | None = None
     shelf = shelf_of(graph, example_inputs, options) if stored.usable(options) else None
     compiled = shelf and shelf.load()
     if compiled is None:
-        from . import driver
+        with locks.importing:
+            from . import driver
         compiled = driver.compile_graph(graph, example_inputs, options)
         if shelf is not None:
             shelf.keep(compiled)

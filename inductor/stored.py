@@ -25,7 +25,7 @@ from ..eager.device import device
 from ..eager.op import OPS, Op
 from ..eager.sizes import Size
 from ..eager.tensor import Tensor
-from ..runtime import artefacts, counters, log, native, records, sources, toolchain
+from ..runtime import artefacts, counters, locks, log, native, records, sources, toolchain
 from ..runtime.config import config
 from ..runtime.errors import FlambeauError
 from . import facts
@@ -307,7 +307,8 @@ class Shelf:
             self.env.float_guards[decode(comparison)] = ()
 
     def remake(self) -> Graph:
-        from . import driver
+        with locks.importing:
+            from . import driver
         return driver.functional_of(self.graph)[0].graph
 
     def training(self, functional: KeptFunctional, first, requires: list, reached: list, run: Executable) -> Training:
@@ -324,7 +325,8 @@ class Shelf:
             run = data and loaded(data[1])
             if run:
                 return Decoder(self.env)(data[0]), run
-            from . import driver
+            with locks.importing:
+                from . import driver
             made = driver.late_backward(functional, needs, first, present, driver.native)
             try:
                 write(key, (encode(made[0]), executable(made[1])))

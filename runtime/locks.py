@@ -1,4 +1,8 @@
-"""Locks that are open in a forked child: the thread that held one at the fork does not exist there."""
+"""Locks that are open in a forked child: the thread that held one at the fork does not exist there.
+
+`importing` is held around imports that happen late: Python's own lock of a module that another thread is importing stays
+shut in a child for ever, so a fork waits until no such import is under way.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+importing = threading.RLock()
 _known: weakref.WeakSet = weakref.WeakSet()
 
 
@@ -24,3 +29,4 @@ def _reopen() -> None:
 
 
 os.register_at_fork(after_in_child=_reopen)
+os.register_at_fork(before=importing.acquire, after_in_parent=importing.release, after_in_child=importing.release)

@@ -45,7 +45,8 @@ class PlainVariable(Variable):
         if written is not None:
             return tx.bind(written, self, name)
         value = tx.run(getattr, self.value, name)
-        if self.source is not None and not isinstance(self.value, (enum.Enum, type)) and name in getattr(self.value, "__dict__", ()):
+        own = self.source is not None and not isinstance(self.value, (enum.Enum, type))
+        if own and name in getattr(self.value, "__dict__", ()):
             return tx.wrap(value, Attr(self.source, name))
         if callable(value) and not isinstance(value, type) and getattr(value, "__self__", None) is self.value:
             return PlainMethod(self, name)

@@ -28,22 +28,27 @@ def store(tmp_path):
 @pytest.fixture
 def busy():
     """Threads that keep the pool, the allocator and the compiler's locks busy."""
-    stop = threading.Event()
+    stop, first = threading.Event(), threading.Barrier(3)
     before = native.get_num_threads()
     native.set_num_threads(2)
 
     def compute():
         x = torch.ones(300, 300)
         f = torch.compile(lambda x: (x @ x).softmax(1) + x.exp())
+        f(x)
+        first.wait()                                # modules that are imported late are there
         while not stop.is_set():
             f(x)
 
     def compile_anew():
+        torch.compile(lambda x: x + 1, backend="aot_eager")(torch.ones(3))
+        first.wait()
         while not stop.is_set():
             torch.compile(lambda x: torch.rand(3) + x, backend="aot_eager")(torch.ones(3))
     threads = [threading.Thread(target=compute), threading.Thread(target=compile_anew)]
     for thread in threads:
         thread.start()
+    first.wait()
     yield
     stop.set()
     for thread in threads:
