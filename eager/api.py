@@ -142,7 +142,7 @@ def _checked_sub(record_call):
     """The minus sign: numpy would refuse bools with another text."""
     def method(a, b):
         if a._dtype is dtypes.bool or b.__class__ is builtins.bool or getattr(b, "_dtype", None) is dtypes.bool:
-            elementwise.no_bools(a, b)
+            elementwise._no_bools(a, b)
         return record_call(a, b)
     return method
 
@@ -203,7 +203,7 @@ def _methods():
                  clip_=elementwise.clamp_,
         squeeze_=_reshaping(shapes.squeeze), unsqueeze_=_reshaping(shapes.unsqueeze), t_=_reshaping(shapes.t),
         transpose_=_reshaping(shapes.transpose), alias=_alias, triu_=written(creation.triu, "triu_"),
-        tril_=written(creation.tril, "tril_"), cumsum_=reductions.in_place(reductions.cumsum),
+        tril_=written(creation.tril, "tril_"), cumsum_=reductions._in_place(reductions.cumsum),
         swapaxes_=_reshaping(shapes.swapaxes), swapdims_=_reshaping(shapes.swapdims),
         __new__=staticmethod(creation.legacy_tensor))
     return {**extended.methods(scope), **table}

@@ -79,7 +79,7 @@ def addr(input, vec1, vec2, *, beta=1, alpha=1, out=None):
     for name, factor in (("beta", beta), ("alpha", alpha)):
         if isinstance(factor, float) and result_type((input, vec1, vec2)).category < 2:
             raise RuntimeError(f"For integral input tensors, argument {name} must not be a floating point number.")
-    return give(products.scaled_sum(input, products.outer(vec1, vec2), beta, alpha), out)
+    return give(products._scaled_sum(input, products.outer(vec1, vec2), beta, alpha), out)
 
 
 def chain_matmul(*matrices, out=None):

@@ -65,7 +65,7 @@ def _is_bool(x):
     return x.dtype is dtypes.bool if isinstance(x, Tensor) else isinstance(x, builtins.bool)
 
 
-def no_bools(input, other):
+def _no_bools(input, other):
     if _is_bool(input) or _is_bool(other):
         both = "two bool tensors" if _is_bool(input) and _is_bool(other) else "a bool tensor"
         raise RuntimeError(f"Subtraction, the `-` operator, with {both} is not supported. Use the `^` or "
@@ -114,7 +114,7 @@ def sign(input, *, out=None):
 
 
 def sub(input, other, *, alpha=1, out=None):
-    no_bools(input, other)
+    _no_bools(input, other)
     r = _sub(input, other if type(alpha) is int and alpha == 1 else _times(input, other, alpha))
     return r if out is None else give(r, out)
 
@@ -367,7 +367,7 @@ def add_(self, other, *, alpha=1):
 
 
 def sub_(self, other, *, alpha=1):
-    no_bools(self, other)
+    _no_bools(self, other)
     return a.sub.inplace(self, other if type(alpha) is int and alpha == 1 else _times(self, other, alpha))
 
 

@@ -4,7 +4,7 @@ NAMES (constants, types, private functions that programs use)."""
 from types import FunctionType
 
 from .arguments import written
-from .reductions import in_place
+from .reductions import _in_place
 from . import building, complexes, elementwise, foreach, legacy, linalg, sampling, special, statistics
 
 _MODULES = (special, complexes, statistics, building, legacy, sampling)
@@ -54,7 +54,7 @@ def methods(scope):
     table["polygamma"] = _polygamma
     every = {**scope, **table}
     table.update((name + "_", written(every[name], name + "_")) for name in _INPLACE)
-    table.update(cumprod_=in_place(statistics.cumprod), float_power_=elementwise.float_power_,
+    table.update(cumprod_=_in_place(statistics.cumprod), float_power_=elementwise.float_power_,
                  real=property(complexes.real, lambda self, value: complexes.real(self).copy_(value)),
                  imag=property(complexes.imag, lambda self, value: complexes.imag(self).copy_(value)),
                  mH=property(complexes.adjoint))

@@ -318,7 +318,7 @@ def vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None):
     if x.dtype.category < 2:
         raise RuntimeError(f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {x.dtype}")
     x = x if dtype is None else x.to(dtype_of(dtype))
-    return reductions.norm_over(x, float(ord), dims_of(x, dim), keepdim)
+    return reductions._norm_over(x, float(ord), dims_of(x, dim), keepdim)
 
 
 @takes_out

@@ -60,7 +60,7 @@ def outer(input, vec2, *, out=None):
     return give(a.mul(unsqueeze(input, 1), vec2), out)
 
 
-def scaled_sum(input, product, beta, alpha):
+def _scaled_sum(input, product, beta, alpha):
     """beta * input + alpha * product; integers are scaled by the whole parts."""
     check_expandable("addmm", tuple(product.shape), tuple(input.shape))
     if product.dtype.category < 2:
@@ -72,15 +72,15 @@ def scaled_sum(input, product, beta, alpha):
 
 
 def addmm(input, mat1, mat2, *, beta=1, alpha=1, out=None):
-    return give(scaled_sum(input, mm(mat1, mat2), beta, alpha), out)
+    return give(_scaled_sum(input, mm(mat1, mat2), beta, alpha), out)
 
 
 def addmv(input, mat, vec, *, beta=1, alpha=1, out=None):
-    return give(scaled_sum(input, mv(mat, vec), beta, alpha), out)
+    return give(_scaled_sum(input, mv(mat, vec), beta, alpha), out)
 
 
 def baddbmm(input, batch1, batch2, *, beta=1, alpha=1, out=None):
-    return give(scaled_sum(input, bmm(batch1, batch2), beta, alpha), out)
+    return give(_scaled_sum(input, bmm(batch1, batch2), beta, alpha), out)
 
 
 def _summed(products):
@@ -90,7 +90,7 @@ def _summed(products):
 
 
 def addbmm(input, batch1, batch2, *, beta=1, alpha=1, out=None):
-    return give(scaled_sum(input, _summed(bmm(batch1, batch2)), beta, alpha), out)
+    return give(_scaled_sum(input, _summed(bmm(batch1, batch2)), beta, alpha), out)
 
 
 def tensordot(a, b, dims=2):

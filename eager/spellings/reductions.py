@@ -200,7 +200,7 @@ def norm(input, p="fro", dim=None, keepdim=False, *, out=None, dtype=None):
     if x.dtype.category < 2:
         raise RuntimeError("linalg.vector_norm: Expected a floating point or complex tensor as input. Got "
                            f"{type_name(x.dtype)}")
-    return give(norm_over(x, p, dims_of(x, dim), keepdim), out)
+    return give(_norm_over(x, p, dims_of(x, dim), keepdim), out)
 
 
 def _nuclear(x, dims, keepdim):
@@ -214,7 +214,7 @@ def _nuclear(x, dims, keepdim):
     return found
 
 
-def norm_over(x, p, dims, keepdim):
+def _norm_over(x, p, dims, keepdim):
     """The p-norm of real or complex numbers."""
     if p < 0 or p == math.inf:
         empty = [d for d in dims if type(x.shape[d]) is int and not x.shape[d]]
@@ -238,12 +238,12 @@ def dist(input, other, p=2):
 
 @numpy_names
 def cumsum(input, dim, *, dtype=None, out=None):
-    x = running_input(input, dtype, out)
+    x = _running_input(input, dtype, out)
     d = dim_of(x, dim)
     return give(o.cumsum(x, d) if x.ndim else r.sum(x, (), False), out)
 
 
-def running_input(input, dtype, out):
+def _running_input(input, dtype, out):
     """The operand of a running sum or product in its type: `dtype`, else that of `out`."""
     dtype = dtype_of(dtype)
     if out is not None and dtype is not None and dtype is not out.dtype:
@@ -251,7 +251,7 @@ def running_input(input, dtype, out):
     return _cast(input, dtype if out is None else out.dtype)
 
 
-def in_place(function):
+def _in_place(function):
     """A running sum or product into its input."""
     def method(self, dim, *, dtype=None):
         if dtype_of(dtype, self.dtype) is not self.dtype:
@@ -304,14 +304,14 @@ def median(input, dim=None, keepdim=False, *, out=None):
     if dim is None:
         flat = reshape(input, (input.numel(),))
         if type(flat.shape[0]) is int and not flat.shape[0]:
-            return give(median_of_none(input), out)
+            return give(_median_of_none(input), out)
         return give(kthvalue(flat, (flat.shape[0] + 1) // 2, 0)[0], out)
     d = dim_of(input, dim)
     _some_along(input, d, "median")
     return give(kthvalue(input, (input.shape[d] + 1) // 2 if input.ndim else 1, d, keepdim), out)
 
 
-def median_of_none(x):
+def _median_of_none(x):
     """NaN; of integers what it turns into: the least one, of a type shorter than int32 zero."""
     if x.dtype.is_floating_point:
         return x.new_full((), float("nan"))

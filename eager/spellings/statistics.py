@@ -17,7 +17,7 @@ from ..promote import result_type
 from ..tensor import Tensor, read_of_fake
 from . import creation, reductions
 from .arguments import dim_of, dims_of, dtype_of, give, numpy_names, takes_out
-from .reductions import median_of_none, running_input
+from .reductions import _median_of_none, _running_input
 
 _wrap = Tensor._from_array
 Extreme = namedtuple("cummax", ["values", "indices"])
@@ -35,7 +35,7 @@ def _cast(x, dtype):
 
 @numpy_names
 def cumprod(input, dim, *, dtype=None, out=None):
-    x = running_input(input, dtype, out)
+    x = _running_input(input, dtype, out)
     d = dim_of(x, dim)
     return give(s.cumprod(x, d) if x.ndim else r.prod(x, (), False), out)
 
@@ -283,7 +283,7 @@ def nanmedian(input, dim=None, keepdim=False, *, out=None):
         return give(namedtuple("nanmedian", ["values", "indices"])(x.clone(), creation.zeros((), dtype=dtypes.int64)), out)
     if x.shape[d] == 0:
         if dim is None:
-            return give(median_of_none(x), out)
+            return give(_median_of_none(x), out)
         raise IndexError(f"median(): Expected reduction dim {d} to have non-zero size.")
     values, indices = x.sort(d)
     counts = a.logical_not(e.isnan(values)).sum(d, keepdim=True)
@@ -422,7 +422,7 @@ def renorm(input, p, dim, maxnorm):
                            f"{type_name(input.dtype)}")
     d = dim_of(input, dim)
     rest = tuple(k for k in range(input.ndim) if k != d)
-    norm = reductions.norm_over(input, float(p), rest, True)
+    norm = reductions._norm_over(input, float(p), rest, True)
     scale = a.where(a.gt(norm, maxnorm), a.div(maxnorm, a.add(norm, 1e-7)), 1.0)
     return a.mul(input, scale.to(input.dtype))
 
