@@ -12,7 +12,6 @@ os.environ.setdefault("FLAMBEAU_VERIFY", "1")
 
 def pytest_addoption(parser):
     parser.addoption("--update-golden", action="store_true", help="rewrite the golden texts with what the compiler makes now")
-    parser.addoption("--all-faults", action="store_true", help="test_seeded_faults tries every fault")
     parser.addoption("--fault", metavar="NAME", help="run with this fault of tests/faults.py switched on: tests must fail")
 
 

@@ -4,7 +4,6 @@ Every run is a pytest process of its own, two at a time. Without a fault the sam
 A fault that is only noticed because something crashes proves little, so a failed assertion must be among the failures.
 """
 
-import collections
 import concurrent.futures
 import pathlib
 import re
@@ -38,46 +37,28 @@ def pytest_run(selection, *arguments):
 
 @pytest.fixture(scope="module")
 def runs(request):
-    """runs(None), with --all-faults: all selections without a fault; runs(name): the selection of a fault, until a test fails."""
+    """runs(None): all selections without a fault; runs(name): the selection of a fault, until a test fails."""
     wanted = [
         item.callspec.params["name"]
         for item in request.session.items
         if item.path == request.path and "name" in getattr(item, "callspec", type("", (), {"params": ()})).params
     ]
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        made = {None: pool.submit(pytest_run, EVERYTHING)} if request.config.getoption("--all-faults") else {}
+        made = {None: pool.submit(pytest_run, EVERYTHING)}
         made |= {name: pool.submit(pytest_run, FAULTS[name].caught_by, "-x", "--fault", name) for name in wanted}
         yield lambda name: made[name].result()
         pool.shutdown(cancel_futures=True)
 
 
-def chosen(config) -> list[str]:
-    """With --all-faults every fault; else some of each kind, at least 20 formulas and gradients and 20 of the compiler's."""
-    if config.getoption("--all-faults"):
-        return list(FAULTS)
-    seen, names = collections.Counter(), []
-    for name, each in FAULTS.items():
-        if seen[each.kind] % 5 in ((0, 2) if each.kind in ("guard", "capture") else (0, 1, 3)):
-            names.append(name)
-        seen[each.kind] += 1
-    return names
-
-
-def pytest_generate_tests(metafunc):
-    if metafunc.function.__name__ == "test_fault_is_caught":
-        metafunc.parametrize("name", chosen(metafunc.config))
-
-
 @pytest.mark.timeout(900)
-def test_fault_is_caught(name, runs, request):
+@pytest.mark.parametrize("name", FAULTS)
+def test_fault_is_caught(name, runs):
     found = FAULTS[name]
     done = runs(name)
     assert done.returncode == 1, f"{name} ({found.breaks}) ended with status {done.returncode}:\n{done.stdout[-3000:]}"
     assert "FAILED " in done.stdout and "ERROR collecting" not in done.stdout, done.stdout[-3000:]
     seen = found.error in done.stdout if found.error else ASSERTED.search(done.stdout)
     assert seen, f"{name} makes something crash, and no assertion fails:\n{done.stdout[-3000:]}"
-    if not request.config.getoption("--all-faults"):         # the ordinary run of the tests shows that they pass
-        return
     plain = runs(None)
     failures = [line for line in plain.stdout.splitlines() if line.startswith(("FAILED ", "ERROR "))]
     mine = [line for line in failures if any(test.partition("[")[0] in line for test in found.caught_by)]
@@ -96,11 +77,6 @@ def test_every_test_of_captured_frames_needs_a_compile_that_compiles():
     assert passed <= {"tests/capture/test_breaks.py::test_explain_lists_breaks"}, (
         f"pass without a compiler: {sorted(passed)}"
     )
-
-
-def test_enough_is_tried(request):
-    kinds = collections.Counter(FAULTS[name].kind for name in chosen(request.config))
-    assert kinds["formula"] + kinds["gradient"] >= 20 and kinds["graph"] + kinds["schedule"] + kinds["code"] >= 20
 
 
 def test_faults_are_spread_over_the_product():
