@@ -11,12 +11,12 @@ import sys
 # Public first names of module paths, and where the modules really live.
 _PUBLIC_MODULES = {
     "nn": "eager.nn",
-    "optim": "eager.optim",
-    "utils": "eager.utils",
     "autograd": "eager.autograd",
     "random": "eager.random",
-    "compiler": "capture.compiler",
     # imported when first asked for
+    "optim": "eager.optim",
+    "utils": "eager.utils",
+    "compiler": "capture.compiler",
     "hub": "eager.compat.hub",
     "func": "eager.func",
     "profiler": "eager.profiler",
@@ -48,7 +48,8 @@ _PUBLIC_MODULES = {
     "multiprocessing": "eager.multiprocessing",
 }
 # Names that are attributes of a module, fetched when first asked for.
-_PUBLIC_ATTRIBUTES = {"vmap": "eager.func", "ops": "eager.compat.operators", "cpu": "eager.compat.accelerators",
+_PUBLIC_ATTRIBUTES = {"compile": "capture.compiler",
+                      "vmap": "eager.func", "ops": "eager.compat.operators", "cpu": "eager.compat.accelerators",
                       "mps": "eager.compat.accelerators", "xpu": "eager.compat.accelerators",
                       "mtia": "eager.compat.accelerators", "accelerator": "eager.compat.accelerators",
                       "save": "eager.serialization", "load": "eager.serialization",
@@ -103,9 +104,8 @@ if not any((type(finder).__name__, type(finder).__module__) == ("_PublicPaths", 
 
 from .eager import dispatch as _dispatch, ops as _ops  # noqa: E402  (every op is defined before anything uses one)
 from . import capture, eager, inductor  # noqa: E402
-from .capture.compiler import compile  # noqa: E402
-from .capture import compiler  # noqa: E402
-from .eager import api, autograd, nn, optim, random, utils  # noqa: E402
+from .runtime import log as _log  # noqa: E402, F401  (a wrong FLAMBEAU_LOGS is told at once)
+from .eager import api, autograd, nn, random  # noqa: E402
 from .eager.api import *  # noqa: E402, F403
 from .eager.top_level import *  # noqa: E402, F403
 from .eager.amp.autocast_mode import *  # noqa: E402, F403
@@ -123,8 +123,22 @@ def alias_torch():
     alias.install(sys.modules[__name__])
 
 
+def _compile_in_place(module, *args, **kwargs):
+    """`module.compile(...)`: from now on this very module runs its forward compiled. The first call imports the compiler,
+    which puts its own method here."""
+    from .capture.module import compile_in_place
+    return compile_in_place(module, *args, **kwargs)
+
+
+nn.Module.compile = _compile_in_place
+
+
+def __dir__():
+    return sorted({*globals(), *(name for name in _PUBLIC_MODULES if "." not in name), *_PUBLIC_ATTRIBUTES})
+
+
 def __getattr__(name):
-    """Public modules that are imported when first asked for."""
+    """Public modules and names that are imported when first asked for."""
     if name in _PUBLIC_MODULES:
         return importlib.import_module(f"{__name__}.{name}")
     if name in _PUBLIC_ATTRIBUTES:

@@ -80,7 +80,7 @@ def rank(text):
 
 
 def public(module):
-    names = getattr(module, "__all__", None) or [n for n in vars(module) if not n.startswith("_")]
+    names = getattr(module, "__all__", None) or [n for n in dir(module) if not n.startswith("_")]
     return sorted({n for n in names if not n.startswith("_") and not inspect.ismodule(getattr(module, n, None))
                    and n not in ("annotations",)})
 

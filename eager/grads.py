@@ -6,9 +6,10 @@ or only their `Meta`), so that a node keeps exactly that and runs a formula only
 
 from __future__ import annotations
 
-import inspect
 from typing import Any
 from collections.abc import Callable
+
+from .signatures import parameters
 
 
 class Meta:
@@ -60,7 +61,7 @@ class Formula:
         names = {p.name: k for k, p in enumerate(op.params)}
         outs = {o.name: k for k, o in enumerate(op.outputs)}
         sources = []
-        for p in inspect.signature(self.fn).parameters.values():
+        for p in parameters(self.fn):
             source = self._source(op, p.name, names, outs)
             sources.append(source)
             if str(getattr(p.annotation, "__name__", p.annotation)).strip("'\"").endswith("Meta"):

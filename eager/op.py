@@ -25,6 +25,7 @@ from typing import Any
 from collections.abc import Callable
 
 from .grads import Formula
+from .signatures import REQUIRED as _REQUIRED, parameters
 from .loops import derive_loop, finish, put_loop, reduced_sizes, result_types
 from .promote import types as promoted_types
 from .sizes import contiguous_strides
@@ -49,8 +50,6 @@ mask = "mask"  # a tensor that takes no part in promotion and is not cast (condi
 
 PLAIN, TENSOR, TENSORS = 0, 1, 2
 
-_REQUIRED = inspect.Parameter.empty
-
 
 @dataclass(frozen=True)
 class Param:
@@ -69,16 +68,13 @@ class Param:
     def is_tensor(self) -> bool:
         return self.role in ("tensor", "tensor?")
 
-
 @dataclass(frozen=True)
 class Out:
     name: str = "out"
     differentiable: bool = True
     hidden: bool = False
 
-
 OPS: dict[str, Op] = {}
-
 
 @dataclass(frozen=True, eq=False)
 class Op:
@@ -251,19 +247,15 @@ class Op:
         """Reduce: the value(s) of the outputs from the combined accumulator(s), in the result type(s)."""
         return finish(self, s, acc, args)
 
-
 def _fill(op: Op, name: str, value):
     object.__setattr__(op, name, value)
     return value
 
-
 _makers: list[Callable] = []
-
 
 def on_first_call(maker: Callable) -> None:
     """dispatch hands in what makes the call path of a record."""
     _makers.append(maker)
-
 
 def specialise(op: Op) -> Callable:
     """Make (once) the fast call path of a record; public functions and methods use this callable itself."""
@@ -271,21 +263,17 @@ def specialise(op: Op) -> Callable:
         op.cache["entry"] = _fill(op, "entry", _makers[-1](op))
     return op.cache["entry"]
 
-
 def find(name: str) -> Op:
     """The record of this name; in-place records are derived on demand."""
     if name not in OPS and name.endswith("_") and name[:-1] in OPS:
         return OPS[name[:-1]].inplace
     return OPS[name]
 
-
 def zeros(like):
     """A tensor of zeros with the sizes, type and device of a `Meta` or tensor."""
     return OPS["full"](tuple(like.shape), 0, like.dtype, like.device)
 
-
 # -- types, shared by the numpy path and code builders
-
 
 def _types(op, args):
     operands = [a for p, a in zip(op.params, args) if p.is_tensor and p.promotes and a is not None]
@@ -295,7 +283,6 @@ def _types(op, args):
     first = next((a.dtype for p, a in zip(op.params, args) if p.is_tensor and hasattr(a, "dtype")), None)
     given = next((a for p, a in zip(op.params, args) if p.name == "dtype"), None)
     return promoted_types(op.promote, operands, first, given)
-
 
 def _make_inplace(op: Op) -> Op:
     first = op.params[0].name
@@ -323,7 +310,6 @@ def _make_inplace(op: Op) -> Op:
     op.cache["inplace"] = new
     return new
 
-
 def _make_put(op: Op) -> Op:
     """`put(base, value, *args)`: a copy of `base` with `value` (a tensor of the view's sizes, or a number) written
     through the view. Its gradients are the same two: put(g, 0) for the base, the view of g for the value.
@@ -349,7 +335,6 @@ def _make_put(op: Op) -> Op:
     )
     return new
 
-
 def _make_pure(op: Op) -> Op:
     outs = op.outputs + tuple(Out("new_" + name, differentiable=False, hidden=True) for name in op.mutates)
     new = Op(
@@ -367,7 +352,6 @@ def _make_pure(op: Op) -> Op:
         call_rule=op.call_rule,
     )
     return _fill(op, "functional", new)
-
 
 # -- signatures
 
@@ -461,7 +445,6 @@ _ROLE_OF_TYPE = {
     "mask": "tensor",
 }
 
-
 def _role(annotation, name: str, default: Any, tensors_by_default: bool) -> str:
     if annotation is not _REQUIRED:
         text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", str(annotation))
@@ -477,16 +460,14 @@ def _role(annotation, name: str, default: Any, tensors_by_default: bool) -> str:
         return "static"
     return "tensor?" if default is None else "tensor"
 
-
 _ROLES = ("tensor", "tensor?", "tensors", "scalar", "size", "static")
-
 
 def signature(
     fn: Callable, skip: int, roles: dict | None = None, tensors_by_default: bool = False, exclude: tuple = ()
 ) -> tuple[Param, ...]:
     """The record's parameters from a function's, after the first `skip`."""
     found = []
-    for p in list(inspect.signature(fn).parameters.values())[skip:]:
+    for p in parameters(fn)[skip:]:
         role = (roles or {}).get(p.name) or _role(p.annotation, p.name, p.default, tensors_by_default)
         if role not in _ROLES:
             raise ValueError(f"{fn.__name__}: parameter {p.name} has the role {role!r}; roles are {', '.join(_ROLES)}")
@@ -494,12 +475,10 @@ def signature(
         found.append(Param(p.name, role, p.default, not masked))
     return tuple(found)
 
-
 def _outs(outputs) -> tuple[Out, ...]:
     if outputs is None:
         return (Out(),)
     return tuple(o if isinstance(o, Out) else Out(o) for o in outputs)
-
 
 def _decorator(make):
     """`@kind` and `@kind(option=...)`."""
@@ -511,7 +490,6 @@ def _decorator(make):
 
     decorate.__doc__ = make.__doc__
     return decorate
-
 
 def _record(fn, kind, params, *, name=None, outputs=None, meta=None, loop=None, **options) -> Op:
     return Op(
@@ -527,9 +505,7 @@ def _record(fn, kind, params, *, name=None, outputs=None, meta=None, loop=None, 
         **options,
     )
 
-
 # -- one decorator per kind
-
 
 @_decorator
 def pointwise(fn, *, roles=None, exclude=(), recompute=True, **options) -> Op:
@@ -538,14 +514,12 @@ def pointwise(fn, *, roles=None, exclude=(), recompute=True, **options) -> Op:
     """
     return _record(fn, Kind.MAP, signature(fn, 1, roles, True, exclude), recompute=recompute, **options)
 
-
 @_decorator
 def indexed(fn, *, meta, roles=None, exclude=(), **options) -> Op:
     """`def tril(s, i, x, diagonal)`: a Map that reads its index `i` and loads where it likes: tensors are loaders,
     `x(*index, mask=condition, other=0)`, with `x.shape` and `x.dtype`. `meta(*args)` gives the output's sizes."""
     params = signature(fn, 2, roles, False, exclude)
     return _record(fn, Kind.MAP, params, meta=meta, loop=lambda s, i, r, *args: fn(s, i, *args), **options)
-
 
 @_decorator
 def reduction(fn, *, combine, roles=None, exclude=(), **options) -> Op:
@@ -560,13 +534,11 @@ def reduction(fn, *, combine, roles=None, exclude=(), **options) -> Op:
         params += tuple(Param(n, "static", d) for n, d in (("dim", _REQUIRED), ("keepdim", False)) if n not in names)
     return _record(fn, Kind.REDUCE, params, combine=combine, **options)
 
-
 @_decorator
 def scan(fn, *, combine, roles=None, **options) -> Op:
     """`def cumsum(s, x)`: the prologue per element; `dim` (an int) is implied."""
     params = signature(fn, 1, roles) + (Param("dim", "static"),)
     return _record(fn, Kind.SCAN, params, combine=combine, **options)
-
 
 @_decorator
 def scatter(fn, *, ranges, roles=None, exclude=(), mode="set", **options) -> Op:
@@ -579,7 +551,6 @@ def scatter(fn, *, ranges, roles=None, exclude=(), mode="set", **options) -> Op:
         fn, Kind.SCATTER, params, ranges=ranges, mode=mode, loop=lambda s, i, r, *args: fn(s, i, *args), **options
     )
 
-
 @_decorator
 def view(fn, *, roles=None, loop=None, **options) -> Op:
     """`def permute(shape, strides, dims)` -> (sizes, strides, offset in elements relative to the input's).
@@ -588,7 +559,6 @@ def view(fn, *, roles=None, loop=None, **options) -> Op:
         p if p.role != "tensor" else Param(p.name, "size", p.default) for p in signature(fn, 2, roles)
     )
     return _record(fn, Kind.VIEW, params, loop=loop, promote=options.pop("promote", "keep"), recompute=True, **options)
-
 
 @_decorator
 def random_op(fn, *, roles=None, meta=None, promote="dtype", exclude=(), **options) -> Op:
@@ -601,14 +571,12 @@ def random_op(fn, *, roles=None, meta=None, promote="dtype", exclude=(), **optio
         fn, Kind.RANDOM, params, meta=meta, promote=promote, draws=options.pop("draws", lambda *a: 1), **options
     )
 
-
 @_decorator
 def extern(fn, *, meta=None, roles=None, exclude=(), **options) -> Op:
     """`def matmul(a, b)`: an eager kernel on numpy arrays; `meta(*args)` (required, here or by `@op.meta`) gives the
     sizes.
     """
     return _record(fn, Kind.EXTERN, signature(fn, 0, roles, False, exclude), meta=meta, **options)
-
 
 @_decorator
 def composite(fn, *, roles=None, **options) -> Op:

@@ -2,7 +2,8 @@
 
 from ..record import Node
 from ..tensor import install_methods
-from . import functional, grad_mode, graph, profiler
+from ..later import submodules
+from . import grad_mode, graph
 from .api import (
     backward,
     grad,
@@ -30,6 +31,8 @@ from .modes import (
     set_multithreading_enabled,
 )
 from .variable import Variable
+
+__getattr__ = submodules(__name__, "functional", "profiler")
 
 install_methods(
     {

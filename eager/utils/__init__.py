@@ -1,3 +1,5 @@
 """Utilities: datasets and loaders, hook handles, checkpoints."""
 
-from . import checkpoint, data, dlpack, hooks
+from ..later import submodules
+
+__getattr__ = submodules(__name__, "checkpoint", "data", "dlpack", "hooks")

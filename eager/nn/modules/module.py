@@ -14,7 +14,7 @@ from ...autograd import no_grad
 from ...spellings.arguments import parse_to
 from ...spellings.creation import empty_like
 from ...tensor import Tensor
-from ...utils.hooks import add_hook
+from ...handles import add_hook
 from ..parameter import Buffer, Parameter
 from .hooks import (  # noqa: F401  (the registration functions are public under this path)
     _global_backward_hooks,
