@@ -1,8 +1,14 @@
-"""Shared test tools: `--update-golden`, `--fault`, golden texts beside the tests, and a tracer of eager functions into graphs."""
+"""Shared test tools: `--update-golden`, `--fault`, golden texts beside the tests, forked children, arrays at the end of a page,
+and a tracer of eager functions into graphs."""
 
+import ctypes
+import mmap
 import operator
 import os
 import pathlib
+import signal
+import time
+import traceback
 
 import numpy as np
 import pytest
@@ -35,6 +41,47 @@ def golden(request):
         assert path.exists(), f"{path} is missing: run pytest with --update-golden and read the new file"
         assert text == path.read_text(), f"differs from {path}; if that is meant, run pytest with --update-golden"
     return check
+
+
+@pytest.fixture
+def in_child():
+    """in_child(action, seconds=60): what became of `action` in a forked child: its exit code, or "hung" after the deadline."""
+    def run(action, seconds=60):
+        pid = os.fork()
+        if pid == 0:
+            try:
+                action()
+                os._exit(0)
+            except BaseException:
+                traceback.print_exc()
+                os._exit(1)
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            done, status = os.waitpid(pid, os.WNOHANG)
+            if done:
+                return os.waitstatus_to_exitcode(status)
+            time.sleep(0.01)
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        return "hung"
+    return run
+
+
+@pytest.fixture
+def at_the_edge():
+    """at_the_edge(shape, dtype): an array of normal numbers whose last byte is the last of a page; the next cannot be read."""
+    page, libc = mmap.PAGESIZE, ctypes.CDLL(None, use_errno=True)
+
+    def array(shape, dtype=np.float32):
+        count, width = int(np.prod(shape)), np.dtype(dtype).itemsize
+        size = (count * width + page - 1) // page * page
+        block = mmap.mmap(-1, size + page)
+        start = ctypes.addressof(ctypes.c_char.from_buffer(block))
+        assert libc.mprotect(ctypes.c_void_p(start + size), page, 0) == 0
+        x = np.frombuffer(block, dtype, count=count, offset=size - count * width).reshape(shape)
+        x[...] = np.random.default_rng(0).standard_normal(shape)
+        return x
+    return array
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import flambeau as torch
-from flambeau.inductor import driver, stored
-from flambeau.runtime import artefacts, sources, toolchain
+from flambeau.inductor import stored
+from flambeau.runtime import sources, toolchain
 from flambeau.runtime.config import config
 
 pytestmark = pytest.mark.skipif(toolchain.compiler() is None, reason="no C++ compiler")
@@ -174,22 +174,6 @@ def test_a_read_only_store_is_read(full):
 
 
 # -- what must not be found
-
-
-@pytest.fixture
-def store(tmp_path):
-    with config.patch(verify=False, cache_dir=str(tmp_path / "cache"), strict=True):
-        artefacts.forget()
-        yield
-    artefacts.forget()
-
-
-@pytest.fixture
-def passes(monkeypatch):
-    runs = []
-    compile_graph = driver.compile_graph
-    monkeypatch.setattr(driver, "compile_graph", lambda *args: runs.append(args) or compile_graph(*args))
-    return runs
 
 
 def value_of(f):

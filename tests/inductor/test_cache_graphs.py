@@ -7,27 +7,8 @@ import flambeau as torch
 import flambeau.nn as nn
 import flambeau.nn.functional as F
 from flambeau.inductor import driver, stored
-from flambeau.runtime import artefacts, counters
+from flambeau.runtime import counters
 from flambeau.runtime.config import config
-
-
-@pytest.fixture
-def store(tmp_path):
-    """An empty store, used as users' processes use it."""
-    folder = tmp_path / "cache"
-    with config.patch(verify=False, cache_dir=str(folder), strict=True):
-        artefacts.forget()
-        yield folder
-    artefacts.forget()
-
-
-@pytest.fixture
-def passes(monkeypatch):
-    """How often the passes ran."""
-    runs = []
-    compile_graph = driver.compile_graph
-    monkeypatch.setattr(driver, "compile_graph", lambda *args: runs.append(args) or compile_graph(*args))
-    return runs
 
 
 def leaf(*shape, seed=0):

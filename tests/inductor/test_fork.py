@@ -1,28 +1,17 @@
 """Children that are forked while threads of the parent compute and compile, and Ctrl-C in native code."""
 
 import os
-import signal
 import subprocess
 import sys
 import textwrap
 import threading
-import time
 
 import numpy as np
 import pytest
 
 import flambeau as torch
-from flambeau.runtime import artefacts, locks, native
-from flambeau.runtime.config import config
+from flambeau.runtime import locks, native
 from flambeau.utils.data import DataLoader, Dataset
-
-
-@pytest.fixture
-def store(tmp_path):
-    with config.patch(verify=False, cache_dir=str(tmp_path / "cache")):
-        artefacts.forget()
-        yield
-    artefacts.forget()
 
 
 @pytest.fixture
@@ -78,27 +67,6 @@ def test_workers_compute_and_compile(store, busy):
         assert rows == [[20000.0 * i] * 3 for i in range(8)] and len(pids) == 2 and os.getpid() not in pids
 
 
-def in_child(action, seconds=60):
-    pid = os.fork()
-    if pid == 0:
-        try:
-            action()
-            os._exit(0)
-        except BaseException:
-            import traceback
-            traceback.print_exc()
-            os._exit(1)
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        done, status = os.waitpid(pid, os.WNOHANG)
-        if done:
-            return os.waitstatus_to_exitcode(status)
-        time.sleep(0.01)
-    os.kill(pid, signal.SIGKILL)
-    os.waitpid(pid, 0)
-    return "hung"
-
-
 def trains():
     w = torch.linspace(-1, 1, 12).reshape(3, 4).requires_grad_()
     loss = torch.compile(lambda x: (x @ w).tanh().sum())(torch.ones(2, 3))
@@ -107,12 +75,12 @@ def trains():
     np.testing.assert_allclose(w.grad.numpy(), np.broadcast_to(expected, (3, 4)), rtol=1e-5)
 
 
-def test_children_compile_while_threads_of_the_parent_do(store, busy):
+def test_children_compile_while_threads_of_the_parent_do(store, busy, in_child):
     assert [in_child(trains) for _ in range(6)] == [0] * 6
     trains()
 
 
-def test_a_lock_held_at_the_fork_is_open_in_the_child():
+def test_a_lock_held_at_the_fork_is_open_in_the_child(in_child):
     held = locks.fresh(threading.RLock), locks.fresh()
     locked, done = threading.Event(), threading.Event()
 

@@ -12,11 +12,7 @@ TOLERANCES = {np.float32: 3e-5, np.float64: 1e-12, ml_dtypes.bfloat16: 3e-2, np.
 TYPES = pytest.mark.parametrize("dtype", TOLERANCES, ids=lambda d: np.dtype(d).name)
 
 
-@pytest.fixture(params=native.isas(), autouse=True)
-def isa(request):
-    _native.set_isa(request.param)
-    yield request.param
-    _native.set_isa("auto")
+pytestmark = pytest.mark.usefixtures("isa")
 
 
 @pytest.fixture

@@ -22,34 +22,6 @@ def threads():
     native.set_num_threads(before)
 
 
-@pytest.fixture(params=native.isas())
-def isa(request):
-    _native.set_isa(request.param)
-    yield request.param
-    _native.set_isa("auto")
-
-
-def in_child(action) -> None:
-    """Run in a forked child, with a deadline; the child's exit code must be 0."""
-    pid = os.fork()
-    if pid == 0:
-        try:
-            action()
-            os._exit(0)
-        except BaseException:
-            os._exit(1)
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline:
-        done, status = os.waitpid(pid, os.WNOHANG)
-        if done:
-            assert os.waitstatus_to_exitcode(status) == 0
-            return
-        time.sleep(0.01)
-    os.kill(pid, 9)
-    os.waitpid(pid, 0)
-    raise AssertionError("the child hung")
-
-
 # -- pool
 
 
@@ -100,14 +72,14 @@ def counts_right() -> None:
     native.empty((100000,), np.dtype(np.float32))[:] = 1
 
 
-def test_a_child_has_a_pool_of_its_own(threads):
+def test_a_child_has_a_pool_of_its_own(threads, in_child):
     threads(2)
     counts_right()
-    in_child(counts_right)
+    assert in_child(counts_right, 20) == 0
     counts_right()
 
 
-def test_fork_while_another_thread_is_inside_the_pool(threads):
+def test_fork_while_another_thread_is_inside_the_pool(threads, in_child):
     threads(2)
     stop = threading.Event()
     out = np.zeros(20000, np.int64)
@@ -121,7 +93,7 @@ def test_fork_while_another_thread_is_inside_the_pool(threads):
     busy.start()
     try:
         for _ in range(15):
-            in_child(counts_right)
+            assert in_child(counts_right, 20) == 0
     finally:
         stop.set()
         busy.join()
@@ -278,24 +250,8 @@ def test_batches_broadcast(isa, threads):
         near(out, heads, heads.swapaxes(-1, -2))
 
 
-def test_products_do_not_read_beyond_arrays(isa):
+def test_products_do_not_read_beyond_arrays(isa, at_the_edge):
     """The last bytes of the operands are the last of a mapped page; the next page cannot be read."""
-    import ctypes
-    import mmap
-
-    page = mmap.PAGESIZE
-    libc = ctypes.CDLL(None, use_errno=True)
-
-    def at_the_edge(shape):
-        n = int(np.prod(shape)) * 4
-        size = (n + page - 1) // page * page
-        block = mmap.mmap(-1, size + page)
-        start = ctypes.addressof(ctypes.c_char.from_buffer(block))
-        assert libc.mprotect(ctypes.c_void_p(start + size), page, 0) == 0
-        x = np.frombuffer(block, np.float32, count=n // 4, offset=size - n).reshape(shape)
-        x[...] = np.random.default_rng(0).standard_normal(shape)
-        return x
-
     for m, k, n in [(5, 7, 3), (1, 33, 17), (6, 16, 64), (2, 5, 16), (1, 64, 100), (4, 100, 1)]:
         a, b = at_the_edge((m, k)), at_the_edge((k, n))
         out = at_the_edge((m, n))

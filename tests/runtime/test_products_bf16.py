@@ -1,7 +1,6 @@
 """Products of bfloat16 by the processor's instructions: each set that is there, and tiles of registers spelled in C++."""
 
 import ctypes
-import mmap
 
 import ml_dtypes
 import numpy as np
@@ -77,23 +76,11 @@ def test_nan_and_infinity(instructions):
     assert (out[0, :9].astype(F32) == 41).all()
 
 
-def test_nothing_is_read_beyond_arrays(instructions):
+def test_nothing_is_read_beyond_arrays(instructions, at_the_edge):
     """The last bytes of the operands are the last of a mapped page; the next page cannot be read."""
-    page, libc = mmap.PAGESIZE, ctypes.CDLL(None, use_errno=True)
-
-    def at_the_edge(shape):
-        n = int(np.prod(shape)) * 2
-        size = (n + page - 1) // page * page
-        block = mmap.mmap(-1, size + page)
-        start = ctypes.addressof(ctypes.c_char.from_buffer(block))
-        assert libc.mprotect(ctypes.c_void_p(start + size), page, 0) == 0
-        x = np.frombuffer(block, BF16, count=n // 2, offset=size - n).reshape(shape)
-        x[...] = np.random.default_rng(0).standard_normal(shape)
-        return x
-
     for m, k, n in [(5, 7, 3), (1, 33, 17), (6, 16, 64), (2, 5, 16), (1, 64, 100), (4, 100, 1), (17, 64, 31), (49, 96, 65)]:
-        a, b, out = at_the_edge((m, k)), at_the_edge((k, n)), at_the_edge((m, n))
-        for left, right in [(a, b), (a, at_the_edge((n, k)).T), (at_the_edge((k, m)).T, b)]:
+        a, b, out = (at_the_edge(sizes, BF16) for sizes in ((m, k), (k, n), (m, n)))
+        for left, right in [(a, b), (a, at_the_edge((n, k), BF16).T), (at_the_edge((k, m), BF16).T, b)]:
             native.matmul(left, right, out)
             near(out, *exact(left, right))
 
