@@ -3,8 +3,7 @@
 from ...api import empty, tensor
 from ...dtypes import int64
 from .. import functional as F
-from .. import init
-from ..parameter import Parameter
+from .affine import register, start_as_identity
 from .module import Module
 
 
@@ -22,9 +21,7 @@ class _NormBase(Module):
         self.momentum = momentum
         self.affine = affine
         self.track_running_stats = track_running_stats
-        for name, wanted in (("weight", affine), ("bias", affine and bias)):
-            value = Parameter(empty(num_features, device=device, dtype=dtype)) if wanted else None
-            self.register_parameter(name, value)
+        register(self, num_features, affine, affine and bias, device, dtype)
         for name in ("running_mean", "running_var"):
             self.register_buffer(name, empty(num_features, device=device, dtype=dtype) if track_running_stats else None)
         self.register_buffer("num_batches_tracked",
@@ -39,10 +36,7 @@ class _NormBase(Module):
 
     def reset_parameters(self):
         self.reset_running_stats()
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
+        start_as_identity(self)
 
     def _check_input_dim(self, input):
         raise NotImplementedError(f"{type(self).__name__} does not say which inputs it takes")

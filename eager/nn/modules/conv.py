@@ -4,12 +4,10 @@ In: (N, C, *sizes) or (C, *sizes). Out: the same with other channels and sizes. 
 input first. The lazy forms learn the number of input channels from the first input.
 """
 
-import math
 
-from ...api import empty
 from .. import functional as F
-from .. import init
-from ..parameter import Parameter, UninitializedParameter
+from ..parameter import UninitializedParameter
+from .affine import register_map, start_uniform
 from .lazy import LazyModuleMixin
 from .module import Module
 from .utils import _ntuple, _pair, _reverse_repeat_tuple, _single, _triple
@@ -62,21 +60,11 @@ class _ConvNd(Module):
         self.padding_mode = padding_mode
         self._reversed_padding_repeated_twice = _around(padding, kernel_size, dilation)
         outer = (in_channels, out_channels // groups) if transposed else (out_channels, in_channels // groups)
-        self.weight = Parameter(empty((*outer, *kernel_size), device=device, dtype=dtype))
-        if bias:
-            self.bias = Parameter(empty(out_channels, device=device, dtype=dtype))
-        else:
-            self.register_parameter("bias", None)
+        register_map(self, (*outer, *kernel_size), out_channels, bias, device, dtype)
         self.reset_parameters()
 
     def reset_parameters(self):
-        """Both uniform in +-1/sqrt(fan_in): kaiming_uniform with a = sqrt(5) has that bound."""
-        init.kaiming_uniform_(self.weight, a=math.sqrt(5))
-        if self.bias is not None:
-            fan_in, _ = init._calculate_fan_in_and_fan_out(self.weight)
-            if fan_in != 0:
-                bound = 1 / math.sqrt(fan_in)
-                init.uniform_(self.bias, -bound, bound)
+        start_uniform(self)
 
     def extra_repr(self):
         zeros, ones = (0,) * len(self.padding), (1,) * len(self.dilation)
