@@ -78,3 +78,20 @@ class Categorical(Distribution):
         n = self._num_events
         values = api.arange(n, dtype=api.long).reshape((-1,) + (1,) * len(self._batch_shape))
         return values.expand((-1,) + tuple(self._batch_shape)) if expand else values
+
+
+class OverCategories(Distribution):
+    """What has a Categorical in `_categorical`, and one more parameter, whose name is `_own`, that batches share."""
+
+    def expand(self, batch_shape, _instance=None):
+        new = super().expand(batch_shape, _instance)
+        setattr(new, self._own, getattr(self, self._own))
+        new._categorical = self._categorical.expand(batch_shape)
+        return new
+
+    def _parameters(self):
+        return ()
+
+    probs = property(lambda self: self._categorical.probs)
+    logits = property(lambda self: self._categorical.logits)
+    param_shape = property(lambda self: self._categorical.param_shape)

@@ -7,7 +7,7 @@ from ..autograd import no_grad
 from ..sizes import Size
 from . import constraints
 from .bernoulli import ProbsOrLogits, binary_entropy
-from .categorical import Categorical
+from .categorical import Categorical, OverCategories
 from .distribution import Distribution, ExponentialFamily
 from .gamma import Gamma
 from .utils import broadcast_all, log_softplus, open_uniform
@@ -147,7 +147,8 @@ class NegativeBinomial(ProbsOrLogits, Distribution):
         return plain - api.where(n + value == 0.0, 0.0, choose)
 
 
-class Multinomial(Distribution):
+class Multinomial(OverCategories):
+    _own = "total_count"
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
 
     def __init__(self, total_count=1, probs=None, logits=None, validate_args=None):
@@ -157,17 +158,6 @@ class Multinomial(Distribution):
         shape = self._categorical.param_shape
         super().__init__(shape[:-1], shape[-1:], validate_args=validate_args)
 
-    def expand(self, batch_shape, _instance=None):
-        new = super().expand(batch_shape, _instance)
-        new.total_count, new._categorical = self.total_count, self._categorical.expand(batch_shape)
-        return new
-
-    def _parameters(self):
-        return ()
-
-    probs = property(lambda self: self._categorical.probs)
-    logits = property(lambda self: self._categorical.logits)
-    param_shape = property(lambda self: self._categorical.param_shape)
     mean = property(lambda self: self.probs * self.total_count)
     variance = property(lambda self: self.total_count * self.probs * (1 - self.probs))
 

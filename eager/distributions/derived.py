@@ -6,7 +6,7 @@ from .. import api
 from ..sizes import Size
 from . import constraints
 from .bernoulli import ProbsOrLogits
-from .categorical import Categorical
+from .categorical import Categorical, OverCategories
 from .distribution import Distribution
 from .normal import Normal
 from .simple import Exponential
@@ -204,7 +204,8 @@ class RelaxedBernoulli(TransformedDistribution):
     probs = property(lambda self: self.base_dist.probs)
 
 
-class ExpRelaxedCategorical(Distribution):
+class ExpRelaxedCategorical(OverCategories):
+    _own = "temperature"
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
     support, has_rsample = constraints.real_vector, True
 
@@ -212,17 +213,6 @@ class ExpRelaxedCategorical(Distribution):
         self._categorical, self.temperature = Categorical(probs, logits), temperature
         super().__init__(self._categorical.batch_shape, self._categorical.param_shape[-1:], validate_args)
 
-    def expand(self, batch_shape, _instance=None):
-        new = super().expand(batch_shape, _instance)
-        new.temperature, new._categorical = self.temperature, self._categorical.expand(batch_shape)
-        return new
-
-    def _parameters(self):
-        return ()
-
-    probs = property(lambda self: self._categorical.probs)
-    logits = property(lambda self: self._categorical.logits)
-    param_shape = property(lambda self: self._categorical.param_shape)
 
     def rsample(self, sample_shape=Size()):
         u = clamp_probs(api.rand(self._extended_shape(sample_shape), dtype=self.logits.dtype))
