@@ -75,7 +75,8 @@ class Case:
     out: str = ""
     strides: bool = False
     view: bool = False
-    tolerance: float = 1.0
+    tolerance: float = 1.0              # times what the types hold
+    within: float | None = None         # instead of that, whatever the types
     invariant: Callable | None = None   # of a result that is not unique: what is compared
 
     @property
@@ -332,6 +333,8 @@ def family(error):
 
 
 def tolerance_of(case, dtypes):
+    if case.within is not None:
+        return case.within
     types = []
     mapped((case.args, dict(case.kwargs)), lambda t: types.append(t.name) if isinstance(t, Type) else None)
     inexact = [TOLERANCE[d] for d in (*dtypes, *types, *(s.dtype for s in specs_of((case.args, dict(case.kwargs)))))
