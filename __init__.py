@@ -50,6 +50,9 @@ _PUBLIC_MODULES = {
 # Names that are attributes of a module, fetched when first asked for.
 _PUBLIC_ATTRIBUTES = {"compile": "capture.compiler",
                       "vmap": "eager.func", "ops": "eager.compat.operators", "cpu": "eager.compat.accelerators",
+                      **dict.fromkeys(("SymInt", "SymFloat", "SymBool", "ScriptModule", "ScriptFunction", "OutOfMemoryError",
+                                       "PyTorchFileReader", "PyTorchFileWriter", "Stream", "Event", "get_device_module",
+                                       "_check_with", "_check_tensor_all", "_check_tensor_all_with"), "eager.compat.names"),
                       "mps": "eager.compat.accelerators", "xpu": "eager.compat.accelerators",
                       "mtia": "eager.compat.accelerators", "accelerator": "eager.compat.accelerators",
                       "save": "eager.serialization", "load": "eager.serialization",

@@ -12,6 +12,23 @@ from .state import disable, is_compiling, mark_dynamic, mark_static, maybe_mark_
 
 is_dynamo_compiling = is_compiling
 
-__all__ = ["compile", "counters", "disable", "explain", "is_compiling", "is_dynamo_compiling", "list_backends",
+
+
+def is_exporting():
+    """Whether a program is being exported: there is no export."""
+    return False
+
+
+def allow_in_graph(fn):
+    """Returns the function: every function is captured through or called at a break."""
+    return fn
+
+
+def assume_constant_result(fn):
+    """Returns the function: what it reads is guarded, so its result holds as long as that."""
+    return fn
+
+
+__all__ = ["allow_in_graph", "assume_constant_result", "compile", "counters", "disable", "explain", "is_compiling", "is_dynamo_compiling", "is_exporting", "list_backends",
            "mark_dynamic",
            "mark_static", "maybe_mark_dynamic", "native_seconds", "register_backend", "reset", "set_stance"]

@@ -4,6 +4,7 @@ from ...runtime.counters import snapshot
 from . import config, utils
 from ..compile import compile, reset
 from ..explain import explain
+from ..module import CompiledModule as OptimizedModule
 from ..state import disable, is_compiling, mark_dynamic, mark_static
 
 maybe_mark_dynamic = mark_dynamic
@@ -20,6 +21,15 @@ def allow_in_graph(fn):
     return fn
 
 
+def assume_constant_result(fn):
+    """Returns the function: what it reads is guarded, so its result holds as long as that."""
+    return fn
+
+
+def mark_static_address(t, guard=True):
+    """Nothing to mark: addresses are never part of a graph."""
+
+
 def is_dynamo_supported():
     return True
 
@@ -28,5 +38,6 @@ def counters():
     return snapshot()
 
 
-__all__ = ["allow_in_graph", "compile", "config", "counters", "disable", "explain", "graph_break", "is_compiling",
-           "is_dynamo_supported", "mark_dynamic", "mark_static", "maybe_mark_dynamic", "optimize", "reset"]
+__all__ = ["OptimizedModule", "allow_in_graph", "assume_constant_result", "compile", "config", "counters", "disable", "explain", "graph_break", "is_compiling",
+           "is_dynamo_supported", "mark_dynamic", "mark_static",
+           "mark_static_address", "maybe_mark_dynamic", "optimize", "reset"]

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from ..compat import missing
 from ..profiler import session
 from ..profiler.events import EventList, FunctionEvent, FunctionEventAvg
 from ..profiler.recorder import record_function
 
-__all__ = ["profile", "record_function", "EventList", "FunctionEvent", "FunctionEventAvg"]
+__all__ = ["profile", "record_function", "emit_nvtx", "emit_itt", "EventList", "FunctionEvent", "FunctionEventAvg"]
+
+emit_nvtx = missing.kind("torch.autograd.profiler.emit_nvtx", "there is no NVIDIA device; use profile()")
+emit_itt = missing.kind("torch.autograd.profiler.emit_itt", "use profile()")
 
 
 class profile(session.profile):

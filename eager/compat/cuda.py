@@ -98,6 +98,10 @@ def get_arch_list():
     return []
 
 
+def is_current_stream_capturing():
+    return False
+
+
 def current_stream(device=None):
     raise missing.error("torch.cuda.current_stream", _ADVICE)
 
@@ -129,7 +133,7 @@ def _default_generators():
 globals().update(missing.functions("torch.cuda", """set_device synchronize current_device get_device_properties
 get_device_name get_device_capability get_rng_state set_rng_state mem_get_info memory_summary set_per_process_memory_fraction
 default_stream set_stream utilization make_graphed_callables graph initial_seed can_device_access_peer""", _ADVICE))
-globals().update(missing.kinds("torch.cuda", "Stream Event ExternalStream CUDAGraph", _ADVICE))
+globals().update(missing.kinds("torch.cuda", "Stream Event ExternalStream CUDAGraph StreamContext", _ADVICE))
 globals().update(missing.kinds("torch.cuda", """FloatTensor DoubleTensor HalfTensor BFloat16Tensor LongTensor IntTensor
 ShortTensor CharTensor ByteTensor BoolTensor""", _ADVICE))
 

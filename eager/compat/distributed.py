@@ -1,4 +1,8 @@
-"""torch.distributed for one process: a group of world size 1, whose collectives are identities; more processes raise."""
+"""torch.distributed for one process: a group of world size 1, whose collectives are identities; more processes raise.
+
+`is_available()` is False, as in a PyTorch built without distribution: packages then leave out what shards over processes
+(device meshes, DTensor, FSDP). A program that makes the group of one process all the same is served.
+"""
 
 import enum
 
@@ -9,6 +13,9 @@ _ADVICE = "flambeau runs in one process; start without a launcher or with WORLD_
 
 class ReduceOp(enum.Enum):
     SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR, BXOR, PREMUL_SUM = range(9)
+
+
+ReduceOp.RedOpType = ReduceOp
 
 
 class ProcessGroup:
@@ -41,7 +48,7 @@ GroupMember = group
 
 
 def is_available():
-    return True
+    return False
 
 
 def is_initialized():

@@ -14,10 +14,11 @@ import sys
 import tempfile
 import urllib.parse
 import urllib.request
+from urllib.parse import urlparse as urlparse
 
 from . import missing
 
-_HASH = re.compile(r"-([a-f0-9]*)\.")
+HASH_REGEX = re.compile(r"-([a-f0-9]*)\.")
 _folder = None
 
 
@@ -63,7 +64,7 @@ def load_state_dict_from_url(url, model_dir=None, map_location=None, progress=Tr
     name = file_name or os.path.basename(urllib.parse.urlparse(url).path)
     path = folder / name
     if not path.exists():
-        found = _HASH.search(name) if check_hash else None
+        found = HASH_REGEX.search(name) if check_hash else None
         download_url_to_file(url, path, found.group(1) if found else None, progress)
     return load_file(path, map_location=map_location, weights_only=weights_only)
 

@@ -6,7 +6,11 @@ from ..overrides import DisableTorchFunction as DisableTorchFunction
 from ..overrides import DisableTorchFunctionSubclass as DisableTorchFunctionSubclass
 from ..overrides import disabled as _disabled_torch_function_impl  # noqa: F401
 from ..state import state
+from ..tensor import Tensor as _Tensor
 from . import missing
+
+
+_TensorMeta = type(_Tensor)
 
 
 def _is_torch_function_enabled():

@@ -5,9 +5,11 @@
 
 from collections import OrderedDict, defaultdict, deque, namedtuple
 from dataclasses import dataclass, field
+from typing import Any
 
-_Node = namedtuple("_Node", "flatten unflatten")
-_REGISTERED = {}
+PyTree, Context = Any, Any             # names for annotations
+NodeDef = namedtuple("NodeDef", "type flatten_fn unflatten_fn flatten_with_keys_fn")
+SUPPORTED_NODES = {}
 
 
 @dataclass(frozen=True)
@@ -44,27 +46,129 @@ class LeafSpec(TreeSpec):
         super().__init__(None, None)
 
 
-def register_pytree_node(cls, flatten_fn, unflatten_fn, **options):
-    """flatten_fn(x) -> (children, context); unflatten_fn(children, context) -> x."""
-    _REGISTERED[cls] = _Node(flatten_fn, unflatten_fn)
+@dataclass(frozen=True)
+class SequenceKey:
+    """The step from a sequence to its item `idx`."""
+
+    idx: int
+
+    def __str__(self):
+        return f"[{self.idx!r}]"
+
+    def get(self, sequence):
+        return sequence[self.idx]
 
 
-_register_pytree_node = register_pytree_node
-register_pytree_node(list, lambda x: (list(x), None), lambda c, _: list(c))
-register_pytree_node(tuple, lambda x: (list(x), None), lambda c, _: tuple(c))
-register_pytree_node(dict, lambda x: (list(x.values()), list(x)), lambda c, keys: dict(zip(keys, c)))
-register_pytree_node(OrderedDict, lambda x: (list(x.values()), list(x)), lambda c, keys: OrderedDict(zip(keys, c)))
-register_pytree_node(defaultdict, lambda x: (list(x.values()), (x.default_factory, list(x))),
-                     lambda c, about: defaultdict(about[0], zip(about[1], c)))
-register_pytree_node(deque, lambda x: (list(x), x.maxlen), lambda c, maxlen: deque(c, maxlen))
-_NAMED = _Node(lambda x: (list(x), type(x)), lambda c, kind: kind(*c))
+@dataclass(frozen=True)
+class MappingKey:
+    """The step from a mapping to its value at `key`."""
+
+    key: Any
+
+    def __str__(self):
+        return f"[{self.key!r}]"
+
+    def get(self, mapping):
+        return mapping[self.key]
 
 
-def _node_of(tree):
-    known = _REGISTERED.get(type(tree))
-    if known is None and isinstance(tree, tuple) and hasattr(tree, "_fields"):
-        return namedtuple, _NAMED
-    return type(tree), known
+@dataclass(frozen=True)
+class GetAttrKey:
+    """The step from an object to its attribute `name`."""
+
+    name: str
+
+    def __str__(self):
+        return f".{self.name}"
+
+    def get(self, obj):
+        return getattr(obj, self.name)
+
+
+def keystr(kp):
+    """A path of keys as Python would write it: `[0]['a'].b`."""
+    return "".join(map(str, kp))
+
+
+def key_get(obj, kp):
+    """What lies at the end of a path of keys."""
+    for key in kp:
+        obj = key.get(obj)
+    return obj
+
+
+def _keys(flatten, key):
+    """A flatten_with_keys function: children by `key` of what names them."""
+    def flatten_with_keys(tree):
+        children, context = flatten(tree)
+        return [(key(name), child) for name, child in zip(_names(tree), children)], context
+    return flatten_with_keys
+
+
+def _names(tree):
+    return tree._fields if hasattr(tree, "_fields") else list(tree) if hasattr(tree, "keys") else range(len(tree))
+
+
+def register_pytree_node(cls, flatten_fn, unflatten_fn, *, serialized_type_name=None, to_dumpable_context=None,
+                         from_dumpable_context=None, flatten_with_keys_fn=None):
+    """flatten_fn(x) -> (children, context); unflatten_fn(children, context) -> x; flatten_with_keys_fn(x) -> (pairs of
+    key and child, context). ValueError if the class is known already."""
+    if cls in SUPPORTED_NODES:
+        raise ValueError(f"{cls} is already registered as pytree node.")
+    SUPPORTED_NODES[cls] = NodeDef(cls, flatten_fn, unflatten_fn, flatten_with_keys_fn)
+
+
+def _register_pytree_node(cls, flatten_fn, unflatten_fn, **options):
+    SUPPORTED_NODES.pop(cls, None)
+    register_pytree_node(cls, flatten_fn, unflatten_fn, **options)
+
+
+def _list_flatten(x):
+    return list(x), None
+
+
+def _dict_flatten(x):
+    return list(x.values()), list(x)
+
+
+def _dict_unflatten(values, keys):
+    return dict(zip(keys, values))
+
+
+def _defaultdict_flatten(x):
+    return list(x.values()), (x.default_factory, list(x))
+
+
+def _deque_flatten(x):
+    return list(x), x.maxlen
+
+
+def _namedtuple_flatten(x):
+    return list(x), type(x)
+
+
+def _known(cls, flatten, unflatten, key):
+    register_pytree_node(cls, flatten, unflatten, flatten_with_keys_fn=_keys(flatten, key))
+
+
+_dict_flatten_with_keys = _keys(_dict_flatten, MappingKey)
+_known(list, _list_flatten, lambda c, _: list(c), SequenceKey)
+_known(tuple, _list_flatten, lambda c, _: tuple(c), SequenceKey)
+_known(dict, _dict_flatten, _dict_unflatten, MappingKey)
+_known(OrderedDict, _dict_flatten, lambda c, keys: OrderedDict(zip(keys, c)), MappingKey)
+_known(defaultdict, _defaultdict_flatten, lambda c, about: defaultdict(about[0], zip(about[1], c)), MappingKey)
+_known(deque, _deque_flatten, lambda c, maxlen: deque(c, maxlen), SequenceKey)
+_known(namedtuple, _namedtuple_flatten, lambda c, kind: kind(*c), GetAttrKey)
+
+
+def _get_node_type(tree):
+    """The class whose node the tree is: `namedtuple` for all of those."""
+    named = type(tree) not in SUPPORTED_NODES and isinstance(tree, tuple) and hasattr(tree, "_fields")
+    return namedtuple if named else type(tree)
+
+
+def tree_is_leaf(tree, is_leaf=None):
+    return (is_leaf is not None and is_leaf(tree)) or _get_node_type(tree) not in SUPPORTED_NODES
 
 
 def tree_flatten(tree, is_leaf=None):
@@ -74,11 +178,11 @@ def tree_flatten(tree, is_leaf=None):
 
 
 def _flatten(tree, leaves, is_leaf):
-    kind, node = _node_of(tree)
-    if node is None or (is_leaf is not None and is_leaf(tree)):
+    if tree_is_leaf(tree, is_leaf):
         leaves.append(tree)
         return LeafSpec()
-    children, context = node.flatten(tree)
+    kind = _get_node_type(tree)
+    children, context = SUPPORTED_NODES[kind].flatten_fn(tree)
     return TreeSpec(kind, context, [_flatten(c, leaves, is_leaf) for c in children])
 
 
@@ -92,8 +196,36 @@ def tree_unflatten(leaves, treespec):
 def _unflatten(leaves, spec):
     if spec.type is None:
         return next(leaves)
-    node = _NAMED if spec.type is namedtuple else _REGISTERED[spec.type]
-    return node.unflatten([_unflatten(leaves, c) for c in spec.children_specs], spec.context)
+    return SUPPORTED_NODES[spec.type].unflatten_fn([_unflatten(leaves, c) for c in spec.children_specs], spec.context)
+
+
+def tree_flatten_with_path(tree, is_leaf=None):
+    """(pairs of path and leaf, TreeSpec); a path is a tuple of keys."""
+    return list(_with_path(tree, (), is_leaf)), tree_structure(tree, is_leaf)
+
+
+def tree_leaves_with_path(tree, is_leaf=None):
+    return list(_with_path(tree, (), is_leaf))
+
+
+def _with_path(tree, path, is_leaf):
+    if tree_is_leaf(tree, is_leaf):
+        yield path, tree
+        return
+    kind = _get_node_type(tree)
+    flatten = SUPPORTED_NODES[kind].flatten_with_keys_fn
+    if flatten is None:
+        raise ValueError(f"Did not find a flatten_with_keys_fn for type: {kind}. Please pass a flatten_with_keys_fn "
+                         "argument to register_pytree_node.")
+    for key, child in flatten(tree)[0]:
+        yield from _with_path(child, (*path, key), is_leaf)
+
+
+def tree_map_with_path(func, tree, *rests, is_leaf=None):
+    """The tree of func(path, leaf, leaves of the other trees...)."""
+    found, spec = tree_flatten_with_path(tree, is_leaf)
+    rows = zip(found, *(tree_leaves(r, is_leaf) for r in rests))
+    return tree_unflatten([func(path, leaf, *others) for (path, leaf), *others in rows], spec)
 
 
 def tree_leaves(tree, is_leaf=None):

@@ -11,6 +11,42 @@ from collections import OrderedDict, defaultdict
 from ..autograd import enable_grad
 from ..tensor import Tensor
 from ..utils.hooks import add_hook
+from .helpers import (  # noqa: F401  (third-party optimizers import these from here)
+    ParamsT,
+    _capturable_doc,
+    _default_to_fused_or_foreach,
+    _device_dtype_check_for_fused,
+    _differentiable_doc,
+    _disable_dynamo_if_unsupported,
+    _foreach_doc,
+    _fused_doc,
+    _get_capturable_supported_devices,
+    _get_scalar_dtype,
+    _get_value,
+    _group_tensors_by_device_and_dtype,
+    _maximize_doc,
+    _params_doc,
+    _params_t,
+    _stack_if_compiling,
+    _to_scalar,
+    _use_grad_for_differentiable,
+    _view_as_real,
+)
+
+_global_step_pre_hooks = OrderedDict()
+_global_step_post_hooks = OrderedDict()
+_STATE_HOOKS = ("_state_dict_pre_hooks", "_state_dict_post_hooks", "_load_state_dict_pre_hooks",
+                "_load_state_dict_post_hooks")
+
+
+def register_optimizer_step_pre_hook(hook):
+    """`hook(optimizer, args, kwargs)` before each step of every optimizer; may return new (args, kwargs)."""
+    return add_hook(_global_step_pre_hooks, hook)
+
+
+def register_optimizer_step_post_hook(hook):
+    """`hook(optimizer, args, kwargs)` after each step of every optimizer."""
+    return add_hook(_global_step_post_hooks, hook)
 
 
 class _Required:
@@ -28,6 +64,7 @@ class Optimizer:
         self.defaults = defaults
         self._step_pre_hooks = OrderedDict()
         self._step_post_hooks = OrderedDict()
+        self.__dict__.update((name, OrderedDict()) for name in _STATE_HOOKS)
         if isinstance(params, Tensor):
             raise TypeError("params argument given to the optimizer should be an iterable of Tensors or dicts, "
                             f"but got {type(params).__name__}")
@@ -39,6 +76,8 @@ class Optimizer:
         for group in groups if isinstance(groups[0], dict) else [{"params": groups}]:
             self.add_param_group(dict(group))
 
+    _group_tensors_by_device_and_dtype = staticmethod(_group_tensors_by_device_and_dtype)
+
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
         if "step" in cls.__dict__:
@@ -49,7 +88,7 @@ class Optimizer:
 
     def __setstate__(self, state):
         self.__dict__.update(state)
-        for hooks in ("_step_pre_hooks", "_step_post_hooks"):
+        for hooks in ("_step_pre_hooks", "_step_post_hooks", *_STATE_HOOKS):
             self.__dict__.setdefault(hooks, OrderedDict())
 
     def __repr__(self):
@@ -65,6 +104,22 @@ class Optimizer:
 
     def register_step_post_hook(self, hook):
         return add_hook(self._step_post_hooks, hook)
+
+    def register_state_dict_pre_hook(self, hook, prepend=False):
+        """`hook(optimizer)` before `state_dict()`."""
+        return add_hook(self._state_dict_pre_hooks, hook, prepend)
+
+    def register_state_dict_post_hook(self, hook, prepend=False):
+        """`hook(optimizer, state_dict)` after `state_dict()`; may return another one."""
+        return add_hook(self._state_dict_post_hooks, hook, prepend)
+
+    def register_load_state_dict_pre_hook(self, hook, prepend=False):
+        """`hook(optimizer, state_dict)` before loading (the dictionary is a shallow copy); may return another one."""
+        return add_hook(self._load_state_dict_pre_hooks, hook, prepend)
+
+    def register_load_state_dict_post_hook(self, hook, prepend=False):
+        """`hook(optimizer)` after loading."""
+        return add_hook(self._load_state_dict_post_hooks, hook, prepend)
 
     def add_param_group(self, param_group):
         if not isinstance(param_group, dict):
@@ -122,15 +177,24 @@ class Optimizer:
 
     def state_dict(self):
         """State keyed by the position of the parameter over all groups; tensors are not copied."""
+        for hook in tuple(self._state_dict_pre_hooks.values()):
+            hook(self)
         index = {id(p): i for i, p in enumerate(p for group in self.param_groups for p in group["params"])}
         groups = [{**{k: v for k, v in group.items() if k != "params"},
                    "params": [index[id(p)] for p in group["params"]]}
                   for group in self.param_groups]
         state = {index[id(k)] if isinstance(k, Tensor) else k: v for k, v in self.state.items()}
-        return {"state": state, "param_groups": groups}
+        found = {"state": state, "param_groups": groups}
+        for hook in tuple(self._state_dict_post_hooks.values()):
+            changed = hook(self, found)
+            found = found if changed is None else changed
+        return found
 
     def load_state_dict(self, state_dict):
         saved = copy.copy(state_dict)
+        for hook in tuple(self._load_state_dict_pre_hooks.values()):
+            changed = hook(self, saved)
+            saved = saved if changed is None else changed
         own, new = self.param_groups, copy.deepcopy(saved["param_groups"])
         if len(own) != len(new):
             raise ValueError("loaded state dict has a different number of parameter groups")
@@ -145,6 +209,8 @@ class Optimizer:
         for group, loaded in zip(own, new):
             loaded["params"] = group["params"]
         self.__setstate__({"state": state, "param_groups": new})
+        for hook in tuple(self._load_state_dict_post_hooks.values()):
+            hook(self)
 
 
 def _check_param(param, differentiable=False):
@@ -171,14 +237,14 @@ def _cast_state(param, value, key=None):
 def _with_step_hooks(step):
     @functools.wraps(step)
     def run(self, *args, **kwargs):
-        if not (self._step_pre_hooks or self._step_post_hooks):
+        if not (self._step_pre_hooks or self._step_post_hooks or _global_step_pre_hooks or _global_step_post_hooks):
             return step(self, *args, **kwargs)
-        for hook in tuple(self._step_pre_hooks.values()):
+        for hook in (*_global_step_pre_hooks.values(), *self._step_pre_hooks.values()):
             changed = hook(self, args, kwargs)
             if changed is not None:
                 args, kwargs = changed
         result = step(self, *args, **kwargs)
-        for hook in tuple(self._step_post_hooks.values()):
+        for hook in (*self._step_post_hooks.values(), *_global_step_post_hooks.values()):
             hook(self, args, kwargs)
         return result
     return run

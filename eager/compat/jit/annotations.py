@@ -1,5 +1,7 @@
 """torch.jit.annotations: type names for annotations."""
 
+from typing import Any, Dict, List, Optional, Tuple, Union  # noqa: F401, UP035
+
 
 class _BroadcastingList:
     """`BroadcastingList2[int]` in an annotation: a number or a list of that length."""

@@ -24,7 +24,7 @@ class _Endless:
         return itertools.repeat(None)
 
 
-class _Iterator:
+class _BaseDataLoaderIter:
     """The iterator of one epoch; it ends its workers when it is done or dropped."""
 
     def __init__(self, loader, batches):
@@ -43,7 +43,22 @@ class _Iterator:
         self._batches.close()
 
 
+class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
+    """Batches are loaded by the process that asks for them."""
+
+
+class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
+    """Batches come from worker processes."""
+
+    def _shutdown_workers(self):
+        """Ends the workers of this epoch, and those that outlive epochs."""
+        self._batches.close()
+        self._loader._end_workers()
+
+
 class DataLoader:
+    _iterator = None                # packages that keep an epoch's iterator look for it under this name
+
     def __init__(self, dataset, batch_size=1, shuffle=None, sampler=None, batch_sampler=None, num_workers=0,
                  collate_fn=None, pin_memory=False, drop_last=False, timeout=0, worker_init_fn=None,
                  multiprocessing_context=None, generator=None, *, prefetch_factor=None, persistent_workers=False,
@@ -126,7 +141,9 @@ class DataLoader:
             warnings.warn("'pin_memory' argument is set as true but no accelerator is found, then device pinned memory "
                           "won't be used.", stacklevel=2)
         seed = self._base_seed()
-        return _Iterator(self, self._load_here() if not self.num_workers else self._load_by_workers(seed))
+        if not self.num_workers:
+            return _SingleProcessDataLoaderIter(self, self._load_here())
+        return _MultiProcessingDataLoaderIter(self, self._load_by_workers(seed))
 
     def _base_seed(self):
         """One draw an epoch, as with any number of workers: shuffling is then the same for all of them."""
@@ -162,6 +179,11 @@ class DataLoader:
         else:
             self._workers.renew(seed)
         return self._workers
+
+    def _end_workers(self):
+        if self._workers is not None:
+            self._workers.close()
+            self._workers = None
 
     def _start(self, seed):
         import multiprocessing

@@ -1,0 +1,48 @@
+"""Names at torch's top level that packages mention in annotations and checks: classes of scripts, files and devices."""
+
+import importlib
+
+from .. import device as devices, dtypes
+from ..sizes import SymBool as SymBool
+from ..sizes import SymFloat as SymFloat
+from ..sizes import SymInt as SymInt
+from ..tensor import Tensor
+from . import accelerators, missing
+from .cuda import OutOfMemoryError as OutOfMemoryError
+from .jit import ScriptFunction as ScriptFunction
+from .jit import ScriptModule as ScriptModule
+
+PyTorchFileReader = missing.kind("torch.PyTorchFileReader", "use torch.load, or zipfile for the raw records")
+PyTorchFileWriter = missing.kind("torch.PyTorchFileWriter", "use torch.save")
+Stream = missing.kind("torch.Stream", "there is no device with streams here")
+Event = missing.kind("torch.Event", "there is no device with streams here")
+
+
+def get_device_module(device=None):
+    """`torch.cpu` and so on for a device, its name, or the present one (None). RuntimeError if there is none."""
+    name = (devices.device(device) if isinstance(device, str) else device or devices.device("cpu")).type
+    if name == "cuda":
+        return importlib.import_module(".cuda", __package__)
+    module = getattr(accelerators, name, None)
+    if module is None:
+        raise RuntimeError(f"Device '{name}' does not have a corresponding module registered as 'torch.{name}'.")
+    return module
+
+
+def _check_with(error_type, cond, message=None):
+    """Raises `error_type` with the message (a function that gives it) unless `cond`."""
+    if not cond:
+        raise error_type("Expected cond to be True" if message is None else str(message()))
+
+
+def _check_tensor_all_with(error_type, cond, message=None):
+    """The same for every entry of a boolean tensor."""
+    if not isinstance(cond, Tensor):
+        raise TypeError(f"cond must be a tensor, but got {type(cond)}")
+    if cond.dtype is not dtypes.bool:
+        raise TypeError(f"cond tensor must have dtype torch.bool, but got {cond.dtype}")
+    _check_with(error_type, bool(cond.all()), message)
+
+
+def _check_tensor_all(cond, message=None):
+    _check_tensor_all_with(RuntimeError, cond, message)
