@@ -73,7 +73,6 @@ class Context:
         self.tracer = GraphTracer(functools.partial(user_stack, self.frames))     # lives on in the graph: must not hold us
         self.env = self.tracer.env
         self.memory: dict[int, tuple] = {}                # id -> (object, variable, first source)
-        self.decoded: dict[types.CodeType, list] = {}
         self.exception_now: ExceptionVariable | None = None     # what a bare `raise` raises
         self.generators: list = []                        # those that the traced code made
         self.abstract_answers = None                      # what abstract base classes said: later registrations may change it

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import types
 import weakref
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from ..eager import dispatch
@@ -25,11 +25,12 @@ from .emitter import Emitter
 from .install import build_tree, tree_text
 from .instructions import NOWHERE, decode, text
 from .interpreter import Frame, Stop, inline, load_global
-from .liveness import Liveness, reads_frame
+from .listings import listing
 from .reads import in_pieces
 from .resume import check_splittable, emit_break, exit_sequence, first_own, split
 from .source import Free, Local, LocalCell
 from .state import native
+from .variables.backward import Opened, settled, with_spent
 from .variables.base import NULL, Lazy, Variable
 from .variables.constant import ConstantVariable
 from .variables.containers import DictVariable, ListVariable, TupleVariable
@@ -55,20 +56,17 @@ class Job:
     slots: dict
     options: Any
     cache: Any
-    instrs: list = field(default_factory=list)
     exact: bool = False                                 # a copy in place of what eager shares was seen from outside
-    listings: dict = field(default_factory=dict)        # id of a code that is cut -> its instructions and Liveness
+    opened: bool = False                                # a backward in the frame needs composites opened
 
-    def listing(self, code):
-        if id(code) not in self.listings:
-            instrs = self.instrs if code is self.code else decode(code)
-            self.listings[id(code)] = instrs, Liveness(instrs, code)
-        return self.listings[id(code)]
+    def __post_init__(self):
+        self.listing = listing(self.code)
+        self.instrs = self.listing.instrs
 
 
 def convert(code, globals, builtins, closure, slots, options, cache):
     """An Entry for this frame, or None: run it plain. Raises Unsupported only under fullgraph."""
-    job = Job(code, globals, closure or (), slots, options, cache, decode(code))
+    job = Job(code, globals, closure or (), slots, options, cache)
     record = records.current()
     try:
         return entry_of(job, record)
@@ -107,6 +105,9 @@ def entry_of(job: Job, record):
             if error.code == "hidden alias" and not job.exact:
                 job.exact, reason, stop = True, None, None
                 continue
+            if isinstance(error, Opened) and not job.opened:
+                job.opened, reason, stop = True, None, None
+                continue
             earlier = getattr(error, "step", None)
             if job.options.fullgraph or stop is not None and (earlier is None or earlier >= stop):
                 raise RunPlain(located(error, trace) if stop is None else combined(reason, error)) from error
@@ -136,7 +137,7 @@ def check_break(job, reason, trace) -> None:
     except Unsupported as error:
         error.stack = reason.stack
         raise RunPlain(error) from reason
-    if trace.root.instr.index < first_own(job.code, job.instrs) or reads_frame(job.instrs, job.code) \
+    if trace.root.instr.index < first_own(job.code, job.instrs) or job.listing.reads_frame \
             or getattr(reason, "whole_frame", False):
         raise RunPlain(reason)
 
@@ -148,7 +149,7 @@ class Trace:
         self.job, self.stop, self.reason = job, stop, reason
         self.tx = Context(inline, load_global, job.options, getattr(job.options, "symbolic", None) or {})
         self.root = Frame(self.tx, job.code, job.globals, self.arguments(), self.free_cells(), job.instrs, stop, root=True)
-        self.root.trusted, self.tx.exact = False, job.exact
+        self.root.trusted, self.tx.exact, self.tx.tracer.opens = False, job.exact, job.opened
         self.failed_at: tuple = ()
         self.compiled = None
 
@@ -204,10 +205,11 @@ class Trace:
         gen = Codegen(self.tx, body)
         with record.stage("bytecode"):
             self.write_tail(gen)
-        inputs = self.tx.tracer.finish(gen.outputs)
+        outputs, spent = settled(self.tx, gen.outputs)
+        inputs = self.tx.tracer.finish(outputs)
         work = self.tx.tracer.has_work()
         if work:
-            self.compiled = self.compile_graph(record, inputs)
+            self.compiled = with_spent(self.tx, self.compile_graph(record, inputs), spent, inputs)
         self.tx.tracer.check_marks()
         if self.stop is None and not work and not gen.outputs and self.tx.effects.empty():
             return self.untouched(record)
@@ -297,7 +299,7 @@ class Trace:
         root, code, index = self.root, self.job.code, self.root.ip
         if self.tx.exception_now is not None:
             raise self.tx.exception_now.made_by_python("an exception that only the trace raised is being handled")
-        _, live = self.job.listing(code)
+        live = self.job.listing.live
         bound = {name: value for name, value in root.slots.items() if self.crosses(name, value, live.before(index))}
         gen.keep_all([*bound.values(), *(v for v in root.stack if v is not NULL)])
         self.tx.effects.replay(gen)
@@ -340,8 +342,8 @@ class Trace:
         code, origin = origin_of(self.job.code, index)
         relevant = frozenset(unbound) & frozenset((*code.co_varnames, *code.co_cellvars))
         key = (code, id(self.job.globals), origin, depth, nulls, relevant)
-        instrs, live = self.job.listing(code)
-        cut = split(code, origin, depth, nulls, unbound, instrs=instrs, live=live)
+        known = listing(code)
+        cut = split(code, origin, depth, nulls, unbound, instrs=known.instrs, live=known.live, empty=known.empty_cells)
 
         def make():
             ORIGINS[cut.code] = code, indices_of(cut)
@@ -420,7 +422,7 @@ def origin_of(code, index):
 
 def indices_of(cut) -> list:
     """For every instruction of the resume code, its index in the original (None: written by us)."""
-    made = decode(cut.code)
+    made = listing(cut.code).instrs
     offset = next(i for i, instr in enumerate(made) if instr.op == "JUMP") + 1
     same = len(cut.kept) == len(made) - offset
     return [None] * offset + (list(cut.kept) if same else [None] * (len(made) - offset))

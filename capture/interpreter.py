@@ -17,7 +17,7 @@ import types
 
 from ..runtime.errors import Unsupported
 from .breaks import UserRaise, unsupported
-from .instructions import decode
+from .listings import listing
 from .opcodes import CLOSE_RETURNS, call_pair
 from .side_effects import DELETED
 from .source import Global, Pinned, item
@@ -57,7 +57,7 @@ class Frame:
     def __init__(self, tx, code, globals, slots, cells=(), instrs=None, stop=None, root=False):
         self.tx, self.code, self.globals, self.slots = tx, code, globals, slots
         self.cells = list(cells)
-        self.instrs = instrs if instrs is not None else decode(code)
+        self.instrs = instrs if instrs is not None else listing(code).instrs
         self.stack: list[Variable] = []
         self.ip, self.step, self.stop, self.root = 0, 0, stop, root
         self.instr, self.line = None, code.co_firstlineno
@@ -750,17 +750,10 @@ def inline(tx, function: UserFunctionVariable, args: list, kwargs: dict) -> Vari
         raise unsupported("code-kind", f"{code.co_qualname} is a coroutine")
     if len(tx.frames) > MAX_DEPTH:
         raise unsupported("recursion", f"{code.co_qualname} is {MAX_DEPTH} calls deep")
-    frame = Frame(tx, code, function.globals, function.bind(tx, args, kwargs), function.cells(tx), decoded(tx, code))
+    frame = Frame(tx, code, function.globals, function.bind(tx, args, kwargs), function.cells(tx), listing(code).instrs)
     if code.co_flags & GENERATOR:
         return GeneratorVariable(frame)
     return frame.run()
-
-
-def decoded(tx, code):
-    """Instructions of an inlined function, decoded once per trace."""
-    if code not in tx.decoded:
-        tx.decoded[code] = decode(code)
-    return tx.decoded[code]
 
 
 def load_global(tx, frame: Frame, name: str) -> Variable:

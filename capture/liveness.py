@@ -35,10 +35,12 @@ def reads_frame(instrs, code):
 def maybe_empty_cells(instrs, code) -> list[frozenset[str]]:
     """Before each instruction, the function's own cells that may have no content then."""
     own = frozenset(code.co_cellvars)
+    if not own:
+        return [own] * len(instrs)
     emptied = own & _emptied_inside(code)
     arguments = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & 4) + bool(code.co_flags & 8)
     empty: list = [None] * len(instrs)
-    work = [(0, own.difference(code.co_varnames[:arguments]) | emptied)] if own else []
+    work = [(0, own.difference(code.co_varnames[:arguments]) | emptied)]
     while work:
         at, found = work.pop()
         if empty[at] is not None and found <= empty[at]:

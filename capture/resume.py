@@ -90,8 +90,8 @@ def first_own(code, instrs) -> int:
     return start
 
 
-def split(code, index, depth, nulls=(), unbound=(), *, instrs=None, live=None) -> ResumePoint:
-    """The resume function that runs `code` from instruction `index` on. `instrs`, `live`: its decode and Liveness."""
+def split(code, index, depth, nulls=(), unbound=(), *, instrs=None, live=None, empty=None) -> ResumePoint:
+    """The resume function that runs `code` from instruction `index` on. `instrs`, `live`, `empty`: its Listing's."""
     check_splittable(code)
     instrs = instrs or decode(code)
     if index < first_own(code, instrs):
@@ -101,7 +101,8 @@ def split(code, index, depth, nulls=(), unbound=(), *, instrs=None, live=None) -
     cells = _cells(code, rest, unbound, live.all)
     arguments = _arguments(code, live.before(index), frozenset(unbound), depth, frozenset(nulls))
     _, new = clone(rest)
-    empty, own = maybe_empty_cells(instrs, code), set(cells).intersection(code.co_cellvars)
+    empty = maybe_empty_cells(instrs, code) if empty is None else empty
+    own = set(cells).intersection(code.co_cellvars)
     body, kept = [], []
     for old in rest:
         parts = _checked(new[old]) if old.argval in own & empty[old.index] and old.op in _NEED_CONTENT else [new[old]]
