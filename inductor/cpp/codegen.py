@@ -16,7 +16,7 @@ from typing import Any
 from ...capture.expr import Expr, ExprLike
 from ...runtime.config import config
 from ...runtime.errors import InternalError
-from ..body import Buffer
+from ..body import Buffer, is_zero
 from ..loops import ExternCall, Program, View, leaves
 from .calls import Place, call_lines, call_work, list_lines, rounds
 from .prims import type_of
@@ -97,7 +97,8 @@ class Writer:
             run(f"// {line}")
         run.open("")
         run(f"Timer timer(rt, {number});")
-        run(f"void* p[] = {{{', '.join(self.pointer(b) for b in written.buffers) or 'nullptr'}}};")
+        pointers = [self.moved(b, written.starts.get(b.name, 0)) for b in written.buffers]
+        run(f"void* p[] = {{{', '.join(pointers) or 'nullptr'}}};")
         for line in written.call:
             run(line.replace("{fn}", name))
         run.close()
@@ -127,6 +128,11 @@ class Writer:
 
     def pointer(self, buffer: Buffer) -> str:
         return self.names(buffer.name, buffer.name)
+
+    def moved(self, buffer: Buffer, start: ExprLike) -> str:
+        """The address `start` elements into a buffer."""
+        name = self.pointer(buffer)
+        return name if is_zero(start) else f"({type_of(buffer.dtype).c}*){name} + {factor(start)}"
 
     def entry(self, run: Lines) -> str:
         out = Lines()
@@ -209,10 +215,9 @@ class Writer:
     def region(self, region: View | Buffer) -> str:
         """The address of a region's first element."""
         buffer = region.buffer if isinstance(region, View) else region
-        name = self.pointer(buffer)
-        if region.offset == 0 and buffer.name in self.positions:
-            return Place.of(name, self.positions[buffer.name])
-        return name if region.offset == 0 else f"({type_of(buffer.dtype).c}*){name} + {factor(region.offset)}"
+        if is_zero(region.offset) and buffer.name in self.positions:
+            return Place.of(self.pointer(buffer), self.positions[buffer.name])
+        return self.moved(buffer, region.offset)
 
     def plan(self) -> str:
         """plan[0]: arena bytes, plan[1]: work; then sizes and strides of each output, then symbolic results."""

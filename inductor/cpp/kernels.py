@@ -61,7 +61,8 @@ class RowKernel(KernelWriter):
         self.frame(out, inner)
         out.close()
         call = [f"Args args = {{p, sym, fsym, rt, &error, {block}}};", f"run_kernel({{fn}}, args, {points}, {per});"]
-        return Written(self.kernel, out.text(), self.buffers, call, f"({points}) * ({per})", bool(self.checks()))
+        work, checked = f"({points}) * ({per})", bool(self.checks())
+        return Written(self.kernel, out.text(), self.buffers, call, work, checked, starts=self.starts)
 
     def checks(self) -> bool:
         return bool(fallible(self.kernel))
@@ -228,7 +229,7 @@ class SquareKernel(RowKernel):
         body.open("")
         body(f"const i64 {row.name} = line, {last.name} = column;")
         for k, (_, buffer, index) in enumerate(accesses):
-            linear = lift(buffer.linear(index))
+            linear = lift(self.linear(buffer, index, False))
             stride = linear.affine([row.var, last.var])[0][last.var]
             place = f"{self.buffer(buffer)} + ({cpp(linear, bounds)})"
             body(f"{function}({place}, {cpp(stride, bounds)}, square{start + k});")

@@ -155,11 +155,11 @@ class GemmWriter(KernelWriter):
             self.buffer(direct.buffer)
         call = self.setup(type_name, direct)
         work = " * ".join(map(factor, extents((*kernel.batch, kernel.m, kernel.n, kernel.k))))
-        return Written(kernel, code, self.buffers, call, f"({work}) / 8", bool(fallible(kernel)))
+        return Written(kernel, code, self.buffers, call, f"({work}) / 8", bool(fallible(kernel)), starts=self.starts)
 
     def setup(self, type_name: str, direct: Store | None) -> list[str]:
         kernel, axes = self.kernel, self.kernel.batch
-        pointer = lambda x: f"({type_of(x.buffer.dtype).c}*)p[{self.buffer(x.buffer).strip('@')}] + {factor(x.offset)}"
+        pointer = lambda x: self.argument(x.buffer, x.offset)
         lines = [
             "FbGemm g = {};",
             f"g.a = {pointer(kernel.a)};",
@@ -188,9 +188,8 @@ class GemmWriter(KernelWriter):
     def direct_lines(self, store: Store) -> list[str]:
         strides, rest = self.affine(store)
         batch = [f"g.out_batch[{d}] = {cpp(s)};" for d, s in enumerate(strides[:-2])]
-        c = type_of(store.buffer.dtype).c
         return [
-            f"g.out = ({c}*)p[{self.buffer(store.buffer).strip('@')}] + {factor(rest)};",
+            f"g.out = {self.argument(store.buffer, rest)};",
             f"g.out_type = {OUT_TYPES[store.buffer.dtype.name]};",
             *batch,
             f"g.out_m = {cpp(strides[-2])}, g.out_n = {cpp(strides[-1])};",
@@ -256,7 +255,7 @@ class ConvWriter(GemmWriter):
 
     def setup(self, type_name: str, direct: Store | None) -> list[str]:
         kernel = self.kernel
-        pointer = lambda x: f"({type_of(x.buffer.dtype).c}*)p[{self.buffer(x.buffer).strip('@')}] + {factor(x.offset)}"
+        pointer = lambda x: self.argument(x.buffer, x.offset)
         lines = [
             "FbConv c = {};",
             f"c.x = {pointer(kernel.b)};",
@@ -281,7 +280,7 @@ class ConvWriter(GemmWriter):
 
     def direct_lines(self, store: Store) -> list[str]:
         strides, rest = self.affine(store)
-        place = f"({type_of(store.buffer.dtype).c}*)p[{self.buffer(store.buffer).strip('@')}] + {factor(rest)}"
+        place = self.argument(store.buffer, rest)
         each, found = strides[-1], []
         for n in reversed(self.kernel.call.out.sizes[2:]):
             found.insert(0, each)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...capture.expr import Expr, ExprLike, lift
+from ...capture.expr import Expr, ExprLike, from_atom, lift, product
 from ...runtime.errors import InternalError
 from ..body import Buffer, Value, index_var
 from ..loops import Axis, GemmKernel, ScatterKernel, Step, outer_axes, reads, step_bounds, steps, writes
@@ -20,7 +20,8 @@ from .text import Lines, Names, factor, shape_text
 
 @dataclass
 class Written:
-    """One kernel in C++. `call` are the lines of the entry point, with `{fn}` for the function's name."""
+    """One kernel in C++. `call` are the lines of the entry point, with `{fn}` for the function's name; the function gets
+    its buffers' addresses moved by `starts` elements."""
 
     kernel: Any
     code: str
@@ -29,6 +30,7 @@ class Written:
     work: str
     fallible: bool = False
     extra: list[Written] = field(default_factory=list)  # kernels that must run before (a scatter's initial copy)
+    starts: dict[str, ExprLike] = field(default_factory=dict)  # by buffer name
 
 
 class KernelWriter:
@@ -38,6 +40,7 @@ class KernelWriter:
         self.program, self.kernel = program, kernel
         self.names = Names()
         self.buffers: list[Buffer] = []
+        self.starts: dict[str, ExprLike] = {}
         self.accs: dict[str, str] = {}
         self.locals: dict[Buffer, str] = {b: self.names(b, "scratch") for b in getattr(kernel, "locals", ())}
         self.indirect_names: dict[str, str] = {}
@@ -101,12 +104,27 @@ class KernelWriter:
         return step_bounds(outer, step)
 
     def linear(self, buffer: Buffer, index: tuple, columns: bool) -> ExprLike:
-        """Element offset of an index; row scratch of a column kernel has one row a column of the block."""
+        """Element offset of an index from the address that the function gets; row scratch of a column kernel has one row
+        a column of the block."""
         linear = buffer.linear(index)
-        if buffer in self.locals and columns:
+        if buffer not in self.locals:
+            return linear - self.start(buffer, linear)
+        if columns:
             lane = self.kernel.outer[-1].var - index_var("column0")
             return lift(linear) * index_var("LANES") + lane
         return linear
+
+    def start(self, buffer: Buffer, linear: ExprLike) -> ExprLike:
+        """How far the caller moves a buffer's address: by what the first access of the buffer adds whatever the loops
+        do. So kernels that differ in the place of a slice alone (the steps of a recurrence) have equal texts."""
+        if buffer.name not in self.starts:
+            self.starts[buffer.name] = fixed_part(linear, self.symbols)
+        return self.starts[buffer.name]
+
+    def argument(self, buffer: Buffer, offset: ExprLike) -> str:
+        """An element's address for a line of the call, where `p` are the function's buffers."""
+        number = self.buffer(buffer).strip("@")
+        return f"({type_of(buffer.dtype).c}*)p[{number}] + {factor(offset - self.starts.get(buffer.name, 0))}"
 
     # -- the function's frame
 
@@ -118,6 +136,18 @@ class KernelWriter:
             out(f"const i64 {name} = args.n[{k}];")
         out.extend(body.lines)
         return out.text()
+
+
+def fixed_part(e: ExprLike, symbols: Any) -> ExprLike:
+    """The terms of an offset that are not negative and depend on sizes alone."""
+    if not isinstance(e, Expr):
+        return max(e, 0)
+    kept = [
+        product(from_atom(atom) ** power for atom, power in monomial) * coefficient
+        for monomial, coefficient in e.terms
+        if coefficient > 0 and all(atom.op == "var" and atom.args[0] in symbols for atom, _ in monomial)
+    ]
+    return sum(kept)
 
 
 # names of the functions' own variables: an axis that hid one would change what the code means
