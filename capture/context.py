@@ -143,7 +143,8 @@ class Context:
         changed = [v for v in (*self.effects.containers, *self.effects.attributes) if v.source is not None]
         for variable in changed:
             for _, other, source in self.memory.values():
-                if other is not variable and source is not None and type(other) is type(variable):
+                if other is not variable and source is not None and type(other) is type(variable) \
+                        and not lie_apart(variable, other):
                     self.guard_different(variable.source, source)
 
     def guard_different(self, a: Source, b: Source) -> None:
@@ -589,6 +590,12 @@ class Context:
         if enabled and not self.initial_grad_mode:
             raise unsupported("grad-mode", "gradients are switched on in a frame that was entered without them")
         dispatch.state.grad = enabled
+
+
+def lie_apart(a: Variable, b: Variable) -> bool:
+    """Two inputs of the graph in different storages, which its own guards keep apart (where they have bytes)."""
+    return isinstance(a, TensorVariable) and isinstance(b, TensorVariable) and a.fake._storage is not b.fake._storage \
+        and bool(a.real._storage.nbytes() and b.real._storage.nbytes())
 
 
 def user_stack(frames) -> tuple:

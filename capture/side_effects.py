@@ -13,6 +13,7 @@ import types
 from .breaks import unsupported
 from .variables.base import Variable
 from .variables.containers import DictVariable, ListVariable, SetVariable
+from .variables.tensor import TensorVariable
 
 DELETED = object()
 
@@ -128,7 +129,7 @@ class SideEffects:
             else:
                 gen.load(value)
                 gen.load(variable)
-                gen.emit.store_attr(name)
+                gen.emit.store_attr("_grad" if name == "grad" and is_gradient(variable, value) else name)
 
     def replay_deletion(self, gen, variable, name) -> None:
         """What the trace stored and deleted again was never there for anyone else."""
@@ -247,6 +248,16 @@ class SideEffects:
             gen.load_const(namespace)
             gen.load_const(key[1])
             gen.emit.store_subscr()
+
+
+def is_gradient(variable, value) -> bool:
+    """Whether the setter of `.grad` would have nothing to object to."""
+    if not isinstance(variable, TensorVariable):
+        return False
+    value = settled(value)
+    if isinstance(value, TensorVariable):
+        return value.fake._sizes == variable.fake._sizes and value.fake._dtype is variable.fake._dtype
+    return value.is_constant() and value.plain() is None
 
 
 def is_slot(owner, name: str) -> bool:

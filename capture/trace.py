@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from ..eager import dispatch
 from ..eager.errors import DataDependent
-from ..eager.op import OPS
+from ..eager.op import OPS, Kind
 from ..eager.storage import Storage, address
 from ..eager.tensor import Tensor, fake_tensor
 from ..runtime.errors import ConstraintViolation
@@ -52,19 +52,35 @@ class GraphTracer(dispatch.Mode):
         self.lifted: dict[int, Tensor] | None = None         # inside another graph: what it takes from the one around it
         self.silent: list[Storage] = []                      # storages that the program reads through .data
         self.copied: dict[int, Storage] = {}                 # storages that eager shares and the graph has copies of
+        self.opens = self.closed = False                     # composites without a gradient are opened; one was not
+        self.differentiated: dict[int, Tensor] = {}          # leaves that a traced backward has led to
+        self.lines: dict[int, tuple] = {}                    # id of a node of autograd -> where the program made it
 
     # -- ops -------------------------------------------------------------------------------------------------------
 
     def dispatch(self, op, args):
+        grad = dispatch.state.grad
+        if grad and op.kind is Kind.COMPOSITE and not op.grads and any(t.requires_grad for t in tensors_of(args)):
+            if self.opens:
+                return op.fn(*args)
+            self.closed = True
         inputs = map_args(tuple(args), self.argument)
         if op.mutates:
             self.note_writes(op, args)
-        grad = dispatch.state.grad
         with dispatch.setting(modes=(), fake=True):
             out = dispatch.execute(op, tuple(args))
-        node = self.graph.call(op, inputs, out, stack=self.stack(), grad=grad, draw=self.draw(op, args), tag=self.tag)
+        stack = self.stack_of(out, grad)
+        node = self.graph.call(op, inputs, out, stack=stack, grad=grad, draw=self.draw(op, args), tag=self.tag)
         self.bind(out, node)
         return out
+
+    def stack_of(self, out, grad: bool) -> tuple:
+        """Where the program makes this; a gradient is made where the program made what it is a gradient of."""
+        running = dispatch.state.node
+        stack = self.lines[id(running)] if id(running) in self.lines else self.stack()
+        if grad:
+            self.lines.update((id(t._grad_fn), stack) for t in tensors_of((out,)) if t._grad_fn is not None)
+        return stack
 
     def draw(self, op, args) -> int | None:
         """The number of this op's random draw in program order."""
@@ -299,3 +315,12 @@ def dense_order(value: Tensor) -> list[int] | None:
             return None
         step *= max(value.shape[d], 1)
     return order
+
+
+def tensors_of(args):
+    """The tensors among arguments."""
+    for a in args:
+        if isinstance(a, Tensor):
+            yield a
+        elif isinstance(a, (tuple, list)):
+            yield from tensors_of(a)

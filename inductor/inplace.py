@@ -1,9 +1,9 @@
 """New values of mutated inputs are written where the inputs lie, instead of beside them.
 
 In: a scheduled program, and which output is the new value of which input. Out: the same program with those outputs'
-buffers replaced by the inputs' own, as far as that is safe. The idea: a program that cannot fail may write an input
-when every kernel that reads the old value runs before the write, or reads each element at the point that writes it. A
-cache is then never copied.
+buffers replaced by the inputs' own, as far as that is safe. The idea: behind the last kernel that can fail, a program may
+write an input when every kernel that reads the old value runs before the write, or reads each element at the point that
+writes it. A cache is then never copied, nor is a parameter at the end of a whole training step.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from dataclasses import replace
 
 from ..runtime.calls import Job
 from .body import Buffer, Rewriter, Value
-from .loops import ExternCall, GemmKernel, Kernel, LoopKernel, Program, ScatterKernel, Step, Store, View, reads, writes
+from .loops import ExternCall, GemmKernel, Kernel, LoopKernel, Program, ScatterKernel, Step, Store, View, fallible, reads, writes
 from .memory import in_place
 
 
 def write_inputs(program: Program, pairs: Sequence[tuple[int, int]]) -> Program:
     """`pairs`: (number of the input, number of the output that is its new value)."""
-    if program.checks or not pairs:
+    if not pairs:
         return program
     uses = Uses(program)
     chosen = [(program.inputs[i], program.outputs[o]) for i, o in pairs]
@@ -32,6 +32,7 @@ class Uses:
 
     def __init__(self, program: Program):
         self.kernels = program.kernels
+        self.last_check = max((k for k, kernel in enumerate(program.kernels) if can_fail(kernel)), default=-1)
         self.readers: dict[Buffer, list[int]] = {}
         self.writers: dict[Buffer, list[int]] = {}
         for k, kernel in enumerate(program.kernels):
@@ -42,13 +43,18 @@ class Uses:
         self.outputs = Counter(b for b in program.outputs if isinstance(b, Buffer))
 
 
+def can_fail(kernel: Kernel) -> bool:
+    """Whether the call may have to be discarded at this kernel: a check, or eager's own errors."""
+    return kernel.calls is None if isinstance(kernel, ExternCall) else bool(fallible(kernel))
+
+
 def may_overwrite(uses: Uses, old: Buffer | str, new) -> bool:
     if not (isinstance(old, Buffer) and isinstance(new, Buffer) and new.kind == "output" and same_geometry(old, new)):
         return False
     if uses.outputs[new] != 1 or uses.outputs[old] or uses.writers.get(old) or len(uses.writers.get(new, ())) != 1:
         return False
     (at,), readers = uses.writers[new], uses.readers.get(old, ())
-    if any(k > at for k in readers):
+    if at <= uses.last_check or any(k > at for k in readers):
         return False
     kernel = uses.kernels[at]
     if isinstance(kernel, ExternCall):

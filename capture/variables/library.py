@@ -50,12 +50,20 @@ def refuse_reentrant(tx, args, named, options):
 @handles(Optimizer._prepare)
 def _prepare(tx, args, kwargs):
     """The state is made here and now, as the eager step would do next: then the first step and all others are one entry.
-    Where the traced code has already looked at the state, or given gradients, the function is inlined."""
+    Where the traced code has already looked at the state, the function is inlined."""
     owner, group = args
     real, which = getattr(owner, "value", None), group.outside if hasattr(group, "outside") else None
-    given = any(isinstance(v, TensorVariable) for v in tx.effects.attributes)
-    if real is None or which is None or given or tx.effects.attributes.get(owner) or tx.known(real.state) is not None:
+    if real is None or which is None or tx.effects.attributes.get(owner) or tx.known(real.state) is not None:
         return tx.inline(UserFunctionVariable(Optimizer._prepare), args, kwargs)
     with no_modes(), setting(grad=False):
-        tx.run_outside(real._prepare, which)
+        for p in which["params"]:
+            if has_gradient(tx, p) and not real.state[p]:
+                tx.run_outside(real._make_state, p, which)
     return tx.constant(None)
+
+
+def has_gradient(tx, p) -> bool:
+    """Whether the parameter has one at this point of the traced program."""
+    variable = tx.known(p)
+    stored = None if variable is None else tx.effects.stored(variable, "grad")
+    return p.grad is not None if stored is None else isinstance(stored.realize(), TensorVariable)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from ...eager.autograd import tensor_backward
 from ..breaks import unsupported
 from ..shapes import hint_of
 from ..source import Attr, DictAttr
@@ -110,6 +111,8 @@ class TensorVariable(Variable):
             return tx.fresh(tx.run(numbers_of, self.fake))
         if name in _READS:
             raise unsupported(_READS[name], f"{name}() of {self}")
+        if name == "backward":
+            return tx.call_builtin(tensor_backward, [self, *args], kwargs)
         if name in _AUTOGRAD:
             raise unsupported("backward", f"{name}() of {self}")
         if name in ("requires_grad_", "detach_") and self.same_recording(tx, name, args, kwargs):

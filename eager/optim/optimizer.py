@@ -148,11 +148,9 @@ class Optimizer:
     def zero_grad(self, set_to_none=True):
         for group in self.param_groups:
             for p in group["params"]:
-                if p.grad is None:
-                    continue
                 if set_to_none:
                     p.grad = None
-                else:
+                elif p.grad is not None:
                     p.grad.detach_().requires_grad_(False).zero_()
 
     def _prepare(self, group):

@@ -399,11 +399,9 @@ class Module:
 
     def zero_grad(self, set_to_none=True):
         for param in self.parameters():
-            if param.grad is None:
-                continue
             if set_to_none:
                 param.grad = None
-            else:
+            elif param.grad is not None:
                 param.grad.detach_().requires_grad_(False).zero_()
 
     def _apply(self, fn, recurse=True):
