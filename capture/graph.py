@@ -9,6 +9,7 @@ and nothing else is hidden.
 from __future__ import annotations
 
 import contextlib
+import functools
 import keyword
 import operator
 import os
@@ -334,6 +335,27 @@ class Graph:
 
     def __str__(self):
         return self.print_python()
+
+    # -- as backends written for torch.fx see it ---------------------------------------------------------------------
+    @functools.cached_property
+    def graph_module(self):
+        """The same program as a `fx.GraphModule`, made when first asked for; `graph`, `code`, `forward` and calls are its."""
+        from .fx.captured import from_captured
+        return from_captured(self)
+
+    graph = property(lambda self: self.graph_module.graph)
+    code = property(lambda self: self.graph_module.code)
+    forward = property(lambda self: self.graph_module.forward)
+
+    def recompile(self):
+        """Makes changes of `graph` take effect in `forward` and calls."""
+        return self.graph_module.recompile()
+
+    def print_readable(self, print_output: bool = True) -> str:
+        return self.graph_module.print_readable(print_output)
+
+    def __call__(self, *inputs):
+        return self.graph_module(*inputs)
 
 
 _SYMBOL = re.compile(r"[sfu]\d+")
