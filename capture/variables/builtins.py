@@ -583,9 +583,8 @@ def _chain_from_iterable(tx, args, kwargs):
 
 @handles(itertools.count)
 def _count(tx, args, kwargs):
-    start, step = [*args, *(kwargs[n] for n in ("start", "step") if n in kwargs), *(tx.constant(v) for v in (0, 1))][:2] \
-        if len(args) + len(kwargs) != 1 else ((args or list(kwargs.values()))[0], tx.constant(1))
-    return CountIterator(itertools.count, start, step)
+    given = dict(zip(("start", "step"), args)) | kwargs
+    return CountIterator(itertools.count, given.get("start", tx.constant(0)), given.get("step", tx.constant(1)))
 
 
 @handles(itertools.repeat)

@@ -2,8 +2,8 @@
 
 What such a function gives for the same arguments is one object for as long as its cache keeps it, whatever else changes; a
 call with constants is therefore made while tracing, and its result is a constant of the entry. One guard looks into the
-cache at every call of the entry. A full cache that lacks the result is left to Python, so that the work is done once. A call
-with symbolic sizes or with objects that the traced code made is inlined.
+cache at every call of the entry. A cache that is full, or nearly, is left to Python, because tracing and guards would change
+which result it forgets next. A call with symbolic sizes or with objects that the traced code made is inlined.
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ from .containers import DictVariable, ListVariable, SetVariable, TupleVariable
 from .functions import UserFunctionVariable
 from .objects import Cached, UserObjectVariable, lookup
 from .tensor import TensorVariable
+
+
+ROOM = 8            # places that a cache must have left for its calls to be made while tracing
 
 
 class CachedFunctionVariable(Variable):
@@ -65,8 +68,8 @@ class CachedFunctionVariable(Variable):
             named = {name: real_value(tx, v) for name, v in kwargs.items()}
         except NotPlain as error:
             raise unsupported("call", f"{self} is called with {error}, which is no constant") from error
-        if is_full(self.value) and not holds(self.value, real, named):
-            raise unsupported("call", f"{self} must forget a result to make this one")
+        if may_forget(self.value) and not (keeps_one(self.value) and holds(self.value, real, named)):
+            raise unsupported("call", f"{self} has a cache so full that the order of its calls decides what it forgets")
         if tx.effects.pending() and not holds(self.value, real, named):
             return self.inline(tx, args, kwargs)
         result = tx.run_outside(self.value, *real, **named)
@@ -117,10 +120,16 @@ def is_new(variable) -> bool:
     return isinstance(variable, SymVariable) or isinstance(variable, TensorVariable) and variable.source is None
 
 
-def is_full(cached) -> bool:
-    """Whether each new result pushes another out: a call then does its work each time, side effects too."""
+def may_forget(cached) -> bool:
+    """Whether new results push others out, or soon will: a call then does its work again, side effects too."""
     info = cached.cache_info()
-    return info.currsize == info.maxsize
+    room = 0 if info.maxsize == 1 else ROOM
+    return info.maxsize is not None and info.currsize + room >= info.maxsize
+
+
+def keeps_one(cached) -> bool:
+    """A cache of one result has no order."""
+    return cached.cache_info().maxsize == 1
 
 
 def holds(cached, args: tuple, kwargs: dict) -> bool:

@@ -12,12 +12,15 @@ import operator
 import types
 
 from ...eager.sizes import SymBool, SymFloat, SymInt
+from ..breaks import unsupported
 from ..shapes import FloatComparison
 from ..source import Attr
 from .base import Variable
 
 Cached = type(functools.lru_cache(len))
 HEAP_TYPE = 1 << 9                           # Py_TPFLAGS_HEAPTYPE: a class written in Python
+TRACED = (types.FunctionType, property, classmethod, staticmethod, Cached)
+OF_BUILTINS = (types.MethodDescriptorType, types.WrapperDescriptorType, types.GetSetDescriptorType, types.MemberDescriptorType)
 NUMBERS = {SymInt: int, SymFloat: float, SymBool: bool}
 
 
@@ -44,10 +47,13 @@ class PlainVariable(Variable):
         written = self.written(tx, name)
         if written is not None:
             return tx.bind(written, self, name)
-        value = tx.run(getattr, self.value, name)
         own = self.source is not None and not isinstance(self.value, (enum.Enum, type))
         if own and name in getattr(self.value, "__dict__", ()):
-            return tx.wrap(value, Attr(self.source, name))
+            return tx.wrap(tx.run(getattr, self.value, name), Attr(self.source, name))
+        found = self.data_of_class(tx, name) if own and hasattr(self.value, "__dict__") else None
+        if found is not None:
+            return tx.bind(found, self, name)
+        value = tx.run(getattr, self.value, name)
         if callable(value) and not isinstance(value, type) and getattr(value, "__self__", None) is self.value:
             return PlainMethod(self, name)
         return tx.fresh(value)
@@ -58,9 +64,23 @@ class PlainVariable(Variable):
         if name.startswith("__") or name in getattr(self.value, "__dict__", ()) or not cls.__flags__ & HEAP_TYPE:
             return None
         found = tx.class_attribute(cls, name)
-        if found is None or tx.is_trusted(found[0].__module__):
+        if found is None or not found[0].__flags__ & HEAP_TYPE or tx.is_trusted(found[0].__module__):
             return None
-        return found if isinstance(found[1], (types.FunctionType, property, classmethod, staticmethod, Cached)) else None
+        if isinstance(found[1], TRACED):
+            return found
+        if hasattr(type(found[1]), "__get__") and not isinstance(found[1], OF_BUILTINS):
+            raise unsupported("attribute", f"{cls.__name__}.{name} is a {type(found[1]).__name__}, which Python must bind")
+        return None
+
+    def data_of_class(self, tx, name):
+        """What the program's own class has under this name, if the object has nothing there (which is guarded) and it binds
+        to nothing."""
+        cls = type(self.value)
+        if name.startswith("__") or not cls.__flags__ & HEAP_TYPE or tx.is_trusted(cls.__module__):
+            return None
+        tx.guard(self.source, "no_dict_attr", name)
+        found = tx.class_attribute(cls, name)
+        return None if found is None or hasattr(type(found[1]), "__get__") else found
 
     def call_method(self, tx, name, args, kwargs):
         written = self.written(tx, name)
