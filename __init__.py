@@ -39,6 +39,7 @@ _PUBLIC_MODULES = {
     "linalg": "eager.linalg",
     "special": "eager.special",
     "distributions": "eager.distributions",
+    "extend": "eager.extend",
     "fx": "capture.fx",
     "_dynamo": "capture.dynamo",
     "_inductor": "capture.dynamo",
