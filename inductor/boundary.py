@@ -17,7 +17,7 @@ import numpy as np
 
 from ..capture.graph import Interpreter, evaluate_number, map_args
 from ..eager import autograd, random
-from ..eager._call import written
+from ..eager._call import remember, repeated, written
 from ..eager.op import find
 from ..eager.state import recording, state
 from ..eager.tensor import Tensor
@@ -50,12 +50,13 @@ class Training:
     lock: Any = field(default_factory=locks.fresh)
 
     def __post_init__(self):
-        first = self.first
+        first, self.reached = self.first, list(self.reached)
         self.places = [(name, first.saved_inputs.get(name)) for name in first.saved]
         self.numbers = {name for name, strides in zip(first.saved, first.strides) if strides is None}
         self.tensors = [name for name in first.saved if name not in self.numbers]
         self.all_reached = frozenset(self.reached)
-        self.strides: dict[int, tuple | None] = {}          # id of a crossing -> fixed strides of its tangents, or None
+        self.plain = not self.numbers and not first.saved_inputs       # what is saved is what the forward gave for it
+        self.ways: dict[frozenset, Way] = {}
 
     def look(self, results: list, seen: list) -> None:
         """Which saved results share memory with what the caller has: the same in every call, so the first one tells."""
@@ -76,13 +77,36 @@ class Training:
                 found = self.made[present]
         return found
 
-    def tangents(self, part: Crossing) -> tuple | None:
-        """The strides in which a backward takes its gradients, where they are numbers."""
-        if id(part) not in self.strides:
-            strides = part.strides[len(part.strides) - len(part.tangents):]
-            fixed = all(type(s) is int for each in strides for s in each)
-            self.strides[id(part)] = strides if fixed else None
-        return self.strides[id(part)]
+    def way(self, present: frozenset) -> Way:
+        """The backward for outputs that receive a gradient, and how calls go to it."""
+        found = self.ways.get(present)
+        if found is None:
+            found = self.ways[present] = Way(self, *self.backward(present))
+        return found
+
+
+class Way:
+    """One backward, and how a call goes to it. saved: for each value it reads, its number among the saved tensors; grads: of each
+    tangent among the gradients; tangents: their strides, where they are numbers; found: per input that needs a gradient
+    its place among the results; plain: it takes nothing but these tensors; overwrites: numbers of the values whose bytes
+    it uses."""
+
+    __slots__ = ("part", "run", "overwrites", "saved", "grads", "tangents", "found", "plain")
+
+    def __init__(self, training: Training, part: Crossing, run: Executable):
+        self.part, self.run, self.overwrites = part, native_of(run), tuple(getattr(run, "overwrites", ()))
+        self.plain = not part.sizes and not training.numbers
+        self.saved = [training.tensors.index(name) for name in part.saved] if self.plain else []
+        self.grads = [training.reached.index(k) for k in part.tangents]
+        strides = part.strides[len(part.strides) - len(part.tangents):]
+        fixed = all(type(s) is int for each in strides for s in each)
+        self.tangents = strides if fixed else None
+        self.found = [part.gradients[k] for k in training.requires]
+
+
+def native_of(run: Executable) -> Executable:
+    """Its launcher, where that is all it calls."""
+    return getattr(run, "launcher", None) or run
 
 
 class Around:
@@ -106,6 +130,7 @@ class CompiledGraph:
         constants: tuple = ()
     ):
         self.functional, self.forward, self.training, self.constants = functional, forward, training, list(constants)
+        self.run = native_of(forward)
         outline = functional.outline
         self.draws, self.inner, self.names, self.sources = outline.draws, outline.inner, outline.names, outline.sources
         self.mutated = tuple((m.input, m.output) for m in functional.mutated)
@@ -145,12 +170,12 @@ class CompiledGraph:
     def _run(self, inputs: list) -> tuple[int, int, list]:
         """(seed, first ordinal, outputs of the forward)."""
         if not self.draws:
-            return 0, 0, self.forward(inputs, 0, 0)
+            return 0, 0, self.run(inputs, 0, 0)
         generator = random.default_generator
         before = generator.get_state()
         seed, base = generator.reserve(self.draws)
         try:
-            return seed, base, self.forward(inputs, seed, base)
+            return seed, base, self.run(inputs, seed, base)
         except CheckFailed:
             generator.set_state(before)                         # eager starts again from the same state
             raise
@@ -198,77 +223,84 @@ class Call:
     """One call's facts that its backward needs. Inputs are held as eager would: leaves, and what was saved; others
     weakly, unless a double backward has asked for more."""
 
-    __slots__ = ("graph", "inputs", "versions", "seed", "base", "symbols")
+    __slots__ = ("graph", "inputs", "versions", "numbers", "seed", "base", "symbols")
 
     def __init__(self, graph: CompiledGraph, inputs: list, seed: int, base: int, symbols: dict[str, Any]):
         self.graph, self.inputs, self.seed, self.base, self.symbols = graph, inputs, seed, base, symbols
-        self.versions = [x._version if isinstance(x, Tensor) else None for x in inputs]
+        self.versions, self.numbers = (), {}
 
     def attach(self, inner: list, results: list) -> None:
         """Hang one autograd node on the outputs. It saves what the partition chose, with versions as of now."""
-        training, inputs, extra = self.graph.training, self.inputs, iter(results)
-        numbers = {}
-        tensors = []
+        training, inputs = self.graph.training, self.inputs
         if training.shown is None:
             training.look(results, [*inner, *inputs])
+        if repeated(inner, training.reached, inputs):
+            own_outputs(inner, training.reached, inputs)
+        tensors = results if training.plain else self._saved(results)
+        autograd.attach([inner[k] for k in training.reached], [inputs[k] for k in training.requires], self.backward,
+                        tensors, "CompiledBackward", with_saved=True)
+        self.inputs, self.versions = remember(inputs, training.keep_inputs)
+
+    def _saved(self, results: list) -> list:
+        """The tensors that the backward reads; numbers among it stay here."""
+        training, inputs, extra, tensors = self.graph.training, self.inputs, iter(results), []
         for name, at in training.places:
             value = next(extra) if at is None else inputs[at]
             if name in training.numbers:
-                numbers[name] = value
+                self.numbers = {**self.numbers, name: value}
             else:
                 tensors.append(value)
-        own_outputs(inner, training.reached, inputs)
+        return tensors
 
-        def backward(*grads, needs, saved, private):
-            return self.backward(grads, needs, dict(zip(training.tensors, saved)) | numbers, private)
-
-        autograd.attach([inner[k] for k in training.reached], [inputs[k] for k in training.requires], backward, tensors,
-                        "CompiledBackward", with_saved=True)
-        if not training.keep_inputs:
-            self.inputs = [
-                weakref.ref(x) if isinstance(x, Tensor) and (not x._requires_grad or x._grad_fn is not None) else x
-                for x in inputs
-            ]
-
-    def backward(self, grads: tuple, needs: tuple, saved: dict, private: bool) -> list:
-        """Gradients of the inputs that need one: the compiled backward of this pattern, or the recorded forward again.
-        `private`: nobody will look at the saved values after this.
+    def backward(self, grads: Sequence, needs: tuple | None, saved: tuple, private: bool) -> list:
+        """Gradients of the inputs that need one (`needs` None: all): the compiled backward of this pattern, or the recorded
+        forward again. `private`: nobody will look at the saved values after this.
         """
         training = self.graph.training
         present = training.all_reached
         if any([g is None for g in grads]):
-            present = frozenset(k for k, g in zip(training.reached, grads) if g is not None)
+            present = frozenset([k for k, g in zip(training.reached, grads) if g is not None])
             if not present:
-                return [None] * len(needs)
+                return [None] * len(training.requires)
         if state.grad:
             return self.again(grads, needs, saved, create_graph=True)
         try:
-            part, run = training.backward(present)
+            way = training.way(present)
         except Unsupported as late:
             counters.add("fallbacks", f"backward: {late.code}")
             return self.again(grads, needs, saved, create_graph=False)
-        given = dict(zip(training.reached, grads))
-        arguments = [saved[name] for name in part.saved] + [self.symbols[name] for name in part.sizes]
-        strides = training.tangents(part) or [self.numbers_of(s) for s in part.strides[len(arguments):]]
-        arguments += [fitted(given[k], wanted) for k, wanted in zip(part.tangents, strides)]
-        for k in getattr(run, "overwrites", ()):
+        part = way.part
+        arguments = [saved[k] for k in way.saved] if way.plain else self._arguments(part, saved)
+        strides = way.tangents or [self.numbers_of(s) for s in part.strides[len(arguments):]]
+        arguments += [fitted(grads[k], wanted) for k, wanted in zip(way.grads, strides)]
+        for k in way.overwrites:
             if not private or part.saved[k] in training.shown:
                 arguments[k] = restride(arguments[k], self.numbers_of(part.strides[k]))
         try:
-            values = run(arguments, self.seed, self.base)
+            values = way.run(arguments, self.seed, self.base)
         except CheckFailed as failed:                           # no call that could be discarded: it is an error of this one
             raise RuntimeError(failed.check) from None
-        found = (part.gradients[k] for k in training.requires)
-        return [values[at] if at is not None and need else None for at, need in zip(found, needs)]
+        if needs is None:
+            return [None if at is None else values[at] for at in way.found]
+        return [values[at] if at is not None and need else None for at, need in zip(way.found, needs)]
+
+    def _arguments(self, part: Crossing, saved: tuple) -> list:
+        """Of a backward that takes numbers."""
+        values = self._named(saved)
+        return [values[name] for name in part.saved] + [self.symbols[name] for name in part.sizes]
+
+    def _named(self, saved: tuple) -> dict:
+        return dict(zip(self.graph.training.tensors, saved)) | self.numbers
 
     def numbers_of(self, strides: tuple) -> tuple:
         return tuple(evaluate_number(s, self.symbols) for s in strides)
 
     # -- through the recorded forward --------------------------------------------------------------------------------
-    def again(self, grads: tuple, needs: tuple, saved: dict, create_graph: bool) -> list:
+    def again(self, grads: Sequence, needs: tuple | None, saved: tuple, create_graph: bool) -> list:
         """Run the functional forward under recording, with the same draws, and differentiate that."""
         training, functional = self.graph.training, self.graph.functional
-        inputs = self.primal_inputs(saved)
+        needs = (True,) * len(training.requires) if needs is None else needs
+        inputs = self.primal_inputs(self._named(saved))
         with recording(True):
             inputs = [find("alias")(x) if isinstance(x, Tensor) and x.requires_grad else x for x in inputs]
             outputs = Interpreter(functional.graph).run(*inputs, seed=self.seed, base=self.base)

@@ -11,12 +11,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .. import _call
 from ..device import cpu
 from ..op import OPS, zeros
 from ..record import AccumulateGrad, Node, edge_of, leaf_hooks
 from ..state import state
 from ..tensor import Tensor
-from .engine import run
+from .engine import Task, run
 
 
 class GradientEdge(NamedTuple):
@@ -189,7 +190,9 @@ def batched_gradients(outputs, inputs, grads, retain: bool, create_graph: bool) 
 
 
 def tensor_backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):
-    backward(self, gradient, retain_graph, create_graph, inputs=inputs)
+    plain = gradient is None and retain_graph is None and create_graph is False and inputs is None
+    if not (plain and _call.backward(self, Task)):
+        backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
 
 def register_hook(self, hook):

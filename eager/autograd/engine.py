@@ -9,6 +9,7 @@ traced itself. What hooks see and may change is in `hooks.py`.
 from __future__ import annotations
 
 import sys
+from types import MappingProxyType
 
 from .. import _call
 from ..op import OPS, specialise
@@ -31,16 +32,21 @@ def targets(node):
 class Task(_call.Task):
     """One run of the engine. `inputs`: None, or the edges whose gradients are wanted; with `accumulate` they go into
     leaves (and to hooks), else into `captured`. The base holds dependency counts and gradients on their way; it calls
-    `run_node` and `run_leaf` for what is not plain.
+    `run_node` and `run_leaf` for what is not plain. What stands at the class is a plain `loss.backward()`, which the base
+    runs without `__init__`.
     """
+
+    retain = create_graph = False
+    accumulate = whole = True
+    wanted = captured = MappingProxyType({})
+    callbacks: tuple | list = ()
+    needed = None
 
     def __init__(self, roots, inputs, retain: bool, create_graph: bool, accumulate: bool):
         self.retain, self.create_graph, self.accumulate = retain, create_graph, accumulate
         self.whole = inputs is None
         self.wanted = {} if inputs is None else dict.fromkeys(inputs)
-        self.captured: dict = {}
-        self.callbacks: list = []
-        self.needed = None
+        self.captured = {}
         self.reach([target for (target, _), _ in roots])
         if inputs is not None:
             self.needed = self.leading(self.order(), {target for target, _ in inputs})
@@ -73,6 +79,10 @@ class Task(_call.Task):
             self.deliver(edge, grad, None, k)
         plain = self.whole and self.accumulate and state.anomaly is None
         self.loop(list(dict.fromkeys(target for (target, _), _ in roots)), plain, self.retain)
+        self.finish()
+
+    def finish(self) -> None:
+        """What was asked for at the end; that may ask for more."""
         for callback in self.callbacks:
             callback()
 
@@ -245,4 +255,6 @@ def queue_callback(callback) -> None:
     """`callback()` when the run of the engine that is under way has finished."""
     if state.task is None:
         raise RuntimeError("Final callbacks can only be installed during backward pass.")
+    if not state.task.callbacks:
+        state.task.callbacks = []
     state.task.callbacks.append(callback)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import weakref
 
+from .. import _call
 from ..grads import Meta
 from ..op import zeros
 from ..record import (
@@ -357,12 +358,10 @@ class ErrorNode(Node):
 
 
 class AttachedNode(Node):
-    """One node over the outputs of a compiled call."""
+    """One node over the outputs of a compiled call. The engine calls `run` where nothing watches (csrc/engine.cpp), else
+    `apply`."""
 
-    def __init__(self, edges, backward_fn, name, with_saved):
-        super().__init__(None, None, None, edges, ())
-        self.backward_fn, self.label, self.with_saved, self.saved = backward_fn, name, with_saved, None
-        self.final = False
+    __slots__ = ("backward_fn", "label", "with_saved", "saved", "final")
 
     def name(self) -> str:
         return self.label
@@ -371,20 +370,36 @@ class AttachedNode(Node):
         return list(self.edges)
 
     def apply(self, grads, needs):
+        return self.gradients(grads, tuple(map(bool, needs)), self.final)
+
+    def run(self, grads: list, last: bool) -> list:
+        """Gradients per edge, all of them needed; `last`: what was saved is given up."""
+        found = self.gradients(grads, None, last)
+        if last:
+            self.release()
+        return found
+
+    def gradients(self, grads, needs, last: bool) -> list:
         if self.released:
             raise_released()
-        saved = self.saved.get(self)
-        needs = tuple(map(bool, needs))
+        backward_fn, saved = self.backward_fn, self.saved
+        values = () if saved is None else saved.get(self)
         if not self.with_saved:
-            return self.backward_fn(*grads, needs=needs)
-        backward_fn, private = self.backward_fn, self.final and self.saved.private
+            return list(backward_fn(*grads, needs=self.all_needed() if needs is None else needs))
+        private = last and (saved is None or saved.private)
         if private:
             self.release()                  # what is saved may be overwritten, even by a run that fails
-        return backward_fn(*grads, needs=needs, saved=saved, private=private)
+        return backward_fn(grads, needs, values, private)
+
+    def all_needed(self) -> tuple:
+        return tuple([edge is not None for edge in self.edges])
 
     def release(self) -> None:
-        if self.saved is not None and self.saved.items:
+        if self.saved is not None:
             self.saved, self.released, self.backward_fn = None, True, None
+
+
+_call.attached(AttachedNode)
 
 
 def attach(
@@ -393,16 +408,17 @@ def attach(
     """Make one node over `outputs` (fresh tensors, or None for those without a gradient) whose inputs are `inputs`.
 
     `backward_fn(*grads, needs=...)`: a gradient (or None) per output in, one (or None) per input out; `saved_tensors`
-    are version-checked and pass saved-tensor hooks. `with_saved` hands them to backward_fn as `saved=`, and `private=`:
-    this is the last run, and no hook has seen them. None when nothing is recorded.
+    are version-checked and pass saved-tensor hooks. `with_saved` makes it `backward_fn(grads, needs, saved, private)`
+    instead, where needs may be None, for all, and private means: this is the last run, and no hook has seen what is
+    saved. None when nothing is recorded.
     """
-    edges = tuple([edge_of(t) if isinstance(t, Tensor) else None for t in inputs])
-    if not state.grad or all(edge is None for edge in edges):
+    if not state.grad:
         return None
-    node = AttachedNode(edges, backward_fn, name, with_saved)
-    node.metas = tuple([(t._sizes, t._dtype, t._device) if t is not None else ((), None, None) for t in outputs])
-    for k, t in enumerate(outputs):
-        if t is not None and t._dtype.category >= 2:
-            t._grad_fn, t._output_nr, t._requires_grad = node, k, False
-    node.saved = SavedList(node, saved_tensors, [t for t in outputs])
+    node = _call.attach(outputs, inputs)
+    if node is None:
+        return None
+    if node is False:
+        raise TypeError("attach() takes tensors with bytes")
+    node.backward_fn, node.label, node.with_saved, node.final = backward_fn, name, with_saved, False
+    node.saved = SavedList(node, saved_tensors, outputs) if saved_tensors else None
     return node

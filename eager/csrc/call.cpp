@@ -27,6 +27,11 @@ PyObject* state_field(PyObject* name) {
     return _PyType_Lookup(Py_TYPE(world.state), name); // the class holds what a new thread starts with
 }
 
+bool set_state_field(PyObject* name, PyObject* value) {
+    PyObject* dict = state_dict();
+    return dict && PyDict_SetItem(dict, name, value) == 0;
+}
+
 bool read_state(Thread& out) {
     static PyObject* quick = PyUnicode_InternFromString("quick");
     static PyObject* grad = PyUnicode_InternFromString("grad");
@@ -485,7 +490,7 @@ PyMODINIT_FUNC PyInit__call() {
     import_umath();
     PyObject* module = PyModule_Create(&definition);
     if (!module || !add_maps(module) || !add_views(module) || !add_kernels(module) || !add_matrix(module)
-        || !add_small(module) || !add_steps(module) || !add_engine(module) || !add_overrides(module)) {
+        || !add_small(module) || !add_steps(module) || !add_engine(module) || !add_attached(module) || !add_overrides(module)) {
         Py_XDECREF(module);
         return nullptr;
     }

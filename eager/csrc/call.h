@@ -54,7 +54,7 @@ struct MetaSlots {
 
 // Everything that `bind` is told.
 struct World {
-    PyTypeObject *tensor, *node, *storage, *size, *view, *meta;
+    PyTypeObject *tensor, *node, *storage, *size, *view, *meta, *attached;
     PyTypeObject* plain[4]; // Tensor and the subclasses whose results are plain tensors
     TensorSlots t;
     NodeSlots n;
@@ -99,6 +99,7 @@ struct Thread {
 };
 bool read_state(Thread& out); // false with an error set
 PyObject* state_field(PyObject* name); // borrowed
+bool set_state_field(PyObject* name, PyObject* value);
 
 // -- tensors
 inline bool is_plain(PyObject* x) {
@@ -189,5 +190,6 @@ bool add_matrix(PyObject* module);
 bool add_small(PyObject* module);
 bool add_steps(PyObject* module);
 bool add_engine(PyObject* module);
+bool add_attached(PyObject* module);
 
 #endif

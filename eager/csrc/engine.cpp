@@ -55,9 +55,12 @@ struct Task {
 
 bool is_node(PyObject* x) { return PyObject_TypeCheck(x, world.node); }
 
+// Nodes of classes that keep their parts in the slots.
+bool is_own(PyObject* node) { return Py_TYPE(node) == world.node || Py_TYPE(node) == world.attached; }
+
 Ref edges_of(PyObject* node) {
     static PyObject* name = PyUnicode_InternFromString("edges");
-    if (Py_TYPE(node) == world.node) return Ref(Py_XNewRef(slot(node, world.n.edges)));
+    if (is_own(node)) return Ref(Py_XNewRef(slot(node, world.n.edges)));
     return Ref(PyObject_GetAttr(node, name));
 }
 
@@ -119,7 +122,7 @@ bool fits(PyObject* grad, Entry* entry, Py_ssize_t number) {
         PyArrayObject* own = array_of(target);
         return own && slot(grad, world.t.dtype) == slot(target, world.t.dtype) && PyArray_SAMESHAPE(a, own);
     }
-    if (Py_TYPE(target) != world.node) return false;
+    if (!is_own(target)) return false;
     PyObject* meta = PyTuple_GET_ITEM(slot(target, world.n.metas), number);
     return slot(grad, world.t.dtype) == PyTuple_GET_ITEM(meta, 1) && same_sizes(a, PyTuple_GET_ITEM(meta, 0));
 }
@@ -150,7 +153,9 @@ bool deliver(Entry* entry, PyObject* edge, PyObject* grad, PyObject* source, Py_
     PyObject* target = entry->target.get();
     Py_ssize_t number = PyLong_AsSsize_t(PyTuple_GET_ITEM(edge, 1));
     if (!entry->delivered) {
-        Ref metas(entry->is_node ? PyObject_GetAttrString(target, "metas") : nullptr);
+        Ref metas;
+        if (entry->is_node)
+            metas = Ref(is_own(target) ? Py_XNewRef(slot(target, world.n.metas)) : PyObject_GetAttrString(target, "metas"));
         if (entry->is_node && !metas) return false;
         entry->grads.assign(entry->is_node ? PyObject_Length(metas.get()) : 1, nullptr);
         entry->delivered = true;
@@ -492,15 +497,12 @@ void task_dealloc(PyObject* raw) {
     type->tp_free(raw);
 }
 
-// reach(targets): dependency counts of everything from these; returns the targets in the order in which they were found
-PyObject* task_reach(PyObject* raw, PyObject* targets) {
-    Run& run = *((Task*)raw)->run;
-    Ref fast(PySequence_Fast(targets, "targets must be a sequence"));
-    if (!fast) return nullptr;
+// Dependency counts of everything from these targets, which are noted in the order in which they were found.
+bool reach(Run& run, PyObject* const* targets, Py_ssize_t count) {
     std::vector<Entry*> stack;
-    for (Py_ssize_t k = 0; k < PySequence_Fast_GET_SIZE(fast.get()); k++) {
+    for (Py_ssize_t k = 0; k < count; k++) {
         bool fresh;
-        Entry* entry = entry_of(run, PySequence_Fast_GET_ITEM(fast.get(), k), &fresh);
+        Entry* entry = entry_of(run, targets[k], &fresh);
         if (fresh) stack.push_back(entry);
     }
     while (!stack.empty()) {
@@ -508,7 +510,7 @@ PyObject* task_reach(PyObject* raw, PyObject* targets) {
         stack.pop_back();
         if (!entry->is_node) continue;
         Ref edges = edges_of(entry->target.get());
-        if (!edges) return nullptr;
+        if (!edges) return false;
         bool done = each_edge(edges.get(), [&](PyObject* edge, Py_ssize_t, Py_ssize_t) {
             bool fresh;
             Entry* child = entry_of(run, PyTuple_GET_ITEM(edge, 0), &fresh);
@@ -516,8 +518,16 @@ PyObject* task_reach(PyObject* raw, PyObject* targets) {
             if (fresh) stack.push_back(child);
             return true;
         });
-        if (!done) return nullptr;
+        if (!done) return false;
     }
+    return true;
+}
+
+PyObject* task_reach(PyObject* raw, PyObject* targets) {
+    Ref fast(PySequence_Fast(targets, "targets must be a sequence"));
+    if (!fast) return nullptr;
+    if (!reach(*((Task*)raw)->run, PySequence_Fast_ITEMS(fast.get()), PySequence_Fast_GET_SIZE(fast.get())))
+        return nullptr;
     Py_RETURN_NONE;
 }
 
@@ -576,24 +586,64 @@ bool has_hooks(PyObject* node) {
     return !hooks || hooks.get() != Py_None;
 }
 
+// The list of what a node has received; `grads` holds None instead.
+Ref listed(Grads& grads) {
+    Ref list(PyList_New(grads.list.size()));
+    for (size_t k = 0; list && k < grads.list.size(); k++) {
+        PyList_SET_ITEM(list.get(), k, grads.list[k]);
+        grads.list[k] = Py_NewRef(Py_None);
+    }
+    return list;
+}
+
+// A compiled call's node does the whole of its backward in one method: run(gradients, last).
+bool run_attached(Run& run, PyObject* node, Grads& grads, bool retain) {
+    static PyObject* name = PyUnicode_InternFromString("run");
+    Ref edges(Py_NewRef(slot(node, world.n.edges)));
+    bool any = false;
+    for (PyObject* g : grads.list) any = any || g != Py_None;
+    if (!any) { // no gradient reached it
+        std::vector<PyObject*> nothing(PyTuple_GET_SIZE(edges.get()), Py_None);
+        Ref done(retain ? Py_NewRef(Py_None) : PyObject_CallMethod(node, "release", nullptr));
+        return done && route(run, node, edges.get(), nothing.data());
+    }
+    Ref list = listed(grads);
+    if (!list) return false;
+    PyObject* args[] = {node, list.get(), retain ? Py_False : Py_True};
+    Ref results(PyObject_VectorcallMethod(name, args, 3 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
+    if (!results) return false;
+    if (!PyList_CheckExact(results.get()) || PyList_GET_SIZE(results.get()) != PyTuple_GET_SIZE(edges.get())) {
+        PyErr_SetString(PyExc_RuntimeError, "a compiled backward gave another number of gradients than it has inputs");
+        return false;
+    }
+    return route(run, node, edges.get(), PySequence_Fast_ITEMS(results.get()));
+}
+
 bool step(PyObject* self, Run& run, Entry* entry, bool plain, bool retain) {
     PyObject* target = entry->target.get();
     Grads grads(entry);
     if (entry->is_node) {
-        if (plain && Py_TYPE(target) == world.node && !has_hooks(target)) return run_plain(run, target, grads, retain);
+        if (plain && is_own(target) && !has_hooks(target))
+            return Py_TYPE(target) == world.node ? run_plain(run, target, grads, retain)
+                                                 : run_attached(run, target, grads, retain);
         if (PyErr_Occurred()) return false;
-        Ref list(PyList_New(grads.list.size()));
+        Ref list = listed(grads);
         if (!list) return false;
-        for (size_t k = 0; k < grads.list.size(); k++) {
-            PyList_SET_ITEM(list.get(), k, grads.list[k]);
-            grads.list[k] = Py_NewRef(Py_None);
-        }
         Ref done(PyObject_CallMethod(self, "run_node", "OO", target, list.get()));
         return (bool)done;
     }
     if (plain && is_plain(target) && !slot(target, world.t.hooks)) return accumulate(target, grads);
     Ref done(PyObject_CallMethod(self, "run_leaf", "OO", target, grads.list[0]));
     return (bool)done;
+}
+
+bool run_ready(PyObject* self, Run& run, bool plain, bool retain) {
+    while (!run.ready.empty()) {
+        Entry* entry = run.ready.top().entry;
+        run.ready.pop();
+        if (!step(self, run, entry, plain, retain)) return false;
+    }
+    return true;
 }
 
 // loop(targets, plain, retain): run what is ready from these on, until nothing is. `plain`: no inputs are asked for and
@@ -609,17 +659,74 @@ PyObject* task_loop(PyObject* raw, PyObject* args) {
         Entry* entry = entry_of(run, PySequence_Fast_GET_ITEM(fast.get(), k));
         if (!entry->pending && entry->delivered && !push(run, entry)) return nullptr;
     }
-    while (!run.ready.empty()) {
-        Entry* entry = run.ready.top().entry;
-        run.ready.pop();
-        if (!step(raw, run, entry, plain, retain)) return nullptr;
-    }
+    if (!run_ready(raw, run, plain, retain)) return nullptr;
     Py_RETURN_NONE;
+}
+
+// ---- `loss.backward()` as a whole
+
+// 1 for a scalar of float32 or float64; null without an error for anything else.
+PyObject* one_like(PyObject* t) {
+    PyArrayObject* a = array_of(t);
+    int type = type_of(t);
+    if (PyArray_SIZE(a) != 1 || (type != FLOAT32 && type != FLOAT64)) return nullptr;
+    PyObject* made = fresh_array(type, PyArray_NDIM(a), PyArray_DIMS(a), nullptr);
+    if (!made) return nullptr;
+    void* data = PyArray_DATA((PyArrayObject*)made);
+    if (type == FLOAT32) *(float*)data = 1;
+    else *(double*)data = 1;
+    return new_tensor(made, slot(t, world.t.dtype));
+}
+
+bool run_whole(PyObject* task, PyObject* edge, Ref grad) {
+    static PyObject* name = PyUnicode_InternFromString("callbacks");
+    Run& run = *((Task*)task)->run;
+    PyObject* target = PyTuple_GET_ITEM(edge, 0);
+    if (!reach(run, &target, 1)) return false;
+    Entry* entry = entry_of(run, target);
+    if (!deliver(entry, edge, grad.get(), Py_None, 0)) return false;
+    grad = Ref();
+    if (!entry->pending && !push(run, entry)) return false;
+    if (!run_ready(task, run, true, false)) return false;
+    Ref callbacks(PyObject_GetAttr(task, name));
+    int any = callbacks ? PyObject_IsTrue(callbacks.get()) : -1;
+    if (any <= 0) return any == 0;
+    return (bool)Ref(PyObject_CallMethod(task, "finish", nullptr));
+}
+
+// backward(tensor, Task): what `tensor.backward()` does where no mode, hook of saved tensors or anomaly mode is active.
+// False: nothing was done, the call is for Python.
+PyObject* py_backward(PyObject*, PyObject* const* args, Py_ssize_t count) {
+    static PyObject* names[] = {PyUnicode_InternFromString("grad"), PyUnicode_InternFromString("task"),
+        PyUnicode_InternFromString("inference")};
+    static PyObject* empty = PyTuple_New(0);
+    if (count != 2) return PyErr_Format(PyExc_TypeError, "backward(tensor, Task)");
+    PyObject* t = args[0];
+    Thread thread;
+    if (!is_plain(t) || !array_of(t) || !is_cpu(t) || !needs_grad(t)) Py_RETURN_FALSE;
+    if (!read_state(thread)) return nullptr;
+    if (!thread.quick || state_field(names[2]) != Py_False) Py_RETURN_FALSE;
+    Ref edge(edge_of(t)), grad(one_like(t));
+    if (!edge || !grad) {
+        if (PyErr_Occurred()) return nullptr;
+        Py_RETURN_FALSE;
+    }
+    Ref task(((PyTypeObject*)args[1])->tp_new((PyTypeObject*)args[1], empty, nullptr));
+    Ref above(Py_XNewRef(state_field(names[1])));
+    if (!task || !above || !set_state_field(names[0], Py_False) || !set_state_field(names[1], task.get())) return nullptr;
+    bool done = run_whole(task.get(), edge.get(), std::move(grad));
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    bool reset = set_state_field(names[0], thread.grad ? Py_True : Py_False) && set_state_field(names[1], above.get());
+    if (!done) return PyErr_Restore(type, value, trace), nullptr;
+    if (!reset) return nullptr;
+    Py_RETURN_TRUE;
 }
 
 PyObject* py_engine(PyObject*, PyObject* args) {
     if (!PyArg_ParseTuple(args, "OOOO", &tools.fitted, &tools.accumulate, &tools.add,
-        &tools.add_inplace)) return nullptr;
+            &tools.add_inplace))
+        return nullptr;
     for (PyObject* each : {tools.fitted, tools.accumulate, tools.add, tools.add_inplace}) Py_INCREF(each);
     Py_RETURN_NONE;
 }
@@ -639,6 +746,8 @@ PyTypeObject TaskType = {PyVarObject_HEAD_INIT(nullptr, 0)};
 PyMethodDef functions[]
     = {{"engine", py_engine, METH_VARARGS,
         "engine(fitted, accumulate, add, add in place): learn the engine's functions"},
+        {"backward", (PyCFunction)(void (*)(void))py_backward, METH_FASTCALL,
+            "backward(tensor, Task): `tensor.backward()` in the plain case; False: it is none, and nothing was done"},
         {nullptr, nullptr, 0, nullptr}};
 
 }
