@@ -7,6 +7,18 @@ from __future__ import annotations
 TYPES = ("cpu", "cuda", "meta", "mps", "xpu")
 
 
+runtimes: dict = {}  # device types that shared libraries bring: name -> what runs their ops (plugin.py)
+
+
+def add_type(name: str, runtime) -> None:
+    """A device type of somebody's from here on exists."""
+    global TYPES
+    if name in TYPES:
+        raise ValueError(f"a device type {name!r} exists already")
+    TYPES = (*TYPES, name)
+    runtimes[name] = runtime
+
+
 class device:
     """`device("cpu")`, `device("cuda", 1)`, `device("cuda:1")`; equal by type and index; interned. A context sets the
     default.
@@ -75,7 +87,7 @@ def set_default_device(d) -> device:
 def resolve(d) -> device:
     """The device of a factory's `device=` argument; devices without a runtime here are refused."""
     d = _default if d is None else device(d)
-    if d.type not in ("cpu", "meta"):
+    if d.type not in ("cpu", "meta") and d.type not in runtimes:
         raise RuntimeError(
             f"no {d.type} runtime on this machine: tensors can be made on 'cpu' and 'meta', not on '{d}'"
         )

@@ -16,7 +16,7 @@ from .device import cpu as _cpu, meta as meta_device
 from .grads import Meta
 from .kernels import array_of, run_kernel, simple_function, wrap_outputs
 from .loops import computation
-from .meta import check_expandable, infer, run_meta
+from .meta import check_expandable, infer, run_meta, tensors_of
 from .op import TENSOR, TENSORS, Kind, Op
 from .programs import program_of
 from .record import (
@@ -81,9 +81,24 @@ def execute(op: Op, args: tuple):
     fake, needs = inspect_args(op, args)
     if op.kind is Kind.COMPOSITE:
         return execute_composite(op, args, fake, needs)
-    outs = run_meta(op, args) if fake else run_kernel(op, args)
+    outs = run_fake(op, args) if fake else run_kernel(op, args)
     finish_outputs(op, args, outs, needs)
     return outs if len(outs) != 1 else outs[0]
+
+
+def run_fake(op: Op, args: tuple) -> tuple:
+    """Outputs without bytes; on a device that a library brought, the device fills them."""
+    outs = run_meta(op, args)
+    if devices.runtimes and not state.fake and op.kind is not Kind.VIEW:
+        runtime = next((r for t in (*outs, *tensors_of(op, args)) if (r := runtime_of(t)) is not None), None)
+        if runtime is not None:
+            runtime.fill(op, args, outs)
+    return outs
+
+
+def runtime_of(t: Tensor):
+    """What runs the ops of the device that a tensor is on; None of cpu, meta and fakes of a trace."""
+    return devices.runtimes.get(t._device.type)
 
 
 def inspect_args(op: Op, args: tuple) -> tuple:
@@ -106,7 +121,7 @@ def inspect_args(op: Op, args: tuple) -> tuple:
                 needs = needs or x._grad_fn is not None or x._requires_grad
         elif op.codes[k] == TENSOR and a is not None and not is_number(a):
             raise TypeError(f"{op.name}(): argument '{op.params[k].name}' must be Tensor, not {type(a).__name__}")
-        elif a is meta_device:
+        elif a is meta_device or type(a) is devices.device and a.type in devices.runtimes:
             fake = True
     return fake, needs and state.grad
 
@@ -131,7 +146,7 @@ def execute_composite(op: Op, args: tuple, fake: bool, needs: bool):
         return op.fn(*args)
     with recording(False):
         if has_kernel(op, fake):
-            outs = run_meta(op, args) if fake else run_kernel(op, args)
+            outs = run_fake(op, args) if fake else run_kernel(op, args)
         else:
             outs = op.fn(*args)
             outs = outs if isinstance(outs, tuple) else (outs,)
@@ -158,7 +173,7 @@ def execute_mutating(op: Op, args: tuple):
             check_write(a, needs)
     pure = op.pure
     visible = len(op.outputs)
-    outs = run_meta(pure, args) if fake else run_kernel(pure, args)
+    outs = run_fake(pure, args) if fake else run_kernel(pure, args)
     finish_outputs(op, args, outs[:visible], needs)
     names = {p.name: a for p, a in zip(op.params, args)}
     for name, new in zip(op.mutates, outs[visible:]):
@@ -166,6 +181,8 @@ def execute_mutating(op: Op, args: tuple):
         if target is not None:
             if not fake:
                 np.copyto(target._array, new._array, casting="unsafe")
+            elif target._array is None and target._storage.runtime is not None:
+                target._storage.runtime.copy(target, new)
             bump(target)
     return outs[:visible] if visible != 1 else outs[0]
 
@@ -213,6 +230,8 @@ def execute_inplace(op: Op, args: tuple):
         saved = save_args(pure, (old_value(target), *args[1:]) if wanted.get(0) == "save" else args, wanted)
     if not fake:
         write(op, pure, args, target)
+    elif target._array is None and target._storage.runtime is not None:
+        target._storage.runtime.copy(target, run_fake(pure, args)[0])
     bump(target)
     if needs and target._dtype.category >= 2:
         node = Node(pure, *saved, edges, metas_of((target,)))

@@ -19,11 +19,13 @@ from . import dtypes
 from .autograd.check import gradcheck, gradgradcheck
 from .kernels import run_kernel
 from .meta import Spec, infer
+from .plugin import Runtime, load_device, register as register_device
 from .op import OPS, Op, composite, extern, find, indexed, pointwise, random_op, reduction, scan, scatter, view
 from .tensor import Tensor
 
-__all__ = ["OPS", "Kernel", "KernelError", "Op", "Spec", "check", "composite", "cpp_kernel", "cpp_kernels", "extern", "find",
-           "include_path", "indexed", "pointwise", "random_op", "reduction", "scan", "scatter", "view"]
+__all__ = ["OPS", "Kernel", "KernelError", "Op", "Runtime", "Spec", "check", "composite", "cpp_kernel", "cpp_kernels", "extern",
+           "find", "include_path", "indexed", "load_device", "pointwise", "random_op", "reduction", "register_device", "scan",
+           "scatter", "view"]
 
 
 def include_path() -> str:

@@ -32,12 +32,16 @@ def set_printoptions(
 def text(t) -> str:
     """`tensor(...)` with the attributes that differ from the defaults."""
     suffixes = []
-    if t._array is None:
+    array = t._array
+    if array is None and t._storage.runtime is not None:
+        array = t._storage.runtime.read(t)
+        suffixes.append(f"device='{t._device}'")
+    if array is None:
         suffixes += [f"device='{t._device}'", f"size={tuple(t._sizes)}"]
         body = "..."
     else:
-        body = "[]" if t._array.size == 0 else values(t._array, t._dtype, 7)
-        if t._array.size == 0 and t.ndim != 1:
+        body = "[]" if array.size == 0 else values(array, t._dtype, 7)
+        if array.size == 0 and t.ndim != 1:
             suffixes.append(f"size={tuple(t._sizes)}")
     if t._dtype not in (dtypes.get_default_dtype(), dtypes.int64, dtypes.bool, dtypes.default_complex()) or (
         t.numel() == 0 and t._dtype is not dtypes.get_default_dtype()

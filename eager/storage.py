@@ -40,6 +40,7 @@ class UntypedStorage:
         "__weakref__",
     )
     is_sparse = is_sparse_csr = False
+    runtime = None  # of the device whose memory it is (plugin.py)
 
     def __init__(self, flat: np.ndarray | None = _EMPTY, count=0, device=None, foreign: bool = False):
         if flat is not None and type(flat) is not np.ndarray:

@@ -317,11 +317,14 @@ class Tensor:
         if self._array is None:
             if self._device.type == "meta":
                 raise NotImplementedError(f"Cannot copy out of meta tensor; no data! ({what})")
+            if self._storage.runtime is not None:
+                return values_on_host(self, what)
             raise DataDependent(what)
         return self._array
 
     def item(self):
-        if self._array is None and self._dtype is not dtypes.bool and not self._dtype.is_complex and self.numel() == 1:
+        fake = self._array is None and self._storage.runtime is None
+        if fake and self._dtype is not dtypes.bool and not self._dtype.is_complex and self.numel() == 1:
             return read_of_fake(self, "item")
         a = self._values("item()")
         if a.size != 1:
@@ -434,6 +437,14 @@ def _check_grad(t: Tensor, value) -> None:
             f"attempting to assign a gradient with dtype '{value._dtype.name}' to a tensor with grad_dtype "
             f"'{t._dtype.name}'. The gradient must match the tensor's dtype"
         )
+
+
+def values_on_host(tensor: Tensor, what: str) -> np.ndarray:
+    """The numbers of a tensor in a device's memory, as a copy; arrays that ought to share its memory are refused."""
+    if what in ("numpy()", "__array__", "__array__()"):
+        raise TypeError(f"can't convert {tensor._device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to "
+                        "host memory first.")
+    return tensor._storage.runtime.read(tensor)
 
 
 def read_of_fake(tensor: Tensor, what: str, *more):

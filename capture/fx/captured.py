@@ -54,7 +54,8 @@ class _Converter:
         self.nodes[node] = made
         made.meta.update(val=node.value, grad=node.grad)
         if node.stack:
-            made.stack_trace = "".join(f'  File "{f}", line {n}, in {where}\n    {line.strip()}\n' for f, n, line, where in node.stack)
+            made.stack_trace = "".join([f'  File "{f}", line {n}, in {where}\n    {line.strip()}\n'
+                                        for f, n, line, where in node.stack])
 
     def switch(self, grad: bool) -> None:
         """From here on gradients are recorded as around the graph, or not at all."""

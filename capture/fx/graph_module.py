@@ -159,7 +159,7 @@ class GraphModule(Module):
         code = self._graph.python_code("self", verbose=True).src.strip("\n")
         lines = "\n".join("    " + line if line.strip() else "" for line in code.split("\n"))
         text = f"class {self._get_name()}(torch.nn.Module):\n{lines}\n"
-        for name, child in self.named_children():
+        for _, child in self.named_children():
             if isinstance(child, GraphModule):
                 text += "\n" + "\n".join("    " + line for line in child.print_readable(False).split("\n"))
         if print_output:

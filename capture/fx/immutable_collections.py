@@ -5,7 +5,7 @@ _ADVICE = ("object does not support mutation. If you are attempting to modify th
            "node.args = new_args")
 
 
-def _refusing(base, names):
+def _refusing(names):
     def refuse(self, *args, **kwargs):
         raise TypeError(f"'{type(self).__name__}' {_ADVICE}")
     return dict.fromkeys(names.split(), refuse)
@@ -14,7 +14,7 @@ def _refusing(base, names):
 class immutable_list(list):
     """A list that stays as it is."""
 
-    locals().update(_refusing(list, "__delitem__ __iadd__ __imul__ __setitem__ append clear extend insert pop remove reverse sort"))
+    locals().update(_refusing("__delitem__ __iadd__ __imul__ __setitem__ append clear extend insert pop remove reverse sort"))
 
     def __hash__(self):
         return hash(tuple(self))
@@ -26,7 +26,7 @@ class immutable_list(list):
 class immutable_dict(dict):
     """A dict that stays as it is."""
 
-    locals().update(_refusing(dict, "__delitem__ __ior__ __setitem__ clear pop popitem setdefault update"))
+    locals().update(_refusing("__delitem__ __ior__ __setitem__ clear pop popitem setdefault update"))
 
     def __hash__(self):
         return hash(frozenset(self.items()))

@@ -5,8 +5,10 @@ import math
 import numpy as np
 
 from .. import dtypes
+from ..device import runtimes
 from ..errors import DataDependent
 from ..meta import map_strides
+from ..op import OPS
 from ..ops import creation as records
 from ..ops.arithmetic import cast, clone as clone_record
 from ..ops.rearrange import stack as stack_record
@@ -178,7 +180,9 @@ def _on_device(t, device):
 
 
 def to_device(t, device):
-    """cpu and meta are here; other devices need a backend that is not installed."""
+    """cpu and meta are here; other devices are those of loaded backends."""
+    if device.type in runtimes or runtimes and t._device.type in runtimes:
+        return OPS["transfer"](t, device)
     if device.type == "meta":
         return fake_tensor(t._sizes, t._strides, t.dtype, device)
     if device.type != "cpu":
@@ -197,7 +201,7 @@ def _made(t, requires_grad, out=None):
 
 def _factory_options(dtype, device):
     device = device_of(device)
-    if device.type not in ("cpu", "meta"):
+    if device.type not in ("cpu", "meta") and device.type not in runtimes:
         to_device(None, device)
     return dtype_of(dtype, dtypes.get_default_dtype()), device
 

@@ -5,9 +5,10 @@ import builtins
 import numpy as np
 
 from .. import dtypes
+from ..device import runtimes
 from ..dispatch import type_name
 from ..promote import result_type
-from ..op import specialise
+from ..op import OPS, specialise
 from ..ops import activations, arithmetic as a, elementary as e
 from ..ops.creation import full
 from ..tensor import Tensor
@@ -413,6 +414,8 @@ def copy_(self, src, non_blocking=False):
     if not isinstance(src, (Tensor, int, float, bool)):
         from .creation import as_tensor
         src = as_tensor(src)
+    if runtimes and isinstance(src, Tensor) and src._device is not self._device:
+        src = OPS["transfer"](src, self._device)
     return a.copy.inplace(self, src)
 
 
