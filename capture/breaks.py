@@ -25,7 +25,7 @@ CODES = {
     "mutation": "mutate objects that the compiled function made itself, or outside of it",
     "metadata": "change requires_grad, data or geometry of a tensor outside of the compiled function",
     "grad-mode": "leave the no_grad block at the level where it was entered",
-    "backward": "compile the forward and call backward() outside",
+    "backward": "register hooks outside, and compute the loss in the function that calls backward()",
     "exception": "the traced program raises here",
     "context-manager": "leave this context manager outside of the compiled function",
     "value": "pass tensors, numbers, strings, plain containers, modules or plain objects",
