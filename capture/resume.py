@@ -43,6 +43,7 @@ from .state import native
 _RESUME = "<resume "
 _SUSPENDS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 _NEED_CONTENT = frozenset({"LOAD_DEREF", "DELETE_DEREF"})
+_RAISES_AGAIN = ["COPY", "POP_EXCEPT", "RERAISE"]            # the end of a finally, with or except block that is left
 _STARRED = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 
 
@@ -256,7 +257,7 @@ def emit_break(e, instrs, index, depth, nulls, unbound, leave, before=None):
             leave(e, instr.target.index, *_after(instr, state, jump=True))
         if instr.handler:
             e.place(caught)
-            _enter_handler(e, instr.handler, state, leave)
+            _enter_handler(e, instrs, instr.handler, state, leave)
 
 
 def _run(e, instr, jumped):
@@ -267,8 +268,14 @@ def _run(e, instr, jumped):
         e.as_callable()
 
 
-def _enter_handler(e, handler, state, leave):
+def _enter_handler(e, instrs, handler, state, leave):
     """The stack was cut; lasti, if so, and the exception are on it. Another frame can't use this lasti: it gets 0."""
+    last = instrs[handler.target.index:][:len(_RAISES_AGAIN)]
+    if handler.lasti and [i.op for i in last] == _RAISES_AGAIN and not any(i.handler for i in last):
+        for instr in last:                       # this frame's end, which leaves its line as that of what raised
+            with e.at(instr.position):
+                e.emit(instr.op, instr.argval)
+        return
     if handler.lasti:
         e.swap(2)
         e.pop()
