@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from ...runtime import native
 from .. import dtypes
 from ..op import indexed, scalar, size
 from ..sizes import SymInt
@@ -21,7 +22,7 @@ def full(s, i, size, value: scalar, dtype, device=None):
 def _(size, value, dtype, device):
     if isinstance(value, (int, float)) and value == 0:
         return np.zeros(size, dtype.numpy)
-    out = np.empty(size, dtype.numpy)
+    out = native.empty(size, dtype.numpy)
     out.fill(np.asarray(value).astype(dtype.numpy) if dtype.category == 1 and isinstance(value, int) else value)   # (as in C)
     return out
 
@@ -40,7 +41,7 @@ def empty(s, i, size, dtype, device=None):
 
 @empty.numpy
 def _(size, dtype, device):
-    return np.empty(size, dtype.numpy)
+    return native.empty(size, dtype.numpy)
 
 
 @indexed(meta=lambda start, step, length, dtype, device: (length,), promote="dtype", recompute=True)

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from ...runtime import native
 from .. import dtypes
 from ..device import runtimes
 from ..errors import DataDependent
@@ -120,10 +121,19 @@ def _array_of(data, dtype, copy):
         d = dtype or dtypes.from_numpy(data.dtype)
         array = np.asarray(data)
         _check_array(array)
-        return (array.astype(d.numpy, copy=copy) if array.dtype != d.numpy or copy else array), d
+        return (_copied(array, d.numpy, copy) if array.dtype != d.numpy or copy else array), d
     if isinstance(data, (list, tuple)) and _holds_arrays(data):
         data = [_nested(each) for each in data]
     return _array_of_numbers(data, dtype)
+
+
+def _copied(array, kind, copy):
+    """As `astype`; what is copied anyway comes to lie on whole cache lines."""
+    if not array.flags.c_contiguous or array.dtype == kind and not copy:
+        return array.astype(kind, copy=copy)
+    out = native.empty(array.shape, kind)
+    np.copyto(out, array, casting="unsafe")
+    return out
 
 
 def _holds_arrays(data):

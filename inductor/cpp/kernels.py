@@ -15,6 +15,7 @@ from ..loops import Axis, LoopKernel, Step, Store, fallible, step_bounds
 from .nest import Nest
 from .prims import type_of
 from .text import Lines, cpp, factor
+from .traffic import ahead, streamed
 from .writer import KernelWriter, Written, cost, decode, extents, work_text
 
 RANGE = "static void {fn}(void* raw, i64 begin, i64 end, int thread)"
@@ -40,11 +41,13 @@ class RowKernel(KernelWriter):
 
     def write(self) -> Written:
         body = Lines(1)
+        self.start_streams(body)
         self.write_scratch(body)
         body.open("for (i64 point = begin; point < end; point++)")
         decode(body, self.kernel.outer, "point")
-        for step in self.kernel.steps:
-            Nest(self, step, step.axes, self.kernel.outer).write(body)
+        number, *asked = ahead(self.kernel) or (None,)
+        for k, step in enumerate(self.kernel.steps):
+            Nest(self, step, step.axes, self.kernel.outer, ahead=tuple(asked) if k == number else None).write(body)
         body.close()
         self.close_scratch(body)
         points = " * ".join(factor(e) for e in extents(self.kernel.outer)) or "1"
@@ -63,6 +66,14 @@ class RowKernel(KernelWriter):
         call = [f"Args args = {{p, sym, fsym, rt, &error, {block}}};", f"run_kernel({{fn}}, args, {points}, {per});"]
         work, checked = f"({points}) * ({per})", bool(self.checks())
         return Written(self.kernel, out.text(), self.buffers, call, work, checked, starts=self.starts)
+
+    def start_streams(self, out: Lines) -> None:
+        """Decide what is written past the caches; all that was must be in memory when the function returns."""
+        self.streams, self.streams_if = streamed(self.kernel)
+        if self.streams:
+            out("Drain drain;")
+        if self.streams_if:
+            out(f"const bool far = {self.streams_if};")
 
     def checks(self) -> bool:
         return bool(fallible(self.kernel))
@@ -102,6 +113,7 @@ class MapKernel(RowKernel):
             return self.whole_rows(step, rows, last)
         extent = factor(last.extent)
         body = Lines(1)
+        self.start_streams(body)
         body(f"const i64 chunks = ({extent} + args.block - 1) / args.block;")
         body.open("for (i64 point = begin; point < end; point++)")
         body(
@@ -121,6 +133,7 @@ class MapKernel(RowKernel):
     def whole_rows(self, step: Step, rows: tuple[Axis, ...], last: Axis) -> Written:
         """Rows of a known length that need no chunks."""
         body = Lines(1)
+        self.start_streams(body)
         body.open("for (i64 point = begin; point < end; point++)")
         decode(body, rows, "point")
         Nest(self, step, (last,), rows).write(body)

@@ -49,12 +49,13 @@ class Nest:
         columns: bool = False,
         acc: Callable[[Value], str | None] | None = None,
         squares: dict | None = None,
+        ahead: tuple | None = None,
     ):
         self.kernel, self.step, self.axes, self.columns, self.acc = kernel, step, axes, columns, acc
         self.bounds = kernel.bounds(outer, step)
         self.depth = {axis.name: k + 1 for k, axis in enumerate(axes)}
         self.inner = len(axes)
-        self.first, self.squares = first, squares
+        self.first, self.squares, self.ahead = first, squares, ahead
         self.last = last if last is not None else (cpp(axes[-1].extent, self.bounds) if axes else "1")
         self.levels: dict[int, int] = {}
         self.texts: dict[int, str] = {}
@@ -134,6 +135,7 @@ class Nest:
         name = self.axes[-1].name
         out.open(f"{self.vector_loop(name)} FB_BODY")
         self.write_values(out, values, self.inner)
+        self.write_ahead(out, phase)
         self.write_effects(out, phase, reducers, stores)
         out.close(");")
         for _ in self.axes[:-1]:
@@ -149,6 +151,13 @@ class Nest:
         if self.first == "0" and self.last.isdigit() and self.last != "0":
             return f"each_vector_of<{self.unroll}, {self.last}>({function}"
         return f"each_vector<{self.unroll}>({self.first}, {self.last}, {function}"
+
+    def write_ahead(self, out: Lines, phase: int) -> None:
+        """Ask for the next row's places, in the phase that is to do so."""
+        if self.ahead is not None and self.ahead[0] == phase:
+            for buffer, place in self.ahead[1]:
+                at = self.kernel.renamed(place - self.kernel.starts.get(buffer.name, 0))
+                out(f"__builtin_prefetch({self.pointer(buffer, cpp(at, self.bounds))});")
 
     def write_effects(self, out: Lines, phase: int, reducers: list[Reducer], stores: tuple[Store, ...]) -> None:
         for reducer in reducers:
@@ -298,13 +307,21 @@ class Nest:
         elif not self.axes:
             out(f"{'add_to1' if add else 'st1'}({pointer}, {value});")
         elif place.kind == "next":
-            out(f"{'add_to' if add else 'st'}({pointer}, {value}, lanes);")
+            out(f"{self.store_call(store)}{pointer}, {value}, lanes);")
         else:
             start, function = ("", self.lane_function(e)) if place.kind == "same" else self.lane_offset(place, e)
             out(
                 f"{'scatter_add' if add else 'scatter'}"
                 f"({self.pointer(store.buffer, start)}, {function}, {value}, lanes);"
             )
+
+    def store_call(self, store: Store) -> str:
+        """The function that stores neighbouring lanes, up to its first argument."""
+        if store.mode == "add":
+            return "add_to("
+        if store.buffer.name not in self.kernel.streams:
+            return "st("
+        return "stream_if(far, " if self.kernel.streams_if else "stream("
 
     def count_text(self) -> ExprLike:
         """Elements that a reduction of this step combines."""

@@ -19,7 +19,7 @@ KEYWORDS = """
 alignas alignof and asm auto bool break case catch char class const constexpr continue default delete do double else
 enum explicit extern false float for friend goto if inline int long mutable namespace new not operator or private
 protected public register return short signed sizeof static struct switch template this throw true try typedef
-typename union unsigned using virtual void volatile while xor main begin end thread raw args body point points row
+typename union unsigned using virtual void volatile while xor main begin end thread raw args far drain body point points row
 tile stride batch rows columns block m b k l u first past chunks blocks column0 row m0 n0 tile_row r LANES COLUMNS p
 g n f sym fsym rt error buffers arena plan out start
 """.split()

@@ -44,6 +44,8 @@ class KernelWriter:
         self.accs: dict[str, str] = {}
         self.locals: dict[Buffer, str] = {b: self.names(b, "scratch") for b in getattr(kernel, "locals", ())}
         self.indirect_names: dict[str, str] = {}
+        self.streams: frozenset[str] = frozenset()  # buffers written past the caches (traffic.py)
+        self.streams_if = ""
         self.mapping: dict = {}
         self.symbols = {s.name: k for k, s in enumerate(program.symbols)}
         self.floats = {s.name: k for k, s in enumerate(program.floats)}
@@ -153,7 +155,7 @@ def fixed_part(e: ExprLike, symbols: Any) -> ExprLike:
 # names of the functions' own variables: an axis that hid one would change what the code means
 OWN = frozenset(
     """
-    lanes slot point row first past chunks blocks column0 args raw begin end thread tile tile_row stride batch m0 n0
+    lanes slot far drain point row first past chunks blocks column0 args raw begin end thread tile tile_row stride batch m0 n0
     rows columns r l start b COLUMNS LANES turn line column rest sym fsym rt error p g
     """.split()
 )

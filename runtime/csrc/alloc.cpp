@@ -10,10 +10,14 @@
 namespace {
 
 constexpr long HEADER = 64, HUGE_PAGE = 2 << 20, KEEP_AT_LEAST = 256l << 20;
+// Data of large blocks begins 1 KB into a page: arrays of numpy begin at 16 bytes, and a load that overlaps a store in the
+// last 12 bits of the address waits for it (2.6 ms instead of 0.8 for 3 arrays of 16 MB, with stores past the caches).
+constexpr long INTO_PAGE = 1024;
 constexpr int CLASSES = 4 * 48;
 
 struct Block {
     long bytes;
+    void* memory; // as the system gave it
     int cls;
     Block* next;
 };
@@ -45,14 +49,19 @@ int class_of(long bytes, long& rounded) {
 }
 
 Block* from_system(long rounded, int cls) {
-    long total = rounded + HEADER;
+    long shift = rounded + HEADER >= HUGE_PAGE ? INTO_PAGE - HEADER : 0, total = rounded + HEADER + shift;
     void* memory = nullptr;
     if (posix_memalign(&memory, total >= HUGE_PAGE ? HUGE_PAGE : 64, total)) return nullptr;
     if (total >= HUGE_PAGE) madvise(memory, total, MADV_HUGEPAGE);
-    Block* block = (Block*)memory;
+    Block* block = (Block*)((char*)memory + shift);
+    block->memory = memory;
     block->bytes = rounded;
     block->cls = cls;
     return block;
+}
+
+void give_back(Block* block) {
+    if (block) free(block->memory);
 }
 
 void empty_locked() {
@@ -60,12 +69,12 @@ void empty_locked() {
         while (stack) {
             Block* block = stack;
             stack = block->next;
-            free(block);
+            give_back(block);
         }
     while (idle) {
         Block* block = idle;
         idle = block->next;
-        free(block);
+        give_back(block);
     }
     statistics.cached = 0;
 }
@@ -108,7 +117,7 @@ void cached_release(void* data) {
     Lock lock;
     statistics.blocks--;
     statistics.current -= block->bytes;
-    if (!worth_keeping(block->bytes)) return free(block);
+    if (!worth_keeping(block->bytes)) return give_back(block);
     statistics.cached += block->bytes;
     block->next = stacks[block->cls];
     stacks[block->cls] = block;
@@ -143,7 +152,7 @@ void* workspace_alloc(long bytes) {
     Lock lock;
     Block* block = take_idle(bytes);
     if (!block || block->bytes < bytes) {
-        free(block);
+        give_back(block);
         long rounded = (bytes + HEADER + 4095) / 4096 * 4096 - HEADER;
         statistics.system_calls++;
         block = from_system(rounded, 0);
@@ -159,7 +168,7 @@ void workspace_release(void* data) {
     Lock lock;
     statistics.blocks--;
     statistics.current -= block->bytes;
-    if (!worth_keeping(block->bytes)) return free(block);
+    if (!worth_keeping(block->bytes)) return give_back(block);
     statistics.cached += block->bytes;
     block->next = idle;
     idle = block;

@@ -398,6 +398,43 @@ template <class M> FB_INLINE void st(bool* p, vi x, M m) { store8(p, __builtin_c
 
 template <class M> FB_INLINE void st(u32* p, vl x, M m) { st((int*)p, narrow(x.lo, x.hi), m); }
 
+// ---- stores past the caches, of whole lines that nobody reads soon. Other threads may look after a Drain went out of scope.
+#if defined(__clang__)
+FB_INLINE void stream_line(void* p, vf x) { __builtin_nontemporal_store(x, (vf*)p); }
+#elif FB_ISA == 512
+FB_INLINE void stream_line(void* p, vf x) { __builtin_ia32_movntps512((float*)p, x); }
+#elif FB_ISA == 256
+FB_INLINE void stream_line(void* p, vf x) { __builtin_ia32_movntps256((float*)p, x); }
+#elif defined(__SSE2__)
+FB_INLINE void stream_line(void* p, vf x) { __builtin_ia32_movntps((float*)p, x); }
+#else
+FB_INLINE void stream_line(void* p, vf x) { *(vf*)p = x; }
+#endif
+struct Drain {
+    ~Drain() {
+#if defined(__SSE2__)
+        __builtin_ia32_sfence();
+#endif
+    }
+};
+FB_INLINE bool on_line(const void* p) { return ((u64)p & (FB_W * 4 - 1)) == 0; }
+template <class T, class V, class M> FB_INLINE void stream(T* p, V x, M m) { st(p, x, m); }
+FB_INLINE void stream(float* p, vf x, Full) {
+    if (on_line(p)) stream_line(p, x);
+    else st(p, x, Full{});
+}
+FB_INLINE void stream(int* p, vi x, Full) { stream((float*)p, as_f(x), Full{}); }
+FB_INLINE void stream(double* p, vd x, Full) {
+    if (!on_line(p)) return st(p, x, Full{});
+    stream_line(p, (vf)x.lo);
+    stream_line(p + FB_W / 2, (vf)x.hi);
+}
+FB_INLINE void stream(i64* p, vl x, Full) { stream((double*)p, vd{(hd)x.lo, (hd)x.hi}, Full{}); }
+template <class T, class V, class M> FB_INLINE void stream_if(bool far, T* p, V x, M m) {
+    if (far) stream(p, x, m);
+    else st(p, x, m);
+}
+
 // one element, as all lanes
 FB_INLINE vf ld1(const float* p) { return splat_f(*p); }
 FB_INLINE vd ld1(const double* p) { return splat_d(*p); }
