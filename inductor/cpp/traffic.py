@@ -1,6 +1,6 @@
 """What a kernel does for the memory's sake: results that go past the caches, rows that are asked for ahead of time.
 
-In: a loop kernel. Out: the buffers whose stores stream, and the loads to prefetch with the pass over a row that does it. The idea:
+In: a loop kernel. Out: the buffers whose stores stream, and the loads to prefetch with the pass that does so. The idea:
 a kernel that moves more than the caches hold gains by not fetching the lines that it overwrites, and a kernel that walks
 over a row several times leaves the memory idle after the first pass, unless it asks for the next row then.
 """
