@@ -16,8 +16,8 @@ from .base import Lazy, Variable
 from .constant import ConstantVariable
 from .containers import DictVariable, TupleVariable
 
-OUTSIDE_DICT = ("__name__", "__qualname__", "__module__", "__doc__", "__annotations__", "__defaults__", "__kwdefaults__",
-                "__type_params__")      # attributes of a function that are not in its __dict__
+OUTSIDE_DICT = tuple(n for n in ("__name__", "__qualname__", "__module__", "__doc__", "__annotations__", "__defaults__",
+                                 "__kwdefaults__", "__type_params__") if hasattr(types.FunctionType, n))   # not in its __dict__
 
 
 class CellVariable(Variable):
@@ -55,6 +55,8 @@ class CellVariable(Variable):
 
 class UserFunctionVariable(Variable):
     """A Python function: its call is interpreted."""
+
+    seen_dict = False
 
     def __init__(self, fn=None, source=None, *, code=None, globals=None, name=None, defaults=(), kwdefaults=None,
                  closure=None):
@@ -191,6 +193,8 @@ class UserFunctionVariable(Variable):
             return MethodMaker(self)
         if self.fn is None:
             return self.made_attribute(tx, name)
+        if name == "__dict__":
+            self.dict_is_seen(tx)
         if name in self.fn.__dict__:
             return tx.wrap(self.fn.__dict__[name], DictAttr(self.source, name))
         if not hasattr(self.fn, name):
@@ -208,7 +212,15 @@ class UserFunctionVariable(Variable):
             return self.attrs.setdefault(name, DictVariable())
         return tx.raise_error(AttributeError, f"'function' object has no attribute {name!r}")
 
+    def dict_is_seen(self, tx):
+        """The dictionary of a function from outside is the real one, which has no changes that are still to be made."""
+        if self.attrs:
+            raise unsupported("attribute", f"__dict__ of {self}, which has changed")
+        self.seen_dict = True
+
     def set_attr(self, tx, name, value):
+        if self.seen_dict:
+            raise unsupported("mutation", f"an attribute of {self}, whose __dict__ was looked at")
         if self.fn is not None:
             tx.effects.store_attr(self, name, value)
         self.attrs[name] = value

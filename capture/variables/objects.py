@@ -209,14 +209,32 @@ class UserObjectVariable(Variable):
             return
         if deleter[0] not in (object, types.SimpleNamespace):
             raise unsupported("attribute", f"deleting {name!r} of {self} through its own __delattr__")
+        self.del_plain(tx, name)
+
+    def del_plain(self, tx, name):
+        """object.__delattr__."""
         found = lookup(self.cls, name)
         if found is not None and isinstance(found[1], property):
             if found[1].fdel is None:
                 tx.raise_error(AttributeError, f"property {name!r} of {self.cls.__name__!r} object has no deleter")
             tx.call(tx.wrap_pinned(found[1].fdel, name), [self], {})
             return
-        self.get_attr(tx, name)
+        if found is not None and is_data_descriptor(found[1]) and not isinstance(found[1], SLOT_TYPES):
+            raise unsupported("attribute", f"deleting {name!r} of {self} through a descriptor")
+        self.require_own(tx, name, found)
         tx.effects.delete_attr(self, name)
+
+    def require_own(self, tx, name, found):
+        """AttributeError unless the object itself has the attribute now."""
+        if tx.effects.stored(self, name) is not None:
+            return
+        slot = found is not None and isinstance(found[1], SLOT_TYPES)
+        if not tx.effects.is_deleted(self, name) and (slot and self.value is not None or name in self.own()):
+            self.plain_attr(tx, name).realize()           # guards that it is there
+            return
+        if self.source is not None and not slot and hasattr(self.value, "__dict__") and name not in self.own():
+            tx.guard(self.source, "no_dict_attr", name)
+        tx.raise_error(AttributeError, f"{self.cls.__name__!r} object has no attribute {name!r}")
 
     # -- operators and protocols -----------------------------------------------------------------------------------
 
@@ -624,7 +642,7 @@ class SlotMethod(Variable):
         if self.name in ("__eq__", "__ne__"):
             return owner.default_equality(tx, getattr(operator, self.name.strip("_")), args[0])
         if self.name == "__delattr__":
-            tx.effects.delete_attr(owner, args[0].plain())
+            owner.del_plain(tx, args[0].plain())
             return tx.constant(None)
         raise unsupported("call", f"{self.describe()} on {owner}")
 
