@@ -1,5 +1,6 @@
 """Products of matrices and vectors, and einsum."""
 
+from .. import dtypes
 from ..ops import arithmetic as a, products as p
 from ..ops.reduce import sum as sum_dims
 from ..ops.views import diagonal, expand, permute, reshape, unsqueeze
@@ -90,6 +91,9 @@ def _summed(products):
 
 
 def addbmm(input, batch1, batch2, *, beta=1, alpha=1, out=None):
+    if batch1.dtype is dtypes.bool:
+        raise RuntimeError("addbmm: sums over the batch can't be cast to the desired output type Bool; convert the matrices "
+                           "to int64 first")
     return give(_scaled_sum(input, _summed(bmm(batch1, batch2)), beta, alpha), out)
 
 

@@ -13,6 +13,7 @@ from ..ops.elementary import sqrt
 from ..ops.views import permute, reshape, unsqueeze
 from ..tensor import Tensor
 from .arguments import dim_of, dims_of, dtype_of, give, numpy_names
+from .elementwise import sub
 
 Sorted = namedtuple("sort", ["values", "indices"])
 TopK = namedtuple("topk", ["values", "indices"])
@@ -231,7 +232,7 @@ def vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None, out=None):
 
 
 def dist(input, other, p=2):
-    return norm(a.sub(input, other), p)
+    return norm(sub(input, other), p)
 
 
 # -- order
