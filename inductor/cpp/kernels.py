@@ -15,7 +15,7 @@ from ..loops import Axis, LoopKernel, Step, Store, fallible, step_bounds
 from .nest import Nest
 from .prims import type_of
 from .text import Lines, cpp, factor
-from .traffic import ahead, streamed
+from .traffic import columns_ahead, rows_ahead, streamed
 from .writer import KernelWriter, Written, cost, decode, extents, work_text
 
 RANGE = "static void {fn}(void* raw, i64 begin, i64 end, int thread)"
@@ -45,9 +45,9 @@ class RowKernel(KernelWriter):
         self.write_scratch(body)
         body.open("for (i64 point = begin; point < end; point++)")
         decode(body, self.kernel.outer, "point")
-        number, *asked = ahead(self.kernel) or (None,)
+        ahead = rows_ahead(self.kernel)
         for k, step in enumerate(self.kernel.steps):
-            Nest(self, step, step.axes, self.kernel.outer, ahead=tuple(asked) if k == number else None).write(body)
+            Nest(self, step, step.axes, self.kernel.outer, ahead=ahead.get(k)).write(body)
         body.close()
         self.close_scratch(body)
         points = " * ".join(factor(e) for e in extents(self.kernel.outer)) or "1"
@@ -267,8 +267,10 @@ class ColumnKernel(RowKernel):
         if others:
             body("const i64 row = point / blocks;")
             decode(body, tuple(others), "row")
-        for step in self.kernel.steps:
-            Nest(self, step, (*step.axes, lane), tuple(others), "column0", "past", columns=True).write(body)
+        ahead = columns_ahead(self.kernel)
+        for k, step in enumerate(self.kernel.steps):
+            axes = (*step.axes, lane)
+            Nest(self, step, axes, tuple(others), "column0", "past", columns=True, ahead=ahead.get(k)).write(body)
         body.close()
         self.close_scratch(body)
         block = f"column_block({extent}, {COLUMNS} * FB_W, rt)"

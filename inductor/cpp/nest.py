@@ -18,6 +18,7 @@ from ..loops import Axis, Step, Store
 from .prims import COSTS, Type, apply, convert, splat, type_of
 from .reduce import Reducer, reducer_of
 from .text import Lines, cpp, factor
+from .traffic import Ahead
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class Nest:
         columns: bool = False,
         acc: Callable[[Value], str | None] | None = None,
         squares: dict | None = None,
-        ahead: tuple | None = None,
+        ahead: Ahead | None = None,
     ):
         self.kernel, self.step, self.axes, self.columns, self.acc = kernel, step, axes, columns, acc
         self.bounds = kernel.bounds(outer, step)
@@ -85,6 +86,7 @@ class Nest:
     def write(self, out: Lines) -> None:
         """All phases of the step: most reductions need one, two-pass ones (welford, logsumexp) a second."""
         reducers = [reducer_of(r, self) for r in self.step.reduces]
+        reducers.sort(key=lambda r: r.phases)  # a maximum is known when a logsumexp takes it over
         phases = max([1, *(r.phases for r in reducers)])
         for phase in range(phases):
             active = [r for r in reducers if phase < r.phases]
@@ -153,11 +155,11 @@ class Nest:
         return f"each_vector<{self.unroll}>({self.first}, {self.last}, {function}"
 
     def write_ahead(self, out: Lines, phase: int) -> None:
-        """Ask for the next row's places, in the phase that is to do so."""
-        if self.ahead is not None and self.ahead[0] == phase:
-            for buffer, place in self.ahead[1]:
+        """Ask for later rows, in the phases that are to do so."""
+        if self.ahead is not None and phase in self.ahead.phases:
+            for buffer, place in self.ahead.places:
                 at = self.kernel.renamed(place - self.kernel.starts.get(buffer.name, 0))
-                out(f"__builtin_prefetch({self.pointer(buffer, cpp(at, self.bounds))});")
+                out(f"__builtin_prefetch({self.pointer(buffer, cpp(at, self.bounds))}, 0, {self.ahead.level});")
 
     def write_effects(self, out: Lines, phase: int, reducers: list[Reducer], stores: tuple[Store, ...]) -> None:
         for reducer in reducers:

@@ -262,10 +262,34 @@ class LogSumExp(TwoPass):
     def make(self) -> list[list[Accumulator]]:
         dtype = self.reduce.dtypes[0]
         self.top = self.nest.kernel.value_name("top")
+        self.same = None if self.nest.columns else self.greatest()
+        # a NaN that the maximum skips comes back with the exponentials
+        greater = "raw_max({b}, {a})" if type_of(dtype).kind == "f" else "v_maximum({a}, {b})"
         return [
-            [Accumulator(self.top, dtype, float("-inf"), "v_maximum({a}, {b})", "fold_max")],
+            [Accumulator(self.top, dtype, float("-inf"), greater, "fold_max")],
             [Accumulator(self.names[0], dtype, 0, "{a} + {b}", "fold_add")],
         ]
+
+    def greatest(self) -> Reduce | None:
+        """A reduction of this step that gives the maximum of the same values anyway."""
+        value, dtype = self.reduce.values[0], self.reduce.dtypes[0]
+        found = (r for r in self.nest.step.reduces if r.combine == "max" and r.dtypes[0] is dtype)
+        return next((r for r in found if r.values[0] is value), None)
+
+    def declare(self, out: Lines, phase: int) -> None:
+        if phase or self.same is None:
+            super().declare(out, phase)
+
+    def update(self, out: Lines, phase: int) -> None:
+        if phase or self.same is None:
+            super().update(out, phase)
+
+    def close(self, out: Lines, phase: int) -> None:
+        if phase or self.same is None:
+            return super().close(out, phase)
+        a = self.accumulators[0][0]
+        out(f"const {a.type.register} {a.name}_t = {self.nest.kernel.acc_name(self.same.names[0], 'max')};")
+        self.between(out, phase, a)
 
     def top_text(self, slot: str) -> str:
         return f"{self.top}_a[{slot}]" if self.nest.columns else self.top

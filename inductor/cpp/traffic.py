@@ -7,6 +7,8 @@ over a row several times leaves the memory idle after the first pass, unless it 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from ...capture.expr import Expr, ExprLike, is_const, lift, plain
 from ..body import Buffer, Value
 from ..loops import Axis, LoopKernel, Step, reads, writes
@@ -16,6 +18,7 @@ from .text import cpp
 STREAM_FROM = 24_000_000  # bytes that a kernel moves: below, the next kernel finds the result in the last cache
 AHEAD_FROM = 4_000_000  # below, rows are in cache anyway
 MOST_AHEAD = 4  # rows of as many arrays are asked for
+ROWS_AHEAD = 16  # rows that a block of columns asks for ahead, into the second-level cache
 
 
 def moved(kernel: LoopKernel) -> ExprLike:
@@ -36,26 +39,47 @@ def streamed(kernel: LoopKernel) -> tuple[frozenset[str], str]:
     return names, f"{cpp(total)} >= {STREAM_FROM}" if isinstance(total, Expr) and names else ""
 
 
-Ahead = tuple[int, int, list[tuple[Buffer, ExprLike]]]
+@dataclass(frozen=True)
+class Ahead:
+    """Places (element offsets) that some phases of a step ask for, and into which cache (3: the first level)."""
+
+    phases: tuple[int, ...]
+    places: list[tuple[Buffer, ExprLike]]
+    level: int
 
 
-def ahead(kernel: LoopKernel) -> Ahead | None:
-    """(step, phase, places of the next row to prefetch there): the second pass over a row asks for the next one."""
-    total = moved(kernel)
-    if not kernel.outer or not isinstance(total, Expr) and total < AHEAD_FROM:
-        return None
+def rows_ahead(kernel: LoopKernel) -> dict[int, Ahead]:
+    """By step: the second pass over a row asks for the next one."""
     first = kernel.steps[0]
     second = second_pass(kernel.steps)
-    if second is None or not first.axes:
-        return None
-    next_row = {kernel.outer[-1].var: kernel.outer[-1].var + 1}
+    if not kernel.outer or second is None or not first.axes or small(kernel):
+        return {}
+    places = moving(first, kernel.outer[-1], first.axes[-1], 1)
+    return {second[0]: Ahead((second[1],), places, 3)} if places else {}
+
+
+def columns_ahead(kernel: LoopKernel) -> dict[int, Ahead]:
+    """By step: every pass down a block of columns asks for rows further down, which no hardware guesses."""
+    if small(kernel):
+        return {}
+    steps = [(k, step) for k, step in enumerate(kernel.steps) if step.axes]
+    found = {k: moving(step, step.axes[-1], kernel.outer[-1], ROWS_AHEAD) for k, step in steps}
+    return {k: Ahead((0, 1), places, 2) for k, places in found.items() if places}
+
+
+def small(kernel: LoopKernel) -> bool:
+    total = moved(kernel)
+    return not isinstance(total, Expr) and total < AHEAD_FROM
+
+
+def moving(step: Step, row: Axis, lane: Axis, rows: int) -> list[tuple[Buffer, ExprLike]]:
+    """Where the step's loads that run along the lane will be some rows later."""
     found: dict[tuple, tuple] = {}
-    for value in first.values():
-        if value.op == "load" and walks(value, kernel.outer[-1], first.axes):
-            linear = lift(value.attrs.buffer.linear(value.attrs.index)).substitute(next_row)
+    for value in step.values():
+        if value.op == "load" and walks(value, row, lane):
+            linear = lift(value.attrs.buffer.linear(value.attrs.index)).substitute({row.var: row.var + rows})
             found.setdefault((value.attrs.buffer.name, linear), (value.attrs.buffer, linear))
-    places = list(found.values())[:MOST_AHEAD]
-    return (*second, places) if places else None
+    return list(found.values())[:MOST_AHEAD]
 
 
 def second_pass(steps: tuple[Step, ...]) -> tuple[int, int] | None:
@@ -69,14 +93,14 @@ def phases(step: Step) -> int:
     return max((REDUCERS.get(r.combine, Reducer).phases for r in step.reduces), default=1)
 
 
-def walks(value: Value, row: Axis, axes: tuple[Axis, ...]) -> bool:
-    """Whether a load runs along memory inside a row and moves on with the next row."""
+def walks(value: Value, row: Axis, lane: Axis) -> bool:
+    """Whether a load runs along memory with the lane and moves on with the next row."""
     load = value.attrs
     if value.args or load.buffer.kind == "local":
         return False
     linear = lift(load.buffer.linear(load.index))
-    parts = linear.affine([row.var, *(a.var for a in axes)])
+    parts = linear.affine([row.var, lane.var])
     if parts is None:
         return False
-    inner, outer = parts[0][axes[-1].var], parts[0][row.var]
+    inner, outer = parts[0][lane.var], parts[0][row.var]
     return is_const(inner) and int(inner) == 1 and not (is_const(outer) and int(outer) == 0)
