@@ -29,7 +29,7 @@ from .decompose import decompose
 from .facts import Crossing, constant_names
 from .functionalize import FunctionalGraph, functionalize
 from .joint import build_joint
-from .cpp.wrapper import load
+from .cpp.wrapper import Loading
 from .inplace import write_inputs
 from .interpret import run as run_program
 from .lower import lower
@@ -50,7 +50,11 @@ def compile_graph(
     checked(graph, "captured")
     while True:
         solved = graph.env.solved if graph.env else 0
-        compiled = passes_of(graph, example_inputs, dict(options or {}), target or native)
+        try:
+            compiled = passes_of(graph, example_inputs, dict(options or {}), target or started)
+        except BaseException:
+            toolchain.abandon()
+            raise
         if not graph.env or graph.env.solved == solved:
             return compiled
 
@@ -84,7 +88,14 @@ def assemble(functional: FunctionalGraph, inputs: Sequence, constants: Sequence,
         pair, training = differentiate(functional, requires, target)
         forward = pair.forward if training is not None else forward
     writes = tuple((m.input, m.output) for m in functional.mutated)
-    return CompiledGraph(functional, final(forward, "forward", target, writes), training, constants)
+    run = final(forward, "forward", target, writes)         # shorter than the backward: the C++ compiler has it sooner
+    if training is not None:
+        training.backward(training.all_reached)
+    with records.current().stage("C++ compiler"):
+        run = settled(run)
+        if training is not None:
+            training.made = {present: (crossing, settled(back)) for present, (crossing, back) in training.made.items()}
+    return CompiledGraph(functional, run, training, constants)
 
 
 def differentiate(functional: FunctionalGraph, requires: tuple[bool, ...], target: Target):
@@ -105,9 +116,7 @@ def differentiate(functional: FunctionalGraph, requires: tuple[bool, ...], targe
             return crossing, final(pair.backward, "backward", target, (), donated(crossing, crossing.hidden))
         return late_backward(functional, requires, crossing, present, target)
 
-    training = Training(crossing, [k for k, need in enumerate(requires) if need], tangents, make)
-    training.backward(everything)
-    return pair, training
+    return pair, Training(crossing, [k for k, need in enumerate(requires) if need], tangents, make)
 
 
 def late_backward(functional, requires: tuple[bool, ...], first: Crossing, present: frozenset, target: Target):
@@ -117,7 +126,7 @@ def late_backward(functional, requires: tuple[bool, ...], first: Crossing, prese
         part = split(joint_of(functional, requires, present), first.saved)
         crossing = part.crossing()
         name = "backward_" + "_".join(map(str, sorted(present)))
-        return crossing, final(part.backward, name, target, (), donated(crossing, first.hidden))
+        return crossing, settled(final(part.backward, name, target, (), donated(crossing, first.hidden)))
 
 
 def donated(crossing: Crossing, hidden: frozenset) -> frozenset:
@@ -197,7 +206,7 @@ def locate(functional: FunctionalGraph, inputs: list, target: Target | None) -> 
     if target is None:
         return "the functional graph itself differs:\n" + functional.graph.print_python()
     graph = decompose(functional.graph)
-    found = verify.first_difference(graph, lambda g: target(g, "forward"), inputs, 0, 0)
+    found = verify.first_difference(graph, lambda g: settled(target(g, "forward")), inputs, 0, 0)
     return (
         f"first differing {found}"
         if found
@@ -223,43 +232,61 @@ def interpreted(graph: Graph, name: str, writes: tuple = (), donated: frozenset 
 
 def loops(graph: Graph, name: str, writes: tuple = (), donated: frozenset = frozenset()) -> Executable:
     """The loop interpreter on the scheduled loop IR."""
-    def build(computed: Graph, writes: tuple) -> Executable:
-        program = loop_program(computed, name, writes, donated)
-        own = [
-            program.inputs.index(b) if isinstance(b, Buffer) and b in program.inputs else None for b in program.outputs
-        ]
-
-        def run(inputs, seed, base):
-            with recording(False):
-                values = run_program(program, inputs, {"seed": seed, "base": base})
-            return [as_tensor(v) if k is None else inputs[k] for k, v in zip(own, values)]
-        run.overwrites = overwritten(program)
-        return run
+    build = lambda computed, writes: looped(loop_program(computed, name, writes, donated))
     return around_outputs(graph, build, writes)
 
 
+def looped(program) -> Executable:
+    """The loop interpreter on one program."""
+    own = [program.inputs.index(b) if isinstance(b, Buffer) and b in program.inputs else None for b in program.outputs]
+
+    def run(inputs, seed, base):
+        with recording(False):
+            values = run_program(program, inputs, {"seed": seed, "base": base})
+        return [as_tensor(v) if k is None else inputs[k] for k, v in zip(own, values)]
+    run.overwrites = overwritten(program)
+    return run
+
+
 def native(graph: Graph, name: str, writes: tuple = (), donated: frozenset = frozenset()) -> Executable:
-    """Generated C++; the loop interpreter where the machine has no (working) compiler or the code generator lacks a
-    type."""
+    """Generated C++, compiled."""
+    return settled(started(graph, name, writes, donated))
+
+
+def started(graph: Graph, name: str, writes: tuple = (), donated: frozenset = frozenset()) -> Executable:
+    """Generated C++ that is being compiled, to be `settled`; the loop interpreter where the machine has no (working)
+    compiler or the code generator lacks a type."""
     if toolchain.compiler() is None:
         counters.add("fallbacks", "no C++ compiler")
         tell_slow("missing", "no C++ compiler was found (CXX, g++, clang++, c++): install g++")
         return loops(graph, name, writes, donated)
     try:
         return around_outputs(
-            graph, lambda computed, pairs: built(loop_program(computed, name, pairs, donated), name), writes
+            graph, lambda computed, pairs: Loading(loop_program(computed, name, pairs, donated)), writes
         )
     except Unsupported as lack:
         counters.add("fallbacks", f"kernel: {lack.code}")
         records.current().note(f"{name} is run by the loop interpreter: {lack}")
         return loops(graph, name, writes, donated)
+
+
+def settled(run: Executable) -> Executable:
+    """The executable, when the C++ compiler has made it or failed at it."""
+    if isinstance(run, Around):
+        run.run = settled(run.run)
+    if not isinstance(run, Loading):
+        return run
+    try:
+        compiled = run.finish()
     except toolchain.CompilerError as failure:
         if config.strict:
             raise
         counters.add("fallbacks", "C++ compiler failed")
-        records.current().note(f"{name} is run by the loop interpreter: {failure}")
+        records.current().note(f"{run.program.name} is run by the loop interpreter: {failure}")
         tell_slow("failed", str(failure))
-        return loops(graph, name, writes, donated)
+        return looped(run.program)
+    dump.native(run.program.name, compiled.source, run.program)
+    return compiled
 
 
 _told: set[str] = set()
@@ -271,13 +298,6 @@ def tell_slow(kind: str, reason: str) -> None:
         _told.add(kind)
         warnings.warn(f"compiled functions run in flambeau's loop interpreter, slower than eager: {reason}",
                       RuntimeWarning, stacklevel=3)
-
-
-def built(program, name: str) -> Executable:
-    """Source, shared object, launcher."""
-    run = load(program)
-    dump.native(name, run.source, program)
-    return run
 
 
 def loop_program(graph: Graph, name: str, writes: tuple = (), donated: frozenset = frozenset()):

@@ -136,26 +136,53 @@ def put(key: str, suffix: str, data: bytes) -> str:
 PATIENCE = 60.0          # seconds that a process waits for another one's compilation
 
 
+class Claim:
+    """What is made under a key, held against other processes. `first`: nobody held it before, so it is still to be made.
+    The lock goes with the process that holds it."""
+
+    def __init__(self, key: str, patience: float):
+        self.handle, self.first = _opened(key), True
+        if self.handle is not None and not _locked(self.handle, patience):
+            self.first = False
+
+    def release(self) -> None:
+        if self.handle is not None:
+            import fcntl
+            fcntl.flock(self.handle, fcntl.LOCK_UN)         # also where a forked child has the file open
+            os.close(self.handle)
+            self.handle = None
+
+
+def claim(key: str) -> Claim | None:
+    """A claim where nobody holds one, without waiting."""
+    found = Claim(key, 0.0)
+    if found.first:
+        return found
+    found.release()
+    return None
+
+
 @contextlib.contextmanager
 def claimed(key: str):
-    """Hold what is made under this key against other processes, as long as they have patience. Gives whether nobody
-    held it before: then it is still to be made. The lock goes with the process that holds it."""
-    import fcntl
+    """Hold what is made under this key, as long as other processes have patience. Gives whether nobody held it before."""
+    found = Claim(key, PATIENCE)
     try:
-        handle = os.open(os.path.join(folder(), f"lock-{key[:2]}"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError:
-        yield True
-        return
-    try:
-        yield _locked(handle, fcntl)
+        yield found.first
     finally:
-        fcntl.flock(handle, fcntl.LOCK_UN)              # also where a forked child has the file open
-        os.close(handle)
+        found.release()
 
 
-def _locked(handle: int, fcntl) -> bool:
+def _opened(key: str) -> int | None:
+    try:
+        return os.open(os.path.join(folder(), f"lock-{key[:2]}"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError:
+        return None
+
+
+def _locked(handle: int, patience: float) -> bool:
     """Take the lock, or give up after a while. Whether it was free."""
-    deadline = time.monotonic() + PATIENCE
+    import fcntl
+    deadline = time.monotonic() + patience
     free = True
     while True:
         try:
@@ -163,7 +190,7 @@ def _locked(handle: int, fcntl) -> bool:
             return free
         except OSError:
             free = False
-            if time.monotonic() > deadline:
+            if time.monotonic() >= deadline:
                 return False
             time.sleep(0.02)
 

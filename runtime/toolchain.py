@@ -11,9 +11,11 @@ import os
 import shutil
 import subprocess
 import tempfile
+import threading
 import warnings
+from collections.abc import Callable
 
-from . import artefacts, counters, log
+from . import artefacts, counters, locks, log
 from .config import config
 from .errors import FlambeauError
 
@@ -107,41 +109,130 @@ def build(sources: list[str], flags: tuple[str, ...] = ()) -> str:
 
     Raises CompilerError when there is no compiler or it refuses the code.
     """
+    return start(sources, flags).path()
+
+
+def start(sources: list[str], flags: tuple[str, ...] = ()) -> Building:
+    """The same without waiting for the compiler. Raises CompilerError when there is none."""
     program = compiler()
     if program is None:
         raise CompilerError("no C++ compiler was found (looked for CXX, g++, clang++, c++); "
                             "install g++ to compile kernels")
     options = (*options_now(), *flags)
     key = hashlib.sha256("\0".join([*sources, *options, _identity(program)]).encode()).hexdigest()[:40]
-    return find(key) or _compile(program, sources, options, key)
+    return Building(program, sources, options, key)
 
 
-def _compile(program: str, sources: list[str], options: tuple[str, ...], key: str) -> str:
-    """One process of several that want the same object compiles it, the others take what it stored."""
-    with artefacts.claimed(key) as alone:
-        found = None if alone else find(key)
-        if found is None:
-            try:
-                found = _compile_here(program, sources, options, key)
-            except OSError as error:
-                raise CompilerError(f"generated code could not be compiled: {error}") from error
-    return found
+_running: list[Building] = []       # those that hold a claim
+os.register_at_fork(after_in_child=_running.clear)
 
 
-def _compile_here(program: str, sources: list[str], options: tuple[str, ...], key: str) -> str:
-    with tempfile.TemporaryDirectory(prefix="flambeau-build-") as work:
-        if len(sources) == 1:
-            _run([[program, *options, _write(work, 0, sources[0]), *LIBRARIES, "-o", f"{work}/out.so"]], sources)
+def abandon() -> None:
+    """End what this thread started and nobody will ask for."""
+    for building in list(_running):
+        if building.thread == threading.get_ident():
+            building.cancel()
+
+
+class Building:
+    """A shared object that is in the store, or that compiler processes make while the caller goes on.
+
+    One process of several that want the same object makes it. Nothing waits for another process before `path` is asked
+    for, and then what this one holds is finished first: so two that hold what the other wants cannot wait for ever.
+    """
+
+    def __init__(self, program: str, sources: list[str], options: tuple[str, ...], key: str):
+        self.program, self.sources, self.options, self.key = program, sources, options, key
+        self.lock, self.thread = locks.fresh(), threading.get_ident()
+        self.claim = self.work = self.error = None
+        self.running: list[subprocess.Popen] = []
+        self.found = find(key)
+        if self.found is None:
+            self.claim = artefacts.claim(key)
+            if self.claim is not None:
+                self._guarded(self._begin)
+
+    def path(self) -> str:
+        """Where it is. Raises CompilerError when the compiler refused the code."""
+        if self.claim is None and self.found is None and self.error is None:
+            for other in list(_running):
+                other.finish()
+            with artefacts.claimed(self.key):
+                self._guarded(self._begin)
+                self._guarded(self._end)
+                self.cancel()
+        self.finish()
+        if self.error is not None:
+            raise self.error
+        return self.found
+
+    def finish(self) -> None:
+        """Wait for the compiler; an error is kept for who asks for the path."""
+        with self.lock:
+            if self.claim is not None:
+                self._guarded(self._end)
+                self.cancel()
+
+    def cancel(self) -> None:
+        """Leave no compiler, no file and no claim behind."""
+        for process in self.running:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+            process.stdout.close()
+        self.running = []
+        if self.work is not None:
+            self.work.cleanup()
+            self.work = None
+        if self in _running:
+            _running.remove(self)
+        if self.claim is not None:
+            self.claim.release()
+            self.claim = None
+
+    def _guarded(self, step: Callable[[], None]) -> None:
+        """Whatever interrupts a step takes the compiler's processes with it."""
+        if self.error is not None:
+            return
+        try:
+            step()
+        except CompilerError as error:
+            self.error = error
+        except OSError as error:
+            self.error = CompilerError(f"generated code could not be compiled: {error}")
+        except BaseException:
+            self.cancel()
+            raise
+
+    def _begin(self) -> None:
+        self.found = find(self.key)                             # made by another process while this one took the claim
+        if self.found is not None:
+            return
+        if self.claim is not None:
+            _running.append(self)
+        self.work = tempfile.TemporaryDirectory(prefix="flambeau-build-", ignore_cleanup_errors=True)
+        texts = [_write(self.work.name, number, text) for number, text in enumerate(self.sources)]
+        if len(texts) == 1:
+            commands = [[self.program, *self.options, *texts, *LIBRARIES, "-o", f"{self.work.name}/out.so"]]
         else:
-            compile_only = tuple(option for option in options if option != "-shared")
-            _run([[program, *compile_only, "-c", _write(work, number, text), "-o", f"{work}/{number}.o"]
-                  for number, text in enumerate(sources)], sources)
-            objects = [f"{work}/{number}.o" for number in range(len(sources))]
-            _run([[program, "-shared", *objects, *LIBRARIES, "-o", f"{work}/out.so"]], sources)
-        with open(f"{work}/out.so", "rb") as file:
-            stored = artefacts.put(key, ".so", file.read())
-    log.channel("cache")(f"built {stored}")
-    return stored
+            only = [option for option in self.options if option != "-shared"]
+            commands = [[self.program, *only, "-c", text, "-o", f"{text}.o"] for text in texts]
+        for command in commands:
+            self.running.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True))
+
+    def _end(self) -> None:
+        if self.found is not None:
+            return
+        _check(self.running, self.sources)
+        out = f"{self.work.name}/out.so"
+        if len(self.sources) > 1:
+            objects = [f"{self.work.name}/{number}.cpp.o" for number in range(len(self.sources))]
+            link = [self.program, "-shared", *objects, *LIBRARIES, "-o", out]
+            self.running = [subprocess.Popen(link, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)]
+            _check(self.running, self.sources)
+        with open(out, "rb") as file:
+            self.found = artefacts.put(self.key, ".so", file.read())
+        log.channel("cache")(f"built {self.found}")
 
 
 def _write(work: str, number: int, text: str) -> str:
@@ -151,24 +242,15 @@ def _write(work: str, number: int, text: str) -> str:
     return path
 
 
-def _run(commands: list[list[str]], sources: list[str]) -> None:
-    """Run compiler processes side by side; the first failure raises with the compiler's message and a kept source."""
-    start = lambda command: subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    running: list[subprocess.Popen] = []
-    try:
-        running += map(start, commands)
-        outputs = [process.communicate()[0] for process in running]
-    finally:
-        for process in running:                                 # an interrupt leaves no compiler behind
-            if process.poll() is None:
-                process.kill()
-                process.wait()
+def _check(running: list[subprocess.Popen], sources: list[str]) -> None:
+    """Wait for compiler processes; the first failure raises with the compiler's message and a kept source."""
+    outputs = [process.communicate()[0] for process in running]
     for number, (process, output) in enumerate(zip(running, outputs)):
         if process.returncode < 0:
-            raise CompilerError(f"{commands[number][0]} was killed by signal {-process.returncode}")
+            raise CompilerError(f"{process.args[0]} was killed by signal {-process.returncode}")
         if process.returncode:
             handle, kept = tempfile.mkstemp(prefix="flambeau-failed-", suffix=".cpp")
             with os.fdopen(handle, "w") as file:
                 file.write(sources[min(number, len(sources) - 1)])
-            raise CompilerError(f"{commands[number][0]} exited with {process.returncode} on generated code "
+            raise CompilerError(f"{process.args[0]} exited with {process.returncode} on generated code "
                                 f"(kept as {kept}):\n" + "\n".join(output.splitlines()[:30]))

@@ -5,7 +5,6 @@ In: a `Program`. Out: `Compiled` (launch.py): `run(inputs, seed, base) -> output
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 from ...capture.expr import Expr
@@ -23,12 +22,25 @@ from .launch import FROM_INPUT, FROM_NOTHING, FROM_NUMBER, FROM_OUTPUT, WHAT, Co
 
 def load(program: Program, wrap: bool = True) -> Compiled:
     """Compile and bind; with `wrap` False outputs are numpy arrays instead of Tensors."""
-    generated = generate(program)
-    path = toolchain.build(generated.sources)
-    counters.add("kernels", amount=len(generated.kernels))
-    log.channel("kernels")(generated.text)
-    key = os.path.basename(path).removesuffix(".so")
-    return bind(launch_of(program, generated, key), path, generated.text, wrap)
+    return Loading(program).finish(wrap)
+
+
+class Loading:
+    """Generated code of which the C++ compiler makes a shared object while the passes go on."""
+
+    def __init__(self, program: Program):
+        generated = generate(program)
+        self.program, self.source = program, generated.text
+        self.building = toolchain.start(generated.sources)
+        self.launch = launch_of(program, generated, self.building.key)
+        self.overwrites = self.launch.overwrites
+
+    def finish(self, wrap: bool = True) -> Compiled:
+        """Wait for the compiler, and bind. Raises CompilerError."""
+        path = self.building.path()
+        counters.add("kernels", amount=len(self.launch.kernels))
+        log.channel("kernels")(self.source)
+        return bind(self.launch, path, self.source, wrap)
 
 
 def _launcher(program: Program, generated: Generated, library: Any, wrap: bool) -> Any:
@@ -115,4 +127,4 @@ def _region(x: View | Buffer) -> Region:
     return Region(x.dtype, len(x.sizes))
 
 
-__all__ = ["Compiled", "_bind_tensor", "load"]
+__all__ = ["Compiled", "Loading", "_bind_tensor", "load"]
