@@ -30,6 +30,7 @@ CODES = {
     "context-manager": "leave this context manager outside of the compiled function",
     "value": "pass tensors, numbers, strings, plain containers, modules or plain objects",
     "recursion": "the calls nest too deeply to be inlined",
+    "long loop": "leave it outside of the compiled function: it runs as it is",
     "debugger": "remove the call of the debugger or tracer; until then the function that calls it runs plain",
     "disabled": "this function asked not to be compiled",
     "resume": "the frame's state at this point cannot be rebuilt",

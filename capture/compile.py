@@ -179,6 +179,11 @@ class Compiled(Base):
             entry = self._unsupported(reason, settings)
         except ConstraintViolation:
             raise
+        except RecursionError as error:
+            if sys.getrecursionlimit() - _depth() > ROOM:
+                raise InternalError(f"compiling {code.co_qualname} nests without end") from error
+            counters.add("fallbacks", "near the recursion limit")       # the next call may have more room
+            return None
         except Exception as error:
             entry = self._failed(error, code, settings)
         self._account(code, record, time.perf_counter() - start)
@@ -223,6 +228,17 @@ class Compiled(Base):
         where = traceback.format_exception(error)[-2:]
         warnings.warn(f"flambeau could not compile {code.co_qualname} and runs it eagerly; this is an error of the compiler "
                       f"(FLAMBEAU_STRICT=1 raises it):\n{''.join(where)}", RuntimeWarning, stacklevel=5)
+
+
+ROOM = 800                  # Python frames that compiling a function does with
+
+
+def _depth() -> int:
+    """How many Python frames this thread is in."""
+    frame, depth = sys._getframe(1), 0
+    while frame is not None:
+        frame, depth = frame.f_back, depth + 1
+    return depth
 
 
 def _seen_before(door, slots: dict) -> bool:

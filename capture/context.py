@@ -43,6 +43,7 @@ from .variables.objects import ClassVariable, UserObjectVariable, lookup
 from .variables.tensor import TensorVariable
 
 ROOT = __name__.split(".")[0]
+MOST_IDLE = 10_000                 # steps of loops without a tensor operation before Python gets the work
 COMPARISONS = {operator.lt: "<", operator.le: "<=", operator.gt: ">", operator.ge: ">="}
 ARITHMETIC = {getattr(operator, name): text + sign for name, text in (
     ("add", "+"), ("sub", "-"), ("mul", "*"), ("truediv", "/"), ("floordiv", "//"), ("mod", "%"), ("matmul", "@"),
@@ -73,6 +74,7 @@ class Context:
         self.tracer = GraphTracer(functools.partial(user_stack, self.frames))     # lives on in the graph: must not hold us
         self.env = self.tracer.env
         self.memory: dict[int, tuple] = {}                # id -> (object, variable, first source)
+        self.last_node, self.idle = None, 0               # steps of loops since the graph grew
         self.exception_now: ExceptionVariable | None = None     # what a bare `raise` raises
         self.generators: list = []                        # those that the traced code made
         self.abstract_answers = None                      # what abstract base classes said: later registrations may change it
@@ -497,10 +499,22 @@ class Context:
     def unpack(self, variable: Variable) -> list:
         return [v.realize() for v in variable.realize().unpack(self)]
 
+    def step(self, in_root: bool = False) -> None:
+        """Told at each step of a loop; `in_root`: of the frame's own."""
+        last = self.tracer.graph.last
+        if last is not self.last_node:
+            self.last_node, self.idle = last, 0
+        self.idle += 1
+        if self.idle > MOST_IDLE:
+            error = unsupported("long loop", f"{MOST_IDLE:,} steps without a tensor operation")
+            error.whole_frame = in_root
+            raise error
+
     def members(self, variable: Variable):
         """Lazily, so that any() and all() stop where Python stops."""
         iterator = self.iterate(variable)
         while (value := iterator.next(self)) is not None:
+            self.step()
             yield value
 
     def pairs(self, variable: Variable) -> list:

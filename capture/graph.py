@@ -191,6 +191,11 @@ class Graph:
     def calls(self) -> list[Node]:
         return [n for n in self.nodes if n.op == "call_function"]
 
+    @property
+    def last(self) -> Node:
+        """What was written last."""
+        return self._root._prev
+
     def find(self, name: str) -> Node:
         return next(n for n in self.nodes if n.name == name)
 

@@ -141,6 +141,8 @@ class Frame:
         return found
 
     def jump(self, instr) -> None:
+        if instr.target.index < self.ip:
+            self.tx.step(self.root)
         self.ip = instr.target.index
 
     def unbound(self, name: str):
@@ -750,6 +752,7 @@ def inline(tx, function: UserFunctionVariable, args: list, kwargs: dict) -> Vari
         raise unsupported("code-kind", f"{code.co_qualname} is a coroutine")
     if len(tx.frames) > MAX_DEPTH:
         raise unsupported("recursion", f"{code.co_qualname} is {MAX_DEPTH} calls deep")
+    tx.step()
     frame = Frame(tx, code, function.globals, function.bind(tx, args, kwargs), function.cells(tx), listing(code).instrs)
     if code.co_flags & GENERATOR:
         return GeneratorVariable(frame)

@@ -102,6 +102,7 @@ class Variable:
         """All members, by iterating to the end."""
         iterator, found = self.iterate(tx), []
         while (value := iterator.next(tx)) is not None:
+            tx.step()
             found.append(value)
         return found
 
