@@ -5,12 +5,28 @@ be made of elementwise operations and indexing, as PyTorch asks as well.
 """
 
 import math
+from typing import NamedTuple
 
 from ... import api
+from ...tensor import Tensor
 
-__all__ = ["BlockMask", "flex_attention", "create_block_mask", "create_mask", "noop_mask", "and_masks", "or_masks"]
+__all__ = ["BlockMask", "flex_attention", "create_block_mask", "create_mask", "noop_mask", "AuxRequest", "AuxOutput", "and_masks", "or_masks"]
 
-_DEFAULT_BLOCK = 128
+_DEFAULT_SPARSE_BLOCK_SIZE = 128
+
+
+class AuxRequest(NamedTuple):
+    """Which outputs `flex_attention(return_aux=...)` gives besides the attention."""
+
+    lse: bool = False
+    max_scores: bool = False
+
+
+class AuxOutput(NamedTuple):
+    """Log-sum-exp and largest score of each row, (B, H, L); None where not asked for."""
+
+    lse: Tensor | None = None
+    max_scores: Tensor | None = None
 
 
 def noop_mask(batch, head, token_q, token_kv):
@@ -66,19 +82,22 @@ class BlockMask:
         return f"BlockMask(shape={self.shape}, block_size={self.BLOCK_SIZE})"
 
 
-def create_block_mask(mask_mod, B, H, Q_LEN, KV_LEN, device="cpu", BLOCK_SIZE=_DEFAULT_BLOCK, _compile=False):
+def create_block_mask(mask_mod, B, H, Q_LEN, KV_LEN, device="cpu", BLOCK_SIZE=_DEFAULT_SPARSE_BLOCK_SIZE, _compile=False):
     """A BlockMask for `mask_mod(b, h, q_idx, kv_idx) -> bool`."""
     size = (BLOCK_SIZE, BLOCK_SIZE) if isinstance(BLOCK_SIZE, int) else tuple(BLOCK_SIZE)
     return BlockMask(mask_mod, (B or 1, H or 1, Q_LEN, KV_LEN), size, device)
 
 
 def flex_attention(query, key, value, score_mod=None, block_mask=None, scale=None, enable_gqa=False, return_lse=False,
-                   kernel_options=None):
+                   kernel_options=None, *, return_aux=None):
     """softmax(score_mod(q @ k.T * scale)) @ v over (B, H, L, E), (B, H, S, E), (B, H, S, Ev).
 
     `score_mod(score, b, h, q_idx, kv_idx)` changes scores, `block_mask` says which count; a query without any key gives
-    zeros. With `return_lse` also the log-sum-exp of each row. `kernel_options` tune kernels of other devices.
+    zeros. With `return_lse` also the log-sum-exp of each row; with `return_aux` an AuxOutput of what it asks for.
+    `kernel_options` tune kernels of other devices.
     """
+    if return_lse and return_aux is not None:
+        raise ValueError("return_lse and return_aux cannot both be specified: use return_aux=AuxRequest(lse=True)")
     if enable_gqa and query.shape[1] != key.shape[1]:
         times = query.shape[1] // key.shape[1]
         key, value = key.repeat_interleave(times, 1), value.repeat_interleave(times, 1)
@@ -91,4 +110,7 @@ def flex_attention(query, key, value, score_mod=None, block_mask=None, scale=Non
     lse = scores.logsumexp(-1, keepdim=True)
     weights = (scores - lse.masked_fill(lse == float("-inf"), 0.0)).exp()
     out = weights.to(value.dtype) @ value
+    if return_aux is not None:
+        largest = scores.amax(-1) if return_aux.max_scores else None
+        return out, AuxOutput(lse.squeeze(-1) if return_aux.lse else None, largest)
     return (out, lse.squeeze(-1)) if return_lse else out

@@ -39,7 +39,7 @@ from .hooks import (  # noqa: F401  (the registration functions are public under
     registered,
 )
 
-EXTRA_STATE = "_extra_state"
+EXTRA_STATE = _EXTRA_STATE_KEY_SUFFIX = "_extra_state"
 
 class _IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpected_keys"])):
     __slots__ = ()
