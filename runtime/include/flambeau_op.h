@@ -80,6 +80,7 @@ inline long elements(const flambeau_tensor& t) {
 // Whether elements lie in order without gaps.
 inline bool dense(const flambeau_tensor& t) {
     long step = 1;
+    if (!elements(t)) return true;
     for (int d = t.dims - 1; d >= 0; d--) {
         if (t.sizes[d] != 1 && t.strides[d] != step) return false;
         step *= t.sizes[d];
