@@ -18,6 +18,7 @@ from typing import Any
 
 from ..capture import expr as E
 from ..capture import graph as captured
+from ..capture.gradients import BackwardRule
 from ..capture.graph import Graph, Node
 from ..capture.shapes import FloatComparison, Guard, Relation, ShapeEnv, SymFloat, SymInt
 from ..eager import dtypes
@@ -218,7 +219,22 @@ def _target(node: Node) -> Any:
 
 
 def _arguments(args: Any) -> Any:
-    return captured.map_args(args, lambda x: ("node", x.name) if isinstance(x, Node) else encode(x))
+    return captured.map_args(args, _argument)
+
+
+def _argument(x: Any) -> Any:
+    if isinstance(x, Node):
+        return ("node", x.name)
+    return _rule(x) if isinstance(x, BackwardRule) else encode(x)
+
+
+def _rule(rule: BackwardRule) -> tuple:
+    """A traced backward: its graph like any other, its constants by value, since passes may compute with them."""
+    values = hashlib.sha256()
+    for constant in rule.graph.constants.values():
+        if isinstance(constant, Tensor) and not constant._fake:
+            values.update(constant._array.tobytes())
+    return ("rule", rule.name, rule.wanted, rule.once, program(rule.graph), values.hexdigest())
 
 
 def _value(x: Any, memory: dict) -> Any:

@@ -15,7 +15,7 @@ import stat
 import time
 import warnings
 
-from . import locks, log
+from . import locks, log, sweep
 from .config import config
 from .records import write_atomically
 
@@ -93,6 +93,7 @@ def _found(key: str, suffix: str) -> tuple[str, bytes] | tuple[None, None]:
         found = os.path.join(place, key[:2], key + suffix)
         data = _whole(found)
         if data is not None:
+            sweep.used(found)
             return found, data
     return None, None
 
@@ -130,6 +131,7 @@ def put(key: str, suffix: str, data: bytes) -> str:
             _folders[config.cache_dir] = _temporary(config.cache_dir, f"a file could not be written: {error.strerror}")
         target = path(key, suffix)
         write_atomically(target, data)
+    sweep.wrote(folder(), len(data))
     return target
 
 

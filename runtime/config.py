@@ -49,6 +49,13 @@ def _count(text: str) -> int:
     return count
 
 
+def _size(text: str) -> int:
+    size = int(text)
+    if size < 0:
+        raise ValueError("expected a number from 0")
+    return size
+
+
 def _level(text: str) -> int:
     level = int(text)
     if not 0 <= level <= 3:
@@ -63,6 +70,8 @@ def _cache_dir() -> str:
 
 FIELDS = {field.name: field for field in (
     Field("cache_dir", str, None, "FLAMBEAU_CACHE_DIR", "folder of compiled artefacts (default: ~/.cache/flambeau)"),
+    Field("cache_megabytes", _size, 1024, "FLAMBEAU_CACHE_MEGABYTES",
+          "largest size of that folder; what was used longest ago goes first; 0: no limit"),
     Field("threads", _count, None, "FLAMBEAU_THREADS", "threads of the pool (default: the cores this process may use)"),
     Field("dump", str, None, "FLAMBEAU_DUMP", "folder that receives one readable file per stage of every compilation"),
     Field("logs", _names, (), "FLAMBEAU_LOGS",

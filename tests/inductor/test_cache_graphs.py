@@ -55,7 +55,20 @@ def eager_inside(x):
     return torch.linalg.lu_factor(x @ x.t() + 3)[0].sum(0), x.relu()
 
 
+class Squared(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, w):
+        ctx.save_for_backward(x, w)
+        return x * x * w
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, w = ctx.saved_tensors
+        return grad * x * w * 3, grad * x            # not the derivative: so it shows which one is used
+
+
 PROGRAMS = {
+    "custom function": (lambda x, w: Squared.apply(x.sin(), w), lambda: [leaf(4), leaf(4, seed=1)]),
     "pointwise": (lambda x: x.sin() * 2 + 1, lambda: [plain(3, 5)]),
     "training": (lambda x, w: F.gelu(x @ w).sum(1), lambda: [plain(4, 3), leaf(3, 6)]),
     "shared outputs": (lambda x: (x.exp(), x.t(), x), lambda: [leaf(3, 4)]),
@@ -229,3 +242,24 @@ def test_damaged_files_are_made_again(damage, suffix, store, passes):
     for runs in (2, 2):
         np.testing.assert_array_equal(torch.compile(f)(plain(6)).numpy(), expected)
         assert len(passes) == runs
+
+
+def test_a_traced_backward_is_part_of_the_key(store, passes):
+    """Functions that differ in the constants of their backward alone; and the same one again."""
+    def gradient(factor, values):
+        class Scaled(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                return x * 2
+
+            @staticmethod
+            def backward(ctx, grad):
+                return grad * factor + values
+
+        x = leaf(3)
+        torch.compile(lambda x: Scaled.apply(x.cos()))(x).sum().backward()
+        return x.grad.numpy() / -np.sin(leaf(3).detach().numpy())
+
+    cases = [(1.0, torch.zeros(3)), (5.0, torch.zeros(3)), (5.0, torch.ones(3)), (1.0, torch.zeros(3))]
+    for factor, values in cases:
+        np.testing.assert_allclose(gradient(factor, values), factor + values.numpy(), rtol=1e-5)
