@@ -148,11 +148,12 @@ def _(g, x, mean, var, weight, eps):
     if found is NotImplemented:
         return NotImplemented
     total, along = found
-    n, rstd = x.size // len(total), 1 / np.sqrt(var + var.dtype.type(eps))
-    scale = rstd if weight is None else rstd * weight.astype(rstd.dtype, copy=False)
-    share = -scale / rstd.dtype.type(n)
-    dx = kernels.affine(x, mean, scale, share * total, g, share * along * rstd * rstd)
-    return dx, along * rstd, total
+    n, rstd = x.size // len(total), kernels.inverse_deviation(var, eps)
+    scale = rstd if weight is None else rstd * weight
+    share = scale / -n
+    slope = share * along * rstd * rstd
+    centre, shift = kernels.line(mean, rstd, slope, share * total)
+    return kernels.affine(x, centre, scale, shift, g, slope), (along * rstd).astype(along.dtype), total
 
 
 # the samples give moments as they come: the formula holds for any values
@@ -288,20 +289,19 @@ def _(x, groups, weight, bias, eps):
         return NotImplemented
     mean, var = (m.reshape(x.shape[0], groups) for m in moments)
     shape = x.shape
-    centre, scale, shift = _per_plane(mean, var, shape, weight, bias, eps)
-    return kernels.affine(x.reshape(1, shape[0] * shape[1], -1), centre, scale, shift).reshape(shape), mean, var
+    vectors = _per_plane(mean, var, shape, weight, bias, eps)
+    return kernels.affine(x.reshape(1, shape[0] * shape[1], -1), *vectors).reshape(shape), mean, var
 
 
 def _per_plane(mean, var, shape, weight, bias, eps):
     """Centre, scale and shift of each (sample, channel)."""
-    rstd = 1 / np.sqrt(var + var.dtype.type(eps))
     n, groups = mean.shape
     spread = (n, groups, shape[1] // groups)
-
-    def each(v):
-        return None if v is None else np.broadcast_to(v, spread).reshape(-1)
-    weight, bias = (None if a is None else a.reshape(1, *spread[1:]) for a in (weight, bias))
-    return each(mean[..., None]), each(rstd[..., None] if weight is None else rstd[..., None] * weight), each(bias)
+    weight, bias = (default if a is None else a.reshape(1, *spread[1:]) for a, default in ((weight, 1.0), (bias, 0.0)))
+    rstd = kernels.inverse_deviation(var, eps)[..., None]
+    scale = rstd * weight
+    centre, shift = kernels.line(mean[..., None], rstd, scale, bias)
+    return tuple(np.broadcast_to(v, spread).reshape(-1) for v in (centre, scale, shift))
 
 
 @group_norm.numpy
@@ -361,16 +361,16 @@ def _(g, x, mean, var, groups, weight, eps):
     found = kernels.sums(flat_g, flat, planes)
     if found is NotImplemented:
         return NotImplemented
-    kind, spread = var.dtype.type, (n, groups, c // groups)
+    spread = (n, groups, c // groups)
     total, along = (a.reshape(spread) for a in found)
-    rstd = 1 / np.sqrt(var + kind(eps))
-    w = np.ones(spread, var.dtype) if weight is None else np.broadcast_to(weight.reshape(1, *spread[1:]), spread)
-    share = -rstd / kind(size)
-    shift = share * (w * total).sum(2)
+    rstd = kernels.inverse_deviation(var, eps)
+    w = np.ones(spread) if weight is None else np.broadcast_to(weight.reshape(1, *spread[1:]).astype(np.float64), spread)
+    share = rstd / -size
     slope = share * rstd * rstd * (w * along).sum(2)
-    shift, slope = (np.broadcast_to(a[..., None], spread).reshape(-1) for a in (shift, slope))
+    centre, shift = kernels.line(mean, rstd, slope, share * (w * total).sum(2))
+    centre, shift, slope = (np.broadcast_to(a[..., None], spread).reshape(-1) for a in (centre, shift, slope))
     scale = (w * rstd[..., None]).reshape(-1)
-    return ordered(kernels.affine(flat, planes, scale, shift, flat_g, slope).reshape(x.shape), image)
+    return ordered(kernels.affine(flat, centre, scale, shift, flat_g, slope).reshape(x.shape), image)
 
 
 @group_norm.samples

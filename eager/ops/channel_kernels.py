@@ -134,9 +134,22 @@ def normalised(x, mean, var, weight, bias, eps):
     """(x - mean) / sqrt(var + eps) * weight + bias."""
     if layout(x) is None:
         return NotImplemented
-    kind = jobs.computation(x.dtype)
-    scale = 1 / np.sqrt(var.astype(kind, copy=False) + kind.type(eps))
-    return affine(x, mean, scale if weight is None else scale * weight, bias)
+    rstd = inverse_deviation(var, eps)
+    scale = rstd if weight is None else rstd * weight
+    centre, shift = line(mean, rstd, scale, 0.0 if bias is None else bias)
+    return affine(x, centre, scale, shift)
+
+
+def inverse_deviation(var, eps):
+    """1 / sqrt(var + eps) in float64: factors per channel are rounded once, when the kernels take them."""
+    return 1 / np.sqrt(var.astype(np.float64) + eps)
+
+
+def line(mean, rstd, slope, shift):
+    """Centre and offset for (x - mean) * slope + shift. x - mean is rounded once more than x, so the mean goes into the
+    offset, but where it is beyond one deviation: there the offset would be large and lose more."""
+    far = np.abs(mean) * rstd > 1
+    return np.where(far, mean, 0.0), shift - np.where(far, 0.0, mean) * slope
 
 
 def group_norm_last(x, groups, weight, bias, eps):
@@ -151,12 +164,12 @@ def group_norm_last(x, groups, weight, bias, eps):
     mean = grouped.mean(2)
     spread = np.square(grouped - mean[..., None]).mean(2)
     var = squares.reshape(grouped.shape).mean(2) / means.dtype.type(size) + spread
-    rstd = 1 / np.sqrt(var + var.dtype.type(eps))
     out, each = empty_image(x, x.shape), channels // groups
-    centre, scale = np.repeat(mean, each, 1), np.repeat(rstd, each, 1)
-    scale = scale if weight is None else scale * weight
-    shift = None if bias is None else np.ascontiguousarray(bias, means.dtype)
+    middle, rstd = np.repeat(mean, each, 1), np.repeat(inverse_deviation(var, eps), each, 1)
+    scale = rstd if weight is None else rstd * weight
+    vectors = (*line(middle, rstd, scale, 0.0 if bias is None else bias), scale)
+    centre, shift, scale = (np.ascontiguousarray(v, means.dtype) for v in vectors)
     for k in range(n):
-        arrays = (out[k], x[k], centre[k], np.ascontiguousarray(scale[k], means.dtype), shift)
+        arrays = (out[k], x[k], centre[k], scale[k], shift[k])
         jobs.run("affine_last", x.dtype, size, jobs.grain_of(channels), arrays, (channels,))
     return out, mean, var

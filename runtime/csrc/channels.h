@@ -120,10 +120,10 @@ template <class T> struct Affine {
         : out((T*)job.p[0]), x((const T*)job.p[1]), g((const T*)job.p[5]), mean((const S*)job.p[2]),
           scale((const S*)job.p[3]), shift((const S*)job.p[4]), slope((const S*)job.p[6]) {}
     template <class M> FB_BODY void forward(i64 i, V centre, V factor, V offset, M m) const {
-        st(out + i, (ld(x + i, m) - centre) * factor + offset, m);
+        st(out + i, fma_of(ld(x + i, m) - centre, factor, offset), m);
     }
     template <class M> FB_BODY void backward(i64 i, V centre, V factor, V offset, V along, M m) const {
-        st(out + i, ld(g + i, m) * factor + (ld(x + i, m) - centre) * along + offset, m);
+        st(out + i, fma_of(ld(g + i, m), factor, fma_of(ld(x + i, m) - centre, along, offset)), m);
     }
 };
 // A unit is a plane. n: positions, channels
