@@ -27,6 +27,7 @@ def schedule(program: Program) -> Program:
     """Fuse, order, split large reductions, and choose the loops of every kernel."""
     scheduler = Scheduler(program)
     scheduler.fuse()
+    scheduler.fuse_parts()
     kernels = [made for nest in scheduler.ordered() for made in scheduler.finished(nest)]
     return replace(program, buffers=(*program.buffers, *scheduler.new_buffers)).with_kernels(kernels)
 
@@ -63,6 +64,43 @@ class Scheduler(Context):
                 if other is not current and any(other is n for n in self.nests):
                     merged = self.try_fuse(other, current, vertical)
                     current = merged or current
+
+    def fuse_parts(self) -> None:
+        """A reduction of everything that is made of the rows' results joins a nest that reads these rows anyway."""
+        for nest in list(self.nests):
+            others = [n for n in self.nests if n.head is None and n is not nest and not n.flexible and n.reads & nest.reads]
+            if nest.head is None and others and lonely(nest):
+                self.try_parts(nest, others)
+
+    def try_parts(self, nest: Nest, others: list[Nest]) -> None:
+        known = len(self.new_buffers)
+        halves = split_reductions(self, nest)
+        if len(halves) == 2:
+            parts, final = halves
+            parts.before, parts.reads = nest.before, nest.reads
+            self.nests[self.nests.index(nest)] = parts
+            for name in nest.reads:
+                self.readers[name] = [parts if r is nest else r for r in self.readers[name]]
+            made = next((m for other in others if (m := self.try_fuse(other, parts, False)) is not None), None)
+            if made is not None:
+                return self.add_final(nest, made, final)
+            self.nests[self.nests.index(parts)] = nest
+            for name in nest.reads:
+                self.readers[name] = [nest if r is parts else r for r in self.readers[name]]
+        del self.new_buffers[known:]
+
+    def add_final(self, nest: Nest, made: Nest, final: Nest) -> None:
+        """The nest that combines the rows' results runs after them and before whoever waited for the whole."""
+        final.ids = 1 << (1 + max(n.ids.bit_length() for n in self.nests))
+        final.before, final.reads = made.ids | made.before, set(final.loads())
+        for x in self.nests:
+            if x is not made and x.before & nest.ids:
+                x.before |= final.ids
+        self.nests.append(final)
+        for name in final.reads:
+            self.readers.setdefault(name, []).append(final)
+        for name in final.stores():
+            self.writer[name] = final
 
     def candidates(self, nest: Nest) -> list[tuple[Nest, bool]]:
         """(nest, whether it writes what this one reads), the largest common traffic first."""
