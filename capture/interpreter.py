@@ -670,6 +670,8 @@ class GeneratorVariable(IteratorVariable):
     def next(self, tx, sent=None):
         if self.done:
             return None
+        if self.frame in tx.frames:
+            raise unsupported("generator", f"a generator of {self.frame.code.co_qualname} is advanced while it runs")
         if self.started:
             self.frame.push(sent or tx.constant(None))
         self.started = True

@@ -1,7 +1,7 @@
 """What is known of a code object, kept from one trace to the next: its instructions and what follows from them.
 
-In: a code object. Out: its Listing. Each part is computed when it is first asked for. A listing goes with its code object, and the
-one that was not asked for longest goes when more than MOST instructions are kept. The instructions are shared: nobody changes
+In: a code object. Out: its Listing. Each part is computed when it is first asked for. A listing goes with its code object, and
+the one that was not asked for longest goes when more than MOST instructions are kept. The instructions are shared: nobody changes
 them (`decode` gives a list of one's own).
 """
 

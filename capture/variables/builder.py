@@ -13,6 +13,7 @@ import inspect
 import re
 import types
 import typing
+import weakref
 from typing import Any
 
 from ...eager import api, dtypes, formats, overrides
@@ -58,6 +59,8 @@ NOT_OBJECTS = (dict, list, tuple, set, frozenset, str, bytes, int, float, comple
 
 def wrap(tx, value: Any, source) -> Variable:
     """The Variable of an outside value; guards what its kind relies on."""
+    if type(value) in weakref.ProxyTypes:                 # what it says of itself is said of another object, or raises
+        raise unsupported("value", f"{source.name()} is a weak proxy")
     known = tx.known(value)
     if known is not None:
         tx.same_object(value, source)

@@ -29,8 +29,8 @@ from .base import Variable
 from .constant import HEAP_TYPE, ConstantVariable, SymVariable
 from .containers import DictVariable, ListVariable, SetVariable, SliceVariable, TupleVariable
 from .functions import BoundMethodVariable, PartialVariable
-from .iterators import (ChainIterator, CountIterator, EnumerateIterator, FilterIterator, FixedIterator, MapIterator,
-                        ZipIterator)
+from .iterators import (AccumulateIterator, ArrangedIterator, ChainIterator, CountIterator, EnumerateIterator, FilterIterator,
+                        FixedIterator, LongestIterator, MapIterator, PairwiseIterator, SliceIterator, ZipIterator, tees)
 from .module import Module
 from .objects import SuperVariable, UserObjectVariable, lookup
 from .polyfills import call_until
@@ -593,42 +593,53 @@ def _repeat(tx, args, kwargs):
     return CountIterator(itertools.repeat, args[0], times=None if times is None else tx.index(times))
 
 
-def _materialised(fn):
-    """Iterators over members that are all known: the real function runs on the Variables themselves."""
+@handles(itertools.islice)
+def _islice(tx, args, kwargs):
+    start, stop, step = ([None, *args[1:], None] if len(args) == 2 else [*args[1:], None])[:3]
+    numbers = [None if a is None or a.is_constant() and a.plain() is None else tx.index(a) for a in (start, stop, step)]
+    tx.run(lambda: itertools.islice((), *numbers))                   # raises what Python raises
+    return SliceIterator(tx.iterate(args[0]), numbers[0] or 0, numbers[1], numbers[2] or 1)
+
+
+@handles(itertools.accumulate)
+def _accumulate(tx, args, kwargs):
+    given = dict(zip(("iterable", "func"), args)) | kwargs
+    function, initial = (None if v is None or v.is_constant() and v.plain() is None else v
+                         for v in (given.get("func"), given.get("initial")))
+    return AccumulateIterator(tx.iterate(given["iterable"]), function, initial)
+
+
+@handles(itertools.pairwise)
+def _pairwise(tx, args, kwargs):
+    return PairwiseIterator(tx.iterate(args[0]))
+
+
+@handles(itertools.zip_longest)
+def _zip_longest(tx, args, kwargs):
+    return LongestIterator([tx.iterate(a) for a in args], kwargs.get("fillvalue", tx.constant(None)))
+
+
+@handles(itertools.tee)
+def _tee(tx, args, kwargs):
+    count = tx.index(args[1]) if len(args) > 1 else 2
+    tx.run(lambda: itertools.tee((), count))                         # raises what Python raises
+    return TupleVariable(tees(tx.iterate(args[0]), count))
+
+
+def _arranged(cls):
+    """Iterators over arrangements of members that are all known: the real one runs on the Variables."""
     def handler(tx, args, kwargs):
-        members = [tx.unpack(a) if not isinstance(a, ConstantVariable) else a.value for a in args]
-        plain = {name: value.plain() for name, value in kwargs.items()}
-        rows = fn(*members, **plain)
-        return FixedIterator([TupleVariable([v if isinstance(v, Variable) else tx.constant(v) for v in row])
-                              if isinstance(row, tuple) else row for row in rows])
+        counted = cls is not itertools.product                        # the others take one iterable and a number
+        pools = [TupleVariable(tx.unpack(a)) for a in (args[:1] if counted else args)]
+        numbers = args[1:] if counted else []
+        rows = tx.run(lambda: cls(*(pool.items for pool in pools), *(n.plain() for n in numbers),
+                                  **{name: value.plain() for name, value in kwargs.items()}))
+        return ArrangedIterator(cls, rows, [*pools, *numbers], kwargs)
     return handler
 
 
-def _islice(tx, args, kwargs):
-    span = slice(*(None if a.plain() is None else tx.index(a) for a in args[1:]))
-    inner, taken = tx.iterate(args[0]), []
-    while span.stop is None or len(taken) < span.stop:
-        value = inner.next(tx)
-        if value is None:
-            break
-        taken.append(value)
-    return FixedIterator(taken[span])
-
-
-def _accumulate(tx, args, kwargs):
-    fn = args[1] if len(args) > 1 else kwargs.get("func")
-    out = [kwargs["initial"]] if "initial" in kwargs else []
-    for value in tx.unpack(args[0]):
-        joined = value if not out else tx.call(fn, [out[-1], value], {}) if fn is not None else tx.add(out[-1], value)
-        out.append(joined)
-    return FixedIterator(out)
-
-
-HANDLERS.update({fn: _materialised(fn) for fn in (
-    itertools.product, itertools.combinations, itertools.combinations_with_replacement, itertools.permutations,
-    itertools.zip_longest, itertools.pairwise)})
-HANDLERS[itertools.islice] = _islice
-HANDLERS[itertools.accumulate] = _accumulate
+HANDLERS.update({cls: _arranged(cls) for cls in (
+    itertools.product, itertools.combinations, itertools.combinations_with_replacement, itertools.permutations)})
 
 
 # -- functools and operator ------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from ..breaks import unsupported
 from ..shapes import FloatComparison
 from ..source import Attr
 from .base import Variable
+from .iterators import RangeIterator
 
 Cached = type(functools.lru_cache(len))
 HEAP_TYPE = 1 << 9                           # Py_TPFLAGS_HEAPTYPE: a class written in Python
@@ -98,6 +99,8 @@ class PlainVariable(Variable):
         return tx.run_variables(lambda m: m in self.value, [member], what=f"`in` {self}")
 
     def iterate(self, tx):
+        if type(self.value) is range:
+            return RangeIterator(self.value)
         return tx.iterator([tx.fresh(v) for v in tx.run(list, self.value)])
 
     def length(self, tx):

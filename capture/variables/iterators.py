@@ -107,6 +107,26 @@ class FixedIterator(IteratorVariable):
         gen.wrap_call(iter)
 
 
+class RangeIterator(IteratorVariable):
+    """Over a range that is known, however long it is."""
+
+    cls = type(iter(range(0)))
+
+    def __init__(self, rest):
+        super().__init__()
+        self.rest = rest
+
+    def next(self, tx):
+        if not self.rest:
+            return None
+        value, self.rest = self.rest[0], self.rest[1:]
+        return tx.fresh(value)
+
+    def reconstruct(self, gen):
+        gen.emit.load_const(self.rest)
+        gen.wrap_call(iter)
+
+
 class ZipIterator(IteratorVariable):
     cls = zip
 
@@ -239,6 +259,200 @@ class CountIterator(IteratorVariable):
     def reconstruct(self, gen):
         extra = [self.step] if self.step is not None else []
         gen.load_call(self.cls, [self.value, *extra] + ([gen.constant(self.times)] if self.times is not None else []))
+
+
+class SliceIterator(IteratorVariable):
+    """itertools.islice: what it leaves out is read, and not before it is asked for."""
+
+    cls = itertools.islice
+
+    def __init__(self, inner, start, stop, step):
+        super().__init__()
+        self.inner, self.following, self.stop, self.by, self.read = inner, start, stop, step, 0
+
+    def next(self, tx):
+        end = self.following if self.stop is None else min(self.following, self.stop)
+        while self.read < end:
+            tx.step()
+            if self.take(tx) is None:
+                return None
+        return None if self.stop is not None and self.following >= self.stop else self.advance(tx)
+
+    def take(self, tx):
+        value = self.inner.next(tx)
+        self.read += 1
+        if value is None:
+            self.inner, self.read, self.following, self.stop = FixedIterator([]), 0, 0, 0
+        return value
+
+    def advance(self, tx):
+        value = self.take(tx)
+        if value is not None:
+            self.following += self.by
+        return value
+
+    def reconstruct(self, gen):
+        stop = None if self.stop is None else max(self.stop - self.read, 0)
+        start = self.following - self.read if stop is None else min(self.following - self.read, stop)
+        gen.load_call(itertools.islice, [self.inner, *(gen.constant(n) for n in (start, stop, self.by))])
+
+
+class AccumulateIterator(IteratorVariable):
+    """itertools.accumulate; `total`: what it gave last, or gives first if nothing was given."""
+
+    cls = itertools.accumulate
+
+    def __init__(self, inner, function, initial):
+        super().__init__()
+        self.inner, self.function, self.initial, self.total = inner, function, initial, None
+
+    def next(self, tx):
+        if self.total is None and self.initial is not None:
+            self.total, self.initial = self.initial, None
+            return self.total
+        value = self.inner.next(tx)
+        if value is None:
+            return None
+        self.total = value if self.total is None else tx.add(self.total, value) if self.function is None else \
+            tx.call(self.function, [self.total, value], {})
+        return self.total
+
+    def reconstruct(self, gen):
+        if self.total is not None:
+            raise unsupported("iterator", "an accumulate that is half consumed lives across the break")
+        named = {"initial": self.initial} if self.initial is not None else {}
+        gen.load_call(itertools.accumulate, [self.inner, *([self.function] if self.function is not None else [])], named)
+
+
+class PairwiseIterator(IteratorVariable):
+    """itertools.pairwise."""
+
+    cls = itertools.pairwise
+
+    def __init__(self, inner):
+        super().__init__()
+        self.inner, self.before = inner, None
+
+    def next(self, tx):
+        before = self.inner.next(tx) if self.before is None else self.before
+        self.before = self.inner.next(tx) if before is not None else None
+        return None if self.before is None else tx.tuple([before, self.before])
+
+    def reconstruct(self, gen):
+        if self.before is not None:
+            raise unsupported("iterator", "a pairwise that is half consumed lives across the break")
+        gen.load_call(itertools.pairwise, [self.inner])
+
+
+class LongestIterator(IteratorVariable):
+    """itertools.zip_longest; a part that has ended is None."""
+
+    cls = itertools.zip_longest
+
+    def __init__(self, parts, fill):
+        super().__init__()
+        self.parts, self.fill = parts, fill
+
+    def next(self, tx):
+        values = [None] * len(self.parts)
+        for k, part in enumerate(self.parts):
+            values[k] = part.next(tx) if part is not None else None
+            if values[k] is None:
+                self.parts[k] = None
+                if all(p is None for p in self.parts):
+                    return None
+        return tx.tuple([self.fill if value is None else value for value in values]) if values else None
+
+    def reconstruct(self, gen):
+        gen.load_call(itertools.zip_longest, [FixedIterator([]) if part is None else part for part in self.parts],
+                      {"fillvalue": self.fill})
+
+
+class ArrangedIterator(IteratorVariable):
+    """itertools.product, permutations, combinations: `rows` is the real iterator, over Variables."""
+
+    def __init__(self, cls, rows, args, named):
+        super().__init__()
+        self.cls, self.rows, self.args, self.named, self.given = cls, rows, args, named, 0
+
+    def next(self, tx):
+        row = next(self.rows, None)
+        if row is None:
+            return None
+        self.given += 1
+        return tx.tuple(list(row))
+
+    def reconstruct(self, gen):
+        gen.load_call(self.cls, self.args, self.named)
+        if self.given:
+            gen.wrap_call(advanced, gen.constant(self.given))
+
+
+class TeeIterator(IteratorVariable):
+    """One of itertools.tee's: all of them read the same `shared_source`."""
+
+    cls = type(itertools.tee(())[0])
+
+    def __init__(self, source, index=0):
+        super().__init__()
+        self.shared_source, self.index = source, index
+        self.number = source.enter(self)
+
+    def next(self, tx):
+        value = self.shared_source.value(tx, self.index)
+        self.index += value is not None
+        return value
+
+    def reconstruct(self, gen):
+        gen.load(self.shared_source)
+        gen.emit.load_const(self.number)
+        gen.emit.binary_subscr()
+
+
+class TeeSource(Variable):
+    """What a family of tees has read so far; generated code has the tuple of them."""
+
+    reading = False
+
+    def __init__(self, inner):
+        super().__init__()
+        self.inner, self.values, self.family = inner, [], []
+
+    def enter(self, tee):
+        self.family.append(tee)
+        return len(self.family) - 1
+
+    def value(self, tx, index):
+        if index == len(self.values):
+            if self.reading:
+                tx.raise_error(RuntimeError, "cannot re-enter the tee iterator")
+            self.reading = True
+            try:
+                value = self.inner.next(tx)
+            finally:
+                self.reading = False
+            if value is None:
+                return None
+            self.values.append(value)
+        return self.values[index]
+
+    def reconstruct(self, gen):
+        first = min(tee.index for tee in self.family)
+        gen.load_call(tees_again, [self.inner, FixedIterator(self.values[first:])],
+                      {"places": gen.constant(tuple(tee.index - first for tee in self.family))})
+
+
+def tees(inner, count) -> list:
+    """itertools.tee; of a tee it makes copies, and is the first itself."""
+    if isinstance(inner, TeeIterator):
+        return [inner if k == 0 else TeeIterator(inner.shared_source, inner.index) for k in range(count)]
+    source = TeeSource(inner)
+    return [TeeIterator(source) for _ in range(count)]
+
+
+def tees_again(inner, values, places):
+    made = itertools.tee(itertools.chain(values, inner), len(places))
+    return tuple(advanced(steps, tee) for steps, tee in zip(places, made))
 
 
 class OutsideIterator(IteratorVariable):

@@ -80,23 +80,32 @@ def starmap(function, iterable):
 
 @replaces(itertools.groupby)
 def groupby(iterable, key=None):
-    group, now = [], None
-    for value in iterable:
-        found = value if key is None else key(value)
-        if group and not found == now:
-            yield now, iter(group)
-            group = []
-        if not group:
-            now = found
-        group.append(value)
-    if group:
-        yield now, iter(group)
+    source, now, value, held, started, number = iter(iterable), None, None, False, False, 0
 
+    def read():
+        nonlocal now, value, held
+        for value in source:
+            now, held = value if key is None else key(value), True
+            return True
+        return False
 
-@replaces(itertools.tee)
-def tee(iterable, n=2):
-    values = list(iterable)
-    return tuple([iter(values) for _ in range(n)])
+    def group(mine, wanted):
+        nonlocal held
+        while mine == number and (held or read()) and (wanted is now or wanted == now):
+            held = False
+            yield value
+
+    wanted = None
+    while True:
+        number += 1                                        # the group before has ended
+        while not started or wanted is now or wanted == now:
+            if not read():
+                return
+            if not started:
+                started = True
+                break
+        wanted = now
+        yield now, group(number, wanted)
 
 
 def call_until(function, sentinel):
