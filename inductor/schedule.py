@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from ..capture.expr import product
 from .body import Rewriter, Value, reachable
-from .emit import finish_gemm, finish_loops
+from .emit import finish_gemm, finish_loops, is_columns
 from .loops import GemmKernel, Kernel, Program, reads, writes
 from .nests import Context, Item, Nest, covers, hint, is_rows, lonely, names, nest_of, rewritten
 from .spaces import Move, Spaces, epilogue_space, permuted_space, split_space, unified
@@ -21,6 +21,7 @@ from .split import split_reductions
 
 MAX_BUFFERS = 24             # arrays that one nest may touch
 MAX_VALUES = 600             # SSA values of one nest
+LARGE = 1 << 20              # elements of an array that is better read first along its rows
 
 
 def schedule(program: Program) -> Program:
@@ -269,6 +270,7 @@ class Scheduler(Context):
         for nest in sorted(self.nests, key=lambda n: -n.before.bit_count()):
             if waiting[id(nest)] == 0 and users[id(nest)]:
                 place[id(nest)] = max(place[id(nest)], min(place[id(u)] for u in users[id(nest)]) - 0.5)
+        self.columns_last(place)
         ready = [(place[id(n)], n.ids, n) for n in self.nests if waiting[id(n)] == 0]
         heapq.heapify(ready)
         order = []
@@ -280,6 +282,15 @@ class Scheduler(Context):
                 if waiting[id(user)] == 0:
                     heapq.heappush(ready, (place[id(user)], user.ids, user))
         return order
+
+    def columns_last(self, place: dict[int, float]) -> None:
+        """A large array is read along its rows before it is read by columns: the first reading fetches it from memory."""
+        reducing = [n for n in self.nests if n.head is None and not n.flexible and n.outer]
+        for nest in reducing:
+            large = {name for name in nest.loads() if self.size_of(name, nest) >= LARGE}
+            rows = [n for n in reducing if n is not nest and n.reads & large and not n.before & nest.ids and is_rows(n)]
+            if rows and is_columns(self, nest):
+                place[id(nest)] = max(place[id(nest)], *(place[id(n)] + 0.25 for n in rows))
 
     def finished(self, nest: Nest) -> list[Kernel]:
         """The kernels of a nest: what nobody reads dropped, large reductions split, loops chosen."""

@@ -1,0 +1,142 @@
+"""Results that go past the caches, rows asked for ahead, kernels in the order that reads memory best: values stay the same."""
+
+import importlib.util
+import pathlib
+
+import numpy as np
+import pytest
+
+from flambeau.eager.op import OPS as O
+from flambeau.inductor import interpret
+from flambeau.inductor import schedule as scheduler
+from flambeau.inductor.cpp import traffic, wrapper
+from flambeau.inductor.cpp.codegen import generate
+from flambeau.inductor.lower import lower
+from flambeau.inductor.memory import plan
+from flambeau.inductor.schedule import schedule
+from flambeau.runtime import native, toolchain
+from flambeau.runtime.config import config
+
+_spec = importlib.util.spec_from_file_location("cpp_programs", pathlib.Path(__file__).parent / "cpp_programs.py")
+tools = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(tools)
+Axis, Body, LoopKernel, Reduce, Step, Store = (
+    tools.Axis, tools.Body, tools.LoopKernel, tools.Reduce, tools.Step, tools.Store)
+dtypes = tools.dtypes
+
+needs_compiler = pytest.mark.skipif(toolchain.compiler() is None, reason="no C++ compiler")
+TYPES = (dtypes.float32, dtypes.float64, dtypes.int32, dtypes.int64, dtypes.bfloat16, dtypes.bool)
+
+
+@pytest.fixture(params=native.isas())
+def isa(request):
+    with config.patch(isa=request.param):
+        yield request.param
+
+
+@pytest.fixture
+def far(monkeypatch):
+    """Every array counts as large."""
+    monkeypatch.setattr(traffic, "STREAM_FROM", 0)
+    monkeypatch.setattr(traffic, "AHEAD_FROM", 0)
+
+
+def logsumexps(body, x, rows, n):
+    """The maximum and the logsumexp of each row, together."""
+    i, j = Axis("i", rows), Axis("j", n)
+    value = body.load(x, (i.var, j.var))
+    outs = [tools.buffer(name, dtypes.float32, (rows,), "output") for name in ("top", "lse")]
+    reduces = tuple(Reduce((name,), combine, (value,), (dtypes.float32,))
+                    for name, combine in (("b", "logsumexp"), ("a", "max")))
+    stores = tuple(Store(out, (i.var,), body.acc(name, dtypes.float32)) for out, name in zip(outs, "ab"))
+    return LoopKernel("both", (i,), (Step((j,), (), reduces), Step((), stores))), outs
+
+
+def copies(body, sizes):
+    """x + x (x | x of bool) of every type, each a kernel."""
+    kernels, inputs, outs = [], [], []
+    for dtype in TYPES:
+        for number, size in enumerate(sizes):
+            axes = tuple(Axis(f"i{k}", n) for k, n in enumerate(size))
+            x = tools.buffer(f"x_{dtype.name}_{number}", dtype, size)
+            out = tools.buffer(f"o_{dtype.name}_{number}", dtype, size, "output")
+            index = tuple(a.var for a in axes)
+            value = body.load(x, index)
+            combined = body.logical_or(value, value) if dtype is dtypes.bool else body.add(value, value)
+            kernels.append(LoopKernel(out.name, (), (Step(axes, (Store(out, index, combined),)),)))
+            inputs.append(x)
+            outs.append(out)
+    return kernels, inputs, outs
+
+
+@needs_compiler
+def test_stores_past_the_caches_and_rows_asked_for_ahead(isa, far):
+    body = Body()
+    kernels, inputs, outs = copies(body, [(3, 37), (4, 64), (40000,)])      # lines at odd places, whole lines, chunks
+    x = tools.buffer("x", dtypes.float32, (6, 100))
+    both, more = logsumexps(body, x, 6, 100)
+    p = tools.program(body, [*kernels, both], [*inputs, x], [*outs, *more])
+    values = [tools.data(b.dtype, b.sizes, k) for k, b in enumerate(inputs)]
+    rows = np.random.default_rng(0).standard_normal((6, 100)).astype(np.float32)
+    rows[1, 50], rows[2, 99], rows[3], rows[4, 0], rows[5, 7] = np.nan, np.inf, -np.inf, -np.inf, 200.0
+    text = generate(p).text
+    assert text.count("Drain drain;") == len(kernels) + 1 and text.count(" stream(") == len(kernels)
+    assert text.count("__builtin_prefetch") == 1
+    got = tools.check(p, [*values, rows])
+    np.testing.assert_array_equal(got[-2], rows.max(1))
+    assert np.isnan(got[-1][1]) and got[-1][2] == np.inf and got[-1][3] == -np.inf and got[-1][5] == 200.0
+
+
+@needs_compiler
+def test_symbolic_sizes_decide_in_the_call(trace, make, assert_close, monkeypatch):
+    monkeypatch.setattr(traffic, "STREAM_FROM", 2 * 4 * 50 * 64)
+    program = plan(schedule(lower(trace(lambda x: O["exp"](x), make(50, 64), symbolic=True))))
+    assert "const bool far = " in generate(program).text and "stream_if(far, " in generate(program).text
+    compiled = wrapper.load(program, wrap=False)
+    for rows in (50, 51, 49):                           # just large enough, larger, too small
+        x = make(rows, 64)
+        assert_close(compiled([x._array])[0], np.exp(x._array), 1e-5, 1e-6)
+
+
+@needs_compiler
+def test_blocks_of_columns_ask_for_rows_further_down(isa, far):
+    p = tools.row_reduce("welford", dtypes.float32, [dtypes.float32] * 3, 50, 70, "outer")
+    assert generate(p).text.count("__builtin_prefetch") == 2        # in both passes; places past the end are only asked for
+    tools.check(p, [tools.data(dtypes.float32, (50, 70))], rtol=2e-5)
+
+
+def test_small_kernels_use_neither():
+    text = generate(tools.row_reduce("welford", dtypes.float32, [dtypes.float32] * 3, 50, 70)).text
+    assert "prefetch" not in text and "Drain" not in text.split("fb_run")[0]
+
+
+def test_what_a_kernel_reads_does_not_go_past_the_caches(far):
+    body, axis = Body(), Axis("i", 64)
+    x = tools.buffer("x", dtypes.float32, (64,))
+    kernel = LoopKernel("own", (), (Step((axis,), (Store(x, (axis.var,), body.load(x, (axis.var,))),)),))
+    assert traffic.streamed(kernel) == (frozenset(), "")
+
+
+@pytest.mark.parametrize("symbolic", [False, True])
+def test_sums_of_everything_join_the_rows_and_columns_come_last(symbolic, trace, make, assert_close, monkeypatch):
+    monkeypatch.setattr(scheduler, "LARGE", 1)
+
+    def fn(x):
+        columns = O["mean"](x, (0,), False)
+        total = O["sum"](O["mul"](x, x), (0, 1), False)
+        return columns, O["amax"](x, (1,), False), total, O["add"](total, 1.0)
+    inputs = (make(250, 300),)
+    program = plan(schedule(lower(trace(fn, *inputs, symbolic=symbolic))))
+    program.verify()
+    rows, columns, *last = program.kernels
+    assert [rows.vector, columns.vector] == ["inner", "outer"] and len(last) == 1, program.text()
+    assert {r.combine for step in rows.steps for r in step.reduces} == {"max", "sum"}
+    for actual, wanted in zip(interpret.run(program, inputs), fn(*inputs), strict=True):
+        assert_close(actual, wanted._array, 1e-4, 1e-4)
+
+
+def test_a_sum_that_joins_nothing_leaves_no_trace(trace, make):
+    fn = lambda x: (O["sum"](x, (0, 1), False), O["amax"](x, (0,), False))      # rows and columns of the same extent
+    program = schedule(lower(trace(fn, make(300, 300))))
+    assert len(program.kernels) == 3 and sorted(k.vector for k in program.kernels) == ["inner", "inner", "outer"]
+    assert [b.kind for b in program.buffers].count("temp") == 1, program.text()
