@@ -13,6 +13,7 @@ import sys
 import pytest
 
 from flambeau.runtime import toolchain
+from flambeau.runtime.config import config
 
 FOLDER = pathlib.Path(__file__).parent.parent / "examples"
 ON_DIGITS = ("resnet", "vit", "lstm", "vae", "custom_backend", "export_kernels")
@@ -25,7 +26,8 @@ pytestmark = pytest.mark.skipif(toolchain.compiler() is None, reason="no C++ com
 def example(monkeypatch):
     monkeypatch.syspath_prepend(str(FOLDER))
     before = set(sys.modules)
-    yield lambda name: importlib.import_module(name)
+    with config.patch(optimize=0):                      # quick to compile; what users get is timed and tested elsewhere
+        yield lambda name: importlib.import_module(name)
     for name in ("common", *ON_DIGITS, *OTHERS):
         if name not in before:
             sys.modules.pop(name, None)
