@@ -195,8 +195,9 @@ class Context:
         fake = self.tracer.input(value, source, dims)
         if fake is None:
             raise unsupported("value", f"{source.name()} is a tensor of a kind that is not traced")
-        self.guards.add(source, "tensor", TensorFacts(value, fake), self.line())
         variable = TensorVariable(fake, source, type(value), value)
+        variable.facts = TensorFacts(value, fake)
+        self.guards.add(source, "tensor", variable.facts, self.line())
         self.tracer.variables[id(fake)] = variable
         return variable
 
@@ -628,11 +629,13 @@ class TensorFacts:
 
     def __init__(self, real: Tensor, fake: Tensor):
         self.real, self.fake = real, fake
+        self.no_hooks = self.no_gradient = False        # what the trace relies on besides
 
     def __str__(self) -> str:
         sizes, strides = (f"({', '.join(map(str, values))})" for values in (self.fake._sizes, self.fake._strides))
         grad = ", requires grad" if self.real.requires_grad else ""
-        return f"{self.real.dtype} {type(self.real).__name__} of sizes {sizes}, strides {strides}{grad}"
+        bare = (", no hooks" if self.no_hooks else "") + (", no gradient" if self.no_gradient else "")
+        return f"{self.real.dtype} {type(self.real).__name__} of sizes {sizes}, strides {strides}{grad}{bare}"
 
 
 class Relatives:

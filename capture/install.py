@@ -56,6 +56,7 @@ def tensor_payload(facts: TensorFacts) -> dict:
     real, fake = facts.real, facts.fake
     return dict(type=type(real), dtype=real.dtype, device=real.device, requires_grad=real.requires_grad,
                 leaf=real._grad_fn is None if real.requires_grad else None,
+                no_hooks=facts.no_hooks, no_gradient=facts.no_gradient,
                 sizes=tuple(n if type(n) is int else None for n in fake._sizes),
                 strides=tuple(n if type(n) is int else None for n in fake._strides))
 

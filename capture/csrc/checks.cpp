@@ -217,6 +217,11 @@ static bool same_geometry(const TensorCheck& check, PyArrayObject* array) {
     return true;
 }
 
+bool is_bare(const TensorCheck& check, PyObject* tensor) {
+    return !(check.no_hooks && TensorLayout::holds(tensor, layout.hooks)) &&
+           !(check.no_gradient && TensorLayout::holds(tensor, layout.grad));
+}
+
 bool passes_tensor(const TensorCheck& check, PyObject* value) {
     if (!check.type.matches((PyObject*)Py_TYPE(value))) return false;
     PyArrayObject* array = layout.array_of(value);
@@ -225,6 +230,7 @@ bool passes_tensor(const TensorCheck& check, PyObject* value) {
     if (check.device && !same_or_equal(TensorLayout::at(value, layout.device), check.device.get())) return false;
     if (check.requires_grad >= 0 && layout.requires_gradient(value) != (check.requires_grad != 0)) return false;
     if (check.leaf >= 0 && layout.is_leaf(value) != (check.leaf != 0)) return false;
+    if (!is_bare(check, value)) return false;
     return check.rank < 0 || same_geometry(check, array);
 }
 

@@ -57,6 +57,10 @@ static bool explain_tensor(const Place& at, PyObject* value) {
     bool leaf = layout.is_leaf(value);
     if (check.leaf >= 0 && leaf != (check.leaf != 0) && !differs(at, "is_leaf", boolean(check.leaf),
                                                                  boolean(leaf))) return false;
+    if (check.no_hooks && TensorLayout::holds(value, layout.hooks) &&
+        !differs(at, "has hooks", boolean(false), boolean(true))) return false;
+    if (check.no_gradient && TensorLayout::holds(value, layout.grad) &&
+        !differs(at, "has a gradient", boolean(false), boolean(true))) return false;
     return check.rank < 0 || explain_geometry(at, check, array, itemsize_of(value));
 }
 

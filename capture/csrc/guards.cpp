@@ -293,6 +293,11 @@ static bool read_tensor(Check& check, PyObject* payload) {
     if (gradient && gradient != Py_None) tensor.requires_grad = PyObject_IsTrue(gradient);
     PyObject* leaf = PyDict_GetItemString(payload, "leaf");
     if (leaf && leaf != Py_None) tensor.leaf = PyObject_IsTrue(leaf);
+    auto flag = [&](const char* name) {
+        PyObject* found = PyDict_GetItemString(payload, name);
+        return found && PyObject_IsTrue(found) == 1;
+    };
+    tensor.no_hooks = flag("no_hooks"), tensor.no_gradient = flag("no_gradient");
     return read_itemsize(tensor) && read_shape(tensor, payload);
 }
 

@@ -72,7 +72,8 @@ PyObject* configure_layout(PyObject* tensor, PyObject* ndarray) {
     }
     struct { const char* name; Py_ssize_t TensorLayout::*field; } fields[] = {
         {"_array", &TensorLayout::array}, {"_dtype", &TensorLayout::dtype}, {"_device", &TensorLayout::device},
-        {"_requires_grad", &TensorLayout::requires_grad}, {"_grad_fn", &TensorLayout::grad_fn}};
+        {"_requires_grad", &TensorLayout::requires_grad}, {"_grad_fn", &TensorLayout::grad_fn},
+        {"_hooks", &TensorLayout::hooks}, {"_grad", &TensorLayout::grad}};
     for (auto& field : fields) {
         Ref name(PyUnicode_FromString(field.name));
         Py_ssize_t offset = slot_offset(tensor, name.get());

@@ -9,7 +9,7 @@
 struct TensorLayout {
     PyTypeObject* tensor = nullptr;    // the Tensor class; every layout below it starts the same
     PyTypeObject* ndarray = nullptr;
-    Py_ssize_t array = 0, dtype = 0, device = 0, requires_grad = 0, grad_fn = 0;
+    Py_ssize_t array = 0, dtype = 0, device = 0, requires_grad = 0, grad_fn = 0, hooks = 0, grad = 0;
     PyObject* state = nullptr;         // eager's thread-local state: `state.grad`
     PyObject* hook_names = nullptr;    // names of a Module's hook dictionaries
 
@@ -25,6 +25,10 @@ struct TensorLayout {
     bool is_leaf(PyObject* object) const {
         PyObject* node = at(object, grad_fn);
         return !node || node == Py_None;
+    }
+    static bool holds(PyObject* object, Py_ssize_t offset) {
+        PyObject* found = at(object, offset);
+        return found && found != Py_None;
     }
     bool requires_gradient(PyObject* object) const { return at(object, requires_grad) == Py_True || !is_leaf(object); }
 };

@@ -339,7 +339,7 @@ bool same_tensor(const Snapshot& snapshot, const TensorFact& fact) {
     auto at = [&](Py_ssize_t offset) { return TensorLayout::at(tensor, offset); };
     if (Py_TYPE(tensor) != fact.type || at(layout.array) != fact.array || at(layout.dtype) != fact.dtype ||
         at(layout.device) != fact.device || at(layout.requires_grad) != fact.requires_grad ||
-        at(layout.grad_fn) != fact.grad_fn) return false;
+        at(layout.grad_fn) != fact.grad_fn || !is_bare(*fact.node->checks[0].tensor, tensor)) return false;
     PyArrayObject* array = (PyArrayObject*)fact.array;
     if (Py_TYPE(array) != layout.ndarray || (char*)PyArray_DATA(array) != fact.data || PyArray_NDIM(array) != fact.rank)
         return false;

@@ -36,6 +36,7 @@ struct TensorCheck {
     int64_t itemsize = 1;
     int requires_grad = -1;            // -1: not compared
     int leaf = -1;                     // has no grad_fn; -1: not compared
+    bool no_hooks = false, no_gradient = false;   // hooks of the tensor, and `.grad`, must be absent
     int rank = -1;                     // -1: neither rank nor sizes are compared
     std::vector<int64_t> sizes;        // any_size: symbolic
     std::vector<int64_t> strides;      // bytes; any_stride: symbolic
@@ -76,6 +77,7 @@ struct AliasMember { Node* node; int group; int64_t distance; };   // bytes from
 PyObject* step(const Node& node, PyObject* parent, const Slots& slots, Ref& owned);
 bool passes(const Check& check, PyObject* value);
 bool passes_tensor(const TensorCheck& check, PyObject* value);
+bool is_bare(const TensorCheck& check, PyObject* tensor);   // without the hooks and the gradient that it must not have
 PyObject* instance_dict(PyObject* value);   // borrowed or null
 bool same_constant(PyObject* left, PyObject* right);
 bool lookup_holds(PyObject* cls, PyObject* expected);   // one member of a Lookups check

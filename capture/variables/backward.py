@@ -139,7 +139,10 @@ def refuse_unknown(tx, leaf: Tensor) -> None:
         raise unsupported("backward", "backward() leads to what was recorded outside of the frame")
     if hooked(variable.real):
         raise unsupported("backward", f"{variable} has hooks")
-    tx.guard(variable.source, "predicate", unhooked)
+    if getattr(variable.real, "_hooks", None) is None:
+        variable.facts.no_hooks = True
+    else:                                               # there were some: the object that held them stays
+        tx.guard(variable.source, "predicate", unhooked)
 
 
 def hooked(leaf: Tensor) -> bool:

@@ -31,7 +31,10 @@ def numbers_of(fake):
 
 
 class TensorVariable(Variable):
-    """`fake` stands for the tensor; `cls` is the real class (Tensor, Parameter); `real` the input it was made from."""
+    """`fake` stands for the tensor; `cls` is the real class (Tensor, Parameter); `real` the input it was made from, `facts` what
+    its guard says."""
+
+    facts = None
 
     def __init__(self, fake, source=None, cls=None, real=None):
         super().__init__(source)
@@ -85,9 +88,12 @@ class TensorVariable(Variable):
         return tx.fresh(value)
 
     def gradient(self, tx):
-        if self.real is not None and self.source is not None:
-            return tx.wrap(self.real.grad, Attr(self.source, "grad"))
-        return tx.constant(None)
+        if self.facts is None:
+            return tx.constant(None)
+        if self.real.grad is None:
+            self.facts.no_gradient = True
+            return tx.constant(None)
+        return tx.wrap(self.real.grad, Attr(self.source, "grad"))
 
     def data(self, tx):
         """The same memory without history, and without a part in its versions: one that is written or leaves the trace is
