@@ -18,7 +18,7 @@ import unittest
 import warnings
 
 TESTED = ("contextlib.py", "functools.py")
-SECONDS = 20    # for one test
+SECONDS = 20    # of processor time for one test
 TOO_LONG = "*.test_trashcan_recursion"      # a loop of 100,000 steps, which capture unrolls
 
 
@@ -32,10 +32,10 @@ class Result(unittest.TestResult):
     def startTest(self, test):
         super().startTest(test)
         self.outcomes[test.id()] = "ok"
-        signal.alarm(SECONDS)
+        signal.setitimer(signal.ITIMER_PROF, SECONDS)
 
     def stopTest(self, test):
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
         super().stopTest(test)
 
     def _bad(self, test, error):
@@ -59,7 +59,7 @@ class Result(unittest.TestResult):
 
 
 def too_slow(signum, frame):
-    raise TimeoutError(f"a test takes more than {SECONDS} seconds")
+    raise TimeoutError(f"a test takes more than {SECONDS} seconds of the processor")
 
 
 def capture_everything():
@@ -109,7 +109,7 @@ def run(name, captured, pattern="*"):
     chosen = unittest.TestSuite(t for t in tests_of(suite) if fnmatch.fnmatch(t.id(), pattern) and not fnmatch.fnmatch(t.id(), TOO_LONG))
     if captured:
         capture_everything()
-    signal.signal(signal.SIGALRM, too_slow)
+    signal.signal(signal.SIGPROF, too_slow)
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         chosen.run(result)
     return result.outcomes
