@@ -3,8 +3,8 @@
     python examples/custom_op.py
 
 `snake` is a record by a formula: eager runs it through numpy's loops, the compiler fuses it like any other op. `smooth` is a
-running average whose kernel is C++ against the public header; compiled code calls it between its kernels. A small network that uses
-both is trained to follow a noisy wave.
+running average whose kernel is C++ against the public header; compiled code calls it between its kernels. A small network that
+uses both is trained to follow a noisy wave.
 """
 
 import numpy as np

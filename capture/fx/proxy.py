@@ -207,7 +207,7 @@ def _assertion(proxy: Proxy, frame) -> bool:
     instructions = list(dis.get_instructions(frame.f_code))
     at = next((k for k, i in enumerate(instructions) if i.offset == frame.f_lasti), None)
     while at is not None and not instructions[at].opname.startswith("POP_JUMP"):
-        at = at + 1 if at + 1 < len(instructions) and instructions[at].opname in ("TO_BOOL", "CACHE") else None
+        at = at + 1 if at + 1 < len(instructions) and instructions[at].opname in ("TO_BOOL", "COMPARE_OP", "CACHE") else None
     if at is None or instructions[at + 1].opname not in ("LOAD_ASSERTION_ERROR", "LOAD_COMMON_CONSTANT"):
         return False
     proxy.tracer.create_proxy("call_function", assert_fn, (proxy,), {})
