@@ -125,9 +125,8 @@ def native_call(lowering: Any, node: Node, origins: tuple) -> ExternCall | GemmK
         return None
     if len(calls) == 1 and isinstance(calls[0], Conv) and calls[0].tiles:
         return convolution(lowering, node, calls[0], origins)
-    buffers = {id(out): lowering.filled(key) for out, key in zip(outs, keys)}
-    made = {key: View(b, b.sizes, b.strides) for key, b in buffers.items()}
-    calls = tuple(swapped(call, made) for call in calls)
+    buffers = {id(out.buffer): lowering.filled(key) for out, key in zip(outs, keys)}
+    calls = tuple(swapped(call, buffers) for call in calls)
     return ExternCall(lowering.unique("k_" + node.name), op, tuple(context.args), tuple(buffers.values()), None, origins,
                       calls=calls)
 
@@ -167,7 +166,11 @@ def unflattened(at: ExprLike, sizes: list) -> tuple:
     return tuple(reversed(found))
 
 
-def swapped(call: Any, made: dict[int, View]) -> Any:
-    """The call with the real outputs for those that the rule saw."""
-    swap = lambda x: tuple(map(swap, x)) if isinstance(x, tuple) else made.get(id(x), x)
+def swapped(call: Any, buffers: dict[int, Buffer]) -> Any:
+    """The call with the real outputs, or places in them, for those that the rule saw."""
+    def swap(x: Any) -> Any:
+        if isinstance(x, tuple):
+            return tuple(map(swap, x))
+        made = buffers.get(id(x.buffer)) if isinstance(x, View) else None
+        return x if made is None else View(made, made.sizes, made.strides, x.offset)
     return replace(call, **{name: swap(value) for name, value in vars(call).items()})

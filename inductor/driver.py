@@ -35,6 +35,7 @@ from .interpret import run as run_program
 from .lower import lower
 from .memory import overwritten, plan
 from .partition import partition, split
+from .pieces import join_products, join_slices
 from .schedule import schedule
 from .tracing import fresh_fake
 
@@ -137,6 +138,8 @@ def donated(crossing: Crossing, hidden: frozenset) -> frozenset:
 def joint_of(functional: FunctionalGraph, requires: tuple[bool, ...], present: frozenset | None = None):
     joint = build_joint(functional, requires, present)
     passes.tidy(joint.graph, across_grad=True)
+    if join_slices(joint):
+        passes.tidy(joint.graph, across_grad=True)
     joint.refresh()
     compute_again(joint)
     checked(joint.graph, "pure")
@@ -150,6 +153,8 @@ def final(
     with records.current().stage("decompose"):
         graph = decompose(graph)
         passes.tidy(graph, across_grad=True)
+        if join_products(graph):
+            passes.tidy(graph, across_grad=True)
         checked(graph, "decomposed")
     dump.final(graph, name)
     with records.current().stage(name):

@@ -5,10 +5,12 @@ Functions return NotImplemented, or False where they write into a given array, f
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import ml_dtypes
 import numpy as np
 
+from .calls import Job
 from .jobs import GRAIN, SIZES, TYPES, WHOLE, empty, grain_of, plain, run, run_sized
 
 SMALL = 1 << 13              # elements below which numpy's call is shorter
@@ -100,6 +102,31 @@ def concatenate(arrays, dim):
         if not copy_into(part, a):
             part[...] = a
     return out
+
+
+MANY = 5                # parts from which a copy each is quicker than a choice per element
+
+
+def concatenate_calls(c, out, parts, dim):
+    """For compiled code: many parts are moved one by one, into their place in each row of `out`."""
+    if len(parts) < MANY or c.is_empty(out) or out.dtype.itemsize not in SIZES:
+        return None
+    outer, inner = product(out.shape[:dim]), product(out.shape[dim + 1:])
+    row, at, calls = out.shape[dim] * inner, 0, []
+    for x in parts:
+        x = c.rows(x)
+        width = x.shape[dim] * inner
+        calls.append(Job("move", SIZES[x.dtype.itemsize], (outer + _SIDE - 1) // _SIDE, _SIDE * width,
+                         (replace(out, offset=at), x), (2, outer, row, width, width, 1, 1)))
+        at = at + width
+    return tuple(calls)
+
+
+def product(sizes):
+    n = 1
+    for each in sizes:
+        n = n * each
+    return n
 
 
 def converted(x, dtype):

@@ -37,6 +37,11 @@ def _(parts, dim):
     return moves.concatenate(parts, dim) if same else NotImplemented
 
 
+@cat.calls
+def _(c, outs, parts, dim):
+    return moves.concatenate_calls(c, outs[0], parts, dim)
+
+
 @cat.numpy
 def _(parts, dim):
     return np.concatenate(parts, axis=dim)
