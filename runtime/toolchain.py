@@ -21,7 +21,7 @@ from .errors import FlambeauError
 
 BASE_FLAGS = ("-std=c++17", "-fPIC", "-shared", "-fvisibility=hidden", "-ffp-contract=off", "-fno-math-errno",
               "-fno-trapping-math", "-fno-exceptions", "-fno-rtti", "-w")
-LIBRARIES = ("-nodefaultlibs", "-lm", "-lc")
+LIBRARIES = ("-nostdlib",)                  # the C library is there: Python needs it as well
 ISA_FLAGS = {
     "avx512": ("-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mfma", "-mf16c", "-mprefer-vector-width=512"),
     "avx2": ("-mavx2", "-mfma", "-mf16c"),

@@ -19,6 +19,7 @@ from ...runtime.errors import InternalError
 from ..body import Buffer, is_zero
 from ..loops import ExternCall, Program, View, leaves
 from .calls import Place, call_lines, call_work, list_lines, rounds
+from .headers import needed
 from .prims import type_of
 from .templates import write_kernel
 from .text import Lines, Names, cpp, factor, identifier, prelude
@@ -259,10 +260,8 @@ class Writer:
             parts = [text for _, text in sorted(pile, key=lambda item: order[item[0]])]
             if number == 0:
                 parts = [*self.declarations(pile), *parts, entry]
-            sources.append(
-                "\n\n".join([prelude() + "\n" + MARK, *(part if count == 1 else exported(part) for part in parts)])
-                + "\n"
-            )
+            text = "\n\n".join(part if count == 1 else exported(part) for part in parts)
+            sources.append(f"{needed(prelude(), text)}{MARK}\n\n{text}\n")
         return sources
 
     def declarations(self, here: list[tuple[str, str]]) -> list[str]:
