@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from ..overrides import DisableTorchFunction as DisableTorchFunction
 from ..overrides import DisableTorchFunctionSubclass as DisableTorchFunctionSubclass
 from ..overrides import disabled as _disabled_torch_function_impl  # noqa: F401
+from ..spellings.arguments import parse_to
 from ..state import state
 from ..tensor import Tensor as _Tensor
 from . import missing
@@ -44,6 +45,16 @@ def _jit_set_profiling_mode(mode):
 
 _jit_set_profiling_executor = _jit_set_bailout_depth = _jit_override_can_fuse_on_cpu = _jit_set_profiling_mode
 _jit_override_can_fuse_on_gpu = _jit_set_texpr_fuser_enabled = _jit_set_nvfuser_enabled = _jit_set_profiling_mode
+
+
+class _nn:
+    """torch._C._nn: the one function of it that packages call."""
+
+    @staticmethod
+    def _parse_to(*args, **kwargs):
+        """What the arguments of `.to(...)` mean: (device, dtype, non_blocking, memory_format)."""
+        device, dtype, non_blocking, _, memory_format = parse_to(args, kwargs)
+        return device, dtype, non_blocking, memory_format
 
 
 class DispatchKey:

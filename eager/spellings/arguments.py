@@ -16,6 +16,7 @@ from .. import device as devices
 from ..autograd import is_grad_enabled
 from ..dispatch import store, type_name
 from ..sizes import is_int, numel
+from ..state import state
 from ..tensor import Tensor
 
 _PYTHON_TYPES = {float: dtypes.float64, int: dtypes.int64, bool: dtypes.bool, complex: dtypes.complex128}
@@ -180,6 +181,11 @@ def takes_dim(function):
     code = inner.__code__
     names = code.co_varnames[:code.co_argcount + code.co_kwonlyargcount]
     return "dim" in names and not getattr(function, "numpy_names", False)
+
+
+def lowered(record, *tensors):
+    """The tensors in the type in which autocast runs the record; themselves where it is off."""
+    return tensors if state.autocast is None else state.autocast(record, tensors)
 
 
 def parse_to(args, kw):

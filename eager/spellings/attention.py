@@ -12,6 +12,7 @@ from ..ops.products import linear, matmul
 from ..ops.rearrange import cat
 from ..ops.reduce import mean
 from ..ops.views import expand, reshape, slice_dim, squeeze, transpose, unsqueeze
+from .arguments import lowered
 from .shapes import repeat_interleave
 
 
@@ -22,6 +23,7 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
     A boolean mask is True where attention is allowed; `is_causal` is a mask from the top left corner; `enable_gqa`
     repeats the heads of key and value.
     """
+    query, key, value, attn_mask = lowered(attend.attention, query, key, value, attn_mask)
     _check_attention(query, key, value, attn_mask, is_causal)
     if enable_gqa:
         key, value = _repeat_heads(query, key), _repeat_heads(query, value)

@@ -6,10 +6,12 @@ canonical arguments; errors carry PyTorch's types and texts.
 
 import warnings
 
+from .. import dtypes
 from ..ops.convolution import convolution, unwindowed_sizes
 from ..ops.rearrange import pad as pad_dims
 from ..ops.views import squeeze, unsqueeze
 from ..sizes import is_int
+from ..state import state
 from ..tensor import Tensor
 from .arguments import size_of
 
@@ -40,10 +42,15 @@ def _check_tensors(name, input, weight, bias):
         if not isinstance(x, Tensor) and not (what == "bias" and x is None):
             raise TypeError(f"{name}(): argument '{what}' must be Tensor, not {type(x).__name__}")
     for what, x in (("weight", weight), ("bias", bias)):
-        if x is not None and x.dtype is not input.dtype:
+        if x is not None and x.dtype is not input.dtype and not (state.autocast is not None and _cast(x) and _cast(input)):
             raise RuntimeError(f"Input type ({_text(input)}) and {what} type ({_text(x)}) should be the same")
     if input.dtype.category == 0:
         raise RuntimeError(f"\"{name}\" not implemented for 'Bool'")
+
+
+def _cast(x):
+    """Whether autocast gives the tensor its own type."""
+    return x.dtype in (dtypes.float32, dtypes.bfloat16, dtypes.float16)
 
 
 def _text(x):

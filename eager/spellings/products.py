@@ -5,7 +5,7 @@ from ..ops import arithmetic as a, products as p
 from ..ops.reduce import sum as sum_dims
 from ..ops.views import diagonal, expand, permute, reshape, unsqueeze
 from ..meta import check_expandable
-from .arguments import dim_of, give
+from .arguments import dim_of, give, lowered
 
 
 def matmul(input, other, *, out=None):
@@ -21,6 +21,7 @@ def _ranked(name, *pairs):
 
 def mm(input, mat2, *, out=None):
     _ranked("mm", (input, 2, "self"), (mat2, 2, "mat2"))
+    input, mat2 = lowered(p.gemm, input, mat2)
     p.check_product(input, mat2, "mm")
     return give(p.gemm(input, mat2), out)
 
@@ -31,6 +32,7 @@ def bmm(input, mat2, *, out=None):
         raise RuntimeError(f"Expected size for first two dimensions of batch2 tensor to be: [{input.shape[0]}, "
                            f"{input.shape[2]}] but got: "
                            f"[{mat2.shape[0]}, {mat2.shape[1]}].")
+    input, mat2 = lowered(p.gemm, input, mat2)
     p.check_product(input, mat2, "bmm")
     return give(p.gemm(input, mat2), out)
 
@@ -73,7 +75,7 @@ def _scaled_sum(input, product, beta, alpha):
 
 
 def addmm(input, mat1, mat2, *, beta=1, alpha=1, out=None):
-    return give(_scaled_sum(input, mm(mat1, mat2), beta, alpha), out)
+    return give(_scaled_sum(*lowered(p.gemm, input), mm(mat1, mat2), beta, alpha), out)
 
 
 def addmv(input, mat, vec, *, beta=1, alpha=1, out=None):
@@ -81,7 +83,7 @@ def addmv(input, mat, vec, *, beta=1, alpha=1, out=None):
 
 
 def baddbmm(input, batch1, batch2, *, beta=1, alpha=1, out=None):
-    return give(_scaled_sum(input, bmm(batch1, batch2), beta, alpha), out)
+    return give(_scaled_sum(*lowered(p.gemm, input), bmm(batch1, batch2), beta, alpha), out)
 
 
 def _summed(products):
@@ -94,12 +96,14 @@ def addbmm(input, batch1, batch2, *, beta=1, alpha=1, out=None):
     if batch1.dtype is dtypes.bool:
         raise RuntimeError("addbmm: sums over the batch can't be cast to the desired output type Bool; convert the matrices "
                            "to int64 first")
-    return give(_scaled_sum(input, _summed(bmm(batch1, batch2)), beta, alpha), out)
+    return give(_scaled_sum(*lowered(p.gemm, input), _summed(bmm(batch1, batch2)), beta, alpha), out)
 
 
 def tensordot(a, b, dims=2):
     if isinstance(dims, int):
         dims = list(range(a.ndim - dims, a.ndim)), list(range(dims))
+    if a.dtype is not b.dtype:
+        raise RuntimeError("both inputs should have same dtype")
     left, right = ([dim_of(x, d) for d in ds] for x, ds in zip((a, b), dims))
     free_a = [d for d in range(a.ndim) if d not in left]
     free_b = [d for d in range(b.ndim) if d not in right]

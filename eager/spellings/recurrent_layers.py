@@ -12,7 +12,7 @@ import numpy as np
 from .. import dtypes
 from ..ops import recurrent as r
 from ..ops.activations import dropout as drop
-from ..ops.arithmetic import add
+from ..ops.arithmetic import add, cast
 from ..ops.creation import full
 from ..ops.indexing import index_copy, index_select
 from ..ops.products import linear
@@ -95,8 +95,11 @@ def _gru(x, states, w, layout, reverse):
         joint, own = (slice_dim(w.recurrent_bias, 0, at, 1, n) for at, n in ((0, 2 * size), (2 * size, size)))
         joint = cat((joint, full((size,), 0, joint.dtype, joint.device)), 0)
         bias = add(bias, joint)
-    out, hn = r.gru_sequence(layout.over_time(linear(x, w.input, bias)), *states, w.recurrent, own, layout.valid,
-                             reverse)[:2]
+    parts = layout.over_time(linear(x, w.input, bias)), w.recurrent, own
+    if parts[0].dtype is not states[0].dtype:           # autocast: products in its type, the steps in the state's
+        parts = [part if part is None else cast(part, states[0].dtype) for part in parts]
+    gates, recurrent, own = parts
+    out, hn = r.gru_sequence(gates, *states, recurrent, own, layout.valid, reverse)[:2]
     return out, (hn,)
 
 

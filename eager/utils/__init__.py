@@ -2,4 +2,11 @@
 
 from ..later import submodules
 
-__getattr__ = submodules(__name__, "checkpoint", "data", "dlpack", "hooks")
+_modules = submodules(__name__, "checkpoint", "data", "dlpack", "flop_counter", "hooks", "model_zoo")
+
+
+def __getattr__(name):
+    if name == "_pytree":
+        from ..compat import pytree
+        return pytree
+    return _modules(name)

@@ -65,6 +65,9 @@ class LeNet(pl.LightningModule):
     def test_step(self, batch, index):
         self.log("test_loss", nn.functional.cross_entropy(self(batch[0]), batch[1]))
 
+    def predict_step(self, batch, index):
+        return self(batch[0])
+
     def configure_optimizers(self):
         optimizer = torch.optim.SGD(self.parameters(), lr=self.hparams.lr, momentum=0.9)
         return {"optimizer": optimizer, "lr_scheduler": torch.optim.lr_scheduler.StepLR(optimizer, 2, 0.5)}

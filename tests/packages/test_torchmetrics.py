@@ -38,9 +38,8 @@ metrics = {
     "spearman": (R.SpearmanCorrCoef(), x, y),
     "kendall": (R.KendallRankCorrCoef(), x, y),
     "explained": (R.ExplainedVariance(), x, y),
-    "cosine": (R.CosineSimilarity(reduction="mean"), x, y),
-    "kl": (R.KLDivergence(), x.softmax(-1)[:, None].expand(4, 3, 32).flatten(0, 1).reshape(4, 3, 32),
-           y.softmax(-1)[:, None].expand(4, 3, 32)),
+    "cosine": (R.CosineSimilarity(reduction="mean"), x[:, None], y[:, None]),
+    "kl": (R.KLDivergence(), x.softmax(-1)[:, None], y.softmax(-1)[:, None]),
 }
 result = {}
 for name, (metric, p, t) in metrics.items():

@@ -10,6 +10,7 @@ import warnings
 
 from ...api import empty, zeros
 from ...spellings import recurrent_layers
+from ...state import state as running
 from .. import init
 from ..parameter import Parameter
 from ..utils.rnn import PackedSequence
@@ -113,7 +114,7 @@ class RNNBase(Module):
             raise RuntimeError(f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got "
                                f"{input.size(-1)}")
         weight = self._flat_weights[0]
-        if input.dtype != weight.dtype:
+        if input.dtype != weight.dtype and running.autocast is None:
             raise ValueError(f"RNN input dtype ({input.dtype}) does not match weight dtype ({weight.dtype}). Convert "
                              f"input: input.to({weight.dtype}), or convert model: model.to({input.dtype})")
 

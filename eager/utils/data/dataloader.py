@@ -175,14 +175,14 @@ class DataLoader:
         """The same processes for every epoch; they end with the loader."""
         if self._workers is None:
             self._workers = self._start(seed)
-            weakref.finalize(self, self._workers.close)
+            self._ending = weakref.finalize(self, self._workers.close)
         else:
             self._workers.renew(seed)
         return self._workers
 
     def _end_workers(self):
         if self._workers is not None:
-            self._workers.close()
+            self._ending()
             self._workers = None
 
     def _start(self, seed):
