@@ -183,7 +183,7 @@ class UserFunctionVariable(Variable):
         if name in self.attrs:
             return self.attrs[name]
         if name == "__name__":
-            return tx.constant(self.name)
+            return tx.constant(self.name) if self.fn is None else tx.wrap(self.fn.__name__, Attr(self.source, name))
         if name == "__code__":
             return tx.constant(self.code)
         if name == "__defaults__":

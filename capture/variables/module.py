@@ -33,6 +33,8 @@ class ModuleVariable(UserObjectVariable):
         for table in MODULE_TABLES:
             if table in self.own() and self.table(tx, table) is None:
                 tx.guard(DictAttr(self.source, table), "no_item", name)
+        if self.source is not None and name not in self.own():
+            tx.guard(self.source, "no_dict_attr", name)
         return tx.raise_error(AttributeError, f"'{self.cls.__name__}' object has no attribute '{name}'")
 
     def table(self, tx, table):

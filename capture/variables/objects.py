@@ -150,7 +150,10 @@ class UserObjectVariable(Variable):
         if name == "__dict__":
             return self.dictionary(tx)
         if isinstance(raw, SLOT_TYPES):
-            if self.value is None or deleted or not hasattr(self.value, name):
+            empty = self.value is None or not hasattr(self.value, name)
+            if empty and self.source is not None:
+                tx.guard(self.source, "predicate", EmptySlot(raw))
+            if empty or deleted:
                 tx.raise_error(AttributeError, f"{self.cls.__name__!r} object has no attribute {name!r}")
             return tx.wrap(getattr(self.value, name), Attr(self.source, name))
         return bind(tx, found, self, name)
@@ -259,13 +262,15 @@ class UserObjectVariable(Variable):
 
     def truth(self, tx):
         if lookup(self.cls, "__bool__"):
-            return tx.truth(self.call_special(tx, "__bool__"))
-        if lookup(self.cls, "__len__"):
-            return tx.truth(self.call_special(tx, "__len__"))
-        return True
+            said = self.call_special(tx, "__bool__")
+            if said.is_constant() and type(said.plain()) is not bool:
+                tx.raise_error(TypeError, f"__bool__ should return bool, returned {type(said.plain()).__name__}")
+            return tx.truth(said)
+        return tx.truth(UserObjectVariable.length(self, tx)) if lookup(self.cls, "__len__") else True
 
     def length(self, tx):
-        return self.call_special(tx, "__len__")
+        said = self.call_special(tx, "__len__")
+        return tx.constant(tx.run(len, Sized(said.plain()))) if said.is_constant() else said
 
     def get_item(self, tx, key):
         return self.call_special(tx, "__getitem__", key)
@@ -317,6 +322,33 @@ class UserObjectVariable(Variable):
         """An object made by the traced code: an empty one now, its attributes with the other side effects."""
         home = next(base for base in self.cls.__mro__ if "__new__" in base.__dict__ and not python_method(base, "__new__"))
         gen.load_call(home.__new__, [gen.constant(self.cls)])
+
+
+class EmptySlot:
+    """Guard: the object has nothing in this slot."""
+
+    def __init__(self, slot):
+        self.slot = slot
+
+    def __call__(self, owner):
+        try:
+            self.slot.__get__(owner)
+        except AttributeError:
+            return True
+        return False
+
+    def __str__(self):
+        return f"{self.slot.__name__} is empty"
+
+
+class Sized:
+    """Has the length that it was given, for Python to judge."""
+
+    def __init__(self, length):
+        self.length = length
+
+    def __len__(self):
+        return self.length
 
 
 class InstanceDict(DictVariable):
