@@ -20,6 +20,15 @@ from .code import PythonCode
 from .graph import Graph
 
 _count = itertools.count()
+_USER_PRESERVED_ATTRIBUTES_KEY = "_user_preserved_attributes"           # of `meta`: attributes that copies take over
+
+
+class _CodeOnlyModule(Module):
+    """A module with these fields, for code that makes a GraphModule anew from them."""
+
+    def __init__(self, body: dict):
+        super().__init__()
+        self.__dict__.update(body)
 
 
 def _forward_from_src(code: PythonCode):

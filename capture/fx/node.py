@@ -24,6 +24,8 @@ from ...eager.tensor import Tensor
 from .immutable_collections import immutable_dict, immutable_list
 
 PACKAGE = __package__.partition(".")[0]
+Target = Callable[..., Any] | str
+Argument = Any                      # nestings of nodes and constants
 OPERATIONS = ("placeholder", "get_attr", "call_function", "call_method", "call_module", "output")
 base_types = (str, int, float, bool, complex, dtypes.dtype, Tensor, device, memory_format, range, type(None),
               type(Ellipsis))

@@ -7,6 +7,7 @@ import numpy as np
 from .. import device as devices, dtypes
 from ..ops.creation import empty as _empty
 from ..sizes import Size
+from ..overrides import public
 from ..tensor import Tensor
 from .creation import tensor as _tensor
 
@@ -218,8 +219,9 @@ def _check_is_size(i, message=None, *, max=None):
     _check(i >= 0, message)
 
 
+@public
 def _assert(condition, message):
-    """An assertion that also takes tensors."""
+    """An assertion that also takes tensors, and objects that take part in the protocol of functions."""
     assert condition, message
 
 

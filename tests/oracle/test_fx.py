@@ -4,8 +4,11 @@ Each program is source text, run once with `torch` meaning either library.
 """
 
 import contextlib
+import importlib.util
 import io
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -83,6 +86,7 @@ TRACED = {
     "named tuple": "lambda x: [Pair(x, x * 2), 1]",
     "typed": "typed",
     "nested calls": "lambda x: torch.where(x > 0, x, torch.zeros_like(x)).pow(2).sqrt().reciprocal()",
+    "asserted": "lambda x: (torch._assert(x.shape[0] == 3, 'three rows'), x * 2)[1]",
     "conv": "nn.Sequential(nn.Conv1d(3, 2, 1), nn.BatchNorm1d(2).eval(), nn.Flatten(0)).eval()",
 }
 MORE = """
@@ -337,6 +341,27 @@ def test_work_on_graphs_is_pytorchs(both, name):
     assert len(told["torch"]) == len(told["flambeau"]) > 0
     for ours, theirs in zip(told["flambeau"], told["torch"]):
         compare(ours, theirs)
+
+
+EXTRACT = """
+import flambeau
+flambeau.alias_torch()
+import torch
+from torchvision.models import resnet18
+from torchvision.models.feature_extraction import create_feature_extractor, get_graph_node_names
+model = resnet18(num_classes=3).eval()
+x = torch.randn(1, 3, 32, 32)
+assert get_graph_node_names(model)[1][-4:] == ["layer4.1.relu_1", "avgpool", "flatten", "fc"]
+found = create_feature_extractor(model, {"layer2": "middle", "fc": "end"})(x)
+assert found["middle"].shape == (1, 128, 4, 4) and torch.equal(found["end"], model(x))
+"""
+
+
+def test_torchvision_extracts_features():
+    if importlib.util.find_spec("torchvision") is None:
+        pytest.skip("torchvision is not installed")
+    done = subprocess.run([sys.executable, "-c", EXTRACT], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_every_public_name_is_there():
