@@ -30,4 +30,5 @@ def assume_constant_result(fn):
 
 
 __all__ = ["allow_in_graph", "assume_constant_result", "compile", "counters", "disable", "explain", "is_compiling",
-           "is_dynamo_compiling", "is_exporting", "list_backends", "mark_dynamic", "mark_static", "maybe_mark_dynamic", "native_seconds", "register_backend", "reset", "set_stance"]
+           "is_dynamo_compiling", "is_exporting", "list_backends", "mark_dynamic", "mark_static", "maybe_mark_dynamic",
+           "native_seconds", "register_backend", "reset", "set_stance"]

@@ -38,6 +38,6 @@ def counters():
     return snapshot()
 
 
-__all__ = ["OptimizedModule", "allow_in_graph", "assume_constant_result", "compile", "config", "counters", "disable", "explain", "graph_break", "is_compiling",
-           "is_dynamo_supported", "mark_dynamic", "mark_static",
+__all__ = ["OptimizedModule", "allow_in_graph", "assume_constant_result", "compile", "config", "counters", "disable",
+           "explain", "graph_break", "is_compiling", "is_dynamo_supported", "mark_dynamic", "mark_static",
            "mark_static_address", "maybe_mark_dynamic", "optimize", "reset"]

@@ -10,7 +10,8 @@ from typing import NamedTuple
 from ... import api
 from ...tensor import Tensor
 
-__all__ = ["BlockMask", "flex_attention", "create_block_mask", "create_mask", "noop_mask", "AuxRequest", "AuxOutput", "and_masks", "or_masks"]
+__all__ = ["BlockMask", "flex_attention", "create_block_mask", "create_mask", "noop_mask", "AuxRequest", "AuxOutput",
+           "and_masks", "or_masks"]
 
 _DEFAULT_SPARSE_BLOCK_SIZE = 128
 
