@@ -6,6 +6,7 @@ import pathlib
 import numpy as np
 import pytest
 
+import flambeau as torch
 from flambeau.eager.op import OPS as O
 from flambeau.inductor import interpret
 from flambeau.inductor import schedule as scheduler
@@ -140,3 +141,13 @@ def test_a_sum_that_joins_nothing_leaves_no_trace(trace, make):
     program = schedule(lower(trace(fn, make(300, 300))))
     assert len(program.kernels) == 3 and sorted(k.vector for k in program.kernels) == ["inner", "inner", "outer"]
     assert [b.kind for b in program.buffers].count("temp") == 1, program.text()
+
+
+def test_new_tensors_begin_on_cache_lines_and_large_ones_apart_from_numpys():
+    values = np.random.default_rng(0).standard_normal((700, 1001)).astype(np.float32)
+    for made in (torch.tensor(values), torch.empty(700, 1001), torch.full((700, 1001), 2.0), torch.tensor(values, dtype=torch.float64)):
+        assert made.data_ptr() % 4096 == 1024
+    assert torch.tensor(values[:9]).data_ptr() % 64 == 0
+    np.testing.assert_array_equal(torch.tensor(values, dtype=torch.float64).numpy(), values.astype(np.float64))
+    turned = torch.tensor(values.T)
+    assert turned.stride() == torch.from_numpy(values.T).stride() and turned.data_ptr() != values.ctypes.data
