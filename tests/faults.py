@@ -372,6 +372,25 @@ def compiled_versions_unchecked():
     rewrite("eager.autograd.function:SavedList.get", "item is not None and item._version != version", "False")
 
 
+@fault("guard", "hooks of leaves are not guarded", "tests/capture/test_backward.py::test_hooks_of_a_leaf_run")
+def hooks_of_leaves_unguarded():
+    without_fact("no_hooks")
+
+
+@fault(
+    "guard",
+    "a gradient that was not there is not guarded",
+    "tests/capture/test_backward.py::test_gradient_that_is_there_is_added_to",
+)
+def guards_without_gradient():
+    without_fact("no_gradient")
+
+
+@fault("capture", "two leaves are given one gradient", "tests/capture/test_backward.py::test_captured_whole")
+def gradients_shared():
+    rewrite("capture.variables.backward:of_its_own", "kept or id(grad._storage) in seen", "kept")
+
+
 @fault("guard", "sizes of tensors are not guarded", "tests/capture/test_dynamic.py")
 def guards_without_sizes():
     replace(
@@ -708,6 +727,15 @@ def other_rows_fuse():
 )
 def write_after_read_ignored():
     rewrite("inductor.inplace:may_overwrite", "k > at", "False")
+
+
+@fault(
+    "schedule",
+    "an input is overwritten before the last check of the program",
+    "tests/inductor/test_inplace.py::test_only_what_is_written_behind_the_last_check_lies_in_place",
+)
+def write_before_check():
+    rewrite("inductor.inplace:may_overwrite", "at <= uses.last_check", "False")
 
 
 @fault("schedule", "temporaries that are alive together share memory", "tests/inductor/test_memory.py")

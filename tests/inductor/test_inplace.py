@@ -36,6 +36,16 @@ def test_an_optimizer_step_writes_in_place():
     check(step, lambda: (tensor(30, 4), tensor(30, 4, seed=1), tensor(30, 4, seed=2)), backend="loops")
 
 
+def test_only_what_is_written_behind_the_last_check_lies_in_place():
+    def f(x, y, rows):
+        ops.add_(x, 1.0)
+        ops.add_(y, ops.sum(ops.matmul(ops.index_select(x, 0, rows), ops.transpose(x, 0, 1)), (1,), False))
+        return ()
+    args = tensor(6, 4), tensor(2, seed=1), Tensor._from_array(np.array([1, 5]), dtypes.int64)
+    result, inplace = program(f, *args)
+    assert result.checks and inplace == [False, True]
+
+
 def test_a_cache_is_not_copied():
     def f(cache, row):
         ops.copy_(ops.slice(cache, 0, 2, 1, 1), row)
