@@ -148,8 +148,8 @@ def inverse_deviation(var, eps):
 def line(mean, rstd, slope, shift):
     """Centre and offset for (x - mean) * slope + shift. x - mean is rounded once more than x, so the mean goes into the
     offset, but where it is beyond one deviation: there the offset would be large and lose more."""
-    far = np.abs(mean) * rstd > 1
-    return np.where(far, mean, 0.0), shift - np.where(far, 0.0, mean) * slope
+    near = np.where(np.abs(mean) * rstd > 1, 0.0, mean)
+    return mean - near, shift - near * slope
 
 
 def group_norm_last(x, groups, weight, bias, eps):
