@@ -58,6 +58,14 @@ def status(name):
     return "placeholder" if found and all(hasattr(each, "missing") for each in found) else "done"
 
 
+def elsewhere(name):
+    """Whether the list has a class under a path that PyTorch 2.13 does not have either (`torch.nn.linear.Linear` for
+    `torch.nn.modules.linear.Linear`), and it exists under the right one."""
+    parts = name.split(".")
+    return (len(parts) == 4 and parts[:2] == ["torch", "nn"] and
+            find(".".join(["torch", "nn", "modules", *parts[2:]])) is not None)
+
+
 def has(path):
     """A name whose value is None counts as there."""
     owner, _, last = path.rpartition(".")
@@ -104,8 +112,10 @@ def text():
              "Made by `docs/make_api.py`. A placeholder can be imported and raises, by name, when it is used; a missing "
              "name raises AttributeError.", "", "## Names that programs use", "", *share_table(rows), ""]
     for wanted in ("placeholder", "missing"):
-        names = [f"`{name}`" for _, _, name in rows if status(name) == wanted]
+        names = [f"`{name}`" for _, _, name in rows if status(name) == wanted and not elsewhere(name)]
         lines += [f"### {wanted.capitalize()}", "", ", ".join(names) or "none", ""]
+    names = [f"`{name}`" for _, _, name in rows if status(name) == "missing" and elsewhere(name)]
+    lines += ["### Under `torch.nn.modules`, here as in PyTorch", "", ", ".join(names), ""]
     lines += ["## All public names", ""]
     for path in ["", *MODULES]:
         module = flambeau if not path else imported(f"flambeau.{path}")

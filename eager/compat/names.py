@@ -2,7 +2,7 @@
 
 import importlib
 
-from .. import device as devices, dtypes
+from .. import api, device as devices, dtypes
 from ..sizes import SymBool as SymBool
 from ..sizes import SymFloat as SymFloat
 from ..sizes import SymInt as SymInt
@@ -16,6 +16,12 @@ PyTorchFileReader = missing.kind("torch.PyTorchFileReader", "use torch.load, or 
 PyTorchFileWriter = missing.kind("torch.PyTorchFileWriter", "use torch.save")
 Stream = missing.kind("torch.Stream", "there is no device with streams here")
 Event = missing.kind("torch.Event", "there is no device with streams here")
+
+
+def _as_tensor_fullprec(t):
+    """A Python number as a tensor of its own precision (float64, int64); anything else as `as_tensor` makes it."""
+    return api.tensor(t, dtype=dtypes.float64 if type(t) is float else dtypes.int64) if type(t) in (float, int) \
+        else api.as_tensor(t)
 
 
 def get_device_module(device=None):

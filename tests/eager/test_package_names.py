@@ -89,3 +89,25 @@ def test_iterators_of_loaders_have_kinds():
     assert isinstance(busy, dataloader._MultiProcessingDataLoaderIter) and len(next(busy)) == 1
     busy._shutdown_workers()
     assert busy._loader._workers is None
+
+
+def test_names_of_classes_and_numbers_in_full():
+    assert repr(nn.MultiheadAttention(4, 2).out_proj).startswith("NonDynamicallyQuantizableLinear(in_features=4")
+    assert fb._as_tensor_fullprec(0.1).item() == 0.1 and fb._as_tensor_fullprec(2 ** 40).dtype is fb.int64
+    assert fb.get_device_module("cpu") is fb.cpu
+    with pytest.raises(ValueError, match="wrong"):
+        fb._check_with(ValueError, False, lambda: "wrong")
+    with pytest.raises(RuntimeError, match="PyTorchFileReader does not exist"):
+        fb.PyTorchFileReader("f")
+
+
+def test_flex_attention_gives_what_is_asked_for():
+    from flambeau.nn.attention.flex_attention import AuxRequest, flex_attention
+    q = fb.arange(16.0).reshape(1, 1, 4, 4) / 10
+    out, aux = flex_attention(q, q, q, return_aux=AuxRequest(lse=True, max_scores=True))
+    scores = q @ q.mT / 2
+    assert fb.allclose(out, F.scaled_dot_product_attention(q, q, q))
+    assert fb.allclose(aux.lse, scores.logsumexp(-1)) and fb.allclose(aux.max_scores, scores.amax(-1))
+    assert flex_attention(q, q, q, return_aux=AuxRequest())[1].lse is None
+    with pytest.raises(ValueError, match="return_aux"):
+        flex_attention(q, q, q, return_lse=True, return_aux=AuxRequest())

@@ -4,12 +4,8 @@ from ...api import empty
 from .. import functional as F
 from .. import init
 from ..parameter import Parameter
-from .linear import Linear
+from .linear import NonDynamicallyQuantizableLinear
 from .module import Module
-
-
-class NonDynamicallyQuantizableLinear(Linear):
-    """The name that PyTorch gives the output projection of attention; a Linear."""
 
 
 class MultiheadAttention(Module):

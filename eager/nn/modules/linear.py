@@ -45,6 +45,10 @@ class Linear(Module):
         return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
 
 
+class NonDynamicallyQuantizableLinear(Linear):
+    """The name that PyTorch gives the output projection of attention; a Linear."""
+
+
 class Bilinear(Module):
     """y[..., k] = x1 @ weight[k] @ x2 + bias[k]."""
 
