@@ -112,11 +112,16 @@ class Pieces:
         for node in graph.calls:
             if is_read(node):
                 self.add(run, backend)
-                self.steps.append(node)
+                self.steps.append(Reading(node))
                 run = []
             else:
                 run.append(node)
         self.add(run, backend)
+        self.constants = {n: graph.constants[n.target] for n in graph.nodes if n.op == "get_attr"}
+        self.inputs = list(graph.inputs)
+        self.binding = [n for n in self.inputs if free_names(n.value)]          # what shows a symbol
+        output = graph.output.args[0]
+        self.flat = output if type(output) is tuple and all(isinstance(v, Node) for v in output) else None
 
     def add(self, nodes: list[Node], backend: Callable) -> None:
         if nodes:
@@ -143,29 +148,46 @@ class Pieces:
 
     def run(self, inputs):
         symbols: dict = {}
-        values: dict = {n: self.graph.constants[n.target] for n in self.graph.nodes if n.op == "get_attr"}
-        for node, value in zip(self.graph.inputs, inputs):
-            values[node] = value
-            bind_symbols(node.value, value, symbols)
+        values = self.constants | dict(zip(self.inputs, inputs))
+        for node in self.binding:
+            bind_symbols(node.value, values[node], symbols)
         for step in self.steps:
-            if isinstance(step, Piece):
-                values.update(zip(step.shown, step(values, symbols)))
-            else:
-                values[step] = value = self.read(step, values, symbols)
-                bind_symbols(step.value, value, symbols)
-                check_read(step, value, symbols)
+            step(values, symbols)
+        if self.flat is not None:
+            return tuple([values[n] for n in self.flat])
         return map_args(self.graph.output.args[0],
                         lambda v: values[v] if isinstance(v, Node) else evaluate_number(v, symbols))
 
-    def read(self, step: Node, values: dict, symbols: dict):
-        """Its value; an error, or another kind of value than the graph knows, is a matter for the original program."""
-        args = map_args(step.args, lambda v: values[v] if isinstance(v, Node) else evaluate_number(v, symbols))
+
+class Reading:
+    """One read, or a part of what one gave, between two pieces."""
+
+    def __init__(self, node: Node):
+        self.node, self.target, self.args = node, node.target, node.args
+        self.plain = all(isinstance(a, Node) for a in node.args)
+        tree = getattr(node.value, "tree", None)                    # a float: nothing but itself can be bound or checked
+        self.name = tree[1] if tree is not None and tree[0] == "var" else None
+
+    def __call__(self, values: dict, symbols: dict) -> None:
+        values[self.node] = value = self.value(values, symbols)
+        if self.name is not None:
+            symbols.setdefault(self.name, value)
+            if not self.node.graph.env.assumed:
+                return
+        bind_symbols(self.node.value, value, symbols)
+        check_read(self.node, value, symbols)
+
+    def value(self, values: dict, symbols: dict):
+        """An error, or another kind of value than the graph knows, is a matter for the original program."""
+        args = [values[a] for a in self.args] if self.plain else map_args(
+            self.args, lambda v: values[v] if isinstance(v, Node) else evaluate_number(v, symbols))
         try:
-            value = step.target(*args)
+            value = self.target(*args)
         except Exception as error:
-            raise CheckFailed(f"{step.name}: {error}") from error
-        if isinstance(value, Tensor) and (value.dtype is not step.value.dtype or value.ndim != step.value.ndim):
-            raise CheckFailed(f"{step.name} is of {value.dtype}")
+            raise CheckFailed(f"{self.node.name}: {error}") from error
+        known = self.node.value
+        if isinstance(value, Tensor) and (value.dtype is not known.dtype or value.ndim != known.ndim):
+            raise CheckFailed(f"{self.node.name} is of {value.dtype}")
         return value
 
 
@@ -198,11 +220,13 @@ class Piece:
         self.graph.placeholder(name, number)
         return number
 
-    def __call__(self, values: dict, symbols: dict):
-        given = [*(values[n] for n in self.inputs), *(evaluate_number(s, symbols) for s in self.symbols)]
+    def __call__(self, values: dict, symbols: dict) -> None:
+        given = [values[n] for n in self.inputs]
+        if self.symbols:
+            given += [evaluate_number(s, symbols) for s in self.symbols]
         if self.compiled is None:
             self.compiled = native.call("capturing", None, self.compile, (given,), {})
-        return self.compiled(*given)
+        values.update(zip(self.shown, self.compiled(*given)))
 
     def compile(self, given: list) -> Callable:
         """By the backend; where a question cannot be answered for all values, eager runs the piece."""
