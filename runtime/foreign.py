@@ -41,9 +41,14 @@ def struct(data: int, type_name: str, sizes: Sequence[int], strides: Sequence[in
     return Tensor(data, offset, TYPES[type_name], len(sizes), longs(*sizes), longs(*strides))
 
 
+@functools.lru_cache(4096)
+def _geometry(dtype: np.dtype, sizes: tuple, strides: tuple) -> Tensor:
+    return struct(0, dtype.name, sizes, [step // dtype.itemsize for step in strides])
+
+
 def of_array(array: np.ndarray) -> Tensor:
-    strides = [step // array.itemsize for step in array.strides]
-    return struct(array.__array_interface__["data"][0], array.dtype.name, array.shape, strides)
+    like = _geometry(array.dtype, array.shape, array.strides)
+    return Tensor(array.__array_interface__["data"][0], 0, like.type, like.dims, like.sizes, like.strides)
 
 
 def structs(tensors: Sequence[Tensor]):
