@@ -1,6 +1,7 @@
 # make demo    the main job on real input: trains a GPT eagerly and compiled, writes demo-out/
 # make test    the tests
 # make bench   the table of benchmarks/README.md (against torch where PEER_PYTHON has it)
+# make packages  tests of packages for PyTorch, which are installed into the environment
 # make lint    style
 PYTHON ?= python3
 VENV ?= .venv
@@ -24,10 +25,18 @@ bench: $(STAMP)
 	$(VENV)/bin/python benchmarks/run.py $(if $(PEER_PYTHON),--peer-python $(PEER_PYTHON)) --write
 	$(VENV)/bin/python benchmarks/compile_time.py --write
 
+# programs of packages that were written for PyTorch; PEER_PYTHON has the same packages and torch, to compare with
+packages: $(STAMP)
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps lightning pytorch-lightning lightning-utilities \
+		skorch torchmetrics einops timm torchvision transformers
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check scikit-learn scipy pyyaml regex tokenizers typer safetensors \
+		tqdm "fsspec[http]" packaging typing-extensions huggingface-hub tabulate pillow
+	PEER_PYTHON=$(PEER_PYTHON) $(VENV)/bin/python -m pytest tests/packages
+
 lint: $(STAMP)
 	$(VENV)/bin/ruff check .
 
 clean:
 	rm -rf $(VENV) build demo-out *.egg-info runtime/*.so eager/*.so capture/*.so
 
-.PHONY: install demo test bench lint clean
+.PHONY: install demo test bench packages lint clean
