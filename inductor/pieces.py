@@ -1,9 +1,9 @@
 """What a loop over slices adds up in its backward is computed at once.
 
-In: a graph with a backward. Each slice of a tensor gives back a gradient of the tensor's size, zero outside of the slice; each step
-gives a product of a few rows to the gradient of a weight. Out: one `cat` for slices that lie side by side without
-overlap or gap (`chunk`, `split`, all steps of a sequence), and one product over the rows of all steps. The sums would walk
-over the whole sequence, or over the whole weight, once a step.
+In: a graph with a backward. Each slice of a tensor gives back a gradient of the tensor's size, zero outside of the
+slice; each step gives a product of a few rows to the gradient of a weight. Out: one `cat` for slices that lie side by
+side without overlap or gap (`chunk`, `split`, all steps of a sequence), and one product over the rows of all steps.
+The sums would walk over the whole sequence, or over the whole weight, once a step.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager
 from ..capture.graph import Graph, Node
 from ..eager.op import OPS
 from ..eager.state import recording
+from ..eager.tensor import Tensor
 from .joint import JointGraph
 from .partition import bytes_of
 from .passes import same_geometry
@@ -55,8 +56,13 @@ def _is_sum(node: Node) -> bool:
     """Of two tensors of the result's sizes and type."""
     if not node.is_op or node.target is not OPS["add"] or len(node.args) != 2:
         return False
-    return all(isinstance(a, Node) and a.value.shape == node.value.shape and a.value.dtype is node.value.dtype
+    return all(isinstance(a, Node) and same_sizes(a.value, node.value) and a.value.dtype is node.value.dtype
                for a in node.args)
+
+
+def same_sizes(a: Tensor, b: Tensor) -> bool:
+    """For certain: symbols are not asked."""
+    return len(a.shape) == len(b.shape) and all((n == m) is True for n, m in zip(a.shape, b.shape))
 
 
 def _summands(root: Node, taken: set[Node]) -> list[Node]:
@@ -73,15 +79,17 @@ def _summands(root: Node, taken: set[Node]) -> list[Node]:
     return found
 
 
-def _replace(graph: Graph, node: Node, make: Callable[[], Node], place: AbstractContextManager, rest: list[Node]) -> bool:
+def _replace(
+    graph: Graph, node: Node, make: Callable[[], Node], place: AbstractContextManager, rest: list[Node]
+) -> bool:
+    """True: the graph has changed."""
     with recording(False), place:
         made = make()
         for each in rest:
             made = _call(graph, "add", (made, each), node)
-    fits = same_geometry(made.value, node.value)
-    if fits:
+    if same_geometry(made.value, node.value):
         graph.replace_all_uses(node, made)
-    return fits
+    return True
 
 
 def _call(graph: Graph, name: str, args: tuple, place: Node) -> Node:
@@ -110,7 +118,8 @@ def _is_piece(node: Node) -> bool:
 
 
 def _covering(pieces: list[Node]) -> list[Node]:
-    """The pieces in order if they follow each other along one dim from its start to its end, without overlap; else none."""
+    """The pieces in order if they follow each other along one dim from its start to its end, without overlap; else
+    none."""
     if len(pieces) < 2 or len({piece.args[2] for piece in pieces}) > 1:
         return []
     pieces, at = sorted(pieces, key=lambda piece: piece.args[3]), 0
@@ -125,8 +134,8 @@ def _covering(pieces: list[Node]) -> list[Node]:
 # -- products
 
 def _products(graph: Graph, node: Node, summands: list[Node], stacked: dict) -> bool:
-    """Products of transposed rows become one, where their results are more than twice as large as the rows. `stacked`: rows
-    of all steps by their parts."""
+    """Products of transposed rows become one, where their results are more than twice as large as the rows.
+    `stacked`: rows of all steps by their parts."""
     products = [n for n in summands if _is_product(n)]
     lefts, rights = tuple(n.args[0].args[0] for n in products), tuple(n.args[1] for n in products)
     if len(products) < STEPS:
@@ -156,9 +165,13 @@ def _in_any_order(nodes: Iterable[Node]) -> tuple:
     return tuple(sorted(map(id, nodes)))
 
 
+def _is_column_sum(node: Node) -> bool:
+    return (node.is_op and node.target is OPS["sum"] and node.args[1:] == ((0,), False) and len(node.users) == 1)
+
+
 def _column_sums(graph: Graph, node: Node, summands: list[Node], stacked: dict, order: dict[Node, int]) -> None:
     """Sums over the rows of each step are one over the rows of all, where these have been put together."""
-    if not all(n.is_op and n.target is OPS["sum"] and n.args[1:] == ((0,), False) and len(n.users) == 1 for n in summands):
+    if not all(_is_column_sum(n) for n in summands):
         return
     rows = stacked.get(_in_any_order(n.args[0] for n in summands))
     if rows is None or any(order[u] < order[rows] for u in node.users):

@@ -1,5 +1,5 @@
-"""Sums over the steps of a loop, computed at once: gradients of slices become one `cat`, products of a few rows one product,
-and only where that says the same."""
+"""Sums over the steps of a loop, computed at once: gradients of slices become one `cat`, products of a few rows one
+product, and only where that says the same."""
 
 import collections
 
@@ -78,6 +78,12 @@ def test_slices_of_a_symbolic_size_stay():
     check(f, lambda: (leaf(5, 6),), dynamic=True, other=lambda: (leaf(7, 6),))
 
 
+def test_no_size_is_asked_for():
+    """Sums of symbolic sizes: the graph serves all of them."""
+    f = lambda x, y: (ops.mul(ops.add(ops.tanh(x), y), ops.sin(x)),)
+    check(f, lambda: (leaf(5, 6), leaf(5, 6)), dynamic=True, other=lambda: (leaf(7, 3), leaf(7, 3)))
+
+
 def recurrence(steps, size):
     def f(x, w, b, h):
         for t in range(steps):
@@ -125,7 +131,9 @@ def test_few_steps_and_large_rows_stay_apart():
     assert found["cat"] == 0 and found["gemm"] == 4 + 4
 
 
-@pytest.mark.parametrize("kind", [dtypes.float32, dtypes.float64, dtypes.bfloat16, dtypes.int64, dtypes.bool, dtypes.uint8])
+@pytest.mark.parametrize(
+    "kind", [dtypes.float32, dtypes.float64, dtypes.bfloat16, dtypes.int64, dtypes.bool, dtypes.uint8]
+)
 @pytest.mark.parametrize("dim", [0, 1, 2])
 def test_many_parts_are_moved(kind, dim):
     sizes = lambda k: tuple(1 + k % 3 if d == dim else n for d, n in enumerate((3, 2, 4)))
