@@ -11,10 +11,10 @@ from __future__ import annotations
 import contextlib
 import math
 import operator
-from dataclasses import dataclass
 from collections.abc import Callable, Mapping, Sequence
 
 from ..eager import sizes
+from ..runtime.data import data
 from ..runtime.errors import CheckFailed, Unsupported
 from . import expr as E
 from .expr import Bounds, Expr, ExprLike
@@ -23,7 +23,7 @@ _NEGATED = {"==": "!=", "!=": "==", "<": "<=", "<=": "<"}           # not (a < b
 _COMPARE = {"==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le}
 
 
-@dataclass(frozen=True)
+@data
 class Relation:
     """lhs op rhs, with op one of == != < <=."""
 
@@ -56,7 +56,7 @@ class Relation:
         return f"{self.lhs} {self.op} {self.rhs}"
 
 
-@dataclass(frozen=True)
+@data
 class Guard:
     """A relation that the compiled code relies on, the user's stack where it was asked, and why in words."""
 
@@ -69,7 +69,7 @@ class Guard:
         return f"{self.relation}{where}"
 
 
-@dataclass(frozen=True)
+@data
 class Symbol:
     """One symbol: where the call finds it, and the value it had at capture (None: unbacked)."""
 
@@ -738,7 +738,7 @@ def _tree_text(tree: tuple) -> str:
     return f"{'-' if tree[0] == 'neg' else 'abs' if tree[0] == 'abs' else 'math.' + tree[0]}({', '.join(parts)})"
 
 
-@dataclass(frozen=True)
+@data
 class FloatComparison:
     """A comparison of one symbolic float with a constant that the compiled code relies on; called with a new value."""
 

@@ -8,16 +8,16 @@ from its base (`step`). `Guards` collects what was read to make a decision and l
 from __future__ import annotations
 
 import types
-from dataclasses import dataclass
 from typing import Any
 
+from ..runtime.data import data
 from ..runtime.errors import InternalError
 
 
 MODULE_TABLES = ("_parameters", "_buffers", "_modules")
 
 
-@dataclass(frozen=True)
+@data
 class Source:
     """One access path; `base` is the path that this step starts from (None at a root)."""
 
@@ -42,7 +42,7 @@ class Root(Source):
     base = None
 
 
-@dataclass(frozen=True)
+@data
 class Local(Root):
     """An argument of the frame."""
 
@@ -58,7 +58,7 @@ class Local(Root):
         emit.load_fast(self.local)
 
 
-@dataclass(frozen=True)
+@data
 class LocalCell(Root):
     """An argument that nested functions share. Generated code has put it into a cell, and its first value into `.arg_<name>`."""
 
@@ -74,7 +74,7 @@ class LocalCell(Root):
         emit.load_fast(f".arg_{self.local}")
 
 
-@dataclass(frozen=True)
+@data
 class Free(Root):
     """The cell of a free variable of the frame's own code."""
 
@@ -91,7 +91,7 @@ class Free(Root):
         emit.load_closure(self.variable)
 
 
-@dataclass(frozen=True)
+@data
 class Contents(Source):
     """What a cell holds."""
 
@@ -111,7 +111,7 @@ class Contents(Source):
             emit.load_attr("cell_contents")
 
 
-@dataclass(frozen=True)
+@data
 class Global(Root):
     """A global of the frame's own module."""
 
@@ -150,7 +150,7 @@ class Pinned(Root):
         emit.load_const(self.value)
 
 
-@dataclass(frozen=True)
+@data
 class Attr(Source):
     """An attribute, read as Python reads it."""
 
@@ -168,7 +168,7 @@ class Attr(Source):
         emit.load_attr(self.attr)
 
 
-@dataclass(frozen=True)
+@data
 class DictAttr(Source):
     """An entry of an object's own `__dict__`."""
 
@@ -196,7 +196,7 @@ class DictAttr(Source):
         return isinstance(home, type) and hasattr(type(vars(home).get(self.attr)), "__get__")
 
 
-@dataclass(frozen=True)
+@data
 class Item(Source):
     """An item under a constant index or key."""
 
@@ -244,7 +244,7 @@ class Keyed(Source):
         emit.binary_subscr()
 
 
-@dataclass(frozen=True)
+@data
 class TypeOf(Source):
     """The class of a value."""
 
@@ -272,7 +272,7 @@ def module_entry(base: Source, table: str, name: str) -> Source:
     return item(DictAttr(base, table), name)
 
 
-@dataclass(frozen=True)
+@data
 class Guard:
     """One fact that must hold for the entry to be used again."""
 

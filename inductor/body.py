@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
@@ -18,12 +17,13 @@ from ..eager import dtypes
 from ..eager.prims import PRIMS
 from ..eager.sizes import SymFloat, SymInt
 from ..runtime.config import config
+from ..runtime.data import data
 from ..runtime.errors import InternalError
 
 Number = bool | int | float
 
 
-@dataclass(frozen=True, eq=False)
+@data(eq=False)
 class Buffer:
     """A region of memory with a geometry. `kind`: input, output, temp, const, or local (row scratch of one kernel).
 

@@ -14,9 +14,10 @@ from collections.abc import Callable
 from ..capture.graph import Graph
 from ..eager.op import Op
 from ..eager.tensor import Tensor
+from ..runtime.data import data
 
 
-@dataclass(frozen=True)
+@data
 class ViewStep:
     """One view op of a chain: op(x, *args); `grad`: made while gradients were recorded."""
 
@@ -26,27 +27,27 @@ class ViewStep:
     stack: tuple = ()
 
 
-@dataclass(frozen=True)
+@data
 class Fresh:
     """Inner output number `index`, as it is."""
 
     index: int
 
 
-@dataclass(frozen=True)
+@data
 class IsInput:
     """The very tensor passed as input `index`."""
 
     index: int
 
 
-@dataclass(frozen=True)
+@data
 class ViewOfInput:
     index: int
     chain: tuple[ViewStep, ...]
 
 
-@dataclass(frozen=True)
+@data
 class ViewOfOutput:
     """A view of inner output `index` (which need not itself be returned); an empty chain is the same tensor again."""
 
@@ -57,7 +58,7 @@ class ViewOfOutput:
 Output = Fresh | IsInput | ViewOfInput | ViewOfOutput
 
 
-@dataclass(frozen=True)
+@data
 class Mutation:
     """Input `input` gets the value of inner output `output`; `recorded`: by a copy_ that autograd sees."""
 
@@ -66,14 +67,14 @@ class Mutation:
     recorded: bool
 
 
-@dataclass(frozen=True)
+@data
 class Slot:
     """In the structure of the result: the place of output number `index`."""
 
     index: int
 
 
-@dataclass(frozen=True)
+@data
 class Outline:
     """Of a functional graph: random draws, number of inner outputs, names of inputs, and for each symbol (name, input,
     "size" | "stride" | "value", dim)."""
@@ -89,7 +90,7 @@ def outline(graph: Graph) -> Outline:
     return Outline(graph.draws, len(graph.output.args[0]), tuple(n.name for n in graph.inputs), sources)
 
 
-@dataclass(frozen=True)
+@data
 class Crossing:
     """What a backward takes, in this order: `saved` values (those in `saved_inputs` are graph inputs of that number, the
     others results of the forward), `sizes` (symbols), `tangents` (numbers of inner outputs).
@@ -112,7 +113,7 @@ def strides_of(graph: Graph) -> tuple[tuple | None, ...]:
     return tuple(tuple(n.value.stride()) if isinstance(n.value, Tensor) else None for n in graph.inputs)
 
 
-@dataclass(frozen=True)
+@data
 class Launch:
     """How the native launcher calls one shared object.
 
@@ -136,7 +137,7 @@ class Launch:
     externs: tuple = ()
 
 
-@dataclass(frozen=True)
+@data
 class Region:
     """A tensor argument or result of an eager call: its element type and number of dimensions."""
 
@@ -144,12 +145,12 @@ class Region:
     rank: int
 
 
-@dataclass(frozen=True)
+@data
 class Number:
     """A symbolic argument of an eager call: native code passes its value."""
 
 
-@dataclass(frozen=True)
+@data
 class EagerCall:
     """An op between native kernels: its arguments with a Region for every tensor and a Number for every symbolic size."""
 

@@ -7,12 +7,13 @@ names ranges, bodies and reductions, never tiles, vectors, threads or atomics: t
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, NamedTuple
 
 from ..capture.expr import Bounds, Expr, ExprLike, plain
 from ..eager import dtypes
 from ..eager.prims import COMBINES
+from ..runtime.data import data
 from ..runtime.errors import InternalError
 from .body import Body, Buffer, Check, Indirect, Load, Rewriter, Value, index_var, reachable
 
@@ -21,7 +22,7 @@ __all__ = ["Axis", "Body", "Buffer", "Check", "ExternCall", "GemmKernel", "Indir
            "reachable"]
 
 
-@dataclass(frozen=True)
+@data
 class Axis:
     """A loop over [0, extent) whose variable has this name."""
 
@@ -40,7 +41,7 @@ class Origin(NamedTuple):
     line: str = ""
 
 
-@dataclass(frozen=True, eq=False)
+@data(eq=False)
 class Store:
     """Write `value` at `index`; mode "set", or "add" (accumulate; colliding elements all count)."""
 
@@ -50,7 +51,7 @@ class Store:
     mode: str = "set"
 
 
-@dataclass(frozen=True, eq=False)
+@data(eq=False)
 class Reduce:
     """Combine `values` over all axes of the step into the accumulators `names`, which later steps read as "acc" values.
 
@@ -64,7 +65,7 @@ class Reduce:
     dtypes: tuple[Any, ...]
 
 
-@dataclass(frozen=True, eq=False)
+@data(eq=False)
 class Step:
     """One loop nest inside a kernel. The innermost axis is the vector axis (unless the kernel's is "outer").
 
@@ -87,7 +88,7 @@ class Step:
         return reachable(self.roots())
 
 
-@dataclass(frozen=True, eq=False)
+@data(eq=False)
 class LoopKernel:
     """For every point of `outer` (any order, parallel): run the steps in order; accumulators and locals live per point.
 
@@ -106,7 +107,7 @@ class LoopKernel:
         return [s for step in self.steps for s in step.stores]
 
 
-@dataclass(frozen=True, eq=False)
+@data(eq=False)
 class Operand:
     """A matrix operand: element strides along (batch axes..., row axis, column axis) from `offset` in the buffer's memory."""
 
@@ -115,7 +116,7 @@ class Operand:
     offset: ExprLike = 0
 
 
-@dataclass(frozen=True, eq=False)
+@data(eq=False)
 class GemmKernel:
     """acc[b.., m, n] = sum over k of a[b.., m, k] * b[b.., k, n], then the epilogue at every (b.., m, n).
 
@@ -143,7 +144,7 @@ class GemmKernel:
         return list(self.epilogue.stores)
 
 
-@dataclass(frozen=True, eq=False)
+@data(eq=False)
 class ScatterKernel:
     """Fill the target (`init`: a buffer of the same sizes to copy, None: zeros, or the target itself: leave as it is),
     then for every point of `axes` do `store`, whose indices may collide. Mode "set": the last point in row-major order wins.
@@ -168,7 +169,7 @@ class ScatterKernel:
         return [self.store]
 
 
-@dataclass(frozen=True, eq=False)
+@data(eq=False)
 class View:
     """A tensor argument: a geometry over a buffer's memory (offset in elements from its start)."""
 
@@ -190,7 +191,7 @@ class View:
         return f"{self.buffer.name}[{', '.join(map(str, self.sizes))}]"
 
 
-@dataclass(frozen=True, eq=False)
+@data(eq=False)
 class ExternCall:
     """An op without a loop. `args`: the op's arguments with a View for every tensor, `Expr` for sizes. `calls`: the
     runtime's kernels (runtime/calls.py) that fill the outputs, row-major ones, from the same views; None: run eagerly.
@@ -227,7 +228,7 @@ class Symbol(NamedTuple):
     dim: int = 0
 
 
-@dataclass(frozen=True, eq=False)
+@data(eq=False)
 class Program:
     """Kernels in order over buffers.
 

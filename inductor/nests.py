@@ -10,12 +10,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from ..capture.expr import Bounds, Expr, ExprLike, plain, product, simplify
+from ..runtime.data import data
 from .body import Body, Buffer, Rewriter, Value, reachable
 from .loops import Axis, GemmKernel, Kernel, LoopKernel, Origin, Program, Reduce, Store, outer_axes, row_major, step_bounds, steps
 from .lower import SYMBOL
 
 
-@dataclass(frozen=True, eq=False)
+@data(eq=False)
 class Item:
     """One store or one reduction over inner axes, at every outer point."""
 

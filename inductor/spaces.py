@@ -7,14 +7,14 @@ are runs of the other's; the coarse side is written in terms of the fine axes, w
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from ..capture.expr import Expr, ExprLike, plain
+from ..runtime.data import data
 from .loops import Axis
 from .nests import Context, Nest, real
 
 
-@dataclass(frozen=True)
+@data
 class Move:
     """What happens to one nest: its new outer axes, the substitution, inner axes replaced by others, outer axes made inner."""
 
@@ -24,7 +24,7 @@ class Move:
     demoted: tuple[Axis, ...] = ()
 
 
-@dataclass(frozen=True)
+@data
 class Spaces:
     first: Move
     second: Move
