@@ -69,7 +69,8 @@ class Scheduler(Context):
     def fuse_parts(self) -> None:
         """A reduction of everything that is made of the rows' results joins a nest that reads these rows anyway."""
         for nest in list(self.nests):
-            others = [n for n in self.nests if n.head is None and n is not nest and not n.flexible and n.reads & nest.reads]
+            others = [n for n in self.nests if n.head is None and n is not nest and not n.flexible and n.reads & nest.reads
+                      and not n.before & nest.ids]      # who waits for the whole cannot make its parts
             if nest.head is None and others and lonely(nest):
                 self.try_parts(nest, others)
 

@@ -136,6 +136,15 @@ def test_sums_of_everything_join_the_rows_and_columns_come_last(symbolic, trace,
         assert_close(actual, wanted._array, 1e-4, 1e-4)
 
 
+def test_rows_that_wait_for_the_sum_do_not_make_its_parts(trace, make, assert_close):
+    fn = lambda x: O["sum"](O["exp"](O["sub"](x, O["sum"](x, (0, 1), False))), (1,), False)
+    x = make(250, 300)
+    x._array *= 1e-3
+    program = schedule(lower(trace(fn, x)))
+    program.verify()
+    assert_close(interpret.run(plan(program), (x,))[0], fn(x)._array, 1e-4, 1e-4)
+
+
 def test_a_sum_that_joins_nothing_leaves_no_trace(trace, make):
     fn = lambda x: (O["sum"](x, (0, 1), False), O["amax"](x, (0,), False))      # rows and columns of the same extent
     program = schedule(lower(trace(fn, make(300, 300))))
