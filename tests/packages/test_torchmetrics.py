@@ -9,7 +9,8 @@ pytestmark = pytest.mark.skipif(importlib.util.find_spec("torchmetrics") is None
 PROGRAM = """
 import torchmetrics as tm
 from torchmetrics import classification as C, regression as R, functional as F
-logits = filled((4, 32, 5), 1, 3.0)
+i = torch.arange(640)                 # scores without ties: equal ones are ranked by softmax's last digit
+logits = (((i * i * 31 + i * 7919) % 10007).float() / 10007 * 6 - 3).reshape(4, 32, 5)
 target = (torch.arange(128) * 7 % 5).reshape(4, 32)
 scores, truth = filled((4, 32), 2, 0.5) + 0.5, (torch.arange(128) * 11 % 3 == 0).long().reshape(4, 32)
 x, y = filled((4, 32), 3, 1.0), filled((4, 32), 4, 1.0)
