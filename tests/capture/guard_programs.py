@@ -12,7 +12,6 @@ import warnings
 import fuzzing
 
 import flambeau as torch
-from flambeau.runtime import counters
 from flambeau.runtime.config import config
 
 ARGUMENTS = "x y n k flag s items table m obj fn names pair".split()
