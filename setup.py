@@ -57,4 +57,5 @@ os.chdir(HERE)
 extensions = [extension("runtime", "_native"), extension("eager", "_call"), extension("capture", "_capture")]
 setup(packages=packages(), cmdclass={"build_py": BuildFace, "build_ext": BuildObjects},
       ext_modules=[ext for ext in extensions if ext.sources],
-      package_data={"flambeau.runtime": ["csrc/*.h", "include/*.h"], "flambeau.eager": ["csrc/*.h"], "flambeau.capture": ["csrc/*.h"]})
+      package_data={"flambeau.runtime": ["csrc/*.h", "include/*.h"], "flambeau.eager": ["csrc/*.h"],
+                    "flambeau.capture": ["csrc/*.h"]})
