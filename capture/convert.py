@@ -133,7 +133,7 @@ def located(error: Unsupported, trace) -> Unsupported:
 
 def check_break(job, reason, trace) -> None:
     try:
-        check_splittable(job.code)
+        check_splittable(job.code, job.instrs)
     except Unsupported as error:
         error.stack = reason.stack
         raise RunPlain(error) from reason
@@ -340,9 +340,9 @@ class Trace:
 
     def door(self, index, depth, nulls, unbound):
         code, origin = origin_of(self.job.code, index)
-        relevant = frozenset(unbound) & frozenset((*code.co_varnames, *code.co_cellvars))
-        key = (code, id(self.job.globals), origin, depth, nulls, relevant)
         known = listing(code)
+        relevant = frozenset(unbound) & frozenset((*code.co_varnames, *code.co_cellvars, *known.live.names))
+        key = (code, id(self.job.globals), origin, depth, nulls, relevant)
         cut = split(code, origin, depth, nulls, unbound, instrs=known.instrs, live=known.live, empty=known.empty_cells)
 
         def make():

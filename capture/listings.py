@@ -10,16 +10,29 @@ import threading
 import weakref
 
 from ..runtime import locks
+from . import opcodes
 from .instructions import Instr, decode
-from .liveness import Liveness, maybe_empty_cells, reads_frame
+from .liveness import SYNTHETIC, Liveness, again_cells, maybe_empty_cells, reads_frame
 
 MOST = 40_000                # instructions; some 10 MB
+
+
+def with_own_slots(instrs, code):
+    """The variable of an inlined comprehension, where it has the name of a cell, as a local of its own: no slot holds now a cell
+    and now a value, which a resume function could not be given. Where a comprehension makes a cell of it too, the slot stays."""
+    own = {i.argval for i in instrs if i.op == "LOAD_FAST_AND_CLEAR"}.difference(again_cells(instrs))
+    shared = own.intersection(code.co_varnames, {*code.co_cellvars, *code.co_freevars})
+    renamed = {name: f"{SYNTHETIC}own_{name}" for name in shared}
+    for instr in instrs if renamed else ():
+        if opcodes.NORMAL_OPS[instr.op].kind == "fast":
+            instr.argval = renamed.get(instr.argval, instr.argval)
+    return instrs
 
 
 class Listing:
     def __init__(self, code):
         self._code = weakref.ref(code)
-        self.instrs: list[Instr] = decode(code)
+        self.instrs: list[Instr] = with_own_slots(decode(code), code)
 
     @functools.cached_property
     def live(self) -> Liveness:

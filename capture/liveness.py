@@ -64,6 +64,12 @@ def _emptied_inside(code) -> frozenset[str]:
         [unit.argval for unit in decode(const) if unit.op == "DELETE_DEREF"] for const in inner), *map(_emptied_inside, inner))
 
 
+def again_cells(instrs) -> list[str]:
+    """Names of the cells that an inlined comprehension makes again, once for each."""
+    start = next((k for k, instr in enumerate(instrs) if instr.op == "RESUME"), 0)
+    return [instr.argval for instr in instrs[start:] if instr.op == "MAKE_CELL"]
+
+
 def implicit_self(code):
     """super() without arguments reads the first argument of the frame (LOAD_SUPER_ATTR too): its name, or None."""
     return (

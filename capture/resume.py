@@ -37,7 +37,16 @@ from . import opcodes
 from .assemble import assemble
 from .emitter import Emitter
 from .instructions import clone, decode, successors
-from .liveness import READS_FRAME, SYNTHETIC, Liveness, cells_used, implicit_self, is_local, maybe_empty_cells
+from .liveness import (
+    READS_FRAME,
+    SYNTHETIC,
+    Liveness,
+    again_cells,
+    cells_used,
+    implicit_self,
+    is_local,
+    maybe_empty_cells,
+)
 from .state import native
 
 _RESUME = "<resume "
@@ -71,7 +80,7 @@ class ResumePoint:
         return self.code.co_freevars
 
 
-def check_splittable(code):
+def check_splittable(code, instrs):
     """Raise Unsupported for code that can't be cut anywhere."""
     if code.co_flags & _SUSPENDS:
         raise Unsupported(
@@ -81,6 +90,10 @@ def check_splittable(code):
         raise Unsupported(
             "namespace frame", f"{code.co_qualname} is a class or module body: its names live in a namespace"
         )
+    again = again_cells(instrs)
+    cleared = [instr.argval for instr in instrs if instr.op == "LOAD_FAST_AND_CLEAR" and instr.argval in again]
+    if len(cleared) > len(again) or not {*code.co_cellvars}.isdisjoint(code.co_freevars):
+        raise Unsupported("opcode", f"in {code.co_qualname} comprehensions use the slot of a cell for different things")
 
 
 def first_own(code, instrs) -> int:
@@ -93,8 +106,8 @@ def first_own(code, instrs) -> int:
 
 def split(code, index, depth, nulls=(), unbound=(), *, instrs=None, live=None, empty=None) -> ResumePoint:
     """The resume function that runs `code` from instruction `index` on. `instrs`, `live`, `empty`: its Listing's."""
-    check_splittable(code)
     instrs = instrs or decode(code)
+    check_splittable(code, instrs)
     if index < first_own(code, instrs):
         raise InternalError(f"bytecode: instruction {index} of {code.co_qualname} is in its prologue")
     live = live or Liveness(instrs, code)
@@ -168,7 +181,8 @@ def _cells(code, rest, unbound, every):
 
 
 def _arguments(code, live, unbound, depth, nulls):
-    arguments = [Argument("local", name) for name in code.co_varnames if name in live and name not in unbound]
+    names = dict.fromkeys((*code.co_varnames, *sorted(live)))           # a comprehension's own slots have names of ours
+    arguments = [Argument("local", name) for name in names if name in live and name not in unbound]
     self_name = implicit_self(code)
     if self_name in code.co_cellvars and self_name not in unbound:
         arguments.insert(0, Argument("content", self_name))

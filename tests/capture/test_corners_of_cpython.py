@@ -97,7 +97,7 @@ class Number(int):
 def told(f):
     try:
         return f()
-    except (AttributeError, TypeError, ValueError) as error:
+    except (AttributeError, NameError, TypeError, ValueError) as error:
         return type(error).__name__, str(error)
 
 
@@ -169,3 +169,72 @@ def test_long_loops_run_in_python():
         counters.reset()
         assert torch.equal(torch.compile(f, backend=interpreted)(torch.zeros(1)), f(torch.zeros(1)))
         assert counters.snapshot()["breaks"], f
+
+
+def shadows_a_cell(xs):
+    for b in xs:
+        k = lambda: b
+    return [(int("7"), b, cut(b))[1:] for b in xs], {b: cut(b) for b in xs if cut(b)}, b, k()
+
+
+def shadows_twice(xs):
+    for b in xs:
+        k = lambda: b
+    return [[(b, cut(b)) for b in (b, cut(b))] for b in xs if cut(b)], b, k()
+
+
+def shadows_a_free_variable(xs):
+    b = 50
+
+    def inner():
+        return [(b, cut(b)) for b in xs], b
+    return inner()
+
+
+def makes_cells_and_shadows(xs):
+    for b in xs:
+        k = lambda: b
+    made = [(cut(b), lambda: b)[1] for b in xs]
+    return [(b, cut(b)) for b in xs], [f() for f in made], b, k()
+
+
+def makes_cells_of_a_free_name(xs):
+    b = 7
+
+    def inner():
+        made = [(cut(b), lambda: b)[1] for b in xs]
+        return [(b, cut(b)) for b in xs], [f() for f in made], b
+    return inner()
+
+
+def shadows_and_raises(xs):
+    b = 1
+    k = lambda: b
+    try:
+        return [1 // cut(b) for b in (*xs, 0)]
+    except ZeroDivisionError:
+        return b, k()
+
+
+def shadows_what_has_no_value(xs):
+    def k():
+        return b
+    r = [cut(b) for b in xs]
+    text = told(k)
+    b = 3
+    return r, text, k()
+
+
+@torch.compiler.disable
+def cut(b):
+    return b
+
+
+@pytest.mark.parametrize("program", [shadows_a_cell, shadows_twice, shadows_a_free_variable, makes_cells_and_shadows,
+                                     makes_cells_of_a_free_name, shadows_and_raises, shadows_what_has_no_value])
+def test_comprehensions_over_names_of_cells(program):
+    counters.reset()
+    with config.patch(strict=True):
+        assert torch.compile(program, backend=interpreted)([1, 2]) == program([1, 2])
+        assert torch.compile(lambda: program([1, 2]), backend=interpreted)() == program([1, 2])
+    assert counters.snapshot()["breaks"]

@@ -403,7 +403,7 @@ def test_what_is_not_cut_says_so():
     body = compile("x = 1", "m", "exec")
     for code in (gen.__code__, coroutine.__code__, body):
         with pytest.raises(Unsupported):
-            check_splittable(code)
+            check_splittable(code, decode(code))
     with pytest.raises(InternalError, match="prologue"):
         split(programs.closures.__code__, 0, 0)
 

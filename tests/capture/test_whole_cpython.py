@@ -16,6 +16,7 @@ ON_ONE_PYTHON = ("functools",)     # the slowest: captured on 3.11 only, for the
 LIFETIME = "values that crossed a graph break live until the resumed frame ends: a weak reference to one lives as long"
 DEAD_LOCALS = "a local that is not read again ends at a graph break, not with its frame"
 LINES = "a frame that a graph break ended keeps the line of the break in f_lineno; the traceback has the right lines"
+DEPTH = "from 3.13 on every frame that passes a frame hook counts against the depth of C calls"
 # test -> why it may fail captured
 MEANT = {
     "TestPartialC.test_weakref": LIFETIME,
@@ -33,10 +34,12 @@ MEANT = {
     "PEP626Tests.test_lineno_after_other_except": LINES,
     "PEP626Tests.test_lineno_in_try": LINES,
 }
+if sys.version_info >= (3, 13):
+    MEANT["TestLRUPy.test_lru_recursion"] = DEPTH
 # test -> why it may fail on rewritten code
 MEANT_WITH_NOPS = {
     "PEP626Tests.test_missing_lineno_shows_as_none": "a line table that is cut short by hand is written out in full",
-    "TestLRUPy.test_lru_recursion": "from 3.13 on every frame that passes a frame hook counts against the depth of C calls",
+    "TestLRUPy.test_lru_recursion": DEPTH,
 }
 
 
