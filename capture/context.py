@@ -655,11 +655,17 @@ class _Ordered:
         self.tx, self.variable = tx, variable
 
     def __lt__(self, other):
+        self.tx.step()
         return self.tx.truth(self.tx.binary(operator.lt, self.variable, other.variable))
 
     @classmethod
     def order(cls, tx, keys, reverse):
-        return sorted(range(len(keys)), key=lambda i: cls(tx, keys[i]), reverse=reverse)
+        """The indices of `keys` in order. Numbers and texts compare by themselves; each other comparison is a step."""
+        keys = [key.realize() for key in keys]
+        kinds = {type(key.plain()) if key.is_constant() else None for key in keys}
+        plain = kinds in ({int}, {str})
+        told = [key.plain() for key in keys] if plain else [cls(tx, key) for key in keys]
+        return sorted(range(len(keys)), key=told.__getitem__, reverse=reverse)
 
 
 def changes_state(name: str) -> bool:

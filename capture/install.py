@@ -19,8 +19,9 @@ def build_tree(tx, inputs):
     """(tree, nodes of the inputs)."""
     tree = native.GuardTree()
     tx.guard_distinct()
+    known: dict = {}
     for guard in tx.guards.items:
-        add(tree, guard)
+        add(tree, guard, known)
     node_of(tree.root, item(Pinned(vars(dtypes), "dtypes"), "_default")).check("is", dtypes._default, "default dtype", "")
     add_classes(tree, tx)
     add_shapes(tree, tx)
@@ -30,13 +31,13 @@ def build_tree(tx, inputs):
     return tree, tuple(node_of(tree.root, source) for _, source, _ in inputs)
 
 
-def add(tree, guard: Guard) -> None:
+def add(tree, guard: Guard, known: dict) -> None:
     if guard.source is None:
         tree.root.check(guard.kind, guard.payload, guard.describe(), guard.line)
         return
-    node = node_of(tree.root, guard.source)
+    node = node_of(tree.root, guard.source, known)
     if guard.kind in ("same_as", "not_same"):
-        getattr(node, guard.kind)(node_of(tree.root, guard.payload))
+        getattr(node, guard.kind)(node_of(tree.root, guard.payload, known))
     elif guard.kind == "own_names":
         node.child("attr", "__dict__").check("dict_keys", guard.payload, guard.describe(), guard.line)
     elif guard.kind == "tensor":

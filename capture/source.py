@@ -342,8 +342,14 @@ def _payload_key(payload: Any) -> Any:
     return id(payload)
 
 
-def node_of(root, source: Source):
-    """The guard tree's node for a source, made step by step (`child` returns an existing node)."""
-    above = root if source.base is None else node_of(root, source.base)
+def node_of(root, source: Source, known: dict | None = None):
+    """The guard tree's node for a source, made step by step (`child` returns an existing node, which it looks for among all
+    others there; `known`: nodes by source, for whoever asks for many)."""
+    if known is not None and source in known:
+        return known[source]
+    above = root if source.base is None else node_of(root, source.base, known)
     kind, key = source.step()
-    return above.child(kind, key, source.name())
+    node = above.child(kind, key, source.name())
+    if known is not None:
+        known[source] = node
+    return node

@@ -165,10 +165,25 @@ def test_long_loops_run_in_python():
     def asks(t):
         return t + any(v < 0 for v in range(30_000))
 
-    for f in (busy, asks):
+    def sorts(t):
+        return t + sorted([(v % 7, v) for v in range(3_000)])[9][1]
+
+    for f in (busy, asks, sorts):
         counters.reset()
         assert torch.equal(torch.compile(f, backend=interpreted)(torch.zeros(1)), f(torch.zeros(1)))
         assert counters.snapshot()["breaks"], f
+
+
+def test_long_lists_of_numbers_sort_without_a_break():
+    def f(t, k, numbers):
+        return t + sorted(numbers)[3], sorted([k, 3, 1]), sorted([k, 3], reverse=True), sorted([True, False]), sorted([])
+
+    numbers = [v * 7919 % 3001 for v in range(3_000)]
+    captured = torch.compile(f, backend=interpreted)
+    counters.reset()
+    for k in (2, 5, 2, 0, 1.5):
+        assert repr(captured(torch.ones(1), k, numbers)) == repr(f(torch.ones(1), k, numbers))
+    assert not counters.snapshot()["breaks"]
 
 
 def shadows_a_cell(xs):
