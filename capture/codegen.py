@@ -29,6 +29,7 @@ class Codegen:
         self.kept: list = []                             # keeps the variables of `temps` alive
         self.making: list = []                           # variables whose parts are being written
         self.unfilled: list = []                         # made empty: (variable, how to fill it) once all else is made
+        self.filling = False
 
     # -- loading ---------------------------------------------------------------------------------------------------
 
@@ -63,10 +64,21 @@ class Codegen:
                 self.tx.effects.fill(self, variable)
         finally:
             self.making.pop()
-        while self.unfilled and not self.making:
-            waiting, fill = self.unfilled.pop(0)
-            fill(self)
+        if not self.making:
+            self.fill_all()
         return name
+
+    def fill_all(self) -> None:
+        """What waits is filled in turn, also what begins to wait meanwhile: values that hold each other in a long row do not nest."""
+        if self.filling:
+            return
+        self.filling = True
+        try:
+            while self.unfilled:
+                waiting, fill = self.unfilled.pop(0)
+                fill(self)
+        finally:
+            self.filling = False
 
     def make(self, variable: Variable) -> None:
         """Push the value. A container on a cycle is made empty, and filled when everything exists."""

@@ -150,7 +150,8 @@ class Building:
         if self.found is None:
             self.claim = artefacts.claim(key)
             if self.claim is not None:
-                self._guarded(self._begin)
+                with self.lock:                                 # other threads see it, and finish it, when it has begun
+                    self._guarded(self._begin)
 
     def path(self) -> str:
         """Where it is. Raises CompilerError when the compiler refused the code."""

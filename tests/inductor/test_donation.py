@@ -286,6 +286,7 @@ def test_one_workspace_serves_calls_that_do_not_overlap():
     calls = [torch.compile(lambda x: fn(x), dynamic=False) for _ in inputs]
 
     def cached(*numbers):
+        gc.collect()                                                    # earlier tests' tensors come back now, not meanwhile
         native.empty_cache()
         for k in numbers:
             calls[k](inputs[k])
