@@ -69,7 +69,7 @@ class Codegen:
         return name
 
     def fill_all(self) -> None:
-        """What waits is filled in turn, also what begins to wait meanwhile: values that hold each other in a long row do not nest."""
+        """What waits is filled in turn, also what begins to wait meanwhile: a long row of values that hold each other does not nest."""
         if self.filling:
             return
         self.filling = True
