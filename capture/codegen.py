@@ -69,7 +69,8 @@ class Codegen:
         return name
 
     def fill_all(self) -> None:
-        """What waits is filled in turn, also what begins to wait meanwhile: a long row of values that hold each other does not nest."""
+        """What waits is filled in turn, also what begins to wait meanwhile: long rows of values that hold each other do not
+        nest."""
         if self.filling:
             return
         self.filling = True
