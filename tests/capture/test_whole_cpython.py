@@ -33,7 +33,6 @@ MEANT = {
     "ExceptionTests.testExceptionCleanupState": LIFETIME,
     "ExceptionTests.test_3114": LIFETIME,
     "ExceptionTests.test_unraisable": LIFETIME,
-    "TestBasicOps.test_tee": LIFETIME,
     "TestBasicOps.test_combinations_tuple_reuse": REUSED,
     "TestBasicOps.test_combinations_with_replacement_tuple_reuse": REUSED,
     "TestBasicOps.test_permutations_tuple_reuse": REUSED,
