@@ -1,7 +1,14 @@
-"""Build of the three native extensions; everything else stands in pyproject.toml."""
+"""Build of the three native extensions; everything else stands in pyproject.toml.
+
+Objects of files that know nothing of Python (the kernels, which take most of the time) are kept in build/objects, under a hash
+of their text, of all headers beside them, the flags and the compiler: environments of other Pythons take them from there.
+"""
 
 import glob
+import hashlib
 import os
+import re
+import subprocess
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy
@@ -22,15 +29,47 @@ def extension(layer: str, name: str) -> Extension:
                      extra_compile_args=FLAGS, extra_link_args=["-pthread", "-ldl"], language="c++")
 
 
+def text_of(path: str) -> str:
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def knows_python(path: str, seen: set) -> bool:
+    """Whether a file includes Python's or numpy's headers, itself or through headers beside it."""
+    seen.add(path)
+    included = re.findall(r'^\s*#\s*include\s*[<"](.+?)[>"]', text_of(path), re.MULTILINE)
+    beside = [os.path.join(os.path.dirname(path), name) for name in included]
+    return any(name == "Python.h" or name.startswith("numpy/") for name in included) or any(
+        knows_python(other, seen) for other in beside if other not in seen and os.path.exists(other))
+
+
+def object_key(source: str, command: list[str]) -> str:
+    texts = [text_of(path) for path in (source, *sorted(glob.glob(os.path.join(os.path.dirname(source), "*.h"))))]
+    version = subprocess.run([command[0], "--version"], capture_output=True, text=True).stdout
+    return hashlib.sha256("\0".join([*texts, *command, version]).encode()).hexdigest()[:40]
+
+
 class BuildObjects(build_ext):
     """Compiles the files of an extension side by side, one per core."""
 
     def build_extensions(self):
         compiler, compile_one = self.compiler, self.compiler.compile
+        program = getattr(compiler, "compiler_so_cxx", compiler.compiler_so)[0]
+        command = [program, "-fPIC", "-pthread", "-DNDEBUG", "-fwrapv", *FLAGS, "-c"]
+
+        def compile_source(source, options):
+            if knows_python(source, set()):
+                return compile_one([source], **options)
+            kept = os.path.join("build", "objects", object_key(source, command) + ".o")
+            if not os.path.exists(kept):
+                os.makedirs(os.path.dirname(kept), exist_ok=True)
+                subprocess.run([*command, source, "-o", f"{kept}.{os.getpid()}"], check=True)
+                os.replace(f"{kept}.{os.getpid()}", kept)
+            return [kept]
 
         def compile_all(sources, **options):
             with ThreadPoolExecutor(os.cpu_count()) as workers:
-                made = workers.map(lambda source: compile_one([source], **options), sources)
+                made = workers.map(lambda source: compile_source(source, options), sources)
                 return [name for names in made for name in names]
 
         compiler.compile = compile_all
