@@ -103,7 +103,7 @@ def without_guards(*kinds, where=lambda guard: True):
     """Guards of these kinds are collected and told, but never enter the tree."""
     replace(
         "capture.install:add",
-        lambda add: lambda tree, guard: None if guard.kind in kinds and where(guard) else add(tree, guard),
+        lambda add: lambda tree, guard, known: None if guard.kind in kinds and where(guard) else add(tree, guard, known),
     )
 
 
