@@ -333,6 +333,8 @@ def output(function):
 
 @pytest.mark.parametrize("name", STEPS)
 def test_work_on_graphs_is_pytorchs(both, name):
+    if name == "printed table":
+        pytest.importorskip("tabulate", reason="PyTorch prints tables with it")
     told = {}
     for who, space in both.items():
         said = told[who] = []
