@@ -24,7 +24,7 @@ from ..runtime import counters, locks, log, records
 from ..runtime.config import config
 from ..runtime.errors import ConstraintViolation, InternalError, RecompileError, Unsupported
 from . import backends, stance, state
-from .recompiles import Learned, changed, describe, learn, shapes_of, warning
+from .recompiles import Learned, changed, describe, learn, reasons, shapes_of, warning
 from .state import Disabled, native
 
 OPTIONS = {
@@ -137,13 +137,14 @@ class Compiled(Base):
         surroundings = (slots, globals, builtins, closure)
         if not stance.current.compiles or stance.current.name == "eager_then_compile" and not _seen_before(door, slots):
             return self._refused(door, code, surroundings)
-        if door.entries and not self._recompile(door, code, surroundings):
+        failures = [entry.guards.explain(*surroundings) for entry in door.entries]
+        if failures and not self._recompile(door, code, surroundings, failures):
             return None
         symbolic = _learned(door).symbolic if self.settings.dynamic is not False else {}
         settings = dataclasses.replace(self.settings, symbolic=symbolic, name=code.co_qualname)
         if stance.current.backend is not None:
             settings = dataclasses.replace(settings, backend_given=stance.current.backend)
-        return self._convert(door, code, surroundings, settings)
+        return self._convert(door, code, surroundings, settings, reasons(failures))
 
     def _refused(self, door, code, surroundings) -> None:
         """What the stance says about a call that no entry serves: run plain, or raise."""
@@ -152,9 +153,8 @@ class Compiled(Base):
             raise RecompileError("the stance is 'fail_on_recompile', and " + describe(code, failures))
         counters.add("fallbacks", f"stance {stance.current.name}")
 
-    def _recompile(self, door, code, surroundings) -> bool:
+    def _recompile(self, door, code, surroundings, failures: list[list]) -> bool:
         """Learn from the entries that failed; False when the door has had enough."""
-        failures = [entry.guards.explain(*surroundings) for entry in door.entries]
         learned = _learned(door)
         learn(learned, failures)
         mine = sum(same_modules(made_for, surroundings[0]) for made_for in door.__dict__.get("made_for", ()))
@@ -169,8 +169,9 @@ class Compiled(Base):
         log.channel("recompiles")(describe(code, failures))
         return True
 
-    def _convert(self, door, code, surroundings, settings: Settings):
+    def _convert(self, door, code, surroundings, settings: Settings, failed: list[str]):
         record = records.begin(code.co_name)
+        record.function, record.door, record.failed = code, door.kind, failed
         start = time.perf_counter()
         try:
             with records.active(record):
@@ -357,9 +358,14 @@ def _can_compile() -> bool:
     return state.native is not None
 
 
+def living() -> list[Compiled]:
+    """Every compiled object that is still in use."""
+    return list(_living)
+
+
 def reset() -> None:
     """Forget everything compiled so far, in all compiled objects, and set the counters to zero."""
-    for compiled in list(_living):
+    for compiled in living():
         for door in compiled.all_doors():
             if door.plain != "generator":
                 door.clear()

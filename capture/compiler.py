@@ -7,6 +7,7 @@ from ..runtime.native import native_seconds
 from .backends import list_backends, register_backend
 from .compile import compile, reset
 from .explain import explain
+from .report import last_reports, report
 from .stance import set_stance
 from .state import disable, is_compiling, mark_dynamic, mark_static, maybe_mark_dynamic
 
@@ -30,5 +31,5 @@ def assume_constant_result(fn):
 
 
 __all__ = ["allow_in_graph", "assume_constant_result", "compile", "counters", "disable", "explain", "is_compiling",
-           "is_dynamo_compiling", "is_exporting", "list_backends", "mark_dynamic", "mark_static", "maybe_mark_dynamic",
-           "native_seconds", "register_backend", "reset", "set_stance"]
+           "is_dynamo_compiling", "is_exporting", "last_reports", "list_backends", "mark_dynamic", "mark_static",
+           "maybe_mark_dynamic", "native_seconds", "register_backend", "report", "reset", "set_stance"]

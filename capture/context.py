@@ -613,8 +613,17 @@ def lie_apart(a: Variable, b: Variable) -> bool:
         and bool(a.real._storage.nbytes() and b.real._storage.nbytes())
 
 
-def user_stack(frames) -> tuple:
-    return tuple(place for frame in frames if (place := frame.place()) is not None)
+class Stack(tuple):
+    """User frames of one operation; `module`: the path of the innermost module whose method makes it. Passes hand the very
+    object on, so it also tells which nodes of the captured graph a kernel comes from."""
+
+    module = ""
+
+
+def user_stack(frames) -> Stack:
+    stack = Stack(place for frame in frames if (place := frame.place()) is not None)
+    stack.module = next((path for frame in reversed(frames) if (path := frame.module)), "")
+    return stack
 
 
 def misfit(error: Exception, name) -> Exception:

@@ -15,6 +15,7 @@ from typing import Any
 from ..eager import dispatch
 from ..eager.amp import autocast_mode
 from ..eager.state import setting
+from ..eager.tensor import Tensor
 from ..runtime import counters, log, records
 from ..runtime.config import config
 from ..runtime.errors import InternalError, Unsupported
@@ -239,11 +240,13 @@ class Trace:
             log.channel("graph")(text)
         counters.add("graphs")
         values = [value for _, _, value in inputs]
+        record.inputs = tuple(weakref.ref(value) if isinstance(value, Tensor) else None for value in values)
         try:
             with record.stage("backend"):
                 backend = self.job.options.backend
                 with setting(autocast=None):
                     compiled = in_pieces(graph, backend) or backend(graph, values)
+                record.graphs.append((graph, backend, compiled))
                 return compiled if dispatch.state.autocast is None else WithoutCasts(compiled)
         except Unsupported as error:
             raise RunPlain(error) from error
@@ -436,6 +439,8 @@ def report_break(job: Job, reason: Unsupported, record, plain: bool = False) -> 
     stack = getattr(reason, "stack", ()) or ()
     where = f"{stack[-1][0]}:{stack[-1][1]}" if stack else f"{job.code.co_filename}:{job.code.co_firstlineno}"
     tell_break(reason, where)
+    file, _, line = where.rpartition(":")
+    record.breaks.append(records.Break(reason.code, reason.text, file, int(line), reason.fix, plain))
     what = "runs plain" if plain else "graph break"
     source = stack[-1][2] if stack else job.code.co_qualname
     record.note(f"{what} [{reason.code}] {where}: {reason.text}")

@@ -8,6 +8,7 @@ number of the step that could not be taken, and the frame is traced again up to 
 from __future__ import annotations
 
 import builtins
+import functools
 import importlib.util
 import inspect
 import linecache
@@ -21,12 +22,13 @@ from .listings import listing
 from .opcodes import CLOSE_RETURNS, call_pair
 from .side_effects import DELETED
 from .source import Global, Pinned, item
-from .variables.base import NULL, NotPlain, Variable
+from .variables.base import NULL, Lazy, NotPlain, Variable
 from .variables.constant import ConstantVariable
 from .variables.containers import DictVariable, ListVariable, SetVariable, SliceVariable, TupleVariable
 from .variables.exceptions import ExceptionVariable, TracebackVariable
 from .variables.functions import CellVariable, UserFunctionVariable
 from .variables.iterators import IteratorVariable
+from .variables.module import Module, ModuleVariable
 from .variables.objects import ClassVariable, SuperVariable, UserObjectVariable, lookup
 
 BINARY = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv,
@@ -124,6 +126,15 @@ class Frame:
         """(filename, line, source line, function) for user stacks; None for frames of the library."""
         code = self.code
         return None if self.trusted else (code.co_filename, self.line, source_line(code, self.line), code.co_qualname)
+
+    @functools.cached_property
+    def module(self) -> str:
+        """The path of the module whose method this is, or nothing."""
+        code = self.code
+        first = self.slots.get(code.co_varnames[0]) if code.co_argcount else None
+        first = first.value if isinstance(first, CellVariable) else first
+        known = isinstance(first, ModuleVariable) or isinstance(first, Lazy) and isinstance(first.value, Module)
+        return first.source.name() if known and first.source is not None else ""
 
     # -- the stack -------------------------------------------------------------------------------------------------
 

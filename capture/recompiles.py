@@ -81,11 +81,16 @@ def _line(f) -> str:
     return text + (f"   # {f.line}" if f.line else "")
 
 
+def reasons(failures: list[list]) -> list[str]:
+    """All failed guards of all entries, with old and new value: a text per entry."""
+    return ["\n".join(map(_line, of_entry)) for of_entry in failures]
+
+
 def describe(code, failures: list[list]) -> str:
-    """All failed guards of all entries, with old and new value."""
+    """That, for people who read a log."""
     lines = [f"{code.co_qualname} ({code.co_filename}:{code.co_firstlineno}) is compiled again"]
-    for number, of_entry in enumerate(failures):
-        lines += [f"    entry {number}:"] + [f"        {_line(f)}" for f in of_entry]
+    for number, text in enumerate(reasons(failures)):
+        lines += [f"    entry {number}:"] + [f"        {line}" for line in text.splitlines()]
     return "\n".join(lines)
 
 

@@ -26,7 +26,15 @@ def inductor(graph: Graph, example_inputs: Sequence, options: dict | None = None
     return compiled
 
 
+def describe(graph: Graph, compiled: Callable) -> tuple:
+    """What a report says about one of its graphs: (programs, texts of stages, why something is missing)."""
+    with locks.importing:
+        from . import report
+    return report.describe(graph, compiled)
+
+
 inductor.takes_options = True
+inductor.describe = describe
 
 
 def shelf_of(graph: Graph, example_inputs: Sequence, options: dict) -> stored.Shelf | None:

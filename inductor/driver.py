@@ -62,7 +62,8 @@ def compile_graph(
 
 def passes_of(graph: Graph, example_inputs: Sequence, options: dict, target: Target) -> CompiledGraph:
     """All passes, once."""
-    functional, constants = functional_of(graph)
+    with records.current().stage("functionalize"):
+        functional, constants = functional_of(graph)
     inputs = [*example_inputs, *constants]
     dump.functional(functional)
     compiled = assemble(functional, inputs, constants, target)
@@ -101,11 +102,13 @@ def assemble(functional: FunctionalGraph, inputs: Sequence, constants: Sequence,
 
 def differentiate(functional: FunctionalGraph, requires: tuple[bool, ...], target: Target):
     """joint -> partition; the backward for all gradients present is compiled at once, others when they are met."""
-    joint = joint_of(functional, requires)
+    with records.current().stage("joint graph"):
+        joint = joint_of(functional, requires)
     if not joint.tangents or not any(g is not None for g in joint.gradients.values()):
         return None, None
     dump.joint(joint)
-    pair = partition(joint)
+    with records.current().stage("partition"):
+        pair = partition(joint)
     dump.partitioned(pair)
     tangents = list(joint.tangents)
     everything = frozenset(tangents)
@@ -198,12 +201,20 @@ def wants_gradient(graph: Graph, inputs: Sequence) -> tuple[bool, ...]:
 def compare_stages(graph: Graph, functional: FunctionalGraph, inputs: list, constants: list, target: Target) -> None:
     """Run every stage on the real inputs; InternalError names the first that differs, and in it the node."""
     everything = [*inputs, *constants]
-    targets = {"decomposed": interpreted, "loops": loops} | (
-        {} if target in (interpreted, loops) else {"compiled": target}
-    )
+    runs = stage_runs(graph, functional, everything, constants, target)
+    stages.compare_runs(runs, inputs, lambda name: locate(functional, everything, targets_until(target).get(name)))
+
+
+def stage_runs(graph: Graph, functional: FunctionalGraph, inputs: list, constants: list, target: Target) -> list:
+    """(name, callable) of each stage; `inputs` with the constants at their end."""
     runs = [("captured", stages.captured_run(graph)), ("functional", stages.functional_run(functional, constants))]
-    runs += [(name, assemble(functional, everything, constants, kind)) for name, kind in targets.items()]
-    stages.compare_runs(runs, inputs, lambda name: locate(functional, everything, targets.get(name)))
+    return runs + [(name, assemble(functional, inputs, constants, kind)) for name, kind in targets_until(target).items()]
+
+
+def targets_until(target: Target) -> dict[str, Target]:
+    """The targets by stage, up to this one."""
+    found = {"decomposed": interpreted, "loops": loops}
+    return found if target in (interpreted, loops) else found | {"compiled": target}
 
 
 def locate(functional: FunctionalGraph, inputs: list, target: Target | None) -> str:

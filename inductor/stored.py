@@ -307,7 +307,9 @@ class Shelf:
         functional = KeptFunctional(*map(decode, (outline, mutated, outputs, structure)), self.remake)
         constants = [self.graph.constants[name] for name in facts.constant_names(self.graph)]
         training = trained and self.training(functional, *map(decode, trained[:3]), runs[1])
-        records.current().note(f"the compiled graph was found in the cache: {self.key}")
+        record = records.current()
+        record.cached = True
+        record.note(f"the compiled graph was found in the cache: {self.key}")
         return CompiledGraph(functional, runs[0], training, constants)
 
     def learn(self, learned: tuple) -> None:

@@ -1,7 +1,8 @@
 """Typed records of one compilation: what each stage wrote, how long it took, what was decided.
 
 Stages call `current().text("graph.py", text)` and `with current().stage("lower"):`. With FLAMBEAU_DUMP the texts are
-also files under `<dump>/<id>/`, written atomically. Rendering belongs elsewhere; this module knows no graphs.
+also files under `<dump>/<id>/`, written atomically. Rendering belongs elsewhere (`report/`); this module knows no graphs.
+A record lives as long as the compiled object that it tells of; what is dear to make is made when a report is asked for.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import threading
 import time
 import warnings
 from dataclasses import dataclass, field
+from typing import Any
 
 from .config import config
 
@@ -22,15 +24,49 @@ _local = threading.local()
 _unusable: set[str] = set()         # dump folders that could not be written to, told once
 
 
+@dataclass(frozen=True)
+class Span:
+    """One stage: from `start` to `end` (seconds of `time.perf_counter`), inside of `depth` others."""
+
+    name: str
+    start: float
+    end: float
+    depth: int
+
+
+@dataclass(frozen=True)
+class Break:
+    """One graph break: counted reason, what happened, the user's line, what to do; `plain`: the whole frame runs in Python."""
+
+    code: str
+    text: str
+    file: str
+    line: int
+    fix: str
+    plain: bool
+
+
 @dataclass
 class CompileRecord:
-    """One compilation. `ident` is `<number>_<function>`; texts by file name; seconds by stage."""
+    """One compilation. `ident` is `<number>_<function>`; texts by file name; seconds by stage; `function`: the frame's
+    code; failed: guards of the entries that a call failed, in words, which made this one; graphs: (graph, backend, what
+    the backend made), which a report asks the backend to describe.
+    """
 
     ident: str
     name: str
     texts: dict[str, str] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    spans: list[Span] = field(default_factory=list)
+    breaks: list[Break] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+    graphs: list[tuple] = field(default_factory=list)
+    function: Any = None
+    door: str = ""
+    inputs: tuple = ()
+    cached: bool = False
+    depth: int = 0
 
     def text(self, filename: str, text: str) -> None:
         """Keep a stage's text, and write it to the dump folder when there is one."""
@@ -48,16 +84,30 @@ class CompileRecord:
 
     @contextlib.contextmanager
     def stage(self, name: str):
-        start = time.perf_counter()
+        start, depth = time.perf_counter(), self.depth
+        self.depth = depth + 1
         try:
             yield
         finally:
-            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
+            end, self.depth = time.perf_counter(), depth
+            self.seconds[name] = self.seconds.get(name, 0.0) + end - start
+            self.spans.append(Span(name, start, end, depth))
 
 
 def wanted() -> bool:
-    """Whether somebody can read the stages' texts: a dump folder, a log channel or the checks between stages are on."""
-    return bool(config.dump or config.verify or config.logs)
+    """Whether somebody can read the stages' texts: a dump folder, a log channel or the checks between stages are on, or a
+    report is being made on this thread."""
+    return bool(config.dump or config.verify or config.logs) or getattr(_local, "reading", False)
+
+
+@contextlib.contextmanager
+def reading():
+    """Stages write their texts in this block."""
+    before, _local.reading = getattr(_local, "reading", False), True
+    try:
+        yield
+    finally:
+        _local.reading = before
 
 
 def write_atomically(path: str, data: bytes) -> None:

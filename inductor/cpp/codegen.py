@@ -68,6 +68,7 @@ class Writer:
         self.positions = {b.name: k for k, b in enumerate(given) if isinstance(b, Buffer)}
         self.externs: list[ExternCall] = []
         self.kernels: list[str] = []
+        self.called: dict[str, str] = {}  # kernel -> the function that it calls
         self.work: list[str] = []
         self.numbers = [o for o in program.outputs if isinstance(o, (Expr, int)) and not isinstance(o, bool)]
 
@@ -93,6 +94,7 @@ class Writer:
         name = self.function(written) if written.code else ""
         number = len(self.kernels)
         self.kernels.append(written.kernel.name)
+        self.called[written.kernel.name] = name
         self.work.append(written.work)
         for line in self.heading(written, name, shared):
             run(f"// {line}")

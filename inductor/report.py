@@ -1,0 +1,273 @@
+"""What a report says of one compiled graph: its stages as text, its kernels and its memory plan.
+
+In: a captured graph and what was compiled from it. Out: the fields of `runtime.report.data.Graph` that a backend
+knows. The idea: a call keeps nothing for this. The passes run once more, under the guards there are, and give the same
+programs; times are taken from the code that really runs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from ..capture.expr import Expr, ExprLike
+from ..capture.graph import Graph, Node
+from ..eager.tensor import Tensor
+from ..runtime import records
+from ..runtime.calls import Job
+from ..runtime.errors import FlambeauError
+from ..runtime.report import data, machine, timeline
+from . import driver, dump
+from .boundary import Around, CompiledGraph
+from .body import Buffer
+from .cpp.codegen import Writer
+from .cpp.launch import Compiled
+from .cpp.text import shape_text
+from .cpp.writer import headline
+from .loops import ExternCall, GemmKernel, Kernel, LoopKernel, Program, ScatterKernel, outer_axes, reads, steps, writes
+from .measure import measured
+
+KINDS = {LoopKernel: "loops", ScatterKernel: "scatter"}
+MOVES = frozenset(("load", "index", "const", "acc", "scalar", "indirect", "cast"))      # values that compute nothing
+
+
+@dataclass
+class Sketch:
+    """One program as the passes leave it: its final graph and its code."""
+
+    name: str
+    graph: Graph
+    program: Program
+    writer: Writer
+    hints: dict[str, Any]
+
+    def number(self, e: ExprLike) -> int:
+        return int(e.evaluate(self.hints)) if isinstance(e, Expr) else int(e)
+
+    def bytes_of(self, buffer: Buffer) -> int:
+        return self.number(buffer.extent()) * buffer.dtype.itemsize
+
+
+def describe(graph: Graph, compiled: Any) -> tuple[list[data.Program], dict[str, str], str]:
+    """(programs, texts of the stages, why something is missing)."""
+    record = records.CompileRecord("report", graph.name)
+    with records.reading(), records.active(record):
+        try:
+            sketches, again = passes(graph)
+        except FlambeauError as reason:
+            return [], record.texts, f"the passes could not be run again for this report: {reason}"
+    programs = [program_of(sketch, graph, again) for sketch in sketches]
+    notes = [time(program, sketch, run) for program, sketch, run in zip(programs, sketches, runs_of(compiled))]
+    return programs, record.texts, " ".join(dict.fromkeys(filter(None, notes)))
+
+
+def passes(graph: Graph) -> tuple[list[Sketch], CompiledGraph]:
+    """Everything but the C++ compiler, once more; questions that were never asked before raise."""
+    found: list[Sketch] = []
+    hints = {} if graph.env is None else graph.env.hints()
+
+    def target(final: Graph, name: str, writes: tuple = (), donated: frozenset = frozenset()):
+        def build(computed: Graph, pairs: tuple):
+            program = driver.loop_program(computed, name, pairs, donated)
+            writer = Writer(program)
+            dump.native(name, writer.generate().text, program)
+            found.append(Sketch(name, computed, program, writer, hints))
+            return lambda *_: []
+        return driver.around_outputs(final, build, writes)
+
+    with graph.env.sealed() if graph.env is not None else contextlib.nullcontext():
+        functional, constants = driver.functional_of(graph)
+        dump.functional(functional)
+        values = [*(n.value for n in graph.inputs), *constants]     # the captured ones know which gradients are wanted
+        return found, driver.assemble(functional, values, constants, target)
+
+
+def runs_of(compiled: Any) -> list[Compiled | None]:
+    """The code that calls run, in the order of the programs: forward, backward."""
+    if not isinstance(compiled, CompiledGraph):
+        return [None, None]
+    training = compiled.training
+    found = [compiled.forward] + ([training.made[training.all_reached][1]] if training is not None else [])
+    found = [run.run if isinstance(run, Around) else run for run in found]
+    return [run if isinstance(run, Compiled) else None for run in found if run is not None]
+
+
+# -- kernels
+
+def program_of(sketch: Sketch, captured: Graph, compiled: CompiledGraph) -> data.Program:
+    kernels = Kernels(sketch, captured).all()
+    functions = [text for _, text in sketch.writer.printed]
+    program = data.Program(sketch.name, kernels, functions, list(blocks(sketch, compiled)), sketch.number(sketch.program.arena_size))
+    program.held = timeline.held(program)
+    return program
+
+
+class Kernels:
+    """Kernels of a program as data, each with the captured nodes that it comes from: a node of a later graph has the very
+    stack of the node that it was made of."""
+
+    def __init__(self, sketch: Sketch, captured: Graph):
+        self.sketch = sketch
+        self.final = {n.name: n for n in sketch.graph.nodes}
+        self.by_name: dict[str, int] = {}
+        self.by_stack: dict[int, list[int]] = {}
+        self.stacks = [n.stack for n in captured.nodes]
+        for k, node in enumerate(n for n in captured.nodes if n.op == "call_function"):
+            self.by_name[node.name] = k
+            self.by_stack.setdefault(id(node.stack), []).append(k)
+        self.functions = {name: k for k, (name, _) in enumerate(sketch.writer.printed)}
+
+    def all(self) -> list[data.Kernel]:
+        return [self.kernel(kernel) for kernel in self.sketch.program.kernels]
+
+    def kernel(self, kernel: Kernel) -> data.Kernel:
+        number = self.sketch.bytes_of
+        origins = [self.final.get(origin.node.split(" ")[0]) for origin in kernel.origins]
+        stacks = [n.stack for n in origins if n is not None and n.stack]
+        text = lambda b: f"{b.name} {shape_text(b.dtype, b.sizes)}"
+        function = self.sketch.writer.called.get(kernel.name)
+        return data.Kernel(
+            kernel.name, kind_of(kernel), told(kernel), sorted({k for n in origins if n is not None for k in self.nodes(n)}),
+            sorted({stack[-1][:2] for stack in stacks}), list(kernel.notes), list(map(text, reads(kernel))),
+            list(map(text, writes(kernel))), sum(map(number, (*reads(kernel), *writes(kernel)))),
+            flops_of(kernel, self.sketch), self.functions.get(function))
+
+    def nodes(self, node: Node) -> list[int]:
+        same = self.by_stack.get(id(node.stack), [])
+        own = self.by_name.get(node.name)
+        return [own] if own in same else same
+
+
+def kind_of(kernel: Kernel) -> str:
+    if isinstance(kernel, GemmKernel):
+        return "convolution" if kernel.template == "conv" else "product"
+    if isinstance(kernel, ExternCall):
+        return "eager" if kernel.calls is None else "runtime"
+    return KINDS[type(kernel)]
+
+
+def told(kernel: Kernel) -> str:
+    if isinstance(kernel, ExternCall):
+        return f"{kernel.op.name}: " + ("a call back into eager" if kernel.calls is None else "a kernel of the runtime")
+    return headline(kernel)
+
+
+# -- arithmetic
+
+def flops_of(kernel: Kernel, sketch: Sketch) -> int | None:
+    """Operations on numbers, each primitive counted as one; None where only the runtime's kernel knows."""
+    if isinstance(kernel, ExternCall):
+        return called(kernel, sketch)
+    outer = list(outer_axes(kernel))
+    total = 0
+    if isinstance(kernel, GemmKernel):
+        outer = [*kernel.batch, kernel.m, kernel.n]
+        total = 2 * math.prod(sketch.number(axis.extent) for axis in (*outer, kernel.k))
+    for step in steps(kernel):
+        axes = {axis.name: sketch.number(axis.extent) for axis in (*outer, *step.axes)}
+        total += operations(step, axes)
+    return total
+
+
+def operations(step: Any, axes: dict[str, int]) -> int:
+    """A value is computed once for every point of the axes that it depends on."""
+    needs: dict[int, frozenset] = {}
+    named: dict[str, frozenset] = {}
+    everything = frozenset(axes)
+    total = 0
+    for value in step.values():
+        mine = frozenset().union(*(needs[a.id] for a in value.args)) | names_in(value, named)
+        if value.op == "acc":
+            mine = everything - {axis.name for axis in step.axes}
+        if value.op == "indirect":
+            named[value.attrs.name] = mine
+        needs[value.id] = mine
+        if value.op not in MOVES:
+            total += math.prod(axes[name] for name in mine & everything)
+    points = math.prod(axes.values())
+    return total + points * sum(len(reduce.names) for reduce in step.reduces)
+
+
+def names_in(value: Any, named: dict[str, frozenset]) -> frozenset:
+    """Axes that a value names itself, directly or by way of an index that was read."""
+    if value.op == "load":
+        parts = value.attrs.index
+    elif value.op == "index":
+        parts = (value.attrs,)
+    else:
+        return frozenset()
+    names = frozenset().union(*(e.free_names() for e in parts if isinstance(e, Expr)))
+    return names.union(*(named[name] for name in names if name in named))
+
+
+def called(kernel: ExternCall, sketch: Sketch) -> int | None:
+    """What the runtime's kernels say of their work; a convolution is counted."""
+    total = 0
+    for call in kernel.calls or ():
+        if isinstance(call, Job):
+            total += sketch.number(call.units) * sketch.number(call.work)
+        else:
+            weight, plain = [sketch.number(n) for n in call.weight.shape], call.form == "FB_CONV_PLAIN"
+            spread = call.x if call.form == "FB_CONV_TRANSPOSED" else call.out
+            spread = call.x if not plain and spread is call.weight else spread
+            total += 2 * math.prod(map(sketch.number, spread.shape)) * math.prod(weight[1:])
+    return total if kernel.calls is not None else None
+
+
+# -- memory
+
+def blocks(sketch: Sketch, compiled: CompiledGraph):
+    """Every buffer that the launch allocates or was given to use, with its life."""
+    program, last = sketch.program, len(sketch.program.kernels) - 1
+    life: dict[str, tuple[int, int]] = {}
+    for at, kernel in enumerate(program.kernels):
+        for buffer in (*reads(kernel), *writes(kernel)):
+            life[buffer.name] = life.get(buffer.name, (at, at))[0], at
+    backward, kept = sketch.name != "forward", saved_names(compiled)
+    shown = {b.name: n.name for b, n in zip(program.outputs, sketch.graph.output.args[0]) if isinstance(b, Buffer)}
+    for buffer in program.buffers:
+        if buffer.name not in life:
+            continue
+        start, end = life[buffer.name]
+        if buffer.kind == "temp":
+            place = program.homes.get(buffer.name, "arena")
+            yield block(sketch, buffer, "temp", start, end, place, sketch.number(program.arena.get(buffer.name, 0)))
+        elif buffer.kind == "output":
+            kind = "gradient" if backward else "saved" if shown.get(buffer.name) in kept else "output"
+            yield block(sketch, buffer, kind, start, last, program.homes.get(buffer.name, "own"))
+        elif backward and buffer.name in kept:
+            yield block(sketch, buffer, "saved", 0, end if buffer.name in program.homes.values() else last, "own")
+
+
+def saved_names(compiled: CompiledGraph) -> frozenset[str]:
+    """Results of the forward that are kept for the backward."""
+    if compiled.training is None:
+        return frozenset()
+    first = compiled.training.first
+    return frozenset(name for name in first.saved if name not in first.saved_inputs)
+
+
+def block(sketch: Sketch, buffer: Buffer, kind: str, start: int, end: int, place: str, offset: int = 0) -> data.Block:
+    return data.Block(buffer.name, shape_text(buffer.dtype, buffer.sizes), kind, sketch.bytes_of(buffer), start, end, place, offset)
+
+
+# -- time
+
+def time(program: data.Program, sketch: Sketch, run: Compiled | None) -> str:
+    """Fill in calls, seconds and the roofline; says what could not be measured."""
+    roof = machine.measured()
+    for kernel in program.kernels:
+        kernel.bound = max(kernel.bytes / roof.bandwidth, (kernel.flops or 0) / roof.flops)
+    if run is None:
+        return f"{program.name} does not run as C++ on this machine, so there are no times."
+    found = run.statistics()
+    program.calls, program.seconds = found["calls"], found["ns"] / 1e9
+    total, seconds, note = measured(run, sketch.graph, sketch.hints)
+    program.measured = total
+    for kernel in program.kernels:
+        kernel.seconds = seconds.get(kernel.name)
+    return note
+
+

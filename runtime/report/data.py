@@ -1,0 +1,288 @@
+"""What a report says, as plain data: frames, graphs, kernels, memory, time. `Report` prints, converts and draws itself.
+
+Sizes are bytes, times seconds. Numbers of symbolic sizes are those of the first call. A node is known by its position among
+its graph's nodes, a kernel by (program, position), a line by (file, number).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass
+class Guard:
+    """A fact that a call must meet, in words; `line`: the user's line that needs it, where there is one."""
+
+    text: str
+    line: str = ""
+
+
+@dataclass
+class Break:
+    """Where a frame left the compiler: counted reason, what happened, what to do. `plain`: the whole frame runs in Python."""
+
+    code: str
+    text: str
+    file: str
+    line: int
+    source: str
+    fix: str
+    plain: bool
+
+
+@dataclass
+class Span:
+    """One stage of a compilation, `start` seconds after its beginning, inside of `depth` others."""
+
+    name: str
+    start: float
+    seconds: float
+    depth: int
+
+
+@dataclass
+class Frame:
+    """One conversion of one frame. kind: function, resume (behind a break) or nested; failed: for each earlier version, the
+    guards that the call did not meet, which made this one; graphs: numbers of graphs; cached: found in the store."""
+
+    number: int
+    function: str
+    file: str
+    line: int
+    kind: str
+    seconds: float
+    guards: list[Guard]
+    breaks: list[Break]
+    failed: list[str]
+    graphs: list[int]
+    spans: list[Span]
+    cached: bool
+
+
+@dataclass
+class Node:
+    """One operation of a captured graph; inputs: nodes that it reads; kernels: (program, position) of those that compute it."""
+
+    name: str
+    op: str
+    args: str
+    shape: str
+    module: str
+    file: str
+    line: int
+    inputs: list[int]
+    kernels: list[tuple[int, int]] = field(default_factory=list)
+
+
+@dataclass
+class Input:
+    """role: parameter, buffer, argument, number or constant."""
+
+    name: str
+    source: str
+    shape: str
+    role: str
+    bytes: int
+
+
+@dataclass
+class Symbol:
+    """A size or number that may differ from call to call; `places`: where it is read; `hint`: at the first call."""
+
+    name: str
+    places: str
+    hint: str
+
+
+@dataclass
+class Kernel:
+    """kind: loops, product, convolution, scatter, runtime (a kernel of the runtime) or eager (a call back into eager).
+
+    flops is None where nobody knows; `seconds` is None where it was not measured; `bound`: the least time that this
+    machine's memory and arithmetic allow; `code`: number of its function among the program's.
+    """
+
+    name: str
+    kind: str
+    headline: str
+    nodes: list[int]
+    lines: list[tuple[str, int]]
+    why: list[str]
+    reads: list[str]
+    writes: list[str]
+    bytes: int
+    flops: int | None
+    code: int | None
+    seconds: float | None = None
+    bound: float | None = None
+
+    @property
+    def share(self) -> float | None:
+        """How much of the roofline it reaches, 0 to 1."""
+        return min(1.0, self.bound / self.seconds) if self.seconds and self.bound is not None else None
+
+
+@dataclass
+class Block:
+    """A buffer of the memory plan: alive from kernel `start` to kernel `end`; kind: saved, output, gradient or temp; `place`:
+    the arena, memory of its own, or the buffer whose bytes it takes over."""
+
+    name: str
+    shape: str
+    kind: str
+    bytes: int
+    start: int
+    end: int
+    place: str
+    offset: int
+
+
+@dataclass
+class Program:
+    """What runs at one launch: forward or backward. calls and seconds are those of real calls so far; `measured`: seconds of
+    one call with made-up inputs, kernel by kernel."""
+
+    name: str
+    kernels: list[Kernel]
+    functions: list[str]
+    blocks: list[Block]
+    arena: int
+    calls: int = 0
+    seconds: float = 0.0
+    measured: float | None = None
+    held: int = 0
+
+
+@dataclass
+class Graph:
+    """A captured graph and what became of it; texts: file name -> the text of a stage; `note`: why something is missing."""
+
+    number: int
+    name: str
+    inputs: list[Input]
+    nodes: list[Node]
+    outputs: list[str]
+    symbols: list[Symbol]
+    programs: list[Program] = field(default_factory=list)
+    texts: dict[str, str] = field(default_factory=dict)
+    note: str = ""
+
+
+@dataclass
+class Line:
+    """status: graph (operations were captured here), break, python (runs in Python), or none (nothing to run, or decided
+    while tracing)."""
+
+    number: int
+    text: str
+    status: str
+    nodes: list[tuple[int, int]] = field(default_factory=list)
+    breaks: list[tuple[int, int]] = field(default_factory=list)
+
+
+@dataclass
+class Source:
+    """A function whose lines were captured; nodes of a line as (graph, position), breaks as (frame, position)."""
+
+    file: str
+    function: str
+    lines: list[Line]
+
+
+@dataclass
+class Moment:
+    """Bytes in use while one kernel runs, and what is allocated for all of them."""
+
+    graph: int
+    program: int
+    kernel: int
+    label: str
+    activations: int
+    gradients: int
+    held: int
+
+
+@dataclass
+class Memory:
+    """The parts of memory: parameters and buffers, their gradients, the optimizer's state, and activations: the most bytes
+    that one call has in use. `peak`: all of them at the worst moment. allocator: the allocator's own numbers."""
+
+    parameters: int
+    gradients: int
+    optimizer: int
+    activations: int
+    peak: int
+    timeline: list[Moment]
+    allocator: dict[str, int]
+
+
+@dataclass
+class Machine:
+    """What this machine reaches: measured floating point operations and bytes a second, with `threads` threads."""
+
+    threads: int
+    isa: str
+    flops: float
+    bandwidth: float
+
+
+@dataclass
+class Report:
+    """Everything about one compiled function."""
+
+    title: str
+    version: str
+    backend: str
+    machine: Machine
+    frames: list[Frame]
+    graphs: list[Graph]
+    sources: list[Source]
+    memory: Memory
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def breaks(self) -> list[Break]:
+        return [one for frame in self.frames for one in frame.breaks]
+
+    @property
+    def recompiles(self) -> list[Frame]:
+        return [frame for frame in self.frames if frame.failed]
+
+    @property
+    def kernels(self) -> list[Kernel]:
+        return [kernel for graph in self.graphs for program in graph.programs for kernel in program.kernels]
+
+    @property
+    def compile_seconds(self) -> float:
+        return sum(frame.seconds for frame in self.frames)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as dictionaries, lists and numbers."""
+        return dataclasses.asdict(self)
+
+    def to_json(self) -> str:
+        return json.dumps(self.to_dict())
+
+    def __str__(self) -> str:
+        from .text import text
+        return text(self)
+
+    def __repr__(self) -> str:
+        return f"<report of {self.title}: {len(self.graphs)} graphs, {len(self.breaks)} breaks, {len(self.kernels)} kernels>"
+
+    def show(self) -> None:
+        """Print it: with tables where the package rich is installed, else as plain text."""
+        from .text import show
+        show(self)
+
+    def html(self, path: str) -> str:
+        """Write the page, one file that needs no network; returns the path."""
+        from .page import write
+        return write(self, path)
+
+    def _repr_html_(self) -> str:
+        from .page import embedded
+        return embedded(self)
