@@ -18,7 +18,7 @@ from setuptools.command.build_py import build_py
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 FLAGS = ["-std=c++17", "-O2", "-fvisibility=hidden", "-fno-math-errno", "-ffp-contract=off", "-g0", "-w"]
-LAYERS = ("runtime", "eager", "capture", "inductor")
+LAYERS = ("runtime", "eager", "capture", "inductor", "cli")
 
 
 def extension(layer: str, name: str) -> Extension:

@@ -7,6 +7,7 @@ are entered as a path that is imported when it is first asked for, so that captu
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 from collections.abc import Callable
 
@@ -38,6 +39,16 @@ def register_backend(function: Callable | None = None, name: str | None = None):
         return lambda f: register_backend(f, name)
     register(name or function.__name__, function, (function.__doc__ or "").strip().partition("\n")[0])
     return function
+
+
+@contextlib.contextmanager
+def replaced(name: str, backend: Callable):
+    """Another backend under a known name, inside a `with` block."""
+    kept, _backends[name] = _backends[name], backend
+    try:
+        yield
+    finally:
+        _backends[name] = kept
 
 
 def list_backends() -> list[str]:

@@ -95,6 +95,7 @@ def make_settings(fullgraph, dynamic, backend, mode, options) -> Settings:
 MODULES = 8                 # for how many modules a door makes as many entries as the limit says
 
 _living: weakref.WeakSet = weakref.WeakSet()
+listeners: list[Callable] = []      # functions (compiled object, record), told of every conversion
 
 
 def default_converter(*args):
@@ -212,6 +213,8 @@ class Compiled(Base):
     def _account(self, code, record, seconds: float) -> None:
         counters.add("compile_seconds", amount=seconds)
         self.records.append(record)
+        for listen in listeners:
+            listen(self, record)
         if seconds > config.slow_compile_seconds:
             print(f"flambeau: compiling {code.co_qualname} took {seconds:.1f} s", file=sys.stderr, flush=True)
 

@@ -70,6 +70,13 @@ def own_copy(x: Tensor) -> Tensor:
     return Tensor._from_array(array, x.dtype)
 
 
+def own_copy_of(x):
+    """The same of tensors inside tuples and lists; anything else is itself."""
+    if isinstance(x, (tuple, list)):
+        return type(x)(map(own_copy_of, x))
+    return own_copy(x) if isinstance(x, Tensor) else x
+
+
 def own_view(leaf: Tensor) -> Tensor:
     with recording(True):
         return find("clone")(leaf)
@@ -112,14 +119,23 @@ def compare(expected: Shown, actual: Shown) -> str | None:
     return None
 
 
-def compare_runs(stages: Sequence[tuple[str, Callable]], inputs: Sequence, locate: Callable[[str], str]) -> None:
-    """Run the stages in order; raise for the first that shows something else than the first stage."""
+def first_different(stages: Sequence[tuple[str, Callable]], inputs: Sequence) -> tuple[str, str] | None:
+    """Run the stages in order: the name of the first that shows something else than the first stage, and what."""
     (_, first), *others = stages
     expected = observe(first, inputs)
     for name, run in others:
         problem = compare(expected, observe(run, inputs))
         if problem:
-            raise InternalError(f"stage {name!r} differs from the captured graph in {problem}\n{locate(name)}")
+            return name, problem
+    return None
+
+
+def compare_runs(stages: Sequence[tuple[str, Callable]], inputs: Sequence, locate: Callable[[str], str]) -> None:
+    """Raise for the first stage that shows something else than the first of all."""
+    found = first_different(stages, inputs)
+    if found is not None:
+        name, problem = found
+        raise InternalError(f"stage {name!r} differs from the captured graph in {problem}\n{locate(name)}")
 
 
 def captured_run(graph: Graph) -> Callable:

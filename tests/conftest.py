@@ -163,51 +163,10 @@ def assert_close():
     return close
 
 
-class Make:
-    """What the records' samples are made with: `make(*shape)` normal floats, and the kinds of tensor the samples name."""
-
-    def __init__(self, seed=0):
-        import flambeau.eager.api  # noqa: F401  samples use the methods of tensors
-        self.rng = np.random.default_rng(seed)
-
-    def wrap(self, array, kind=None):
-        from flambeau.eager import dtypes
-        from flambeau.eager.tensor import Tensor
-        array = np.asarray(array) if kind is None else np.asarray(array).astype(kind)
-        return Tensor._from_array(np.ascontiguousarray(array).reshape(array.shape), dtypes.from_numpy(array.dtype))
-
-    def __call__(self, *shape, dtype=None):
-        return self.wrap(self.rng.standard_normal(shape), np.float32 if dtype is None else dtype.numpy)
-
-    def positive(self, *shape):
-        return self.wrap(self.rng.random(shape) + 0.5, np.float32)
-
-    def uniform(self, *shape):
-        return self.wrap(self.rng.random(shape) * 1.8 - 0.9, np.float32)
-
-    def probabilities(self, *shape):
-        return self.wrap(self.rng.random(shape) * 0.98 + 0.01, np.float32)
-
-    def ints(self, high, *shape):
-        return self.wrap(self.rng.integers(0, high, shape), np.int64)
-
-    def permutation(self, n, *shape):
-        """A permutation of range(n) along the first dim of that size."""
-        return self.wrap(np.argsort(self.rng.random(shape), shape.index(n)), np.int64)
-
-    def bools(self, *shape):
-        return self.wrap(self.rng.random(shape) > 0.5)
-
-    def special(self, n):
-        return self.wrap(np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan])[:n], np.float32)
-
-    def scalar(self):
-        return 1.5
-
-
 @pytest.fixture
 def make():
-    return Make()
+    from flambeau.eager.samples import Samples
+    return Samples()
 
 
 @pytest.fixture
@@ -218,7 +177,8 @@ def random_program():
 
 def make_program(seed, length=14):
     from flambeau.eager.op import OPS
-    make = Make(seed)
+    from flambeau.eager.samples import Samples
+    make = Samples(seed)
     rng = np.random.default_rng(seed)
     plan = [(int(rng.integers(0, 1 << 30)), int(rng.integers(0, 1 << 30)), int(rng.integers(0, 1 << 30))) for _ in range(length)]
     sizes = [int(n) for n in rng.choice([2, 3, 4, 4, 6, 8], 2)]

@@ -9,9 +9,9 @@ import functools
 
 from flambeau.eager import dtypes
 from flambeau.eager.op import Kind, OPS
+from flambeau.eager.samples import Samples
 from flambeau.eager.tensor import Tensor
 
-from ..conftest import Make
 from ..test_ops_compiled import MORE
 from .graphfuzz import RECORDS
 
@@ -32,7 +32,7 @@ class Slot:
     array: object = None
 
 
-class Noting(Make):
+class Noting(Samples):
     """Remembers how the samples' tensors are made."""
 
     def __init__(self):

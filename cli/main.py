@@ -1,0 +1,54 @@
+"""The command line: one parser, one sub-parser per command module.
+
+A command module has HELP (one line), EXAMPLES, `add(parser)` for its arguments, and `run(options) -> Answer`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import textwrap
+
+from . import bench, bisect, cache, doctor, explain, ops, report, show
+from .answer import FAILED, STATUSES, WRONG, ScriptFailed, Wrong
+
+COMMANDS = {"explain": explain, "report": report, "show": show, "ops": ops, "cache": cache, "bench": bench,
+            "doctor": doctor, "bisect": bisect}
+PROGRAM = "python -m flambeau"
+
+
+def statuses() -> str:
+    return "exit status:\n" + "\n".join(f"  {number}  {meaning}" for number, meaning in STATUSES.items())
+
+
+def parser() -> argparse.ArgumentParser:
+    """All commands; `--help` of each ends with examples."""
+    made = argparse.ArgumentParser(
+        prog=PROGRAM, description="What the compiler did with a program, and what this installation can do.",
+        epilog=f"`{PROGRAM} COMMAND --help` has examples.\n\n{statuses()}",
+        formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = made.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name, module in COMMANDS.items():
+        examples = textwrap.indent(textwrap.dedent(module.EXAMPLES).strip(), "  ")
+        one = commands.add_parser(name, help=module.HELP, description=module.__doc__, prog=f"{PROGRAM} {name}",
+                                  epilog=f"examples:\n{examples}\n\n{statuses()}",
+                                  formatter_class=argparse.RawDescriptionHelpFormatter)
+        one.add_argument("--json", action="store_true", help="print one JSON value instead of text")
+        module.add(one)
+    return made
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command; the exit status."""
+    options = parser().parse_args(arguments)
+    try:
+        return COMMANDS[options.command].run(options).show(options.json)
+    except Wrong as problem:
+        print(f"{PROGRAM} {options.command}: {problem}", file=sys.stderr)
+        return WRONG
+    except ScriptFailed as problem:
+        print(f"{PROGRAM} {options.command}: {problem}", file=sys.stderr)
+        return FAILED
+    except BrokenPipeError:                                 # `| head` has seen enough
+        sys.stdout = None
+        return 0

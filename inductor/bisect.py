@@ -1,0 +1,298 @@
+"""Which stage, node and kernel computes something else: every stage of a compilation on its real inputs, then the parts
+of the first that differs.
+
+In: a captured graph and the inputs of its first call. Out: None, or a `Finding` with a smaller program that shows the same
+alone. The idea: a stage before the code generators is compared by what a call shows (outputs, written inputs, gradients);
+behind it, forward and backward are compared apart, value by value, on the inputs that they really got: the first kernel
+whose results differ had right ones to work with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ..capture.graph import Graph, Node
+from ..eager.state import recording
+from ..eager.tensor import Tensor
+from ..runtime import toolchain
+from ..runtime.errors import CheckFailed, Unsupported
+from . import driver, repro, shrink, stages, verify
+from .body import Buffer
+from .cpp.codegen import generate
+from .cpp.wrapper import load
+from .functionalize import FunctionalGraph
+from .interpret import Machine
+from .loops import Kernel, Program, writes
+from .lower import lower
+from .schedule import schedule
+
+STAGES = {"functional": "functionalize", "decomposed": "joint graph, partition, decompose and passes",
+          "loops": "loop IR", "compiled": "C++"}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """`stage`: in words; `graph`: forward or backward; `kernel`, `node`, `line`: the first that differs (or empty);
+    `problem`: how; `code`: of the kernel; `repro`: a file that fails alone, or why there is none (`no_repro`)."""
+
+    stage: str
+    problem: str
+    graph: str = ""
+    kernel: str = ""
+    node: str = ""
+    line: str = ""
+    code: str = ""
+    repro: str = ""
+    no_repro: str = ""
+
+    def text(self) -> str:
+        rows = [("stage", self.stage), ("graph", self.graph), ("kernel", self.kernel), ("node", self.node), ("line", self.line),
+                ("problem", self.problem), ("repro", self.no_repro)]
+        return "\n".join(f"{name:8} {value}" for name, value in rows if value)
+
+
+class Found(BaseException):
+    """Ends the program in which a compiled graph differs; no `except Exception` of the program takes it."""
+
+    def __init__(self, finding: Finding):
+        super().__init__(finding.text())
+        self.finding = finding
+
+
+class Comparing:
+    """The default backend, which first compares all stages of each graph, and raises `Found` where one differs."""
+
+    takes_options = True
+
+    def __init__(self):
+        self.graphs = 0
+
+    def __call__(self, graph: Graph, example_inputs: Sequence, options: dict | None = None) -> Callable:
+        self.graphs += 1
+        finding = examine(graph, list(example_inputs))
+        if finding is not None:
+            raise Found(finding)
+        return driver.compile_graph(graph, example_inputs, {k: v for k, v in (options or {}).items() if k != "verify"})
+
+
+def examine(graph: Graph, inputs: list) -> Finding | None:
+    """Compare the stages of one captured graph on the inputs of its first call."""
+    functional, constants = driver.functional_of(graph)
+    everything = [*inputs, *constants]
+    runs = driver.stage_runs(graph, functional, everything, constants, driver.native)
+    expected = stages.observe(runs[0][1], inputs)
+    for name, run in runs[1:]:
+        problem = shown_otherwise(expected, run, inputs)
+        if problem:
+            inner = in_programs(functional, everything, constants) if name in ("loops", "compiled") else None
+            return inner or in_graphs(functional, everything, name, problem)
+    return None
+
+
+def shown_otherwise(expected: stages.Shown, run: Callable, inputs: list) -> str | None:
+    """How a stage differs in what it shows; what it cannot do at all is for whoever captured the graph."""
+    try:
+        return stages.compare(expected, stages.observe(run, inputs))
+    except (Unsupported, CheckFailed):
+        raise
+    except Exception as error:
+        return repro.raised(error)
+
+
+# -- stages before the loop IR -----------------------------------------------------------------------------------------
+
+
+def in_graphs(functional: FunctionalGraph, inputs: list, name: str, problem: str) -> Finding:
+    """The first node whose value is not that of the node of the same name in the functional graph."""
+    node = None
+    if name == "decomposed":
+        final = driver.decompose(functional.graph)
+        known, made = (repro.every_value(each, inputs, 0, 0) for each in (functional.graph, final))
+        node = next((n for n in final.calls if n.name in known and verify.differs(known[n.name], made[n.name])), None)
+    finding = Finding(STAGES[name], problem, "forward" if node is not None else "", node=node.name if node is not None else "",
+                      line=place(node))
+    return with_repro(finding, functional.graph, inputs, 0, 0, gradients=True)
+
+
+def place(node: Node | None) -> str:
+    """The user's line of a node."""
+    if node is None or not node.stack:
+        return ""
+    return f"{node.where()}: {node.stack[-1][2].strip()}"
+
+
+# -- loops and code ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of a final graph: forward or backward, with the inputs that it got."""
+
+    graph: Graph
+    name: str
+    inputs: tuple
+    seed: int
+    base: int
+
+
+def recorder(calls: list[Call]) -> Callable:
+    """A target that runs final graphs by eager and notes the calls."""
+    def target(graph: Graph, name: str, writes: tuple = (), donated: frozenset = frozenset()) -> Callable:
+        run = driver.interpreted(graph, name)
+
+        def call(inputs, seed, base):
+            calls.append(Call(graph, name, tuple(map(stages.own_copy_of, inputs)), seed, base))
+            return run(inputs, seed, base)
+        return call
+    return target
+
+
+def in_programs(functional: FunctionalGraph, inputs: list, constants: list) -> Finding | None:
+    """The first kernel of forward or backward that differs."""
+    calls: list[Call] = []
+    shown = inputs[:len(inputs) - len(constants)]
+    stages.observe(driver.assemble(functional, inputs, constants, recorder(calls)), shown)
+    for call in calls:
+        found = in_program(call)
+        if found is not None:
+            return with_repro(found, call.graph, call.inputs, call.seed, call.base, kernel=found.kernel)
+    return None
+
+
+def in_program(call: Call) -> Finding | None:
+    """Compare eager's values with the loop IR before and after fusion, and with its C++."""
+    with recording(False):
+        known = arrays(repro.every_value(call.graph, call.inputs, call.seed, call.base))
+        lowered = lower(call.graph, call.name)
+        before = states(lowered, call)
+        found = first(lowered, call.graph, lambda name, k: (known.get(name), before[k].get(name)), "loop IR, before fusion", call)
+        if found is not None:
+            return found
+        fused = schedule(lowered)
+        after = states(fused, call)
+        alone = {name: array for state in before for name, array in state.items()}
+        found = first(fused, call.graph, lambda name, k: (alone.get(name), after[k].get(name)), "loop IR, fusion", call)
+        return found or in_code(fused, after, call)
+
+
+def arrays(found: dict[str, Any]) -> dict[str, np.ndarray]:
+    return {name: x._array for name, x in found.items() if isinstance(x, Tensor)}
+
+
+def states(program: Program, call: Call) -> list[dict[str, np.ndarray]]:
+    """What the loop interpreter has in the buffers that each kernel wrote, right after it; every buffer has memory of its own."""
+    machine = Machine(program, {"seed": call.seed, "base": call.base}, False)
+    machine.bind([stages.own_copy_of(x) for x in call.inputs])
+    found = []
+    with np.errstate(all="ignore"):
+        for kernel in program.kernels:
+            machine.kernel(kernel)
+            found.append({b.name: machine.array(whole(program, b)).copy() for b in writes(kernel)})
+    return found
+
+
+def whole(program: Program, buffer: Buffer) -> Buffer:
+    """The buffer with the geometry that the program gives it (kernels name it flat as well)."""
+    return next(b for b in program.buffers if b.name == buffer.name)
+
+
+def first(program: Program, graph: Graph, pair: Callable, stage: str, call: Call) -> Finding | None:
+    """The first kernel that writes something else: `pair(buffer's name, kernel's number)` gives what is right, and what is."""
+    for k, kernel in enumerate(program.kernels):
+        for buffer in writes(kernel):
+            right, is_ = pair(buffer.name, k)
+            problem = array_differs(right, is_, buffer)
+            if problem:
+                return finding(stage, problem, kernel, graph, call.name, buffer)
+    return None
+
+
+def array_differs(right: np.ndarray | None, made: np.ndarray | None, buffer: Buffer) -> str | None:
+    if right is None or made is None or right.size != made.size:
+        return None                             # a value that only one of the stages has
+    tensors = [Tensor._from_array(np.asarray(a).reshape(made.shape), buffer.dtype) for a in (right, made)]
+    return verify.differs(*tensors)
+
+
+def finding(stage: str, problem: str, kernel: Kernel, graph: Graph, name: str, buffer: Buffer, code: str = "") -> Finding:
+    nodes = {n.name: n for n in graph.nodes}
+    origin = nodes.get(buffer.name) or next((nodes[o.node] for o in kernel.origins if o.node in nodes), None)
+    return Finding(stage, problem, name, kernel.name, origin.name if origin is not None else buffer.name, place(origin), code)
+
+
+def in_code(program: Program, right: list[dict[str, np.ndarray]], call: Call) -> Finding | None:
+    """Run the C++ with all temps as results, and compare them with the loop interpreter's."""
+    if toolchain.compiler() is None:
+        return None
+    shown = visible(program)
+    compiled = load(shown, wrap=False)
+    made = compiled([stages.own_copy_of(x) for x in call.inputs], call.seed, call.base)
+    results = {b.name: np.asarray(x) for b, x in zip(shown.outputs, made) if isinstance(b, Buffer)}
+    found = first(program, call.graph, lambda name, k: (last(right, name), results.get(name)), "C++", call)
+    if found is None:
+        return whole_code(program, call)
+    return replace(found, code=function_of(generate(shown).text, found.kernel))
+
+
+def last(states: list[dict[str, np.ndarray]], name: str) -> np.ndarray | None:
+    return next((state[name] for state in reversed(states) if name in state), None)
+
+
+def visible(program: Program) -> Program:
+    """The same program with every temp as an output: nothing shares memory."""
+    shown = {b.name: replace(b, kind="output") if b.kind == "temp" else b for b in program.buffers}
+    named = lambda o: shown[o.name] if isinstance(o, Buffer) else o
+    outputs = tuple(dict.fromkeys([b for b in shown.values() if b.kind == "output"]))
+    inputs = tuple(b for b in program.inputs if isinstance(b, Buffer) and any(w.name == b.name for k in program.kernels
+                                                                              for w in writes(k)))
+    return replace(program, buffers=tuple(shown.values()), outputs=(*outputs, *map(named, inputs)), arena={}, arena_size=0,
+                   homes={})
+
+
+def whole_code(program: Program, call: Call) -> Finding | None:
+    """Each kernel alone is right: then what the memory plan or the entry point makes of them."""
+    problem = shrink.code_differs(call.graph, call.inputs, call.seed, call.base)
+    return Finding("C++: memory plan or entry point", problem, call.name) if problem else None
+
+
+def function_of(text: str, kernel: str) -> str:
+    """The C++ function of a kernel with the comment above it."""
+    blocks = text.split("\n\n")
+    for k, block in enumerate(blocks):
+        if block.startswith(f"// {kernel}: "):
+            end = next((j for j in range(k + 1, len(blocks)) if blocks[j].startswith(("// ", 'extern "C"'))), len(blocks))
+            return "\n\n".join(blocks[k:end])
+    return ""
+
+
+# -- the smaller program -----------------------------------------------------------------------------------------------
+
+
+def with_repro(found: Finding, graph: Graph, inputs: Sequence, seed: int, base: int, kernel: str = "",
+               gradients: bool = False) -> Finding:
+    """The finding with a file that shows it alone; the node is then the one that the small program ends with."""
+    small = shrink.smaller(graph, inputs, seed, base, nodes_of(graph, kernel), gradients)
+    if small is None:
+        return replace(found, no_repro="none: the fault does not show in a part of the graph alone")
+    if not gradients:
+        node = next((n for n in reversed(small.graph.calls) if n.stack), None)
+        found = found if node is None else replace(found, node=node.name, line=place(node))
+    about = ["Found by `python -m flambeau bisect`: a stage computes something else than eager.", "", found.text(), "",
+             "Exit status 1 while the fault is there."]
+    return replace(found, repro=shrink.text_of(small, about))
+
+
+def nodes_of(graph: Graph, kernel: str) -> list[str]:
+    """The nodes of a kernel of that name, as the lowered or the fused program tells them."""
+    if not kernel:
+        return []
+    lowered = lower(graph, "forward")
+    for program in (schedule(lowered), lowered):
+        for each in program.kernels:
+            if each.name == kernel:
+                return [o.node for o in each.origins]
+    return []
