@@ -28,6 +28,7 @@ memory = _native.memory
 empty_cache = _native.empty_cache
 reset_peak = _native.reset_peak
 native_seconds = _native.native_seconds
+watch_launches = _native.watch_launches
 bind_tensor = _native.bind_tensor
 Launcher = _native.Launcher
 api = _native.api                  # the capsule through which other extensions call this one

@@ -40,11 +40,16 @@ class Generated:
     externs: list[ExternCall]
     kernels: list[str]
     numbers: list[ExprLike]  # symbolic results, at the end of the plan
+    lines: list[tuple[str, ...]]  # of each kernel: the user's lines
 
     @property
     def text(self) -> str:
         """All of it as one readable file, the prelude left out."""
         return "\n".join(source.split(MARK, 1)[-1].lstrip() for source in self.sources)
+
+
+def user_lines(kernel: Any) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(origin.line for origin in kernel.origins if origin.line))
 
 
 MARK = "// ---- end of the prelude ----\n"
@@ -68,6 +73,7 @@ class Writer:
         self.positions = {b.name: k for k, b in enumerate(given) if isinstance(b, Buffer)}
         self.externs: list[ExternCall] = []
         self.kernels: list[str] = []
+        self.lines: list[tuple[str, ...]] = []
         self.called: dict[str, str] = {}  # kernel -> the function that it calls
         self.work: list[str] = []
         self.numbers = [o for o in program.outputs if isinstance(o, (Expr, int)) and not isinstance(o, bool)]
@@ -80,7 +86,7 @@ class Writer:
             else:
                 self.call_kernel(run, kernel)
         entry = "\n\n".join([self.entry(run), self.plan()])
-        return Generated(self.units(entry), self.outputs, self.externs, self.kernels, self.numbers)
+        return Generated(self.units(entry), self.outputs, self.externs, self.kernels, self.numbers, self.lines)
 
     # -- functions
 
@@ -94,6 +100,7 @@ class Writer:
         name = self.function(written) if written.code else ""
         number = len(self.kernels)
         self.kernels.append(written.kernel.name)
+        self.lines.append(user_lines(written.kernel))
         self.called[written.kernel.name] = name
         self.work.append(written.work)
         for line in self.heading(written, name, shared):
@@ -201,6 +208,7 @@ class Writer:
         """The runtime's kernels, called in place."""
         number = len(self.kernels)
         self.kernels.append(kernel.name)
+        self.lines.append(user_lines(kernel))
         for line in (f"{kernel.name}: {kernel.op.name}", *(f"  {o.node}   {o.line}" for o in kernel.origins)):
             run(f"// {line}")
         run.open("")

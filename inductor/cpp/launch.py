@@ -75,7 +75,7 @@ def launcher(launch: Launch, library: Any, wrap: bool) -> Any:
         checks=launch.checks,
         error=CheckFailed,
         externs=tuple(map(_extern, launch.externs)),
-        extern_function=Externs(launch.externs),
+        extern_function=Externs(launch),
         kernels=len(launch.kernels) if launch.timed else 0,
         wrap=wrap,
         keepalive=library,
@@ -101,10 +101,11 @@ def _leaves(x: Any) -> Iterator[Any]:
 
 
 class Externs:
-    """Called from native code: number of the call, arrays over its regions, values of its symbolic arguments."""
+    """Called from native code: number of the call, arrays over its regions, values of its symbolic arguments. It also names
+    the launcher's kernels to whoever watches launches."""
 
-    def __init__(self, calls: tuple[EagerCall, ...]):
-        self.calls = calls
+    def __init__(self, launch: Launch):
+        self.calls, self.title, self.kernels, self.lines = launch.externs, launch.title, launch.kernels, launch.lines
 
     def __call__(self, number: int, arrays: tuple, numbers: tuple, seed: int, base: int) -> None:
         from ..interpret import call_eagerly                    # few graphs have eager calls

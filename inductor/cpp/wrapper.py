@@ -9,7 +9,7 @@ from typing import Any
 
 from ...capture.expr import Expr
 from ...capture.graph import map_args
-from ...runtime import counters, log, toolchain
+from ...runtime import counters, log, records, toolchain
 from ...runtime.config import config
 from ...runtime.errors import InternalError
 from ..body import Buffer
@@ -65,6 +65,8 @@ def launch_of(program: Program, generated: Generated, key: str) -> Launch:
         overwrites=overwritten(program),
         constants=_constants(program),
         externs=tuple(map(_extern, generated.externs)),
+        title=f"{program.name} of {records.current().name}",
+        lines=tuple(generated.lines),
     )
 
 

@@ -313,21 +313,93 @@ unsigned long native_ns = 0;
 
 int extern_call(void* context, long number, void** buffers, const long* numbers);
 
+// ---- watched calls: while somebody asks, each call tells when its kernels and eager calls ran
+PyObject* watcher = nullptr; // watcher(extern_function, start, end, ticks, eager calls), in nanoseconds; under the GIL
+
+struct EagerTick {
+    long number;
+    unsigned long start, end;
+};
+struct Notes {
+    std::vector<unsigned long> ticks, sums; // a kernel's timer asks for the time when it begins and when it ends
+    std::vector<EagerTick> eager;
+};
+thread_local Notes* notes = nullptr; // of the innermost watched call of this thread
+
+unsigned long noted_clock() {
+    unsigned long now = runtime_table.clock();
+    if (notes) notes->ticks.push_back(now);
+    return now;
+}
+
+// how many kernels the code of a launcher has: the owner of its eager calls knows; -1: it does not say
+Py_ssize_t kernels_of(Launcher* self) {
+    PyObject* kernels = PyObject_GetAttrString(self->extern_function, "kernels");
+    Py_ssize_t count = kernels ? PyObject_Size(kernels) : -1;
+    Py_XDECREF(kernels);
+    if (count < 0) PyErr_Clear();
+    return count;
+}
+
+PyObject* tick_list(const Notes& noted) {
+    PyObject* list = PyList_New(0);
+    for (unsigned long tick : noted.ticks) {
+        PyObject* item = PyLong_FromUnsignedLong(tick);
+        if (!list || !item || PyList_Append(list, item)) Py_CLEAR(list);
+        Py_XDECREF(item);
+        if (!list) return nullptr;
+    }
+    return list;
+}
+
+PyObject* eager_list(const Notes& noted) {
+    PyObject* list = PyList_New(0);
+    for (const EagerTick& tick : noted.eager) {
+        PyObject* item = Py_BuildValue("lkk", tick.number, tick.start, tick.end);
+        if (!list || !item || PyList_Append(list, item)) Py_CLEAR(list);
+        Py_XDECREF(item);
+        if (!list) return nullptr;
+    }
+    return list;
+}
+
+void tell(Launcher* self, const Notes& noted, unsigned long start, unsigned long end) {
+    PyObject *asked = Py_XNewRef(watcher), *ticks = tick_list(noted), *eager = eager_list(noted);
+    PyObject* told = asked && ticks && eager
+        ? PyObject_CallFunction(asked, "OkkOO", self->extern_function, start, end, ticks, eager)
+        : nullptr;
+    if (!told && PyErr_Occurred()) PyErr_WriteUnraisable(asked);
+    Py_XDECREF(told);
+    Py_XDECREF(eager);
+    Py_XDECREF(ticks);
+    Py_XDECREF(asked);
+}
+
 int run_native(
     Launcher* self, Call& call, void** buffers, const long* symbols, const double* floats, char* arena, long work) {
     FbRuntime rt = runtime_table;
     rt.extern_call = extern_call;
     rt.context = &call;
     rt.kernel_ns = self->kernel_ns->empty() ? nullptr : self->kernel_ns->data();
+    Notes noted, *outer = notes;
+    Py_ssize_t kernels = watcher ? kernels_of(self) : -1;
+    if (kernels >= 0) {
+        noted.sums.resize(kernels + 1);
+        if (!rt.kernel_ns) rt.kernel_ns = noted.sums.data();
+        rt.clock = noted_clock;
+    }
+    notes = kernels >= 0 ? &noted : nullptr;
     bool drop = work >= DROP_GIL_FROM;
     call.state = drop ? PyEval_SaveThread() : nullptr;
-    unsigned long start = rt.clock();
+    unsigned long start = runtime_table.clock();
     int code = self->run(buffers, symbols, floats, arena, &rt);
-    unsigned long spent = rt.clock() - start;
+    unsigned long end = runtime_table.clock();
     if (drop) PyEval_RestoreThread(call.state);
+    notes = outer;
     self->calls++;
-    self->total_ns += spent;
-    native_ns += spent;
+    self->total_ns += end - start;
+    native_ns += end - start;
+    if (kernels >= 0 && code == 0) tell(self, noted, start, end);
     return code;
 }
 
@@ -436,7 +508,10 @@ PyObject* call_python(Call& call, long number, void** buffers, const long* numbe
 int extern_call(void* context, long number, void** buffers, const long* numbers) {
     Call& call = *(Call*)context;
     if (call.state) PyEval_RestoreThread(call.state);
+    Notes* noted = notes;
+    unsigned long start = noted ? runtime_table.clock() : 0;
     PyObject* result = call_python(call, number, buffers, numbers);
+    if (noted) noted->eager.push_back({number, start, runtime_table.clock()});
     Py_XDECREF(result);
     if (call.state) call.state = PyEval_SaveThread();
     return result ? 0 : -1;
@@ -572,6 +647,12 @@ PyObject* py_bind_tensor(PyObject*, PyObject* args) {
 }
 
 PyObject* native_seconds(PyObject*, PyObject*) { return PyFloat_FromDouble(native_ns * 1e-9); }
+
+PyObject* watch_launches(PyObject*, PyObject* asked) {
+    PyObject* before = watcher ? watcher : Py_NewRef(Py_None);
+    watcher = asked == Py_None ? nullptr : Py_NewRef(asked);
+    return before;
+}
 
 bool add_launcher(PyObject* module) {
     PyObject* type = PyType_FromSpec(&launcher_spec);

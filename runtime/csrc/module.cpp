@@ -321,6 +321,9 @@ PyMethodDef methods[] = {
         "pool_count(out, rounds=1, grain=1, nested=False): add `rounds` to each element, in parallel"},
     {"native_seconds", native_seconds, METH_NOARGS,
         "seconds spent in generated code and its templates, by all launchers of this process"},
+    {"watch_launches", watch_launches, METH_O,
+        "watch_launches(f or None): from now on f(owner, start, end, ticks, eager calls) is told of each call of a\n"
+        "launcher, in nanoseconds; ticks: beginning and end of each kernel in order. The one before is returned."},
     {"bind_tensor", py_bind_tensor, METH_VARARGS, "bind_tensor(type, prototype): learn the slots of the Tensor class"},
     {nullptr, nullptr, 0, nullptr}};
 

@@ -35,5 +35,6 @@ void run_conv(const FbConv* problem);               // without Python: what gene
 void run_job(const FbJobCall* call);
 void run_jobs(const FbJobCall* calls, long count);
 PyObject* native_seconds(PyObject*, PyObject*);   // launcher.cpp
+PyObject* watch_launches(PyObject*, PyObject* asked);
 
 #endif
