@@ -178,6 +178,8 @@ class Compiled(Base):
             with records.active(record):
                 entry = self._new_entry(door, code, surroundings, settings, record)
         except Unsupported as reason:
+            if settings.fullgraph:
+                self._account(code, record, time.perf_counter() - start)
             entry = self._unsupported(reason, settings)
         except ConstraintViolation:
             raise
@@ -212,6 +214,8 @@ class Compiled(Base):
 
     def _account(self, code, record, seconds: float) -> None:
         counters.add("compile_seconds", amount=seconds)
+        log.channel("perf")(f"{code.co_qualname} was compiled in {seconds:.3f} s",
+                            **{stage: f"{taken:.3f} s" for stage, taken in record.seconds.items()})
         self.records.append(record)
         for listen in listeners:
             listen(self, record)

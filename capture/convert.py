@@ -73,6 +73,7 @@ def convert(code, globals, builtins, closure, slots, options, cache):
         return entry_of(job, record)
     except RunPlain as plain:
         if options.fullgraph:
+            keep_break(job, plain.reason, record, plain=True)
             raise told(plain.reason) from None
         report_break(job, plain.reason, record, plain=True)
         return None
@@ -253,8 +254,10 @@ class Trace:
 
     def describe(self, record, code) -> None:
         record.text("guards.txt", tree_text(self.tx))
-        if config.dump:
-            record.text("bytecode.txt", f"before\n{text(self.job.instrs)}\n\nafter\n{text(decode(code))}\n")
+        if config.dump or log.enabled("bytecode"):
+            both = f"before\n{text(self.job.instrs)}\n\nafter\n{text(decode(code))}\n"
+            record.text("bytecode.txt", both)
+            log.channel("bytecode")(f"{code.co_qualname}\n{both}")
 
     # -- bytecode --------------------------------------------------------------------------------------------------
 
@@ -436,12 +439,17 @@ def indices_of(cut) -> list:
 
 def report_break(job: Job, reason: Unsupported, record, plain: bool = False) -> None:
     """Count a break and keep it with its line and advice."""
+    tell_break(reason, keep_break(job, reason, record, plain))
+
+
+def keep_break(job: Job, reason: Unsupported, record, plain: bool) -> str:
+    """What the record and its texts say of a break; gives the place."""
     stack = getattr(reason, "stack", ()) or ()
     where = f"{stack[-1][0]}:{stack[-1][1]}" if stack else f"{job.code.co_filename}:{job.code.co_firstlineno}"
-    tell_break(reason, where)
     file, _, line = where.rpartition(":")
     record.breaks.append(records.Break(reason.code, reason.text, file, int(line), reason.fix, plain))
     what = "runs plain" if plain else "graph break"
     source = stack[-1][2] if stack else job.code.co_qualname
     record.note(f"{what} [{reason.code}] {where}: {reason.text}")
     record.text("break.txt", f"{what} [{reason.code}]\n{where}: {source}\n{reason.text}\nwhat to do: {reason.fix}\n")
+    return where

@@ -6,6 +6,7 @@ A command module has HELP (one line), EXAMPLES, `add(parser)` for its arguments,
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 import textwrap
 
@@ -42,7 +43,9 @@ def main(arguments: list[str] | None = None) -> int:
     """Run one command; the exit status."""
     options = parser().parse_args(arguments)
     try:
-        return COMMANDS[options.command].run(options).show(options.json)
+        with contextlib.redirect_stdout(sys.stderr) if options.json else contextlib.nullcontext():
+            found = COMMANDS[options.command].run(options)          # what a program prints is no part of the JSON
+        return found.show(options.json)
     except Wrong as problem:
         print(f"{PROGRAM} {options.command}: {problem}", file=sys.stderr)
         return WRONG

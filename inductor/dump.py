@@ -20,7 +20,6 @@ def captured(graph: Graph) -> None:
     if graph.env is not None:
         text = "".join(f"# guard: {g}\n" for g in graph.env.guards) + text
     records.current().text("graph.py", text)
-    log.channel("graph")(f"captured {graph.name}\n{text}")
 
 
 def functional(result: FunctionalGraph) -> None:
@@ -33,7 +32,9 @@ def functional(result: FunctionalGraph) -> None:
 def joint(result: JointGraph) -> None:
     if not records.wanted():
         return
-    records.current().text("joint.py", result.graph.print_python())
+    text = result.graph.print_python()
+    records.current().text("joint.py", text)
+    log.channel("joint")(text)
 
 
 def partitioned(pair: Partition) -> None:
@@ -61,6 +62,10 @@ def loops(name: str, before, after) -> None:
     record = records.current()
     text = f"# {name}, before fusion\n{before.text()}\n# {name}, after fusion\n{after.text()}\n"
     record.text("loops.txt", record.texts.get("loops.txt", "") + text)
+    log.channel("loops")(f"{name}, after fusion\n{after.text()}")
+    for kernel in after.kernels if log.enabled("schedule") else ():
+        log.channel("schedule")("\n".join([f"{name}, {kernel.name}", *(f"    {o.node}   {o.line}" for o in kernel.origins),
+                                           *(f"    why: {note}" for note in kernel.notes)]))
 
 
 def native(name: str, source: str, program) -> None:
@@ -77,3 +82,13 @@ def native(name: str, source: str, program) -> None:
     ]
     lines += [f"  {out} takes over {home}" for out, home in program.homes.items() if out not in program.arena]
     record.text("wrapper.txt", record.texts.get("wrapper.txt", "") + "\n".join(lines) + "\n")
+    log.channel("memory")("\n".join(lines))
+
+
+def triton(name: str, source: str) -> None:
+    """The Triton kernels of one graph."""
+    if not records.wanted():
+        return
+    record = records.current()
+    record.text("kernels.py", record.texts.get("kernels.py", "") + f"# {name}\n{source}\n")
+    log.channel("kernels")(source)

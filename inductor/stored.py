@@ -252,7 +252,7 @@ def _value(x: Any, memory: dict) -> Any:
 
 def usable(options: dict) -> bool:
     """Whether stages may be skipped: nobody wants to see or check them, and there is a compiler whose code is stored."""
-    looked_at = config.verify or config.dump or options.get("verify") or any(map(log.enabled, ("kernels", "graph", "schedule")))
+    looked_at = config.verify or config.dump or options.get("verify") or log.of_passes()
     return not looked_at and toolchain.compiler() is not None
 
 

@@ -75,7 +75,7 @@ FIELDS = {field.name: field for field in (
     Field("threads", _count, None, "FLAMBEAU_THREADS", "threads of the pool (default: the cores this process may use)"),
     Field("dump", str, None, "FLAMBEAU_DUMP", "folder that receives one readable file per stage of every compilation"),
     Field("logs", _names, (), "FLAMBEAU_LOGS",
-          "channels to print on stderr: breaks, recompiles, kernels, graph, guards, ..."),
+          "channels to print on stderr, or all (see the table of channels)"),
     Field("verify", _flag, False, "FLAMBEAU_VERIFY",
           "check every IR between stages (always on in the project's tests)"),
     Field("isa", _isa, "auto", "FLAMBEAU_ISA", "instructions to use: auto, amx, avx512bf16, avx512, avx2, baseline"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import locks
+from . import locks, log
 
 PLAIN = ("frames", "graphs", "recompiles", "kernels", "cache_hits", "compile_seconds")
 BY_REASON = ("breaks", "fallbacks")
@@ -31,9 +31,13 @@ def add(name: str, reason: str | None = None, amount: float = 1) -> None:
         if name in _by_reason:
             if reason is None:
                 raise ValueError(f"counter {name!r} is kept by reason: give one")
+            first = reason not in _by_reason[name]
             _by_reason[name][reason] = _by_reason[name].get(reason, 0) + int(amount)
         else:
             _plain[name] += amount
+            return
+    if first and name == "fallbacks":
+        log.channel("fallbacks")(reason)
 
 
 def snapshot() -> dict[str, Any]:

@@ -7,20 +7,35 @@ import sys
 from .config import config
 
 CHANNELS = {
-    "breaks": "each graph break: reason, user line, what to do",
+    "breaks": "each graph break: reason, your line, what to do",
     "recompiles": "each recompilation: all failed guards with old and new value",
-    "kernels": "each compiled kernel file and where it is",
+    "fallbacks": "what eager or the interpreter runs instead of generated code: the reason, once a process",
     "graph": "each captured graph as Python",
-    "guards": "the guards of each new entry",
-    "schedule": "fusion decisions and their reasons",
-    "cache": "artefacts found, built, refused",
+    "guards": "what a call is compared with before it may use what was compiled",
+    "bytecode": "each captured frame's instructions, before and after",
+    "joint": "forward and backward in one graph, before they are cut apart",
+    "schedule": "each kernel: where it comes from, and why its parts were fused",
+    "loops": "the loop IR after fusion",
+    "memory": "order of calls, and where every buffer lies",
+    "kernels": "the generated code of each graph",
+    "cache": "artefacts found, built, stored, refused, removed",
+    "perf": "how long each stage of each compilation took",
 }
+OF_PASSES = ("graph", "joint", "schedule", "loops", "memory", "kernels")       # not there where an earlier process's work is used
 
 
 def enabled(name: str) -> bool:
     if name not in CHANNELS:
         raise KeyError(f"no log channel {name!r}; channels are: {', '.join(CHANNELS)}")
+    if not config.logs:
+        return False
+    check_settings()
     return name in config.logs or "all" in config.logs
+
+
+def of_passes() -> bool:
+    """Whether a channel is on that only running passes can fill."""
+    return bool(config.logs) and any(map(enabled, OF_PASSES))
 
 
 def channel(name: str):
