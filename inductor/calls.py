@@ -6,6 +6,7 @@ without Python, a template (convolutions), or None where the rule says that no k
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -38,12 +39,13 @@ class Sizes:
         return replace(region, strides=row_major(region.sizes))
 
 
-def has_kernel(op: Op, args: tuple, result: Any) -> bool:
-    """Whether the op's rule accepts tensors of these geometries, here fakes."""
+def has_kernel(op: Op, args: tuple, result: Any, takes: Callable[[tuple], bool] | None = None) -> bool:
+    """Whether the op's rule accepts tensors of these geometries, here fakes, and the target what it gives."""
     if op.call_rule is None or op.draws is not None and op.draws(*args):
         return False
     outs = tuple(map(shown, result if isinstance(result, tuple) else (result,)))
-    return op.call_rule(Sizes(), outs, *map(shown, op.bind(args, {}))) is not None
+    calls = op.call_rule(Sizes(), outs, *map(shown, op.bind(args, {})))
+    return calls is not None and (takes is None or takes(calls))
 
 
 def shown(a: Any) -> Any:
@@ -121,7 +123,7 @@ def native_call(lowering: Any, node: Node, origins: tuple) -> ExternCall | GemmK
     sizes = [geometry(lowering.value(key))[0] for key in keys]
     outs = tuple(View(Buffer("", lowering.value(key).dtype, s, row_major(s)), s, row_major(s)) for key, s in zip(keys, sizes))
     calls = op.call_rule(context, outs, *context.args)
-    if calls is None:
+    if calls is None or lowering.takes is not None and not lowering.takes(calls):
         return None
     if len(calls) == 1 and isinstance(calls[0], Conv) and calls[0].tiles:
         return convolution(lowering, node, calls[0], origins)

@@ -7,19 +7,22 @@ not record a composite but runs its decomposition; origins, draws and tags are k
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ..capture.graph import Graph
 from ..eager.op import Kind, Op
 from .calls import has_kernel
 from .tracing import on_fakes, retrace
 
 
-def decompose(graph: Graph) -> Graph:
+def decompose(graph: Graph, takes: Callable[[tuple], bool] | None = None) -> Graph:
+    """`takes`: which calls of the runtime's kernels the target can print (None: all)."""
     if not any(n.is_op and n.target.kind is Kind.COMPOSITE for n in graph.calls):
         return graph
-    return retrace(graph, is_composite)
+    return retrace(graph, lambda op, args: is_composite(op, args, takes))
 
 
-def is_composite(op: Op, args: tuple) -> bool:
+def is_composite(op: Op, args: tuple, takes: Callable[[tuple], bool] | None = None) -> bool:
     if op.kind is not Kind.COMPOSITE:
         return False
-    return op.call_rule is None or not has_kernel(op, args, on_fakes(op, args))
+    return op.call_rule is None or not has_kernel(op, args, on_fakes(op, args), takes)

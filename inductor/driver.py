@@ -154,7 +154,7 @@ def final(
 ) -> Executable:
     """decompose -> passes -> the target."""
     with records.current().stage("decompose"):
-        graph = decompose(graph)
+        graph = decompose(graph, getattr(target, "takes", None))
         passes.tidy(graph, across_grad=True)
         if join_products(graph):
             passes.tidy(graph, across_grad=True)
@@ -274,6 +274,7 @@ def started(graph: Graph, name: str, writes: tuple = (), donated: frozenset = fr
     compiler or the code generator lacks a type."""
     if toolchain.compiler() is None:
         counters.add("fallbacks", "no C++ compiler")
+        records.current().note(f"{name} is run by the loop interpreter: no C++ compiler was found")
         tell_slow("missing", "no C++ compiler was found (CXX, g++, clang++, c++): install g++")
         return loops(graph, name, writes, donated)
     try:

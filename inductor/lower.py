@@ -53,14 +53,15 @@ SMALL_PART = 4              # a load of fewer elements than 1/4 of the value's c
 DEAR_WORK = 10              # work that is not repeated along a broadcast
 
 
-def lower(graph: Graph, name: str = "graph") -> Program:
-    """Lower a whole graph; `Program.outputs` follow the graph's flattened outputs.
+def lower(graph: Graph, name: str = "graph", takes: Callable[[tuple], bool] | None = None) -> Program:
+    """Lower a whole graph; `Program.outputs` follow the graph's flattened outputs. `takes`: which calls of the runtime's
+    kernels the target can print (None: all).
 
     Where a formula settles the value of a size, what was made before still names its symbol: all is lowered again.
     """
     while True:
         solved = graph.env.solved if graph.env else 0
-        lowering = Lowering(graph, name)
+        lowering = Lowering(graph, name, takes)
         lowering.nodes()
         if not graph.env or graph.env.solved == solved:
             return lowering.program()
@@ -109,8 +110,8 @@ def cost(value: Value, numel: int) -> Cost:
 class Lowering:
     """The state of lowering one graph."""
 
-    def __init__(self, graph: Graph, name: str):
-        self.graph, self.name = graph, name
+    def __init__(self, graph: Graph, name: str, takes: Callable[[tuple], bool] | None = None):
+        self.graph, self.name, self.takes = graph, name, takes
         self.body = Body()
         self.buffers: list[Buffer] = []
         self.kernels: list[Kernel] = []
@@ -128,7 +129,7 @@ class Lowering:
 
     def nodes(self) -> None:
         self.called = {n for n in self.graph.calls if n.is_op and n.target.call_rule is not None
-                       and n.target.kind in LOWER and has_kernel(n.target, values_of(n.args), n.value)}
+                       and n.target.kind in LOWER and has_kernel(n.target, values_of(n.args), n.value, self.takes)}
         for node in self.graph.nodes:
             if node.op != "output":
                 LOWER_NODE[node.op](self, node)
@@ -716,4 +717,5 @@ def origins(node: Node) -> tuple[Origin, ...]:
     if not node.stack:
         return (Origin(f"{node.name} = {node.target}"),)
     filename, line, source = node.stack[-1][:3]
-    return (Origin(f"{node.name} = {node.target}", f"{os.path.basename(filename)}:{line}  {source}".strip()),)
+    where, regions = f"{os.path.basename(filename)}:{line}  {source}".strip(), getattr(node.stack, "regions", ())
+    return (Origin(f"{node.name} = {node.target}", where, regions),)

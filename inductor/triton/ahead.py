@@ -1,0 +1,184 @@
+"""Kernels compiled ahead of time: from a generated file to cubins with what a launcher must know, without a GPU.
+
+In: a `Program` with its generated file, sizes, a compute capability. Out: one `Binary` a launch, equal ones shared. Compiled by
+triton's own compiler and its ptxas; kept in the project's store under a hash of the kernel's text, signature and versions, so
+that a second process neither imports triton nor compiles.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ...runtime import artefacts, counters
+from ...runtime.errors import Unsupported
+from ..loops import Program
+from . import toolkit
+from .codegen import Generated, generate
+from .text import memory_type
+
+CAPABILITIES = (80, 90)
+
+
+@dataclass(frozen=True)
+class Given:
+    """An argument of a launch: its type in a signature, and for arrays the name, for numbers the value."""
+
+    kind: str
+    name: str = ""
+    value: Any = None
+
+
+@dataclass(frozen=True)
+class Launched:
+    """One launch: the kernel, grid, arguments by parameter, block sizes, and options of the compiler."""
+
+    kernel: str
+    grid: tuple[int, ...]
+    arguments: tuple[tuple[str, Given], ...]
+    constants: tuple[tuple[str, Any], ...]
+    options: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True)
+class Binary:
+    """A compiled kernel: `facts` has name, shared bytes, warps, scratch sizes; `ptx` is for readers."""
+
+    launched: Launched
+    cubin: bytes
+    ptx: str
+    facts: dict
+
+
+class Recorder:
+    """`t` and `launch` for a file's `run`: notes launches instead of making them."""
+
+    def __init__(self, generated: Generated, program: Program, scalars: Mapping[str, Any] | None = None):
+        self.types = {generated.names[b.name]: (b.name, memory_type(b.dtype)) for b in program.buffers}
+        self.floats = {s.name for s in program.floats}
+        self.launches: list[Launched] = []
+        self.scalars = scalars or {}
+
+    def __getattr__(self, name: str) -> Given:
+        if name in self.types:
+            buffer, element = self.types[name]
+            return Given(f"*{element}", buffer)
+        if name in ("seed", "base"):
+            return Given("i64", name)
+        if name in self.floats:
+            return Given("fp64", name)
+        raise AttributeError(name)
+
+    error = Given("*i32", "error")
+
+    def room(self, *sizes: int) -> None:
+        self.room_sizes = sizes
+
+    def scratch(self, element: str) -> Given:
+        return Given(f"*{element}", "scratch")
+
+    def launch(self, kernel: Any, grid: Callable, *arguments: Any, **blocks: Any) -> None:
+        names = list(kernel.arg_names)
+        given = [a if isinstance(a, Given) else Given("i32" if -2**31 <= a < 2**31 else "i64", value=a) for a in arguments]
+        options = tuple((k, v) for k, v in blocks.items() if k not in names)
+        constants = tuple((k, v) for k, v in blocks.items() if k in names)
+        name = getattr(kernel, "__name__", None) or kernel.fn.__name__
+        self.launches.append(Launched(name, tuple(grid(blocks)), tuple(zip(names, given)), constants, options))
+
+
+def launches(program: Program, generated: Generated, namespace: dict, sizes: Mapping[str, int]) -> list[Launched]:
+    """What `run` launches at some sizes."""
+    recorder = Recorder(generated, program)
+    namespace["run"](recorder.launch, recorder, **sizes)
+    return [launched for launched in recorder.launches if all(recorder_n > 0 for recorder_n in launched.grid)]
+
+
+def hints(program: Program) -> dict[str, int]:
+    """Sizes for symbols where no call has told them."""
+    from .codegen import hint_of
+    return {s.name: hint_of(program, s.name) for s in program.symbols}
+
+
+def compile_program(program: Program, capability: int = 90, sizes: Mapping[str, int] | None = None,
+                    generated: Generated | None = None) -> list[Binary]:
+    """All kernels of a program for one kind of chip."""
+    generated = generated or generate(program)
+    namespace = toolkit.load(generated.text, interpreted=False)
+    made: dict[tuple, Binary] = {}
+    found = []
+    for launched in launches(program, generated, namespace, hints(program) if sizes is None else sizes):
+        key = (launched.kernel, signature(launched), launched.constants, launched.options)
+        if key not in made:
+            made[key] = binary(generated.text, namespace, launched, capability)
+        found.append(Binary(launched, made[key].cubin, made[key].ptx, made[key].facts))
+    return found
+
+
+# -- one kernel
+
+def signature(launched: Launched) -> tuple[tuple[str, str, bool], ...]:
+    """(parameter, type, divisible by 16) of what is no constant. Arrays begin at multiples of 16 bytes."""
+    return tuple((name, g.kind, g.kind[0] == "*" or g.kind in ("i32", "i64") and g.value is not None and g.value % 16 == 0)
+                 for name, g in launched.arguments)
+
+
+@functools.cache
+def version() -> str:
+    """Triton's version, without importing it."""
+    from importlib import metadata
+    try:
+        return metadata.version("triton")
+    except metadata.PackageNotFoundError as error:
+        raise Unsupported("triton is missing", "the Triton backend needs the package triton", "pip install triton") from error
+
+
+def binary(text: str, namespace: dict, launched: Launched, capability: int) -> Binary:
+    """From the store, or compiled."""
+    identity = [version(), capability, kernel_text(text, launched.kernel), signature(launched),
+                [(k, str(v)) for k, v in launched.constants], launched.options]
+    key = hashlib.sha256(json.dumps(identity).encode()).hexdigest()
+    kept = artefacts.read(key, ".cubin")
+    facts = artefacts.read(key, ".json")
+    if kept is not None and facts is not None:
+        counters.add("cache_hits")
+        return Binary(launched, kept, (artefacts.read(key, ".ptx") or b"").decode(), json.loads(facts))
+    made = compiled(namespace, launched, capability)
+    artefacts.put(key, ".ptx", made.ptx.encode())
+    artefacts.put(key, ".json", json.dumps(made.facts).encode())
+    artefacts.put(key, ".cubin", made.cubin)
+    return made
+
+
+def kernel_text(text: str, kernel: str) -> str:
+    """What decides a kernel's code: its own text and all functions that it may call."""
+    before, _, after = text.partition(f"\ndef {kernel}(")
+    functions = before.split("\n\n\n# ", 1)[0]
+    return functions + after.split("\n\n\n", 1)[0]
+
+
+KEPT = ("name", "shared", "num_warps", "num_ctas", "global_scratch_size", "global_scratch_align", "profile_scratch_size",
+        "profile_scratch_align")
+
+
+def compiled(namespace: dict, launched: Launched, capability: int) -> Binary:
+    compiler = importlib.import_module("triton.compiler")
+    backends = importlib.import_module("triton.backends.compiler")
+    function = namespace[launched.kernel]
+    names = list(function.arg_names)
+    types = {name: kind for name, kind, _ in signature(launched)} | {name: "constexpr" for name, _ in launched.constants}
+    source = compiler.ASTSource(
+        function, {name: types[name] for name in names},
+        constexprs={(names.index(name),): value for name, value in launched.constants},
+        attrs={(names.index(name),): [["tt.divisibility", 16]] for name, _, divisible in signature(launched) if divisible})
+    target = backends.GPUTarget("cuda", capability, 32)
+    made = compiler.compile(source, target=target, options={**dict(launched.options), "enable_fp_fusion": False})
+    facts = {name: getattr(made.metadata, name) for name in KEPT if hasattr(made.metadata, name)}
+    return Binary(launched, made.asm["cubin"], made.asm["ptx"], facts)
+
+
+__all__ = ["Binary", "compile_program"]

@@ -1,0 +1,212 @@
+"""A loop program as one file of Triton kernels that a person can run and edit.
+
+In: a scheduled program with its memory plan. Out: `Generated`: the text, and for each launch what its arguments are. The
+file holds the functions of `library.py` that it needs, the kernels, and `run`, which launches them in order; `run` is what
+everything that executes or compiles the file calls.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ...capture.expr import ExprLike, plain, product, var
+from ...runtime.errors import Unsupported
+from ..loops import ExternCall, GemmKernel, LoopKernel, Program, ScatterKernel, View, leaves
+from ..nests import hint
+from .helpers import library, needed
+from .products import write_convolution, write_product
+from .rows import write_loops
+from .scans import write_scan
+from .scatters import write_scatter
+from .text import TAKEN, Lines, Names, expression, memory_type
+from .values import Argument, Written, describe
+
+WIDE = 1 << 31
+
+
+@dataclass
+class Generated:
+    """text: the file; kernels: names in launch order; arguments: by kernel, name -> `Argument`; scratch: by kernel,
+    (argument, bytes); fallible: kernels that may fail a check."""
+
+    text: str
+    kernels: list[str]
+    arguments: dict[str, dict[str, Argument]]
+    scratch: dict[str, list[tuple[str, ExprLike]]]
+    fallible: frozenset[str]
+    names: dict[str, str]                       # buffer -> attribute of `p`
+
+
+def generate(program: Program) -> Generated:
+    return Writer(program).generate()
+
+
+class Writer:
+    """Collects kernels by their text, and the lines of `run`."""
+
+    def __init__(self, program: Program):
+        self.program = program
+        self.names = Names(TAKEN | set(library()))
+        self.memory = Names(())
+        self.functions: dict[str, str] = {}
+        self.printed: list[str] = []
+        self.run = Lines(1)
+        self.kernels: list[str] = []
+        self.arguments: dict[str, dict[str, Argument]] = {}
+        self.scratch: dict[str, list] = {}
+        self.fallible: set[str] = set()
+
+    def generate(self) -> Generated:
+        for kernel in self.program.kernels:
+            for written in write(self.program, kernel):
+                self.launch(written)
+        return Generated(self.file(), self.kernels, self.arguments, self.scratch, frozenset(self.fallible),
+                         {b.name: self.memory(b.name, b.name) for b in self.program.buffers})
+
+    # -- kernels
+
+    def launch(self, written: Written) -> None:
+        """One line of `run`; a kernel with a text that was printed before is not printed again."""
+        wide = self.is_wide(written)
+        parameters = [*written.arguments, "INDEX: tl.constexpr",
+                      *(f"{name}: tl.constexpr" for name in written.blocks if not name.startswith("num_"))]
+        code = "\n".join([f"({', '.join(parameters)}):", *written.body])
+        name = self.functions.get(code)
+        if name is None:
+            name = self.functions[code] = self.names.fresh(written.name)
+            comments = "\n".join(f"# {line}" for line in describe(written.kernel))
+            self.printed.append(f"{comments}\n@triton.jit\ndef {name}{wrapped(code)}")
+            self.arguments[name] = written.arguments
+        self.kernels.append(name)
+        if written.fallible:
+            self.fallible.add(name)
+        given = [*map(self.argument, written.arguments.values()), f"INDEX={wide}",
+                 *(f"{key}={block(value)}" for key, value in written.blocks.items())]
+        if written.scratch:
+            self.run(f"t.room({', '.join(expression(size, host=True) for _, size in written.scratch)})")
+        call = f"launch({name}, lambda b: {written.grid}, {', '.join(given)})"
+        for line in folded(call):
+            self.run(line)
+
+    def argument(self, argument: Argument) -> str:
+        if argument.kind == "buffer":
+            return f"t.{self.memory(argument.key.name, argument.key.name)}"
+        if argument.kind == "scratch":
+            return f"t.scratch('{memory_type(argument.key.dtype)}')"
+        return "t.error" if argument.kind == "error" else f"t.{argument.key}" if argument.kind != "size" else argument.key
+
+    def is_wide(self, written: Written) -> str:
+        """The type of positions: 32 bits where every array and the number of points allow it."""
+        buffers = [a.key for a in written.arguments.values() if a.kind in ("buffer", "scratch")]
+        sizes = [plain(b.extent()) for b in buffers] + [plain(product(written.points[:1])), *written.points[1:]]
+        if all(isinstance(n, int) for n in sizes):
+            return "tl.int64" if max(sizes, default=0) >= WIDE else "tl.int32"
+        shown = dict.fromkeys(expression(n, host=True) for n in sizes if not isinstance(n, int))
+        known = [str(max((n for n in sizes if isinstance(n, int)), default=0))]
+        return f"index({', '.join([*shown, *known])})"
+
+    # -- the file
+
+    def file(self) -> str:
+        body = "\n\n\n".join(self.printed)
+        helpers = needed(body)
+        symbols = "".join(f", {s.name}" for s in self.program.symbols)
+        lines = [f'"""{self.program.name}: {len(self.kernels)} launches of {len(self.printed)} kernels. '
+                 'Run this file to see it at work."""', "", "import triton", "import triton.language as tl"]
+        if "libdevice." in body or any("libdevice." in h for h in helpers):
+            lines.append("from triton.language.extra import libdevice")
+        if self.program.kernels:
+            lines += ["", "", *"\n\n\n".join(helpers).split("\n")] if helpers else []
+        lines += ["", "", body, "", "", f"def run(launch, t{symbols}):",
+                  '    """Launch the kernels in order. `t` has the arrays; launch(kernel, grid over block sizes, *arguments)."""',
+                  *(self.run.lines or ["    pass"]), "", "",
+                  "def cdiv(a, b):", "    return (a + b - 1) // b", "", "",
+                  "def index(*sizes):", '    """The type of positions in arrays of these sizes."""',
+                  "    return tl.int64 if max(sizes) >= 1 << 31 else tl.int32", "", "",
+                  self.table(), "", "",
+                  'if __name__ == "__main__":',
+                  "    from flambeau.inductor.triton.play import main",
+                  "    main(run, buffers)", ""]
+        return "\n".join(lines)
+
+    def table(self) -> str:
+        """The arrays, as a function of the sizes."""
+        out = Lines()
+        symbols = ", ".join(f"{s.name}={hint_of(self.program, s.name)}" for s in self.program.symbols)
+        with out.block(f"def buffers({symbols}):"):
+            out('"""name -> (kind, type, sizes, elements of memory)."""')
+            with out.block("return {"):
+                for b in self.program.buffers:
+                    sizes = "".join(f"{expression(n, host=True)}, " for n in b.sizes)
+                    extent = expression(b.extent(), host=True)
+                    out(f'"{self.memory(b.name, b.name)}": ("{b.kind}", "{b.dtype.name}", ({sizes.strip()}), {extent}),')
+            out("}")
+        return out.text()
+
+
+def hint_of(program: Program, name: str) -> int:
+    return hint(var(name))
+
+
+def block(value: Any) -> str:
+    return f'"{value}"' if value == "ieee" else str(value)
+
+
+def write(program: Program, kernel: Any) -> list[Written]:
+    if isinstance(kernel, LoopKernel):
+        return [write_loops(program, kernel)]
+    if isinstance(kernel, GemmKernel):
+        return [write_product(program, kernel)]
+    if isinstance(kernel, ScatterKernel):
+        return write_scatter(program, kernel)
+    if kernel.calls is not None:
+        return [write_convolution(program, kernel)]
+    made = write_scan(program, kernel)
+    if made is None:
+        raise refused(kernel)
+    return [made]
+
+
+def refused(kernel: ExternCall) -> Unsupported:
+    shown = ", ".join(f"{v.dtype.name}[{', '.join(map(str, v.sizes))}]" for v in leaves(kernel.args, View))
+    where = next((f" at {o.line}" for o in kernel.origins if o.line), "")
+    return Unsupported(f"no Triton kernel: {kernel.op.name}", f"{kernel.op.name}({shown}){where} has no Triton kernel",
+                       "compute it outside of the compiled function, or compile with the default backend")
+
+
+# -- text
+
+def wrapped(code: str) -> str:
+    """A definition whose parameters stand on lines of readable length."""
+    head, _, rest = code.partition("\n")
+    if len(head) <= 100:
+        return code
+    return "(\n        " + "\n        ".join(pieces(head[1:-2], 108)) + "):\n" + rest
+
+
+def folded(call: str) -> list[str]:
+    if len(call) <= 116:
+        return [call]
+    head, _, rest = call.partition(", ")
+    lines = [f"{head},", *("       " + line for line in pieces(rest[:-1], 108))]
+    return [*lines[:-1], lines[-1] + ")"]
+
+
+def pieces(text: str, width: int) -> list[str]:
+    """A row of arguments, broken at commas outside of parentheses."""
+    lines, line, depth, word = [], "", 0, ""
+    for ch in text + ",":
+        depth += (ch in "([") - (ch in ")]")
+        if ch == "," and depth == 0:
+            word = word.strip()
+            if line and len(line) + len(word) + 2 > width:
+                lines.append(line + ",")
+                line = word
+            else:
+                line = f"{line}, {word}" if line else word
+            word = ""
+        else:
+            word += ch
+    return [*lines, line]
+

@@ -1,0 +1,127 @@
+"""A loop program run by Triton's interpreter, on host memory: what checks generated kernels where there is no GPU.
+
+In: a `Program`. Out: `Interpreted`, called with inputs, seed and first random ordinal as every executable. Blocks are made
+larger than a GPU likes them, as the interpreter pays by the block, unless `large` is False.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...eager.state import recording
+from ...eager.tensor import Tensor
+from ...runtime.errors import CheckFailed
+from ..body import Buffer
+from ..interpret import Machine, garbage
+from ..loops import Program
+from ..memory import overwritten
+from . import toolkit
+from .codegen import Generated, generate
+from .text import memory_type
+
+LARGE = 1 << 15             # elements of a block that costs the interpreter little more than a small one
+GROW = ("XBLOCK",)
+
+
+class Interpreted:
+    """A compiled graph whose kernels triton's interpreter runs."""
+
+    def __init__(self, program: Program, large: bool = True):
+        self.program, self.large = program, large
+        self.generated = generate(program)
+        self.source = self.generated.text
+        self.overwrites = overwritten(program)
+        self.namespace = toolkit.load(self.source, interpreted=True)
+        self.own = [program.inputs.index(b) if isinstance(b, Buffer) and b in program.inputs else None for b in program.outputs]
+
+    def __call__(self, inputs: Sequence[Any], seed: int = 0, base: int = 0) -> list[Any]:
+        machine = Machine(self.program, {"seed": seed, "base": base})
+        with recording(False):
+            machine.bind(inputs)
+            with toolkit.interpreting() as found:
+                Launcher(found, self.generated, machine, self.namespace, self.large).run()
+            values = [machine.output(o) for o in self.program.outputs]
+        return [as_tensor(v, o) if k is None else inputs[k] for k, v, o in zip(self.own, values, self.program.outputs)]
+
+
+def as_tensor(value: Any, output: Any) -> Any:
+    return Tensor._from_array(value, output.dtype) if isinstance(value, np.ndarray) else value
+
+
+class Launcher:
+    """What a file's `run` is given: `launch`, and `t`, whose attributes are arrays and numbers."""
+
+    def __init__(self, found: Any, generated: Generated, machine: Machine, namespace: dict, large: bool):
+        self.found, self.generated, self.machine, self.namespace, self.large = found, generated, machine, namespace, large
+        self.tl = importlib.import_module("triton.language")
+        self.memory = {generated.names[b.name]: (b, m) for b, m in machine.memory.items()}
+        self.error_word = np.zeros(1, np.int32)
+        self.rooms: list[np.ndarray] = []
+        self.sizes = {s.name: machine.env[s.name] for s in machine.program.symbols}
+
+    def run(self) -> None:
+        self.namespace["run"](self.launch, self, **self.sizes)
+
+    # -- `t`
+
+    def __getattr__(self, name: str) -> Any:
+        if name in self.memory:
+            buffer, memory = self.memory[name]
+            return self.address(memory, memory_type(buffer.dtype))
+        if name in self.machine.scalars:
+            value = self.machine.scalars[name]
+            kind = "i64" if name in ("seed", "base") else "fp64"
+            value = (value + 2**63) % 2**64 - 2**63 if kind == "i64" else value      # seeds are unsigned
+            return toolkit.number(self.found, self.tl, value, kind)
+        raise AttributeError(name)
+
+    @property
+    def error(self) -> Any:
+        return self.address(self.error_word, "i32")
+
+    def room(self, *sizes: int) -> None:
+        """Memory for local rows of the next kernel."""
+        self.rooms = [garbage(size) for size in sizes]
+
+    def scratch(self, element: str) -> Any:
+        return self.address(self.rooms.pop(0), element, keep=True)
+
+    def address(self, memory: np.ndarray, element: str, keep: bool = False) -> Any:
+        if keep:
+            self.kept = [*self.__dict__.get("kept", ()), memory]
+        return toolkit.address(self.found, self.tl, memory.ctypes.data, element)
+
+    # -- `launch`
+
+    def launch(self, kernel: Any, grid: Callable, *arguments: Any, **blocks: Any) -> None:
+        names = list(kernel.arg_names)
+        if self.large:
+            blocks = self.larger(grid, blocks)
+        shape = grid(blocks)
+        blocks = {key: value for key, value in blocks.items() if key in names}
+        if blocks.get("DOT") is self.tl.bfloat16:
+            blocks["DOT"] = self.tl.float32                     # the interpreter's products of bfloat16 are wrong
+        given = dict(zip(names, map(self.number, arguments))) | blocks
+        if math.prod(shape):
+            toolkit.run_grid(self.found, kernel, shape, given)
+        failed = int(self.error_word[0])
+        if failed:
+            raise CheckFailed(self.machine.program.checks[failed - 1].text)
+
+    def number(self, value: Any) -> Any:
+        if not isinstance(value, int):
+            return value
+        return toolkit.number(self.found, self.tl, value, "i32" if -2**31 <= value < 2**31 else "i64")
+
+    def larger(self, grid: Callable, blocks: dict) -> dict:
+        """The same launch with fewer, larger blocks."""
+        tile = math.prod(v for k, v in blocks.items() if k.endswith("BLOCK") and isinstance(v, int))
+        for name in GROW:
+            while name in blocks and tile < LARGE and math.prod(grid(blocks)) > 1:
+                blocks, tile = {**blocks, name: 2 * blocks[name]}, 2 * tile
+        return blocks

@@ -1,0 +1,198 @@
+"""Everything that touches triton's own modules: loading generated files, in either mode, and what its interpreter lacks.
+
+In: the text of a `kernels.py`. Out: its namespace, with functions that triton compiles or that its interpreter runs. The
+interpreter is triton's; mended for a scope are what is wrong or slow in it: bfloat16 conversions, reductions with a combine
+function of one's own (by halves, as a machine does them), bounds of loops under numpy 2.4, libdevice's functions.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib
+import itertools
+import linecache
+import types
+from collections.abc import Iterator
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from ...runtime.errors import Unsupported
+
+_numbers = itertools.count(1)
+
+
+@functools.cache
+def triton() -> Any:
+    try:
+        return importlib.import_module("triton")
+    except ImportError as error:
+        raise Unsupported("triton is missing", f"the Triton backend needs the package triton: {error}",
+                          "pip install triton") from error
+
+
+def load(text: str, interpreted: bool) -> dict[str, Any]:
+    """The namespace of a generated file."""
+    module = triton()
+    name = f"<triton kernels {next(_numbers)}>"
+    linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+    before = module.knobs.runtime.interpret
+    module.knobs.runtime.interpret = interpreted
+    try:
+        namespace: dict[str, Any] = {"__name__": name, "__file__": name}
+        exec(compile(text, name, "exec"), namespace)
+    finally:
+        module.knobs.runtime.interpret = before
+    return namespace
+
+
+# -- the interpreter
+
+@functools.cache
+def _interpreter() -> Any:
+    triton()
+    return importlib.import_module("triton.runtime.interpreter")
+
+
+class Patches:
+    """Attributes that are changed for a scope."""
+
+    def __init__(self):
+        self.undo = contextlib.ExitStack()
+
+    def set(self, owner: Any, name: str, value: Any) -> None:
+        before = getattr(owner, name)
+        self.undo.callback(setattr, owner, name, before)
+        setattr(owner, name, value)
+
+
+@contextlib.contextmanager
+def interpreting() -> Iterator[Any]:
+    """Inside, functions of a file that was loaded `interpreted` can be called, with arguments made by `number` and `address`."""
+    found = _interpreter()
+    tl = importlib.import_module("triton.language")
+    patches = Patches()
+    builder = found.interpreter_builder
+    scope = found._patch_lang(types.SimpleNamespace(__globals__={"tl": tl, "core": tl.core}))
+    patches.set(builder, "options", found.InterpreterOptions(sanitize_overflow=False))
+    patches.set(found, "_convert_float", _converted(tl, found._convert_float))
+    patches.set(found.ReduceOps, "apply_impl", functools.partialmethod(_reduce, found))
+    patches.set(found.ScanOps, "apply_impl", functools.partialmethod(_scan, found))
+    patches.set(tl.tensor, "__index__", lambda self: int(self.handle.data.item()))
+    patches.set(found.InterpretedFunction, "__call__", _call_inside)
+    _patch_libdevice(found, tl, patches)
+    try:
+        with np.errstate(all="ignore"):
+            yield found
+    finally:
+        patches.undo.close()
+        scope.restore()
+
+
+def _call_inside(function: Any, *args: Any, **keywords: Any) -> Any:
+    """A call from a kernel: everything is patched already."""
+    return function.rewrite()(*args, **keywords)
+
+
+def run_grid(found: Any, function: Any, grid: tuple, arguments: dict[str, Any]) -> None:
+    """Run all programs of one launch, one after the other."""
+    body = function.rewrite()
+    grid = (*grid, *(1,) * (3 - len(grid)))
+    builder = found.interpreter_builder
+    builder.set_grid_dim(*grid)
+    for x, y, z in itertools.product(*map(range, grid)):
+        builder.set_grid_idx(x, y, z)
+        body(**arguments)
+
+
+def address(found: Any, tl: Any, where: int, element: str) -> Any:
+    """A pointer to elements of a type by its name in signatures."""
+    kind = tl.pointer_type(NAMED(tl)[element])
+    return tl.tensor(found.TensorHandle(np.array([where], np.uint64), kind), kind)
+
+
+def number(found: Any, tl: Any, value: Any, element: str) -> Any:
+    kind = NAMED(tl)[element]
+    return tl.tensor(found.TensorHandle(np.array([value], found._get_np_dtype(kind)), kind), kind)
+
+
+@functools.cache
+def NAMED(tl: Any) -> dict[str, Any]:
+    return {"fp32": tl.float32, "fp64": tl.float64, "bf16": tl.bfloat16, "fp16": tl.float16, "i64": tl.int64, "i32": tl.int32,
+            "i16": tl.int16, "i8": tl.int8, "u64": tl.uint64, "u32": tl.uint32, "u16": tl.uint16, "u8": tl.uint8, "i1": tl.int1}
+
+
+def _converted(tl: Any, other: Any) -> Any:
+    """float32 and bfloat16, rounded to the nearest."""
+    def convert(data, source, target, rounding):
+        if source == tl.float32 and target == tl.bfloat16:
+            return data.astype(ml_dtypes.bfloat16).view(np.uint16)
+        if source == tl.bfloat16 and target == tl.float32:
+            return data.astype(np.uint16).view(ml_dtypes.bfloat16).astype(np.float32).view(np.uint32)
+        return other(data, source, target, rounding)
+    return convert
+
+
+def _reduce(ops: Any, found: Any, given: Any) -> Any:
+    """Combine halves until one element is left; the extent is a power of two."""
+    parts = given if isinstance(given, tuple) else (given,)
+    types_ = [p.dtype.scalar for p in parts]
+    arrays = [p.handle.data for p in parts]
+    axis = ops.axis
+    if axis is None:
+        arrays, axis = [a.reshape(-1) for a in arrays], 0
+    while arrays[0].shape[axis] > 1:
+        half = arrays[0].shape[axis] // 2
+        low = [np.take(a, range(half), axis) for a in arrays]
+        high = [np.take(a, range(half, 2 * half), axis) for a in arrays]
+        arrays = _combined(ops, [*low, *high], types_)
+    results = [np.take(a, 0, axis) if not ops.keep_dims else a for a in arrays]
+    return tuple(_made(ops, r, t) for r, t in zip(results, types_))
+
+
+def _scan(ops: Any, found: Any, given: Any) -> Any:
+    """Combine each element with what came before it, at distances of 1, 2, 4, ..."""
+    parts = given if isinstance(given, (tuple, list)) else (given,)
+    types_ = [p.dtype.scalar for p in parts]
+    arrays = [np.flip(p.handle.data, ops.axis) if ops.reverse else p.handle.data for p in parts]
+    axis, distance = ops.axis, 1
+    n = arrays[0].shape[axis]
+    while distance < n:
+        before = [np.roll(a, distance, axis) for a in arrays]
+        joined = _combined(ops, [*before, *arrays], types_)
+        there = (np.arange(n) >= distance).reshape([-1 if d == axis else 1 for d in range(arrays[0].ndim)])
+        arrays = [np.where(there, j, a) for a, j in zip(arrays, joined)]
+        distance *= 2
+    arrays = [np.flip(a, axis) if ops.reverse else a for a in arrays]
+    return tuple(_made(ops, a, t) for a, t in zip(arrays, types_))
+
+
+def _combined(ops: Any, arrays: list[np.ndarray], types_: list[Any]) -> list[np.ndarray]:
+    operands = [_made(ops, a, t) for a, t in zip(arrays, [*types_, *types_])]
+    result = ops.combine_fn(*operands)
+    return [r.handle.data for r in (result if isinstance(result, (tuple, list)) or hasattr(result, "values") else (result,))]
+
+
+def _made(ops: Any, array: np.ndarray, kind: Any) -> Any:
+    return ops.to_tensor(np.asarray(array), kind)
+
+
+_FUNCTIONS = {"log1p": np.log1p, "expm1": np.expm1, "tan": np.tan, "tanh": np.tanh, "pow": np.power, "rint": np.rint,
+              "trunc": np.trunc, "fmod": np.fmod}
+
+
+def _patch_libdevice(found: Any, tl: Any, patches: Patches) -> None:
+    module = importlib.import_module("triton.language.extra.libdevice")
+
+    def over_arrays(function):
+        def call(*args, _semantic=None, **_):
+            args = [a if isinstance(a, tl.tensor) else found.interpreter_semantic.to_tensor(a) for a in args]
+            kind = next(a.dtype.scalar for a in args)
+            result = np.asarray(function(*(a.handle.data for a in args)))
+            shape = list(result.shape) if any(a.type.is_block() for a in args) else None
+            return tl.tensor(found.TensorHandle(result, kind), tl.block_type(kind, shape) if shape else kind)
+        return call
+    for name, function in _FUNCTIONS.items():
+        patches.set(module, name, over_arrays(function))
