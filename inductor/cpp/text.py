@@ -23,6 +23,8 @@ typename union unsigned using virtual void volatile while xor main begin end thr
 tile stride batch rows columns block m b k l u first past chunks blocks column0 row m0 n0 tile_row r LANES COLUMNS p
 g n f sym fsym rt error buffers arena plan out start
 """.split()
+CALLED = r"\b([A-Za-z_]\w*+)\("
+DEFINED = r"^(?:typedef [^(;]*?\b(\w+)(?: __attribute__.*)?;|(?:template <.*> )?struct (\w+)|#define (\w+))"
 
 
 @functools.cache
@@ -34,15 +36,8 @@ def prelude() -> str:
 @functools.cache
 def taken_names() -> frozenset[str]:
     """Functions, types and macros of the prelude that generated names must not hide."""
-    patterns = (
-        r"\b([A-Za-z_]\w*)\(",
-        r"^typedef [^(;]*?\b(\w+)(?: __attribute__.*)?;",
-        r"^(?:template <.*> )?struct (\w+)",
-        r"^#define (\w+)",
-    )
-    return frozenset(name for pattern in patterns for name in re.findall(pattern, prelude(), re.MULTILINE)) | frozenset(
-        KEYWORDS
-    )
+    called, defined = re.findall(CALLED, prelude()), re.findall(DEFINED, prelude(), re.MULTILINE)
+    return frozenset(called).union(*defined, KEYWORDS)
 
 
 def identifier(wanted: str) -> str:
