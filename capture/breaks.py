@@ -26,7 +26,7 @@ CODES = {
     "metadata": "change requires_grad, data or geometry of a tensor outside of the compiled function",
     "grad-mode": "leave the no_grad block at the level where it was entered",
     "backward": "register hooks outside, and compute the loss in the function that calls backward()",
-    "exception": "the traced program raises here",
+    "exception": "the program raises this without the compiler, too: mend it at this line, or let eager run it",
     "context-manager": "leave this context manager outside of the compiled function",
     "value": "pass tensors, numbers, strings, plain containers, modules or plain objects",
     "recursion": "the calls nest too deeply to be inlined",

@@ -63,7 +63,8 @@ def changed(before: dict, now: dict) -> dict:
 
 
 def _place(f) -> str:
-    return f"{f.kind} of {f.name}" + (f" in dimension {f.dim}" if f.dim is not None else "")
+    kind = "value" if f.kind == "equals" else f.kind
+    return f"{kind} of {f.name}" + (f" in dimension {f.dim}" if f.dim is not None else "")
 
 
 def _show(value) -> str:

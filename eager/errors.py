@@ -9,7 +9,7 @@ class DataDependent(FlambeauError):
     """The value of a tensor without bytes was asked for: a capture breaks here, eager code never sees it."""
 
     def __init__(self, what: str):
-        super().__init__(f"{what} needs the values of a tensor that has no bytes")
+        super().__init__(f"{what} needs the values of a tensor, which only the data knows")
         self.what = what
 
 

@@ -251,7 +251,7 @@ def test_log_of_recompiles(capsys):
         f = compile_with(lambda x, y: ("plain", 0))
         f(tensor(3), 1), f(tensor(4), 2.5)
     text = capsys.readouterr().err
-    assert "size of x in dimension 0: was 3, is 4" in text and "equals of y: was 1, is 2.5" in text
+    assert "size of x in dimension 0: was 3, is 4" in text and "value of y: was 1, is 2.5" in text
 
 
 def test_marks_on_tensors():

@@ -155,5 +155,5 @@ def test_the_report_tells_old_and_new_value_of_every_guard():
         g(fb.ones(4, dtype=fb.float64), 1.0, "wide")
     text = str(told.value)
     assert "dtype of x: was torch.float32, is torch.float64" in text and "size of x in dimension 0: was 3, is 4" in text
-    assert "equals of mode: was 'a', is 'wide'" in text and "n passes value > 1.5: no longer holds, is 1.0" in text
+    assert "value of mode: was 'a', is 'wide'" in text and "n passes value > 1.5: no longer holds, is 1.0" in text
     assert text.count("test_stance.py:") >= 4
