@@ -192,6 +192,11 @@ class Graph:
         return [n for n in self.nodes if n.op == "call_function"]
 
     @property
+    def operations(self) -> list[Node]:
+        """The calls that compute: picking one of several results is none."""
+        return [n for n in self.calls if not n.is_getitem]
+
+    @property
     def last(self) -> Node:
         """What was written last."""
         return self._root._prev

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import linecache
+import re
 import sys
 from typing import Any
 from collections.abc import Callable, Iterable
@@ -17,13 +18,18 @@ from ..eager.nn.parameter import Parameter
 from ..eager.optim.optimizer import Optimizer
 from ..eager.tensor import Tensor
 from ..runtime import native, records
+from ..runtime.config import config
 from ..runtime.report import data, machine, timeline
 from .compile import living
 from .graph import Graph, Node, constant_text, describe, evaluate_number
 from .lines import sources_of
 from .module import doors_of
 from .reads import Piece, Pieces
+from .recompiles import warning
 
+WORDS = {"generator": "it is a generator or a coroutine; compile the function that it calls",
+         "not compiled": "nothing of it could be captured, see the breaks"}
+STACK = re.compile(r"%stack_(\d+)")         # how guards call a value that an unfinished expression of the frame holds
 KINDS = {"wrapper": "function", "resume": "resume", "frame": "nested"}
 
 
@@ -64,11 +70,13 @@ class Gathering:
         frames = [self.frame(number, record) for number, record in enumerate(self.records)]
         if not frames:
             self.notes.append("It has not been called yet, so nothing is compiled.")
-        self.notes += [f"{door.code.co_qualname} runs in Python where no version fits: {door.plain}."
-                       for door in self.owner.all_doors() if door.plain]
+        self.notes += [plain_door(door) for door in self.owner.all_doors() if door.plain]
         return data.Report(
-            self.title(), version(), self.owner.settings.backend_name, machine.measured(), frames, self.graphs,
+            self.title(), version(), self.owner.settings.backend_name, machine.roofline(self.kernels()), frames, self.graphs,
             sources_of(self.records, self.nodes), self.memory(), list(dict.fromkeys(self.notes)))
+
+    def kernels(self) -> list[data.Kernel]:
+        return [kernel for graph in self.graphs for program in graph.programs for kernel in program.kernels]
 
     def title(self) -> str:
         if isinstance(self.f, Module):
@@ -88,10 +96,9 @@ class Gathering:
                        key=lambda span: (span.start, span.depth))
         seconds = max((span.start + span.seconds for span in spans), default=0.0)
         breaks = [data.Break(b.code, b.text, b.file, b.line, source_line(b.file, b.line), b.fix, b.plain) for b in record.breaks]
-        guards = [data.Guard(*map(str.strip, (line + "   # ").split("   # ")[:2]))
-                  for line in record.texts.get("guards.txt", "").splitlines() if line.strip()]
+        guards = [guard_of(line) for line in record.texts.get("guards.txt", "").splitlines() if line.strip()]
         return data.Frame(number, code.co_qualname, code.co_filename, code.co_firstlineno, KINDS.get(record.door, record.door),
-                          seconds, guards, breaks, record.failed, graphs, spans, record.cached)
+                          seconds, guards, breaks, list(map(readable, record.failed)), graphs, spans, record.cached)
 
     # -- graphs
 
@@ -106,8 +113,9 @@ class Gathering:
 
     def add(self, graph: Graph, backend: Callable, compiled: Any) -> int:
         number = len(self.graphs)
-        calls = [n for n in graph.nodes if n.op == "call_function"]
+        calls = graph.operations
         place = {node: k for k, node in enumerate(calls)}
+        place.update((n, place[n.args[0]]) for n in graph.calls if n.is_getitem)
         made = data.Graph(number, f"graph {number}", inputs_of(graph), [node_data(n, place) for n in calls],
                           [describe(n.value) for n in graph.output.inputs], symbols_of(graph))
         made.texts["graph.py"] = graph.print_python()
@@ -144,6 +152,14 @@ class Gathering:
         return isinstance(self.f, Module) and any(tensor is buffer for buffer in self.f.buffers())
 
 
+def plain_door(door: Any) -> str:
+    """Why a door runs the original where no version fits, with what to do about it."""
+    code = door.code
+    if door.plain == "recompile limit":
+        return warning(code, config.recompile_limit, door.__dict__["learned"]).removeprefix("flambeau: ")
+    return f"{code.co_qualname} ({code.co_filename}:{code.co_firstlineno}) runs in Python: {WORDS.get(door.plain, door.plain)}."
+
+
 def version() -> str:
     return getattr(sys.modules.get(__package__.partition(".")[0]), "__version__", "")
 
@@ -160,6 +176,15 @@ def states_of(parameters: list[Tensor]) -> list[Tensor]:
             for value in state.values() if isinstance(value, Tensor)]
 
 
+def readable(text: str) -> str:
+    return STACK.sub(r"the waiting value \1", text)
+
+
+def guard_of(line: str) -> data.Guard:
+    text, _, where = line.partition("   # ")
+    return data.Guard(readable(text.strip()), where.strip())
+
+
 def source_line(file: str, line: int) -> str:
     return linecache.getline(file, line).strip()
 
@@ -171,7 +196,7 @@ def node_data(node: Node, place: dict[Node, int]) -> data.Node:
     args = ", ".join(map(constant_text, node.args))
     name = getattr(node.target, "name", None) or getattr(node.target, "__name__", str(node.target))
     return data.Node(node.name, name, args, describe(node.value), getattr(node.stack, "module", ""), file, line,
-                     [place[n] for n in node.inputs if n in place])
+                     sorted({place[n] for n in node.inputs if n in place}))
 
 
 def inputs_of(graph: Graph) -> list[data.Input]:

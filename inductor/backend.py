@@ -8,17 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ..capture.graph import Graph
-from ..runtime import locks, log
+from ..runtime import locks, log, records
 from . import stored
 
 
 def inductor(graph: Graph, example_inputs: Sequence, options: dict | None = None) -> Callable:
     """Generated C++; without a compiler on the machine, the loop interpreter."""
     options = dict(options or {})
-    shelf = shelf_of(graph, example_inputs, options) if stored.usable(options) else None
-    compiled = shelf and shelf.load()
+    with records.current().stage("look in the cache"):
+        shelf = shelf_of(graph, example_inputs, options) if stored.usable(options) else None
+        compiled = shelf and shelf.load()
     if compiled is None:
-        with locks.importing:
+        with records.current().stage("import of the passes"), locks.importing:
             from . import driver
         compiled = driver.compile_graph(graph, example_inputs, options)
         if shelf is not None:

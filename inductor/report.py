@@ -14,11 +14,10 @@ from typing import Any
 
 from ..capture.expr import Expr, ExprLike
 from ..capture.graph import Graph, Node
-from ..eager.tensor import Tensor
 from ..runtime import records
-from ..runtime.calls import Job
+from ..runtime.calls import TRANSPOSED, Job
 from ..runtime.errors import FlambeauError
-from ..runtime.report import data, machine, timeline
+from ..runtime.report import data, timeline
 from . import driver, dump
 from .boundary import Around, CompiledGraph
 from .body import Buffer
@@ -99,7 +98,8 @@ def runs_of(compiled: Any) -> list[Compiled | None]:
 def program_of(sketch: Sketch, captured: Graph, compiled: CompiledGraph) -> data.Program:
     kernels = Kernels(sketch, captured).all()
     functions = [text for _, text in sketch.writer.printed]
-    program = data.Program(sketch.name, kernels, functions, list(blocks(sketch, compiled)), sketch.number(sketch.program.arena_size))
+    arena = sketch.number(sketch.program.arena_size)
+    program = data.Program(sketch.name, kernels, functions, list(blocks(sketch, compiled)), arena)
     program.held = timeline.held(program)
     return program
 
@@ -113,8 +113,7 @@ class Kernels:
         self.final = {n.name: n for n in sketch.graph.nodes}
         self.by_name: dict[str, int] = {}
         self.by_stack: dict[int, list[int]] = {}
-        self.stacks = [n.stack for n in captured.nodes]
-        for k, node in enumerate(n for n in captured.nodes if n.op == "call_function"):
+        for k, node in enumerate(captured.operations):
             self.by_name[node.name] = k
             self.by_stack.setdefault(id(node.stack), []).append(k)
         self.functions = {name: k for k, (name, _) in enumerate(sketch.writer.printed)}
@@ -203,17 +202,12 @@ def names_in(value: Any, named: dict[str, frozenset]) -> frozenset:
 
 
 def called(kernel: ExternCall, sketch: Sketch) -> int | None:
-    """What the runtime's kernels say of their work; a convolution is counted."""
-    total = 0
-    for call in kernel.calls or ():
-        if isinstance(call, Job):
-            total += sketch.number(call.units) * sketch.number(call.work)
-        else:
-            weight, plain = [sketch.number(n) for n in call.weight.shape], call.form == "FB_CONV_PLAIN"
-            spread = call.x if call.form == "FB_CONV_TRANSPOSED" else call.out
-            spread = call.x if not plain and spread is call.weight else spread
-            total += 2 * math.prod(map(sketch.number, spread.shape)) * math.prod(weight[1:])
-    return total if kernel.calls is not None else None
+    """A convolution multiplies every window with the weights of its channel; other kernels say nothing of their work."""
+    if not kernel.calls or any(isinstance(call, Job) for call in kernel.calls):
+        return None
+    size = lambda region: math.prod(map(sketch.number, region.shape))
+    windows = ((call.x if call.form == TRANSPOSED else call.out, call.weight) for call in kernel.calls)
+    return sum(2 * size(x) * size(weight) // sketch.number(weight.shape[0]) for x, weight in windows)
 
 
 # -- memory
@@ -250,16 +244,14 @@ def saved_names(compiled: CompiledGraph) -> frozenset[str]:
 
 
 def block(sketch: Sketch, buffer: Buffer, kind: str, start: int, end: int, place: str, offset: int = 0) -> data.Block:
-    return data.Block(buffer.name, shape_text(buffer.dtype, buffer.sizes), kind, sketch.bytes_of(buffer), start, end, place, offset)
+    shape = shape_text(buffer.dtype, buffer.sizes)
+    return data.Block(buffer.name, shape, kind, sketch.bytes_of(buffer), start, end, place, offset)
 
 
 # -- time
 
 def time(program: data.Program, sketch: Sketch, run: Compiled | None) -> str:
-    """Fill in calls, seconds and the roofline; says what could not be measured."""
-    roof = machine.measured()
-    for kernel in program.kernels:
-        kernel.bound = max(kernel.bytes / roof.bandwidth, (kernel.flops or 0) / roof.flops)
+    """Fill in calls and seconds; says what could not be measured."""
     if run is None:
         return f"{program.name} does not run as C++ on this machine, so there are no times."
     found = run.statistics()

@@ -121,8 +121,8 @@ class Kernel:
 
     @property
     def share(self) -> float | None:
-        """How much of the roofline it reaches, 0 to 1."""
-        return min(1.0, self.bound / self.seconds) if self.seconds and self.bound is not None else None
+        """How much of the roofline it reaches; more than 1 where its data is in the caches."""
+        return self.bound / self.seconds if self.seconds and self.bound is not None else None
 
 
 @dataclass
@@ -245,7 +245,11 @@ class Report:
 
     @property
     def breaks(self) -> list[Break]:
-        return [one for frame in self.frames for one in frame.breaks]
+        """Each once, however many versions of a function have it."""
+        found: dict[tuple, Break] = {}
+        for one in (one for frame in self.frames for one in frame.breaks):
+            found.setdefault((one.file, one.line, one.code, one.plain), one)
+        return list(found.values())
 
     @property
     def recompiles(self) -> list[Frame]:
@@ -254,6 +258,12 @@ class Report:
     @property
     def kernels(self) -> list[Kernel]:
         return [kernel for graph in self.graphs for program in graph.programs for kernel in program.kernels]
+
+    @property
+    def findings(self) -> list[tuple]:
+        """What there is to complain of, and what to do: rows of `findings.Finding`."""
+        from .findings import findings
+        return findings(self)
 
     @property
     def compile_seconds(self) -> float:

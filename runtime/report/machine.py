@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import functools
 import time
+from dataclasses import replace
 from collections.abc import Callable
 
 import numpy as np
 
 from .. import moves, native
-from .data import Machine
+from .data import Kernel, Machine
 
-SIDE, COPIED, ROUNDS = 768, 1 << 25, 4
+SIDE, COPIED, ROUNDS = 512, 1 << 25, 8
+LONG = 2e-5         # seconds of a kernel whose speed is told from noise
 
 
 def measured() -> Machine:
@@ -30,6 +32,17 @@ def _measured(threads: int, isa: str) -> Machine:
     flops = 2 * SIDE ** 3 / best(lambda: native.matmul(a, a, product))
     bandwidth = 2 * COPIED / best(lambda: moves.copy_into(out, x))
     return Machine(threads, native.chosen_instructions(), flops, bandwidth)
+
+
+def roofline(kernels: list[Kernel]) -> Machine:
+    """The machine, and for every kernel the least time that it needs there. What a kernel reaches is possible, so it may
+    raise the roof; a measurement on a busy machine is too low."""
+    found = measured()
+    rates = [kernel.flops / kernel.seconds for kernel in kernels if kernel.flops and (kernel.seconds or 0) > LONG]
+    found = replace(found, flops=max([found.flops, *rates]))
+    for kernel in kernels:
+        kernel.bound = max(kernel.bytes / found.bandwidth, (kernel.flops or 0) / found.flops)
+    return found
 
 
 def best(run: Callable) -> float:

@@ -1,0 +1,64 @@
+// The first page: what happened, what is wrong, what takes the time.
+
+function card(value, name, kind = "") { return h("div.card", { class: kind }, h("div.value", null, value), h("div.name", null, name)); }
+
+function overview(section) {
+  const programs = data.graphs.flatMap(graph => graph.programs);
+  const once = sum(programs, p => p.measured != null ? p.measured : p.calls ? p.seconds / p.calls : 0);
+  const recompiled = data.frames.filter(frame => frame.failed.length);
+  const cached = data.frames.filter(frame => frame.cached).length;
+  put(section,
+    h("div.cards", null,
+      card(data.graphs.length, plural(data.graphs.length, "graph").slice(String(data.graphs.length).length + 1) + " captured"),
+      card(breaks.length, breaks.length === 1 ? "graph break" : "graph breaks", breaks.length ? "bad" : ""),
+      card(recompiled.length, recompiled.length === 1 ? "recompile" : "recompiles", recompiled.length ? "warm" : ""),
+      card(kernels.length, "kernels"),
+      card(seconds(once) || "–", programs.some(p => p.name !== "forward") ? "forward and backward, measured" : "a call, measured"),
+      card(amount(data.memory.peak), "memory at the peak"),
+      card(seconds(data.frames.reduce((t, f) => t + f.seconds, 0)), cached ? "to compile, " + cached + " from the cache" : "to compile")),
+    h("p.note", null, `${data.backend} backend · ${plural(data.machine.threads, "thread")} · ${data.machine.isa} · this machine reaches ${amount(data.machine.flops, "FLOP/s")} and ${amount(data.machine.bandwidth, "B/s")} · flambeau ${data.version}`),
+    data.notes.map(note => h("p.note", null, note)),
+    breaks.length > 0 && [h("h2", null, "Graph breaks"), breaks.map(breakEvent)],
+    recompiled.length > 0 && [h("h2", null, "Recompiles"), recompiled.map(recompileEvent)],
+    h("div.columns", null,
+      h("div", null, h("h2", null, "Where the time goes"), slowest()),
+      h("div", null, h("h2", null, "Launches"), launches(), h("h2", null, "Frames"), frames())));
+}
+
+function breakEvent(one) {
+  return h("div.event", { onclick: () => showLine(one.file, one.line) },
+    h("div", null, h("b", null, `${base(one.file)}:${one.line} `), h("code", null, one.source), " ", h("span.tag.bad", null, one.code), one.times > 1 && h("span.soft", null, ` in ${one.times} versions`)),
+    h("div", null, (one.plain ? "The function runs in Python: " : "The graph ends here: ") + one.text),
+    h("div.fix", null, h("b", null, "What to do: "), one.fix));
+}
+
+function recompileEvent(frame) {
+  return h("div.event.warm", { onclick: () => open("guards") },
+    h("div", null, h("b", null, frame.function), ` was compiled again (version ${frame.number}), because of a call that`),
+    frame.failed.map((text, k) => h("pre.mono", null, `did not fit version ${k}: ${text}`)));
+}
+
+function slowest() {
+  const timed = kernels.filter(k => k.seconds != null).sort((a, b) => b.seconds - a.seconds);
+  if (!timed.length) return h("div.panel.empty", null, "No kernel was timed.");
+  const total = sum(timed, k => k.seconds), most = timed[0].seconds;
+  return h("div.panel", null, table(["kernel", "", "share", "time", "moves", "computes", "roofline"],
+    timed.slice(0, 12).map(k => ({ go: () => showKernel(k.id), cells: [
+      h("span", null, h("code", null, k.name), " ", h("span.tag", { class: k.kind }, k.stage === "forward" ? k.kind : `${k.kind}, ${k.stage}`)),
+      h("div.meter", { style: "width:90px;margin-top:7px" }, h("i", { style: `width:${100 * k.seconds / most}%` })),
+      percent(k.seconds / total), seconds(k.seconds), amount(k.bytes), amount(k.flops, "FLOP"), roofText(k).replace(" of roofline", "")] })), [2, 3, 4, 5, 6]));
+}
+
+function launches() {
+  const rows = data.graphs.flatMap((graph, g) => graph.programs.map(p => [
+    `graph ${g}, ${p.name}`, plural(p.kernels.length, "kernel"), p.calls ? `${p.calls} × ${seconds(p.seconds / p.calls)}` : "not called", seconds(p.measured)]));
+  const told = data.graphs.filter(graph => graph.note).map(graph => h("p.note", null, `${graph.name}: ${graph.note}`));
+  return h("div.panel", null, rows.length ? table(["", "", "real calls", "alone"], rows, [2, 3]) : h("div.empty", null, "Nothing was compiled."), told);
+}
+
+function frames() {
+  return h("div.panel", null, table(["function", "graphs", "guards", "compiled in"], data.frames.map(frame => ({
+    go: () => showLine(frame.file, frame.line),
+    cells: [h("span", null, h("code", null, frame.function), h("div.faint", null, `${base(frame.file)}:${frame.line} · ${frame.kind}${frame.cached ? " · from the cache" : ""}`)),
+      frame.graphs.join(", ") || "none", frame.guards.length, seconds(frame.seconds)] })), [2, 3]));
+}
