@@ -1,7 +1,7 @@
 """Build of the three native extensions; everything else stands in pyproject.toml.
 
 Objects of files that know nothing of Python (the kernels, which take most of the time) are kept in build/objects, under a hash
-of their text, of all headers beside them, the flags and the compiler: environments of other Pythons take them from there.
+of their text, of the headers that they include, the flags and the compiler: environments of other Pythons take them from there.
 """
 
 import glob
@@ -35,16 +35,18 @@ def text_of(path: str) -> str:
 
 
 def knows_python(path: str, seen: set) -> bool:
-    """Whether a file includes Python's or numpy's headers, itself or through headers beside it."""
+    """Whether a file includes Python's or numpy's headers, itself or through headers beside it; `seen` gets those and it."""
     seen.add(path)
     included = re.findall(r'^\s*#\s*include\s*[<"](.+?)[>"]', text_of(path), re.MULTILINE)
     beside = [os.path.join(os.path.dirname(path), name) for name in included]
-    return any(name == "Python.h" or name.startswith("numpy/") for name in included) or any(
-        knows_python(other, seen) for other in beside if other not in seen and os.path.exists(other))
+    below = [knows_python(other, seen) for other in beside if other not in seen and os.path.exists(other)]
+    return any(name == "Python.h" or name.startswith("numpy/") for name in included) or any(below)
 
 
 def object_key(source: str, command: list[str]) -> str:
-    texts = [text_of(path) for path in (source, *sorted(glob.glob(os.path.join(os.path.dirname(source), "*.h"))))]
+    files: set = set()
+    knows_python(source, files)
+    texts = [text_of(path) for path in sorted(files)]
     version = subprocess.run([command[0], "--version"], capture_output=True, text=True).stdout
     return hashlib.sha256("\0".join([*texts, *command, version]).encode()).hexdigest()[:40]
 

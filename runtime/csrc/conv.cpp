@@ -80,7 +80,7 @@ void plain_taps(ConvProblem& p, const FbConv& c, ConvTap* tap) {
         for (long h = 0; h < c.kernel[1]; h++)
             for (long w = 0; w < c.kernel[2]; w++, p.taps++)
                 tap[p.taps] = {{d * c.spread[0] - c.before[0], h * c.spread[1] - c.before[1],
-                    w * c.spread[2] - c.before[2]}, p.taps};
+                    w * c.spread[2] - c.before[2]}, p.taps, 0};
     p.tap = tap;
 }
 
@@ -100,7 +100,7 @@ void phase_taps(ConvProblem& p, const FbConv& m, const long* phase, ConvTap* tap
         for (k[1] = 0; meets(0) && k[1] < m.kernel[1]; k[1]++)
             for (k[2] = 0; meets(1) && k[2] < m.kernel[2]; k[2]++)
                 if (meets(2))
-                    tap[p.taps++] = {{at[0], at[1], at[2]}, (k[0] * m.kernel[1] + k[1]) * m.kernel[2] + k[2]};
+                    tap[p.taps++] = {{at[0], at[1], at[2]}, (k[0] * m.kernel[1] + k[1]) * m.kernel[2] + k[2], 0};
     p.tap = tap;
 }
 
@@ -154,7 +154,9 @@ bool describe(FbConv& c, PyArrayObject* x, PyArrayObject* out, PyArrayObject* ke
 void run_conv(const FbConv* c) {
     ConvProblem p = problem_of(*c);
     ConvTap* tap = (ConvTap*)runtime_table.alloc((c->kernel[0] * c->kernel[1] * c->kernel[2] + 1) * sizeof(ConvTap));
-    if (c->form == FB_CONV_TRANSPOSED) run_transposed(p, *c, tap);
+    if (c->form == FB_CONV_TRANSPOSED) {
+        if (!table().scatter(&p, c, &runtime_table)) run_transposed(p, *c, tap);
+    }
     else {
         plain_taps(p, *c, tap);
         (c->form == FB_CONV_WEIGHT ? table().weight : table().forward)(&p, &runtime_table);

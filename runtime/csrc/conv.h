@@ -108,7 +108,7 @@ template <int NR> inline void runs_of_tap(const ConvProblem& p, const ConvTap& t
         if (first > s.count) first = s.count;
         if (end > s.count) end = s.count;
         if (end < first) end = first;
-        out.add(s.to, s.count, first, end, s.n * p.x_n + d * p.x_s[0] + h * p.x_s[1] + w * p.x_s[2], along);
+        out.add(s.to, s.count, first, end, s.n * p.x_n + d * p.x_s[0] + h * p.x_s[1] + w * p.x_s[2] + tap.from, along);
     }
 }
 
@@ -369,10 +369,10 @@ template <class S, class T> struct ConvForward {
 
 // ---- the gradient of the weight: (channel, tap) rows of windows times the gradient's transpose
 template <class S, class T> struct ConvWeight {
-    enum { W = Lanes<T>::W, NR = NV * W, DEPTH = 256 };
+    enum { W = Lanes<T>::W, NR = NV * W, DEPTH = 256, SUMS = 64 << 10 };
     const ConvProblem& p;
     const FbRuntime& rt;
-    long K, per, columns, panels, depths, slices, tiles_m, tile_m, sums_size;
+    long K, per, columns, panels, depths, slices, tiles_m, tile_m, gather_m, sums_size;
     T* packed; // the gradient by blocks of DEPTH windows: (group, block, panel of channels, window, NR)
     T* sums;   // (slice, group, K, panels * NR)
 
@@ -395,7 +395,7 @@ template <class S, class T> struct ConvWeight {
     }
     static void tile_range(void* self, long begin, long end, int) {
         const ConvWeight& f = *(const ConvWeight*)self;
-        long windows = f.tile_m * DEPTH + CONV_SLACK, width = f.panels * NR;
+        long windows = f.gather_m * DEPTH + CONV_SLACK, width = f.panels * NR;
         T* rows = (T*)f.rt.alloc((windows + (f.slices == 1 ? f.tile_m * width : 0)) * (long)sizeof(T) + 64);
         Gather<DEPTH> gather = {f.p};
         gather.open(f.rt);
@@ -415,13 +415,20 @@ template <class S, class T> struct ConvWeight {
         for (long block = slice; block < depths || !add; block += slices, add = true) {
             long depth = block < depths ? depth_of(block) : 0;
             if (depth) gather.aim(block * DEPTH, (int)depth);
-            if (depth) gather.template rows<S>(g, m, count, rows, DEPTH);
-            for (long j = 0; j < panels; j++) {
-                long left = p.made - j * NR < NR ? p.made - j * NR : (long)NR;
-                for (long i = 0; i < count; i += MR)
-                    micro_kernel<T>(count - i < MR ? (int)(count - i) : (int)MR, (int)((left + W - 1) / W))(depth,
-                        rows + i * DEPTH, DEPTH, 1, panel(g, block, j), NR, c + i * width + j * NR, width, add, 0);
+            for (long k = 0; k < count; k += gather_m) {
+                long some = count - k < gather_m ? count - k : gather_m;
+                if (depth) gather.template rows<S>(g, m + k, some, rows, DEPTH);
+                products(g, block, depth, some, rows, c + k * width, add);
             }
+        }
+    }
+    void products(long g, long block, long depth, long count, const T* rows, T* c, bool add) const {
+        long width = panels * NR;
+        for (long j = 0; j < panels; j++) {
+            long left = p.made - j * NR < NR ? p.made - j * NR : (long)NR;
+            for (long i = 0; i < count; i += MR)
+                micro_kernel<T>(count - i < MR ? (int)(count - i) : (int)MR, (int)((left + W - 1) / W))(depth,
+                    rows + i * DEPTH, DEPTH, 1, panel(g, block, j), NR, c + i * width + j * NR, width, add, 0);
         }
     }
     // rows [m, m + count) of the sums (`parts` of them, to be added up) into columns of the result
@@ -473,6 +480,9 @@ template <class S, class T> struct ConvWeight {
         long strips = (K + MR - 1) / MR;
         tile_m = strips < TILE_M / MR ? strips * MR : (long)TILE_M;
         while (tile_m > 4 * MR && p.groups * ((K + tile_m - 1) / tile_m) < 16) tile_m = (tile_m / MR + 1) / 2 * MR;
+        gather_m = tile_m;
+        // small sums: all rows in one tile, so that a block's runs are found once and not by each tile
+        if (K * panels * NR <= (long)SUMS && depths >= 8) tile_m = K, gather_m = K < TILE_M ? K : (long)TILE_M;
         tiles_m = (K + tile_m - 1) / tile_m;
         // few tiles: the batch is cut too, each slice with sums of its own (a number that no thread count changes)
         slices = p.groups * tiles_m >= 16 ? 1 : 16 / (p.groups * tiles_m);

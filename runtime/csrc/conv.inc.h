@@ -4,5 +4,7 @@
 namespace {
 #include "gemm.h"
 #include "conv.h"
+#include "conv_phases.h"
+#include "conv_scatter.h"
 #include "conv_thin.h"
 }

@@ -10,6 +10,7 @@
 struct ConvTap {
     long at[3];
     long weight; // offset of this tap in the weight
+    long from;   // offset in x that this tap adds
 };
 
 struct ConvProblem {
@@ -33,6 +34,8 @@ struct ConvKernels {
     bool (*forward)(const ConvProblem* problem, const FbRuntime* rt);
     // w (here the result, row-major (groups * made, channels, taps)) = sum over batch and windows of out * x
     bool (*weight)(const ConvProblem* problem, const FbRuntime* rt);
+    // the whole of a transposed convolution; false where another way is better: then nothing was written
+    bool (*scatter)(const ConvProblem* problem, const FbConv* transposed, const FbRuntime* rt);
 };
 
 extern const ConvKernels conv_avx512, conv_avx2, conv_baseline;

@@ -5,7 +5,7 @@
 #ifndef FB_CONV_THIN_H
 #define FB_CONV_THIN_H
 
-#include "conv.h"
+#include "conv_phases.h"
 
 enum { THIN_MADE = 4, THIN_BYTES = 128 << 10, THIN_SUMS = 8 };
 
@@ -254,7 +254,7 @@ template <class S, class T> struct ThinWeight {
 
 #define FB_CONV_TYPE(form, S, T) \
     if (Thin##form<S, T>::takes(*p)) Thin##form<S, T>{*p, *rt, {*p}}.run(); \
-    else Conv##form<S, T>{*p, *rt}.run(); \
+    else run_on_phases<Conv##form, S, T>(*p, *rt); \
     return true;
 #define FB_CONV_TYPES(form) \
     switch (p->type) { \

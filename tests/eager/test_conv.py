@@ -34,6 +34,13 @@ CASES = [  # sizes of x, weight, stride, padding, dilation, groups
     ((2, 16, 9, 40), (12, 4, 3, 3), (1, 3), (0, 2), (2, 1), 4), ((2, 24, 12, 12), (3, 24, 3, 3), (1, 1), (1, 1), (1, 1), 1),
     ((3, 5, 70), (9, 5, 4), (3,), (2,), (2,), 1), ((1, 4, 6, 7, 8), (10, 2, 2, 3, 3), (1, 2, 1), (1, 1, 1), (1, 1, 2), 2),
     ((1, 600, 5, 5), (7, 600, 3, 3), (1, 1), (1, 1), (1, 1), 1),
+    # steps whose phases are taken apart, with positions that some phases lack
+    ((3, 8, 13, 15), (24, 8, 3, 3), (2, 2), (1, 1), (1, 1), 1), ((2, 6, 17, 14), (16, 6, 3, 2), (3, 2), (2, 1), (2, 3), 1),
+    ((2, 4, 7, 9, 11), (16, 4, 3, 3, 3), (2, 2, 2), (1, 1, 1), (1, 1, 1), 1), ((2, 5, 41), (24, 5, 5), (4,), (2,), (1,), 1),
+    ((8, 6, 36, 35), (20, 6, 3, 3), (2, 2), (1, 1), (1, 1), 1), ((2, 8, 9, 9), (24, 4, 2, 2), (3, 3), (0, 0), (1, 1), 2),
+    # few channels of the input: its gradient adds up products
+    ((4, 1, 28, 28), (32, 1, 4, 4), (2, 2), (1, 1), (1, 1), 1), ((5, 4, 9, 11), (16, 2, 3, 3), (2, 1), (1, 0), (1, 2), 2),
+    ((4, 2, 5, 6, 7), (9, 2, 2, 2, 2), (1, 2, 1), (1, 0, 1), (2, 1, 1), 1),
 ]
 TOLERANCE = {"float64": 1e-10, "float32": 2e-4, "float16": 2e-2, "bfloat16": 1e-1}
 
@@ -72,6 +79,27 @@ def test_gradients_are_adjoint():
         assert (by_w * w).sum().item() == pytest.approx(total, rel=1e-9)
 
 
+@pytest.mark.parametrize("isa", native.isas())
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_gradients_of_every_kernel(dtype, isa):
+    """Against those in float64, which the tests beside this one hold to the definition."""
+    def gradients(x, w, g, case):
+        x, w = x.requires_grad_(), w.requires_grad_()
+        return flambeau.autograd.grad(getattr(F, f"conv{len(case[2])}d")(x, w, None, *case[2:]), (x, w), g)
+    before = native.isa()
+    native._native.set_isa(isa)
+    try:
+        for case in CASES:
+            x, w, b = (flambeau.tensor(a, dtype=getattr(flambeau, dtype)) for a in arrays(case))
+            g = flambeau.randn(getattr(F, f"conv{len(case[2])}d")(x, w, b, *case[2:]).shape).to(x.dtype)
+            exact = gradients(x.double(), w.double(), g.double(), case)
+            for found, wanted in zip(gradients(x, w, g, case), exact):
+                bound = TOLERANCE[dtype] * max(1.0, wanted.abs().max().item())
+                np.testing.assert_allclose(found.double().numpy(), wanted.numpy(), rtol=0, atol=bound, err_msg=str(case))
+    finally:
+        native._native.set_isa(before)
+
+
 def test_transposed_is_the_adjoint():
     for case in CASES:
         x, w, _ = arrays(case)
@@ -104,6 +132,9 @@ def test_channels_last_in_gives_channels_last_out():
     assert F.conv2d(x, w.to(memory_format=flambeau.channels_last)).stride() == (48, 1, 12, 4)
     assert wanted.stride() == (48, 12, 3, 1)
     assert flambeau.allclose(last, wanted, atol=1e-5)
+    x, w = flambeau.randn(2, 8, 9, 11), flambeau.randn(16, 8, 3, 3)
+    last = F.conv2d(x.to(memory_format=flambeau.channels_last), w, stride=2, padding=1)
+    assert flambeau.allclose(last, F.conv2d(x, w, stride=2, padding=1), atol=1e-4)
 
 
 def test_same_padding_and_unbatched():
