@@ -33,7 +33,7 @@ from .variables import builder, builtins, copying, gradients, library, objects, 
 from .variables.base import NotPlain, Variable
 from .variables.constant import ConstantVariable, SymVariable
 from .variables.containers import DictVariable, ListVariable, TupleVariable
-from .variables.contexts import AutocastVariable, DecoratedVariable, GradModeVariable
+from .variables.contexts import AutocastVariable, DecoratedVariable, GradModeVariable, RegionVariable, is_region
 from .variables.derived import derived_object
 from .variables.exceptions import ExceptionVariable
 from .variables.functions import BoundMethodVariable, CellVariable, UserFunctionVariable
@@ -71,7 +71,8 @@ class Context:
         self.guards, self.effects = Guards(), SideEffects(self)
         self.inline_call, self.global_of, self.options, self.symbolic = inline, load_global, options, symbolic
         self.frames: list = []
-        self.tracer = GraphTracer(functools.partial(user_stack, self.frames))     # lives on in the graph: must not hold us
+        self.regions: list[str] = []                      # names of the record_function blocks that are open
+        self.tracer = GraphTracer(functools.partial(user_stack, self.frames, self.regions))   # lives on: must not hold us
         self.env = self.tracer.env
         self.memory: dict[int, tuple] = {}                # id -> (object, variable, first source)
         self.last_node, self.idle = None, 0               # steps of loops since the graph grew
@@ -380,6 +381,8 @@ class Context:
             return self.make_grad_mode(cls, args, kwargs)
         if issubclass(cls, autocast):
             return AutocastVariable(cls, self.run_variables(cls, args, kwargs), args, kwargs)
+        if is_region(cls) and all(each.is_constant() for each in (*args, *kwargs.values())):
+            return RegionVariable(cls, args, kwargs)
         if issubclass(cls, tuple) and hasattr(cls, "_fields"):
             return self.make_named_tuple(cls, args, kwargs)
         if typing.is_typeddict(cls):
@@ -614,14 +617,17 @@ def lie_apart(a: Variable, b: Variable) -> bool:
 
 
 class Stack(tuple):
-    """User frames of one operation; `module`: the path of the innermost module whose method makes it. Passes hand the very
-    object on, so it also tells which nodes of the captured graph a kernel comes from."""
+    """User frames of one operation; `module`: the path of the innermost module whose method makes it; `regions`: names of the
+    `record_function` blocks around it. Passes hand the very object on, so it also tells which nodes of the captured graph a
+    kernel comes from."""
 
-    module = ""
+    module, regions = "", ()
 
 
-def user_stack(frames) -> Stack:
+def user_stack(frames, regions=()) -> Stack:
     stack = Stack(place for frame in frames if (place := frame.place()) is not None)
+    if regions:
+        stack.regions = tuple(regions)
     stack.module = next((path for frame in reversed(frames) if (path := frame.module)), "")
     return stack
 

@@ -17,7 +17,7 @@ class State(threading.local):
     `run(f, *args)` calls a numpy function without floating-point warnings, and leaves numpy's own settings alone.
     `quick` is the same, but None while a call needs more than the fast paths know: a mode, autocast, saved-tensor
     hooks, anomaly mode, a function mode. `special`: one of these but autocast, of which `casting` tells all settings (None:
-    as a thread starts).
+    as a thread starts), and but modes that only look on (`passive`): compiled code does not run where it holds.
     """
 
     grad = True
@@ -39,8 +39,9 @@ class State(threading.local):
         self.quick = self.run
 
     def refresh(self) -> None:
-        self.special = bool(self.modes or self.packer is not None or self.anomaly is not None or self.function_modes)
-        self.quick = None if self.special or self.autocast is not None else self.run
+        changing = self.modes and not all(mode.passive for mode in self.modes)
+        self.special = bool(changing or self.packer is not None or self.anomaly is not None or self.function_modes)
+        self.quick = None if self.special or self.modes or self.autocast is not None else self.run
 
     def set(self, **values) -> dict:
         """Set fields; returns their previous values."""
@@ -87,8 +88,10 @@ class recording:
 
 class Mode:
     """`with mode:` sends this thread's op calls to `dispatch`, which may run them with `dispatch.execute` or under
-    `no_modes`.
+    `no_modes`. A `passive` mode changes nothing of what ops mean.
     """
+
+    passive = False
 
     def __enter__(self):
         state.set(modes=state.modes + (self,))

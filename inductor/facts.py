@@ -120,7 +120,8 @@ class Launch:
     library: its content key; inputs: per graph input None (a number) or (dtype, sizes, strides, written), -1 where
     symbolic; outputs: (dtype, dimensions, number of the input whose memory it takes, or -1); results: (kind, number);
     externs: EagerCalls; `timed`: the code keeps times of kernels; overwrites: inputs whose bytes the code uses; title: what
-    was compiled, for profiles; lines: of each kernel the user's lines that it came from.
+    was compiled, for profiles; lines, regions: of each kernel the user's lines that it came from, and the names of the
+    `record_function` blocks around them.
     """
 
     library: str
@@ -138,6 +139,7 @@ class Launch:
     externs: tuple = ()
     title: str = ""
     lines: tuple[tuple[str, ...], ...] = ()
+    regions: tuple[tuple[str, ...], ...] = ()
 
 
 @data

@@ -35,10 +35,11 @@ class Axis:
 
 
 class Origin(NamedTuple):
-    """Where a kernel comes from: the graph node and the user's line."""
+    """Where a kernel comes from: the graph node, the user's line, and the `record_function` blocks around that."""
 
     node: str
     line: str = ""
+    regions: tuple[str, ...] = ()
 
 
 @data(eq=False)

@@ -208,7 +208,7 @@ def program(graph: Graph) -> list:
         value = graph.constants[node.target] if node.op == "get_attr" else node.value
         line = (os.path.basename(node.stack[-1][0]), *node.stack[-1][1:]) if node.stack else None
         rows.append((node.op, node.name, _target(node), _arguments(node.args), _value(value, memory), node.grad, node.draw,
-                     node.tag, node.source, line))
+                     node.tag, node.source, line, getattr(node.stack, "regions", ())))
     return rows
 
 

@@ -21,6 +21,7 @@ from .config import config
 
 _ids = itertools.count()
 _local = threading.local()
+watchers: list = []                 # told of each compilation that ends: f(name, start, end), seconds of time.perf_counter
 _unusable: set[str] = set()         # dump folders that could not be written to, told once
 
 
@@ -67,6 +68,11 @@ class CompileRecord:
     inputs: tuple = ()
     cached: bool = False
     depth: int = 0
+
+    @property
+    def title(self) -> str:
+        """The function's qualified name, where it is known."""
+        return getattr(self.function, "co_qualname", self.name)
 
     def text(self, filename: str, text: str) -> None:
         """Keep a stage's text, and write it to the dump folder when there is one."""
@@ -138,12 +144,20 @@ def current() -> CompileRecord:
     return stack[-1] if stack else CompileRecord("none", "none")
 
 
+def compiling() -> bool:
+    """Whether this thread is in a compilation."""
+    return bool(getattr(_local, "stack", None))
+
+
 @contextlib.contextmanager
 def active(record: CompileRecord):
     """Make a record current for a `with` block."""
     stack = _local.__dict__.setdefault("stack", [])
     stack.append(record)
+    start = time.perf_counter()
     try:
         yield record
     finally:
         stack.pop()
+        for watcher in watchers:
+            watcher(record.title, start, time.perf_counter())

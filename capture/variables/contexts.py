@@ -1,4 +1,4 @@
-"""Context managers of grad mode: no_grad, enable_grad, set_grad_enabled, inference_mode.
+"""Context managers of grad mode (no_grad, enable_grad, set_grad_enabled, inference_mode), of autocast, and of profiles.
 
 Entering one switches the mode that traced operations record; a switch that outlives the frame is replayed as a side
 effect. User-written managers need nothing here: their `__enter__` and `__exit__` are inlined like any method.
@@ -131,6 +131,61 @@ class AutocastVariable(Variable):
 
     def reconstruct(self, gen):
         gen.load_call(self.cls, self.arguments, self.named)
+
+
+def is_region(cls) -> bool:
+    """Whether it is the profiler's record_function; the profiler is not imported for the question."""
+    if cls.__name__ != "record_function":
+        return False
+    from ...eager.profiler.recorder import record_function
+    return issubclass(cls, record_function)
+
+
+class RegionVariable(Variable):
+    """A `record_function`: ops that are traced inside carry its name, from which profiles draw the region. A frame that is
+    cut inside enters it again."""
+
+    def __init__(self, cls, arguments, named):
+        super().__init__()
+        self.cls, self.arguments, self.named, self.entered = cls, list(arguments), dict(named), False
+        self.name = self.arguments[0] if self.arguments else self.named["name"]
+
+    def python_type(self):
+        return self.cls
+
+    def describe(self):
+        return f"{self.cls.__name__} manager"
+
+    def get_attr(self, tx, name):
+        if name in ("__enter__", "__exit__"):
+            return ManagerMethod(self, name)
+        raise unsupported("attribute", f"attribute {name!r} of {self}")
+
+    def call_method(self, tx, name, args, kwargs):
+        if name == "__enter__":
+            tx.regions.append(self.name.plain())
+            self.entered = True
+            return self
+        if name != "__exit__":
+            return super().call_method(tx, name, args, kwargs)
+        if self.entered:
+            tx.regions.pop()
+        self.entered = False
+        return tx.constant(None)
+
+    def call(self, tx, args, kwargs):
+        """As a decorator."""
+        return DecoratedVariable(self, args[0])
+
+    def around(self, tx, run):
+        self.call_method(tx, "__enter__", [], {})
+        try:
+            return run()
+        finally:
+            self.call_method(tx, "__exit__", [], {})
+
+    def reconstruct(self, gen):
+        gen.load_call(self.cls.entered if self.entered else self.cls, self.arguments, self.named)
 
 
 class Restores:

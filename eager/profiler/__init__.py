@@ -1,5 +1,5 @@
-"""Profiling of eager calls: `profile` records each op of this thread, `record_function` names a region, `schedule` tells
-which steps to record. What comes out: events, averages by name, a table, a Chrome trace.
+"""Profiling: `profile` records each op of this thread and each kernel of its compiled calls, `record_function` names a
+region, `schedule` tells which steps to record. What comes out: events, averages by name, a table, a Chrome trace.
 """
 
 from .events import EventList, FunctionEvent, FunctionEventAvg

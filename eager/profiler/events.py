@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from collections.abc import Iterable
 
 
 @dataclass
 class FunctionEvent:
-    """One call: `start` and `end` on the process's clock, the time in calls within, the shapes of its tensors."""
+    """One call: `start` and `end` on the process's clock, the time in calls within, the shapes of its tensors. `category`:
+    cpu_op, user_annotation (a named region), compiled (a call of a compiled graph), kernel (one of its kernels), compile;
+    `details`: for a kernel its name and the source lines that it came from."""
 
     name: str
     start: float
@@ -17,11 +20,30 @@ class FunctionEvent:
     inner: float = 0.0
     input_shapes: list = field(default_factory=list)
     thread: int = 0
+    category: str = "cpu_op"
+    details: dict = field(default_factory=dict)
 
     key = property(lambda self: self.name)
     count = property(lambda self: 1)
     cpu_time_total = cpu_time = property(lambda self: self.end - self.start)
     self_cpu_time_total = property(lambda self: self.end - self.start - self.inner)
+
+    def copy(self) -> FunctionEvent:
+        return replace(self)
+
+
+def settled(events: Iterable[FunctionEvent]) -> EventList:
+    """Events in the order of their beginnings, outer ones first; what lies in an event is its `inner` time."""
+    ordered = EventList(sorted(events, key=lambda e: (e.start, -e.end)))
+    around: dict[int, list[FunctionEvent]] = {}
+    for event in ordered:
+        event.inner, stack = 0.0, around.setdefault(event.thread, [])
+        while stack and stack[-1].end < event.end:
+            stack.pop()
+        if stack:
+            stack[-1].inner += event.end - event.start
+        stack.append(event)
+    return ordered
 
 
 class FunctionEventAvg:
@@ -85,11 +107,16 @@ class EventList(list):
         return laid_out(cells, header) + f"Self CPU time total: {time_text(total)}\n"
 
     def export_chrome_trace(self, path) -> None:
-        """A JSON file for chrome://tracing and Perfetto."""
+        """A JSON file for chrome://tracing and Perfetto; a path that ends in .gz is compressed."""
+        import gzip
         import json
-        events = [{"ph": "X", "cat": "cpu_op", "name": e.name, "ts": e.start, "dur": e.cpu_time_total, "pid": os.getpid(),
-                   "tid": e.thread, "args": {"Input Dims": [list(s) for s in e.input_shapes]}} for e in self]
-        with open(path, "w") as file:
+        process = os.getpid()
+        events = [{"ph": "M", "name": "process_name", "pid": process, "args": {"name": "flambeau"}}]
+        for e in self:
+            shapes = {"Input Dims": [list(s) for s in e.input_shapes]} if e.category == "cpu_op" else {}
+            events.append({"ph": "X", "cat": e.category, "name": e.name, "ts": e.start, "dur": e.cpu_time_total, "pid": process,
+                           "tid": e.thread, "args": {**shapes, **e.details}})
+        with (gzip.open if str(path).endswith(".gz") else open)(path, "wt") as file:
             json.dump({"schemaVersion": 1, "traceEvents": events}, file)
 
 

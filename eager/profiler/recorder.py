@@ -1,6 +1,7 @@
-"""The mode that times ops, and named regions.
+"""The mode that times ops, what compiled calls tell of their kernels, and named regions.
 
-Every op of the thread that goes through dispatch becomes an event; the time of ops within a composite counts as theirs.
+Every op of the thread that goes through dispatch becomes an event, every call of a compiled graph one with its kernels
+inside, and every compilation. Nothing is compiled anew for it: generated code asks the time where it is told to.
 """
 
 from __future__ import annotations
@@ -9,10 +10,13 @@ import functools
 import threading
 import time
 
+from ...runtime import locks, native, records
 from .. import dispatch
 from ..state import Mode
 from ..tensor import Tensor
-from .events import EventList, FunctionEvent, this_thread
+from .events import EventList, FunctionEvent, settled, this_thread
+
+MOST_PLACES = 3                     # source lines in the name of a kernel
 
 
 def now() -> float:
@@ -22,38 +26,43 @@ def now() -> float:
 class Recorder(Mode):
     """Collects events while it is entered."""
 
+    passive = True
+
     def __init__(self, shapes: bool = False):
         self.shapes = shapes
-        self.events = EventList()
-        self.open: list = []
+        self.events: list[FunctionEvent] = []
 
-    def begin(self, name: str, args=()) -> FunctionEvent:
+    def begin(self, name: str, args=(), category: str = "user_annotation") -> FunctionEvent:
         shapes = [tuple(a.shape) for a in args if isinstance(a, Tensor)] if self.shapes else []
-        event = FunctionEvent(name, now(), input_shapes=shapes, thread=this_thread())
+        event = FunctionEvent(name, now(), input_shapes=shapes, thread=this_thread(), category=category)
         self.events.append(event)
-        self.open.append(event)
         return event
 
-    def end(self, event: FunctionEvent) -> None:
+    @staticmethod
+    def end(event: FunctionEvent) -> None:
         event.end = now()
-        if event in self.open:
-            del self.open[self.open.index(event):]
-        if self.open:
-            self.open[-1].inner += event.end - event.start
 
     def dispatch(self, op, args: tuple):
-        event = self.begin(f"aten::{op.name}", args)
+        if records.compiling():
+            return dispatch.execute(op, args)               # a pass of the compiler tries something
+        event = self.begin(f"aten::{op.name}", args, "cpu_op")
         try:
             return dispatch.execute(op, args)
         finally:
             self.end(event)
 
+    def finished(self) -> EventList:
+        """What has ended, in the order of beginnings."""
+        return settled(event for event in self.events if event.end)
+
     def __enter__(self):
         super().__enter__()
         _active.stack = (*_active.stack, self)
+        _watchers.enter()
         return self
 
     def __exit__(self, *exc):
+        _watchers.leave()
         _active.stack = _active.stack[:-1]
         super().__exit__(*exc)
 
@@ -65,12 +74,92 @@ class _Active(threading.local):
 _active = _Active()
 
 
+# -- what compiled code tells
+
+
+class Watchers:
+    """Launches and compilations are told while a recorder is on, of whichever thread."""
+
+    def __init__(self):
+        self.count, self.lock = 0, locks.fresh()
+
+    def enter(self) -> None:
+        with self.lock:
+            self.count += 1
+            if self.count == 1:
+                native.watch_launches(launched)
+                records.watchers.append(compiled)
+
+    def leave(self) -> None:
+        with self.lock:
+            self.count -= 1
+            if self.count == 0:
+                native.watch_launches(None)
+                records.watchers.remove(compiled)
+
+
+_watchers = Watchers()
+
+
+def compiled(name: str, start: float, end: float) -> None:
+    """A compilation of this thread has ended; in seconds."""
+    for recorder in _active.stack:
+        recorder.events.append(FunctionEvent(f"compile {name}", start * 1e6, end * 1e6, thread=this_thread(), category="compile"))
+
+
+def launched(owner, start: int, end: int, ticks: list, eager: list) -> None:
+    """A compiled graph was run on this thread; in nanoseconds. `owner` names its kernels; `ticks`: when each began and
+    ended; `eager`: (number, start, end) of ops that it called."""
+    if not _active.stack:
+        return
+    thread, spans = this_thread(), list(zip(ticks[::2], ticks[1::2]))
+    made = [FunctionEvent(owner.title or "compiled graph", start / 1e3, end / 1e3, thread=thread, category="compiled")]
+    made += [FunctionEvent(name, a / 1e3, b / 1e3, thread=thread, category="user_annotation")
+             for name, a, b in regions(owner.regions, spans)]
+    for name, lines, (a, b) in zip(owner.kernels, owner.lines, spans):
+        made.append(FunctionEvent(kernel_name(name, lines), a / 1e3, b / 1e3, thread=thread, category="kernel",
+                                  details={"kernel": name, "lines": list(lines)}))
+    made += [FunctionEvent(f"eager call of {owner.calls[number].op.name}", a / 1e3, b / 1e3, thread=thread, category="cpu_op")
+             for number, a, b in eager]
+    for recorder in _active.stack:
+        recorder.events.extend(made if recorder is _active.stack[-1] else [event.copy() for event in made])
+
+
+def kernel_name(name: str, lines: tuple) -> str:
+    """The kernel's name with the places in the program that it came from."""
+    places = list(dict.fromkeys(line.split("  ")[0] for line in lines))
+    more = ", ..." if len(places) > MOST_PLACES else ""
+    return f"{name} ({', '.join(places[:MOST_PLACES])}{more})" if places else name
+
+
+def regions(paths, spans: list):
+    """(name, start, end) of the `record_function` blocks that consecutive kernels share, outer ones first."""
+    open_now: list[tuple[str, int]] = []                    # (name, number of its first kernel)
+    found: list[tuple[int, int, str]] = []
+    for k, path in enumerate([*list(paths)[:len(spans)], ()]):
+        same = 0
+        while same < min(len(path), len(open_now)) and path[same] == open_now[same][0]:
+            same += 1
+        while len(open_now) > same:
+            name, first = open_now.pop()
+            found.append((first, k, name))
+        open_now += [(name, k) for name in path[same:]]
+    ordered = sorted(found, key=lambda each: (each[0], -each[1]))
+    return [(name, spans[first][0], spans[past - 1][1]) for first, past, name in ordered]
+
+
 class record_function:
-    """`with record_function("name"):` (or as a decorator): the block is one event of the profile that is on, if any."""
+    """`with record_function("name"):` (or as a decorator): the block is one event of the profile that is on, if any. In
+    compiled code it is drawn around the kernels that were made of the ops inside."""
 
     def __init__(self, name: str, args: str | None = None):
         self.name, self.args = name, args
         self.opened: list = []
+
+    @classmethod
+    def entered(cls, name: str, args: str | None = None) -> record_function:
+        """One that is open already: where compiled code was cut inside of a block."""
+        return cls(name, args).__enter__()
 
     def __enter__(self):
         self.opened = [(r, r.begin(self.name)) for r in _active.stack]

@@ -55,13 +55,12 @@ def schedule(*, wait: int, warmup: int, active: int, repeat: int = 0, skip_first
 def tensorboard_trace_handler(dir_name: str, worker_name: str | None = None, use_gzip: bool = False):
     """An `on_trace_ready` that writes a Chrome trace into a folder."""
     import platform
-    if use_gzip:
-        raise RuntimeError("tensorboard_trace_handler: use_gzip=True is not supported")
+    ending = ".pt.trace.json" + (".gz" if use_gzip else "")
 
     def handler(prof) -> None:
         os.makedirs(dir_name, exist_ok=True)
         worker = worker_name or f"{platform.node()}_{os.getpid()}"
-        prof.export_chrome_trace(os.path.join(dir_name, f"{worker}.{time.time_ns()}.pt.trace.json"))
+        prof.export_chrome_trace(os.path.join(dir_name, f"{worker}.{time.time_ns()}{ending}"))
 
     return handler
 
@@ -72,7 +71,8 @@ def always(step: int) -> ProfilerAction:
 
 class profile:
     """`with profile(...) as prof:`; with a `schedule`, call `prof.step()` after each step, and `on_trace_ready(prof)`
-    runs after each recorded cycle. Ops of this thread are recorded, on the CPU."""
+    runs after each recorded cycle. Recorded are this thread's ops, its calls of compiled graphs with each kernel, and its
+    compilations, on the CPU."""
 
     def __init__(self, *, activities=None, schedule=None, on_trace_ready=None, record_shapes: bool = False,
                  profile_memory: bool = False, with_stack: bool = False, with_flops: bool = False,
@@ -120,7 +120,7 @@ class profile:
     def close(self) -> None:
         if self.recorder is not None:
             self.recorder.__exit__()
-            self.done, self.recorder = self.recorder.events, None
+            self.done, self.recorder = self.recorder.finished(), None
 
     def __enter__(self):
         self.start()
@@ -132,7 +132,7 @@ class profile:
     # -- results
 
     def events(self) -> EventList:
-        return self.done if self.recorder is None else self.recorder.events
+        return self.done if self.recorder is None else self.recorder.finished()
 
     def key_averages(self, group_by_input_shape: bool = False, group_by_stack_n: int = 0) -> EventList:
         if group_by_stack_n:

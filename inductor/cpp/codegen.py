@@ -41,6 +41,7 @@ class Generated:
     kernels: list[str]
     numbers: list[ExprLike]  # symbolic results, at the end of the plan
     lines: list[tuple[str, ...]]  # of each kernel: the user's lines
+    regions: list[tuple[str, ...]]  # of each kernel: the `record_function` blocks, outermost first
 
     @property
     def text(self) -> str:
@@ -50,6 +51,11 @@ class Generated:
 
 def user_lines(kernel: Any) -> tuple[str, ...]:
     return tuple(dict.fromkeys(origin.line for origin in kernel.origins if origin.line))
+
+
+def regions_of(kernel: Any) -> tuple[str, ...]:
+    """A kernel that was fused across blocks counts for the innermost one."""
+    return max((origin.regions for origin in kernel.origins), key=len, default=())
 
 
 MARK = "// ---- end of the prelude ----\n"
@@ -74,6 +80,7 @@ class Writer:
         self.externs: list[ExternCall] = []
         self.kernels: list[str] = []
         self.lines: list[tuple[str, ...]] = []
+        self.regions: list[tuple[str, ...]] = []
         self.called: dict[str, str] = {}  # kernel -> the function that it calls
         self.work: list[str] = []
         self.numbers = [o for o in program.outputs if isinstance(o, (Expr, int)) and not isinstance(o, bool)]
@@ -86,7 +93,8 @@ class Writer:
             else:
                 self.call_kernel(run, kernel)
         entry = "\n\n".join([self.entry(run), self.plan()])
-        return Generated(self.units(entry), self.outputs, self.externs, self.kernels, self.numbers, self.lines)
+        return Generated(self.units(entry), self.outputs, self.externs, self.kernels, self.numbers, self.lines,
+                         self.regions)
 
     # -- functions
 
@@ -101,6 +109,7 @@ class Writer:
         number = len(self.kernels)
         self.kernels.append(written.kernel.name)
         self.lines.append(user_lines(written.kernel))
+        self.regions.append(regions_of(written.kernel))
         self.called[written.kernel.name] = name
         self.work.append(written.work)
         for line in self.heading(written, name, shared):
@@ -209,6 +218,7 @@ class Writer:
         number = len(self.kernels)
         self.kernels.append(kernel.name)
         self.lines.append(user_lines(kernel))
+        self.regions.append(regions_of(kernel))
         for line in (f"{kernel.name}: {kernel.op.name}", *(f"  {o.node}   {o.line}" for o in kernel.origins)):
             run(f"// {line}")
         run.open("")

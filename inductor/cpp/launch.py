@@ -105,7 +105,8 @@ class Externs:
     the launcher's kernels to whoever watches launches."""
 
     def __init__(self, launch: Launch):
-        self.calls, self.title, self.kernels, self.lines = launch.externs, launch.title, launch.kernels, launch.lines
+        self.calls, self.title, self.kernels = launch.externs, launch.title, launch.kernels
+        self.lines, self.regions = launch.lines, launch.regions
 
     def __call__(self, number: int, arrays: tuple, numbers: tuple, seed: int, base: int) -> None:
         from ..interpret import call_eagerly                    # few graphs have eager calls

@@ -65,8 +65,9 @@ def launch_of(program: Program, generated: Generated, key: str) -> Launch:
         overwrites=overwritten(program),
         constants=_constants(program),
         externs=tuple(map(_extern, generated.externs)),
-        title=f"{program.name} of {records.current().name}",
+        title=f"{program.name} of {records.current().title}",
         lines=tuple(generated.lines),
+        regions=tuple(generated.regions),
     )
 
 
