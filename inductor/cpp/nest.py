@@ -21,6 +21,9 @@ from .text import Lines, cpp, factor
 from .traffic import Ahead
 
 
+TOGETHER_COST = 16  # of one point, up to which a block of columns takes several rows at a time
+
+
 @dataclass(frozen=True)
 class Place:
     """How an address depends on the lane: `kind` is same, next (stride 1), stride or any; with the lane's index as
@@ -131,17 +134,32 @@ class Nest:
         self, out: Lines, phase: int, values: list[Value], reducers: list[Reducer], stores: tuple[Store, ...]
     ) -> None:
         self.write_values(out, values, 0)
-        for k, axis in enumerate(self.axes[:-1]):
+        together = self.together(values, reducers, stores)
+        loops = self.axes[:-2] if together else self.axes[:-1]
+        for k, axis in enumerate(loops):
             out.open(f"for (i64 {axis.name} = 0; {axis.name} < {cpp(axis.extent, self.bounds)}; {axis.name}++)")
             self.write_values(out, values, k + 1)
-        name = self.axes[-1].name
-        out.open(f"{self.vector_loop(name)} FB_BODY")
+        out.open(f"{self.row_loop() if together else self.vector_loop(self.axes[-1].name)} FB_BODY")
         self.write_values(out, values, self.inner)
         self.write_ahead(out, phase)
         self.write_effects(out, phase, reducers, stores)
         out.close(");")
-        for _ in self.axes[:-1]:
+        for _ in loops:
             out.close()
+
+    def together(self, values: list[Value], reducers: list[Reducer], stores: tuple[Store, ...]) -> bool:
+        """Whether a block of columns takes several rows at a time: cheap sums with nothing to compute once a row."""
+        if not self.columns or self.inner < 2 or not reducers or stores:
+            return False
+        cost = sum(COSTS.get(v.op, 1) for v in values if self.level(v) == self.inner)
+        return cost <= TOGETHER_COST and all(self.level(v) != self.inner - 1 or v.op == "const" for v in values)
+
+    def row_loop(self) -> str:
+        """The head of the two innermost loops over a block of columns."""
+        row, lane = self.axes[-2:]
+        rows = cpp(row.extent, self.bounds)
+        function = f"[&](i64 {row.name}, i64 {lane.name}, auto lanes, i64 slot)"
+        return f"each_row_of_columns({rows}, {self.first}, {self.last}, {function}"
 
     def vector_loop(self, name: str) -> str:
         """The head of the innermost loop, up to its function's parameters."""

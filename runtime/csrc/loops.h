@@ -46,6 +46,18 @@ template <class Body> FB_INLINE void each_column(i64 begin, i64 end, Body body) 
     for (; i + FB_W <= end; i += FB_W, b++) body(i, Full{}, b);
     if (i < end) body(i, Tail{(int)(end - i)}, b);
 }
+// body(row, i, lanes, b): four rows for each vector of the block, so that its accumulators stay in registers meanwhile
+template <class Body> FB_INLINE void each_row_of_columns(i64 rows, i64 begin, i64 end, Body body) {
+    i64 r = 0;
+    for (; r + 4 <= rows; r += 4)
+        each_column(begin, end, [&](i64 i, auto lanes, i64 b) FB_BODY {
+            body(r, i, lanes, b);
+            body(r + 1, i, lanes, b);
+            body(r + 2, i, lanes, b);
+            body(r + 3, i, lanes, b);
+        });
+    for (; r < rows; r++) each_column(begin, end, [&](i64 i, auto lanes, i64 b) FB_BODY { body(r, i, lanes, b); });
+}
 
 template <class Body> FB_INLINE void one_vector(i64 i, Body body) { body(i, Full{}, 0); }
 

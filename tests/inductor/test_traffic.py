@@ -106,6 +106,19 @@ def test_blocks_of_columns_ask_for_rows_further_down(isa, far):
     tools.check(p, [tools.data(dtypes.float32, (50, 70))], rtol=2e-5)
 
 
+@needs_compiler
+@pytest.mark.parametrize("combine, rows, count", [("sum", 3, 1), ("max", 9, 1), ("welford", 14, 3)])
+def test_blocks_of_columns_take_four_rows_at_a_time_and_the_rest_one_by_one(isa, combine, rows, count):
+    p = tools.row_reduce(combine, dtypes.float32, [dtypes.float32] * count, rows, 70, "outer")
+    assert generate(p).text.count("each_row_of_columns(") == (2 if combine == "welford" else 1)
+    tools.check(p, [tools.data(dtypes.float32, (rows, 70))], rtol=2e-5)
+
+
+def test_what_is_computed_once_a_row_keeps_its_place_in_blocks_of_columns():
+    p = tools.row_reduce("argmax", dtypes.float32, [dtypes.float32, dtypes.int64], 9, 70, "outer")
+    assert "each_row_of_columns(" not in generate(p).text
+
+
 def test_small_kernels_use_neither():
     text = generate(tools.row_reduce("welford", dtypes.float32, [dtypes.float32] * 3, 50, 70)).text
     assert "prefetch" not in text and "Drain" not in text.split("fb_run")[0]
