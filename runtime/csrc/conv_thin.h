@@ -6,6 +6,7 @@
 #define FB_CONV_THIN_H
 
 #include "conv_phases.h"
+#include "conv_winograd.h"
 
 enum { THIN_MADE = 4, THIN_BYTES = 128 << 10, THIN_SUMS = 8 };
 
@@ -264,7 +265,10 @@ template <class S, class T> struct ThinWeight {
     case FB_F16: FB_CONV_TYPE(form, f16, float) \
     } \
     return false;
-bool conv_forward(const ConvProblem* p, const FbRuntime* rt) { FB_CONV_TYPES(Forward) }
+bool conv_forward(const ConvProblem* p, const FbRuntime* rt) {
+    if (ConvWinograd::takes(*p) && ConvWinograd{*p, *rt, {*p}}.run()) return true;
+    FB_CONV_TYPES(Forward)
+}
 bool conv_weight(const ConvProblem* p, const FbRuntime* rt) { FB_CONV_TYPES(Weight) }
 
 #endif

@@ -49,7 +49,7 @@ enum { MR = 12, NV = 2 };
 enum { MR = 6, NV = FB_ISA == 512 ? 4 : 2 };
 #endif
 enum { MOST_3 = NV < 3 ? NV : 3, MOST_4 = NV < 4 ? NV : 4 };
-enum { KC = 512, TILE_M = 96, BLOCK_M = MR == 32 ? 64 : 48, TILE_PANELS = 4, FEW = 4, STREAM_DEPTH = 8, PACK_DEPTH = 128, STRIP_BYTES = 400 << 10, THIN = 48 };
+enum { KC = 512, TILE_M = 96, BLOCK_M = MR == 32 ? 64 : 48, TILE_PANELS = 4, FEW = 4, STREAM_DEPTH = 8, PACK_DEPTH = 128, STRIP_BYTES = 400 << 10, THIN = 256, LARGE = 1 << 20 };
 static_assert(TILE_M % MR == 0);
 
 // c[rows, NV vectors] (+)= a[rows, K] * b[K, NV vectors]; the last vector stores `columns` lanes only when partial.
@@ -172,6 +172,7 @@ template <class SA, class SB, class P> struct Product {
     enum { W = Lanes<P>::W, NR = NV * W, STEP = Packed<P>::STEP };
     const FbGemm& g;
     const FbRuntime& rt;
+    bool turned; // the roles are exchanged, but the epilogue takes tiles as if they were not
     P* packed; // all of B, or null: read in place
     bool shared_b; // one B for all batches
     bool dots; // few rows of a against rows of b^T: no packing, one sum a result
@@ -206,8 +207,9 @@ template <class SA, class SB, class P> struct Product {
 #ifdef FB_TILES
         if (s.tiled()) shape_tiles(MR);
 #endif
-        char* scratch = strip_bytes + tile_bytes ? (char*)s.rt.alloc(strip_bytes + tile_bytes + 64) : 0;
-        P* strips = (P*)(scratch + tile_bytes);
+        long over_bytes = s.turned ? tile_bytes : 0, all = tile_bytes + over_bytes + strip_bytes;
+        char* scratch = all ? (char*)s.rt.alloc(all + 64) : 0;
+        P* strips = (P*)(scratch + tile_bytes + over_bytes);
         for (long i = begin; i < end; i++) {
             bool fresh = i / s.tiles_n != held || s.kept_depth() < s.steps;
             s.tile(i / (s.tiles_m * s.tiles_n), i / s.tiles_n % s.tiles_m, i % s.tiles_n, copy_a ? strips : 0, fresh,
@@ -235,8 +237,30 @@ template <class SA, class SB, class P> struct Product {
         else
             for (long k = 0; k == 0 || k < steps; k += depth)
                 multiply(batch, m, rows, n, columns, k, c, ldc, strips, fresh);
-        if (g.epilogue) g.epilogue(g.epilogue_arg, c, ldc, batch, m, n, rows, columns);
+        if (g.epilogue) finish(c, ldc, batch, m, n, rows, columns);
         else if (scratch) write_out(c, ldc, batch, m, n, rows, columns);
+    }
+    // Hands a tile in scratch memory to the epilogue; that of an exchanged product is turned over into the memory behind it.
+    void finish(T* c, long ldc, long batch, long m, long n, long rows, long columns) const {
+        if (!turned) return g.epilogue(g.epilogue_arg, c, ldc, batch, m, n, rows, columns);
+        long high = STEP == 2 && !dots ? (long)BLOCK_M : tile_m;
+        T* over = c + high * tile_panels * NR;
+        turn(c, ldc, over, high, rows, columns);
+        g.epilogue(g.epilogue_arg, over, high, batch, n, m, columns, rows);
+    }
+    static void turn(const double* c, long ldc, double* to, long width, long rows, long columns) {
+        for (long i = 0; i < rows; i++)
+            for (long j = 0; j < columns; j++) to[j * width + i] = c[i * ldc + j];
+    }
+    static void turn(const float* c, long ldc, float* to, long width, long rows, long columns) {
+        for (long i = 0; i < rows; i += FB_W)
+            for (long j = 0; j < columns; j += FB_W) {
+                int high = rows - i < FB_W ? (int)(rows - i) : FB_W, wide = columns - j < FB_W ? (int)(columns - j) : FB_W;
+                vf square[FB_W] = {};
+                for (int r = 0; r < high; r++) square[r] = ld(c + (i + r) * ldc + j, Tail{wide});
+                transpose(square);
+                for (int l = 0; l < wide; l++) st(to + i + (j + l) * width, square[l], Tail{high});
+            }
     }
     // A tile of pairs: blocks of some rows, small enough for the first-level cache, are finished one after the other.
     void pairs(long batch, long m, long rows, long n, long columns, P* strips, bool fresh, T* scratch) const {
@@ -266,7 +290,7 @@ template <class SA, class SB, class P> struct Product {
 #endif
                     }
             }
-            if (g.epilogue) g.epilogue(g.epilogue_arg, c, ldc, batch, m + top, n, high, columns);
+            if (g.epilogue) finish(c, ldc, batch, m + top, n, high, columns);
             else if (scratch) write_out(c, ldc, batch, m + top, n, high, columns);
         }
     }
@@ -456,8 +480,8 @@ template <class SA, class SB, class P> struct Product {
     }
 };
 
-template <class SA, class SB, class P> inline void run_product(const FbGemm& g, const FbRuntime& rt) {
-    Product<SA, SB, P> product{g, rt};
+template <class SA, class SB, class P> inline void run_product(const FbGemm& g, const FbRuntime& rt, bool turned = false) {
+    Product<SA, SB, P> product{g, rt, turned};
     product.run();
 }
 
@@ -495,14 +519,22 @@ inline FbGemm folded(const FbGemm& g) {
     return r;
 }
 
+// Few rows against many: the large operand is read where it lies instead of being packed, but rows are then filled up to
+// whole registers instead of MR. Packing a number takes as long as this many rows of products with it.
+inline bool pays_exchanged(const FbGemm& g) {
+    double packing = g.K * g.N > LARGE ? 28 : 12;
+    long wide = (g.M + FB_W - 1) / FB_W * FB_W, high = (g.M + MR - 1) / MR * MR;
+    return wide + packing * g.M / g.N < high + packing;
+}
+
 inline bool gemm(const FbGemm& problem, const FbRuntime& rt) {
     FbGemm g = folded(problem);
     bool vector = g.N == 1 && g.M > 1 && g.a_k == 1 && g.b_k == 1;
-    // few rows against many: the large operand is read where it lies instead of being packed
-    bool thin = g.M > FEW && g.M <= THIN && g.N >= 4 * g.M && g.a_k == 1 && g.b_k == 1 && g.b_n != 1;
-    if (!g.epilogue && (vector || thin || (g.out_n != 1 && g.out_m == 1))) g = exchanged(g);
+    bool thin = g.M > FEW && g.M <= THIN && g.N >= g.M && g.a_k == 1 && g.b_k == 1 && g.b_n != 1 && pays_exchanged(g);
+    bool turned = g.epilogue && (vector || thin);
+    if (turned || (!g.epilogue && (vector || thin || (g.out_n != 1 && g.out_m == 1)))) g = exchanged(g);
 #define FB_CASE(A, B, SA, SB, T) \
-    if (g.a_type == A && g.b_type == B) return run_product<SA, SB, T>(g, rt), true;
+    if (g.a_type == A && g.b_type == B) return run_product<SA, SB, T>(g, rt, turned), true;
 #ifdef FB_DOT_BF16
     FB_CASE(FB_BF16, FB_BF16, bf16, bf16, Pair)
 #else

@@ -213,3 +213,42 @@ def test_lazy_modules():
     loaded = nn.LazyConvTranspose1d(4, 3, stride=2)
     loaded.load_state_dict(nn.ConvTranspose1d(2, 4, 3).state_dict())
     assert loaded.weight.shape == (2, 4, 3) and loaded(flambeau.zeros(2, 5)).shape == (4, 11)
+
+
+SQUARES = [  # sizes of x, channels made, padding
+    ((2, 37, 19, 23), 50, (1, 1)), ((3, 32, 12, 70), 33, (0, 2)), ((1, 48, 31, 17), 96, (2, 0)), ((9, 40, 8, 8), 32, (1, 1)),
+]
+
+
+@pytest.mark.parametrize("isa", native.isas())
+def test_squares_of_results(isa):
+    """3x3 taps over many windows are computed in squares of 2x2 results: forward, the gradient of x, odd sizes."""
+    before = native.isa()
+    native._native.set_isa(isa)
+    try:
+        for shape, made, padding in SQUARES:
+            case = (shape, (made, shape[1], 3, 3), (1, 1), padding, (1, 1), 1)
+            x, w, b = (flambeau.tensor(a, dtype=flambeau.float32) for a in arrays(case))
+            x = flambeau.nn.functional.pad(x, (3, 2))[..., 3:-2].requires_grad_()         # rows of x are apart
+            out = F.conv2d(x, w, b, *case[2:])
+            np.testing.assert_allclose(out.detach().numpy(), direct(*(t.detach().double().numpy() for t in (x, w, b)), *case[2:]),
+                                       rtol=0, atol=4e-6, err_msg=str(case))
+            g = flambeau.tensor(np.random.default_rng(1).standard_normal(tuple(out.shape)), dtype=flambeau.float32)
+            by_x, = flambeau.autograd.grad(out, x, g)
+            exact = F.conv_transpose2d(g.double(), w.double(), None, 1, padding)
+            np.testing.assert_allclose(by_x.numpy(), exact.numpy(), rtol=0, atol=8e-6, err_msg=str(case))
+    finally:
+        native._native.set_isa(before)
+
+
+@pytest.mark.parametrize("value", [float("inf"), float("nan"), 3e38])
+def test_squares_do_not_spread_what_is_not_finite(value):
+    """An output that no window of the odd number meets is what it is without it."""
+    x, w = flambeau.randn(1, 32, 40, 40), flambeau.randn(32, 32, 3, 3)
+    wanted = F.conv2d(x, w, padding=1)
+    x[0, 5, 10, 11] = value
+    out = F.conv2d(x, w, padding=1)
+    met = np.zeros((40, 40), bool)
+    met[9:12, 10:13] = True
+    np.testing.assert_allclose(out.numpy()[..., ~met], wanted.numpy()[..., ~met], rtol=0, atol=1e-4)
+    assert (np.abs(out.numpy()[..., met]) > 1e36).all() if value == value else np.isnan(out.numpy()[..., met]).all()

@@ -70,6 +70,15 @@ def test_convolutions(name, backend, dynamic):
         check(CONVOLUTIONS[name], x, w, b, dynamic=dynamic, backend=backend)
 
 
+@pytest.mark.parametrize("sizes", [(2, 32, 25, 19), (9, 33, 8, 8)])
+def test_squares_of_results_have_epilogues(sizes):
+    """Windows that are computed in squares of 2x2: the epilogue meets stretches of rows of an image."""
+    x, w, b = randn(*sizes, grad=False), randn(sizes[1], sizes[1], 3, 3, grad=False), randn(sizes[1], grad=False)
+    with flambeau.no_grad():
+        check(lambda x, w, b: F.relu(F.conv2d(x, w / 10, b, padding=1) + x), x, w, b)
+        check(lambda x, w: F.conv2d(x, w / 10).tanh(), x, w)
+
+
 @pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
 def test_gradients_of_convolutions(dynamic):
     flambeau.manual_seed(2)

@@ -582,6 +582,22 @@ def test_products(isa, m, k, n):
     native._native.set_isa("auto")
 
 
+def test_epilogues_of_products_with_exchanged_roles(isa):
+    """Few rows against (N, K) weights, and one column: the weight is read in place, and tiles are turned over."""
+    native._native.set_isa(isa)
+
+    def run(m, k, n, batch=(), dtype=dtypes.float32, rtol=2e-5):
+        run_gemm(m, k, n, batch, b_order="column", dtype=dtype, rtol=rtol,
+                 epilogue=lambda s, acc, bias: s.maximum(acc, 0.0) + s.cast(bias, acc.dtype))
+    run(5, 70, 33)
+    run(31, 33, 97, (2,))
+    run(100, 40, 300)
+    run(37, 20, 1)
+    run(16, 600, 130, dtype=dtypes.bfloat16, rtol=2e-2)
+    run(16, 60, 130, dtype=dtypes.float64, rtol=1e-12)
+    native._native.set_isa("auto")
+
+
 def test_batched_products_and_types(isa):
     run_gemm(9, 17, 21, (3, 2))
     run_gemm(9, 17, 21, (5,), shared_b=True, epilogue=lambda s, acc, bias: s.tanh(acc + bias) * 2.0, rtol=1e-4)
