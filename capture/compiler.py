@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..runtime.counters import snapshot as counters
+from ..runtime.config import config
 from ..runtime.native import native_seconds
 from .backends import list_backends, register_backend
 from .compile import compile, reset
@@ -12,6 +13,10 @@ from .stance import set_stance
 from .state import disable, is_compiling, mark_dynamic, mark_static, maybe_mark_dynamic
 
 is_dynamo_compiling = is_compiling
+
+if config.report:
+    from . import keeping
+    keeping.at_exit(config.report)
 
 
 

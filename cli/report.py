@@ -1,27 +1,29 @@
 """Runs a program, and writes the report of everything that it compiled as one page.
 
-The program runs as `python SCRIPT ARGUMENTS` would run it. The page (or with several compiled functions, one page each)
-needs no network: source beside graphs beside kernels, guards, breaks, recompiles, memory, times. A program that fails still gets
-the page of what it compiled until then.
+The program runs as `python SCRIPT ARGUMENTS` would run it; Python processes that it starts are reported on as well. The page (or
+one for each compiled function) needs no network: source beside graphs beside kernels, guards, breaks, recompiles,
+memory, times. A program that fails still gets the page of what it compiled until then.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
-import gc
+import glob
+import json
 import os
-import re
+import shutil
+import tempfile
 from typing import Any
 
 from . import scripts
-from .answer import FAILED, FOUND, Answer, ScriptFailed
+from .answer import DONE, FAILED, FOUND, Answer, ScriptFailed
 
 HELP = "run a program, and write the report of what it compiled as a page"
 EXAMPLES = """
-    python -m flambeau report examples/gpt.py --steps 20        # arguments behind the script are the script's
+    python -m flambeau report examples/lstm.py --steps 20       # arguments behind the script are the script's
     python -m flambeau report --out page.html --text train.py
     python -m flambeau report --json train.py > report.json     # the same as data; no page
+    FLAMBEAU_REPORT=reports python train.py                     # without this command: pages when the process ends
 """
 
 
@@ -34,58 +36,72 @@ def add(parser: Any) -> None:
 
 
 def run(options: Any) -> Answer:
+    from ..capture import keeping
     from ..capture.report import last_reports
     scripts.alias(options.torch)
-    failure = None
-    with kept() as held:
-        try:
-            names = scripts.run(options.script, options.arguments)
-        except ScriptFailed as failed:
-            names, failure = {}, str(failed)
-        reports = last_reports()
-    del held, names                     # until here, so that models and optimizers are alive while they are told of
-    return answer(reports, options, failure)
-
-
-@contextlib.contextmanager
-def kept():
-    """What is compiled in this block stays alive with its tensors and optimizers, when the program has ended as well."""
-    from ..capture import compile as compiling
-    from ..eager.optim.optimizer import Optimizer
-    held: list[Any] = []
-
-    def hold(compiled: Any, record: Any) -> None:
-        held.append((compiled, compiled.wrapper(), [ref() for ref in record.inputs if ref is not None]))
-        held.append([o for o in gc.get_objects() if isinstance(o, Optimizer)])
-
-    compiling.listeners.append(hold)
-    try:
-        yield held
-    finally:
-        compiling.listeners.remove(hold)
-
-
-def answer(reports: list, options: Any, failure: str | None) -> Answer:
-    facts = {"reports": [one.to_dict() for one in reports], "pages": [], "failure": failure}
-    status = FAILED if failure else FOUND if any(one.breaks for one in reports) else 0
-    lines = [] if failure is None else [failure]
-    if not options.json:
-        facts["pages"] = pages(reports, options)
-    if not reports:
-        lines.append(f"{options.script} compiled nothing: no call of a function or module that flambeau.compile returned")
-    for one, path in zip(reports, facts["pages"]):
-        lines += [str(one)] if options.text else []
-        lines.append(f"{path}: {one.title}, {len(one.graphs)} graphs, {len(one.breaks)} breaks, {len(one.kernels)} kernels, "
-                     f"{len(one.recompiles)} recompiles")
-    return Answer(facts, "\n".join(lines), status)
-
-
-def pages(reports: list, options: Any) -> list[str]:
-    """One page a compiled function; the first has the name that was asked for."""
     path = options.out or os.path.splitext(os.path.basename(options.script))[0] + "_report.html"
-    stem, suffix = os.path.splitext(path)
-    written = []
-    for number, one in enumerate(reports):
-        title = re.sub(r"\W+", "_", one.title).strip("_")
-        written.append(one.html(path if number == 0 else f"{stem}_{number}_{title}{suffix}"))
-    return written
+    with tempfile.TemporaryDirectory(prefix="flambeau-report-") as folder, keeping.keeping() as held:
+        failure = ran(options, folder)
+        found = sorted([*last_reports(), *map(Left, left(folder))], key=lambda one: -len(one.kernels))
+        del held
+        texts = [str(one) for one in found] if options.text else []
+        pages = [] if options.json else keeping.write(found, path)
+        facts = {"reports": [one.to_dict() for one in found], "pages": pages, "failure": failure}
+    return answer(facts, texts, options.script)
+
+
+def ran(options: Any, folder: str) -> str | None:
+    """Run the program; how it failed, in words. Processes that it starts leave their reports in the folder."""
+    before = os.environ.get("FLAMBEAU_REPORT")
+    os.environ["FLAMBEAU_REPORT"] = folder
+    try:
+        scripts.run(options.script, options.arguments)
+    except ScriptFailed as failed:
+        return str(failed)
+    finally:
+        if before is None:
+            del os.environ["FLAMBEAU_REPORT"]
+        else:
+            os.environ["FLAMBEAU_REPORT"] = before
+    return None
+
+
+def left(folder: str) -> list[str]:
+    """What other processes left, in order."""
+    return sorted(glob.glob(os.path.join(glob.escape(folder), "*.json")), key=os.path.getmtime)
+
+
+class Left:
+    """A report that another process made: its data, and its page to be moved."""
+
+    def __init__(self, path: str):
+        self.page = path.removesuffix(".json") + ".html"
+        with open(path, encoding="utf-8") as file:
+            self.data = json.load(file)
+        self.title = self.data["title"]
+        self.kernels = kernels_of(self.data)
+
+    def to_dict(self) -> dict[str, Any]:
+        return self.data
+
+    def html(self, path: str) -> str:
+        return shutil.move(self.page, path)
+
+    def __str__(self) -> str:
+        return f"{self.title}: {len(self.kernels)} kernels, compiled by another process: its page has the rest"
+
+
+def kernels_of(data: dict[str, Any]) -> list:
+    return [kernel for graph in data["graphs"] for program in graph["programs"] for kernel in program["kernels"]]
+
+
+def answer(facts: dict[str, Any], texts: list[str], script: str) -> Answer:
+    lines = [*texts, *([facts["failure"]] if facts["failure"] else [])]
+    if not facts["reports"]:
+        lines.append(f"{script} compiled nothing: no call of a function or module that flambeau.compile returned")
+    for one, page in zip(facts["reports"], facts["pages"]):
+        breaks = sum(len(frame["breaks"]) for frame in one["frames"])
+        lines.append(f"{page}: {one['title']}, {len(one['frames'])} frames, {len(one['graphs'])} graphs, {breaks} breaks, "
+                     f"{len(kernels_of(one))} kernels")
+    broken = any(frame["breaks"] for one in facts["reports"] for frame in one["frames"])
+    return Answer(facts, "\n".join(lines), FAILED if facts["failure"] else FOUND if broken else DONE)

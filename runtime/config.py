@@ -74,6 +74,8 @@ FIELDS = {field.name: field for field in (
           "largest size of that folder; what was used longest ago goes first; 0: no limit"),
     Field("threads", _count, None, "FLAMBEAU_THREADS", "threads of the pool (default: the cores this process may use)"),
     Field("dump", str, None, "FLAMBEAU_DUMP", "folder that receives one readable file per stage of every compilation"),
+    Field("report", str, None, "FLAMBEAU_REPORT",
+          "folder that receives, when the process ends, the report page of each function that was compiled, and its data"),
     Field("logs", _names, (), "FLAMBEAU_LOGS",
           "channels to print on stderr, or all (see the table of channels)"),
     Field("verify", _flag, False, "FLAMBEAU_VERIFY",
