@@ -18,22 +18,19 @@ from ..eager.nn.parameter import Parameter
 from ..eager.optim.optimizer import Optimizer
 from ..eager.tensor import Tensor
 from ..runtime import native, records
-from ..runtime.config import config
 from ..runtime.report import data, machine, timeline
+from ..runtime.report.face import Report
 from .compile import living
 from .graph import Graph, Node, constant_text, describe, evaluate_number
 from .lines import sources_of
 from .module import doors_of
 from .reads import Piece, Pieces
-from .recompiles import warning
 
-WORDS = {"generator": "it is a generator or a coroutine; compile the function that it calls",
-         "not compiled": "nothing of it could be captured, see the breaks"}
-STACK = re.compile(r"%stack_(\d+)")         # how guards call a value that an unfinished expression of the frame holds
+RESUME = re.compile(r"<resume (.+) at (\d+)>")
 KINDS = {"wrapper": "function", "resume": "resume", "frame": "nested"}
 
 
-def report(f: Callable) -> data.Report:
+def report(f: Callable) -> Report:
     """What the compiler made of `f`, which `compile` returned and which has been called: source lines, graphs, guards,
     breaks, recompiles, kernels with their times, memory. It prints (`str`, `.show()`), converts (`.to_dict()`) and draws
     itself (`.html(path)`). Kernels are timed with made-up inputs."""
@@ -43,7 +40,7 @@ def report(f: Callable) -> data.Report:
     return Gathering(owner, f).report()
 
 
-def last_reports() -> list[data.Report]:
+def last_reports() -> list[Report]:
     """Reports of all compiled functions that are alive and have been called, in the order of their first call."""
     owners = [owner for owner in living() if owner.records]
     return [Gathering(owner).report() for owner in sorted(owners, key=lambda owner: owner.records[0].ident)]
@@ -66,14 +63,15 @@ class Gathering:
         self.nodes: list[list[Node]] = []                    # of each graph, as `Graph.nodes` there
         self.notes: list[str] = []
 
-    def report(self) -> data.Report:
+    def report(self) -> Report:
         frames = [self.frame(number, record) for number, record in enumerate(self.records)]
         if not frames:
             self.notes.append("It has not been called yet, so nothing is compiled.")
-        self.notes += [plain_door(door) for door in self.owner.all_doors() if door.plain]
-        return data.Report(
+        plain = [data.Plain(name_of(door.code), door.code.co_filename, door.code.co_firstlineno, door.plain)
+                 for door in self.owner.all_doors() if door.plain]
+        return Report(
             self.title(), version(), self.owner.settings.backend_name, machine.roofline(self.kernels()), frames, self.graphs,
-            sources_of(self.records, self.nodes), self.memory(), list(dict.fromkeys(self.notes)))
+            sources_of(self.records, self.nodes), self.memory(), plain, list(dict.fromkeys(self.notes)))
 
     def kernels(self) -> list[data.Kernel]:
         return [kernel for graph in self.graphs for program in graph.programs for kernel in program.kernels]
@@ -83,7 +81,7 @@ class Gathering:
             return type(self.f).__name__
         wrapper = self.owner.wrapper()
         code = wrapper.code if wrapper is not None else self.records[0].function if self.records else None
-        return code.co_qualname if code is not None else "a function"
+        return name_of(code) if code is not None else "a function"
 
     # -- frames
 
@@ -97,8 +95,10 @@ class Gathering:
         seconds = max((span.start + span.seconds for span in spans), default=0.0)
         breaks = [data.Break(b.code, b.text, b.file, b.line, source_line(b.file, b.line), b.fix, b.plain) for b in record.breaks]
         guards = [guard_of(line) for line in record.texts.get("guards.txt", "").splitlines() if line.strip()]
-        return data.Frame(number, code.co_qualname, code.co_filename, code.co_firstlineno, KINDS.get(record.door, record.door),
-                          seconds, guards, breaks, list(map(readable, record.failed)), graphs, spans, record.cached)
+        version = sum(other.function is code for other in self.records[:number])
+        kind = KINDS.get(record.door, record.door)
+        return data.Frame(number, version, name_of(code), code.co_filename, code.co_firstlineno, kind, seconds,
+                          guards, breaks, record.failed, graphs, spans, record.cached)
 
     # -- graphs
 
@@ -152,12 +152,9 @@ class Gathering:
         return isinstance(self.f, Module) and any(tensor is buffer for buffer in self.f.buffers())
 
 
-def plain_door(door: Any) -> str:
-    """Why a door runs the original where no version fits, with what to do about it."""
-    code = door.code
-    if door.plain == "recompile limit":
-        return warning(code, config.recompile_limit, door.__dict__["learned"]).removeprefix("flambeau: ")
-    return f"{code.co_qualname} ({code.co_filename}:{code.co_firstlineno}) runs in Python: {WORDS.get(door.plain, door.plain)}."
+def name_of(code: Any) -> str:
+    """A function's name within the one that defines it; what goes on behind a graph break says where."""
+    return RESUME.sub(r"\1, behind line \2", code.co_qualname).split("<locals>.")[-1]
 
 
 def version() -> str:
@@ -176,13 +173,9 @@ def states_of(parameters: list[Tensor]) -> list[Tensor]:
             for value in state.values() if isinstance(value, Tensor)]
 
 
-def readable(text: str) -> str:
-    return STACK.sub(r"the waiting value \1", text)
-
-
 def guard_of(line: str) -> data.Guard:
     text, _, where = line.partition("   # ")
-    return data.Guard(readable(text.strip()), where.strip())
+    return data.Guard(text.strip(), where.strip())
 
 
 def source_line(file: str, line: int) -> str:

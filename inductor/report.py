@@ -41,6 +41,7 @@ class Sketch:
     program: Program
     writer: Writer
     hints: dict[str, Any]
+    results: frozenset[int]         # which of its outputs the caller gets; the others are kept for the backward
 
     def number(self, e: ExprLike) -> int:
         return int(e.evaluate(self.hints)) if isinstance(e, Expr) else int(e)
@@ -68,19 +69,29 @@ def passes(graph: Graph) -> tuple[list[Sketch], CompiledGraph]:
     hints = {} if graph.env is None else graph.env.hints()
 
     def target(final: Graph, name: str, writes: tuple = (), donated: frozenset = frozenset()):
+        results = frozenset(n for n in final.output.args[0][:inner] if isinstance(n, Node))
+        positions = frozenset(k for k, n in enumerate(dict.fromkeys(computed_outputs(final))) if n in results)
+
         def build(computed: Graph, pairs: tuple):
             program = driver.loop_program(computed, name, pairs, donated)
             writer = Writer(program)
             dump.native(name, writer.generate().text, program)
-            found.append(Sketch(name, computed, program, writer, hints))
+            found.append(Sketch(name, computed, program, writer, hints, positions))
             return lambda *_: []
         return driver.around_outputs(final, build, writes)
 
     with graph.env.sealed() if graph.env is not None else contextlib.nullcontext():
         functional, constants = driver.functional_of(graph)
+        inner = len(functional.graph.output.args[0])
         dump.functional(functional)
         values = [*(n.value for n in graph.inputs), *constants]     # the captured ones know which gradients are wanted
         return found, driver.assemble(functional, values, constants, target)
+
+
+def computed_outputs(graph: Graph) -> list[Node]:
+    """Those that a target computes: `driver.around_outputs` puts in inputs and repeated ones."""
+    inputs = set(graph.inputs)
+    return [n for n in graph.output.args[0] if isinstance(n, Node) and n not in inputs]
 
 
 def runs_of(compiled: Any) -> list[Compiled | None]:
@@ -220,7 +231,7 @@ def blocks(sketch: Sketch, compiled: CompiledGraph):
         for buffer in (*reads(kernel), *writes(kernel)):
             life[buffer.name] = life.get(buffer.name, (at, at))[0], at
     backward, kept = sketch.name != "forward", saved_names(compiled)
-    shown = {b.name: n.name for b, n in zip(program.outputs, sketch.graph.output.args[0]) if isinstance(b, Buffer)}
+    results = {b.name for k, b in enumerate(program.outputs) if isinstance(b, Buffer) and k in sketch.results}
     for buffer in program.buffers:
         if buffer.name not in life:
             continue
@@ -229,7 +240,7 @@ def blocks(sketch: Sketch, compiled: CompiledGraph):
             place = program.homes.get(buffer.name, "arena")
             yield block(sketch, buffer, "temp", start, end, place, sketch.number(program.arena.get(buffer.name, 0)))
         elif buffer.kind == "output":
-            kind = "gradient" if backward else "saved" if shown.get(buffer.name) in kept else "output"
+            kind = "gradient" if backward else "output" if buffer.name in results else "saved"
             yield block(sketch, buffer, kind, start, last, program.homes.get(buffer.name, "own"))
         elif backward and buffer.name in kept:
             yield block(sketch, buffer, "saved", 0, end if buffer.name in program.homes.values() else last, "own")

@@ -65,6 +65,9 @@ for (const frame of data.frames) for (const one of frame.breaks) {
   if (known) known.times++; else breaks.push({ ...one, times: 1 });
 }
 
+// A guard with the short name of its file; a value that an unfinished expression of the frame holds, in words.
+const readable = text => text.replace(/%stack_(\d+)/g, "the waiting value $1").replace(/(#\s+)\S*\/([^\/\s]+:\d+)/g, "$1$2");
+
 // -- colours of code
 
 const WORDS = {

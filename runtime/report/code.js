@@ -24,7 +24,7 @@ function drawSource() {
     pane.append(h("h4", { title: source.file }, `${source.function || "line"}  ·  ${base(source.file)}`));
     for (const line of source.lines) {
       const row = h("div.row", { class: line.status, onclick: () => pickLine(line) },
-        h("span.n", null, line.number), h("span.t", null, colored(line.text || " ", "python")), h("span.b", null, lineSays(line)));
+        h("span.n", null, line.number), h("span.t", { style: hanging(line.text) }, colored(line.text || " ", "python")), h("span.b", null, lineSays(line)));
       panes.lines.set(`${source.file}:${line.number}`, row);
       pane.append(row);
       for (const one of breaks.filter(one => line.breaks.length && one.file === source.file && one.line === line.number)) {
@@ -34,6 +34,9 @@ function drawSource() {
   }
   if (!data.sources.length) pane.append(h("div.empty", null, "No source."));
 }
+
+// Long lines go on further in than they began.
+function hanging(text) { const deep = text.length - text.trimStart().length + 4; return `padding-left:${deep}ch;text-indent:-${deep}ch`; }
 
 function lineSays(line) {
   if (line.breaks.length) return "break";
@@ -143,6 +146,10 @@ function showNode(node) {
   open("code");
   if (shownGraph !== node.graph) pick(node.graph);
   pickNode(node);
+}
+function showPlace(name, number) {
+  const source = data.sources.find(one => base(one.file) === name && one.lines.some(line => line.number === number));
+  if (source) showLine(source.file, number);
 }
 function showLine(file, number) {
   open("code");

@@ -26,7 +26,7 @@ function flame(frames) {
   const rects = [];
   let start = 0;
   for (const frame of frames) {
-    rects.push({ name: `${frame.function} (${frame.number})`, start, seconds: frame.seconds, depth: 0, colour: "#3d4a5f" });
+    rects.push({ name: frame.version ? `${frame.function}, version ${frame.version}` : frame.function, start, seconds: frame.seconds, depth: 0, colour: "#3d4a5f" });
     for (const span of frame.spans) rects.push({ name: span.name, start: start + span.start, seconds: span.seconds, depth: span.depth + 1, colour: colourOf(span.name) });
     start += frame.seconds;
   }
@@ -54,9 +54,9 @@ function drawGuards(section) {
   } });
   section.append(h("p.note", null, "A call may use a version only if all of its guards hold; otherwise the function is compiled again."), filter);
   for (const frame of data.frames) {
-    section.append(h("details", { open: data.frames.length < 4 }, h("summary", null, h("code", null, frame.function), ` version ${frame.number} · ${plural(frame.guards.length, "guard")}`),
-      h("div", null, frame.failed.map((text, k) => h("div.event.warm", null, `Made because a call did not fit version ${k}:`, h("pre.mono", null, text))),
-        frame.guards.map((guard, k) => h("div.guard", { id: `guard-${frame.number}-${k}` }, h("span", null, guard.text), h("span", null, guard.line ? base(guard.line) : ""))))));
+    section.append(h("details", { open: data.frames.length < 4 }, h("summary", null, h("code", null, frame.function), ` version ${frame.version} · ${plural(frame.guards.length, "guard")}`),
+      h("div", null, frame.failed.map((text, k) => h("div.event.warm", null, `Made because a call did not fit version ${k}:`, h("pre.mono", null, readable(text)))),
+        frame.guards.map((guard, k) => h("div.guard", { id: `guard-${frame.number}-${k}` }, h("span", null, readable(guard.text)), h("span", null, guard.line ? base(guard.line) : ""))))));
   }
   const symbols = data.graphs.flatMap((graph, g) => graph.symbols.map(one => [`graph ${g}`, h("code", null, one.name), h("code", null, one.places), one.hint]));
   if (symbols.length) section.append(h("h2", null, "Sizes and numbers that may change"), h("div.panel", null, table(["", "symbol", "read from", "at the first call"], symbols)));

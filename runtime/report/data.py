@@ -1,4 +1,4 @@
-"""What a report says, as plain data: frames, graphs, kernels, memory, time. `Report` prints, converts and draws itself.
+"""What a report says, as plain data: frames, graphs, kernels, memory, time.
 
 Sizes are bytes, times seconds. Numbers of symbolic sizes are those of the first call. A node is known by its position among
 its graph's nodes, a kernel by (program, position), a line by (file, number).
@@ -46,9 +46,11 @@ class Span:
 @dataclass
 class Frame:
     """One conversion of one frame. kind: function, resume (behind a break) or nested; failed: for each earlier version, the
-    guards that the call did not meet, which made this one; graphs: numbers of graphs; cached: found in the store."""
+    guards that the call did not meet, which made this one; graphs: numbers of graphs; cached: found in the store; version:
+    its number among the conversions of this function."""
 
     number: int
+    version: int
     function: str
     file: str
     line: int
@@ -206,6 +208,16 @@ class Moment:
 
 
 @dataclass
+class Plain:
+    """A function that is not compiled (any more) where no version fits; reason: recompile limit, generator, not compiled."""
+
+    function: str
+    file: str
+    line: int
+    reason: str
+
+
+@dataclass
 class Memory:
     """The parts of memory: parameters and buffers, their gradients, the optimizer's state, and activations: the most bytes
     that one call has in use. `peak`: all of them at the worst moment. allocator: the allocator's own numbers."""
@@ -230,8 +242,8 @@ class Machine:
 
 
 @dataclass
-class Report:
-    """Everything about one compiled function."""
+class Facts:
+    """Everything about one compiled function; `face.Report` shows it."""
 
     title: str
     version: str
@@ -241,6 +253,7 @@ class Report:
     graphs: list[Graph]
     sources: list[Source]
     memory: Memory
+    plain: list[Plain]
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -260,12 +273,6 @@ class Report:
         return [kernel for graph in self.graphs for program in graph.programs for kernel in program.kernels]
 
     @property
-    def findings(self) -> list[tuple]:
-        """What there is to complain of, and what to do: rows of `findings.Finding`."""
-        from .findings import findings
-        return findings(self)
-
-    @property
     def compile_seconds(self) -> float:
         return sum(frame.seconds for frame in self.frames)
 
@@ -275,24 +282,3 @@ class Report:
 
     def to_json(self) -> str:
         return json.dumps(self.to_dict())
-
-    def __str__(self) -> str:
-        from .text import text
-        return text(self)
-
-    def __repr__(self) -> str:
-        return f"<report of {self.title}: {len(self.graphs)} graphs, {len(self.breaks)} breaks, {len(self.kernels)} kernels>"
-
-    def show(self) -> None:
-        """Print it: with tables where the package rich is installed, else as plain text."""
-        from .text import show
-        show(self)
-
-    def html(self, path: str) -> str:
-        """Write the page, one file that needs no network; returns the path."""
-        from .page import write
-        return write(self, path)
-
-    def _repr_html_(self) -> str:
-        from .page import embedded
-        return embedded(self)

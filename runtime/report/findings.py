@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 MANY_GUARDS = 400           # facts that a call is compared with, from which on the comparison is worth a word
 PACKAGE = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "")
 CARRIED = re.compile(r"%\w+")          # a value that an earlier break carried over
-PLAIN = re.compile(r"(.+) \((.+):(\d+)\) runs in Python where no version fits: (.+)\.")
 FAILED = re.compile(r"^(?P<kind>[\w ]+?) of (?P<name>.+?)(?: in dimension (?P<dim>\d+))?: was (?P<old>.*), is (?P<new>.*)$")
 CHANGES = {
     "size": "mark the dimension with mark_dynamic(tensor, dim), or compile with dynamic=True: one version serves all sizes",
@@ -125,9 +124,9 @@ def recompiled(report: Any) -> Iterator[Finding]:
 
 def plain(report: Any) -> Iterator[Finding]:
     """Functions that are not compiled, or not any more."""
-    for found in filter(None, map(PLAIN.match, report.notes)):
-        function, file, line, reason = found.groups()
-        at = place(file, int(line)), source(file, int(line))
+    for one in report.plain:
+        function, reason = one.function, one.reason
+        at = place(one.file, one.line), source(one.file, one.line)
         if reason == "recompile limit":
             changed = dict.fromkeys(f"{c.kind} of {c.name}" if c.kind else c.name for frame in report.frames
                                     for c in changes(frame) if c.function == function)

@@ -13,29 +13,23 @@ function overview(section) {
       card(breaks.length, breaks.length === 1 ? "graph break" : "graph breaks", breaks.length ? "bad" : ""),
       card(recompiled.length, recompiled.length === 1 ? "recompile" : "recompiles", recompiled.length ? "warm" : ""),
       card(kernels.length, "kernels"),
-      card(seconds(once) || "–", programs.some(p => p.name !== "forward") ? "forward and backward, measured" : "a call, measured"),
+      card(seconds(once) || "–", data.graphs.length > 1 ? "all kernels, once each" : programs.some(p => p.name !== "forward") ? "forward and backward" : "a call"),
       card(amount(data.memory.peak), "memory at the peak"),
       card(seconds(data.frames.reduce((t, f) => t + f.seconds, 0)), cached ? "to compile, " + cached + " from the cache" : "to compile")),
     h("p.note", null, `${data.backend} backend · ${plural(data.machine.threads, "thread")} · ${data.machine.isa} · this machine reaches ${amount(data.machine.flops, "FLOP/s")} and ${amount(data.machine.bandwidth, "B/s")} · flambeau ${data.version}`),
     data.notes.map(note => h("p.note", null, note)),
-    breaks.length > 0 && [h("h2", null, "Graph breaks"), breaks.map(breakEvent)],
-    recompiled.length > 0 && [h("h2", null, "Recompiles"), recompiled.map(recompileEvent)],
+    data.findings.length > 0 && [h("h2", null, "What to do"), h("div", null, data.findings.map(finding))],
     h("div.columns", null,
       h("div", null, h("h2", null, "Where the time goes"), slowest()),
       h("div", null, h("h2", null, "Launches"), launches(), h("h2", null, "Frames"), frames())));
 }
 
-function breakEvent(one) {
-  return h("div.event", { onclick: () => showLine(one.file, one.line) },
-    h("div", null, h("b", null, `${base(one.file)}:${one.line} `), h("code", null, one.source), " ", h("span.tag.bad", null, one.code), one.times > 1 && h("span.soft", null, ` in ${one.times} versions`)),
-    h("div", null, (one.plain ? "The function runs in Python: " : "The graph ends here: ") + one.text),
-    h("div.fix", null, h("b", null, "What to do: "), one.fix));
-}
-
-function recompileEvent(frame) {
-  return h("div.event.warm", { onclick: () => open("guards") },
-    h("div", null, h("b", null, frame.function), ` was compiled again (version ${frame.number}), because of a call that`),
-    frame.failed.map((text, k) => h("pre.mono", null, `did not fit version ${k}: ${text}`)));
+const WARM = /was compiled again|compared with|called in eager/;
+function finding(one) {
+  const [file, line] = [one.place.replace(/:\d+$/, ""), Number(one.place.split(":").pop())];
+  return h("div.event", { class: WARM.test(one.what) ? "warm" : "", onclick: () => showPlace(file, line) },
+    h("div", null, one.place && h("b", null, one.place + " "), h("code", null, one.source)),
+    h("div", null, one.what, one.why && ": ", one.why), one.fix && h("div.fix", null, h("b", null, "Fix: "), one.fix));
 }
 
 function slowest() {
@@ -59,6 +53,6 @@ function launches() {
 function frames() {
   return h("div.panel", null, table(["function", "graphs", "guards", "compiled in"], data.frames.map(frame => ({
     go: () => showLine(frame.file, frame.line),
-    cells: [h("span", null, h("code", null, frame.function), h("div.faint", null, `${base(frame.file)}:${frame.line} · ${frame.kind}${frame.cached ? " · from the cache" : ""}`)),
+    cells: [h("span", null, h("code", null, frame.function), frame.version > 0 && h("span.soft", null, ` version ${frame.version}`), h("div.faint", null, `${base(frame.file)}:${frame.line} · ${frame.kind}${frame.cached ? " · from the cache" : ""}`)),
       frame.graphs.join(", ") || "none", frame.guards.length, seconds(frame.seconds)] })), [2, 3]));
 }

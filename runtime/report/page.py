@@ -14,27 +14,29 @@ import os
 import string
 
 from .. import records
-from .data import Report
+from .data import Facts
+from .findings import findings
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SCRIPTS = ("base.js", "overview.js", "code.js", "picture.js", "memory.js", "compile.js", "start.js")
 FRAME = '<iframe srcdoc="{0}" style="width:100%;height:680px;border:1px solid #8884;border-radius:10px" title="report"></iframe>'
 
 
-def page(report: Report) -> str:
+def page(report: Facts) -> str:
     content = report.to_dict()
+    content["findings"] = [one._asdict() for one in findings(report)]
     texts = [packed(graph.pop("texts")) for graph in content["graphs"]]
     return string.Template(part("page.html")).substitute(
         title=html.escape(report.title), style=part("page.css"), script="\n".join(map(part, SCRIPTS)), data=safe(content),
         texts="\n".join(f'<script type="text/plain" id="texts-{k}">{text}</script>' for k, text in enumerate(texts)))
 
 
-def write(report: Report, path: str) -> str:
+def write(report: Facts, path: str) -> str:
     records.write_atomically(os.path.abspath(path), page(report).encode())
     return path
 
 
-def embedded(report: Report) -> str:
+def embedded(report: Facts) -> str:
     """For notebooks: the page in a frame of its own, so that neither style nor script meets the notebook's."""
     return FRAME.format(html.escape(page(report), quote=True))
 

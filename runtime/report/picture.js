@@ -1,7 +1,7 @@
 // The graph as a picture: operations of one module fold into a box; a click opens it. Drag, wheel and buttons move and zoom.
 
 const picture = { graph: 0, opened: new Set([""]), view: null, items: [], boxes: [], selected: null };
-const ROW = 78, GAP = 22, HEIGHT = 40, MOST_SHOWN = 1500;
+const GAP = 22, HEIGHT = 40, LABEL = 20, MOST_SHOWN = 1500;
 
 function drawPicture(section) {
   const chosen = h("select", { "aria-label": "Graph", onchange: event => { picture.graph = Number(event.target.value); fold(); } },
@@ -71,6 +71,8 @@ function layout(refit) {
   for (const edge of edges.values()) if (!edge.back) { edge.to.before.push(edge.from); edge.from.after.push(edge.to); }
   for (const item of items) item.layer = Math.max(0, ...item.before.map(other => other.layer + 1));
   for (const item of [...items].reverse()) if (item.after.length && !item.before.length) item.layer = Math.min(...item.after.map(other => other.layer)) - 1;
+  for (const item of items) item.levels = item.around.length;
+  picture.deep = Math.max(0, ...items.map(item => item.levels));
   place(items);
   picture.items = items;
   paint(graph, items, [...edges.values()], refit);
@@ -80,7 +82,8 @@ function measure(item) {
   const seconds_ = sum(item.nodes, node => node.seconds);
   item.seconds = seconds_;
   item.title = item.group ? item.group.split(".").slice(-2).join(".") : item.nodes[0].op;
-  item.sub = item.group ? `${plural(item.nodes.length, "op")}${seconds_ ? " · " + seconds(seconds_) : ""}` : item.nodes[0].shape;
+  const shape = item.nodes[0].shape, several = shape.startsWith("(");
+  item.sub = item.group ? `${plural(item.nodes.length, "op")}${seconds_ ? " · " + seconds(seconds_) : ""}` : several ? shape.slice(1).split("]")[0] + "], …" : shape;
   item.width = Math.max(86, 7.5 * item.title.length + 26, 6.4 * item.sub.length + 24);
 }
 
@@ -88,7 +91,7 @@ function place(items) {
   const layers = [];
   for (const item of items) (layers[item.layer] ||= []).push(item);
   for (let k = 0; k < layers.length; k++) layers[k] ||= [];
-  for (const layer of layers) { let x = 0; for (const item of layer) { item.x = x; x += item.width + GAP; } const shift = x / 2; for (const item of layer) item.x -= shift; }
+  for (const layer of layers) { let x = 0; for (const item of layer) { item.x = x; x += item.width + GAP + 18 * picture.deep; } const shift = x / 2; for (const item of layer) item.x -= shift; }
   const middle = item => item.x + item.width / 2;
   for (let turn = 0; turn < 6; turn++) {
     const down = turn % 2 === 0;
@@ -101,12 +104,33 @@ function place(items) {
       spread(layer);
     }
   }
-  for (const item of items) item.y = item.layer * ROW;
+  const tops = heights(items, layers.length);
+  for (const item of items) item.y = tops[item.layer];
+}
+
+// Layers lie further apart where open modules begin or end between them.
+function heights(items, count) {
+  const first = new Map(), last = new Map(), begin = new Array(count).fill(0), end = new Array(count).fill(0);
+  for (const item of items) for (const name of item.around) {
+    first.set(name, Math.min(first.get(name) ?? 1e9, item.layer));
+    last.set(name, Math.max(last.get(name) ?? 0, item.layer));
+  }
+  for (const item of items) {
+    begin[item.layer] = Math.max(begin[item.layer], item.around.filter(name => first.get(name) === item.layer).length);
+    end[item.layer] = Math.max(end[item.layer], item.around.filter(name => last.get(name) === item.layer).length);
+  }
+  const tops = [];
+  for (let k = 0, y = 0; k < count; k++) {
+    y += begin[k] * LABEL;
+    tops.push(y);
+    y += HEIGHT + 30 + end[k] * 8;
+  }
+  return tops;
 }
 
 function spread(layer) {
   let x = -Infinity;
-  for (const item of layer) { item.x = Math.max(item.want - item.width / 2, x); x = item.x + item.width + GAP; }
+  for (const item of layer) { item.x = Math.max(item.want - item.width / 2, x); x = item.x + item.width + GAP + 18 * picture.deep; }
   const off = sum(layer, item => item.x + item.width / 2 - item.want) / (layer.length || 1);
   for (const item of layer) item.x -= off;
 }
@@ -137,15 +161,21 @@ function paint(graph, items, edges, refit) {
   if (refit || !picture.view) fit(); else look();
 }
 
+// An open module is drawn around its items, with room for the labels of those inside of it.
 function groupsShown(items) {
   const found = new Map();
   for (const item of items) item.around.forEach((name, depth) => {
-    const pad = 12 + 6 * (4 - Math.min(depth, 4)), b = found.get(name) || { name, depth, left: 1e9, top: 1e9, right: -1e9, bottom: -1e9 };
-    b.left = Math.min(b.left, item.x - pad); b.top = Math.min(b.top, item.y - pad - 8);
-    b.right = Math.max(b.right, item.x + item.width + pad); b.bottom = Math.max(b.bottom, item.y + HEIGHT + pad - 4);
+    const inside = item.around.length - 1 - depth, b = found.get(name) || { name, depth, inside: 0, left: 1e9, top: 1e9, right: -1e9, bottom: -1e9 };
+    b.inside = Math.max(b.inside, inside);
+    b.left = Math.min(b.left, item.x); b.right = Math.max(b.right, item.x + item.width);
+    b.top = Math.min(b.top, item.y); b.bottom = Math.max(b.bottom, item.y + HEIGHT);
     found.set(name, b);
   });
-  return [...found.values()].map(b => ({ name: b.name, depth: b.depth, x: b.left, y: b.top, width: b.right - b.left, height: b.bottom - b.top })).sort((a, b) => a.depth - b.depth);
+  return [...found.values()].sort((a, b) => a.depth - b.depth).map(b => {
+    const side = 8 * (b.inside + 1), top = LABEL * (b.inside + 1) + 2, low = 7 * (b.inside + 1);
+    const width = Math.max(b.right - b.left + 2 * side, 7 * b.name.length + 40);
+    return { name: b.name, x: (b.left + b.right - width) / 2, y: b.top - top, width, height: b.bottom - b.top + top + low };
+  });
 }
 
 function curve({ from, to }) {
@@ -176,7 +206,7 @@ function fit() {
   const top = Math.min(...spots.map(i => i.y)), bottom = Math.max(...spots.map(i => i.y + i.height));
   const width = svg.clientWidth || 900, height = svg.clientHeight || 600;
   const whole = Math.min((width - 60) / (right - left), (height - 60) / (bottom - top));
-  const k = Math.min(1.3, Math.max(whole, Math.min(0.55, (width - 60) / (right - left))));
+  const k = Math.min(1.3, Math.max(whole, Math.min(0.85, (width - 60) / (right - left))));
   picture.view = { k, x: width / 2 - k * (left + right) / 2, y: k > whole ? 34 - k * top : height / 2 - k * (top + bottom) / 2 };
   look();
 }

@@ -6,12 +6,15 @@ In: a `Report`. Out: plain text, or the same tables by rich where that package i
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from .data import Break, Frame, Graph, Kernel, Program, Report, Source
+from .data import Facts, Frame, Graph, Kernel, Program, Source
+from .findings import findings
 from .units import amount, count, percent, seconds
 
+STACK = re.compile(r"%stack_(\d+)")
 MARKS = {"graph": "+", "break": "!", "python": "p", "none": " "}
 MOST_KERNELS, MOST_GUARDS = 40, 12
 STYLES = {"graph": "green", "break": "bold red", "python": "yellow", "none": "dim"}
@@ -27,12 +30,12 @@ class Section:
     styles: list[str] = field(default_factory=list)
 
 
-def text(report: Report) -> str:
+def text(report: Facts) -> str:
     """Plain text without colours."""
     return "\n\n".join("\n".join(plain(section)) for section in sections(report)) + "\n"
 
 
-def show(report: Report) -> None:
+def show(report: Facts) -> None:
     try:
         from rich.console import Console
     except ImportError:
@@ -41,11 +44,11 @@ def show(report: Report) -> None:
         Console().print(*map(rich_section, sections(report)), sep="\n")
 
 
-def sections(report: Report) -> Iterator[Section]:
+def sections(report: Facts) -> Iterator[Section]:
     yield Section(summary(report), rows=[(note,) for note in report.notes])
+    if found := findings(report):
+        yield Section("What to do", rows=[(line,) for one in found for line in one.text().splitlines()])
     yield Section("Frames", ("", "function", "place", "graphs", "guards", "compiled in", ""), [*map(frame_row, report.frames)])
-    if report.breaks:
-        yield Section("Graph breaks", rows=[line for one in report.breaks for line in break_rows(one)])
     if report.recompiles:
         yield Section("Recompiled because", rows=[row for frame in report.recompiles for row in failed_rows(frame)])
     for source in report.sources:
@@ -61,19 +64,25 @@ def sections(report: Report) -> Iterator[Section]:
     yield memory_section(report)
     yield Section("Compile time", ("stage", "time", "share"), stages(report))
     for frame in report.frames:
-        rows = [(guard.text + (f"   # {place(guard.line)}" if guard.line else ""),) for guard in frame.guards[:MOST_GUARDS]]
+        rows = [(readable(f"{guard.text}   # {guard.line}"),) for guard in frame.guards[:MOST_GUARDS]]
         more = len(frame.guards) - len(rows)
         rows += [(f"... and {more} more",)] if more > 0 else []
-        yield Section(f"Guards of {frame.function} ({frame.number})", rows=rows)
+        yield Section(f"Guards of {frame.function}, version {frame.version}", rows=rows)
 
 
-def summary(report: Report) -> str:
+def summary(report: Facts) -> str:
     machine = report.machine
     facts = [count(len(report.frames), "frame"), count(len(report.graphs), "graph"), count(len(report.breaks), "break"),
              count(len(report.recompiles), "recompile"), count(len(report.kernels), "kernel")]
     roof = f"{amount(machine.flops, 'FLOP/s')}, {amount(machine.bandwidth, 'B/s')}"
     return (f"{report.title}: {', '.join(facts)}; compiled in {seconds(report.compile_seconds)}\n"
             f"{report.backend}, {count(machine.threads, 'thread')}, {machine.isa}, at most {roof}")
+
+
+def readable(told: str) -> str:
+    """A guard with the short name of the file, and words for a value that an unfinished expression of the frame holds."""
+    told, _, where = told.partition("   # ")
+    return STACK.sub(r"the waiting value \1", told) + (f"   # {place(where)}" if where else "")
 
 
 def place(where: str) -> str:
@@ -87,26 +96,20 @@ def frame_row(frame: Frame) -> tuple[str, ...]:
             str(len(frame.guards)), seconds(frame.seconds), " ".join(filter(None, (frame.kind, kept))))
 
 
-def break_rows(one: Break) -> list[tuple[str, ...]]:
-    what = "runs in Python" if one.plain else "breaks"
-    return [(f"{place(one.file)}:{one.line}: {one.source}",), (f"    {what} [{one.code}]: {one.text}",),
-            (f"    what to do: {one.fix}",)]
-
-
 def failed_rows(frame: Frame) -> list[tuple[str, ...]]:
-    rows = [(f"{frame.function} ({place(frame.file)}:{frame.line}), version {frame.number}",)]
+    rows = [(f"{frame.function} ({place(frame.file)}:{frame.line}), version {frame.version}",)]
     for number, failed in enumerate(frame.failed):
-        rows += [(f"    version {number}: {line}",) for line in failed.splitlines()]
+        rows += [(f"    version {number}: {readable(line)}",) for line in failed.splitlines()]
     return rows
 
 
-def source_section(source: Source, report: Report) -> Section:
+def source_section(source: Source, report: Facts) -> Section:
     rows = [(f"{MARKS[line.status]} {line.number:5} {line.text}" + said(line, report),) for line in source.lines]
     return Section(f"{source.function or 'line'} in {place(source.file)}   (+ in a graph, ! break, p in Python)", rows=rows,
                    styles=[STYLES[line.status] for line in source.lines])
 
 
-def said(line, report: Report) -> str:
+def said(line, report: Facts) -> str:
     kernels = {(g, *kernel) for g, k in line.nodes for kernel in report.graphs[g].nodes[k].kernels}
     if line.breaks:
         frame, k = line.breaks[0]
@@ -130,7 +133,7 @@ def kernel_row(kernel: Kernel) -> tuple[str, ...]:
             "in cache" if (kernel.share or 0) > 1.05 else percent(kernel.share), kernel.headline)
 
 
-def memory_section(report: Report) -> Section:
+def memory_section(report: Facts) -> Section:
     memory = report.memory
     rows = [("parameters and buffers", amount(memory.parameters)), ("gradients", amount(memory.gradients)),
             ("optimizer state", amount(memory.optimizer)), ("activations, at most", amount(memory.activations)),
@@ -139,7 +142,7 @@ def memory_section(report: Report) -> Section:
     return Section("Memory", ("", ""), rows)
 
 
-def stages(report: Report) -> list[tuple[str, ...]]:
+def stages(report: Facts) -> list[tuple[str, ...]]:
     total = report.compile_seconds or 1.0
     found: dict[tuple, float] = {}
     for frame in report.frames:
