@@ -141,8 +141,10 @@ PyObject* py_written(PyObject*, PyObject* args) {
     if (!PyArg_ParseTuple(args, "O!O!O!", &PyList_Type, &targets, &PyList_Type, &values, &PyTuple_Type, &pairs)) return nullptr;
     Ref rest(PyList_New(0));
     for (Py_ssize_t i = 0; rest && i < PyTuple_GET_SIZE(pairs); i++) {
-        Py_ssize_t k, n;
-        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(pairs, i), "nn", &k, &n)) return nullptr;
+        PyObject* pair = PyTuple_GET_ITEM(pairs, i);
+        if (!PyTuple_Check(pair) || PyTuple_GET_SIZE(pair) != 2) return PyErr_Format(PyExc_TypeError, "written: pair %zd", i);
+        Py_ssize_t k = PyLong_AsSsize_t(PyTuple_GET_ITEM(pair, 0)), n = PyLong_AsSsize_t(PyTuple_GET_ITEM(pair, 1));
+        if (PyErr_Occurred()) return nullptr;
         if (k < 0 || n < 0 || k >= PyList_GET_SIZE(targets) || n >= PyList_GET_SIZE(values))
             return PyErr_Format(PyExc_IndexError, "written: pair %zd", i);
         PyObject* target = PyList_GET_ITEM(targets, k);
