@@ -4,6 +4,7 @@ The face of the package: public names and public module paths, nothing else. `fl
 `flambeau.eager.nn`; a small import finder keeps it so however it is imported.
 """
 
+import functools
 import importlib
 import importlib.machinery
 import sys
@@ -49,7 +50,7 @@ _PUBLIC_MODULES = {
     "multiprocessing": "eager.multiprocessing",
 }
 # Names that are attributes of a module, fetched when first asked for.
-_PUBLIC_ATTRIBUTES = {"compile": "capture.compiler",
+_PUBLIC_ATTRIBUTES = {"compile": "capture.compiler", "summary": "eager.nn.summary",
                       "vmap": "eager.func", "ops": "eager.compat.operators", "cpu": "eager.compat.accelerators",
                       **dict.fromkeys(("SymInt", "SymFloat", "SymBool", "ScriptModule", "ScriptFunction", "OutOfMemoryError",
                                        "PyTorchFileReader", "PyTorchFileWriter", "Stream", "Event", "get_device_module",
@@ -135,7 +136,20 @@ def _compile_in_place(module, *args, **kwargs):
     return compile_in_place(module, *args, **kwargs)
 
 
+class _Summary:
+    """`module.summary(input_size=...)`: `flambeau.summary` of it; a parameter, buffer or module of this name comes first."""
+
+    def __get__(self, module, owner):
+        if module is None:
+            return __getattr__("summary")
+        for table in (module._parameters, module._buffers, module._modules):
+            if "summary" in table:
+                return table["summary"]
+        return functools.partial(__getattr__("summary"), module)
+
+
 nn.Module.compile = _compile_in_place
+nn.Module.summary = _Summary()
 
 
 def __dir__():

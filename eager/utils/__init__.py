@@ -2,7 +2,7 @@
 
 from ..later import submodules
 
-_modules = submodules(__name__, "checkpoint", "data", "dlpack", "flop_counter", "hooks", "model_zoo")
+_modules = submodules(__name__, "checkpoint", "data", "dlpack", "flop_counter", "hooks", "model_zoo", "tensorboard")
 
 
 def __getattr__(name):

@@ -255,7 +255,8 @@ class Module:
             raise KeyError(f'{what} name can\'t contain "."' + (f", got: {name}" if what == "module" else ""))
         if name == "":
             raise KeyError(f'{what} name can\'t be empty string ""')
-        if hasattr(self, name) and name not in self.__dict__[table]:
+        taken = hasattr(self, name) if name != "summary" else any(name in self.__dict__[each] for each in _TABLES)
+        if taken and name not in self.__dict__[table]:
             raise KeyError(f"attribute '{name}' already exists")
 
     def register_parameter(self, name, param):
