@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ..capture.graph import Graph
-from ..runtime import locks, log, records
+from ..runtime import locks, log, records, toolchain
 from . import stored
+
+SMALL = 24                  # nodes
 
 
 def inductor(graph: Graph, example_inputs: Sequence, options: dict | None = None) -> Callable:
@@ -19,12 +21,22 @@ def inductor(graph: Graph, example_inputs: Sequence, options: dict | None = None
         shelf = shelf_of(graph, example_inputs, options) if stored.usable(options) else None
         compiled = shelf and shelf.load()
     if compiled is None:
-        with records.current().stage("import of the passes"), locks.importing:
-            from . import driver
-        compiled = driver.compile_graph(graph, example_inputs, options)
+        compiled = by_passes(graph, example_inputs, options)
         if shelf is not None:
             shelf.keep(compiled)
     return compiled
+
+
+def by_passes(graph: Graph, example_inputs: Sequence, options: dict) -> Callable:
+    """The driver's work; a graph that is likely one text has a compiler waiting for it."""
+    if len(graph.nodes) <= SMALL:
+        toolchain.prepare()
+    try:
+        with records.current().stage("import of the passes"), locks.importing:
+            from . import driver
+        return driver.compile_graph(graph, example_inputs, options)
+    finally:
+        toolchain.dismiss()
 
 
 def describe(graph: Graph, compiled: Callable) -> tuple:

@@ -10,14 +10,13 @@ import atexit
 import contextlib
 import hashlib
 import os
-import shutil
 import stat
 import time
 import warnings
 
-from . import locks, log, sweep
+from . import files, locks, log, sweep
 from .config import config
-from .records import write_atomically
+from .files import write_atomically
 
 _lock = locks.fresh()
 _folders: dict[str, str] = {}
@@ -41,9 +40,8 @@ def _refusal(folder: str) -> str | None:
 def _write_refusal(folder: str) -> str | None:
     """Whether a file can really be made there: permission bits do not tell (root, read-only mounts, full disks)."""
     try:
-        import tempfile
-        handle, path = tempfile.mkstemp(dir=folder, prefix=".try-")
-        os.close(handle)
+        path = files.unused(folder, ".try-")
+        os.close(files.make(path))
         os.unlink(path)
     except OSError as error:
         return f"it cannot be written to: {error.strerror}"
@@ -64,8 +62,8 @@ def folder() -> str:
 
 
 def _temporary(wanted: str, reason: str) -> str:
-    import tempfile
-    replacement = tempfile.mkdtemp(prefix="flambeau-")
+    import shutil
+    replacement = files.scratch("flambeau-")
     atexit.register(shutil.rmtree, replacement, ignore_errors=True)
     warnings.warn(f"the cache folder {wanted} is not used: {reason}. Compiled kernels go to {replacement} and are "
                   f"lost at exit; set FLAMBEAU_CACHE_DIR to a folder of your own.", RuntimeWarning, stacklevel=4)

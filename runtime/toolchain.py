@@ -5,19 +5,18 @@ The key is the text, the flags and the compiler's identity (path, size, time: no
 
 from __future__ import annotations
 
-import hashlib
+import contextlib
 import functools
+import hashlib
 import os
-import shutil
-import subprocess
-import tempfile
 import threading
 import warnings
 from collections.abc import Callable
 
-from . import artefacts, counters, locks, log
+from . import artefacts, counters, files, locks, log
 from .config import config
 from .errors import FlambeauError
+from .processes import Process, which
 
 BASE_FLAGS = ("-std=c++17", "-fPIC", "-shared", "-fvisibility=hidden", "-ffp-contract=off", "-fno-math-errno",
               "-fno-trapping-math", "-fno-exceptions", "-fno-rtti", "-w")
@@ -39,7 +38,7 @@ class CompilerError(FlambeauError):
 def _which(path_variable: str) -> str | None:
     wanted = os.environ.get("CXX")
     for name in ([wanted] if wanted else ["g++", "clang++", "c++"]):
-        found = shutil.which(name)
+        found = which(name)
         if found:
             return found
     return None
@@ -124,7 +123,66 @@ def start(sources: list[str], flags: tuple[str, ...] = ()) -> Building:
 
 
 _running: list[Building] = []       # those that hold a claim
-os.register_at_fork(after_in_child=_running.clear)
+_waiting: list[Waiting] = []        # at most one
+
+
+def _forget() -> None:
+    """A forked child leaves to its parent what that has begun."""
+    _running.clear()
+    _waiting.clear()
+
+
+os.register_at_fork(after_in_child=_forget)
+
+
+class Waiting:
+    """A compiler that was started before its text is known: it reads its options and sets itself up meanwhile, a third
+    of its time for a small text. What it is given ends with a mark, so that half a text is refused."""
+
+    MARK = "FB_WHOLE_TEXT"
+
+    def __init__(self, program: str, options: tuple[str, ...]):
+        self.program, self.options, self.work = program, options, files.scratch("flambeau-build-")
+        try:
+            path = _write(self.work, 0, f'#include "/dev/stdin"\n#ifndef {self.MARK}\n#error "not the whole text"\n#endif\n')
+            command = [program, *options, path, *LIBRARIES, "-o", f"{self.work}/out.so"]
+            self.process = Process(command, f"{self.work}/0.said", waits=True)
+        except OSError:
+            files.remove(self.work)
+            raise
+
+    def tell(self, text: str) -> None:
+        self.process.tell(f"{text}\n#define {self.MARK}\n")
+
+    def end(self) -> None:
+        self.process.end()
+        files.remove(self.work)
+
+
+def prepare() -> None:
+    """Start a compiler for a text that is about to be known, where there is one and a processor for it."""
+    program = compiler()
+    if program is not None and not _waiting and (config.threads or os.cpu_count() or 1) > 1:
+        with contextlib.suppress(OSError):
+            _waiting.append(Waiting(program, options_now()))
+
+
+def _prepared(program: str, options: tuple[str, ...]) -> Waiting | None:
+    """The compiler that waits for a text, if it was started like this."""
+    try:
+        waiting = _waiting.pop()
+    except IndexError:
+        return None
+    if (waiting.program, waiting.options) == (program, options):
+        return waiting
+    waiting.end()
+    return None
+
+
+def dismiss() -> None:
+    """End a compiler that nobody has given a text."""
+    with contextlib.suppress(IndexError):
+        _waiting.pop().end()
 
 
 def abandon() -> None:
@@ -144,8 +202,10 @@ class Building:
     def __init__(self, program: str, sources: list[str], options: tuple[str, ...], key: str):
         self.program, self.sources, self.options, self.key = program, sources, options, key
         self.lock, self.thread = locks.fresh(), threading.get_ident()
-        self.claim = self.work = self.error = None
-        self.running: list[subprocess.Popen] = []
+        self.claim = self.error = None
+        self.running: list[Process] = []
+        self.work: str | None = None
+        self.waited = False                     # the compiler was started before its text was known
         self.found = find(key)
         if self.found is None:
             self.claim = artefacts.claim(key)
@@ -177,13 +237,10 @@ class Building:
     def cancel(self) -> None:
         """Leave no compiler, no file and no claim behind."""
         for process in self.running:
-            if process.poll() is None:
-                process.kill()
-            process.wait()
-            process.stdout.close()
+            process.end()
         self.running = []
         if self.work is not None:
-            self.work.cleanup()
+            files.remove(self.work)
             self.work = None
         if self in _running:
             _running.remove(self)
@@ -211,25 +268,35 @@ class Building:
             return
         if self.claim is not None:
             _running.append(self)
-        self.work = tempfile.TemporaryDirectory(prefix="flambeau-build-", ignore_cleanup_errors=True)
-        texts = [_write(self.work.name, number, text) for number, text in enumerate(self.sources)]
+        waiting = _prepared(self.program, self.options) if len(self.sources) == 1 else None
+        if waiting is not None:
+            self.work, self.running, self.waited = waiting.work, [waiting.process], True
+            waiting.tell(self.sources[0])
+            return
+        self.work = files.scratch("flambeau-build-")
+        self._compile()
+
+    def _compile(self) -> None:
+        texts = [_write(self.work, number, text) for number, text in enumerate(self.sources)]
         if len(texts) == 1:
-            commands = [[self.program, *self.options, *texts, *LIBRARIES, "-o", f"{self.work.name}/out.so"]]
+            commands = [[self.program, *self.options, *texts, *LIBRARIES, "-o", f"{self.work}/out.so"]]
         else:
             only = [option for option in self.options if option != "-shared"]
             commands = [[self.program, *only, "-c", text, "-o", f"{text}.o"] for text in texts]
-        for command in commands:
-            self.running.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True))
+        self.running = []
+        for number, command in enumerate(commands):
+            self.running.append(Process(command, f"{self.work}/{number}.said"))
 
     def _end(self) -> None:
         if self.found is not None:
             return
+        if self.waited and self.running[0].wait() > 0:          # a compiler may not like to be given its text so
+            self._compile()
         _check(self.running, self.sources)
-        out = f"{self.work.name}/out.so"
+        out = f"{self.work}/out.so"
         if len(self.sources) > 1:
-            objects = [f"{self.work.name}/{number}.cpp.o" for number in range(len(self.sources))]
-            link = [self.program, "-shared", *objects, *LIBRARIES, "-o", out]
-            self.running = [subprocess.Popen(link, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)]
+            objects = [f"{self.work}/{number}.cpp.o" for number in range(len(self.sources))]
+            self.running = [Process([self.program, "-shared", *objects, *LIBRARIES, "-o", out], f"{self.work}/link.said")]
             _check(self.running, self.sources)
         with open(out, "rb") as file:
             self.found = artefacts.put(self.key, ".so", file.read())
@@ -243,15 +310,16 @@ def _write(work: str, number: int, text: str) -> str:
     return path
 
 
-def _check(running: list[subprocess.Popen], sources: list[str]) -> None:
+def _check(running: list[Process], sources: list[str]) -> None:
     """Wait for compiler processes; the first failure raises with the compiler's message and a kept source."""
-    outputs = [process.communicate()[0] for process in running]
-    for number, (process, output) in enumerate(zip(running, outputs)):
-        if process.returncode < 0:
-            raise CompilerError(f"{process.args[0]} was killed by signal {-process.returncode}")
-        if process.returncode:
+    codes = [process.wait() for process in running]
+    for number, (process, code) in enumerate(zip(running, codes)):
+        if code < 0:
+            raise CompilerError(f"{process.command[0]} was killed by signal {-code}")
+        if code:
+            import tempfile
             handle, kept = tempfile.mkstemp(prefix="flambeau-failed-", suffix=".cpp")
             with os.fdopen(handle, "w") as file:
                 file.write(sources[min(number, len(sources) - 1)])
-            raise CompilerError(f"{process.args[0]} exited with {process.returncode} on generated code "
-                                f"(kept as {kept}):\n" + "\n".join(output.splitlines()[:30]))
+            raise CompilerError(f"{process.command[0]} exited with {code} on generated code "
+                                f"(kept as {kept}):\n" + "\n".join(process.said().splitlines()[:30]))
