@@ -346,6 +346,14 @@ class Graph:
     def __str__(self):
         return self.print_python()
 
+    def _repr_html_(self) -> str:
+        """For notebooks: each node with its value's shape and the user's line, where that is another than the node's before."""
+        from .notebook import table_html
+        lines = [_line_of(node) for node in self.nodes]
+        rows = [(node.name, _call_of(node), "" if node.op == "output" else describe(node.value), line if line != before else "")
+                for node, line, before in zip(self.nodes, lines, ["", *lines])]
+        return table_html(f"{self.name}: {len(self.inputs)} inputs, {len(self.calls)} operations", rows)
+
     # -- as backends written for torch.fx see it ---------------------------------------------------------------------
     @functools.cached_property
     def graph_module(self):
@@ -595,6 +603,16 @@ def _statement(node: Node) -> str:
     if node.is_getitem:
         return f"{node.name} = {constant_text(node.args[0])}[{constant_text(node.args[1])}]"
     return f"{node.name} = ops.{getattr(node.target, 'name', repr(node.target))}({args})"
+
+
+def _call_of(node: Node) -> str:
+    if node.op == "placeholder":
+        return f"input {node.source or ''}".strip()
+    return f"return {constant_text(node.args[0])}" if node.op == "output" else _statement(node).partition(" = ")[2]
+
+
+def _line_of(node: Node) -> str:
+    return f"{node.where()}  {node.stack[-1][2].strip()}" if node.stack else ""
 
 
 # -- running --------------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from typing import Any
 
 from ..eager.optim.optimizer import Optimizer
 from . import compile as compiling
-from .report import last_reports
+from .report import Gathering
 
 
 class Held:
@@ -24,10 +24,16 @@ class Held:
 
     def __init__(self):
         self.objects: list[Any] = []
+        self.owners: dict[Any, None] = {}
 
     def __call__(self, compiled: Any, record: Any) -> None:
-        self.objects.append((compiled, compiled.wrapper(), [ref() for ref in record.inputs if ref is not None]))
+        self.owners[compiled] = None
+        self.objects.append((compiled.wrapper(), [ref() for ref in record.inputs if ref is not None]))
         self.objects.append([o for o in gc.get_objects() if isinstance(o, Optimizer)])
+
+    def reports(self) -> list:
+        """One for each compiled object, in the order of their first conversions."""
+        return [Gathering(owner).report() for owner in self.owners if owner.records]
 
 
 @contextlib.contextmanager
@@ -54,13 +60,14 @@ def readable(title: str) -> str:
 
 def at_exit(folder: str) -> None:
     """When this process ends, its pages and their data go to this folder."""
-    compiling.listeners.append(Held())
-    atexit.register(leave, folder, os.getpid())
+    held = Held()
+    compiling.listeners.append(held)
+    atexit.register(leave, held, folder, os.getpid())
 
 
-def leave(folder: str, process: int) -> None:
+def leave(held: Held, folder: str, process: int) -> None:
     """Not what a forked child inherits; a program that compiled nothing leaves nothing."""
-    reports = last_reports() if os.getpid() == process else []
+    reports = held.reports() if os.getpid() == process else []
     for number, one in enumerate(reports):
         os.makedirs(folder, exist_ok=True)
         script = os.path.splitext(os.path.basename(sys.argv[0]))[0] or "python"

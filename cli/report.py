@@ -37,12 +37,11 @@ def add(parser: Any) -> None:
 
 def run(options: Any) -> Answer:
     from ..capture import keeping
-    from ..capture.report import last_reports
     scripts.alias(options.torch)
     path = options.out or os.path.splitext(os.path.basename(options.script))[0] + "_report.html"
     with tempfile.TemporaryDirectory(prefix="flambeau-report-") as folder, keeping.keeping() as held:
         failure = ran(options, folder)
-        found = sorted([*last_reports(), *map(Left, left(folder))], key=lambda one: -len(one.kernels))
+        found = sorted([*held.reports(), *map(Left, left(folder))], key=lambda one: -len(one.kernels))
         del held
         texts = [str(one) for one in found] if options.text else []
         pages = [] if options.json else keeping.write(found, path)

@@ -15,6 +15,7 @@ from collections import defaultdict
 from typing import Any
 from collections.abc import Callable, Iterator
 
+from ..notebook import table_html
 from .code import FIXED_GLOBALS, CodeGen, PythonCode
 from .node import Node, map_aggregate, map_arg
 
@@ -132,6 +133,11 @@ class Graph:
 
     def __str__(self) -> str:
         return "graph():" + "".join(f"\n    {node.format_node()}" for node in self.nodes)
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the columns of `print_tabular`."""
+        rows = [(n.name, n.op, str(n.target), str(n.args), str(n.kwargs) if n.kwargs else "") for n in self.nodes]
+        return table_html("graph", rows, strong=5)
 
     def print_tabular(self) -> None:
         """Prints operation, name, target and arguments in columns."""
