@@ -193,7 +193,7 @@ def node_data(node: Node, place: dict[Node, int]) -> data.Node:
 
 
 def inputs_of(graph: Graph) -> list[data.Input]:
-    hints = {} if graph.env is None else graph.env.hints()
+    hints = {} if graph.env is None else graph.env.examples()
     return [data.Input(n.name, n.source or "", describe(n.value), role(n), bytes_of(n.value, hints)) for n in graph.inputs]
 
 

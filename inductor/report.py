@@ -66,7 +66,7 @@ def describe(graph: Graph, compiled: Any) -> tuple[list[data.Program], dict[str,
 def passes(graph: Graph) -> tuple[list[Sketch], CompiledGraph]:
     """Everything but the C++ compiler, once more; questions that were never asked before raise."""
     found: list[Sketch] = []
-    hints = {} if graph.env is None else graph.env.hints()
+    hints = {} if graph.env is None else graph.env.examples()
 
     def target(final: Graph, name: str, writes: tuple = (), donated: frozenset = frozenset()):
         results = frozenset(n for n in final.output.args[0][:inner] if isinstance(n, Node))

@@ -67,6 +67,7 @@ function pick(g) {
 function drawKernels(g) {
   const graph = data.graphs[g], pane = $("pane-kernels");
   pane.replaceChildren(h("h3", null, "Kernels", h("span.faint", null, graph.programs.map(p => `${p.kernels.length} ${p.name}`).join(" · "))));
+  pane.classList.toggle("many", sum(graph.programs, p => p.kernels.length) > 120);       // not printed
   if (graph.note) pane.append(h("p.note", { style: "padding:0 14px" }, graph.note));
   for (const program of graph.programs) {
     if (graph.programs.length > 1) pane.append(h("div.module", null, program.name));

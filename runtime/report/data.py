@@ -103,8 +103,8 @@ class Symbol:
 class Kernel:
     """kind: loops, product, convolution, scatter, runtime (a kernel of the runtime) or eager (a call back into eager).
 
-    flops is None where nobody knows; `seconds` is None where it was not measured; `bound`: the least time that this
-    machine's memory and arithmetic allow; `code`: number of its function among the program's.
+    flops is None where nobody knows, and `seconds` where it was not measured; `bound`: the least time that this machine's
+    memory and arithmetic allow; `code`: number of its function among the program's.
     """
 
     name: str

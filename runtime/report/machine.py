@@ -41,7 +41,8 @@ def roofline(kernels: list[Kernel]) -> Machine:
     rates = [kernel.flops / kernel.seconds for kernel in kernels if kernel.flops and (kernel.seconds or 0) > LONG]
     found = replace(found, flops=max([found.flops, *rates]))
     for kernel in kernels:
-        kernel.bound = max(kernel.bytes / found.bandwidth, (kernel.flops or 0) / found.flops)
+        if kernel.flops is not None:
+            kernel.bound = max(kernel.bytes / found.bandwidth, kernel.flops / found.flops)
     return found
 
 

@@ -9,7 +9,7 @@ function drawPicture(section) {
   put(section,
     h("div.bar", null, data.graphs.length ? chosen : h("span.soft", null, "no graph"),
       h("button", { onclick: fold, "data-act": "fold" }, "Fold"), h("button", { onclick: unfold, "data-act": "unfold" }, "Unfold one level"),
-      h("span.grow"), h("span.faint", null, "darker boxes take more time"),
+      h("span.grow"), h("span.faint", null, "warmer boxes take more time"),
       h("button", { onclick: () => zoom(1.25), "aria-label": "Zoom in" }, "+"), h("button", { onclick: () => zoom(0.8), "aria-label": "Zoom out" }, "−"), h("button", { onclick: fit }, "Fit")),
     h("div.canvas", { id: "canvas" }));
   prepare();
@@ -82,7 +82,7 @@ function measure(item) {
   const seconds_ = sum(item.nodes, node => node.seconds);
   item.seconds = seconds_;
   item.title = item.group ? item.group.split(".").slice(-2).join(".") : item.nodes[0].op;
-  const shape = item.nodes[0].shape, several = shape.startsWith("(");
+  const shape = item.nodes[0].shape.split(" strides")[0], several = shape.startsWith("(");
   item.sub = item.group ? `${plural(item.nodes.length, "op")}${seconds_ ? " · " + seconds(seconds_) : ""}` : several ? shape.slice(1).split("]")[0] + "], …" : shape;
   item.width = Math.max(86, 7.5 * item.title.length + 26, 6.4 * item.sub.length + 24);
 }
