@@ -104,7 +104,7 @@ def in_place(op: Op) -> str | None:
 def saved(op: Op, formula: Any) -> list[str]:
     """What a recorded call keeps for this gradient."""
     inputs = [op.params[k].name for k in formula.params]
-    return inputs + [op.outputs[k].name for k in formula.outs if k < len(op.outputs)]       # a record with any number has one name
+    return inputs + [op.outputs[k].name for k in formula.outs if k < len(op.outputs)]   # a record of any number has one
 
 
 def compiled_by(op: Op) -> str:

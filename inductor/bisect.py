@@ -26,7 +26,7 @@ from .cpp.codegen import generate
 from .cpp.wrapper import load
 from .functionalize import FunctionalGraph
 from .interpret import Machine
-from .loops import Kernel, Program, writes
+from .loops import Kernel, Program, reads, writes
 from .lower import lower
 from .schedule import schedule
 
@@ -83,9 +83,11 @@ def examine(graph: Graph, inputs: list) -> Finding | None:
     """Compare the stages of one captured graph on the inputs of its first call."""
     functional, constants = driver.functional_of(graph)
     everything = [*inputs, *constants]
-    runs = driver.stage_runs(graph, functional, everything, constants, driver.native)
-    expected = stages.observe(runs[0][1], inputs)
-    for name, run in runs[1:]:
+    runs = {"functional": stages.functional_run(functional, constants)}
+    for name, target in driver.targets_until(driver.native).items():
+        runs[name] = lambda *given, target=target: driver.assemble(functional, everything, constants, target)(*given)
+    expected = stages.observe(stages.captured_run(graph), inputs)
+    for name, run in runs.items():
         problem = shown_otherwise(expected, run, inputs)
         if problem:
             inner = in_programs(functional, everything, constants) if name in ("loops", "compiled") else None
@@ -229,8 +231,12 @@ def in_code(program: Program, right: list[dict[str, np.ndarray]], call: Call) ->
     if toolchain.compiler() is None:
         return None
     shown = visible(program)
-    compiled = load(shown, wrap=False)
-    made = compiled([stages.own_copy_of(x) for x in call.inputs], call.seed, call.base)
+    try:
+        made = load(shown, wrap=False)([stages.own_copy_of(x) for x in call.inputs], call.seed, call.base)
+    except CheckFailed:
+        raise
+    except Exception as error:
+        return Finding("C++", repro.raised(error), call.name)
     results = {b.name: np.asarray(x) for b, x in zip(shown.outputs, made) if isinstance(b, Buffer)}
     found = first(program, call.graph, lambda name, k: (last(right, name), results.get(name)), "C++", call)
     if found is None:
@@ -287,12 +293,19 @@ def with_repro(found: Finding, graph: Graph, inputs: Sequence, seed: int, base: 
 
 
 def nodes_of(graph: Graph, kernel: str) -> list[str]:
-    """The nodes of a kernel of that name, as the lowered or the fused program tells them."""
+    """The nodes that a kernel of that name computes, of the fused or else of the lowered program: from what it writes back to
+    what it reads."""
     if not kernel:
         return []
     lowered = lower(graph, "forward")
-    for program in (schedule(lowered), lowered):
-        for each in program.kernels:
-            if each.name == kernel:
-                return [o.node for o in each.origins]
-    return []
+    every = [each for program in (schedule(lowered), lowered) for each in program.kernels if each.name == kernel]
+    if not every:
+        return []
+    given = {b.name for b in reads(every[0])}
+    wanted = {*(o.node for o in every[0].origins), *(b.name for b in writes(every[0]))} - given
+    found: dict[str, None] = {}
+    for node in reversed(graph.nodes):
+        if node.name in wanted and node.op in ("call_function", "get_attr"):
+            found[node.name] = None
+            wanted.update(x.name for x in node.inputs if x.name not in given)
+    return list(found)

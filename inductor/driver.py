@@ -200,15 +200,10 @@ def wants_gradient(graph: Graph, inputs: Sequence) -> tuple[bool, ...]:
 
 def compare_stages(graph: Graph, functional: FunctionalGraph, inputs: list, constants: list, target: Target) -> None:
     """Run every stage on the real inputs; InternalError names the first that differs, and in it the node."""
-    everything = [*inputs, *constants]
-    runs = stage_runs(graph, functional, everything, constants, target)
-    stages.compare_runs(runs, inputs, lambda name: locate(functional, everything, targets_until(target).get(name)))
-
-
-def stage_runs(graph: Graph, functional: FunctionalGraph, inputs: list, constants: list, target: Target) -> list:
-    """(name, callable) of each stage; `inputs` with the constants at their end."""
+    everything, targets = [*inputs, *constants], targets_until(target)
     runs = [("captured", stages.captured_run(graph)), ("functional", stages.functional_run(functional, constants))]
-    return runs + [(name, assemble(functional, inputs, constants, kind)) for name, kind in targets_until(target).items()]
+    runs += [(name, assemble(functional, everything, constants, kind)) for name, kind in targets.items()]
+    stages.compare_runs(runs, inputs, lambda name: locate(functional, everything, targets.get(name)))
 
 
 def targets_until(target: Target) -> dict[str, Target]:

@@ -134,15 +134,16 @@ def call(player: Interpreter, node: Node, recorder: repro.Numbering) -> Any:
 
 def reduced(program: Program, problem: str) -> Program:
     """Take away parts as long as the fault stays: other values, or an error."""
-    tries, progress = 0, True
-    while progress and tries < TRIES:
+    tried, progress = set(), True
+    while progress and len(tried) < TRIES:
         progress = False
         for candidate in candidates(program):
-            tries += 1
+            text = candidate.graph.print_python()
+            if text in tried or len(tried) >= TRIES:
+                continue
+            tried.add(text)
             if same_kind(problem, candidate.fault()):
                 program, progress = candidate, True
-                break
-            if tries >= TRIES:
                 break
     return program
 

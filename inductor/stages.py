@@ -119,23 +119,14 @@ def compare(expected: Shown, actual: Shown) -> str | None:
     return None
 
 
-def first_different(stages: Sequence[tuple[str, Callable]], inputs: Sequence) -> tuple[str, str] | None:
-    """Run the stages in order: the name of the first that shows something else than the first stage, and what."""
+def compare_runs(stages: Sequence[tuple[str, Callable]], inputs: Sequence, locate: Callable[[str], str]) -> None:
+    """Run the stages in order; raise for the first that shows something else than the first stage."""
     (_, first), *others = stages
     expected = observe(first, inputs)
     for name, run in others:
         problem = compare(expected, observe(run, inputs))
         if problem:
-            return name, problem
-    return None
-
-
-def compare_runs(stages: Sequence[tuple[str, Callable]], inputs: Sequence, locate: Callable[[str], str]) -> None:
-    """Raise for the first stage that shows something else than the first of all."""
-    found = first_different(stages, inputs)
-    if found is not None:
-        name, problem = found
-        raise InternalError(f"stage {name!r} differs from the captured graph in {problem}\n{locate(name)}")
+            raise InternalError(f"stage {name!r} differs from the captured graph in {problem}\n{locate(name)}")
 
 
 def captured_run(graph: Graph) -> Callable:

@@ -10,6 +10,7 @@ import ast
 import dataclasses
 import importlib
 import inspect
+import re
 import textwrap
 from collections.abc import Callable
 
@@ -902,6 +903,27 @@ def scatter_start_lost():
 )
 def masked_value_ignored():
     rewrite("inductor.cpp.nest:Nest.load", "splat(load.other, target.kind)", "splat(0, target.kind)")
+
+
+def flipped(write_kernel):
+    """Writes kernels as it does, but the first difference in each that has a tanh is a sum."""
+
+    def write(program, kernel):
+        written = write_kernel(program, kernel)
+        if "v_tanh" not in written.code:
+            return written
+        return dataclasses.replace(written, code=re.sub(r"(\bsub_\d+ = .*?) - ", r"\1 + ", written.code, count=1))
+
+    return write
+
+
+@fault(
+    "code",
+    "one operator of one kernel is another: a difference behind a tanh is a sum",
+    "tests/inductor/test_bisect.py::test_a_program_without_fault",
+)
+def operator_flipped():
+    replace("inductor.cpp.codegen:write_kernel", flipped)
 
 
 @fault(
