@@ -176,6 +176,7 @@ PyObject* py_matmul(PyObject*, PyObject* const* args, Py_ssize_t n) {
     if (work < DROP_GIL_FROM) {
         run_batches(g, batch, count);
     } else {
+        Counted counted;
         Py_BEGIN_ALLOW_THREADS run_batches(g, batch, count);
         Py_END_ALLOW_THREADS
     }

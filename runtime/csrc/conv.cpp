@@ -185,6 +185,7 @@ PyObject* py_convolution(PyObject*, PyObject* args) {
     if (c.channels != (transposed ? outer : inner) || c.made != (transposed ? inner : outer) || c.channels % groups
         || c.made % groups || PyArray_DIM(out, 0) != c.batch)
         return PyErr_Format(PyExc_ValueError, "convolution: sizes do not fit");
+    Counted counted;
     Py_BEGIN_ALLOW_THREADS run_conv(&c);
     Py_END_ALLOW_THREADS
     Py_RETURN_NONE;
@@ -209,6 +210,7 @@ PyObject* py_convolution_weight(PyObject*, PyObject* args) {
     if (PyArray_DIM(out, 0) != c.made || PyArray_DIM(out, 1) * groups != c.channels || c.made % groups
         || PyArray_DIM(y, 0) != c.batch)
         return PyErr_Format(PyExc_ValueError, "convolution_weight: sizes do not fit");
+    Counted counted;
     Py_BEGIN_ALLOW_THREADS run_conv(&c);
     Py_END_ALLOW_THREADS
     Py_RETURN_NONE;

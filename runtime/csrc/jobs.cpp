@@ -124,6 +124,7 @@ PyObject* py_job(PyObject*, PyObject* const* args, Py_ssize_t count) {
     if (units <= grain / 4) {
         r.run(r.job, 0, units);
     } else {
+        Counted counted;
         Py_BEGIN_ALLOW_THREADS pool_parallel_for(run_units, &r, units, grain);
         Py_END_ALLOW_THREADS
     }
@@ -148,6 +149,7 @@ PyObject* py_job_list(PyObject*, PyObject* const* args, Py_ssize_t count) {
         l.add(r, first == Py_None ? 0 : (long)PyArray_SIZE((PyArrayObject*)first), 1);
     }
     if (!arrays) Py_RETURN_NONE;
+    Counted counted;
     Py_BEGIN_ALLOW_THREADS pool_parallel_for(run_listed, &l, l.first.back(), JOB_GRAIN);
     Py_END_ALLOW_THREADS
     Py_RETURN_NONE;

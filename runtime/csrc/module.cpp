@@ -225,6 +225,7 @@ PyObject* map_floats(PyObject*, PyObject* args) {
     if (n < 16384) {
         map_range(&job, 0, n, 0);
     } else {
+        Counted counted;
         Py_BEGIN_ALLOW_THREADS pool_parallel_for(map_range, &job, n, 16384);
         Py_END_ALLOW_THREADS
     }
@@ -320,7 +321,7 @@ PyMethodDef methods[] = {
     {"pool_count", pool_count, METH_VARARGS,
         "pool_count(out, rounds=1, grain=1, nested=False): add `rounds` to each element, in parallel"},
     {"native_seconds", native_seconds, METH_NOARGS,
-        "seconds spent in generated code and its templates, by all launchers of this process"},
+        "seconds spent in generated code and in the runtime's kernels (products, convolutions, jobs), whoever called them"},
     {"watch_launches", watch_launches, METH_O,
         "watch_launches(f or None): from now on f(owner, start, end, ticks, eager calls) is told of each call of a\n"
         "launcher, in nanoseconds; ticks: beginning and end of each kernel in order. The one before is returned."},
@@ -336,11 +337,35 @@ const FbRuntime runtime_table = {
     pool_parallel_for, pool_threads, scratch_alloc, cached_release, table_gemm, clock_ns, nullptr, nullptr, nullptr,
     run_conv, run_job, run_jobs};
 
+constexpr long COUNTED_FROM = 32768; // multiplications of a product, from which its time is worth two looks at the clock
+
+// What eager code calls the kernels by: the same ones, and their time is counted.
+void counted_gemm(const FbGemm* problem) {
+    if (problem->M * problem->N * problem->K < COUNTED_FROM) return table_gemm(problem);
+    Counted counted;
+    table_gemm(problem);
+}
+void counted_conv(const FbConv* problem) {
+    Counted counted;
+    run_conv(problem);
+}
+void counted_job(const FbJobCall* call) {
+    Counted counted;
+    run_job(call);
+}
+void counted_jobs(const FbJobCall* calls, long count) {
+    Counted counted;
+    run_jobs(calls, count);
+}
+const FbRuntime eager_table = {
+    pool_parallel_for, pool_threads, scratch_alloc, cached_release, counted_gemm, clock_ns, nullptr, nullptr, nullptr,
+    counted_conv, counted_job, counted_jobs};
+
 PyMODINIT_FUNC PyInit__native() {
     import_array();
     choose(available("auto"));
     PyObject* module = PyModule_Create(&definition);
-    static const FbApi api = {&runtime_table, new_array, job_table};
+    static const FbApi api = {&eager_table, new_array, job_table};
     PyObject* capsule = PyCapsule_New((void*)&api, "flambeau.runtime._native.api", nullptr);
     if (!module || !capsule || PyModule_AddObject(module, "api", capsule) || !add_array_type(module)
         || !add_launcher(module)) {

@@ -35,6 +35,11 @@ void run_conv(const FbConv* problem);               // without Python: what gene
 void run_job(const FbJobCall* call);
 void run_jobs(const FbJobCall* calls, long count);
 PyObject* native_seconds(PyObject*, PyObject*);   // launcher.cpp
+void count_native(long ns);                       // to what `native_seconds` tells; from any thread
+struct Counted { // the time of a scope: doors through which eager code calls the runtime's kernels
+    unsigned long start = runtime_table.clock();
+    ~Counted() { count_native((long)(runtime_table.clock() - start)); }
+};
 PyObject* watch_launches(PyObject*, PyObject* asked);
 
 #endif
