@@ -49,7 +49,7 @@ enum { MR = 12, NV = 2 };
 enum { MR = 6, NV = FB_ISA == 512 ? 4 : 2 };
 #endif
 enum { MOST_3 = NV < 3 ? NV : 3, MOST_4 = NV < 4 ? NV : 4 };
-enum { KC = 512, TILE_M = 96, BLOCK_M = MR == 32 ? 64 : 48, TILE_PANELS = 4, FEW = 4, STREAM_DEPTH = 8, PACK_DEPTH = 128, STRIP_BYTES = 400 << 10, THIN = 256, LARGE = 1 << 20 };
+enum { KC = 512, TILE_M = 96, BLOCK_M = MR == 32 ? 64 : 48, TILE_PANELS = 4, FEW = 4, STREAM_DEPTH = 8, PACK_DEPTH = 128, FEW_ROWS = 8, STRIP_BYTES = 400 << 10, THIN = 256, LARGE = 1 << 20 };
 static_assert(TILE_M % MR == 0);
 
 // c[rows, NV vectors] (+)= a[rows, K] * b[K, NV vectors]; the last vector stores `columns` lanes only when partial.
@@ -325,9 +325,11 @@ template <class SA, class SB, class P> struct Product {
     }
     // `depth` packed elements of some rows, of which K elements are there
     void pack_strips(const SA* source, long rows, long depth, long K, P* strips) const {
-        for (long k = 0; k < depth; k += PACK_DEPTH) // strips share cache lines when a's rows are its columns
+        // strips share the cache lines of k when a's rows are its columns: few k at a time, since these are often pages apart
+        long at_once = g.a_m == 1 && g.a_k != 1 ? FEW_ROWS : PACK_DEPTH;
+        for (long k = 0; k < depth; k += at_once)
             for (long i = 0; i < rows; i += MR) {
-                long count = depth - k < PACK_DEPTH ? depth - k : PACK_DEPTH, there = K - k * STEP;
+                long count = depth - k < at_once ? depth - k : at_once, there = K - k * STEP;
                 pack(source + i * g.a_m + k * STEP * g.a_k, g.a_k, g.a_m, strips + i * depth + k * MR, MR,
                     rows - i < MR ? rows - i : MR, there < count * STEP ? there : count * STEP);
             }
@@ -531,8 +533,8 @@ inline bool gemm(const FbGemm& problem, const FbRuntime& rt) {
     FbGemm g = folded(problem);
     bool vector = g.N == 1 && g.M > 1 && g.a_k == 1 && g.b_k == 1;
     bool thin = g.M > FEW && g.M <= THIN && g.N >= g.M && g.a_k == 1 && g.b_k == 1 && g.b_n != 1 && pays_exchanged(g);
-    bool turned = g.epilogue && (vector || thin);
-    if (turned || (!g.epilogue && (vector || thin || (g.out_n != 1 && g.out_m == 1)))) g = exchanged(g);
+    bool exchange = vector || thin, turned = g.epilogue && exchange;
+    if (exchange || (!g.epilogue && g.out_n != 1 && g.out_m == 1)) g = exchanged(g);
 #define FB_CASE(A, B, SA, SB, T) \
     if (g.a_type == A && g.b_type == B) return run_product<SA, SB, T>(g, rt, turned), true;
 #ifdef FB_DOT_BF16

@@ -1,7 +1,7 @@
-// A job is claimed in chunks from one atomic counter. Workers enter through `door` (open bit + number inside), which
-// the caller closes before it returns, so a late worker never sees a finished job's memory. After fork the child
-// forgets the pool (its workers do not exist there) and starts a new one on first use, also when the parent was inside
-// a job.
+// A job is claimed in chunks from one atomic counter, each half of a thread's share of what is left, so that all threads
+// end together. Workers enter through `door` (open bit + number inside), which the caller closes before it returns, so a
+// late worker never sees a finished job's memory. After fork the child forgets the pool (its workers do not exist there)
+// and starts a new one on first use, also when the parent was inside a job.
 #include "pool.h"
 
 #include <atomic>
@@ -17,7 +17,7 @@
 namespace {
 
 constexpr unsigned OPEN = 1u << 31;
-constexpr int SPINS = 3000, MAX_THREADS = 256, CHUNKS_PER_THREAD = 4;
+constexpr int SPINS = 3000, MAX_THREADS = 256, CHUNKS_PER_SHARE = 2, CHUNKS_PER_THREAD = 16;
 
 inline void relax() {
 #if defined(__x86_64__)
@@ -49,11 +49,12 @@ struct Start {
 
 void take_chunks(Pool& pool, int thread) {
     inside = true;
-    for (;;) {
-        long begin = pool.next.fetch_add(pool.chunk, std::memory_order_relaxed);
-        if (begin >= pool.n) break;
-        long end = begin + pool.chunk < pool.n ? begin + pool.chunk : pool.n;
+    for (long begin = pool.next.load(std::memory_order_relaxed); begin < pool.n;) {
+        long share = (pool.n - begin) / (CHUNKS_PER_SHARE * pool.limit), size = share > pool.chunk ? share : pool.chunk;
+        long end = pool.n - begin > size ? begin + size : pool.n;
+        if (!pool.next.compare_exchange_weak(begin, end, std::memory_order_relaxed)) continue;
         pool.fn(pool.arg, begin, end, thread);
+        begin = pool.next.load(std::memory_order_relaxed);
     }
     inside = false;
 }
