@@ -32,7 +32,7 @@ from .trace import GraphTracer
 from .variables import builder, builtins, copying, gradients, library, objects, polyfills  # noqa: F401  (some register handlers)
 from .variables.base import NotPlain, Variable
 from .variables.constant import ConstantVariable, SymVariable
-from .variables.containers import DictVariable, ListVariable, TupleVariable
+from .variables.containers import DictVariable, ListVariable, TupleVariable, own_maker
 from .variables.contexts import AutocastVariable, DecoratedVariable, GradModeVariable, RegionVariable, is_region
 from .variables.derived import derived_object
 from .variables.exceptions import ExceptionVariable
@@ -50,6 +50,7 @@ ARITHMETIC = {getattr(operator, name): text + sign for name, text in (
     ("and_", "&"), ("or_", "|"), ("xor", "^"), ("lshift", "<<"), ("rshift", ">>")) for sign in ("",)}
 ARITHMETIC |= {getattr(operator, "i" + op.__name__.strip("_")): text + "=" for op, text in ARITHMETIC.items()}
 ARITHMETIC |= {operator.pow: "** or pow()", operator.ipow: "**="}
+SEQUENCES = (str, list, tuple, bytes)
 GLOBAL_STATE = ("manual_seed", "seed", "initial_seed", "get_rng_state", "use_deterministic_algorithms")
 INLINED = tuple(f"{ROOT}.eager.{name}" for name in ("nn.modules", "nn.utils", "nn.attention", "nn.parallel",
                                                      "optim", "utils", "distributions", "compat.backends"))
@@ -408,6 +409,12 @@ class Context:
         return GradModeVariable(cls, manager.mode, manager.prev, [*args, *kwargs.values()])
 
     def make_named_tuple(self, cls, args, kwargs):
+        if own_maker(cls) and isinstance(lookup(cls, "__new__")[1], staticmethod):
+            maker = self.wrap_pinned(lookup(cls, "__new__")[1].__func__, "__new__")
+            made = self.call(maker, [self.wrap_type(cls), *args], kwargs)
+            if isinstance(lookup(cls, "__init__")[1], types.FunctionType):
+                raise unsupported("call", f"making a {cls.__name__}, a named tuple with its own __init__")
+            return made
         values = dict(zip(cls._fields, args)) | kwargs
         for name in cls._fields:
             if name not in values:
@@ -454,10 +461,19 @@ class Context:
     def refuse_operands(self, op: Callable, a: Variable, b: Variable) -> None:
         """The TypeError of an operator that neither class has."""
         names = f"{a.python_type().__name__!r} and {b.python_type().__name__!r}"
+        self.refuse_sequence(op, a.python_type(), b.python_type())
         if op in COMPARISONS:
             self.raise_error(TypeError, f"{COMPARISONS[op]!r} not supported between instances of {names}")
         if op in ARITHMETIC:
             self.raise_error(TypeError, f"unsupported operand type(s) for {ARITHMETIC[op]}: {names}")
+
+    def refuse_sequence(self, op: Callable, first: type, second: type) -> None:
+        """What sequences say of an operand that they cannot be added to or repeated by."""
+        if op in (operator.add, operator.iadd) and first in (str, list, tuple):
+            self.raise_error(TypeError, f'can only concatenate {first.__name__} (not "{second.__name__}") to {first.__name__}')
+        if op in (operator.mul, operator.imul) and (first in SEQUENCES or second in SEQUENCES):
+            number = second if first in SEQUENCES else first
+            self.raise_error(TypeError, f"can't multiply sequence by non-int of type {number.__name__!r}")
 
     def unary(self, op: Callable, a: Variable) -> Variable:
         if isinstance(a, UserObjectVariable):
@@ -564,7 +580,15 @@ class Context:
             return variable.text(self, form)
         if isinstance(variable, UserObjectVariable):
             return self.text_of_object(variable, form)
+        own = self.own_text(variable, ("__repr__",) if form in (repr, ascii) else ("__str__", "__repr__"))
+        if own is not None:
+            return self.call(own, [], {}).plain()
         return self.run_variables(lambda value: form(settled(value)), [variable], what="formatting")
+
+    def own_text(self, variable, names):
+        """The method that a named tuple's class has for its text, if the program wrote it."""
+        found = (variable.own_method(self, name) for name in names) if isinstance(variable, TupleVariable) else ()
+        return next((own for own in found if own is not None), None)
 
     def text_of_object(self, variable, form, names=("__str__", "__repr__"), args=()):
         for name in ("__repr__",) if form in (repr, ascii) else names:
@@ -578,10 +602,15 @@ class Context:
     def formatted(self, variable: Variable, spec: str) -> str:
         """format(value, spec)."""
         variable = variable.realize()
-        if isinstance(variable, UserObjectVariable):
-            own = lookup(variable.cls, "__format__")[0] is not object
-            return self.text_of_object(variable, format, ("__format__",), [self.constant(spec)]) if own else \
-                format(self.text(variable), spec)
+        own = self.own_text(variable, ("__format__",))
+        if own is not None:
+            return self.call(own, [self.constant(spec)], {}).plain()
+        if isinstance(variable, UserObjectVariable) and lookup(variable.cls, "__format__")[0] is not object:
+            return self.text_of_object(variable, format, ("__format__",), [self.constant(spec)])
+        if isinstance(variable, (UserObjectVariable, ExceptionVariable)) or self.own_text(variable, ("__str__", "__repr__")):
+            if spec:
+                self.raise_error(TypeError, f"unsupported format string passed to {variable.python_type().__name__}.__format__")
+            return self.text(variable)
         return self.text(variable, lambda value: format(value, spec))
 
     def on_settled(self, fn: Callable) -> Callable:
@@ -689,7 +718,9 @@ def changes_state(name: str) -> bool:
 
 
 def settled(value: Any) -> Any:
-    """A value about to be shown: symbolic numbers become the numbers they are now, guarded."""
+    """A value about to be shown: symbolic numbers become the numbers they are now, guarded. What a tensor holds is not known."""
+    if isinstance(value, Tensor) and value.device.type != "meta":
+        raise unsupported("item", "the text of a tensor shows its values")
     if isinstance(value, SYMBOLIC):
         return SymVariable(value).python_type()(value)
     if type(value) is dict:

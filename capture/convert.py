@@ -14,6 +14,7 @@ from typing import Any
 
 from ..eager import dispatch
 from ..eager.amp import autocast_mode
+from ..eager.errors import DataDependent
 from ..eager.state import setting
 from ..eager.tensor import Tensor
 from ..runtime import counters, log, records
@@ -32,7 +33,7 @@ from .resume import check_splittable, emit_break, exit_sequence, first_own, spli
 from .source import Free, Local, LocalCell
 from .state import native
 from .variables.backward import Opened, settled, with_spent
-from .variables.base import NULL, Lazy, Variable
+from .variables.base import NULL, Lazy, NotPlain, Variable
 from .variables.constant import ConstantVariable
 from .variables.containers import DictVariable, ListVariable, TupleVariable
 from .variables.functions import CellVariable
@@ -104,6 +105,7 @@ def entry_of(job: Job, record):
                 trace.run()
             return trace.finish(record)
         except Unsupported as error:
+            without_frames(error)
             if error.code == "hidden alias" and not job.exact:
                 job.exact, reason, stop = True, None, None
                 continue
@@ -116,7 +118,17 @@ def entry_of(job: Job, record):
             reason = reason or located(error, trace)
             stop = trace.root.step - 1 if earlier is None else earlier
             check_break(job, reason, trace)
+        finally:
+            trace.forget()
     raise RunPlain(reason)
+
+
+def without_frames(error: BaseException | None) -> None:
+    """A break is kept, the frames of the compiler that it went through are not: they hold the program's values. An exception
+    of the program's own, which it may be handling, keeps its frames."""
+    while isinstance(error, (Unsupported, UserRaise, NotPlain, DataDependent)):
+        error.__traceback__ = None
+        error = error.__cause__ or error.__context__
 
 
 def combined(reason: Unsupported, error: Unsupported) -> Unsupported:
@@ -198,6 +210,13 @@ class Trace:
     def where(self) -> tuple:
         place = self.root.place()
         return (place,) if place else ()
+
+    def forget(self) -> None:
+        """Let go of the program's values, which live no longer for having been looked at."""
+        self.root.slots, self.root.stack = {}, []
+        self.tx.memory.clear()
+        self.tx.frames.clear()
+        self.tx.generators.clear()
 
     # -- the entry -------------------------------------------------------------------------------------------------
 

@@ -60,13 +60,19 @@ class Instr:
 
 def decode(code) -> list[Instr]:
     """The instructions of `code` in normal form."""
-    positions = list(code.co_positions())
+    positions = positions_of(code)
     table, instrs, raising = opcodes.CodeNames(code), [], []
     for unit in opcodes.units(code):
         for op, argval in opcodes.lift(table, unit):
             _append(instrs, raising, op, argval, unit, positions)
     _resolve(instrs, raising, dis._parse_exception_table(code))
     return reindex(opcodes.settle_closures(opcodes.normalise_sends(instrs), code))
+
+
+def positions_of(code) -> list[Position]:
+    """A source position for each code unit; a line table that is missing or cut short leaves the rest without one."""
+    known = list(code.co_positions())
+    return known + [NOWHERE] * (len(code.co_code) // 2 - len(known))
 
 
 def _append(instrs, raising, op, argval, unit, positions):

@@ -18,7 +18,7 @@ import types
 
 from ..runtime.errors import Unsupported
 from .breaks import UserRaise, unsupported
-from .listings import listing
+from .listings import OWN, listing
 from .opcodes import CLOSE_RETURNS, call_pair
 from .side_effects import DELETED
 from .source import Global, Pinned, item
@@ -157,6 +157,11 @@ class Frame:
         self.ip = instr.target.index
 
     def unbound(self, name: str):
+        if self.root and name.startswith(OWN):             # generated code would tell the slot's name
+            error = unsupported("exception", f"{name.removeprefix(OWN)!r} of a comprehension has no value")
+            error.whole_frame = True
+            raise error
+        name = name.removeprefix(OWN)
         self.tx.raise_error(UnboundLocalError, f"cannot access local variable {name!r} where it is not associated with a value")
 
     def cell_of(self, name: str) -> CellVariable:
@@ -389,8 +394,19 @@ class Frame:
         into, pairs = self.stack[-i.argval - 1], self.tx.pairs(self.pop())
         for key, value in pairs:
             if into.contains(self.tx, key):
-                self.tx.raise_error(TypeError, f"got multiple values for keyword argument {key.plain()!r}")
+                text = f"{self.called(i)}() got multiple values for keyword argument {key.plain()!r}"
+                self.tx.raise_error(TypeError, text)
             into.set_item(self.tx, key, value)
+
+    def called(self, i) -> str:
+        """The function whose keyword arguments are collected, as errors name it: below its arguments and a NULL or owner."""
+        first, second = self.stack[-i.argval - 3:-i.argval - 1]
+        function = (second if first is NULL else first).realize()
+        module, name = (self.tx.try_attr(function, part) for part in ("__module__", "__qualname__"))
+        if name is None or not name.is_constant():
+            raise unsupported("exception", f"a keyword argument of {function} is given twice")
+        known = module is not None and module.is_constant() and module.plain() not in (None, "builtins")
+        return f"{module.plain()}.{name.plain()}" if known else name.plain()
 
     def LIST_TO_TUPLE(self, i):
         self.push(TupleVariable(self.pop().items))
@@ -742,9 +758,13 @@ class GeneratorVariable(IteratorVariable):
             raise unsupported("exception", f"throwing {raised} into a generator")
         error = UserRaise(raised)
         waiting = self.started and not self.done
-        if not waiting or not self.frame.handle(error):
-            raise error
-        value = self.frame.run()
+        try:
+            if not waiting or not self.frame.handle(error):
+                raise error
+            value = self.frame.run()
+        except UserRaise:
+            self.done = True
+            raise
         if self.frame.result is not None:
             self.done, self.returned = True, self.frame.result
             tx.stop_iteration(self)

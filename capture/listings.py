@@ -15,6 +15,7 @@ from .instructions import Instr, decode
 from .liveness import SYNTHETIC, Liveness, again_cells, maybe_empty_cells, reads_frame
 
 MOST = 40_000                # instructions; some 10 MB
+OWN = f"{SYNTHETIC}own_"     # how the slot of a comprehension's variable is named that shares its name with a cell
 
 
 def with_own_slots(instrs, code):
@@ -22,7 +23,7 @@ def with_own_slots(instrs, code):
     and now a value, which a resume function could not be given. Where a comprehension makes a cell of it too, the slot stays."""
     own = {i.argval for i in instrs if i.op == "LOAD_FAST_AND_CLEAR"}.difference(again_cells(instrs))
     shared = own.intersection(code.co_varnames, {*code.co_cellvars, *code.co_freevars})
-    renamed = {name: f"{SYNTHETIC}own_{name}" for name in shared}
+    renamed = {name: f"{OWN}{name}" for name in shared}
     for instr in instrs if renamed else ():
         if opcodes.NORMAL_OPS[instr.op].kind == "fast":
             instr.argval = renamed.get(instr.argval, instr.argval)

@@ -11,7 +11,7 @@ import operator
 from typing import Any
 from collections.abc import Callable
 
-from ..eager import dispatch
+from ..eager import dispatch, random
 from ..eager.errors import DataDependent
 from ..eager.op import OPS, Kind
 from ..eager.storage import Storage, address
@@ -88,6 +88,8 @@ class GraphTracer(dispatch.Mode):
             return None
         if self.lifted is not None:
             raise unsupported("backward", "a backward of a custom function draws random numbers")
+        if any(isinstance(a, random.Generator) and a is not random.default_generator for a in args):
+            raise unsupported("builtin", f"{op.name}() draws from a generator of the program's own")
         self.graph.draws += 1
         return self.graph.draws - 1
 

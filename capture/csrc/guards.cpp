@@ -204,12 +204,37 @@ static bool resolve_key(Node& node, const char* kind, PyObject* key) {
     return node.hash != -1 || !PyErr_Occurred();
 }
 
+static bool leads_there(const Node& child, Access access, PyObject* key) {
+    if (child.access != access) return false;
+    return access == Access::Object ? child.key.get() == key : same_constant(child.key.get(), key);
+}
+
+// Equal keys have equal hashes, so places are found by them; keys without a hash never become nodes.
+static size_t place_of(Access access, PyObject* key) {
+    Py_hash_t hash = access == Access::Object ? (Py_hash_t)((uintptr_t)key >> 4) : PyObject_Hash(key);
+    if (hash == -1) PyErr_Clear();
+    return (size_t)hash * 16 + (size_t)access;
+}
+
+constexpr size_t few_children = 8;
+
+static void name_child(Node* parent, Node* child) {
+    if (parent->children.size() <= few_children) return;
+    if (parent->named.empty())
+        for (Node* known : parent->children) parent->named.emplace(place_of(known->access, known->key.get()), known);
+    else
+        parent->named.emplace(place_of(child->access, child->key.get()), child);
+}
+
 static Node* existing_child(Node* parent, Access access, PyObject* key) {
-    for (Node* child : parent->children) {
-        if (child->access != access) continue;
-        bool same = access == Access::Object ? child->key.get() == key : same_constant(child->key.get(), key);
-        if (same) return child;
+    if (parent->named.empty()) {
+        for (Node* child : parent->children)
+            if (leads_there(*child, access, key)) return child;
+        return nullptr;
     }
+    auto [first, last] = parent->named.equal_range(place_of(access, key));
+    for (; first != last; ++first)
+        if (leads_there(*first->second, access, key)) return first->second;
     return nullptr;
 }
 
@@ -229,6 +254,7 @@ static Node* add_child(GuardTree* tree, Node* parent, const char* kind, PyObject
     if (!node->name) return nullptr;
     parent->children.push_back(node.get());
     tree->nodes->push_back(std::move(node));
+    name_child(parent, parent->children.back());
     return parent->children.back();
 }
 
@@ -638,6 +664,7 @@ static int tree_clear(GuardTree* self) {
         for (Check& check : node->checks) dying_checks.push_back(std::move(check));
         node->checks.clear();
         node->children.clear();
+        node->named.clear();
     }
     Check never{Test::Len};
     never.number = -2;

@@ -60,6 +60,7 @@ struct Node {
     int fetch = -1;                    // where to keep the value
     std::vector<Check> checks;
     std::vector<Node*> children;
+    std::unordered_multimap<size_t, Node*> named;   // children by access and hash of the key; empty while they are few
     Ref name;                          // str for people and for options.symbolic
 };
 

@@ -228,14 +228,21 @@ def _type(tx, args, kwargs):
     return tx.wrap_type(args[0].python_type())
 
 
+def attribute_name(tx, variable) -> str:
+    name = variable.plain()
+    if not isinstance(name, str):
+        raise unsupported("attribute", f"an attribute whose name is {name!r}")
+    return name
+
+
 @handles(hasattr)
 def _hasattr(tx, args, kwargs):
-    return tx.constant(tx.try_attr(args[0], args[1].plain()) is not None)
+    return tx.constant(tx.try_attr(args[0], attribute_name(tx, args[1])) is not None)
 
 
 @handles(getattr)
 def _getattr(tx, args, kwargs):
-    name = args[1].plain()
+    name = attribute_name(tx, args[1])
     if len(args) == 2:
         return tx.get_attr(args[0], name)
     found = tx.try_attr(args[0], name)
@@ -244,13 +251,13 @@ def _getattr(tx, args, kwargs):
 
 @handles(setattr)
 def _setattr(tx, args, kwargs):
-    args[0].set_attr(tx, args[1].plain(), args[2])
+    args[0].set_attr(tx, attribute_name(tx, args[1]), args[2])
     return none(tx)
 
 
 @handles(delattr)
 def _delattr(tx, args, kwargs):
-    args[0].del_attr(tx, args[1].plain())
+    args[0].del_attr(tx, attribute_name(tx, args[1]))
     return none(tx)
 
 

@@ -87,6 +87,8 @@ class PlainVariable(Variable):
         written = self.written(tx, name)
         if written is not None:
             return tx.call(tx.bind(written, self, name), args, kwargs)
+        if isinstance(self.value, tx.OPAQUE):
+            raise unsupported("builtin", f"{self.python_type().__name__}.{name}() changes or reads the state of {self}")
         method = tx.run(getattr, self.value, name)
         return tx.fresh(tx.run_variables(method, args, kwargs, what=f"{self.python_type().__name__}.{name}"))
 

@@ -19,6 +19,7 @@ from ..source import DictAttr, Keyed, Pinned, item
 from .base import Lazy, Variable
 from .constant import PlainMethod
 from .iterators import FixedIterator, ListIterator
+from .specials import is_not_implemented, special_names
 
 
 class ContainerVariable(Variable):
@@ -148,6 +149,8 @@ class SequenceVariable(ContainerVariable):
             same = self.comparable(other) and self.equals(tx, other)
             return tx.constant(same == (op is operator.eq))
         if op in (operator.lt, operator.le, operator.gt, operator.ge) and isinstance(other, SequenceVariable):
+            if not self.comparable(other):
+                raise unsupported("operator", f"comparing a {self.cls.__name__} with a {other.cls.__name__}")
             return self.ordered(tx, op, other, reflected)
         return None
 
@@ -159,7 +162,9 @@ class SequenceVariable(ContainerVariable):
         return tx.constant(op(len(first.items), len(second.items)))
 
     def comparable(self, other):
-        return issubclass(self.cls, tuple) == issubclass(other.cls, tuple)
+        """Of one kind: tuple, list or deque."""
+        kinds = (tuple, list, collections.deque)
+        return [issubclass(self.cls, kind) for kind in kinds] == [issubclass(other.cls, kind) for kind in kinds]
 
     def equals(self, tx, other):
         return len(self.items) == len(other.items) and all(
@@ -183,13 +188,62 @@ class SequenceVariable(ContainerVariable):
 
 
 class TupleVariable(SequenceVariable):
-    """A tuple, a Size, or a named tuple."""
+    """A tuple, a Size, or a named tuple, whose class may have methods in the place of tuple's."""
 
     cls = tuple
 
+    # -- what the program's own class says ---------------------------------------------------------------------------
+
+    def own_method(self, tx, name):
+        """A special method that the program wrote for its named tuple, bound; None where tuple's or namedtuple's own is meant."""
+        if self.cls is tuple or not hasattr(self.cls, "_fields"):
+            return None
+        found = tx.class_attribute(self.cls, name)
+        written = found is not None and isinstance(found[1], types.FunctionType) \
+            and found[1].__globals__.get("__name__") != collections.__name__
+        return tx.bind(found, self, name) if written else None
+
+    def get_item(self, tx, key):
+        own = self.own_method(tx, "__getitem__")
+        return tx.call(own, [key], {}) if own else super().get_item(tx, key)
+
+    def iterate(self, tx):
+        own = self.own_method(tx, "__iter__")
+        return tx.iterate(tx.call(own, [], {})) if own else super().iterate(tx)
+
+    def unpack(self, tx):
+        own = self.own_method(tx, "__iter__")
+        return Variable.unpack(self, tx) if own else super().unpack(tx)
+
+    def length(self, tx):
+        own = self.own_method(tx, "__len__")
+        return tx.call(own, [], {}) if own else super().length(tx)
+
+    def truth(self, tx):
+        own = self.own_method(tx, "__bool__")
+        return tx.truth(tx.call(own, [], {})) if own else super().truth(tx)
+
+    def contains(self, tx, member):
+        own = self.own_method(tx, "__contains__")
+        return tx.truth(tx.call(own, [member], {})) if own else super().contains(tx, member)
+
+    def call(self, tx, args, kwargs):
+        own = self.own_method(tx, "__call__")
+        return tx.call(own, args, kwargs) if own else super().call(tx, args, kwargs)
+
+    def binary(self, tx, op, other, reflected):
+        for name in special_names(op, reflected) if self.cls is not tuple else ():
+            own = self.own_method(tx, name)
+            made = None if own is None else tx.call(own, [other], {})
+            if made is not None and not is_not_implemented(made):
+                return made
+        return super().binary(tx, op, other, reflected)
+
+    # -- what tuples do ----------------------------------------------------------------------------------------------
+
     def plain(self):
         values = [self.at(i).plain() for i in range(len(self.items))]
-        return self.cls(*values) if hasattr(self.cls, "_fields") else self.cls(values)
+        return tuple.__new__(self.cls, values) if hasattr(self.cls, "_fields") else self.cls(values)
 
     def is_constant(self):
         return all(self.at(i).is_constant() for i in range(len(self.items)))
@@ -239,10 +293,20 @@ class TupleVariable(SequenceVariable):
         if self.cls is tuple:
             gen.load_many(self.items)
             gen.emit.build_tuple(len(self.items))
+        elif own_maker(self.cls):
+            gen.load_call(tuple.__new__, [gen.constant(self.cls), TupleVariable(self.items)])
         elif hasattr(self.cls, "_fields"):
             gen.load_call(self.cls, self.items)
         else:
             gen.load_call(self.cls, [TupleVariable(self.items)])
+
+
+def own_maker(cls) -> bool:
+    """Whether the program wrote a `__new__` or `__init__` for its named tuple."""
+    if not hasattr(cls, "_fields"):
+        return False
+    maker = cls.__new__
+    return isinstance(cls.__init__, types.FunctionType) or not maker.__globals__.get("__name__", "").startswith("namedtuple_")
 
 
 class ListVariable(SequenceVariable):

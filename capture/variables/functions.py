@@ -136,7 +136,8 @@ class UserFunctionVariable(Variable):
         if misplaced:
             tx.raise_error(TypeError, f"{code.co_qualname}() got some positional-only arguments passed as keyword arguments: "
                                       f"{', '.join(misplaced)!r}")
-        tx.raise_error(TypeError, f"{code.co_qualname}() got an unexpected keyword argument {names[0]!r}")
+        probe = types.FunctionType(code, {}, closure=tuple(types.CellType() for _ in code.co_freevars))
+        tx.run_outside(probe, **{names[0]: None})            # raises before its code begins, in this Python's words
 
     def refuse_surplus(self, tx, given: int, keywords: dict) -> None:
         """The TypeError of too many positional arguments, in Python's words."""

@@ -21,6 +21,7 @@ from .containers import DictVariable, TupleVariable
 from .exceptions import ExceptionVariable
 from .functions import BoundMethodVariable
 from .iterators import IteratorVariable
+from .specials import DUNDERS, candidates, is_not_implemented
 
 SLOT_TYPES = (types.MemberDescriptorType,)
 
@@ -385,18 +386,6 @@ class InstanceDict(DictVariable):
         gen.emit.load_attr("__dict__")
 
 
-def candidates(name: str, reflected: bool) -> list[str]:
-    """The special methods to try: those in place have a plain form behind them."""
-    if reflected:
-        plain = "__" + name[3:] if name in IN_PLACE else name
-        return [REFLECTED.get(plain, "__r" + plain[2:])]
-    return [name, "__" + name[3:]] if name in IN_PLACE else [name]
-
-
-def is_not_implemented(variable) -> bool:
-    return variable.is_constant() and variable.plain() is NotImplemented
-
-
 class ItemIterator(IteratorVariable):
     """An object with `__getitem__` alone: items 0, 1, ... until an IndexError."""
 
@@ -416,15 +405,6 @@ class ItemIterator(IteratorVariable):
             return None
         self.index += 1
         return value
-
-
-_SYMBOLS = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and_", "or_", "xor", "lshift", "rshift",
-            "iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow", "imatmul", "iand", "ior", "ixor",
-            "eq", "ne", "lt", "le", "gt", "ge")
-DUNDERS = {getattr(operator, name): f"__{name.strip('_')}__" for name in _SYMBOLS}
-IN_PLACE = {f"__{name}__" for name in _SYMBOLS if name[0] == "i"}
-REFLECTED = {"__eq__": "__eq__", "__ne__": "__ne__", "__lt__": "__gt__", "__gt__": "__lt__", "__le__": "__ge__",
-             "__ge__": "__le__"}
 
 
 # -- classes ---------------------------------------------------------------------------------------------------------

@@ -480,3 +480,13 @@ def test_trees_take_part_in_garbage_collection():
     del holder, tree
     gc.collect()
     assert gone() is None
+
+
+def test_places_below_a_node_are_found_however_many_there_are():
+    tree = native.GuardTree()
+    owner = tree.root.child("arg", 0)
+    keys = [*range(300), *map(str, range(300)), *(float(k) for k in range(300)), (1, "a"), (1.0, "a"), True, None]
+    made = [owner.child("item", key, f"n{i}") for i, key in enumerate(keys)]
+    again = [owner.child("item", key, "other") for key in keys]
+    assert [node.name for node in again] == [node.name for node in made] == [f"n{i}" for i in range(len(keys))]
+    assert owner.child("attr", "1", "attribute").name == "attribute"
