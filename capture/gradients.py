@@ -7,16 +7,16 @@ the joint trace and a second differentiation call alike, because it runs ops.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 
 from ..eager.autograd.function import once_differentiable
 from ..eager.grads import Meta
 from ..eager.op import zeros
 from ..eager.tensor import Tensor
+from ..runtime.data import data
 from .graph import Graph, Interpreter
 
 
-@dataclass(frozen=True, eq=False)
+@data(eq=False)
 class BackwardRule:
     """`wanted`: per input of the graph, what it is: ("grad", k), ("saved", k), ("result", k) or ("number", k).
     Gradients that did not come are zeros; `once`: a second differentiation raises."""

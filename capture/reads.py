@@ -9,7 +9,6 @@ inputs (`in_pieces`); a piece is compiled at its first call, when the values it 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from ..eager import dtypes, random
 from ..eager.spellings.indexing import nonzero
@@ -17,6 +16,7 @@ from ..eager.spellings.shapes import one_hot, repeat_interleave
 from ..eager.spellings.statistics import bincount, unique, unique_consecutive
 from ..eager.tensor import Tensor, fake_tensor
 from ..runtime import counters
+from ..runtime.data import data
 from ..runtime.errors import CheckFailed, Unsupported
 from .graph import Graph, Interpreter, Node, bind_symbols, check_read, evaluate_number, leaves, map_args, reads
 from .shapes import SymFloat, SymInt
@@ -26,7 +26,7 @@ TRIES = 8               # calls in a row whose data is not as the graph assumes,
 MOST = 16               # reads in one graph; a loop over more values is better left to Python
 
 
-@dataclass(frozen=True, eq=False)
+@data(eq=False)
 class Read:
     """What the graph calls; not an op record, because its result is no tensor, or has no known size. `fake` gives the result
     without data: `new(kind)` makes a number that only the data knows."""

@@ -8,15 +8,16 @@ what changed), and the texts of the `recompiles` log and of the limit's warning.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ..eager.tensor import Tensor
+from ..runtime.data import data
 
 # Failures that symbolic sizes cure. A stride follows its sizes; an int or float argument becomes an input.
 CURABLE = frozenset({"size", "stride", "int", "float", "relation"})
 
 
-@dataclass
+@data
 class Learned:
     """Per door: `symbolic` maps a place to a set of dimensions (tensor) or True (number); `changed` counts reasons."""
 

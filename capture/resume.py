@@ -28,10 +28,10 @@ coroutines, class and module bodies, the prologue before RESUME.
 """
 
 import inspect
-from dataclasses import dataclass
 from types import CodeType
 from typing import NamedTuple
 
+from ..runtime.data import data
 from ..runtime.errors import InternalError, Unsupported
 from . import opcodes
 from .assemble import assemble
@@ -63,7 +63,7 @@ class Argument(NamedTuple):
     key: str | int
 
 
-@dataclass(frozen=True)
+@data
 class ResumePoint:
     """A resume function's code, the instruction of the original code it starts at, and what to call it with."""
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import functools
 from typing import Any
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from ..runtime.data import data
 from . import backends
 from .state import native
 
@@ -23,7 +23,7 @@ STANCES = {
 }
 
 
-@dataclass(frozen=True)
+@data
 class Stance:
     name: str = "default"
     backend: str | Callable | None = None

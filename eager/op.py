@@ -20,10 +20,11 @@ from __future__ import annotations
 
 import enum
 import inspect
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 from collections.abc import Callable
 
+from ..runtime.data import data
 from .grads import Formula
 from .signatures import REQUIRED as _REQUIRED, parameters
 from .loops import derive_loop, finish, put_loop, reduced_sizes, result_types
@@ -51,7 +52,7 @@ mask = "mask"  # a tensor that takes no part in promotion and is not cast (condi
 PLAIN, TENSOR, TENSORS = 0, 1, 2
 
 
-@dataclass(frozen=True)
+@data
 class Param:
     """`promotes`: takes part in type promotion and is cast to the computation type."""
 
@@ -68,7 +69,7 @@ class Param:
     def is_tensor(self) -> bool:
         return self.role in ("tensor", "tensor?")
 
-@dataclass(frozen=True)
+@data
 class Out:
     name: str = "out"
     differentiable: bool = True
@@ -76,7 +77,7 @@ class Out:
 
 OPS: dict[str, Op] = {}
 
-@dataclass(frozen=True, eq=False)
+@data(eq=False)
 class Op:
     """Fields: see DESIGN in docs/ARCHITECTURE.md. `ranges(*args)`: extents of the reduction index (Reduce) or of the
     source (Scatter). `functional`: the pure record of an in-place one. `meta_rule(*args)` -> sizes, `Spec`, or one

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import builtins
 import math
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 from collections.abc import Callable
 
 import numpy as np
 
+from ..runtime.data import data
 from . import dtypes
 
 
-@dataclass(frozen=True)
+@data
 class Prim:
     """`result`: "same" (as the operands), "bool", "float" (integers compute in the default floating type), or a
     function of the operands' types.
@@ -173,7 +173,7 @@ NUMPY = NumpyVocabulary()
 # -- combines of reductions
 
 
-@dataclass(frozen=True)
+@data
 class Combine:
     """How a reduction merges values. `reduce(array, axes)` -> tuple of `n_outputs` arrays without those axes."""
 

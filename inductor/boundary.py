@@ -9,7 +9,7 @@ mutated inputs take their new values and aliases are rebuilt by eager view ops.
 from __future__ import annotations
 
 import weakref
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 from collections.abc import Callable, Sequence
 
@@ -22,6 +22,7 @@ from ..eager.op import find
 from ..eager.state import recording, state
 from ..eager.tensor import Tensor
 from ..runtime import counters, locks
+from ..runtime.data import data
 from ..runtime.errors import CheckFailed, Unsupported
 from .facts import Crossing, Fresh, IsInput, KeptFunctional, Slot, ViewOfInput, ViewOfOutput
 from .records import restride
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 Executable = Callable[[list, int, int], list]           # (inputs, seed, base) -> outputs
 
 
-@dataclass
+@data
 class Training:
     """The backward of one compiled forward: one executable per set of outputs that receive a gradient.
 

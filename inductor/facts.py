@@ -7,7 +7,7 @@ the passes themselves, so that a process which finds its graph compiled imports 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 from collections.abc import Callable
 
@@ -165,7 +165,7 @@ class EagerCall:
     draw: int | None = None
 
 
-@dataclass
+@data
 class KeptFunctional:
     """Stands for a functional graph whose passes were run by an earlier process; `remake` runs them when the graph
     itself is needed (double backward, a new pattern of gradients)."""

@@ -9,13 +9,14 @@ since; a write goes back through the chain by the views' own write-back records.
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from ..capture.graph import Graph, Node, leaves, map_args
 from ..eager.state import recording
 from ..eager.op import Kind, Op, find
 from ..eager.tensor import Tensor
+from ..runtime.data import data
 from ..runtime.errors import InternalError, Unsupported
 from .facts import (Fresh, IsInput, Mutation, Outline, Output, Slot, ViewOfInput, ViewOfOutput, ViewStep,
                     outline)
@@ -23,7 +24,7 @@ from .records import restride, with_value
 from .tracing import fresh_fake, on_fakes, passes_gradients, retrace
 
 
-@dataclass
+@data
 class FunctionalGraph:
     """`graph` returns the tuple of inner outputs: new values of mutated inputs, then fresh values."""
 
@@ -57,7 +58,7 @@ def _output_text(output: Output, names: list[str]) -> str:
     )
 
 
-@dataclass(eq=False)
+@data(eq=False)
 class _Storage:
     """Memory of the program: its first tensor's current value. `input`: number of the placeholder that owns it."""
 
@@ -67,7 +68,7 @@ class _Storage:
     recorded: bool = False
 
 
-@dataclass(eq=False)
+@data(eq=False)
 class _Alias:
     """A tensor of the program: a storage seen through a chain, and its value as of a version of the storage."""
 

@@ -7,7 +7,7 @@ at once, each axis being one dimension; affine loads are strided views of memory
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from ..eager.ops.conv_kernels import convolution
 from ..eager.prims import COMBINES, PRIMS
 from ..eager.tensor import Tensor
 from ..runtime import counters
+from ..runtime.data import data
 from ..runtime.errors import CheckFailed, InternalError
 from .body import Buffer, Value
 from .loops import Axis, ExternCall, GemmKernel, Kernel, LoopKernel, Operand, Program, ScatterKernel, Step, Store, View
@@ -40,7 +41,7 @@ def run(program: Program, inputs: Sequence[Any], scalars: Mapping[str, Any] | No
     return [machine.output(o) for o in program.outputs]
 
 
-@dataclass
+@data
 class Machine:
     """Memory of all buffers and the values of symbols and scalars during one run."""
 
@@ -188,7 +189,7 @@ def call_eagerly(kernel: ExternCall, args: tuple, scalars: Mapping[str, Any]) ->
     return result if isinstance(result, (tuple, list)) else (result,)
 
 
-@dataclass
+@data
 class Scratch:
     """Row scratch: one copy for every point of the outer axes."""
 

@@ -8,18 +8,19 @@ second table.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ..capture.graph import Graph, Node
 from ..eager import autograd
 from ..eager.state import recording, state
 
 from ..eager.tensor import Tensor
+from ..runtime.data import data
 from .functionalize import FunctionalGraph
 from .tracing import Recorder, Replay, fresh_fake
 
 
-@dataclass
+@data
 class JointGraph:
     """`graph` returns (outputs, gradients). `forward`: its nodes of the forward. tangents: inner output -> placeholder;
     gradients: input number -> node, None where no gradient arrives; written: numbers of the inputs that get new values

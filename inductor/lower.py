@@ -11,7 +11,6 @@ import operator
 import os
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -22,6 +21,7 @@ from ..eager import dtypes
 from ..eager.op import Kind
 from ..eager.sizes import contiguous_strides
 from ..eager.tensor import Tensor
+from ..runtime.data import data
 from ..runtime.errors import InternalError, Unsupported
 from .body import Body, Buffer, Value, reachable, strides_of
 from .calls import geometry, has_kernel, native_call, raw_buffer, rows_of
@@ -90,7 +90,7 @@ class Loader:
         return self if mask is None else Loader(self.lowering, self.shape, self.dtype, self.fetch, mask)
 
 
-@dataclass
+@data
 class Cost:
     """What one evaluation of a value takes; `loads`: arrays that it reads, those much smaller than the value left out."""
 

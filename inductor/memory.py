@@ -10,9 +10,10 @@ an output of fitting size takes one over as a whole.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from ..capture.expr import Bounds, Expr, ExprLike, plain
+from ..runtime.data import data
 from .body import Buffer
 from .loops import Kernel, LoopKernel, Program, ScatterKernel, loads, outer_axes, reads, steps, writes
 
@@ -20,7 +21,7 @@ ALIGN = 64
 SMALL = 4096             # donated inputs below are not worth a second thought
 
 
-@dataclass
+@data
 class Block:
     """Temps that share one place: alive from kernel `start` to kernel `end` (both included)."""
 
@@ -33,7 +34,7 @@ class Block:
         return self.start <= other.end and other.start <= self.end
 
 
-@dataclass
+@data
 class Region:
     """Bytes of a donated input (or, without a name, the arena), and what lies where in them."""
 
@@ -212,7 +213,7 @@ def lowest_gap(block: Block, placed: list[tuple[Block, int]]) -> int:
     return offset
 
 
-@dataclass
+@data
 class Slot:
     """A part of a region that one block after another uses."""
 

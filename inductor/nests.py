@@ -7,7 +7,7 @@ store or one reduction, each over its own inner axes), so fusing two kernels is 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from ..capture.expr import Bounds, Expr, ExprLike, plain, product, simplify
 from ..runtime.data import data
@@ -30,7 +30,7 @@ class Item:
         return (self.store.value, *self.store.value.body.indirect_args(self.store.index))
 
 
-@dataclass(eq=False)
+@data(eq=False)
 class Nest:
     """A kernel while it is being fused. `head`: the template whose epilogue the items are, or a kernel that stays as it is.
 

@@ -8,12 +8,13 @@ may be saved only if a gradient formula names it (eager holds it then, too).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ..capture.graph import Graph, Node
 from ..capture.shapes import SymFloat, SymInt, hint_of
 from ..eager.op import Kind, find
 from ..eager.tensor import Tensor, fake_tensor
+from ..runtime.data import data
 from .facts import Crossing, strides_of
 from .joint import JointGraph
 from .lower import dense, geometry
@@ -21,7 +22,7 @@ from .maxflow import INFINITE, Network
 from .records import restride
 
 
-@dataclass
+@data
 class Partition:
     """`forward` returns (outputs, saved results); `backward` takes saved inputs and results, sizes, tangents, in this
     order.

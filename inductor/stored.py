@@ -18,6 +18,7 @@ from typing import Any
 
 from ..capture import expr as E
 from ..capture import graph as captured
+from ..capture.context import Stack
 from ..capture.gradients import BackwardRule
 from ..capture.graph import Graph, Node
 from ..capture.shapes import FloatComparison, Guard, Relation, ShapeEnv, SymFloat, SymInt
@@ -97,6 +98,7 @@ def tree(t: tuple) -> tuple:
 
 
 WRITERS: dict[type, Callable] = {
+    Stack: lambda x: tagged("stack", x.module, encode(x.regions), encode(tuple(x))),
     Size: lambda x: tagged("size", *map(encode, x)),
     frozenset: lambda x: tagged("set", *sorted(map(encode, x))),
     slice: lambda x: tagged("slice", encode(x.start), encode(x.stop), encode(x.step)),
@@ -131,6 +133,11 @@ class Decoder:
     def tagged(self, kind: str, items: tuple) -> Any:
         made = CLASSES.get(kind)
         return made(*map(self, items)) if made is not None else getattr(self, "make_" + kind)(*items)
+
+    def make_stack(self, module, regions, places):
+        stack = Stack(map(tuple, places))
+        stack.module, stack.regions = module, tuple(regions)
+        return stack
 
     def make_size(self, *items):
         return Size(map(self, items))

@@ -7,9 +7,9 @@ A region has `shape`, `strides` (in elements) and `dtype`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+from .data import data
 from . import _native
 
 TYPES = {"float32": 0, "float64": 1, "bfloat16": 2, "float16": 3}      # FbType
@@ -17,7 +17,7 @@ NUMBERS = _native.jobs()
 PLAIN, TRANSPOSED, WEIGHT = "FB_CONV_PLAIN", "FB_CONV_TRANSPOSED", "FB_CONV_WEIGHT"
 
 
-@dataclass(frozen=True, eq=False)
+@data(eq=False)
 class Conv:
     """A convolution of x (N, C, *sizes) with the row-major `weight`, or (form WEIGHT) the gradient of that weight, which
     is written then, while `out` (row-major) is read. `bias` is a region or None. `tiles`: the kernel can hand out
@@ -35,7 +35,7 @@ class Conv:
     tiles: bool = False
 
 
-@dataclass(frozen=True, eq=False)
+@data(eq=False)
 class Job:
     """A threaded kernel by name: `units` of about `work` elements each. Arrays are regions or None; numbers are ints or
     expressions, reals floats or symbolic floats. `same`: pairs (position of a result, of an operand) of arrays that may be

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .config import config
+from .files import write_atomically
 
 _ids = itertools.count()
 _local = threading.local()
@@ -114,22 +115,6 @@ def reading():
         yield
     finally:
         _local.reading = before
-
-
-def write_atomically(path: str, data: bytes) -> None:
-    """Write a file so that other processes see all of it or nothing."""
-    folder = os.path.dirname(path)
-    os.makedirs(folder, exist_ok=True)
-    import tempfile
-    handle, temporary = tempfile.mkstemp(dir=folder, prefix=".part-")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
 
 
 def begin(name: str) -> CompileRecord:

@@ -10,11 +10,11 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from dataclasses import dataclass
 from typing import Any
 
 from ...capture.expr import Expr, ExprLike
 from ...runtime.config import config
+from ...runtime.data import data
 from ...runtime.errors import InternalError
 from ..body import Buffer, is_zero
 from ..loops import ExternCall, Program, View, leaves
@@ -31,7 +31,7 @@ HURRY = ' __attribute__((optimize("O0")))'
 EXPORT = 'extern "C" __attribute__((visibility("default")))'
 
 
-@dataclass
+@data
 class Generated:
     """C++ texts, and the order of fresh outputs, externs and kernels that the entry point uses."""
 

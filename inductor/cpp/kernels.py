@@ -6,10 +6,10 @@ accesses in squares of registers; column reductions in blocks of columns with on
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ...capture.expr import is_const, lift
+from ...runtime.data import data
 from ..body import Buffer, Value
 from ..loops import Axis, LoopKernel, Step, Store, fallible, step_bounds
 from .nest import Nest
@@ -142,7 +142,7 @@ class MapKernel(RowKernel):
         return self.written(body, points, work_text([last.extent], cost(step)))
 
 
-@dataclass
+@data
 class Turning:
     """Accesses of a map that run along `row` where its vectors run along the last axis: (value or store, buffer,
     index).

@@ -8,11 +8,11 @@ the stride says.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 from collections.abc import Callable
 
 from ...capture.expr import Atom, Expr, ExprLike, from_atom, is_const, lift, product
+from ...runtime.data import data
 from ..body import Buffer, Value
 from ..loops import Axis, Step, Store
 from .prims import COSTS, Type, apply, convert, splat, type_of
@@ -24,7 +24,7 @@ from .traffic import Ahead
 TOGETHER_COST = 16  # of one point, up to which a block of columns takes several rows at a time
 
 
-@dataclass(frozen=True)
+@data
 class Place:
     """How an address depends on the lane: `kind` is same, next (stride 1), stride or any; with the lane's index as
     text.

@@ -10,16 +10,16 @@ primitive of half type.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 from collections.abc import Callable
 
 import numpy as np
 
+from ...runtime.data import data
 from ...runtime.errors import Unsupported
 
 
-@dataclass(frozen=True)
+@data
 class Type:
     """An element type in C++: the type in memory, the register kind, and what to do after arithmetic that may
     overflow.

@@ -7,9 +7,8 @@ over a row several times leaves the memory idle after the first pass, unless it 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ...capture.expr import Expr, ExprLike, is_const, lift, plain
+from ...runtime.data import data
 from ..body import Buffer, Value
 from ..loops import Axis, LoopKernel, Step, reads, writes
 from .reduce import REDUCERS, Reducer
@@ -39,7 +38,7 @@ def streamed(kernel: LoopKernel) -> tuple[frozenset[str], str]:
     return names, f"{cpp(total)} >= {STREAM_FROM}" if isinstance(total, Expr) and names else ""
 
 
-@dataclass(frozen=True)
+@data
 class Ahead:
     """Places (element offsets) that some phases of a step ask for, and into which cache (3: the first level)."""
 

@@ -7,10 +7,11 @@ their lines into a function over a range of points. `Written` is what the entry 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from ...capture.expr import Expr, ExprLike, from_atom, lift, product
+from ...runtime.data import data
 from ...runtime.errors import InternalError
 from ..body import Buffer, Value, index_var
 from ..loops import Axis, GemmKernel, ScatterKernel, Step, outer_axes, reads, step_bounds, steps, writes
@@ -18,7 +19,7 @@ from .prims import COSTS, Type, type_of
 from .text import Lines, Names, factor, shape_text
 
 
-@dataclass
+@data
 class Written:
     """One kernel in C++. `call` are the lines of the entry point, with `{fn}` for the function's name; the function gets
     its buffers' addresses moved by `starts` elements."""
