@@ -35,6 +35,15 @@ class ConstraintViolation(FlambeauError):
     """A dimension was marked dynamic, and the program needs it to be one number."""
 
 
+class BackendError(FlambeauError):
+    """The backend that was asked for by name cannot do this; the text names the op, its shapes and what to do. Unlike a graph
+    break it always reaches the caller: another backend would run the program.
+    """
+
+    def __init__(self, text: str, fix: str = ""):
+        super().__init__(text + (f"\n  what to do: {fix}" if fix else ""))
+
+
 class Unsupported(FlambeauError):
     """A graph break: `code` is the counted reason, `text` says what happened here, `fix` what to do about it."""
 

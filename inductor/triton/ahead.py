@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...runtime import artefacts, counters
-from ...runtime.errors import Unsupported
+from ...runtime.errors import BackendError
 from ..loops import Program
 from . import toolkit
 from .codegen import Generated, generate
@@ -60,6 +60,7 @@ class Recorder:
 
     def __init__(self, generated: Generated, program: Program, scalars: Mapping[str, Any] | None = None):
         self.types = {generated.names[b.name]: (b.name, memory_type(b.dtype)) for b in program.buffers}
+        self.types |= {name: (name, memory_type(dtype)) for name, (dtype, _) in generated.rows.items()}
         self.floats = {s.name for s in program.floats}
         self.launches: list[Launched] = []
         self.scalars = scalars or {}
@@ -75,12 +76,6 @@ class Recorder:
         raise AttributeError(name)
 
     error = Given("*i32", "error")
-
-    def room(self, *sizes: int) -> None:
-        self.room_sizes = sizes
-
-    def scratch(self, element: str) -> Given:
-        return Given(f"*{element}", "scratch")
 
     def launch(self, kernel: Any, grid: Callable, *arguments: Any, **blocks: Any) -> None:
         names = list(kernel.arg_names)
@@ -134,7 +129,7 @@ def version() -> str:
     try:
         return metadata.version("triton")
     except metadata.PackageNotFoundError as error:
-        raise Unsupported("triton is missing", "the Triton backend needs the package triton", "pip install triton") from error
+        raise BackendError("the Triton backend needs the package triton", "pip install 'triton>=3.6'") from error
 
 
 def binary(text: str, namespace: dict, launched: Launched, capability: int) -> Binary:

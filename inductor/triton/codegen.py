@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...capture.expr import ExprLike, plain, product, var
-from ...runtime.errors import Unsupported
+from ...runtime.errors import BackendError
 from ..loops import ExternCall, GemmKernel, LoopKernel, Program, ScatterKernel, View, leaves
 from ..nests import hint
 from .helpers import library, needed
@@ -19,7 +19,7 @@ from .products import write_convolution, write_product
 from .rows import write_loops
 from .scans import write_scan
 from .scatters import write_scatter
-from .text import TAKEN, Lines, Names, expression, memory_type
+from .text import TAKEN, Lines, Names, expression
 from .values import Argument, Written, describe
 
 WIDE = 1 << 31
@@ -27,15 +27,13 @@ WIDE = 1 << 31
 
 @dataclass
 class Generated:
-    """text: the file; kernels: names in launch order; arguments: by kernel, name -> `Argument`; scratch: by kernel,
-    (argument, bytes); fallible: kernels that may fail a check."""
+    """text: the file; kernels: names in launch order; names: buffer -> attribute of `t`; rows: attribute -> (type, elements)
+    of the memory for local rows."""
 
     text: str
     kernels: list[str]
-    arguments: dict[str, dict[str, Argument]]
-    scratch: dict[str, list[tuple[str, ExprLike]]]
-    fallible: frozenset[str]
-    names: dict[str, str]                       # buffer -> attribute of `p`
+    names: dict[str, str]
+    rows: dict[str, tuple[Any, ExprLike]]
 
 
 def generate(program: Program) -> Generated:
@@ -48,21 +46,19 @@ class Writer:
     def __init__(self, program: Program):
         self.program = program
         self.names = Names(TAKEN | set(library()))
-        self.memory = Names(())
+        self.memory = Names({"error", "seed", "base", *(s.name for s in (*program.symbols, *program.floats))})
         self.functions: dict[str, str] = {}
         self.printed: list[str] = []
         self.run = Lines(1)
         self.kernels: list[str] = []
-        self.arguments: dict[str, dict[str, Argument]] = {}
-        self.scratch: dict[str, list] = {}
-        self.fallible: set[str] = set()
+        self.rows: dict[str, tuple[Any, ExprLike]] = {}
 
     def generate(self) -> Generated:
         for kernel in self.program.kernels:
             for written in write(self.program, kernel):
                 self.launch(written)
-        return Generated(self.file(), self.kernels, self.arguments, self.scratch, frozenset(self.fallible),
-                         {b.name: self.memory(b.name, b.name) for b in self.program.buffers})
+        names = {b.name: self.memory(b.name, b.name) for b in self.program.buffers}
+        return Generated(self.file(), self.kernels, names, self.rows)
 
     # -- kernels
 
@@ -77,23 +73,21 @@ class Writer:
             name = self.functions[code] = self.names.fresh(written.name)
             comments = "\n".join(f"# {line}" for line in describe(written.kernel))
             self.printed.append(f"{comments}\n@triton.jit\ndef {name}{wrapped(code)}")
-            self.arguments[name] = written.arguments
         self.kernels.append(name)
-        if written.fallible:
-            self.fallible.add(name)
-        given = [*map(self.argument, written.arguments.values()), f"INDEX={wide}",
+        given = [*(self.argument(written, key) for key in written.arguments), f"INDEX={wide}",
                  *(f"{key}={block(value)}" for key, value in written.blocks.items())]
-        if written.scratch:
-            self.run(f"t.room({', '.join(expression(size, host=True) for _, size in written.scratch)})")
         call = f"launch({name}, lambda b: {written.grid}, {', '.join(given)})"
         for line in folded(call):
             self.run(line)
 
-    def argument(self, argument: Argument) -> str:
+    def argument(self, written: Written, name: str) -> str:
+        argument: Argument = written.arguments[name]
         if argument.kind == "buffer":
             return f"t.{self.memory(argument.key.name, argument.key.name)}"
         if argument.kind == "scratch":
-            return f"t.scratch('{memory_type(argument.key.dtype)}')"
+            made = self.memory((len(self.kernels), name), name)
+            self.rows[made] = argument.key.dtype, written.rows[name]
+            return f"t.{made}"
         return "t.error" if argument.kind == "error" else f"t.{argument.key}" if argument.kind != "size" else argument.key
 
     def is_wide(self, written: Written) -> str:
@@ -141,6 +135,9 @@ class Writer:
                     sizes = "".join(f"{expression(n, host=True)}, " for n in b.sizes)
                     extent = expression(b.extent(), host=True)
                     out(f'"{self.memory(b.name, b.name)}": ("{b.kind}", "{b.dtype.name}", ({sizes.strip()}), {extent}),')
+                for name, (dtype, elements) in self.rows.items():
+                    extent = expression(elements, host=True)
+                    out(f'"{name}": ("row", "{dtype.name}", ({extent},), {extent}),')
             out("}")
         return out.text()
 
@@ -168,11 +165,11 @@ def write(program: Program, kernel: Any) -> list[Written]:
     return [made]
 
 
-def refused(kernel: ExternCall) -> Unsupported:
+def refused(kernel: ExternCall) -> BackendError:
     shown = ", ".join(f"{v.dtype.name}[{', '.join(map(str, v.sizes))}]" for v in leaves(kernel.args, View))
     where = next((f" at {o.line}" for o in kernel.origins if o.line), "")
-    return Unsupported(f"no Triton kernel: {kernel.op.name}", f"{kernel.op.name}({shown}){where} has no Triton kernel",
-                       "compute it outside of the compiled function, or compile with the default backend")
+    return BackendError(f"{kernel.op.name}({shown}){where} has no Triton kernel",
+                        "compute it outside of the compiled function, or compile with the default backend")
 
 
 # -- text

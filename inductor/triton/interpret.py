@@ -15,6 +15,8 @@ import numpy as np
 
 from ...eager.state import recording
 from ...eager.tensor import Tensor
+from ...runtime import counters
+from ...runtime.config import config
 from ...runtime.errors import CheckFailed
 from ..body import Buffer
 from ..interpret import Machine, garbage
@@ -36,6 +38,7 @@ class Interpreted:
         self.generated = generate(program)
         self.source = self.generated.text
         self.overwrites = overwritten(program)
+        counters.add("kernels", amount=len(self.generated.kernels))
         self.namespace = toolkit.load(self.source, interpreted=True)
         self.own = [program.inputs.index(b) if isinstance(b, Buffer) and b in program.inputs else None for b in program.outputs]
 
@@ -43,8 +46,9 @@ class Interpreted:
         machine = Machine(self.program, {"seed": seed, "base": base})
         with recording(False):
             machine.bind(inputs)
-            with toolkit.interpreting() as found:
-                Launcher(found, self.generated, machine, self.namespace, self.large).run()
+            launcher = Launcher(self.generated, machine, self.namespace, self.large)
+            with toolkit.interpreting(launcher.arrays() if config.verify else ()) as found:
+                launcher.run(found)
             values = [machine.output(o) for o in self.program.outputs]
         return [as_tensor(v, o) if k is None else inputs[k] for k, v, o in zip(self.own, values, self.program.outputs)]
 
@@ -56,45 +60,36 @@ def as_tensor(value: Any, output: Any) -> Any:
 class Launcher:
     """What a file's `run` is given: `launch`, and `t`, whose attributes are arrays and numbers."""
 
-    def __init__(self, found: Any, generated: Generated, machine: Machine, namespace: dict, large: bool):
-        self.found, self.generated, self.machine, self.namespace, self.large = found, generated, machine, namespace, large
+    def __init__(self, generated: Generated, machine: Machine, namespace: dict, large: bool):
+        self.generated, self.machine, self.namespace, self.large = generated, machine, namespace, large
         self.tl = importlib.import_module("triton.language")
-        self.memory = {generated.names[b.name]: (b, m) for b, m in machine.memory.items()}
         self.error_word = np.zeros(1, np.int32)
-        self.rooms: list[np.ndarray] = []
+        self.memory = {generated.names[b.name]: (m, memory_type(b.dtype)) for b, m in machine.memory.items()}
+        self.memory |= {name: (garbage(machine.size(elements) * dtype.itemsize), memory_type(dtype))
+                        for name, (dtype, elements) in generated.rows.items()}
+        self.memory["error"] = self.error_word, "i32"
         self.sizes = {s.name: machine.env[s.name] for s in machine.program.symbols}
 
-    def run(self) -> None:
+    def arrays(self) -> list[np.ndarray]:
+        """All memory that kernels may touch."""
+        return [array for array, _ in self.memory.values()]
+
+    def run(self, found: Any) -> None:
+        self.found = found
         self.namespace["run"](self.launch, self, **self.sizes)
 
     # -- `t`
 
     def __getattr__(self, name: str) -> Any:
         if name in self.memory:
-            buffer, memory = self.memory[name]
-            return self.address(memory, memory_type(buffer.dtype))
+            array, element = self.memory[name]
+            return toolkit.address(self.found, self.tl, array.ctypes.data, element)
         if name in self.machine.scalars:
             value = self.machine.scalars[name]
             kind = "i64" if name in ("seed", "base") else "fp64"
             value = (value + 2**63) % 2**64 - 2**63 if kind == "i64" else value      # seeds are unsigned
             return toolkit.number(self.found, self.tl, value, kind)
         raise AttributeError(name)
-
-    @property
-    def error(self) -> Any:
-        return self.address(self.error_word, "i32")
-
-    def room(self, *sizes: int) -> None:
-        """Memory for local rows of the next kernel."""
-        self.rooms = [garbage(size) for size in sizes]
-
-    def scratch(self, element: str) -> Any:
-        return self.address(self.rooms.pop(0), element, keep=True)
-
-    def address(self, memory: np.ndarray, element: str, keep: bool = False) -> Any:
-        if keep:
-            self.kept = [*self.__dict__.get("kept", ()), memory]
-        return toolkit.address(self.found, self.tl, memory.ctypes.data, element)
 
     # -- `launch`
 
@@ -106,17 +101,12 @@ class Launcher:
         blocks = {key: value for key, value in blocks.items() if key in names}
         if blocks.get("DOT") is self.tl.bfloat16:
             blocks["DOT"] = self.tl.float32                     # the interpreter's products of bfloat16 are wrong
-        given = dict(zip(names, map(self.number, arguments))) | blocks
+        given = dict(zip(names, (toolkit.plain_number(self.found, self.tl, a) for a in arguments))) | blocks
         if math.prod(shape):
             toolkit.run_grid(self.found, kernel, shape, given)
         failed = int(self.error_word[0])
         if failed:
             raise CheckFailed(self.machine.program.checks[failed - 1].text)
-
-    def number(self, value: Any) -> Any:
-        if not isinstance(value, int):
-            return value
-        return toolkit.number(self.found, self.tl, value, "i32" if -2**31 <= value < 2**31 else "i64")
 
     def larger(self, grid: Callable, blocks: dict) -> dict:
         """The same launch with fewer, larger blocks."""

@@ -12,7 +12,7 @@ from typing import Any
 from ...capture.expr import Bounds, ExprLike, plain, product
 from ...eager import dtypes
 from ...runtime import calls
-from ...runtime.errors import Unsupported
+from ...runtime.errors import BackendError
 from ..body import Buffer
 from ..loops import Axis, ExternCall, GemmKernel, Operand, step_bounds
 from .rows import power_of_two
@@ -125,6 +125,10 @@ class GemmWriter(ProductWriter):
             self.store(store, (m, n))
 
 
+def grouped(groups: ExprLike) -> bool:
+    return plain(groups) != 1
+
+
 def size_name(index: str) -> str:
     return {"rows": "BM", "columns": "BN", "k": "BK"}[index]
 
@@ -153,13 +157,13 @@ class ConvWriter(GemmWriter):
         name = self.loop(self.depth(call), kernel.compute, left, right)
         self.channels(m, call.groups)
         self.epilogue_at(name, m, n)
-        grid_m = plain(m.extent // call.groups) if call.groups > 1 else m.extent
-        outer = (*self.batch, *((Axis("group_number", call.groups),) if call.groups > 1 else ()))
+        grid_m = plain(m.extent // call.groups) if grouped(call.groups) else m.extent
+        outer = (*self.batch, *((Axis("group_number", call.groups),) if grouped(call.groups) else ()))
         return self.finished(grid_m, n.extent, outer, kernel.a.buffer.dtype, self.depth(call))
 
     def group_frame(self, m: ExprLike, n: ExprLike, groups: int) -> None:
-        outer = (*self.batch, *((Axis("group_number", groups),) if groups > 1 else ()))
-        self.frame(plain(m // groups) if groups > 1 else m, n, outer)
+        outer = (*self.batch, *((Axis("group_number", groups),) if grouped(groups) else ()))
+        self.frame(plain(m // groups) if grouped(groups) else m, n, outer)
 
     def depth(self, call: calls.Conv) -> ExprLike:
         """The length of the sum: channels of a group times places of the kernel."""
@@ -175,8 +179,8 @@ class ConvWriter(GemmWriter):
     def weight_rows(self, buffer: Buffer, call: calls.Conv) -> str:
         """weight[rows of the group, k], row-major."""
         depth = self.text(self.depth(call))
-        height = self.text(plain(call.weight.sizes[0] // call.groups))
-        row = f"group_number * {height} + rows[:, None]" if call.groups > 1 else "rows[:, None]"
+        height = factor(self.text(plain(call.weight.sizes[0] // call.groups)))
+        row = f"group_number * {height} + rows[:, None]" if grouped(call.groups) else "rows[:, None]"
         place = f"{self.text(call.weight.offset)} + ({row}) * {factor(depth)} + k[None, :]"
         mask = f"(rows[:, None] < {height}) & (k[None, :] < {depth})"
         self.lines(f"a = tl.load({self.pointer(buffer)} + {place}, {mask}, other=0.0){self.dot_type(buffer.dtype)}")
@@ -187,7 +191,7 @@ class ConvWriter(GemmWriter):
         channels, *kernel = call.weight.sizes[1:]
         self.split("k", (channels, *kernel), "c")
         n, c, *strides = call.x.strides
-        channel = f"(group_number * {factor(self.text(channels))} + c0[:, None])" if call.groups > 1 else "c0[:, None]"
+        channel = f"(group_number * {factor(self.text(channels))} + c0[:, None])" if grouped(call.groups) else "c0[:, None]"
         places = [f"{self.text(call.x.offset)} + {image} * {factor(self.text(n))} + {channel} * {factor(self.text(c))}"]
         masks = [f"(k[:, None] < {self.text(self.depth(call))})",
                  f"(columns[None, :] < {self.text(product(call.out.sizes[2:]))})"]
@@ -203,8 +207,8 @@ class ConvWriter(GemmWriter):
 
     def channels(self, m: Axis, groups: int) -> None:
         """The rows' channels among all: those past the group's last are masked."""
-        if groups > 1:
-            height = self.text(plain(m.extent // groups))
+        if grouped(groups):
+            height = factor(self.text(plain(m.extent // groups)))
             self.lines(f"rows = tl.where(rows < {height}, group_number * {height} + rows, {self.text(m.extent)})")
 
     def epilogue_at(self, name: str, m: Axis, n: Axis) -> None:
@@ -256,7 +260,7 @@ class ConvCallWriter(ConvWriter):
     def turned_weight(self, call: calls.Conv, inputs: ExprLike, outs: ExprLike, kernel: tuple, depth: ExprLike) -> str:
         self.split("k", (inputs, *kernel), "c")
         width = plain(product(kernel))
-        channel = f"(group_number * {factor(self.text(inputs))} + c0[None, :])" if call.groups > 1 else "c0[None, :]"
+        channel = f"(group_number * {factor(self.text(inputs))} + c0[None, :])" if grouped(call.groups) else "c0[None, :]"
         place = f"{self.text(call.weight.offset)} + ({channel} * {factor(self.text(outs))} + rows[:, None])" \
                 f" * {factor(self.text(width))} + k[None, :] % {factor(self.text(width))}"
         mask = f"(rows[:, None] < {self.text(outs)}) & (k[None, :] < {self.text(depth)})"
@@ -266,7 +270,7 @@ class ConvCallWriter(ConvWriter):
 
     def spread_input(self, call: calls.Conv, inputs: ExprLike, kernel: tuple, depth: ExprLike) -> str:
         n, c, *strides = call.x.strides
-        channel = f"(group_number * {factor(self.text(inputs))} + c0[:, None])" if call.groups > 1 else "c0[:, None]"
+        channel = f"(group_number * {factor(self.text(inputs))} + c0[:, None])" if grouped(call.groups) else "c0[:, None]"
         places = [f"{self.text(call.x.offset)} + image * {factor(self.text(n))} + {channel} * {factor(self.text(c))}"]
         masks = [f"(k[:, None] < {self.text(depth)})", f"(columns[None, :] < {self.text(product(call.out.sizes[2:]))})"]
         for d, step in enumerate(strides):
@@ -298,7 +302,7 @@ class ConvCallWriter(ConvWriter):
         """y[image and window of k, rows]."""
         self.split("k", (y.sizes[0], *windows), "w")
         height = self.text(plain(channels // self.call.groups))
-        row = f"(group_number * {factor(height)} + rows[:, None])" if self.call.groups > 1 else "rows[:, None]"
+        row = f"(group_number * {factor(height)} + rows[:, None])" if grouped(self.call.groups) else "rows[:, None]"
         n, c, *strides = y.strides
         place = " + ".join([f"{self.text(y.offset)} + w0[None, :] * {factor(self.text(n))} + {row} * {factor(self.text(c))}",
                             *(f"w{d + 1}[None, :] * {factor(self.text(s))}" for d, s in enumerate(strides))])
@@ -309,7 +313,7 @@ class ConvCallWriter(ConvWriter):
     def windows_of(self, call: calls.Conv, depth: ExprLike, n: ExprLike) -> str:
         rows, c, *strides = call.x.strides
         inputs = call.weight.sizes[1]
-        channel = f"(group_number * {factor(self.text(inputs))} + c0[None, :])" if call.groups > 1 else "c0[None, :]"
+        channel = f"(group_number * {factor(self.text(inputs))} + c0[None, :])" if grouped(call.groups) else "c0[None, :]"
         places = [f"{self.text(call.x.offset)} + w0[:, None] * {factor(self.text(rows))} + {channel} * {factor(self.text(c))}"]
         masks = [f"(k[:, None] < {self.text(depth)})", f"(columns[None, :] < {self.text(n)})"]
         for d, step in enumerate(strides):
@@ -326,7 +330,7 @@ class ConvCallWriter(ConvWriter):
         call = self.call
         out = call.out if region is None else region
         height, width = self.text(m), self.text(n)
-        row = f"(group_number * {factor(height)} + rows[:, None])" if call.groups > 1 else "rows[:, None]"
+        row = f"(group_number * {factor(height)} + rows[:, None])" if grouped(call.groups) else "rows[:, None]"
         if call.bias is not None and region is None:
             place = f"{self.text(call.bias.offset)} + {row} * {factor(self.text(call.bias.strides[0]))}"
             self.lines(f"{name} = {name} + tl.load({self.pointer(call.bias.buffer)} + {place}, rows[:, None] < {height}, "
@@ -336,15 +340,14 @@ class ConvCallWriter(ConvWriter):
             start += f" + image * {factor(self.text(plain(product(out.sizes[1:]))))}"
         self.lines(f"tl.store({self.pointer(out.buffer)} + {start} + {row} * {factor(width)} + columns[None, :], {name}, "
                    f"(rows[:, None] < {height}) & (columns[None, :] < {width}))")
-        outer = (*self.batch, *((Axis("group_number", call.groups),) if call.groups > 1 else ()))
+        outer = (*self.batch, *((Axis("group_number", call.groups),) if grouped(call.groups) else ()))
         return self.finished(m, n, outer, self.dtype, depth)
 
 
 def write_product(program: Any, kernel: GemmKernel) -> Written:
     dtype = kernel.a.buffer.dtype
     if not dtype.is_floating_point:
-        raise Unsupported("product without Triton template", f"{kernel.name} multiplies matrices of {dtype.name}",
-                          "multiply floating matrices")
+        raise BackendError(f"{kernel.name} multiplies matrices of {dtype.name}", "multiply floating matrices")
     return (ConvWriter if kernel.call is not None else GemmWriter)(program, kernel).write()
 
 

@@ -120,7 +120,7 @@ class RowWriter(LoopWriter):
         self.rows: dict[tuple, dict[int, Made]] = {}        # values over a row that is one block, by the step's axes
         self.kept: dict[tuple, Made] = {}                   # what was stored, by (buffer, place, axes)
         self.dirty: set[str] = set()                        # buffers written since the last barrier
-        self.scratch: list[tuple[str, ExprLike]] = []
+        self.elements: dict[str, ExprLike] = {}             # of local rows that lie in memory
         self.blocks: dict[str, int] = {}
         self.plan()
         self.numbered: tuple = ()                           # the axes whose positions the lines so far have last numbered
@@ -133,7 +133,7 @@ class RowWriter(LoopWriter):
         if self.outer:
             self.blocks = {"XBLOCK": self.outer_block(), **self.blocks}
         made = self.written(dims, self.blocks)
-        made.scratch = self.scratch
+        made.rows = self.elements
         return made
 
     def tile_of(self, inner: Dim | None) -> Tile:
@@ -319,8 +319,11 @@ class RowWriter(LoopWriter):
         if name not in self.arguments:
             self.arguments[name] = Argument("scratch", buffer)
             points = product(a.extent for a in self.kernel.outer)
-            self.scratch.append((name, plain(points * buffer.extent() * buffer.dtype.itemsize)))
+            self.elements[name] = plain(points * buffer.extent())
         return name
+
+    def always(self, buffer: Buffer) -> frozenset:
+        return self.outer_letters() if buffer in self.kernel.locals else NOTHING
 
     def place(self, buffer: Buffer, offset: str) -> str:
         if buffer not in self.kernel.locals:

@@ -15,7 +15,7 @@ from functools import reduce
 from typing import Any
 
 from ...capture.expr import Bounds, Expr, ExprLike, simplify
-from ...runtime.errors import Unsupported
+from ...runtime.errors import BackendError
 
 # element type -> (in memory, in registers); halves are computed in float32
 TYPES = {
@@ -45,8 +45,7 @@ def stored_type(dtype: Any) -> str:
 def _known(dtype: Any) -> tuple[str, str]:
     found = TYPES.get(dtype.name)
     if found is None:
-        raise Unsupported("dtype without Triton kernels", f"the Triton backend has no registers for {dtype.name}",
-                          f"compute in one of: {', '.join(TYPES)}")
+        raise BackendError(f"the Triton backend has no registers for {dtype.name}", f"compute in one of: {', '.join(TYPES)}")
     return found
 
 

@@ -13,13 +13,13 @@ import importlib
 import itertools
 import linecache
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
-from ...runtime.errors import Unsupported
+from ...runtime.errors import BackendError, InternalError
 
 _numbers = itertools.count(1)
 
@@ -29,8 +29,7 @@ def triton() -> Any:
     try:
         return importlib.import_module("triton")
     except ImportError as error:
-        raise Unsupported("triton is missing", f"the Triton backend needs the package triton: {error}",
-                          "pip install triton") from error
+        raise BackendError(f"the Triton backend needs the package triton: {error}", "pip install 'triton>=3.6'") from error
 
 
 def load(text: str, interpreted: bool) -> dict[str, Any]:
@@ -69,19 +68,24 @@ class Patches:
 
 
 @contextlib.contextmanager
-def interpreting() -> Iterator[Any]:
-    """Inside, functions of a file that was loaded `interpreted` can be called, with arguments made by `number` and `address`."""
+def interpreting(memory: Iterable[np.ndarray] = ()) -> Iterator[Any]:
+    """Inside, functions of a file that was loaded `interpreted` can be called, with arguments made by `number` and `address`.
+    With `memory`, an access outside of these arrays raises."""
     found = _interpreter()
     tl = importlib.import_module("triton.language")
     patches = Patches()
     builder = found.interpreter_builder
     scope = found._patch_lang(types.SimpleNamespace(__globals__={"tl": tl, "core": tl.core}))
+    patches.set(builder, "create_splat", functools.partial(_splat, found))
     patches.set(builder, "options", found.InterpreterOptions(sanitize_overflow=False))
     patches.set(found, "_convert_float", _converted(tl, found._convert_float))
     patches.set(found.ReduceOps, "apply_impl", functools.partialmethod(_reduce, found))
     patches.set(found.ScanOps, "apply_impl", functools.partialmethod(_scan, found))
     patches.set(tl.tensor, "__index__", lambda self: int(self.handle.data.item()))
     patches.set(found.InterpretedFunction, "__call__", _call_inside)
+    fence = Fence(memory)
+    for name in ACCESSES if fence.starts else ():
+        patches.set(builder, name, fence.around(name, getattr(builder, name)))
     _patch_libdevice(found, tl, patches)
     try:
         with np.errstate(all="ignore"):
@@ -89,6 +93,41 @@ def interpreting() -> Iterator[Any]:
     finally:
         patches.undo.close()
         scope.restore()
+
+
+# how triton's builder touches memory -> the places of the pointers and of the mask among its arguments
+ACCESSES = {"create_masked_load": (0, 1), "create_masked_store": (0, 2), "create_atomic_rmw": (1, 3), "create_load": (0, None),
+            "create_store": (0, None)}
+
+
+class Fence:
+    """Arrays in memory; an access must lie in one of them."""
+
+    def __init__(self, memory: Iterable[np.ndarray]):
+        spans = sorted((m.ctypes.data, m.ctypes.data + m.nbytes) for m in memory if m.nbytes)
+        self.starts, self.ends = [s for s, _ in spans], list(itertools.accumulate((e for _, e in spans), max))
+
+    def around(self, name: str, access: Callable) -> Callable:
+        pointer, mask = ACCESSES[name]
+
+        def checked(*given: Any, **keywords: Any) -> Any:
+            addresses = given[pointer].data
+            if mask is not None and given[mask] is not None:
+                addresses = np.broadcast_to(addresses, np.broadcast_shapes(addresses.shape, given[mask].data.shape))
+                addresses = addresses[np.broadcast_to(given[mask].data, addresses.shape)]
+            self.check(addresses, given[pointer])
+            return access(*given, **keywords)
+        return checked
+
+    def check(self, addresses: np.ndarray, pointer: Any) -> None:
+        if addresses.size == 0:
+            return
+        size = max(1, pointer.get_element_ty().primitive_bitwidth // 8)
+        flat = addresses.reshape(-1)
+        at = np.searchsorted(np.array(self.starts, np.uint64), flat, side="right") - 1
+        inside = (at >= 0) & (flat + np.uint64(size) <= np.array(self.ends, np.uint64)[at])
+        if not inside.all():
+            raise InternalError(f"a Triton kernel touches {int((~inside).sum())} elements outside of its arrays")
 
 
 def _call_inside(function: Any, *args: Any, **keywords: Any) -> Any:
@@ -118,6 +157,11 @@ def number(found: Any, tl: Any, value: Any, element: str) -> Any:
     return tl.tensor(found.TensorHandle(np.array([value], found._get_np_dtype(kind)), kind), kind)
 
 
+def plain_number(found: Any, tl: Any, value: Any) -> Any:
+    """An argument of `run`: sizes are whole numbers of the host, all else is made already."""
+    return number(found, tl, value, "i32" if -2**31 <= value < 2**31 else "i64") if isinstance(value, int) else value
+
+
 @functools.cache
 def NAMED(tl: Any) -> dict[str, Any]:
     return {"fp32": tl.float32, "fp64": tl.float64, "bf16": tl.bfloat16, "fp16": tl.float16, "i64": tl.int64, "i32": tl.int32,
@@ -133,6 +177,11 @@ def _converted(tl: Any, other: Any) -> Any:
             return data.astype(np.uint16).view(ml_dtypes.bfloat16).astype(np.float32).view(np.uint32)
         return other(data, source, target, rounding)
     return convert
+
+
+def _splat(found: Any, kind: Any, given: Any) -> Any:
+    """A number as a block; of a comparison's result the interpreter knows the operands' type only."""
+    return found.TensorHandle(np.full(kind.shape, given.data.reshape(-1)[0], given.data.dtype), given.dtype.scalar)
 
 
 def _reduce(ops: Any, found: Any, given: Any) -> Any:

@@ -44,9 +44,7 @@ class Written:
     blocks: dict[str, Any]
     points: list[ExprLike]
     fallible: bool = False
-    scratch: list[tuple[str, ExprLike]] = field(default_factory=list)   # (argument, bytes)
-    before: list[Written] = field(default_factory=list)
-    docs: list[str] = field(default_factory=list)
+    rows: dict[str, ExprLike] = field(default_factory=dict)             # scratch argument -> elements
 
 
 class KernelWriter:
@@ -104,9 +102,17 @@ class KernelWriter:
             return NOTHING
         return NOTHING.union(*(self.tile.where.get(name, NOTHING) for name in e.free_names()))
 
+    def always(self, buffer: Buffer) -> frozenset:
+        """The dimensions that any access of a buffer varies along."""
+        return NOTHING
+
     def broadcast(self, text: str, have: frozenset, wanted: frozenset) -> str:
         """A block, or a number, as large as `wanted` says."""
-        return text if have == wanted else f"tl.broadcast_to({text}, {self.tile.shape(wanted)})"
+        if have == wanted:
+            return text
+        if text.isdigit():
+            return f"tl.full({self.tile.shape(wanted)}, {text}, INDEX)"
+        return f"tl.broadcast_to({text}, {self.tile.shape(wanted)})"
 
     def whole(self, made: Made) -> str:
         return self.broadcast(made.text, made.dims, self.tile.letters)
@@ -130,7 +136,7 @@ class KernelWriter:
         if value.op == "indirect":
             self.tile.where[value.attrs.name] = found
         elif value.op == "load":
-            found |= NOTHING.union(*(self.dims_of(e) for e in value.attrs.index))
+            found |= NOTHING.union(self.always(value.attrs.buffer), *(self.dims_of(e) for e in value.attrs.index))
         elif value.op == "index":
             found |= self.dims_of(value.attrs)
         elif value.op == "acc":
@@ -184,7 +190,7 @@ class KernelWriter:
     def load(self, value: Value) -> Made:
         load = value.attrs
         offset = load.buffer.linear(load.index)
-        dims = self.dims_of(offset)
+        dims = self.dims_of(offset) | self.always(load.buffer)
         text = self.text(offset)
         masks, other = [], ""
         if load.masked:
@@ -236,14 +242,12 @@ class KernelWriter:
         reached = {n for name in named for n in self.behind(name)}
         lost = [a for a in axes if a.extent != 1 and a.name not in reached and store.mode == "set"]
         masks = [f"({a.name} == {self.text(a.extent - 1)})" for a in lost]
-        wanted = self.tile.letters if lost or store.mode == "add" else dims
+        made = self.get(value)
+        wanted = self.tile.letters if lost or store.mode == "add" else dims | made.dims
         text = self.broadcast(text, dims, wanted)
         masks = [*self.tile.masks(wanted), *masks]
         mask = f", {' & '.join(masks)}" if masks else ""
-        made = self.get(value)
         shown = made.text
-        if not made.dims <= wanted:
-            raise InternalError(f"{self.kernel.name} stores to {store.buffer.name} a value that varies where its place does not")
         if store.mode == "add":
             shown = self.broadcast(f"{factor(shown)}.to({stored_type(store.buffer.dtype)})", made.dims, wanted)
             self.lines(f"tl.atomic_add({self.place(store.buffer, text)}, {shown}{mask}, sem=\"relaxed\")")

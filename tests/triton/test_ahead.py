@@ -1,0 +1,84 @@
+"""Kernels compiled ahead of time, without a GPU: cubins for sm_80 and sm_90, kept in the store; and the file that a person runs."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+import flambeau
+from flambeau.inductor.triton import ahead
+from flambeau.inductor.triton.codegen import generate
+from flambeau.nn import functional as F
+from flambeau.runtime import artefacts
+from flambeau.runtime.config import config
+
+GRAPHS = {
+    "softmax": (lambda x: x.softmax(-1) * 2, [(64, 100)]),
+    "norm": (lambda x: F.layer_norm(x, (5000,)), [(8, 5000)]),
+    "product": (lambda a, b, c: F.gelu(a @ b + c), [(64, 48), (48, 80), (80,)]),
+    "columns": (lambda x: x.sum(0), [(300, 40)]),
+    "gather": (lambda x: x[flambeau.arange(3)].t().contiguous(), [(9, 40)]),
+    "dropout": (lambda x: F.dropout(x, 0.2), [(50, 30)]),
+    "convolution": (lambda x, w: F.conv2d(x, w, padding=1).relu(), [(2, 3, 9, 9), (8, 3, 3, 3)]),
+    "moments": (lambda x: (x.var(1), x.argmax(1), x.logsumexp(1)), [(6, 40)]),
+    "scan": (lambda x: x.cumsum(1), [(6, 40)]),
+    "scatter": (lambda x: flambeau.zeros(5, 4).index_add(0, flambeau.tensor([1, 1, 4]), x), [(3, 4)]),
+}
+SAMPLE = ["softmax", "product", "moments"]
+
+
+@pytest.fixture
+def store(tmp_path):
+    (tmp_path / "cache").mkdir(mode=0o700)
+    with config.patch(cache_dir=str(tmp_path / "cache"), strict=True):
+        artefacts.forget()
+        yield
+    artefacts.forget()
+
+
+def captured(programs, name, dynamic=None):
+    f, shapes = GRAPHS[name]
+    flambeau.compile(f, backend="triton", dynamic=dynamic)(*(flambeau.randn(*s) for s in shapes))
+    return programs[-1]
+
+
+@pytest.mark.parametrize("capability", [80, 90])
+def test_cubins(programs, everything, store, capability):
+    for name in GRAPHS if everything else SAMPLE:
+        for dynamic in (None, True) if everything else (None,):
+            made = ahead.compile_program(captured(programs, name, dynamic), capability)
+            for binary in made:
+                assert binary.cubin[:4] == b"\x7fELF" and f".target sm_{capability}" in binary.ptx, name
+                assert binary.facts["name"] == binary.launched.kernel and binary.facts["shared"] <= 99 * 1024
+                pointers = sum(given.kind[0] == "*" for _, given in binary.launched.arguments)
+                found = re.findall(r"\.param \.u64 \.ptr", binary.ptx)
+                assert len(found) == pointers + 2, "all pointers, and two of triton's own"
+
+
+def test_a_second_time_nothing_is_compiled(programs, store, monkeypatch):
+    program = captured(programs, "softmax")
+    first = ahead.compile_program(program)
+    monkeypatch.setattr(ahead, "compiled", lambda *args: pytest.fail("compiled again"))
+    second = ahead.compile_program(program)
+    assert [b.cubin for b in first] == [b.cubin for b in second] and first[0].facts == second[0].facts
+    with pytest.raises(pytest.fail.Exception):
+        ahead.compile_program(program, 80)                      # another chip is another kernel
+
+
+def test_divisibility_is_told(programs, store):
+    program = captured(programs, "columns", dynamic=True)
+    generated = generate(program)
+    namespace = ahead.toolkit.load(generated.text, interpreted=False)
+    names = [s.name for s in program.symbols]
+    for sizes, divisible in ((dict.fromkeys(names, 64), True), (dict.fromkeys(names, 63), False)):
+        (launched, *_) = ahead.launches(program, generated, namespace, sizes)
+        told = {kind: div for _, kind, div in ahead.signature(launched)}
+        assert told["i32"] is divisible and told["*fp32"]
+
+
+def test_the_file_runs_by_itself(programs, tmp_path):
+    path = tmp_path / "kernels.py"
+    path.write_text(generate(captured(programs, "product", dynamic=True)).text)
+    done = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, timeout=200)
+    assert done.returncode == 0, done.stderr
+    assert "in the interpreter" in done.stdout and "float32[" in done.stdout and "mean" in done.stdout
