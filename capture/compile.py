@@ -22,7 +22,7 @@ from collections.abc import Callable
 from ..eager.nn.modules.module import Module
 from ..runtime import counters, locks, log, records
 from ..runtime.config import config
-from ..runtime.errors import ConstraintViolation, InternalError, RecompileError, Unsupported
+from ..runtime.errors import BackendError, ConstraintViolation, InternalError, RecompileError, Unsupported
 from . import backends, stance, state
 from .recompiles import Learned, changed, describe, learn, reasons, shapes_of, warning
 from .state import Disabled, native
@@ -181,7 +181,7 @@ class Compiled(Base):
             if settings.fullgraph:
                 self._account(code, record, time.perf_counter() - start)
             entry = self._unsupported(reason, settings)
-        except ConstraintViolation:
+        except (ConstraintViolation, BackendError):
             raise
         except RecursionError as error:
             if sys.getrecursionlimit() - _depth() > ROOM:
