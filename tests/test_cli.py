@@ -15,7 +15,7 @@ from flambeau.cli import doctor
 from flambeau.cli.answer import DONE, FAILED, FOUND, STATUSES, WRONG
 from flambeau.cli.main import COMMANDS, main, parser
 from flambeau.eager.op import OPS
-from flambeau.runtime import artefacts, toolchain
+from flambeau.runtime import artefacts, counters, toolchain
 from flambeau.runtime.config import config
 
 PROGRAM = """
@@ -277,6 +277,7 @@ def test_every_channel_is_filled(capsys):
     def f(x):
         print("cut")
         return flambeau.softmax(flambeau.linalg.eigvals(x).abs(), -1).sum()
+    counters.reset()
     with config.patch(logs=("all",), verify=False):
         compiled = flambeau.compile(f)
         for n in (2, 3):
