@@ -48,7 +48,7 @@ const plural = (n, noun) => `${n} ${noun}${n === 1 ? "" : "s"}`;
 const base = path => path.split("/").pop();
 const sum = (list, of) => list.reduce((total, x) => total + (of(x) || 0), 0);
 const roofline = kernel => !kernel.seconds || kernel.bound == null ? null : kernel.bound / kernel.seconds;
-const roofText = kernel => { const share = roofline(kernel); return share == null ? "" : share > 1.05 ? "in cache" : percent(share) + " of roofline"; };
+const roofText = kernel => { const share = roofline(kernel); return share == null ? "" : share > 1.05 ? "in cache" : percent(Math.min(1, share)) + " of roofline"; };
 
 // -- what belongs together: "graph/program/kernel" and "graph/node" are names of kernels and nodes here
 

@@ -84,7 +84,7 @@ function kernelBox(kernel, most, program) {
   const head = h("div.head", { onclick: () => { toggle(box, kernel, program); pickKernel(kernel); } },
     h("div.top", null, h("b", { title: kernel.name }, kernel.name), h("span.tag", { class: kernel.kind }, kernel.kind), h("span.time", null, seconds(kernel.seconds))),
     kernel.seconds != null && h("div.meter", { style: "margin:4px 0" }, h("i", { style: `width:${100 * kernel.seconds / most}%` })),
-    h("div.facts", null, h("span", null, amount(kernel.bytes)), kernel.flops != null && h("span", null, amount(kernel.flops, "FLOP")), h("span", null, roofText(kernel)), h("span.faint", null, kernel.headline)));
+    h("div.facts", null, h("span", null, amount(kernel.bytes)), kernel.flops != null && h("span", null, amount(kernel.flops, "FLOP")), roofText(kernel) && h("span", null, roofText(kernel)), h("span.faint", null, kernel.headline)));
   const box = h("div.kernel", null, head);
   return box;
 }
@@ -97,6 +97,8 @@ function toggle(box, kernel, program, always = false) {
   put(box, h("div.more", null, kernel.why.map(why => h("div", null, h("span.soft", null, "fused: "), why)), told("reads", kernel.reads), told("writes", kernel.writes),
     kernel.bound != null && h("div", null, h("span.soft", null, "this machine needs at least "), seconds(kernel.bound)),
     text ? h("pre.code", null, colored(text, "cpp")) : h("div.faint", null, "One call of a kernel that comes with flambeau; the arguments are in kernels.cpp under Stages.")));
+  const pane = box.closest(".pane");
+  if (box.offsetTop + box.offsetHeight > pane.scrollTop + pane.clientHeight) pane.scrollTop = box.offsetTop - 60;
 }
 
 // -- links

@@ -20,8 +20,8 @@ function overview(section) {
     data.notes.map(note => h("p.note", null, note)),
     data.findings.length > 0 && [h("h2", null, "What to do"), h("div", null, data.findings.map(finding))],
     h("div.columns", null,
-      h("div", null, h("h2", null, "Where the time goes"), slowest()),
-      h("div", null, h("h2", null, "Launches"), launches(), h("h2", null, "Frames"), frames())));
+      h("div", null, h("h2", null, "Lines that take the time"), byLine(), h("h2", null, "Kernels that take the time"), slowest()),
+      h("div", null, h("h2", null, "Launches"), launches(), h("h2", null, "Kinds of kernels"), byKind(), h("h2", null, "Frames"), frames())));
 }
 
 const WARM = /was compiled again|compared with|called in eager/;
@@ -41,6 +41,43 @@ function slowest() {
       h("span", null, h("code", null, k.name), " ", h("span.tag", { class: k.kind }, k.stage === "forward" ? k.kind : `${k.kind}, ${k.stage}`)),
       h("div.meter", { style: "width:90px;margin-top:7px" }, h("i", { style: `width:${100 * k.seconds / most}%` })),
       percent(k.seconds / total), seconds(k.seconds), amount(k.bytes), amount(k.flops, "FLOP"), roofText(k).replace(" of roofline", "")] })), [2, 3, 4, 5, 6]));
+}
+
+// A kernel's time is shared by the operations that it computes.
+function shares(kernel) {
+  const nodes = kernel.nodes.map(k => data.graphs[kernel.graph].nodes[k]);
+  return nodes.map(node => [node, (kernel.seconds || 0) / nodes.length]);
+}
+
+function ranked(totals, most) { return [...totals.values()].filter(one => one.seconds).sort((a, b) => b.seconds - a.seconds).slice(0, most); }
+
+function byLine() {
+  const totals = new Map(), all = sum(kernels, k => k.seconds) || 1;
+  for (const [node, spent] of kernels.flatMap(shares)) {
+    const key = `${node.file}:${node.line}`, known = totals.get(key) || { file: node.file, line: node.line, seconds: 0 };
+    known.seconds += spent;
+    totals.set(key, known);
+  }
+  const rows = ranked(totals, 8);
+  if (!rows.length) return h("div.panel.empty", null, "No kernel was timed.");
+  const text = one => data.sources.filter(source => source.file === one.file).flatMap(source => source.lines).find(line => line.number === one.line)?.text.trim() || "";
+  return h("div.panel", null, table(["line", "", "share", "time"], rows.map(one => ({ go: () => showLine(one.file, one.line), cells: [
+    h("span", null, h("span.soft", null, `${base(one.file)}:${one.line} `), h("code", null, colored(text(one), "python"))),
+    h("div.meter", { style: "width:90px;margin-top:7px" }, h("i", { style: `width:${100 * one.seconds / rows[0].seconds}%` })),
+    percent(one.seconds / all), seconds(one.seconds)] })), [2, 3]));
+}
+
+function byKind() {
+  const totals = new Map(), all = sum(kernels, k => k.seconds) || 1;
+  for (const kernel of kernels) {
+    const known = totals.get(kernel.kind) || { kind: kernel.kind, seconds: 0, times: 0 };
+    known.seconds += kernel.seconds || 0;
+    known.times++;
+    totals.set(kernel.kind, known);
+  }
+  const rows = ranked(totals, 8);
+  if (!rows.length) return h("div.panel.empty", null, "No kernel was timed.");
+  return h("div.panel", null, table(["", "kernels", "share", "time"], rows.map(one => [h("span.tag", { class: one.kind }, one.kind), one.times, percent(one.seconds / all), seconds(one.seconds)]), [1, 2, 3]));
 }
 
 function launches() {

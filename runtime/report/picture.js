@@ -198,12 +198,24 @@ function choose(item, edges) {
 // -- moving
 
 function look() { const v = picture.view; $("world").setAttribute("transform", `translate(${v.x} ${v.y}) scale(${v.k})`); }
+function extent() {
+  const spots = [...picture.items.map(i => ({ x: i.x, y: i.y, width: i.width, height: HEIGHT })), ...picture.boxes];
+  return { left: Math.min(...spots.map(i => i.x)), right: Math.max(...spots.map(i => i.x + i.width)),
+    top: Math.min(...spots.map(i => i.y)), bottom: Math.max(...spots.map(i => i.y + i.height)) };
+}
+// On paper the whole picture is shown.
+window.addEventListener("beforeprint", () => {
+  const svg = $("picture");
+  if (!svg) return;
+  const { left, right, top, bottom } = extent();
+  svg.setAttribute("viewBox", `${left - 20} ${top - 20} ${right - left + 40} ${bottom - top + 40}`);
+  $("world").removeAttribute("transform");
+});
+window.addEventListener("afterprint", () => { $("picture")?.removeAttribute("viewBox"); if (picture.view) look(); });
 function fit() {
   const svg = $("picture");
   if (!svg || !picture.items.length) return;
-  const spots = [...picture.items.map(i => ({ ...i, height: HEIGHT })), ...picture.boxes];
-  const left = Math.min(...spots.map(i => i.x)), right = Math.max(...spots.map(i => i.x + i.width));
-  const top = Math.min(...spots.map(i => i.y)), bottom = Math.max(...spots.map(i => i.y + i.height));
+  const { left, right, top, bottom } = extent();
   const width = svg.clientWidth || 900, height = svg.clientHeight || 600;
   const whole = Math.min((width - 60) / (right - left), (height - 60) / (bottom - top));
   const k = Math.min(1.3, Math.max(whole, Math.min(0.85, (width - 60) / (right - left))));

@@ -130,7 +130,12 @@ def program_section(graph: Graph, program: Program) -> Section:
 
 def kernel_row(kernel: Kernel) -> tuple[str, ...]:
     return (kernel.name, kernel.kind, amount(kernel.bytes), amount(kernel.flops, "FLOP"), seconds(kernel.seconds),
-            "in cache" if (kernel.share or 0) > 1.05 else percent(kernel.share), kernel.headline)
+            roofline(kernel), kernel.headline)
+
+
+def roofline(kernel: Kernel) -> str:
+    share = kernel.share
+    return "" if share is None else "in cache" if share > 1.05 else percent(min(1.0, share))
 
 
 def memory_section(report: Facts) -> Section:
