@@ -8,22 +8,11 @@ import pytest
 import flambeau
 from flambeau.inductor.triton import ahead
 from flambeau.inductor.triton.codegen import generate
-from flambeau.nn import functional as F
 from flambeau.runtime import artefacts
 from flambeau.runtime.config import config
 
-GRAPHS = {
-    "softmax": (lambda x: x.softmax(-1) * 2, [(64, 100)]),
-    "norm": (lambda x: F.layer_norm(x, (5000,)), [(8, 5000)]),
-    "product": (lambda a, b, c: F.gelu(a @ b + c), [(64, 48), (48, 80), (80,)]),
-    "columns": (lambda x: x.sum(0), [(300, 40)]),
-    "gather": (lambda x: x[flambeau.arange(3)].t().contiguous(), [(9, 40)]),
-    "dropout": (lambda x: F.dropout(x, 0.2), [(50, 30)]),
-    "convolution": (lambda x, w: F.conv2d(x, w, padding=1).relu(), [(2, 3, 9, 9), (8, 3, 3, 3)]),
-    "moments": (lambda x: (x.var(1), x.argmax(1), x.logsumexp(1)), [(6, 40)]),
-    "scan": (lambda x: x.cumsum(1), [(6, 40)]),
-    "scatter": (lambda x: flambeau.zeros(5, 4).index_add(0, flambeau.tensor([1, 1, 4]), x), [(3, 4)]),
-}
+from .graphs import GRAPHS
+
 SAMPLE = ["softmax", "product", "moments"]
 
 
@@ -82,3 +71,10 @@ def test_the_file_runs_by_itself(programs, tmp_path):
     done = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, timeout=200)
     assert done.returncode == 0, done.stderr
     assert "in the interpreter" in done.stdout and "float32[" in done.stdout and "mean" in done.stdout
+
+
+def test_halves_are_multiplied_by_tensor_cores(programs, store):
+    a, b = flambeau.randn(128, 64, dtype=flambeau.bfloat16), flambeau.randn(64, 128, dtype=flambeau.bfloat16)
+    flambeau.compile(lambda a, b: (a @ b).relu(), backend="triton")(a, b)
+    texts = {capability: ahead.compile_program(programs[-1], capability)[0].ptx for capability in (80, 90)}
+    assert "mma.sync" in texts[80] and "wgmma" in texts[90]
