@@ -65,7 +65,8 @@ def shoot(page, path):
     """With 256 colours: a third of the bytes."""
     from PIL import Image
     page.screenshot(path=path)
-    Image.open(path).convert("RGB").quantize(256, method=Image.Quantize.MAXCOVERAGE, kmeans=2, dither=Image.Dither.NONE).save(path, optimize=True)
+    few = Image.open(path).convert("RGB").quantize(256, Image.Quantize.MAXCOVERAGE, kmeans=2, dither=Image.Dither.NONE)
+    few.save(path, optimize=True)
 
 
 SHOTS = {"light": light, "dark": dark}
