@@ -65,10 +65,10 @@ class Gathering:
 
     def report(self) -> Report:
         frames = [self.frame(number, record) for number, record in enumerate(self.records)]
-        if not frames:
-            self.notes.append("It has not been called yet, so nothing is compiled.")
         plain = [data.Plain(name_of(door.code), door.code.co_filename, door.code.co_firstlineno, door.plain)
                  for door in self.owner.all_doors() if door.plain]
+        if not frames and not plain:
+            self.notes.append("It has not been called yet, so nothing is compiled.")
         return Report(
             self.title(), version(), self.owner.settings.backend_name, machine.roofline(self.kernels()), frames, self.graphs,
             sources_of(self.records, self.nodes), self.memory(), plain, list(dict.fromkeys(self.notes)))

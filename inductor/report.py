@@ -26,7 +26,7 @@ from .cpp.launch import Compiled
 from .cpp.text import shape_text
 from .cpp.writer import headline
 from .loops import ExternCall, GemmKernel, Kernel, LoopKernel, Program, ScatterKernel, outer_axes, reads, steps, writes
-from .measure import measured
+from .measure import Trial
 
 KINDS = {LoopKernel: "loops", ScatterKernel: "scatter"}
 MOVES = frozenset(("load", "index", "const", "acc", "scalar", "indirect", "cast"))      # values that compute nothing
@@ -59,7 +59,8 @@ def describe(graph: Graph, compiled: Any) -> tuple[list[data.Program], dict[str,
         except FlambeauError as reason:
             return [], record.texts, f"the passes could not be run again for this report: {reason}"
     programs = [program_of(sketch, graph, again) for sketch in sketches]
-    notes = [time(program, sketch, run) for program, sketch, run in zip(programs, sketches, runs_of(compiled))]
+    trial = Trial(compiled)
+    notes = [time(program, sketch, run, trial) for program, sketch, run in zip(programs, sketches, runs_of(compiled))]
     return programs, record.texts, " ".join(dict.fromkeys(filter(None, notes)))
 
 
@@ -261,13 +262,13 @@ def block(sketch: Sketch, buffer: Buffer, kind: str, start: int, end: int, place
 
 # -- time
 
-def time(program: data.Program, sketch: Sketch, run: Compiled | None) -> str:
+def time(program: data.Program, sketch: Sketch, run: Compiled | None, trial: Trial) -> str:
     """Fill in calls and seconds; says what could not be measured."""
     if run is None:
         return f"{program.name} does not run as C++ on this machine, so there are no times."
     found = run.statistics()
     program.calls, program.seconds = found["calls"], found["ns"] / 1e9
-    total, seconds, note = measured(run, sketch.graph, sketch.hints)
+    total, seconds, note = trial.measured(run, sketch.graph, sketch.hints)
     program.measured = total
     for kernel in program.kernels:
         kernel.seconds = seconds.get(kernel.name)

@@ -113,6 +113,16 @@ def test_measuring_is_no_call_and_draws_no_number():
     assert torch.compiler.counters() == before
 
 
+def test_indices_that_a_backward_writes_over_are_indices_in_every_round():
+    """The backward of pooling uses the bytes of the saved positions for something else once it has read them."""
+    net = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3, padding=1), torch.nn.MaxPool2d(2), torch.nn.ReLU(), torch.nn.Conv2d(8, 8, 3))
+    compiled = torch.compile(net)
+    compiled(torch.randn(4, 3, 16, 16)).sum().backward()
+    _, backward = torch.compiler.report(compiled).graphs[0].programs
+    assert any("int64" in read for kernel in backward.kernels for read in kernel.reads)
+    assert all(kernel.seconds is not None for kernel in backward.kernels)
+
+
 def test_a_kernel_says_why_it_was_fused():
     report = versions(lambda a, b: torch.relu(a @ b), (torch.randn(8, 8), torch.randn(8, 8)))
     assert len(report.kernels) == 1 and any("joined" in why for why in report.kernels[0].why)
