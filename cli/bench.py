@@ -6,7 +6,6 @@ benchmarks/run.py as it is.
 
 from __future__ import annotations
 
-import argparse
 import os
 import subprocess
 import sys
@@ -23,12 +22,13 @@ PROGRAM = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 
 
 def add(parser: Any) -> None:
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="...", help="arguments of benchmarks/run.py")
+    parser.usage = "%(prog)s [-h] [--json] [arguments of benchmarks/run.py]"
+    parser.set_defaults(takes_rest=True, rest=[])
 
 
 def run(options: Any) -> Answer:
     if not os.path.exists(PROGRAM):
         raise Wrong(f"the benchmarks are not installed with the package: run it in the folder of the sources ({PROGRAM})")
-    command = [sys.executable, PROGRAM, *options.arguments]
+    command = [sys.executable, PROGRAM, *options.rest]
     status = subprocess.run(command).returncode
     return Answer({"command": command, "status": status}, "", FAILED if status else 0)

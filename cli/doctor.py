@@ -14,8 +14,8 @@ import platform
 import subprocess
 from typing import Any
 
+from .. import __version__
 from ..capture import state
-from ..eager.compat import version
 from ..runtime import artefacts, native, sweep, toolchain
 from ..runtime.config import FIELDS, config
 from .answer import DONE, FOUND, Answer, table
@@ -41,7 +41,7 @@ def run(options: Any) -> Answer:
 
 def found() -> dict[str, Any]:
     """Everything, as plain values."""
-    facts = {"flambeau": installed("flambeau") or version.__version__, "python": platform.python_version(),
+    facts = {"flambeau": __version__, "python": platform.python_version(),
              "platform": f"{platform.system()} {platform.machine()}", "numpy": installed("numpy"),
              "ml_dtypes": installed("ml_dtypes"), "captures": state.native is not None, "compiler": compiler(),
              "instructions": {"generated": toolchain.isa(), "runtime": native.chosen_instructions()},

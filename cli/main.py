@@ -39,9 +39,19 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
+def parsed(arguments: list[str] | None) -> argparse.Namespace:
+    """The options; `rest`: what a command that passes it on does not know."""
+    made = parser()
+    options, rest = made.parse_known_args(arguments)
+    if rest and not getattr(options, "takes_rest", False):
+        made.error(f"unrecognized arguments: {' '.join(rest)}")
+    options.rest = rest
+    return options
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; the exit status."""
-    options = parser().parse_args(arguments)
+    options = parsed(arguments)
     try:
         with contextlib.redirect_stdout(sys.stderr) if options.json else contextlib.nullcontext():
             found = COMMANDS[options.command].run(options)          # what a program prints is no part of the JSON

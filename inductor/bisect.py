@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from ..capture.graph import Graph, Node
+from ..capture.graph import Graph, Node, bind_symbols, evaluate_number
+from ..eager import dtypes
 from ..eager.state import recording
 from ..eager.tensor import Tensor
 from ..runtime import toolchain
@@ -91,7 +92,7 @@ def examine(graph: Graph, inputs: list) -> Finding | None:
         problem = shown_otherwise(expected, run, inputs)
         if problem:
             inner = in_programs(functional, everything, constants) if name in ("loops", "compiled") else None
-            return inner or in_graphs(functional, everything, name, problem)
+            return inner or in_graphs(graph, functional, inputs, everything, name, problem)
     return None
 
 
@@ -108,7 +109,7 @@ def shown_otherwise(expected: stages.Shown, run: Callable, inputs: list) -> str 
 # -- stages before the loop IR -----------------------------------------------------------------------------------------
 
 
-def in_graphs(functional: FunctionalGraph, inputs: list, name: str, problem: str) -> Finding:
+def in_graphs(graph: Graph, functional: FunctionalGraph, given: list, inputs: list, name: str, problem: str) -> Finding:
     """The first node whose value is not that of the node of the same name in the functional graph."""
     node = None
     if name == "decomposed":
@@ -117,7 +118,7 @@ def in_graphs(functional: FunctionalGraph, inputs: list, name: str, problem: str
         node = next((n for n in final.calls if n.name in known and verify.differs(known[n.name], made[n.name])), None)
     finding = Finding(STAGES[name], problem, "forward" if node is not None else "", node=node.name if node is not None else "",
                       line=place(node))
-    return with_repro(finding, functional.graph, inputs, 0, 0, gradients=True)
+    return with_repro(finding, graph, given, 0, 0, gradients=True)
 
 
 def place(node: Node | None) -> str:
@@ -147,10 +148,23 @@ def recorder(calls: list[Call]) -> Callable:
         run = driver.interpreted(graph, name)
 
         def call(inputs, seed, base):
-            calls.append(Call(graph, name, tuple(map(stages.own_copy_of, inputs)), seed, base))
+            calls.append(Call(graph, name, as_claimed(graph, inputs), seed, base))
             return run(inputs, seed, base)
         return call
     return target
+
+
+def as_claimed(graph: Graph, inputs: Sequence) -> tuple:
+    """Copies in the strides that the graph has for its inputs: eager's own saved values may be views where compiled code writes
+    rows."""
+    symbols: dict[str, Any] = {}
+    for node, x in zip(graph.inputs, inputs):
+        bind_symbols(node.value, x, symbols)
+    strides = [tuple(evaluate_number(s, symbols) for s in node.value.stride()) if isinstance(x, Tensor) else None
+               for node, x in zip(graph.inputs, inputs)]
+    fits = [step is None or step == tuple(x.stride()) for x, step in zip(inputs, strides)]
+    return tuple(stages.own_copy_of(x) if fit else repro.laid_out(x._array, x.dtype, step, False)
+                 for x, step, fit in zip(inputs, strides, fits))
 
 
 def in_programs(functional: FunctionalGraph, inputs: list, constants: list) -> Finding | None:
@@ -161,7 +175,8 @@ def in_programs(functional: FunctionalGraph, inputs: list, constants: list) -> F
     for call in calls:
         found = in_program(call)
         if found is not None:
-            return with_repro(found, call.graph, call.inputs, call.seed, call.base, kernel=found.kernel)
+            loops = not found.stage.startswith("C++")
+            return with_repro(found, call.graph, call.inputs, call.seed, call.base, kernel=found.kernel, loops=loops)
     return None
 
 
@@ -232,7 +247,9 @@ def in_code(program: Program, right: list[dict[str, np.ndarray]], call: Call) ->
         return None
     shown = visible(program)
     try:
-        made = load(shown, wrap=False)([stages.own_copy_of(x) for x in call.inputs], call.seed, call.base)
+        run, given = load(shown, wrap=False), [stages.own_copy_of(x) for x in call.inputs]
+        repro.dirty([*given, *(Tensor._from_array(a, dtypes.from_numpy(a.dtype)) for state in right for a in state.values())])
+        made = run(given, call.seed, call.base)
     except CheckFailed:
         raise
     except Exception as error:
@@ -279,14 +296,13 @@ def function_of(text: str, kernel: str) -> str:
 
 
 def with_repro(found: Finding, graph: Graph, inputs: Sequence, seed: int, base: int, kernel: str = "",
-               gradients: bool = False) -> Finding:
+               **shows: bool) -> Finding:
     """The finding with a file that shows it alone; the node is then the one that the small program ends with."""
-    small = shrink.smaller(graph, inputs, seed, base, nodes_of(graph, kernel), gradients)
+    small = shrink.smaller(graph, inputs, seed, base, nodes_of(graph, kernel), **shows)
     if small is None:
         return replace(found, no_repro="none: the fault does not show in a part of the graph alone")
-    if not gradients:
-        node = next((n for n in reversed(small.graph.calls) if n.stack), None)
-        found = found if node is None else replace(found, node=node.name, line=place(node))
+    node = next((n for n in reversed(small.graph.calls) if n.stack), None)
+    found = found if node is None else replace(found, node=node.name, line=place(node))
     about = ["Found by `python -m flambeau bisect`: a stage computes something else than eager.", "", found.text(), "",
              "Exit status 1 while the fault is there."]
     return replace(found, repro=shrink.text_of(small, about))

@@ -69,15 +69,26 @@ def symbolic(env: ShapeEnv, x: Any, name: str) -> Any:
 RAISES = "it raises "
 
 
-def difference(graph: Graph, inputs: Sequence) -> str | None:
-    """How what the C++ of a graph gives differs from what eager gives, in words. What eager refuses is raised."""
+def difference(graph: Graph, inputs: Sequence, loops: bool = False) -> str | None:
+    """How what a graph's C++ (or its loop IR) gives differs from what eager gives, in words. What eager refuses is raised."""
+    target = driver.loops if loops else driver.native
     with recording(False):
         expected = Interpreter(graph).run(*map(own_copy_of, inputs), seed=SEED, base=BASE)
         try:
-            actual = driver.native(decompose(graph), "forward")([own_copy_of(x) for x in inputs], SEED, BASE)
+            run, given = target(decompose(graph), "forward"), [own_copy_of(x) for x in inputs]
+            dirty(flat(expected))
+            actual = run(given, SEED, BASE)
         except Exception as error:
             return raised(error)
     return differs(flat(expected), list(actual))
+
+
+def dirty(values: Sequence) -> None:
+    """Leave memory of these sizes with other values behind: code that does not write all of its results, or reads what it
+    never wrote, would find the right ones of an earlier run there."""
+    blocks = [np.full(x.numel() * x.dtype.itemsize, 0x7b, np.uint8) for x in values if isinstance(x, Tensor) for _ in range(3)]
+    kept = [Tensor._from_array(block, dtypes.uint8).clone() for block in blocks]
+    del kept, blocks
 
 
 def whole_difference(graph: Graph, inputs: Sequence) -> str | None:
@@ -118,11 +129,12 @@ class Keeping(Interpreter):
         return value
 
 
-def tell(function: Callable, inputs: Sequence, gradients: bool = False, dynamic: bool = False) -> int:
-    """What a repro file ends with: print how the results differ; the exit status, 1 when they do."""
+def tell(function: Callable, inputs: Sequence, gradients: bool = False, loops: bool = False, dynamic: bool = False) -> int:
+    """What a repro file ends with: print how the results differ; the exit status, 1 when they do. `gradients`: all passes from
+    the captured graph on; else the code generators alone, with `loops` the loop interpreter instead of C++."""
     with config.patch(verify=False):
         graph = graph_of(function, inputs, dynamic)
-        problem = whole_difference(graph, inputs) if gradients else difference(graph, inputs)
+        problem = whole_difference(graph, inputs) if gradients else difference(graph, inputs, loops)
     print(f"compiled code differs: {problem}" if problem else "compiled code agrees with eager")
     return 1 if problem else 0
 
@@ -188,14 +200,14 @@ def drawn_inputs(inputs: Sequence) -> list:
 # -- the file ----------------------------------------------------------------------------------------------------------
 
 
-def text_of(graph: Graph, inputs: Sequence, about: Sequence[str], drawn: bool, gradients: bool, dynamic: bool) -> str:
-    """A Python file that fails (exit status 1) while the fault is there. `about`: lines for its docstring."""
+def text_of(graph: Graph, inputs: Sequence, about: Sequence[str], drawn: bool, **flags: bool) -> str:
+    """A Python file that fails (exit status 1) while the fault is there. `about`: lines for its docstring; flags: of `tell`."""
     package = __package__.rpartition(".")[0]
     made = ", ".join(sorted({"normal" if drawn else "values"} if any(isinstance(x, Tensor) for x in inputs) else ()) + ["tell"])
     header, _, program = graph.print_python().strip().partition("def ")
     given = ",\n          ".join(input_text(k, x, drawn) for k, x in enumerate(inputs))
-    flags = "".join(f", {name}=True" for name, on in (("gradients", gradients), ("dynamic", dynamic)) if on)
+    said = "".join(f", {name}=True" for name, on in flags.items() if on)
     told = "\n".join(about).replace('"""', "'''")
     imports = "\n".join(["import sys", *header.strip().splitlines(), f"from {package}.inductor.repro import {made}"])
     return (f'"""{told}\n"""\n\n{imports}\n\n\ndef {program}\n\n\nINPUTS = [{given}]\n\n'
-            f'if __name__ == "__main__":\n    sys.exit(tell({graph.name}, INPUTS{flags}))\n')
+            f'if __name__ == "__main__":\n    sys.exit(tell({graph.name}, INPUTS{said}))\n')

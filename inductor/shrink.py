@@ -26,19 +26,22 @@ REFUSED = (FlambeauError, RuntimeError, ValueError, TypeError, IndexError, KeyEr
 
 @dataclass(frozen=True)
 class Program:
-    """A graph over known sizes (or with `dynamic` over symbols), its inputs, and whether gradients are part of the fault."""
+    """A graph over known sizes (or with `dynamic` over symbols), its inputs, and what shows the fault: all passes with
+    gradients, the loop interpreter, or C++."""
 
     graph: Graph
     inputs: tuple
     dynamic: bool = False
     gradients: bool = False
+    loops: bool = False
 
     def fault(self) -> str | None:
         """How its compiled form differs, in words; None where it agrees, or cannot be run."""
-        compare = repro.whole_difference if self.gradients else repro.difference
         try:
             with config.patch(verify=False, strict=True):
-                return compare(self.graph, self.inputs)
+                if self.gradients:
+                    return repro.whole_difference(self.graph, self.inputs)
+                return repro.difference(self.graph, self.inputs, self.loops)
         except REFUSED:
             return None
 
@@ -47,16 +50,18 @@ def code_differs(graph: Graph, inputs: Sequence, seed: int, base: int) -> str | 
     """How the C++ of a graph as it stands differs from eager."""
     with recording(False):
         expected = Interpreter(graph).run(*map(stages.own_copy_of, inputs), seed=seed, base=base)
-        actual = driver.native(graph, "forward")([stages.own_copy_of(x) for x in inputs], seed, base)
+        run, given = driver.native(graph, "forward"), [stages.own_copy_of(x) for x in inputs]
+        repro.dirty(repro.flat(expected))
+        actual = run(given, seed, base)
     return differs(repro.flat(expected), list(actual))
 
 
-def smaller(graph: Graph, inputs: Sequence, seed: int, base: int, suspects: Sequence[str], gradients: bool) -> Program | None:
-    """The smallest program found that has the fault; None where none has it."""
+def smaller(graph: Graph, inputs: Sequence, seed: int, base: int, suspects: Sequence[str], **shows: bool) -> Program | None:
+    """The smallest program found that has the fault; None where none has it. `shows`: gradients or loops of Program."""
     values = repro.every_value(graph, inputs, seed, base)
     for names in growing(graph, suspects):
         for dynamic in (False, True):
-            program = part(graph, inputs, values, names, dynamic, gradients)
+            program = part(graph, inputs, values, names, Program(graph, (), dynamic, **shows))
             problem = program and program.fault()
             if problem:
                 return reduced(program, problem)
@@ -65,7 +70,7 @@ def smaller(graph: Graph, inputs: Sequence, seed: int, base: int, suspects: Sequ
 
 def growing(graph: Graph, suspects: Sequence[str]) -> Iterator[set[str]]:
     """Sets of nodes to try: the suspects, then with what they read and who reads them, then all."""
-    everything = {n.name for n in graph.nodes if n.op in ("call_function", "get_attr")}
+    everything = {n.name for n in graph.calls}
     names = {name for name in suspects if name in everything}
     if names:
         yield names
@@ -74,15 +79,14 @@ def growing(graph: Graph, suspects: Sequence[str]) -> Iterator[set[str]]:
     yield everything
 
 
-def part(graph: Graph, inputs: Sequence, values: dict[str, Any], names: set[str], dynamic: bool,
-         gradients: bool) -> Program | None:
-    """The nodes of these names as a program of its own: what they read from outside are its inputs."""
-    chosen = [n for n in graph.nodes if n.name in names]
+def part(graph: Graph, inputs: Sequence, values: dict[str, Any], names: set[str], like: Program) -> Program | None:
+    """The nodes of these names as a program of its own, like another in the rest: what they read from outside are its inputs."""
+    chosen = [n for n in graph.calls if n.name in names]
     given = {n.name: x for n, x in zip(graph.inputs, inputs)}
-    if gradients:                                           # cut nowhere: a gradient flows through the whole
-        outside = list(graph.inputs)
+    if like.gradients:                                      # cut nowhere: a gradient flows through the whole
+        outside = [n for n in graph.nodes if n.op in ("placeholder", "get_attr")]
     else:
-        outside = [x for x in dict.fromkeys(x for n in chosen for x in n.inputs) if x.name not in names]
+        outside = [x for x in dict.fromkeys(x for n in chosen for x in n.inputs) if x not in set(chosen)]
     results = [n for n in chosen if isinstance(n.value, Tensor) and is_result(n, names)]
     arguments = [given[n.name] if n.name in given else values[n.name] for n in outside]
     if not results or any(isinstance(x, (tuple, list)) for x in arguments):
@@ -93,8 +97,8 @@ def part(graph: Graph, inputs: Sequence, values: dict[str, Any], names: set[str]
     def function(*tensors):
         return run(chosen, results, dict(zip(outside, tensors)), graph, recorder)
     try:
-        traced = repro.graph_of(function, arguments, dynamic, recorder)
-        return Program(traced, tuple(map(stages.own_copy_of, arguments)), dynamic, gradients)
+        traced = repro.graph_of(function, arguments, like.dynamic, recorder)
+        return replace(like, graph=traced, inputs=tuple(map(stages.own_copy_of, arguments)))
     except REFUSED:
         return None
 
@@ -120,8 +124,6 @@ def run(chosen: Sequence[Node], results: Sequence[Node], known: dict[Node, Any],
 
 def call(player: Interpreter, node: Node, recorder: repro.Numbering) -> Any:
     """One node under the recorder, which keeps its name and the user's line; draws are numbered anew."""
-    if node.op == "get_attr":
-        return player.graph.constants[node.target]
     args = player.fetch(node.args)
     if node.is_getitem:
         return args[0][args[1]]
@@ -158,11 +160,11 @@ def candidates(program: Program) -> Iterator[Program]:
     for k in range(len(outputs) if len(outputs) > 1 else 0):
         rest = outputs[:k] + outputs[k + 1:]
         yield changed(program, lambda graph, table, rest=rest: graph.set_output(tuple(table[n] for n in rest)))
-    if program.gradients:
-        return
     yield from earlier(program, outputs)
-    for name in [n.name for n in program.graph.calls]:
-        made = without(program, name)
+    for node in program.graph.calls:
+        yield from passed_by(program, node)
+    for node in program.graph.calls if not program.gradients else ():
+        made = without(program, node.name)
         if made is not None:
             yield made
 
@@ -176,11 +178,27 @@ def earlier(program: Program, outputs: list) -> Iterator[Program]:
             yield changed(program, lambda graph, table, read=read: graph.set_output((table[read],)))
 
 
+def passed_by(program: Program, node: Node) -> Iterator[Program]:
+    """Who reads a node reads what it reads, where that has the same geometry."""
+    for read in node.inputs if isinstance(node.value, Tensor) else ():
+        if isinstance(read.value, Tensor) and described(read.value) == described(node.value) and read.op != "get_attr":
+            yield changed(program, lambda graph, table, read=read: bypass(graph, table[node], table[read]))
+
+
+def described(value: Tensor) -> tuple:
+    return str(value.dtype), tuple(map(str, value.shape)), tuple(map(str, value.stride()))
+
+
+def bypass(graph: Graph, node: Node, read: Node) -> None:
+    graph.replace_all_uses(node, read)
+    graph.erase(node)
+
+
 def changed(program: Program, change: Callable) -> Program:
     """A copy of the program after a change, without what nothing needs any more."""
     graph, table = program.graph.copy()
     change(graph, table)
-    return tidied(Program(graph, program.inputs, program.dynamic, program.gradients))
+    return tidied(replace(program, graph=graph))
 
 
 def tidied(program: Program) -> Program:
@@ -190,7 +208,7 @@ def tidied(program: Program) -> Program:
     for node in program.graph.inputs:
         if all(node is not n for n, _ in kept):
             program.graph.erase(node)
-    return Program(program.graph, tuple(x for _, x in kept), program.dynamic, program.gradients)
+    return replace(program, inputs=tuple(x for _, x in kept))
 
 
 def without(program: Program, name: str) -> Program | None:
@@ -204,7 +222,7 @@ def without(program: Program, name: str) -> Program | None:
     given = graph.placeholder(name, node.value)
     graph.replace_all_uses(node, given)
     graph.erase(node)
-    return tidied(Program(graph, (*program.inputs, value), program.dynamic))
+    return tidied(replace(program, graph=graph, inputs=(*program.inputs, value)))
 
 
 # -- the file ----------------------------------------------------------------------------------------------------------
@@ -216,7 +234,8 @@ def text_of(program: Program, about: Sequence[str]) -> str:
     plain = bool(drawn.fault())
     clean(program.graph)
     inputs = drawn.inputs if plain else program.inputs
-    return repro.text_of(program.graph, inputs, about, plain, program.gradients, program.dynamic)
+    return repro.text_of(program.graph, inputs, about, plain, gradients=program.gradients, loops=program.loops,
+                         dynamic=program.dynamic)
 
 
 def clean(graph: Graph) -> None:

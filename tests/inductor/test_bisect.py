@@ -176,7 +176,7 @@ def test_inputs_that_only_the_call_had(flipped):
     x[1, 2] = 3e38
     graph = repro.graph_of(lambda a: (torch.exp(a),), [x])
     program = shrink.Program(graph, (x,))
-    text = repro.text_of(graph, [x], ["told"], False, False, False)
+    text = repro.text_of(graph, [x], ["told"], False)
     space = runpy_space(text)
     assert np.array_equal(space["INPUTS"][0].numpy(), x.numpy()) and program.fault() is None
 
