@@ -2,6 +2,7 @@
 # make test    the tests
 # make bench   the table of benchmarks/README.md (against torch where PEER_PYTHON has it)
 # make packages  tests of packages for PyTorch, which are installed into the environment
+# make test-triton  all that Triton kernels are checked by without a GPU: every record, every graph, two chips
 # make lint    style
 PYTHON ?= python3
 VENV ?= .venv
@@ -24,6 +25,7 @@ test: $(STAMP)
 bench: $(STAMP)
 	$(VENV)/bin/python benchmarks/run.py $(if $(PEER_PYTHON),--peer-python $(PEER_PYTHON)) --write
 	$(VENV)/bin/python benchmarks/compile_time.py --write
+	$(VENV)/bin/python docs/make_readme.py
 
 # programs of packages that were written for PyTorch; PEER_PYTHON has the same packages and torch, to compare with
 packages: $(STAMP)
@@ -33,10 +35,14 @@ packages: $(STAMP)
 		tqdm "fsspec[http]" packaging typing-extensions huggingface-hub tabulate pillow
 	PEER_PYTHON=$(PEER_PYTHON) $(VENV)/bin/python -m pytest tests/packages
 
+test-triton: $(STAMP)
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check "triton>=3.6"
+	TRITON_TESTS=all $(VENV)/bin/python -m pytest tests/triton -n 2
+
 lint: $(STAMP)
 	$(VENV)/bin/ruff check .
 
 clean:
 	rm -rf $(VENV) build demo-out *.egg-info runtime/*.so eager/*.so capture/*.so
 
-.PHONY: install demo test bench packages lint clean
+.PHONY: install demo test bench packages test-triton lint clean

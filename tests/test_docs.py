@@ -50,12 +50,19 @@ def test_the_runner_notices(tmp_path):
     assert "page.md\", line 4" in run().stderr
 
 
-@needs_compiler
-def test_the_worked_example_is_what_the_stages_write():
-    spec = importlib.util.spec_from_file_location("make_stages", DOCS / "make_stages.py")
-    maker = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(maker)
-    assert maker.filled(maker.PAGE.read_text()) == maker.PAGE.read_text(), "run python docs/make_stages.py"
+def maker(name):
+    """docs/<name>.py as a module."""
+    spec = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("name", [pytest.param("make_stages", marks=needs_compiler), "make_readme"])
+def test_what_is_made_is_up_to_date(name):
+    """The worked example is what the stages write; the readme's table is the benchmark's."""
+    made = maker(name)
+    assert made.filled(made.PAGE.read_text()) == made.PAGE.read_text(), f"run python docs/{name}.py"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
