@@ -204,48 +204,87 @@ template <class S, class T> FB_INLINE void store_run(const T* from, T bias, S* t
     for (; j < n; j++) put1(to + j * along, from[j] + bias);
 }
 
+// MR runs of `taps` floats that follow each other, into `taps` groups of MR: two shuffles for sixteen of them.
+struct Turn {
+#if FB_ISA == 512
+    enum { MOST = 64 };
+    vi from[4];
+    explicit Turn(long taps) {
+        for (long e = 0; e < MOST; e++) from[e / 16][e % 16] = (int)(e % MR * taps + e / MR);
+    }
+    // reads and writes MOST floats
+    inline __attribute__((always_inline)) void operator()(const float* at, float* to) const {
+        vf a = ld_native(at), b = ld_native(at + 16), c = ld_native(at + 32), d = ld_native(at + 48);
+        for (int j = 0; j < 4; j++)
+            st_native(to + 16 * j, from[j] < 32 ? __builtin_shuffle(a, b, from[j]) : __builtin_shuffle(c, d, from[j]));
+    }
+#else
+    enum { MOST = 0 };
+    explicit Turn(long) {}
+    void operator()(const float*, float*) const {}
+#endif
+};
+
 // ---- out = weight * windows + bias
 template <class S, class T> struct ConvForward {
     enum { W = Lanes<T>::W, NR = NV * W };
     const ConvProblem& p;
     const FbRuntime& rt;
     long K, columns, panels, strips, group_panels, group_rows, tiles_n, tiles_m, panel_size;
-    T* a;       // strips of the weight, or null: read in place
+    T* a;       // strips of the weight, or null: read in place, or packed by the tile that alone needs them
+    bool in_place;
     T* packed;  // all of the windows, or null: gathered tile by tile
 
     long depth_of(long k) const { return K - k < CONV_KC ? K - k : (long)CONV_KC; }
     T* strip(long g, long s) const { return a + (g * strips + s) * K * MR; }
 
-    // strips [begin, end), some channels of x at a time: a weight that is read across its rows is read in long stretches
+    // strips [begin, end) of all groups
     static void pack_weight(void* self, long begin, long end, int) {
         const ConvForward& f = *(const ConvForward*)self;
-        for (long c = 0; c < f.p.channels; c += 16)
-            for (long i = begin; i < end; i++)
-                f.pack_strip(i / f.strips, i % f.strips, c, f.p.channels - c < 16 ? f.p.channels : c + 16);
+        for (long i = begin; i < end;) {
+            long g = i / f.strips, s = i % f.strips, count = f.strips - s < end - i ? f.strips - s : end - i;
+            f.pack_rows(g, s, count, f.strip(g, s));
+            i += count;
+        }
     }
-    void pack_strip(long g, long s, long begin, long end) const {
-        long o = s * MR, rows = p.made - o < MR ? p.made - o : (long)MR;
-        T* to = strip(g, s) + begin * p.taps * MR;
-        const S* from = (const S*)p.w + g * p.w_g + o * p.w_o;
-        for (long c = begin; c < end; c++)
-            for (long t = 0; t < p.taps; t++, to += MR) {
-                const S* at = from + c * p.w_c + p.tap[t].weight;
-                if (rows == MR)
-#pragma GCC unroll 6
-                    for (int r = 0; r < MR; r++) to[r] = (T)scalar(at[r * p.w_o]);
-                else
-                    for (long r = 0; r < rows; r++) to[r] = (T)scalar(at[r * p.w_o]);
+    // `count` strips of group g from strip s on: a channel of x after the other, so that the weight is read in long stretches
+    void pack_rows(long g, long s, long count, T* to) const {
+        Turn turn(p.taps);
+        bool whole = sizeof(S) == 4 && sizeof(T) == 4 && turns();
+        const S* from = (const S*)p.w + g * p.w_g + s * MR * p.w_o;
+        for (long c = 0; c < p.channels; c++, from += p.w_c, to += p.taps * MR)
+            for (long i = 0; i < count; i++) {
+                const S* at = from + i * MR * p.w_o;
+                long rows = p.made - (s + i) * MR < MR ? p.made - (s + i) * MR : (long)MR;
+                for (int line = 0; line < 4; line++) __builtin_prefetch((const char*)(at + 8 * p.w_c) + line * 64);
+                if (whole && rows == MR && c < p.channels - 1) turn((const float*)at, (float*)(to + i * K * MR));
+                else pack_taps(at, rows, to + i * K * MR);
             }
     }
-    bool weight_in_place() const {
-        if (sizeof(S) != sizeof(T) || p.w_c != p.taps) return false;
+    void pack_taps(const S* from, long rows, T* to) const {
+        for (long t = 0; t < p.taps; t++, to += MR) {
+            const S* at = from + p.tap[t].weight;
+            if (rows == MR)
+#pragma GCC unroll 6
+                for (int r = 0; r < MR; r++) to[r] = (T)scalar(at[r * p.w_o]);
+            else
+                for (long r = 0; r < rows; r++) to[r] = (T)scalar(at[r * p.w_o]);
+        }
+    }
+    bool taps_in_order() const {
         for (long t = 0; t < p.taps; t++)
             if (p.tap[t].weight != t) return false;
         return true;
     }
+    // (what Turn writes beyond a channel's group is less than the next group: the last channel's is written after it)
+    bool turns() const {
+        long group = p.taps * MR;
+        return p.w_o == p.taps && p.w_c >= Turn::MOST && group <= Turn::MOST && 2 * group > Turn::MOST && taps_in_order();
+    }
+    bool weight_in_place() const { return sizeof(S) == sizeof(T) && p.w_c == p.taps && taps_in_order(); }
 
     // a block of the result: rows [o, o + rows) of group g, the panels [first, first + count)
-    void block(long g, long o, long rows, long first, long count, T* windows, T* c, Gather<NR>& gather) const {
+    void block(long g, long o, long rows, long first, long count, const T* strips, T* windows, T* c, Gather<NR>& gather) const {
         long ldc = group_panels * NR;
         for (long k = 0; k < K || k == 0; k += CONV_KC) {
             long depth = depth_of(k);
@@ -258,9 +297,8 @@ template <class S, class T> struct ConvForward {
                 }
                 for (long i = 0; i < rows; i += MR) {
                     int r = rows - i < MR ? (int)(rows - i) : (int)MR;
-                    const T* left_side = a ? strip(g, (o + i) / MR) + k * MR
-                                           : (const T*)p.w + g * p.w_g + (o + i) * p.w_o + k;
-                    micro_kernel<T>(r, (int)((left + W - 1) / W))(depth, left_side, a ? 1 : p.w_o, a ? MR : 1, b, NR,
+                    const T* left_side = in_place ? (const T*)p.w + g * p.w_g + (o + i) * p.w_o + k : strips + i * K + k * MR;
+                    micro_kernel<T>(r, (int)((left + W - 1) / W))(depth, left_side, in_place ? p.w_o : 1, in_place ? 1 : MR, b, NR,
                         c + i * ldc + j * NR, ldc, k > 0, 0);
                 }
             }
@@ -310,14 +348,17 @@ template <class S, class T> struct ConvForward {
     static void tile_range(void* self, long begin, long end, int) {
         const ConvForward& f = *(const ConvForward*)self;
         long windows = f.packed ? 0 : CONV_KC * NR + CONV_SLACK, tile = f.group_rows * f.group_panels * NR;
-        T* scratch = (T*)f.rt.alloc((windows + tile) * (long)sizeof(T) + 64);
+        long own = f.in_place || f.a ? 0 : f.group_rows * f.K;
+        T *scratch = (T*)f.rt.alloc((windows + tile + own) * (long)sizeof(T) + 64), *strips = scratch + windows + tile;
         Gather<NR> gather = {f.p};
         gather.open(f.rt);
         for (long i = begin; i < end; i++) {
             long n = i % f.tiles_n * f.group_panels, m = i / f.tiles_n % f.tiles_m * f.group_rows;
             long rows = f.p.made - m < f.group_rows ? f.p.made - m : f.group_rows;
             long count = f.panels - n < f.group_panels ? f.panels - n : f.group_panels;
-            f.block(i / (f.tiles_n * f.tiles_m), m, rows, n, count, scratch + tile, scratch, gather);
+            long g = i / (f.tiles_n * f.tiles_m);
+            if (own) f.pack_rows(g, m / MR, (rows + MR - 1) / MR, strips);
+            f.block(g, m, rows, n, count, f.a ? f.strip(g, m / MR) : strips, scratch + tile, scratch, gather);
         }
         gather.close(f.rt);
         f.rt.release(scratch);
@@ -336,12 +377,12 @@ template <class S, class T> struct ConvForward {
         panel_size = K * NR + CONV_SLACK;
         double work = 2.0 * p.groups * p.made * columns * K;
         long threads = work < 4e5 ? 1 : rt.num_threads();
-        a = 0, packed = 0;
-        if (!weight_in_place()) {
+        a = 0, packed = 0, in_place = weight_in_place();
+        choose_tiles(threads);
+        if (!in_place && tiles_n > 1) {
             a = (T*)rt.alloc(p.groups * strips * K * MR * (long)sizeof(T) + 64);
             spread(pack_weight, p.groups * strips, threads);
         }
-        choose_tiles(threads);
         if (tiles_m > 1) {
             packed = (T*)rt.alloc(p.groups * panels * panel_size * (long)sizeof(T) + 64);
             spread(gather_range, p.groups * panels, threads);
@@ -359,9 +400,12 @@ template <class S, class T> struct ConvForward {
             tiles_n = (panels + group_panels - 1) / group_panels;
         }
         group_rows = strips * MR, tiles_m = 1;
+        if (threads == 1 && tiles_n == 1 && !in_place) return cut_rows(8); // strips that the cache holds once they are packed
         if (threads == 1 || p.groups * tiles_n >= 4 * threads || strips == 1) return;
         long wanted = (8 * threads + p.groups * tiles_n - 1) / (p.groups * tiles_n);
-        long per = (strips + wanted - 1) / wanted;
+        cut_rows((strips + wanted - 1) / wanted);
+    }
+    void cut_rows(long per) {
         group_rows = per * MR;
         tiles_m = (p.made + group_rows - 1) / group_rows;
     }
