@@ -26,6 +26,7 @@ from .text import Lines, Names, cpp, factor, identifier, prelude
 from .writer import Written, describe
 
 SMALL = 6  # functions that one translation unit may have before a second one pays
+EACH = 6500  # characters that take the C++ compiler as long as any function does, however short it is: 20 ms
 LONG = 16  # calls from which on an entry point is compiled in a hurry: it only fills in structs, once a call
 HURRY = ' __attribute__((optimize("O0")))'
 EXPORT = 'extern "C" __attribute__((visibility("default")))'
@@ -269,11 +270,11 @@ class Writer:
             else min(config.threads or os.cpu_count() or 1, 1 + len(self.printed) // SMALL)
         )
         piles: list[list[tuple[str, str]]] = [[] for _ in range(count)]
-        loads = [len(entry) // 4, *[0] * (count - 1)]  # the entry point is long but quick to compile
+        loads = [len(entry) // 2, *[0] * (count - 1)]  # the entry point is long but quick to compile
         for item in sorted(self.printed, key=lambda item: -len(item[1])):
             number = loads.index(min(loads))
             piles[number].append(item)
-            loads[number] += len(item[1])
+            loads[number] += EACH + len(item[1])
         order = {name: k for k, (name, _) in enumerate(self.printed)}
         sources = []
         for number, pile in enumerate(piles):
