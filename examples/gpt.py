@@ -234,6 +234,28 @@ def phase(name, options):
     return json.loads(target.read_text())
 
 
+def dry_run(options):
+    """Triton kernels and their PTX for one training step, made without a GPU; the step itself is run by generated C++."""
+    folder = os.environ.setdefault("FLAMBEAU_DUMP", str(options.out / "kernels"))
+    torch.manual_seed(SEED)
+    model = GPT()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, betas=(0.9, 0.95), weight_decay=0.1)
+
+    def step(x, y):
+        optimizer.zero_grad()
+        loss = model(x, y)
+        loss.backward()
+        optimizer.step()
+        return loss
+    call = torch.compile(step, backend="triton", options={"dry_run": options.capability})
+    tokens = torch.randint(0, VOCABULARY, (BATCH, CONTEXT + 1))
+    with torch.compiler.config.patch(strict=True, dump=folder):
+        loss = call(tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous())
+    print(f"loss {loss.item():.4f}; Triton kernels and PTX for sm_{options.capability}:")
+    for path in sorted(pathlib.Path(folder).glob("*/*_kernels.p*")):
+        print(f"  {path}  {path.stat().st_size:,} bytes")
+
+
 def print_curves(eager, compiled):
     print("\n  step     eager    compiled   relative difference")
     steps = len(eager["losses"])
@@ -311,10 +333,17 @@ def main():
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("demo-out"), help="folder for plot, kernels and states")
     parser.add_argument("--short", action="store_true", help="make no claim about the validation loss (for runs of few steps)")
     parser.add_argument("--phase", choices=("eager", "compiled", "check"), help="run one phase only (used by the program itself)")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="cuda takes --dry-run: nothing runs on a GPU yet")
+    parser.add_argument("--dry-run", action="store_true", help="write the Triton kernels and PTX of one step; needs no GPU")
+    parser.add_argument("--capability", type=int, default=90, help="compute capability that they are for (default 90)")
     options = parser.parse_args()
+    if options.device == "cuda" and not options.dry_run:
+        parser.error("--device cuda needs --dry-run: kernels are generated and compiled, but not launched on a GPU yet")
     if options.steps < max(CHECKED_STEPS):
         parser.error(f"--steps must be at least {max(CHECKED_STEPS)}: gradients are compared at steps {CHECKED_STEPS}")
     options.out.mkdir(parents=True, exist_ok=True)
+    if options.dry_run:
+        return dry_run(options)
     if options.phase:
         result = check(options) if options.phase == "check" else train(options, options.phase == "compiled")
         (options.out / f"{options.phase}.json").write_text(json.dumps(result))

@@ -85,10 +85,12 @@ def native(name: str, source: str, program) -> None:
     log.channel("memory")("\n".join(lines))
 
 
-def triton(name: str, source: str) -> None:
-    """The Triton kernels of one graph."""
+def triton(name: str, source: str, machine_code: str = "") -> None:
+    """The Triton kernels of one graph: a file that runs by itself, and what they were compiled to."""
     if not records.wanted():
         return
     record = records.current()
-    record.text("kernels.py", record.texts.get("kernels.py", "") + f"# {name}\n{source}\n")
+    record.text(f"{name}_kernels.py", source)
+    if machine_code:
+        record.text(f"{name}_kernels.ptx", machine_code)
     log.channel("kernels")(source)

@@ -1,0 +1,128 @@
+"""All kernels of a graph in one native call: what `launcher.cpp` needs, laid out once.
+
+In: binaries in launch order. Out: `Prepared`, called with the addresses of arrays and a stream. Addresses change from call to
+call and stand in one table; grids, sizes and block shapes are those of the binaries. The driver is opened at the first use;
+what it refuses raises, naming the kernel and what to do.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import struct
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ...runtime import toolchain
+from ...runtime.errors import BackendError, FlambeauError
+from .ahead import Binary, Given
+
+LIBRARY = "libcuda.so.1"
+OUT_OF_MEMORY, TOO_LARGE = 2, 1
+PACKED = {"i32": "=iI", "i64": "=q", "fp32": "=fI", "fp64": "=d"}      # a number in the eight bytes of its slot
+
+
+class LaunchError(FlambeauError):
+    """The driver refused a launch, or an earlier kernel failed: results of this call are not valid."""
+
+
+class CLaunch(ctypes.Structure):
+    _fields_ = [("function", ctypes.c_void_p), ("grid", ctypes.c_uint * 3), ("block", ctypes.c_uint), ("shared", ctypes.c_uint),
+                ("cluster", ctypes.c_uint), ("parameters", ctypes.c_void_p)]
+
+
+class Driver:
+    """NVIDIA's driver on one device, through the launcher."""
+
+    def __init__(self, path: str = LIBRARY, device: int = 0):
+        text = Path(__file__).with_name("launcher.cpp").read_text()
+        self.library = library = ctypes.CDLL(toolchain.build([text]))
+        library.fb_cuda_error.restype = ctypes.c_char_p
+        code = library.fb_cuda_open(path.encode(), device)
+        if code < 0:
+            why = "cannot be opened" if code == -1 else "lacks functions that CUDA 12 has"
+            raise BackendError(f"{path} {why}", "install NVIDIA's driver (525 or newer) on a machine with a GPU")
+        self.check(code, "the device cannot be used")
+
+    def check(self, code: int, what: str) -> None:
+        if code == 0:
+            return
+        text = self.library.fb_cuda_error(code).decode()
+        if code == OUT_OF_MEMORY:
+            raise MemoryError(f"CUDA: {what}: {text}; free tensors, or use a smaller batch")
+        raise LaunchError(f"CUDA error {code}: {what}: {text}")
+
+    def load(self, binary: Binary) -> int:
+        """The function of a kernel. One that does not fit in the chip's shared memory is refused here, not launched."""
+        function = ctypes.c_void_p()
+        name, shared = binary.facts["name"], binary.facts["shared"]
+        code = self.library.fb_cuda_load(binary.cubin, name.encode(), shared, ctypes.byref(function))
+        if code == TOO_LARGE:
+            raise BackendError(f"{name} needs {shared:,} bytes of shared memory, more than this chip has",
+                               "compile it with smaller blocks")
+        self.check(code, f"{name} cannot be loaded")
+        return function.value
+
+
+@functools.cache
+def driver(device: int = 0) -> Driver:
+    return Driver(device=device)
+
+
+class Prepared:
+    """The launches of one graph at one set of sizes. `names`: arrays in the order of their addresses."""
+
+    def __init__(self, on: Driver, binaries: Sequence[Binary]):
+        self.on, self.binaries = on, list(binaries)
+        given = [g for b in binaries for _, g in b.launched.arguments]
+        self.names = list(dict.fromkeys(g.name for g in given if g.kind[0] == "*"))
+        self.scalars = list(dict.fromkeys(g.name for g in given if g.kind[0] != "*" and g.value is None))
+        places = {name: k for k, name in enumerate([*self.names, *self.scalars])}
+        numbers = [g for g in given if g.kind[0] != "*" and g.value is not None]
+        self.table = (ctypes.c_uint64 * (len(places) + len(numbers) + 1))()         # the last stays 0: triton's own pointers
+        self.kinds = {g.name: g.kind for g in given}
+        self.functions: dict[bytes, int] = {}
+        self.kept: list[Any] = []
+        free = iter(range(len(places), len(places) + len(numbers)))
+        self.launches = (CLaunch * len(self.binaries))(*(self.launch(b, places, free) for b in self.binaries))
+        self.done = ctypes.c_int()
+
+    def launch(self, binary: Binary, places: Mapping[str, int], free: Any) -> CLaunch:
+        facts, launched = binary.facts, binary.launched
+        if facts.get("global_scratch_size") or facts.get("profile_scratch_size"):
+            raise BackendError(f"{launched.kernel} asks for scratch memory of triton's own", "compile it with fewer stages")
+        slots = [self.slot(g, places, free) for _, g in launched.arguments]
+        slots += [len(self.table) - 1] * 2
+        start = ctypes.addressof(self.table)
+        parameters = (ctypes.c_void_p * len(slots))(*(start + 8 * s for s in slots))
+        self.kept.append(parameters)
+        function = self.functions.get(binary.cubin)
+        if function is None:
+            function = self.functions[binary.cubin] = self.on.load(binary)
+        grid = (ctypes.c_uint * 3)(*launched.grid, *(1,) * (3 - len(launched.grid)))
+        return CLaunch(function, grid, 32 * facts["num_warps"], facts["shared"], facts.get("num_ctas", 1),
+                       ctypes.addressof(parameters))
+
+    def slot(self, given: Given, places: Mapping[str, int], free: Any) -> int:
+        if given.name in places:
+            return places[given.name]
+        at = next(free)
+        self.table[at] = packed(given.kind, given.value)
+        return at
+
+    def __call__(self, addresses: Mapping[str, int], stream: int = 0, scalars: Mapping[str, Any] | None = None) -> None:
+        """Launch everything on a stream, in order. `scalars`: seed, base and floats by name."""
+        for k, name in enumerate(self.names):
+            self.table[k] = addresses[name]
+        for k, name in enumerate(self.scalars, len(self.names)):
+            self.table[k] = packed(self.kinds[name], (scalars or {})[name])
+        code = self.on.library.fb_cuda_run(self.launches, len(self.binaries), ctypes.c_void_p(stream), ctypes.byref(self.done))
+        if code:
+            self.on.check(code, f"{self.binaries[self.done.value].launched.kernel} was not launched")
+
+
+def packed(kind: str, value: Any) -> int:
+    """A number as the eight bytes of its slot."""
+    form = PACKED[kind]
+    return int.from_bytes(struct.pack(form, value, *(0,) * (len(form) - 2)), "little")
