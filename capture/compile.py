@@ -32,6 +32,7 @@ OPTIONS = {
     "epilogue_fusion": (bool, "fuse pointwise work into matrix products"),
     "max_autotune": (bool, "try several kernels and keep the best"),
     "trace.enabled": (bool, "write one file per stage, as FLAMBEAU_DUMP does"),
+    "dry_run": (int, "backend triton: compile and dump kernels for this compute capability, e.g. 90; C++ runs the calls"),
 }
 
 

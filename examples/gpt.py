@@ -333,7 +333,7 @@ def main():
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("demo-out"), help="folder for plot, kernels and states")
     parser.add_argument("--short", action="store_true", help="make no claim about the validation loss (for runs of few steps)")
     parser.add_argument("--phase", choices=("eager", "compiled", "check"), help="run one phase only (used by the program itself)")
-    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="cuda takes --dry-run: nothing runs on a GPU yet")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="cuda needs --dry-run: no GPU is used yet")
     parser.add_argument("--dry-run", action="store_true", help="write the Triton kernels and PTX of one step; needs no GPU")
     parser.add_argument("--capability", type=int, default=90, help="compute capability that they are for (default 90)")
     options = parser.parse_args()
