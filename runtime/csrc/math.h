@@ -55,12 +55,36 @@ FB_INLINE void split_exp(vf x, vf& n, vf& tail) {
     vf p = polynomial(r, 0.00139517174f, 0.00836959854f, 0.0416661873f, 0.166665122f, 0.5f);
     tail = v_fma(p * r, r, r);
 }
+#if FB_ISA == 512
+// by the last four bits of the lane's number
+#if defined(__clang__)
+FB_INLINE vf look_up(vf table, vi index) { return __builtin_ia32_permvarsf512(table, index); }
+#else
+FB_INLINE vf look_up(vf table, vi index) { return __builtin_shuffle(table, index); }
+#endif
+#endif
 // within 1 ulp
+#if FB_ISA == 512
+// x = (k / 16) ln 2 + r with a table of 2^(j/16): the sum leaves k in the lowest bits, a quotient of 16 takes its floor
+FB_INLINE vf v_exp(vf x) {
+    const vf whole = splat_f(786432.f); // 1.5 * 2^19: a float there has four bits behind the point
+    const vf table = {1.f, 1.04427373f, 1.09050775f, 1.13878858f, 1.18920708f, 1.24185777f, 1.29683959f, 1.35425556f, 1.41421354f,
+        1.47682619f, 1.54221082f, 1.61049032f, 1.68179286f, 1.75625217f, 1.8340081f, 1.91520655f};
+    x = raw_min(splat_f(89.f), raw_max(splat_f(-104.f), x));
+    vf t = v_fma(x, splat_f(1.44269504f), whole), n = t - whole;
+    vf r = v_fma(n, splat_f(-0.693145752f), x);
+    r = v_fma(n, splat_f(-1.42860677e-06f), r);
+    vf power = look_up(table, as_i(t));
+    vf tail = v_fma(v_fma(r, splat_f(0.16667026f), splat_f(0.5000162f)) * r, r, r);
+    return v_scale(v_fma(power, tail, power), n);
+}
+#else
 FB_INLINE vf v_exp(vf x) {
     vf n, tail;
     split_exp(raw_min(splat_f(89.f), raw_max(splat_f(-104.f), x)), n, tail);
     return v_scale(tail + splat_f(1.f), n);
 }
+#endif
 FB_INLINE vf v_expm1(vf x) {
     vf n, tail;
     split_exp(raw_min(splat_f(89.f), raw_max(splat_f(-30.f), x)), n, tail);
@@ -117,11 +141,6 @@ FB_INLINE vf v_log1p(vf x) {
 #if FB_ISA == 512
 // ---- the error function: sixteen polynomials around multiples of 1/4, coefficients taken from registers by the lane's
 //      number; within 2.2 ulp, and exactly 1 from 3.875 on
-#if defined(__clang__)
-FB_INLINE vf look_up(vf table, vi index) { return __builtin_ia32_permvarsf512(table, index); }
-#else
-FB_INLINE vf look_up(vf table, vi index) { return __builtin_shuffle(table, index); }
-#endif
 FB_INLINE vf v_erf(vf x) {
     const vf e0 = {0.0f, 0.2763264f, 0.5204999f, 0.71115565f, 0.8427008f, 0.92290014f, 0.96610516f, 0.9866717f,
         0.9953223f, 0.9985373f, 0.999593f, 0.9998994f, 0.9999779f, 0.9999957f, 0.9999993f, 0.9999999f};
