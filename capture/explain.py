@@ -1,13 +1,14 @@
 """`explain(f)(*args)`: run once and tell graphs, breaks with reason, line and what to do, and guards.
 
 In: a function or module, compiled or not. Out: an `Explanation`: numbers, break reasons, guards,
-    texts. It counts by the
-difference of the counters around one call through fresh entries.
+texts. It counts by the difference of the counters around one call through fresh entries.
 """
 
 from __future__ import annotations
 
+import collections
 import dataclasses
+import linecache
 from typing import Any
 from collections.abc import Callable
 
@@ -29,7 +30,13 @@ class Break:
     def __str__(self) -> str:
         place = f" at {self.line}" if self.line else ""
         advice = f"\n      what to do: {self.fix}" if self.fix else ""
-        return f"{self.text or self.code}{place}{advice}"
+        return f"{self.text or self.code}{place}{self.source()}{advice}"
+
+    def source(self) -> str:
+        """The line's text, on a line of its own."""
+        file, _, number = self.line.rpartition(":")
+        found = linecache.getline(file, int(number)).strip() if number.isdigit() else ""
+        return f"\n      {found}" if found else ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,11 +55,18 @@ class Explanation:
 
     def __str__(self) -> str:
         lines = [f"{self.graph_count} graphs, {self.graph_break_count} breaks, {self.op_count} ops, {self.seconds:.2f} s"]
-        lines += [f"  break {number}: {one}" for number, one in enumerate(self.breaks)]
+        lines += [f"  break {number}{f', {times} times' if times > 1 else ''}: {one}"
+                  for number, (one, times) in enumerate(self.counted())]
         lines += [f"  ran eagerly: {reason} ({times} times)" for reason, times in self.fallbacks.items()]
         lines += [f"  graph {number}: {len(ops)} ops: {', '.join(ops)}" for number, ops in enumerate(self.graphs)]
-        lines += ["  guards:"] + [f"    {line}" for line in self.guards]
+        lines += ["  guards:"] + [f"    {line}" for line in dict.fromkeys(self.guards)]
         return "\n".join(lines)
+
+    def counted(self) -> list[tuple[Break, int]]:
+        """Each break once, with how often it happened; one that an earlier break brings about (it names what that has left on
+        the stack) is no news."""
+        first = [one for one in self.breaks if "%stack" not in one.text] or self.breaks
+        return list(collections.Counter(first).items())
 
 
 def _recording(backend: Callable, seen: list) -> Callable:

@@ -2,11 +2,9 @@
 
 import json
 import os
-import pathlib
 import re
 import subprocess
 import sys
-import types
 
 import pytest
 
@@ -284,17 +282,6 @@ def test_every_channel_is_filled(capsys):
             compiled(flambeau.eye(n).requires_grad_())
     told = set(re.findall(r"^flambeau (\w+): ", capsys.readouterr().err, re.M))
     assert told == set(CHANNELS) - {"cache"} | (told & {"cache"})
-
-
-def test_configuration_reference_is_up_to_date():
-    script = pathlib.Path(flambeau.__file__).parent / "docs" / "make_configuration.py"
-    assert types.SimpleNamespace(**_run(script)).text() == script.with_name("configuration.md").read_text()
-
-
-def _run(script):
-    space = {"__name__": "reference", "__file__": str(script)}
-    exec(compile(script.read_text(), str(script), "exec"), space)
-    return space
 
 
 # -- notebooks
