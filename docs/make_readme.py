@@ -55,7 +55,8 @@ def benchmarks():
 
 def coverage():
     """What docs/api.md says of names that programs use."""
-    rows = re.findall(r"^\| programs that (\w+).*?\| (\d+ of \d+) \| (\d+ of \d+) \|$", (ROOT / "docs/api.md").read_text(), re.MULTILINE)
+    names = (ROOT / "docs/api.md").read_text()
+    rows = re.findall(r"^\| programs that (\w+).*?\| (\d+ of \d+) \| (\d+ of \d+) \|$", names, re.MULTILINE)
     parts = [f"{first} of the most used ones and {every} in all for programs that {what}{'' if what == 'train' else ' models'}"
              for what, first, every in rows]
     return ("Of the names of PyTorch that 84 public repositories use, these are here: " + "; ".join(parts) +
