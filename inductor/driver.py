@@ -17,7 +17,7 @@ from ..capture.graph import Graph, Interpreter, Node, map_nodes
 from ..eager import dtypes
 from ..eager.state import recording
 from ..eager.tensor import Tensor
-from ..runtime import counters, records, toolchain
+from ..runtime import counters, locks, records, sources, toolchain
 from ..runtime.config import config
 from ..runtime.errors import CheckFailed, FlambeauError, Unsupported
 from . import dump, passes, stages, verify
@@ -31,7 +31,6 @@ from .functionalize import FunctionalGraph, functionalize
 from .joint import build_joint
 from .cpp.wrapper import Loading
 from .inplace import write_inputs
-from .interpret import run as run_program
 from .lower import lower
 from .memory import overwritten, plan
 from .partition import partition, split
@@ -94,6 +93,8 @@ def assemble(functional: FunctionalGraph, inputs: Sequence, constants: Sequence,
     if training is not None:
         training.backward(training.all_reached)
     with records.current().stage("C++ compiler"):
+        if target is started:
+            sources.fingerprint()                           # asked for when the graph is stored: now it costs no time
         run = settled(run)
         if training is not None:
             training.made = {present: (crossing, settled(back)) for present, (crossing, back) in training.made.items()}
@@ -249,6 +250,8 @@ def loops(graph: Graph, name: str, writes: tuple = (), donated: frozenset = froz
 
 def looped(program) -> Executable:
     """The loop interpreter on one program."""
+    with locks.importing:
+        from .interpret import run as run_program               # few programs are run so
     own = [program.inputs.index(b) if isinstance(b, Buffer) and b in program.inputs else None for b in program.outputs]
 
     def run(inputs, seed, base):

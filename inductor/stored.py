@@ -14,6 +14,7 @@ import operator
 import os
 import zlib
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any
 
 from ..capture import expr as E
@@ -191,13 +192,13 @@ ATOMS = {"floordiv": E.floordiv, "mod": E.mod, "max": E.maximum, "min": E.minimu
 # -- the key -----------------------------------------------------------------------------------------------------------
 
 
-def key_of(graph: Graph, inputs: Sequence, options: dict) -> str:
-    """Hash of everything that the passes read."""
+def about(graph: Graph, inputs: Sequence, options: dict) -> str:
+    """Everything that the passes read, besides this package."""
     needs = [x.requires_grad if isinstance(x, Tensor) else None for x in inputs]
-    about = (FORMAT, sources.fingerprint(), toolchain.identity(), toolchain.isa(), native.isa(), os.cpu_count(),
+    given = (FORMAT, toolchain.identity(), toolchain.isa(), native.isa(), os.cpu_count(),
              dtypes.get_default_dtype().name, [getattr(config, name) for name in SETTINGS], sorted(options.items()))
     known = None if graph.env is None else knowledge(graph.env)
-    return hashlib.sha256(repr((about, needs, known, program(graph))).encode()).hexdigest()[:40]
+    return repr((given, needs, known, program(graph)))
 
 
 def knowledge(env: ShapeEnv) -> tuple:
@@ -268,8 +269,12 @@ class Shelf:
 
     def __init__(self, graph: Graph, inputs: Sequence, options: dict):
         self.graph, self.env = graph, graph.env
-        self.key = key_of(graph, inputs, options)
+        self.about = about(graph, inputs, options)
         self.before = (0, 0, 0) if self.env is None else _learned(self.env)
+
+    @cached_property
+    def key(self) -> str:
+        return hashlib.sha256(f"{sources.fingerprint()} {self.about}".encode()).hexdigest()[:40]
 
     # -- writing
     def keep(self, compiled: CompiledGraph) -> None:
@@ -300,7 +305,7 @@ class Shelf:
     # -- reading
     def load(self) -> CompiledGraph | None:
         """What an earlier process compiled from the same graph."""
-        data = read(self.key)
+        data = None if artefacts.empty() else read(self.key)
         if data is None:
             return None
         outline, mutated, outputs, structure, forward, trained, learned = data

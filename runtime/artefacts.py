@@ -80,6 +80,14 @@ def get(key: str, suffix: str) -> str | None:
     return _found(key, suffix)[0]
 
 
+def empty() -> bool:
+    """Whether nothing is stored, so that nobody needs to know what to look for."""
+    try:
+        return folder() not in _readable and all(len(name) != 2 for name in os.listdir(folder()))
+    except OSError:                                 # it was removed
+        return True
+
+
 def read(key: str, suffix: str) -> bytes | None:
     """The bytes of a stored artefact that belongs to this user and is whole, else None."""
     return _found(key, suffix)[1]
