@@ -1,0 +1,49 @@
+"""The benchmarks can be measured: every kind of work has a row, one process tells all that the table shows, lines keep their shape."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+import flambeau
+from flambeau.runtime import toolchain
+
+FOLDER = pathlib.Path(__file__).parent.parent / "benchmarks"
+KINDS = """pointwise gelu_bias_res softmax layernorm reductions mlp_infer mlp_train gpt_infer gpt_infer_bf16 gpt_train resnet_infer
+resnet_train vit_infer lstm_train gru_loop_train vae_train dyn_sweep graph_breaks overhead overhead_module opt100""".split()
+
+LINES = """
+import json, run
+full = {"seconds": 0.002, "native_share": 0.987, "peak_mb": 12.3, "cold": 0.5, "fingerprint": [1.0]}
+theirs = {**full, "seconds": 0.003, "native_share": None}
+print(json.dumps([list(run.WORKLOADS), run.HEAD,
+    run.line("softmax", {("flambeau", "compiled"): full, ("torch", "compiled"): theirs}),
+    run.line("softmax", {("flambeau", "compiled"): {**full, "fingerprint": [1.1]}, ("torch", "compiled"): theirs, ("torch", "eager"): None})]))
+"""
+
+
+def program(*arguments):
+    home = str(pathlib.Path(flambeau.__file__).parent.parent)
+    path = os.pathsep.join(filter(None, [home, os.environ.get("PYTHONPATH")]))
+    done = subprocess.run([sys.executable, *arguments], cwd=FOLDER, env=dict(os.environ, PYTHONPATH=path), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_rows_of_the_table():
+    names, head, line, differing = program("-c", LINES)
+    assert set(KINDS) <= set(names)
+    cells = [cell.strip() for cell in line.strip("|").split("|")]
+    assert len(cells) == len(head)
+    assert cells[1:] == ["ms", "–", "–", "2.00", "3.00", "1.50", "99%", "12 / 12", "0.50 / 0.50"]
+    assert "(RESULTS DIFFER)" in differing
+
+
+@pytest.mark.skipif(toolchain.compiler() is None, reason="no C++ compiler")
+def test_one_process_tells_times_share_and_memory():
+    told = program("workloads.py", "--lib", "flambeau", "--mode", "compiled", "--workload", "reductions", "--budget", "0.05")
+    assert told["seconds"] > 0 and told["first_seconds"] > 0 and told["peak_mb"] > 16        # the input alone is 16 MB
+    assert 0 < told["native_share"] <= 1 and len(told["fingerprint"]) == 5
