@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 from ..capture.graph import Graph
 from ..runtime import locks, log, records, toolchain
+from ..runtime.errors import InternalError
 from . import stored
 
 SMALL = 24                  # nodes
@@ -17,6 +18,8 @@ SMALL = 24                  # nodes
 def inductor(graph: Graph, example_inputs: Sequence, options: dict | None = None) -> Callable:
     """Generated C++; without a compiler on the machine, the loop interpreter."""
     options = dict(options or {})
+    if options.get("verify"):
+        return verified(graph, example_inputs, options)
     with records.current().stage("look in the cache"):
         shelf = shelf_of(graph, example_inputs, options) if stored.usable(options) else None
         compiled = shelf and shelf.load()
@@ -25,6 +28,20 @@ def inductor(graph: Graph, example_inputs: Sequence, options: dict | None = None
         if shelf is not None:
             shelf.keep(compiled)
     return compiled
+
+
+def verified(graph: Graph, example_inputs: Sequence, options: dict) -> Callable:
+    """`verify`: the stages are compared on the real inputs; where one differs, the kernel in it is named as well."""
+    try:
+        return by_passes(graph, example_inputs, options)
+    except InternalError as error:
+        with locks.importing:
+            from . import bisect
+        found = bisect.first_difference(graph, list(example_inputs))
+        if found is None:
+            raise
+        raise InternalError(f"{error}\n\n{found[0].text()}\n\n{found[0].code}`python -m flambeau bisect SCRIPT` writes a small "
+                            "program that fails alone.") from None
 
 
 def by_passes(graph: Graph, example_inputs: Sequence, options: dict) -> Callable:

@@ -81,7 +81,13 @@ class Comparing:
 
 
 def examine(graph: Graph, inputs: list) -> Finding | None:
-    """Compare the stages of one captured graph on the inputs of its first call."""
+    """Compare the stages of one captured graph on the inputs of its first call; with a program that fails alone."""
+    found = first_difference(graph, inputs)
+    return None if found is None else with_repro(*found)
+
+
+def first_difference(graph: Graph, inputs: list) -> tuple[Finding, Call, dict] | None:
+    """What differs first, the graph and inputs in which it does, and what shows it (as for shrink.smaller)."""
     functional, constants = driver.functional_of(graph)
     everything = [*inputs, *constants]
     runs = {"functional": stages.functional_run(functional, constants)}
@@ -92,12 +98,14 @@ def examine(graph: Graph, inputs: list) -> Finding | None:
         problem = shown_otherwise(expected, run, inputs)
         if problem:
             inner = in_programs(functional, everything, constants) if name in ("loops", "compiled") else None
-            return inner or in_graphs(graph, functional, inputs, everything, name, problem)
+            return inner or (in_graphs(functional, everything, name, problem), Call(graph, "", tuple(inputs), 0, 0),
+                             {"gradients": True})
     return None
 
 
 def shown_otherwise(expected: stages.Shown, run: Callable, inputs: list) -> str | None:
     """How a stage differs in what it shows; what it cannot do at all is for whoever captured the graph."""
+    repro.dirty([*stages.tensors_in(expected.outputs), *stages.tensors_in(expected.gradients or [])])
     try:
         return stages.compare(expected, stages.observe(run, inputs))
     except (Unsupported, CheckFailed):
@@ -109,16 +117,15 @@ def shown_otherwise(expected: stages.Shown, run: Callable, inputs: list) -> str 
 # -- stages before the loop IR -----------------------------------------------------------------------------------------
 
 
-def in_graphs(graph: Graph, functional: FunctionalGraph, given: list, inputs: list, name: str, problem: str) -> Finding:
+def in_graphs(functional: FunctionalGraph, inputs: list, name: str, problem: str) -> Finding:
     """The first node whose value is not that of the node of the same name in the functional graph."""
     node = None
     if name == "decomposed":
         final = driver.decompose(functional.graph)
         known, made = (repro.every_value(each, inputs, 0, 0) for each in (functional.graph, final))
         node = next((n for n in final.calls if n.name in known and verify.differs(known[n.name], made[n.name])), None)
-    finding = Finding(STAGES[name], problem, "forward" if node is not None else "", node=node.name if node is not None else "",
-                      line=place(node))
-    return with_repro(finding, graph, given, 0, 0, gradients=True)
+    return Finding(STAGES[name], problem, "forward" if node is not None else "", node=node.name if node is not None else "",
+                   line=place(node))
 
 
 def place(node: Node | None) -> str:
@@ -133,7 +140,7 @@ def place(node: Node | None) -> str:
 
 @dataclass(frozen=True)
 class Call:
-    """One call of a final graph: forward or backward, with the inputs that it got."""
+    """One call of a graph, with the inputs that it got; `name`: forward or backward."""
 
     graph: Graph
     name: str
@@ -167,7 +174,7 @@ def as_claimed(graph: Graph, inputs: Sequence) -> tuple:
                  for x, step, fit in zip(inputs, strides, fits))
 
 
-def in_programs(functional: FunctionalGraph, inputs: list, constants: list) -> Finding | None:
+def in_programs(functional: FunctionalGraph, inputs: list, constants: list) -> tuple[Finding, Call, dict] | None:
     """The first kernel of forward or backward that differs."""
     calls: list[Call] = []
     shown = inputs[:len(inputs) - len(constants)]
@@ -175,8 +182,7 @@ def in_programs(functional: FunctionalGraph, inputs: list, constants: list) -> F
     for call in calls:
         found = in_program(call)
         if found is not None:
-            loops = not found.stage.startswith("C++")
-            return with_repro(found, call.graph, call.inputs, call.seed, call.base, kernel=found.kernel, loops=loops)
+            return found, call, {"loops": not found.stage.startswith("C++")}
     return None
 
 
@@ -295,10 +301,9 @@ def function_of(text: str, kernel: str) -> str:
 # -- the smaller program -----------------------------------------------------------------------------------------------
 
 
-def with_repro(found: Finding, graph: Graph, inputs: Sequence, seed: int, base: int, kernel: str = "",
-               **shows: bool) -> Finding:
+def with_repro(found: Finding, call: Call, shows: dict) -> Finding:
     """The finding with a file that shows it alone; the node is then the one that the small program ends with."""
-    small = shrink.smaller(graph, inputs, seed, base, nodes_of(graph, kernel), **shows)
+    small = shrink.smaller(call.graph, call.inputs, call.seed, call.base, nodes_of(call.graph, found.kernel), **shows)
     if small is None:
         return replace(found, no_repro="none: the fault does not show in a part of the graph alone")
     node = next((n for n in reversed(small.graph.calls) if n.stack), None)

@@ -92,6 +92,7 @@ def test_verify_names_the_same(flipped):
         torch.compile(f, fullgraph=True, options={"verify": True})(torch.linspace(0.1, 1, 7))
     text = str(raised.value)
     assert "stage 'compiled' differs from the captured graph in outputs" in text and "node sub" in text and "test_bisect.py:" in text
+    assert "stage    C++" in text and "kernel   k_" in text and "v_tanh" in text and "bisect SCRIPT" in text
 
 
 def found(f, *inputs, **settings):
