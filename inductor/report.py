@@ -16,6 +16,7 @@ from ..capture.expr import Expr, ExprLike
 from ..capture.graph import Graph, Node
 from ..runtime import records
 from ..runtime.calls import TRANSPOSED, Job
+from ..runtime.config import config
 from ..runtime.errors import FlambeauError
 from ..runtime.report import data, timeline
 from . import driver, dump
@@ -53,7 +54,7 @@ class Sketch:
 def describe(graph: Graph, compiled: Any) -> tuple[list[data.Program], dict[str, str], str]:
     """(programs, texts of the stages, why something is missing)."""
     record = records.CompileRecord("report", graph.name)
-    with records.reading(), records.active(record):
+    with config.patch(dump=None, logs=()), records.reading(), records.active(record):    # nothing is compiled: no files, no logs
         try:
             sketches, again = passes(graph)
         except FlambeauError as reason:

@@ -228,6 +228,16 @@ def test_a_compilation_that_nobody_looks_at_writes_no_texts():
     assert set(record.texts) == {"guards.txt"}
 
 
+def test_a_report_writes_no_files_and_no_logs(tmp_path, capsys):
+    with config.patch(dump=str(tmp_path), logs=("schedule", "graph", "kernels")):
+        compiled = torch.compile(programs.text_like_markup)
+        compiled(torch.randn(3))
+        before = sorted(tmp_path.rglob("*"))
+        assert before and capsys.readouterr().err
+        assert torch.compiler.report(compiled).graphs[0].texts["loops.txt"]
+        assert sorted(tmp_path.rglob("*")) == before and not capsys.readouterr().err
+
+
 def test_stages_are_timed(network):
     spans = network[0].frames[0].spans
     names = [span.name for span in spans]
