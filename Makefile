@@ -26,7 +26,6 @@ bench: $(STAMP)
 	$(VENV)/bin/python benchmarks/run.py $(if $(PEER_PYTHON),--peer-python $(PEER_PYTHON)) --write
 	$(VENV)/bin/python benchmarks/compile_time.py --write
 	$(VENV)/bin/python docs/make_readme.py
-	$(VENV)/bin/python docs/make_readme.py
 
 # programs of packages that were written for PyTorch; PEER_PYTHON has the same packages and torch, to compare with
 packages: $(STAMP)
