@@ -2,7 +2,7 @@
 
 The first graph with a stage that computes something else than eager ends the program: the stage, the kernel, the node and your
 line are named, and a file is written that shows the same alone (its exit status is 1 while the fault is there). Each graph
-is compared on the inputs of the call that compiles it.
+is compared on the inputs of the call that compiles it, and of the next ones (`--calls`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import os
 from typing import Any
 
 from . import scripts
-from .answer import FOUND, Answer
+from .answer import DONE, FAILED, FOUND, Answer, ScriptFailed
 
 HELP = "the first stage, kernel and node of a program that computes something else than eager"
 EXAMPLES = """
@@ -24,6 +24,7 @@ EXAMPLES = """
 
 
 def add(parser: Any) -> None:
+    parser.add_argument("--calls", type=int, default=3, metavar="N", help="compare the first N calls of each graph (default 3)")
     parser.add_argument("--out", metavar="FILE", help="where the small program goes (default: <script>_repro.py, here)")
     scripts.add_torch(parser)
     parser.add_argument("script", metavar="SCRIPT")
@@ -34,13 +35,22 @@ def run(options: Any) -> Answer:
     from ..capture import backends
     from ..inductor import bisect
     scripts.alias(options.torch)
-    compared = bisect.Comparing()
+    compared = bisect.Comparing(max(1, options.calls))
     try:
         with backends.replaced("inductor", compared):
             scripts.run(options.script, options.arguments)
     except bisect.Found as found:
         return told(found.finding, options)
-    return Answer({"graphs": compared.graphs, "found": None}, f"{compared.graphs} graphs: no stage differs from eager")
+    except ScriptFailed as failed:
+        return nothing(compared.graphs, str(failed))
+    return nothing(compared.graphs, None)
+
+
+def nothing(graphs: int, failure: str | None) -> Answer:
+    """No stage differs in what was compiled, until the program ended or failed."""
+    lines = [failure] if failure else []
+    lines.append(f"{graphs} graphs: no stage differs from eager" if graphs else "nothing was compiled")
+    return Answer({"graphs": graphs, "found": None, "failure": failure}, "\n".join(lines), FAILED if failure else DONE)
 
 
 def told(finding: Any, options: Any) -> Answer:

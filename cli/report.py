@@ -12,6 +12,7 @@ import glob
 import json
 import os
 import shutil
+import sys
 import tempfile
 from typing import Any
 
@@ -98,6 +99,8 @@ def answer(facts: dict[str, Any], texts: list[str], script: str) -> Answer:
     lines = [*texts, *([facts["failure"]] if facts["failure"] else [])]
     if not facts["reports"]:
         lines.append(f"{script} compiled nothing: no call of a function or module that flambeau.compile returned")
+        if not hasattr(sys.modules.get("torch"), "__flambeau__") and "torch" in sys.modules:
+            lines.append("it uses the installed torch: with --torch its `import torch` gives flambeau")
     for one, page in zip(facts["reports"], facts["pages"]):
         breaks = sum(len(frame["breaks"]) for frame in one["frames"])
         lines.append(f"{page}: {one['title']}, {len(one['frames'])} frames, {len(one['graphs'])} graphs, {breaks} breaks, "

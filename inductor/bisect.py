@@ -65,19 +65,44 @@ class Found(BaseException):
 
 
 class Comparing:
-    """The default backend, which first compares all stages of each graph, and raises `Found` where one differs."""
+    """The default backend, which compares all stages of each graph on the inputs of its first `calls` calls, and raises
+    `Found` where one differs."""
 
     takes_options = True
 
-    def __init__(self):
-        self.graphs = 0
+    def __init__(self, calls: int = 1):
+        self.calls, self.graphs = calls, 0
 
     def __call__(self, graph: Graph, example_inputs: Sequence, options: dict | None = None) -> Callable:
         self.graphs += 1
         finding = examine(graph, list(example_inputs))
         if finding is not None:
             raise Found(finding)
-        return driver.compile_graph(graph, example_inputs, {k: v for k, v in (options or {}).items() if k != "verify"})
+        options = {k: v for k, v in (options or {}).items() if k != "verify"}
+        compiled = driver.compile_graph(graph, example_inputs, options)
+        return compiled if self.calls == 1 else Watched(graph, compiled, self.calls)
+
+
+class Watched:
+    """A compiled graph whose first calls are compared with eager's; those of the very first were when it was compiled."""
+
+    def __init__(self, graph: Graph, compiled: Callable, calls: int):
+        self.graph, self.compiled, self.calls, self.seen = graph, compiled, calls, 0
+
+    def __call__(self, *inputs: Any) -> Any:
+        self.seen += 1
+        if 1 < self.seen <= self.calls:
+            self.compare(inputs)
+        return self.compiled(*inputs)
+
+    def compare(self, inputs: Sequence) -> None:
+        try:
+            expected = stages.observe(stages.captured_run(self.graph), inputs)
+        except Exception:
+            return                              # an error of the program's own, which the call will raise as well
+        problem = shown_otherwise(expected, self.compiled, list(inputs))
+        if problem:
+            raise Found(examine(self.graph, list(inputs)) or Finding("C++", problem, no_repro="none: not in a fresh compilation"))
 
 
 def examine(graph: Graph, inputs: list) -> Finding | None:

@@ -68,6 +68,13 @@ def test_a_program_without_fault(script, capsys):
     assert "the end" in out and "1 graphs: no stage differs from eager" in out and not list(script.glob("*_repro.py"))
 
 
+def test_a_program_that_fails(script, capsys):
+    (script / "failing.py").write_text("raise ValueError('early')\n")
+    assert main(["bisect", "failing.py"]) == 3
+    out, err = capsys.readouterr()
+    assert "failing.py raised ValueError" in out and "nothing was compiled" in out and "early" in err
+
+
 def test_a_flipped_operator_is_found(script, flipped, capsys):
     assert main(["bisect", "--json", "--out", "small.py", "script.py"]) == 1
     out, err = capsys.readouterr()
@@ -169,6 +176,25 @@ def test_a_compiler_that_raises(monkeypatch, tmp_path):
     monkeypatch.setattr(codegen, "write_kernel", refusing)
     finding = found(lambda x: torch.sin(x) * 2, torch.randn(4))
     assert "it raises InternalError: no kernel today" in finding.problem and finding.repro
+
+
+def test_a_later_call(monkeypatch):
+    """A fault that only the numbers of the second call show."""
+    kept = codegen.write_kernel
+
+    def clipping(program, kernel):
+        written = kept(program, kernel)
+        return dataclasses.replace(written, code=written.code.replace("v_sin(", "v_minimum(splat_f(0.9f), v_sin("
+                                                                      ).replace("_at_0);", "_at_0));"))
+
+    monkeypatch.setattr(codegen, "write_kernel", clipping)
+    with config.patch(verify=False, optimize=0, strict=True):
+        compiled = torch.compile(lambda x: torch.sin(x) + 1, backend=bisect.Comparing(calls=2))
+        compiled(torch.zeros(4))
+        with pytest.raises(bisect.Found) as raised:
+            compiled(torch.full((4,), 1.5))
+    finding = raised.value.finding
+    assert finding.stage == "C++" and finding.kernel == "k_add" and "values(" in finding.repro or "normal(" in finding.repro
 
 
 def test_inputs_that_only_the_call_had(flipped):
