@@ -152,7 +152,7 @@ def binary(text: str, namespace: dict, launched: Launched, capability: int) -> B
 def kernel_text(text: str, kernel: str) -> str:
     """What decides a kernel's code: its own text and all functions that it may call."""
     before, _, after = text.partition(f"\ndef {kernel}(")
-    functions = before.split("\n\n\n# ", 1)[0]
+    functions = before.split("\n\n\n# ", 1)[0].partition("import triton.language as tl")[2]
     return functions + after.split("\n\n\n", 1)[0]
 
 

@@ -7,6 +7,8 @@ everything that executes or compiles the file calls.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,7 +49,7 @@ class Writer:
         self.program = program
         self.names = Names(TAKEN | set(library()))
         self.memory = Names({"error", "seed", "base", *(s.name for s in (*program.symbols, *program.floats))})
-        self.functions: dict[str, str] = {}
+        self.functions: dict[str, str] = {}                 # canonical code -> name
         self.printed: list[str] = []
         self.run = Lines(1)
         self.kernels: list[str] = []
@@ -68,11 +70,14 @@ class Writer:
         parameters = [*written.arguments, "INDEX: tl.constexpr",
                       *(f"{name}: tl.constexpr" for name in written.blocks if not name.startswith("num_"))]
         code = "\n".join([f"({', '.join(parameters)}):", *written.body])
-        name = self.functions.get(code)
+        meaning = canonical(code, written.arguments)
+        name = self.functions.get(meaning)
         if name is None:
-            name = self.functions[code] = self.names.fresh(written.name)
+            name = self.functions[meaning] = self.names.fresh(written.name)
             comments = "\n".join(f"# {line}" for line in describe(written.kernel))
             self.printed.append(f"{comments}\n@triton.jit\ndef {name}{wrapped(code)}")
+        else:
+            self.run.extend(f"# {o.node}" + (f"   {o.line}" if o.line else "") for o in written.kernel.origins)
         self.kernels.append(name)
         given = [*(self.argument(written, key) for key in written.arguments), f"INDEX={wide}",
                  *(f"{key}={block(value)}" for key, value in written.blocks.items())]
@@ -173,6 +178,16 @@ def refused(kernel: ExternCall) -> BackendError:
 
 
 # -- text
+
+def canonical(code: str, arguments: Iterable[str]) -> str:
+    """The code with parameters and variables numbered as they appear: two kernels that differ in names only are one."""
+    mine = set(arguments)
+    for names in re.findall(r"^ *(\w+(?:, \w+)*) = ", code, re.MULTILINE):
+        mine.update(names.split(", "))
+    seen: dict[str, str] = {}
+    number = lambda word: seen.setdefault(word, f"v{len(seen)}") if word in mine else word
+    return re.sub(r"(?<![.\w\"])[A-Za-z_]\w*", lambda match: number(match[0]), code)
+
 
 def wrapped(code: str) -> str:
     """A definition whose parameters stand on lines of readable length."""
