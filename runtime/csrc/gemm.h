@@ -65,7 +65,7 @@ template <class T, int R, int C> __attribute__((noinline)) void micro(long K, co
         V acc[R][C];
         for (int i = 0; i < R; i++)
             for (int j = 0; j < C; j++) acc[i][j] = (V){};
-        long run = K < CHAIN + CHAIN / 2 ? K : CHAIN;
+        long run = K <= CHAIN + CHAIN / 2 ? K : CHAIN;
         K -= run;
 #pragma GCC unroll 4
         for (long k = 0; k < run; k++) {
@@ -134,6 +134,8 @@ template <class S> inline void pack_transposed(const S* from, long row, float* t
             vf square[FB_W];
 #pragma GCC unroll 16
             for (int i = 0; i < FB_W; i++) square[i] = ld(from + (l + i) * row + k, Full{});
+#pragma GCC unroll 16
+            for (int i = 0; i < FB_W; i++) __builtin_prefetch(from + (l + FB_W + i) * row + k, 0, 2);
             transpose(square);
 #pragma GCC unroll 16
             for (int i = 0; i < FB_W; i++) st(to + (k + i) * width + l, square[i], Full{});

@@ -69,6 +69,8 @@ inline void pack(const bf16* from, long along, long across, Pair* to, long width
                 vf square[FB_W];
 #pragma GCC unroll 16
                 for (int i = 0; i < FB_W; i++) square[i] = ld((const float*)(from + (l + i) * across + 2 * k), Full{});
+#pragma GCC unroll 16
+                for (int i = 0; i < FB_W; i++) __builtin_prefetch(from + (l + FB_W + i) * across + 2 * k, 0, 2);
                 transpose(square);
 #pragma GCC unroll 16
                 for (int i = 0; i < FB_W; i++) st((float*)(to + (k + i) * width + l), square[i], Full{});
