@@ -28,8 +28,9 @@ SERIES = (("passes", "capture, passes and code generation", "#2b6cb0"), ("compil
 def worker(layers):
     """Compile and run one training step; prints processor seconds."""
     import flambeau as torch
-    from workloads import Inputs, gpt
-    model = gpt(torch, Inputs(torch), width=64, layers=layers)
+    from networks import gpt
+    from registry import Inputs
+    model = gpt(torch, Inputs(torch), vocabulary=256, width=64, heads=4, layers=layers, context=128)
     x, y = Inputs(torch).integers(256, 2, 16), Inputs(torch).integers(256, 2, 16)
     compiled = torch.compile(model)
 
