@@ -12,7 +12,7 @@ import hashlib
 import importlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any
 
 from ...runtime import artefacts, counters
@@ -90,7 +90,7 @@ def launches(program: Program, generated: Generated, namespace: dict, sizes: Map
     """What `run` launches at some sizes."""
     recorder = Recorder(generated, program)
     namespace["run"](recorder.launch, recorder, **sizes)
-    return [launched for launched in recorder.launches if all(recorder_n > 0 for recorder_n in launched.grid)]
+    return [launched for launched in recorder.launches if all(n > 0 for n in launched.grid)]
 
 
 def hints(program: Program) -> dict[str, int]:
@@ -101,17 +101,42 @@ def hints(program: Program) -> dict[str, int]:
 
 def compile_program(program: Program, capability: int = 90, sizes: Mapping[str, int] | None = None,
                     generated: Generated | None = None) -> list[Binary]:
-    """All kernels of a program for one kind of chip."""
+    """All kernels of a program for one kind of chip. What an earlier process compiled is found without importing triton."""
     generated = generated or generate(program)
+    sizes = hints(program) if sizes is None else dict(sizes)
+    identity = [version(), capability, generated.text, sorted(sizes.items()), sorted(generated.names.items())]
+    whole = hashlib.sha256(json.dumps(identity).encode()).hexdigest()
+    return kept_list(whole) or made_list(program, generated, capability, sizes, whole)
+
+
+def made_list(program: Program, generated: Generated, capability: int, sizes: Mapping[str, int], whole: str) -> list[Binary]:
     namespace = toolkit.load(generated.text, interpreted=False)
-    made: dict[tuple, Binary] = {}
-    found = []
-    for launched in launches(program, generated, namespace, hints(program) if sizes is None else sizes):
-        key = (launched.kernel, signature(launched), launched.constants, launched.options)
+    made: dict[str, Binary] = {}
+    listed = []
+    for launched in launches(program, generated, namespace, sizes):
+        key = key_of(generated.text, launched, capability)
         if key not in made:
-            made[key] = binary(generated.text, namespace, launched, capability)
+            made[key] = binary(key, namespace, launched, capability)
+        listed.append((launched, key))
+    artefacts.put(whole, ".launches", json.dumps([[*astuple(launched), key] for launched, key in listed], default=str).encode())
+    return [Binary(launched, made[key].cubin, made[key].ptx, made[key].facts) for launched, key in listed]
+
+
+def kept_list(whole: str) -> list[Binary] | None:
+    """The launches and binaries of a whole program from the store, or None where something is not there."""
+    data = artefacts.read(whole, ".launches")
+    found: list[Binary] = []
+    made: dict[str, Binary] = {}
+    for kernel, grid, arguments, constants, options, key in json.loads(data) if data is not None else ():
+        launched = Launched(kernel, tuple(grid), tuple((name, Given(*given)) for name, given in arguments),
+                            tuple(map(tuple, constants)), tuple(map(tuple, options)))
+        if key not in made:
+            one = stored(key, launched)
+            if one is None:
+                return None
+            made[key] = one
         found.append(Binary(launched, made[key].cubin, made[key].ptx, made[key].facts))
-    return found
+    return found if data is not None else None
 
 
 # -- one kernel
@@ -132,16 +157,26 @@ def version() -> str:
         raise BackendError("the Triton backend needs the package triton", "pip install 'triton>=3.6'") from error
 
 
-def binary(text: str, namespace: dict, launched: Launched, capability: int) -> Binary:
-    """From the store, or compiled."""
+def key_of(text: str, launched: Launched, capability: int) -> str:
+    """The name of a kernel's files in the store."""
     identity = [version(), capability, kernel_text(text, launched.kernel), signature(launched),
                 [(k, str(v)) for k, v in launched.constants], launched.options]
-    key = hashlib.sha256(json.dumps(identity).encode()).hexdigest()
-    kept = artefacts.read(key, ".cubin")
-    facts = artefacts.read(key, ".json")
-    if kept is not None and facts is not None:
-        counters.add("cache_hits")
-        return Binary(launched, kept, (artefacts.read(key, ".ptx") or b"").decode(), json.loads(facts))
+    return hashlib.sha256(json.dumps(identity).encode()).hexdigest()
+
+
+def stored(key: str, launched: Launched) -> Binary | None:
+    kept, facts = artefacts.read(key, ".cubin"), artefacts.read(key, ".json")
+    if kept is None or facts is None:
+        return None
+    counters.add("cache_hits")
+    return Binary(launched, kept, (artefacts.read(key, ".ptx") or b"").decode(), json.loads(facts))
+
+
+def binary(key: str, namespace: dict, launched: Launched, capability: int) -> Binary:
+    """From the store, or compiled."""
+    kept = stored(key, launched)
+    if kept is not None:
+        return kept
     made = compiled(namespace, launched, capability)
     artefacts.put(key, ".ptx", made.ptx.encode())
     artefacts.put(key, ".json", json.dumps(made.facts).encode())

@@ -48,8 +48,12 @@ def test_a_second_time_nothing_is_compiled(programs, store, monkeypatch):
     program = captured(programs, "softmax")
     first = ahead.compile_program(program)
     monkeypatch.setattr(ahead, "compiled", lambda *args: pytest.fail("compiled again"))
-    second = ahead.compile_program(program)
+    with monkeypatch.context() as patch:
+        patch.setattr(ahead.toolkit, "load", lambda *args, **given: pytest.fail("triton is imported"))
+        second = ahead.compile_program(program)
     assert [b.cubin for b in first] == [b.cubin for b in second] and first[0].facts == second[0].facts
+    assert [b.launched.arguments for b in first] == [b.launched.arguments for b in second]
+    assert [(b.launched.grid, b.launched.options) for b in first] == [(b.launched.grid, b.launched.options) for b in second]
     with pytest.raises(pytest.fail.Exception):
         ahead.compile_program(program, 80)                      # another chip is another kernel
 

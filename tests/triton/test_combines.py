@@ -3,7 +3,6 @@ interpreter gives. And the fence around memory."""
 
 import numpy as np
 import pytest
-from flambeau.capture.expr import var
 from flambeau.eager import dtypes
 from flambeau.eager.prims import COMBINES
 from flambeau.inductor import interpret
