@@ -127,7 +127,7 @@ class Gathering:
             made.texts.update(texts)
         for p, program in enumerate(made.programs):
             for k, kernel in enumerate(program.kernels):
-                for node in kernel.nodes:
+                for node in (*kernel.nodes, *kernel.inlined):
                     made.nodes[node].kernels.append((p, k))
         self.graphs.append(made)
         self.nodes.append(calls)

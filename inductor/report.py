@@ -130,21 +130,35 @@ class Kernels:
             self.by_name[node.name] = k
             self.by_stack.setdefault(id(node.stack), []).append(k)
         self.functions = {name: k for k, (name, _) in enumerate(sketch.writer.printed)}
+        made = {origin.node.split(" ")[0] for kernel in sketch.program.kernels for origin in kernel.origins}
+        self.lies = made | {buffer.name for buffer in sketch.program.buffers}       # nodes that a kernel makes, or has made
 
     def all(self) -> list[data.Kernel]:
         return [self.kernel(kernel) for kernel in self.sketch.program.kernels]
 
     def kernel(self, kernel: Kernel) -> data.Kernel:
         number = self.sketch.bytes_of
-        origins = [self.final.get(origin.node.split(" ")[0]) for origin in kernel.origins]
-        stacks = [n.stack for n in origins if n is not None and n.stack]
+        origins = [n for origin in kernel.origins if (n := self.final.get(origin.node.split(" ")[0])) is not None]
+        nodes = sorted({k for n in origins for k in self.nodes(n)})
+        inlined = sorted({k for n in self.inlined(origins) for k in self.nodes(n)} - set(nodes))
         text = lambda b: f"{b.name} {shape_text(b.dtype, b.sizes)}"
         function = self.sketch.writer.called.get(kernel.name)
         return data.Kernel(
-            kernel.name, kind_of(kernel), told(kernel), sorted({k for n in origins if n is not None for k in self.nodes(n)}),
-            sorted({stack[-1][:2] for stack in stacks}), list(kernel.notes), list(map(text, reads(kernel))),
+            kernel.name, kind_of(kernel), told(kernel), nodes, inlined,
+            sorted({n.stack[-1][:2] for n in origins if n.stack}), list(kernel.notes), list(map(text, reads(kernel))),
             list(map(text, writes(kernel))), sum(map(number, (*reads(kernel), *writes(kernel)))),
             flops_of(kernel, self.sketch), self.functions.get(function))
+
+    def inlined(self, origins: list[Node]) -> list[Node]:
+        """What a kernel computes on the way, because nobody else needs it in memory: views, and cheap values."""
+        found: dict[Node, None] = {}
+        waiting = [m for n in origins for m in n.inputs]
+        while waiting:
+            node = waiting.pop()
+            if node.op == "call_function" and node.name not in self.lies and node not in found:
+                found[node] = None
+                waiting += node.inputs
+        return list(found)
 
     def nodes(self, node: Node) -> list[int]:
         same = self.by_stack.get(id(node.stack), [])

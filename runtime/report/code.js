@@ -111,7 +111,7 @@ function pickLine(line) {
 }
 function pickNode(node) { light(linesOf([node]), [node.id], kernelsOf([node])); }
 function pickKernel(kernel) {
-  const nodes = kernel.nodes.map(k => data.graphs[kernel.graph].nodes[k]);
+  const nodes = [...kernel.nodes, ...kernel.inlined].map(k => data.graphs[kernel.graph].nodes[k]);
   light(linesOf(nodes), nodes.map(n => n.id), [kernel.id]);
 }
 const lineKeys = new Map();

@@ -101,7 +101,8 @@ class Symbol:
 
 @dataclass
 class Kernel:
-    """kind: loops, product, convolution, scatter, runtime (a kernel of the runtime) or eager (a call back into eager).
+    """nodes: the operations whose results it makes; inlined: views and cheap operations that it computes on the way.
+    kind: loops, product, convolution, scatter, runtime (a kernel of the runtime) or eager (a call back into eager).
 
     flops is None where nobody knows, and `seconds` where it was not measured; `bound`: the least time that this machine's
     memory and arithmetic allow; `code`: number of its function among the program's.
@@ -111,6 +112,7 @@ class Kernel:
     kind: str
     headline: str
     nodes: list[int]
+    inlined: list[int]
     lines: list[tuple[str, int]]
     why: list[str]
     reads: list[str]

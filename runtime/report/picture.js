@@ -20,12 +20,8 @@ function drawPicture(section) {
 
 function prepare() {
   for (const graph of data.graphs) {
-    const shared = new Map();
-    graph.programs.forEach((program, p) => program.kernels.forEach((kernel, k) => shared.set(`${p}/${k}`, kernel.nodes.length || 1)));
-    for (const node of graph.nodes) {
-      node.path = pathOf(node.module);
-      node.seconds = sum(node.kernels, ([p, k]) => (graph.programs[p].kernels[k].seconds || 0) / shared.get(`${p}/${k}`));
-    }
+    for (const node of graph.nodes) { node.path = pathOf(node.module); node.seconds = 0; }
+    for (const program of graph.programs) for (const [node, spent] of program.kernels.flatMap(shares)) node.seconds += spent;
     graph.groups = new Set(graph.nodes.flatMap(node => node.path));
   }
 }

@@ -47,9 +47,11 @@ def test_lines_operations_and_kernels_are_linked_both_ways(network):
         assert program.kernels
         for k, kernel in enumerate(program.kernels):
             assert kernel.nodes, kernel.name
-            assert all((p, k) in graph.nodes[node].kernels for node in kernel.nodes)
-    for node in graph.nodes:
-        assert all(graph.nodes.index(node) in graph.programs[p].kernels[k].nodes for p, k in node.kernels)
+            assert all((p, k) in graph.nodes[node].kernels for node in (*kernel.nodes, *kernel.inlined))
+            assert not set(kernel.nodes) & set(kernel.inlined)
+    for number, node in enumerate(graph.nodes):
+        kernels = [graph.programs[p].kernels[k] for p, k in node.kernels]
+        assert kernels and all(number in (*kernel.nodes, *kernel.inlined) for kernel in kernels)
     by_line = {(g, k) for source in report.sources for line in source.lines for g, k in line.nodes}
     assert by_line == {(0, k) for k in range(len(graph.nodes))}
 
@@ -121,6 +123,16 @@ def test_indices_that_a_backward_writes_over_are_indices_in_every_round():
     _, backward = torch.compiler.report(compiled).graphs[0].programs
     assert any("int64" in read for kernel in backward.kernels for read in kernel.reads)
     assert all(kernel.seconds is not None for kernel in backward.kernels)
+
+
+def test_views_and_what_is_computed_on_the_way_belong_to_the_kernel_that_reads_them():
+    def f(x, table):
+        rows = table[x].transpose(0, 1)
+        return (rows * 2).sum(-1)
+    (kernel,) = versions(f, (torch.tensor([[0, 2], [1, 1]]), torch.randn(3, 8))).kernels
+    (graph,) = versions(f, (torch.tensor([[0, 2], [1, 1]]), torch.randn(3, 8))).graphs
+    assert [graph.nodes[k].op for k in kernel.nodes] == ["sum"]
+    assert len(kernel.inlined) == len(graph.nodes) - 1
 
 
 def test_a_kernel_says_why_it_was_fused():
