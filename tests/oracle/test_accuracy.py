@@ -72,3 +72,17 @@ def test_errors_are_no_larger_than_pytorchs(layer, weight, offset):
         ratios.append([error(a, e) / error(b, e) for a, b, e in zip(mine, theirs, exact, strict=True)])
     for (name, limit), ratio in zip(LIMITS.items(), np.exp(np.log(ratios).mean(0)), strict=True):
         assert ratio < limit, (name, ratio)
+
+
+def test_errors_of_convolutions_in_squares():
+    """Large enough that 3x3 windows are computed in squares of 2x2 results, forward and back to x."""
+    random = np.random.default_rng(2)
+    ratios = []
+    for shape in [(1, 64, 24, 24), (2, 40, 15, 19)]:
+        c = shape[1]
+        arrays = [random.standard_normal(s).astype(np.float32) for s in (shape, (c, c, 3, 3), (c,))]
+        exact = results(torch, convolution, arrays, wide=True)
+        mine, theirs = (results(lib, convolution, arrays) for lib in (fb, torch))
+        ratios.append([error(a, e) / error(b, e) for a, b, e in zip(mine, theirs, exact, strict=True)])
+    for (name, limit), ratio in zip(LIMITS.items(), np.exp(np.log(ratios).mean(0)), strict=True):
+        assert ratio < limit, (name, ratio)
