@@ -35,11 +35,13 @@ class Axis:
 
 
 class Origin(NamedTuple):
-    """Where a kernel comes from: the graph node, the user's line, and the `record_function` blocks around that."""
+    """Where a kernel comes from: the graph node, the user's line, the `record_function` blocks around that, and what was computed
+    on the way to this node without a place in memory."""
 
     node: str
     line: str = ""
     regions: tuple[str, ...] = ()
+    within: tuple[Origin, ...] = ()
 
 
 @data(eq=False)

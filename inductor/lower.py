@@ -338,8 +338,21 @@ class Lowering:
         axes, index, value = self.generic(key)
         buffer = self.home(key)
         step = Step((), (Store(buffer, index, self.body.cast(value, buffer.dtype)),))
-        self.kernels.append(LoopKernel(self.unique("k_" + buffer.name), axes, (step,), origins=origins(key[0])))
+        self.kernels.append(LoopKernel(self.unique("k_" + buffer.name), axes, (step,), origins=self.origins(key[0])))
         return buffer
+
+    def origins(self, node: Node) -> tuple[Origin, ...]:
+        """Of a kernel that computes a node, with what it computes on the way."""
+        found: dict[Node, tuple] = {}
+        waiting = list(node.inputs)
+        while waiting:
+            other = waiting.pop()
+            outputs = range(len(other.target.outputs) if other.is_op else 1)
+            if other.op == "call_function" and other not in found and not any((other, k) in self.homes for k in outputs):
+                found[other] = origins(other) if other.is_op and other.target.kind is not Kind.VIEW else ()
+                waiting += other.inputs
+        (own,) = origins(node)
+        return (own._replace(within=tuple(each for made in reversed(found.values()) for each in made)),)
 
     def may_inline(self, node: Node, key: tuple) -> bool:
         """Whether all users compute the value again: cheap to repeat, or used once and not repeated along a broadcast."""
@@ -409,7 +422,7 @@ class Lowering:
         results = op.finished(self.body, accs if len(accs) > 1 else accs[0], *args)
         results = results if isinstance(results, tuple) else (results,)
         stores = tuple(self.result_store((node, k), index, v) for k, v in enumerate(results) if self.wanted((node, k)))
-        self.kernels.append(LoopKernel(self.unique("k_" + node.name), outer, (*reduces, Step((), stores)), origins=origins(node)))
+        self.kernels.append(LoopKernel(self.unique("k_" + node.name), outer, (*reduces, Step((), stores)), origins=self.origins(node)))
 
     def reduction_space(self, node: Node, args: list, extents: tuple):
         """Outer axes and index, inner axes and index. Axes are named by their place in the operand, so that maps over the
@@ -467,7 +480,7 @@ class Lowering:
         buffer = self.home((node, 0))
         index = tuple(self.tidy(e) for e in index)
         store = Store(buffer, index, self.body.cast(value, buffer.dtype), op.mode)
-        self.kernels.append(ScatterKernel(self.unique("k_" + node.name), axes, init, store, origins=origins(node)))
+        self.kernels.append(ScatterKernel(self.unique("k_" + node.name), axes, init, store, origins=self.origins(node)))
 
     def memory_of(self, node: Node) -> Buffer:
         """A buffer with exactly the node's elements; a view is copied."""

@@ -135,17 +135,17 @@ def kernel_name(name: str, lines: tuple) -> str:
 def regions(paths, spans: list):
     """(name, start, end) of the `record_function` blocks that consecutive kernels share, outer ones first."""
     open_now: list[tuple[str, int]] = []                    # (name, number of its first kernel)
-    found: list[tuple[int, int, str]] = []
+    found: list[tuple] = []                                 # (first, number past the last, depth, name)
     for k, path in enumerate([*list(paths)[:len(spans)], ()]):
         same = 0
         while same < min(len(path), len(open_now)) and path[same] == open_now[same][0]:
             same += 1
         while len(open_now) > same:
             name, first = open_now.pop()
-            found.append((first, k, name))
+            found.append((first, k, len(open_now), name))
         open_now += [(name, k) for name in path[same:]]
-    ordered = sorted(found, key=lambda each: (each[0], -each[1]))
-    return [(name, spans[first][0], spans[past - 1][1]) for first, past, name in ordered]
+    ordered = sorted(found, key=lambda each: (each[0], -each[1], each[2]))
+    return [(name, spans[first][0], spans[past - 1][1]) for first, past, _, name in ordered]
 
 
 class record_function:

@@ -50,13 +50,18 @@ class Generated:
         return "\n".join(source.split(MARK, 1)[-1].lstrip() for source in self.sources)
 
 
+def all_origins(kernel: Any) -> list:
+    """With what was computed on the way, in that order."""
+    return [each for origin in kernel.origins for each in (*origin.within, origin)]
+
+
 def user_lines(kernel: Any) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(origin.line for origin in kernel.origins if origin.line))
+    return tuple(dict.fromkeys(origin.line for origin in all_origins(kernel) if origin.line))
 
 
 def regions_of(kernel: Any) -> tuple[str, ...]:
     """A kernel that was fused across blocks counts for the innermost one."""
-    return max((origin.regions for origin in kernel.origins), key=len, default=())
+    return max((origin.regions for origin in all_origins(kernel)), key=len, default=())
 
 
 MARK = "// ---- end of the prelude ----\n"

@@ -120,6 +120,25 @@ def test_a_cut_inside_of_a_region_enters_it_again():
 
 
 @compiled_only
+def test_what_a_kernel_computes_on_the_way_counts():
+    """Three lines and two blocks in one kernel: all lines are named, and the innermost block is drawn."""
+    def f(x):
+        with record_function("outer"):
+            y = x.sin()
+            with record_function("inner"):
+                y = y.exp()
+        return y + 1
+
+    call = torch.compile(f)
+    call(torch.ones(100))
+    with profile() as prof:
+        call(torch.ones(100))
+    (kernel,) = [e for e in prof.events() if e.category == "kernel"]
+    assert [line.partition("  ")[2] for line in kernel.details["lines"]] == ["y = x.sin()", "y = y.exp()", "return y + 1"]
+    assert [e.name for e in prof.events() if e.category == "user_annotation"] == ["outer", "inner"]
+
+
+@compiled_only
 @pytest.mark.parametrize("make", [lambda f: record_function("named")(f), lambda f: record_function(name="named")(f)])
 def test_a_decorated_function_is_captured(make):
     body = make(lambda x: x.exp() + 1)
