@@ -252,7 +252,7 @@ def dry_run(options):
     with torch.compiler.config.patch(strict=True, dump=folder):
         loss = call(tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous())
     print(f"loss {loss.item():.4f}; Triton kernels and PTX for sm_{options.capability}:")
-    for path in sorted(pathlib.Path(folder).glob("*/*_kernels.p*")):
+    for path in sorted(pathlib.Path(folder).glob("*/*kernels.p*")):
         print(f"  {path}  {path.stat().st_size:,} bytes")
 
 

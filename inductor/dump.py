@@ -90,7 +90,8 @@ def triton(name: str, source: str, machine_code: str = "") -> None:
     if not records.wanted():
         return
     record = records.current()
-    record.text(f"{name}_kernels.py", source)
+    prefix = "" if name == "forward" else f"{name}_"
+    record.text(f"{prefix}kernels.py", source)
     if machine_code:
-        record.text(f"{name}_kernels.ptx", machine_code)
+        record.text(f"{prefix}kernels.ptx", machine_code)
     log.channel("kernels")(source)

@@ -123,12 +123,14 @@ class RowWriter(LoopWriter):
         self.elements: dict[str, ExprLike] = {}             # of local rows that lie in memory
         self.blocks: dict[str, int] = {}
         self.plan()
+        self.number = 0                                     # of the step at hand
         self.numbered: tuple = ()                           # the axes whose positions the lines so far have last numbered
         self.tile = self.tile_of(None)
         self.made = ChainMap(self.common)
         self.bounds = step_bounds(kernel.outer, Step(()))
         self.start(dims)
-        for step in kernel.steps:
+        for number, step in enumerate(kernel.steps):
+            self.number = number
             self.step(step)
         if self.outer:
             self.blocks = {"XBLOCK": self.outer_block(), **self.blocks}
@@ -321,6 +323,15 @@ class RowWriter(LoopWriter):
             points = product(a.extent for a in self.kernel.outer)
             self.elements[name] = plain(points * buffer.extent())
         return name
+
+    def policy(self, value: Value, dims: frozenset) -> str:
+        """A walked row is kept for the step that walks it again, and let go by the last; what all rows read is kept."""
+        step, buffer = self.kernel.steps[self.number], value.attrs.buffer
+        if "r" not in dims or step.axes in self.whole or any(a.op == "indirect" for a in value.args):
+            return ""
+        again = any(v.op == "load" and v.attrs.buffer == buffer for later in self.kernel.steps[self.number + 1:]
+                    for v in later.values())
+        return "evict_last" if again or self.outer and "x" not in dims else "evict_first"
 
     def always(self, buffer: Buffer) -> frozenset:
         return self.outer_letters() if buffer in self.kernel.locals else NOTHING

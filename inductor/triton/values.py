@@ -198,15 +198,22 @@ class KernelWriter:
             text = self.broadcast(text, dims, dims | given.dims)
             dims |= given.dims
             masks, other = [factor(given.text)], f", other={literal(load.other, load.buffer.dtype)}"
-        return self.loaded(load.buffer, text, dims, masks, other)
+        return self.loaded(value, text, dims, masks, other)
 
-    def loaded(self, buffer: Buffer, offset: str, dims: frozenset, masks: list[str], other: str = "") -> Made:
+    def loaded(self, value: Value, offset: str, dims: frozenset, masks: list[str], other: str) -> Made:
+        buffer = value.attrs.buffer
         masks = [*self.tile.masks(dims), *masks]
         place = self.place(buffer, offset)
-        text = f"tl.load({place}, {' & '.join(masks)}{other})" if masks else f"tl.load({place})"
+        policy = self.policy(value, dims)
+        other += f", eviction_policy='{policy}'" if policy else ""
+        text = f"tl.load({place}, {' & '.join(masks) or 'None'}{other})" if masks or policy else f"tl.load({place})"
         if buffer.dtype.name in HALVES:
             text += ".to(tl.float32)"
         return self.bind(buffer.name + "_at", text, dims)
+
+    def policy(self, value: Value, dims: frozenset) -> str:
+        """What the caches shall do with what is loaded; nothing said: what they like."""
+        return ""
 
     def place(self, buffer: Buffer, offset: str) -> str:
         pointer = self.pointer(buffer)
