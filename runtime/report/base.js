@@ -112,7 +112,7 @@ function open(name) {
     one.button.setAttribute("aria-selected", String(on));
     if (on && !one.drawn) { one.drawn = true; one.draw(one.section); }
   }
-  history.replaceState(null, "", "#" + name);
+  if (location.protocol !== "about:") history.replaceState(null, "", "#" + name);         // in a notebook the page has no address
   document.dispatchEvent(new CustomEvent("shown", { detail: name }));
 }
 window.addEventListener("beforeprint", () => { for (const one of tabs) if (!one.drawn) { one.drawn = true; one.draw(one.section); } });

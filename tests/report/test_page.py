@@ -224,6 +224,20 @@ def test_stages_are_unpacked_when_they_are_looked_at(opened, trained):
     assert "fb_run" in page.locator("pre.text").inner_text()
 
 
+def test_in_a_notebook_the_page_stands_in_a_frame(browser, trained, tmp_path):
+    problems = []
+    page = browser.new_page()
+    page.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    (tmp_path / "notebook.html").write_text(f"<!doctype html><p>Out[1]</p>{trained[0]._repr_html_()}", encoding="utf-8")
+    page.goto(f"file://{tmp_path / 'notebook.html'}")
+    frame = page.frame_locator("iframe")
+    frame.locator('[data-tab="code"]').click()
+    assert frame.locator("#pane-lines .row.graph").count() == 4
+    page.close()
+    assert not problems
+
+
 def test_light_and_dark(opened, trained):
     def paper(page):
         return page.evaluate("getComputedStyle(document.body).backgroundColor")
