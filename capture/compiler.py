@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from ..runtime.counters import snapshot as counters
+from ..runtime import locks
 from ..runtime.config import config
+from ..runtime.counters import snapshot as counters
 from ..runtime.native import native_seconds
 from .backends import list_backends, register_backend
 from .compile import compile, reset
 from .explain import explain
-from .report import last_reports, report
 from .stance import set_stance
 from .state import disable, is_compiling, mark_dynamic, mark_static, maybe_mark_dynamic
 
@@ -18,6 +18,15 @@ if config.report:
     from . import keeping
     keeping.at_exit(config.report)
 
+
+def __getattr__(name):
+    """Reports are imported when one is asked for."""
+    if name not in ("report", "last_reports"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    with locks.importing:
+        from . import report
+    globals().update(report=report.report, last_reports=report.last_reports)
+    return globals()[name]
 
 
 def is_exporting():
