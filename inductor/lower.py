@@ -422,7 +422,8 @@ class Lowering:
         results = op.finished(self.body, accs if len(accs) > 1 else accs[0], *args)
         results = results if isinstance(results, tuple) else (results,)
         stores = tuple(self.result_store((node, k), index, v) for k, v in enumerate(results) if self.wanted((node, k)))
-        self.kernels.append(LoopKernel(self.unique("k_" + node.name), outer, (*reduces, Step((), stores)), origins=self.origins(node)))
+        steps = (*reduces, Step((), stores))
+        self.kernels.append(LoopKernel(self.unique("k_" + node.name), outer, steps, origins=self.origins(node)))
 
     def reduction_space(self, node: Node, args: list, extents: tuple):
         """Outer axes and index, inner axes and index. Axes are named by their place in the operand, so that maps over the
