@@ -44,6 +44,7 @@ def assume_constant_result(fn):
     return fn
 
 
-__all__ = ["allow_in_graph", "assume_constant_result", "compile", "counters", "disable", "explain", "is_compiling",
-           "is_dynamo_compiling", "is_exporting", "last_reports", "list_backends", "mark_dynamic", "mark_static",
-           "maybe_mark_dynamic", "native_seconds", "register_backend", "report", "reset", "set_stance"]
+__all__ = [  # noqa: F822
+    "allow_in_graph", "assume_constant_result", "compile", "counters", "disable", "explain", "is_compiling",
+    "is_dynamo_compiling", "is_exporting", "last_reports", "list_backends", "mark_dynamic", "mark_static",
+    "maybe_mark_dynamic", "native_seconds", "register_backend", "report", "reset", "set_stance"]
