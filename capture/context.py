@@ -16,7 +16,7 @@ import typing
 from typing import Any
 from collections.abc import Callable
 
-from ..eager import autograd, dispatch, random
+from ..eager import autograd, dispatch, overrides, random
 from ..eager.amp.autocast_mode import autocast
 from ..eager.errors import DataDependent
 from ..eager.nn.parameter import Parameter
@@ -53,7 +53,7 @@ ARITHMETIC |= {operator.pow: "** or pow()", operator.ipow: "**="}
 SEQUENCES = (str, list, tuple, bytes)
 GLOBAL_STATE = ("manual_seed", "seed", "initial_seed", "get_rng_state", "use_deterministic_algorithms")
 INLINED = tuple(f"{ROOT}.eager.{name}" for name in ("nn.modules", "nn.utils", "nn.attention", "nn.parallel",
-                                                     "optim", "utils", "distributions", "compat.backends"))
+                                                     "optim", "utils", "distributions", "compat.backends", "compat.pytree"))
 AUTOGRAD = f"{ROOT}.eager.autograd"
 EAGER = f"{ROOT}.eager"
 WATCHERS = (sys.settrace, sys.setprofile, breakpoint, *vars(getattr(sys, "monitoring", types.SimpleNamespace())).values())
@@ -217,6 +217,8 @@ class Context:
         if known is None:
             if isinstance(value, Parameter):
                 raise unsupported("call", "making a Parameter inside a compiled function")
+            if overrides.takes_part(type(value)):
+                raise unsupported("value", f"a {type(value).__name__} is made, whose class has a say in every operation")
             fake = value if value._fake else self.tracer.constant_copy(value)
             node = self.tracer.node_of(fake)
             if node.op == "call_function" and fake._requires_grad and fake._grad_fn is None:

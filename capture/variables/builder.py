@@ -110,6 +110,9 @@ def _symbolic_int(tx, value, source):
 
 
 def _tensor(tx, value, source):
+    """A tensor whose class has a say in every operation (`__torch_function__`) is Python's."""
+    if overrides.takes_part(type(value)):
+        return _opaque(tx, value, source)
     return tx.remember(value, tx.tensor_input(value, source))
 
 

@@ -413,6 +413,8 @@ def _numeric(fn):
     return handler
 
 
+HANDLERS.update({fn: functools.partial(lambda fn, tx, args, kwargs: tx.fresh(tx.run_variables(fn, args, kwargs)), fn)
+                 for fn in (bytes, str.maketrans)})
 HANDLERS.update({fn: _numeric(fn) for fn in (abs, round, divmod, pow, hash, ord, chr, bin, hex, oct)})
 
 

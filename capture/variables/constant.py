@@ -159,6 +159,9 @@ class ConstantVariable(PlainVariable):
         return None
 
     def call(self, tx, args, kwargs):
+        own = tx.class_attribute(type(self.value), "__call__") if isinstance(self.value, enum.Enum) else None
+        if own is not None and isinstance(own[1], types.FunctionType):
+            return tx.call(tx.bind(own, self, "__call__"), args, kwargs)
         origin = getattr(self.value, "__origin__", None)       # list[int]() makes a list
         if not isinstance(origin, type):
             return super().call(tx, args, kwargs)

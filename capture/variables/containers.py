@@ -753,6 +753,11 @@ class DictView(ContainerVariable):
     def contains(self, tx, member):
         return self.owner.contains(tx, member) if self.kind == "keys" else super().contains(tx, member)
 
+    def method_isdisjoint(self, tx, other):
+        if self.kind == "values":
+            tx.raise_error(AttributeError, "'dict_values' object has no attribute 'isdisjoint'")
+        return SetVariable(self.unpack(tx)).method_isdisjoint(tx, other)
+
     def binary(self, tx, op, other, reflected):
         if self.kind == "keys" and op in SetVariable.OPERATORS:
             return SetVariable(self.unpack(tx)).binary(tx, op, SetVariable(tx.unpack(other)), reflected)

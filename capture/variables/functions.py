@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 import types
+import weakref
 
 from ..breaks import unsupported
 from ..source import Attr, Contents, DictAttr, item
@@ -86,7 +87,20 @@ class UserFunctionVariable(Variable):
     # -- calls -----------------------------------------------------------------------------------------------------
 
     def call(self, tx, args, kwargs):
+        if self.code is DISPATCH and len(args) == 1 and args[0].is_constant() and self.caches_weakly():
+            return self.dispatched(tx, args[0].plain())
         return tx.inline(self, args, kwargs)
+
+    def caches_weakly(self) -> bool:
+        """Whether a `dispatch` keeps its answers where functools does."""
+        held = dict(zip(self.code.co_freevars, self.fn.__closure__)) if self.fn is not None else {}
+        return "dispatch_cache" in held and type(held["dispatch_cache"].cell_contents) is weakref.WeakKeyDictionary
+
+    def dispatched(self, tx, cls):
+        """`dispatch` of a single-dispatch function, which keeps its answers in a cache of weak references: asked now, guarded."""
+        found = tx.run_outside(self.fn, cls)
+        tx.guard(tx.pinned(self.fn, self.name), "predicate", Dispatches(cls, found))
+        return tx.wrap_pinned(found, found.__name__)
 
     def default_values(self, tx):
         """Variables of the positional defaults."""
@@ -199,6 +213,7 @@ class UserFunctionVariable(Variable):
         if name in self.fn.__dict__:
             return tx.wrap(self.fn.__dict__[name], DictAttr(self.source, name))
         if not hasattr(self.fn, name):
+            tx.guard(self.source, "no_attr", name)
             tx.raise_error(AttributeError, f"'function' object has no attribute {name!r}")
         return tx.wrap(getattr(self.fn, name), Attr(self.source, name))
 
@@ -330,12 +345,29 @@ class BoundMethodVariable(Variable):
             gen.load_call(types.MethodType, [self.function, self.owner])
 
 
+DISPATCH = functools.singledispatch(lambda value: None).dispatch.__code__
+
+
+class Dispatches:
+    """Guard: a single-dispatch function has this implementation for a class."""
+
+    def __init__(self, cls, found):
+        self.cls, self.found = cls, found
+
+    def __call__(self, dispatch):
+        return dispatch(self.cls) is self.found
+
+    def __str__(self):
+        return f"{self.cls.__name__} is given to {self.found.__name__}"
+
+
 class PartialVariable(Variable):
-    """functools.partial."""
+    """functools.partial; `attrs`: what was stored in one that the trace made."""
 
     def __init__(self, function, args, kwargs, source=None):
         super().__init__(source)
         self.function, self.args, self.kwargs = function, list(args), dict(kwargs)
+        self.attrs = {}
 
     def python_type(self):
         return functools.partial
@@ -350,10 +382,19 @@ class PartialVariable(Variable):
             return TupleVariable(self.args)
         if name == "keywords":
             return DictVariable([(tx.constant(k), v) for k, v in self.kwargs.items()])
+        if name in self.attrs:
+            return self.attrs[name]
         raise unsupported("attribute", f"attribute {name!r} of a partial")
+
+    def set_attr(self, tx, name, value):
+        if self.source is not None or name in ("func", "args", "keywords", "__dict__", "__class__"):
+            return super().set_attr(tx, name, value)
+        self.attrs[name] = value
 
     def reconstruct(self, gen):
         gen.load_call(functools.partial, [self.function, *self.args], self.kwargs)
+        for name, value in self.attrs.items():
+            gen.store_attr_on_top(name, value)
 
 
 class DisabledVariable(Variable):

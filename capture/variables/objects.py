@@ -206,6 +206,15 @@ class UserObjectVariable(Variable):
         descriptor = tx.wrap(raw, DictAttr(Pinned(home, home.__qualname__), name))
         tx.call(bind(tx, setter, descriptor, "__set__"), [self, value], {})
 
+    def delete_through(self, tx, found, name):
+        """`__delete__` of a descriptor written in Python."""
+        home, raw = found
+        deleter = lookup(type(raw), "__delete__")
+        if deleter is None or not isinstance(deleter[1], types.FunctionType):
+            raise unsupported("attribute", f"deleting {name!r} of {self} through a descriptor")
+        descriptor = tx.wrap(raw, DictAttr(Pinned(home, home.__qualname__), name))
+        tx.call(bind(tx, deleter, descriptor, "__delete__"), [self], {})
+
     def del_attr(self, tx, name):
         deleter = lookup(self.cls, "__delattr__")
         if isinstance(deleter[1], types.FunctionType):
@@ -224,7 +233,8 @@ class UserObjectVariable(Variable):
             tx.call(tx.wrap_pinned(found[1].fdel, name), [self], {})
             return
         if found is not None and is_data_descriptor(found[1]) and not isinstance(found[1], SLOT_TYPES):
-            raise unsupported("attribute", f"deleting {name!r} of {self} through a descriptor")
+            self.delete_through(tx, found, name)
+            return
         self.require_own(tx, name, found)
         tx.effects.delete_attr(self, name)
 
@@ -541,7 +551,8 @@ def make_plainly(tx, cls, args, kwargs):
     if not plain and made.content is None:
         raise unsupported("call", f"making a {cls.__name__}, whose class has its own __new__ or metaclass call")
     if cls.__flags__ & inspect.TPFLAGS_IS_ABSTRACT:
-        raise unsupported("call", f"making a {cls.__name__}, which is abstract")
+        tx.guard(Pinned(cls, cls.__qualname__), "predicate", inspect.isabstract)
+        tx.run_outside(object.__new__, cls)                   # raises in this Python's words
     if cls is types.SimpleNamespace and not args:
         for name, value in kwargs.items():
             tx.effects.store_attr(made, name, value)

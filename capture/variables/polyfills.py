@@ -238,6 +238,20 @@ def heappop(heap):
     return first
 
 
+@replaces(heapq.heapreplace)
+def heapreplace(heap, item):
+    if not heap:
+        raise IndexError("index out of range")
+    first, heap[0] = heap[0], item
+    sift_up(heap, 0)
+    return first
+
+
+@replaces(heapq.heappushpop)
+def heappushpop(heap, item):
+    return heapreplace(heap, item) if heap and heap[0] < item else item
+
+
 @replaces(heapq.nlargest)
 def nlargest(n, iterable, key=None):
     return sorted(iterable, key=key, reverse=True)[:n]
@@ -270,6 +284,16 @@ def bisect_left(a, x, lo=0, hi=None, *, key=None):
         else:
             hi = middle
     return lo
+
+
+@replaces(bisect.insort_right)
+def insort_right(a, x, lo=0, hi=None, *, key=None):
+    a.insert(bisect_right(a, x if key is None else key(x), lo, hi, key=key), x)
+
+
+@replaces(bisect.insort_left)
+def insort_left(a, x, lo=0, hi=None, *, key=None):
+    a.insert(bisect_left(a, x if key is None else key(x), lo, hi, key=key), x)
 
 
 @replaces(collections._count_elements)

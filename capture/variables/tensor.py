@@ -78,6 +78,8 @@ class TensorVariable(Variable):
         if name == "data":
             return self.data(tx)
         if name in ("grad_fn", "_grad_fn") and self.fake.requires_grad:
+            if self.real is not None and self.real._grad_fn is None and self.fake.is_leaf:       # its guard says so
+                return tx.constant(None)
             raise unsupported("backward", f"{name} of {self}")
         return self.library_attribute(tx, name)
 

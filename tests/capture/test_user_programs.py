@@ -2,7 +2,8 @@
 behind, and the number of graph breaks.
 
 `user_programs/*.txt` holds them, each under a line `### name`, with `breaks=n` for graph breaks that are meant, `breaks=any` where
-their number is not the point (an exception that reaches the caller is one, and Pythons differ in it). A program is a module with `f`, and `args()` for calls other than the usual
+their number is not the point (an exception that reaches the caller is one, and Pythons differ in it), with `whole` where the whole
+compiler takes part. A program is a module with `f`, and `args()` for calls other than the usual
 three; `watch()` tells what else is to be compared. Each is here because it once showed a difference or a needless break.
 """
 
@@ -27,15 +28,16 @@ from flambeau.runtime.config import config
 
 FOLDER = pathlib.Path(__file__).parent / "user_programs"
 OPAQUE = ("logging", "threading", "random", "contextvars", "weakref")
-ON_INDUCTOR = "models"                      # the file whose programs run through the whole compiler, too
 
 
 def read(path):
-    """(name, wanted breaks, source) of each program of a file."""
+    """(name, wanted breaks, backends, source) of each program of a file."""
     for text in re.split(r"^### ", path.read_text(), flags=re.M)[1:]:
         head, source = text.split("\n", 1)
         name, *options = head.split()
-        yield name, dict(option.split("=") for option in options).get("breaks", "0"), source
+        wanted = dict(option.split("=") for option in options if "=" in option).get("breaks", "0")
+        whole = "whole" in options and sys.version_info < (3, 12)
+        yield name, wanted, ("eager", "inductor") if whole else ("eager",), source
 
 
 PROGRAMS = [(path.stem, *program) for path in sorted(FOLDER.glob("*.txt")) for program in read(path)]
@@ -137,10 +139,10 @@ def breaks():
     return sum(counters.snapshot()["breaks"].values())
 
 
-@pytest.mark.parametrize("file, name, wanted, source", PROGRAMS, ids=[f"{p[0]}-{p[1]}" for p in PROGRAMS])
-def test_compiled_programs_do_what_plain_ones_do(file, name, wanted, source):
+@pytest.mark.parametrize("file, name, wanted, backends, source", PROGRAMS, ids=[f"{p[0]}-{p[1]}" for p in PROGRAMS])
+def test_compiled_programs_do_what_plain_ones_do(file, name, wanted, backends, source):
     plain = observed(name, source)
-    for backend in ("eager", "inductor") if file == ON_INDUCTOR else ("eager",):
+    for backend in backends:
         for expected, found in zip(plain, observed(name, source, backend), strict=True):
             assert found == expected, f"{backend}:\n{source}"
         assert wanted in ("any", str(breaks())), f"{dict(counters.snapshot()['breaks'])}\n{source}"

@@ -13,7 +13,6 @@ MODULES = ("generators", "genexps", "contextlib", "dataclasses", "functools", "w
            "exceptions")
 # FLAMBEAU_CPYTHON_TESTS=all runs everything on each Python; else, for the time CI takes, the slowest only where they are cheap
 EVERYTHING = os.environ.get("FLAMBEAU_CPYTHON_TESTS") == "all"
-ON_ONE_PYTHON = ("functools",)     # captured on 3.11 only: 19 s on each of the others
 BY_HAND = ("itertools",)           # 25 to 30 s
 
 LIFETIME = "values that crossed a graph break live until the resumed frame ends: a weak reference to one lives as long"
@@ -59,7 +58,7 @@ RECOMPILE_LIMIT = "8" if sys.version_info < (3, 12) else "3"
 
 def captured_here():
     """The modules that this Python's CI captures, or all."""
-    return (*MODULES, *BY_HAND) if EVERYTHING else [m for m in MODULES if sys.version_info < (3, 12) or m not in ON_ONE_PYTHON]
+    return (*MODULES, *BY_HAND) if EVERYTHING else MODULES
 
 
 def outcomes(script, *arguments, limit=RECOMPILE_LIMIT):
@@ -89,7 +88,8 @@ def test_captured(module):
 
 REWRITTEN = (("unittest", "test.test_generators"), ("unittest", "test.test_contextlib"), ("unittest", "test.test_functools"),
              ("unittest", "test.test_dataclasses"), ("unittest", "test.test_exceptions"), ("unittest", "test.test_coroutines"),
-             ("unittest", "test.test_with"), ("unittest", "test.test_itertools"), ("pytest", "eager/test_autograd.py"),
+             ("unittest", "test.test_with"), ("unittest", "test.test_dictcomps"),
+             ("unittest", "test.test_itertools"), ("pytest", "eager/test_autograd.py"),
              ("pytest", "capture/test_expr.py"), ("pytest", "capture/test_bytecode.py"))
 REWRITTEN_BY_HAND = ("test.test_dataclasses", "test.test_exceptions", "test.test_itertools", "eager/test_autograd.py")    # 6 to 16 s
 if sys.version_info >= (3, 12) and not EVERYTHING:
