@@ -16,7 +16,7 @@ from doors_support import Recorder, hooked, renamed
 
 from flambeau.capture import _capture as native
 from flambeau.eager import dtypes
-from flambeau.eager.state import setting
+from flambeau.eager.state import Mode, setting
 from flambeau.eager.tensor import Tensor
 from flambeau.runtime.errors import CheckFailed
 
@@ -209,7 +209,7 @@ def test_capturing_special_state_and_tracers_mean_plain():
     wrapper = wrapper_of(lambda: "old")
     assert wrapper() == "new"
     assert native.call("capturing", None, wrapper, ()) == "old"
-    with setting(modes=(object(),)):
+    with setting(modes=(Mode(),)):
         assert wrapper() == "old" and wrapper.cache.asked[-1] == "special"
     seen = []
 
