@@ -36,6 +36,7 @@ def outcome(function, n):
 
 @pytest.mark.parametrize("share", [0, 0.1, 0.5, 0.98])
 def test_a_table_that_is_missing_or_cut_short(share):
+    counters.reset()
     code = program.__code__
     table = code.co_linetable[:int(len(code.co_linetable) * share)]
     plain = types.FunctionType(code.replace(co_linetable=table), globals())
