@@ -103,7 +103,7 @@ def line(name, results):
 
 HEAD = ("what", "unit", "eager: ours", "PyTorch", "compiled: ours", "torch.compile", "torch.compile's time / ours",
         "ours: share in kernels", "peak MB: ours / torch.compile", "cold start s: ours / torch.compile")
-HOW = ("Measured on {machine}, {threads} threads, medians of {rounds} rounds of fresh, alternating processes. Share in "
+HOW = ("Measured on {machine}, {threads} threads, {rounds} of fresh, alternating processes. Share in "
        "kernels: how much of the steps' time was spent in generated code and templates, counted by the program; what the "
        "rest of a step does (a loss or an optimizer that is not compiled, Python between graph breaks) is not in it. "
        "Peak: resident memory of the process above what it held when the libraries were imported. Cold start: building "
@@ -136,7 +136,8 @@ def main():
     for name in names:
         lines.append(line(name, row(name, options)))
         print(lines[-1], flush=True)
-    how = HOW.format(machine=machine(), threads=options.threads, rounds=options.rounds)
+    rounds = "one round" if options.rounds == 1 else f"medians of {options.rounds} rounds"
+    how = HOW.format(machine=machine(), threads=options.threads, rounds=rounds)
     if options.write:
         written("\n".join([*lines, "", how]))
 
