@@ -13,6 +13,7 @@ from typing import Any
 from collections.abc import Callable
 
 from ..runtime import counters
+from ..runtime.report.units import count
 from . import backends, compile as compiling
 from .breaks import listeners
 from .module import doors_of
@@ -54,11 +55,12 @@ class Explanation:
     result: Any = None
 
     def __str__(self) -> str:
-        lines = [f"{self.graph_count} graphs, {self.graph_break_count} breaks, {self.op_count} ops, {self.seconds:.2f} s"]
+        lines = [f"{count(self.graph_count, 'graph')}, {count(self.graph_break_count, 'break')}, {count(self.op_count, 'op')}, "
+                 f"{self.seconds:.2f} s"]
         lines += [f"  break {number}{f', {times} times' if times > 1 else ''}: {one}"
                   for number, (one, times) in enumerate(self.counted())]
-        lines += [f"  ran eagerly: {reason} ({times} times)" for reason, times in self.fallbacks.items()]
-        lines += [f"  graph {number}: {len(ops)} ops: {', '.join(ops)}" for number, ops in enumerate(self.graphs)]
+        lines += [f"  ran eagerly: {reason} ({count(times, 'time')})" for reason, times in self.fallbacks.items()]
+        lines += [f"  graph {number}: {count(len(ops), 'op')}: {', '.join(ops)}" for number, ops in enumerate(self.graphs)]
         lines += ["  guards:"] + [f"    {line}" for line in dict.fromkeys(self.guards)]
         return "\n".join(lines)
 

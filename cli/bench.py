@@ -11,7 +11,7 @@ import subprocess
 import sys
 from typing import Any
 
-from .answer import FAILED, Answer, Wrong
+from .answer import DONE, FAILED, WRONG, Answer, Wrong
 
 HELP = "the benchmark table, measured on this machine"
 EXAMPLES = """
@@ -31,4 +31,4 @@ def run(options: Any) -> Answer:
         raise Wrong(f"the benchmarks are not installed with the package: run it in the folder of the sources ({PROGRAM})")
     command = [sys.executable, PROGRAM, *options.rest]
     status = subprocess.run(command).returncode
-    return Answer({"command": command, "status": status}, "", FAILED if status else 0)
+    return Answer({"command": command, "status": status}, "", {0: DONE, 2: WRONG}.get(status, FAILED))     # 2: its arguments

@@ -7,11 +7,10 @@ is compared on the inputs of the call that compiles it, and of the next ones (`-
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
-import os
 from typing import Any
 
+from ..runtime.report.units import count
 from . import scripts
 from .answer import DONE, FAILED, FOUND, Answer, ScriptFailed
 
@@ -25,22 +24,20 @@ EXAMPLES = """
 
 def add(parser: Any) -> None:
     parser.add_argument("--calls", type=int, default=3, metavar="N", help="compare the first N calls of each graph (default 3)")
-    parser.add_argument("--out", metavar="FILE", help="where the small program goes (default: <script>_repro.py, here)")
-    scripts.add_torch(parser)
-    parser.add_argument("script", metavar="SCRIPT")
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="...", help="its arguments")
+    scripts.add_program(parser, "where the small program goes (default: <script>_repro.py, here)")
 
 
 def run(options: Any) -> Answer:
     from ..capture import backends
     from ..inductor import bisect
     scripts.alias(options.torch)
+    path = scripts.target(options, "_repro.py")
     compared = bisect.Comparing(max(1, options.calls))
     try:
         with backends.replaced("inductor", compared):
             scripts.run(options.script, options.arguments)
     except bisect.Found as found:
-        return told(found.finding, options)
+        return told(found.finding, path)
     except ScriptFailed as failed:
         return nothing(compared.graphs, str(failed))
     return nothing(compared.graphs, None)
@@ -49,19 +46,17 @@ def run(options: Any) -> Answer:
 def nothing(graphs: int, failure: str | None) -> Answer:
     """No stage differs in what was compiled, until the program ended or failed."""
     lines = [failure] if failure else []
-    lines.append(f"{graphs} graphs: no stage differs from eager" if graphs else "nothing was compiled")
+    lines.append(f"{count(graphs, 'graph')}: no stage differs from eager" if graphs else "nothing was compiled")
     return Answer({"graphs": graphs, "found": None, "failure": failure}, "\n".join(lines), FAILED if failure else DONE)
 
 
-def told(finding: Any, options: Any) -> Answer:
+def told(finding: Any, path: str) -> Answer:
     """The finding, and its small program written."""
     lines = ["a stage computes something else than eager", "", finding.text()]
-    path = None
     if finding.repro:
-        path = options.out or os.path.splitext(os.path.basename(options.script))[0] + "_repro.py"
         with open(path, "w", encoding="utf-8") as file:
             file.write(finding.repro)
         lines.append(f"repro    {path} (exit status 1 while the fault is there)")
     if finding.code:
         lines += ["", finding.code.rstrip()]
-    return Answer({"found": dataclasses.asdict(finding) | {"file": path}}, "\n".join(lines), FOUND)
+    return Answer({"found": dataclasses.asdict(finding) | {"file": path if finding.repro else None}}, "\n".join(lines), FOUND)

@@ -13,6 +13,7 @@ from typing import Any
 
 from ..runtime import artefacts, sweep
 from ..runtime.config import config
+from ..runtime.report.units import count
 from .answer import DONE, FOUND, Answer, Wrong, table
 
 HELP = "the folder of compiled artefacts: ls, show, clear, verify"
@@ -22,6 +23,7 @@ EXAMPLES = """
     python -m flambeau cache verify               # exit status 1 when a file was damaged
     python -m flambeau cache clear
 """
+MOST_TOLD = 6           # hashes in a message
 KINDS = {".graph": "graph", ".so": "kernels"}
 
 
@@ -51,17 +53,19 @@ def ls() -> Answer:
     lines = [table([("key", "kind", "kB", "last used")] + [(e["key"][:12], e["kind"], f"{e['bytes'] / 1000:.1f}", e["used"])
                                                           for e in found])] if found else []
     limit = f" of {config.cache_megabytes}" if config.cache_megabytes else ""
-    lines.append(f"{folder}: {len(found)} files, {total / 1e6:.1f}{limit} MB")
+    lines.append(f"{folder}: {count(len(found), 'file')}, {total / 1e6:.1f}{limit} MB")
     return Answer({"folder": folder, "bytes": total, "files": found}, "\n".join(lines))
 
 
 def find(key: str) -> dict[str, Any]:
     """The one file whose hash begins so; of a graph and its kernels under one hash, the graph."""
-    found = [entry for entry in entries() if entry["key"].startswith(key)]
+    found = [entry for entry in entries() if key and entry["key"].startswith(key)]
     if not found:
         raise Wrong(f"no file in {artefacts.folder()} has a hash that begins with {key!r}; `cache ls` lists them")
-    if len({entry["key"] for entry in found}) > 1:
-        raise Wrong(f"{key!r} begins several hashes: {', '.join(sorted({entry['key'][:16] for entry in found}))}")
+    keys = sorted({entry["key"][:16] for entry in found})
+    if len(keys) > 1:
+        more = f" and {len(keys) - MOST_TOLD} more" if len(keys) > MOST_TOLD else ""
+        raise Wrong(f"{key!r} begins several hashes: {', '.join(keys[:MOST_TOLD])}{more}")
     return min(found, key=lambda entry: entry["kind"])
 
 
@@ -106,7 +110,7 @@ def users(library: str) -> list[str]:
 def graph_text(facts: dict[str, Any]) -> str:
     lines = [f"{facts['path']}: a compiled graph, last used {facts['used']}"]
     for program in facts["programs"]:
-        lines.append(f"\n{program['name']}: {len(program['kernels'])} kernels in {program['library']}.so")
+        lines.append(f"\n{program['name']}: {count(len(program['kernels']), 'kernel')} in {program['library']}.so")
         lines += [f"  {kernel}" for kernel in program["kernels"]] + ["", program["source"].rstrip()]
     return "\n".join(lines)
 
@@ -124,7 +128,7 @@ def clear() -> Answer:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
             removed += size
-    told = f"{artefacts.folder()}: {len(found)} files removed, {removed / 1e6:.1f} MB"
+    told = f"{artefacts.folder()}: {count(len(found), 'file')} removed, {removed / 1e6:.1f} MB"
     return Answer({"folder": artefacts.folder(), "files": len(found), "bytes": removed}, told)
 
 

@@ -18,6 +18,7 @@ from .. import __version__
 from ..capture import state
 from ..runtime import artefacts, native, sweep, toolchain
 from ..runtime.config import FIELDS, config
+from ..runtime.report.units import count
 from .answer import DONE, FOUND, Answer, table
 
 HELP = "compiler, instructions, threads, Triton, CUDA, versions: what is there, what is missing"
@@ -158,6 +159,6 @@ def rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
             ("C++ compiler", "none" if found is None else f"{found['path']}: {found['version']}"
              + (", which does not work" if found["problem"] else ", works")),
             ("instructions", f"{isa['generated']} in generated code, {isa['runtime']} in the runtime's kernels"),
-            ("threads", f"{threads['used']} on {threads['cores']} cores"),
-            ("cache", f"{kept['folder']}: {kept['files']} files, {kept['bytes'] / 1e6:.1f}{limit} MB"),
+            ("threads", f"{threads['used']} on {count(threads['cores'], 'core')}"),
+            ("cache", f"{kept['folder']}: {count(kept['files'], 'file')}, {kept['bytes'] / 1e6:.1f}{limit} MB"),
             ("Triton", facts["triton"] or "none"), ("CUDA", devices or "none")]

@@ -26,6 +26,7 @@ EXAMPLES = """
 def add(parser: Any) -> None:
     parser.add_argument("place", metavar="FILE:FUNCTION")
     parser.add_argument("arguments", nargs="*", metavar="ARGUMENT", help="a Python expression")
+    parser.set_defaults(more="arguments")
     parser.add_argument("--backend", default=None, help="inductor (default), eager, aot_eager, loops, or a registered one")
     scripts.add_torch(parser)
 
@@ -36,8 +37,17 @@ def run(options: Any) -> Answer:
         raise Wrong(f"{options.place!r} is not FILE:FUNCTION")
     scripts.alias(options.torch)
     names = scripts.load(path)
+    check_backend(options.backend)          # behind the file, which may register one
     function = found(names, path, name)
     return explained(function, inputs_of(names, function, options.arguments), options.backend)
+
+
+def check_backend(name: str | None) -> None:
+    from ..capture import backends
+    try:
+        backends.lookup(name or "inductor")
+    except ValueError as error:
+        raise Wrong(str(error)) from None
 
 
 def found(names: dict[str, Any], path: str, name: str) -> Callable:
@@ -51,9 +61,13 @@ def found(names: dict[str, Any], path: str, name: str) -> Callable:
             raise Wrong(f"{type(value).__name__} {name.rpartition('.')[0]} has no {part!r}")
         value = getattr(value, part)
     if isinstance(value, type) or not callable(value):
-        kind = f"the class {name}: name an instance of it" if isinstance(value, type) else f"a {type(value).__name__}"
-        raise Wrong(f"{name} is no function or module but {kind}")
+        kind = f"the class {name}: name an instance of it" if isinstance(value, type) else described(value)
+        raise Wrong(f"{name} is no function or nn.Module but {kind}")
     return value
+
+
+def described(value: Any) -> str:
+    return "an imported Python module" if inspect.ismodule(value) else f"a value of type {type(value).__name__}"
 
 
 def own_functions(names: dict[str, Any]) -> list[str]:
@@ -97,8 +111,7 @@ def explained(function: Callable, inputs: tuple, backend: str | None) -> Answer:
     try:
         told = explain(function, backend=backend)(*inputs)
     except Exception as error:
-        import traceback
-        traceback.print_exception(error)
+        scripts.print_error(error)
         raise ScriptFailed(f"the call raised {type(error).__name__}") from error
     facts = {f.name: getattr(told, f.name) for f in dataclasses.fields(told) if f.name != "result"}
     facts["breaks"] = [dataclasses.asdict(one) for one in told.breaks]

@@ -16,6 +16,7 @@ from .answer import FAILED, STATUSES, WRONG, ScriptFailed, Wrong
 COMMANDS = {"explain": explain, "report": report, "show": show, "ops": ops, "cache": cache, "bench": bench,
             "doctor": doctor, "bisect": bisect}
 PROGRAM = "python -m flambeau"
+INTERRUPTED = 130                   # as a shell tells of a program that Ctrl-C ended
 
 
 def statuses() -> str:
@@ -40,9 +41,13 @@ def parser() -> argparse.ArgumentParser:
 
 
 def parsed(arguments: list[str] | None) -> argparse.Namespace:
-    """The options; `rest`: what a command that passes it on does not know."""
+    """The options; `rest`: what a command that passes it on does not know. Arguments behind an option count as well where
+    a command takes any number (`more`)."""
     made = parser()
     options, rest = made.parse_known_args(arguments)
+    if (more := getattr(options, "more", None)) and not any(one.startswith("-") for one in rest):
+        setattr(options, more, getattr(options, more) + rest)
+        rest = []
     if rest and not getattr(options, "takes_rest", False):
         made.error(f"unrecognized arguments: {' '.join(rest)}")
     options.rest = rest
@@ -62,6 +67,9 @@ def main(arguments: list[str] | None = None) -> int:
     except ScriptFailed as problem:
         print(f"{PROGRAM} {options.command}: {problem}", file=sys.stderr)
         return FAILED
+    except KeyboardInterrupt:
+        print(f"{PROGRAM} {options.command}: interrupted", file=sys.stderr)
+        return INTERRUPTED
     except BrokenPipeError:                                 # `| head` has seen enough
         sys.stdout = None
         return 0

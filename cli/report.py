@@ -7,7 +7,6 @@ memory, times. A program that fails still gets the page of what it compiled unti
 
 from __future__ import annotations
 
-import argparse
 import glob
 import json
 import os
@@ -16,6 +15,7 @@ import sys
 import tempfile
 from typing import Any
 
+from ..runtime.report.units import count
 from . import scripts
 from .answer import DONE, FAILED, FOUND, Answer, ScriptFailed
 
@@ -29,23 +29,20 @@ EXAMPLES = """
 
 
 def add(parser: Any) -> None:
-    parser.add_argument("--out", metavar="FILE", help="the page (default: <script>_report.html, here)")
     parser.add_argument("--text", action="store_true", help="also print the reports")
-    scripts.add_torch(parser)
-    parser.add_argument("script", metavar="SCRIPT")
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="...", help="its arguments")
+    scripts.add_program(parser, "the page (default: <script>_report.html, here)")
 
 
 def run(options: Any) -> Answer:
     from ..capture import keeping
     scripts.alias(options.torch)
-    path = options.out or os.path.splitext(os.path.basename(options.script))[0] + "_report.html"
+    path = None if options.json else scripts.target(options, "_report.html")
     with tempfile.TemporaryDirectory(prefix="flambeau-report-") as folder, keeping.keeping() as held:
         failure = ran(options, folder)
         found = sorted([*held.reports(), *map(Left, left(folder))], key=lambda one: -len(one.kernels))
         del held
         texts = [str(one) for one in found] if options.text else []
-        pages = [] if options.json else keeping.write(found, path)
+        pages = keeping.write(found, path) if path else []
         facts = {"reports": [one.to_dict() for one in found], "pages": pages, "failure": failure}
     return answer(facts, texts, options.script)
 
@@ -103,7 +100,8 @@ def answer(facts: dict[str, Any], texts: list[str], script: str) -> Answer:
             lines.append("it uses the installed torch: with --torch its `import torch` gives flambeau")
     for one, page in zip(facts["reports"], facts["pages"]):
         breaks = sum(len(frame["breaks"]) for frame in one["frames"])
-        lines.append(f"{page}: {one['title']}, {len(one['frames'])} frames, {len(one['graphs'])} graphs, {breaks} breaks, "
-                     f"{len(kernels_of(one))} kernels")
+        told = (count(len(one["frames"]), "frame"), count(len(one["graphs"]), "graph"), count(breaks, "break"),
+                count(len(kernels_of(one)), "kernel"))
+        lines.append(f"{page}: {one['title']}, {', '.join(told)}")
     broken = any(frame["breaks"] for one in facts["reports"] for frame in one["frames"])
     return Answer(facts, "\n".join(lines), FAILED if facts["failure"] else FOUND if broken else DONE)

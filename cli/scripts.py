@@ -1,20 +1,25 @@
 """Files of Python code as programs: run as `__main__` with their arguments, or loaded for their functions.
 
 In: a path. Out: the module's names. While a script runs, `sys.argv`, `sys.path[0]` and `sys.modules["__main__"]` are what
-`python FILE` would make them; they are put back.
+`python FILE` would make them; they are put back. The options of commands that run a program, and where these write, stand
+here as well.
 """
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import io
 import os
 import sys
+import tempfile
 import traceback
 import types
 from typing import Any
 
 from .answer import ScriptFailed, Wrong
+
+PACKAGE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
 
 
 def load(path: str, name: str = "") -> dict[str, Any]:
@@ -35,13 +40,21 @@ def _run(path: str, name: str, arguments: list[str]) -> dict[str, Any]:
         try:
             exec(code, module.__dict__)
         except SystemExit as ended:
-            if ended.code not in (None, 0):
-                raise ScriptFailed(f"{path} ended with status {ended.code}") from None
-        except Exception as error:
-            error.__traceback__ = _from_file(error.__traceback__)
-            traceback.print_exception(error)
-            raise ScriptFailed(f"{path} raised {type(error).__name__}") from error
+            if status := _status(ended.code):
+                raise ScriptFailed(f"{path} ended with status {status}") from None
+        except (Exception, KeyboardInterrupt) as error:
+            print_error(error)
+            happened = "was interrupted" if isinstance(error, KeyboardInterrupt) else f"raised {type(error).__name__}"
+            raise ScriptFailed(f"{path} {happened}") from error
     return module.__dict__
+
+
+def _status(code: Any) -> int:
+    """The exit status that Python makes of what `sys.exit` was given; a text is printed."""
+    if code is None or isinstance(code, int):
+        return code or 0
+    print(code, file=sys.stderr)
+    return 1
 
 
 def compiled(path: str) -> types.CodeType:
@@ -54,11 +67,12 @@ def compiled(path: str) -> types.CodeType:
         raise Wrong(f"{path} is no Python program: {error}") from None
 
 
-def _from_file(trace: types.TracebackType | None) -> types.TracebackType | None:
-    """The traceback without the frames of this module."""
-    while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
+def print_error(error: BaseException) -> None:
+    """The traceback on stderr, from the program's first frame on."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename.startswith(PACKAGE):
         trace = trace.tb_next
-    return trace
+    traceback.print_exception(error.with_traceback(trace))
 
 
 @contextlib.contextmanager
@@ -82,6 +96,31 @@ def alias(wanted: bool) -> None:
     if wanted:
         import flambeau
         flambeau.alias_torch()
+
+
+def add_program(parser: Any, out: str) -> None:
+    """The options of a command that runs a program and writes a file."""
+    parser.add_argument("--out", metavar="FILE", help=out)
+    add_torch(parser)
+    parser.add_argument("script", metavar="SCRIPT")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGUMENTS", help="the script's own")
+
+
+def target(options: Any, ending: str) -> str:
+    """Where a command writes: --out, or a file here named after the script. Raises Wrong where no file can be made, before
+    the program has run for an hour."""
+    path = options.out or os.path.splitext(os.path.basename(options.script))[0] + ending
+    folder = os.path.dirname(os.path.abspath(path))
+    try:
+        if not os.path.isdir(folder):
+            os.makedirs(folder)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise Wrong(f"{path} cannot be written: {error.strerror}") from None
+    if os.path.isdir(path):
+        raise Wrong(f"{path} is a folder: name a file")
+    return path
 
 
 def add_torch(parser: Any) -> None:

@@ -113,8 +113,8 @@ def _tell_unknown_variables() -> None:
         if name.startswith("FLAMBEAU_") and name not in known:
             import difflib
             near = difflib.get_close_matches(name, known, 1)
-            warnings.warn(f"{name} sets nothing{f': is {near[0]} meant?' if near else ''} "
-                          f"(settings are: {', '.join(known)})", RuntimeWarning, stacklevel=2)
+            told = f": is {near[0]} meant?" if near else f" (settings are: {', '.join(known)})"
+            warnings.warn(f"{name} sets nothing{told}", RuntimeWarning, stacklevel=2)
 
 
 class Config:

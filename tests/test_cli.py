@@ -86,7 +86,7 @@ def test_as_a_module():
 def test_explain(said, program):
     status, out, _ = said("explain", "program.py:step", "torch.ones(3)", "--backend", "eager")
     assert status == FOUND
-    assert "2 graphs, 1 breaks" in out and "program.py:7" in out and "what to do: move the print" in out
+    assert "2 graphs, 1 break," in out and "program.py:7" in out and "what to do: move the print" in out
 
 
 def test_explain_as_json(said, program):
@@ -106,6 +106,8 @@ def test_explain_as_json(said, program):
     (["program.py:step", "torch.ones(4"], "raises SyntaxError"),
     (["nothing.py:step"], "No such file"),
     (["step"], "is not FILE:FUNCTION"),
+    (["program.py:torch"], "torch is no function or nn.Module but an imported Python module"),
+    (["program.py:step", "--backend", "nope", "torch.ones(3)"], "unknown backend 'nope'; backends are: "),
 ])
 def test_explain_names_what_is_wrong(said, program, arguments, told):
     status, _, err = said("explain", *arguments)
@@ -116,12 +118,14 @@ def test_explain_takes_the_example_inputs(said, program):
     (program / "given.py").write_text("import flambeau as torch\nexample_inputs = lambda: (torch.ones(2), 3)\n"
                                       "def f(x, n):\n    return x * n\n")
     status, out, _ = said("explain", "given.py:f", "--backend", "eager")
-    assert status == DONE and "1 graphs, 0 breaks, 1 ops" in out
+    assert status == DONE and "1 graph, 0 breaks, 1 op," in out
 
 
 def test_explain_of_a_call_that_fails(said, program):
     status, _, err = said("explain", "program.py:needs", "torch.ones(2)", "torch.ones(3)", "--backend", "eager")
     assert status == FAILED and "the call raised RuntimeError" in err
+    status, _, err = said("explain", "program.py:layer", "torch.ones(2)", "3", "--backend", "eager")
+    assert status == FAILED and "the call raised TypeError" in err and "explain.py" not in err
 
 
 # -- report
@@ -142,6 +146,26 @@ def test_report_as_json_with_the_failure_of_the_program(said, program):
     assert status == FAILED and facts["failure"] == "program.py raised ValueError" and facts["reports"] == []
     assert "no numbers" in err and "scripts.py" not in err
     assert not list(program.glob("*.html"))
+
+
+@pytest.mark.parametrize("last, status, told", [
+    ("sys.exit()", DONE, ""), ("sys.exit(0)", DONE, ""), ("sys.exit(7)", FAILED, "ends.py ended with status 7"),
+    ("sys.exit('no data')", FAILED, "ends.py ended with status 1"), ("raise KeyboardInterrupt", FAILED, "ends.py was interrupted"),
+])
+def test_a_program_that_ends_early_gets_its_page(said, program, last, status, told):
+    (program / "ends.py").write_text("import sys\nimport flambeau\nflambeau.compile(lambda x: x + 1, backend='eager')"
+                                     f"(flambeau.ones(2))\n{last}\n")
+    ended, out, err = said("report", "ends.py")
+    assert ended == status and told in out and "ends_report.html: <lambda>, 1 frame, 1 graph, 0 breaks, 0 kernels" in out
+    assert ("no data\n" in err) == ("no data" in last) and "scripts.py" not in err
+
+
+@pytest.mark.parametrize("command", ["report", "bisect"])
+def test_where_nothing_can_be_written_the_program_does_not_run(said, program, command):
+    (program / "file").write_text("")
+    for out, told in (("file/page", "file/page cannot be written: "), (".", ". is a folder")):
+        status, _, err = said(command, "--out", out, "program.py", 3)
+        assert status == WRONG and told in err and "inside" not in err
 
 
 def test_report_of_other_processes(program):
@@ -188,10 +212,11 @@ def test_cache(said, store):
     library = next(f for f in files if f["kind"] == "kernels")
     assert graph["key"][:12] in said("cache", "ls")[1]
     status, out, _ = said("cache", "show", graph["key"][:10])
-    assert status == DONE and "forward: 1 kernels" in out and "v_sin" in out and library["key"] in out
+    assert status == DONE and "forward: 1 kernel in" in out and "v_sin" in out and library["key"] in out
     assert said("show", graph["key"][:10])[1].splitlines()[1:] == out.splitlines()[1:]
     assert graph["key"] in said("cache", "show", library["key"][:10])[1]
-    assert said("cache", "show", "0" * 12)[0] == WRONG
+    for key in ("0" * 12, ""):
+        assert said("cache", "show", key)[0] == WRONG
 
 
 def test_cache_verify_and_clear(said, store):
@@ -201,7 +226,7 @@ def test_cache_verify_and_clear(said, store):
     damaged.write_bytes(damaged.read_bytes()[:-9])
     status, out, _ = said("cache", "verify")
     assert status == FOUND and f"damaged, removed: {damaged}" in out and "1 of 2 files are whole" in out
-    assert "1 files removed" in said("cache", "clear")[1] and "0 files" in said("cache", "ls")[1]
+    assert "1 file removed" in said("cache", "clear")[1] and "0 files" in said("cache", "ls")[1]
 
 
 # -- ops
@@ -239,6 +264,32 @@ def test_doctor_of_a_machine_without_compiler_triton_and_gpu(monkeypatch):
     assert "C++ compiler  none" in text and "apt-get install g++" in text and "loop interpreter" in text
     assert "Triton        none" in text and "pip install triton" in text
     assert "CUDA          none" in text and "libcuda.so.1 is not on this machine: everything runs on the processor" in text
+
+
+BARE = """
+import ctypes, sys
+for name in ("triton", "rich", "safetensors"):
+    sys.modules[name] = None
+library = ctypes.CDLL
+def open_library(name, *rest, **options):
+    if "cuda" in str(name):
+        raise OSError(name)
+    return library(name, *rest, **options)
+ctypes.CDLL = open_library
+import flambeau
+from flambeau.cli.main import main
+sys.exit(main(["doctor"]))
+"""
+
+
+def test_doctor_of_a_bare_machine(tmp_path):
+    """No program on the path, no optional package, no driver; nothing of this package is replaced."""
+    environment = {name: value for name, value in os.environ.items() if name != "CXX"} | {"PATH": str(tmp_path), "CXX": ""}
+    done = subprocess.run([sys.executable, "-c", BARE], env=environment, capture_output=True, text=True)
+    assert done.returncode == FOUND, done.stderr
+    missing = done.stdout.partition("missing:\n")[2]
+    assert [line.split(":")[0].strip() for line in missing.splitlines()[::2]] == ["C++ compiler", "Triton", "GPU", "rich", "safetensors"]
+    assert "no compiler was found (CXX, g++, clang++, c++)" in missing and "compiled functions run in the loop interpreter" in missing
 
 
 def test_doctor_of_a_machine_with_everything(monkeypatch):

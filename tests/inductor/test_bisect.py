@@ -65,7 +65,7 @@ def script(tmp_path, monkeypatch):
 def test_a_program_without_fault(script, capsys):
     assert main(["bisect", "script.py"]) == 0
     out = capsys.readouterr().out
-    assert "the end" in out and "1 graphs: no stage differs from eager" in out and not list(script.glob("*_repro.py"))
+    assert "the end" in out and "1 graph: no stage differs from eager" in out and not list(script.glob("*_repro.py"))
 
 
 def test_a_program_that_fails(script, capsys):
