@@ -24,10 +24,10 @@ from .boundary import Around, CompiledGraph
 from .body import Buffer
 from .cpp.codegen import Writer
 from .cpp.launch import Compiled
-from .cpp.text import shape_text
 from .cpp.writer import headline
 from .loops import ExternCall, GemmKernel, Kernel, LoopKernel, Program, ScatterKernel, outer_axes, reads, steps, writes
 from .measure import Trial
+from .text import shape_text
 
 KINDS = {LoopKernel: "loops", ScatterKernel: "scatter"}
 MOVES = frozenset(("load", "index", "const", "acc", "scalar", "indirect", "cast"))      # values that compute nothing

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import functools
 import re
-from typing import Any
-from collections.abc import Iterable
 
 from ...capture.expr import Bounds, Expr, ExprLike, simplify
 from ...runtime import native
+from .. import text
 
 HEADERS = ("vector.h", "philox.h", "math.h", "abi.h", "loops.h")
 KEYWORDS = """
@@ -48,36 +47,15 @@ def identifier(wanted: str) -> str:
     return name + "_" if name in taken_names() else name
 
 
-class Names:
-    """Distinct identifiers for objects (by identity or equality of the key)."""
+class Names(text.Names):
+    """Distinct C++ identifiers."""
 
-    def __init__(self):
-        self.found: dict[Any, str] = {}
-        self.used: set[str] = set()
-
-    def __call__(self, key: Any, wanted: str) -> str:
-        name = self.found.get(key)
-        if name is None:
-            name = self.found[key] = self.fresh(identifier(wanted))
-        return name
-
-    def fresh(self, name: str) -> str:
-        candidate, n = name, 2
-        while candidate in self.used:
-            candidate, n = f"{name}_{n}", n + 1
-        self.used.add(candidate)
-        return candidate
+    def identifier(self, wanted: str) -> str:
+        return identifier(wanted)
 
 
-class Lines:
-    """Lines of code under an indentation."""
-
-    def __init__(self, depth: int = 0):
-        self.lines: list[str] = []
-        self.depth = depth
-
-    def __call__(self, text: str = "") -> None:
-        self.lines.append("    " * self.depth + text if text else "")
+class Lines(text.Lines):
+    """Lines of C++ under an indentation."""
 
     def open(self, text: str) -> None:
         self(text + " {" if text else "{")
@@ -86,13 +64,6 @@ class Lines:
     def close(self, tail: str = "") -> None:
         self.depth -= 1
         self("}" + tail)
-
-    def extend(self, lines: Iterable[str]) -> None:
-        for line in lines:
-            self(line)
-
-    def text(self) -> str:
-        return "\n".join(self.lines)
 
 
 def cpp(e: ExprLike, bounds: Bounds | None = None) -> str:
@@ -108,9 +79,5 @@ def cpp(e: ExprLike, bounds: Bounds | None = None) -> str:
 
 def factor(e: ExprLike, bounds: Bounds | None = None) -> str:
     """`e` as an operand of a product."""
-    text = cpp(e, bounds)
-    return text if re.fullmatch(r"[\w.]+", text) else f"({text})"
-
-
-def shape_text(dtype: Any, sizes: tuple) -> str:
-    return f"{dtype.name}[{', '.join(map(str, sizes))}]"
+    made = cpp(e, bounds)
+    return made if re.fullmatch(r"[\w.]+", made) else f"({made})"

@@ -15,8 +15,9 @@ from ...runtime.data import data
 from ...runtime.errors import InternalError
 from ..body import Buffer, Value, index_var
 from ..loops import Axis, GemmKernel, ScatterKernel, Step, outer_axes, reads, step_bounds, steps, writes
+from ..text import shape_text
 from .prims import COSTS, Type, type_of
-from .text import Lines, Names, factor, shape_text
+from .text import Lines, Names, factor
 
 
 @data

@@ -16,6 +16,7 @@ from typing import Any
 
 from ...capture.expr import Bounds, Expr, ExprLike, simplify
 from ...runtime.errors import BackendError
+from .. import text
 
 # element type -> (in memory, in registers); halves are computed in float32
 TYPES = {
@@ -56,38 +57,19 @@ TAKEN = frozenset(keyword.kwlist) | frozenset(dir(builtins)) | frozenset("""
     """.split())
 
 
-class Names:
-    """Distinct identifiers for objects (by identity or equality of the key)."""
+class Names(text.Names):
+    """Distinct identifiers of Python that hide nothing which kernels use."""
 
     def __init__(self, taken: Iterable[str] = TAKEN):
-        self.found: dict[Any, str] = {}
-        self.used: set[str] = set(taken)
+        super().__init__(taken)
 
-    def __call__(self, key: Any, wanted: str) -> str:
-        name = self.found.get(key)
-        if name is None:
-            name = self.found[key] = self.fresh(wanted)
-        return name
-
-    def fresh(self, wanted: str) -> str:
-        base = re.sub(r"\W", "_", wanted) or "v"
-        base = "v" + base if base[0].isdigit() or base[0] == "_" else base
-        name, count = base, 2
-        while name in self.used:
-            name, count = f"{base}_{count}", count + 1
-        self.used.add(name)
-        return name
+    def fresh(self, name: str) -> str:
+        base = re.sub(r"\W", "_", name) or "v"
+        return super().fresh("v" + base if base[0].isdigit() or base[0] == "_" else base)
 
 
-class Lines:
+class Lines(text.Lines):
     """Lines of Python under an indentation."""
-
-    def __init__(self, depth: int = 0):
-        self.lines: list[str] = []
-        self.depth = depth
-
-    def __call__(self, text: str = "") -> None:
-        self.lines.append("    " * self.depth + text if text else "")
 
     @contextmanager
     def block(self, header: str) -> Iterator[None]:
@@ -97,13 +79,6 @@ class Lines:
             yield
         finally:
             self.depth -= 1
-
-    def extend(self, lines: Iterable[str]) -> None:
-        for line in lines:
-            self(line)
-
-    def text(self) -> str:
-        return "\n".join(self.lines)
 
 
 def expression(e: ExprLike, bounds: Bounds | None = None, host: bool = False) -> str:
@@ -143,7 +118,3 @@ def _atom(atom: Any, bounds: Bounds | None, host: bool) -> str:
 def factor(text: str) -> str:
     """A text as an operand of a product."""
     return text if re.fullmatch(r"[\w.]+|\([^()]*\)", text) else f"({text})"
-
-
-def shape_text(dtype: Any, sizes: tuple) -> str:
-    return f"{dtype.name}[{', '.join(map(str, sizes))}]"

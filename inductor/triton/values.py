@@ -15,9 +15,10 @@ from ...eager import dtypes
 from ...runtime.errors import InternalError
 from ..body import Buffer, Value, reachable
 from ..loops import Axis, Store, outer_axes, reads, steps, writes
+from ..text import shape_text
 from .helpers import library
 from .prims import PLAIN, apply, literal, typed
-from .text import HALVES, TAKEN, Lines, Names, expression, factor, register_type, shape_text, stored_type
+from .text import HALVES, TAKEN, Lines, Names, expression, factor, register_type, stored_type
 from .tiles import Made, Tile
 
 COMPARISONS = {"lt", "le", "gt", "ge", "eq", "ne"}
