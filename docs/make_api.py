@@ -12,7 +12,7 @@ import sys
 import flambeau
 
 FOLDER = pathlib.Path(__file__).parent
-MODULES = """nn nn.functional nn.init nn.utils nn.utils.rnn nn.utils.parametrize nn.utils.parametrizations nn.parallel
+MODULES = """nn nn.functional nn.grad nn.init nn.utils nn.utils.rnn nn.utils.parametrize nn.utils.parametrizations nn.parallel
 optim optim.lr_scheduler optim.swa_utils autograd amp linalg fft special distributions utils.data utils.checkpoint func
 random compiler profiler utils.tensorboard""".split()
 

@@ -5,11 +5,11 @@ from types import FunctionType
 
 from .arguments import written
 from .reductions import _in_place
-from . import building, complexes, elementwise, foreach, legacy, linalg, sampling, special, statistics
+from . import building, complexes, elementwise, foreach, legacy, linalg, quantized, sampling, special, statistics
 
-_MODULES = (special, complexes, statistics, building, legacy, sampling)
-_NOT_FUNCTIONS = {"new", "pin_memory", "is_pinned", "fill_diagonal_", "sum_to_size", "erfc_of", "indexing_along", "geometric_",
-                  "log_normal_", "cauchy_", "frame"}
+_MODULES = (special, complexes, statistics, building, legacy, sampling, quantized)
+_NOT_FUNCTIONS = {"new", "pin_memory", "is_pinned", "record_stream", "fill_diagonal_", "sum_to_size", "erfc_of",
+                  "indexing_along", "geometric_", "log_normal_", "cauchy_", "frame"}
 _NOT_METHODS = set("""
 block_diag cartesian_prod combinations chain_matmul vander column_stack row_stack unravel_index range hann_window
 hamming_window blackman_window bartlett_window kaiser_window zeta i0e i1 i1e erfcx ndtr ndtri log_ndtr xlog1py entr
@@ -19,7 +19,7 @@ set_float32_matmul_precision get_float32_matmul_precision use_deterministic_algo
 are_deterministic_algorithms_enabled is_deterministic_algorithms_warn_only_enabled set_deterministic_debug_mode
 get_deterministic_debug_mode set_flush_denormal set_warn_always is_warn_always_enabled get_num_interop_threads
 set_num_interop_threads compiled_with_cxx11_abi set_printoptions get_device is_signed is_inference fill poisson
-binomial is_storage
+binomial is_storage fake_quantize_per_tensor_affine fake_quantize_per_channel_affine
 """.split())
 
 
@@ -80,4 +80,4 @@ ldexp log log10 log1p log2 logit nan_to_num neg negative rad2deg reciprocal relu
 sinh sqrt square tan tanh trunc xlogy zero
 """.split()
 NAMES = {**legacy.CONSTANTS, **legacy.TENSOR_TYPES, **legacy.PRIVATE, **foreach.FUNCTIONS,
-         "_standard_gamma": sampling._standard_gamma, "_sample_dirichlet": sampling._sample_dirichlet}
+         **quantized.PRIVATE, "_standard_gamma": sampling._standard_gamma, "_sample_dirichlet": sampling._sample_dirichlet}

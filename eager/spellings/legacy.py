@@ -60,6 +60,12 @@ def is_pinned(self, device=None):
     return False
 
 
+def record_stream(self, stream):
+    """Memory that a stream uses is kept until the stream is done; only GPUs have streams that run on."""
+    raise RuntimeError(f"record_stream() is for tensors on GPUs: this one is on {self.device}, where every call is finished "
+                       "when it returns")
+
+
 def is_same_size(input, other):
     return input.shape == other.shape
 
