@@ -31,6 +31,7 @@ from .functionalize import FunctionalGraph, functionalize
 from .joint import build_joint
 from .cpp.wrapper import Loading
 from .inplace import write_inputs
+from .lookups import look_up_products
 from .lower import lower
 from .memory import overwritten, plan
 from .partition import partition, split
@@ -76,6 +77,8 @@ def functional_of(graph: Graph) -> tuple[FunctionalGraph, list]:
     lifted, constants = lift_constants(graph)
     functional = functionalize(lifted)
     passes.tidy(functional.graph)
+    if look_up_products(functional.graph):
+        passes.tidy(functional.graph)
     checked(functional.graph, "pure")
     return functional, constants
 
