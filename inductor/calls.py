@@ -15,7 +15,7 @@ from ..capture.graph import Node
 from ..capture.shapes import expr_of
 from ..eager.op import Op
 from ..eager.tensor import Tensor
-from ..runtime.calls import Conv
+from ..runtime.calls import Conv, is_native
 from .body import Buffer
 from .loops import ExternCall, GemmKernel, LoopKernel, Operand, Step, Store, View, row_major
 
@@ -45,7 +45,7 @@ def has_kernel(op: Op, args: tuple, result: Any, takes: Callable[[tuple], bool] 
         return False
     outs = tuple(map(shown, result if isinstance(result, tuple) else (result,)))
     calls = op.call_rule(Sizes(), outs, *map(shown, op.bind(args, {})))
-    return calls is not None and (takes is None or takes(calls))
+    return calls is not None and (takes or is_native)(calls)
 
 
 def shown(a: Any) -> Any:
@@ -123,7 +123,7 @@ def native_call(lowering: Any, node: Node, origins: tuple) -> ExternCall | GemmK
     sizes = [geometry(lowering.value(key))[0] for key in keys]
     outs = tuple(View(Buffer("", lowering.value(key).dtype, s, row_major(s)), s, row_major(s)) for key, s in zip(keys, sizes))
     calls = op.call_rule(context, outs, *context.args)
-    if calls is None or lowering.takes is not None and not lowering.takes(calls):
+    if calls is None or not (lowering.takes or is_native)(calls):
         return None
     if len(calls) == 1 and isinstance(calls[0], Conv) and calls[0].tiles:
         return convolution(lowering, node, calls[0], origins)

@@ -126,4 +126,5 @@ def backward_calls(c, outs, g, q, k, v, mask, lse, causal, scale):
     g, q, k, v = (along_last(c, x) for x in (g, q, k, v))
     numbers = _region_numbers(c, q, k, v, g, mask, causal, 256)
     return Job("attention_backward", NAMED_TYPES[q.dtype.name], _items(q), numbers[6] * numbers[2] * 4,
-               (*outs, q, k, v, mask, None, g, c.rows(lse)), numbers, (scale, 1.0)),
+               (*outs, q, k, v, mask, None, g, c.rows(lse)), numbers, (scale, 1.0),
+               native=q.dtype.name in ("float32", "float64")),

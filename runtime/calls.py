@@ -39,7 +39,8 @@ class Conv:
 class Job:
     """A threaded kernel by name: `units` of about `work` elements each. Arrays are regions or None; numbers are ints or
     expressions, reals floats or symbolic floats. `same`: pairs (position of a result, of an operand) of arrays that may be
-    one memory, because each element is read where it is written, and by nothing else."""
+    one memory, because each element is read where it is written, and by nothing else. Other targets may have a kernel of
+    this name, too; `native`: whether the runtime has it for this type."""
 
     name: str
     type: int
@@ -49,6 +50,12 @@ class Job:
     numbers: tuple = ()
     reals: tuple = ()
     same: tuple = ()
+    native: bool = True
+
+
+def is_native(calls: tuple) -> bool:
+    """Whether the runtime itself has all of these kernels."""
+    return all(isinstance(call, Conv) or call.native for call in calls)
 
 
 def along_last(c, region):

@@ -209,8 +209,7 @@ def _(g, q, k, v, mask, keep, lse, p, causal, scale):
 
 @attention_backward.calls
 def _(c, outs, g, q, k, v, mask, keep, lse, p, causal, scale):
-    if not kernels.eligible_regions(c, q, k, v, mask, p, scale) or g.dtype is not q.dtype \
-            or q.dtype.name not in ("float32", "float64"):
+    if not kernels.eligible_regions(c, q, k, v, mask, p, scale) or g.dtype is not q.dtype:
         return None
     return kernels.backward_calls(c, outs, g, q, k, v, mask, lse, causal, scale)
 

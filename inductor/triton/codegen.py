@@ -16,6 +16,7 @@ from ...capture.expr import ExprLike, plain, product, var
 from ...runtime.errors import BackendError
 from ..loops import ExternCall, GemmKernel, LoopKernel, Program, ScatterKernel, View, leaves
 from ..nests import hint
+from .attention import has_template, write_attention
 from .helpers import library, needed
 from .products import write_convolution, write_product
 from .rows import write_loops
@@ -90,7 +91,7 @@ class Writer:
         if argument.kind == "buffer":
             return f"t.{self.memory(argument.key.name, argument.key.name)}"
         if argument.kind == "scratch":
-            made = self.memory((len(self.kernels), name), name)
+            made = self.memory((written.kernel.name, name), name)
             self.rows[made] = argument.key.dtype, written.rows[name]
             return f"t.{made}"
         return "t.error" if argument.kind == "error" else f"t.{argument.key}" if argument.kind != "size" else argument.key
@@ -152,7 +153,7 @@ def hint_of(program: Program, name: str) -> int:
 
 
 def block(value: Any) -> str:
-    return f'"{value}"' if value == "ieee" else str(value)
+    return f'"{value}"' if value in ("ieee", "tf32") else str(value)
 
 
 def write(program: Program, kernel: Any) -> list[Written]:
@@ -163,7 +164,7 @@ def write(program: Program, kernel: Any) -> list[Written]:
     if isinstance(kernel, ScatterKernel):
         return write_scatter(program, kernel)
     if kernel.calls is not None:
-        return [write_convolution(program, kernel)]
+        return write_attention(program, kernel) if has_template(kernel.calls[0]) else [write_convolution(program, kernel)]
     made = write_scan(program, kernel)
     if made is None:
         raise refused(kernel)

@@ -11,6 +11,7 @@ from typing import Any
 
 from ...capture.expr import Bounds, ExprLike, plain, product
 from ...eager import dtypes
+from ...eager.spellings.legacy import get_float32_matmul_precision
 from ...runtime import calls
 from ...runtime.errors import BackendError
 from ..body import Buffer
@@ -74,8 +75,13 @@ def blocks_of(m: ExprLike, n: ExprLike, k: ExprLike, dtype: Any) -> dict[str, An
     made = {"BM": fit(m, bm), "BN": fit(n, bn), "BK": fit(k, bk), "GROUP": 8}
     if dtype.name in HALVES:
         made["DOT"] = HALVES[dtype.name]
-    made["PRECISION"] = "ieee"
+    made["PRECISION"] = precision(dtype)
     return {**made, "num_warps": max(1, min(warps, made["BM"] * made["BN"] // 1024)), "num_stages": stages}
+
+
+def precision(dtype: Any) -> str:
+    """How float32 is multiplied: by tensor cores with 10 bits where `set_float32_matmul_precision` allows it."""
+    return "tf32" if dtype is dtypes.float32 and get_float32_matmul_precision() != "highest" else "ieee"
 
 
 class GemmWriter(ProductWriter):

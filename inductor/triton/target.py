@@ -21,13 +21,14 @@ from ..lower import lower
 from ..memory import plan
 from ..schedule import schedule
 from . import ahead
+from .attention import has_template
 from .codegen import generate
 from .interpret import Interpreted
 
 
 def takes(calls: tuple) -> bool:
-    """Of the runtime's kernels convolutions have a template here."""
-    return all(isinstance(call, Conv) for call in calls)
+    """Of the runtime's kernels convolutions and attention have templates here."""
+    return all(isinstance(call, Conv) or has_template(call) for call in calls)
 
 
 def loop_program(graph: Graph, name: str, writes: tuple = (), donated: frozenset = frozenset()) -> Program:

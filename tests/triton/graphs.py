@@ -1,4 +1,4 @@
-"""Ten small graphs, each of one kind of kernel, and the shapes of their inputs."""
+"""Eleven small graphs, each of one kind of kernel, and the shapes of their inputs."""
 
 import flambeau
 from flambeau.nn import functional as F
@@ -14,4 +14,5 @@ GRAPHS = {
     "moments": (lambda x: (x.var(1), x.argmax(1), x.logsumexp(1)), [(6, 40)]),
     "scan": (lambda x: x.cumsum(1), [(6, 40)]),
     "scatter": (lambda x: flambeau.zeros(5, 4).index_add(0, flambeau.tensor([1, 1, 4]), x), [(3, 4)]),
+    "attention": (lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True), [(2, 3, 200, 64)] * 3),
 }

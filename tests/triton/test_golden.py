@@ -1,4 +1,4 @@
-"""The text of the kernels of ten graphs. Each also runs, and equals eager."""
+"""The text of the kernels of eleven graphs. Each also runs, and equals eager."""
 
 import pytest
 import flambeau
