@@ -53,7 +53,8 @@ ARITHMETIC |= {operator.pow: "** or pow()", operator.ipow: "**="}
 SEQUENCES = (str, list, tuple, bytes)
 GLOBAL_STATE = ("manual_seed", "seed", "initial_seed", "get_rng_state", "use_deterministic_algorithms")
 INLINED = tuple(f"{ROOT}.eager.{name}" for name in ("nn.modules", "nn.utils", "nn.attention", "nn.parallel",
-                                                     "optim", "utils", "distributions", "compat.backends", "compat.pytree"))
+                                                     "optim", "utils", "distributions", "func",
+                                                     "compat.backends", "compat.pytree"))
 AUTOGRAD = f"{ROOT}.eager.autograd"
 EAGER = f"{ROOT}.eager"
 WATCHERS = (sys.settrace, sys.setprofile, breakpoint, *vars(getattr(sys, "monitoring", types.SimpleNamespace())).values())
@@ -84,6 +85,7 @@ class Context:
         self.lookups: dict = {}                           # class -> name -> what was found along its bases
         self.float_guards: dict = {}                      # (source, comparison) -> the one object of it
         self.initial_grad_mode = dispatch.state.grad
+        self.owns = True                                  # the trace may make leaves: none of them is seen outside
         self.exact = False                                # results that share memory in eager must do so here
 
     # -- where we are ----------------------------------------------------------------------------------------------
@@ -222,7 +224,9 @@ class Context:
             fake = value if value._fake else self.tracer.constant_copy(value)
             node = self.tracer.node_of(fake)
             if node.op == "call_function" and fake._requires_grad and fake._grad_fn is None:
-                raise unsupported("metadata", "a new tensor that requires grad is made")
+                if not self.owns:
+                    raise unsupported("metadata", "a new tensor that requires grad is made")
+                self.tracer.owned[id(fake)] = fake
             known = TensorVariable(fake, cls=type(value))
             self.tracer.variables[id(value)] = self.tracer.variables[id(fake)] = known
             self.tracer.node_of(value)

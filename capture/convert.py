@@ -32,7 +32,7 @@ from .reads import in_pieces
 from .resume import check_splittable, emit_break, exit_sequence, first_own, split
 from .source import Free, Local, LocalCell
 from .state import native
-from .variables.backward import Opened, settled, with_spent
+from .variables.backward import Escaped, Opened, refuse_escaped, settled, with_spent
 from .variables.base import NULL, Lazy, NotPlain, Variable
 from .variables.constant import ConstantVariable
 from .variables.containers import DictVariable, ListVariable, TupleVariable
@@ -60,6 +60,7 @@ class Job:
     cache: Any
     exact: bool = False                                 # a copy in place of what eager shares was seen from outside
     opened: bool = False                                # a backward in the frame needs composites opened
+    owns: bool = True                                   # no leaf that the frame makes was seen outside
 
     def __post_init__(self):
         self.listing = listing(self.code)
@@ -108,6 +109,9 @@ def entry_of(job: Job, record):
             without_frames(error)
             if error.code == "hidden alias" and not job.exact:
                 job.exact, reason, stop = True, None, None
+                continue
+            if isinstance(error, Escaped) and job.owns:
+                job.owns, reason, stop = False, None, None
                 continue
             if isinstance(error, Opened) and not job.opened:
                 job.opened, reason, stop = True, None, None
@@ -164,6 +168,7 @@ class Trace:
         self.tx = Context(inline, load_global, job.options, getattr(job.options, "symbolic", None) or {})
         self.root = Frame(self.tx, job.code, job.globals, self.arguments(), self.free_cells(), job.instrs, stop, root=True)
         self.root.trusted, self.tx.exact, self.tx.tracer.opens = False, job.exact, job.opened
+        self.tx.owns = job.owns
         self.failed_at: tuple = ()
         self.compiled = None
 
@@ -226,6 +231,7 @@ class Trace:
         gen = Codegen(self.tx, body)
         with record.stage("bytecode"):
             self.write_tail(gen)
+        refuse_escaped(self.tx, gen.outputs)
         outputs, spent = settled(self.tx, gen.outputs)
         inputs = self.tx.tracer.finish(outputs)
         work = self.tx.tracer.has_work()

@@ -54,6 +54,7 @@ class GraphTracer(dispatch.Mode):
         self.copied: dict[int, Storage] = {}                 # storages that eager shares and the graph has copies of
         self.opens = self.closed = False                     # composites without a gradient are opened; one was not
         self.differentiated: dict[int, Tensor] = {}          # leaves that a traced backward has led to
+        self.owned: dict[int, Tensor] = {}                   # leaves that the trace made
         self.lines: dict[int, tuple] = {}                    # id of a node of autograd -> where the program made it
 
     # -- ops -------------------------------------------------------------------------------------------------------
@@ -145,8 +146,10 @@ class GraphTracer(dispatch.Mode):
     def constant_copy(self, tensor: Tensor) -> Tensor:
         """A tensor that library code made from numbers: each call of the compiled code gets its own copy."""
         self.node_of(tensor)
-        with self:
-            return OPS["clone"](tensor)
+        with self, dispatch.setting(grad=dispatch.state.grad and tensor._grad_fn is not None):
+            made = OPS["clone"](tensor)
+        made._requires_grad = tensor._requires_grad
+        return made
 
     # -- reads of data ---------------------------------------------------------------------------------------------
 

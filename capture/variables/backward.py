@@ -14,7 +14,7 @@ from ...eager.op import OPS
 from ...eager.record import Node, edge_of, metas_of, raise_released
 from ...eager.state import recording, state
 from ...eager.tensor import Tensor
-from ..breaks import Unsupported, unsupported
+from ..breaks import CODES, Unsupported, unsupported
 from .builtins import handles
 from .containers import ListVariable, TupleVariable
 from .tensor import TensorVariable
@@ -27,6 +27,10 @@ OPTIONS = {"backward": ("tensors", "grad_tensors", "retain_graph", "create_graph
 
 class Opened(Unsupported):
     """The trace is to start again, with composites opened wherever gradients must pass."""
+
+
+class Escaped(Unsupported):
+    """The trace is to start again, and makes no leaves of its own: one would be seen outside."""
 
 
 @handles(autograd.backward)
@@ -134,6 +138,8 @@ def history(targets_: list) -> list:
 
 def refuse_unknown(tx, leaf: Tensor) -> None:
     """A leaf must be an input of the graph, and nobody may wait for its gradient."""
+    if id(leaf) in tx.tracer.owned:
+        return
     variable = tx.tracer.variables.get(id(leaf))
     if variable is None or variable.real is None or variable.source is None:
         raise unsupported("backward", "backward() leads to what was recorded outside of the frame")
@@ -184,6 +190,17 @@ def of_its_own(grad: Tensor, leaf: Tensor, seen: set, kept: bool, create: bool) 
 
 
 # -- what leaves the trace ---------------------------------------------------------------------------------------------
+
+
+def refuse_escaped(tx, outputs: list) -> None:
+    """A leaf that the trace made must not leave it, nor a result whose history leads to such leaves only: the results of a
+    graph have their history through its inputs."""
+    owned = tx.tracer.owned
+    for t in outputs if owned else ():
+        if isinstance(t, Tensor) and t.requires_grad:
+            leaves = [leaf for leaf in history([t if t._grad_fn is None else t._grad_fn]) if isinstance(leaf, Tensor)]
+            if id(t) in owned or leaves and all(id(leaf) in owned for leaf in leaves):
+                raise Escaped("metadata", "a new tensor that requires grad is seen outside", CODES["metadata"])
 
 
 def settled(tx, outputs: list) -> tuple[list, list[int]]:
@@ -249,5 +266,5 @@ def with_spent(tx, compiled, numbers: list[int], inputs: list):
     if not numbers:
         return compiled
     places = {id(node): k for k, (node, _, _) in enumerate(inputs)}
-    nodes = [tx.tracer.root_nodes[i][1] for i in tx.tracer.differentiated]
+    nodes = [tx.tracer.root_nodes[i][1] for i in tx.tracer.differentiated if i in tx.tracer.root_nodes]
     return Spent(compiled, numbers, [places[id(n)] for n in nodes if id(n) in places])

@@ -54,6 +54,7 @@ NATIVE_CALLABLES = tuple({type(f) for scope in (api, functional, Tensor) for f i
 ALIASES = (types.GenericAlias, types.UnionType, type(typing.Sequence[int]), typing.TypeVar)
 IMMUTABLE = (*ALIASES, formats.layout, formats.memory_format, dtypes.finfo, dtypes.iinfo, re.Pattern, re.Match,
              inspect.Signature, inspect.Parameter)
+TRANSFORMS = tuple(f"{overrides.__package__}.{name}" for name in ("func", "autograd.functional"))
 NOT_OBJECTS = (dict, list, tuple, set, frozenset, str, bytes, int, float, complex, type, BaseException)
 
 
@@ -197,6 +198,8 @@ def _slice(tx, value, source):
 
 
 def _function(tx, value, source):
+    if (value.__module__ or "").startswith(TRANSFORMS):
+        from . import transforms  # noqa: F401  (registers handlers: only who uses them pays for them)
     if value in REPLACED:
         tx.guard_identity(source, value)
         return BuiltinVariable(value, source)

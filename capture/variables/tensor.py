@@ -106,6 +106,9 @@ class TensorVariable(Variable):
         return tx.fresh(tx.run(type(self.fake).detach, self.fake))
 
     def set_attr(self, tx, name, value):
+        if name == "requires_grad" and value.realize().is_constant() and self.may_become_leaf(tx):
+            self.become_leaf(tx, [value.realize()], {})
+            return
         if name in _METADATA:
             raise unsupported("metadata", f"storing {name!r} of {self}")
         tx.effects.store_attr(self, name, value)
@@ -125,6 +128,8 @@ class TensorVariable(Variable):
             raise unsupported("backward", f"{name}() of {self}")
         if name in ("requires_grad_", "detach_") and self.same_recording(tx, name, args, kwargs):
             return self
+        if name == "requires_grad_" and self.may_become_leaf(tx):
+            return self.become_leaf(tx, args, kwargs)
         if name in _IN_PLACE_METADATA and (self.source is not None or name in ("requires_grad_", "detach_")):
             raise unsupported("metadata", f"{name}() of {self}")
         method = tx.run(getattr, self.fake, name)
@@ -136,6 +141,16 @@ class TensorVariable(Variable):
         for given in (*args, *kwargs.values()):
             wanted = given.realize().plain() if given.realize().is_constant() else None
         return wanted == self.fake.requires_grad and (self.source is None or wanted or self.fake.is_leaf)
+
+    def may_become_leaf(self, tx) -> bool:
+        """Whether gradients may be asked for at a tensor that the trace made. Nobody outside may see it: then the history
+        that begins here is the trace's own affair."""
+        return tx.owns and self.source is None and not self.fake.requires_grad
+
+    def become_leaf(self, tx, args, kwargs):
+        tx.run_variables(self.fake.requires_grad_, args, kwargs, what="Tensor.requires_grad_")
+        tx.tracer.owned[id(self.fake)] = self.fake
+        return self
 
     def get_item(self, tx, key):
         return tx.fresh(tx.run_variables(lambda k: self.fake[k], [key], what="indexing"))

@@ -76,17 +76,37 @@ class Examples:
 
     def __init__(self, func, args, kwargs, given, dims, randomness):
         self.func, self.args, self.kwargs, self.given, self.dims = func, args, kwargs, given, dims
-        self.randomness, self.start = randomness, random.get_rng_state()
+        self.randomness, self.start = randomness, draws_now()
 
     def __call__(self, k: int):
-        parts = [x if d is None else OPS["select"](x, d, k) for x, d in zip(self.given, self.dims)]
+        parts = [x if d is None else example(x, d, k) for x, d in zip(self.given, self.dims)]
         if self.randomness == "same":
-            random.set_rng_state(self.start)
+            draw_again(self.start)
         out = self.func(*rebuild(self.args, iter(parts)), **self.kwargs)
-        if self.randomness == "error" and random.get_rng_state().tolist() != self.start.tolist():
+        if self.randomness == "error" and has_drawn(self.start):
             raise RuntimeError("vmap: called random operation while in randomness error mode. Please either use the 'same' "
                                "or 'different' randomness flags on vmap or perform the randomness operation out of vmap")
         return out
+
+
+def example(x, dim: int, k: int):
+    return OPS["select"](x, dim, k)
+
+
+def draws_now():
+    return random.get_rng_state()
+
+
+def has_drawn(since) -> bool:
+    return random.get_rng_state().tolist() != since.tolist()
+
+
+def draw_again(since) -> None:
+    random.set_rng_state(since)
+
+
+def joined(parts, dim: int):
+    return OPS["stack"](tuple(parts), dim % (parts[0].dim() + 1))
 
 
 def stacked(results, out_dims, func):
@@ -99,7 +119,7 @@ def stacked(results, out_dims, func):
                              "a return.")
     columns = list(zip(*[leaves(r) for r in results]))
     dims = broadcast(out_dims, first, "out_dims")
-    return rebuild(first, iter([OPS["stack"](tuple(c), d % (c[0].dim() + 1)) for c, d in zip(columns, dims)]))
+    return rebuild(first, iter([joined(c, d) for c, d in zip(columns, dims)]))
 
 
 def name_of(func) -> str:
