@@ -25,6 +25,10 @@ from .values import Argument, KernelWriter, Written
 
 NAMES = ("attention_forward", "attention_backward")
 NO_MASK, BOOL_MASK = 0, 1
+LOCAL = frozenset("""
+    tiles item head depths deeps queries keys values given scores weights slopes share sums top lse sum made made_keys made_values
+    queries_start keys_start values_start given_start low free last
+    """.split())
 LOG2E, LN2 = 1 / math.log(2), math.log(2)
 # by bytes of an element and the deepest row: queries and keys of a block, warps, stages; forward, backward
 BLOCKS = {2: ((64, (128, 64, 4, 3), (64, 64, 4, 2)), (128, (128, 64, 8, 2), (64, 32, 4, 2)),
@@ -79,6 +83,7 @@ class AttentionWriter(KernelWriter):
 
     def __init__(self, program: Any, kernel: ExternCall):
         super().__init__(program, kernel)
+        self.names.used |= LOCAL
         self.call: Job = kernel.calls[0]
         self.shape = shape_of(self.call)
         self.q, self.k, self.v, self.mask = operands(self.call)

@@ -54,8 +54,6 @@ TAKEN = frozenset(keyword.kwlist) | frozenset(dir(builtins)) | frozenset("""
     triton tl libdevice INDEX XBLOCK YBLOCK ZBLOCK RBLOCK BM BN BK GROUP DOT PRECISION error seed base pid xindex yindex zindex
     rindex m n k xmask ymask zmask rmask mmask nmask launch cdiv index run buffers p t first group group_number rows columns
     tiles_m tiles_n batch image start higher away total running value a b w0 w1 w2 w3 c0 c1 c2 c3 at0 at1 at2 from0 from1 from2
-    tiles item head depths deeps queries keys values given scores weights slopes share sums top lse sum made made_keys made_values
-    queries_start keys_start values_start given_start low free last
     """.split())
 
 
