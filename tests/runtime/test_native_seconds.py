@@ -36,3 +36,14 @@ def test_kernels_in_compiled_calls_are_counted_once():
     f = torch.compile(lambda x: torch.softmax(x @ x, -1).sort()[0] + torch.linalg.matrix_exp(x * 0.01))
     native_part, whole = counted(lambda: f(large))
     assert 0 < native_part <= whole
+
+
+@pytest.mark.skipif(toolchain.compiler() is None, reason="no C++ compiler")
+def test_short_calls_are_all_counted_though_not_all_are_timed():
+    f, x = torch.compile(lambda x: x + 1), torch.ones(4)
+    before = native.native_seconds()
+    for _ in range(500):
+        f(x)
+    (graph,) = torch.compiler.report(f).graphs
+    assert graph.programs[0].calls == 500 and graph.programs[0].seconds > 0
+    assert native.native_seconds() - before >= graph.programs[0].seconds > 100e-9
