@@ -11,6 +11,7 @@ import importlib
 import numpy as np
 
 from . import dtypes
+from .errors import DataDependent
 from .storage import UntypedStorage
 from .tensor import Tensor, install_methods
 
@@ -224,8 +225,19 @@ def share_memory_(self) -> Tensor:
     importlib.import_module(
         f"{__package__}.multiprocessing"
     )  # from now on processes are sent descriptors, not copies
-    self._ensure_storage().share_memory_()
+    _real(self, "share_memory_()")._ensure_storage().share_memory_()
     return self
+
+
+def is_shared(self) -> bool:
+    return _real(self, "is_shared()")._ensure_storage().is_shared()
+
+
+def _real(tensor, what: str) -> Tensor:
+    """The tensor; a trace, whose tensors on the CPU have no bytes, breaks here."""
+    if tensor._array is None and tensor._device.type == "cpu":
+        raise DataDependent(what)
+    return tensor
 
 
 install_methods(
@@ -233,6 +245,6 @@ install_methods(
         "storage": storage,
         "_typed_storage": storage,
         "share_memory_": share_memory_,
-        "is_shared": lambda self: self._ensure_storage().is_shared(),
+        "is_shared": is_shared,
     }
 )

@@ -13,11 +13,11 @@ from ..autograd import no_grad
 
 def calculate_gain(nonlinearity, param=None):
     """The factor that keeps the variance through a nonlinearity."""
-    gains = {"linear": 1.0, "sigmoid": 1.0, "tanh": 5.0 / 3, "relu": math.sqrt(2.0), "selu": 3.0 / 4}
+    gains = {"linear": 1, "sigmoid": 1, "tanh": 5.0 / 3, "relu": math.sqrt(2.0), "selu": 3.0 / 4}
     if nonlinearity in gains:
         return gains[nonlinearity]
     if nonlinearity.startswith("conv"):
-        return 1.0
+        return 1
     if nonlinearity == "leaky_relu":
         if param is not None and (isinstance(param, bool) or not isinstance(param, (int, float))):
             raise ValueError(f"negative_slope {param} not a valid number")

@@ -130,8 +130,10 @@ def trace(input):
 # -- einsum
 
 def einsum(equation, *operands):
-    """Sums of products by index letters: "bij,bjk->bik", with "..." for broadcast dims; contracted from left to
-    right."""
+    """Sums of products by index letters: "bij,bjk->bik", with "..." for broadcast dims; contracted from left to right.
+    Also as (operand, [subscripts], ..., [subscripts of the output]) with whole numbers from 0 to 51 for letters."""
+    if not isinstance(equation, str):
+        equation, operands = _lettered(equation, *operands)
     operands = list(operands[0]) if len(operands) == 1 and not hasattr(operands[0], "ndim") else list(operands)
     inputs, output = _parse(equation.replace(" ", ""), operands)
     terms = [_merge_repeats(x, letters) for x, letters in zip(operands, inputs)]
@@ -142,6 +144,27 @@ def einsum(equation, *operands):
     x, letters = terms[0]
     x, letters = _sum_out(x, letters, set(output))
     return permute(x, tuple(letters.index(c) for c in output))
+
+
+def _lettered(*given):
+    """(equation, operands) of operands that are followed by lists of subscripts, and maybe the output's list."""
+    if len(given) < 2:
+        raise ValueError("einsum(): must specify the equation string and at least one operand, or at least one operand and "
+                         "its subscripts list")
+    pairs = len(given) // 2
+    terms = [_letters_of(subscripts) for subscripts in given[1:2 * pairs:2]]
+    output = "->" + _letters_of(given[-1]) if len(given) % 2 else ""
+    return ",".join(terms) + output, given[:2 * pairs:2]
+
+
+def _letters_of(subscripts):
+    return "".join("..." if number is Ellipsis else _letter(number) for number in subscripts)
+
+
+def _letter(number):
+    if not 0 <= number < 52:
+        raise ValueError("einsum(): subscript in subscript list is not within the valid range [0, 52)")
+    return chr((ord("A") if number < 26 else ord("a") - 26) + number)
 
 
 def _parse(equation, operands):

@@ -90,6 +90,8 @@ def fake_quantize_per_tensor_affine(input, scale, zero_point, quant_min, quant_m
 def fake_quantize_per_channel_affine(input, scale, zero_point, axis, quant_min, quant_max):
     """The same with a scale and a zero point for each index of dim `axis`."""
     _check_range(input, quant_min, quant_max)
+    if zero_point.dtype not in (dtypes.int32, dtypes.float32, dtypes.float16):
+        raise RuntimeError(f"Zero-point must be Int32, Float or Half, found {zero_point.dtype}")
     axis = dim_of(input, axis)
     if scale.dim() != 1 or scale.shape != zero_point.shape:
         raise RuntimeError("scale and zero-point need to be 1-D and of the same dimensions")
