@@ -193,12 +193,14 @@ def flops_of(kernel: Kernel, sketch: Sketch) -> int | None:
         total = 2 * math.prod(sketch.number(axis.extent) for axis in (*outer, kernel.k))
     for step in steps(kernel):
         axes = {axis.name: sketch.number(axis.extent) for axis in (*outer, *step.axes)}
-        total += operations(step, axes)
+        own = () if isinstance(kernel, GemmKernel) else step.axes
+        total += operations(step, axes, frozenset(axes) - {axis.name for axis in own})
     return total
 
 
-def operations(step: Any, axes: dict[str, int]) -> int:
-    """A value is computed once for every point of the axes that it depends on."""
+def operations(step: Any, axes: dict[str, int], given: frozenset[str]) -> int:
+    """A value is computed once for every point of the axes that it depends on; `given`: those of what an earlier step, or
+    the product, has computed."""
     needs: dict[int, frozenset] = {}
     named: dict[str, frozenset] = {}
     everything = frozenset(axes)
@@ -206,7 +208,7 @@ def operations(step: Any, axes: dict[str, int]) -> int:
     for value in step.values():
         mine = frozenset().union(*(needs[a.id] for a in value.args)) | names_in(value, named)
         if value.op == "acc":
-            mine = everything - {axis.name for axis in step.axes}
+            mine = given
         if value.op == "indirect":
             named[value.attrs.name] = mine
         needs[value.id] = mine
@@ -229,12 +231,17 @@ def names_in(value: Any, named: dict[str, frozenset]) -> frozenset:
 
 
 def called(kernel: ExternCall, sketch: Sketch) -> int | None:
-    """A convolution multiplies every window with the weights of its channel; other kernels say nothing of their work."""
-    if not kernel.calls or any(isinstance(call, Job) for call in kernel.calls):
-        return None
+    """The work of the runtime's kernels, where they say it."""
+    works = [work(call, sketch) for call in kernel.calls or ()]
+    return None if not works or None in works else sum(works)
+
+
+def work(call: Any, sketch: Sketch) -> int | None:
+    """A convolution multiplies every window with the weights of its channel; a job has products or says nothing."""
+    if isinstance(call, Job):
+        return None if call.flops is None else sketch.number(call.flops)
     size = lambda region: math.prod(map(sketch.number, region.shape))
-    windows = ((call.x if call.form == TRANSPOSED else call.out, call.weight) for call in kernel.calls)
-    return sum(2 * size(x) * size(weight) // sketch.number(weight.shape[0]) for x, weight in windows)
+    return 2 * size(call.x if call.form == TRANSPOSED else call.out) * size(call.weight) // sketch.number(call.weight.shape[0])
 
 
 # -- memory

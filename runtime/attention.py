@@ -114,12 +114,20 @@ def _items(q):
     return q.shape[0] * q.shape[1] if len(q.shape) == 4 else q.shape[0]
 
 
+def _flops(c, q, k, causal, depths):
+    """Of products over `depths` elements for each query and each key that it sees: a causal one those up to its place."""
+    length, width = q.shape[-2], k.shape[-2]
+    first = c.min(length, width)                                    # queries that see one key more than the query before
+    return _items(q) * depths * (first * (first + 1) + 2 * (length - first) * width if causal else 2 * length * width)
+
+
 def forward_calls(c, out, lse, q, k, v, mask, causal, scale):
     q, k, v = (along_last(c, x) for x in (q, k, v))
     numbers = _region_numbers(c, q, k, v, q, mask, causal, 96)
     length, width, block = numbers[1], numbers[2], numbers[6]
     return Job("attention_forward", NAMED_TYPES[q.dtype.name], _items(q) * ceil_div(length, block), block * width * 4,
-               (out, lse, q, k, v, mask, None), numbers, (scale, 1.0)),
+               (out, lse, q, k, v, mask, None), numbers, (scale, 1.0),
+               flops=_flops(c, q, k, causal, q.shape[-1] + v.shape[-1])),
 
 
 def backward_calls(c, outs, g, q, k, v, mask, lse, causal, scale):
@@ -127,4 +135,5 @@ def backward_calls(c, outs, g, q, k, v, mask, lse, causal, scale):
     numbers = _region_numbers(c, q, k, v, g, mask, causal, 256)
     return Job("attention_backward", NAMED_TYPES[q.dtype.name], _items(q), numbers[6] * numbers[2] * 4,
                (*outs, q, k, v, mask, None, g, c.rows(lse)), numbers, (scale, 1.0),
-               native=q.dtype.name in ("float32", "float64")),
+               native=q.dtype.name in ("float32", "float64"),
+               flops=_flops(c, q, k, causal, 3 * q.shape[-1] + 2 * v.shape[-1])),

@@ -40,7 +40,8 @@ class Job:
     """A threaded kernel by name: `units` of about `work` elements each. Arrays are regions or None; numbers are ints or
     expressions, reals floats or symbolic floats. `same`: pairs (position of a result, of an operand) of arrays that may be
     one memory, because each element is read where it is written, and by nothing else. Other targets may have a kernel of
-    this name, too; `native`: whether the runtime has it for this type."""
+    this name, too; `native`: whether the runtime has it for this type. `flops`: what its products multiply and add; None: it
+    has no products, and nobody counts the rest."""
 
     name: str
     type: int
@@ -51,6 +52,7 @@ class Job:
     reals: tuple = ()
     same: tuple = ()
     native: bool = True
+    flops: Any = None
 
 
 def is_native(calls: tuple) -> bool:

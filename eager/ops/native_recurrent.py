@@ -57,6 +57,12 @@ def _single(c, x, *others):
     return not c.is_empty(x) and all(a is None or a.dtype.name == "float32" for a in (x, *others))
 
 
+def _flops(numbers, weight):
+    """Of one product with the recurrent weights a step."""
+    length, rows = numbers[:2]
+    return 2 * length * rows * weight.shape[0] * weight.shape[1]
+
+
 def forward_calls(c, name, x, h0, c0, weight, bias, valid, reverse, out, hn, cn, gates, cells):
     if not _single(c, x, h0, c0, weight, bias):
         return None
@@ -64,7 +70,7 @@ def forward_calls(c, name, x, h0, c0, weight, bias, valid, reverse, out, hn, cn,
     h0, c0, weight, bias, valid = calls.rows_of(c, h0, c0, weight, bias, valid)
     numbers = *x.shape[:2], h0.shape[1], reverse, *x.strides[:2]
     arrays = x, h0, c0, weight, bias, valid, out, hn, cn, gates, cells
-    return calls.Job(name + "_forward", 0, 1, 1, arrays, numbers),
+    return calls.Job(name + "_forward", 0, 1, 1, arrays, numbers, flops=_flops(numbers, weight)),
 
 
 def backward_calls(c, name, g_out, g_hn, g_cn, gates, cells, out, first, weight, valid, reverse, g_x, g_h, third):
@@ -76,4 +82,4 @@ def backward_calls(c, name, g_out, g_hn, g_cn, gates, cells, out, first, weight,
         c, g_hn, g_cn, gates, cells, out, first, weight, valid)
     numbers = *g_x.shape[:2], weight.shape[1], reverse, *strides
     arrays = g_out, g_hn, g_cn, gates, cells, out, first, weight, valid, g_x, g_h, third
-    return calls.Job(name + "_backward", 0, 1, 1, arrays, numbers),
+    return calls.Job(name + "_backward", 0, 1, 1, arrays, numbers, flops=_flops(numbers, weight)),

@@ -41,8 +41,8 @@ def roofline(kernels: list[Kernel]) -> Machine:
     rates = [kernel.flops / kernel.seconds for kernel in kernels if kernel.flops and (kernel.seconds or 0) > LONG]
     found = replace(found, flops=max([found.flops, *rates]))
     for kernel in kernels:
-        if kernel.flops is not None:
-            kernel.bound = max(kernel.bytes / found.bandwidth, kernel.flops / found.flops)
+        if kernel.flops is not None or kernel.kind == "runtime":        # what is not counted there is not much beside the bytes
+            kernel.bound = max(kernel.bytes / found.bandwidth, (kernel.flops or 0) / found.flops)
     return found
 
 

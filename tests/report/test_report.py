@@ -90,6 +90,45 @@ def test_a_product_counts_its_operations_and_bytes():
     assert kernel.bytes == BYTES * (12 * 20 + 20 * 8 + 12 * 8)
 
 
+def flops(f, *args, train=False):
+    """Of each kernel that multiplies or is the runtime's: [(program, kind, operations)]"""
+    compiled = torch.compile(f)
+    result = compiled(*args)
+    if train:
+        result.sum().backward()
+    return [(program.name, kernel.kind, kernel.flops) for graph in torch.compiler.report(compiled).graphs
+            for program in graph.programs for kernel in program.kernels if kernel.kind not in ("loops", "scatter")]
+
+
+def test_an_epilogue_is_counted_at_every_point_of_the_product():
+    linear = torch.nn.Linear(20, 8).requires_grad_(False)
+    assert flops(lambda x: torch.relu(linear(x)), torch.randn(12, 20)) == [("forward", "product", 12 * 8 * (2 * 20 + 1 + 1))]
+
+
+@pytest.mark.parametrize("causal, pairs", [(False, 40 * 24), (True, 24 * 25 // 2 + 16 * 24)], ids=["full", "causal"])
+def test_attention_counts_its_products(causal, pairs):
+    """For each query and key that it sees: one product over the depth and one over the values' in the forward; the scores
+    again and four gradients behind it."""
+    q, k, v = (torch.randn(2, 3, n, d, requires_grad=True) for n, d in ((40, 16), (24, 16), (24, 8)))
+    found = flops(lambda: torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal), train=True)
+    assert found == [("forward", "runtime", 2 * 6 * pairs * (16 + 8)), ("backward", "runtime", 2 * 6 * pairs * (3 * 16 + 2 * 8))]
+
+
+@pytest.mark.parametrize("layer, taps", [
+    (torch.nn.Conv2d(4, 8, 3, padding=1, groups=2, bias=False), 8 * 100 * 2 * 9),
+    (torch.nn.ConvTranspose2d(4, 8, 3, stride=2, bias=False), 4 * 100 * 8 * 9),
+], ids=["groups", "transposed"])
+def test_convolutions_count_their_products(layer, taps):
+    x = torch.randn(2, 4, 10, 10, requires_grad=True)
+    assert [work for *_, work in flops(layer, x, train=True)] == [2 * 2 * taps] * 3
+
+
+def test_sequences_count_the_recurrent_products():
+    net = torch.nn.LSTM(8, 16)
+    found = flops(lambda x: net(x)[0], torch.randn(5, 4, 8), train=True)
+    assert [work for _, kind, work in found if kind == "runtime"] == [2 * 5 * 4 * 64 * 16] * 2
+
+
 def test_values_are_counted_once_for_each_point_that_they_depend_on():
     """A row is reduced (a sum), scaled (a product per point), and the scale is made once a row."""
     report = versions(lambda x: x * (x.sum(-1, keepdim=True) + 1), (torch.randn(6, 50),))
