@@ -26,7 +26,7 @@ _PUBLIC_MODULES = {
     "types": "eager.compat.types",
     "library": "eager.compat.library",
     "backends": "eager.compat.backends",
-    "cuda": "eager.compat.cuda",
+    "cuda": "eager.cuda",
     "distributed": "eager.compat.distributed",
     "onnx": "eager.compat.onnx",
     "ao": "eager.compat.ao",

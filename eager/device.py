@@ -4,6 +4,8 @@ them.
 
 from __future__ import annotations
 
+import importlib
+
 TYPES = ("cpu", "cuda", "meta", "mps", "xpu")
 
 
@@ -84,11 +86,12 @@ def set_default_device(d) -> device:
     return previous
 
 
-def resolve(d) -> device:
-    """The device of a factory's `device=` argument; devices without a runtime here are refused."""
+def place(d) -> device:
+    """Where tensors are made for a `device=` argument (None: the default). CUDA is started at the first question, and its
+    devices have their numbers from here on."""
     d = _default if d is None else device(d)
-    if d.type not in ("cpu", "meta") and d.type not in runtimes:
-        raise RuntimeError(
-            f"no {d.type} runtime on this machine: tensors can be made on 'cpu' and 'meta', not on '{d}'"
-        )
+    if d.type == "cuda":
+        if "cuda" not in runtimes:
+            importlib.import_module(".cuda.runtime", __package__).start()
+        return runtimes["cuda"].place(d)
     return d

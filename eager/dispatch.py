@@ -16,7 +16,7 @@ from .device import cpu as _cpu, meta as meta_device
 from .grads import Meta
 from .kernels import array_of, run_kernel, simple_function, wrap_outputs
 from .loops import computation
-from .meta import check_expandable, infer, run_meta, tensors_of
+from .meta import check_expandable, device_of, infer, run_meta, tensors_of
 from .op import TENSOR, TENSORS, Kind, Op
 from .programs import program_of
 from .record import (
@@ -215,6 +215,8 @@ def bump(t: Tensor) -> None:
 def execute_inplace(op: Op, args: tuple):
     """A derived in-place record: the pure one's result goes into the first argument."""
     target, pure = args[0], op.functional
+    if devices.runtimes:
+        args = beside(pure, args)
     fake, needs = inspect_args(op, args)
     check_write(target, needs)
     if needs:
@@ -241,6 +243,21 @@ def execute_inplace(op: Op, args: tuple):
         if kept:
             save_outs(node, (target,), kept)
     return target
+
+
+def beside(pure, args: tuple) -> tuple:
+    """The arguments of an in-place call on one device: what is copied is brought to the target's, others must be there."""
+    target = args[0]
+    if pure is ops.OPS["copy"]:
+        source = args[1]
+        if isinstance(source, Tensor) and source._device is not target._device and not state.fake:
+            return target, ops.OPS["transfer"](source, target._device)
+    elif device_of(pure, args) is not target._device:
+        raise RuntimeError(
+            "Expected all tensors to be on the same device, but found at least two devices, "
+            f"{device_of(pure, args)} and {target._device}!"
+        )
+    return args
 
 
 def write(op, pure, args, target) -> None:
@@ -358,7 +375,8 @@ def store(out, result: Tensor, op_name: str = "out=") -> Tensor:
             "arguments requires grad."
         )
     if out._sizes != result._sizes:
-        set_data(out, Tensor._from_array(np.empty(result._sizes, out._dtype.numpy), out._dtype))
+        set_data(out, ops.OPS["empty"](tuple(result._sizes), out._dtype, out._device) if out._array is None
+                 else Tensor._from_array(np.empty(result._sizes, out._dtype.numpy), out._dtype))
     return ops.OPS["copy"].inplace(out, result)
 
 

@@ -252,17 +252,30 @@ def device_of(op, args):
     given = argument(op, args, "device")
     if given is not None:
         return devices.device(given)
-    found, dimensioned = None, False
-    for x in tensors_of(op, args):
+    found, free = None, False  # `free`: numbers of the host that go along with any device
+    for x in placed_tensors(op, args):
         own = x._device
-        if found is None or (own is not found and x.ndim and found is devices.cpu and not dimensioned):
-            found, dimensioned = own, x.ndim > 0
-        elif own is not found and x.ndim:
+        if found is None or (own is not found and free):
+            found, free = own, own is devices.cpu and x.ndim == 0
+        elif own is not found and (x.ndim or own.type in devices.runtimes):
             raise RuntimeError(
-                f"Expected all tensors to be on the same device, but found at least two devices, {found} and "
-                f"{own} ({op.name})"
+                f"Expected all tensors to be on the same device, but found at least two devices, {max(found, own, key=str)} and "
+                f"{min(found, own, key=str)}!"
             )
+        elif own is found and x.ndim:
+            free = False
     return found or devices.get_default_device()
+
+
+def placed_tensors(op, args):
+    """The tensors that must be on one device: all but lists of indices, which may lie on the host."""
+    for p, code, a in zip(op.params, op.codes, args):
+        if code == 2 and a is not None and not p.promotes:
+            yield from (x for x in a if x._device is not devices.cpu)
+        elif code == 2 and a is not None:
+            yield from a
+        elif code and isinstance(a, Tensor):
+            yield a
 
 
 def is_contiguous(sizes, strides) -> bool:

@@ -12,6 +12,7 @@ import weakref
 
 import numpy as np
 
+from . import device as devices
 from .device import cpu
 from .shared_memory import SharedFile
 
@@ -159,7 +160,8 @@ class UntypedStorage:
         return self
 
     def cuda(self, device=None, non_blocking=False):
-        raise RuntimeError("Torch not compiled with CUDA enabled: this build has the devices cpu and meta")
+        place = devices.place("cuda" if device is None else device)
+        return devices.runtimes["cuda"].upload(self, place)
 
     def pin_memory(self, device="cuda"):
         return self.clone()

@@ -235,7 +235,10 @@ class Tensor:
 
     def data_ptr(self) -> int:
         if self._array is None:
-            raise DataDependent("data_ptr()")
+            runtime = self._storage.runtime
+            if runtime is None or not hasattr(runtime, "pointer"):
+                raise DataDependent("data_ptr()")
+            return runtime.pointer(self)
         self._ensure_storage().foreign = True
         return address(self._array)
 

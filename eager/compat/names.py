@@ -8,7 +8,7 @@ from ..sizes import SymFloat as SymFloat
 from ..sizes import SymInt as SymInt
 from ..tensor import Tensor
 from . import accelerators, missing
-from .cuda import OutOfMemoryError as OutOfMemoryError
+from ..cuda import OutOfMemoryError as OutOfMemoryError
 from .jit import ScriptFunction as ScriptFunction
 from .jit import ScriptModule as ScriptModule
 
@@ -28,7 +28,7 @@ def get_device_module(device=None):
     """`torch.cpu` and so on for a device, its name, or the present one (None). RuntimeError if there is none."""
     name = (devices.device(device) if isinstance(device, str) else device or devices.device("cpu")).type
     if name == "cuda":
-        return importlib.import_module(".cuda", __package__)
+        return importlib.import_module("..cuda", __package__)
     module = getattr(accelerators, name, None)
     if module is None:
         raise RuntimeError(f"Device '{name}' does not have a corresponding module registered as 'torch.{name}'.")

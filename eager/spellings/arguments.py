@@ -35,7 +35,7 @@ def dtype_of(given, default=None):
 
 def device_of(given):
     """A device from a device, a string, an index or None (the default device)."""
-    return devices.get_default_device() if given is None else devices.device(given)
+    return devices.place(given)
 
 
 def dim_of(x, dim, extra=0):
@@ -212,4 +212,4 @@ def parse_to(args, kw):
     memory_format = kw.pop("memory_format", None)
     if rest or kw:
         raise TypeError(f"to() received an invalid combination of arguments: {(*args, *kw)}")
-    return (None if device is None else devices.device(device)), dtype, non_blocking, copy, memory_format
+    return (None if device is None else devices.place(device)), dtype, non_blocking, copy, memory_format

@@ -196,10 +196,14 @@ def to_device(t, device):
     if device.type == "meta":
         return fake_tensor(t._sizes, t._strides, t.dtype, device)
     if device.type != "cpu":
-        raise RuntimeError(f"cannot put a tensor on {device}: this build has the devices cpu and meta")
+        refuse(device)
     if t.is_meta:
         raise RuntimeError("Cannot copy out of meta tensor; no data! Use to_empty() to move a module off meta")
     return t
+
+
+def refuse(device):
+    raise RuntimeError(f"no {device.type} runtime on this machine: tensors can be made on 'cpu' and 'meta', not on '{device}'")
 
 
 # -- from sizes
@@ -212,7 +216,7 @@ def _made(t, requires_grad, out=None):
 def _factory_options(dtype, device):
     device = device_of(device)
     if device.type not in ("cpu", "meta") and device.type not in runtimes:
-        to_device(None, device)
+        refuse(device)
     return dtype_of(dtype, dtypes.get_default_dtype()), device
 
 
@@ -383,7 +387,7 @@ def to(self, *args, **kw):
     """The same tensor if nothing changes."""
     device, dtype, _, copy, memory_format = parse_to(args, kw)
     t = self
-    if device is not None and device is not t.device and device.type != t.device.type:
+    if device is not None and device is not t.device and (device.type != t.device.type or device.type == "cuda"):
         t = to_device(t, device)
     if dtype is not None and dtype is not t.dtype:
         t = cast(t, dtype)
@@ -448,7 +452,7 @@ def cpu(self, memory_format=None):
 
 
 def cuda(self, device=None, non_blocking=False, memory_format=None):
-    raise RuntimeError("Torch not compiled with CUDA enabled: this build has the devices cpu and meta")
+    return to(self, "cuda" if device is None else device, non_blocking=non_blocking, memory_format=memory_format)
 
 
 def legacy_tensor(cls, *args, device=None):

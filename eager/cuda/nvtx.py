@@ -1,0 +1,39 @@
+"""torch.cuda.nvtx: marks for NVIDIA's profilers. Without a GPU nothing is recorded."""
+
+import contextlib
+
+from . import library
+
+
+def _marks():
+    return library.cupy().cuda.nvtx if library.found()[0] is not None else None
+
+
+def range_push(msg) -> int:
+    marks = _marks()
+    if marks is None:
+        return -1
+    marks.RangePush(str(msg))
+    return 0
+
+
+def range_pop() -> int:
+    marks = _marks()
+    if marks is None:
+        return -1
+    marks.RangePop()
+    return 0
+
+
+def mark(msg) -> None:
+    if _marks() is not None:
+        _marks().Mark(str(msg))
+
+
+@contextlib.contextmanager
+def range(msg, *args, **kwargs):
+    range_push(msg.format(*args, **kwargs))
+    try:
+        yield
+    finally:
+        range_pop()

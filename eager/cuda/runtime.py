@@ -1,0 +1,189 @@
+"""CUDA as a device of eager: what runs records on tensors in a GPU's memory.
+
+In: records with canonical arguments, outputs that have sizes only (dispatch.run_fake). Out: outputs with memory and values.
+What has no kernel runs on the host: operands are copied there and results back, which is counted, logged and told by
+`flambeau.cuda.host_runs()`; nothing else leaves the GPU unasked.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...runtime import counters
+from .. import device as devices
+from ..device import device
+from ..op import OPS, Kind
+from ..plugin import move, on_host, transfer
+from ..sizes import contiguous_strides
+from ..state import no_modes, recording, setting
+from ..tensor import Tensor
+from . import halves, kernels, library
+from .arrays import from_host, give_memory, loaded, memory, stored
+from .blocks import CudaStorage, on
+from .ported import NotOnDevice
+from .vocabulary import Checks
+from .xp import is_array
+
+
+class CudaRuntime:
+    """The one runtime of all GPUs. `ran` op -> calls on a GPU, `on_host` op -> calls that the host ran."""
+
+    name = "cuda"
+
+    def __init__(self):
+        self.ran: dict[str, int] = {}
+        self.hosted: dict[str, int] = {}
+        self.reasons: dict[str, str] = {}
+
+    @property
+    def count(self) -> int:
+        return library.cupy().cuda.runtime.getDeviceCount()
+
+    def place(self, d: device) -> device:
+        """The device with its number; that of the present GPU if none is given."""
+        if d.index is None:
+            return device("cuda", library.cupy().cuda.runtime.getDevice())
+        if d.index >= self.count:
+            raise RuntimeError(f"CUDA error: invalid device ordinal: {d}, and {self.count} GPUs are here")
+        return d
+
+    # -- tensors
+
+    def pointer(self, t: Tensor) -> int:
+        """The address of the first element."""
+        return t._storage.data_ptr() + t.storage_offset() * t._dtype.itemsize if t.numel() else 0
+
+    def give_memory(self, t: Tensor) -> None:
+        with on(t._device.index):
+            give_memory(t)
+
+    def read(self, t: Tensor) -> np.ndarray:
+        """A copy on the host, row-major; waits for the GPU, and tells what went wrong there before."""
+        with on(t._device.index):
+            Checks.look()
+            host = memory(t).get()
+        return np.ascontiguousarray(host).reshape(host.shape).view(t._dtype.numpy) if host.ndim else \
+            np.asarray(host).reshape(1).view(t._dtype.numpy).reshape(())
+
+    def write(self, t: Tensor, value: np.ndarray) -> None:
+        """Numbers of the host into a tensor."""
+        if t.numel() == 0:
+            return
+        kind = halves.memory_type(t._dtype)
+        sizes = tuple(t._sizes)
+        host = np.ascontiguousarray(np.broadcast_to(value, sizes).astype(t._dtype.numpy, copy=False))
+        host = host.reshape(-1).view(kind).reshape(sizes)
+        with on(t._device.index):
+            target = memory(t)
+            if target.flags.c_contiguous:
+                target.set(host)
+            else:
+                target[...] = library.cupy().asarray(host)
+
+    def upload(self, storage, place: device) -> CudaStorage:
+        """The bytes of a storage of the host."""
+        made = CudaStorage(storage.nbytes(), place)
+        with on(place.index):
+            made.block.set(storage._held())
+        return made
+
+    def copy(self, target: Tensor, source: Tensor) -> None:
+        """The values of a tensor into another, with the target's type."""
+        with on(target._device.index):
+            if source._dtype is target._dtype and source._array is None:
+                memory(target)[...] = memory(source)
+                return
+            value = loaded(source)
+            kind = halves.memory_type(target._dtype)
+            memory(target)[...] = (halves.encoded(value, target._dtype) if target._dtype in halves.BITS
+                                   else value if value.dtype == kind else value.astype(kind))
+
+    # -- ops
+
+    def fill(self, op, args: tuple, outs: tuple) -> None:
+        """The values of outputs that have sizes only."""
+        if op is transfer:
+            self.transfer(args[0], outs[0])
+            return
+        place = next(t._device for t in outs if t._device.type == "cuda")
+        with on(place.index):
+            if op.kind is Kind.COMPOSITE and op.name not in _own():
+                self.decompose(op, args, outs)
+            elif not self.run(op, args, outs):
+                self.run_on_host(op, args, outs)
+
+    def run(self, op, args, outs) -> bool:
+        """Whether there was a kernel."""
+        try:
+            values = kernels.run(op, args, outs)
+        except (NotOnDevice, AttributeError, NotImplementedError) as error:
+            if op.kind is not Kind.EXTERN:
+                raise
+            self.reasons[op.name] = str(error)
+            return False
+        held = {id(t._storage.block.data.mem): t._storage.block.data.mem for t in _tensors(args) if t._array is None}
+        for t, value in zip(outs, values):
+            stored(t, value, held.values())
+        self.ran[op.name] = self.ran.get(op.name, 0) + 1
+        return True
+
+    def decompose(self, op, args, outs) -> None:
+        """A composite's results become its outputs; an operand that comes back is copied."""
+        with recording(False), no_modes(), setting(fake=False):
+            made = op.fn(*args)
+        made = made if isinstance(made, tuple) else (made,)
+        shared = [t._storage for t in _tensors(args)]
+        for t, value in zip(outs, made):
+            fits = value._array is None and tuple(value._strides) == tuple(t._strides) and value.storage_offset() == 0
+            if fits and value._dtype is t._dtype and not any(value._storage is s for s in shared):
+                t._storage = value._storage
+            else:
+                give_memory(t)
+                self.copy(t, value)
+
+    def run_on_host(self, op, args: tuple, outs: tuple) -> None:
+        self.count_host(op.name)
+        with recording(False), no_modes(), setting(fake=False):
+            made = op(*[on_host(a) for a in args])
+        for t, value in zip(outs, made if isinstance(made, tuple) else (made,)):
+            give_memory(t)
+            self.write(t, value._array)
+
+    def count_host(self, name: str) -> None:
+        self.hosted[name] = self.hosted.get(name, 0) + 1
+        counters.add("fallbacks", f"cuda has no kernel for {name}: it ran on the host")
+
+    def transfer(self, source: Tensor, target: Tensor) -> None:
+        """To, from and between GPUs."""
+        if target._device.type != "cuda" or source._device.type != "cuda":
+            move(source, target)
+            return
+        give_memory(target)
+        with on(target._device.index):
+            memory(target)[...] = memory(source)
+
+
+def _own() -> dict:
+    from . import own
+    return own.KERNELS
+
+
+def _tensors(args):
+    for a in args:
+        if isinstance(a, Tensor):
+            yield a
+        elif type(a) in (tuple, list):
+            yield from (x for x in a if isinstance(x, Tensor))
+
+
+def start() -> CudaRuntime:
+    """Makes `cuda` a device on which tensors can be made; raises where there is no CUDA."""
+    runtime = devices.runtimes.get("cuda")
+    if runtime is None:
+        library.cupy()
+        runtime = CudaStorage.runtime = CudaRuntime()
+        devices.runtimes["cuda"] = runtime
+    return runtime
+
+
+__all__ = ["OPS", "contiguous_strides", "from_host", "is_array", "start"]

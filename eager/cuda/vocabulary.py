@@ -1,0 +1,112 @@
+"""The scalar primitives of formulas, and the combines of reductions and scans, on cupy arrays.
+
+In: the tables of `prims.py`. Out: `CUPY`, the handler `s` of formulas on a GPU, `combine`, `accumulate`. Each cell is numpy's own
+of that table with cupy in numpy's place; error function, casts and index checks are made here.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..prims import COMBINES, PRIMS
+from . import halves
+from .library import cupy
+from .ported import port
+from .xp import XP, is_array
+
+
+def cast(x, dtype):
+    """`x` in the type in which kernels hold `dtype`."""
+    kind = halves.kernel_type(dtype)
+    if is_array(x):
+        if x.dtype == kind:
+            return x
+        return x.real.astype(kind) if x.dtype.kind == "c" and kind.kind not in "cb" else x.astype(kind)
+    return np.asarray(x).astype(kind)[()]
+
+
+def erf(x):
+    from cupyx.scipy.special import erf as function
+    x = XP.asarray(x)
+    return function(x).astype(x.dtype, copy=False) if x.dtype.kind == "f" else function(x.astype(np.float32))
+
+
+class Checks:
+    """Conditions of the past on the GPU, looked at when numbers are read: (what must be False, the text of the error)."""
+
+    waiting: list = []
+
+    @classmethod
+    def add(cls, bad, text: str) -> None:
+        cls.waiting.append((bad, text))
+        if len(cls.waiting) > 256:
+            cls.look()
+
+    @classmethod
+    def look(cls) -> None:
+        """Raises for the first that failed; all are forgotten."""
+        waiting, cls.waiting = cls.waiting, []
+        for bad, text in waiting:
+            if bad.item():
+                raise IndexError(text)
+
+
+class CupyVocabulary:
+    """Index expressions are ints or broadcastable int64 arrays."""
+
+    cast = staticmethod(cast)
+    erf = staticmethod(erf)
+
+    def const(self, number, dtype):
+        return halves.kernel_type(dtype).type(number)
+
+    def index(self, expr):
+        return expr.astype(np.int64, copy=False) if is_array(expr) else np.int64(expr)
+
+    def indirect(self, value, size, check=True):
+        """An integer array as an index; that every value lies in [0, size) is looked at later (cupy wraps others around, so
+        no memory is touched that is not the tensor's).
+        """
+        value = XP.asarray(value)
+        if check and value.size:
+            text = check if isinstance(check, str) else f"index out of range for a dimension of size {size}"
+            Checks.add(cupy().any((value < 0) | (value >= size)), text)
+        return value.astype(np.int64, copy=False)
+
+
+def _bound(prim):
+    def cell(*args):
+        return port(prim.numpy)(*args)
+    cell.__name__ = prim.name
+    return staticmethod(cell)
+
+
+for _prim in PRIMS.values():
+    if _prim.name not in vars(CupyVocabulary):
+        setattr(CupyVocabulary, _prim.name, _bound(_prim))
+CUPY = CupyVocabulary()
+
+
+def combine(name, x, axes) -> tuple:
+    """The reduction of an array over axes: the accumulators."""
+    return port(COMBINES[name].reduce)(x, axes)
+
+
+_SCANS = {"sum": "add", "prod": "multiply", "max": "maximum", "min": "minimum", "any": "logical_or", "all": "logical_and",
+          "logsumexp": "logaddexp"}
+
+
+def accumulate(name, x, dim):
+    if not x.ndim:
+        return x
+    if name in ("argmax", "argmin"):
+        return running_extreme(name, x, dim)
+    return getattr(XP, _SCANS[name]).accumulate(x, dim)
+
+
+def running_extreme(name, x, dim):
+    """Running extreme and where it stands; of equals the last."""
+    best = accumulate(name[3:], x, dim)
+    steps = cupy().arange(x.shape[dim], dtype=np.int64).reshape([-1 if d == dim else 1 for d in range(x.ndim)])
+    hit = (x == best) | (x != x)
+    return best, XP.maximum.accumulate(cupy().where(hit, steps, 0), dim)
