@@ -35,7 +35,8 @@ def bundle(program: Program) -> Program:
 
 def is_apart(kernel: Kernel) -> bool:
     """Is this a call of jobs that write each element by itself?"""
-    return isinstance(kernel, ExternCall) and bool(kernel.calls) and all(isinstance(c, Job) and c.same for c in kernel.calls)
+    return isinstance(kernel, ExternCall) and bool(kernel.calls) and all(isinstance(c, Job) and c.same and not c.alone
+                                                                           for c in kernel.calls)
 
 
 def together(group: list[ExternCall]) -> ExternCall:

@@ -30,7 +30,7 @@ from .facts import Crossing, constant_names
 from .functionalize import FunctionalGraph, functionalize
 from .joint import build_joint
 from .cpp.wrapper import Loading
-from .inplace import write_inputs
+from .inplace import write_inputs, write_temps
 from .lookups import look_up_products
 from .lower import lower
 from .memory import overwritten, plan
@@ -324,7 +324,7 @@ def loop_program(graph: Graph, name: str, writes: tuple = (), donated: frozenset
     with record.stage("lower"):
         lowered = lower(graph, name)
     with record.stage("schedule"):
-        program = plan(bundle(write_inputs(schedule(lowered), writes)), donated)
+        program = plan(bundle(write_temps(write_inputs(schedule(lowered), writes))), donated)
     dump.loops(name, lowered, program)
     if config.verify:
         program.verify()

@@ -1,4 +1,4 @@
-"""New values of mutated inputs are written where the inputs lie, instead of beside them.
+"""New values are written where old ones lie, instead of beside them: mutated inputs, and what a call alone still reads.
 
 In: a scheduled program, and which output is the new value of which input. Out: the same program with those outputs'
 buffers replaced by the inputs' own, as far as that is safe. The idea: behind the last kernel that can fail, a program may
@@ -15,7 +15,7 @@ from dataclasses import replace
 from ..runtime.calls import Job
 from .body import Buffer, Rewriter, Value
 from .loops import ExternCall, GemmKernel, Kernel, LoopKernel, Program, ScatterKernel, Step, Store, View, fallible, reads, writes
-from .memory import in_place
+from .memory import buffer_of, called_in_place, in_place
 
 
 def write_inputs(program: Program, pairs: Sequence[tuple[int, int]]) -> Program:
@@ -25,6 +25,36 @@ def write_inputs(program: Program, pairs: Sequence[tuple[int, int]]) -> Program:
     uses = Uses(program)
     chosen = [(program.inputs[i], program.outputs[o]) for i, o in pairs]
     return substituted(program, {new: old for old, new in chosen if may_overwrite(uses, old, new)})
+
+
+def write_temps(program: Program) -> Program:
+    """Temps that a call of the runtime's may overwrite with an output, and that nothing reads later, are that output's
+    memory from the start: what a recurrent layer keeps for its backward lies where its products were."""
+    places = [(kernel, pair) for kernel in program.kernels if in_one_job(kernel) for pair in kernel.calls[0].same]
+    if not places:
+        return program
+    uses, chosen = Uses(program), {}
+    for kernel, (out, at) in places:
+        new, old = (kernel.calls[0].arrays[k] for k in (out, at))
+        if new is not None and old is not None and may_lie_in(uses, buffer_of(old), buffer_of(new)):
+            chosen[buffer_of(old)] = buffer_of(new)
+    return substituted(program, chosen)
+
+
+def in_one_job(kernel: Kernel) -> bool:
+    calls = kernel.calls if isinstance(kernel, ExternCall) else None
+    return calls is not None and len(calls) == 1 and isinstance(calls[0], Job)
+
+
+def may_lie_in(uses: Uses, old: Buffer, new: Buffer) -> bool:
+    """Whether a temp may lie in an output from its first write to the kernel that fills the output."""
+    writers, makers, readers = uses.writers.get(new, ()), uses.writers.get(old, ()), uses.readers.get(new, ())
+    if (old.kind, new.kind) != ("temp", "output") or len(writers) != 1 or not makers or not same_geometry(old, new):
+        return False
+    (at,) = writers
+    if max(makers) >= at or max(uses.readers[old]) > at or any(k <= at for k in readers):
+        return False
+    return in_place(uses.kernels[at], old, new)
 
 
 class Uses:
@@ -60,40 +90,6 @@ def may_overwrite(uses: Uses, old: Buffer | str, new) -> bool:
     if isinstance(kernel, ExternCall):
         return kernel.calls is not None and called_in_place(kernel.calls, old, new)
     return at not in readers or in_place(kernel, old, new)
-
-
-def called_in_place(calls: tuple, old: Buffer, new: Buffer) -> bool:
-    """Whether only one call touches `new`, reads `old` at the same places if at all, and none after it does."""
-    touched = [{v.buffer if isinstance(v, View) else v for v in _regions(vars(call))} for call in calls]
-    writing = [k for k, found in enumerate(touched) if new in found]
-    if len(writing) != 1 or any(old in found for found in touched[writing[0] + 1:]):
-        return False
-    call = calls[writing[0]]
-    if old not in touched[writing[0]]:
-        return True
-    if not isinstance(call, Job):
-        return False
-    at = [k for k, v in enumerate(call.arrays) if v is not None and buffer_of(v) == old]
-    out = [k for k, v in enumerate(call.arrays) if v is not None and buffer_of(v) == new]
-    return len(at) == len(out) == 1 and (out[0], at[0]) in call.same and whole(call.arrays[at[0]])
-
-
-def buffer_of(region: View | Buffer) -> Buffer:
-    return region.buffer if isinstance(region, View) else region
-
-
-def whole(region: View | Buffer) -> bool:
-    """Whether the region is its buffer as it lies."""
-    buffer = buffer_of(region)
-    return (region.sizes, region.strides, region.offset) == (buffer.sizes, buffer.strides, buffer.offset)
-
-
-def _regions(value) -> list:
-    if isinstance(value, (View, Buffer)):
-        return [value]
-    if isinstance(value, dict):
-        value = tuple(value.values())
-    return [r for v in value for r in _regions(v)] if isinstance(value, (tuple, list)) else []
 
 
 def same_geometry(a: Buffer, b: Buffer) -> bool:

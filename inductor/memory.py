@@ -13,9 +13,10 @@ from collections.abc import Collection
 from dataclasses import field, replace
 
 from ..capture.expr import Bounds, Expr, ExprLike, plain
+from ..runtime.calls import Job
 from ..runtime.data import data
 from .body import Buffer
-from .loops import Kernel, LoopKernel, Program, ScatterKernel, loads, outer_axes, reads, steps, writes
+from .loops import ExternCall, Kernel, LoopKernel, Program, ScatterKernel, View, loads, outer_axes, reads, steps, writes
 
 ALIGN = 64
 SMALL = 4096             # donated inputs below are not worth a second thought
@@ -159,6 +160,8 @@ def in_place(kernel: Kernel, old: Buffer, new: Buffer) -> bool:
     if isinstance(kernel, ScatterKernel):
         same = kernel.init == old and kernel.init.strides == kernel.target.strides
         return same and not any(v.attrs.buffer == old for v in loads(kernel))
+    if isinstance(kernel, ExternCall):
+        return kernel.calls is not None and len(kernel.calls) == 1 and called_in_place(kernel.calls, old, new)
     return isinstance(kernel, LoopKernel) and same_places(kernel, old, new)     # a template may keep partial sums in its result
 
 
@@ -181,6 +184,40 @@ def same_places(kernel: Kernel, old: Buffer, new: Buffer) -> bool:
                 if k < at and len(step.axes) != len(inner):
                     return False
     return visits_once(place, (*outer_axes(kernel), *home.axes))
+
+
+def called_in_place(calls: tuple, old: Buffer, new: Buffer) -> bool:
+    """Whether only one call touches `new`, reads `old` at the same places if at all, and none after it does."""
+    touched = [{v.buffer if isinstance(v, View) else v for v in _regions(vars(call))} for call in calls]
+    writing = [k for k, found in enumerate(touched) if new in found]
+    if len(writing) != 1 or any(old in found for found in touched[writing[0] + 1:]):
+        return False
+    call = calls[writing[0]]
+    if old not in touched[writing[0]]:
+        return True
+    if not isinstance(call, Job):
+        return False
+    at = [k for k, v in enumerate(call.arrays) if v is not None and buffer_of(v) == old]
+    out = [k for k, v in enumerate(call.arrays) if v is not None and buffer_of(v) == new]
+    return len(at) == len(out) == 1 and (out[0], at[0]) in call.same and whole(call.arrays[at[0]])
+
+
+def buffer_of(region: View | Buffer) -> Buffer:
+    return region.buffer if isinstance(region, View) else region
+
+
+def whole(region: View | Buffer) -> bool:
+    """Whether the region is its buffer as it lies."""
+    buffer = buffer_of(region)
+    return (region.sizes, region.strides, region.offset) == (buffer.sizes, buffer.strides, buffer.offset)
+
+
+def _regions(value) -> list:
+    if isinstance(value, (View, Buffer)):
+        return [value]
+    if isinstance(value, dict):
+        value = tuple(value.values())
+    return [r for v in value for r in _regions(v)] if isinstance(value, (tuple, list)) else []
 
 
 def visits_once(place: ExprLike, axes: tuple) -> bool:

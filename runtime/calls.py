@@ -39,9 +39,9 @@ class Conv:
 class Job:
     """A threaded kernel by name: `units` of about `work` elements each. Arrays are regions or None; numbers are ints or
     expressions, reals floats or symbolic floats. `same`: pairs (position of a result, of an operand) of arrays that may be
-    one memory, because each element is read where it is written, and by nothing else. Other targets may have a kernel of
-    this name, too; `native`: whether the runtime has it for this type. `flops`: what its products multiply and add; None: it
-    has no products, and nobody counts the rest."""
+    one memory, because each element is read where it is written, and by nothing else. `alone`: it shares itself out among
+    threads, so that no other runs beside it. Other targets may have a kernel of this name, too; `native`: whether the runtime
+    has it for this type. `flops`: what its products multiply and add; None: it has no products, and nobody counts the rest."""
 
     name: str
     type: int
@@ -51,6 +51,7 @@ class Job:
     numbers: tuple = ()
     reals: tuple = ()
     same: tuple = ()
+    alone: bool = False
     native: bool = True
     flops: Any = None
 

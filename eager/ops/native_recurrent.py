@@ -70,7 +70,9 @@ def forward_calls(c, name, x, h0, c0, weight, bias, valid, reverse, out, hn, cn,
     h0, c0, weight, bias, valid = calls.rows_of(c, h0, c0, weight, bias, valid)
     numbers = *x.shape[:2], h0.shape[1], reverse, *x.strides[:2]
     arrays = x, h0, c0, weight, bias, valid, out, hn, cn, gates, cells
-    return calls.Job(name + "_forward", 0, 1, 1, arrays, numbers, flops=_flops(numbers, weight)),
+    same = {"lstm": ((9, 0),), "gru": ()}.get(name, ((6, 0),))          # gates, or states, where their inputs were
+    flops = _flops(numbers, weight)
+    return calls.Job(name + "_forward", 0, 1, 1, arrays, numbers, flops=flops, same=same, alone=True),
 
 
 def backward_calls(c, name, g_out, g_hn, g_cn, gates, cells, out, first, weight, valid, reverse, g_x, g_h, third):
@@ -82,4 +84,6 @@ def backward_calls(c, name, g_out, g_hn, g_cn, gates, cells, out, first, weight,
         c, g_hn, g_cn, gates, cells, out, first, weight, valid)
     numbers = *g_x.shape[:2], weight.shape[1], reverse, *strides
     arrays = g_out, g_hn, g_cn, gates, cells, out, first, weight, valid, g_x, g_h, third
-    return calls.Job(name + "_backward", 0, 1, 1, arrays, numbers, flops=_flops(numbers, weight)),
+    same = ((9, 3),) if name == "lstm" else ()                          # gradients where the gates were
+    flops = _flops(numbers, weight)
+    return calls.Job(name + "_backward", 0, 1, 1, arrays, numbers, flops=flops, same=same, alone=True),

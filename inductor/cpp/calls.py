@@ -26,7 +26,7 @@ def call_lines(call: Any, pointer: Pointer, scalar: Scalar) -> list[str]:
 
 def rounds(calls: tuple) -> list[tuple]:
     """Calls in order; neighbours of one kernel that do not touch each other's results are one run."""
-    apart = lambda call: (call.name, id(call) if not call.same else 0) if isinstance(call, Job) else id(call)
+    apart = lambda call: (call.name, 0 if call.same and not call.alone else id(call)) if isinstance(call, Job) else id(call)
     return [tuple(group) for _, group in itertools.groupby(calls, apart)]
 
 

@@ -4,14 +4,16 @@ import numpy as np
 import pytest
 
 from flambeau.inductor import driver
-from flambeau.inductor.inplace import write_inputs
+from flambeau.inductor.inplace import write_inputs, write_temps
+from flambeau.inductor.memory import plan
 from flambeau.inductor.decompose import decompose
 from flambeau.inductor.functionalize import functionalize
+from flambeau.inductor.loops import ExternCall
 from flambeau.inductor.lower import lower
 from flambeau.inductor.schedule import schedule
 from flambeau.runtime.config import config
 
-from .tools import Tensor, capture, check, compiled, dtypes, ops, tensor
+from .tools import Tensor, capture, check, compiled, dtypes, leaf, ops, tensor
 
 
 def program(fn, *args):
@@ -142,3 +144,57 @@ def test_compiled_code_writes_in_place_too(backend):
         and np.allclose(memory, expected_p, atol=1e-6)
         and np.allclose(m._array, expected_m, atol=1e-6)
     )
+
+
+# -- what a recurrent layer keeps lies where its products were
+
+def late(x, result):
+    """Reads x when the result is there."""
+    return ops.mul(x, ops.sum(result, tuple(range(result.ndim)), False))
+
+
+def layer(kind, keep=False):
+    """Products of all steps, a layer over them; with `keep`, the products are read behind the layer as well."""
+    def lstm(x, w, b, u, h, c):
+        made = ops.linear(x, w, b)
+        out = ops.lstm_sequence(made, h, c, u, None, None, False)
+        return (*out[:1], *out[3:], late(made, out[0])) if keep else (*out[:1], *out[3:])
+
+    def plain(x, w, b, u, h, c):
+        made = ops.linear(x, w, b)
+        out = ops.rnn_sequence(made, h, u, None, False, False)
+        return (*out, late(made, out[0])) if keep else out
+    gates = {"lstm": 4, "plain": 1}[kind]
+    inputs = lambda: (tensor(9, 3, 5), leaf(gates * 20, 5), leaf(gates * 20), leaf(gates * 20, 20), leaf(3, 20), leaf(3, 20, seed=1))
+    return {"lstm": lstm, "plain": plain}[kind], inputs
+
+
+def scheduled(f, *args):
+    return schedule(lower(decompose(functionalize(capture(f, *args)).graph), "forward"))
+
+
+@pytest.mark.parametrize("keep", [False, True], ids=["", "read later"])
+@pytest.mark.parametrize("kind", ["lstm", "plain"])
+@pytest.mark.parametrize("backend", ["loops", "inductor"])
+def test_a_layer_writes_over_its_products(kind, keep, backend):
+    f, inputs = layer(kind, keep)
+    before = scheduled(f, *inputs())
+    after = write_temps(before)
+    after.verify()
+    temps = lambda program: sum(b.kind == "temp" for b in program.buffers)
+    assert temps(before) - temps(after) == (0 if keep else 1)
+    check(f, inputs, backend=backend)
+
+
+@pytest.mark.parametrize("keep", [False, True], ids=["", "read later"])
+def test_gradients_of_products_lie_where_the_gates_were(keep):
+    def f(g, gates, *rest):
+        made = ops.lstm_sequence_backward(g, None, None, None, None, gates, *rest, None, None, False)[0]
+        total = ops.sum(made, (0, 1), False)
+        return (total, late(gates, total)) if keep else (total,)
+    inputs = lambda: (tensor(9, 3, 20), tensor(9, 3, 80), tensor(9, 3, 20, seed=1), tensor(3, 20), tensor(80, 20))
+    planned = plan(scheduled(f, *inputs()), {1})
+    (extern,) = [k for k in planned.kernels if isinstance(k, ExternCall)]
+    home = planned.homes.get(extern.outputs[0].name), planned.arena[extern.outputs[0].name]
+    assert home == ((None, 0) if keep else (planned.inputs[1].name, 0))
+    check(f, inputs, backend="inductor")
