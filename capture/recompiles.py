@@ -63,13 +63,15 @@ def changed(before: dict, now: dict) -> dict:
     return symbolic
 
 
+WORDS = {"equals": "value", "type_is": "type", "is": "identity", "len": "length", "dict_keys": "keys", "bool": "truth"}
+
+
 def _place(f) -> str:
-    kind = "value" if f.kind == "equals" else f.kind
-    return f"{kind} of {f.name}" + (f" in dimension {f.dim}" if f.dim is not None else "")
+    return f"{WORDS.get(f.kind, f.kind)} of {f.name}" + (f" in dimension {f.dim}" if f.dim is not None else "")
 
 
 def _show(value) -> str:
-    text = repr(value)
+    text = value.__qualname__ if isinstance(value, type) else repr(value)
     return text if len(text) <= 80 else text[:77] + "..."
 
 

@@ -177,6 +177,9 @@ def kind_of(kernel: Kernel) -> str:
 def told(kernel: Kernel) -> str:
     if isinstance(kernel, ExternCall):
         return f"{kernel.op.name}: " + ("a call back into eager" if kernel.calls is None else "a kernel of the runtime")
+    if isinstance(kernel, LoopKernel) and not kernel.outer:
+        ranges = [", ".join(f"{axis.name} < {axis.extent}" for axis in step.axes) for step in kernel.steps]
+        return "over " + "; ".join(dict.fromkeys(filter(None, ranges))) if any(ranges) else "one value"
     return headline(kernel)
 
 

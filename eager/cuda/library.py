@@ -5,12 +5,10 @@ In: nothing. Out: `found()` -> (cupy or None, why not), `cupy()` -> the module, 
 
 from __future__ import annotations
 
-from ...runtime.errors import FlambeauError
-
 INSTALL = "install cupy (`pip install cupy-cuda12x`, or cupy-cuda13x for CUDA 13) on a machine with an NVIDIA GPU and its driver"
 
 
-class CudaUnavailable(FlambeauError, RuntimeError):
+class CudaUnavailable(RuntimeError):
     """CUDA was asked for where there is none."""
 
 

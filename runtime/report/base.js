@@ -44,7 +44,8 @@ function seconds(v) {
   return `${Math.round(v * 1e9)} ns`;
 }
 const percent = v => v == null ? "" : `${Math.round(100 * v)}%`;
-const plural = (n, noun) => `${n} ${noun}${n === 1 ? "" : "s"}`;
+const word = (n, noun) => n === 1 ? noun : noun + "s";
+const plural = (n, noun) => `${n} ${word(n, noun)}`;
 const base = path => path.split("/").pop();
 const sum = (list, of) => list.reduce((total, x) => total + (of(x) || 0), 0);
 const roofline = kernel => !kernel.seconds || kernel.bound == null ? null : kernel.bound / kernel.seconds;

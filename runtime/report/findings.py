@@ -26,7 +26,8 @@ CHANGES = {
     "class attribute": "leave classes as they are while compiled functions use them",
     "int": "compile with dynamic=True, or pass the number as a tensor",
     "float": "pass the number as a tensor",
-    "type": "pass objects of one class",
+    "type": "pass objects of one class (2 and 2.0 have two)",
+    "length": "pass as many items in each call, or put them into one tensor",
 }
 OTHERWISE = "the function reads it: choose outside of the compiled function, or make a number that changes a tensor"
 

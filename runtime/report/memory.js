@@ -28,16 +28,21 @@ function timeline() {
     svg.append(s("path", { fill: `var(--p-${PARTS[part][0]})`, d: `M${x(0)} ${y(0)}` + levels.map((l, k) => `L${x(k)} ${y(level(l))}L${x(k + 1)} ${y(level(l))}`).join("") + `L${x(moments.length)} ${y(0)}Z` }));
   }
   for (const share of [0, .25, .5, .75, 1]) svg.append(s("line", { class: "axis", x1: left, x2: W - 8, y1: y(share * most), y2: y(share * most) }), s("text", { x: left - 8, y: y(share * most) + 4, "text-anchor": "end" }, amount(share * most)));
+  let free = 0;                                       // names of launches stand side by side, or not at all
   moments.forEach((m, k) => {
-    if (k && (m.program !== moments[k - 1].program || m.graph !== moments[k - 1].graph)) svg.append(s("line", { class: "mark", x1: x(k), x2: x(k), y1: top, y2: H - bottom }));
-    if (!k || m.program !== moments[k - 1].program || m.graph !== moments[k - 1].graph) svg.append(s("text", { x: x(k) + 4, y: H - 7 }, `${data.graphs.length > 1 ? "graph " + m.graph + " " : ""}${data.graphs[m.graph].programs[m.program].name}`));
+    if (k && m.program === moments[k - 1].program && m.graph === moments[k - 1].graph) return;
+    if (k) svg.append(s("line", { class: "mark", x1: x(k), x2: x(k), y1: top, y2: H - bottom }));
+    const name = (data.graphs.length > 1 ? m.graph + " " : "") + data.graphs[m.graph].programs[m.program].name;
+    if (x(k) < free) return;
+    svg.append(s("text", { x: x(k) + 4, y: H - 7 }, name));
+    free = x(k) + 4 + 6.5 * name.length;
   });
   const cursor = s("line", { class: "mark", y1: top, y2: H - bottom, visibility: "hidden" });
   svg.append(cursor);
   const at = event => { const box = svg.getBoundingClientRect(); return Math.min(moments.length - 1, Math.max(0, Math.floor(((event.clientX - box.left) / box.width * W - left) / (W - left - 8) * moments.length))); };
   svg.addEventListener("mousemove", event => { const k = at(event); cursor.setAttribute("visibility", "visible"); cursor.setAttribute("x1", x(k + .5)); cursor.setAttribute("x2", x(k + .5)); });
   svg.addEventListener("click", event => { const m = moments[at(event)]; showKernel(`${m.graph}/${m.program}/${m.kernel}`); });
-  return tip(svg, event => { const k = at(event), m = moments[k]; return `${m.label}\nactivations ${amount(m.activations)}\ngradients ${amount(kept + m.gradients)}\ntogether ${amount(levels[k].reduce((a, b) => a + b, 0))}\nallocated for this launch ${amount(m.held)}`; });
+  return tip(svg, event => { const k = at(event), m = moments[k]; return `${data.graphs.length > 1 ? `graph ${m.graph}, ` : ""}${data.graphs[m.graph].programs[m.program].name}: ${m.label}\nactivations ${amount(m.activations)}\ngradients ${amount(kept + m.gradients)}\ntogether ${amount(levels[k].reduce((a, b) => a + b, 0))}\nallocated for this launch ${amount(m.held)}`; });
 }
 
 const BLOCK = { saved: "activations", output: "accent", gradient: "gradients", temp: "optimizer" };
@@ -55,7 +60,7 @@ function plan(program) {
       `${b.name} ${b.shape}\n${b.kind}, ${amount(b.bytes)}\n${b.place === "arena" ? `arena, byte ${b.offset}` : b.place === "own" ? "memory of its own" : `takes over ${b.place}`}\nkernels ${b.start} to ${b.end}`));
   }
   if (program.arena) svg.append(s("line", { class: "mark", x1: left, x2: W - 8, y1: y(program.arena), y2: y(program.arena) }));
-  svg.append(s("text", { x: left - 8, y: 18, "text-anchor": "end" }, "arena"), s("text", { x: left, y: H - 4 }, `${n} kernels in order →`), s("text", { x: W - 8, y: H - 4, "text-anchor": "end" }, `arena ${amount(program.arena)}, all ${amount(height)}`));
+  svg.append(s("text", { x: left - 8, y: 18, "text-anchor": "end" }, "arena"), s("text", { x: left, y: H - 4 }, `${plural(n, "kernel")} in order →`), s("text", { x: W - 8, y: H - 4, "text-anchor": "end" }, `arena ${amount(program.arena)}, all ${amount(height)}`));
   const kinds = ["temp", "saved", "output", "gradient"].filter(kind => program.blocks.some(b => b.kind === kind));
   return h("div", null, h("div.legend", null, kinds.map(kind => h("span", null, h("i", { style: `background:${kind === "output" ? "var(--accent)" : `var(--p-${BLOCK[kind]})`}` }), { temp: "temporary", saved: "saved for the backward", output: "result", gradient: "gradient" }[kind]))), svg);
 }

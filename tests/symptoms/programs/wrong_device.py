@@ -5,7 +5,7 @@ import flambeau as torch
 @torch.compile
 def f(x):
     y = x + 1
-    return y.to("cuda")
+    return y.to("xpu")
 
 
 def run():
