@@ -31,6 +31,7 @@ from .source import Attr, Guards, Pinned, Root, Source, item
 from .trace import GraphTracer
 from .variables import builder, builtins, copying, gradients, library, objects, polyfills  # noqa: F401  (some register handlers)
 from .variables.base import NotPlain, Variable
+from .variables.class_edits import ClassEdits
 from .variables.constant import ConstantVariable, SymVariable
 from .variables.containers import DictVariable, ListVariable, TupleVariable, own_maker
 from .variables.contexts import AutocastVariable, DecoratedVariable, GradModeVariable, RegionVariable, is_region
@@ -82,6 +83,7 @@ class Context:
         self.generators: list = []                        # those that the traced code made
         self.abstract_answers = None                      # what abstract base classes said: later registrations may change it
         self.cached_calls: set = set()                    # calls of functions with a cache that are guarded already
+        self.class_edits = ClassEdits()
         self.lookups: dict = {}                           # class -> name -> what was found along its bases
         self.float_guards: dict = {}                      # (source, comparison) -> the one object of it
         self.initial_grad_mode = dispatch.state.grad

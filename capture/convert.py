@@ -187,7 +187,7 @@ class Trace:
         self.tx.guards.add(None, "grad_mode", mode)
         self.tx.guards.add(None, "casting", dispatch.state.casting)
         settings = autocast_mode.settings()
-        self.result, lookups.seen = None, self.tx.lookups
+        self.result, lookups.seen, lookups.edits = None, self.tx.lookups, self.tx.class_edits
         try:
             self.result = self.root.run()
             self.refuse_unfinished()
@@ -203,7 +203,7 @@ class Trace:
             self.failed_at = self.where()
             raise unsupported("recursion", f"{self.job.code.co_qualname} nests too deeply") from error
         finally:
-            lookups.seen = None
+            lookups.seen = lookups.edits = None
             self.final_grad_mode = dispatch.state.grad
             dispatch.state.grad = mode
             autocast_mode.restore(settings)

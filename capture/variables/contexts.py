@@ -14,18 +14,47 @@ from ..source import Attr
 from .base import Variable
 
 
-class GradModeVariable(Variable):
-    """One grad-mode manager object; `wanted` is the mode it sets, `previous` what it will restore."""
+class ManagerVariable(Variable):
+    """A manager of the library's: an object of `cls`, made with `arguments`. It serves a `with`, and decorates functions."""
 
-    def __init__(self, cls, wanted, previous=None, arguments=(), source=None):
+    METHODS = ("__enter__", "__exit__")
+
+    def __init__(self, cls, arguments=(), source=None):
         super().__init__(source)
-        self.cls, self.wanted, self.previous, self.arguments = cls, wanted, previous, list(arguments)
+        self.cls, self.arguments = cls, list(arguments)
 
     def python_type(self):
         return self.cls
 
     def describe(self):
         return f"{self.cls.__name__} manager"
+
+    def get_attr(self, tx, name):
+        if name in self.METHODS:
+            return ManagerMethod(self, name)
+        raise unsupported("attribute", f"attribute {name!r} of {self}")
+
+    def call(self, tx, args, kwargs):
+        """As a decorator."""
+        return DecoratedVariable(self, args[0])
+
+    def around(self, tx, run):
+        """What a function that it decorates does."""
+        self.call_method(tx, "__enter__", [], {})
+        try:
+            return run()
+        finally:
+            self.call_method(tx, "__exit__", [], {})
+
+
+class GradModeVariable(ManagerVariable):
+    """One grad-mode manager object; `wanted` is the mode it sets, `previous` what it will restore."""
+
+    METHODS = ("__enter__", "__exit__", "clone")
+
+    def __init__(self, cls, wanted, previous=None, arguments=(), source=None):
+        super().__init__(cls, arguments, source)
+        self.wanted, self.previous = wanted, previous
 
     def call_method(self, tx, name, args, kwargs):
         if name == "clone":
@@ -46,25 +75,20 @@ class GradModeVariable(Variable):
         self.arguments, self.source = self.made_with(tx), None
         if self.cls is not set_grad_enabled or self.previous is None:
             self.previous = tx.grad_mode()
-        tx.set_grad_mode(self.wanted if self.cls is not inference_mode else tx.grad_mode() and not self.wanted)
+        tx.set_grad_mode(self.mode(tx))
+
+    def mode(self, tx) -> bool:
+        """Whether gradients are recorded inside."""
+        return self.wanted if self.cls is not inference_mode else tx.grad_mode() and not self.wanted
 
     def leave(self, tx):
         if self.source is not None:
             tx.guard(Attr(self.source, "prev"), "equals", self.previous)
         tx.set_grad_mode(self.previous)
 
-    def get_attr(self, tx, name):
-        if name in ("__enter__", "__exit__", "clone"):
-            return ManagerMethod(self, name)
-        raise unsupported("attribute", f"attribute {name!r} of {self}")
-
-    def call(self, tx, args, kwargs):
-        """As a decorator."""
-        return DecoratedVariable(self, args[0])
-
     def around(self, tx, run):
         before = tx.grad_mode()
-        tx.set_grad_mode(self.wanted)
+        tx.set_grad_mode(self.mode(tx))
         try:
             return run()
         finally:
@@ -78,28 +102,20 @@ class GradModeVariable(Variable):
             gen.store_attr_on_top("prev", gen.constant(self.previous))
 
 
-class AutocastVariable(Variable):
+class AutocastVariable(ManagerVariable):
     """An autocast manager. Entering it switches this thread's real settings until the trace ends, so that traced ops are
     cast as they would be; a switch that outlives the frame is made again by the generated code."""
 
     SETTINGS = ("device", "fast_dtype", "_enabled", "_cache_enabled")
 
     def __init__(self, cls, value, arguments=(), named=None, source=None):
-        super().__init__(source)
-        self.cls, self.arguments, self.named = cls, list(arguments), dict(named or {})
+        super().__init__(cls, arguments, source)
+        self.named = dict(named or {})
         self.real, self.value = value, copy.copy(value)
         self.value._previous = list(value._previous)
 
-    def python_type(self):
-        return self.cls
-
-    def describe(self):
-        return f"{self.cls.__name__} manager"
-
     def get_attr(self, tx, name):
-        if name in ("__enter__", "__exit__"):
-            return ManagerMethod(self, name)
-        return tx.fresh(tx.run(getattr, self.value, name))
+        return super().get_attr(tx, name) if name in self.METHODS else tx.fresh(tx.run(getattr, self.value, name))
 
     def call_method(self, tx, name, args, kwargs):
         if name == "__enter__":
@@ -119,16 +135,6 @@ class AutocastVariable(Variable):
             raise unsupported("context-manager", f"{self} is left without having been entered last")
         tx.guard(self.source, "predicate", Restores(self.value._previous[-1]))
 
-    def call(self, tx, args, kwargs):
-        return DecoratedVariable(self, args[0])
-
-    def around(self, tx, run):
-        self.call_method(tx, "__enter__", [], {})
-        try:
-            return run()
-        finally:
-            self.call_method(tx, "__exit__", [], {})
-
     def reconstruct(self, gen):
         gen.load_call(self.cls, self.arguments, self.named)
 
@@ -141,25 +147,14 @@ def is_region(cls) -> bool:
     return issubclass(cls, record_function)
 
 
-class RegionVariable(Variable):
+class RegionVariable(ManagerVariable):
     """A `record_function`: ops that are traced inside carry its name, from which profiles draw the region. A frame that is
     cut inside enters it again."""
 
     def __init__(self, cls, arguments, named):
-        super().__init__()
-        self.cls, self.arguments, self.named, self.entered = cls, list(arguments), dict(named), False
+        super().__init__(cls, arguments)
+        self.named, self.entered = dict(named), False
         self.name = self.arguments[0] if self.arguments else self.named["name"]
-
-    def python_type(self):
-        return self.cls
-
-    def describe(self):
-        return f"{self.cls.__name__} manager"
-
-    def get_attr(self, tx, name):
-        if name in ("__enter__", "__exit__"):
-            return ManagerMethod(self, name)
-        raise unsupported("attribute", f"attribute {name!r} of {self}")
 
     def call_method(self, tx, name, args, kwargs):
         if name == "__enter__":
@@ -172,17 +167,6 @@ class RegionVariable(Variable):
             tx.regions.pop()
         self.entered = False
         return tx.constant(None)
-
-    def call(self, tx, args, kwargs):
-        """As a decorator."""
-        return DecoratedVariable(self, args[0])
-
-    def around(self, tx, run):
-        self.call_method(tx, "__enter__", [], {})
-        try:
-            return run()
-        finally:
-            self.call_method(tx, "__exit__", [], {})
 
     def reconstruct(self, gen):
         gen.load_call(self.cls.entered if self.entered else self.cls, self.arguments, self.named)
@@ -214,7 +198,7 @@ class ManagerMethod(Variable):
 
 
 class DecoratedVariable(Variable):
-    """A function decorated by a grad-mode manager inside the traced code."""
+    """A function decorated by a manager inside the traced code."""
 
     def __init__(self, manager, function):
         super().__init__()

@@ -15,7 +15,9 @@ import types
 
 from ..breaks import UserRaise, unsupported
 from ..source import Attr, DictAttr, Pinned
+from . import class_edits
 from .base import Lazy, Variable
+from .class_edits import IMMUTABLE_TYPE, ClassEdits, Written
 from .constant import Cached
 from .containers import DictVariable, TupleVariable
 from .exceptions import ExceptionVariable
@@ -36,17 +38,17 @@ def lookup(cls, name):
         found = None
     if lookups.seen is not None and not cls.__flags__ & IMMUTABLE_TYPE:
         lookups.seen.setdefault(cls, {})[name] = found
-    return found
+    return found if lookups.edits is None or not lookups.edits.tables else lookups.edits.seen(cls, name, found)
 
 
 class Lookups(threading.local):
-    """What a trace on this thread found in classes: class -> name -> (owner, raw) or None."""
+    """What a trace on this thread found in classes: class -> name -> (owner, raw) or None; and what it stored in them."""
 
     seen: dict | None = None
+    edits: ClassEdits | None = None
 
 
 lookups = Lookups()
-IMMUTABLE_TYPE = 1 << 8                     # Py_TPFLAGS_IMMUTABLETYPE
 
 
 def lookup_guards(seen: dict):
@@ -466,8 +468,7 @@ class ClassVariable(Variable):
             raise unsupported("attribute", f"attribute {name!r} of {self}")
         if found is None:
             return self.from_metaclass(tx, name)
-        stored = tx.effects.stored(self, name)
-        return stored if stored is not None else bind_to_class(tx, found, self, name)
+        return bind_to_class(tx, found, self, name)
 
     def from_metaclass(self, tx, name):
         found = lookup(type(self.cls), name)
@@ -481,7 +482,7 @@ class ClassVariable(Variable):
         return tx.fresh(getattr(self.cls, name))
 
     def set_attr(self, tx, name, value):
-        raise unsupported("mutation", f"storing attribute {name!r} of {self}")
+        class_edits.store(tx, self, name, value, lookup)
 
     def call(self, tx, args, kwargs):
         return tx.construct(self, args, kwargs)
@@ -568,6 +569,8 @@ def make_plainly(tx, cls, args, kwargs):
 def bind(tx, found, owner, name):
     """A raw class attribute seen through an instance."""
     home, raw = found
+    if isinstance(raw, Written):
+        return raw.variable
     source = DictAttr(Pinned(home, home.__qualname__), name)
     if isinstance(raw, types.FunctionType):
         return BoundMethodVariable(tx.wrap(raw, source), owner, name=name)
@@ -599,6 +602,8 @@ def through_descriptor(tx, raw, source, owner, cls):
 def bind_to_class(tx, found, cls, name):
     """A raw class attribute seen through the class."""
     home, raw = found
+    if isinstance(raw, Written):
+        return raw.variable
     source = DictAttr(Pinned(home, home.__qualname__), name)
     if isinstance(raw, staticmethod):
         tx.guard_identity(source, raw)
@@ -693,8 +698,8 @@ class SuperVariable(Variable):
         if self.cls not in mro:                  # a method of a metaclass: the owner is one of its classes
             mro = type(start).__mro__
         for base in mro[mro.index(self.cls) + 1:]:
-            if name in base.__dict__:
-                found = base, base.__dict__[name]
+            found = tx.class_edits.held(base, name)
+            if found is not None:
                 via_class = isinstance(self.owner, ClassVariable) and mro is start.__mro__
                 made = bind_to_class(tx, found, self.owner, name) if via_class else bind(tx, found, self.owner, name)
                 if isinstance(made, (BoundMethodVariable, SlotMethod)):

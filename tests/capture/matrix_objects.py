@@ -34,7 +34,7 @@ construct("construction_new_returns_other", "int", "o = Other(v)\nr = a * o", se
 construct("class_statement", "int", "class C:\n    k = 4\n    def go(self, t):\n        return t * self.k + v\nr = C().go(a)", classes=True, breaks="a class made by the function itself")
 construct("class_body", "int", "class C:\n    k = 4\n    def __init__(self, n):\n        self.n = n\n    def go(self, t):\n        return t * self.n * self.k\nc = C(v)\nr = c.go(a), C.k, C.__name__")
 construct("class_body_inherits", "int", "class C(Thing):\n    def go(self, t):\n        return super().go(t) + 4\nr = C(v).go(a)")
-construct("class_attribute_store", "int", "class C:\n    k = 4\nC.k = v\nr = a * C.k + C().k", breaks="storing in a class")
+construct("class_attribute_store", "int", "class C:\n    k = 4\nC.k = v\nr = a * C.k + C().k")
 construct("metaclass", "int", "m = Registered(v)\nr = a * m.n, Registered.tag", setup="""
     class Meta(type):
         def __new__(mcls, name, bases, body):
@@ -126,7 +126,7 @@ construct("class_decorated", "int", "r = a * Tagged().tagged + v", setup="""
     class Tagged:
         pass
     """)
-construct("class_counter", "int", "class C:\n    made = 0\n    def __init__(self):\n        C.made += 1\nC(); C()\nr = a * C.made + v", classes=True, breaks="storing in a class")
+construct("class_counter", "int", "class C:\n    made = 0\n    def __init__(self):\n        C.made += 1\nC(); C()\nr = a * C.made + v", classes=True, breaks="a class made by the function itself")
 construct("private_names", "int", "class C:\n    def __init__(self, n):\n        self.__hidden = n\n    def get(self):\n        return self.__hidden\nr = a * C(v).get()")
 construct("property_function", "int", "class C:\n    def __init__(self):\n        self._n = 3\n    n = property(lambda self: self._n, lambda self, x: setattr(self, '_n', x))\nc = C()\nc.n = 7\nr = a * c.n")
 construct("cached_property_here", "int", "class C:\n    hits = 0\n    @functools.cached_property\n    def big(self):\n        self.hits += 1\n        return 100\nc = C()\nr = a * c.big + c.big, c.hits")

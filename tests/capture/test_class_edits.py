@@ -110,3 +110,114 @@ def test_a_counter_in_a_class_is_no_new_program():
         Model.count = value
         assert compiled(x).tolist() == [1.0 + value] * 2
     assert counters.snapshot()["recompiles"] - before <= 2
+
+
+# -- edits that the compiled function makes itself
+
+
+STORES = """
+class Base:
+    count, kept, said = 0, None, False
+
+class Derived(Base):
+    pass
+
+class Module(nn.Module):
+    calls, last = 0, None
+
+    def forward(self, x):
+        type(self).calls += 1
+        self.__class__.last = x * 2
+        return x * self.calls + Module.last
+
+    @classmethod
+    def more(cls):
+        cls.calls += 10
+        return cls.calls
+
+module = Module()
+
+def counter(x):
+    Base.count += 1
+    return x + Base.count
+
+def hides_the_base(x):
+    Derived.count += 2
+    return x + Derived.count + 10 * Base.count
+
+def seen_by_objects(x):
+    thing = Derived()
+    Base.count = 5
+    first = thing.count
+    thing.count = 7
+    Base.count = 8
+    return x + first + 10 * thing.count + super(Derived, thing).count
+
+def said_once(x):
+    if not Base.said:
+        Base.said = True
+        x = x * 3
+    return x
+
+def new_name(x):
+    setattr(Derived, "new", x.shape[0])
+    return x + Derived.new + hasattr(Base, "new")
+
+def container(x):
+    Base.kept = [1, 2]
+    Base.kept.append(x * 2)
+    return Base.kept[2] + Base.kept[1]
+
+def of_a_module(x):
+    return module(x)
+
+def in_a_class_method(x):
+    return x + Module.more()
+
+def in_a_loop(x):
+    for k in range(3):
+        Base.count += k
+        x = x + Base.count
+    return x
+
+def over_a_break(x):
+    Base.count += 1
+    print("between")
+    Base.count += 1
+    return x + Base.count
+
+def before_a_raise(x):
+    Base.count += 1
+    raise ValueError(str(Base.count))
+
+def method(x):
+    Derived.scale = lambda self, x: x * 4
+    return Derived().scale(x)
+
+def state():
+    return [(cls.__name__, sorted((k, str(v)) for k, v in vars(cls).items() if not callable(v) and k not in ("more", "forward") and k[:2] != "__"))
+            for cls in (Base, Derived, Module)]
+"""
+COUNTED = {"over_a_break": {"print"}, "before_a_raise": {"exception"}, "method": {"mutation"}}
+
+
+@pytest.mark.parametrize("name", ["counter", "hides_the_base", "seen_by_objects", "said_once", "new_name", "container", "of_a_module",
+                                  "in_a_class_method", "in_a_loop", *COUNTED])
+def test_stores_in_classes(name):
+    def run(compiled):
+        scope, told = {"__name__": "stores", "nn": nn}, []
+        exec(STORES, scope)
+        call = compiled(scope[name])
+        for _ in range(5):
+            try:
+                told.append(call(fb.arange(6.0).reshape(2, 3)).tolist())
+            except ValueError as error:
+                told.append(str(error))
+            told.append(scope["state"]())
+        return told
+    expected = run(lambda fn: fn)
+    counters.reset()
+    assert run(lambda fn: fb.compile(fn, backend="eager")) == expected
+    assert set(counters.snapshot()["breaks"]) == COUNTED.get(name, set())
+    if name not in COUNTED:
+        assert 1 <= counters.snapshot()["graphs"] <= 3

@@ -1,10 +1,16 @@
 """Custom functions (autograd.Function) inside compiled programs: forward and the user's backward in one graph."""
 
+import pathlib
+import sys
+
 import pytest
 
 import flambeau as torch
 from flambeau.runtime import counters
 from flambeau.runtime.config import config
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+from harness import captured, check  # noqa: F401
 
 Function = torch.autograd.Function
 calls = []
@@ -279,3 +285,24 @@ def test_data_of_a_tensor(fn, cut):
         assert all(torch.equal(a.detach(), b.detach()) and a.requires_grad == b.requires_grad for a, b in pairs)
         assert torch.equal(x, y) and x._version == y._version == 0
     assert bool(counters.snapshot()["breaks"]) == cut
+
+
+def decorated(manager):
+    def fn(x):
+        @manager()
+        def inner(x):
+            return x * 2
+        y = inner(x)
+        return y.requires_grad, x * 3
+    return fn
+
+
+@pytest.mark.parametrize("manager", [torch.no_grad, torch.enable_grad, torch.inference_mode])
+@pytest.mark.parametrize("outer", [torch.no_grad, torch.enable_grad])
+def test_managers_that_decorate_inside(manager, outer):
+    fn = decorated(manager)
+
+    def within(x):
+        with outer():
+            return fn(x), x * 4
+    check(within, torch.ones(3, requires_grad=True))
