@@ -51,9 +51,12 @@ class Settings:
     @property
     def backend(self) -> Callable:
         """The backend as callable (graph, example_inputs) -> callable; its module is imported at the first use. One that
-        says `takes_options` gets `options=` as well."""
+        says `takes_options` or `takes_mode` gets `options=` or `mode=` as well."""
         found = backends.lookup(self.backend_given)[1]
-        return functools.partial(found, options=self.options) if getattr(found, "takes_options", False) else found
+        given = {"options": self.options} if getattr(found, "takes_options", False) else {}
+        if self.mode is not None and getattr(found, "takes_mode", False):
+            given["mode"] = self.mode
+        return functools.partial(found, **given) if given else found
 
     @property
     def backend_name(self) -> str:

@@ -11,7 +11,9 @@ import functools
 import hashlib
 import importlib
 import json
+import os
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import astuple, dataclass
 from typing import Any
 
@@ -23,6 +25,9 @@ from .codegen import Generated, generate
 from .text import memory_type
 
 CAPABILITIES = (80, 90)
+SHARED = {80: 163 << 10, 90: 227 << 10}     # bytes of shared memory that a block may ask for
+SHRINKS, SMALLEST = ("BM", "BN", "BK", "XBLOCK", "YBLOCK"), 16     # blocks that no mask or loop takes for a whole row
+MOST_WORKERS = 8
 
 
 @dataclass(frozen=True)
@@ -55,15 +60,20 @@ class Binary:
     facts: dict
 
 
-class Recorder:
-    """`t` and `launch` for a file's `run`: notes launches instead of making them."""
+def row(name: str) -> str:
+    """What launches call memory for local rows, beside the names of buffers."""
+    return f"row {name}"
 
-    def __init__(self, generated: Generated, program: Program, scalars: Mapping[str, Any] | None = None):
+
+class Recorder:
+    """`t` and `launch` for a file's `run`: notes launches instead of making them. `smaller`: other blocks by kernel."""
+
+    def __init__(self, generated: Generated, program: Program, smaller: Mapping[str, dict] | None = None):
         self.types = {generated.names[b.name]: (b.name, memory_type(b.dtype)) for b in program.buffers}
-        self.types |= {name: (name, memory_type(dtype)) for name, (dtype, _) in generated.rows.items()}
+        self.types |= {name: (row(name), memory_type(dtype)) for name, (dtype, _) in generated.rows.items()}
         self.floats = {s.name for s in program.floats}
         self.launches: list[Launched] = []
-        self.scalars = scalars or {}
+        self.smaller = smaller or {}
 
     def __getattr__(self, name: str) -> Given:
         if name in self.types:
@@ -79,16 +89,18 @@ class Recorder:
 
     def launch(self, kernel: Any, grid: Callable, *arguments: Any, **blocks: Any) -> None:
         names = list(kernel.arg_names)
+        name = getattr(kernel, "__name__", None) or kernel.fn.__name__
+        blocks |= self.smaller.get(name, {})
         given = [a if isinstance(a, Given) else Given("i32" if -2**31 <= a < 2**31 else "i64", value=a) for a in arguments]
         options = tuple((k, v) for k, v in blocks.items() if k not in names)
         constants = tuple((k, v) for k, v in blocks.items() if k in names)
-        name = getattr(kernel, "__name__", None) or kernel.fn.__name__
         self.launches.append(Launched(name, tuple(grid(blocks)), tuple(zip(names, given)), constants, options))
 
 
-def launches(program: Program, generated: Generated, namespace: dict, sizes: Mapping[str, int]) -> list[Launched]:
+def launches(program: Program, generated: Generated, namespace: dict, sizes: Mapping[str, int],
+             smaller: Mapping[str, dict] | None = None) -> list[Launched]:
     """What `run` launches at some sizes."""
-    recorder = Recorder(generated, program)
+    recorder = Recorder(generated, program, smaller)
     namespace["run"](recorder.launch, recorder, **sizes)
     return [launched for launched in recorder.launches if all(n > 0 for n in launched.grid)]
 
@@ -100,26 +112,55 @@ def hints(program: Program) -> dict[str, int]:
 
 
 def compile_program(program: Program, capability: int = 90, sizes: Mapping[str, int] | None = None,
-                    generated: Generated | None = None) -> list[Binary]:
-    """All kernels of a program for one kind of chip. What an earlier process compiled is found without importing triton."""
+                    generated: Generated | None = None, most_shared: int | None = None) -> list[Binary]:
+    """All kernels of a program for one kind of chip. What an earlier process compiled is found without importing triton. A kernel
+    that asks for more than `most_shared` bytes of shared memory is compiled again with smaller blocks."""
     generated = generated or generate(program)
     sizes = hints(program) if sizes is None else dict(sizes)
-    identity = [version(), capability, generated.text, sorted(sizes.items()), sorted(generated.names.items())]
+    most_shared = most_shared or SHARED[capability]
+    identity = [version(), capability, generated.text, sorted(sizes.items()), sorted(generated.names.items()), most_shared]
     whole = hashlib.sha256(json.dumps(identity).encode()).hexdigest()
-    return kept_list(whole) or made_list(program, generated, capability, sizes, whole)
+    return kept_list(whole) or made_list(program, generated, capability, sizes, whole, most_shared)
 
 
-def made_list(program: Program, generated: Generated, capability: int, sizes: Mapping[str, int], whole: str) -> list[Binary]:
+def made_list(program: Program, generated: Generated, capability: int, sizes: Mapping[str, int], whole: str,
+              most_shared: int) -> list[Binary]:
     namespace = toolkit.load(generated.text, interpreted=False)
-    made: dict[str, Binary] = {}
-    listed = []
-    for launched in launches(program, generated, namespace, sizes):
-        key = key_of(generated.text, launched, capability)
-        if key not in made:
-            made[key] = binary(key, namespace, launched, capability)
-        listed.append((launched, key))
+    smaller: dict[str, dict] = {}
+    while True:
+        listed = [(launched, key_of(generated.text, launched, capability))
+                  for launched in launches(program, generated, namespace, sizes, smaller)]
+        made = binaries(dict((key, launched) for launched, key in listed), namespace, capability)
+        large = {launched.kernel: (launched, made[key]) for launched, key in listed if made[key].facts["shared"] > most_shared}
+        if not large:
+            break
+        smaller |= {name: next_config(launched, b.facts["shared"], most_shared) for name, (launched, b) in large.items()}
     artefacts.put(whole, ".launches", json.dumps([[*astuple(launched), key] for launched, key in listed], default=str).encode())
     return [Binary(launched, made[key].cubin, made[key].ptx, made[key].facts) for launched, key in listed]
+
+
+def binaries(wanted: Mapping[str, Launched], namespace: dict, capability: int) -> dict[str, Binary]:
+    """Kernels by key, from the store or compiled: in threads, as triton's passes and its assembler let go of Python's lock."""
+    one = lambda item: (item[0], binary(item[0], namespace, item[1], capability))
+    workers = min(len(wanted), os.cpu_count() or 1, MOST_WORKERS)
+    if workers < 2 or all(artefacts.get(key, ".cubin") for key in wanted):
+        return dict(map(one, wanted.items()))
+    (first, *others) = wanted.items()
+    with ThreadPoolExecutor(workers) as pool:
+        return dict([one(first), *pool.map(one, others)])       # the first alone: triton looks around before it compiles
+
+
+def next_config(launched: Launched, shared: int, most: int) -> dict:
+    """Fewer stages, then half of the largest block."""
+    config = dict(launched.options) | {k: v for k, v in launched.constants if k in SHRINKS}
+    if config.get("num_stages", 1) > 1:
+        return config | {"num_stages": config["num_stages"] - 1}
+    blocks = {k: v for k, v in config.items() if k in SHRINKS and v > SMALLEST}
+    if not blocks:
+        raise BackendError(f"{launched.kernel} needs {shared:,} bytes of shared memory, and this chip has {most:,}",
+                           "compute it outside of the compiled function, or compile with the default backend")
+    largest = max(blocks, key=blocks.get)
+    return config | {largest: blocks[largest] // 2}
 
 
 def kept_list(whole: str) -> list[Binary] | None:

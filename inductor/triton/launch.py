@@ -2,7 +2,8 @@
 
 In: binaries in launch order. Out: `Prepared`, called with the addresses of arrays and a stream. Addresses change from call to
 call and stand in one table; grids, sizes and block shapes are those of the binaries. The driver is opened at the first use;
-what it refuses raises, naming the kernel and what to do.
+what it refuses raises, naming the kernel and what to do. `Replayed` records the launches of a table that comes again, and
+replays them as one; any other table is launched as usual.
 """
 
 from __future__ import annotations
@@ -19,12 +20,18 @@ from ...runtime.errors import BackendError, FlambeauError
 from .ahead import Binary, Given
 
 LIBRARY = "libcuda.so.1"
-OUT_OF_MEMORY, TOO_LARGE = 2, 1
+OUT_OF_MEMORY, TOO_LARGE, NO_IMAGE = 2, 1, 209
+LOST = {46, 100, 700, 702, 714, 715, 716, 717, 718, 719, 999}          # behind these the device or its context is of no use
+MOST_GRAPHS, PATIENCE = 8, 64           # recorded graphs a `Prepared`; calls without a known table before it gives up
 PACKED = {"i32": "=iI", "i64": "=q", "fp32": "=fI", "fp64": "=d"}      # a number in the eight bytes of its slot
 
 
 class LaunchError(FlambeauError):
     """The driver refused a launch, or an earlier kernel failed: results of this call are not valid."""
+
+
+class DeviceLost(LaunchError):
+    """The device, or this program's context on it, can no longer be used: nothing of it can be read or computed."""
 
 
 class CLaunch(ctypes.Structure):
@@ -39,7 +46,10 @@ class Driver:
         text = Path(__file__).with_name("launcher.cpp").read_text()
         self.library = library = ctypes.CDLL(toolchain.build([text]))
         library.fb_cuda_error.restype = ctypes.c_char_p
-        code = library.fb_cuda_open(path.encode(), device)
+        facts = (ctypes.c_int * 3)()
+        self.device = device
+        code = library.fb_cuda_open(path.encode(), device, facts)
+        self.capability, self.most_shared = facts[0] * 10 + facts[1], facts[2]
         if code < 0:
             why = "cannot be opened" if code == -1 else "lacks functions that CUDA 12 has"
             raise BackendError(f"{path} {why}", "install NVIDIA's driver (525 or newer) on a machine with a GPU")
@@ -51,16 +61,21 @@ class Driver:
         text = self.library.fb_cuda_error(code).decode()
         if code == OUT_OF_MEMORY:
             raise MemoryError(f"CUDA: {what}: {text}; free tensors, or use a smaller batch")
+        if code in LOST:
+            raise DeviceLost(f"CUDA error {code}: {what}: {text}; the device is lost to this program: start it again. With "
+                             "FLAMBEAU_VERIFY=1 and backend=\"triton\" on the CPU a kernel's wrong accesses are found")
         raise LaunchError(f"CUDA error {code}: {what}: {text}")
 
     def load(self, binary: Binary) -> int:
         """The function of a kernel. One that does not fit in the chip's shared memory is refused here, not launched."""
         function = ctypes.c_void_p()
         name, shared = binary.facts["name"], binary.facts["shared"]
-        code = self.library.fb_cuda_load(binary.cubin, name.encode(), shared, ctypes.byref(function))
+        code = self.library.fb_cuda_load(self.device, binary.cubin, name.encode(), shared, ctypes.byref(function))
         if code == TOO_LARGE:
             raise BackendError(f"{name} needs {shared:,} bytes of shared memory, more than this chip has",
                                "compile it with smaller blocks")
+        if code == NO_IMAGE and binary.cubin[:4] == b"\x7fELF":
+            raise BackendError(f"{name} was compiled for another chip than this one (sm_{self.capability})", "compile it again")
         self.check(code, f"{name} cannot be loaded")
         return function.value
 
@@ -111,15 +126,65 @@ class Prepared:
         self.table[at] = packed(given.kind, given.value)
         return at
 
-    def __call__(self, addresses: Mapping[str, int], stream: int = 0, scalars: Mapping[str, Any] | None = None) -> None:
-        """Launch everything on a stream, in order. `scalars`: seed, base and floats by name."""
+    def fill(self, addresses: Mapping[str, int], scalars: Mapping[str, Any] | None) -> None:
         for k, name in enumerate(self.names):
             self.table[k] = addresses[name]
         for k, name in enumerate(self.scalars, len(self.names)):
             self.table[k] = packed(self.kinds[name], (scalars or {})[name])
-        code = self.on.library.fb_cuda_run(self.launches, len(self.binaries), ctypes.c_void_p(stream), ctypes.byref(self.done))
+
+    def __call__(self, addresses: Mapping[str, int], stream: int = 0, scalars: Mapping[str, Any] | None = None) -> None:
+        """Launch everything on a stream, in order. `scalars`: seed, base and floats by name."""
+        self.fill(addresses, scalars)
+        self.launch_all(stream)
+
+    def launch_all(self, stream: int) -> None:
+        code = self.on.library.fb_cuda_run(self.on.device, self.launches, len(self.binaries), ctypes.c_void_p(stream),
+                                           ctypes.byref(self.done))
         if code:
-            self.on.check(code, f"{self.binaries[self.done.value].launched.kernel} was not launched")
+            self.refused(code)
+
+    def refused(self, code: int) -> None:
+        at = min(self.done.value, len(self.binaries) - 1)
+        self.on.check(code, f"{self.binaries[at].launched.kernel} was not launched")
+
+
+class Replayed(Prepared):
+    """Launches that are recorded as a CUDA graph when the same addresses and numbers come a second time in a row, and replayed
+    whenever they come again. Addresses that keep changing cost nothing but the launches."""
+
+    def __init__(self, on: Driver, binaries: Sequence[Binary]):
+        super().__init__(on, binaries)
+        self.graphs: dict[bytes, int] = {}
+        self.last, self.misses, self.replays = b"", 0, 0
+
+    def __call__(self, addresses: Mapping[str, int], stream: int = 0, scalars: Mapping[str, Any] | None = None) -> None:
+        self.fill(addresses, scalars)
+        if self.misses > PATIENCE:
+            return self.launch_all(stream)
+        table = bytes(self.table)
+        graph = self.graphs.get(table)
+        if graph is None and table == self.last and len(self.graphs) < MOST_GRAPHS:
+            graph = self.graphs[table] = self.record()
+        if graph is None:
+            self.last, self.misses = table, self.misses + 1
+            return self.launch_all(stream)
+        self.misses, self.replays = 0, self.replays + 1
+        code = self.on.library.fb_cuda_replay(self.on.device, ctypes.c_void_p(graph), ctypes.c_void_p(stream))
+        if code:
+            self.on.check(code, f"the graph of {self.binaries[0].launched.kernel} and what follows was not launched")
+
+    def record(self) -> int:
+        made = ctypes.c_void_p()
+        code = self.on.library.fb_cuda_record(self.on.device, self.launches, len(self.binaries), ctypes.byref(made),
+                                              ctypes.byref(self.done))
+        if code:
+            self.refused(code)
+        return made.value
+
+    def __del__(self):
+        graphs = self.__dict__.get("graphs", {})
+        while graphs:
+            self.on.library.fb_cuda_forget(self.on.device, ctypes.c_void_p(graphs.popitem()[1]))
 
 
 def packed(kind: str, value: Any) -> int:

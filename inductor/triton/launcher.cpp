@@ -1,7 +1,8 @@
 // Launches all kernels of a graph in one call, over NVIDIA's driver, which is opened when it is first asked for.
 //
 // In: kernels (functions of loaded modules), launches in order, a table of addresses. A launch's parameters are pointers into
-// that table and to numbers beside it, made once; a call writes the addresses and walks the launches.
+// that table and to numbers beside it, made once; a call writes the addresses and walks the launches. What was launched can be
+// recorded as a CUDA graph, which launches all of it again at once, with the addresses and numbers that it was recorded with.
 typedef unsigned long long u64;
 extern "C" {
 void* dlopen(const char*, int);
@@ -36,16 +37,30 @@ static int (*module_function)(void**, void*, const char*);
 static int (*function_set)(void*, int, int);
 static int (*launch_kernel)(const Config*, void*, void**, void**);
 static int (*error_string)(int, const char**);
-static void* context;
+static int (*attribute_of)(int*, int, int);
+static int (*stream_create)(void**, unsigned);
+static int (*begin_capture)(void*, int);
+static int (*end_capture)(void*, void**);
+static int (*instantiate)(void**, void*, u64);
+static int (*graph_launch)(void*, void*);
+static int (*graph_destroy)(void*);
+static int (*exec_destroy)(void*);
+static int (*synchronize)(void*);
+static const int DEVICES = 64;
+static void* contexts[DEVICES]; // each device's primary one, which others in this process use, too
 
 static const int MISSING = -1, INCOMPLETE = -2; // no library; one that lacks a function
 static const int SHARED_LIMIT = 8;              // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 static const unsigned PLAIN_SHARED = 49152;     // bytes that a kernel may have without asking
+static const int MAJOR = 75, MINOR = 76, MOST_SHARED = 97;   // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_..., ..._BLOCK_OPTIN
+static const unsigned APART = 1;                // CU_STREAM_NON_BLOCKING
+static const int THIS_THREAD = 1;               // CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
 static const int CLUSTER = 4, SPREAD = 5;       // CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, ..._SCHEDULING_POLICY_PREFERENCE
 
 #define EXPORT __attribute__((visibility("default")))
 
-EXPORT int fb_cuda_open(const char* path, int device) {
+// facts: compute capability (major, minor), and the shared memory that a block may ask for.
+EXPORT int fb_cuda_open(const char* path, int device, int* facts) {
     void* library = dlopen(path, 2);
     if (!library) return MISSING;
     struct {
@@ -55,13 +70,21 @@ EXPORT int fb_cuda_open(const char* path, int device) {
         {(void**)&retain, "cuDevicePrimaryCtxRetain"}, {(void**)&set_current, "cuCtxSetCurrent"},
         {(void**)&module_load, "cuModuleLoadData"}, {(void**)&module_function, "cuModuleGetFunction"},
         {(void**)&function_set, "cuFuncSetAttribute"}, {(void**)&launch_kernel, "cuLaunchKernelEx"},
-        {(void**)&error_string, "cuGetErrorString"}};
+        {(void**)&error_string, "cuGetErrorString"}, {(void**)&attribute_of, "cuDeviceGetAttribute"},
+        {(void**)&stream_create, "cuStreamCreate"}, {(void**)&begin_capture, "cuStreamBeginCapture_v2"},
+        {(void**)&end_capture, "cuStreamEndCapture"}, {(void**)&instantiate, "cuGraphInstantiateWithFlags"},
+        {(void**)&graph_launch, "cuGraphLaunch"}, {(void**)&graph_destroy, "cuGraphDestroy"},
+        {(void**)&exec_destroy, "cuGraphExecDestroy"}, {(void**)&synchronize, "cuStreamSynchronize"}};
     for (auto& w : wanted)
         if (!(*w.place = dlsym(library, w.name))) return INCOMPLETE;
+    if (device < 0 || device >= DEVICES) return 101; // CUDA_ERROR_INVALID_DEVICE
     int chip = 0, error = init(0);
     if (!error) error = device_get(&chip, device);
-    if (!error) error = retain(&context, chip); // the context that others in this process use, too
-    return error ? error : set_current(context);
+    if (!error) error = attribute_of(&facts[0], MAJOR, chip);
+    if (!error) error = attribute_of(&facts[1], MINOR, chip);
+    if (!error) error = attribute_of(&facts[2], MOST_SHARED, chip);
+    if (!error) error = retain(&contexts[device], chip);
+    return error ? error : set_current(contexts[device]);
 }
 
 EXPORT const char* fb_cuda_error(int code) {
@@ -69,17 +92,16 @@ EXPORT const char* fb_cuda_error(int code) {
     return error_string && !error_string(code, &text) && text ? text : "unknown error";
 }
 
-EXPORT int fb_cuda_load(const void* cubin, const char* name, unsigned shared, void** function) {
+EXPORT int fb_cuda_load(int device, const void* cubin, const char* name, unsigned shared, void** function) {
     void* module = 0;
-    int error = set_current(context);
+    int error = set_current(contexts[device]);
     if (!error) error = module_load(&module, cubin);
     if (!error) error = module_function(function, module, name);
     if (!error && shared > PLAIN_SHARED) error = function_set(*function, SHARED_LIMIT, (int)shared);
     return error;
 }
 
-// The number of launches that were made, in `done`; the driver's error of the next one, or 0.
-EXPORT int fb_cuda_run(const Launch* launches, int count, void* stream, int* done) {
+static int walk(const Launch* launches, int count, void* stream, int* done) {
     Attribute attributes[2] = {};
     attributes[0].id = CLUSTER;
     attributes[1].id = SPREAD;
@@ -97,5 +119,43 @@ EXPORT int fb_cuda_run(const Launch* launches, int count, void* stream, int* don
     }
     *done = count;
     return 0;
+}
+
+// The number of launches that were made, in `done`; the driver's error of the next one, or 0.
+EXPORT int fb_cuda_run(int device, const Launch* launches, int count, void* stream, int* done) {
+    int error = set_current(contexts[device]);
+    return error ? error : walk(launches, count, stream, done);
+}
+
+// The launches as one graph, in `made`. They are not run, but recorded from a stream of the launcher's own.
+EXPORT int fb_cuda_record(int device, const Launch* launches, int count, void** made, int* done) {
+    static void* own[DEVICES];
+    void* graph = 0;
+    *done = 0;
+    int error = set_current(contexts[device]);
+    if (!error && !own[device]) error = stream_create(&own[device], APART);
+    if (!error) error = begin_capture(own[device], THIS_THREAD);
+    if (error) return error;
+    error = walk(launches, count, own[device], done);
+    int ended = end_capture(own[device], &graph);
+    if (!error) error = ended;
+    if (!error) error = instantiate(made, graph, 0);
+    if (graph) graph_destroy(graph);
+    return error;
+}
+
+EXPORT int fb_cuda_replay(int device, void* recorded, void* stream) {
+    int error = set_current(contexts[device]);
+    return error ? error : graph_launch(recorded, stream);
+}
+
+EXPORT int fb_cuda_forget(int device, void* recorded) {
+    int error = set_current(contexts[device]);
+    return error ? error : exec_destroy(recorded);
+}
+
+EXPORT int fb_cuda_wait(int device, void* stream) {
+    int error = set_current(contexts[device]);
+    return error ? error : synchronize(stream);
 }
 }

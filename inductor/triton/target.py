@@ -1,14 +1,17 @@
 """Triton as a target of the driver, and the backend "triton".
 
-In: a final graph. Out: an executable that runs generated Triton kernels in triton's interpreter, on tensors in host memory.
+In: a final graph. Out: an executable that runs generated Triton kernels: on a GPU for tensors there, in triton's interpreter
+for tensors in host memory.
 Composites are opened and every op must have a kernel: what has none raises, naming the op, its shapes and the line.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from ...capture.graph import Graph
+from ...eager.tensor import Tensor
 from ...runtime import records
 from ...runtime.calls import Conv
 from ...runtime.config import config
@@ -23,6 +26,7 @@ from ..schedule import schedule
 from . import ahead
 from .attention import has_template
 from .codegen import generate
+from .device import OnDevice, Place
 from .interpret import Interpreted
 
 
@@ -55,6 +59,18 @@ def interpreted(graph: Graph, name: str, writes: tuple = (), donated: frozenset 
 interpreted.takes = takes
 
 
+def on_device(place: Any) -> driver.Target:
+    """Kernels that a GPU runs."""
+    def target(graph: Graph, name: str, writes: tuple = (), donated: frozenset = frozenset()) -> Executable:
+        def build(computed: Graph, pairs: tuple) -> Executable:
+            made = OnDevice(loop_program(computed, name, pairs, donated), place)
+            dump.triton(name, made.source)
+            return made
+        return driver.around_outputs(graph, build, writes)
+    target.takes = takes
+    return target
+
+
 def dry(capability: int) -> driver.Target:
     """Kernels compiled for a chip that need not be there, and dumped; the calls are run by generated C++."""
     def target(graph: Graph, name: str, writes: tuple = (), donated: frozenset = frozenset()) -> Executable:
@@ -70,13 +86,29 @@ def dry(capability: int) -> driver.Target:
     return target
 
 
-def triton_backend(graph: Graph, example_inputs: Sequence, options: dict | None = None) -> Callable:
-    """Triton kernels; without a GPU, in triton's interpreter. options={"dry_run": 90} compiles them for sm_90 instead."""
+def place_of(inputs: Sequence, replay: bool) -> Place | None:
+    """The GPU that the tensors are on; None: the host's memory."""
+    found = {x.device for x in inputs if isinstance(x, Tensor)}
+    gpus = {d for d in found if d.type == "cuda"}
+    if not gpus:
+        return None
+    if len(found) > 1:
+        raise BackendError(f"one graph is given tensors on {', '.join(sorted(map(str, found)))}", "move them to one device")
+    return Place(gpus.pop(), replay)
+
+
+def triton_backend(graph: Graph, example_inputs: Sequence, options: dict | None = None, mode: str | None = None) -> Callable:
+    """Triton kernels, on the GPU that the inputs are on; for tensors in the host's memory, in triton's interpreter.
+    options={"dry_run": 90} compiles them for sm_90 instead. mode="reduce-overhead": launches whose addresses come again are
+    replayed as a CUDA graph."""
     capability = (options or {}).get("dry_run")
     if capability is not None and capability not in ahead.CAPABILITIES:
         known = ", ".join(map(str, ahead.CAPABILITIES))
         raise BackendError(f"sm_{capability} is not a chip that kernels are generated for", f"dry_run takes one of {known}")
-    return driver.compile_graph(graph, example_inputs, options, interpreted if capability is None else dry(capability))
+    if capability is not None:
+        return driver.compile_graph(graph, example_inputs, options, dry(capability))
+    place = place_of(example_inputs, mode == "reduce-overhead")
+    return driver.compile_graph(graph, example_inputs, options, interpreted if place is None else on_device(place))
 
 
-triton_backend.takes_options = True
+triton_backend.takes_options = triton_backend.takes_mode = True
