@@ -13,6 +13,7 @@ from dataclasses import field
 from typing import Any
 
 from ..capture.graph import Graph, Node, leaves, map_args
+from ..eager import dtypes
 from ..eager.state import recording
 from ..eager.op import Kind, Op, find
 from ..eager.tensor import Tensor
@@ -265,12 +266,27 @@ class _Functionalizer:
             return value
         step, *rest = chain
         if rest:
-            value = self.put(tuple(rest), self.step(step, base), value, node, grad)
+            seen = self.step(step, base)
+            if repeats(step, base.value, seen.value):
+                return self.put_by_places(chain, base, value, node, grad)
+            value = self.put(tuple(rest), seen, value, node, grad)
         if step.op.put is None:
             raise Unsupported(
                 "write through a view", f"{step.op.name} has no write-back rule", "write into the base tensor"
             )
         return self.emit_marked(step.op.put, (base, value, *step.args), grad=grad, stack=node.stack)
+
+    def put_by_places(self, chain: tuple, base: Node, value: Node, node: Node, grad: bool) -> Node:
+        """The same where elements of a view share memory: what the chain shows of the numbers of `base`'s elements tells
+        where to write, since a part of such a view that is not written must not undo what is."""
+        emit = lambda name, *args, grad=False: self.emit_marked(find(name), args, grad=grad, stack=node.stack)
+        row = lambda x, grad=False: emit("view", emit("contiguous_copy", x, grad=grad), (x.value.numel(),), grad=grad)
+        sizes, count = tuple(base.value.shape), base.value.numel()
+        places = emit("view", emit("arange", 0, 1, count, dtypes.int64, base.value.device), sizes)
+        for step in chain:
+            places = self.emit_marked(step.op, (places, *step.args), stack=node.stack)
+        written = emit("scatter", row(base, grad), 0, row(places), row(value, grad), grad=grad)
+        return emit("view", written, sizes, grad=grad)
 
     # -- emitting ----------------------------------------------------------------------------------------------------
     def emit(self, op: Op, args: tuple, node: Node) -> Node:
@@ -370,6 +386,14 @@ class _Functionalizer:
             and _dense(view)
             and _known_equal(view.numel(), base.numel())
         )
+
+
+def repeats(step: ViewStep, base: Tensor, seen: Tensor) -> bool:
+    """Whether the step may show an element several times."""
+    if step.op is find("unfold"):
+        _, size, every = step.args
+        return not _known_equal(size, every)
+    return step.op is find("expand") and not _same(seen.shape, base.shape)
 
 
 def _same(a, b) -> bool:

@@ -1,42 +1,45 @@
 """The tests bite: with each fault of tests/faults.py switched on, its selection of tests fails by its own assertions.
 
-Every run is a pytest process of its own, two at a time. Without a fault the same tests must pass (one run for all).
+Every run is a pytest process of its own (forked_pytest.py), two at a time. Without a fault the same tests must pass (one
+run for all).
 A fault that is only noticed because something crashes proves little, so a failed assertion must be among the failures.
 """
 
 import concurrent.futures
+import contextlib
 import pathlib
+import queue
 import re
-import subprocess
-import sys
 
 import pytest
 
 from .faults import FAULTS
+from .forked_pytest import Runner
 
 ROOT = pathlib.Path(__file__).parent.parent
 ASSERTED = re.compile(r"^E +(AssertionError|assert |Failed: DID NOT RAISE)", re.MULTILINE)
 EVERYTHING = tuple(dict.fromkeys(test for each in FAULTS.values() for test in each.caught_by))
 
 
-def pytest_run(selection, *arguments):
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "-rf",
-        "--tb=short",
-        *arguments,
-        *selection,
-    ]
-    return subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+@pytest.fixture(scope="module")
+def pytest_run():
+    """pytest_run(selection, *arguments): what became of it; two may be under way."""
+    runners = queue.SimpleQueue()
+
+    def run(selection, *arguments):
+        runner = runners.get()
+        try:
+            return runner("-q", "-p", "no:cacheprovider", "-rf", "--tb=short", *arguments, *selection)
+        finally:
+            runners.put(runner)
+    with contextlib.ExitStack() as stack:
+        for _ in range(2):
+            runners.put(stack.enter_context(contextlib.closing(Runner(ROOT))))
+        yield run
 
 
 @pytest.fixture(scope="module")
-def runs(request):
+def runs(request, pytest_run):
     """runs(None): all selections without a fault; runs(name): the selection of a fault, until a test fails."""
     wanted = [
         item.callspec.params["name"]
@@ -65,7 +68,7 @@ def test_fault_is_caught(name, runs):
     assert plain.returncode in (0, 1) and not mine, f"without any fault, too:\n{plain.stdout[-3000:]}"
 
 
-def test_every_test_of_captured_frames_needs_a_compile_that_compiles():
+def test_every_test_of_captured_frames_needs_a_compile_that_compiles(pytest_run):
     """With a `compile` that returns its argument none of them passes; `explain` alone goes another way in."""
     done = pytest_run(FAULTS["compile_is_identity"].caught_by, "--fault", "compile_is_identity", "-rEfp", "--tb=no")
     lines = [line.split(" - ")[0].split() for line in done.stdout.splitlines()]
@@ -85,6 +88,6 @@ def test_faults_are_spread_over_the_product():
     assert len(kinds) >= 40 and min(map(kinds.count, kinds)) >= 5
 
 
-def test_unknown_fault_is_told():
+def test_unknown_fault_is_told(pytest_run):
     done = pytest_run(["tests/test_layers.py"], "--fault", "no_such_fault")
     assert done.returncode not in (0, 1) and "no such fault; faults are: formula_of_silu" in done.stdout

@@ -2,13 +2,14 @@
 
 In: programs. Out: per program what is wrong with it, if anything. Each is captured and compiled with a target of its
 own, which keeps the loop programs; the first calls run in the loop interpreter. Then the generated texts of all graphs
-are put into namespaces of one unit that the C++ compiler reads once, and the calls run again, natively, with the loop
-interpreter beside them on copies of what each is given.
+are put into namespaces of one unit that the C++ compiler reads once. The calls run again, natively, with the loop
+interpreter beside them on copies of what each is given; or the graphs alone do, on what the first calls gave them.
 """
 
 import contextlib
 import ctypes
 import dataclasses
+import gc
 import types
 
 import flambeau
@@ -39,12 +40,25 @@ class Twin:
         self.own = [program.inputs.index(b) if isinstance(b, Buffer) and b in program.inputs else None
                     for b in program.outputs]
         self.overwrites = overwritten(program)
+        self.calls = []                                     # what it was called with, what came out
 
     def __call__(self, inputs, seed, base):
         if self.native is None:
-            return self.looped(inputs, seed, base)
-        wanted = self.looped([own_copy(x) if isinstance(x, Tensor) else x for x in inputs], seed, base)
+            given = copies(inputs)
+            values = self.looped(inputs, seed, base)
+            self.calls.append((given, seed, base, copies(values)))
+            return values
+        wanted = self.looped(copies(inputs), seed, base)
         values = self.native(inputs, seed, base)
+        self.compare(wanted, values)
+        return values
+
+    def again(self):
+        """The calls there were, natively."""
+        for given, seed, base, wanted in self.calls:
+            self.compare(wanted, self.native(given, seed, base))
+
+    def compare(self, wanted, values):
         for k, (a, b) in enumerate(zip(wanted, values, strict=True)):
             if isinstance(a, Tensor):
                 problem = arrays_differ(a._array, b._array)
@@ -53,12 +67,15 @@ class Twin:
                 problem = None if a == b else f"{b} instead of {a}"
             if problem:
                 self.problems.append(f"{self.name}, output {k}, C++ and loop interpreter: {problem}\n{self.program.text()}")
-        return values
 
     def looped(self, inputs, seed, base):
         with recording(False):
             values = run_program(self.program, inputs, {"seed": seed, "base": base})
         return [driver.as_tensor(v) if k is None else inputs[k] for k, v in zip(self.own, values)]
+
+
+def copies(values):
+    return [own_copy(x) if isinstance(x, Tensor) else x for x in values]
 
 
 class Unit:
@@ -138,9 +155,13 @@ def attempt(trial, program, expected, stage):
     except Exception as error:                              # whatever it is, it is the finding
         trial.problem = f"{stage}: {type(error).__name__}: {error}"
         return
+    judge(trial, program, expected, actual, [p for t, mark in zip(trial.twins, marks) for p in t.problems[mark:]], stage)
+
+
+def judge(trial, program, expected, actual, told, stage):
+    """What eager and a compiled call show, and what was `told` about its graphs: where roundings decide, nothing."""
     coarse = coarsest(program)
     problem = difference(expected, actual, coarse)
-    told = [p for t, mark in zip(trial.twins, marks) for p in t.problems[mark:]]
     if problem or told:
         slack = spread(program)
         problem = difference(expected, actual, coarse, slack if len(slack) == len(expected.arrays) else None)
@@ -148,6 +169,22 @@ def attempt(trial, program, expected, stage):
         problem = problem or (None if shaky or not told else told[0])
     if problem:
         trial.problem = f"{stage}: {problem}"
+
+
+def graphs_again(trial):
+    """The graphs of a program natively, on what they were called with."""
+    if trial.problem is not None:
+        return
+    try:
+        for twin in trial.twins:
+            if twin.native is not None:
+                twin.again()
+    except Exception as error:
+        trial.problem = f"C++: {type(error).__name__}: {error}"
+        return
+    told = [p for t in trial.twins for p in t.problems]
+    if told:
+        judge(trial, trial.program, trial.expected, trial.expected, told, "C++")
 
 
 def start(program, unit):
@@ -180,15 +217,28 @@ class _Since:
         return iter(self.whole[self.start:])
 
 
-def run(programs, native=True, plain=False):
-    """The trials of some programs, and their unit."""
+def run(programs, native=True, plain=False, whole=True):
+    """The trials of some programs, and their unit; `whole`: native calls from the captured function on, else of graphs."""
     unit = Unit()
     compiler.reset()
-    with settings():
+    with settings(), without_collection():
         trials = [start(program, unit) for program in programs]
         if native and unit.build(plain):
             for trial in trials:
+                if not whole:
+                    graphs_again(trial)
+                    continue
                 attempt(trial, trial.program, trial.expected, "C++")
                 if trial.other:
                     attempt(trial, *trial.other, "C++, other sizes")
     return trials, unit
+
+
+@contextlib.contextmanager
+def without_collection():
+    """Nothing is collected in a batch: a sixth of its time."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()

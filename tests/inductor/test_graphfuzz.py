@@ -103,6 +103,17 @@ FOUND = {
         x0.diagonal(0, 0, 2)[...] = 3
         v1 = op_exp(x0)
         return v1""", {"sizes": (4, 1, 1), "layout": "expanded"}),
+    "a part of an expanded view written": program("""
+        v0 = x0.expand(3)
+        v1 = v0[::2]
+        v0.select(0, 0).add_(-1.5)
+        return v1, v1, v0""", {"sizes": ()}),
+    "a part of windows that overlap written": program("""
+        v0 = x0.unfold(0, 3, 1)
+        v0[1:2, 1].mul_(-1.5)
+        v0[3].tanh_()
+        v2 = v0[::2].sum(1)
+        return v2, x0""", {"sizes": (7,), "layout": "steps"}, dynamic=True, other=((7, 11),)),
     "a size solved by its square": program("""
         v0 = x0.flatten()
         v1 = v0.reshape([81])
