@@ -3,6 +3,7 @@ the small program that they write fails alone, and only as long as the fault is 
 
 import dataclasses
 import json
+import re
 import runpy
 import subprocess
 import sys
@@ -126,6 +127,49 @@ def test_in_the_backward(flipped, tmp_path):
         return torch.nn.functional.gelu(x, approximate="tanh").sum()
     finding = found(f, torch.randn(6, 5, requires_grad=True))
     assert finding is not None and finding.stage == "C++" and finding.graph == "backward"
+    assert finding.line.startswith("test_bisect.py:") and run_alone(finding, tmp_path / "small.py") == 1
+
+
+WRONG = {       # what is exchanged once in a kernel's C++
+    "operator": (r"v_tanh\(", r"v_exp("),
+    "index": (r"= ld\(@(\d)@ \+ \(([^()]*)\), lanes\)", r"= ld(@\1@ + ((\2) & ~(i64)15), lanes)"),
+    "dropped store": (r"(?m)^(\s*)(st|stream_if)\([^;]*\);", r"\1;"),
+    "start of a sum": (r"splat_f\(0\.0f\)(?=[,};])", r"splat_f(1.0f)"),
+    "type": (r"v_tanh\((\S+)\);", r"v_tanh(as_f(as_i(\1) & splat_i((int)0xffff0000)));"),       # as bfloat16
+}
+
+
+def rows(x):
+    return torch.tanh(x) * 2 - x.mean(-1, keepdim=True)
+
+
+def squashed(x):
+    return torch.nn.functional.gelu(x, approximate="tanh")
+
+
+def epilogue(x, w):
+    return torch.tanh(x @ w) * 3
+
+
+@pytest.mark.parametrize("kind, f, dynamic, gradients", [
+    *((kind, rows, kind in ("index", "type"), False) for kind in WRONG),
+    ("type", squashed, False, True), ("dropped store", squashed, True, True),
+    ("operator", epilogue, True, True), ("dropped store", epilogue, False, False),
+], ids=lambda given: getattr(given, "__name__", str(given)))
+def test_each_kind_of_fault_is_named(monkeypatch, tmp_path, kind, f, dynamic, gradients):
+    """The kernel that bisect names is one with the fault, and the repro fails alone."""
+    wrong, kept = [], codegen.write_kernel
+
+    def writing(program, kernel):
+        written = kept(program, kernel)
+        code = re.sub(*WRONG[kind], written.code, count=1)
+        wrong.extend([kernel.name] if code != written.code else [])
+        return dataclasses.replace(written, code=code)
+
+    monkeypatch.setattr(codegen, "write_kernel", writing)
+    inputs = [torch.randn(6, 33, requires_grad=gradients)] + [torch.randn(33, 20)] * (f is epilogue)
+    finding = found(f, *inputs, dynamic=dynamic)
+    assert finding.stage == "C++" and finding.kernel in wrong and "ops." in finding.repro
     assert finding.line.startswith("test_bisect.py:") and run_alone(finding, tmp_path / "small.py") == 1
 
 
