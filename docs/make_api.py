@@ -7,9 +7,9 @@ importable; `--check` exits with 1 if api.md is not up to date.
 import importlib
 import inspect
 import pathlib
-import sys
 
 import flambeau
+from checked import finish
 
 FOLDER = pathlib.Path(__file__).parent
 MODULES = """nn nn.functional nn.grad nn.init nn.utils nn.utils.rnn nn.utils.parametrize nn.utils.parametrizations nn.parallel
@@ -136,7 +136,4 @@ def text():
 
 
 if __name__ == "__main__":
-    made = text()
-    if "--check" in sys.argv:
-        sys.exit(0 if (FOLDER / "api.md").read_text() == made else "docs/api.md is not up to date: run docs/make_api.py")
-    (FOLDER / "api.md").write_text(made)
+    finish(FOLDER / "api.md", text())

@@ -5,8 +5,8 @@ In: the package. Out: configuration.md. Run `python docs/make_configuration.py` 
 """
 
 import pathlib
-import sys
 
+from checked import finish
 from flambeau.capture.backends import MODES, list_backends
 from flambeau.capture.compile import OPTIONS
 from flambeau.cli.answer import STATUSES
@@ -78,8 +78,4 @@ def text():
 
 
 if __name__ == "__main__":
-    made = text()
-    if "--check" in sys.argv:
-        sys.exit(0 if FILE.exists() and FILE.read_text() == made else
-                 "docs/configuration.md is not up to date: run docs/make_configuration.py")
-    FILE.write_text(made)
+    finish(FILE, text())

@@ -5,11 +5,10 @@ In: benchmarks/README.md, docs/api.md, docs/stages.md. Out: the parts of README.
 `python docs/make_readme.py`; `--check` exits with 1 if the page is not up to date.
 """
 
-import pathlib
 import re
-import sys
 
-ROOT = pathlib.Path(__file__).parent.parent
+from checked import ROOT, finish
+
 PAGE = ROOT / "README.md"
 RATIO = "torch.compile's time / ours"
 COLUMNS = (("what", ("what",)), ("unit", ("unit",)), ("PyTorch", ("PyTorch", "torch eager")),
@@ -79,13 +78,5 @@ def filled(page):
     return re.sub(r"(<!-- made: (\w+) -->\n).*?(<!-- end -->)", lambda m: f"{m[1]}{PARTS[m[2]]()}\n{m[3]}", page, flags=re.DOTALL)
 
 
-def main():
-    page = PAGE.read_text()
-    made = filled(page)
-    if "--check" in sys.argv:
-        sys.exit(0 if made == page else "README.md is not up to date: run python docs/make_readme.py")
-    PAGE.write_text(made)
-
-
 if __name__ == "__main__":
-    main()
+    finish(PAGE, filled(PAGE.read_text()))

@@ -12,6 +12,8 @@ import subprocess
 import sys
 import tempfile
 
+from checked import finish
+
 PAGE = pathlib.Path(__file__).parent / "stages.md"
 MADE = re.compile(r"(<!-- made: (?P<file>[\w.]+)(?: (?P<part>[^>]*?))? -->\n```(?P<language>\w+)\n)(?P<text>.*?)(^```$)",
                   re.DOTALL | re.MULTILINE)
@@ -55,13 +57,5 @@ def filled(page: str) -> str:
     return MADE.sub(block, page)
 
 
-def main():
-    page = PAGE.read_text()
-    made = filled(page)
-    if "--check" in sys.argv:
-        sys.exit(0 if made == page else "docs/stages.md is not up to date: run python docs/make_stages.py")
-    PAGE.write_text(made)
-
-
 if __name__ == "__main__":
-    main()
+    finish(PAGE, filled(PAGE.read_text()))

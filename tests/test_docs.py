@@ -50,8 +50,9 @@ def test_the_runner_notices(tmp_path):
     assert "page.md\", line 4" in run().stderr
 
 
-def maker(name):
-    """docs/<name>.py as a module."""
+def maker(name, monkeypatch):
+    """docs/<name>.py as a module, which finds those beside it."""
+    monkeypatch.syspath_prepend(str(DOCS))
     spec = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -59,9 +60,9 @@ def maker(name):
 
 
 @pytest.mark.parametrize("name", [pytest.param("make_stages", marks=needs_compiler), "make_readme"])
-def test_what_is_made_is_up_to_date(name):
+def test_what_is_made_is_up_to_date(name, monkeypatch):
     """The worked example is what the stages write; the readme's table is the benchmark's."""
-    made = maker(name)
+    made = maker(name, monkeypatch)
     assert made.filled(made.PAGE.read_text()) == made.PAGE.read_text(), f"run python docs/{name}.py"
 
 
