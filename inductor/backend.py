@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ..capture.graph import Graph
+from ..eager.tensor import Tensor
 from ..runtime import locks, log, records, toolchain
 from ..runtime.errors import InternalError
 from . import stored
@@ -15,8 +16,12 @@ from . import stored
 SMALL = 24                  # nodes
 
 
-def inductor(graph: Graph, example_inputs: Sequence, options: dict | None = None) -> Callable:
-    """Generated C++; without a compiler on the machine, the loop interpreter."""
+def inductor(graph: Graph, example_inputs: Sequence, options: dict | None = None, mode: str | None = None) -> Callable:
+    """Generated C++ (without a compiler on the machine, the loop interpreter); for tensors on a GPU, Triton kernels."""
+    if any(isinstance(x, Tensor) and x.is_cuda for x in example_inputs):
+        with locks.importing:
+            from .triton import target
+        return target.triton_backend(graph, example_inputs, options, mode)
     options = dict(options or {})
     if options.get("verify"):
         return verified(graph, example_inputs, options)
@@ -63,7 +68,7 @@ def describe(graph: Graph, compiled: Callable) -> tuple:
     return report.describe(graph, compiled)
 
 
-inductor.takes_options = True
+inductor.takes_options = inductor.takes_mode = True
 inductor.describe = describe
 
 
