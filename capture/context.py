@@ -384,6 +384,8 @@ class Context:
             return self.handled(builtins.HANDLERS[cls], cls, args, kwargs)
         if cls in polyfills.REPLACED:
             return self.call(self.polyfill(polyfills.REPLACED[cls]), args, kwargs)
+        if lookup(cls, "__del__") is not None:
+            raise unsupported("call", f"a {cls.__name__} runs __del__ when nobody holds it any more")
         if issubclass(cls, BaseException):
             return self.make_exception(cls, args, kwargs)
         if cls in self.GRAD_MODES:

@@ -28,9 +28,11 @@ from .install import build_tree, tree_text
 from .instructions import NOWHERE, decode, text
 from .interpreter import Frame, Stop, inline, load_global
 from .listings import listing
+from .liveness import SYNTHETIC, is_local
 from .reads import in_pieces
-from .resume import check_splittable, emit_break, exit_sequence, first_own, split
+from .resume import check_splittable, emit_break, exit_sequence, first_own, is_resume, split, write_taken
 from .source import Free, Local, LocalCell
+from .side_effects import settled as resolved
 from .state import native
 from .variables.backward import Escaped, Opened, refuse_escaped, settled, with_spent
 from .variables.base import NULL, Lazy, NotPlain, Variable
@@ -248,13 +250,14 @@ class Trace:
         direct = self.direct_output(gen, inputs) if work else None
         return native.Entry(guards=tree, code=code, keepalive=self.compiled,
                               direct=self.compiled if direct is not None else None, inputs=nodes,
-                              output=direct[0] if direct is not None else None, breaks=self.stop is not None)
+                              output=direct[0] if direct is not None else None, breaks=self.stop is not None,
+                              fallible=work)
 
     def untouched(self, record):
         """Nothing for a graph to do: the original code is the best code."""
         tree, _ = build_tree(self.tx, [])
         self.describe(record, self.job.code)
-        return native.Entry(guards=tree, code=self.job.code, breaks=False)
+        return native.Entry(guards=tree, code=self.job.code, breaks=False, fallible=False)
 
     def compile_graph(self, record, inputs):
         graph = self.tx.tracer.graph
@@ -302,6 +305,8 @@ class Trace:
             e.store_fast(gen.results)
         elif gen.outputs:
             raise InternalError("a graph without operations has outputs that are no inputs")
+        if work and self.stop is not None or is_resume(self.job.code):
+            write_taken(e)
         e.extend(body.instrs)
         return e.assemble(self.job.code)
 
@@ -332,25 +337,39 @@ class Trace:
             raise self.tx.exception_now.made_by_python("an exception that only the trace raised is being handled")
         live = self.job.listing.live
         bound = {name: value for name, value in root.slots.items() if self.crosses(name, value, live.before(index))}
-        gen.keep_all([*bound.values(), *(v for v in root.stack if v is not NULL)])
+        gen.keep_all([*(v for n, v in bound.items() if v.source != Local(n)), *(v for v in root.stack if v is not NULL)])
+        self.dead = self.keep_dead(gen, bound)
         self.tx.effects.replay(gen)
         self.write_grad_mode(gen)
-        for name, value in bound.items():
+        for name, value in (bound | self.dead).items():
             self.write_slot(gen, name, value)
         for value in root.stack:
             gen.load(value)
         for name in self.job.slots:
-            if name not in root.slots and name in code.co_varnames and name not in code.co_cellvars:
-                gen.emit.emit("DELETE_FAST", name)           # an argument that the program deleted
+            if name not in bound and name not in self.dead and name in code.co_varnames and name not in code.co_cellvars:
+                gen.emit.delete_fast(name)       # an argument that the program deleted, or that has another value now
+        gen.emit.forget_temps()
         nulls = frozenset(i for i, value in enumerate(root.stack) if value is NULL)
         instr = self.job.instrs[index]
         before = write_hook_on if instr.op in HOOKED else None
         emit_break(gen.emit, self.job.instrs, index, len(root.stack), nulls, self.unbound(), self.leave, before=before)
 
+    def keep_dead(self, gen: Codegen, bound: dict) -> dict[str, Variable]:
+        """Locals that are not read again live as long as their frame: those that exist outside of the trace. What only the graph
+        would compute, nobody can miss."""
+        code = self.job.code
+        names = [n for n in self.root.slots if n not in bound and n[0] != SYNTHETIC and is_local(code, n)]
+        dead = {n: resolved(self.root.slots[n]) for n in names}
+        dead = {n: v for n, v in dead.items() if isinstance(v, ConstantVariable) or v.source is not None or id(v) in gen.temps}
+        gen.keep_all(v for n, v in dead.items() if v.source != Local(n))
+        return dead
+
     def crosses(self, name: str, value: Variable, live) -> bool:
         return isinstance(value, CellVariable) and name in self.job.code.co_cellvars or name in live
 
     def write_slot(self, gen: Codegen, name: str, value: Variable) -> None:
+        if resolved(value).source == Local(name):            # as it was given
+            return
         if isinstance(value, CellVariable) and value.local == name:
             gen.load(value)                      # fills the cell that the prologue made
             gen.emit.pop()
@@ -366,15 +385,17 @@ class Trace:
 
     def leave(self, e: Emitter, index: int, depth: int, nulls, unbound) -> None:
         """Write the call of the resume door at an instruction."""
-        point, door = self.door(index, depth, nulls, unbound)
+        dead = frozenset(self.dead).difference(unbound)
+        point, door = self.door(index, depth, nulls, unbound, dead)
         exit_sequence(e, point, lambda e: e.load_const(door))
 
-    def door(self, index, depth, nulls, unbound):
+    def door(self, index, depth, nulls, unbound, dead):
         code, origin = origin_of(self.job.code, index)
         known = listing(code)
         relevant = frozenset(unbound) & frozenset((*code.co_varnames, *code.co_cellvars, *known.live.names))
-        key = (code, id(self.job.globals), origin, depth, nulls, relevant)
-        cut = split(code, origin, depth, nulls, unbound, instrs=known.instrs, live=known.live, empty=known.empty_cells)
+        dead -= known.live.before(origin)
+        key = (code, id(self.job.globals), origin, depth, nulls, relevant, dead)
+        cut = split(code, origin, depth, nulls, unbound, instrs=known.instrs, live=known.live, empty=known.empty_cells, dead=dead)
 
         def make():
             ORIGINS[cut.code] = code, indices_of(cut)

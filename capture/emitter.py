@@ -26,12 +26,26 @@ class Emitter:
     def __init__(self, position=NOWHERE, handler=None):
         self.instrs: list[Instr] = []
         self.position, self.handler = position, handler
-        self._temps = 0
+        self._made: set[str] = set()
 
     def emit(self, op, argval=None, target=None) -> Instr:
         instr = Instr(op, argval, target, self.position, self.handler)
         self.instrs.append(instr)
         return instr
+
+    def forget_temps(self):
+        """Temporaries have no value from here on: of what was written, which may not jump, the last load of each takes it."""
+        loaded, kept = set(), []
+        for instr in reversed(self.instrs):
+            name = instr.argval if instr.op in ("LOAD_FAST_CHECK", "STORE_FAST") else None
+            if name in self._made and name not in loaded:
+                if instr.op == "LOAD_FAST_CHECK":
+                    loaded.add(name)
+                    kept.append(instr.derive("DELETE_FAST", name))
+                else:
+                    instr.op, instr.argval = "POP_TOP", None
+            kept.append(instr)
+        self.instrs = kept[::-1]
 
     @contextmanager
     def at(self, position=None, handler=None):
@@ -46,8 +60,9 @@ class Emitter:
 
     def temp(self, hint="t") -> str:
         """A local name that no Python program has."""
-        self._temps += 1
-        return f"{SYNTHETIC}{hint}_{self._temps}"
+        name = f"{SYNTHETIC}{hint}_{len(self._made) + 1}"
+        self._made.add(name)
+        return name
 
     def prologue(self, instrs):
         """The instructions that a frame of that code starts with, up to RESUME."""
@@ -76,6 +91,12 @@ class Emitter:
     # names; a load of a local always checks that there is a value
     def load_fast(self, name): self.emit("LOAD_FAST_CHECK", name)
     def take_fast(self, name): self.emit("LOAD_FAST_AND_CLEAR", name)
+
+    def move_fast(self, name):
+        """Push the value of a local, which has none from then on; it must have one."""
+        self.load_fast(name)
+        self.delete_fast(name)
+
     def store_fast(self, name): self.emit("STORE_FAST", name)
     def delete_fast(self, name): self.emit("DELETE_FAST", name)
     def load_global(self, name): self.emit("LOAD_GLOBAL", name)

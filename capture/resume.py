@@ -96,16 +96,21 @@ def check_splittable(code, instrs):
         raise Unsupported("opcode", f"in {code.co_qualname} comprehensions use the slot of a cell for different things")
 
 
+def is_resume(code) -> bool:
+    return code.co_qualname.startswith(_RESUME)
+
+
 def first_own(code, instrs) -> int:
     """Index of the first instruction that is the program's: after the prologue, and after the stack is there again."""
     start = next(i.index for i in instrs if i.op == "RESUME") + 1
-    if code.co_qualname.startswith(_RESUME):
+    if is_resume(code):
         start = next(i.index for i in instrs[start:] if i.op == "JUMP") + 1
     return start
 
 
-def split(code, index, depth, nulls=(), unbound=(), *, instrs=None, live=None, empty=None) -> ResumePoint:
-    """The resume function that runs `code` from instruction `index` on. `instrs`, `live`, `empty`: its Listing's."""
+def split(code, index, depth, nulls=(), unbound=(), *, instrs=None, live=None, empty=None, dead=frozenset()) -> ResumePoint:
+    """The resume function that runs `code` from instruction `index` on. `instrs`, `live`, `empty`: its Listing's. `dead`: locals
+    that are not read again and are passed for their lifetime."""
     instrs = instrs or decode(code)
     check_splittable(code, instrs)
     if index < first_own(code, instrs):
@@ -113,7 +118,7 @@ def split(code, index, depth, nulls=(), unbound=(), *, instrs=None, live=None, e
     live = live or Liveness(instrs, code)
     rest = [instrs[at] for at in _reachable(instrs, index)]
     cells = _cells(code, rest, unbound, live.all)
-    arguments = _arguments(code, live.before(index), frozenset(unbound), depth, frozenset(nulls))
+    arguments = _arguments(code, live.before(index) | dead, frozenset(unbound), depth, frozenset(nulls))
     _, new = clone(rest)
     empty = maybe_empty_cells(instrs, code) if empty is None else empty
     own = set(cells).intersection(code.co_cellvars)
@@ -213,9 +218,18 @@ def _enter(e, parameters, cells, depth):
     if cells:
         e.emit("COPY_FREE_VARS", len(cells))
     e.emit("RESUME", 0)
+    write_taken(e)
     for slot in range(depth):
         name = parameters.get(Argument("stack", slot))
         e.take_fast(name) if name else e.push_null()
+
+
+def write_taken(e):
+    """From here on the frame alone holds its arguments, as in a plain call."""
+    e.load_const(native.taken)
+    e.as_callable()
+    e.call(0)
+    e.pop()
 
 
 def _qualname(code, instr):
@@ -224,7 +238,8 @@ def _qualname(code, instr):
 
 
 def exit_sequence(e, point, load_door):
-    """Write `return door(*arguments, *cells)`; the stack of point.depth slots lies there, locals and cells too."""
+    """Write `return door(*arguments, *cells)`; the stack of point.depth slots lies there, locals and cells too. This frame, which
+    a traceback may keep, has none of them then."""
     slots = [e.temp("slot") for _ in range(point.depth)]
     for slot in reversed(slots):
         e.store_fast(slot)  # also takes a NULL
@@ -232,9 +247,9 @@ def exit_sequence(e, point, load_door):
     e.as_callable()
     for kind, key in point.arguments:
         if kind == "stack":
-            e.load_fast(slots[key])
+            e.move_fast(slots[key])
         elif kind == "local":
-            e.load_fast(key)
+            e.move_fast(key)
         else:
             e.load_deref(key)
     for name in point.cells:

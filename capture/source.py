@@ -263,6 +263,13 @@ class TypeOf(Source):
         emit.call(1)
 
 
+def of_frame(source: Source) -> bool:
+    """Whether the path starts at a local or a cell of the frame."""
+    while source.base is not None:
+        source = source.base
+    return isinstance(source, (Local, LocalCell, Free))
+
+
 def item(base: Source, key: Any) -> Item:
     return Item(base, key, type(key))
 

@@ -50,7 +50,8 @@ static PyObject* run_generated(Thread& thread, Door* door, Entry* entry, const C
     return function ? finish_tail_calls(thread, call(function.get(), with)) : nullptr;
 }
 
-static PyObject* run_wrapper_hit(Thread& thread, Door* door, Entry* entry, const Fetched& fetched, const Call& with) {
+static PyObject* run_wrapper_hit(Thread& thread, Door* door, Entry* entry, Fetched& fetched, const Call& with) {
+    if (!entry->direct) fetched.reset(0);   // the frame alone holds what it was given
     Scope off(thread, Mode::Off, door->cache, PyCode_Check(entry->code) ? (PyCodeObject*)entry->code : nullptr);
     return entry->direct ? run_direct(entry, fetched) : run_generated(thread, door, entry, with);
 }
@@ -88,8 +89,9 @@ static PyObject* wrapper_call(PyObject* self, PyObject* const* args, size_t narg
     Fetched fetched;
     Ref entry((PyObject*)find(thread, door, slots, fetched));
     if (!entry) return PyErr_Occurred() ? nullptr : run_plain(thread, door, with);
+    Handed handed(thread, nullptr);
     PyObject* result = run_wrapper_hit(thread, door, (Entry*)entry.get(), fetched, with);
-    if (result || !is_check_failure()) return result;
+    if (result || handed.gone() || !is_check_failure()) return result;
     PyErr_Clear();
     return run_plain(thread, door, with);
 }
@@ -163,7 +165,7 @@ static bool collect_cells(ResumeCall& with, Py_ssize_t nargs) {
 }
 
 // One resume call: its result may again be a tail call. The thread's scope is the runner's.
-static PyObject* resume_step(Thread& thread, Door* door, PyObject* const* args, Py_ssize_t nargs) {
+static PyObject* resume_step(Thread& thread, Door* door, PyObject* const* args, Py_ssize_t nargs, Handed& handed) {
     ResumeCall with{door, args, Ref()};
     if (!collect_cells(with, nargs)) return nullptr;
     if (thread.mode == Mode::Capturing || !door->cache || forced_eager ||
@@ -176,8 +178,9 @@ static PyObject* resume_step(Thread& thread, Door* door, PyObject* const* args, 
     if (!entry) return PyErr_Occurred() ? nullptr : resume_plain(thread, with);
     PyObject* code = ((Entry*)entry.get())->code;
     thread.running = PyCode_Check(code) ? (PyCodeObject*)code : nullptr;
+    if (!((Entry*)entry.get())->direct) fetched.reset(0);
     PyObject* result = resume_hit((Entry*)entry.get(), fetched, with);
-    if (result || !is_check_failure()) return result;
+    if (result || handed.gone() || !is_check_failure()) return result;
     PyErr_Clear();
     return resume_plain(thread, with);
 }
@@ -186,8 +189,9 @@ static PyObject* run_pending(Thread& thread) {
     Ref door(std::exchange(thread.tail_door, nullptr));
     std::vector<PyObject*> args;
     args.swap(thread.tail_args);
-    PyObject* result = resume_step(thread, (Door*)door.get(), args.data(), args.size());
-    for (PyObject* arg : args) Py_DECREF(arg);
+    Handed handed(thread, &args);
+    PyObject* result = resume_step(thread, (Door*)door.get(), args.data(), args.size(), handed);
+    handed.drop();
     return result;
 }
 
@@ -221,7 +225,8 @@ static PyObject* resume_call(PyObject* self, PyObject* const* args, size_t nargs
     }
     Ref held = Ref::borrow(self), cache = Ref::borrow((PyObject*)door->cache);
     Scope scope(thread, thread.mode == Mode::Capturing ? Mode::Capturing : Mode::Off, door->cache, nullptr);
-    return finish_tail_calls(thread, resume_step(thread, door, args, nargs));
+    Handed handed(thread, nullptr);
+    return finish_tail_calls(thread, resume_step(thread, door, args, nargs, handed));
 }
 
 static PyObject* resume_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {

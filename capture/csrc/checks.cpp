@@ -62,7 +62,7 @@ PyObject* step(const Node& node, PyObject* parent, const Slots& slots, Ref& owne
         case Access::Cell: return PyCell_Check(parent) ? PyCell_GET(parent) : nullptr;
         case Access::Global: return in_dict(slots.globals, node);
         case Access::Builtin: return in_dict(slots.builtins, node);
-        case Access::Object: return node.key.get();
+        case Access::Object: return node.weak && key_of(node) == Py_None ? nullptr : key_of(node);
         case Access::Attr: return kept(owned, PyObject_GetAttr(parent, node.key.get()));
         case Access::DictAttr: return own_attribute(node, parent, owned);
         case Access::Item: return item(node, parent, owned);
@@ -164,13 +164,28 @@ static bool satisfies(PyObject* predicate, PyObject* value) {
     return truth(PyObject_IsTrue(answer.get()));
 }
 
+// What a lookup expects stands there as it is or behind a weak reference, None when it is dead.
+PyObject* referent(PyObject* expected) {
+    return PyWeakref_CheckRefExact(expected) ? PyWeakref_GET_OBJECT(expected) : expected;
+}
+
+static bool wraps(PyObject* method, PyObject* function) {
+    static PyObject* name = PyUnicode_InternFromString("__func__");
+    Ref inside(PyObject_GetAttr(method, name));
+    if (!inside) PyErr_Clear();
+    return inside.get() == function;
+}
+
 bool lookup_holds(PyObject* cls, PyObject* expected) {
     PyObject* name = PyTuple_GET_ITEM(expected, 0);
     PyObject* now = found(_PyType_Lookup((PyTypeObject*)cls, name));
     Py_ssize_t size = PyTuple_GET_SIZE(expected);
     if (size == 1) return !now;
-    if (size == 2) return now == PyTuple_GET_ITEM(expected, 1);
-    PyObject* home = ((PyTypeObject*)PyTuple_GET_ITEM(expected, 2))->tp_dict;
+    if (size == 2) return now && now == referent(PyTuple_GET_ITEM(expected, 1));
+    PyObject* owner = referent(PyTuple_GET_ITEM(expected, 2));
+    if (owner == (PyObject*)&PyStaticMethod_Type || owner == (PyObject*)&PyClassMethod_Type)
+        return now && (PyObject*)Py_TYPE(now) == owner && wraps(now, referent(PyTuple_GET_ITEM(expected, 1)));
+    PyObject* home = PyType_Check(owner) ? ((PyTypeObject*)owner)->tp_dict : nullptr;
     return now && home && !Py_TYPE(now)->tp_descr_get && !Py_TYPE(now)->tp_descr_set &&
            now == found(PyDict_GetItemWithError(home, name));
 }

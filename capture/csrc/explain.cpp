@@ -69,7 +69,7 @@ static bool explain_lookups(const Place& at, PyObject* cls) {
     for (Py_ssize_t i = 0; PyType_Check(cls) && i < PyTuple_GET_SIZE(expected); i++) {
         PyObject *one = PyTuple_GET_ITEM(expected, i), *name = PyTuple_GET_ITEM(one, 0);
         if (lookup_holds(cls, one)) continue;
-        PyObject* old_value = PyTuple_GET_SIZE(one) > 1 ? PyTuple_GET_ITEM(one, 1) : nullptr;
+        PyObject* old_value = PyTuple_GET_SIZE(one) > 1 ? referent(PyTuple_GET_ITEM(one, 1)) : nullptr;
         PyObject* new_value = _PyType_Lookup((PyTypeObject*)cls, name);
         Ref place(PyUnicode_FromFormat("%U.%U", at.node.name.get(), name));
         if (!place || !report(at.list, "class attribute", place, at.check.describe, old_value, new_value,

@@ -183,7 +183,9 @@ static bool resolve_key(Node& node, const char* kind, PyObject* key) {
         PyErr_Format(PyExc_TypeError, "guard path %s: the key must be a name, not %R", kind, key);
         return false;
     }
-    node.key = Ref::borrow(key);
+    node.weak = node.access == Access::Object && PyType_Check(key) && ((PyTypeObject*)key)->tp_flags & Py_TPFLAGS_HEAPTYPE;
+    node.key = node.weak ? Ref(PyWeakref_NewRef(key, nullptr)) : Ref::borrow(key);
+    if (!node.key) return false;
     if (by_name && PyUnicode_CheckExact(key)) {
         PyObject* name = node.key.release();
         PyUnicode_InternInPlace(&name);
@@ -206,7 +208,7 @@ static bool resolve_key(Node& node, const char* kind, PyObject* key) {
 
 static bool leads_there(const Node& child, Access access, PyObject* key) {
     if (child.access != access) return false;
-    return access == Access::Object ? child.key.get() == key : same_constant(child.key.get(), key);
+    return access == Access::Object ? key_of(child) == key : same_constant(child.key.get(), key);
 }
 
 // Equal keys have equal hashes, so places are found by them; keys without a hash never become nodes.
@@ -221,9 +223,9 @@ constexpr size_t few_children = 8;
 static void name_child(Node* parent, Node* child) {
     if (parent->children.size() <= few_children) return;
     if (parent->named.empty())
-        for (Node* known : parent->children) parent->named.emplace(place_of(known->access, known->key.get()), known);
+        for (Node* known : parent->children) parent->named.emplace(place_of(known->access, key_of(*known)), known);
     else
-        parent->named.emplace(place_of(child->access, child->key.get()), child);
+        parent->named.emplace(place_of(child->access, key_of(*child)), child);
 }
 
 static Node* existing_child(Node* parent, Access access, PyObject* key) {
@@ -327,14 +329,15 @@ static bool read_tensor(Check& check, PyObject* payload) {
     return read_itemsize(tensor) && read_shape(tensor, payload);
 }
 
-// (name,): not there; (name, raw): this very object; (name, raw, home): what stands in `home`, no descriptor.
+// (name,): not there; (name, raw): this very object; (name, raw, home): what stands in `home`, no descriptor; (name, function,
+// staticmethod or classmethod): such a method of this function. Any of these objects may stand behind a weak reference.
 static bool valid_lookups(PyObject* payload) {
     bool valid = PyTuple_Check(payload);
     for (Py_ssize_t i = 0; valid && i < PyTuple_GET_SIZE(payload); i++) {
         PyObject* one = PyTuple_GET_ITEM(payload, i);
         Py_ssize_t size = PyTuple_Check(one) ? PyTuple_GET_SIZE(one) : 0;
         valid = size >= 1 && size <= 3 && PyUnicode_CheckExact(PyTuple_GET_ITEM(one, 0)) &&
-                (size < 3 || PyType_Check(PyTuple_GET_ITEM(one, 2)));
+                (size < 3 || PyType_Check(referent(PyTuple_GET_ITEM(one, 2))));
     }
     if (!valid) PyErr_SetString(PyExc_TypeError, "lookups: tuples (name[, raw[, home]]) are needed");
     return valid;

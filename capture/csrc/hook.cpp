@@ -133,14 +133,15 @@ static Door* meet(Thread& thread, Cache* cache, Frame* frame, PyCodeObject* code
 
 // The arguments of a frame whose compiled code may discard its call: they are gone once the frame has run.
 struct SavedCall {
-    std::vector<Ref> slots;
+    std::vector<PyObject*> slots;   // owned
     Ref function, code;
 
     SavedCall(Frame* frame, PyCodeObject* original)
         : function(Ref::borrow((PyObject*)frame::function(frame))), code(Ref::borrow((PyObject*)original)) {
         PyObject** values = frame::locals(frame);
-        for (Py_ssize_t i = 0; i < slot_count(original); i++) slots.push_back(Ref::borrow(values[i]));
+        for (Py_ssize_t i = 0; i < slot_count(original); i++) slots.push_back(Ref::borrow(values[i]).release());
     }
+    ~SavedCall() { for (PyObject* slot : slots) Py_DECREF(slot); }
     PyObject* call() const;
 };
 
@@ -148,19 +149,21 @@ PyObject* SavedCall::call() const {
     PyCodeObject* co = (PyCodeObject*)code.get();
     Py_ssize_t named = co->co_argcount + co->co_kwonlyargcount;
     bool takes_rest = co->co_flags & CO_VARARGS, takes_keywords = co->co_flags & CO_VARKEYWORDS;
-    Ref args(PyTuple_New(co->co_argcount)), keywords(takes_keywords ? PyDict_Copy(slots.back().get()) : PyDict_New());
+    Ref args(PyTuple_New(co->co_argcount)), keywords(takes_keywords ? PyDict_Copy(slots.back()) : PyDict_New());
     if (!args || !keywords) return nullptr;
-    for (Py_ssize_t i = 0; i < co->co_argcount; i++) PyTuple_SET_ITEM(args.get(), i, Ref(slots[i]).release());
-    if (takes_rest) args = Ref(PySequence_Concat(args.get(), slots[named].get()));
+    for (Py_ssize_t i = 0; i < co->co_argcount; i++) PyTuple_SET_ITEM(args.get(), i, Ref::borrow(slots[i]).release());
+    if (takes_rest) args = Ref(PySequence_Concat(args.get(), slots[named]));
     for (Py_ssize_t i = co->co_argcount; i < named; i++)
         if (PyDict_SetItem(keywords.get(), PyTuple_GET_ITEM(co->co_localsplusnames, i),
-                           slots[i].get()) < 0) return nullptr;
+                           slots[i]) < 0) return nullptr;
     return args ? PyObject_Call(function.get(), args.get(), keywords.get()) : nullptr;
 }
 
-static PyObject* run_swapped(PyThreadState* state, Thread& thread, Frame* frame, Entry* entry) {
+static PyObject* run_swapped(PyThreadState* state, Thread& thread, Frame* frame, Entry* entry, Handed& handed) {
     Scope off(thread, Mode::Off, thread.cache, (PyCodeObject*)entry->code);
-    return doors::finish_tail_calls(thread, pass_on(state, frame, 0));
+    PyObject* result = pass_on(state, frame, 0);
+    if (result == doors::tail_call) handed.drop();
+    return doors::finish_tail_calls(thread, result);
 }
 
 static PyObject* run_entry(PyThreadState* state, Thread& thread, Frame* frame, Entry* entry) {
@@ -168,8 +171,9 @@ static PyObject* run_entry(PyThreadState* state, Thread& thread, Frame* frame, E
     std::unique_ptr<SavedCall> saved;
     if (entry->fallible) saved = std::make_unique<SavedCall>(frame, original);
     if (!frame::swap(state, frame, (PyCodeObject*)entry->code)) return pass_on(state, frame, 0);
-    PyObject* result = run_swapped(state, thread, frame, entry);
-    if (result || !saved || !doors::is_check_failure()) return result;
+    Handed handed(thread, saved ? &saved->slots : nullptr);
+    PyObject* result = run_swapped(state, thread, frame, entry, handed);
+    if (result || !saved || handed.gone() || !doors::is_check_failure()) return result;
     PyErr_Clear();
     thread.skip = original;
     return saved->call();
@@ -187,6 +191,7 @@ static PyObject* look_up(PyThreadState* state, Thread& thread, Frame* frame, Doo
                 closure_of(frame)};
     Fetched fetched;
     Ref entry((PyObject*)doors::find(thread, door, slots, fetched));
+    fetched.reset(0);   // the frame alone holds what it was given
     if (entry) return run_entry(state, thread, frame, (Entry*)entry.get());
     return pass_on(state, frame, PyErr_Occurred() ? 1 : 0);   // raises inside the frame, which CPython then clears
 }
@@ -252,6 +257,13 @@ static PyObject* hook_off(PyObject*, PyObject*) {
     Py_RETURN_NONE;
 }
 
+// Generated code says that it has its arguments, and that its call can't be made again.
+static PyObject* taken(PyObject*, PyObject*) {
+    Handed* handed = std::exchange(this_thread().handed, nullptr);
+    if (handed) handed->drop();
+    Py_RETURN_NONE;
+}
+
 // full_cell(cell, name): generated code asks before it reads a cell of its function, which is a free variable there.
 static PyObject* full_cell(PyObject*, PyObject* args) {
     PyObject *cell, *name;
@@ -286,6 +298,7 @@ static PyMethodDef functions[] = {
     {"call", call_under, METH_VARARGS,
      "call(mode, cache, function, args, kwargs): the function under a mode of this thread"},
     {"hook_on", hook_on, METH_NOARGS, "nested frames are looked up from here; called by generated code"},
+    {"taken", taken, METH_NOARGS, "whoever called this code lets go of the arguments; called by generated code"},
     {"full_cell", full_cell, METH_VARARGS, "full_cell(cell, name): UnboundLocalError if the cell is empty"},
     {"hook_off", hook_off, METH_NOARGS, "nested frames pass from here; called by generated code"},
     {"hooked", hooked_threads, METH_NOARGS, "how many scopes want the frame hook"},

@@ -55,6 +55,7 @@ struct Node {
     Access access = Access::Root;
     int index = 0;                     // position in the tree
     Ref key;                           // str, constant or pinned object
+    bool weak = false;                 // `key` is a weak reference to the pinned object, a class of the program
     Py_hash_t hash = -1;
     Py_ssize_t number = -1;            // int key
     int fetch = -1;                    // where to keep the value
@@ -63,6 +64,9 @@ struct Node {
     std::unordered_multimap<size_t, Node*> named;   // children by access and hash of the key; empty while they are few
     Ref name;                          // str for people and for options.symbolic
 };
+
+// The key that a node was made with; None when it is gone.
+inline PyObject* key_of(const Node& node) { return node.weak ? PyWeakref_GET_OBJECT(node.key.get()) : node.key.get(); }
 
 enum class Quantity : uint8_t { Size, Stride, Int };
 
@@ -81,6 +85,7 @@ bool passes_tensor(const TensorCheck& check, PyObject* value);
 bool is_bare(const TensorCheck& check, PyObject* tensor);   // without the hooks and the gradient that it must not have
 PyObject* instance_dict(PyObject* value);   // borrowed or null
 bool same_constant(PyObject* left, PyObject* right);
+PyObject* referent(PyObject* expected);   // behind a weak reference, or itself; borrowed
 bool lookup_holds(PyObject* cls, PyObject* expected);   // one member of a Lookups check
 
 // Reads a bound quantity; false when the value has none (wrong type, no such dimension, not a 64-bit int).

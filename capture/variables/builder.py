@@ -25,7 +25,7 @@ from ...eager.sizes import SYMBOLIC, Size
 from ...eager.tensor import Tensor
 from .. import state
 from ..breaks import unsupported
-from ..source import Attr, Pinned, item
+from ..source import Attr, Pinned, item, of_frame
 from ..trace import LARGEST_SYMBOL
 from .base import Lazy, OpaqueVariable, Variable
 from .builtins import HANDLERS, BuiltinVariable
@@ -55,6 +55,7 @@ ALIASES = (types.GenericAlias, types.UnionType, type(typing.Sequence[int]), typi
 IMMUTABLE = (*ALIASES, formats.layout, formats.memory_format, dtypes.finfo, dtypes.iinfo, re.Pattern, re.Match,
              inspect.Signature, inspect.Parameter)
 TRANSFORMS = tuple(f"{overrides.__package__}.{name}" for name in ("func", "autograd.functional"))
+MORTAL = (ClassVariable, CachedFunctionVariable)       # where the frame holds the value, generated code does not hold it, too
 NOT_OBJECTS = (dict, list, tuple, set, frozenset, str, bytes, int, float, complex, type, BaseException)
 
 
@@ -74,6 +75,7 @@ def wrap(tx, value: Any, source) -> Variable:
         made = _object(tx, value, source)
     if made.source is source and made.shared:
         made.outside = value
+    made.shared = made.shared or isinstance(made, MORTAL) and made.source is source and of_frame(source)
     return made
 
 

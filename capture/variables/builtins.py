@@ -207,6 +207,11 @@ def _full_cell(tx, args, kwargs):
     return tx.constant(None)
 
 
+@handles(getattr(state.native, "taken", None))
+def _taken(tx, args, kwargs):
+    return tx.constant(None)
+
+
 @handles(isinstance)
 def _isinstance(tx, args, kwargs):
     value, wanted = args[0], classes_of(args[1])

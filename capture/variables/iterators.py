@@ -158,6 +158,13 @@ class ZipIterator(IteratorVariable):
         gen.load_call(zip, self.parts, {"strict": True} if self.strict else {})
 
 
+def fills_again(iterator) -> bool:
+    """Whether it gives the same tuple, filled again, while nobody holds what it gave before."""
+    inner = getattr(iterator, "inner", None)
+    return isinstance(iterator, (ZipIterator, EnumerateIterator, PairwiseIterator, LongestIterator, ArrangedIterator)) or \
+        isinstance(iterator, (FilterIterator, SliceIterator)) and fills_again(inner)
+
+
 class EnumerateIterator(IteratorVariable):
     cls = enumerate
 
@@ -184,6 +191,8 @@ class MapIterator(IteratorVariable):
         self.function, self.parts = function, [tx.iterate(part) for part in parts]
 
     def next(self, tx):
+        if self.function.is_constant() and self.function.plain() is id and any(map(fills_again, self.parts)):
+            raise unsupported("iterator", "the ids of tuples that nobody else holds, which C code may fill again")
         values = []
         for part in self.parts:
             value = part.next(tx)

@@ -12,9 +12,10 @@ import inspect
 import operator
 import threading
 import types
+import weakref
 
 from ..breaks import UserRaise, unsupported
-from ..source import Attr, DictAttr, Pinned
+from ..source import Attr, DictAttr, Pinned, of_frame
 from . import class_edits
 from .base import Lazy, Variable
 from .class_edits import IMMUTABLE_TYPE, ClassEdits, Written
@@ -62,8 +63,20 @@ def _expected(name, found):
     if found is None:
         return (name,)
     home, raw = found
+    if type(raw) in (staticmethod, classmethod) and "<locals>" in home.__qualname__:      # may die, and has no weak references
+        return name, held_weakly(raw.__func__), type(raw)
     fixed = hasattr(type(raw), "__get__") or is_data_descriptor(raw) or home.__flags__ & IMMUTABLE_TYPE
-    return (name, raw) if fixed else (name, raw, home)
+    return (name, held_weakly(raw)) if fixed else (name, held_weakly(raw), held_weakly(home))
+
+
+def held_weakly(value):
+    """A weak reference where there may be one: guards keep nothing of the program alive."""
+    if isinstance(value, weakref.ReferenceType):
+        return value
+    try:
+        return weakref.ref(value)
+    except TypeError:
+        return value
 
 
 def is_data_descriptor(raw):
@@ -604,7 +617,11 @@ def bind_to_class(tx, found, cls, name):
     home, raw = found
     if isinstance(raw, Written):
         return raw.variable
-    source = DictAttr(Pinned(home, home.__qualname__), name)
+    own = (home is cls.plain() and isinstance(raw, (staticmethod, types.FunctionType, Cached))
+           and cls.source is not None and of_frame(cls.source))
+    source = DictAttr(cls.source if own else Pinned(home, home.__qualname__), name)
+    if isinstance(raw, staticmethod) and own:                  # `lookups` guards it
+        return tx.wrap(raw.__func__, Attr(cls.source, name))
     if isinstance(raw, staticmethod):
         tx.guard_identity(source, raw)
         return tx.wrap_pinned(raw.__func__, name)
