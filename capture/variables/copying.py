@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import types
 
+from ...eager.tensor import Tensor
 from ..breaks import unsupported
 from .builtins import BuiltinVariable, handles
 from .containers import DictVariable, ListVariable, SetVariable, SliceVariable, TupleVariable
@@ -68,7 +69,25 @@ def deep_copied(tx, value, memo):
         return value if value.cls is frozenset else value.method_copy(tx)
     if isinstance(value, UserObjectVariable):
         return copied_object(tx, value, lambda part: deep(tx, part, memo), memo)
+    if isinstance(value, TensorVariable):
+        return copied_tensor(tx, value, memo)
     raise unsupported("builtin", f"copy.deepcopy() of {value}")
+
+
+def copied_tensor(tx, value, memo):
+    """A tensor with the memory all to itself. Python copies the whole memory of a part, and one memory for all that share it."""
+    fake, real = value.fake, value.real
+    alone = not any(isinstance(other, TensorVariable) and other.fake._storage is fake._storage for other in memo)
+    whole = fake.is_contiguous() and (tx.run(is_all, fake) if real is None else real.nbytes == real._storage.nbytes())
+    if fake.requires_grad or value.cls is not Tensor or not (alone and whole) or getattr(real, "__dict__", None) \
+            or tx.effects.names(value):
+        raise unsupported("builtin", f"copy.deepcopy() of {value}")
+    return tx.fresh(tx.run(Tensor.clone, fake))
+
+
+def is_all(t) -> bool:
+    """Whether a tensor of the trace covers the memory it is in."""
+    return t._base is None or bool(t._base.numel() == t.numel())
 
 
 def copied_object(tx, value, part, memo=None):
