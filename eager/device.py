@@ -86,6 +86,13 @@ def set_default_device(d) -> device:
     return previous
 
 
+def usable(kind: str) -> bool:
+    """Whether tensors of a device type can be made here."""
+    if kind == "cuda" and kind not in runtimes:
+        return importlib.import_module(".cuda.library", __package__).found()[0] is not None
+    return kind in ("cpu", "meta") or kind in runtimes
+
+
 def place(d) -> device:
     """Where tensors are made for a `device=` argument (None: the default). CUDA is started at the first question, and its
     devices have their numbers from here on."""

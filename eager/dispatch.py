@@ -183,6 +183,8 @@ def execute_mutating(op: Op, args: tuple):
                 np.copyto(target._array, new._array, casting="unsafe")
             elif target._array is None and target._storage.runtime is not None:
                 target._storage.runtime.copy(target, new)
+            elif target._array is not None and new._array is not None:     # a number of the host beside a device's tensors
+                np.copyto(target._array, new._array, casting="unsafe")
             bump(target)
     return outs[:visible] if visible != 1 else outs[0]
 

@@ -11,7 +11,7 @@ from . import dtypes, overrides
 from .ops import fourier as f
 from .ops.rearrange import pad
 from .spellings import shapes
-from .spellings.arguments import dim_of, dtype_of, takes_out
+from .spellings.arguments import device_of, dim_of, dtype_of, takes_out
 from .tensor import Tensor
 
 _NORMS = ("backward", "ortho", "forward")
@@ -130,7 +130,7 @@ hfft2, ihfft2 = _named("hfft2", _two(_to_real, True)), _named("ihfft2", _two(_fr
 def _frequencies(make):
     def function(n, d=1.0, *, out=None, dtype=None, device=None, requires_grad=False, layout=None):
         kind = dtype_of(dtype, dtypes.get_default_dtype())
-        t = Tensor._from_array(make(n, d).astype(kind.numpy), kind)
+        t = Tensor._from_array(make(n, d).astype(kind.numpy), kind).to(device_of(device))
         return t.requires_grad_() if requires_grad else t
     return function
 

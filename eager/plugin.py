@@ -8,6 +8,7 @@ for runs on the host, copied there and back, and is counted as a fallback.
 from __future__ import annotations
 
 import ctypes
+import importlib
 
 import numpy as np
 
@@ -138,6 +139,11 @@ class Runtime:
         if source._dtype is not target._dtype or not self.run(OPS["copy"], (target,), (target, source)):
             self.write(target, source._storage.runtime.read(source))
 
+    def answer(self, what: str, t: Tensor, *more):
+        """What the values of a tensor decide (`unique`, `nonzero`, ...), as the host finds it."""
+        self.count_host(what)
+        return answered(what, t, *more)
+
     def struct(self, t: Tensor) -> foreign.Tensor:
         return foreign.struct(t._storage.block, t._dtype.name, t._sizes, t._strides, t.storage_offset())
 
@@ -183,8 +189,11 @@ class Runtime:
         self.write(made, np.asarray(value))
         return made
 
+    def count_host(self, name: str) -> None:
+        counters.add("fallbacks", f"{self.name} has no kernel for {name}: it ran on the host")
+
     def run_on_host(self, op, args: tuple, outs: tuple) -> None:
-        counters.add("fallbacks", f"{self.name} has no kernel for {op.name}: it ran on the host")
+        self.count_host(op.name)
         with recording(False), no_modes(), setting(fake=False):
             made = op(*[on_host(a) for a in args])
         for t, value in zip(outs, made if isinstance(made, tuple) else (made,)):
@@ -201,6 +210,20 @@ def on_host(a):
     if isinstance(a, device):
         return cpu
     return type(a)(map(on_host, a)) if type(a) in (tuple, list) and any(isinstance(x, Tensor) for x in a) else a
+
+
+def answered(what: str, t: Tensor, *more):
+    """The public function on copies of the host; the results go to the tensor's device."""
+    found = importlib.import_module(".spellings.host", __package__).READS[what](*map(on_host, (t, *more)))
+    return placed(found, t._device)
+
+
+def placed(found, place: device):
+    """Tensors of the host (and tuples of them) on a device."""
+    if isinstance(found, tuple):
+        return type(found)._make(placed(f, place) for f in found) if hasattr(found, "_make") else tuple(
+            placed(f, place) for f in found)
+    return OPS["transfer"](found, place) if isinstance(found, Tensor) and found._device is cpu else found
 
 
 def move(source: Tensor, target: Tensor) -> None:

@@ -243,6 +243,17 @@ class Tensor:
         return address(self._array)
 
     @property
+    def __cuda_array_interface__(self) -> dict:
+        """Where other libraries find a CUDA tensor's memory (version 2 of that protocol)."""
+        if self._device.type != "cuda":
+            raise AttributeError(f"Can't get __cuda_array_interface__ on non-CUDA tensor type: {self.type()} If CUDA data is "
+                                 "required use tensor.cuda() to copy tensor to device memory.")
+        if self.requires_grad:
+            raise RuntimeError("Can't get __cuda_array_interface__ on Variable that requires grad. If gradients aren't "
+                               "required, use var.detach() to get Variable that doesn't require grad.")
+        return self._storage.runtime.interface(self)
+
+    @property
     def _version(self) -> int:
         if self._view is not None and self.is_inference():
             raise RuntimeError("Inference tensors do not track version counter.")
@@ -455,6 +466,9 @@ def read_of_fake(tensor: Tensor, what: str, *more):
     for mode in reversed(state.modes):
         if hasattr(mode, "read"):
             return mode.read(what, tensor, *more)
+    runtime = tensor._storage.runtime
+    if runtime is not None and not state.fake:
+        return runtime.answer(what, tensor, *more)
     return tensor._values(f"{what}()")
 
 
@@ -493,7 +507,11 @@ def install_methods(table: dict) -> None:
 
 def rebuild(storage: Storage, dtype, sizes, strides, offset, requires_grad: bool, attributes: dict, cls) -> Tensor:
     """What a pickled tensor is made of again; tensors over one storage stay that."""
-    t = Tensor._over(storage, dtype, sizes, strides, offset, cls)
+    if storage.bytes is None:
+        t = fake_tensor(sizes, strides, dtype, storage.device, storage=storage, offset=offset)
+        t.__class__ = cls
+    else:
+        t = Tensor._over(storage, dtype, sizes, strides, offset, cls)
     t._requires_grad = requires_grad
     if attributes:
         t.__dict__.update(attributes)

@@ -10,7 +10,7 @@ import threading
 import warnings
 import weakref
 
-from .. import dtypes
+from .. import device as devices, dtypes
 from ..op import OPS
 from ..state import state
 from ..tensor import Tensor
@@ -34,9 +34,22 @@ _settings = _Settings()
 
 
 def _cast_arguments(op, args):
-    target = _settings.dtypes["cpu"] if op.autocast == "lower" else dtypes.float32
-    return tuple([_cast(a, target, op.autocast) if isinstance(a, Tensor) else
-                  tuple([_cast(x, target, op.autocast) for x in a]) if _is_tensors(a) else a for a in args])
+    kind, rule = _kind(args), op.autocast
+    if not _settings.enabled[kind] or rule == "float32 on cuda" and kind != "cuda":
+        return args
+    rule = "lower" if rule == "lower" else "float32"
+    target = _settings.dtypes[kind] if rule == "lower" else dtypes.float32
+    return tuple([_cast(a, target, rule) if isinstance(a, Tensor) else
+                  tuple([_cast(x, target, rule) for x in a]) if _is_tensors(a) else a for a in args])
+
+
+def _kind(args) -> str:
+    """Whose settings hold: those of the GPU where a tensor is on one."""
+    for a in args:
+        for x in a if _is_tensors(a) else (a,):
+            if isinstance(x, Tensor) and x._device.type == "cuda":
+                return "cuda"
+    return "cpu"
 
 
 def _is_tensors(a):
@@ -62,7 +75,7 @@ def _apply():
     s = _settings
     plain = s.caching and not any(s.enabled.values()) and s.dtypes == _DEFAULTS
     casting = None if plain else (s.caching, tuple(s.enabled.items()), tuple(s.dtypes.items()))
-    state.set(autocast=_cast_arguments if s.enabled["cpu"] else None, casting=casting)
+    state.set(autocast=_cast_arguments if s.enabled["cpu"] or s.enabled["cuda"] else None, casting=casting)
 
 
 def settings() -> tuple:
@@ -96,7 +109,7 @@ class autocast:
         self.fast_dtype = _settings.dtypes[device_type] if dtype is None else dtype
         self._enabled = bool(enabled)
         self._cache_enabled = _settings.caching if cache_enabled is None else bool(cache_enabled)
-        if self._enabled and self.device not in ("cpu", "meta"):
+        if self._enabled and not devices.usable(self.device):
             warnings.warn(f"User provided device_type of '{device_type}', but {device_type.upper()} is not available. "
                           "Disabling", stacklevel=2)
             self._enabled = False

@@ -8,7 +8,7 @@ import enum
 import warnings
 from collections import defaultdict
 
-from .. import api
+from .. import api, device as devices
 from ..autograd import no_grad
 from ..tensor import Tensor
 
@@ -27,7 +27,7 @@ class GradScaler:
     def __init__(self, device="cuda", init_scale=2.0 ** 16, growth_factor=2.0, backoff_factor=0.5,
                  growth_interval=2000, enabled=True):
         self._device, self._enabled = device, enabled
-        if enabled and device != "cpu":
+        if enabled and not devices.usable(device):
             warnings.warn(f"torch.{device}.amp.GradScaler is enabled, but {device.upper()} is not available.  "
                           "Disabling.", stacklevel=2)
             self._enabled = False

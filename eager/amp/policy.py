@@ -13,10 +13,14 @@ FLOAT32 = ("mse_loss l1_loss huber_loss smooth_l1_loss binary_cross_entropy bina
            "slogdet inv solve cholesky eigh svd qr lu_factor lstsq matrix_exp fft_c2c fft_r2c fft_c2r view_as_complex "
            "grid_sample").split()
 
+# what only GPUs compute in float32
+FLOAT32_ON_CUDA = ("acos asin cosh erfinv exp expm1 log log10 log1p log2 pow reciprocal rsqrt sinh tan cumprod cumsum softmax "
+                   "log_softmax layer_norm group_norm softplus sum norm").split()
+
 
 def install():
     """Mark the records (those of the lists that exist; their in-place forms stay unmarked)."""
-    for names, policy in ((LOWER, "lower"), (FLOAT32, "float32")):
+    for names, policy in ((LOWER, "lower"), (FLOAT32, "float32"), (FLOAT32_ON_CUDA, "float32 on cuda")):
         for name in names:
             if name in OPS:
                 object.__setattr__(OPS[name], "autocast", policy)

@@ -10,6 +10,7 @@ import weakref
 
 import numpy as np
 
+from .. import device as devices
 from ..device import device
 from ..storage import UntypedStorage
 from .library import cupy
@@ -76,12 +77,15 @@ def allocated(nbytes: int, index: int):
         try:
             return cupy().empty(nbytes, BYTE)
         except cupy().cuda.memory.OutOfMemoryError as error:
-            counts(index).refused += 1
-            free, total = cupy().cuda.runtime.memGetInfo()
-            raise OutOfMemoryError(
-                f"CUDA out of memory. Tried to allocate {readable(nbytes)}. GPU {index} has a total capacity of "
-                f"{readable(total)} of which {readable(free)} is free. Of the allocated memory "
-                f"{readable(counts(index).now)} is held by tensors ({error})") from None
+            raise OutOfMemoryError(refused(index, error)) from None
+
+
+def refused(index: int, error) -> str:
+    """What is told when the pool has no block: the driver's and our numbers."""
+    counts(index).refused += 1
+    free, total = cupy().cuda.runtime.memGetInfo()
+    return (f"CUDA out of memory ({error}). GPU {index} has a total capacity of {readable(total)} of which {readable(free)} is "
+            f"free. {readable(counts(index).now)} are held by tensors; torch.cuda.empty_cache() gives back what the pool holds.")
 
 
 def readable(nbytes: int) -> str:
@@ -108,10 +112,11 @@ class CudaStorage(UntypedStorage):
             _counts[self.device.index].drop(self.count)
 
     @classmethod
-    def holding(cls, array, place: device) -> CudaStorage:
-        """The memory of an array without gaps."""
-        flat = cupy().ndarray((array.nbytes,), BYTE, array.data) if array.nbytes else cupy().empty(0, BYTE)
-        return cls(array.nbytes, place, flat)
+    def holding(cls, array, place: device, span: int | None = None) -> CudaStorage:
+        """The memory of an array: without gaps, or (`span`) so many bytes from its first element on."""
+        nbytes = array.nbytes if span is None else span
+        flat = cupy().ndarray((nbytes,), BYTE, array.data) if nbytes else cupy().empty(0, BYTE)
+        return cls(nbytes, place, flat)
 
     def data_ptr(self) -> int:
         return self.block.data.ptr if self.count else 0
@@ -151,6 +156,9 @@ class CudaStorage(UntypedStorage):
         self.data_version += 1
         return self
 
+    def __reduce_ex__(self, protocol):
+        return uploaded, (self._held(), str(self.device))
+
     def cpu(self) -> UntypedStorage:
         return UntypedStorage(self._held())
 
@@ -162,6 +170,12 @@ class CudaStorage(UntypedStorage):
 
     def is_shared(self) -> bool:
         return True
+
+
+def uploaded(host: np.ndarray, place: str) -> CudaStorage:
+    """What a pickled storage is made of again."""
+    d = devices.place(place)
+    return devices.runtimes["cuda"].upload(UntypedStorage(host), d)
 
 
 class Pending:

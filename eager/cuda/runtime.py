@@ -10,16 +10,16 @@ from __future__ import annotations
 import numpy as np
 
 from ...runtime import counters
-from .. import device as devices
+from .. import device as devices, dtypes
 from ..device import device
 from ..op import OPS, Kind
-from ..plugin import move, on_host, transfer
+from ..plugin import answered, move, on_host, transfer
 from ..sizes import contiguous_strides
 from ..state import no_modes, recording, setting
-from ..tensor import Tensor
+from ..tensor import Tensor, fake_tensor
 from . import halves, kernels, library
 from .arrays import from_host, give_memory, loaded, memory, stored
-from .blocks import CudaStorage, on
+from .blocks import CudaStorage, OutOfMemoryError, Pending, is_pinned, mark_pinned, on, pinned_copy, refused
 from .ported import NotOnDevice
 from .vocabulary import Checks
 from .xp import is_array
@@ -107,10 +107,13 @@ class CudaRuntime:
             return
         place = next(t._device for t in outs if t._device.type == "cuda")
         with on(place.index):
-            if op.kind is Kind.COMPOSITE and op.name not in _own():
-                self.decompose(op, args, outs)
-            elif not self.run(op, args, outs):
-                self.run_on_host(op, args, outs)
+            try:
+                if op.kind is Kind.COMPOSITE and op.name not in _own():
+                    self.decompose(op, args, outs)
+                elif not self.run(op, args, outs):
+                    self.run_on_host(op, args, outs)
+            except library.cupy().cuda.memory.OutOfMemoryError as error:
+                raise OutOfMemoryError(refused(place.index, error)) from None
 
     def run(self, op, args, outs) -> bool:
         """Whether there was a kernel."""
@@ -134,12 +137,65 @@ class CudaRuntime:
         made = made if isinstance(made, tuple) else (made,)
         shared = [t._storage for t in _tensors(args)]
         for t, value in zip(outs, made):
+            if t._device.type == "cpu":         # a number that an optimizer counts on the host
+                t._array, t._storage = value._array, None
+                continue
             fits = value._array is None and tuple(value._strides) == tuple(t._strides) and value.storage_offset() == 0
             if fits and value._dtype is t._dtype and not any(value._storage is s for s in shared):
                 t._storage = value._storage
             else:
                 give_memory(t)
                 self.copy(t, value)
+
+    # -- memory that is shared with others
+
+    def pinned(self, t: Tensor) -> Tensor:
+        made = Tensor._from_array(pinned_copy(t.detach()._array), t._dtype)
+        mark_pinned(made._ensure_storage())
+        return made
+
+    def is_pinned(self, t: Tensor) -> bool:
+        return is_pinned(t._storage)
+
+    def keep(self, t: Tensor, stream) -> None:
+        """The memory of a tensor lives until a stream's present work is done."""
+        with on(t._device.index):
+            Pending.keep(t._storage.block, stream.inner)
+
+    def imported(self, source) -> Tensor:
+        """A tensor over memory that somebody else shows by `__cuda_array_interface__`."""
+        array = library.cupy().asarray(source)
+        step = array.itemsize
+        t = fake_tensor(array.shape, [s // step for s in array.strides], dtypes.from_numpy(array.dtype),
+                        device("cuda", array.device.id))
+        span = 0 if array.size == 0 else sum((n - 1) * s for n, s in zip(array.shape, array.strides)) + step
+        t._storage = CudaStorage.holding(array, t._device, span)
+        return t
+
+    def interface(self, t: Tensor) -> dict:
+        kind = halves.memory_type(t._dtype)
+        step = kind.itemsize
+        strides = None if t.is_contiguous() else tuple(s * step for s in t._strides)
+        return {"typestr": kind.str, "shape": tuple(t._sizes), "strides": strides, "data": (self.pointer(t), False), "version": 2}
+
+    def answer(self, what: str, t: Tensor, *more):
+        """What the values of a tensor decide: positions are found on the GPU, the rest on the host."""
+        if what == "item":
+            return on_host(t).item()
+        if what == "nonzero":
+            with on(t._device.index):
+                return self.positions(t)
+        if what != "classes":
+            self.count_host(what)
+        return answered(what, t, *more)
+
+    def positions(self, t: Tensor) -> Tensor:
+        """(elements that are not zero, dims)"""
+        value = loaded(t)
+        found = library.cupy().stack(library.cupy().nonzero(value), axis=1)
+        made = fake_tensor(found.shape, None, dtypes.int64, t._device)
+        stored(made, found.astype(np.int64, copy=False))
+        return made
 
     def run_on_host(self, op, args: tuple, outs: tuple) -> None:
         self.count_host(op.name)
@@ -157,10 +213,12 @@ class CudaRuntime:
         """To, from and between GPUs."""
         if target._device.type != "cuda" or source._device.type != "cuda":
             move(source, target)
+            if is_pinned(source._storage):      # the copy may go on behind the call: the memory lives as long
+                Pending.keep(source._array)
             return
-        give_memory(target)
         with on(target._device.index):
-            memory(target)[...] = memory(source)
+            give_memory(target)
+            memory(target)[...] = memory(source).copy()     # cupy copies to the GPU that is current
 
 
 def _own() -> dict:

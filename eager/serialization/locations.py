@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 
+from .. import device as devices
 from ..device import device, meta
 from ..storage import UntypedStorage
 
@@ -52,8 +53,11 @@ def _to_meta(storage, location):
 
 
 def _to_absent(storage, location):
-    """Devices that are known by name only."""
+    """To a GPU, if there is one; other devices are known by name only."""
     kind = location.partition(":")[0]
+    if kind == "cuda" and devices.usable(kind):
+        place = devices.place(location)
+        return storage if storage.device is place else devices.runtimes[kind].upload(storage, place)
     if kind in ("cuda", "mps", "xpu"):
         name = kind.upper()
         raise RuntimeError(
@@ -65,7 +69,7 @@ def _to_absent(storage, location):
 
 
 register_package(10, _tagged("cpu"), _to_cpu)
-register_package(20, lambda storage: None, _to_absent)
+register_package(20, _tagged("cuda"), _to_absent)
 register_package(22, _tagged("meta"), _to_meta)
 
 

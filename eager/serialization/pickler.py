@@ -117,7 +117,7 @@ def reduce_plain(t: Tensor):
         return rebuild.rebuild_meta_tensor_no_storage, (t._dtype, sizes, strides, t.requires_grad)
     t._values("save()")
     typed = TypedStorage(wrap_storage=t._ensure_storage(), dtype=t._dtype)
-    arguments = (typed, t.storage_offset(), sizes, t._strides, t.requires_grad, OrderedDict())
+    arguments = (typed, t.storage_offset(), sizes, tuple(t._strides), t.requires_grad, OrderedDict())
     if t._dtype in STORAGE_NAMES:
         return rebuild.rebuild_tensor_v2, arguments
     return rebuild.rebuild_tensor_v3, (*arguments, t._dtype)

@@ -13,6 +13,7 @@ from ..ops.creation import full
 from ..promote import result_type
 from ..tensor import Tensor
 from .arguments import device_of, dim_of, dtype_of, give, size_of, takes_out
+from .host import on_host
 from . import creation, indexing, products, reductions, shapes
 
 _wrap = Tensor._from_array
@@ -241,6 +242,7 @@ def _identity(reduce, dtype):
     return dtypes.iinfo(dtype).min if low else dtypes.iinfo(dtype).max
 
 
+@on_host
 def _by_rounds(base, d, index, source, reduce, input, include_self):
     """Products and extremes: the k-th element that goes to a place is combined in round k, so that gradients (ties
     split evenly among extremes) follow from records."""
@@ -329,11 +331,11 @@ def _window(name, formula):
     def function(window_length, periodic=True, *args, dtype=None, device=None, requires_grad=False, layout=None,
                  pin_memory=False, **kw):
         n = size_of(window_length)
-        device_of(device)
+        device = device_of(device)
         t = np.arange(n) / max(n if periodic else n - 1, 1)
         values = np.ones(n) if n == 1 else formula(t, *args, **kw)
         d = dtype_of(dtype, dtypes.get_default_dtype())
-        out = _wrap(np.asarray(values).astype(d.numpy), d)
+        out = _wrap(np.asarray(values).astype(d.numpy), d).to(device)
         return out.requires_grad_() if requires_grad else out
     function.__name__ = function.__qualname__ = name
     return function

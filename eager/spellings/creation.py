@@ -42,10 +42,18 @@ def numel(input):
 def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False):
     """A new leaf with a copy of the data: numbers, nested sequences (of numbers or tensors), arrays, tensors."""
     t = _of_data(data, dtype, device, copy=True)
+    t = t.pin_memory() if pin_memory else t
     return t.requires_grad_() if requires_grad else t
 
 
+_PLAIN_DATA = (list, tuple, int, float, complex, np.ndarray, np.generic, Tensor)
+
+
 def _of_data(data, dtype, device, copy):
+    if not isinstance(data, _PLAIN_DATA) and hasattr(data, "__cuda_array_interface__"):
+        device_of("cuda")
+        t = runtimes["cuda"].imported(data).to(device=device, dtype=dtype_of(dtype))
+        return t.clone() if copy else t
     try:
         t = _wrap(*_array_of(data, dtype_of(dtype), copy=copy))
     except Symbolic:
@@ -224,7 +232,8 @@ def empty(*size, dtype=None, device=None, requires_grad=False, out=None, layout=
           memory_format=None,
           names=None):
     dtype, device = _factory_options(dtype, device)
-    return _made(records.empty(_sizes(size), dtype, device), requires_grad, out)
+    made = records.empty(_sizes(size), dtype, device)
+    return _made(made.pin_memory() if pin_memory else made, requires_grad, out)
 
 
 def _sizes(size, name="size"):
@@ -237,12 +246,14 @@ def _sizes(size, name="size"):
 
 def zeros(*size, dtype=None, device=None, requires_grad=False, out=None, layout=None, pin_memory=False, names=None):
     dtype, device = _factory_options(dtype, device)
-    return _made(records.full(_sizes(size), 0, dtype, device), requires_grad, out)
+    made = records.full(_sizes(size), 0, dtype, device)
+    return _made(made.pin_memory() if pin_memory else made, requires_grad, out)
 
 
 def ones(*size, dtype=None, device=None, requires_grad=False, out=None, layout=None, pin_memory=False, names=None):
     dtype, device = _factory_options(dtype, device)
-    return _made(records.full(_sizes(size), 1, dtype, device), requires_grad, out)
+    made = records.full(_sizes(size), 1, dtype, device)
+    return _made(made.pin_memory() if pin_memory else made, requires_grad, out)
 
 
 def full(size, fill_value, *, dtype=None, device=None, requires_grad=False, out=None, layout=None, pin_memory=False):
@@ -374,11 +385,11 @@ def _matrix(x, name):
 
 
 def tril_indices(row, col, offset=0, *, dtype=dtypes.int64, device=None):
-    return _wrap(np.stack(np.tril_indices(row, offset, col)).astype(dtype.numpy), dtype)
+    return _on_device(_wrap(np.stack(np.tril_indices(row, offset, col)).astype(dtype.numpy), dtype), device)
 
 
 def triu_indices(row, col, offset=0, *, dtype=dtypes.int64, device=None):
-    return _wrap(np.stack(np.triu_indices(row, offset, col)).astype(dtype.numpy), dtype)
+    return _on_device(_wrap(np.stack(np.triu_indices(row, offset, col)).astype(dtype.numpy), dtype), device)
 
 
 # -- conversions

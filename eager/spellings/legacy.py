@@ -52,16 +52,27 @@ def new(self, *args, device=None):
 
 
 def pin_memory(self, device=None):
-    """Pinned memory speeds up copies to a GPU; here any tensor will do."""
-    return self
+    """A copy in memory that a GPU reads by itself; without a GPU any tensor will do."""
+    if not devices.usable("cuda"):
+        return self
+    if self.device.type != "cpu":
+        raise RuntimeError(f"cannot pin '{self.type()}' only dense CPU tensors can be pinned")
+    return self if self.is_pinned() else _cuda().pinned(self)
 
 
 def is_pinned(self, device=None):
-    return False
+    return "cuda" in devices.runtimes and self.device.type == "cpu" and _cuda().is_pinned(self)
+
+
+def _cuda():
+    devices.place("cuda")
+    return devices.runtimes["cuda"]
 
 
 def record_stream(self, stream):
     """Memory that a stream uses is kept until the stream is done; only GPUs have streams that run on."""
+    if self.is_cuda:
+        return _cuda().keep(self, stream)
     raise RuntimeError(f"record_stream() is for tensors on GPUs: this one is on {self.device}, where every call is finished "
                        "when it returns")
 

@@ -5,7 +5,7 @@ import numpy as np
 from .. import dtypes
 from ..ops import random as r
 from ..tensor import Tensor
-from .arguments import dtype_of, give, size_of
+from .arguments import device_of, dtype_of, give, size_of
 from .creation import _factory_options, _in_likeness, _like_options, _made, _sizes
 
 
@@ -55,8 +55,14 @@ def randint_like(input, low, high=None, *, dtype=None, device=None, generator=No
     return r.randint(low, high, tuple(input.shape), *_like_options(input, dtype, device), generator)
 
 
+def _elsewhere(device):
+    """A device that is not the host's, or None."""
+    place = device_of(device)
+    return None if place.type == "cpu" else place
+
+
 def randperm(n, *, generator=None, dtype=None, device=None, out=None):
-    return give(r.randperm(size_of(n), dtype_of(dtype, dtypes.int64), None, generator), out)
+    return give(r.randperm(size_of(n), dtype_of(dtype, dtypes.int64), _elsewhere(device), generator), out)
 
 
 def normal(mean, std=1.0, size=None, *, generator=None, dtype=None, device=None, out=None, requires_grad=False):

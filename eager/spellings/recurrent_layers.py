@@ -57,11 +57,11 @@ class Packed:
     """(total, F), step by step; `batch_sizes` tells how many sequences have each step. The steps are computed on
     (T, N, F), with a mask."""
 
-    def __init__(self, batch_sizes):
+    def __init__(self, batch_sizes, device):
         self.length, self.batch = len(batch_sizes), batch_sizes[0]
         has = np.arange(self.batch)[None] < np.asarray(batch_sizes)[:, None]
-        self.places = _tensor(np.flatnonzero(has), dtypes.int64)
-        self.valid = _tensor(has, dtypes.bool)
+        self.places = _tensor(np.flatnonzero(has), dtypes.int64).to(device)
+        self.valid = _tensor(has, dtypes.bool).to(device)
 
     def over_time(self, x):
         """The other steps are zero."""
@@ -139,7 +139,7 @@ def run(mode, input, hx, params, has_biases, num_layers, dropout, train, bidirec
     if len(weights) != num_layers * (2 if bidirectional else 1):
         raise RuntimeError(f"{mode.lower()}: {len(params)} weights do not make {num_layers} layers")
     x = transpose(input, 0, 1) if batch_first else input
-    layout = Padded() if batch_sizes is None else Packed(batch_sizes)
+    layout = Padded() if batch_sizes is None else Packed(batch_sizes, input.device)
     x, states = run_layers(LAYERS[mode], x, tuple(hx), weights, layout, dropout, train, bidirectional)
     return (transpose(x, 0, 1) if batch_first else x), states
 

@@ -7,6 +7,7 @@ from .. import dtypes
 from ..ops import arithmetic as a, elementary as e, sampling as s
 from ..random import draw
 from ..tensor import Tensor
+from .host import on_host
 from .random import rand_like
 
 
@@ -19,6 +20,7 @@ def _sample_dirichlet(input, generator=None):
     return a.div(gammas, gammas.sum(-1, keepdim=True))
 
 
+@on_host
 def poisson(input, generator=None):
     """Draws with these rates, in input's type."""
     rates = input._values("poisson()")
@@ -28,6 +30,7 @@ def poisson(input, generator=None):
     return Tensor._from_array(np.asarray(values).astype(rates.dtype), input.dtype)
 
 
+@on_host
 def binomial(count, prob, generator=None):
     n, p = count._values("binomial()"), prob._values("binomial()")
     values = s.numpy_generator(*draw(generator)).binomial(n.astype(np.int64), p.astype(np.float64))

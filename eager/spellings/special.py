@@ -16,6 +16,7 @@ from ..ops.complexes import complex_of, imag, real
 from ..tensor import Tensor
 from .arguments import give, takes_out
 from .elementwise import unary
+from .host import on_host
 
 lgamma, digamma, erfcx = unary(r.lgamma), unary(r.digamma), unary(r.erfcx)
 i0, i0e, i1, i1e = unary(r.i0), unary(r.i0e), unary(r.i1), unary(r.i1e)
@@ -100,6 +101,7 @@ arcsinh, arccosh, arctanh = asinh, acosh, atanh
 # -- signs and neighbours
 
 @takes_out
+@on_host
 def signbit(input):
     x = input._values("signbit()")
     return Tensor._from_array(np.signbit(x.astype(np.float32) if x.dtype.kind == "V" else x)
@@ -117,6 +119,7 @@ def copysign(input, other):
 
 
 @takes_out
+@on_host
 def nextafter(input, other):
     broadcast_shapes((tuple(input.shape), tuple(other.shape)), "nextafter")
     kind = result_type((input, other))
@@ -153,6 +156,7 @@ def fmin(input, other):
 
 # -- integers
 
+@on_host
 def _whole_pair(name, function, input, other):
     kind = result_type((input, other))
     if kind.category != 1:
@@ -249,6 +253,7 @@ def _power_of_two(x):
     return e.exp2(x) if isinstance(x, Tensor) else 2.0 ** x
 
 
+@on_host
 def frexp(input, *, out=None):
     """(mantissa in [0.5, 1), exponent): input = mantissa * 2 ** exponent."""
     from collections import namedtuple

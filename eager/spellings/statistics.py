@@ -17,6 +17,7 @@ from ..promote import result_type
 from ..tensor import Tensor, read_of_fake
 from . import creation, reductions
 from .arguments import dim_of, dims_of, dtype_of, give, numpy_names, takes_out
+from .host import on_host
 from .reductions import _median_of_none, _running_input
 
 _wrap = Tensor._from_array
@@ -120,6 +121,7 @@ def _dim_or_none(input, dim):
     return None if dim is None else dim_of(input, dim)
 
 
+@on_host
 def isin(elements, test_elements, *, assume_unique=False, invert=False):
     """Which elements are among the test elements."""
     given = [t if isinstance(t, Tensor) else None for t in (elements, test_elements)]
@@ -156,6 +158,7 @@ def bincount(input, weights=None, minlength=0):
     return _wrap(np.bincount(x, weights._values("bincount()"), minlength).astype(kind.numpy), kind)
 
 
+@on_host
 def histc(input, bins=100, min=0, max=0, *, out=None):
     """Counts in equal bins of [min, max] (of the data if both are equal), in input's type."""
     x = input._values("histc()")
@@ -175,6 +178,7 @@ def histc(input, bins=100, min=0, max=0, *, out=None):
     return give(_wrap(np.bincount(at, minlength=bins).astype(x.dtype), input.dtype), out)
 
 
+@on_host
 def histogram(input, bins, *, range=None, weight=None, density=False, out=None):
     x = input._values("histogram()").reshape(-1)
     edges = bins._values("histogram()") if isinstance(bins, Tensor) else bins
@@ -184,6 +188,7 @@ def histogram(input, bins, *, range=None, weight=None, density=False, out=None):
     return give(Histogram(_wrap(counts.astype(x.dtype), input.dtype), _wrap(found.astype(x.dtype), input.dtype)), out)
 
 
+@on_host
 @numpy_names
 def mode(input, dim=-1, keepdim=False, *, out=None):
     """The most frequent value (of several the smallest), and the last place where it stands."""

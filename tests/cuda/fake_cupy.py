@@ -194,6 +194,10 @@ class ndarray:
     def __array_function__(self, func, kinds, args, kw):
         raise TypeError(f"the stand-in takes no numpy.{func.__name__}: use cupy's")
 
+    @property
+    def __cuda_array_interface__(self):
+        return {"version": 2, "shape": self.shape, "typestr": self.dtype.str, "data": (self.data.ptr, False), "strides": None}
+
     def __bool__(self):
         return bool(self._a)
 
@@ -238,7 +242,7 @@ class ndarray:
             return ndarray.fresh(on_this_device(self)._a.astype(dtype))
 
     def copy(self, order="C"):
-        return ndarray.fresh(on_this_device(self)._a.copy(order))
+        return ndarray.fresh(self._a.copy(order))      # from any GPU to the current one
 
     def view(self, dtype):
         return self.part(self._a.view(checked_type(dtype)))
@@ -343,7 +347,7 @@ _REALS = "ee->e ff->f dd->d"
 _COMPLEX = "FF->F DD->D"
 _SIGNED_1, _FLOATS_1 = "b->b B->B h->h H->H i->i I->I l->l L->L q->q Q->Q", "e->e f->f d->d"
 _ALL_1 = f"?->? {_SIGNED_1} {_FLOATS_1}"
-_TESTS = " ".join(f"{c}{c}->?" for c in "?bBhHiIlLqQefdFD")
+_TESTS = "??->? qq->? qQ->? Qq->? QQ->? ee->? ff->? dd->?"
 TYPES = {
     "add": f"??->? {_INTS} {_REALS} {_COMPLEX}", "subtract": f"{_INTS} {_REALS} {_COMPLEX}",
     "multiply": f"??->? {_INTS} {_REALS} {_COMPLEX}", "true_divide": f"qq->d qQ->d Qq->d QQ->d {_REALS} {_COMPLEX}",
@@ -356,8 +360,8 @@ TYPES = {
     "left_shift": _INTS, "right_shift": _INTS, "bitwise_and": f"??->? {_INTS}", "bitwise_or": f"??->? {_INTS}",
     "bitwise_xor": f"??->? {_INTS}", "invert": f"?->? {_SIGNED_1}", "square": f"{_SIGNED_1} {_FLOATS_1} F->F D->D",
     "reciprocal": f"{_SIGNED_1} {_FLOATS_1} F->F D->D", "conjugate": f"{_SIGNED_1} {_FLOATS_1} F->F D->D",
-    **{n: _TESTS for n in ("less", "less_equal", "greater", "greater_equal", "equal", "not_equal", "logical_and", "logical_or")},
-    "logical_not": " ".join(f"{c}->?" for c in "?bBhHiIlLqQefdFD"),
+    **{n: f"{_TESTS} FF->? DD->?" for n in ("less", "less_equal", "greater", "greater_equal", "equal", "not_equal")},
+    "logical_and": _TESTS, "logical_or": _TESTS, "logical_not": " ".join(f"{c}->?" for c in "?bBhHiIlLqQefd"),
     **{n: f"{_FLOATS_1} F->F D->D" for n in ("exp", "expm1", "log", "log2", "log1p", "sqrt", "sin", "cos", "tan", "tanh", "sinh",
                                               "cosh", "arctan", "arcsin", "arccos", "arcsinh", "arccosh", "arctanh")},
 }

@@ -8,11 +8,12 @@ import itertools
 import warnings
 import weakref
 
-from ... import api
+from ... import api, device as devices
 from ...random import Generator
 from .collate import default_collate, default_convert
 from .dataset import IterableDataset
 from .fetch import END, IterableFetcher, MapFetcher
+from .pinned import pinned
 from .sampler import BatchSampler, RandomSampler, SequentialSampler
 from .workers import Plan, Workers
 
@@ -137,13 +138,14 @@ class DataLoader:
         return iter(self.sampler if self.batch_sampler is None else self.batch_sampler)
 
     def __iter__(self):
-        if self.pin_memory:
+        pinning = self.pin_memory and devices.usable("cuda")
+        if self.pin_memory and not pinning:
             warnings.warn("'pin_memory' argument is set as true but no accelerator is found, then device pinned memory "
                           "won't be used.", stacklevel=2)
         seed = self._base_seed()
         if not self.num_workers:
-            return _SingleProcessDataLoaderIter(self, self._load_here())
-        return _MultiProcessingDataLoaderIter(self, self._load_by_workers(seed))
+            return _SingleProcessDataLoaderIter(self, pinned(self._load_here(), pinning))
+        return _MultiProcessingDataLoaderIter(self, pinned(self._load_by_workers(seed), pinning))
 
     def _base_seed(self):
         """One draw an epoch, as with any number of workers: shuffling is then the same for all of them."""
