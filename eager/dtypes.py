@@ -1,6 +1,6 @@
 """Element types: one singleton per type, with its numpy type, and the default floating type.
 
-bfloat16 and the float8 types are ml_dtypes' (numpy has none). `accumulate` is the type in which halves compute.
+bfloat16 and the float8 types are ml_dtypes' (numpy has none). `compute` is the type in which halves compute.
 """
 
 from __future__ import annotations

@@ -67,6 +67,7 @@ class _Storage:
     input: int | None = None
     version: int = 0
     recorded: bool = False
+    apart: list[ViewStep] = field(default_factory=list)     # what is seen through them has a history that `value` has not
 
 
 @data(eq=False)
@@ -189,12 +190,19 @@ class _Functionalizer:
 
     def current(self, alias: _Alias) -> Node:
         """The tensor's value now: replayed from the storage's when that has changed."""
+        self.check_history(alias)
         if alias.version != alias.storage.version:
             node = alias.storage.value
             for step in alias.chain:
                 node = self.step(step, node)
             alias.node, alias.version = node, alias.storage.version
         return alias.node
+
+    def check_history(self, alias: _Alias) -> None:
+        """A storage has one value with one history: that of its first tensor."""
+        if any(step is each for step in alias.storage.apart for each in alias.chain):
+            raise Unsupported("write through a view", "a detached tensor that shares memory took a value that requires grad, and "
+                              "is used", "write into a clone of it")
 
     def step(self, step: ViewStep, base: Node) -> Node:
         return self.emit_marked(step.op, (base, *step.args), grad=step.grad, stack=step.stack)
@@ -240,6 +248,8 @@ class _Functionalizer:
         value = self.fitted(value, alias.node.value, node)
         grads_flow = node.grad and all(s.grad and passes_gradients(s.op) for s in alias.chain)
         new = self.put(alias.chain, storage.value, value, node, node.grad)
+        if node.grad and not grads_flow and node.value.requires_grad:
+            storage.apart.append([s for s in alias.chain if not (s.grad and passes_gradients(s.op))][-1])
         new = self.same_strides(new, storage.value, node)
         if self.recorded and not grads_flow and storage.value.value.dtype.is_floating_point:
             new = self.emit_marked(with_value, (storage.value, new), grad=True, stack=node.stack)
@@ -366,6 +376,7 @@ class _Functionalizer:
         return [self.kind_of(self.aliases[node], sharing[self.aliases[node].storage]) for node in returned]
 
     def kind_of(self, alias: _Alias, sharing: list[_Alias]) -> Output:
+        self.check_history(alias)
         storage = alias.storage
         if storage.input is not None:
             return ViewOfInput(storage.input, alias.chain) if alias.chain else IsInput(storage.input)

@@ -40,6 +40,12 @@ def remove_dead(graph: Graph) -> None:
 
 # -- common subexpressions ------------------------------------------------------------------------------------------
 
+def shown(node: Node, returned: set) -> set:
+    """Which of a call's results are outputs of the graph (each in memory of its own): None for its only one."""
+    items = {user.args[1] for user in node.users if user.is_getitem and user in returned}
+    return items | {None} if node in returned else items
+
+
 def merge_common(graph: Graph, across_grad: bool) -> None:
     """A call equal to an earlier one (same target, arguments, draw, tag and, unless `across_grad`, grad mark) becomes
     that one."""
@@ -52,7 +58,7 @@ def merge_common(graph: Graph, across_grad: bool) -> None:
             continue
         key = (node.target, freeze(node.args), node.draw, node.tag, None if across_grad else node.grad)
         first = seen.setdefault(key, node)
-        if first is not node and not (node in returned and first in returned):
+        if first is not node and shown(node, returned).isdisjoint(shown(first, returned)):
             graph.replace_all_uses(node, first)
             if node in returned:
                 returned.add(first)

@@ -120,7 +120,8 @@ _A = -0.75                                                        # Keys' parame
 
 
 def reads(s, o, n, size, kind, scale, align, dtype):
-    """[(index value, weight)] of output o."""
+    """[(index value, weight)] of output o, in the type in which halves compute: they cannot tell the places of a row."""
+    dtype = dtype.compute
     ratio = _scale(s, n, size, scale, align, dtype)
     place = s.cast(s.index(o), dtype)
     place = place * ratio if align else (place + 0.5) * ratio - 0.5
@@ -164,9 +165,9 @@ def resample(s, i, x, dim: static, size: size, kind: static, scale: static, alig
     out = None
     n = x.shape[dim]
     for at, w in reads(s, i[dim], n, size, kind, scale, align, x.dtype):
-        part = x(*i[:dim], s.indirect(at, n, check=False), *i[dim + 1:]) * w
+        part = s.cast(x(*i[:dim], s.indirect(at, n, check=False), *i[dim + 1:]), x.dtype.compute) * w
         out = part if out is None else out + part
-    return out
+    return s.cast(out, x.dtype)
 
 
 @resample.numpy
@@ -190,7 +191,8 @@ def resample_backward(s, i, n: size, slope: tensor, dim: static, kind: static, s
         chosen = s.eq(s.index(k), number)
         at = index if at is None else s.where(chosen, index, at)
         weight = w if weight is None else s.where(chosen, w, weight)
-    return (*i[:dim], s.indirect(at, n, check=False), *i[dim + 1:]), slope(*i) * weight
+    part = s.cast(slope(*i), slope.dtype.compute) * weight
+    return (*i[:dim], s.indirect(at, n, check=False), *i[dim + 1:]), s.cast(part, slope.dtype)
 
 
 @resample_backward.numpy

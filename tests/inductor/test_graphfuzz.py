@@ -114,6 +114,18 @@ FOUND = {
         v0[3].tanh_()
         v2 = v0[::2].sum(1)
         return v2, x0""", {"sizes": (7,), "layout": "steps"}, dynamic=True, other=((7, 11),)),
+    "a detached tensor takes a value with a gradient": program("""
+        v0 = x0.detach()
+        v0.index_add_(0, x1, x2)
+        return v0, x0""", {"sizes": (2,)}, {"sizes": (4,), "dtype": "int64", "values": 2}, {"sizes": (4,), "grad": "leaf"}),
+    "equal maxima in memory of their own": program("""
+        v0 = op_max_dim(x0, (1,), True)[0]
+        v1 = op_max_dim(x0, (1,), True)[0]
+        return v0, v1""", {"sizes": (3, 5)}),
+    "places of a row of halves": program("""
+        v0 = op_resample(x0, 1, 700, 'cubic', None, False)
+        v1 = op_resample(x0, 1, 7, 'linear', None, True)
+        return v0, v1""", {"sizes": (2, 300), "dtype": "bfloat16"}),
     "a size solved by its square": program("""
         v0 = x0.flatten()
         v1 = v0.reshape([81])
