@@ -12,6 +12,8 @@ import math
 import numpy as np
 
 from .. import dtypes
+from ..compat.backends import cuda as backends
+from ..spellings.legacy import get_float32_matmul_precision
 from .library import cupy
 
 # the library's numbers for types (cudaDataType) and for how it computes (cublasComputeType)
@@ -24,10 +26,9 @@ _KINDS = {"float16": (_R16F, _COMPUTE_32F, np.float32), "float32": (_R32F, _COMP
 _BFLOAT16 = (_R16BF, _COMPUTE_32F, np.float32)
 
 
-class Settings:
-    """`tf32`: float32 products may round their operands to 10 bits."""
-
-    tf32 = False
+def tf32_allowed() -> bool:
+    """Whether float32 products may round their operands to 10 bits."""
+    return get_float32_matmul_precision() != "highest" or backends.matmul.allow_tf32
 
 
 def product(a, b):
@@ -105,7 +106,7 @@ def call(out, left, right, m, n, k, count, kind):
     """out (column-major m x n) = left (m x k) @ right (k x n), `count` times."""
     from cupy_backends.cuda.libs import cublas
     number, compute, scalar = kind
-    if compute == _COMPUTE_32F and number == _R32F and Settings.tf32:
+    if compute == _COMPUTE_32F and number == _R32F and tf32_allowed():
         compute = _COMPUTE_TF32
     one, zero = np.array(1, scalar), np.array(0, scalar)
     handle = cupy().cuda.get_cublas_handle()

@@ -111,7 +111,7 @@ def loaders(op, args, kind=GridLoader) -> list:
 def grid(sizes, before: int = 0, after: int = 0) -> tuple:
     """Broadcastable int64 index arrays over `sizes`, among `before` + len + `after` dimensions."""
     ndim = before + len(sizes) + after
-    return tuple(cupy().arange(n, dtype=np.int64).reshape([-1 if k == before + d else 1 for k in range(ndim)])
+    return tuple(cupy().arange(n, dtype=np.int64).reshape(tuple(-1 if k == before + d else 1 for k in range(ndim)))
                  for d, n in enumerate(sizes))
 
 

@@ -6,6 +6,8 @@ of that table with cupy in numpy's place; error function, casts and index checks
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 
 from ..prims import COMBINES, PRIMS
@@ -51,11 +53,41 @@ class Checks:
                 raise IndexError(text)
 
 
+# cupy's text of a kernel per element; `philox_words` of prims.py in C
+_PHILOX = """
+    unsigned int c0 = (unsigned int)element, c1 = (unsigned int)((unsigned long long)element >> 32);
+    unsigned int c2 = (unsigned int)ordinal, c3 = (unsigned int)(ordinal >> 32);
+    unsigned int k0 = (unsigned int)seed, k1 = (unsigned int)(seed >> 32);
+    for (int round = 0; round < 10; round++) {
+        unsigned long long p0 = c0 * 0xD2511F53ull, p1 = c2 * 0xCD9E8D57ull;
+        c0 = (unsigned int)(p1 >> 32) ^ c1 ^ k0; c1 = (unsigned int)p1;
+        c2 = (unsigned int)(p0 >> 32) ^ c3 ^ k1; c3 = (unsigned int)p0;
+        k0 += 0x9E3779B9u; k1 += 0xBB67AE85u;
+    }
+    out = word == 0 ? c0 : word == 1 ? c1 : word == 2 ? c2 : c3;
+"""
+
+
+@functools.lru_cache(None)
+def _philox_kernel():
+    return cupy().ElementwiseKernel("uint64 seed, uint64 ordinal, int64 element, int32 word", "int64 out", _PHILOX,
+                                    "flambeau_philox")
+
+
+def philox(seed, ordinal, index, word):
+    """One word of Philox4x32-10 per element, 0 .. 2**32 - 1, in one kernel."""
+    mask = 2**64 - 1
+    index = XP.asarray(index)
+    return _philox_kernel()(np.uint64(int(seed) & mask), np.uint64(int(ordinal) & mask), index.astype(np.int64, copy=False),
+                            np.int32(word))
+
+
 class CupyVocabulary:
     """Index expressions are ints or broadcastable int64 arrays."""
 
     cast = staticmethod(cast)
     erf = staticmethod(erf)
+    philox = staticmethod(philox)
 
     def const(self, number, dtype):
         return halves.kernel_type(dtype).type(number)
@@ -107,6 +139,6 @@ def accumulate(name, x, dim):
 def running_extreme(name, x, dim):
     """Running extreme and where it stands; of equals the last."""
     best = accumulate(name[3:], x, dim)
-    steps = cupy().arange(x.shape[dim], dtype=np.int64).reshape([-1 if d == dim else 1 for d in range(x.ndim)])
+    steps = cupy().arange(x.shape[dim], dtype=np.int64).reshape(tuple(-1 if d == dim else 1 for d in range(x.ndim)))
     hit = (x == best) | (x != x)
     return best, XP.maximum.accumulate(cupy().where(hit, steps, 0), dim)

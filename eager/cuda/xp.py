@@ -35,6 +35,8 @@ class Ufunc:
     def reduce(self, x, axis=0, dtype=None, keepdims=False, initial=None):
         if isinstance(x, (list, tuple)):
             x = cupy().stack(x)
+        if axis == ():
+            return x.astype(dtype or (np.bool_ if self._reduce in ("any", "all") else x.dtype))
         if initial is not None and (x.size == 0 or self.name in ("maximum", "minimum")):
             return self._with(x, axis, keepdims, initial)
         if x.size == 0 and self.name in ("maximum", "minimum"):     # cupy refuses even where nothing is reduced to nothing

@@ -240,16 +240,17 @@ def nonzero(input, *, out=None, as_tuple=False):
     """Positions of the elements that are not zero: rows of one tensor, or a tuple of tensors per dim."""
     if as_tuple and out is not None:
         raise RuntimeError("nonzero does not support the out kwarg when as_tuple is True")
-    if input._array is None and out is None and input.ndim:
-        rows = read_of_fake(input, "nonzero")
+    if input._array is None and (out is None or input._storage.runtime is not None) and input.ndim:
+        rows = give(read_of_fake(input, "nonzero"), out)
         return tuple([column.contiguous() for column in rows.unbind(1)]) if as_tuple else rows
     found = np.nonzero(np.atleast_1d(input._values("nonzero()")))
     if not input.ndim:
         found = found if as_tuple else ()
     if as_tuple:
         return tuple(_positions_tensor(index) for index in found)
-    count = len(found[0]) if found else int(bool(input._array.any()))
-    return give(_positions_tensor(np.stack(found, 1) if found else np.zeros((count, 0), np.int64)), out)
+    count = len(found[0]) if found else int(bool(input))
+    rows = _positions_tensor(np.stack(found, 1) if found else np.zeros((count, 0), np.int64))
+    return give(rows if input._array is not None or input.is_meta else rows.to(input.device), out)
 
 
 def _positions_tensor(array):

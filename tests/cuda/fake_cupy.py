@@ -545,6 +545,8 @@ def _reduction(name):
     function = getattr(np, name)
 
     def run(a, axis=None, dtype=None, out=None, keepdims=False):
+        if axis == ():
+            raise ValueError("the stand-in reduces over some axis")
         if name in ("max", "min", "argmax", "argmin") and a.size == 0:
             raise ValueError(f"zero-size array to reduction operation cupy_{name} which has no identity")
         if isinstance(axis, tuple) and name in ("argmax", "argmin"):
@@ -569,6 +571,41 @@ def errstate(**kw):
 
 def empty_pinned(shape, dtype=float, order="C"):
     return np.empty(shape, dtype)
+
+
+# -- kernels from text: the text, compiled for this machine
+
+
+class ElementwiseKernel:
+    def __init__(self, in_params, out_params, operation, name="kernel"):
+        (self.ins, (self.out,)), self.name = ([p.split() for p in text.split(",")] for text in (in_params, out_params)), name
+        pointers = "".join(f"const {_C[kind]}* p{k}, long s{k}, " for k, (kind, _) in enumerate(self.ins))
+        loads = "".join(f"const {_C[kind]} {n} = p{k}[i * s{k}]; " for k, (kind, n) in enumerate(self.ins))
+        kind, n = self.out
+        text = (f'extern "C" __attribute__((visibility("default"))) void run(long count, {pointers}{_C[kind]}* result) {{ for (long i = 0; i < count; i++) {{ '
+                f"{loads}{_C[kind]} {n}; {operation} result[i] = {n}; }} }}")
+        self.run = ctypes.CDLL(_built(text)).run
+
+    def __call__(self, *args):
+        arrays = [np.asarray(plain(a)) for a in args]
+        shape = np.broadcast_shapes(*[a.shape for a in arrays])
+        for a, (kind, n) in zip(arrays, self.ins):
+            if a.dtype != kind:
+                raise TypeError(f"{self.name}: {n} is {a.dtype}, not {kind}")
+        dense = [np.ascontiguousarray(np.broadcast_to(a, shape)) if a.ndim else a.reshape(1) for a in arrays]
+        out = ndarray(shape, self.out[0])
+        self.run(ctypes.c_long(out.size), *[v for a, own in zip(dense, arrays) for v in
+                                            (ctypes.c_void_p(a.ctypes.data), ctypes.c_long(1 if own.ndim else 0))],
+                 ctypes.c_void_p(out.data.ptr))
+        return out
+
+
+_C = {"uint64": "unsigned long long", "int64": "long long", "int32": "int", "uint32": "unsigned int"}
+
+
+def _built(text):
+    from flambeau.runtime import toolchain
+    return toolchain.build([text])
 
 
 # -- devices, streams, events
@@ -724,7 +761,7 @@ LISTED = """
 ndarray asarray array ascontiguousarray empty zeros full zeros_like ones ones_like empty_like full_like arange eye where broadcast_to
 matmul argsort searchsorted nonzero sum prod max min any all argmax argmin mean cumsum cumprod concatenate stack take
 take_along_axis expand_dims squeeze moveaxis swapaxes transpose tril triu flip roll repeat einsum abs abs conj conjugate angle real
-imag isneginf diag trace clip lexsort broadcast_arrays tensordot round divide get_default_memory_pool get_default_pinned_memory_pool
+imag isneginf diag trace clip lexsort broadcast_arrays tensordot round divide ElementwiseKernel get_default_memory_pool get_default_pinned_memory_pool
 float16 float32 float64 complex64 complex128 int8 int16 int32 int64 uint8 uint16 uint32 uint64 bool_ inf nan pi newaxis e
 cuda.Device cuda.Stream cuda.ExternalStream cuda.Event cuda.get_current_stream cuda.get_elapsed_time cuda.get_cublas_handle
 cuda.runtime.getDeviceCount cuda.runtime.getDevice cuda.runtime.memGetInfo cuda.runtime.getDeviceProperties
@@ -756,7 +793,7 @@ def _functions() -> dict:
         "zeros": lambda shape, dtype=float: full(shape, 0, dtype), "ones": lambda shape, dtype=float: full(shape, 1, dtype),
         "eye": lambda N, M=None, k=0, dtype=float, order="C": ndarray.fresh(np.eye(N, M, k, dtype)),
         "get_default_memory_pool": lambda: pool, "get_default_pinned_memory_pool": lambda: pinned_pool,
-        "clip": over(np.clip), "round": over(np.round, "decimals"),
+        "ElementwiseKernel": ElementwiseKernel, "clip": over(np.clip), "round": over(np.round, "decimals"),
     })
     for name, allowed in dict(
             zeros_like="dtype", ones_like="dtype", empty_like="dtype", full_like="dtype", cumsum="axis dtype", cumprod="axis dtype",
