@@ -223,7 +223,7 @@ def run(programs, native=True, plain=False, whole=True):
     compiler.reset()
     with settings(), without_collection():
         trials = [start(program, unit) for program in programs]
-        if native and unit.build(plain):
+        if native and not any(t.problem for t in trials) and unit.build(plain):
             for trial in trials:
                 if not whole:
                     graphs_again(trial)

@@ -7,25 +7,22 @@ FLAMBEAU_GRAPHS_SEED: where they start (told in every failure). A failure is mad
 import pytest
 
 from flambeau.inductor import interpret
-from flambeau.runtime import native, toolchain
+from flambeau.runtime import toolchain
 from flambeau.runtime.config import config
 
 from .graphfuzz import Input, Line, Program
 from .graphfuzz_batch import run
-from .graphfuzz_check import NATIVE, SEED, SIZE, check, smallest
+from .graphfuzz_check import SEED, WHOLE, check, smallest
 from .graphfuzz_draw import draw
 from .graphfuzz_records import families
 
 pytestmark = pytest.mark.skipif(toolchain.compiler() is None, reason="no C++ compiler")
 
 
-@pytest.mark.parametrize("number", NATIVE)
-def test_drawn_programs_in_generated_code(number, tmp_path):
-    """All instruction sets in turn; one unit in four as users get it, the others without inlining, which is made in
-    half the time."""
-    isas = native.isas()
-    with config.patch(cache_dir=str(tmp_path), isa=isas[number // 3 % len(isas)]):
-        check(SEED + number * SIZE, native=True, plain=number % 18 == 0)
+@pytest.mark.parametrize("number", WHOLE)
+def test_drawn_programs_in_generated_code(number):
+    """One unit in four as users get it, the others without inlining, which is made in half the time."""
+    check(number, plain=number % 18 == 0)
 
 
 # -- what the draws are
