@@ -65,6 +65,9 @@ def describe(graph: Graph, compiled: Callable) -> tuple:
     """What a report says about one of its graphs: (programs, texts of stages, why something is missing)."""
     with locks.importing:
         from . import report
+    if any(isinstance(n.value, Tensor) and n.value.is_cuda for n in graph.inputs):
+        from .triton import target
+        return target.describe(graph, compiled)
     return report.describe(graph, compiled)
 
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import contextlib
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from ..capture.expr import Expr, ExprLike
 from ..capture.graph import Graph, Node
 from ..runtime import records
-from ..runtime.calls import TRANSPOSED, Job
+from ..runtime.calls import TRANSPOSED, Job, is_native
 from ..runtime.config import config
 from ..runtime.errors import FlambeauError
 from ..runtime.report import data, timeline
@@ -40,7 +41,8 @@ class Sketch:
     name: str
     graph: Graph
     program: Program
-    writer: Writer
+    printed: list[tuple[str, str]]      # functions of the code: name, text
+    called: dict[str, str]              # kernel -> its function
     hints: dict[str, Any]
     results: frozenset[int]         # which of its outputs the caller gets; the others are kept for the backward
 
@@ -51,21 +53,43 @@ class Sketch:
         return self.number(buffer.extent()) * buffer.dtype.itemsize
 
 
-def describe(graph: Graph, compiled: Any) -> tuple[list[data.Program], dict[str, str], str]:
+def cpp(graph: Graph, name: str, writes: tuple, donated: frozenset) -> tuple:
+    program = driver.loop_program(graph, name, writes, donated)
+    writer = Writer(program)
+    dump.native(name, writer.generate().text, program)
+    return program, writer.printed, writer.called
+
+
+@dataclass(frozen=True)
+class Language:
+    """Kernels of one kind: `draft` gives (program, functions, which one a kernel calls); `takes`: as of targets; untimed: why
+    there are no times."""
+
+    draft: Callable
+    takes: Callable
+    untimed: str = ""
+
+
+CPP = Language(cpp, is_native)
+
+
+def describe(graph: Graph, compiled: Any, language: Language = CPP) -> tuple[list[data.Program], dict[str, str], str]:
     """(programs, texts of the stages, why something is missing)."""
     record = records.CompileRecord("report", graph.name)
     with config.patch(dump=None, logs=()), records.reading(), records.active(record):    # nothing is compiled: no files, no logs
         try:
-            sketches, again = passes(graph)
+            sketches, again = passes(graph, language)
         except FlambeauError as reason:
             return [], record.texts, f"the passes could not be run again for this report: {reason}"
     programs = [program_of(sketch, graph, again) for sketch in sketches]
+    if language.untimed:
+        return programs, record.texts, language.untimed
     trial = Trial(compiled)
     notes = [time(program, sketch, run, trial) for program, sketch, run in zip(programs, sketches, runs_of(compiled))]
     return programs, record.texts, " ".join(dict.fromkeys(filter(None, notes)))
 
 
-def passes(graph: Graph) -> tuple[list[Sketch], CompiledGraph]:
+def passes(graph: Graph, language: Language) -> tuple[list[Sketch], CompiledGraph]:
     """Everything but the C++ compiler, once more; questions that were never asked before raise."""
     found: list[Sketch] = []
     hints = {} if graph.env is None else graph.env.examples()
@@ -75,13 +99,11 @@ def passes(graph: Graph) -> tuple[list[Sketch], CompiledGraph]:
         positions = frozenset(k for k, n in enumerate(dict.fromkeys(computed_outputs(final))) if n in results)
 
         def build(computed: Graph, pairs: tuple):
-            program = driver.loop_program(computed, name, pairs, donated)
-            writer = Writer(program)
-            dump.native(name, writer.generate().text, program)
-            found.append(Sketch(name, computed, program, writer, hints, positions))
+            found.append(Sketch(name, computed, *language.draft(computed, name, pairs, donated), hints, positions))
             return lambda *_: []
         return driver.around_outputs(final, build, writes)
 
+    target.takes = language.takes
     with graph.env.sealed() if graph.env is not None else contextlib.nullcontext():
         functional, constants = driver.functional_of(graph)
         inner = len(functional.graph.output.args[0])
@@ -110,7 +132,7 @@ def runs_of(compiled: Any) -> list[Compiled | None]:
 
 def program_of(sketch: Sketch, captured: Graph, compiled: CompiledGraph) -> data.Program:
     kernels = Kernels(sketch, captured).all()
-    functions = [text for _, text in sketch.writer.printed]
+    functions = [text for _, text in sketch.printed]
     arena = sketch.number(sketch.program.arena_size)
     program = data.Program(sketch.name, kernels, functions, list(blocks(sketch, compiled)), arena)
     program.held = timeline.held(program)
@@ -129,7 +151,7 @@ class Kernels:
         for k, node in enumerate(captured.operations):
             self.by_name[node.name] = k
             self.by_stack.setdefault(id(node.stack), []).append(k)
-        self.functions = {name: k for k, (name, _) in enumerate(sketch.writer.printed)}
+        self.functions = {name: k for k, (name, _) in enumerate(sketch.printed)}
         made = {origin.node.split(" ")[0] for kernel in sketch.program.kernels for origin in kernel.origins}
         self.lies = made | {buffer.name for buffer in sketch.program.buffers}       # nodes that a kernel makes, or has made
 
@@ -142,7 +164,7 @@ class Kernels:
         nodes = sorted({k for n in origins for k in self.nodes(n)})
         inlined = sorted({k for n in self.inlined(origins) for k in self.nodes(n)} - set(nodes))
         text = lambda b: f"{b.name} {shape_text(b.dtype, b.sizes)}"
-        function = self.sketch.writer.called.get(kernel.name)
+        function = self.sketch.called.get(kernel.name)
         return data.Kernel(
             kernel.name, kind_of(kernel), told(kernel), nodes, inlined,
             sorted({n.stack[-1][:2] for n in origins if n.stack}), list(kernel.notes), list(map(text, reads(kernel))),

@@ -52,6 +52,7 @@ class Writer:
         self.memory = Names({"error", "seed", "base", *(s.name for s in (*program.symbols, *program.floats))})
         self.functions: dict[str, str] = {}                 # canonical code -> name
         self.printed: list[str] = []
+        self.called: dict[str, str] = {}                    # kernel of the program -> the first function that is launched for it
         self.run = Lines(1)
         self.kernels: list[str] = []
         self.rows: dict[str, tuple[Any, ExprLike]] = {}
@@ -80,6 +81,7 @@ class Writer:
         else:
             self.run.extend(f"# {o.node}" + (f"   {o.line}" if o.line else "") for o in written.kernel.origins)
         self.kernels.append(name)
+        self.called.setdefault(written.kernel.name, name)
         given = [*(self.argument(written, key) for key in written.arguments), f"INDEX={wide}",
                  *(f"{key}={block(value)}" for key, value in written.blocks.items())]
         call = f"launch({name}, lambda b: {written.grid}, {', '.join(given)})"

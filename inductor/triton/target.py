@@ -25,7 +25,7 @@ from ..memory import plan
 from ..schedule import schedule
 from . import ahead
 from .attention import has_template
-from .codegen import generate
+from .codegen import Writer, generate
 from .device import OnDevice, Place
 from .interpret import Interpreted
 
@@ -111,4 +111,19 @@ def triton_backend(graph: Graph, example_inputs: Sequence, options: dict | None 
     return driver.compile_graph(graph, example_inputs, options, interpreted if place is None else on_device(place))
 
 
+def describe(graph: Graph, compiled: Callable) -> tuple:
+    """What a report tells of a graph that this backend compiled."""
+    from .. import report
+    return report.describe(graph, compiled, report.Language(drafted, takes, "Triton kernels are not timed for reports."))
+
+
+def drafted(graph: Graph, name: str, writes: tuple, donated: frozenset) -> tuple:
+    """The program, its functions, and which one a kernel launches, once more."""
+    program = loop_program(graph, name, writes, donated)
+    writer = Writer(program)
+    dump.triton(name, writer.generate().text)
+    return program, list(zip(writer.functions.values(), writer.printed)), writer.called
+
+
+triton_backend.describe = describe
 triton_backend.takes_options = triton_backend.takes_mode = True

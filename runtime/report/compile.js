@@ -64,7 +64,7 @@ function drawGuards(section) {
 
 // -- the texts of the stages, unpacked when they are looked at
 
-const STAGE_FILES = { "graph.py": "captured graph", "functional.py": "functional graph", "joint.py": "forward and backward together", "forward.py": "forward", "backward.py": "backward", "loops.txt": "loops", "kernels.cpp": "C++", "wrapper.txt": "calls and memory plan" };
+const STAGE_FILES = { "graph.py": "captured graph", "functional.py": "functional graph", "joint.py": "forward and backward together", "forward.py": "forward", "backward.py": "backward", "loops.txt": "loops", "kernels.cpp": "C++", "kernels.py": "Triton", "backward_kernels.py": "Triton, backward", "wrapper.txt": "calls and memory plan" };
 
 function drawStages(section) {
   const graph = h("select", { "aria-label": "Graph", onchange: fresh }, data.graphs.map((one, g) => h("option", { value: g }, `graph ${g}`)));
