@@ -41,6 +41,7 @@ from .module import Module, ModuleVariable
 from .namespaces import NamespaceVariable
 from .polyfills import REPLACED
 from .objects import ClassVariable, UserObjectVariable
+from .user_kernels import KernelVariable, is_kernel
 
 LITERALS = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis), type(NotImplemented), range, dtypes.dtype,
             device, types.CodeType)
@@ -269,6 +270,9 @@ def _object(tx, value, source):
         return _autocast(tx, value, source)
     if isinstance(value, tx.OPAQUE):
         return _singleton(tx, value, source)
+    if is_kernel(cls):
+        tx.guard_identity(source, value)
+        return KernelVariable(value, source)
     python_class = bool(cls.__flags__ & (1 << 9))            # Py_TPFLAGS_HEAPTYPE
     if isinstance(value, NOT_OBJECTS) or cls.__module__ == "builtins" and not python_class:
         return _unknown(tx, value, source)

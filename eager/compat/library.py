@@ -4,6 +4,7 @@
 with the operator. Extensions in C++ that were built for PyTorch cannot be loaded.
 """
 
+import importlib
 import inspect
 
 from ..autograd import Function
@@ -128,4 +129,12 @@ def opcheck(op, args, kwargs=None, **options):
     return {}
 
 
-triton_op = missing.function("torch.library.triton_op", "call the Triton kernel in a custom_op")
+def wrap_triton(triton_kernel, /):
+    """The kernel (a `@triton.jit` function) as a callable that takes tensors: `wrap_triton(kernel)[grid](...)`."""
+    users = importlib.import_module("...inductor.triton.users", __package__)
+    return users.wrap(triton_kernel)
+
+
+def triton_op(name, fn=None, /, *, mutates_args=(), schema=None):
+    """`custom_op` for a function that calls Triton kernels by `wrap_triton`."""
+    return custom_op(name, fn, mutates_args=mutates_args, schema=schema)

@@ -28,6 +28,7 @@ CAPABILITIES = (80, 90)
 SHARED = {80: 163 << 10, 90: 227 << 10}     # bytes of shared memory that a block may ask for
 SHRINKS, SMALLEST = ("BM", "BN", "BK", "XBLOCK", "YBLOCK"), 16     # blocks that no mask or loop takes for a whole row
 MOST_WORKERS = 8
+UNALIGNED = "unaligned"                     # the value of an array that does not begin at a multiple of 16 bytes
 
 
 @dataclass(frozen=True)
@@ -183,9 +184,9 @@ def kept_list(whole: str) -> list[Binary] | None:
 # -- one kernel
 
 def signature(launched: Launched) -> tuple[tuple[str, str, bool], ...]:
-    """(parameter, type, divisible by 16) of what is no constant. Arrays begin at multiples of 16 bytes."""
-    return tuple((name, g.kind, g.kind[0] == "*" or g.kind in ("i32", "i64") and g.value is not None and g.value % 16 == 0)
-                 for name, g in launched.arguments)
+    """(parameter, type, divisible by 16) of what is no constant. Arrays begin at multiples of 16 bytes, unless they say so."""
+    whole = lambda g: g.kind in ("i32", "i64") and g.value is not None and g.value % 16 == 0
+    return tuple((name, g.kind, g.value != UNALIGNED if g.kind[0] == "*" else whole(g)) for name, g in launched.arguments)
 
 
 @functools.cache

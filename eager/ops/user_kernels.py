@@ -1,0 +1,56 @@
+"""Kernels of the user's own, in graphs: new values for the tensors that a kernel writes.
+
+In: the tensors that a kernel is called with, and the call (a `KernelCall`, which knows the kernel, its grid and its other
+arguments). Out: for each tensor that is written, its value afterwards. Whoever records a call copies these back, so that the
+writing is as visible as any other.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...runtime.data import data
+from ..op import extern, Out, static, tensors
+from .rearrange import like
+
+
+@data
+class KernelCall:
+    """`run(kernel, grid, arguments)` launches on arrays; `arguments`: (name, number of the tensor or None, other value);
+    `written`: numbers of the tensors that change."""
+
+    kernel: Any
+    grid: tuple
+    arguments: tuple
+    written: tuple
+    run: Callable
+
+    def __call__(self, arrays: list) -> None:
+        self.run(self.kernel, self.grid, {name: value if at is None else arrays[at] for name, at, value in self.arguments})
+
+
+def same_memory(a):
+    """A copy with the same strides, which a kernel may have been told."""
+    if a.flags.c_contiguous or a.size == 0 or min(a.strides) < 0:
+        return a.copy()
+    extent = sum((n - 1) * s for n, s in zip(a.shape, a.strides)) // a.itemsize + 1
+    flat = np.lib.stride_tricks.as_strided(a, (extent,), (a.itemsize,)).copy()
+    return np.lib.stride_tricks.as_strided(flat, a.shape, a.strides)
+
+
+@functools.cache
+def record(count: int):
+    """The op for kernels that write this many tensors."""
+    def user_kernel(operands: tensors, call: static):
+        arrays = [same_memory(a) if k in call.written else a for k, a in enumerate(operands)]
+        call(arrays)
+        made = tuple(arrays[k] for k in call.written)
+        return made if len(made) > 1 else made[0]
+
+    def meta(operands, call):
+        made = tuple(like(operands[k]) for k in call.written)
+        return made if len(made) > 1 else made[0]
+    return extern(name=f"user_kernel_{count}", meta=meta, outputs=tuple(Out(f"new_{k}", differentiable=False)
+                                                                       for k in range(count)))(user_kernel)
