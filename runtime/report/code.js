@@ -96,7 +96,7 @@ function toggle(box, kernel, program, always = false) {
   const text = kernel.code == null ? null : program.functions[kernel.code];
   put(box, h("div.more", null, kernel.why.map(why => h("div", null, h("span.soft", null, "fused: "), why)), told("reads", kernel.reads), told("writes", kernel.writes),
     kernel.seconds != null && kernel.bound != null && h("div", null, h("span.soft", null, "this machine needs at least "), seconds(kernel.bound)),
-    text ? h("pre.code", null, colored(text, text.includes("@triton.jit") ? "py" : "cpp")) : h("div.faint", null, "One call of a kernel that comes with flambeau; the arguments are in kernels.cpp under Stages.")));
+    text ? h("pre.code", null, colored(text, text.includes("@triton.jit") ? "python" : "cpp")) : h("div.faint", null, "One call of a kernel that comes with flambeau; the arguments are in kernels.cpp under Stages.")));
   const pane = box.closest(".pane");
   if (box.offsetTop + box.offsetHeight > pane.scrollTop + pane.clientHeight) pane.scrollTop = box.offsetTop - 60;
 }
