@@ -21,24 +21,31 @@ Piece = tuple[frozenset | None, str]
 def needed(headers: str, text: str) -> str:
     """What of the headers `text` needs, without comments."""
     pieces, definitions, always = table(headers)
-    wanted, new = set(), set(WORD.findall(text)) | always
+    wanted, new = set(), always.union(definitions.keys() & WORD.findall(text))
     while new:
         wanted |= new
-        found = [piece for name in new for piece in definitions.get(name, ())]
-        new = set(WORD.findall("\n".join(found))) - wanted
+        new = frozenset().union(*(used_by(headers, name) for name in new)) - wanted
     return "".join(piece for names, piece in pieces if names is None or not names.isdisjoint(wanted))
 
 
+@functools.lru_cache(4096)
+def used_by(headers: str, name: str) -> frozenset:
+    """The functions that the overloads of a function name."""
+    definitions = table(headers)[1]
+    return frozenset(definitions.keys() & WORD.findall("\n".join(definitions[name])))
+
+
 @functools.lru_cache(4)
-def table(headers: str) -> tuple[list[Piece], dict[str, list[str]], set[str]]:
-    """Pieces with the functions that they define (None: they stay); the pieces of each function's overloads; the words of
-    what stays."""
+def table(headers: str) -> tuple[list[Piece], dict[str, list[str]], frozenset]:
+    """Pieces with the functions that they define (None: they stay); the pieces of each function's overloads; the functions
+    that what stays needs."""
     pieces = [(names_of(piece), piece) for piece in split(COMMENT.sub("", headers) + "\n")]
     definitions: dict[str, list[str]] = {}
     for names, piece in pieces:
         for name in names or ():
             definitions.setdefault(name, []).append(piece)
-    return pieces, definitions, set(WORD.findall("\n".join(piece for names, piece in pieces if names is None)))
+    staying = "\n".join(piece for names, piece in pieces if names is None)
+    return pieces, definitions, frozenset(definitions.keys() & WORD.findall(staying))
 
 
 def names_of(piece: str) -> frozenset | None:
