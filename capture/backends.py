@@ -15,9 +15,9 @@ from ..runtime import locks
 
 MODES = {
     "default": "compile fast, run fast",
-    "reduce-overhead": "replay whole calls where the device offers it",
-    "max-autotune": "try several kernels and keep the best",
-    "max-autotune-no-cudagraphs": "max-autotune without replay",
+    "reduce-overhead": "on a GPU, launches whose addresses come again are replayed as one CUDA graph; else as default",
+    "max-autotune": "as default: kernels are chosen by rules, none is tried",
+    "max-autotune-no-cudagraphs": "as default",
 }
 
 _backends: dict[str, Callable | str] = {}

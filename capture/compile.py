@@ -29,8 +29,8 @@ from .state import Disabled, native
 
 OPTIONS = {
     "verify": (bool, "run every stage on the real inputs and name the first that differs"),
-    "epilogue_fusion": (bool, "fuse pointwise work into matrix products"),
-    "max_autotune": (bool, "try several kernels and keep the best"),
+    "epilogue_fusion": (bool, "taken, as programs for PyTorch give it; pointwise work is always fused into products"),
+    "max_autotune": (bool, "taken, as programs for PyTorch give it; kernels are chosen by rules, none is tried"),
     "trace.enabled": (bool, "write one file per stage, as FLAMBEAU_DUMP does"),
     "dry_run": (int, "backend triton: compile and dump kernels for this compute capability, e.g. 90; C++ runs the calls"),
 }

@@ -29,6 +29,8 @@ CHANGES = {
     "type": "pass objects of one class (2 and 2.0 have two)",
     "length": "pass as many items in each call, or put them into one tensor",
 }
+NO_LOOP = "the operation has no loop that could be compiled", "write it with other operations where it takes much of the time"
+COMPLEX = "kernels have no complex numbers", "where it takes much of the time, compute with the real and imaginary parts"
 OTHERWISE = "the function reads it: choose outside of the compiled function, or make a number that changes a tensor"
 
 
@@ -154,9 +156,9 @@ def slow(report: Any) -> Iterator[Finding]:
                 if kernel.kind == "eager":
                     file, line = kernel.lines[0] if kernel.lines else ("", 0)
                     op = graph.nodes[kernel.nodes[0]].op if kernel.nodes else kernel.name
+                    is_complex = any(" complex" in buffer for buffer in (*kernel.reads, *kernel.writes))
                     yield Finding(f"{op} is called in eager, between the kernels", place(file, line), source(file, line),
-                                  "the operation has no loop that could be compiled",
-                                  "write it with other operations where it takes much of the time")
+                                  *(COMPLEX if is_complex else NO_LOOP))
 
 
 def guards(report: Any) -> Iterator[Finding]:
