@@ -156,7 +156,7 @@ def slow(report: Any) -> Iterator[Finding]:
                 if kernel.kind == "eager":
                     file, line = kernel.lines[0] if kernel.lines else ("", 0)
                     op = graph.nodes[kernel.nodes[0]].op if kernel.nodes else kernel.name
-                    is_complex = any(" complex" in buffer for buffer in (*kernel.reads, *kernel.writes))
+                    is_complex = any(" complex" in buffer for buffer in kernel.reads)
                     yield Finding(f"{op} is called in eager, between the kernels", place(file, line), source(file, line),
                                   *(COMPLEX if is_complex else NO_LOOP))
 
