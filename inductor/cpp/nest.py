@@ -15,7 +15,7 @@ from ...capture.expr import Atom, Expr, ExprLike, from_atom, is_const, lift, pro
 from ...runtime.data import data
 from ..body import Buffer, Value
 from ..loops import Axis, Step, Store
-from .prims import COSTS, Type, apply, convert, splat, type_of
+from .prims import COSTS, TYPES, Type, apply, convert, splat, type_of
 from .reduce import Reducer, reducer_of
 from .text import Lines, cpp, factor
 from .traffic import Ahead
@@ -65,6 +65,7 @@ class Nest:
         self.texts: dict[int, str] = {}
         self.indirects: dict[str, Value] = {}
         self.unroll = 1
+        self.rounded: set[int] = set()
 
     # -- where values belong
 
@@ -101,6 +102,7 @@ class Nest:
     def write_phase(self, out: Lines, phase: int, reducers: list[Reducer], stores: tuple[Store, ...]) -> None:
         self.texts.clear()
         needed = self.needed(reducers, stores)
+        self.rounded = rounded_by_stores(needed, reducers, stores)
         self.unroll = self.accumulators(needed, reducers)
         for reducer in reducers:
             reducer.declare(out, phase)
@@ -201,6 +203,8 @@ class Nest:
             return (self.acc and self.acc(value)) or self.kernel.acc_text(value, self.columns)
         if value.op == "indirect":
             return self.write_indirect(out, value)
+        if value.id in self.rounded:
+            return convert(self.texts[value.args[0].id], type_of(value.args[0].dtype), TYPES["float32"])
         text, name = self.expression(value, target)
         name = self.kernel.value_name(name)
         out(f"const {target.register} {name} = {text};")
@@ -406,3 +410,11 @@ def aligned_atom(atom: Atom, lane: Atom) -> bool:
     if atom.op == "mod":
         return is_const(atom.args[1]) and int(atom.args[1]) % ALIGNMENT == 0 and aligned(atom.args[0], lane)
     return atom == lane
+
+
+def rounded_by_stores(values: list[Value], reducers: list[Reducer], stores: tuple[Store, ...]) -> set[int]:
+    """Casts to halves that only stores into memory of the same type read: these round, once."""
+    read = {a.id for value in values for a in value.args} | {v.id for r in reducers for v in r.reduce.values}
+    others = {s.value.id for s in stores if s.mode != "set" or s.buffer.dtype is not s.value.dtype}
+    return {s.value.id for s in stores
+            if s.value.op == "cast" and type_of(s.value.dtype).c in ("bf16", "f16")} - read - others

@@ -8,7 +8,7 @@ import pytest
 
 from flambeau.eager.prims import PRIMS
 from flambeau.inductor.cpp.codegen import generate
-from flambeau.inductor.cpp.prims import CPP_PRIMS
+from flambeau.inductor.cpp.prims import CPP_PRIMS, TYPES
 from flambeau.inductor.loops import GemmKernel, Operand, ScatterKernel
 from flambeau.runtime import native, toolchain
 from flambeau.runtime.config import config
@@ -169,6 +169,22 @@ def test_logic_and_where(isa):
     check(p, [data(dtypes.float32, (37,)), data(dtypes.float32, (37,), 1)])
     p = map_program(lambda s, a, b: s.where(s.logical_and(a, b), 3, 4), [dtypes.bool] * 2, dtypes.int64)
     check(p, [data(dtypes.bool, (37,)), data(dtypes.bool, (37,), 1)])
+
+
+@pytest.mark.parametrize("half", [dtypes.bfloat16, dtypes.float16], ids=lambda d: d.name)
+def test_halves_are_rounded_once(half):
+    """By the store, where only stores read the rounded value; by the cast as well, where something else does."""
+    single = lambda s, a: s.cast(a, dtypes.float32)
+    p = map_program(lambda s, a, b: s.cast(single(s, a) + single(s, b) * 1.25, half), [half, half], half)
+    with config.patch(keep_half_rounding=True):
+        q = map_program(lambda s, a, b: single(s, s.cast(single(s, a) + single(s, b) * 1.25, half)) * 1.125, [half, half], half)
+    rounded = f"round_{TYPES[half.name].c}"
+    assert (generate(p).text.count(rounded), generate(q).text.count(rounded)) == (0, 1)
+    with np.errstate(over="ignore"):
+        special = np.resize(np.array(SPECIAL), 37).astype(half.numpy)
+    values = [special, data(half, (37,), seed=1)]
+    for each in (p, q):
+        check(each, values, rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("source", FLOATS + INTS + (dtypes.uint32, dtypes.uint16), ids=lambda d: d.name)
