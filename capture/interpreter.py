@@ -20,6 +20,7 @@ from ..runtime.errors import Unsupported
 from .breaks import UserRaise, unsupported
 from .listings import OWN, listing
 from .opcodes import CLOSE_RETURNS, call_pair
+from .quiet import closes_quietly
 from .side_effects import DELETED
 from .source import Global, Pinned, item
 from .variables.base import NULL, Lazy, NotPlain, Variable
@@ -742,8 +743,7 @@ class GeneratorVariable(IteratorVariable):
 
     def refuse_unfinished(self) -> None:
         """Python would run the rest of a `finally` or `with` when it drops the generator; let Python have it."""
-        handler = self.frame.instr.handler if self.started and not self.done else None
-        if handler is not None and handler.target.op != "STOPITERATION_ERROR":
+        if self.started and not self.done and not closes_quietly(self.frame.tx, self.frame):
             error = unsupported("generator", f"a generator of {self.frame.code.co_qualname} is left inside a try or with")
             error.step = self.made_at
             raise error

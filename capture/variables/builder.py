@@ -40,6 +40,7 @@ from .iterators import OutsideIterator
 from .module import Module, ModuleVariable
 from .namespaces import NamespaceVariable
 from .polyfills import REPLACED
+from .signatures import ReadOnlyDict
 from .objects import ClassVariable, UserObjectVariable
 from .user_kernels import KernelVariable, is_kernel
 
@@ -362,6 +363,8 @@ def fresh(tx, value: Any) -> Variable:
         return ListVariable([fresh(tx, v) for v in value])
     if type(value) in (dict, collections.OrderedDict):
         return DictVariable([(fresh(tx, k), fresh(tx, v)) for k, v in value.items()], cls=type(value))
+    if type(value) is types.MappingProxyType:
+        return ReadOnlyDict([(fresh(tx, k), fresh(tx, v)) for k, v in value.items()])
     if type(value) in (set, frozenset):
         return SetVariable([fresh(tx, v) for v in value], cls=type(value))
     if isinstance(value, slice):

@@ -1,0 +1,66 @@
+"""`inspect.signature` of the program's functions, which libraries ask before they pass arguments on.
+
+In: a function, or a method bound to an object. Out: the Signature, a constant: asked while tracing, and guarded by what it was
+read from. Its `parameters` are a read-only view of a dictionary.
+"""
+
+from __future__ import annotations
+
+import inspect
+import types
+
+from ..breaks import unsupported
+from ..source import Attr, Pinned
+from .builtins import BuiltinVariable, handles
+from .constant import ConstantVariable
+from .containers import DictVariable
+from .functions import BoundMethodVariable, UserFunctionVariable
+
+READ = ("__code__", "__defaults__", "__kwdefaults__", "__wrapped__")
+
+
+@handles(inspect.signature)
+def _signature(tx, args, kwargs):
+    asked = args[0].function.realize() if args and isinstance(args[0], BoundMethodVariable) else args[0] if args else None
+    if isinstance(asked, BuiltinVariable) and asked is args[0]:
+        return tx.fresh(tx.run_variables(inspect.signature, args, kwargs))
+    if len(args) != 1 or kwargs or not isinstance(asked, UserFunctionVariable) or asked.fn is None or asked.attrs:
+        raise unsupported("builtin", f"inspect.signature() of {args[0] if args else 'nothing'}")
+    guard_signature(tx, asked.fn, asked.source)
+    fn = types.MethodType(asked.fn, ()) if asked is not args[0] else asked.fn
+    return ConstantVariable(tx.run_outside(inspect.signature, fn))
+
+
+def guard_signature(tx, fn, source) -> None:
+    """What it depends on stays: of this function, and of those that it wraps."""
+    while True:
+        for name in (*READ, "__signature__"):
+            if hasattr(fn, name):
+                tx.guard(Attr(source, name), "is", getattr(fn, name))
+            else:
+                tx.guard(source, "no_attr", name)
+        fn = getattr(fn, "__wrapped__", None)
+        if not isinstance(fn, types.FunctionType):
+            return
+        source = Pinned(fn, fn.__qualname__)
+
+
+class ReadOnlyDict(DictVariable):
+    """A `mappingproxy`."""
+
+    def python_type(self):
+        return types.MappingProxyType
+
+    def set_item(self, tx, key, value):
+        tx.raise_error(TypeError, "'mappingproxy' object does not support item assignment")
+
+    def del_item(self, tx, key):
+        tx.raise_error(TypeError, "'mappingproxy' object does not support item deletion")
+
+    def call_method(self, tx, name, args, kwargs):
+        if not hasattr(types.MappingProxyType, name):
+            tx.raise_error(AttributeError, f"'mappingproxy' object has no attribute {name!r}")
+        return super().call_method(tx, name, args, kwargs)
+
+    def reconstruct(self, gen):
+        gen.load_call(types.MappingProxyType, [DictVariable(self.entries.values())])
