@@ -34,7 +34,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 OWN = tuple(os.path.join(ROOT, layer, "") for layer in ("runtime", "eager", "capture", "inductor"))
 USER_LIKE = tuple(os.path.join(ROOT, "eager", part, "") for part in ("nn", "optim", "utils"))
 INSTALLED = ("numpy", "ml_dtypes", "scipy", "bytecode", "hypothesis", "pytest", "_pytest", "pluggy", "tqdm", "rich",
-             "matplotlib")
+             "matplotlib", "cupy", "cupyx", "cupy_backends")
 GENERATOR_FLAGS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE
 
 if native is not None:
