@@ -33,6 +33,7 @@ from .random import Generator, default_generator, get_rng_state, initial_seed, m
 from .sizes import Size
 from .spellings import convolution, creation, elementwise, indexing, interop, products, random, recurrent, reductions, shapes
 from .spellings import extended
+from .spellings.keywords import also_named
 from .spellings.arguments import numpy_names, takes_dim, written
 from .spellings import memory, vision
 from .tensor import DATA, Tensor, install_methods
@@ -60,7 +61,7 @@ _FUNCTIONS = {}
 for _module in (convolution, creation, elementwise, indexing, products, random, recurrent, reductions, shapes):
     _FUNCTIONS.update(_functions_of(_module))
 _FUNCTIONS.update(extended.FUNCTIONS)
-_FUNCTIONS = {name: numpy_names(f) if takes_dim(f) else f for name, f in _FUNCTIONS.items()}
+_FUNCTIONS = also_named({name: numpy_names(f) if takes_dim(f) else f for name, f in _FUNCTIONS.items()})
 _FUNCTIONS["frombuffer"] = interop.frombuffer
 _FUNCTIONS.update(vision.FUNCTIONS)
 for _name in ("chunk", "split", "unbind", "view", "reshape", "flatten", "transpose", "t", "permute", "unsqueeze", "squeeze",
@@ -82,8 +83,8 @@ device, dtype = devices.device, dtypes.dtype
 globals().update({_name: getattr(formats, _name) for _name in formats.NAMES})
 
 
-def result_type(a, b):
-    return _result_type((a, b))
+def result_type(tensor, other):
+    return _result_type((tensor, other))
 
 
 def detach(input):

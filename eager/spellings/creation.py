@@ -321,14 +321,15 @@ def new_tensor(self, data, *, dtype=None, device=None, requires_grad=False):
     return tensor(data, dtype=dtype or self.dtype, device=device or self.device, requires_grad=requires_grad)
 
 
-def empty_strided(size, stride, *, dtype=None, device=None, requires_grad=False):
+def empty_strided(size, stride, *, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False):
     dtype, device = _factory_options(dtype, device)
     span = 1 + sum((n - 1) * s for n, s in zip(size, stride)) if all(size) else 0
     flat = records.empty((span,), dtype, device)
     return _made(flat.as_strided(tuple(size), tuple(stride)).detach(), requires_grad)
 
 
-def arange(*args, start=0, end=None, step=1, dtype=None, device=None, requires_grad=False, out=None, layout=None):
+def arange(*args, start=0, end=None, step=1, dtype=None, device=None, requires_grad=False, out=None, layout=None,
+           pin_memory=False):
     """arange(end), arange(start, end), arange(start, end, step)."""
     if len(args) == 1:
         end = args[0]
@@ -351,13 +352,14 @@ def arange(*args, start=0, end=None, step=1, dtype=None, device=None, requires_g
     return _made(records.arange(start, step, length, dtype, device), requires_grad, out)
 
 
-def linspace(start, end, steps, *, dtype=None, device=None, requires_grad=False, out=None, layout=None):
+def linspace(start, end, steps, *, dtype=None, device=None, requires_grad=False, out=None, layout=None, pin_memory=False):
     start, end = (v.item() if isinstance(v, Tensor) else v for v in (start, end))
     dtype, device = _factory_options(dtype, device)
     return _made(records.linspace(start, end, size_of(steps), dtype, device), requires_grad, out)
 
 
-def logspace(start, end, steps, base=10.0, *, dtype=None, device=None, requires_grad=False, out=None, layout=None):
+def logspace(start, end, steps, base=10.0, *, dtype=None, device=None, requires_grad=False, out=None, layout=None,
+             pin_memory=False):
     dtype = dtype_of(dtype, dtypes.get_default_dtype())
     if dtype.category < 2:
         start, end = int(start), int(end)       # the ends have the type of the result, what lies between has not
@@ -365,7 +367,7 @@ def logspace(start, end, steps, base=10.0, *, dtype=None, device=None, requires_
     return _made(cast(base ** exponents, dtype), requires_grad, out)
 
 
-def eye(n, m=None, *, dtype=None, device=None, requires_grad=False, out=None, layout=None):
+def eye(n, m=None, *, dtype=None, device=None, requires_grad=False, out=None, layout=None, pin_memory=False):
     dtype, device = _factory_options(dtype, device)
     return _made(records.eye(n, n if m is None else m, dtype, device), requires_grad, out)
 
@@ -384,11 +386,11 @@ def _matrix(x, name):
     return x
 
 
-def tril_indices(row, col, offset=0, *, dtype=dtypes.int64, device=None):
+def tril_indices(row, col, offset=0, *, dtype=dtypes.int64, device=None, layout=None):
     return _on_device(_wrap(np.stack(np.tril_indices(row, offset, col)).astype(dtype.numpy), dtype), device)
 
 
-def triu_indices(row, col, offset=0, *, dtype=dtypes.int64, device=None):
+def triu_indices(row, col, offset=0, *, dtype=dtypes.int64, device=None, layout=None):
     return _on_device(_wrap(np.stack(np.triu_indices(row, offset, col)).astype(dtype.numpy), dtype), device)
 
 

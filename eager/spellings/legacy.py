@@ -69,10 +69,10 @@ def _cuda():
     return devices.runtimes["cuda"]
 
 
-def record_stream(self, stream):
+def record_stream(self, s):
     """Memory that a stream uses is kept until the stream is done; only GPUs have streams that run on."""
     if self.is_cuda:
-        return _cuda().keep(self, stream)
+        return _cuda().keep(self, s)
     raise RuntimeError(f"record_stream() is for tensors on GPUs: this one is on {self.device}, where every call is finished "
                        "when it returns")
 

@@ -79,14 +79,14 @@ def _grow(storage, nbytes) -> None:
     storage.resize_(nbytes)
 
 
-def resize_(self, *sizes, memory_format=None):
+def resize_(self, *sizes, size=None, memory_format=None):
     """Contiguous with other sizes, over the same memory from the same offset on; more memory is added where needed, and
     what is in it is undefined."""
     _refuse_capture("resize_")
     if self.requires_grad:
         raise RuntimeError("cannot resize variables that require grad")
     check_write(self, False)
-    size = sizes_of(sizes)
+    size = sizes_of(sizes if size is None else (size,))
     if any(n < 0 for n in size):
         raise RuntimeError(f"Trying to create tensor with negative dimension {min(size)}: {list(size)}")
     storage, offset = self._ensure_storage(), self.storage_offset()

@@ -25,15 +25,18 @@ def _floating(dtype, name):
     return dtype
 
 
-def rand_like(input, *, dtype=None, device=None, requires_grad=False, memory_format=None, generator=None):
+def rand_like(input, *, dtype=None, device=None, requires_grad=False, memory_format=None, generator=None, layout=None,
+              pin_memory=False):
     return _in_likeness(input, dtype, device, lambda size, d, where: r.rand(size, d, where, generator), requires_grad)
 
 
-def randn_like(input, *, dtype=None, device=None, requires_grad=False, memory_format=None, generator=None):
+def randn_like(input, *, dtype=None, device=None, requires_grad=False, memory_format=None, generator=None, layout=None,
+               pin_memory=False):
     return _in_likeness(input, dtype, device, lambda size, d, where: r.randn(size, d, where, generator), requires_grad)
 
 
-def randint(low, high=None, size=None, *, generator=None, dtype=None, device=None, requires_grad=False, out=None):
+def randint(low, high=None, size=None, *, generator=None, dtype=None, device=None, requires_grad=False, out=None, layout=None,
+            pin_memory=False):
     """randint(high, size), randint(low, high, size)."""
     if size is None:
         low, high, size = 0, low, high
@@ -49,10 +52,11 @@ def _check_range(low, high):
         raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
 
 
-def randint_like(input, low, high=None, *, dtype=None, device=None, generator=None):
+def randint_like(input, low, high=None, *, dtype=None, device=None, generator=None, requires_grad=False, memory_format=None,
+                 layout=None):
     low, high = (0, low) if high is None else (low, high)
     _check_range(low, high)
-    return r.randint(low, high, tuple(input.shape), *_like_options(input, dtype, device), generator)
+    return _made(r.randint(low, high, tuple(input.shape), *_like_options(input, dtype, device), generator), requires_grad)
 
 
 def _elsewhere(device):
@@ -61,8 +65,8 @@ def _elsewhere(device):
     return None if place.type == "cpu" else place
 
 
-def randperm(n, *, generator=None, dtype=None, device=None, out=None):
-    return give(r.randperm(size_of(n), dtype_of(dtype, dtypes.int64), _elsewhere(device), generator), out)
+def randperm(n, *, generator=None, dtype=None, device=None, out=None, requires_grad=False, layout=None, pin_memory=False):
+    return _made(r.randperm(size_of(n), dtype_of(dtype, dtypes.int64), _elsewhere(device), generator), requires_grad, out)
 
 
 def normal(mean, std=1.0, size=None, *, generator=None, dtype=None, device=None, out=None, requires_grad=False):
@@ -104,7 +108,8 @@ def multinomial(input, num_samples, replacement=False, *, generator=None, out=No
 # -- in-place methods
 
 def uniform_(self, a=0.0, b=1.0, *, generator=None, **names):
-    return r.uniform.inplace(self, names.get("from", a), names.get("to", b), generator)
+    a, b = _bounds("uniform_", a, b, names)
+    return r.uniform.inplace(self, a, b, generator)
 
 
 def normal_(self, mean=0.0, std=1.0, *, generator=None):
@@ -122,9 +127,16 @@ def bernoulli_(self, p=0.5, *, generator=None):
     return r.bernoulli_like.inplace(self, p, generator)
 
 
+def _bounds(name, low, high, names):
+    """The bounds, which go by `from` (no name for a parameter in Python) and `to` as well."""
+    for given in names.keys() - {"from", "to"}:
+        raise TypeError(f"{name}() got an unexpected keyword argument '{given}'")
+    return names.get("from", low), names.get("to", high)
+
+
 def random_(self, low=None, high=None, *, generator=None, **names):
     """random_(to), random_(from, to); without bounds: all values that the type can hold exactly."""
-    low, high = names.get("from", low), names.get("to", high)
+    low, high = _bounds("random_", low, high, names)
     if high is None:
         low, high = (0, low) if low is not None else (0, _span(self.dtype))
     _check_range(low, high)

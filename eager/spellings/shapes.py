@@ -17,8 +17,9 @@ from .arguments import dim_of, give, known_size, size_of, sizes_of, takes_out
 from .interop import view_as_type
 
 
-def view(self, *shape, dtype=None):
+def view(self, *shape, dtype=None, size=None):
     """The same memory under other sizes, or (with a dtype) read as another type."""
+    shape = shape if size is None else (size,)
     if dtype is not None or (len(shape) == 1 and isinstance(shape[0], type_class)):
         return view_as_type(self, dtype or shape[0])
     return v.view_as_size(self, known_size(sizes_of(shape), self.numel()))
@@ -137,8 +138,8 @@ def unsqueeze(input, dim):
     return v.unsqueeze(input, dim_of(input, dim, 1))
 
 
-def expand(self, *sizes, implicit=False):
-    size, shape = sizes_of(sizes), tuple(self.shape)
+def expand(self, *sizes, size=None, implicit=False):
+    size, shape = sizes_of(sizes if size is None else (size,)), tuple(self.shape)
     lead = len(size) - len(shape)
     if lead < 0:
         raise RuntimeError(f"expand({list(size)}): the number of sizes provided ({len(size)}) must be greater or "
@@ -256,6 +257,8 @@ def chunk(input, chunks, dim=0):
 def tensor_split(input, indices_or_sections=None, dim=0, *, indices=None, sections=None):
     if indices_or_sections is None:
         indices_or_sections = indices if sections is None else sections
+    if isinstance(indices_or_sections, Tensor):
+        indices_or_sections = indices_or_sections.tolist()
     d = dim_of(input, dim)
     total = input.shape[d]
     if is_int(indices_or_sections):
@@ -493,7 +496,8 @@ def rot90(input, k=1, dims=(0, 1)):
             lambda: flip(transpose(input, a, b), b)][k % 4]()
 
 
-def repeat(self, *sizes):
+def repeat(self, *sizes, repeats=None):
+    sizes = sizes if repeats is None else (repeats,)
     if not sizes:
         raise TypeError("repeat() missing 1 required positional arguments: \"repeats\"")
     times = sizes_of(sizes)

@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+import sysconfig
 
 import pytest
 
@@ -47,7 +48,10 @@ def peer():
 
 
 def run(python, kind, program, *args):
+    """What the program prints last. Another Python finds the packages of this one (it has torch, they need not be there)."""
     env = dict(os.environ, OMP_NUM_THREADS="1", FLAMBEAU_THREADS="1", HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false")
+    if python != sys.executable:
+        env["PYTHONPATH"] = sysconfig.get_path("purelib")
     done = subprocess.run([python, "-W", "ignore", "-c", START + program, kind, *args], capture_output=True, text=True, env=env)
     assert done.returncode == 0, f"{kind}:\n{done.stderr[-4000:]}"
     return json.loads(done.stdout.splitlines()[-1])
