@@ -17,16 +17,16 @@ from .emit import finish_gemm, finish_loops, is_columns
 from .loops import GemmKernel, Kernel, Program, reads, writes
 from .nests import Context, Item, Nest, covers, hint, is_rows, lonely, names, nest_of, rewritten
 from .spaces import Move, Spaces, epilogue_space, permuted_space, split_space, unified
-from .split import split_reductions
+from .split import PROCESSOR, Parallel, split_reductions
 
 MAX_BUFFERS = 24             # arrays that one nest may touch
 MAX_VALUES = 600             # SSA values of one nest
 LARGE = 1 << 20              # elements of an array that is better read first along its rows
 
 
-def schedule(program: Program) -> Program:
-    """Fuse, order, split large reductions, and choose the loops of every kernel."""
-    scheduler = Scheduler(program)
+def schedule(program: Program, parallel: Parallel = PROCESSOR) -> Program:
+    """Fuse, order, split large reductions, and choose the loops of every kernel. `parallel`: what keeps the target busy."""
+    scheduler = Scheduler(program, parallel)
     scheduler.fuse()
     scheduler.fuse_parts()
     kernels = [made for nest in scheduler.ordered() for made in scheduler.finished(nest)]
@@ -36,8 +36,9 @@ def schedule(program: Program) -> Program:
 class Scheduler(Context):
     """Nests in order of the graph, what each touches, and the decisions so far."""
 
-    def __init__(self, program: Program):
+    def __init__(self, program: Program, parallel: Parallel):
         super().__init__(program)
+        self.parallel = parallel
         self.nests = [nest_of(k, 1 << i) for i, k in enumerate(program.kernels)]
         self.writer: dict[str, Nest] = {}
         for nest, kernel in zip(self.nests, program.kernels):

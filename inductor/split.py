@@ -1,7 +1,8 @@
 """Large reductions with few points become two nests, so that they run in parallel.
 
-In: a nest. Out: the same, or a nest of partial results over leading inner axes (a single axis is cut into chunks) and one that
-combines them. The order of a floating sum is fixed by the sizes alone, never by the number of threads.
+In: a nest, and what a target needs to be busy (`Parallel`). Out: the same, or a nest of partial results over leading inner axes
+(a single axis is cut into chunks) and one that combines them. The order of a floating sum is fixed by the sizes alone, never by
+the number of threads.
 """
 
 from __future__ import annotations
@@ -10,21 +11,35 @@ from dataclasses import replace
 
 from ..capture.expr import ExprLike, plain, product
 from ..eager.prims import COMBINES
+from ..runtime.data import data
 from .body import Body, Rewriter, Value, reachable
+from .emit import is_columns
 from .loops import Axis, Reduce, Store
 from .nests import Context, Item, Nest, hint, names, rewritten
 
-PARALLEL_POINTS = 64         # outer points that make a split unnecessary
-SPLIT_FROM = 1 << 15         # elements per point from which a reduction is split
 SPLITTABLE = ("sum", "prod", "max", "min", "any", "all")
+
+
+@data
+class Parallel:
+    """`points`: outer points that make a split unnecessary; `elements`: of a point, from which a reduction is split; `parts`: the
+    most that a single axis is cut into; `columns`: neighbouring points that are one unit of work where columns are reduced."""
+
+    points: int = 64
+    elements: int = 1 << 15
+    parts: int = 64
+    columns: int = 1
+
+
+PROCESSOR = Parallel()
 
 
 def split_reductions(context: Context, nest: Nest) -> list[Nest]:
     """Two nests for a reduction with too few points to run in parallel: partial results, then the rest."""
     reduces = [item for item in nest.items if item.reduce is not None]
     inner = nest.inner
-    if not reduces or hint(product(a.extent for a in nest.outer)) >= PARALLEL_POINTS or \
-            hint(product(a.extent for a in inner)) < SPLIT_FROM:
+    wanted = context.parallel
+    if not reduces or hint(product(a.extent for a in inner)) < wanted.elements or units(context, nest) >= wanted.points:
         return [nest]
     wide = [item for item in nest.items if item.axes]
     plain_kinds = all(item.axes == inner and not waits(item) for item in wide) and \
@@ -32,6 +47,12 @@ def split_reductions(context: Context, nest: Nest) -> list[Nest]:
     if not plain_kinds or len(nest.loads().keys() & nest.stores().keys()):
         return [nest]
     return two_stages(context, nest, inner)
+
+
+def units(context: Context, nest: Nest) -> int:
+    """Pieces of work that run in parallel anyway."""
+    points, together = hint(product(a.extent for a in nest.outer)), context.parallel.columns
+    return points // together if together > 1 and is_columns(context, nest) else points
 
 
 def waits(item: Item) -> bool:
@@ -80,7 +101,7 @@ def chunked(context: Context, nest: Nest, inner: tuple[Axis, ...]) -> tuple[Nest
     if len(inner) > 1 and hint(product(a.extent for a in inner[:-1])) >= 16:
         return nest, inner
     long = inner[-1]
-    count = divisor(long.extent)
+    count = divisor(long.extent, context.parallel.parts)
     size = plain((long.extent + count - 1) // count)
     taken = {a.name for a in (*nest.outer, *inner)}
     chunk = context.axis(Axis(f"{long.name}_chunk", count), taken)
@@ -101,11 +122,11 @@ def chunked(context: Context, nest: Nest, inner: tuple[Axis, ...]) -> tuple[Nest
     return replace(nest, items=items, loads_cache=None), new
 
 
-def divisor(n: ExprLike) -> int:
+def divisor(n: ExprLike, most: int) -> int:
     """How many chunks: a divisor of a known size where there is one."""
     if isinstance(n, int):
-        return next((d for d in range(64, 15, -1) if n % d == 0), 32)
-    return 32
+        return next((d for d in range(most, most // 4 - 1, -1) if n % d == 0), most // 2)
+    return most // 2
 
 
 def masking(context: Context, mapping: dict, limit: tuple | None) -> Rewriter:

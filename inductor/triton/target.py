@@ -23,11 +23,15 @@ from ..loops import Program
 from ..lower import lower
 from ..memory import plan
 from ..schedule import schedule
+from ..split import Parallel
 from . import ahead
 from .attention import has_template
 from .codegen import Writer, generate
 from .device import OnDevice, Place
 from .interpret import Interpreted
+
+
+GPU = Parallel(points=256, elements=1 << 12, parts=256, columns=32)      # about two programs for each of its processors
 
 
 def takes(calls: tuple) -> bool:
@@ -40,7 +44,7 @@ def loop_program(graph: Graph, name: str, writes: tuple = (), donated: frozenset
     with record.stage("lower"):
         lowered = lower(graph, name, takes)
     with record.stage("schedule"):
-        program = plan(write_inputs(schedule(lowered), writes), donated)
+        program = plan(write_inputs(schedule(lowered, GPU), writes), donated)
     dump.loops(name, lowered, program)
     if config.verify:
         program.verify()

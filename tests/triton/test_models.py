@@ -4,10 +4,11 @@ import pytest
 import flambeau
 from flambeau import compiler, nn
 from flambeau.inductor.triton import interpret
+from flambeau.inductor.triton.codegen import generate
 from flambeau.nn import functional as F
 from flambeau.runtime.config import config
 
-from ..test_ops_compiled import near
+from ..test_ops_compiled import flat, near
 
 
 @pytest.fixture(autouse=True)
@@ -121,3 +122,14 @@ def test_draws_are_those_of_eager():
     flambeau.manual_seed(3)
     for a, b in zip([compiled(x), compiled(x), flambeau.rand(2)], wanted):
         near(a, b, "draws")
+
+
+def test_long_reductions_are_split(programs):
+    """Few points with much to add up would keep few of a GPU's processors busy: parts first, then their sums."""
+    x, w = flambeau.randn(100, 5001), flambeau.randn(4100, 96)
+    for f, given, launches in ((lambda x: (x.sum(), x.amax()), x, 2), (lambda w: (w * 2).sum(0), w, 2),
+                               (lambda x: x.sum(1), x[:, :4000].contiguous(), 1)):
+        found, wanted = flambeau.compile(f, backend="triton")(given), f(given)
+        for a, b in zip(flat(found), flat(wanted)):
+            near(a, b, "sum", strided=False)
+        assert len(generate(programs[-1]).kernels) >= launches and (launches == 1) == (len(programs[-1].kernels) == 1)
