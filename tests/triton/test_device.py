@@ -2,6 +2,10 @@
 would get them, is run by triton's interpreter. Then the choices: chips, shared memory, devices."""
 
 import importlib
+import json
+import pathlib
+import subprocess
+import sys
 
 import pytest
 import flambeau
@@ -156,3 +160,13 @@ def test_one_device_a_graph():
     with pytest.raises(BackendError, match="tensors on cpu, cuda:0"):
         target.place_of(tensors, False)
     assert target.place_of([flambeau.zeros(2), 3], False) is None
+
+
+def test_programs_on_cuda_tensors():
+    """Captured, compiled by the default backend, and run as the launcher would be asked to; cupy is a stand-in."""
+    script = pathlib.Path(__file__).with_name("on_cuda.py")
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=250)
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found["different"] == {} and found["programs"] == 8 and found["kernels"] > 15
+    assert not [why for why in found["fallbacks"] if "cuda" in why]
