@@ -6,6 +6,7 @@ cannot be captured.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import importlib.metadata
 import importlib.util
@@ -26,6 +27,7 @@ EXAMPLES = """
     python -m flambeau doctor
     python -m flambeau doctor --json
 """
+DISTRIBUTIONS = {"cupy": ("cupy", "cupy-cuda12x", "cupy-cuda13x", "cupy-cuda11x")}         # where it is not the package's name
 OPTIONAL = {"rich": "tables in colour on the terminal", "safetensors": "files in the safetensors format"}
 NO_COMPILER = "compiled functions run in the loop interpreter, slower than eager"
 
@@ -47,17 +49,17 @@ def found() -> dict[str, Any]:
              "ml_dtypes": installed("ml_dtypes"), "captures": state.native is not None, "compiler": compiler(),
              "instructions": {"generated": toolchain.isa(), "runtime": native.chosen_instructions()},
              "threads": {"used": native.get_num_threads(), "cores": len(os.sched_getaffinity(0))}, "cache": cache(),
-             "triton": installed("triton"), "cuda": cuda(),
+             "triton": installed("triton"), "cupy": installed("cupy"), "cuda": cuda(),
              "optional": {name: installed(name) for name in OPTIONAL}, "settings": settings()}
     return facts | {"missing": missing(facts)}
 
 
 def installed(package: str) -> str | None:
     """The version of an installed package that can be imported, or None."""
-    try:
-        return importlib.metadata.version(package) if importlib.util.find_spec(package) else None
-    except (importlib.metadata.PackageNotFoundError, ValueError):
-        return None
+    for name in DISTRIBUTIONS.get(package, (package,)):
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError, ValueError):
+            return importlib.metadata.version(name) if importlib.util.find_spec(package) else None
+    return None
 
 
 def compiler() -> dict[str, Any] | None:
@@ -131,6 +133,9 @@ def missing(facts: dict[str, Any]) -> list[dict[str, Any]]:
     if facts["cuda"]["problem"]:
         rows.append(lack("GPU", f"{facts['cuda']['problem']}: everything runs on the processor",
                          "a machine with an NVIDIA GPU and its driver (nvidia-smi must list it)"))
+    elif facts["cupy"] is None:
+        rows.append(lack("cupy", "cupy is not installed: no tensors on the GPU",
+                         "pip install cupy-cuda12x, or cupy-cuda13x for CUDA 13"))
     return rows + [lack(name, f"{name} is not installed: no {use}", f"pip install {name}")
                    for name, use in OPTIONAL.items() if facts["optional"][name] is None]
 
@@ -150,7 +155,7 @@ def text(facts: dict[str, Any]) -> str:
 
 def rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
     found, isa, threads, kept = facts["compiler"], facts["instructions"], facts["threads"], facts["cache"]
-    devices = ", ".join(facts["cuda"]["devices"])
+    devices = ", ".join(facts["cuda"]["devices"] + [f"cupy {facts['cupy']}"] * (facts["cupy"] is not None))
     limit = f" of {kept['limit_megabytes']}" if kept["limit_megabytes"] else ""
     return [("flambeau", f"{facts['flambeau']} on Python {facts['python']}, {facts['platform']}"),
             ("packages", f"numpy {facts['numpy']}, ml_dtypes {facts['ml_dtypes']}"

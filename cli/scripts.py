@@ -103,7 +103,8 @@ def add_program(parser: Any, out: str) -> None:
     parser.add_argument("--out", metavar="FILE", help=out)
     add_torch(parser)
     parser.add_argument("script", metavar="SCRIPT")
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGUMENTS", help="the script's own")
+    own = parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGUMENTS", help="the script's own")
+    own.required = False
 
 
 def target(options: Any, ending: str) -> str:

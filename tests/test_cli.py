@@ -268,7 +268,7 @@ def test_doctor_of_a_machine_without_compiler_triton_and_gpu(monkeypatch):
 
 BARE = """
 import ctypes, sys
-for name in ("triton", "rich", "safetensors"):
+for name in ("triton", "cupy", "rich", "safetensors"):
     sys.modules[name] = None
 library = ctypes.CDLL
 def open_library(name, *rest, **options):
@@ -288,16 +288,23 @@ def test_doctor_of_a_bare_machine(tmp_path):
     done = subprocess.run([sys.executable, "-c", BARE], env=environment, capture_output=True, text=True)
     assert done.returncode == FOUND, done.stderr
     missing = done.stdout.partition("missing:\n")[2]
-    assert [line.split(":")[0].strip() for line in missing.splitlines()[::2]] == ["C++ compiler", "Triton", "GPU", "rich", "safetensors"]
-    assert "no compiler was found (CXX, g++, clang++, c++)" in missing and "compiled functions run in the loop interpreter" in missing
+    lacking = [line.split(":")[0].strip() for line in missing.splitlines()[::2]]
+    assert lacking == ["C++ compiler", "Triton", "GPU", "rich", "safetensors"]
+    assert "no compiler was found (CXX, g++, clang++, c++)" in missing and "run in the loop interpreter" in missing
 
 
 def test_doctor_of_a_machine_with_everything(monkeypatch):
     status, text = told(monkeypatch, compiler=toolchain.compiler, cuda=lambda: {"devices": ["NVIDIA X"], "problem": None},
                         installed=lambda name: "9.9")
-    assert "CUDA          NVIDIA X" in text and "Triton        9.9" in text
+    assert "CUDA          NVIDIA X, cupy 9.9" in text and "Triton        9.9" in text
     if toolchain.compiler():
         assert status == DONE and "nothing is missing" in text and ", works" in text
+
+
+def test_doctor_of_a_machine_with_a_gpu_that_nothing_reaches(monkeypatch):
+    _, text = told(monkeypatch, cuda=lambda: {"devices": ["NVIDIA X"], "problem": None},
+                   installed=lambda name: None if name == "cupy" else "9.9")
+    assert "CUDA          NVIDIA X\n" in text and "cupy: cupy is not installed: no tensors on the GPU" in text
 
 
 def test_doctor_tries_the_compiler(monkeypatch, tmp_path):
