@@ -188,17 +188,16 @@ def same_places(kernel: Kernel, old: Buffer, new: Buffer) -> bool:
 
 def called_in_place(calls: tuple, old: Buffer, new: Buffer) -> bool:
     """Whether only one call touches `new`, reads `old` at the same places if at all, and none after it does."""
-    touched = [{v.buffer if isinstance(v, View) else v for v in _regions(vars(call))} for call in calls]
-    writing = [k for k, found in enumerate(touched) if new in found]
-    if len(writing) != 1 or any(old in found for found in touched[writing[0] + 1:]):
+    touched = [{buffer_of(v).name for v in _regions(vars(call))} for call in calls]
+    writing = [k for k, found in enumerate(touched) if new.name in found]
+    if len(writing) != 1 or any(old.name in found for found in touched[writing[0] + 1:]):
         return False
     call = calls[writing[0]]
-    if old not in touched[writing[0]]:
+    if old.name not in touched[writing[0]]:
         return True
     if not isinstance(call, Job):
         return False
-    at = [k for k, v in enumerate(call.arrays) if v is not None and buffer_of(v) == old]
-    out = [k for k, v in enumerate(call.arrays) if v is not None and buffer_of(v) == new]
+    at, out = ([k for k, v in enumerate(call.arrays) if v is not None and buffer_of(v).name == b.name] for b in (old, new))
     return len(at) == len(out) == 1 and (out[0], at[0]) in call.same and whole(call.arrays[at[0]])
 
 
