@@ -12,6 +12,7 @@ from .context import TensorFacts
 from .shapes import Relation, compile_guard
 from .source import Guard, Pinned, item, node_of
 from .state import native
+from .trace import on_gpu
 from .variables.objects import lookup_guards
 
 
@@ -103,9 +104,25 @@ def add_aliases(tree, tx) -> None:
     """Which tensors share bytes, and how far from the start of their storage they begin: one group per storage."""
     groups: dict[int, int] = {}
     rows = [(node_of(tree.root, source), groups.setdefault(id(value._storage), len(groups)), distance(value))
-            for node, source, value in tx.tracer.all_inputs if hasattr(value, "_storage")]
+            for node, source, value in tx.tracer.all_inputs if hasattr(value, "_storage") and not on_gpu(value)]
     if len(rows) > 1:
         tree.alias(rows)
+    add_gpu_aliases(tree, tx)
+
+
+def add_gpu_aliases(tree, tx) -> None:
+    """Of tensors on GPUs: which have one storage (their offsets are guarded with their sizes), and that others have not."""
+    storages = [(node_of(tree.root, source).child("attr", "_storage"), value._storage)
+                for node, source, value in tx.tracer.all_inputs if on_gpu(value)]
+    seen: list = []
+    for place, storage in storages:
+        known = next((other for other, held in seen if held is storage), None)
+        if known is not None:
+            place.same_as(known)
+            continue
+        for other, _ in seen:
+            place.not_same(other)
+        seen.append((place, storage))
 
 
 def distance(value) -> int:

@@ -192,7 +192,7 @@ class GraphTracer(dispatch.Mode):
 
     def input(self, value: Tensor, source: Source, dims) -> Tensor | None:
         """A fake for a real tensor; `dims`: the dimensions whose sizes are symbols."""
-        if value._fake:
+        if value._fake and not on_gpu(value):
             return None
         sizes, strides = self.geometry(value, source, dims)
         offset = value.storage_offset()
@@ -259,7 +259,8 @@ class GraphTracer(dispatch.Mode):
         return self.storages[id(real)][1]
 
     def refuse_overlap(self, real: Storage) -> None:
-        start, end = address(real.bytes), address(real.bytes) + real.nbytes()
+        start = real.data_ptr() if real.bytes is None else address(real.bytes)
+        end = start + real.nbytes()
         if any(start < e and s < end for s, e, _ in self.spans):
             raise unsupported("value", "two inputs are separate storages over the same foreign memory")
         self.spans.append((start, end, real))
@@ -329,3 +330,9 @@ def tensors_of(args):
             yield a
         elif isinstance(a, (tuple, list)):
             yield from tensors_of(a)
+
+
+def on_gpu(value: Any) -> bool:
+    """A real tensor in a GPU's memory (a fake has no storage with bytes anywhere)."""
+    gpu = isinstance(value, Tensor) and value._array is None and value._device.type == "cuda"
+    return gpu and value._storage.runtime is not None

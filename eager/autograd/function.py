@@ -402,6 +402,20 @@ class AttachedNode(Node):
 _call.attached(AttachedNode)
 
 
+def _attached(outputs, inputs) -> AttachedNode | None:
+    """The same node over tensors in a device's memory."""
+    if any(t is not None and t._array is None and t._storage.runtime is None for t in outputs):
+        raise TypeError("attach() takes tensors with bytes")
+    edges = tuple([edge_of(t) if isinstance(t, Tensor) else None for t in inputs])
+    if not any(edges):
+        return None
+    node = AttachedNode(None, None, None, edges, tuple([((), None, None) if t is None else metas_of((t,))[0] for t in outputs]))
+    for k, t in enumerate(outputs):
+        if t is not None and t._dtype.category >= 2:
+            t._grad_fn, t._output_nr, t._requires_grad = node, k, False
+    return node
+
+
 def attach(
     outputs, inputs, backward_fn, saved_tensors=(), name: str = "CompiledBackward", with_saved: bool = False
 ) -> Node | None:
@@ -415,10 +429,10 @@ def attach(
     if not state.grad:
         return None
     node = _call.attach(outputs, inputs)
+    if node is False:
+        node = _attached(outputs, inputs)
     if node is None:
         return None
-    if node is False:
-        raise TypeError("attach() takes tensors with bytes")
     node.backward_fn, node.label, node.with_saved, node.final = backward_fn, name, with_saved, False
     node.saved = SavedList(node, saved_tensors, outputs) if saved_tensors else None
     return node

@@ -461,6 +461,33 @@ def graph_functions():
 
 
 @program
+def captured():
+    """compile() takes tensors on a GPU: guards see type, place, sizes, strides, sharing; a graph runs with one node of autograd."""
+    function = lambda x, w: torch.relu(x @ w) * 2 + 1  # noqa: E731
+    for backend in ("eager", "aot_eager"):
+        torch.compiler.reset()
+        compiled = torch.compile(function, backend=backend, fullgraph=True)
+        w = torch.randn(4, 2).cuda().requires_grad_()
+        for rows in (3, 3, 5):
+            x = torch.randn(rows, 4).cuda()
+            close(compiled(x, w), function(x.cpu(), w.detach().cpu()))
+        compiled(x, w).sum().backward()
+        found, w.grad = w.grad, None
+        function(x, w).sum().backward()
+        close(found, w.grad.cpu())
+        assert compiled(x.cpu(), w.detach().cpu()).device.type == "cpu"
+        both = torch.compile(lambda a, b: (a.add_(1), b * 2)[1], backend=backend)
+        p, q = torch.zeros(3).cuda(), torch.ones(3).cuda()
+        assert both(p, q).tolist() == [2, 2, 2] and both(p, p).tolist() == [4, 4, 4] and p.tolist() == [2, 2, 2]
+        net = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.Dropout(0.5), nn.Linear(4, 2)).cuda()
+        twin = copy.deepcopy(net)
+        torch.manual_seed(1)
+        one = torch.compile(net, backend=backend)(x)
+        torch.manual_seed(1)
+        close(one, twin(x).cpu()), close(net[1].running_mean, twin[1].running_mean.cpu())
+
+
+@program
 def linear_algebra_and_more():
     a = torch.randn(3, 4, 4)
     m = a @ a.mT + 4 * torch.eye(4)
