@@ -2,9 +2,8 @@
 results over a batch.
 """
 
-from ..nn.utils.stateless import functional_call
 from .derivatives import grad, grad_and_value, hessian, jacfwd, jacrev, jvp, linearize, vjp
-from .modules import replace_all_batch_norm_modules_, stack_module_state
+from .modules import functional_call, replace_all_batch_norm_modules_, stack_module_state
 from .vmap import vmap
 
 __all__ = [

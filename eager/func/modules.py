@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from ..nn.utils import stateless
 from ..op import OPS
+
+
+def functional_call(module, parameter_and_buffer_dicts, args=None, kwargs=None, *, tie_weights=True, strict=False):
+    """`module(*args, **kwargs)` with the tensors of a dict, or of several dicts, instead of its own."""
+    return stateless.functional_call(module, parameter_and_buffer_dicts, args, kwargs, tie_weights=tie_weights, strict=strict)
 
 
 def stack_module_state(models) -> tuple:

@@ -5,6 +5,7 @@ from .adagrad import Adadelta, Adagrad
 from .adam import Adam, AdamW
 from .adam_kin import Adamax, NAdam, RAdam, SparseAdam
 from .averaging import ASGD, Rprop
+from .factored import Adafactor, Muon
 from .lbfgs import LBFGS
 from .optimizer import Optimizer
 from .rmsprop import RMSprop

@@ -9,6 +9,13 @@ torch.optim.Adam torch.optim.AdamW:
 torch.optim.Adagrad torch.optim.Adadelta:
     r = steps(lambda p: t.optim.Adagrad(p, 0.1, lr_decay=0.1)) + steps(lambda p: t.optim.Adadelta(p, 0.5))
 torch.optim.ASGD torch.optim.RAdam: r = steps(lambda p: t.optim.ASGD(p, 0.1, t0=2)) + steps(lambda p: t.optim.RAdam(p, 0.1), 8)
+torch.optim.Adafactor: r = steps(lambda p: t.optim.Adafactor(p, 0.1, weight_decay=0.01))
+    r += steps(lambda p: t.optim.Adafactor(p, eps=(1e-4, 0.1), d=2.0, maximize=True))
+torch.optim.Muon: p = nn.Parameter(filled(6, 4)); o = t.optim.Muon([p], 0.1); q = nn.Parameter(filled(3, 5))
+    n = t.optim.Muon([q], 0.1, nesterov=False, ns_steps=3, adjust_lr_fn="match_rms_adamw")
+    for k in range(3):
+        o.zero_grad(); n.zero_grad(); ((p - k) ** 3).sum().backward(); ((q - k) ** 2).mean().backward(); o.step(); n.step()
+    r = [(p * 20).round(), (q * 20).round(), sorted(o.state[p])]
 torch.optim.RMSprop: r = steps(lambda p: t.optim.RMSprop(p, 0.1, centered=True, momentum=0.5))
 torch.optim.LBFGS: p = nn.Parameter(filled(4)); o = t.optim.LBFGS([p], lr=0.5, max_iter=5, line_search_fn="strong_wolfe")
     def closure():
@@ -92,7 +99,7 @@ torch.autograd.Function:
     x = leaf(3, 4); y = Cube.apply(x, 2.0); y.sum().backward(); r = [y, x.grad]
 torch.func.vmap op:vmap torch.func.grad_and_value torch.func.functional_call:
     m = fill(nn.Linear(4, 2)); params = dict(m.named_parameters())
-    def loss(params, x): return t.func.functional_call(m, params, (x,)).square().sum()
+    def loss(params, x): return t.func.functional_call(module=m, parameter_and_buffer_dicts=params, args=(x,)).square().sum()
     g, v = t.func.grad_and_value(loss)(params, X); per = t.func.vmap(lambda p, x: loss(p, x), in_dims=(None, 0))(params, X)
     r = [g["weight"], g["bias"], v, per, t.vmap(lambda a, b: a @ b)(X, Y)]
 torch.autograd.profiler.profile torch.autograd.profiler.record_function: P = t.autograd.profiler

@@ -1,5 +1,7 @@
 """Activations as modules."""
 
+import warnings
+
 from ...api import empty
 from .. import functional as F
 from .. import init
@@ -38,9 +40,16 @@ class Mish(_InPlace):
 
 
 class Hardtanh(Module):
-    def __init__(self, min_val=-1.0, max_val=1.0, inplace=False):
+    def __init__(self, min_val=-1.0, max_val=1.0, inplace=False, min_value=None, max_value=None):
+        """`min_value` and `max_value` are old names of the bounds."""
         super().__init__()
         self.min_val, self.max_val, self.inplace = min_val, max_val, inplace
+        for old, name, value in (("min_value", "min_val", min_value), ("max_value", "max_val", max_value)):
+            if value is not None:
+                warnings.warn(f"keyword argument `{old}` is deprecated and renamed to `{name}`", FutureWarning, stacklevel=2)
+                setattr(self, name, value)
+        if self.max_val <= self.min_val:
+            raise AssertionError(f"max_val ({self.max_val}) must be greater than min_val ({self.min_val})")
 
     def forward(self, input):
         return F.hardtanh(input, self.min_val, self.max_val, self.inplace)
