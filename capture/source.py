@@ -311,6 +311,8 @@ def _show(value: Any) -> str:
         return "(" + ", ".join(map(_show, value)) + ("," if len(value) == 1 else "") + ")"
     if isinstance(value, (type, types.FunctionType)):
         return value.__qualname__
+    if isinstance(value, types.ModuleType):
+        return f"the module {value.__name__}"
     if isinstance(value, (int, float, str, bytes, bool, type(None))):
         return repr(value)
     return str(value) if type(value).__str__ is not object.__str__ else f"<{type(value).__name__}>"
