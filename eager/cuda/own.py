@@ -8,6 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from .. import dtypes
+from ..op import OPS
+from ..state import no_modes, recording
 from ..tensor import Tensor
 from . import blas, halves
 from .arrays import from_host, loaded, memory
@@ -97,6 +99,20 @@ def _topk(op, args, outs):
         return x.copy() if x.ndim == 0 else cupy().zeros(sizes, x.dtype), cupy().zeros(sizes, np.int64)
     places = sorted_places(x, dim, largest)[(slice(None),) * dim + (slice(0, k),)]
     return cupy().take_along_axis(x, places, axis=dim), places
+
+
+# -- composites whose halves are rounded once, as on the host
+
+
+@kernel("attention", "attention_backward")
+def _in_float32(op, args, outs):
+    wide = [OPS["cast"](a, dtypes.float32) if isinstance(a, Tensor) and a._dtype in _HALVES else a for a in args]
+    with recording(False), no_modes():
+        made = op.fn(*wide)
+    return tuple([loaded(t) for t in (made if isinstance(made, tuple) else (made,))])
+
+
+_HALVES = (dtypes.float16, *halves.BITS)
 
 
 # -- functions that cupyx has

@@ -80,8 +80,9 @@ def check(op, args) -> None:
         host, gpu = mapped(args, lambda a: a.clone() if isinstance(a, Tensor) else a), mapped(args, there)
     one, two = call(op, host), call(op, gpu)
     if op.name != "empty" and not op.name.startswith("empty"):
+        rough = any(x.dtype.is_floating_point and x.dtype.itemsize < 4 for x in tensors(host))
         for k, (a, b) in enumerate(zip(flat(one), flat(two), strict=True)):
-            same(a, b, f"{what} output {k}")
+            same(a, b, f"{what} output {k}", 1e-2 if rough else 2e-5)
     for a, b in zip(tensors(host), tensors(gpu), strict=True):
         same(a, b, f"{what} operand") if op.mutates else None
     if op.grads and not op.mutates:
@@ -106,6 +107,9 @@ def gradients(op, one, two, host, gpu, what) -> None:
             same(a, b, f"{what} gradient {k}", 1e-4)
 
 
+FLOATS_ONLY = ("inv", "qr", "adjugate")          # PyTorch refuses halves, and so do the public functions
+
+
 def halves(args):
     return mapped(args, lambda a: a.to(dtypes.bfloat16) if isinstance(a, Tensor) and a.dtype is dtypes.float32 else a)
 
@@ -116,7 +120,7 @@ def main(names, types=("float32",)) -> dict:
         op = OPS[name]
         for args in op.sample_rule(Samples()):
             args = op.bind(tuple(args), {})
-            for kind in types:
+            for kind in types if name not in FLOATS_ONLY else types[:1]:
                 try:
                     check(op, args if kind == "float32" else halves(args))
                     checked += 1
