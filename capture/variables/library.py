@@ -9,16 +9,30 @@ from __future__ import annotations
 import itertools
 import warnings
 
+from ...eager.claims import holds
 from ...eager.optim.optimizer import Optimizer
 from ...eager.utils.checkpoint import checkpoint, noop_context_fn
 from ...eager.state import no_modes, setting
 from ..breaks import unsupported
+from ..expr import const
+from ..shapes import Relation, SymInt
 from .builtins import handles
 from .functions import UserFunctionVariable
 from .tensor import TensorVariable
 
 OPTIONS = ("use_reentrant", "preserve_rng_state", "context_fn", "determinism_check", "debug", "early_stop")
 _numbers = itertools.count()
+
+
+@handles(holds)
+def _holds(tx, args, kwargs):
+    """Yes, and a read that checks it when the data is there."""
+    number = tx.run(lambda condition: condition.all().long().item(), args[0].plain())
+    if isinstance(number, SymInt) and tx.tracer.env.known(told := Relation("<=", const(1), number.expr)) is None:
+        tx.tracer.env.assumed.append(told)
+        tx.tracer.env.learn(told)
+        return tx.constant(True)
+    return tx.constant(bool(number))
 
 
 @handles(checkpoint)

@@ -4,6 +4,7 @@ import math
 
 from .. import api
 from ..autograd import no_grad
+from ..claims import holds
 from ..sizes import Size
 from . import constraints
 from .bernoulli import ProbsOrLogits, binary_entropy
@@ -22,7 +23,7 @@ class Geometric(ProbsOrLogits, Distribution):
     def __init__(self, probs=None, logits=None, validate_args=None):
         self._take(probs, logits)
         super().__init__(self._param.size(), validate_args=validate_args)
-        if self._validate_args and probs is not None and not bool((self.probs > 0).all()):
+        if self._validate_args and probs is not None and not holds(self.probs > 0):
             raise ValueError(f"Expected parameter probs of distribution {self!r} to be positive but found invalid "
                              f"values:\n{self.probs}")
 

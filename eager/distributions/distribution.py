@@ -4,6 +4,7 @@ import warnings
 
 from .. import api
 from ..autograd import no_grad
+from ..claims import holds
 from ..sizes import Size
 from ..tensor import Tensor
 from . import constraints
@@ -45,7 +46,7 @@ class Distribution:
                 continue
             value = getattr(self, name)
             valid = constraint.check(value)
-            if not bool(valid.all()):
+            if not holds(valid):
                 raise ValueError(f"Expected parameter {name} ({type(value).__name__} of shape {tuple(value.shape)}) of "
                                  f"distribution {self!r} to satisfy the constraint {constraint!r}, but found invalid "
                                  f"values:\n{value}")
@@ -149,7 +150,7 @@ class Distribution:
                 raise ValueError(f"Value is not broadcastable with batch_shape+event_shape: {value.shape} vs "
                                  f"{expected}.")
         support = self.support
-        if not bool(support.check(value).all()):
+        if not holds(support.check(value)):
             raise ValueError(f"Expected value argument ({type(value).__name__} of shape {tuple(value.shape)}) to be "
                              f"within the support ({support!r}) of the distribution {self!r}, but found invalid "
                              f"values:\n{value}")

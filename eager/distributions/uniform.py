@@ -1,6 +1,7 @@
 """Uniform on [low, high)."""
 
 from .. import api
+from ..claims import holds
 from ..sizes import Size
 from . import constraints
 from .distribution import Distribution
@@ -15,7 +16,7 @@ class Uniform(Distribution):
     def __init__(self, low, high, validate_args=None):
         self.low, self.high = broadcast_all(low, high)
         super().__init__(self.low.shape, validate_args=validate_args)
-        if self._validate_args and not bool(api.lt(self.low, self.high).all()):
+        if self._validate_args and not holds(api.lt(self.low, self.high)):
             raise ValueError("Uniform is not defined when low>= high")
 
     mean = property(lambda self: (self.high + self.low) / 2)

@@ -175,3 +175,54 @@ def test_what_hears_that_it_is_dropped_is_python_s(made):
         said.clear()
         assert compiled(X).tolist() == (X + 1).tolist() and said == ["dropped"]
     assert counters.snapshot()["breaks"]["generator"] == 1
+
+
+# -- checks of arguments that only the data answers
+
+
+D = torch.distributions
+POLICY = torch.nn.Linear(3, 3)
+
+
+def normal(x):
+    made = D.Normal(x, x.exp())
+    return made.log_prob(x * 2), D.kl_divergence(made, D.Normal(0.0, 1.0)).sum(), made.entropy()
+
+
+def policy(x):
+    made = D.Categorical(logits=POLICY(x))
+    return (made.log_prob(torch.tensor([0, 2])) * x.sum(1)).mean() - 0.01 * made.entropy().mean()
+
+
+def uniform(x):
+    return D.Uniform(x, x + 1).log_prob(x + 0.5), D.Geometric(probs=x.sigmoid()).log_prob(torch.ones(2, 3))
+
+
+@pytest.mark.parametrize("fn", [normal, policy, uniform], ids=lambda fn: fn.__name__)
+def test_distributions_are_captured(fn):
+    check(fn, X)
+
+
+@pytest.mark.parametrize("backend", ["eager", "inductor"])
+def test_gradients_go_through_checks(backend):
+    def gradients(run):
+        POLICY.zero_grad()
+        run(X).backward()
+        return [p.grad.clone() for p in POLICY.parameters()]
+    expected, found = gradients(policy), gradients(torch.compile(policy, backend=backend))
+    assert all(torch.allclose(a, b, atol=1e-6) for a, b in zip(expected, found)) and not counters.snapshot()["breaks"]
+
+
+def test_data_that_a_check_refuses_raises():
+    def fn(x):
+        return D.Normal(x, x).log_prob(x).sum()
+
+    def told(run, x):
+        try:
+            return round(run(x).item(), 4)
+        except ValueError as error:
+            return str(error)
+    compiled = torch.compile(fn, backend="eager")
+    for x in (X + 1, X + 2, X - 3, X + 3, X - 9):
+        assert told(compiled, x) == told(fn, x)
+    assert counters.snapshot()["graphs"] == 1 and not counters.snapshot()["breaks"]
