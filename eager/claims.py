@@ -1,7 +1,7 @@
 """Conditions on data that a call of the library insists on.
 
-In: a boolean tensor. Out: whether it holds throughout. A captured program takes for granted that it does and asks when the data is
-there, so that checks of arguments do not cut graphs; where it does not hold, the program runs as it stands, and raises.
+In: a boolean tensor. Out: whether it holds throughout. A captured program takes for granted that it does, and asks when the data
+is there, so that checks of arguments do not cut graphs; where it does not hold, the program runs as it stands, and raises.
 """
 
 from .tensor import Tensor
