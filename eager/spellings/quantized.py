@@ -70,9 +70,9 @@ def _check_range(input, quant_min, quant_max):
 
 
 def _fake_quantize(x, scale, zero_point, low, high):
-    """(q - zero_point) * scale, q = round(x / scale + zero_point) held within [low, high], NaN the lowest; the gradient is
+    """(q - zero_point) * scale, q = round(x / scale) + zero_point held within [low, high], NaN the lowest; the gradient is
     that of x where q was within."""
-    q = round(a.add(a.mul(x.detach(), 1.0 / scale), zero_point))
+    q = a.add(round(a.mul(x.detach(), 1.0 / scale)), zero_point)
     held = a.where(a.ge(q, low), a.minimum(q, high), low)
     passed = a.where(a.eq(q, held), x, 0.0)
     rounded = a.mul(a.sub(held, zero_point), scale).to(x.dtype)

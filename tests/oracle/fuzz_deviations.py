@@ -76,6 +76,7 @@ SINGLE = {
     (r"stored.*uint8", r"without overflow"): "negative numbers stored as bytes wrap around, fractions too",
     (r"F\.interpolate.*bicubic.*(antialias|, True\) \(\)$)", r"result: values|gradient"): "PyTorch reads one row only where the result has one column",
     (r"atan2.*uint8", r"gradient 1"): "PyTorch's gradient negates and squares bytes",
+    (r"max_pool3d", r"does not raise, torch .*Unsupported memory format"): "PyTorch takes only some layouts there",
     (r"torch\.(where|searchsorted)", r"invalid combination of arguments"): "a number goes by keyword and with out= too",
     (r"cosine_similarity|normalize", r"gradient 2"): "of a vector of zeros it is NaN or a rounding error of 1e8 in PyTorch",
     (r"conv_transpose", r"error: call raises .*Output size is too small"): "PyTorch refuses no elements for some batches only",

@@ -306,3 +306,19 @@ def types(d):
     if d.name == "result_type":
         return {"/a": d.operand((2,), "fibc"), "/b": d.operand((2,), "fibc")}
     return {"/a": Type(d.pick(*EVERY)), "/b": Type(d.pick(*EVERY))}
+
+
+@calls("torch.fake_quantize_per_tensor_affine", ("function",), order=1)
+def rounded_to_steps(d):
+    low = d.pick(0, -8, -128)
+    high = low + d.pick(15, 255)
+    return {"input": d.tensor(dtype=d.pick("float32", "float64")), "scale": d.pick(0.125, 0.5, 2.0), "zero_point": d.int(low, high),
+            "quant_min": low, "quant_max": high}
+
+
+@calls("torch.fake_quantize_per_channel_affine", ("function",), order=1)
+def rounded_to_steps_of_channels(d):
+    x = d.tensor(d.full_shape(1, 3), dtype="float32")
+    axis = d.int(0, len(x.shape) - 1)
+    return {"input": x, "scale": d.tensor((x.shape[axis],), dtype="float32", values="positive", grad=False),
+            "zero_point": d.index((x.shape[axis],), 9, "int32"), "axis": axis, "quant_min": 0, "quant_max": d.pick(15, 255)}

@@ -49,6 +49,26 @@ def transposed_convolution(d):
             "padding": d.int(0, 1), "output_padding": d.pick(0, 0, 1), "groups": groups, "dilation": d.pick(1, 2)}
 
 
+def convolution_gradient(lib, x, w, g, stride, padding, dilation, groups):
+    dims, more = x.dim() - 2, (stride, padding, dilation, groups)
+    of = lib.nn.grad
+    return (getattr(of, f"conv{dims}d_input")(x.shape, w, g, *more), getattr(of, f"conv{dims}d_weight")(x, w.shape, g, *more))
+
+
+@calls(convolution_gradient, order=1, tolerance=10)
+def gradients_of_convolutions(d):
+    dims, groups = d.int(1, 3), d.pick(1, 1, 2)
+    inner, outer, dtype = d.int(1, 2), d.int(1, 2), d.pick(*REAL)
+    sizes, kernel = [d.int(4, 6) for _ in range(dims)], [d.int(1, 3) for _ in range(dims)]
+    stride, padding, dilation = ([d.int(low, high) for _ in range(dims)] for low, high in ((1, 2), (0, 1), (1, 2)))
+    windows = [(n + 2 * p - e * (k - 1) - 1) // s + 1 for n, k, s, p, e in zip(sizes, kernel, stride, padding, dilation)]
+    if min(windows) < 1:
+        windows, stride, padding, dilation, kernel = sizes, [1] * dims, [0] * dims, [1] * dims, [1] * dims
+    return {"/x": d.tensor((2, inner * groups, *sizes), dtype=dtype), "/w": d.tensor((outer * groups, inner, *kernel), dtype=dtype),
+            "/g": d.tensor((2, outer * groups, *windows), dtype=dtype), "/stride": tuple(stride), "/padding": tuple(padding),
+            "/dilation": tuple(dilation), "/groups": groups}
+
+
 def channels_last(lib, x, w):
     y = lib.nn.functional.conv2d(x.to(memory_format=lib.channels_last), w, padding=1)
     return y, lib.relu(y), y * 2, y + y.mean((2, 3), keepdim=True), lib.nn.functional.max_pool2d(y, 2)
