@@ -13,6 +13,7 @@ from typing import Any
 from collections.abc import Callable
 
 from ..runtime import counters
+from ..runtime.report.text import readable
 from ..runtime.report.units import count
 from . import backends, compile as compiling
 from .breaks import listeners
@@ -61,7 +62,7 @@ class Explanation:
                   for number, (one, times) in enumerate(self.counted())]
         lines += [f"  ran eagerly: {reason} ({count(times, 'time')})" for reason, times in self.fallbacks.items()]
         lines += [f"  graph {number}: {count(len(ops), 'op')}: {', '.join(ops)}" for number, ops in enumerate(self.graphs)]
-        lines += ["  guards:"] + [f"    {line}" for line in dict.fromkeys(self.guards)]
+        lines += ["  guards:"] + [f"    {readable(line)}" for line in dict.fromkeys(self.guards)]
         return "\n".join(lines)
 
     def counted(self) -> list[tuple[Break, int]]:
