@@ -124,7 +124,11 @@ def split(code, index, depth, nulls=(), unbound=(), *, instrs=None, live=None, e
     own = set(cells).intersection(code.co_cellvars)
     body, kept = [], []
     for old in rest:
-        parts = _checked(new[old]) if old.argval in own & empty[old.index] and old.op in _NEED_CONTENT else [new[old]]
+        parts = [new[old]]
+        if old.op == "RERAISE" and not old.argval:                    # else the frame goes back to the line that raised
+            parts = _before(new[old], write_end)
+        elif old.op in _NEED_CONTENT and old.argval in own & empty[old.index]:
+            parts = _before(new[old], write_check)
         body += parts
         kept += [old.index, *[None] * (len(parts) - 1)]
     parameters = _parameters(arguments)
@@ -146,19 +150,35 @@ def split(code, index, depth, nulls=(), unbound=(), *, instrs=None, live=None, e
     return ResumePoint(made, index, depth, frozenset(nulls), arguments, tuple(kept))
 
 
-def _checked(instr):
-    """What names an own cell, now a free variable: if it is empty the error must stay that of a local."""
+def _before(instr, write):
+    """The instruction behind what `write(e, instr)` writes, which runs under the same handler."""
     e = Emitter(instr.position)
     with e.at(instr.position, instr.handler):
-        e.load_const(native.full_cell)
+        write(e, instr)
+        e.emit(instr.op, instr.argval)
+    instr.op, instr.argval = e.instrs[0].op, e.instrs[0].argval       # whoever jumps to it comes by
+    return [instr, *e.instrs[1:]]
+
+
+def write_check(e, instr):
+    """What names an own cell, now a free variable: if it is empty the error must stay that of a local."""
+    e.load_const(native.full_cell)
+    e.as_callable()
+    e.load_closure(instr.argval)
+    e.load_const(instr.argval)
+    e.call(2)
+    e.pop()
+
+
+def write_end(e, instr):
+    """The exception on top leaves this frame: the frame that raised it, the same call to the program, ends at this line, too."""
+    if instr.position[0] is not None:
+        e.load_const(native.ended_at)
         e.as_callable()
-        e.load_closure(instr.argval)
-        e.load_const(instr.argval)
+        e.copy(3)
+        e.load_const(instr.position[0])
         e.call(2)
         e.pop()
-        e.emit(instr.op, instr.argval)
-    instr.op, instr.argval = e.instrs[0].op, e.instrs[0].argval       # whoever jumped to it asks first
-    return [instr, *e.instrs[1:]]
 
 
 def _reachable(instrs, index):
@@ -292,6 +312,8 @@ def emit_break(e, instrs, index, depth, nulls, unbound, leave, before=None):
 def _run(e, instr, jumped):
     """The instruction itself; what pushes a pair pushes one whose NULL we know the place of."""
     plain = {"LOAD_METHOD": "LOAD_ATTR", "LOAD_SUPER_METHOD": "LOAD_SUPER_ATTR"}.get(instr.op)
+    if instr.op == "RERAISE" and not instr.argval:
+        write_end(e, instr)
     e.emit(plain or instr.op, instr.argval, jumped if instr.target else None)
     if plain:
         e.as_callable()

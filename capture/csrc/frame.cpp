@@ -13,6 +13,8 @@
 #include <internal/pycore_code.h>
 #undef Py_BUILD_CORE
 
+#include <pthread.h>
+
 #include "frame.h"
 
 namespace frame {
@@ -93,6 +95,44 @@ bool swap(PyThreadState* state, Frame* frame, PyCodeObject* replacement) {
     set_code(frame, replacement);
     Py_DECREF(original);
     return true;
+}
+
+// The address at which half of the thread's stack is used; null where nobody knows.
+static char* half_of_stack() {
+#ifdef __linux__
+    pthread_attr_t attributes;
+    void* low = nullptr;
+    size_t size = 0;
+    if (pthread_getattr_np(pthread_self(), &attributes) != 0) return nullptr;
+    if (pthread_attr_getstack(&attributes, &low, &size) != 0) size = 0;
+    pthread_attr_destroy(&attributes);
+    return size ? (char*)low + size / 2 : nullptr;
+#else
+    return nullptr;
+#endif
+}
+
+bool deep(PyThreadState* state) {
+    static thread_local char* half = half_of_stack();
+    char here;
+#if PY_VERSION_HEX >= 0x030D0000
+    if (state->c_recursion_remaining < Py_C_RECURSION_LIMIT / 2) return true;
+#elif PY_VERSION_HEX >= 0x030C0000
+    if (state->c_recursion_remaining < C_RECURSION_LIMIT / 2) return true;
+#endif
+    return &here < half;
+}
+
+// A frame that has ended may still lie on the thread's stack, until the call that entered it through the hook returns.
+static bool runs(PyThreadState* state, Frame* frame) {
+    if (frame->owner == FRAME_OWNED_BY_FRAME_OBJECT) return false;
+    Frame* active = current(state);
+    while (active && active != frame) active = active->previous;
+    return active;
+}
+
+void set_last_line(PyThreadState* state, PyFrameObject* object, int line) {
+    if (!runs(state, object->f_frame)) object->f_lineno = line;
 }
 
 void make_room(PyCodeObject* original, PyCodeObject* replacement) {

@@ -19,6 +19,12 @@ bool traced(PyThreadState* state);                   // a tracer or profiler wat
 bool monitored(PyThreadState* state);                // a tool of sys.monitoring watches all code
 PyCodeObject* running(PyThreadState* state);         // code of the innermost Python frame, borrowed, or null
 
+// More than half of what C calls may take of this thread's stack is taken. Each frame that passes a frame hook is a C call.
+bool deep(PyThreadState* state);
+
+// The line that `f_lineno` of a frame object tells from now on, if the frame does not run any more.
+void set_last_line(PyThreadState* state, PyFrameObject* object, int line);
+
 // Make `frame` run `code` instead of its own. False, with the frame unchanged, when it has no room for that code.
 bool swap(PyThreadState* state, Frame* frame, PyCodeObject* code);
 

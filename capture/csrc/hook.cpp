@@ -196,8 +196,15 @@ static PyObject* look_up(PyThreadState* state, Thread& thread, Frame* frame, Doo
     return pass_on(state, frame, PyErr_Occurred() ? 1 : 0);   // raises inside the frame, which CPython then clears
 }
 
+// Without the hook Python's calls do not nest in C: from here down everything runs plain, however deep it goes.
+static PyObject* run_below(PyThreadState* state, Thread& thread, Frame* frame, int throwflag) {
+    Scope off(thread, Mode::Off, nullptr, nullptr);
+    return pass_on(state, frame, throwflag);
+}
+
 static PyObject* evaluate(PyThreadState* state, Frame* frame, int throwflag) {
     Thread& thread = this_thread();
+    if (thread.mode == Mode::Running && frame::deep(state)) return run_below(state, thread, frame, throwflag);
     if (thread.mode != Mode::Running || throwflag || !frame::may_swap(frame)) return pass_on(state, frame, throwflag);
     PyCodeObject* code = frame::code(frame);
     if (thread.skip == code) {
@@ -273,6 +280,27 @@ static PyObject* full_cell(PyObject*, PyObject* args) {
     return nullptr;
 }
 
+static bool same_function(PyCodeObject* left, PyCodeObject* right) {
+    return left->co_firstlineno == right->co_firstlineno && PyUnicode_Compare(left->co_name, right->co_name) == 0 &&
+           PyUnicode_Compare(left->co_filename, right->co_filename) == 0;
+}
+
+// ended_at(exception, line): a resume function that was entered by this exception is about to leave by it. The frame that
+// raised it is the same call to the program, and ends at this line.
+static PyObject* ended_at(PyObject*, PyObject* args) {
+    PyObject* exception;
+    int line;
+    if (!PyArg_ParseTuple(args, "Oi", &exception, &line)) return nullptr;
+    if (!PyExceptionInstance_Check(exception)) Py_RETURN_NONE;
+    Ref first(PyException_GetTraceback(exception));
+    PyCodeObject* running = frame::running(PyThreadState_Get());
+    if (!first || !PyTraceBack_Check(first.get()) || !running) Py_RETURN_NONE;
+    PyFrameObject* raised = ((PyTracebackObject*)first.get())->tb_frame;
+    Ref code((PyObject*)PyFrame_GetCode(raised));
+    if (same_function((PyCodeObject*)code.get(), running)) frame::set_last_line(PyThreadState_Get(), raised, line);
+    Py_RETURN_NONE;
+}
+
 static PyObject* hooked_threads(PyObject*, PyObject*) { return PyLong_FromLong(active_threads); }
 static PyObject* hook_installed(PyObject*, PyObject*) { return PyBool_FromLong(frame::installed() == evaluate); }
 static PyObject* install(PyObject*, PyObject*) { install_hook(); Py_RETURN_NONE; }
@@ -300,6 +328,7 @@ static PyMethodDef functions[] = {
     {"hook_on", hook_on, METH_NOARGS, "nested frames are looked up from here; called by generated code"},
     {"taken", taken, METH_NOARGS, "whoever called this code lets go of the arguments; called by generated code"},
     {"full_cell", full_cell, METH_VARARGS, "full_cell(cell, name): UnboundLocalError if the cell is empty"},
+    {"ended_at", ended_at, METH_VARARGS, "ended_at(exception, line): f_lineno of the frame that raised it; called by generated code"},
     {"hook_off", hook_off, METH_NOARGS, "nested frames pass from here; called by generated code"},
     {"hooked", hooked_threads, METH_NOARGS, "how many scopes want the frame hook"},
     {"installed", hook_installed, METH_NOARGS, "is our evaluation function CPython's"},

@@ -50,6 +50,11 @@ def handles(*builtins):
     return register
 
 
+def known_native(*names):
+    """Functions of the extension that generated code calls; none where it could not be built."""
+    return [getattr(state.native, name) for name in names if state.native is not None]
+
+
 MOST = {type: 3, getattr: 3, int: 2, bool: 1, str: 3, set: 1, frozenset: 1, dict: 1, collections.OrderedDict: 1, slice: 3,
         collections.deque: 2, range: 3, next: 2, iter: 2, vars: 1, super: 2, filter: 2, functools.reduce: 3, math.log: 2,
         itertools.repeat: 2, itertools.islice: 4}       # positional arguments of builtins that tell no signature
@@ -198,7 +203,7 @@ def subclass(tx, cls, wanted) -> bool:
     return answer
 
 
-@handles(getattr(state.native, "full_cell", None))
+@handles(*known_native("full_cell"))
 def _full_cell(tx, args, kwargs):
     cell, name = args
     if cell.get(tx) is None:
@@ -207,8 +212,8 @@ def _full_cell(tx, args, kwargs):
     return tx.constant(None)
 
 
-@handles(getattr(state.native, "taken", None))
-def _taken(tx, args, kwargs):
+@handles(*known_native("taken", "ended_at"))
+def _nothing_traced(tx, args, kwargs):
     return tx.constant(None)
 
 
