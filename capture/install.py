@@ -23,7 +23,8 @@ def build_tree(tx, inputs):
     known: dict = {}
     for guard in tx.guards.items:
         add(tree, guard, known)
-    node_of(tree.root, item(Pinned(vars(dtypes), "dtypes"), "_default")).check("is", dtypes._default, f"the default dtype is {dtypes._default}", "")
+    default = node_of(tree.root, item(Pinned(vars(dtypes), "dtypes"), "_default"))
+    default.check("is", dtypes._default, f"the default dtype is {dtypes._default}", "")
     add_classes(tree, tx)
     add_shapes(tree, tx)
     add_floats(tree, tx)
