@@ -27,13 +27,14 @@ bench: $(STAMP)
 	$(VENV)/bin/python benchmarks/compile_time.py --write
 	$(VENV)/bin/python docs/make_readme.py
 
-# programs of packages that were written for PyTorch; PEER_PYTHON has the same packages and torch, to compare with
+# programs of packages that were written for PyTorch; PEER_PYTHON has torch, to compare with
 packages: $(STAMP)
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps lightning pytorch-lightning lightning-utilities \
-		skorch torchmetrics einops timm torchvision transformers
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps lightning==2.6.6 pytorch-lightning==2.6.6 \
+		lightning-utilities==0.15.3 skorch==1.4.0 torchmetrics==1.9.0 einops==0.8.2 timm==1.0.31 torchvision==0.28.0 \
+		transformers==5.23.0
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check scikit-learn scipy pyyaml regex tokenizers typer safetensors \
 		tqdm "fsspec[http]" packaging typing-extensions huggingface-hub tabulate pillow
-	PEER_PYTHON=$(PEER_PYTHON) $(VENV)/bin/python -m pytest tests/packages
+	PEER_PYTHON=$(PEER_PYTHON) $(VENV)/bin/python -m pytest tests/packages -n 2 --dist loadfile
 
 test-triton: $(STAMP)
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check "triton>=3.6"
