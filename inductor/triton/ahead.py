@@ -11,9 +11,7 @@ import functools
 import hashlib
 import importlib
 import json
-import os
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import astuple, dataclass
 from typing import Any
 
@@ -27,7 +25,6 @@ from .text import memory_type
 CAPABILITIES = (80, 90)
 SHARED = {80: 163 << 10, 90: 227 << 10}     # bytes of shared memory that a block may ask for
 SHRINKS, SMALLEST = ("BM", "BN", "BK", "XBLOCK", "YBLOCK"), 16     # blocks that no mask or loop takes for a whole row
-MOST_WORKERS = 8
 UNALIGNED = "unaligned"                     # the value of an array that does not begin at a multiple of 16 bytes
 
 
@@ -141,14 +138,9 @@ def made_list(program: Program, generated: Generated, capability: int, sizes: Ma
 
 
 def binaries(wanted: Mapping[str, Launched], namespace: dict, capability: int) -> dict[str, Binary]:
-    """Kernels by key, from the store or compiled: in threads, as triton's passes and its assembler let go of Python's lock."""
-    one = lambda item: (item[0], binary(item[0], namespace, item[1], capability))
-    workers = min(len(wanted), os.cpu_count() or 1, MOST_WORKERS)
-    if workers < 2 or all(artefacts.get(key, ".cubin") for key in wanted):
-        return dict(map(one, wanted.items()))
-    (first, *others) = wanted.items()
-    with ThreadPoolExecutor(workers) as pool:
-        return dict([one(first), *pool.map(one, others)])       # the first alone: triton looks around before it compiles
+    """Kernels by key, from the store or compiled, one after the other: CPython 3.11's `ast.parse`, which triton calls, fails in
+    several threads at once."""
+    return {key: binary(key, namespace, launched, capability) for key, launched in wanted.items()}
 
 
 def next_config(launched: Launched, shared: int, most: int) -> dict:
