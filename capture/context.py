@@ -33,14 +33,15 @@ from .variables import builder, builtins, copying, gradients, library, objects, 
 from .variables.base import NotPlain, Variable
 from .variables.class_edits import ClassEdits
 from .variables.constant import ConstantVariable, SymVariable
-from .variables.containers import DictVariable, ListVariable, TupleVariable, own_maker
 from .variables.contexts import AutocastVariable, DecoratedVariable, GradModeVariable, RegionVariable, is_region
 from .variables.derived import derived_object
+from .variables.dicts import DictVariable
 from .variables.exceptions import ExceptionVariable
 from .variables.functions import BoundMethodVariable, CellVariable, UserFunctionVariable
 from .variables.iterators import FixedIterator, IteratorVariable
 from .variables.module import Module, ModuleVariable
 from .variables.objects import ClassVariable, UserObjectVariable, lookup
+from .variables.sequences import ListVariable, TupleVariable, own_maker
 from .variables.tensor import TensorVariable
 
 ROOT = __name__.split(".")[0]

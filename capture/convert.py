@@ -31,15 +31,16 @@ from .listings import listing
 from .liveness import SYNTHETIC, is_local
 from .reads import in_pieces
 from .resume import check_splittable, emit_break, exit_sequence, first_own, is_resume, split, write_taken
-from .source import Free, Local, LocalCell
 from .side_effects import settled as resolved
+from .source import Free, Local, LocalCell
 from .state import native
 from .variables.backward import Escaped, Opened, refuse_escaped, settled, with_spent
 from .variables.base import NULL, Lazy, NotPlain, Variable
 from .variables.constant import ConstantVariable
-from .variables.containers import DictVariable, ListVariable, TupleVariable
+from .variables.dicts import DictVariable
 from .variables.functions import CellVariable
 from .variables.objects import lookups
+from .variables.sequences import ListVariable, TupleVariable
 from .variables.tensor import TensorVariable
 
 HOOKED = ("CALL", "CALL_FUNCTION_EX", "BEFORE_WITH", "LOAD_ATTR", "BINARY_OP", "BINARY_SUBSCR", "STORE_ATTR")

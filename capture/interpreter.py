@@ -25,12 +25,14 @@ from .side_effects import DELETED
 from .source import Global, Pinned, item
 from .variables.base import NULL, Lazy, NotPlain, Variable
 from .variables.constant import ConstantVariable
-from .variables.containers import DictVariable, ListVariable, SetVariable, SliceVariable, TupleVariable
+from .variables.dicts import DictVariable
 from .variables.exceptions import ExceptionVariable, TracebackVariable
 from .variables.functions import CellVariable, UserFunctionVariable
 from .variables.iterators import IteratorVariable
 from .variables.module import Module, ModuleVariable
 from .variables.objects import ClassVariable, SuperVariable, UserObjectVariable, lookup
+from .variables.sequences import ListVariable, SliceVariable, TupleVariable
+from .variables.sets import SetVariable
 
 BINARY = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv,
           "%": operator.mod, "**": operator.pow, "@": operator.matmul, "&": operator.and_, "|": operator.or_, "^": operator.xor,

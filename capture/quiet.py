@@ -7,7 +7,7 @@ theirs, and to let it pass. Then a trace need not run them, and nobody sees at w
 from __future__ import annotations
 
 from .breaks import UserRaise
-from .variables.containers import TupleVariable
+from .variables.sequences import TupleVariable
 
 PASSED = ("PUSH_EXC_INFO", "COPY", "POP_EXCEPT", "NOP")
 LEAVES = "STOPITERATION_ERROR"              # the handler around a whole generator

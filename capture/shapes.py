@@ -17,7 +17,8 @@ from ..eager import sizes
 from ..runtime.data import data
 from ..runtime.errors import CheckFailed, Unsupported
 from . import expr as E
-from .expr import Bounds, Expr, ExprLike
+from .bounds import INF, Bounds
+from .expr import Expr, ExprLike
 
 _NEGATED = {"==": "!=", "!=": "==", "<": "<=", "<=": "<"}           # not (a < b) is b <= a: the sides change for these
 _COMPARE = {"==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le}
@@ -336,8 +337,8 @@ class ShapeEnv:
 
     def _replace(self, name: str, value: Expr) -> None:
         low, high = self._bounds.interval(E.var(name, self.symbols[name].kind))
-        self._facts += [(">=", value - low)] if low > -E.INF else []
-        self._facts += [(">=", high - value)] if high < E.INF else []
+        self._facts += [(">=", value - low)] if low > -INF else []
+        self._facts += [(">=", high - value)] if high < INF else []
         self._replaced = {n: e.substitute({name: value}) for n, e in self._replaced.items()} | {name: value}
         self._facts = [(op, e.substitute({name: value})) for op, e in self._facts]
 

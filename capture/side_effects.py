@@ -12,7 +12,9 @@ import types
 
 from .breaks import unsupported
 from .variables.base import Variable
-from .variables.containers import DictVariable, ListVariable, SetVariable
+from .variables.dicts import DictVariable
+from .variables.sequences import ListVariable
+from .variables.sets import SetVariable
 from .variables.tensor import TensorVariable
 
 DELETED = object()

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
-from ..capture.expr import Bounds, Expr, ExprLike, from_atom, is_const, plain, product, var
+from ..capture.bounds import Bounds
+from ..capture.expr import Expr, ExprLike, from_atom, is_const, plain, product, var
 from ..eager import dtypes
 from ..eager.prims import PRIMS
 from ..eager.sizes import SymFloat, SymInt

@@ -16,7 +16,7 @@ from ..eager.state import recording
 from .passes import same_geometry
 from .tracing import on_fakes
 
-LEADING = {"transpose": 2, "select": 1, "slice": 1}     # views and how many of their arguments are dims
+LEADING = {OPS["transpose"]: 2, OPS["select"]: 1, OPS["slice"]: 1}     # views and how many of their arguments are dims
 FEWER = 2                                               # rows looked up per row of the table
 
 
@@ -56,7 +56,7 @@ def _looked_up(node: Node) -> tuple[Node, Node, list[Node]] | None:
     """(table, index, views of the rows that leave each row whole). A row without gradient adds to the weights', so that
     the product cannot be without."""
     views: list[Node] = []
-    while node.is_op and node.target.name in LEADING:
+    while node.is_op and node.target in LEADING:
         views.insert(0, node)
         node = node.args[0]
     if not node.is_op or node.target is not OPS["embedding"] or node.args[2] >= 0:
@@ -69,7 +69,7 @@ def _looked_up(node: Node) -> tuple[Node, Node, list[Node]] | None:
 
 def _leaves_rows(view: Node) -> bool:
     last = len(view.args[0].value.shape) - 1
-    return all(type(dim) is int and 0 <= dim < last for dim in view.args[1:1 + LEADING[view.target.name]])
+    return all(type(dim) is int and 0 <= dim < last for dim in view.args[1:1 + LEADING[view.target]])
 
 
 def _call(graph: Graph, op, args: tuple, place: Node, **changed) -> Node:

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from dataclasses import field, replace
 from typing import Any, NamedTuple
 
-from ..capture.expr import Bounds, Expr, ExprLike, plain
+from ..capture.bounds import Bounds
+from ..capture.expr import Expr, ExprLike, plain
 from ..eager import dtypes
 from ..eager.prims import COMBINES
 from ..runtime.data import data

@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Any
 
-from ..capture.expr import Bounds, Expr, ExprLike, const, plain, simplify
+from ..capture.bounds import Bounds, simplify
+from ..capture.expr import Expr, ExprLike, const, plain
 from ..capture.graph import Graph, Node
 from ..capture.shapes import SymFloat, SymInt, expr_of
 from ..eager import dtypes

@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import field, replace
 
-from ..capture.expr import Bounds, Expr, ExprLike, plain
+from ..capture.bounds import Bounds
+from ..capture.expr import Expr, ExprLike, plain
 from ..runtime.calls import Job
 from ..runtime.data import data
 from .body import Buffer

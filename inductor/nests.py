@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import field, replace
 
-from ..capture.expr import Bounds, Expr, ExprLike, plain, product, simplify
+from ..capture.bounds import Bounds, simplify
+from ..capture.expr import Expr, ExprLike, plain, product
 from ..runtime.data import data
 from .body import Body, Buffer, Rewriter, Value, reachable
 from .loops import Axis, GemmKernel, Kernel, LoopKernel, Origin, Program, Reduce, Store, outer_axes, row_major, step_bounds, steps

@@ -16,7 +16,7 @@ from ...eager.state import recording, state
 from ...eager.tensor import Tensor
 from ..breaks import CODES, Unsupported, unsupported
 from .builtins import handles
-from .containers import ListVariable, TupleVariable
+from .sequences import ListVariable, TupleVariable
 from .tensor import TensorVariable
 
 OPTIONS = {"backward": ("tensors", "grad_tensors", "retain_graph", "create_graph", "grad_variables", "inputs"),

@@ -31,17 +31,18 @@ from .base import Lazy, OpaqueVariable, Variable
 from .builtins import HANDLERS, BuiltinVariable
 from .cached import Cached, CachedFunctionVariable
 from .constant import ConstantVariable, FloatVariable, SymVariable
-from .containers import (DictVariable, ListVariable, OutsideDict, SetVariable, SliceVariable, TupleVariable, by_identity,
-                         pinned_key)
 from .contexts import AutocastVariable, GradModeVariable
 from .derived import wrap_derived
+from .dicts import DictVariable, OutsideDict, by_identity, pinned_key
 from .functions import BoundMethodVariable, DisabledVariable, PartialVariable, UserFunctionVariable
 from .iterators import OutsideIterator
 from .module import Module, ModuleVariable
 from .namespaces import NamespaceVariable
-from .polyfills import REPLACED
-from .signatures import ReadOnlyDict
 from .objects import ClassVariable, UserObjectVariable
+from .polyfills import REPLACED
+from .sequences import ListVariable, SliceVariable, TupleVariable
+from .sets import SetVariable
+from .signatures import ReadOnlyDict
 from .user_kernels import KernelVariable, is_kernel
 
 LITERALS = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis), type(NotImplemented), range, dtypes.dtype,

@@ -27,13 +27,15 @@ from ..shapes import SymFloat, SymInt, float_op
 from ..source import Pinned
 from .base import Variable
 from .constant import HEAP_TYPE, ConstantVariable, SymVariable
-from .containers import DictVariable, ListVariable, SetVariable, SliceVariable, TupleVariable
+from .dicts import DictVariable
 from .functions import BoundMethodVariable, PartialVariable
 from .iterators import (AccumulateIterator, ArrangedIterator, ChainIterator, CountIterator, EnumerateIterator, FilterIterator,
                         FixedIterator, LongestIterator, MapIterator, PairwiseIterator, SliceIterator, ZipIterator, tees)
 from .module import Module
 from .objects import SuperVariable, UserObjectVariable, lookup
 from .polyfills import call_until
+from .sequences import ListVariable, SliceVariable, TupleVariable
+from .sets import SetVariable
 from .tensor import TensorVariable
 
 HANDLERS: dict[Any, Callable] = {}

@@ -14,9 +14,11 @@ import gc
 from ..breaks import unsupported
 from .base import NotPlain, Variable
 from .constant import SymVariable
-from .containers import DictVariable, ListVariable, SetVariable, TupleVariable
+from .dicts import DictVariable
 from .functions import UserFunctionVariable
 from .objects import Cached, UserObjectVariable, lookup
+from .sequences import ListVariable, TupleVariable
+from .sets import SetVariable
 from .tensor import TensorVariable
 
 

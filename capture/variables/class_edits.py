@@ -13,7 +13,9 @@ from ..breaks import unsupported
 from ..source import Pinned
 from .base import Variable
 from .constant import ConstantVariable, SymVariable
-from .containers import DictVariable, ListVariable, SetVariable, TupleVariable
+from .dicts import DictVariable
+from .sequences import ListVariable, TupleVariable
+from .sets import SetVariable
 from .tensor import TensorVariable
 
 VALUES = (ConstantVariable, SymVariable, TensorVariable, ListVariable, DictVariable, SetVariable, TupleVariable)

@@ -8,11 +8,13 @@ import types
 from ...eager.tensor import Tensor
 from ..breaks import unsupported
 from .builtins import BuiltinVariable, handles
-from .containers import DictVariable, ListVariable, SetVariable, SliceVariable, TupleVariable
 from .constant import ConstantVariable, SymVariable
+from .dicts import DictVariable
 from .functions import UserFunctionVariable
 from .namespaces import NamespaceVariable
 from .objects import ClassVariable, UserObjectVariable, lookup
+from .sequences import ListVariable, SliceVariable, TupleVariable
+from .sets import SetVariable
 from .tensor import TensorVariable
 
 ATOMS = (ConstantVariable, SymVariable, ClassVariable, BuiltinVariable, UserFunctionVariable, NamespaceVariable, SliceVariable)

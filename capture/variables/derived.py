@@ -13,8 +13,9 @@ import operator
 from ..breaks import unsupported
 from ..source import item
 from .base import Lazy
-from .containers import DictVariable, ListVariable, OutsideDict
+from .dicts import DictVariable, OutsideDict
 from .objects import UserObjectVariable, lookup, python_method
+from .sequences import ListVariable
 
 BASES = (collections.OrderedDict, dict, list)
 WRITERS = ("__setitem__", "clear")

@@ -7,7 +7,7 @@ import types
 from ..breaks import unsupported
 from .base import Variable
 from .constant import HEAP_TYPE
-from .containers import ListVariable, TupleVariable
+from .sequences import ListVariable, TupleVariable
 
 
 class ExceptionVariable(Variable):

@@ -15,7 +15,8 @@ from ..breaks import unsupported
 from ..source import Attr, Contents, DictAttr, item
 from .base import Lazy, Variable
 from .constant import ConstantVariable
-from .containers import DictVariable, TupleVariable
+from .dicts import DictVariable
+from .sequences import TupleVariable
 
 OUTSIDE_DICT = tuple(n for n in ("__name__", "__qualname__", "__module__", "__doc__", "__annotations__", "__defaults__",
                                  "__kwdefaults__", "__type_params__") if hasattr(types.FunctionType, n))   # not in its __dict__

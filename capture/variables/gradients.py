@@ -15,8 +15,8 @@ from ..reads import missing_symbols
 from ..shapes import SymFloat
 from ..source import DictAttr
 from .builtins import handles
-from .containers import TupleVariable
 from .functions import UserFunctionVariable
+from .sequences import TupleVariable
 from .tensor import TensorVariable
 
 Function = library.Function

@@ -20,10 +20,11 @@ from . import class_edits
 from .base import Lazy, Variable
 from .class_edits import IMMUTABLE_TYPE, ClassEdits, Written
 from .constant import Cached
-from .containers import DictVariable, TupleVariable
+from .dicts import DictVariable
 from .exceptions import ExceptionVariable
 from .functions import BoundMethodVariable
 from .iterators import IteratorVariable
+from .sequences import TupleVariable
 from .specials import DUNDERS, candidates, is_not_implemented
 
 SLOT_TYPES = (types.MemberDescriptorType,)

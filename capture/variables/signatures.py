@@ -13,7 +13,7 @@ from ..breaks import unsupported
 from ..source import Attr, Pinned
 from .builtins import BuiltinVariable, handles
 from .constant import ConstantVariable
-from .containers import DictVariable
+from .dicts import DictVariable
 from .functions import BoundMethodVariable, UserFunctionVariable
 
 READ = ("__code__", "__defaults__", "__kwdefaults__", "__wrapped__")

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..breaks import unsupported
 from .base import Variable
-from .containers import DictVariable
+from .dicts import DictVariable
 from .tensor import TensorVariable
 
 WRAPPED = f"{__package__.removesuffix('.capture.variables')}.inductor.triton.users"

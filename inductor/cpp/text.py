@@ -9,7 +9,8 @@ from __future__ import annotations
 import functools
 import re
 
-from ...capture.expr import Bounds, Expr, ExprLike, simplify
+from ...capture.bounds import Bounds, simplify
+from ...capture.expr import Expr, ExprLike
 from ...runtime import native
 from .. import text
 

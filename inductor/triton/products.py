@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...capture.expr import Bounds, ExprLike, plain, product
+from ...capture.bounds import Bounds
+from ...capture.expr import ExprLike, plain, product
 from ...eager import dtypes
 from ...eager.spellings.legacy import get_float32_matmul_precision
 from ...runtime import calls

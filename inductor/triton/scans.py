@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...capture.expr import Bounds, plain, product
+from ...capture.bounds import Bounds
+from ...capture.expr import plain, product
 from ...eager import dtypes
 from ...eager.op import Kind
 from ...eager.prims import COMBINES

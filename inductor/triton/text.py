@@ -14,7 +14,8 @@ from contextlib import contextmanager
 from functools import reduce
 from typing import Any
 
-from ...capture.expr import Bounds, Expr, ExprLike, simplify
+from ...capture.bounds import Bounds, simplify
+from ...capture.expr import Expr, ExprLike
 from ...runtime.errors import BackendError
 from .. import text
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ...capture.expr import Bounds, ExprLike, plain, product
+from ...capture.bounds import Bounds
+from ...capture.expr import ExprLike, plain, product
 from ..loops import Axis
 from .text import Lines, expression, factor
 

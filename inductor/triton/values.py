@@ -10,7 +10,8 @@ from collections import ChainMap
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...capture.expr import Bounds, Expr, ExprLike
+from ...capture.bounds import Bounds
+from ...capture.expr import Expr, ExprLike
 from ...eager import dtypes
 from ...runtime.errors import InternalError
 from ..body import Buffer, Value, reachable

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from flambeau.capture import expr as E
-from flambeau.capture.expr import Bounds, const, maximum, minimum, simplify, var
+from flambeau.capture.bounds import Bounds, simplify
+from flambeau.capture.expr import const, maximum, minimum, var
 
 NAMES = ("a", "b", "n")
 

@@ -1,0 +1,338 @@
+"""Dictionaries that the program made or that came from outside, their views and iterators, holding Variables."""
+
+from __future__ import annotations
+
+import collections
+import operator
+import types
+
+from ...eager import dtypes
+from ...eager.device import device
+from ...eager.tensor import Tensor
+from ..source import DictAttr, Keyed, Pinned, item
+from .base import Lazy
+from .containers import ContainerVariable
+from .iterators import FixedIterator
+from .sequences import TupleVariable
+from .sets import SetVariable, iterator_of_changed
+
+
+class DictVariable(ContainerVariable):
+    """A dict, OrderedDict or defaultdict: stand-in key -> (key variable, value variable)."""
+
+    def __init__(self, pairs=(), source=None, cls=dict, factory=None):
+        super().__init__(source)
+        self.entries = {key.key(): (key, value) for key, value in pairs}
+        self.cls, self.factory = cls, factory
+        self.original = dict(self.entries)
+
+    def python_type(self):
+        return self.cls
+
+    def plain(self):
+        return {k.plain(): self.at(stand).plain() for stand, (k, _) in list(self.entries.items())}
+
+    def at(self, stand):
+        key, value = self.entries[stand]
+        value = value.realize()
+        self.entries[stand] = key, value
+        return value
+
+    def length(self, tx):
+        return tx.constant(len(self.entries))
+
+    def keys(self):
+        return [key for key, _ in self.entries.values()]
+
+    def unpack(self, tx):
+        return self.keys()
+
+    def iterate(self, tx):
+        return DictIterator(self, self.keys)
+
+    def contains(self, tx, member):
+        return member.key() in self.entries
+
+    def get_item(self, tx, key):
+        stand = key.key()
+        if stand in self.entries:
+            return self.at(stand)
+        if self.factory is not None and not (self.factory.is_constant() and self.factory.plain() is None):
+            self.set_item(tx, key, tx.call(self.factory, [], {}))
+            return self.at(stand)
+        return tx.raise_error(KeyError, tx.plain_or_text(key))
+
+    def set_item(self, tx, key, value):
+        self.changed(tx)
+        stand = key.key()
+        self.entries[stand] = self.entries[stand][0] if stand in self.entries else key, value
+
+    def del_item(self, tx, key):
+        if key.key() not in self.entries:
+            tx.raise_error(KeyError, tx.plain_or_text(key))
+        self.changed(tx)
+        del self.entries[key.key()]
+
+    def binary(self, tx, op, other, reflected):
+        if not isinstance(other, DictVariable):
+            return None
+        if op is operator.or_:
+            first, second = (other, self) if reflected else (self, other)
+            return DictVariable([*first.entries.values(), *second.entries.values()])
+        if op is operator.ior and not reflected:
+            self.method_update(tx, other)
+            return self
+        if op in (operator.eq, operator.ne):
+            same = self.entries.keys() == other.entries.keys() and all(
+                tx.same_value(self.at(k), other.at(k)) for k in list(self.entries))
+            return tx.constant(same == (op is operator.eq))
+        return None
+
+    def method_get(self, tx, key, default=None):
+        return self.at(key.key()) if key.key() in self.entries else default or tx.constant(None)
+
+    def method_setdefault(self, tx, key, default=None):
+        if key.key() not in self.entries:
+            self.set_item(tx, key, default or tx.constant(None))
+        return self.at(key.key())
+
+    def method_keys(self, tx):
+        return DictView(self, "keys")
+
+    def method_values(self, tx):
+        return DictView(self, "values")
+
+    def method_items(self, tx):
+        return DictView(self, "items")
+
+    def method_update(self, tx, other=None, /, **kwargs):
+        pairs = tx.pairs(other) if other is not None else []
+        for key, value in pairs:
+            self.set_item(tx, key, value)
+        for name, value in kwargs.items():
+            self.set_item(tx, tx.constant(name), value)
+        return tx.constant(None)
+
+    def method_pop(self, tx, key, default=None):
+        if key.key() not in self.entries:
+            return default if default is not None else tx.raise_error(KeyError, tx.plain_or_text(key))
+        value = self.at(key.key())
+        self.del_item(tx, key)
+        return value
+
+    def method_popitem(self, tx, last=None):
+        if not self.entries:
+            tx.raise_error(KeyError, "popitem(): dictionary is empty")
+        stand = next(iter(self.entries)) if last is not None and not tx.truth(last) else next(reversed(self.entries))
+        self.changed(tx)
+        pair = TupleVariable([self.entries[stand][0], self.at(stand)])
+        self.del_item(tx, pair.items[0])
+        return pair
+
+    def method_clear(self, tx):
+        self.changed(tx)
+        self.entries.clear()
+        return tx.constant(None)
+
+    def method_copy(self, tx):
+        return DictVariable(self.entries.values(), cls=self.cls, factory=self.factory)
+
+    def get_attr(self, tx, name):
+        if name == "default_factory" and self.cls is collections.defaultdict:
+            return self.factory or tx.constant(None)
+        if self.cls is collections.OrderedDict and not hasattr(self.cls, name):
+            return self.attribute(tx, name)
+        return super().get_attr(tx, name)
+
+    def attribute(self, tx, name):
+        """What an OrderedDict has in a dictionary of its own."""
+        stored = tx.effects.stored(self, name)
+        real = getattr(getattr(self, "value", None), "__dict__", {})
+        if stored is None and name in real:
+            return tx.wrap(real[name], DictAttr(self.source, name))
+        if stored is None and self.source is not None:
+            tx.guard(self.source, "no_attr", name)
+        return stored or super().get_attr(tx, name)
+
+    def set_attr(self, tx, name, value):
+        if self.cls is not collections.OrderedDict or hasattr(self.cls, name):
+            super().set_attr(tx, name, value)
+        tx.effects.store_attr(self, name, value)
+
+    def method_move_to_end(self, tx, key, last=None):
+        self.changed(tx)
+        pair = self.entries.pop(key.key())
+        rest = self.entries
+        if last is None or tx.truth(last):
+            rest[key.key()] = pair
+        else:
+            self.entries = {key.key(): pair, **rest}
+        return tx.constant(None)
+
+    def fill_later(self, gen):
+        for key, value in self.entries.values():
+            gen.load(value)
+            gen.load(self)
+            gen.load(key)
+            gen.emit.store_subscr()
+
+    def reconstruct(self, gen):
+        for key, value in self.entries.values():
+            gen.load(key)
+            gen.load(value)
+        gen.emit.build_map(len(self.entries))
+        if self.cls is collections.defaultdict:
+            gen.wrap_call(self.cls, self.factory)
+        elif self.cls is not dict:
+            gen.wrap_call(self.cls)
+
+
+class DictIterator(FixedIterator):
+    """Over a dictionary or one of its views, which must keep its size."""
+
+    def __init__(self, owner, members):
+        super().__init__(members())
+        self.owner = owner
+
+    def next(self, tx):
+        if len(self.owner.entries) != len(self.members):
+            tx.raise_error(RuntimeError, "dictionary changed size during iteration")
+        return super().next(tx)
+
+    def reconstruct(self, gen):
+        if len(self.owner.entries) == len(self.members):
+            super().reconstruct(gen)
+        else:
+            gen.load_call(iterator_of_changed, [gen.constant(dict)])
+
+
+class OutsideDict(DictVariable):
+    """A dict that existed before the call: a constant key that is looked up is guarded alone, every other question reads
+    all entries and guards all keys."""
+
+    def __init__(self, tx, value, source, key_variable, factory=None):
+        ContainerVariable.__init__(self, source)
+        self.tx, self.value, self.key_variable = tx, value, key_variable
+        self.cls, self.factory = type(value), factory
+        self.found: dict = {}           # key -> Lazy, of single look-ups
+        self.all = None
+
+    @property
+    def entries(self):
+        if self.all is None:
+            self.tx.guard(self.source, "dict_keys", tuple(self.value))
+            keys = [(self.key_variable(self.tx, k), k) for k in self.value]
+            self.all = {variable.key(): (variable, self.value_at(k)) for variable, k in keys}
+            self.original = dict(self.all)
+        return self.all
+
+    @entries.setter
+    def entries(self, entries):
+        self.all = entries
+
+    def value_at(self, key, source=None):
+        stand = id(key) if by_identity(key) else key
+        if stand not in self.found:
+            self.found[stand] = Lazy(self.tx, self.value[key], source or self.item(key))
+        return self.found[stand]
+
+    def item(self, key):
+        return Keyed(self.source, key, pinned_key(key)) if by_identity(key) else item(self.source, key)
+
+    def alone(self, key) -> tuple | None:
+        """(the real key,) where one guard on this key is enough: a constant, or an object from outside that is compared by
+        identity."""
+        if self.all is not None:
+            return None
+        if key.is_constant():
+            return key.plain(),
+        return (key.outside,) if key.source is not None and by_identity(getattr(key, "outside", None)) else None
+
+    def found_alone(self, tx, key, real) -> bool:
+        """Whether the key is there, guarded."""
+        if not key.is_constant():
+            tx.guard_identity(key.source, real)
+        tx.guard(self.source, "has_item" if real in self.value else "no_item", real)
+        return real in self.value
+
+    def at_alone(self, key, real):
+        return self.value_at(real, None if key.is_constant() else Keyed(self.source, real, key.source)).realize()
+
+    def contains(self, tx, member):
+        alone = self.alone(member)
+        return super().contains(tx, member) if alone is None else self.found_alone(tx, member, *alone)
+
+    def get_item(self, tx, key):
+        alone = self.alone(key)
+        if alone is None or self.factory is not None and alone[0] not in self.value:
+            return super().get_item(tx, key)
+        if self.found_alone(tx, key, *alone):
+            return self.at_alone(key, *alone)
+        return tx.raise_error(KeyError, tx.plain_or_text(key))
+
+    def method_get(self, tx, key, default=None):
+        alone = self.alone(key)
+        if alone is None:
+            return super().method_get(tx, key, default)
+        return self.at_alone(key, *alone) if self.found_alone(tx, key, *alone) else default or tx.constant(None)
+
+
+def by_identity(value) -> bool:
+    """Is this an object that dictionaries know by its identity?"""
+    cls = type(value)
+    if isinstance(value, CONSTANTS):
+        return False
+    return issubclass(cls, Tensor) or cls.__hash__ is object.__hash__ and cls.__eq__ is object.__eq__
+
+
+CONSTANTS = (type, type(None), type(Ellipsis), type(NotImplemented), dtypes.dtype, device, types.CodeType)
+
+
+def pinned_key(key):
+    return Pinned(key, f"<{type(key).__name__} {id(key):#x}>")
+
+
+class DictView(ContainerVariable):
+    """keys(), values() or items() of a dictionary: it follows the dictionary's changes."""
+
+    def __init__(self, owner, kind):
+        super().__init__()
+        self.owner, self.kind = owner, kind
+
+    def python_type(self):
+        return type(getattr({}, self.kind)())
+
+    def unpack(self, tx):
+        if self.kind == "keys":
+            return self.owner.keys()
+        values = [self.owner.at(stand) for stand in list(self.owner.entries)]
+        return values if self.kind == "values" else [
+            TupleVariable([key, value]) for key, value in zip(self.owner.keys(), values)]
+
+    def plain(self):
+        return {"keys": dict.keys, "values": dict.values, "items": dict.items}[self.kind](self.owner.plain())
+
+    def length(self, tx):
+        return self.owner.length(tx)
+
+    def iterate(self, tx):
+        return DictIterator(self.owner, lambda: self.unpack(tx))
+
+    def contains(self, tx, member):
+        return self.owner.contains(tx, member) if self.kind == "keys" else super().contains(tx, member)
+
+    def method_isdisjoint(self, tx, other):
+        if self.kind == "values":
+            tx.raise_error(AttributeError, "'dict_values' object has no attribute 'isdisjoint'")
+        return SetVariable(self.unpack(tx)).method_isdisjoint(tx, other)
+
+    def binary(self, tx, op, other, reflected):
+        if self.kind == "keys" and op in SetVariable.OPERATORS:
+            return SetVariable(self.unpack(tx)).binary(tx, op, SetVariable(tx.unpack(other)), reflected)
+        return None
+
+    def reconstruct(self, gen):
+        gen.load(self.owner)
+        gen.emit.load_attr(self.kind)
+        gen.emit.as_callable()
+        gen.emit.call(0)

@@ -1,0 +1,389 @@
+"""Slices, tuples (named ones too) and lists, holding Variables."""
+
+from __future__ import annotations
+
+import collections
+import operator
+import types
+
+from ..breaks import unsupported
+from .base import Variable
+from .constant import PlainMethod
+from .containers import ContainerVariable
+from .iterators import ListIterator
+from .specials import is_not_implemented, special_names
+
+
+class SliceVariable(ContainerVariable):
+    def __init__(self, parts, source=None):
+        super().__init__(source)
+        self.parts = list(parts)
+
+    def python_type(self):
+        return slice
+
+    def plain(self):
+        return slice(*(part.plain() for part in self.parts))
+
+    def get_attr(self, tx, name):
+        if name in ("start", "stop", "step"):
+            return self.parts[("start", "stop", "step").index(name)]
+        return super().get_attr(tx, name)
+
+    def method_indices(self, tx, length):
+        return tx.fresh(tx.run_variables(self.plain().indices, [length]))
+
+    def reconstruct(self, gen):
+        gen.load_call(slice, self.parts)
+
+
+class SequenceVariable(ContainerVariable):
+    """What tuples and lists share."""
+
+    cls = tuple
+
+    def __init__(self, items, source=None, cls=None):
+        super().__init__(source)
+        self.items = list(items)
+        self.cls = cls or self.cls
+
+    def python_type(self):
+        return self.cls
+
+    def at(self, index):
+        self.items[index] = self.items[index].realize()
+        return self.items[index]
+
+    def unpack(self, tx):
+        return [self.at(i) for i in range(len(self.items))]
+
+    def length(self, tx):
+        return tx.constant(len(self.items))
+
+    def iterate(self, tx):
+        return ListIterator(self)
+
+    def get_item(self, tx, key):
+        if isinstance(key, SliceVariable):
+            return self.rebuilt(self.unpack(tx)[tx.run(lambda: self.indices(key))])
+        index = tx.index(key)
+        if not -len(self.items) <= index < len(self.items):
+            tx.raise_error(IndexError, f"{self.cls.__name__} index out of range")
+        return self.at(index)
+
+    @staticmethod
+    def indices(key):
+        return slice(*(None if p.plain() is None else operator.index(p.plain()) for p in key.parts))
+
+    def rebuilt(self, items):
+        return type(self)(items)
+
+    def binary(self, tx, op, other, reflected):
+        if op in (operator.add, operator.iadd) and isinstance(other, SequenceVariable) and \
+                issubclass(other.cls, type(self).cls):
+            first, second = (other, self) if reflected else (self, other)
+            return self.rebuilt(first.items + second.items)
+        if op in (operator.mul, operator.imul) and other.python_type() is int:
+            return self.rebuilt(self.unpack(tx) * tx.index(other))
+        if op in (operator.eq, operator.ne) and isinstance(other, SequenceVariable):
+            same = self.comparable(other) and self.equals(tx, other)
+            return tx.constant(same == (op is operator.eq))
+        if op in (operator.lt, operator.le, operator.gt, operator.ge) and isinstance(other, SequenceVariable):
+            if not self.comparable(other):
+                raise unsupported("operator", f"comparing a {self.cls.__name__} with a {other.cls.__name__}")
+            return self.ordered(tx, op, other, reflected)
+        return None
+
+    def ordered(self, tx, op, other, reflected):
+        first, second = (other, self) if reflected else (self, other)
+        for a, b in zip(first.unpack(tx), second.unpack(tx)):
+            if not tx.same_value(a, b):
+                return tx.binary(op, a, b)
+        return tx.constant(op(len(first.items), len(second.items)))
+
+    def comparable(self, other):
+        """Of one kind: tuple, list or deque."""
+        kinds = (tuple, list, collections.deque)
+        return [issubclass(self.cls, kind) for kind in kinds] == [issubclass(other.cls, kind) for kind in kinds]
+
+    def equals(self, tx, other):
+        return len(self.items) == len(other.items) and all(
+            tx.same_value(a, b) for a, b in zip(self.unpack(tx), other.unpack(tx)))
+
+    def method_index(self, tx, value, *bounds):
+        span = range(len(self.items))[slice(*(tx.index(b) for b in bounds), *(() if len(bounds) > 1 else (None,)))] \
+            if bounds else range(len(self.items))
+        for i in span:
+            if tx.same_value(self.at(i), value):
+                return tx.constant(i)
+        shown = tx.text(value, repr)
+        text = f"{shown} is not in {'list' if self.cls is list else 'deque'}"
+        return tx.raise_error(ValueError, "tuple.index(x): x not in tuple" if issubclass(self.cls, tuple) else text)
+
+    def method_count(self, tx, value):
+        return tx.constant(sum(tx.same_value(member, value) for member in self.unpack(tx)))
+
+    def method_add(self, tx, other):
+        return tx.binary(operator.add, self, other)
+
+
+class TupleVariable(SequenceVariable):
+    """A tuple, a Size, or a named tuple, whose class may have methods in the place of tuple's."""
+
+    cls = tuple
+
+    # -- what the program's own class says ---------------------------------------------------------------------------
+
+    def own_method(self, tx, name):
+        """A special method that the program wrote for its named tuple, bound; None where tuple's or namedtuple's own is meant."""
+        if self.cls is tuple or not hasattr(self.cls, "_fields"):
+            return None
+        found = tx.class_attribute(self.cls, name)
+        written = found is not None and isinstance(found[1], types.FunctionType) \
+            and found[1].__globals__.get("__name__") != collections.__name__
+        return tx.bind(found, self, name) if written else None
+
+    def get_item(self, tx, key):
+        own = self.own_method(tx, "__getitem__")
+        return tx.call(own, [key], {}) if own else super().get_item(tx, key)
+
+    def iterate(self, tx):
+        own = self.own_method(tx, "__iter__")
+        return tx.iterate(tx.call(own, [], {})) if own else super().iterate(tx)
+
+    def unpack(self, tx):
+        own = self.own_method(tx, "__iter__")
+        return Variable.unpack(self, tx) if own else super().unpack(tx)
+
+    def length(self, tx):
+        own = self.own_method(tx, "__len__")
+        return tx.call(own, [], {}) if own else super().length(tx)
+
+    def truth(self, tx):
+        own = self.own_method(tx, "__bool__")
+        return tx.truth(tx.call(own, [], {})) if own else super().truth(tx)
+
+    def contains(self, tx, member):
+        own = self.own_method(tx, "__contains__")
+        return tx.truth(tx.call(own, [member], {})) if own else super().contains(tx, member)
+
+    def call(self, tx, args, kwargs):
+        own = self.own_method(tx, "__call__")
+        return tx.call(own, args, kwargs) if own else super().call(tx, args, kwargs)
+
+    def binary(self, tx, op, other, reflected):
+        for name in special_names(op, reflected) if self.cls is not tuple else ():
+            own = self.own_method(tx, name)
+            made = None if own is None else tx.call(own, [other], {})
+            if made is not None and not is_not_implemented(made):
+                return made
+        return super().binary(tx, op, other, reflected)
+
+    # -- what tuples do ----------------------------------------------------------------------------------------------
+
+    def plain(self):
+        values = [self.at(i).plain() for i in range(len(self.items))]
+        return tuple.__new__(self.cls, values) if hasattr(self.cls, "_fields") else self.cls(values)
+
+    def is_constant(self):
+        return all(self.at(i).is_constant() for i in range(len(self.items)))
+
+    def key(self):
+        return tuple(self.at(i).key() for i in range(len(self.items)))
+
+    def rebuilt(self, items):
+        from_size = self.cls if not hasattr(self.cls, "_fields") else tuple
+        return TupleVariable(items, cls=from_size)
+
+    def get_attr(self, tx, name):
+        fields = getattr(self.cls, "_fields", ())
+        if name == "__class__":
+            return tx.wrap_type(self.cls)
+        if name in fields:
+            return self.at(fields.index(name))
+        if name == "_fields" and hasattr(self.cls, name):
+            return tx.fresh(fields)
+        if fields and name == "_make":
+            return PlainMethod(self, name)
+        if fields and name in ("_replace", "_asdict"):
+            return PlainMethod(self, name)
+        found = tx.class_attribute(self.cls, name) if fields and name != "_fields" else None
+        if found is not None:
+            return tx.bind(found, self, name)
+        return super().get_attr(tx, name)
+
+    def call_method(self, tx, name, args, kwargs):
+        if getattr(self, "method_" + name.strip("_"), None) is None:
+            return self.other_method(tx, name, args, kwargs)
+        return super().call_method(tx, name, args, kwargs)
+
+    def other_method(self, tx, name, args, kwargs):
+        if hasattr(self.cls, "_fields"):
+            return tx.call(self.get_attr(tx, name), args, kwargs)
+        return tx.fresh(tx.run_variables(getattr(self.plain(), name), args, kwargs, what=f"{self.cls.__name__}.{name}"))
+
+    def method_replace(self, tx, /, **changes):
+        items = [changes.get(name, item) for name, item in zip(self.cls._fields, self.items)]
+        return TupleVariable(items, cls=self.cls)
+
+    def method_asdict(self, tx):
+        return tx.dictionary([(tx.constant(name), item) for name, item in zip(self.cls._fields, self.unpack(tx))])
+
+    def reconstruct(self, gen):
+        if self.cls is tuple:
+            gen.load_many(self.items)
+            gen.emit.build_tuple(len(self.items))
+        elif own_maker(self.cls):
+            gen.load_call(tuple.__new__, [gen.constant(self.cls), TupleVariable(self.items)])
+        elif hasattr(self.cls, "_fields"):
+            gen.load_call(self.cls, self.items)
+        else:
+            gen.load_call(self.cls, [TupleVariable(self.items)])
+
+
+def own_maker(cls) -> bool:
+    """Whether the program wrote a `__new__` or `__init__` for its named tuple."""
+    if not hasattr(cls, "_fields"):
+        return False
+    maker = cls.__new__
+    return isinstance(cls.__init__, types.FunctionType) or not maker.__globals__.get("__name__", "").startswith("namedtuple_")
+
+
+class ListVariable(SequenceVariable):
+    """A list or a deque, which may have a greatest length."""
+
+    cls = list
+    maxlen = None
+
+    def plain(self):
+        return self.cls([self.at(i).plain() for i in range(len(self.items))])
+
+    def binary(self, tx, op, other, reflected):
+        if op is operator.iadd and not reflected:
+            self.method_extend(tx, other)
+            return self
+        if op is operator.imul and not reflected:
+            self.assign(tx, self.unpack(tx) * tx.index(other))
+            return self
+        return super().binary(tx, op, other, reflected)
+
+    def assign(self, tx, items):
+        self.changed(tx)
+        self.items = list(items)
+
+    def set_item(self, tx, key, value):
+        self.changed(tx)
+        if isinstance(key, SliceVariable):
+            items = tx.unpack(value)
+            try:
+                self.items[self.indices(key)] = items
+            except ValueError as error:
+                tx.raise_error(ValueError, str(error))
+            return
+        index = tx.index(key)
+        if not -len(self.items) <= index < len(self.items):
+            tx.raise_error(IndexError, f"{self.cls.__name__} assignment index out of range")
+        self.items[index] = value
+
+    def del_item(self, tx, key):
+        self.changed(tx)
+        index = self.indices(key) if isinstance(key, SliceVariable) else tx.index(key)
+        if type(index) is int and not -len(self.items) <= index < len(self.items):
+            tx.raise_error(IndexError, f"{self.cls.__name__} assignment index out of range")
+        del self.items[index]
+
+    def get_attr(self, tx, name):
+        if name == "maxlen" and self.cls is collections.deque:
+            return tx.constant(self.maxlen)
+        return super().get_attr(tx, name)
+
+    def trim(self, first: bool) -> None:
+        """A full deque drops members at the other end."""
+        if self.maxlen is not None and len(self.items) > self.maxlen:
+            extra = len(self.items) - self.maxlen
+            self.items = self.items[extra:] if first else self.items[:self.maxlen]
+
+    def method_append(self, tx, value):
+        self.changed(tx)
+        self.items.append(value)
+        self.trim(first=True)
+        return tx.constant(None)
+
+    def method_appendleft(self, tx, value):
+        self.changed(tx)
+        self.items.insert(0, value)
+        self.trim(first=False)
+        return tx.constant(None)
+
+    def method_extend(self, tx, values):
+        values = tx.unpack(values)
+        self.changed(tx)
+        self.items.extend(values)
+        self.trim(first=True)
+        return tx.constant(None)
+
+    def method_extendleft(self, tx, values):
+        for value in tx.unpack(values):
+            self.method_appendleft(tx, value)
+        return tx.constant(None)
+
+    def method_rotate(self, tx, n=None):
+        turned = collections.deque(self.items)
+        turned.rotate(1 if n is None else tx.index(n))
+        self.assign(tx, turned)
+        return tx.constant(None)
+
+    def method_insert(self, tx, index, value):
+        if self.maxlen is not None and len(self.items) >= self.maxlen:
+            tx.raise_error(IndexError, "deque already at its maximum size")
+        self.changed(tx)
+        self.items.insert(tx.index(index), value)
+        return tx.constant(None)
+
+    def method_pop(self, tx, index=None):
+        at = -1 if index is None else tx.index(index)
+        if not -len(self.items) <= at < len(self.items):
+            empty = "pop from empty list" if self.cls is list else "pop from an empty deque"
+            tx.raise_error(IndexError, empty if not self.items else "pop index out of range")
+        self.changed(tx)
+        return self.items.pop(at).realize()
+
+    def method_popleft(self, tx):
+        return self.method_pop(tx, tx.constant(0))
+
+    def method_remove(self, tx, value):
+        found = next((i for i in range(len(self.items)) if tx.same_value(self.at(i), value)), None)
+        if found is None:
+            text = "list.remove(x): x not in list" if self.cls is list else f"{tx.text(value, repr)} is not in deque"
+            tx.raise_error(ValueError, text)
+        self.method_pop(tx, tx.constant(found))
+        return tx.constant(None)
+
+    def method_clear(self, tx):
+        self.assign(tx, [])
+        return tx.constant(None)
+
+    def method_reverse(self, tx):
+        self.assign(tx, self.items[::-1])
+        return tx.constant(None)
+
+    def method_copy(self, tx):
+        made = ListVariable(self.items, cls=self.cls)
+        made.maxlen = self.maxlen
+        return made
+
+    def method_sort(self, tx, *, key=None, reverse=None):
+        self.assign(tx, tx.sorted(self.unpack(tx), key, reverse is not None and tx.truth(reverse)))
+        return tx.constant(None)
+
+    def fill_later(self, gen):
+        gen.call_method(self, "extend", [TupleVariable(self.items)])
+
+    def reconstruct(self, gen):
+        if self.maxlen is not None:
+            gen.load_call(self.cls, [ListVariable(self.items), gen.constant(self.maxlen)])
+            return
+        gen.load_many(self.items)
+        gen.emit.build_list(len(self.items))
+        if self.cls is not list:
+            gen.wrap_call(self.cls)
