@@ -13,6 +13,7 @@ from collections import OrderedDict
 from . import _call
 from .grads import Meta
 from .handles import RemovableHandle, add_hook
+from .op import find
 from .state import setting, state
 from .tensor import Tensor, View
 
@@ -600,8 +601,7 @@ def rebase(target: Tensor, node: Node) -> None:
     """
     base, chain = root_of(target)
     edge = (node, 0)
-    for each in reversed(chain):
-        parent, op, args, _ = each._view
+    for parent, op, args in reversed(steps_of(base, chain)):
         parent_edge = edge_of(parent)
         if node is not None:
             put = Node(
@@ -610,6 +610,30 @@ def rebase(target: Tensor, node: Node) -> None:
             edge = (put, 0)
     give_history(base, *edge)
     refresh_views(base, target if not chain else None)
+
+
+def steps_of(base: Tensor, chain: list) -> list:
+    """(parent, op, args) of each view from the base on. Where a part was written of a view that shows elements several
+    times, one step over the base's memory: what is not written of such a view must not undo what is."""
+    if not any(repeats(each) for each in chain[:-1]):
+        return [(each._view.parent, each._view.op, each._view.args) for each in chain]
+    part = chain[-1]
+    where = part._sizes, part._strides, part.storage_offset() - base.storage_offset()
+    if base.is_contiguous():
+        return [(base, find("as_strided"), where)]
+    return [(base, find("restrided"), (*where, base._strides))]
+
+
+def repeats(view: Tensor) -> bool:
+    """Whether its strides may show an element several times. (Of a trace, the graph has its own rule.)"""
+    if view._fake:
+        return False
+    reach = 0                                # of the dims with smaller steps, in elements
+    for step, n in sorted((step, n) for step, n in zip(view._strides, view._sizes) if n > 1):
+        if step <= reach:
+            return True
+        reach += (n - 1) * step
+    return False
 
 
 def refresh_views(base: Tensor, done=None) -> None:

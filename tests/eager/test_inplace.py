@@ -8,6 +8,8 @@ import sys
 import numpy as np
 import pytest
 
+import flambeau
+
 from flambeau.eager import autograd, dispatch, dtypes
 from flambeau.eager.op import OPS, find
 from flambeau.eager.storage import Storage
@@ -281,3 +283,24 @@ def test_in_place_views_keep_histories():
     with autograd.no_grad():
         dispatch.become_view(leaf, lambda t: permute(t, (1, 0)))
     assert leaf.shape == (2, 1) and leaf.is_leaf and leaf.requires_grad
+
+
+REPEATED = {                # what is written, the gradients of x and y (those of PyTorch)
+    "a row of many": (lambda b, y: b.expand(3, 4)[0].copy_(y), [0, 0, 0, 0], [1, 2, 3, 4]),
+    "a part of a row": (lambda b, y: b.expand(3, 4)[0, 1:3].mul_(y[1:3]), [1, 6, 9, 4], [0, 2, 6, 0]),
+    "added to a row": (lambda b, y: b.expand(3, 4)[1].add_(y), [1, 2, 3, 4], [1, 2, 3, 4]),
+    "a window": (lambda b, y: b.unfold(0, 2, 1)[1].copy_(y[:2]), [1, 0, 0, 4], [2, 3, 0, 0]),
+    "a row of a transposed one": (
+        lambda b, y: b.view(2, 2).t().unsqueeze(0).expand(3, 2, 2)[2, 0].mul_(y[:2]), [3, 2, 9, 4], [0, 6, 0, 0]),
+}
+
+
+@pytest.mark.parametrize("name", REPEATED)
+def test_a_written_part_of_a_view_that_repeats_elements(name):
+    write, of_x, of_y = REPEATED[name]
+    x = flambeau.arange(4.0).requires_grad_()
+    y = flambeau.full((4,), 3.0).requires_grad_()
+    b = x * 1
+    write(b, y)
+    (b * flambeau.arange(1.0, 5)).sum().backward()
+    assert x.grad.tolist() == of_x and y.grad.tolist() == of_y
