@@ -28,13 +28,16 @@ bench: $(STAMP)
 	$(VENV)/bin/python docs/make_readme.py
 
 # programs of packages that were written for PyTorch; PEER_PYTHON has torch, to compare with
-packages: $(STAMP)
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps lightning==2.6.6 pytorch-lightning==2.6.6 \
+PACKAGES_VENV ?= $(VENV)
+install-packages: $(STAMP)
+	$(PACKAGES_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps lightning==2.6.6 pytorch-lightning==2.6.6 \
 		lightning-utilities==0.15.3 skorch==1.4.0 torchmetrics==1.9.0 einops==0.8.2 timm==1.0.31 torchvision==0.28.0 \
 		transformers==5.23.0
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check scikit-learn scipy pyyaml regex tokenizers typer safetensors \
+	$(PACKAGES_VENV)/bin/python -m pip install --quiet --disable-pip-version-check scikit-learn scipy pyyaml regex tokenizers typer safetensors \
 		tqdm "fsspec[http]" packaging typing-extensions huggingface-hub tabulate pillow
-	PEER_PYTHON=$(PEER_PYTHON) $(VENV)/bin/python -m pytest tests/packages -n 2 --dist loadfile
+
+packages: install-packages
+	PEER_PYTHON=$(PEER_PYTHON) $(PACKAGES_VENV)/bin/python -m pytest tests/packages -n 2 --dist loadfile
 
 test-triton: $(STAMP)
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check "triton>=3.6"
@@ -46,4 +49,4 @@ lint: $(STAMP)
 clean:
 	rm -rf $(VENV) build demo-out *.egg-info runtime/*.so eager/*.so capture/*.so
 
-.PHONY: install demo test bench packages test-triton lint clean
+.PHONY: install demo test bench install-packages packages test-triton lint clean

@@ -338,7 +338,8 @@ class Trace:
             raise self.tx.exception_now.made_by_python("an exception that only the trace raised is being handled")
         live = self.job.listing.live
         bound = {name: value for name, value in root.slots.items() if self.crosses(name, value, live.before(index))}
-        gen.keep_all([*(v for n, v in bound.items() if v.source != Local(n)), *(v for v in root.stack if v is not NULL)])
+        gen.keep_all(v for n, v in bound.items() if resolved(v).source != Local(n))
+        gen.keep_all(v for v in root.stack if v is not NULL)
         self.dead = self.keep_dead(gen, bound)
         self.tx.effects.replay(gen)
         self.write_grad_mode(gen)
@@ -362,7 +363,7 @@ class Trace:
         names = [n for n in self.root.slots if n not in bound and n[0] != SYNTHETIC and is_local(code, n)]
         dead = {n: resolved(self.root.slots[n]) for n in names}
         dead = {n: v for n, v in dead.items() if isinstance(v, ConstantVariable) or v.source is not None or id(v) in gen.temps}
-        gen.keep_all(v for n, v in dead.items() if v.source != Local(n))
+        gen.keep_all(v for n, v in dead.items() if resolved(v).source != Local(n))
         return dead
 
     def crosses(self, name: str, value: Variable, live) -> bool:

@@ -57,13 +57,29 @@ def seen(value, known=None):
     return type(value).__name__, value if isinstance(value, (int, float, str, bool, type(None))) else ""
 
 
+class TooLong(BaseException):
+    """The calls of a program take more than SECONDS."""
+
+
+def give_up(*_):
+    raise TooLong
+
+
 def outcome(text, wrap, name, calls=len(CALLS), given_by=None, fresh=False):
     """What the calls do, in a fresh world; `fresh`: each compiled anew."""
+    signal.signal(signal.SIGALRM, give_up)
+    signal.alarm(SECONDS)
+    try:
+        return pictures_of(text, wrap, name, calls, given_by, fresh)
+    finally:
+        signal.alarm(0)
+
+
+def pictures_of(text, wrap, name, calls, given_by, fresh):
     world = {"__name__": name, "__file__": f"{name}.py"}
     exec(PRELUDE, world)
     exec(compile(text, f"{name}.py", "exec"), world)
     call, pictures, alive = wrap(world["f"]), [], []
-    signal.alarm(SECONDS)
     for k in range(calls):
         given, printed = given_by(k) if given_by else arguments(CALLS[k], k), io.StringIO()
         if fresh:
@@ -78,7 +94,6 @@ def outcome(text, wrap, name, calls=len(CALLS), given_by=None, fresh=False):
         pictures.append((seen([result, given, world["state"], world["log"], world["global_list"], world["global_number"]]),
                          printed.getvalue(), torch.is_grad_enabled()))
         torch.set_grad_enabled(True)
-    signal.alarm(0)
     return pictures
 
 
@@ -87,7 +102,10 @@ def compare(text, name="program", backend=interpreted, calls=2, close=False, giv
     torch._dynamo.reset()
     with config.patch(strict=True), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        plain = outcome(text, lambda f: f, name, calls, given)
+        try:
+            plain = outcome(text, lambda f: f, name, calls, given)
+        except TooLong:                      # smaller programs may have loops without an end
+            return None
         captured = outcome(text, lambda f: torch.compile(f, backend=backend, **settings), name, calls, given, fresh)
     return next(((k, a, b) for k, (a, b) in enumerate(zip(plain, captured)) if not agree(a, b, close)), None)
 

@@ -233,3 +233,17 @@ def test_deep_recursion_under_the_hook():
         assert torch.compile(top, backend="eager")(50_000) == 50_000
     finally:
         sys.setrecursionlimit(limit)
+
+
+def test_one_object_under_two_names_across_a_break():
+    """The second name keeps the object when the first gets another one."""
+    def program(x, y):
+        also = y
+        torch.manual_seed(1)
+        assert y is also
+        y = x
+        torch.manual_seed(2)
+        return also, x, y
+
+    given = torch.zeros(1), torch.ones(1)
+    assert [id(t) for t in torch.compile(program, backend="eager")(*given)] == [id(t) for t in program(*given)]

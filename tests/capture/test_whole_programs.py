@@ -6,6 +6,7 @@ The seeds are fixed. Two processes share them, because making a program, running
 import multiprocessing
 import pathlib
 import sys
+from concurrent.futures import ProcessPoolExecutor
 
 import pytest
 
@@ -34,14 +35,13 @@ def part(first, last, **settings):
 def results():
     """All parts, computed by two processes."""
     size = PROGRAMS // PARTS
-    with multiprocessing.get_context("spawn").Pool(2) as pool:
-        waiting = [pool.apply_async(part, (k * size, (k + 1) * size), {"calls": 3 if k % 5 == 0 else 2}) for k in range(PARTS)]
-        yield waiting
+    with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool:
+        yield [pool.submit(part, k * size, (k + 1) * size, calls=3 if k % 5 == 0 else 2) for k in range(PARTS)]
 
 
 @pytest.mark.parametrize("k", range(PARTS))
 def test_captured_programs_do_what_plain_ones_do(results, k):
-    found, frames = results[k].get(timeout=600)
+    found, frames = results[k].result(timeout=600)
     assert not found, "\n\n".join(found[:3])
     assert frames > PROGRAMS // PARTS
 
