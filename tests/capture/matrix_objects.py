@@ -185,7 +185,7 @@ construct("typing_named_dict", "int", "m: Movie = Movie(name='x', year=v)\nr = a
         name: str
         year: int
     """)
-construct("inspect_signature", "function", "import inspect\nr = a + 1, list(inspect.signature(v).parameters), inspect.isfunction(v), inspect.isclass(Thing)", breaks="a signature is built from a mapping proxy")
+construct("inspect_signature", "function", "import inspect\nr = a + 1, list(inspect.signature(v).parameters), inspect.isfunction(v), inspect.isclass(Thing)")
 construct("string_module", "str", "import string, re, textwrap\nr = a + 1, string.ascii_lowercase[:3], re.match('a(.)', v).group(1), re.sub('b', 'x', v), re.compile('c').search(v).start(), textwrap.dedent(' x')")
 construct("heapq_bisect", "ints", "import heapq, bisect\nh = list(v)\nheapq.heapify(h)\nheapq.heappush(h, 0)\nr = a * heapq.heappop(h), bisect.bisect([1, 2, 3], 2), heapq.nlargest(2, v), heapq.nsmallest(1, v)")
 construct("functools_more", "int", "class C:\n    def base(self, n, t):\n        return t * n\n    by = functools.partialmethod(base, 4)\nr = C().by(a) + v, functools.cmp_to_key(lambda p, q: q - p)(3) is not None, sorted([1, 3, 2], key=functools.cmp_to_key(lambda p, q: q - p))")
