@@ -20,7 +20,7 @@ demo: $(STAMP)
 	$(VENV)/bin/python examples/gpt.py --out demo-out
 
 test: $(STAMP)
-	$(VENV)/bin/python -m pytest tests -n 2 --dist loadfile
+	$(VENV)/bin/python -m pytest tests -n 2 --dist loadgroup
 
 bench: $(STAMP)
 	$(VENV)/bin/python benchmarks/run.py $(if $(PEER_PYTHON),--peer-python $(PEER_PYTHON)) --write
@@ -37,7 +37,7 @@ install-packages: $(STAMP)
 		tqdm "fsspec[http]" packaging typing-extensions huggingface-hub tabulate pillow
 
 packages: install-packages
-	PEER_PYTHON=$(PEER_PYTHON) $(PACKAGES_VENV)/bin/python -m pytest tests/packages -n 2 --dist loadfile
+	PEER_PYTHON=$(PEER_PYTHON) $(PACKAGES_VENV)/bin/python -m pytest tests/packages -n 2 --dist loadgroup
 
 test-triton: $(STAMP)
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check "triton>=3.6"

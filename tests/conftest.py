@@ -27,6 +27,17 @@ def pytest_configure(config):
         faults.switch_on(config.getoption("--fault"))
 
 
+# Files whose tests take long and share nothing: with `--dist loadgroup` each may go to another process; else a file goes to one
+ALONE = ("test_whole_cpython.py", "test_graphfuzz.py")
+
+
+def pytest_itemcollected(item):
+    if item.config.pluginmanager.hasplugin("xdist"):
+        file = item.nodeid.split("::")[0]
+        group = f"{file}-{item.name.translate({ord(c): '-' for c in '[]@'})}" if file.endswith(ALONE) else file
+        item.add_marker(pytest.mark.xdist_group(group))
+
+
 @pytest.fixture
 def golden(request):
     """golden(name, text): `text` equals tests/.../golden/<name>; with --update-golden it becomes that file."""
