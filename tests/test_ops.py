@@ -424,9 +424,9 @@ def test_gradients(name, make):
     assert tested or name in NO_GRADIENT, f"no sample of {name} reaches a gradient"
 
 
-# composites and records whose results are no floating tensors, or are constant
+# composites and records whose results are no floating tensors, or are constant; what needs two devices (tests/cuda)
 COMPLEX = {"angle", "complex", "conj", "fft_r2c", "sgn"}
-NO_GRADIENT = {"multinomial", "randperm", "copy"} | COMPLEX        # complex gradients: tests/eager/test_complex.py
+NO_GRADIENT = {"multinomial", "randperm", "copy", "transfer"} | COMPLEX        # complex gradients: tests/eager/test_complex.py
 
 
 ONCE = {"ctc_loss"}                     # a second differentiation raises, as in PyTorch
