@@ -282,6 +282,7 @@ def test_every_record_is_run():
            "restrided"}                     # below
     covered = {*EVERY, *THROUGH, *own}
     missing = {n for n in OPS.keys() - covered if not n.endswith(("_put", "_", "_pure"))}
+    missing.discard("transfer")             # graphs are of one device: tests/cuda
     assert not missing and covered <= OPS.keys()
 
 
