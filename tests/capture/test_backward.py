@@ -196,7 +196,8 @@ def test_history_that_lives_on(backend):
     w, v = leaf(3), leaf(3)
     loss, other, both = torch.compile(fn, backend=backend, fullgraph=True)(w, v)
     (other + both.sum()).backward()
-    assert torch.equal(v.grad, 2 * v.detach() + 1) and torch.equal(w.grad, 2 * w.detach() + 1)
+    torch.testing.assert_close(v.grad, 2 * v.detach() + 1)          # the sums' order is free: rounding differs
+    torch.testing.assert_close(w.grad, 2 * w.detach() + 1)
     with pytest.raises(RuntimeError, match="a second time"):
         loss.backward()
 
