@@ -11,7 +11,7 @@ from math import gcd
 from collections.abc import Callable, Mapping
 
 from .expr import (KINDS, Atom, Expr, ExprLike, _APPLY, _atom, _divide_monomial, _extreme, _make, _poly, _sum, const,
-                   exact_divide, from_atom, is_const, lift, plain, var)
+                   exact_divide, from_atom, is_const, lift, plain, var, with_atoms)
 
 
 class Bounds:
@@ -193,13 +193,7 @@ def simplify(e: ExprLike, bounds: Bounds | Mapping | None = None) -> ExprLike:
 def _simplify(e: Expr, bounds: Bounds) -> Expr:
     if all(a.op == "var" for m, _ in e.terms for a, _p in m):
         return e
-    total = const(0)
-    for m, c in e.terms:
-        piece = const(c)
-        for atom, power in m:
-            piece = piece * _simplify_atom(atom, bounds) ** power
-        total = total + piece
-    return _join_divisions(total)
+    return _join_divisions(with_atoms(e, lambda atom: _simplify_atom(atom, bounds)))
 
 
 def _simplify_atom(atom: Atom, bounds: Bounds) -> Expr:

@@ -363,7 +363,7 @@ class Trace:
         names = [n for n in self.root.slots if n not in bound and n[0] != SYNTHETIC and is_local(code, n)]
         dead = {n: resolved(self.root.slots[n]) for n in names}
         dead = {n: v for n, v in dead.items() if isinstance(v, ConstantVariable) or v.source is not None or id(v) in gen.temps}
-        gen.keep_all(v for n, v in dead.items() if resolved(v).source != Local(n))
+        gen.keep_all(v for n, v in dead.items() if v.source != Local(n))
         return dead
 
     def crosses(self, name: str, value: Variable, live) -> bool:

@@ -541,11 +541,16 @@ def _substitute(e: Expr, find: Callable) -> Expr:
     """Rebuild with find(variable atom) -> replacement or None."""
     if not any(find(a) is not None for a in e.free_atoms()):
         return e
+    return with_atoms(e, lambda atom: rebuild(atom, find))
+
+
+def with_atoms(e: Expr, change: Callable[[Atom], Expr]) -> Expr:
+    """The sum of e's terms with each atom replaced by change(atom)."""
     total = const(0)
     for m, c in e.terms:
         piece = const(c)
         for atom, power in m:
-            piece = piece * rebuild(atom, find) ** power
+            piece = piece * change(atom) ** power
         total = total + piece
     return total
 

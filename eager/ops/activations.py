@@ -296,17 +296,20 @@ hardswish.samples(unary)
 
 # -- softmax
 
-def _rows(x, dim):
-    """Chunks of rows (views) that fit a core's cache, for a last dim of contiguous memory; None otherwise."""
-    if dim != x.ndim - 1 or not x.flags.c_contiguous or x.dtype not in (np.float32, np.float64) or x.size == 0:
-        return None
-    return max(1, (1 << 16) // x.shape[-1])
-
-
-def _softmax_rows(x, out):
-    np.subtract(x, np.maximum.reduce(x, -1, keepdims=True), out=out)
-    np.exp(out, out=out)
-    return np.add.reduce(out, -1, keepdims=True)
+def _by_rows(write, x, dim, *others):
+    """The array that write(out, x, *others) fills, in chunks of rows that fit a core's cache, for a last dim of contiguous
+    memory; NotImplemented otherwise."""
+    arrays = (x, *others)
+    if dim != x.ndim - 1 or x.dtype not in (np.float32, np.float64) or x.size == 0 or \
+            not all(a.flags.c_contiguous and a.dtype == x.dtype for a in arrays):
+        return NotImplemented
+    out = np.empty_like(x)
+    flat = [a.reshape(-1, x.shape[-1]) for a in (out, *arrays)]
+    step = max(1, (1 << 16) // x.shape[-1])
+    with np.errstate(all="ignore"):
+        for k in range(0, len(flat[0]), step):
+            write(*(a[k:k + step] for a in flat))
+    return out
 
 
 @composite
@@ -322,16 +325,11 @@ softmax.native(rows.softmax)
 
 @softmax.numpy
 def _(x, dim):
-    step = _rows(x, dim)
-    if step is None:
-        return NotImplemented
-    out = np.empty_like(x)
-    flat, result = x.reshape(-1, x.shape[-1]), out.reshape(-1, x.shape[-1])
-    with np.errstate(all="ignore"):
-        for k in range(0, len(flat), step):
-            part = result[k:k + step]
-            part /= _softmax_rows(flat[k:k + step], part)
-    return out
+    def write(out, x):
+        np.subtract(x, np.maximum.reduce(x, -1, keepdims=True), out=out)
+        np.exp(out, out=out)
+        out /= np.add.reduce(out, -1, keepdims=True)
+    return _by_rows(write, x, dim)
 
 
 @softmax.grad("x")
@@ -350,16 +348,10 @@ softmax_backward.native(rows.softmax_backward)
 
 @softmax_backward.numpy
 def _(g, y, dim):
-    step = _rows(y, dim)
-    if step is None or not g.flags.c_contiguous or g.dtype != y.dtype:
-        return NotImplemented
-    out = np.empty_like(y)
-    g, y, result = (a.reshape(-1, y.shape[-1]) for a in (g, y, out))
-    for k in range(0, len(y), step):
-        rows, part = y[k:k + step], result[k:k + step]
-        np.multiply(g[k:k + step], rows, out=part)
-        part -= rows * np.add.reduce(part, -1, keepdims=True)
-    return out
+    def write(out, y, g):
+        np.multiply(g, y, out=out)
+        out -= y * np.add.reduce(out, -1, keepdims=True)
+    return _by_rows(write, y, dim, g)
 
 
 @composite
@@ -374,18 +366,10 @@ log_softmax.native(rows.log_softmax)
 
 @log_softmax.numpy
 def _(x, dim):
-    step = _rows(x, dim)
-    if step is None:
-        return NotImplemented
-    out = np.empty_like(x)
-    flat, result = x.reshape(-1, x.shape[-1]), out.reshape(-1, x.shape[-1])
-    with np.errstate(all="ignore"):
-        for k in range(0, len(flat), step):
-            rows, part = flat[k:k + step], result[k:k + step]
-            top = np.maximum.reduce(rows, -1, keepdims=True)
-            np.subtract(rows, top, out=part)
-            part -= np.log(np.add.reduce(np.exp(part), -1, keepdims=True))
-    return out
+    def write(out, x):
+        np.subtract(x, np.maximum.reduce(x, -1, keepdims=True), out=out)
+        out -= np.log(np.add.reduce(np.exp(out), -1, keepdims=True))
+    return _by_rows(write, x, dim)
 
 
 @log_softmax.grad("x")

@@ -91,6 +91,27 @@ bool worth_keeping(long bytes) {
     return statistics.cached + bytes <= limit;
 }
 
+// what is kept goes back to the system before a request fails
+Block* made(long rounded, int cls) {
+    statistics.system_calls++;
+    Block* block = from_system(rounded, cls);
+    if (block) return block;
+    empty_locked();
+    return from_system(rounded, cls);
+}
+
+// onto the stack of its kind, or back to the system
+void taken_back(Block* block, Block*& kept) {
+    statistics.blocks--;
+    statistics.current -= block->bytes;
+    if (!worth_keeping(block->bytes)) return give_back(block);
+    statistics.cached += block->bytes;
+    block->next = kept;
+    kept = block;
+}
+
+Block* block_of(void* data) { return (Block*)((char*)data - HEADER); }
+
 }
 
 void* cached_alloc(long bytes) {
@@ -103,9 +124,7 @@ void* cached_alloc(long bytes) {
         stacks[cls] = block->next;
         statistics.cached -= rounded;
     } else {
-        statistics.system_calls++;
-        block = from_system(rounded, cls);
-        if (!block) empty_locked(), block = from_system(rounded, cls);
+        block = made(rounded, cls);
         if (!block) return nullptr;
     }
     return handed_out(block);
@@ -113,17 +132,12 @@ void* cached_alloc(long bytes) {
 
 void cached_release(void* data) {
     if (!data) return;
-    Block* block = (Block*)((char*)data - HEADER);
+    Block* block = block_of(data);
     Lock lock;
-    statistics.blocks--;
-    statistics.current -= block->bytes;
-    if (!worth_keeping(block->bytes)) return give_back(block);
-    statistics.cached += block->bytes;
-    block->next = stacks[block->cls];
-    stacks[block->cls] = block;
+    taken_back(block, stacks[block->cls]);
 }
 
-long cached_size(void* data) { return ((Block*)((char*)data - HEADER))->bytes; }
+long cached_size(void* data) { return block_of(data)->bytes; }
 
 namespace {
 
@@ -154,9 +168,7 @@ void* workspace_alloc(long bytes) {
     if (!block || block->bytes < bytes) {
         give_back(block);
         long rounded = (bytes + HEADER + 4095) / 4096 * 4096 - HEADER;
-        statistics.system_calls++;
-        block = from_system(rounded, 0);
-        if (!block) empty_locked(), block = from_system(rounded, 0);
+        block = made(rounded, 0);
         if (!block) return nullptr;
     }
     return handed_out(block);
@@ -164,14 +176,8 @@ void* workspace_alloc(long bytes) {
 
 void workspace_release(void* data) {
     if (!data) return;
-    Block* block = (Block*)((char*)data - HEADER);
     Lock lock;
-    statistics.blocks--;
-    statistics.current -= block->bytes;
-    if (!worth_keeping(block->bytes)) return give_back(block);
-    statistics.cached += block->bytes;
-    block->next = idle;
-    idle = block;
+    taken_back(block_of(data), idle);
 }
 
 void cached_empty() {
