@@ -30,7 +30,7 @@ from .state import Disabled, native
 OPTIONS = {
     "verify": (bool, "run every stage on the real inputs and name the first that differs"),
     "epilogue_fusion": (bool, "taken, as programs for PyTorch give it; pointwise work is always fused into products"),
-    "max_autotune": (bool, "taken, as programs for PyTorch give it; kernels are chosen by rules, none is tried"),
+    "max_autotune": (bool, "on a GPU, measure blocks of kernels and keep the best; on the CPU kernels are chosen by rules"),
     "trace.enabled": (bool, "write one file per stage, as FLAMBEAU_DUMP does"),
     "dry_run": (int, "backend triton: compile and dump kernels for this compute capability, e.g. 90; C++ runs the calls"),
 }

@@ -11,7 +11,7 @@ import functools
 import hashlib
 import importlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import astuple, dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ from ...runtime.errors import BackendError
 from ..loops import Program
 from . import toolkit
 from .codegen import Generated, generate
+from .helpers import needed
 from .text import memory_type
 
 CAPABILITIES = (80, 90)
@@ -46,6 +47,7 @@ class Launched:
     arguments: tuple[tuple[str, Given], ...]
     constants: tuple[tuple[str, Any], ...]
     options: tuple[tuple[str, int], ...]
+    number: int = 0                         # its place among all launches of `run`
 
 
 @dataclass(frozen=True)
@@ -64,19 +66,21 @@ def row(name: str) -> str:
 
 
 class Recorder:
-    """`t` and `launch` for a file's `run`: notes launches instead of making them. `smaller`: other blocks by kernel."""
+    """`t` and `launch` for a file's `run`: notes launches instead of making them. `configs`: other blocks, by a launch's number;
+    `unaligned`: arrays that do not begin at a multiple of 16 bytes."""
 
-    def __init__(self, generated: Generated, program: Program, smaller: Mapping[str, dict] | None = None):
+    def __init__(self, generated: Generated, program: Program, configs: Mapping[int, dict] | None = None,
+                 unaligned: Collection[str] = ()):
         self.types = {generated.names[b.name]: (b.name, memory_type(b.dtype)) for b in program.buffers}
         self.types |= {name: (row(name), memory_type(dtype)) for name, (dtype, _) in generated.rows.items()}
         self.floats = {s.name for s in program.floats}
         self.launches: list[Launched] = []
-        self.smaller = smaller or {}
+        self.configs, self.unaligned = configs or {}, unaligned
 
     def __getattr__(self, name: str) -> Given:
         if name in self.types:
             buffer, element = self.types[name]
-            return Given(f"*{element}", buffer)
+            return Given(f"*{element}", buffer, UNALIGNED if buffer in self.unaligned else None)
         if name in ("seed", "base"):
             return Given("i64", name)
         if name in self.floats:
@@ -88,17 +92,18 @@ class Recorder:
     def launch(self, kernel: Any, grid: Callable, *arguments: Any, **blocks: Any) -> None:
         names = list(kernel.arg_names)
         name = getattr(kernel, "__name__", None) or kernel.fn.__name__
-        blocks |= self.smaller.get(name, {})
+        blocks |= self.configs.get(len(self.launches), {})
         given = [a if isinstance(a, Given) else Given("i32" if -2**31 <= a < 2**31 else "i64", value=a) for a in arguments]
         options = tuple((k, v) for k, v in blocks.items() if k not in names)
         constants = tuple((k, v) for k, v in blocks.items() if k in names)
-        self.launches.append(Launched(name, tuple(grid(blocks)), tuple(zip(names, given)), constants, options))
+        arguments = tuple(zip(names, given))
+        self.launches.append(Launched(name, tuple(grid(blocks)), arguments, constants, options, len(self.launches)))
 
 
 def launches(program: Program, generated: Generated, namespace: dict, sizes: Mapping[str, int],
-             smaller: Mapping[str, dict] | None = None) -> list[Launched]:
+             configs: Mapping[int, dict] | None = None, unaligned: Collection[str] = ()) -> list[Launched]:
     """What `run` launches at some sizes."""
-    recorder = Recorder(generated, program, smaller)
+    recorder = Recorder(generated, program, configs, unaligned)
     namespace["run"](recorder.launch, recorder, **sizes)
     return [launched for launched in recorder.launches if all(n > 0 for n in launched.grid)]
 
@@ -110,29 +115,31 @@ def hints(program: Program) -> dict[str, int]:
 
 
 def compile_program(program: Program, capability: int = 90, sizes: Mapping[str, int] | None = None,
-                    generated: Generated | None = None, most_shared: int | None = None) -> list[Binary]:
+                    generated: Generated | None = None, most_shared: int | None = None,
+                    configs: Mapping[int, dict] | None = None, unaligned: Collection[str] = ()) -> list[Binary]:
     """All kernels of a program for one kind of chip. What an earlier process compiled is found without importing triton. A kernel
-    that asks for more than `most_shared` bytes of shared memory is compiled again with smaller blocks."""
+    that asks for more than `most_shared` bytes of shared memory is compiled again with smaller blocks. `configs`: blocks of
+    some launches, by number, that are not those of the file; `unaligned`: as of `Recorder`."""
     generated = generated or generate(program)
     sizes = hints(program) if sizes is None else dict(sizes)
     most_shared = most_shared or SHARED[capability]
-    identity = [version(), capability, generated.text, sorted(sizes.items()), sorted(generated.names.items()), most_shared]
+    identity = [version(), capability, generated.text, sorted(sizes.items()), sorted(generated.names.items()), most_shared,
+                sorted((configs or {}).items()), sorted(unaligned)]
     whole = hashlib.sha256(json.dumps(identity).encode()).hexdigest()
-    return kept_list(whole) or made_list(program, generated, capability, sizes, whole, most_shared)
+    return kept_list(whole) or made_list(program, generated, capability, sizes, whole, most_shared, configs or {}, unaligned)
 
 
 def made_list(program: Program, generated: Generated, capability: int, sizes: Mapping[str, int], whole: str,
-              most_shared: int) -> list[Binary]:
-    namespace = toolkit.load(generated.text, interpreted=False)
-    smaller: dict[str, dict] = {}
+              most_shared: int, configs: Mapping[int, dict], unaligned: Collection[str]) -> list[Binary]:
+    namespace, configs = toolkit.load(generated.text, interpreted=False), dict(configs)
     while True:
         listed = [(launched, key_of(generated.text, launched, capability))
-                  for launched in launches(program, generated, namespace, sizes, smaller)]
+                  for launched in launches(program, generated, namespace, sizes, configs, unaligned)]
         made = binaries(dict((key, launched) for launched, key in listed), namespace, capability)
-        large = {launched.kernel: (launched, made[key]) for launched, key in listed if made[key].facts["shared"] > most_shared}
+        large = [(launched, made[key].facts["shared"]) for launched, key in listed if made[key].facts["shared"] > most_shared]
         if not large:
             break
-        smaller |= {name: next_config(launched, b.facts["shared"], most_shared) for name, (launched, b) in large.items()}
+        configs |= {launched.number: next_config(launched, shared, most_shared) for launched, shared in large}
     artefacts.put(whole, ".launches", json.dumps([[*astuple(launched), key] for launched, key in listed], default=str).encode())
     return [Binary(launched, made[key].cubin, made[key].ptx, made[key].facts) for launched, key in listed]
 
@@ -161,9 +168,9 @@ def kept_list(whole: str) -> list[Binary] | None:
     data = artefacts.read(whole, ".launches")
     found: list[Binary] = []
     made: dict[str, Binary] = {}
-    for kernel, grid, arguments, constants, options, key in json.loads(data) if data is not None else ():
+    for kernel, grid, arguments, constants, options, number, key in json.loads(data) if data is not None else ():
         launched = Launched(kernel, tuple(grid), tuple((name, Given(*given)) for name, given in arguments),
-                            tuple(map(tuple, constants)), tuple(map(tuple, options)))
+                            tuple(map(tuple, constants)), tuple(map(tuple, options)), number)
         if key not in made:
             one = stored(key, launched)
             if one is None:
@@ -220,9 +227,8 @@ def binary(key: str, namespace: dict, launched: Launched, capability: int) -> Bi
 
 def kernel_text(text: str, kernel: str) -> str:
     """What decides a kernel's code: its own text and all functions that it may call."""
-    before, _, after = text.partition(f"\ndef {kernel}(")
-    functions = before.split("\n\n\n# ", 1)[0].partition("import triton.language as tl")[2]
-    return functions + after.split("\n\n\n", 1)[0]
+    own = text.partition(f"\ndef {kernel}(")[2].split("\n\n\n", 1)[0]
+    return "\n".join([*needed(own), own])
 
 
 KEPT = ("name", "shared", "num_warps", "num_ctas", "global_scratch_size", "global_scratch_align", "profile_scratch_size",

@@ -17,6 +17,7 @@ from ...eager import dtypes
 from ...runtime.calls import Job
 from ..body import Buffer
 from ..loops import ExternCall
+from . import choices
 from .prims import division
 from .products import SMALLEST, precision
 from .rows import power_of_two
@@ -235,7 +236,7 @@ class AttentionWriter(KernelWriter):
         grid = f"({tiles} * {factor(expression(self.items, host=True))},)"
         points = [plain(product((self.items, extent, max(s.depth, s.deep)))), s.width]
         return Written(self.kernel, self.kernel.name + self.SUFFIX, self.lines.lines, self.arguments, grid, dict(self.blocks),
-                       points, rows=self.rows())
+                       points, rows=self.rows(), choices=choices.attention(self.blocks))
 
     def rows(self) -> dict[str, ExprLike]:
         return {}

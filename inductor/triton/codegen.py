@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ...capture.expr import ExprLike, plain, product, var
@@ -31,12 +31,13 @@ WIDE = 1 << 31
 @dataclass
 class Generated:
     """text: the file; kernels: names in launch order; names: buffer -> attribute of `t`; rows: attribute -> (type, elements)
-    of the memory for local rows."""
+    of the memory for local rows; choices: of each launch, changes of its blocks that can be tried."""
 
     text: str
     kernels: list[str]
     names: dict[str, str]
     rows: dict[str, tuple[Any, ExprLike]]
+    choices: list[tuple[dict, ...]] = field(default_factory=list)
 
 
 def generate(program: Program) -> Generated:
@@ -55,6 +56,7 @@ class Writer:
         self.called: dict[str, str] = {}                    # kernel of the program -> the first function that is launched for it
         self.run = Lines(1)
         self.kernels: list[str] = []
+        self.choices: list[tuple[dict, ...]] = []
         self.rows: dict[str, tuple[Any, ExprLike]] = {}
 
     def generate(self) -> Generated:
@@ -62,7 +64,7 @@ class Writer:
             for written in write(self.program, kernel):
                 self.launch(written)
         names = {b.name: self.memory(b.name, b.name) for b in self.program.buffers}
-        return Generated(self.file(), self.kernels, names, self.rows)
+        return Generated(self.file(), self.kernels, names, self.rows, self.choices)
 
     # -- kernels
 
@@ -81,6 +83,7 @@ class Writer:
         else:
             self.run.extend(f"# {o.node}" + (f"   {o.line}" if o.line else "") for o in written.kernel.origins)
         self.kernels.append(name)
+        self.choices.append(written.choices)
         self.called.setdefault(written.kernel.name, name)
         given = [*(self.argument(written, key) for key in written.arguments), f"INDEX={wide}",
                  *(f"{key}={block(value)}" for key, value in written.blocks.items())]

@@ -19,20 +19,23 @@ from ...eager.tensor import Tensor
 from ...runtime import counters
 from ...runtime.errors import BackendError, CheckFailed, InternalError
 from ..body import Buffer
-from ..loops import Program, Symbol
+from ..loops import Program, Symbol, writes
 from ..memory import overwritten
 from . import ahead
 from .codegen import generate
 
 KEPT = 32               # sets of sizes whose launches are kept
+ALIGNED = 16            # bytes: kernels are told that arrays begin at a multiple, and load several elements at once
 
 
 class Place:
-    """One GPU. `replay`: whether launches are recorded as CUDA graphs."""
+    """One GPU. `replay`: whether launches are recorded as CUDA graphs; `tunes`: whether blocks of kernels are measured."""
 
-    def __init__(self, device: Any, replay: bool = False):
+    tunes = False
+
+    def __init__(self, device: Any, replay: bool = False, tunes: bool = False):
         from . import launch
-        self.device, self.replay = device, replay
+        self.device, self.replay, self.tunes = device, replay, tunes
         self.driver = launch.driver(device.index or 0)
         self.chip, self.most_shared = chip_of(self.driver.capability), self.driver.most_shared
 
@@ -72,16 +75,17 @@ class OnDevice:
         self.constants = {b.name: program.constants[b.name].to(place.device) for b in program.buffers if b.kind == "const"}
         self.own = [program.inputs.index(b) if isinstance(b, Buffer) and b in program.inputs else None for b in program.outputs]
         self.error = place.zeros(1, dtypes.int32) if program.checks else None
+        self.tuned: dict[tuple, Any] = {}                   # sizes -> autotune.Tuned
         counters.add("kernels", amount=len(self.generated.kernels))
 
     def __call__(self, inputs: Sequence[Any], seed: int = 0, base: int = 0) -> list[Any]:
         with recording(False):
             env = {s.name: symbol_value(s, inputs[s.input]) for s in self.program.symbols}
-            tensors = self.tensors(inputs, env)
-            addresses = {name: t.data_ptr() for name, t in tensors.items()} | self.inside(tensors, env)
             scalars = {s.name: float(inputs[s.input]) for s in self.program.floats}
             scalars |= {"seed": signed(seed), "base": signed(base)}
-            self.ready(env)(addresses, self.place.stream(), scalars)
+            tensors = self.tensors(inputs, env)
+            addresses = self.addresses(tensors, env)
+            self.ready(env, addresses, inputs, scalars)(addresses, self.place.stream(), scalars)
             self.look()
             return [self.output(k, o, inputs, tensors, env) for k, o in zip(self.own, self.program.outputs)]
 
@@ -105,6 +109,9 @@ class OnDevice:
         if self.error is not None:
             found["error"] = self.error
         return found
+
+    def addresses(self, tensors: Mapping[str, Tensor], env: Mapping[str, int]) -> dict[str, int]:
+        return {name: t.data_ptr() for name, t in tensors.items()} | self.inside(tensors, env)
 
     def inside(self, tensors: Mapping[str, Tensor], env: Mapping[str, int]) -> dict[str, int]:
         """Addresses of what lies in the arena, or in an input whose memory may be used."""
@@ -133,16 +140,40 @@ class OnDevice:
 
     # -- kernels
 
-    def ready(self, env: Mapping[str, int]) -> Callable:
-        """The launches at these sizes, compiled at the first use."""
-        key = tuple(env.values())
+    def ready(self, env: Mapping[str, int], addresses: Mapping[str, int], inputs: Sequence[Any],
+              scalars: Mapping[str, Any]) -> Callable:
+        """The launches at these sizes and alignments, compiled at the first use."""
+        unaligned = frozenset(name for name, place in addresses.items() if place % ALIGNED)
+        key = (*env.values(), unaligned)
         found = self.prepared.get(key)
         if found is None:
-            binaries = ahead.compile_program(self.program, self.place.chip, env, self.generated, self.place.most_shared)
+            configs = self.configs(env, inputs, scalars, unaligned) if self.place.tunes else {}
+            binaries = ahead.compile_program(self.program, self.place.chip, env, self.generated, self.place.most_shared, configs,
+                                             unaligned)
             if len(self.prepared) >= KEPT:
                 del self.prepared[next(iter(self.prepared))]
             found = self.prepared[key] = self.place.prepare(binaries)
         return found
+
+    def configs(self, env: Mapping[str, int], inputs: Sequence[Any], scalars: Mapping[str, Any],
+                unaligned: frozenset) -> dict[int, dict]:
+        """Blocks of launches as the device likes them: measured on copies of the inputs that the program writes to."""
+        from . import autotune
+
+        def memory() -> tuple:
+            used = {b.name for kernel in self.program.kernels for b in writes(kernel)} | set(self.program.homes.values())
+            given = zip(self.program.inputs, inputs)
+            tensors = self.tensors([self.copied(x) if isinstance(b, Buffer) and b.name in used else x for b, x in given], env)
+            if self.error is not None:
+                tensors["error"] = self.place.zeros(1, dtypes.int32)
+            return self.addresses(tensors, env), scalars, tensors
+        found = self.tuned[tuple(env.items())] = autotune.tuned(self.program, self.generated, self.place, env, memory, unaligned)
+        return found.configs
+
+    def copied(self, x: Tensor) -> Tensor:
+        """The same numbers, sizes and strides in memory of its own."""
+        span = 1 + sum((n - 1) * s for n, s in zip(x.shape, x.stride())) if x.numel() else 0
+        return self.place.empty(span, x.dtype).as_strided(x.shape, x.stride()).copy_(x)
 
     def look(self) -> None:
         """Raise for the first check that failed."""

@@ -22,12 +22,17 @@ from .ahead import Binary, Given
 LIBRARY = "libcuda.so.1"
 OUT_OF_MEMORY, TOO_LARGE, NO_IMAGE = 2, 1, 209
 LOST = {46, 100, 700, 702, 714, 715, 716, 717, 718, 719, 999}          # behind these the device or its context is of no use
+TOO_MUCH = {1, 701}                     # invalid value, out of resources
 MOST_GRAPHS, PATIENCE = 8, 64           # recorded graphs a `Prepared`; calls without a known table before it gives up
 PACKED = {"i32": "=iI", "i64": "=q", "fp32": "=fI", "fp64": "=d"}      # a number in the eight bytes of its slot
 
 
 class LaunchError(FlambeauError):
     """The driver refused a launch, or an earlier kernel failed: results of this call are not valid."""
+
+
+class Refused(LaunchError):
+    """The chip has not what one launch asks for (registers, threads, shared memory); others are not concerned."""
 
 
 class DeviceLost(LaunchError):
@@ -55,6 +60,13 @@ class Driver:
             raise BackendError(f"{path} {why}", "install NVIDIA's driver (525 or newer) on a machine with a GPU")
         self.check(code, "the device cannot be used")
 
+    @functools.cached_property
+    def name(self) -> str:
+        """What the device is called."""
+        text = ctypes.create_string_buffer(256)
+        self.check(self.library.fb_cuda_name(self.device, text, len(text)), "the device has no name")
+        return text.value.decode()
+
     def check(self, code: int, what: str) -> None:
         if code == 0:
             return
@@ -64,7 +76,7 @@ class Driver:
         if code in LOST:
             raise DeviceLost(f"CUDA error {code}: {what}: {text}; the device is lost to this program: start it again. With "
                              "FLAMBEAU_VERIFY=1 and backend=\"triton\" on the CPU a kernel's wrong accesses are found")
-        raise LaunchError(f"CUDA error {code}: {what}: {text}")
+        raise (Refused if code in TOO_MUCH else LaunchError)(f"CUDA error {code}: {what}: {text}")
 
     def load(self, binary: Binary) -> int:
         """The function of a kernel. One that does not fit in the chip's shared memory is refused here, not launched."""
@@ -142,6 +154,15 @@ class Prepared:
                                            ctypes.byref(self.done))
         if code:
             self.refused(code)
+
+    def timed(self, addresses: Mapping[str, int], stream: int, scalars: Mapping[str, Any], repeats: int) -> float:
+        """Microseconds that one round of all launches takes on the device, over `repeats` rounds."""
+        self.fill(addresses, scalars)
+        found = ctypes.c_float()
+        code = self.on.library.fb_cuda_time(self.on.device, self.launches, len(self.binaries), ctypes.c_void_p(stream), repeats,
+                                            ctypes.byref(found))
+        self.on.check(code, f"{self.binaries[0].launched.kernel} was not timed")
+        return 1000 * found.value / repeats
 
     def refused(self, code: int) -> None:
         at = min(self.done.value, len(self.binaries) - 1)

@@ -46,6 +46,12 @@ static int (*graph_launch)(void*, void*);
 static int (*graph_destroy)(void*);
 static int (*exec_destroy)(void*);
 static int (*synchronize)(void*);
+static int (*device_name)(char*, int, int);
+static int (*event_create)(void**, unsigned);
+static int (*event_record)(void*, void*);
+static int (*event_wait)(void*);
+static int (*event_time)(float*, void*, void*);
+static int (*event_destroy)(void*);
 static const int DEVICES = 64;
 static void* contexts[DEVICES]; // each device's primary one, which others in this process use, too
 
@@ -74,7 +80,10 @@ EXPORT int fb_cuda_open(const char* path, int device, int* facts) {
         {(void**)&stream_create, "cuStreamCreate"}, {(void**)&begin_capture, "cuStreamBeginCapture_v2"},
         {(void**)&end_capture, "cuStreamEndCapture"}, {(void**)&instantiate, "cuGraphInstantiateWithFlags"},
         {(void**)&graph_launch, "cuGraphLaunch"}, {(void**)&graph_destroy, "cuGraphDestroy"},
-        {(void**)&exec_destroy, "cuGraphExecDestroy"}, {(void**)&synchronize, "cuStreamSynchronize"}};
+        {(void**)&exec_destroy, "cuGraphExecDestroy"}, {(void**)&synchronize, "cuStreamSynchronize"},
+        {(void**)&device_name, "cuDeviceGetName"}, {(void**)&event_create, "cuEventCreate"},
+        {(void**)&event_record, "cuEventRecord"}, {(void**)&event_wait, "cuEventSynchronize"},
+        {(void**)&event_time, "cuEventElapsedTime"}, {(void**)&event_destroy, "cuEventDestroy_v2"}};
     for (auto& w : wanted)
         if (!(*w.place = dlsym(library, w.name))) return INCOMPLETE;
     if (device < 0 || device >= DEVICES) return 101; // CUDA_ERROR_INVALID_DEVICE
@@ -152,6 +161,27 @@ EXPORT int fb_cuda_replay(int device, void* recorded, void* stream) {
 EXPORT int fb_cuda_forget(int device, void* recorded) {
     int error = set_current(contexts[device]);
     return error ? error : exec_destroy(recorded);
+}
+
+EXPORT int fb_cuda_name(int device, char* name, int size) {
+    int chip = 0, error = device_get(&chip, device);
+    return error ? error : device_name(name, size, chip);
+}
+
+// The milliseconds between two events around `repeats` rounds of launches.
+EXPORT int fb_cuda_time(int device, const Launch* launches, int count, void* stream, int repeats, float* milliseconds) {
+    void* events[2] = {};
+    int done, error = set_current(contexts[device]);
+    for (void*& event : events)
+        if (!error) error = event_create(&event, 0);
+    if (!error) error = event_record(events[0], stream);
+    for (int k = 0; k < repeats && !error; k++) error = walk(launches, count, stream, &done);
+    if (!error) error = event_record(events[1], stream);
+    if (!error) error = event_wait(events[1]);
+    if (!error) error = event_time(milliseconds, events[0], events[1]);
+    for (void* event : events)
+        if (event) event_destroy(event);
+    return error;
 }
 
 EXPORT int fb_cuda_wait(int device, void* stream) {

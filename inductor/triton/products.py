@@ -17,6 +17,7 @@ from ...runtime import calls
 from ...runtime.errors import BackendError
 from ..body import Buffer
 from ..loops import Axis, ExternCall, GemmKernel, Operand, step_bounds
+from . import choices
 from .rows import power_of_two
 from .text import HALVES, expression, factor, register_type
 from .tiles import Dim, Made, Tile, decode
@@ -63,17 +64,24 @@ class ProductWriter(KernelWriter):
         tiles = [f"cdiv({expression(m, host=True)}, b['BM'])", f"cdiv({expression(n, host=True)}, b['BN'])"]
         grid = " * ".join([*tiles, *(factor(expression(a.extent, host=True)) for a in outer)])
         points = [plain(product((m, n, *(a.extent for a in outer)))), k]
-        return Written(self.kernel, self.kernel.name, self.lines.lines, self.arguments, f"({grid},)", blocks_of(m, n, k, dtype),
-                       points, self.fallible)
+        blocks = blocks_of(m, n, k, dtype)
+        fits = {"BM": fitting(m, 1 << 10), "BN": fitting(n, 1 << 10), "BK": fitting(k, 1 << 10)}
+        tried = choices.products(blocks, fits, dtype.itemsize)
+        return Written(self.kernel, self.kernel.name, self.lines.lines, self.arguments, f"({grid},)", blocks, points,
+                       self.fallible, choices=tried)
 
     def dot_type(self, dtype: Any) -> str:
         return ".to(DOT)" if dtype.name in HALVES else ""
 
 
+def fitting(e: ExprLike, most: int) -> int:
+    """A block of at most `most` that is not all padding."""
+    return max(SMALLEST, min(most, power_of_two(e))) if isinstance(e, int) else most
+
+
 def blocks_of(m: ExprLike, n: ExprLike, k: ExprLike, dtype: Any) -> dict[str, Any]:
     bm, bn, bk, warps, stages = TILES[dtype.itemsize]
-    fit = lambda e, most: max(SMALLEST, min(most, power_of_two(e))) if isinstance(e, int) else most
-    made = {"BM": fit(m, bm), "BN": fit(n, bn), "BK": fit(k, bk), "GROUP": 8}
+    made = {"BM": fitting(m, bm), "BN": fitting(n, bn), "BK": fitting(k, bk), "GROUP": 8}
     if dtype.name in HALVES:
         made["DOT"] = HALVES[dtype.name]
     made["PRECISION"] = precision(dtype)

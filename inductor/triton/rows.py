@@ -13,6 +13,7 @@ from typing import Any
 from ...capture.expr import Expr, ExprLike, plain, product
 from ..body import Buffer, Value, reachable, strides_of
 from ..loops import Axis, LoopKernel, Reduce, Step, Store, step_bounds
+from . import choices
 from .reductions import Folding
 from .text import expression
 from .tiles import Dim, Made, Tile
@@ -77,7 +78,9 @@ class MapWriter(LoopWriter):
         self.emit(self.roots(step))
         for store in step.stores:
             self.store(store, axes)
-        return self.written(dims, self.blocks(dims))
+        made = self.written(dims, self.blocks(dims))
+        made.choices = choices.maps(made.blocks)
+        return made
 
     def dimensions(self, step: Step, axes: tuple[Axis, ...]) -> list[Dim]:
         if not axes:
@@ -136,6 +139,8 @@ class RowWriter(LoopWriter):
             self.blocks = {"XBLOCK": self.outer_block(), **self.blocks}
         made = self.written(dims, self.blocks)
         made.rows = self.elements
+        walked = [name for name, axes in self.named.items() if axes not in self.whole]
+        made.choices = choices.rows(made.blocks, walked)
         return made
 
     def tile_of(self, inner: Dim | None) -> Tile:

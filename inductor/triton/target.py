@@ -17,7 +17,7 @@ from ...runtime.calls import Conv
 from ...runtime.config import config
 from ...runtime.errors import BackendError
 from .. import driver, dump
-from ..boundary import Executable
+from ..boundary import Around, CompiledGraph, Executable
 from ..inplace import write_inputs
 from ..loops import Program
 from ..lower import lower
@@ -31,6 +31,7 @@ from .device import OnDevice, Place
 from .interpret import Interpreted
 
 
+REPLAYED, TUNED = ("reduce-overhead", "max-autotune"), ("max-autotune", "max-autotune-no-cudagraphs")
 GPU = Parallel(points=256, elements=1 << 12, parts=256, columns=32)      # about two programs for each of its processors
 
 
@@ -90,7 +91,7 @@ def dry(capability: int) -> driver.Target:
     return target
 
 
-def place_of(inputs: Sequence, replay: bool) -> Place | None:
+def place_of(inputs: Sequence, replay: bool, tunes: bool = False) -> Place | None:
     """The GPU that the tensors are on; None: the host's memory."""
     found = {x.device for x in inputs if isinstance(x, Tensor)}
     gpus = {d for d in found if d.type == "cuda"}
@@ -98,27 +99,53 @@ def place_of(inputs: Sequence, replay: bool) -> Place | None:
         return None
     if len(found) > 1:
         raise BackendError(f"one graph is given tensors on {', '.join(sorted(map(str, found)))}", "move them to one device")
-    return Place(gpus.pop(), replay)
+    return Place(gpus.pop(), replay, tunes)
 
 
 def triton_backend(graph: Graph, example_inputs: Sequence, options: dict | None = None, mode: str | None = None) -> Callable:
     """Triton kernels, on the GPU that the inputs are on; for tensors in the host's memory, in triton's interpreter.
     options={"dry_run": 90} compiles them for sm_90 instead. mode="reduce-overhead": launches whose addresses come again are
-    replayed as a CUDA graph."""
+    replayed as a CUDA graph. mode="max-autotune": blocks of kernels are measured, and launches are replayed."""
     capability = (options or {}).get("dry_run")
     if capability is not None and capability not in ahead.CAPABILITIES:
         known = ", ".join(map(str, ahead.CAPABILITIES))
         raise BackendError(f"sm_{capability} is not a chip that kernels are generated for", f"dry_run takes one of {known}")
     if capability is not None:
         return driver.compile_graph(graph, example_inputs, options, dry(capability))
-    place = place_of(example_inputs, mode == "reduce-overhead")
+    tunes = mode in TUNED or bool((options or {}).get("max_autotune"))
+    place = place_of(example_inputs, mode in REPLAYED, tunes)
     return driver.compile_graph(graph, example_inputs, options, interpreted if place is None else on_device(place))
 
 
 def describe(graph: Graph, compiled: Callable) -> tuple:
     """What a report tells of a graph that this backend compiled."""
     from .. import report
-    return report.describe(graph, compiled, report.Language(drafted, takes, "Triton kernels are not timed for reports."))
+    language = report.Language(drafted, takes, "Triton kernels are not timed for reports.")
+    programs, texts, note = report.describe(graph, compiled, language)
+    tuned = tuned_text(compiled)
+    if tuned:
+        texts["tuned.txt"] = tuned
+        note += " Their blocks were measured: tuned.txt."
+    return programs, texts, note
+
+
+def tuned_text(compiled: Any) -> str:
+    """What was tried for the kernels of a compiled graph, and what was chosen."""
+    found = []
+    for run in report_runs(compiled):
+        for sizes, tuned in run.tuned.items() if isinstance(run, OnDevice) else ():
+            shown = ", ".join(f"{k}={n}" for k, n in sizes)
+            found += [f"{run.program.name}{' at ' + shown if shown else ''}", *(t.text() for t in tuned.trials)]
+    return "\n".join(found) + "\n" if found else ""
+
+
+def report_runs(compiled: Any) -> list:
+    """What runs the graphs of a compiled one: forward, then every backward."""
+    if not isinstance(compiled, CompiledGraph):
+        return []
+    training = compiled.training
+    found = [compiled.forward, *([back for _, back in training.made.values()] if training is not None else [])]
+    return [run.run if isinstance(run, Around) else run for run in found]
 
 
 def drafted(graph: Graph, name: str, writes: tuple, donated: frozenset) -> tuple:

@@ -47,6 +47,7 @@ class Written:
     points: list[ExprLike]
     fallible: bool = False
     rows: dict[str, ExprLike] = field(default_factory=dict)             # scratch argument -> elements
+    choices: tuple[dict[str, Any], ...] = ()                            # changes of `blocks` that can be tried
 
 
 class KernelWriter:

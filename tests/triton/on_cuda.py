@@ -31,12 +31,12 @@ def interpreted(launches):
     return run
 
 
-def launched(program, chip, sizes, generated, most_shared):
+def launched(program, chip, sizes, generated, most_shared, configs, unaligned):
     namespace = toolkit.load(generated.text, interpreted=True)
-    return [(namespace[one.kernel], one) for one in ahead.launches(program, generated, namespace, sizes)]
+    return [(namespace[one.kernel], one) for one in ahead.launches(program, generated, namespace, sizes, configs, unaligned)]
 
 
-def init(self, where, replay=False):
+def init(self, where, replay=False, tunes=False):
     self.device, self.replay, self.chip, self.most_shared = where, replay, 90, 232448
 
 

@@ -8,6 +8,16 @@ int seen_count, counted_parameters, fail_at = -1, fail_code, shared_limit, loade
 int recorded, replayed, forgotten, streams, fail_recording;
 u64 replayed_stream;
 static u64 capturing;
+float now = 1, fast = 1, slow = 2;      // a clock that launches move: `fast` milliseconds where the grid is the fast one
+int fast_grid = -1, refused_grid = -1, named = 0;
+static float at[64];
+static u64 events;
+int cuDeviceGetName(char* out, int, int) { strcpy(out, named ? "Other" : "Recorder"); return 0; }
+int cuEventCreate(u64* e, unsigned) { *e = 0x100 + events++ % 64; return 0; }
+int cuEventRecord(u64 e, u64) { at[e - 0x100] = now; return 0; }
+int cuEventSynchronize(u64) { return 0; }
+int cuEventElapsedTime(float* out, u64 a, u64 b) { *out = at[b - 0x100] - at[a - 0x100]; return 0; }
+int cuEventDestroy_v2(u64) { return 0; }
 int cuInit(unsigned) { return 0; }
 int cuDeviceGet(int* d, int k) { *d = k; return k > 3 ? 101 : 0; }
 int cuDeviceGetAttribute(int* out, int what, int) {
@@ -29,6 +39,8 @@ int cuGraphLaunch(u64 exec, u64 stream) { replayed++; replayed_stream = stream; 
 int cuGraphDestroy(u64) { return 0; }
 int cuGraphExecDestroy(u64) { forgotten++; return 0; }
 int cuLaunchKernelEx(const Config* c, void* function, void** parameters, void**) {
+    now += (int)c->grid[0] == fast_grid ? fast : slow;
+    if ((int)c->grid[0] == refused_grid) return 701;
     if (silent) return 0;
     if (seen_count == fail_at) return fail_code;
     Seen& s = seen[seen_count++ % 64];

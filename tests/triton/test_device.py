@@ -23,7 +23,7 @@ from .test_models import GPT
 class Host:
     """A place whose memory is the host's."""
 
-    device, chip, most_shared = flambeau.device("cpu"), 90, 232448
+    device, chip, most_shared, tunes = flambeau.device("cpu"), 90, 232448, False
     stream = staticmethod(lambda: 0)
 
     def __init__(self):
@@ -56,9 +56,9 @@ def number(found, tl, given, addresses, scalars):
 @pytest.fixture
 def host(monkeypatch):
     """A backend that runs on a `Host`."""
-    def launched(program, chip, sizes, generated, most_shared):
+    def launched(program, chip, sizes, generated, most_shared, configs, unaligned):
         namespace = toolkit.load(generated.text, interpreted=True)
-        return [(namespace[one.kernel], one) for one in ahead.launches(program, generated, namespace, sizes)]
+        return [(namespace[one.kernel], one) for one in ahead.launches(program, generated, namespace, sizes, configs, unaligned)]
     monkeypatch.setattr(ahead, "compile_program", launched)
     place = Host()
 

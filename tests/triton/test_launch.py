@@ -1,35 +1,12 @@
 """The launcher against a driver that records: parameters, grids, shared memory, streams, clusters, failures."""
 
 import ctypes
-import shutil
-import subprocess
 import time
-from pathlib import Path
 
 import pytest
 from flambeau.inductor.triton import launch
 from flambeau.inductor.triton.ahead import Binary, Given, Launched
 from flambeau.runtime.errors import BackendError
-
-
-class Seen(ctypes.Structure):
-    _fields_ = [("function", ctypes.c_uint64), ("grid", ctypes.c_uint * 3), ("block", ctypes.c_uint), ("shared", ctypes.c_uint),
-                ("count", ctypes.c_uint), ("cluster", ctypes.c_uint), ("stream", ctypes.c_uint64),
-                ("parameters", ctypes.c_uint64 * 24)]
-
-
-@pytest.fixture
-def stub(tmp_path):
-    compiler = shutil.which("g++") or shutil.which("clang++")
-    if compiler is None:
-        pytest.skip("no C++ compiler")
-    path = tmp_path / "libcuda.so.1"
-    subprocess.run([compiler, "-shared", "-fPIC", "-O1", str(Path(__file__).with_name("stub_cuda.cpp")), "-o", str(path)], check=True)
-    library = ctypes.CDLL(str(path))
-    library.path = str(path)
-    library.seen = lambda: list((Seen * 64).in_dll(library, "seen")[:ctypes.c_int.in_dll(library, "seen_count").value])
-    library.set = lambda name, value: setattr(ctypes.c_int.in_dll(library, name), "value", value)
-    return library
 
 
 def binary(kernel="k", arguments=(), grid=(7,), cubin=b"\x7fELF1", **facts):
