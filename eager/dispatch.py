@@ -60,8 +60,24 @@ _ndarray = np.ndarray
 # -- the general path
 
 
+class HasScalars(TypeError):
+    """A call was given numpy's scalars, which count as numbers."""
+
+
+def numbers(args) -> tuple:
+    """Arguments with Python's numbers for numpy's scalars; a numpy.bool counts as a float, as in PyTorch."""
+    return tuple([(float(a) if a.dtype.kind == "b" else a.item()) if isinstance(a, np.generic) else a for a in args])
+
+
 def call(op: Op, args: tuple):
     """Run an op. Returns its output, or a tuple of them where the record has several."""
+    try:
+        return called(op, args)
+    except HasScalars:
+        return called(op, numbers(args))
+
+
+def called(op: Op, args: tuple):
     if state.quick is None:
         if state.autocast is not None and op.autocast is not None:
             args = state.autocast(op, args)
@@ -120,7 +136,8 @@ def inspect_args(op: Op, args: tuple) -> tuple:
                 fake = fake or x._array is None
                 needs = needs or x._grad_fn is not None or x._requires_grad
         elif op.codes[k] == TENSOR and a is not None and not is_number(a):
-            raise TypeError(f"{op.name}(): argument '{op.params[k].name}' must be Tensor, not {type(a).__name__}")
+            kind = HasScalars if isinstance(a, np.generic) and a.dtype.kind in "biufc" else TypeError
+            raise kind(f"{op.name}(): argument '{op.params[k].name}' must be Tensor, not {type(a).__name__}")
         elif a is meta_device or type(a) is devices.device and a.type in devices.runtimes:
             fake = True
     return fake, needs and state.grad
@@ -513,6 +530,8 @@ def fast_map(op: Op, inplace: bool = False, operator: bool = False, swapped: boo
                 return NotImplemented
         if swapped:
             args = args[::-1]
+        if any(isinstance(a, np.generic) for a in args):
+            args = numbers(args)
         learn(fast, pure, args)
         return call(op, args)
 

@@ -145,8 +145,10 @@ def of_number(number) -> dtype:
     """The type that a lone Python number takes."""
     if isinstance(number, builtins.bool):
         return bool
-    if isinstance(number, complex):
+    if isinstance(number, (complex, np.complexfloating)):
         return default_complex()
+    if isinstance(number, np.generic):
+        return _default if number.dtype.kind in "fb" else int64
     return _default if isinstance(number, float) or type(number).__name__ == "SymFloat" else int64
 
 

@@ -65,7 +65,7 @@ def result_type(operands):
     dims = zero = number = None
     for x in operands:
         d = getattr(x, "dtype", None)
-        if d is None:
+        if type(d) is not dtypes.dtype:
             d = number_type(x)
             number = d if number is None else promote_types(number, d)
         elif len(x.shape):

@@ -72,6 +72,7 @@ BATCHES = [*(REAL[k: k + BATCH] for k in range(0, len(REAL), BATCH)), COMPLEX]
 NO_LOWERING = {                             # record -> why eager runs it between the kernels
     "acos": "no scalar primitive", "asin": "no scalar primitive", "atan": "no scalar primitive", "erfinv": "no scalar primitive",
     "cumsum": "of whole numbers", "searchsorted": "the loop IR has no search",
+    "grouped_mm": "sizes of groups are data",
     "ctc_loss": "steps that depend on each other", "ctc_loss_backward": "steps that depend on each other",
     "lstm_sequence": "with a projection", "lstm_sequence_backward": "with a projection",
     "gru_sequence_backward": "with a gradient of the gates",

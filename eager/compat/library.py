@@ -4,6 +4,7 @@
 with the operator. Extensions in C++ that were built for PyTorch cannot be loaded.
 """
 
+import functools
 import importlib
 import inspect
 
@@ -74,7 +75,14 @@ def _differentiable(function, backward, setup_context):
         return out
     made = type(function.__name__ + "_function", (Function,),
                 {"forward": staticmethod(forward), "backward": staticmethod(backward)})
-    return made.apply
+    signature = inspect.signature(function)
+
+    @functools.wraps(function)
+    def call(*args, **kwargs):
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        return made.apply(*bound.args, **bound.kwargs)
+    return call
 
 
 def custom_op(name, fn=None, /, *, mutates_args=(), device_types=None, schema=None, tags=None):

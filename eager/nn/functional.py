@@ -49,6 +49,7 @@ from ..spellings.pooling import (adaptive_avg_pool1d as adaptive_avg_pool1d,
     max_pool2d_with_indices as max_pool2d_with_indices, max_pool3d as max_pool3d,
     max_pool3d_with_indices as max_pool3d_with_indices, max_unpool1d as max_unpool1d, max_unpool2d as max_unpool2d,
     max_unpool3d as max_unpool3d)
+from ..spellings.grouped import grouped_mm as grouped_mm
 from ..spellings.resampling import (interpolate as interpolate, upsample as upsample,
                                     upsample_bilinear as upsample_bilinear, upsample_nearest as upsample_nearest)
 from ..spellings.shapes import one_hot as one_hot

@@ -10,3 +10,4 @@ from . import decompositions, fourier
 from . import sampling
 from . import ctc, shrink
 from . import custom
+from . import grouped

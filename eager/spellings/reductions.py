@@ -27,7 +27,7 @@ def _cast(x, dtype):
 
 @numpy_names
 def sum(input, dim=None, keepdim=False, *, dtype=None, out=None):
-    return give(r.sum(_cast(input, dtype), dims_of(input, dim), keepdim), out)
+    return give(_cast(r.sum(_cast(input, dtype), dims_of(input, dim), keepdim), dtype), out)
 
 
 @numpy_names
@@ -48,7 +48,7 @@ def mean(input, dim=None, keepdim=False, *, dtype=None, out=None):
 
 @numpy_names
 def prod(input, dim=None, keepdim=False, *, dtype=None, out=None):
-    return give(r.prod(_cast(input, dtype), dims_of(input, dim), keepdim), out)
+    return give(_cast(r.prod(_cast(input, dtype), dims_of(input, dim), keepdim), dtype), out)
 
 
 def _truth(record, input, dim, keepdim):
@@ -241,12 +241,14 @@ def dist(input, other, p=2):
 def cumsum(input, dim, *, dtype=None, out=None):
     x = _running_input(input, dtype, out)
     d = dim_of(x, dim)
-    return give(o.cumsum(x, d) if x.ndim else r.sum(x, (), False), out)
+    return give(_cast(o.cumsum(x, d) if x.ndim else r.sum(x, (), False), dtype), out)
 
 
 def _running_input(input, dtype, out):
     """The operand of a running sum or product in its type: `dtype`, else that of `out`."""
     dtype = dtype_of(dtype)
+    if dtype is dtypes.bool:
+        raise NotImplementedError("running sums and products are not implemented for 'Bool'")
     if out is not None and dtype is not None and dtype is not out.dtype:
         raise RuntimeError(f"Expected out tensor to have dtype {dtype.name}, but got {out.dtype.name} instead")
     return _cast(input, dtype if out is None else out.dtype)

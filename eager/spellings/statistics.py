@@ -16,9 +16,9 @@ from ..ops.views import reshape, unsqueeze
 from ..promote import result_type
 from ..tensor import Tensor, read_of_fake
 from . import creation, reductions
-from .arguments import dim_of, dims_of, dtype_of, give, numpy_names, takes_out
+from .arguments import dim_of, dims_of, give, numpy_names, takes_out
 from .host import on_host
-from .reductions import _median_of_none, _running_input
+from .reductions import _cast, _median_of_none, _running_input
 
 _wrap = Tensor._from_array
 Extreme = namedtuple("cummax", ["values", "indices"])
@@ -27,18 +27,13 @@ Mode = namedtuple("mode", ["values", "indices"])
 Histogram = namedtuple("histogram", ["hist", "bin_edges"])
 
 
-def _cast(x, dtype):
-    dtype = dtype_of(dtype)
-    return x if dtype is None or dtype is x.dtype else x.to(dtype)
-
-
 # -- running
 
 @numpy_names
 def cumprod(input, dim, *, dtype=None, out=None):
     x = _running_input(input, dtype, out)
     d = dim_of(x, dim)
-    return give(s.cumprod(x, d) if x.ndim else r.prod(x, (), False), out)
+    return give(_cast(s.cumprod(x, d) if x.ndim else r.prod(x, (), False), dtype), out)
 
 
 

@@ -18,7 +18,7 @@ def sums(d):
     x = d.tensor(kinds="ffib" + "c" * (d.name == "sum" and d.chance(0.2)), values="special" if d.name == "nansum" else "normal")
     dim = d.some_dims(rank(x))
     return {"input": x, "dim": dim, "keepdim": d.maybe(0.5, True) if dim is not OMIT else OMIT,
-            "*dtype": d.maybe(0.2, Type(d.pick("float64", "float32", "int64")))}
+            "*dtype": d.maybe(0.2, Type(d.pick("float64", "float32", "int64", "int32", "int8", "float16")))}
 
 
 @calls("torch.mean torch.nanmean", weight=2, tolerance=3)
@@ -34,7 +34,7 @@ def prod(d):
     x = d.tensor(kinds="fib", values=d.pick("normal", "unit"))
     dim = d.maybe(0.6, d.dim(rank(x)))
     return {"input": x, "dim": dim, "keepdim": d.maybe(0.5, True) if dim is not OMIT else OMIT,
-            "*dtype": d.maybe(0.2, Type(d.pick("float64", "float32", "int64")))}
+            "*dtype": d.maybe(0.2, Type(d.pick("float64", "float32", "int64", "int32", "int8", "float16")))}
 
 
 @calls("torch.amax torch.amin", weight=1.5)
@@ -127,7 +127,7 @@ def vector_norm(d):
 def scans(d):
     x = d.tensor(kinds="ffi" if d.name != "logcumsumexp" else "f", values="normal")
     typed = d.name in ("cumsum", "cumprod")
-    return {"input": x, "dim": d.dim(rank(x)), **({"*dtype": d.maybe(0.2, Type("float64"))} if typed else {})}
+    return {"input": x, "dim": d.dim(rank(x)), **({"*dtype": d.maybe(0.2, Type(d.pick("float64", "int32")))} if typed else {})}
 
 
 @calls("torch.trapezoid torch.trapz torch.cumulative_trapezoid")
