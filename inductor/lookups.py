@@ -2,7 +2,8 @@
 
 In: a pure graph. Out: the same graph with `linear(table[index], weight, bias)` as `linear(table, weight, bias)[index]`,
 where the table has fewer rows than are looked up: characters, amino acids, notes, small vocabularies under a recurrent
-layer. Gradients follow: they are added up per row of the table before they meet the weights.
+layer. Gradients follow: they are added up per row of the table before they meet the weights. Rows that nobody looks up
+are zero in that product, since zero times an infinity of theirs would be NaN in the weights' gradient.
 """
 
 from __future__ import annotations
@@ -33,18 +34,28 @@ def _is_product(node: Node) -> bool:
 
 
 def _look_up(graph: Graph, node: Node) -> bool:
-    found = _looked_up(node.args[0])
+    found = _looked_up(node.args[0], node.grad)
     if found is None or _count(node.value.shape[:-1]) < FEWER * _count(found[0].value.shape[:1]):
         return False
     table, index, views = found
     with recording(False), graph.inserting_before(node):
         for view in views:
             index = _call(graph, view.target, (index, *view.args[1:]), node, grad=False)
-        product = _call(graph, node.target, (table, *node.args[1:]), node)
+        read = _read_rows(graph, table, index, node) if node.grad else table
+        product = _call(graph, node.target, (read, *node.args[1:]), node)
         made = _call(graph, OPS["embedding"], (product, index, -1), node)
     if same_geometry(made.value, node.value):
         graph.replace_all_uses(node, made)
     return True
+
+
+def _read_rows(graph: Graph, table: Node, index: Node, place: Node) -> Node:
+    """The table with zeros in the rows that `index` does not name: a sum of ones per row tells them."""
+    dtype, device = table.value.dtype, table.value.device
+    ones = _call(graph, OPS["full"], ((*index.value.shape, 1), 1.0, dtype, device), place, grad=False)
+    counts = _call(graph, OPS["embedding_backward"], (table.value.shape[0], index, ones, -1), place, grad=False)
+    named = _call(graph, OPS["ne"], (counts, 0), place, grad=False)
+    return _call(graph, OPS["where"], (named, table, 0.0), place)
 
 
 def _count(shape: tuple) -> int:
@@ -52,14 +63,14 @@ def _count(shape: tuple) -> int:
     return math.prod(4096 if (hint := hint_of(size)) is None else hint for size in shape)
 
 
-def _looked_up(node: Node) -> tuple[Node, Node, list[Node]] | None:
+def _looked_up(node: Node, grad: bool) -> tuple[Node, Node, list[Node]] | None:
     """(table, index, views of the rows that leave each row whole). A row without gradient adds to the weights', so that
-    the product cannot be without."""
+    the product cannot be without; nor may the table be without one where the product records (`grad`)."""
     views: list[Node] = []
-    while node.is_op and node.target in LEADING:
+    while node.is_op and node.target in LEADING and node.grad == grad:
         views.insert(0, node)
         node = node.args[0]
-    if not node.is_op or node.target is not OPS["embedding"] or node.args[2] >= 0:
+    if not node.is_op or node.target is not OPS["embedding"] or node.args[2] >= 0 or node.grad != grad:
         return None
     table, index = node.args[:2]
     if len(table.value.shape) != 2 or not all(_leaves_rows(view) for view in views):

@@ -9,7 +9,7 @@ from flambeau.inductor.lookups import look_up_products
 from flambeau.inductor.passes import tidy
 from flambeau.runtime.errors import CheckFailed
 
-from .tools import capture, check, dtypes, leaf, ops, tensor
+from .tools import capture, check, compiled, dtypes, leaf, no_grad, ops, tensor
 
 cut_one = getattr(ops, "slice")
 
@@ -37,6 +37,22 @@ def rows_multiplied(f, *args, dynamic=False):
             if n.is_op and n.target.name in ("linear", "matmul")]
 
 
+def rows_without_history(table, index, w, b):
+    with no_grad():
+        rows = ops.embedding(table, index, -1)
+    return (ops.linear(rows, w, b),)
+
+
+def with_rows(*numbers):
+    """A table whose rows 1 and 4 hold `numbers`; places 0, 2 and 3 are looked up."""
+    def make():
+        table, index, w, b = inputs()()
+        table._array[[1, 4], :2] = numbers
+        index._array[...] = index._array % 3 + (index._array % 3 > 0)
+        return table, index, w, b
+    return make
+
+
 WHOLE = {
     "rows": linear(),
     "steps first": linear(lambda rows: ops.transpose(rows, 0, 1)),
@@ -52,6 +68,7 @@ OTHER = {
     "few places": lambda table, index, w, b: (ops.linear(ops.embedding(table, cut_one(index, 1, 0, 1, 3), -1), w, b),),
     "one step": linear(lambda rows: ops.select(rows, 1, 2)),
     "a function of the rows": linear(ops.tanh),
+    "rows without history": rows_without_history,
 }
 
 
@@ -67,6 +84,21 @@ def test_the_rows_are_multiplied(name):
     found = rows_multiplied(OTHER[name], *inputs()())
     assert len(found) == 1 and found[0] != 5
     check(OTHER[name], inputs())
+
+
+@pytest.mark.parametrize("name", ["rows", "a step of the transposed"])
+def test_rows_that_nobody_looks_up_have_no_say(name):
+    """A NaN or an infinity there, or in the weights, reaches no gradient of them."""
+    make = with_rows(float("nan"), float("inf"))
+    index = make()[1]._array
+    assert 1 not in index and 4 not in index
+    assert rows_multiplied(WHOLE[name], *make()) == [5]
+    check(WHOLE[name], make)
+
+    table, index, w, b = make()
+    w._array[2, 1] = float("inf")
+    compiled(WHOLE[name], table, index, w, b, backend="inductor")(table, index, w, b)[0].sum().backward()
+    assert (table.grad._array[[1, 4]] == 0).all()
 
 
 def test_parts_of_the_rows_themselves():
