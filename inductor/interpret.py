@@ -160,20 +160,28 @@ class Machine:
                 self.extern(member)
             return
 
-        def tensor(x):
-            if isinstance(x, View):
-                return Tensor._from_array(self.region(x), x.buffer.dtype)
-            if isinstance(x, (tuple, list)):
-                return type(x)(map(tensor, x))
-            return self.size(x) if isinstance(x, Expr) else x.evaluate(self.scalars | self.env) if isinstance(x, SymFloat) else x
         if kernel.calls is None:
             counters.add("fallbacks", kernel.op.name)
-        result = call_eagerly(kernel, tuple(map(tensor, kernel.args)), self.scalars)
-        for buffer, value in zip(kernel.outputs, result, strict=True):
+        self.run_eagerly(kernel)
+
+    def run_eagerly(self, kernel: ExternCall) -> None:
+        """The op on tensors over the buffers' memory."""
+        made = lambda view: Tensor._from_array(self.region(view), view.buffer.dtype)
+        args = tuple(argument(a, made, self.env, self.scalars) for a in kernel.args)
+        for buffer, value in zip(kernel.outputs, call_eagerly(kernel, args, self.scalars), strict=True):
             self.array(buffer)[...] = value._array
 
 
 RUN = {LoopKernel: Machine.loop, GemmKernel: Machine.gemm, ScatterKernel: Machine.scatter, ExternCall: Machine.extern}
+
+
+def argument(x: Any, tensor: Any, env: Mapping[str, int], scalars: Mapping[str, Any]) -> Any:
+    """An argument of an op: `tensor(view)` for a view, numbers for expressions."""
+    if isinstance(x, View):
+        return tensor(x)
+    if isinstance(x, (tuple, list)):
+        return type(x)(argument(item, tensor, env, scalars) for item in x)
+    return int(evaluate(x, env)) if isinstance(x, Expr) else x.evaluate({**scalars, **env}) if isinstance(x, SymFloat) else x
 
 
 def call_eagerly(kernel: ExternCall, args: tuple, scalars: Mapping[str, Any]) -> tuple:

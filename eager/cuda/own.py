@@ -71,6 +71,23 @@ def _gemm(op, args, outs):
     return blas.product(loaded(a), loaded(b))
 
 
+@kernel("grouped_mm")
+def _grouped_mm(op, args, outs):
+    """A product a group; where groups end is read from the GPU."""
+    a, b, ends = map(loaded, args)
+    out, start = cupy().zeros(tuple(outs[0]._sizes), a.dtype), 0
+    for k, end in enumerate(ends.get().tolist()):
+        part = slice(start, end)
+        if a.ndim == b.ndim:
+            out[k] = blas.product(a[:, part], b[part]) if end > start else 0
+        elif end > start and a.ndim == 2:
+            out[part] = blas.product(a[part], b[k])
+        elif end > start:
+            out[:, part] = blas.product(a[k], b[:, part])
+        start = max(start, end)
+    return out
+
+
 # -- order
 
 

@@ -76,7 +76,7 @@ METHODS = {"__array_wrap__": array_wrap, "is_set_to": is_set_to, "storage_type":
 
 def view_as_type(t, dtype):
     """The same memory read as another type (without a gradient); the last dimension takes the change of size."""
-    if t._array is None and t._device.type != "meta":
+    if t._array is None and t._device.type != "meta" and t._storage.runtime is None:
         raise DataDependent("view(dtype)")
     old, new = t._dtype.itemsize, dtype.itemsize
     geometry = tuple(t._sizes), tuple(t._strides), t.storage_offset()

@@ -21,7 +21,7 @@ from ..loops import Program
 from . import toolkit
 from .codegen import Generated, generate
 from .helpers import needed
-from .text import memory_type
+from .text import held_type
 
 CAPABILITIES = (80, 90)
 SHARED = {80: 163 << 10, 90: 227 << 10}     # bytes of shared memory that a block may ask for
@@ -71,8 +71,8 @@ class Recorder:
 
     def __init__(self, generated: Generated, program: Program, configs: Mapping[int, dict] | None = None,
                  unaligned: Collection[str] = ()):
-        self.types = {generated.names[b.name]: (b.name, memory_type(b.dtype)) for b in program.buffers}
-        self.types |= {name: (row(name), memory_type(dtype)) for name, (dtype, _) in generated.rows.items()}
+        self.types = {generated.names[b.name]: (b.name, held_type(b.dtype)) for b in program.buffers}
+        self.types |= {name: (row(name), held_type(dtype)) for name, (dtype, _) in generated.rows.items()}
         self.floats = {s.name for s in program.floats}
         self.launches: list[Launched] = []
         self.configs, self.unaligned = configs or {}, unaligned
@@ -88,6 +88,9 @@ class Recorder:
         raise AttributeError(name)
 
     error = Given("*i32", "error")
+
+    def eager(self, number: int) -> None:
+        """A call between launches is none of them."""
 
     def launch(self, kernel: Any, grid: Callable, *arguments: Any, **blocks: Any) -> None:
         names = list(kernel.arg_names)

@@ -63,8 +63,8 @@ def block_text(config: Mapping[str, Any]) -> str:
 
 def tuned(program: Program, generated: Generated, place: Any, sizes: Mapping[str, int], memory: Callable,
           unaligned: Collection[str] = ()) -> Tuned:
-    """The choices for a program. `memory()` gives (addresses, scalars, what keeps them alive), asked for where something is
-    measured."""
+    """The choices for a program. `memory()` gives (addresses, scalars, what runs a kernel of the program eagerly), asked for
+    where something is measured."""
     if not any(generated.choices):
         return Tuned()
     identity = [ahead.version(), place.driver.name, place.chip, place.most_shared, generated.text, sorted(sizes.items()),
@@ -90,13 +90,16 @@ class Tuner:
                  unaligned: Collection[str]):
         self.program, self.generated, self.place, self.sizes, self.unaligned = program, generated, place, sizes, unaligned
         self.namespace = toolkit.load(generated.text, interpreted=False)
-        self.addresses, self.scalars, self.kept = memory()
+        self.addresses, self.scalars, self.eager = memory()
         self.stream = place.stream()
         self.done = Tuned()
         self.known: dict[str, Trial] = {}
 
     def run(self) -> Tuned:
+        pauses = list(self.generated.pauses)
         for launched in self.launches({}):
+            while pauses and pauses[0][0] <= launched.number:
+                self.eager(pauses.pop(0)[1])
             choices = self.generated.choices[launched.number]
             if choices:
                 trial = self.trial(launched, choices)

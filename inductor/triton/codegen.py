@@ -13,11 +13,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...capture.expr import ExprLike, plain, product, var
-from ...runtime.errors import BackendError
-from ..loops import ExternCall, GemmKernel, LoopKernel, Program, ScatterKernel, View, leaves
+from ..loops import ExternCall, GemmKernel, LoopKernel, Program, ScatterKernel
 from ..nests import hint
+from . import fallbacks
 from .attention import has_template, write_attention
 from .helpers import library, needed
+from .order import write_order
 from .products import write_convolution, write_product
 from .rows import write_loops
 from .scans import write_scan
@@ -31,13 +32,15 @@ WIDE = 1 << 31
 @dataclass
 class Generated:
     """text: the file; kernels: names in launch order; names: buffer -> attribute of `t`; rows: attribute -> (type, elements)
-    of the memory for local rows; choices: of each launch, changes of its blocks that can be tried."""
+    of the memory for local rows; choices: of each launch, changes of its blocks that can be tried; pauses: (number of
+    launches before it, which kernel of the program) for calls that eager runs."""
 
     text: str
     kernels: list[str]
     names: dict[str, str]
     rows: dict[str, tuple[Any, ExprLike]]
     choices: list[tuple[dict, ...]] = field(default_factory=list)
+    pauses: list[tuple[int, int]] = field(default_factory=list)
 
 
 def generate(program: Program) -> Generated:
@@ -50,21 +53,25 @@ class Writer:
     def __init__(self, program: Program):
         self.program = program
         self.names = Names(TAKEN | set(library()))
-        self.memory = Names({"error", "seed", "base", *(s.name for s in (*program.symbols, *program.floats))})
+        self.memory = Names({"error", "seed", "base", "eager", *(s.name for s in (*program.symbols, *program.floats))})
         self.functions: dict[str, str] = {}                 # canonical code -> name
         self.printed: list[str] = []
         self.called: dict[str, str] = {}                    # kernel of the program -> the first function that is launched for it
         self.run = Lines(1)
         self.kernels: list[str] = []
         self.choices: list[tuple[dict, ...]] = []
+        self.pauses: list[tuple[int, int]] = []
         self.rows: dict[str, tuple[Any, ExprLike]] = {}
 
     def generate(self) -> Generated:
-        for kernel in self.program.kernels:
-            for written in write(self.program, kernel):
+        for number, kernel in enumerate(self.program.kernels):
+            found = write(self.program, kernel)
+            if found is None:
+                self.pause(number, kernel)
+            for written in found or ():
                 self.launch(written)
         names = {b.name: self.memory(b.name, b.name) for b in self.program.buffers}
-        return Generated(self.file(), self.kernels, names, self.rows, self.choices)
+        return Generated(self.file(), self.kernels, names, self.rows, self.choices, self.pauses)
 
     # -- kernels
 
@@ -90,6 +97,12 @@ class Writer:
         call = f"launch({name}, lambda b: {written.grid}, {', '.join(given)})"
         for line in folded(call):
             self.run(line)
+
+    def pause(self, number: int, kernel: ExternCall) -> None:
+        """A call that eager runs between launches."""
+        self.pauses.append((len(self.kernels), number))
+        self.run(f"# {fallbacks.told(kernel)}")
+        self.run(f"t.eager({number})")
 
     def argument(self, written: Written, name: str) -> str:
         argument: Argument = written.arguments[name]
@@ -161,7 +174,8 @@ def block(value: Any) -> str:
     return f'"{value}"' if value in ("ieee", "tf32") else str(value)
 
 
-def write(program: Program, kernel: Any) -> list[Written]:
+def write(program: Program, kernel: Any) -> list[Written] | None:
+    """The launches of a kernel; None: there is no text for it."""
     if isinstance(kernel, LoopKernel):
         return [write_loops(program, kernel)]
     if isinstance(kernel, GemmKernel):
@@ -171,16 +185,7 @@ def write(program: Program, kernel: Any) -> list[Written]:
     if kernel.calls is not None:
         return write_attention(program, kernel) if has_template(kernel.calls[0]) else [write_convolution(program, kernel)]
     made = write_scan(program, kernel)
-    if made is None:
-        raise refused(kernel)
-    return [made]
-
-
-def refused(kernel: ExternCall) -> BackendError:
-    shown = ", ".join(f"{v.dtype.name}[{', '.join(map(str, v.sizes))}]" for v in leaves(kernel.args, View))
-    where = next((f" at {o.line}" for o in kernel.origins if o.line), "")
-    return BackendError(f"{kernel.op.name}({shown}){where} has no Triton kernel",
-                        "compute it outside of the compiled function, or compile with the default backend")
+    return write_order(program, kernel) if made is None else [made]
 
 
 # -- text

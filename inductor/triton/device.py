@@ -19,9 +19,10 @@ from ...eager.tensor import Tensor
 from ...runtime import counters
 from ...runtime.errors import BackendError, CheckFailed, InternalError
 from ..body import Buffer
-from ..loops import Program, Symbol, writes
+from ..interpret import argument, call_eagerly
+from ..loops import Program, Symbol, View, writes
 from ..memory import overwritten
-from . import ahead
+from . import ahead, fallbacks
 from .codegen import generate
 
 KEPT = 32               # sets of sizes whose launches are kept
@@ -85,7 +86,12 @@ class OnDevice:
             scalars |= {"seed": signed(seed), "base": signed(base)}
             tensors = self.tensors(inputs, env)
             addresses = self.addresses(tensors, env)
-            self.ready(env, addresses, inputs, scalars)(addresses, self.place.stream(), scalars)
+            stream = self.place.stream()
+            for part in self.ready(env, addresses, inputs, scalars):
+                if isinstance(part, int):
+                    self.run_eagerly(part, tensors, env, scalars)
+                else:
+                    part(addresses, stream, scalars)
             self.look()
             return [self.output(k, o, inputs, tensors, env) for k, o in zip(self.own, self.program.outputs)]
 
@@ -141,8 +147,8 @@ class OnDevice:
     # -- kernels
 
     def ready(self, env: Mapping[str, int], addresses: Mapping[str, int], inputs: Sequence[Any],
-              scalars: Mapping[str, Any]) -> Callable:
-        """The launches at these sizes and alignments, compiled at the first use."""
+              scalars: Mapping[str, Any]) -> list[Callable | int]:
+        """The launches at these sizes and alignments, compiled at the first use, and numbers of the calls between them."""
         unaligned = frozenset(name for name, place in addresses.items() if place % ALIGNED)
         key = (*env.values(), unaligned)
         found = self.prepared.get(key)
@@ -152,8 +158,39 @@ class OnDevice:
                                              unaligned)
             if len(self.prepared) >= KEPT:
                 del self.prepared[next(iter(self.prepared))]
-            found = self.prepared[key] = self.place.prepare(binaries)
+            found = self.prepared[key] = self.parts(binaries)
         return found
+
+    def parts(self, binaries: list) -> list[Callable | int]:
+        found: list[Callable | int] = []
+        for before, number in self.generated.pauses:
+            now = [b for b in binaries if b.launched.number < before]
+            binaries = binaries[len(now):]
+            found += [self.place.prepare(now), number] if now else [number]
+        return [*found, self.place.prepare(binaries)] if binaries else found
+
+    def run_eagerly(self, number: int, tensors: Mapping[str, Tensor], env: Mapping[str, int],
+                    scalars: Mapping[str, Any]) -> None:
+        """A call that has no kernel, on tensors over the buffers' memory."""
+        kernel = self.program.kernels[number]
+        counters.add("fallbacks", f"triton: {fallbacks.shown(kernel)}: {fallbacks.why(kernel)}")
+        region = lambda view: self.region(view, tensors, env)
+        args = tuple(argument(a, region, env, scalars) for a in kernel.args)
+        for buffer, value in zip(kernel.outputs, call_eagerly(kernel, args, scalars), strict=True):
+            region(View(buffer, buffer.sizes, buffer.strides, buffer.offset)).copy_(value)
+
+    def region(self, view: View, tensors: Mapping[str, Tensor], env: Mapping[str, int]) -> Tensor:
+        """A tensor over a part of a buffer, which may lie in the arena or in an input whose memory may be used."""
+        sizes, strides = (tuple(size_of(e, env) for e in es) for es in (view.sizes, view.strides))
+        name, dtype = view.buffer.name, view.buffer.dtype
+        if 0 in sizes:
+            return self.place.empty(0, dtype).reshape(sizes)
+        held = tensors.get(name)
+        if held is None:
+            block, start = tensors[self.program.homes.get(name, " arena")], size_of(self.program.arena[name], env)
+            flat = block.as_strided((span(block),), (1,), block.storage_offset()).view(dtypes.uint8)
+            held = flat[start:start + size_of(view.buffer.extent(), env) * dtype.itemsize].view(dtype)
+        return held.as_strided(sizes, strides, held.storage_offset() + size_of(view.offset, env))
 
     def configs(self, env: Mapping[str, int], inputs: Sequence[Any], scalars: Mapping[str, Any],
                 unaligned: frozenset) -> dict[int, dict]:
@@ -166,20 +203,24 @@ class OnDevice:
             tensors = self.tensors([self.copied(x) if isinstance(b, Buffer) and b.name in used else x for b, x in given], env)
             if self.error is not None:
                 tensors["error"] = self.place.zeros(1, dtypes.int32)
-            return self.addresses(tensors, env), scalars, tensors
+            return self.addresses(tensors, env), scalars, lambda k: self.run_eagerly(k, tensors, env, scalars)
         found = self.tuned[tuple(env.items())] = autotune.tuned(self.program, self.generated, self.place, env, memory, unaligned)
         return found.configs
 
     def copied(self, x: Tensor) -> Tensor:
         """The same numbers, sizes and strides in memory of its own."""
-        span = 1 + sum((n - 1) * s for n, s in zip(x.shape, x.stride())) if x.numel() else 0
-        return self.place.empty(span, x.dtype).as_strided(x.shape, x.stride()).copy_(x)
+        return self.place.empty(span(x), x.dtype).as_strided(x.shape, x.stride()).copy_(x)
 
     def look(self) -> None:
         """Raise for the first check that failed."""
         if self.error is not None and (failed := int(self.error.item())):
             self.error.zero_()
             raise CheckFailed(self.program.checks[failed - 1].text)
+
+
+def span(x: Tensor) -> int:
+    """The elements from the first to the last."""
+    return 1 + sum((n - 1) * s for n, s in zip(x.shape, x.stride())) if x.numel() else 0
 
 
 def size_of(e: ExprLike, env: Mapping[str, int]) -> int:

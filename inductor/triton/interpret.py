@@ -22,9 +22,9 @@ from ..body import Buffer
 from ..interpret import Machine, garbage
 from ..loops import Program
 from ..memory import overwritten
-from . import toolkit
+from . import fallbacks, toolkit
 from .codegen import Generated, generate
-from .text import memory_type
+from .text import held_type
 
 LARGE = 1 << 15             # elements of a block that costs the interpreter little more than a small one
 GROW = ("XBLOCK",)
@@ -64,8 +64,8 @@ class Launcher:
         self.generated, self.machine, self.namespace, self.large = generated, machine, namespace, large
         self.tl = importlib.import_module("triton.language")
         self.error_word = np.zeros(1, np.int32)
-        self.memory = {generated.names[b.name]: (m, memory_type(b.dtype)) for b, m in machine.memory.items()}
-        self.memory |= {name: (garbage(machine.size(elements) * dtype.itemsize), memory_type(dtype))
+        self.memory = {generated.names[b.name]: (m, held_type(b.dtype)) for b, m in machine.memory.items()}
+        self.memory |= {name: (garbage(machine.size(elements) * dtype.itemsize), held_type(dtype))
                         for name, (dtype, elements) in generated.rows.items()}
         self.memory["error"] = self.error_word, "i32"
         self.sizes = {s.name: machine.env[s.name] for s in machine.program.symbols}
@@ -90,6 +90,12 @@ class Launcher:
             value = (value + 2**63) % 2**64 - 2**63 if kind == "i64" else value      # seeds are unsigned
             return toolkit.number(self.found, self.tl, value, kind)
         raise AttributeError(name)
+
+    def eager(self, number: int) -> None:
+        """A call of the program that eager runs."""
+        kernel = self.machine.program.kernels[number]
+        counters.add("fallbacks", f"triton: {fallbacks.shown(kernel)}: {fallbacks.why(kernel)}")
+        self.machine.run_eagerly(kernel)
 
     # -- `launch`
 

@@ -198,3 +198,83 @@ def join_moments(mean, m2, count, other_mean, other_m2, other_count):
 def finite(x):
     """x, or 0 where it is infinite or NaN."""
     return tl.where(tl.abs(x) < float("inf"), x, 0.0)
+
+
+@triton.jit
+def later_larger(key, at, other, other_at):
+    """The larger key (a NaN wins) and its position, the last among equals; the other one stands later."""
+    later = (other >= key) | (other != other)
+    return tl.where(later, other, key), tl.where(later, other_at, at)
+
+
+@triton.jit
+def later_smaller(key, at, other, other_at):
+    """The smaller key (a NaN wins) and its position, the last among equals; the other one stands later."""
+    later = (other <= key) | (other != other)
+    return tl.where(later, other, key), tl.where(later, other_at, at)
+
+
+@triton.jit
+def add_logarithms(a, b):
+    """log(exp(a) + exp(b)), where neither overflows."""
+    top = tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
+    apart = tl.where(a == b, 0.0, tl.abs(a - b))
+    return top + libdevice.log1p(tl.exp(-apart))
+
+
+@triton.jit
+def follow(factor, start, other_factor, other_start):
+    """Two maps y -> factor * y + start as one, the other behind the first."""
+    return factor * other_factor, other_factor * start + other_start
+
+
+@triton.jit
+def different(a, b):
+    return a ^ b
+
+
+@triton.jit
+def float_key(x, BITS: tl.constexpr):
+    """A whole number of each float, in their order: both zeros are equal, so are all NaN, the largest."""
+    x = tl.where(x == 0, 0.0, x)
+    if BITS == 64:
+        bits = x.to(tl.int64, bitcast=True)
+        key = bits ^ ((bits >> 63) & 0x7FFFFFFFFFFFFFFF)
+        return tl.where(x != x, 0x7FFFFFFFFFFFFFFF, key)
+    else:
+        bits = x.to(tl.int32, bitcast=True)
+        key = bits ^ ((bits >> 31) & 0x7FFFFFFF)
+        return tl.where(x != x, 0x7FFFFFFF, key)
+
+
+@triton.jit
+def partners(x, ROWS: tl.constexpr, N: tl.constexpr, DISTANCE: tl.constexpr):
+    """Of each element of rows, the one whose position differs in the bit DISTANCE."""
+    pairs = tl.reshape(x, (ROWS * N // (2 * DISTANCE), 2, DISTANCE))
+    return tl.reshape(pairs ^ tl.reduce(pairs, 1, different)[:, None, :], (ROWS, N))
+
+
+@triton.jit
+def sorted_keys(key, ROWS: tl.constexpr, N: tl.constexpr, LOG: tl.constexpr):
+    """Rows of whole numbers, ascending."""
+    index = tl.arange(0, N)[None, :]
+    for k in tl.static_range(1, LOG + 1):
+        for j in tl.static_range(1, k + 1):
+            other = partners(key, ROWS, N, 2 ** (k - j))
+            least = ((index & 2 ** (k - j)) == 0) == ((index & 2 ** k) == 0)
+            key = tl.where((key < other) == least, key, other)
+    return key
+
+
+@triton.jit
+def sorted_pairs(key, at, ROWS: tl.constexpr, N: tl.constexpr, LOG: tl.constexpr):
+    """The positions `at` of rows of whole numbers, in ascending order of (number, position)."""
+    index = tl.arange(0, N)[None, :]
+    for k in tl.static_range(1, LOG + 1):
+        for j in tl.static_range(1, k + 1):
+            other, other_at = partners(key, ROWS, N, 2 ** (k - j)), partners(at, ROWS, N, 2 ** (k - j))
+            least = ((index & 2 ** (k - j)) == 0) == ((index & 2 ** k) == 0)
+            keep = ((key < other) | ((key == other) & (at < other_at))) == least
+            key = tl.where(keep, key, other)
+            at = tl.where(keep, at, other_at)
+    return at

@@ -2,7 +2,7 @@
 
 In: a final graph. Out: an executable that runs generated Triton kernels: on a GPU for tensors there, in triton's interpreter
 for tensors in host memory.
-Composites are opened and every op must have a kernel: what has none raises, naming the op, its shapes and the line.
+Composites are opened; a call that no kernel can do well runs eagerly between launches, which is counted, noted and told why.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ..lower import lower
 from ..memory import plan
 from ..schedule import schedule
 from ..split import Parallel
-from . import ahead
+from . import ahead, fallbacks
 from .attention import has_template
 from .codegen import Writer, generate
 from .device import OnDevice, Place
@@ -55,7 +55,7 @@ def loop_program(graph: Graph, name: str, writes: tuple = (), donated: frozenset
 def interpreted(graph: Graph, name: str, writes: tuple = (), donated: frozenset = frozenset()) -> Executable:
     """Kernels in triton's interpreter."""
     def build(computed: Graph, pairs: tuple) -> Executable:
-        made = Interpreted(loop_program(computed, name, pairs, donated))
+        made = noted(Interpreted(loop_program(computed, name, pairs, donated)), name)
         dump.triton(name, made.source)
         return made
     return driver.around_outputs(graph, build, writes)
@@ -64,11 +64,18 @@ def interpreted(graph: Graph, name: str, writes: tuple = (), donated: frozenset 
 interpreted.takes = takes
 
 
+def noted(made: Any, name: str) -> Any:
+    """The record says which calls have no kernel."""
+    for _, number in made.generated.pauses:
+        records.current().note(f"{name}: {fallbacks.told(made.program.kernels[number])}")
+    return made
+
+
 def on_device(place: Any) -> driver.Target:
     """Kernels that a GPU runs."""
     def target(graph: Graph, name: str, writes: tuple = (), donated: frozenset = frozenset()) -> Executable:
         def build(computed: Graph, pairs: tuple) -> Executable:
-            made = OnDevice(loop_program(computed, name, pairs, donated), place)
+            made = noted(OnDevice(loop_program(computed, name, pairs, donated), place), name)
             dump.triton(name, made.source)
             return made
         return driver.around_outputs(graph, build, writes)

@@ -35,6 +35,11 @@ def memory_type(dtype: Any) -> str:
     return _known(dtype)[0]
 
 
+def held_type(dtype: Any) -> str:
+    """The same; bytes for types that only eager touches, between launches."""
+    return TYPES.get(dtype.name, ("i8",))[0]
+
+
 def register_type(dtype: Any) -> str:
     return _known(dtype)[1]
 

@@ -191,6 +191,7 @@ def factories_and_conversions():
         y = x.to(kind)
         assert y.dtype is kind and y.cpu().dtype is kind
         assert torch.equal(y.cpu().view(torch.uint8), x.cpu().to(kind).view(torch.uint8)), kind
+        assert torch.equal(y.view(torch.uint8).cpu(), y.cpu().view(torch.uint8)) and y.view(torch.uint8).data_ptr() == y.data_ptr()
     assert float(x[0, 0]) == x.cpu()[0, 0].item() and x.sum().item() == float(x.sum()) and bool((x == x).all())
     assert x.tolist() == x.cpu().tolist() and "device='cuda:0'" in repr(x) and f"{x[0, 0]:.3f}" == f"{x.cpu()[0, 0]:.3f}"
     raises(TypeError, "can't convert cuda:0 device type tensor to numpy", lambda: x.numpy())

@@ -5,6 +5,7 @@ import importlib
 import json
 import pathlib
 import sys
+from types import SimpleNamespace
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "cuda"))
 import fake_cupy  # noqa: E402
@@ -25,15 +26,16 @@ def interpreted(launches):
                 return toolkit.address(found, tl, addresses[g.name], g.kind[1:])
             return toolkit.number(found, tl, scalars[g.name] if g.value is None else g.value, g.kind)
         with toolkit.interpreting() as found:
-            for function, launched in launches:
+            for one in launches:
+                launched = one.launched
                 blocks = {k: tl.float32 if v is tl.bfloat16 else v for k, v in launched.constants}
-                toolkit.run_grid(found, function, launched.grid, {n: argument(g) for n, g in launched.arguments} | blocks)
+                toolkit.run_grid(found, one.function, launched.grid, {n: argument(g) for n, g in launched.arguments} | blocks)
     return run
 
 
 def launched(program, chip, sizes, generated, most_shared, configs, unaligned):
     namespace = toolkit.load(generated.text, interpreted=True)
-    return [(namespace[one.kernel], one) for one in ahead.launches(program, generated, namespace, sizes, configs, unaligned)]
+    return [SimpleNamespace(function=namespace[one.kernel], launched=one) for one in ahead.launches(program, generated, namespace, sizes, configs, unaligned)]
 
 
 def init(self, where, replay=False, tunes=False):
@@ -101,7 +103,15 @@ def attended(where, wrap):
     return out.detach(), q.grad, k.grad, v.grad
 
 
-PROGRAMS = (arithmetic, written, drawn, broken, checked, sizes, trained, attended)
+def between(where, wrap):
+    """Calls that eager runs between launches, on what lies in the arena; from an input that begins in the midst of its memory."""
+    x = (torch.eye(4) * 2 + torch.arange(16.0).view(4, 4) / 50).reshape(-1)
+    x = torch.cat([torch.zeros(1), x]).to(where)[1:].view(4, 4)
+    f = wrap(lambda x: ((torch.linalg.inv(x * 2) + 1) @ x).softmax(1) + torch.sort(x * 3)[0])
+    return f(x), f(x + 1)
+
+
+PROGRAMS = (arithmetic, written, drawn, broken, checked, sizes, trained, attended, between)
 
 
 def main():

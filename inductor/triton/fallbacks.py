@@ -1,0 +1,42 @@
+"""What Triton is not given, and why: such calls run by eager between launches, on a GPU by cupy and its libraries.
+
+In: an `ExternCall` of a program. Out: the reason, in words that counters, notes and generated files show.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..loops import View, leaves
+
+_CHAIN = "its steps depend on each other"
+_FACTORS = "factorisations are the vendor's library's"
+_COMPLEX = "kernels have no complex numbers"
+REASONS = {
+    **dict.fromkeys("inv det adjugate slogdet solve solve_triangular cholesky qr lu_factor row_order eigh svd eig matrix_exp"
+                    .split(), _FACTORS),
+    **dict.fromkeys(("fft_c2c", "fft_r2c", "fft_c2r"), "Fourier transforms are the vendor's library's"),
+    **dict.fromkeys("ctc_loss ctc_loss_backward lstm_sequence lstm_sequence_backward gru_sequence gru_sequence_backward "
+                    "rnn_sequence rnn_sequence_backward".split(), _CHAIN),
+    **dict.fromkeys("complex conj angle sgn real imag view_as_real view_as_complex".split(), _COMPLEX),
+    **dict.fromkeys(("gamma_draw", "gamma_slope"), "it draws by rejection, a number of times that only the draws tell"),
+    "grouped_mm": "sizes of its groups are data", "searchsorted": "a search of one row by all is no loop over elements",
+    "sort": "rows are sorted by one program up to a known length", "topk": "rows are sorted by one program up to a known length",
+}
+
+
+def why(kernel: Any) -> str:
+    """The reason that a call runs eagerly."""
+    return REASONS.get(kernel.op.name, "there is no scalar primitive for it")
+
+
+def shown(kernel: Any) -> str:
+    """The call with its operands."""
+    views = ", ".join(f"{v.dtype.name}[{', '.join(map(str, v.sizes))}]" for v in leaves(kernel.args, View))
+    return f"{kernel.op.name}({views})"
+
+
+def told(kernel: Any) -> str:
+    """One line for notes: the call, where it stands, and why it is no kernel."""
+    where = next((f" at {o.line}" for o in kernel.origins if o.line), "")
+    return f"{shown(kernel)}{where} runs eagerly between launches: {why(kernel)}"
