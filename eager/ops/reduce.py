@@ -332,6 +332,13 @@ def std(x, correction: static, dim: static, keepdim=False):
     return sqrt(var(x, correction, dim, keepdim))
 
 
+@std.grad("x")
+def _(g, x, out, correction, dim, keepdim):
+    """Where all values are one, the slope of the root is left out: the gradient is 0."""
+    slope = where(eq(out, 0), 0.0, div(g, mul(out, 2.0)))
+    return _var_grad(slope, x, correction, dim, keepdim)
+
+
 std.samples(_floating_samples)
 
 

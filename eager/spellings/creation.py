@@ -257,11 +257,15 @@ def ones(*size, dtype=None, device=None, requires_grad=False, out=None, layout=N
 
 
 def full(size, fill_value, *, dtype=None, device=None, requires_grad=False, out=None, layout=None, pin_memory=False):
-    if isinstance(fill_value, Tensor):
-        fill_value = fill_value.item()
+    fill_value = _number(fill_value)
     dtype, device = _factory_options(dtype or dtypes.of_number(fill_value), device)
     size = (size,) if isinstance(size, (int, SymInt)) else size
     return _made(records.full(_sizes((size,)), fitting(fill_value, dtype), dtype, device), requires_grad, out)
+
+
+def _number(fill_value):
+    """What a tensor of one element says where a number is meant."""
+    return fill_value.item() if isinstance(fill_value, Tensor) else fill_value
 
 
 def _like_options(input, dtype, device):
@@ -286,7 +290,8 @@ def empty_like(input, *, dtype=None, device=None, requires_grad=False, memory_fo
 
 def full_like(input, fill_value, *, dtype=None, device=None, requires_grad=False, memory_format=None, layout=None,
               pin_memory=False):
-    return _in_likeness(input, dtype, device, lambda size, d, where: records.full(size, fitting(fill_value, d), d, where),
+    fill = _number(fill_value)
+    return _in_likeness(input, dtype, device, lambda size, d, where: records.full(size, fitting(fill, d), d, where),
                         requires_grad)
 
 
@@ -314,7 +319,7 @@ def new_ones(self, *size, dtype=None, device=None, requires_grad=False, layout=N
 
 def new_full(self, size, fill_value, *, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False):
     dtype, device = _like_options(self, dtype, device)
-    return _made(records.full(_sizes((size,)), fitting(fill_value, dtype), dtype, device), requires_grad)
+    return _made(records.full(_sizes((size,)), fitting(_number(fill_value), dtype), dtype, device), requires_grad)
 
 
 def new_tensor(self, data, *, dtype=None, device=None, requires_grad=False):
@@ -361,7 +366,7 @@ def linspace(start, end, steps, *, dtype=None, device=None, requires_grad=False,
 def logspace(start, end, steps, base=10.0, *, dtype=None, device=None, requires_grad=False, out=None, layout=None,
              pin_memory=False):
     dtype = dtype_of(dtype, dtypes.get_default_dtype())
-    if dtype.category < 2:
+    if dtype.category < 2 and steps != 1:
         start, end = int(start), int(end)       # the ends have the type of the result, what lies between has not
     exponents = linspace(start, end, steps, dtype=dtypes.float64)
     return _made(cast(base ** exponents, dtype), requires_grad, out)

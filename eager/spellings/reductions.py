@@ -189,7 +189,8 @@ def std_mean(input, dim=None, unbiased=None, keepdim=False, *, correction=None):
     if input.dtype.is_complex:
         return std(input, dim, unbiased, keepdim, correction=correction), mean(input, dim, keepdim)
     variance, middle = var_mean(input, dim, unbiased, keepdim, correction=correction)
-    return variance.sqrt(), middle
+    flat = a.eq(variance, 0)                   # where all values are one, the slope of the root is left out
+    return a.where(flat, 0.0, a.where(flat, 1.0, variance).sqrt()), middle
 
 
 @numpy_names

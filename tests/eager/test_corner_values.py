@@ -129,3 +129,15 @@ def test_factors_of_lu_have_gradients(sizes):
     p, low, up = torch.linalg.lu(x)
     assert torch.allclose(p @ low @ up, x)
     assert torch.autograd.gradcheck(lambda a: torch.linalg.lu(a)[1:], x)
+
+
+@pytest.mark.parametrize("std", [torch.std, lambda x, dim: torch.std_mean(x, dim)[0]], ids=["std", "std_mean"])
+def test_the_spread_of_equal_values_has_no_slope(std):
+    x = torch.tensor([[2.0, 2.0, 2.0], [1.0, 2.0, 4.0]], requires_grad=True)
+    std(x, 1).sum().backward()
+    assert x.grad[0].tolist() == [0, 0, 0]
+    assert torch.allclose(x.grad[1], torch.tensor([-0.4364, -0.1091, 0.5455]), atol=1e-4)
+
+
+def test_one_step_of_logspace_has_its_start_unrounded():
+    assert torch.logspace(-0.5, -3, 1, dtype=torch.uint8).tolist() == [0]

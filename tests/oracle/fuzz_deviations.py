@@ -35,7 +35,7 @@ def refusal(text):
 # error types of two refusals that may differ: PyTorch's says what its kernels or its argument parser lack
 REFUSED_ANYWAY = re.compile(r"^error type: .*torch .*(not implemented for|not supported for complex|must be Tensor, not|out=tuple|arguments: .dim.|"
                             r"expected scalar_type Long but found)", re.S)
-POLES = r"acosh|logit|digamma|psi|float_power|fmod|copysign|div|entr|i1|erfcx|ndtr|hypot|vector_norm|decomposed|std"
+POLES = r"acosh|logit|digamma|psi|float_power|fmod|copysign|div|entr|i1|erfcx|ndtr|hypot|vector_norm|decomposed|std|var_mean"
 
 # (name of the function, what the difference says) -> why
 SINGLE = {
@@ -72,6 +72,9 @@ SINGLE = {
     (r"F\.instance_norm", r"select\(\): index 0 out of range"): "PyTorch fails without images",
     (r"taken", r"call raises IndexError"): "indices into an empty dim are refused even if no element is asked for",
     (r"created.*linspace.*uint8", r"values"): "bytes from a negative number on: PyTorch wraps the ends first",
+    (r"ldexp|nextafter|atan2|copysign", r"strides"): "of mixed types, and of powers of a number, PyTorch has other orders",
+    (r"addcdiv|addcmul", r"gradient does not raise, torch .*can't be cast"): "PyTorch's gradient of mixed types fails",
+    (r"antialias", r"result: values"): "results of one row or column: PyTorch gives the same value for all",
     (r"ldexp.*int", r"gradient"): "PyTorch's gradient raises 2 to integers in integers",
     (r"stored.*uint8", r"without overflow"): "negative numbers stored as bytes wrap around, fractions too",
     (r"F\.interpolate.*bicubic.*(antialias|, True\) \(\)$)", r"result: values|gradient"): "PyTorch reads one row only where the result has one column",
