@@ -490,6 +490,8 @@ class Context:
     def unary(self, op: Callable, a: Variable) -> Variable:
         if isinstance(a, UserObjectVariable):
             return a.call_special(self, f"__{op.__name__.strip('_')}__")
+        if isinstance(a, SymVariable) and a.python_type() is bool:
+            a = a.settled(self)                         # (what Python makes of ~True is no truth value)
         return self.fresh(self.run_variables(op, [a], what=op.__name__))
 
     def add(self, a: Variable, b: Variable) -> Variable:

@@ -473,8 +473,9 @@ class SymInt(sizes.SymInt):
         return float_op(self.env, "truediv", other, self)
 
     def __pow__(self, other):
-        if isinstance(other, int) and other >= 0:
-            return self.env.wrap(self.expr ** other)
+        if isinstance(other, (int, SymInt)):
+            other = int(other)                          # its sign decides whether the result is an int
+            return self.env.wrap(self.expr ** other) if other >= 0 else float_op(self.env, "pow", self, other)
         return float_op(self.env, "pow", self, other)
 
     def __rpow__(self, other):
@@ -496,7 +497,7 @@ class SymInt(sizes.SymInt):
         return self if self >= 0 else -self
 
     def __round__(self, digits=None):
-        return self
+        return self if digits is None or digits >= 0 else round(int(self), digits)
 
     __floor__ = __ceil__ = __trunc__ = __pos__
 
@@ -504,10 +505,16 @@ class SymInt(sizes.SymInt):
         return -self - 1
 
     def __lshift__(self, other):
-        return self * (1 << other)
+        return self * (1 << other) if isinstance(other, (int, SymInt)) else NotImplemented
 
     def __rshift__(self, other):
-        return self // (1 << other)
+        return self // (1 << other) if isinstance(other, (int, SymInt)) else NotImplemented
+
+    def __rlshift__(self, other):
+        return other << int(self)
+
+    def __rrshift__(self, other):
+        return other >> int(self)
 
     def sym_max(self, other):
         return self.env.wrap(E.maximum(self.expr, _expr(other)))
@@ -537,8 +544,16 @@ class SymInt(sizes.SymInt):
         return self
 
 
+def _asked(name: str, turned: bool = False):
+    """An operator of Python's bool: the relation is asked first."""
+    compute = getattr(operator, name)
+    if turned:
+        return lambda self, other: compute(other, bool(self))
+    return lambda self, *other: compute(bool(self), *other)
+
+
 class SymBool(sizes.SymBool):
-    """A relation nobody has asked about yet; `bool()` asks."""
+    """A relation nobody has asked about yet; `bool()` asks, and so does arithmetic."""
 
     __slots__ = ("env", "relation")
 
@@ -548,17 +563,21 @@ class SymBool(sizes.SymBool):
     def __bool__(self):
         return self.env.decide(self.relation)
 
-    def __and__(self, other):
-        return bool(self) and bool(other)
-
-    def __or__(self, other):
-        return bool(self) or bool(other)
+    for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "lshift", "rshift", "and_", "or_", "xor"):
+        _plain = _name.rstrip("_")
+        locals()[f"__{_plain}__"], locals()[f"__r{_plain}__"] = _asked(_name), _asked(_name, True)
+    for _name in ("eq", "ne", "lt", "le", "gt", "ge", "neg", "pos", "abs", "index"):
+        locals()[f"__{_name}__"] = _asked(_name)
+    del _name, _plain
 
     def __invert__(self):
         return SymBool(self.env, self.relation.negated())
 
-    def __eq__(self, other):
-        return bool(self) == other
+    def __int__(self):
+        return int(bool(self))
+
+    def __float__(self):
+        return float(bool(self))
 
     def __hash__(self):
         return hash(bool(self))

@@ -32,7 +32,7 @@ def broadcast_shapes(shapes, op="broadcast") -> tuple:
     """The common shape; error and text as PyTorch's."""
     out: tuple | list = ()
     for shape in shapes:
-        if shape == out:
+        if len(shape) == len(out) and shape == out:         # (tuples of unlike length would ask whether their members are equal)
             continue
         if not out:
             out = tuple(shape)

@@ -420,7 +420,8 @@ def _numeric(fn):
     def handler(tx, args, kwargs):
         if args and isinstance(args[0], UserObjectVariable):
             return args[0].call_special(tx, special, *args[1:])
-        args = [a.settled(tx) if isinstance(a, SymVariable) and not keeps(fn, a) else a for a in args]
+        modular = len(args) == 3                        # pow(): Python asks its first argument alone
+        args = [a.settled(tx) if isinstance(a, SymVariable) and (modular or not keeps(fn, a)) else a for a in args]
         return tx.fresh(tx.run_variables(fn, args, kwargs))
     return handler
 

@@ -141,3 +141,21 @@ def test_what_never_holds_is_not_tried_for_ever():
     for _ in range(12):
         assert torch.equal(compiled(x, torch.tensor(-1)), x[:-1] * 2)
     assert counters.snapshot()["fallbacks"].get(fallbacks) == 1
+
+
+def test_a_size_is_not_compared_with_a_size_of_another_dimension():
+    """Broadcasting (batch, 4) with (4,) says nothing about the batch: a batch of 4 is no other code, and a piece behind a
+    read, which may add no guard, is compiled."""
+    layer = torch.nn.Linear(3, 4)
+
+    def fn(x):
+        best = layer(x).argmax(1)
+        return (best == 2).sum().item(), best * 2
+    compiled = torch.compile(fn, backend="aot_eager", dynamic=True, fullgraph=True)
+    counters.reset()
+    with config.patch(strict=True):
+        for batch in (7, 4, 3):
+            x = torch.randn(batch, 3)
+            assert close(fn(x), compiled(x))
+    seen = counters.snapshot()
+    assert (seen["recompiles"], seen["fallbacks"]) == (0, {})
