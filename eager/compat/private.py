@@ -57,6 +57,14 @@ class _nn:
         return device, dtype, non_blocking, memory_format
 
 
+class Graph:
+    """TorchScript's graphs, in annotations only."""
+
+
+class Value:
+    """What TorchScript's graphs compute, in annotations only."""
+
+
 class DispatchKey:
     """Names of autocast's keys."""
 

@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 from .. import device as devices, dtypes
+from ..ops.activations import log_softmax_backward, softmax_backward
 from ..ops.creation import empty as _empty
 from ..sizes import Size
 from ..overrides import public
@@ -251,11 +252,21 @@ def _shape_as_tensor(self):
     return _tensor(list(self.shape), dtype=dtypes.int64)
 
 
+def _softmax_backward_data(grad_output, output, dim, input_dtype):
+    """The gradient of softmax from its result."""
+    return softmax_backward(grad_output, output, dim % max(output.ndim, 1)).to(input_dtype)
+
+
+def _log_softmax_backward_data(grad_output, output, dim, input_dtype):
+    return log_softmax_backward(grad_output, output, dim % max(output.ndim, 1)).to(input_dtype)
+
+
 def set_printoptions(precision=None, threshold=None, edgeitems=None, linewidth=None, profile=None, sci_mode=None):
     from ..printing import set_printoptions as change
     change(precision, threshold, edgeitems, linewidth, profile, sci_mode)
 
 
 PRIVATE = {f.__name__: f for f in (_check, _check_index, _check_value, _check_type, _check_not_implemented,
-                                   _check_is_size, _assert, _assert_async, _shape_as_tensor)}
+                                   _check_is_size, _assert, _assert_async, _shape_as_tensor,
+                                   _softmax_backward_data, _log_softmax_backward_data)}
 CONSTANTS = {"pi": math.pi, "e": math.e, "inf": math.inf, "nan": math.nan, "newaxis": None, "dtype": dtypes.dtype}

@@ -1,4 +1,4 @@
-"""numpy's scalars as numbers, results in the type that was asked for, products of groups."""
+"""numpy's scalars as numbers, results in the type that was asked for, products of groups, gradients by private names."""
 
 import numpy as np
 import pytest
@@ -65,3 +65,24 @@ def test_grouped_products_refuse():
         with pytest.raises(RuntimeError, match=match):
             call()
     assert F.grouped_mm(b, fl.ones(3, 2, 5)).tolist() == fl.bmm(b, fl.ones(3, 2, 5)).tolist()
+
+
+@pytest.mark.parametrize("name", ["softmax", "log_softmax"])
+def test_gradients_from_results(name):
+    x, g = fl.randn(3, 4, requires_grad=True), fl.randn(3, 4)
+    y = getattr(fl, name)(x, 1)
+    want = fl.autograd.grad(y, x, g)[0]
+    assert fl.equal(getattr(fl, f"_{name}_backward_data")(g, y.detach(), -1, fl.float32), want)
+
+
+def test_custom_operators_take_keywords():
+    @fl.library.custom_op("numbers::scaled", mutates_args=())
+    def scaled(x: fl.Tensor, by: float = 2.0) -> fl.Tensor:
+        return x * by
+
+    def keep(ctx, inputs, output):
+        ctx.by = inputs[1]
+    fl.library.register_autograd("numbers::scaled", lambda ctx, g: (g * ctx.by, None), setup_context=keep)
+    x = fl.ones(2, requires_grad=True)
+    (fl.ops.numbers.scaled(x, by=3.0) + fl.ops.numbers.scaled(x=x)).sum().backward()
+    assert x.grad.tolist() == [5, 5]
