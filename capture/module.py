@@ -16,10 +16,11 @@ import weakref
 from typing import Any
 from collections.abc import Callable
 
+from ..eager.nn.modules.lazy import LazyModuleMixin
 from ..eager.nn.modules.module import Module
 from ..runtime import locks
 from . import compile as compiling
-from .state import native
+from .state import disable, native
 
 PREFIX = "_orig_mod."
 _classes: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
@@ -74,6 +75,18 @@ class CompiledModule:
         return compile_module(copy.copy(self._flambeau_original), *self._flambeau_how)
 
 
+class CompiledLazyModule(CompiledModule):
+    """A module that takes another class once its sizes are known: the original does; `forward` is looked up there."""
+
+    __slots__ = ()
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "__class__":
+            self._flambeau_original.__class__ = value
+        else:
+            super().__setattr__(name, value)
+
+
 def _rebuild(module: Module, arguments: dict):
     return compiling.compile(module, **arguments)
 
@@ -83,7 +96,8 @@ def _class_of(original: type) -> type:
         fields = {"__slots__": ("_flambeau_original", "_flambeau_door", "_flambeau_how"),
                   "__module__": original.__module__,
                   "__qualname__": original.__qualname__, "__doc__": original.__doc__}
-        _classes[original] = type(original.__name__, (CompiledModule, original), fields)
+        mixin = CompiledLazyModule if issubclass(original, LazyModuleMixin) else CompiledModule
+        _classes[original] = type(original.__name__, (mixin, original), fields)
     return _classes[original]
 
 
@@ -122,3 +136,4 @@ def compile_in_place(self: Module, *args, **kwargs) -> None:
 
 
 Module.compile = compile_in_place
+LazyModuleMixin._infer_parameters = disable(LazyModuleMixin._infer_parameters)      # once a module: not worth any code

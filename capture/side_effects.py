@@ -26,6 +26,7 @@ class SideEffects:
     def __init__(self, tx):
         self.tx = tx
         self.attributes: dict[Variable, dict[str, object]] = {}
+        self.moved: set[tuple[Variable, str]] = set()   # deleted before they were stored
         self.containers: dict[Variable, None] = {}
         self.cells: dict[Variable, None] = {}
         self.globals: dict[tuple[int, str], tuple[dict, Variable]] = {}
@@ -41,7 +42,11 @@ class SideEffects:
 
     def store_attr(self, variable: Variable, name: str, value: Variable) -> None:
         self._first("attributes", variable, self.attributes)
-        self.attributes.setdefault(variable, {})[name] = value
+        fields = self.attributes.setdefault(variable, {})
+        if fields.get(name) is DELETED:                 # deleted and stored again, it comes last
+            del fields[name]
+            self.moved.add((variable, name))
+        fields[name] = value
 
     def delete_attr(self, variable: Variable, name: str) -> None:
         self._first("attributes", variable, self.attributes)
@@ -124,9 +129,11 @@ class SideEffects:
 
     def replay_attributes(self, gen, variable):
         for name, value in self.attributes[variable].items():
-            if value is DELETED:
+            if value is DELETED or (variable, name) in self.moved:
                 self.replay_deletion(gen, variable, name)
-            elif variable.has_own_setattr:
+            if value is DELETED:
+                continue
+            if variable.has_own_setattr:
                 self.store_past_setattr(gen, variable, name, value)
             else:
                 gen.load(value)

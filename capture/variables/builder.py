@@ -20,6 +20,7 @@ from ...eager import api, dtypes, formats, overrides
 from ...eager.amp.autocast_mode import autocast
 from ...eager.device import device
 from ...eager.nn import functional
+from ...eager.nn.parameter import is_lazy
 from ...eager.op import Op
 from ...eager.sizes import SYMBOLIC, Size
 from ...eager.tensor import Tensor
@@ -116,8 +117,8 @@ def _symbolic_int(tx, value, source):
 
 
 def _tensor(tx, value, source):
-    """A tensor whose class has a say in every operation (`__torch_function__`) is Python's."""
-    if overrides.takes_part(type(value)):
+    """A tensor whose class has a say in every operation (`__torch_function__`), or without sizes yet, is Python's."""
+    if overrides.takes_part(type(value)) or is_lazy(value):
         return _opaque(tx, value, source)
     return tx.remember(value, tx.tensor_input(value, source))
 

@@ -194,3 +194,20 @@ def test_one_module_still_has_a_limit():
             block.kind = kind
             assert torch.equal(compiled(block, x), x * len(kind))
     assert counters.snapshot()["fallbacks"] == {"recompile limit": 1}
+
+
+@pytest.mark.parametrize("make", [
+    lambda: torch.nn.LazyLinear(3), lambda: torch.nn.Sequential(torch.nn.LazyLinear(4), torch.nn.ReLU(), torch.nn.LazyLinear(2))])
+def test_lazy_modules_take_their_sizes_in_the_first_call(make):
+    x, outcomes = torch.randn(2, 5), []
+    for how in (lambda m: m, lambda m: torch.compile(m, backend="eager")):
+        torch.manual_seed(1)
+        module = make()
+        called = how(module)
+        with config.patch(strict=True):
+            outcomes.append([called(x) for _ in range(3)])
+        assert not any("Lazy" in type(m).__name__ for m in module.modules())
+    assert all(torch.equal(a, b) for a, b in zip(*outcomes, strict=True))
+    before = counters.snapshot()["frames"]
+    called(x)
+    assert counters.snapshot()["frames"] == before

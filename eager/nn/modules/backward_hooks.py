@@ -7,8 +7,7 @@ run. The older kind hangs on the last node of the result.
 
 import warnings
 
-from ...autograd import Function
-from ...state import state
+from ...autograd import Function, is_grad_enabled
 from ...tensor import Tensor
 
 
@@ -111,7 +110,7 @@ def tapped(values, seen, materialize):
     """Pass the tensors of a tuple through one Function; (the new tuple, where they are), or (values, None) where no
     gradient will come."""
     at = [k for k, v in enumerate(values) if isinstance(v, Tensor)]
-    if not (state.grad and any(values[k].requires_grad for k in at)):
+    if not (is_grad_enabled() and any(values[k].requires_grad for k in at)):
         return values, None
     new = list(values)
     for k, t in zip(at, BackwardHookFunction.apply(seen, materialize, *(values[k] for k in at))):
