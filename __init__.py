@@ -108,15 +108,18 @@ def _real_path(rest):
 if not any((type(finder).__name__, type(finder).__module__) == ("_PublicPaths", __name__) for finder in sys.meta_path):
     sys.meta_path.insert(0, _PublicPaths())
 
-from .eager import dispatch as _dispatch, ops as _ops  # noqa: E402  (every op is defined before anything uses one)
-from . import capture, eager, inductor  # noqa: E402
-from .runtime import log as _log  # noqa: E402, F401  (a wrong FLAMBEAU_LOGS is told at once)
-from .eager import api, autograd, nn, random  # noqa: E402
-from .eager.api import *  # noqa: E402, F403
-from .eager.top_level import *  # noqa: E402, F403
-from .eager.amp.autocast_mode import *  # noqa: E402, F403
-from .eager.amp.grad_scaler import GradScaler  # noqa: E402
-from .runtime.native import get_num_threads, set_num_threads  # noqa: E402
+from .runtime.garbage import uncollected as _uncollected  # noqa: E402
+
+with _uncollected:                      # what is imported stays
+    from .eager import dispatch as _dispatch, ops as _ops       # every op is defined before anything uses one
+    from . import capture, eager, inductor
+    from .runtime import log as _log  # noqa: F401  (a wrong FLAMBEAU_LOGS is told at once)
+    from .eager import api, autograd, nn, random
+    from .eager.api import *  # noqa: F403
+    from .eager.top_level import *  # noqa: F403
+    from .eager.amp.autocast_mode import *  # noqa: F403
+    from .eager.amp.grad_scaler import GradScaler
+    from .runtime.native import get_num_threads, set_num_threads
 
 __version__ = "0.1.0"
 

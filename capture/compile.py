@@ -22,7 +22,9 @@ from collections.abc import Callable
 from ..eager.nn.modules.module import Module
 from ..runtime import counters, locks, log, records
 from ..runtime.config import config
+from ..runtime.data import data
 from ..runtime.errors import BackendError, ConstraintViolation, InternalError, RecompileError, Unsupported
+from ..runtime.garbage import uncollected
 from . import backends, stance, state
 from .recompiles import Learned, changed, describe, learn, reasons, shapes_of, warning
 from .state import Disabled, native
@@ -36,7 +38,7 @@ OPTIONS = {
 }
 
 
-@dataclasses.dataclass(frozen=True)
+@data
 class Settings:
     """The arguments of `compile`, checked; `convert` gets them with what was learned about sizes."""
 
@@ -179,7 +181,7 @@ class Compiled(Base):
         record.function, record.door, record.failed = code, door.kind, failed
         start = time.perf_counter()
         try:
-            with records.active(record):
+            with uncollected, records.active(record):
                 entry = self._new_entry(door, code, surroundings, settings, record)
         except Unsupported as reason:
             if settings.fullgraph:

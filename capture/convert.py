@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import types
 import weakref
-from dataclasses import dataclass
 from typing import Any
 
 from ..eager import dispatch
@@ -19,6 +18,7 @@ from ..eager.state import setting
 from ..eager.tensor import Tensor
 from ..runtime import counters, log, records
 from ..runtime.config import config
+from ..runtime.data import data
 from ..runtime.errors import InternalError, Unsupported
 from .breaks import RunPlain, UserRaise, tell_break, unsupported
 from .codegen import Codegen
@@ -51,7 +51,7 @@ MAX_RESTARTS = 5
 ORIGINS: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
 
-@dataclass
+@data
 class Job:
     """What converting one frame needs to know."""
 

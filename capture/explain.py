@@ -7,20 +7,19 @@ texts. It counts by the difference of the counters around one call through fresh
 from __future__ import annotations
 
 import collections
-import dataclasses
 import linecache
 from typing import Any
 from collections.abc import Callable
 
 from ..runtime import counters
-from ..runtime.report.text import readable
+from ..runtime.data import data
 from ..runtime.report.units import count
 from . import backends, compile as compiling
 from .breaks import listeners
 from .module import doors_of
 
 
-@dataclasses.dataclass(frozen=True)
+@data
 class Break:
     """One graph break: counted reason, what happened, where, what to do about it."""
 
@@ -41,7 +40,7 @@ class Break:
         return f"\n      {found}" if found else ""
 
 
-@dataclasses.dataclass(frozen=True)
+@data
 class Explanation:
     """What one call compiled."""
 
@@ -62,6 +61,7 @@ class Explanation:
                   for number, (one, times) in enumerate(self.counted())]
         lines += [f"  ran eagerly: {reason} ({count(times, 'time')})" for reason, times in self.fallbacks.items()]
         lines += [f"  graph {number}: {count(len(ops), 'op')}: {', '.join(ops)}" for number, ops in enumerate(self.graphs)]
+        from ..runtime.report.text import readable      # few explanations are printed
         lines += ["  guards:"] + [f"    {readable(line)}" for line in dict.fromkeys(self.guards)]
         return "\n".join(lines)
 

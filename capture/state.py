@@ -13,7 +13,7 @@ import contextlib
 import functools
 import inspect
 import os
-import sysconfig
+import sys
 from typing import Any
 from collections.abc import Callable
 
@@ -43,9 +43,10 @@ if native is not None:
 
 
 def _library_folders() -> tuple[str, ...]:
-    paths = sysconfig.get_paths()
-    stdlib = {os.path.join(os.path.realpath(paths[key]), "") for key in ("stdlib", "platstdlib")}
-    return tuple(stdlib | {os.path.join(paths[key], "") for key in ("stdlib", "platstdlib")})
+    """As sysconfig's "stdlib" and "platstdlib", which it reads a large table for."""
+    first = os.path.dirname(os.__file__)
+    paths = first, os.path.join(sys.exec_prefix, sys.platlibdir, os.path.basename(first))
+    return tuple({os.path.join(as_told, "") for path in paths for as_told in (path, os.path.realpath(path))})
 
 
 LIBRARY = _library_folders()

@@ -9,12 +9,13 @@ from __future__ import annotations
 import contextlib
 import os
 import warnings
-from dataclasses import dataclass
 from typing import Any
 from collections.abc import Callable
 
+from .data import data
 
-@dataclass(frozen=True)
+
+@data
 class Field:
     name: str
     parse: Callable[[str], Any]

@@ -1,38 +1,33 @@
 """Locks that are open in a forked child: the thread that held one at the fork does not exist there.
 
 `importing` is held around imports that happen late: Python's own lock of a module that another thread is importing stays
-shut in a child for ever, so a fork waits until no such import is under way. What an import makes stays, and a full
-collection in the middle of it took a quarter of a first small compilation: there is none meanwhile.
+shut in a child for ever, so a fork waits until no such import is under way. Python collects no garbage meanwhile.
 """
 
 from __future__ import annotations
 
-import gc
 import os
 import threading
 import weakref
 from collections.abc import Callable
 from typing import Any
 
+from .garbage import uncollected
+
 
 class Importing:
     """A lock that may be taken again by its thread; held by `with`, Python collects no garbage."""
 
     def __init__(self):
-        self.lock, self.depth, self.collects = threading.RLock(), 0, False
+        self.lock = threading.RLock()
         self.acquire, self.release = self.lock.acquire, self.lock.release
 
     def __enter__(self) -> None:
         self.lock.acquire()
-        if self.depth == 0:
-            self.collects = gc.isenabled()
-            gc.disable()
-        self.depth += 1
+        uncollected.__enter__()
 
     def __exit__(self, *error: Any) -> None:
-        self.depth -= 1
-        if self.depth == 0 and self.collects:
-            gc.enable()
+        uncollected.__exit__()
         self.lock.release()
 
 

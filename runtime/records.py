@@ -14,10 +14,11 @@ import re
 import threading
 import time
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from .config import config
+from .data import data
 from .files import write_atomically
 
 _ids = itertools.count()
@@ -26,7 +27,7 @@ watchers: list = []                 # told of each compilation that ends: f(name
 _unusable: set[str] = set()         # dump folders that could not be written to, told once
 
 
-@dataclass(frozen=True)
+@data
 class Span:
     """One stage: from `start` to `end` (seconds of `time.perf_counter`), inside of `depth` others."""
 
@@ -36,7 +37,7 @@ class Span:
     depth: int
 
 
-@dataclass(frozen=True)
+@data
 class Break:
     """One graph break: counted reason, what happened, the user's line, what to do; `plain`: the whole frame runs in Python."""
 
@@ -48,7 +49,7 @@ class Break:
     plain: bool
 
 
-@dataclass
+@data(eq=False)
 class CompileRecord:
     """One compilation. `ident` is `<number>_<function>`; texts by file name; seconds by stage; `function`: the frame's
     code; failed: guards of the entries that a call failed, in words, which made this one; graphs: (graph, backend, what

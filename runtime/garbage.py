@@ -1,0 +1,52 @@
+"""Blocks in which Python collects no garbage: what they make stays, and a collection only walks over it.
+
+`with uncollected:` around a compilation or an import, from any thread, also nested. Collecting goes on when the last such
+block ends, if it was on before the first; a forked child knows no blocks of other threads.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import threading
+from typing import Any
+
+
+class Uncollected:
+    """The blocks that are open now, by thread."""
+
+    def __init__(self):
+        self.lock, self.open, self.collects = threading.Lock(), {}, False
+
+    def __enter__(self) -> None:
+        me = threading.get_ident()
+        with self.lock:
+            if not self.open:
+                self.collects = gc.isenabled()
+                gc.disable()
+            self.open[me] = self.open.get(me, 0) + 1
+
+    def __exit__(self, *error: Any) -> None:
+        me = threading.get_ident()
+        with self.lock:
+            self.open[me] -= 1
+            if not self.open[me]:
+                del self.open[me]
+                self._go_on()
+
+    def _go_on(self) -> None:
+        if not self.open and self.collects:
+            gc.enable()
+
+    def forked(self) -> None:
+        """In a child: only the thread that forked goes on, and the lock may have been another's."""
+        me, self.lock = threading.get_ident(), threading.Lock()
+        others = [ident for ident in self.open if ident != me]
+        for ident in others:
+            del self.open[ident]
+        if others:
+            self._go_on()
+
+
+uncollected = Uncollected()
+os.register_at_fork(after_in_child=uncollected.forked)

@@ -1,0 +1,69 @@
+"""Blocks without garbage collection: nested, in threads, in forked children, and around a compilation."""
+
+import gc
+import os
+import threading
+
+import flambeau
+from flambeau.runtime.garbage import Uncollected, uncollected
+
+
+def test_collecting_goes_on_when_the_last_block_ends():
+    block, opened, done = Uncollected(), threading.Event(), threading.Event()
+
+    def other():
+        with block:
+            opened.set()
+            done.wait()
+
+    thread = threading.Thread(target=other)
+    with block, block:
+        thread.start()
+        opened.wait()
+    assert not gc.isenabled()                   # the thread's block is open
+    done.set()
+    thread.join()
+    assert gc.isenabled()
+
+
+def test_what_was_off_stays_off():
+    gc.disable()
+    try:
+        with Uncollected():
+            pass
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+
+
+def test_a_forked_child_knows_no_blocks_of_other_threads(in_child):
+    opened, done = threading.Event(), threading.Event()
+
+    def other():
+        with uncollected:
+            opened.set()
+            done.wait()
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    opened.wait()
+    try:
+        assert not gc.isenabled()
+        assert in_child(lambda: os._exit(0 if gc.isenabled() else 3)) == 0
+        with uncollected:
+            assert in_child(lambda: os._exit(0 if not gc.isenabled() else 3)) == 0
+    finally:
+        done.set()
+        thread.join()
+    assert gc.isenabled()
+
+
+def test_nothing_is_collected_while_a_function_is_compiled():
+    seen = []
+
+    def backend(graph, inputs):
+        seen.append(gc.isenabled())
+        return lambda *given: (given[0] + 1,)
+
+    flambeau.compile(lambda x: x + 1, backend=backend)(flambeau.zeros(2))
+    assert seen == [False] and gc.isenabled()
