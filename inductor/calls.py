@@ -116,7 +116,7 @@ def native_call(lowering: Any, node: Node, origins: tuple) -> ExternCall | GemmK
     """The node as calls of the runtime's kernels. They write row-major memory: where the result lies otherwise, it is
     copied there. One that hands out tiles is a template with an epilogue, which writes any memory."""
     op = node.target
-    if op.call_rule is None or node.draw is not None:
+    if op.call_rule is None or node.draw is not None and op.draws is not None:
         return None
     context = Calls(lowering, node)
     keys = [(node, k) for k in range(len(op.outputs))]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -37,7 +38,7 @@ from .memory import overwritten, plan
 from .partition import partition, split
 from .pieces import join_products, join_slices
 from .schedule import schedule
-from .tracing import fresh_fake
+from .tracing import fresh_fake, retrace
 
 # (graph, name, writes: (input, output that is its new value)..., donated: numbers of inputs that may be overwritten)
 Target = Callable[[Graph, str, tuple, frozenset], Executable]
@@ -85,6 +86,7 @@ def functional_of(graph: Graph) -> tuple[FunctionalGraph, list]:
 
 def assemble(functional: FunctionalGraph, inputs: Sequence, constants: Sequence, target: Target) -> CompiledGraph:
     """From the functional graph on: with a backward where one is wanted."""
+    functional = opened(functional, target)
     requires = wants_gradient(functional.graph, inputs)
     training = None
     forward = functional.graph
@@ -102,6 +104,20 @@ def assemble(functional: FunctionalGraph, inputs: Sequence, constants: Sequence,
         if training is not None:
             training.made = {present: (crossing, settled(back)) for present, (crossing, back) in training.made.items()}
     return CompiledGraph(functional, run, training, constants)
+
+
+def opened(functional: FunctionalGraph, target: Target) -> FunctionalGraph:
+    """What a target wants opened before gradients are taken, `target.opens(op, args)`, is: its parts are nodes of their own then.
+    Masks of dropout that attention alone reads are tagged, as in a checkpointed region: the backward draws them again."""
+    opens = getattr(target, "opens", None)
+    if opens is None or not any(n.is_op and opens(n.target, n.args) for n in functional.graph.calls):
+        return functional
+    graph = retrace(functional.graph, opens)
+    passes.tidy(graph)
+    for node in graph.calls:
+        if node.is_op and node.target.name == "dropped_attention" and len(node.args[4].users) == 1:
+            node.args[4].tag = node.tag or f"drawn for {node.name}"
+    return replace(functional, graph=checked(graph, "pure"))
 
 
 def differentiate(functional: FunctionalGraph, requires: tuple[bool, ...], target: Target):

@@ -62,12 +62,13 @@ def cpp(graph: Graph, name: str, writes: tuple, donated: frozenset) -> tuple:
 
 @dataclass(frozen=True)
 class Language:
-    """Kernels of one kind: `draft` gives (program, functions, which one a kernel calls); `takes`: as of targets; untimed: why
-    there are no times."""
+    """Kernels of one kind: `draft` gives (program, functions, which one a kernel calls); `takes`, `opens`: as of targets;
+    untimed: why there are no times."""
 
     draft: Callable
     takes: Callable
     untimed: str = ""
+    opens: Callable | None = None
 
 
 CPP = Language(cpp, is_native)
@@ -103,7 +104,7 @@ def passes(graph: Graph, language: Language) -> tuple[list[Sketch], CompiledGrap
             return lambda *_: []
         return driver.around_outputs(final, build, writes)
 
-    target.takes = language.takes
+    target.takes, target.opens = language.takes, language.opens
     with graph.env.sealed() if graph.env is not None else contextlib.nullcontext():
         functional, constants = driver.functional_of(graph)
         inner = len(functional.graph.output.args[0])

@@ -93,11 +93,11 @@ def _mask_strides(mask):
     return (0,) * (4 - len(own)) + tuple(own), _BOOL_MASK if mask.dtype.name == "bool" else _ADDED_MASK
 
 
-def eligible_regions(c, q, k, v, mask, p, scale) -> bool:
-    """As `eligible`, without dropout and with a known scale."""
+def eligible_regions(c, q, k, v, mask, p, scale, dropped=False) -> bool:
+    """As `eligible`, without dropout unless `dropped`, and with a known scale."""
     kinds = (None, "bool", q.dtype.name)
     return (3 <= len(q.shape) <= 4 and q.dtype.name in NAMED_TYPES and k.dtype is q.dtype and v.dtype is q.dtype
-            and not any(c.is_empty(x) for x in (q, k, v)) and type(p) in (int, float) and p == 0
+            and not any(c.is_empty(x) for x in (q, k, v)) and type(p) in (int, float) and (p == 0 or dropped)
             and type(scale) in (int, float) and (mask.dtype.name if mask is not None else None) in kinds)
 
 
@@ -121,19 +121,20 @@ def _flops(c, q, k, causal, depths):
     return _items(q) * depths * (first * (first + 1) + 2 * (length - first) * width if causal else 2 * length * width)
 
 
-def forward_calls(c, out, lse, q, k, v, mask, causal, scale):
+def forward_calls(c, out, lse, q, k, v, mask, causal, scale, keep=None, keep_scale=1.0):
+    """With a mask of dropout, other targets have kernels."""
     q, k, v = (along_last(c, x) for x in (q, k, v))
     numbers = _region_numbers(c, q, k, v, q, mask, causal, 96)
     length, width, block = numbers[1], numbers[2], numbers[6]
     return Job("attention_forward", NAMED_TYPES[q.dtype.name], _items(q) * ceil_div(length, block), block * width * 4,
-               (out, lse, q, k, v, mask, None), numbers, (scale, 1.0),
+               (out, lse, q, k, v, mask, keep and c.rows(keep)), numbers, (scale, keep_scale), native=keep is None,
                flops=_flops(c, q, k, causal, q.shape[-1] + v.shape[-1])),
 
 
-def backward_calls(c, outs, g, q, k, v, mask, lse, causal, scale):
+def backward_calls(c, outs, g, q, k, v, mask, lse, causal, scale, keep=None, keep_scale=1.0):
     g, q, k, v = (along_last(c, x) for x in (g, q, k, v))
     numbers = _region_numbers(c, q, k, v, g, mask, causal, 256)
     return Job("attention_backward", NAMED_TYPES[q.dtype.name], _items(q), numbers[6] * numbers[2] * 4,
-               (*outs, q, k, v, mask, None, g, c.rows(lse)), numbers, (scale, 1.0),
-               native=q.dtype.name in ("float32", "float64"),
+               (*outs, q, k, v, mask, keep and c.rows(keep), g, c.rows(lse)), numbers, (scale, keep_scale),
+               native=keep is None and q.dtype.name in ("float32", "float64"),
                flops=_flops(c, q, k, causal, 3 * q.shape[-1] + 2 * v.shape[-1])),

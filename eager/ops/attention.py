@@ -81,14 +81,25 @@ def weights_of(scores, lse):
 def attention(q, k: tensor, v, mask: optional, p: scalar, causal: static, scale: scalar):
     """q, k, v of equal batch sizes; `mask` is None, boolean (True: attend) or added to the scores. `keep` is the
     dropout mask (an empty tensor without dropout)."""
+    if p != 0:
+        keep = keep_mask((*q.shape[:-1], k.shape[-2]), p, q.device)
+        return *dropped_attention(q, k, v, mask, keep, p, causal, scale), keep
+    weights, lse = _weights(q, k, mask, causal, scale)
+    return gemm(back(weights, q), v), lse, keep_nothing(q)
+
+
+@composite(outputs=("out", Out("lse", differentiable=False, hidden=True)))
+def dropped_attention(q, k: tensor, v, mask: optional, keep: tensor, p: scalar, causal: static, scale: scalar):
+    """Attention whose weights are kept where `keep` says so, and count 1 / (1 - p) times there."""
+    weights, lse = _weights(q, k, mask, causal, scale)
+    return gemm(back(masked_scale(weights, keep, _kept_scale(p)), q), v), lse
+
+
+def _weights(q, k, mask, causal, scale):
+    """(softmax of the scores, its log-sum-exp)"""
     scores = scores_of(q, k, mask, causal, scale)
-    dims = (len(scores.shape) - 1,)
-    lse = logsumexp(scores, dims, True)
-    weights = weights_of(scores, lse)
-    if p == 0:
-        return gemm(back(weights, q), v), lse, keep_nothing(q)
-    keep = keep_mask(tuple(weights.shape), p, q.device)
-    return gemm(back(masked_scale(weights, keep, _kept_scale(p)), q), v), lse, keep
+    lse = logsumexp(scores, (len(scores.shape) - 1,), True)
+    return weights_of(scores, lse), lse
 
 
 def _kept_scale(p):
@@ -120,6 +131,13 @@ def _(c, outs, q, k, v, mask, p, causal, scale):
     if not kernels.eligible_regions(c, q, k, v, mask, p, scale):
         return None
     return kernels.forward_calls(c, *outs[:2], q, k, v, mask, causal, scale)
+
+
+@dropped_attention.calls
+def _(c, outs, q, k, v, mask, keep, p, causal, scale):
+    if not kernels.eligible_regions(c, q, k, v, mask, p, scale, True):
+        return None
+    return kernels.forward_calls(c, *outs, q, k, v, mask, causal, scale, keep, _kept_scale(p))
 
 
 @attention.numpy
@@ -160,6 +178,15 @@ def _drawn_mask(shape, p):
 
 @attention.grad("*")
 def _(g, q, k, v, mask, p, causal, scale, lse, keep, needs):
+    return _share(g, q, k, v, mask, p, causal, scale, lse, keep, needs)
+
+
+@dropped_attention.grad("*")
+def _(g, q, k, v, mask, keep, p, causal, scale, lse, needs):
+    return _share(g, q, k, v, mask, p, causal, scale, lse, keep, needs)
+
+
+def _share(g, q, k, v, mask, p, causal, scale, lse, keep, needs):
     """In one step, unless it is to be differentiated again or the mask wants its share."""
     known = not state.grad and "mask" not in needs and type(p) in (int, float)
     if known:
@@ -209,9 +236,10 @@ def _(g, q, k, v, mask, keep, lse, p, causal, scale):
 
 @attention_backward.calls
 def _(c, outs, g, q, k, v, mask, keep, lse, p, causal, scale):
-    if not kernels.eligible_regions(c, q, k, v, mask, p, scale) or g.dtype is not q.dtype:
+    if not kernels.eligible_regions(c, q, k, v, mask, p, scale, True) or g.dtype is not q.dtype:
         return None
-    return kernels.backward_calls(c, outs, g, q, k, v, mask, lse, causal, scale)
+    dropped = (keep, _kept_scale(p)) if p != 0 else ()
+    return kernels.backward_calls(c, outs, g, q, k, v, mask, lse, causal, scale, *dropped)
 
 
 @attention.samples
@@ -222,6 +250,13 @@ def _(make):
             (make(1, 2, 4, 3), make(1, 2, 4, 3), make(1, 2, 4, 3), make.bools(4, 4), 0.0, False, 0.5),
             (make(2, 4, 3), make(2, 4, 3), make(2, 4, 3), make(4, 4), 0.0, False, scale),
             (make(2, 4, 3), make(2, 4, 3), make(2, 4, 3), None, 0.3, True, scale)]
+
+
+@dropped_attention.samples
+def _(make):
+    scale = 1.0 / math.sqrt(3)
+    return [(make(2, 4, 3), make(2, 5, 3), make(2, 5, 2), None, make.bools(2, 4, 5), 0.3, False, scale),
+            (make(1, 2, 4, 3), make(1, 2, 4, 3), make(1, 2, 4, 3), make(4, 4), make.bools(1, 2, 4, 4), 0.3, True, scale)]
 
 
 @attention_backward.samples

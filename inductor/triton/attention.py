@@ -9,27 +9,31 @@ for keys and values, needs. Exponentials are powers of two: log2(e) is in the sc
 from __future__ import annotations
 
 import math
+from collections import ChainMap
 from dataclasses import dataclass
 from typing import Any
 
+from ...capture.bounds import Bounds
 from ...capture.expr import ExprLike, plain, product
 from ...eager import dtypes
 from ...runtime.calls import Job
 from ..body import Buffer
-from ..loops import ExternCall
+from ..loops import Axis, ExternCall, View, step_bounds
 from . import choices
 from .prims import division
 from .products import SMALLEST, precision
 from .rows import power_of_two
 from .text import HALVES, expression, factor, register_type
+from .tiles import Tile, decode
 from .values import Argument, KernelWriter, Written
 
 NAMES = ("attention_forward", "attention_backward")
 NO_MASK, BOOL_MASK = 0, 1
 LOCAL = frozenset("""
     tiles item head depths deeps queries keys values given scores weights slopes share sums top lse sum made made_keys made_values
-    queries_start keys_start values_start given_start low free last
+    queries_start keys_start values_start given_start low free last keep kept_weights weight
     """.split())
+KEPT = {"weights": "kept_weights", "slopes": "slopes"}         # what is kept, by what there was
 LOG2E, LN2 = 1 / math.log(2), math.log(2)
 # by bytes of an element and the deepest row: queries and keys of a block, warps, stages; forward, backward
 BLOCKS = {2: ((64, (128, 64, 4, 3), (64, 64, 4, 2)), (128, (128, 64, 8, 2), (64, 32, 4, 2)),
@@ -48,9 +52,14 @@ def has_template(call: Any) -> bool:
 
 
 def operands(call: Job) -> tuple:
-    """The regions of q, k, v and the mask."""
+    """The regions of q, k, v, the mask and what dropout keeps."""
     first = 2 if call.name == "attention_forward" else 3
-    return call.arrays[first:first + 4]
+    return call.arrays[first:first + 5]
+
+
+def mask_place(call: Job) -> int:
+    """Where the mask of dropout stands among a call's arrays."""
+    return 6 if call.name == "attention_forward" else 7
 
 
 @dataclass(frozen=True)
@@ -87,7 +96,7 @@ class AttentionWriter(KernelWriter):
         self.names.used |= LOCAL
         self.call: Job = kernel.calls[0]
         self.shape = shape_of(self.call)
-        self.q, self.k, self.v, self.mask = operands(self.call)
+        self.q, self.k, self.v, self.mask, self.keep = operands(self.call)
         self.dtype = self.q.dtype
         self.compute = self.dtype if self.dtype is dtypes.float64 else dtypes.float32
         self.register = register_type(self.compute)
@@ -96,6 +105,11 @@ class AttentionWriter(KernelWriter):
 
     def axes(self) -> list:
         return []
+
+    @property
+    def used(self) -> str:
+        """The weights that values are summed with."""
+        return "weights" if self.keep is None else KEPT["weights"]
 
     def sizes_of_blocks(self) -> dict[str, Any]:
         s = self.shape
@@ -211,6 +225,39 @@ class AttentionWriter(KernelWriter):
         if values:
             self.block_of("values", self.v, s.v, "columns", extent, "BN", "deeps")
 
+    def dropped(self, *names: str) -> None:
+        """Of weights, and of slopes towards them, those that dropout keeps, larger."""
+        if self.keep is None:
+            return
+        if isinstance(self.keep, View):
+            self.load_keep()
+        else:
+            self.draw_keep()
+        for name in names:
+            self.lines(f"{KEPT[name]} = tl.where(keep, {name} * {float(self.call.reals[1])!r}, 0.0)")
+
+    def draw_keep(self) -> None:
+        """The mask of this block from its positions, as the kernel that it takes the place of would draw it."""
+        axes, value = self.keep.axes, self.keep.step.stores[0].value
+        flat = axes[0].name if len(axes) == 1 else "weight"
+        self.tile, self.made, self.bounds = Tile(()), ChainMap(), step_bounds(axes, self.keep.step)
+        self.tile.where |= {axis.name: frozenset("mn") for axis in axes}
+        self.lines(f"{flat} = {self.weight()}")
+        decode(self.lines, tuple(Axis(a.name, self.sizes(a.extent)) for a in axes), flat, self.bounds)
+        self.emit([value])
+        self.lines(f"keep = {self.get(value).text}")
+        self.bounds = Bounds({})
+
+    def load_keep(self) -> None:
+        s = self.shape
+        inside = f"(rows[:, None] < {self.text(s.length)}) & (columns[None, :] < {self.text(s.width)})"
+        self.lines(f"keep = tl.load({self.pointer(self.keep.buffer)} + {self.weight()}, {inside}, other=0)")
+
+    def weight(self) -> str:
+        """The numbers of a block's weights among all."""
+        s = self.shape
+        return f"(item * {factor(self.text(s.length))} + rows[:, None]) * {factor(self.text(s.width))} + columns[None, :]"
+
     def starts(self, **regions: tuple) -> None:
         for name, (region, strides) in regions.items():
             self.lines(f"{name}_start = {self.start_of(region, strides)}")
@@ -235,6 +282,7 @@ class AttentionWriter(KernelWriter):
         tiles = f"cdiv({expression(extent, host=True)}, b['{block}'])"
         grid = f"({tiles} * {factor(expression(self.items, host=True))},)"
         points = [plain(product((self.items, extent, max(s.depth, s.deep)))), s.width]
+        points += [plain(product((self.items, s.length, s.width)))] if self.keep is not None else []
         return Written(self.kernel, self.kernel.name + self.SUFFIX, self.lines.lines, self.arguments, grid, dict(self.blocks),
                        points, rows=self.rows(), choices=choices.attention(self.blocks))
 
@@ -267,7 +315,8 @@ class Forward(AttentionWriter):
         out("weights = tl.exp2(scores - finite(higher)[:, None])")
         out("share = tl.exp2(top - finite(higher))")
         out("total = total * share + tl.reduce(weights, 1, add)")
-        out(f"sums = {self.dot(self.half('weights'), 'values', 'sums * share[:, None]')}")
+        self.dropped("weights")
+        out(f"sums = {self.dot(self.half(self.used), 'values', 'sums * share[:, None]')}")
         out("top = higher")
 
 
@@ -297,6 +346,7 @@ class Backward(AttentionWriter):
         self.scores(edge)
         self.lines("weights = tl.exp2(scores - lse[:, None])")
         self.lines(f"slopes = {self.dot('given', 'tl.trans(values)')}")
+        self.dropped("slopes", "weights")
 
 
 class Queries(Backward):
@@ -372,7 +422,7 @@ class Keys(Backward):
         place, mask = self.row_numbers("rows", s.length, "BM")
         out(f"sum = tl.load({self.kept()} + {place}{mask + ', other=0.0' if mask else ''})")
         self.slopes(edge)
-        out(f"made_values = {self.dot(self.half('tl.trans(weights)'), 'given', 'made_values')}")
+        out(f"made_values = {self.dot(self.half(f'tl.trans({self.used})'), 'given', 'made_values')}")
         out(f"made_keys = {self.dot(self.half('tl.trans(weights * (slopes - sum[:, None]))'), 'queries', 'made_keys')}")
 
 

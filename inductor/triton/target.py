@@ -28,6 +28,7 @@ from . import ahead, fallbacks
 from .attention import has_template
 from .codegen import Writer, generate
 from .device import OnDevice, Place
+from .drawn import draw_inside
 from .interpret import Interpreted
 
 
@@ -40,12 +41,17 @@ def takes(calls: tuple) -> bool:
     return all(isinstance(call, Conv) or has_template(call) for call in calls)
 
 
+def opens(op: Any, args: tuple) -> bool:
+    """Attention with dropout: its mask becomes a draw of its own, which the backward draws again."""
+    return op.name == "attention" and type(args[4]) in (int, float) and args[4] != 0
+
+
 def loop_program(graph: Graph, name: str, writes: tuple = (), donated: frozenset = frozenset()) -> Program:
     record = records.current()
     with record.stage("lower"):
         lowered = lower(graph, name, takes)
     with record.stage("schedule"):
-        program = plan(write_inputs(schedule(lowered, GPU), writes), donated)
+        program = plan(write_inputs(draw_inside(schedule(lowered, GPU)), writes), donated)
     dump.loops(name, lowered, program)
     if config.verify:
         program.verify()
@@ -61,7 +67,7 @@ def interpreted(graph: Graph, name: str, writes: tuple = (), donated: frozenset 
     return driver.around_outputs(graph, build, writes)
 
 
-interpreted.takes = takes
+interpreted.takes, interpreted.opens = takes, opens
 
 
 def noted(made: Any, name: str) -> Any:
@@ -79,7 +85,7 @@ def on_device(place: Any) -> driver.Target:
             dump.triton(name, made.source)
             return made
         return driver.around_outputs(graph, build, writes)
-    target.takes = takes
+    target.takes, target.opens = takes, opens
     return target
 
 
@@ -127,7 +133,7 @@ def triton_backend(graph: Graph, example_inputs: Sequence, options: dict | None 
 def describe(graph: Graph, compiled: Callable) -> tuple:
     """What a report tells of a graph that this backend compiled."""
     from .. import report
-    language = report.Language(drafted, takes, "Triton kernels are not timed for reports.")
+    language = report.Language(drafted, takes, "Triton kernels are not timed for reports.", opens)
     programs, texts, note = report.describe(graph, compiled, language)
     tuned = tuned_text(compiled)
     if tuned:
