@@ -394,6 +394,8 @@ def store(out, result: Tensor, op_name: str = "out=") -> Tensor:
             "arguments requires grad."
         )
     if out._sizes != result._sizes:
+        if state.modes and out._array is None:
+            raise Unsupported("in-place view", f"{op_name}: a tensor takes other sizes in place", "use the result")
         set_data(out, ops.OPS["empty"](tuple(result._sizes), out._dtype, out._device) if out._array is None
                  else Tensor._from_array(np.empty(result._sizes, out._dtype.numpy), out._dtype))
     return ops.OPS["copy"].inplace(out, result)

@@ -22,7 +22,7 @@ def _scale(norm, forward, total):
         raise RuntimeError(f"Invalid normalization mode: \"{norm}\"")
     norm = norm or "backward"
     if norm == "ortho":
-        return 1.0 / math.sqrt(total)
+        return 1.0 / total ** 0.5               # (math.sqrt would ask a symbolic size for its value)
     return 1.0 / total if (norm == "forward") == forward else 1.0
 
 

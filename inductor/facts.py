@@ -152,7 +152,9 @@ class Region:
 
 @data
 class Number:
-    """A symbolic argument of an eager call: native code passes its value."""
+    """A symbolic argument of an eager call: native code passes its value, the bits of a double if it is `real`."""
+
+    real: bool = False
 
 
 @data

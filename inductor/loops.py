@@ -285,7 +285,7 @@ def row_major(sizes: tuple) -> tuple:
     return tuple(reversed(strides))
 
 
-def leaves(x: Any, kind: type) -> Iterator:
+def leaves(x: Any, kind: type | tuple[type, ...]) -> Iterator:
     """All objects of `kind` in nested tuples, lists and dicts."""
     if isinstance(x, kind):
         yield x

@@ -13,12 +13,13 @@ from collections import Counter
 from typing import Any
 
 from ...capture.expr import Expr, ExprLike
+from ...capture.shapes import SymFloat
 from ...runtime.config import config
 from ...runtime.data import data
 from ...runtime.errors import InternalError
 from ..body import Buffer, is_zero
 from ..loops import ExternCall, Program, View, leaves
-from .calls import Place, call_lines, call_work, list_lines, rounds
+from .calls import Place, call_lines, call_work, list_lines, real, rounds
 from .headers import needed
 from .prims import type_of
 from .templates import write_kernel
@@ -203,9 +204,9 @@ class Writer:
         number = len(self.externs)
         self.externs.append(kernel)
         regions = [*leaves(kernel.args, View), *kernel.outputs]
-        numbers = [cpp(e) for region in regions for e in (*region.sizes, *region.strides)] + [
-            cpp(e) for e in leaves(kernel.args, Expr)
-        ]
+        numbers = [cpp(e) for region in regions for e in (*region.sizes, *region.strides)]
+        for e in leaves(kernel.args, (Expr, SymFloat)):
+            numbers.append(f"__builtin_bit_cast(i64, (double)({real(e, self.scalar)}))" if isinstance(e, SymFloat) else cpp(e))
         pointers = [self.region(region) for region in regions]
         for line in (
             f"{kernel.name}: eager call of {kernel.op.name}",
@@ -229,15 +230,18 @@ class Writer:
             run(f"// {line}")
         run.open("")
         run(f"Timer timer(rt, {number});")
-        floats = {s.name: k for k, s in enumerate(self.program.floats)}
-        scalar = lambda name: f"fsym[{floats[name]}]"
         for calls in rounds(kernel.calls):
             run.open("")
             single = len(calls) == 1
-            run.extend(call_lines(calls[0], self.region, scalar) if single else list_lines(calls, self.region, scalar))
+            run.extend(call_lines(calls[0], self.region, self.scalar) if single else
+                       list_lines(calls, self.region, self.scalar))
             run.close()
             self.work += map(call_work, calls)
         run.close()
+
+    def scalar(self, name: str) -> str:
+        """A float input."""
+        return f"fsym[{[s.name for s in self.program.floats].index(name)}]"
 
     def region(self, region: View | Buffer) -> str:
         """The address of a region's first element."""

@@ -122,4 +122,7 @@ def _filled(x: Any, arrays: Iterator, values: Iterator) -> Any:
     """The argument: a tensor for a region, a number for a symbolic one."""
     if isinstance(x, Region):
         return Tensor._from_array(next(arrays), x.dtype)
-    return next(values) if isinstance(x, Number) else x
+    if not isinstance(x, Number):
+        return x
+    value = next(values)
+    return float(np.int64(value).view(np.float64)) if x.real else value

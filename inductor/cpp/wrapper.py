@@ -9,6 +9,7 @@ from typing import Any
 
 from ...capture.expr import Expr
 from ...capture.graph import map_args
+from ...capture.shapes import SymFloat
 from ...runtime import counters, log, records, toolchain
 from ...runtime.config import config
 from ...runtime.errors import InternalError
@@ -122,7 +123,9 @@ def _results(program: Program, generated: Generated) -> tuple[tuple[int, int], .
 
 def _extern(kernel: ExternCall) -> EagerCall:
     """What is left of an eager call: native code passes regions and numbers in the order of its arguments."""
-    kept = lambda x: _region(x) if isinstance(x, View) else Number() if isinstance(x, Expr) else x
+    def kept(x: Any) -> Any:
+        symbolic = isinstance(x, (Expr, SymFloat))
+        return _region(x) if isinstance(x, View) else Number(isinstance(x, SymFloat)) if symbolic else x
     return EagerCall(kernel.op, map_args(kernel.args, kept), tuple(map(_region, kernel.outputs)), kernel.draw)
 
 

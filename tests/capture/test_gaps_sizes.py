@@ -159,3 +159,16 @@ def test_a_size_is_not_compared_with_a_size_of_another_dimension():
             assert close(fn(x), compiled(x))
     seen = counters.snapshot()
     assert (seen["recompiles"], seen["fallbacks"]) == (0, {})
+
+
+def test_a_factor_that_follows_a_size_reaches_what_eager_runs():
+    """The inverse transform is divided by its length, which is another one in the next call."""
+    def fn(x):
+        return torch.fft.irfft(torch.fft.rfft(x)), torch.fft.ifft(x, norm="ortho").abs() * 2
+    counters.reset()
+    compiled = torch.compile(fn, dynamic=True, fullgraph=True)
+    before = counters.snapshot()["recompiles"]
+    for length in (16, 32, 24):
+        x = torch.randn(length)
+        assert close(fn(x), compiled(x))
+    assert counters.snapshot()["recompiles"] == 0
