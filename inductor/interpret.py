@@ -120,6 +120,8 @@ class Machine:
     def loop(self, kernel: LoopKernel) -> None:
         accs: dict[str, np.ndarray] = {}
         scratch = {b: Scratch(self, b, kernel.outer) for b in kernel.locals}
+        for _, store in kernel.sums():
+            self.memory[store.buffer].view(store.buffer.dtype.numpy)[...] = 0
         for step in kernel.steps:
             Nest(self, kernel.outer, step, accs, scratch).run()
 

@@ -97,6 +97,8 @@ class LoopKernel:
     """For every point of `outer` (any order, parallel): run the steps in order; accumulators and locals live per point.
 
     vector "outer": the last outer axis is the vector axis (column reductions), the steps' loops run outside of it.
+    Stores of mode "add" (at places that the last outer axis does not move) start from zero: they add up what the points along
+    that axis give, which are therefore done in order by one thread.
     """
 
     name: str
@@ -109,6 +111,10 @@ class LoopKernel:
 
     def stores(self) -> list[Store]:
         return [s for step in self.steps for s in step.stores]
+
+    def sums(self) -> list[tuple[Step, Store]]:
+        """The stores that add up, with their steps."""
+        return [(step, s) for step in self.steps for s in step.stores if s.mode == "add"]
 
 
 @data(eq=False)

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ..capture.expr import product
+from .beside import sums_beside_rows
 from .body import Rewriter, Value, reachable
 from .emit import finish_gemm, finish_loops, is_columns
 from .loops import GemmKernel, Kernel, Program, reads, writes
@@ -29,6 +30,8 @@ def schedule(program: Program, parallel: Parallel = PROCESSOR) -> Program:
     scheduler = Scheduler(program, parallel)
     scheduler.fuse()
     scheduler.fuse_parts()
+    if parallel.beside:
+        sums_beside_rows(scheduler, LARGE)
     kernels = [made for nest in scheduler.ordered() for made in scheduler.finished(nest)]
     return replace(program, buffers=(*program.buffers, *scheduler.new_buffers)).with_kernels(kernels)
 

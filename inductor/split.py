@@ -23,15 +23,17 @@ SPLITTABLE = ("sum", "prod", "max", "min", "any", "all")
 @data
 class Parallel:
     """`points`: outer points that make a split unnecessary; `elements`: of a point, from which a reduction is split; `parts`: the
-    most that a single axis is cut into; `columns`: neighbouring points that are one unit of work where columns are reduced."""
+    most that a single axis is cut into; `columns`: neighbouring points that are one unit of work where columns are reduced;
+    `beside`: whether one thread may walk over some rows in order, so that sums down the columns are made on the way."""
 
     points: int = 64
     elements: int = 1 << 15
     parts: int = 64
     columns: int = 1
+    beside: bool = False
 
 
-PROCESSOR = Parallel()
+PROCESSOR = Parallel(beside=True)
 
 
 def split_reductions(context: Context, nest: Nest) -> list[Nest]:

@@ -44,15 +44,30 @@ class RowKernel(KernelWriter):
         self.start_streams(body)
         self.write_scratch(body)
         body.open("for (i64 point = begin; point < end; point++)")
-        decode(body, self.kernel.outer, "point")
+        walked = self.write_points(body)
         ahead = rows_ahead(self.kernel)
         for k, step in enumerate(self.kernel.steps):
             Nest(self, step, step.axes, self.kernel.outer, ahead=ahead.get(k)).write(body)
-        body.close()
+        for _ in (0, *walked):
+            body.close()
         self.close_scratch(body)
-        points = " * ".join(factor(e) for e in extents(self.kernel.outer)) or "1"
+        points = " * ".join(factor(e) for e in extents(self.kernel.outer[:len(self.kernel.outer) - len(walked)])) or "1"
         per = " + ".join(f"({work_text(extents(step.axes), cost(step))})" for step in self.kernel.steps)
-        return self.written(body, points, per)
+        return self.written(body, points, " * ".join([*(factor(a.extent) for a in walked), f"({per})"]) if walked else per)
+
+    def write_points(self, body: Lines) -> tuple[Axis, ...]:
+        """The point's variables; the last axis as a loop where stores add up along it, which begin as zeros."""
+        sums = self.kernel.sums()
+        if not sums:
+            decode(body, self.kernel.outer, "point")
+            return ()
+        *others, last = self.kernel.outer
+        decode(body, tuple(others), "point")
+        for step, store in sums:
+            zero = Store(store.buffer, store.index, store.value.body.const(0, store.buffer.dtype))
+            Nest(self, Step(step.axes, (zero,)), step.axes, tuple(others)).write(body)
+        body.open(f"for (i64 {last.name} = 0; {last.name} < {cpp(last.extent)}; {last.name}++)")
+        return (last,)
 
     def written(self, body: Lines, points: str, per: str, block: str = "0") -> Written:
         out = Lines()

@@ -34,7 +34,8 @@ def streamed(kernel: LoopKernel) -> tuple[frozenset[str], str]:
     if not isinstance(total, Expr) and total < STREAM_FROM:
         return frozenset(), ""
     read = {b.name for b in reads(kernel)}
-    names = frozenset(b.name for b in writes(kernel) if b.name not in read and all(s.mode == "set" for s in kernel.stores()))
+    summed = {s.buffer.name for _, s in kernel.sums()}
+    names = frozenset(b.name for b in writes(kernel) if b.name not in read and b.name not in summed)
     return names, f"{cpp(total)} >= {STREAM_FROM}" if isinstance(total, Expr) and names else ""
 
 

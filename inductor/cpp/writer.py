@@ -234,4 +234,5 @@ def headline(kernel: Any) -> str:
         return f"product over {shown((*kernel.batch, kernel.m, kernel.n, kernel.k))}"
     if isinstance(kernel, ScatterKernel):
         return f"scatter ({kernel.store.mode}) over {shown(kernel.axes)}"
-    return f"for each {shown(kernel.outer) or 'call'}" + (", columns side by side" if kernel.vector == "outer" else "")
+    how = ", columns side by side" if kernel.vector == "outer" else ", the last in order" if kernel.sums() else ""
+    return f"for each {shown(kernel.outer) or 'call'}{how}"
