@@ -117,8 +117,7 @@ def reduce(name, x, dims, keepdim, divisor=1.0, centre=0.0):
         return NotImplemented
     y, pattern, order = found
     if y.dtype in WHOLE and pattern.units == 1 and y.size > 2 * _CHUNK and pattern.kind == "rows":
-        flat = np.asarray(_whole(name, y, divisor, centre), y.dtype)
-        return flat.reshape((1,) * x.ndim if keepdim else ())
+        return _shaped(np.asarray(_whole(name, y, divisor, centre), y.dtype), x.shape, dims, keepdim, None)
     wide = _flattened(y, pattern) if y.dtype in WHOLE and name != "squares" else None
     if wide is not None:
         part = _columns_of(name, wide).reshape(-1, pattern.results)
@@ -170,7 +169,7 @@ def variance(x, correction, dims, keepdim):
         mean = np.asarray(_whole("sum", y, count, 0.0))
         with np.errstate(all="ignore"):
             spread = np.asarray(_whole("squares", y, np.float64(divisor), float(mean)))
-        return tuple(a.reshape((1,) * x.ndim if keepdim else ()) for a in (spread, mean))
+        return tuple(_shaped(a, x.shape, dims, keepdim, None) for a in (spread, mean))
     outs = empty((pattern.results,), y.dtype), empty((pattern.results,), y.dtype)
     _launch("variance", y, pattern, outs, (divisor,))
     return tuple(_shaped(a, x.shape, dims, keepdim, order) for a in outs)
@@ -193,19 +192,18 @@ def extreme(name, x, dims, keepdim):
         return NotImplemented
     y, pattern, order = found
     if pattern.units == 1 and y.size > 2 * _CHUNK and pattern.kind == "rows":
-        return _whole_extreme(name, y, x.ndim if keepdim else 0)
+        return tuple(_shaped(a, x.shape, dims, keepdim, None) for a in _whole_extreme(name, y))
     outs = empty((pattern.results,), y.dtype), empty((pattern.results,), np.dtype(np.int64))
     _launch(name, y, pattern, outs, ())
     return tuple(_shaped(a, x.shape, dims, keepdim, order) for a in outs)
 
 
-def _whole_extreme(name, y, ndim):
+def _whole_extreme(name, y):
     units = -(-y.size // _CHUNK)
     values, places = empty((units,), y.dtype), empty((units,), np.dtype(np.int64))
     run(name + "_rows", y.dtype, units, 1, (values, y, places), (_CHUNK, units, 0, 1, 0, y.size))
     k = int(getattr(np, name)(values))
-    return (np.asarray(values[k]).reshape((1,) * ndim),
-            np.asarray(places[k] + k * _CHUNK, np.int64).reshape((1,) * ndim))
+    return np.asarray(values[k]), np.asarray(places[k] + k * _CHUNK, np.int64)
 
 
 def norm2(x, dims, keepdim):

@@ -141,3 +141,17 @@ def test_the_spread_of_equal_values_has_no_slope(std):
 
 def test_one_step_of_logspace_has_its_start_unrounded():
     assert torch.logspace(-0.5, -3, 1, dtype=torch.uint8).tolist() == [0]
+
+
+@pytest.mark.parametrize("sizes, dim", [((1, 70000), 1), ((1, 70000), (1,)), ((1, 1, 300, 300), (2, 3)), ((90000, 1), 0), ((1, 90000, 1), 1)])
+def test_many_elements_to_one_result_leave_the_other_dims(sizes, dim):
+    x = torch.arange(math.prod(sizes), dtype=torch.float32).reshape(sizes)
+    dims = dim if isinstance(dim, tuple) else (dim,)
+    left = tuple(n for d, n in enumerate(sizes) if d not in dims)
+    for f in (torch.sum, torch.mean, torch.amax, torch.amin, torch.var, torch.std, torch.logsumexp, torch.norm):
+        got = f(x, dim=dim)
+        assert tuple(got.shape) == left and torch.equal(got, f(x.flatten(), dim=0).reshape(left)), f.__name__
+    if not isinstance(dim, tuple):
+        for f in (torch.argmax, torch.argmin):
+            assert tuple(f(x, dim=dim).shape) == left and f(x, dim=dim).item() == f(x).item()
+        assert tuple(torch.max(x, dim).indices.shape) == left
