@@ -64,8 +64,9 @@ def _(g, b):
 
 
 @div.grad("b")
-def _(g, b, out):
-    return neg(div(mul(g, out), b))
+def _(g, a, b):
+    """The quotient is made again: it may have been written into since, as in PyTorch."""
+    return neg(div(mul(g, div(a, b)), b))
 
 
 @pointwise

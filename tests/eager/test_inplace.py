@@ -304,3 +304,11 @@ def test_a_written_part_of_a_view_that_repeats_elements(name):
     write(b, y)
     (b * flambeau.arange(1.0, 5)).sum().backward()
     assert x.grad.tolist() == of_x and y.grad.tolist() == of_y
+
+
+def test_a_quotient_may_be_written_into():
+    x, y = flambeau.tensor([1.0, 4.0], requires_grad=True), flambeau.tensor([2.0, 0.5], requires_grad=True)
+    quotient = x / y
+    quotient[quotient > 1] = 0
+    quotient.sum().backward()
+    assert x.grad.tolist() == [0.5, 0] and y.grad.tolist() == [-0.25, 0]
