@@ -19,6 +19,7 @@ from ..runtime.errors import CheckFailed, Unsupported
 from . import expr as E
 from .bounds import INF, Bounds
 from .expr import Expr, ExprLike
+from .ranges import finite, float_range
 
 _NEGATED = {"==": "!=", "!=": "==", "<": "<=", "<=": "<"}           # not (a < b) is b <= a: the sides change for these
 _COMPARE = {"==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le}
@@ -147,6 +148,10 @@ class ShapeEnv:
         if None not in ratios:
             (n, d), (m, e) = ratios
             return bool(compute(n * e, m * d))
+        if all(finite(self, t) or t[0] == "const" and t[1] == t[1] for t in (left, right)):
+            answer = _ORDERED[compute](*float_range(self, left), *float_range(self, right))
+            if answer is not None:
+                return answer
         names = {*_tree_names(left), *_tree_names(right)}
         if any(self.symbols[n].hint is None for n in names):
             raise _unknown(f"a comparison of {_tree_text(left)} with {_tree_text(right)}")
@@ -602,6 +607,11 @@ def float_op(env: ShapeEnv, name: str, *args) -> SymFloat | float:
     return SymFloat(env, (name, *trees))
 
 
+def always_finite(name: str, x: SymInt | SymFloat) -> bool:
+    """Whether this function of the number is a finite number whatever the sizes are."""
+    return finite(x.env, (name, _tree(x)))
+
+
 def _tree(value):
     if isinstance(value, SymFloat):
         return value.tree
@@ -789,6 +799,22 @@ class FloatComparison:
         return held if self.answer else f"not {held}"
 
 
+def _below(least, greatest, low, high) -> bool | None:
+    return True if greatest < low else False if least >= high else None
+
+
+def _at_most(least, greatest, low, high) -> bool | None:
+    return True if greatest <= low else False if least > high else None
+
+
+def _same(least, greatest, low, high) -> bool | None:
+    return False if greatest < low or least > high else None
+
+
+# comparisons of two floats, neither of them NaN, by the ends of their ranges
+_ORDERED = {operator.lt: _below, operator.le: _at_most, operator.eq: _same,
+            operator.gt: lambda a, b, c, d: _below(c, d, a, b), operator.ge: lambda a, b, c, d: _at_most(c, d, a, b),
+            operator.ne: lambda *ends: None if _same(*ends) is None else True}
 _COMPARISONS = {operator.eq: "==", operator.ne: "!=", operator.lt: "<", operator.le: "<=", operator.gt: ">", operator.ge: ">="}
 
 

@@ -23,7 +23,7 @@ from ...eager.autograd import is_grad_enabled
 from ...eager.tensor import read_of_fake
 from .. import state
 from ..breaks import unsupported
-from ..shapes import SymFloat, SymInt, float_op
+from ..shapes import SymFloat, SymInt, always_finite, float_op
 from ..source import Pinned
 from .base import Variable
 from .constant import HEAP_TYPE, ConstantVariable, SymVariable
@@ -733,17 +733,20 @@ UNARY = {operator.neg: "__neg__", operator.pos: "__pos__", operator.invert: "__i
 HANDLERS.update({fn: functools.partial(lambda fn, tx, args, kwargs: tx.unary(fn, args[0]), fn) for fn in UNARY})
 
 def _of_symbolic_number(fn, allowed):
-    """A function of C over a symbolic number stays symbolic where the number is `allowed`: there it raises nothing."""
+    """A function of C over a symbolic number stays symbolic where it is finite for sure, or the number is `allowed`: there it
+    raises nothing."""
     def handler(tx, args, kwargs):
         value = args[0].value if len(args) == 1 and isinstance(args[0], SymVariable) else None
-        if isinstance(value, (SymInt, SymFloat)) and tx.run(lambda: bool(allowed(value))):
+        symbolic = isinstance(value, (SymInt, SymFloat))
+        if symbolic and (always_finite(fn.__name__, value) or tx.run(lambda: bool(allowed(value)))):
             return tx.fresh(float_op(value.env, fn.__name__, value))
         return tx.fresh(tx.run_variables(fn, args, kwargs))
     return handler
 
 
 HANDLERS.update({fn: _of_symbolic_number(fn, allowed) for fn, allowed in (
-    (math.sqrt, lambda x: x >= 0), (math.log, lambda x: x > 0), (math.exp, lambda x: x < 700), (math.tanh, lambda x: x == x))})
+    (math.sqrt, lambda x: x >= 0), (math.log, lambda x: x > 0), (math.exp, lambda x: x < 700), (math.tanh, lambda x: x == x),
+    (math.sin, lambda x: abs(x) < 1e300), (math.cos, lambda x: abs(x) < 1e300))})
 
 # functions of numbers and text without side effects: they run for real on plain arguments
 PURE_MODULES = ("math", "cmath", "operator", "_operator", "string", "re", "textwrap", "fractions", "numbers")
