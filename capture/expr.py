@@ -9,6 +9,7 @@ meaning. Helpers take `Expr | int`; a constant expression equals and hashes like
 from __future__ import annotations
 
 import re
+import threading
 import weakref
 from functools import reduce
 from math import gcd
@@ -16,6 +17,8 @@ from typing import Union
 from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
+
+from ..runtime import locks
 
 ExprLike = Union["Expr", int]
 Monomial = tuple        # ((Atom, power), ...) sorted by Atom.key; () is the constant monomial
@@ -28,20 +31,15 @@ class Atom:
     """What a polynomial treats as one unknown: op is var (args: name, kind), floordiv, mod (two Expr), max or min (n
     Expr)."""
 
-    __slots__ = ("op", "args", "key", "_hash", "_vars", "__weakref__")
+    __slots__ = ("op", "args", "key", "_vars", "__weakref__")
 
     def __init__(self, op: str, args: tuple):
         self.op, self.args = op, args
         self.key = (_RANK[op], _natural(args[0] if op == "var" else ",".join(map(str, args))), str(args[1]))
-        self._hash = hash((op, args))
         self._vars = None
 
-    def __hash__(self):
-        return self._hash
-
-    def __eq__(self, other):
-        return self is other or (isinstance(other, Atom) and self._hash == other._hash
-                                 and self.op == other.op and self.args == other.args)
+    def __reduce__(self):
+        return _atom, (self.op, *self.args)             # equal atoms are one object: its hash is the object's
 
     @property
     def name(self) -> str:
@@ -237,22 +235,47 @@ class Expr:
 
 # -- construction ---------------------------------------------------------------------------------------------------
 
-_EXPRS: weakref.WeakValueDictionary = weakref.WeakValueDictionary()
-_ATOMS: weakref.WeakValueDictionary = weakref.WeakValueDictionary()
+class _Known:
+    """The one object for each key, as long as somebody holds it. As weakref.WeakValueDictionary, which calls Python for each
+    object that dies (a twentieth of all passes' time); here dead ones are swept when the table has doubled."""
+
+    def __init__(self, kind: type):
+        self.kind, self.table, self.sweep_at = kind, {}, 4096
+        self.lock = locks.fresh(threading.RLock)
+
+    def add(self, key: tuple, *parts) -> Expr | Atom:
+        with self.lock:
+            found = self.table.get(key, _nothing)()             # another thread's
+            if found is None:
+                found = self.kind(*parts)
+                self.table[key] = weakref.ref(found)
+                if len(self.table) > self.sweep_at:
+                    self.sweep()
+            return found
+
+    def sweep(self) -> None:
+        for key, reference in list(self.table.items()):
+            if reference() is None:
+                del self.table[key]
+        self.sweep_at = 2 * len(self.table) + 4096
+
+
+_known_exprs, _known_atoms = _Known(Expr), _Known(Atom)
+_alive_expr, _alive_atom = _known_exprs.table.get, _known_atoms.table.get
+
+
+def _nothing() -> None:
+    """As a weak reference to what is dead."""
 
 
 def _make(terms: tuple) -> Expr:
-    found = _EXPRS.get(terms)
-    if found is None:
-        found = _EXPRS[terms] = Expr(terms)
-    return found
+    found = _alive_expr(terms, _nothing)()
+    return _known_exprs.add(terms, terms) if found is None else found
 
 
 def _atom(op: str, *args) -> Atom:
-    found = _ATOMS.get((op, args))
-    if found is None:
-        found = _ATOMS[op, args] = Atom(op, args)
-    return found
+    found = _alive_atom((op, args), _nothing)()
+    return _known_atoms.add((op, args), op, args) if found is None else found
 
 
 def var(name: str, kind: str = "size") -> Expr:
@@ -288,7 +311,10 @@ def _natural(text: str) -> tuple:
 
 def _term_order(term):
     monomial = term[0]
-    return (-sum(p for _, p in monomial), tuple((a.key, p) for a, p in monomial))
+    if len(monomial) == 1:
+        ((atom, power),) = monomial
+        return -power, ((atom.key, power),)
+    return -sum([p for _, p in monomial]), tuple([(a.key, p) for a, p in monomial])
 
 
 def _poly(rows: Iterable) -> Expr:
@@ -306,23 +332,33 @@ def _from_table(table: dict) -> Expr:
 
 
 def _sum(a: Expr, b: ExprLike) -> Expr:
+    more = b.terms if isinstance(b, Expr) else (((), int(b)),) if b else ()
+    if not more:
+        return a
+    if not a.terms:
+        return lift(b)
     table = dict(a.terms)
-    for m, c in (b.terms if isinstance(b, Expr) else (((), int(b)),)):
+    for m, c in more:
         table[m] = table.get(m, 0) + c
     return _from_table(table)
 
 
 def _scale(a: Expr, n: int) -> Expr:
-    return _make(tuple((m, c * n) for m, c in a.terms)) if n else const(0)
+    return a if n == 1 else _make(tuple([(m, c * n) for m, c in a.terms])) if n else _make(())
 
 
 def _product(a: Expr, b: Expr) -> Expr:
+    for factor, other in ((b, a), (a, b)):
+        if factor.is_const:
+            return _scale(other, factor.value)
     return _poly((_multiply_monomials(m, n), c * d) for m, c in a.terms for n, d in b.terms)
 
 
 def _multiply_monomials(m: Monomial, n: Monomial) -> Monomial:
     if not m or not n:
         return m or n
+    if len(m) == len(n) == 1 and m[0][0] is not n[0][0]:
+        return (*m, *n) if m[0][0].key <= n[0][0].key else (*n, *m)
     powers = dict(m)
     for atom, p in n:
         powers[atom] = powers.get(atom, 0) + p

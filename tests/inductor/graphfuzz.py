@@ -119,7 +119,7 @@ class Program:
         return "\n".join([*lines, f"    return ({', '.join(self.outputs)},)"]) + "\n"
 
     def function(self):
-        scope = dict(SCOPE)
+        scope = {name: SCOPE[name] for name in (*GIVEN, *(f"op_{name}" for name in self.records()))}
         exec(compile(self.text(), f"<drawn program {self.label}>", "exec"), scope)
         return scope["program"]
 
@@ -150,11 +150,14 @@ class Program:
         return dataclasses.replace(self, inputs=tuple(moved))
 
 
+GIVEN = {"flambeau": flambeau, "dtypes": dtypes, "inf": float("inf"), "nan": float("nan")}
+
+
 class _Scope(dict):
-    """Records by `op_name`; made once, copied for each program."""
+    """Records by `op_name`; made once."""
 
     def __init__(self):
-        super().__init__(flambeau=flambeau, dtypes=dtypes, inf=float("inf"), nan=float("nan"))
+        super().__init__(GIVEN)
         for name, op in list(OPS.items()):
             self["op_" + name] = op
 
