@@ -28,7 +28,7 @@ from . import state
 from .breaks import UserRaise, unsupported
 from .side_effects import SideEffects
 from .source import Attr, Guards, Pinned, Root, Source, item
-from .trace import GraphTracer, on_gpu
+from .trace import GraphTracer
 from .variables import builder, builtins, copying, gradients, library, objects, polyfills  # noqa: F401  (some register handlers)
 from .variables.base import NotPlain, Variable
 from .variables.class_edits import ClassEdits
@@ -198,14 +198,13 @@ class Context:
         return self.known(real) or self.remember(real, CellVariable(source=source, real=real))
 
     def tensor_input(self, value: Tensor, source: Source) -> TensorVariable:
-        gpu = on_gpu(value)
-        dims = set() if gpu else self.symbolic_dims(value, source)
+        dims = self.symbolic_dims(value, source)
         fake = self.tracer.input(value, source, dims)
         if fake is None:
             raise unsupported("value", f"{source.name()} is a tensor of a kind that is not traced")
         variable = TensorVariable(fake, source, type(value), value)
-        variable.facts = (GpuFacts if gpu else TensorFacts)(value, fake)
-        self.guards.add(source, "predicate" if gpu else "tensor", variable.facts, self.line())
+        variable.facts = TensorFacts(value, fake)
+        self.guards.add(source, "tensor", variable.facts, self.line())
         self.tracer.variables[id(fake)] = variable
         return variable
 
@@ -694,28 +693,6 @@ class TensorFacts:
         grad = ", requires grad" if self.real.requires_grad else ""
         bare = (", no hooks" if self.no_hooks else "") + (", no gradient" if self.no_gradient else "")
         return f"{self.real.dtype} {type(self.real).__name__} of sizes {sizes}, strides {strides}{grad}{bare}"
-
-
-class GpuFacts(TensorFacts):
-    """The same of a tensor in a GPU's memory, as a predicate: C++ looks at arrays. Sizes are those of the capture."""
-
-    def __init__(self, real: Tensor, fake: Tensor):
-        super().__init__(real, fake)
-        self.wanted = facts_of(real)
-        self.leaf = real._grad_fn is None
-
-    def __call__(self, value) -> bool:
-        if facts_of(value) != self.wanted or (value._grad_fn is None) is not self.leaf and value.requires_grad:
-            return False
-        return not (self.no_hooks and getattr(value, "_hooks", None) is not None or self.no_gradient and value.grad is not None)
-
-
-def facts_of(value) -> tuple | None:
-    """What a graph depends on, of a real tensor on a GPU; None of anything else."""
-    if not on_gpu(value):
-        return None
-    return (type(value), value._dtype, value._device, value.requires_grad, tuple(value._sizes), tuple(value._strides),
-            value.storage_offset())
 
 
 class Relatives:

@@ -57,7 +57,8 @@ def add_classes(tree, tx) -> None:
 
 def tensor_payload(facts: TensorFacts) -> dict:
     real, fake = facts.real, facts.fake
-    return dict(type=type(real), dtype=real.dtype, device=real.device, requires_grad=real.requires_grad,
+    far = dict(memory=type(real._storage), offset=real.storage_offset()) if on_gpu(real) else {}
+    return dict(**far, type=type(real), dtype=real.dtype, device=real.device, requires_grad=real.requires_grad,
                 leaf=real._grad_fn is None if real.requires_grad else None,
                 no_hooks=facts.no_hooks, no_gradient=facts.no_gradient,
                 sizes=tuple(n if type(n) is int else None for n in fake._sizes),

@@ -232,21 +232,38 @@ static bool same_geometry(const TensorCheck& check, PyArrayObject* array) {
     return true;
 }
 
+static bool same_far_geometry(const TensorCheck& check, PyObject* tensor) {
+    FarGeometry far;
+    if (!far.read(tensor) || far.offset != check.offset) return false;
+    if (check.rank >= 0 && far.rank() != check.rank) return false;
+    for (int d = 0; d < check.rank; d++) {
+        if (check.sizes[d] != any_size && check.sizes[d] != far.size(d)) return false;
+        if (check.strides[d] != any_stride && check.strides[d] != far.stride(d) * check.itemsize) return false;
+    }
+    return true;
+}
+
 bool is_bare(const TensorCheck& check, PyObject* tensor) {
     return !(check.no_hooks && TensorLayout::holds(tensor, layout.hooks)) &&
            !(check.no_gradient && TensorLayout::holds(tensor, layout.grad));
 }
 
+bool lies_in(const TensorCheck& check, PyObject* tensor) {
+    if (!layout.tensor || !PyType_IsSubtype(Py_TYPE(tensor), layout.tensor)) return false;
+    PyObject* storage = TensorLayout::at(tensor, layout.storage);
+    return !TensorLayout::holds(tensor, layout.array) && storage && (PyObject*)Py_TYPE(storage) == check.memory.get();
+}
+
 bool passes_tensor(const TensorCheck& check, PyObject* value) {
     if (!check.type.matches((PyObject*)Py_TYPE(value))) return false;
-    PyArrayObject* array = layout.array_of(value);
-    if (!array) return false;
+    PyArrayObject* array = check.memory ? nullptr : layout.array_of(value);
+    if (check.memory ? !lies_in(check, value) : !array) return false;
     if (check.dtype && TensorLayout::at(value, layout.dtype) != check.dtype.get()) return false;
     if (check.device && !same_or_equal(TensorLayout::at(value, layout.device), check.device.get())) return false;
     if (check.requires_grad >= 0 && layout.requires_gradient(value) != (check.requires_grad != 0)) return false;
     if (check.leaf >= 0 && layout.is_leaf(value) != (check.leaf != 0)) return false;
     if (!is_bare(check, value)) return false;
-    return check.rank < 0 || same_geometry(check, array);
+    return check.memory ? same_far_geometry(check, value) : check.rank < 0 || same_geometry(check, array);
 }
 
 bool read_quantity(const Binding& binding, PyObject* value, int64_t& out) {
@@ -257,6 +274,11 @@ bool read_quantity(const Binding& binding, PyObject* value, int64_t& out) {
         return !overflow;
     }
     PyArrayObject* array = layout.array_of(value);
+    FarGeometry far;
+    if (!array && far.read(value) && binding.dim < far.rank()) {
+        out = binding.quantity == Quantity::Size ? far.size(binding.dim) : far.stride(binding.dim);
+        return out >= 0;
+    }
     if (!array || binding.dim >= PyArray_NDIM(array)) return false;
     if (binding.quantity == Quantity::Size) out = PyArray_DIM(array, binding.dim);
     else out = PyArray_STRIDE(array, binding.dim) / itemsize_of(value);

@@ -40,12 +40,27 @@ static bool explain_geometry(const Place& at, const TensorCheck& check, PyArrayO
     return true;
 }
 
+static bool explain_far_geometry(const Place& at, const TensorCheck& check, PyObject* tensor) {
+    FarGeometry far;
+    if (!far.read(tensor)) return differs(at, "tensor without bytes", Ref(), Ref());
+    if (far.offset != check.offset && !differs(at, "offset", integer(check.offset), integer(far.offset))) return false;
+    if (check.rank >= 0 && far.rank() != check.rank) return differs(at, "rank", integer(check.rank), integer(far.rank()));
+    for (int d = 0; d < check.rank; d++) {
+        if (check.sizes[d] != any_size && check.sizes[d] != far.size(d) &&
+            !differs(at, "size", integer(check.sizes[d]), integer(far.size(d)), d)) return false;
+        int64_t expected = check.strides[d] / check.itemsize;
+        if (check.strides[d] != any_stride && expected != far.stride(d) &&
+            !differs(at, "stride", integer(expected), integer(far.stride(d)), d)) return false;
+    }
+    return true;
+}
+
 static bool explain_tensor(const Place& at, PyObject* value) {
     const TensorCheck& check = *at.check.tensor;
     if (!check.type.matches((PyObject*)Py_TYPE(value)))
         return differs(at, "type", Ref::borrow(check.type.now()), Ref::borrow((PyObject*)Py_TYPE(value)));
     PyArrayObject* array = layout.array_of(value);
-    if (!array) return differs(at, "tensor without bytes", Ref(), Ref());
+    if (check.memory ? !lies_in(check, value) : !array) return differs(at, "tensor without bytes", Ref(), Ref());
     if (check.dtype && TensorLayout::at(value, layout.dtype) != check.dtype.get() &&
         !differs(at, "dtype", check.dtype, Ref::borrow(TensorLayout::at(value, layout.dtype)))) return false;
     PyObject* device = TensorLayout::at(value, layout.device);
@@ -61,6 +76,7 @@ static bool explain_tensor(const Place& at, PyObject* value) {
         !differs(at, "has hooks", boolean(false), boolean(true))) return false;
     if (check.no_gradient && TensorLayout::holds(value, layout.grad) &&
         !differs(at, "has a gradient", boolean(false), boolean(true))) return false;
+    if (check.memory) return explain_far_geometry(at, check, value);
     return check.rank < 0 || explain_geometry(at, check, array, itemsize_of(value));
 }
 

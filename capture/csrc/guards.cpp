@@ -317,6 +317,10 @@ static bool read_tensor(Check& check, PyObject* payload) {
     tensor.type.set(PyDict_GetItemString(payload, "type"));
     tensor.dtype = Ref::borrow(PyDict_GetItemString(payload, "dtype"));
     tensor.device = Ref::borrow(PyDict_GetItemString(payload, "device"));
+    tensor.memory = Ref::borrow(PyDict_GetItemString(payload, "memory"));
+    PyObject* offset = PyDict_GetItemString(payload, "offset");
+    if (offset) tensor.offset = PyLong_AsLongLong(offset);
+    if (PyErr_Occurred()) return false;
     PyObject* gradient = PyDict_GetItemString(payload, "requires_grad");
     if (gradient && gradient != Py_None) tensor.requires_grad = PyObject_IsTrue(gradient);
     PyObject* leaf = PyDict_GetItemString(payload, "leaf");

@@ -1,6 +1,8 @@
 // Reads the offsets of a class's __slots__ from their member descriptors.
 #include "layout.h"
 
+#include <algorithm>
+
 #include <structmember.h>
 
 TensorLayout layout;
@@ -35,6 +37,33 @@ int64_t itemsize_of(PyObject* tensor) {
     Py_INCREF(dtype);
     known.emplace_back(dtype, bytes);
     return bytes;
+}
+
+static int64_t whole(PyObject* number) {
+    if (!PyLong_CheckExact(number)) return -1;
+    int overflow = 0;
+    int64_t value = PyLong_AsLongLongAndOverflow(number, &overflow);
+    return overflow ? -1 : value;
+}
+
+bool FarGeometry::read(PyObject* tensor) {
+    if (!layout.tensor || !PyType_IsSubtype(Py_TYPE(tensor), layout.tensor)) return false;
+    PyObject* kept = TensorLayout::at(tensor, layout.geometry);
+    if (TensorLayout::holds(tensor, layout.array) || !kept || !PyTuple_Check(kept) || PyTuple_GET_SIZE(kept) != 3) return false;
+    sizes = PyTuple_GET_ITEM(kept, 0), strides = PyTuple_GET_ITEM(kept, 1);
+    offset = whole(PyTuple_GET_ITEM(kept, 2));
+    if (strides == Py_None) strides = nullptr;
+    return PyTuple_Check(sizes) &&
+           (!strides || (PyTuple_Check(strides) && PyTuple_GET_SIZE(strides) == PyTuple_GET_SIZE(sizes)));
+}
+
+int64_t FarGeometry::size(int d) const { return whole(PyTuple_GET_ITEM(sizes, d)); }
+
+int64_t FarGeometry::stride(int d) const {
+    if (strides) return whole(PyTuple_GET_ITEM(strides, d));
+    int64_t step = 1;                         // a dimension of no element counts as one of one
+    for (int e = rank() - 1; e > d; e--) step *= std::max<int64_t>(size(e), 1);
+    return step;
 }
 
 // A threading.local finds its thread's dictionary anew at each access, 50 ns. The dictionary lives as long as the thread
@@ -73,7 +102,8 @@ PyObject* configure_layout(PyObject* tensor, PyObject* ndarray) {
     struct { const char* name; Py_ssize_t TensorLayout::*field; } fields[] = {
         {"_array", &TensorLayout::array}, {"_dtype", &TensorLayout::dtype}, {"_device", &TensorLayout::device},
         {"_requires_grad", &TensorLayout::requires_grad}, {"_grad_fn", &TensorLayout::grad_fn},
-        {"_hooks", &TensorLayout::hooks}, {"_grad", &TensorLayout::grad}};
+        {"_hooks", &TensorLayout::hooks}, {"_grad", &TensorLayout::grad},
+        {"_storage", &TensorLayout::storage}, {"_geometry", &TensorLayout::geometry}};
     for (auto& field : fields) {
         Ref name(PyUnicode_FromString(field.name));
         Py_ssize_t offset = slot_offset(tensor, name.get());

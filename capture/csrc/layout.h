@@ -9,7 +9,7 @@
 struct TensorLayout {
     PyTypeObject* tensor = nullptr;    // the Tensor class; every layout below it starts the same
     PyTypeObject* ndarray = nullptr;
-    Py_ssize_t array = 0, dtype = 0, device = 0, requires_grad = 0, grad_fn = 0, hooks = 0, grad = 0;
+    Py_ssize_t array = 0, dtype = 0, device = 0, requires_grad = 0, grad_fn = 0, hooks = 0, grad = 0, storage = 0, geometry = 0;
     PyObject* state = nullptr;         // eager's thread-local state: `state.grad`
     PyObject* hook_names = nullptr;    // names of a Module's hook dictionaries
 
@@ -31,6 +31,17 @@ struct TensorLayout {
         return found && found != Py_None;
     }
     bool requires_gradient(PyObject* object) const { return at(object, requires_grad) == Py_True || !is_leaf(object); }
+};
+
+// The geometry of a tensor that has no numpy array, as eager keeps it: sizes, strides in elements (null: row-major), offset.
+struct FarGeometry {
+    PyObject *sizes = nullptr, *strides = nullptr;
+    int64_t offset = 0;
+
+    bool read(PyObject* tensor);              // false, without an exception, for a tensor with an array and for other forms
+    int rank() const { return (int)PyTuple_GET_SIZE(sizes); }
+    int64_t size(int d) const;                // -1: no number
+    int64_t stride(int d) const;
 };
 
 // Bytes per element, from the tensor's own dtype object: numpy's descriptor has another layout in each major version.

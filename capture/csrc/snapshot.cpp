@@ -100,7 +100,7 @@ void take_tensor(Snapshot& out, TensorFact& fact, PyObject* value) {
 }
 
 Found Recorder::tensor(const Node& node, PyObject* value) {
-    if (!is_tensor_check(node)) return Found::Loose;
+    if (!is_tensor_check(node) || node.checks[0].tensor->memory) return Found::Loose;
     Truth told = pure_check(node.checks[0], value);
     if (told != Truth::Yes) return told == Truth::No ? Found::Fails : Found::Loose;
     TensorFact fact{&node};

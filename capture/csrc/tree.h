@@ -33,6 +33,8 @@ constexpr int64_t any_stride = INT64_MIN;
 struct TensorCheck {
     Identity type;
     Ref dtype, device;
+    Ref memory;                        // the type of the storage of a tensor without an array (on a GPU); null: it has one
+    int64_t offset = 0;                // of such a tensor, in elements
     int64_t itemsize = 1;
     int requires_grad = -1;            // -1: not compared
     int leaf = -1;                     // has no grad_fn; -1: not compared
@@ -82,6 +84,7 @@ struct AliasMember { Node* node; int group; int64_t distance; };   // bytes from
 PyObject* step(const Node& node, PyObject* parent, const Slots& slots, Ref& owned);
 bool passes(const Check& check, PyObject* value);
 bool passes_tensor(const TensorCheck& check, PyObject* value);
+bool lies_in(const TensorCheck& check, PyObject* tensor);   // in memory of the kind that a tensor without an array must have
 bool is_bare(const TensorCheck& check, PyObject* tensor);   // without the hooks and the gradient that it must not have
 PyObject* instance_dict(PyObject* value);   // borrowed or null
 bool same_constant(PyObject* left, PyObject* right);

@@ -489,6 +489,30 @@ def captured():
 
 
 @program
+def guards():
+    """C++ looks at sizes, strides, offset, type, place and gradient of tensors on a GPU; a size that changed becomes a symbol."""
+    compiled = torch.compile(lambda x: (x @ x.t()).relu() + x.sum(), backend="aot_eager")
+    torch.compiler.reset()
+
+    def graphs(x):
+        assert torch.allclose(compiled(x).cpu(), (x.cpu() @ x.cpu().t()).relu() + x.cpu().sum(), atol=1e-5)
+        return torch.compiler.counters()["graphs"]
+    assert [graphs(torch.randn(n, 2).cuda()) for n in (3, 5, 7, 8, 33)] == [1, 2, 2, 2, 2]
+    wide = torch.randn(6, 4).cuda()
+    others = [wide[1:, :2], torch.randn(2, 5).cuda().t(), torch.randn(5, 2, dtype=torch.float64).cuda(), torch.randn(5, 2, device="cuda:1"),
+              torch.randn(5, 2).cuda().requires_grad_(), torch.randn(5, 2)]
+    assert [graphs(x) for x in others] == [3, 4, 5, 6, 7, 8]
+    assert [graphs(x) for x in [torch.randn(9, 2).cuda(), *others]] == [8] * 7
+    marked = torch.randn(4, 2).cuda()
+    torch._dynamo.mark_dynamic(marked, 0)
+    compiled = torch.compile(lambda x: x.sum(1) * x.shape[0], backend="aot_eager")
+    before = torch.compiler.counters()["graphs"]
+    for x in (marked, torch.randn(6, 2).cuda(), torch.randn(2, 2).cuda()):
+        close(compiled(x), x.cpu().sum(1) * x.shape[0])
+    assert torch.compiler.counters()["graphs"] == before + 1
+
+
+@program
 def linear_algebra_and_more():
     a = torch.randn(3, 4, 4)
     m = a @ a.mT + 4 * torch.eye(4)
