@@ -90,6 +90,7 @@ class Machine:
         if array.shape != sizes or array.dtype != buffer.dtype.numpy or (moved and array.size):
             raise InternalError(f"{buffer.text()} was given {array.dtype}{list(array.shape)} with byte strides {array.strides}")
         extent = 0 if array.size == 0 else sum((n - 1) * s for n, s in zip(sizes, strides)) + array.itemsize
+        array = array.view(np.uint8) if array.itemsize == 1 else array         # numpy's interface has no name for float8
         flat = np.lib.stride_tricks.as_strided(array, shape=(extent // array.itemsize,), strides=(array.itemsize,))
         return flat.view(np.uint8)
 

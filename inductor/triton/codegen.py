@@ -17,6 +17,7 @@ from ..loops import ExternCall, GemmKernel, LoopKernel, Program, ScatterKernel
 from ..nests import hint
 from . import fallbacks
 from .attention import has_template, write_attention
+from .casts import write_cast
 from .helpers import library, needed
 from .order import write_order
 from .products import write_convolution, write_product
@@ -184,7 +185,7 @@ def write(program: Program, kernel: Any) -> list[Written] | None:
         return write_scatter(program, kernel)
     if kernel.calls is not None:
         return write_attention(program, kernel) if has_template(kernel.calls[0]) else [write_convolution(program, kernel)]
-    made = write_scan(program, kernel)
+    made = write_scan(program, kernel) or write_cast(program, kernel)
     return write_order(program, kernel) if made is None else [made]
 
 

@@ -18,6 +18,7 @@ REASONS = {
     **dict.fromkeys(("fft_c2c", "fft_r2c", "fft_c2r"), "Fourier transforms are the vendor's library's"),
     **dict.fromkeys("ctc_loss ctc_loss_backward lstm_sequence lstm_sequence_backward gru_sequence gru_sequence_backward "
                     "rnn_sequence rnn_sequence_backward".split(), _CHAIN),
+    "cast": "kernels compute in types of their own: no complex numbers, and float8 from and to float32 and halves only",
     **dict.fromkeys("complex conj angle sgn real imag view_as_real view_as_complex".split(), _COMPLEX),
     **dict.fromkeys(("gamma_draw", "gamma_slope"), "it draws by rejection, a number of times that only the draws tell"),
     "grouped_mm": "sizes of its groups are data", "searchsorted": "a search of one row by all is no loop over elements",

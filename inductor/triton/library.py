@@ -278,3 +278,42 @@ def sorted_pairs(key, at, ROWS: tl.constexpr, N: tl.constexpr, LOG: tl.constexpr
             key = tl.where(keep, key, other)
             at = tl.where(keep, at, other_at)
     return at
+
+
+@triton.jit
+def from_float8_e5m2(byte):
+    """The upper byte of a float16."""
+    return (byte.to(tl.int16) << 8).to(tl.float16, bitcast=True).to(tl.float32)
+
+
+@triton.jit
+def from_float8_e4m3fn(byte):
+    """Four bits of exponent, biased by 7; all ones are NaN, and there is no infinity."""
+    size = (byte & 0x7F).to(tl.int32)
+    value = tl.where(size < 8, size.to(tl.float32) * 0.001953125, ((size << 20) + 0x3C000000).to(tl.float32, bitcast=True))
+    value = tl.where(size == 0x7F, float("nan"), value)
+    return tl.where((byte & 0x80) != 0, -value, value)
+
+
+@triton.jit
+def to_float8(x, FRACTION: tl.constexpr, BIAS: tl.constexpr, TINY: tl.constexpr, LEAST: tl.constexpr, MOST: tl.constexpr,
+              OVER: tl.constexpr, NAN: tl.constexpr):
+    """The nearest, ties to even. TINY: its last bit is the least float8; LEAST: the least normal one."""
+    bits = x.to(tl.int32, bitcast=True)
+    size = bits & 0x7FFFFFFF
+    normal = size + ((size >> (23 - FRACTION)) & 1) + ((1 << (22 - FRACTION)) - 1)
+    normal = (normal >> (23 - FRACTION)) - (BIAS << FRACTION)
+    whole = (tl.abs(x) + TINY).to(tl.int32, bitcast=True) & 0x7F
+    found = tl.where(tl.abs(x) < LEAST, whole, tl.where(normal > MOST, OVER, normal))
+    found = tl.where(x != x, NAN, found)
+    return (found | ((bits >> 24) & 0x80)).to(tl.uint8)
+
+
+@triton.jit
+def to_float8_e5m2(x):
+    return to_float8(x, 2, 112, 128.0, 0.00006103515625, 0x7B, 0x7C, 0x7E)
+
+
+@triton.jit
+def to_float8_e4m3fn(x):
+    return to_float8(x, 3, 120, 16384.0, 0.015625, 0x7E, 0x7F, 0x7F)

@@ -19,7 +19,7 @@ import numpy as np
 from . import toolkit
 from .text import TYPES
 
-TYPES_OF = {"bfloat16": ml_dtypes.bfloat16, "bool": np.bool_}
+TYPES_OF = {"bool": np.bool_}
 
 
 class Arrays:
@@ -34,7 +34,7 @@ class Arrays:
 
     def __getattr__(self, name: str) -> Any:
         if name in self.__dict__.get("arrays", ()):
-            element = "i32" if name == "error" else TYPES.get(self.table[name][1], ("i8",))[0]
+            element = "i32" if name == "error" else TYPES.get(self.table[name][1], ("u8",))[0]
             return toolkit.address(self.found, self.tl, self.arrays[name].ctypes.data, element)
         if name == "eager":
             return lambda number: print(f"call {number} of the program is eager's: its results are left as zeros")
@@ -47,7 +47,7 @@ class Arrays:
 
 def drawn(generator: Any, kind: str, dtype: str, extent: int) -> np.ndarray:
     """Normal numbers, or small whole ones, for what a call gives; zeros for what it makes."""
-    made = np.dtype(TYPES_OF.get(dtype, dtype))
+    made = np.dtype(getattr(ml_dtypes, dtype, None) or TYPES_OF.get(dtype, dtype))
     if kind not in ("input", "const"):
         return np.zeros(max(extent, 1), made)
     if dtype.startswith(("int", "uint", "bool")):

@@ -27,6 +27,7 @@ TYPES = {
     "uint64": ("u64", "tl.uint64"), "uint32": ("u32", "tl.uint32"), "uint16": ("u16", "tl.uint16"), "uint8": ("u8", "tl.uint8"),
     "bool": ("i1", "tl.int1"),
 }
+FLOAT8 = ("float8_e4m3fn", "float8_e5m2")         # bytes in memory, which casts take apart
 HALVES = {"bfloat16": "tl.bfloat16", "float16": "tl.float16"}
 
 
@@ -36,8 +37,8 @@ def memory_type(dtype: Any) -> str:
 
 
 def held_type(dtype: Any) -> str:
-    """The same; bytes for types that only eager touches, between launches."""
-    return TYPES.get(dtype.name, ("i8",))[0]
+    """The same; bytes for float8, and for types that only eager touches, between launches."""
+    return TYPES.get(dtype.name, ("u8",))[0]
 
 
 def register_type(dtype: Any) -> str:
