@@ -34,6 +34,7 @@ _PUBLIC_MODULES = {
     "overrides": "eager.compat.overrides",
     "_C": "eager.compat.private",
     "_custom_ops": "eager.compat.library",
+    "_higher_order_ops": "eager.compat.higher_order",
     "amp": "eager.amp",
     "cuda.amp": "eager.amp.cuda",
     "fft": "eager.fft",
