@@ -21,6 +21,7 @@ REASONS = {
     "cast": "kernels compute in types of their own: no complex numbers, and float8 from and to float32 and halves only",
     **dict.fromkeys("complex conj angle sgn real imag view_as_real view_as_complex".split(), _COMPLEX),
     **dict.fromkeys(("gamma_draw", "gamma_slope"), "it draws by rejection, a number of times that only the draws tell"),
+    "gemm": "tensor cores multiply floating matrices",
     "grouped_mm": "sizes of its groups are data", "searchsorted": "a search of one row by all is no loop over elements",
     "sort": "rows are sorted by one program up to a known length", "topk": "rows are sorted by one program up to a known length",
 }
@@ -28,6 +29,8 @@ REASONS = {
 
 def why(kernel: Any) -> str:
     """The reason that a call runs eagerly."""
+    if any(v.dtype.is_complex for v in (*leaves(kernel.args, View), *kernel.outputs)):
+        return _COMPLEX
     return REASONS.get(kernel.op.name, "there is no scalar primitive for it")
 
 

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ...eager.cuda.blocks import OutOfMemoryError
 from ...runtime import toolchain
 from ...runtime.errors import BackendError, FlambeauError
 from .ahead import Binary, Given
@@ -29,6 +30,10 @@ PACKED = {"i32": "=iI", "i64": "=q", "fp32": "=fI", "fp64": "=d"}      # a numbe
 
 class LaunchError(FlambeauError):
     """The driver refused a launch, or an earlier kernel failed: results of this call are not valid."""
+
+
+class OutOfMemory(OutOfMemoryError, MemoryError):
+    """`torch.cuda.OutOfMemoryError`, from the driver."""
 
 
 class Refused(LaunchError):
@@ -72,7 +77,7 @@ class Driver:
             return
         text = self.library.fb_cuda_error(code).decode()
         if code == OUT_OF_MEMORY:
-            raise MemoryError(f"CUDA: {what}: {text}; free tensors, or use a smaller batch")
+            raise OutOfMemory(f"CUDA: {what}: {text}; free tensors, or use a smaller batch")
         if code in LOST:
             raise DeviceLost(f"CUDA error {code}: {what}: {text}; the device is lost to this program: start it again. With "
                              "FLAMBEAU_VERIFY=1 and backend=\"triton\" on the CPU a kernel's wrong accesses are found")
