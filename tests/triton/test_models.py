@@ -19,6 +19,7 @@ def strict():
 
 def check(model, *inputs, dynamic=None, gradients=True):
     """Loss and all gradients of two calls."""
+    compiler.reset()
     compiled = flambeau.compile(model, backend="triton", dynamic=dynamic)
     parameters = list(model.parameters())
     found = []

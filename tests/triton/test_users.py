@@ -12,7 +12,6 @@ from flambeau.inductor.triton import ahead, launch, users
 from flambeau.runtime.config import config
 from flambeau.runtime.errors import BackendError
 
-from .test_launch import stub  # noqa: F401 (a fixture)
 
 
 @triton.jit
