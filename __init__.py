@@ -109,9 +109,9 @@ def _real_path(rest):
 if not any((type(finder).__name__, type(finder).__module__) == ("_PublicPaths", __name__) for finder in sys.meta_path):
     sys.meta_path.insert(0, _PublicPaths())
 
-from .runtime.garbage import uncollected as _uncollected  # noqa: E402
+from .runtime import locks as _locks  # noqa: E402
 
-with _uncollected:                      # what is imported stays
+with _locks.importing:
     from .eager import dispatch as _dispatch, ops as _ops       # every op is defined before anything uses one
     from . import capture, eager, inductor
     from .runtime import log as _log  # noqa: F401  (a wrong FLAMBEAU_LOGS is told at once)

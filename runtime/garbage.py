@@ -1,7 +1,8 @@
-"""Blocks in which Python collects no garbage: what they make stays, and a collection only walks over it.
+"""Blocks in which Python collects no garbage: most of what they make stays, and a collection only walks over it.
 
-`with uncollected:` around a compilation or an import, from any thread, also nested. Collecting goes on when the last such
-block ends, if it was on before the first; a forked child knows no blocks of other threads.
+`with uncollected:` around a compilation, from any thread, also nested. Collecting goes on when the last such block ends, if
+it was on before the first; a forked child knows no blocks of other threads. Imports (`enter(stays=True)`) make no
+garbage: what there is when they end counts as old, so that the next collection does not walk over it either.
 """
 
 from __future__ import annotations
@@ -16,14 +17,19 @@ class Uncollected:
     """The blocks that are open now, by thread."""
 
     def __init__(self):
-        self.lock, self.open, self.collects = threading.Lock(), {}, False
+        self.lock, self.open = threading.Lock(), {}
+        self.collects = self.stays = False
 
     def __enter__(self) -> None:
+        self.enter(stays=False)
+
+    def enter(self, stays: bool) -> None:
         me = threading.get_ident()
         with self.lock:
             if not self.open:
                 self.collects = gc.isenabled()
                 gc.disable()
+            self.stays = stays and (self.stays or not self.open)
             self.open[me] = self.open.get(me, 0) + 1
 
     def __exit__(self, *error: Any) -> None:
@@ -35,8 +41,12 @@ class Uncollected:
                 self._go_on()
 
     def _go_on(self) -> None:
-        if not self.open and self.collects:
-            gc.enable()
+        if self.open or not self.collects:
+            return
+        if self.stays and not gc.get_freeze_count():
+            gc.freeze()
+            gc.unfreeze()                                       # to the oldest generation
+        gc.enable()
 
     def forked(self) -> None:
         """In a child: only the thread that forked goes on, and the lock may have been another's."""

@@ -24,7 +24,7 @@ class Importing:
 
     def __enter__(self) -> None:
         self.lock.acquire()
-        uncollected.__enter__()
+        uncollected.enter(stays=True)
 
     def __exit__(self, *error: Any) -> None:
         uncollected.__exit__()

@@ -4,6 +4,8 @@ import gc
 import os
 import threading
 
+import pytest
+
 import flambeau
 from flambeau.runtime.garbage import Uncollected, uncollected
 
@@ -67,3 +69,16 @@ def test_nothing_is_collected_while_a_function_is_compiled():
 
     flambeau.compile(lambda x: x + 1, backend=backend)(flambeau.zeros(2))
     assert seen == [False] and gc.isenabled()
+
+
+@pytest.mark.parametrize("stays", [True, False])
+def test_what_imports_make_is_old(stays):
+    gc.collect()
+    block = Uncollected()
+    block.enter(stays=True)
+    block.enter(stays=stays)
+    made = [[] for _ in range(1000)]
+    block.__exit__()
+    block.__exit__()
+    old = {id(x) for x in gc.get_objects(generation=2)}
+    assert sum(id(x) in old for x in made) == (1000 if stays else 0)
