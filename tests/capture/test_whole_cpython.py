@@ -11,8 +11,8 @@ import pytest
 HERE = pathlib.Path(__file__).parent
 MODULES = ("generators", "genexps", "contextlib", "dataclasses", "functools", "with", "listcomps", "dictcomps", "setcomps",
            "exceptions")
-# FLAMBEAU_CPYTHON_TESTS=all runs everything on each Python; else, for the time CI takes, the slowest only where they are cheap
-EVERYTHING = os.environ.get("FLAMBEAU_CPYTHON_TESTS") == "all"
+# CPYTHON_TESTS=all runs everything on each Python; else, for the time CI takes, the slowest only where they are cheap
+EVERYTHING = os.environ.get("CPYTHON_TESTS") == "all"
 BY_HAND = ("itertools",)           # 25 to 30 s
 
 # How often a function is compiled again before it runs plain: on one Python as often as for users, on the others less, for the time

@@ -10,8 +10,8 @@ from .graphfuzz_batch import run
 from .graphfuzz_draw import draw
 from .graphfuzz_small import minimized
 
-COUNT = int(os.environ.get("FLAMBEAU_GRAPHS", 5000))
-SEED = int(os.environ.get("FLAMBEAU_GRAPHS_SEED", 0)) * 10**6
+COUNT = int(os.environ.get("GRAPHS", 5000))
+SEED = int(os.environ.get("GRAPHS_SEED", 0)) * 10**6
 COMPILER = toolchain.compiler() is not None
 SIZE = 100                              # programs in one unit
 BATCHES = range(COUNT // SIZE)

@@ -1,7 +1,7 @@
 """Drawn programs compiled to C++ equal eager, and the loop interpreter run beside it; what draws have found stays found.
 
-FLAMBEAU_GRAPHS: how many programs this file and test_graphfuzz_loops.py draw (default 5000, a quarter of them here);
-FLAMBEAU_GRAPHS_SEED: where they start (told in every failure). A failure is made smaller and printed as a program.
+GRAPHS: how many programs this file and test_graphfuzz_loops.py draw (default 5000, a quarter of them here);
+GRAPHS_SEED: where they start (told in every failure). A failure is made smaller and printed as a program.
 """
 
 import pytest
