@@ -330,7 +330,7 @@ def sum_to_size(self, *size):
 def _window(name, formula):
     def function(window_length, periodic=True, *args, dtype=None, device=None, requires_grad=False, layout=None,
                  pin_memory=False, **kw):
-        n = size_of(window_length)
+        n = int(size_of(window_length))         # the values are made here: code for each length
         device = device_of(device)
         t = np.arange(n) / max(n if periodic else n - 1, 1)
         values = np.ones(n) if n == 1 else formula(t, *args, **kw)
