@@ -12,6 +12,8 @@ import os
 import threading
 from typing import Any
 
+FEW = 1000          # Python 3.12 freezes 375 objects when it starts; a program that does freezes thousands
+
 
 class Uncollected:
     """The blocks that are open now, by thread."""
@@ -43,7 +45,7 @@ class Uncollected:
     def _go_on(self) -> None:
         if self.open or not self.collects:
             return
-        if self.stays and not gc.get_freeze_count():
+        if self.stays and gc.get_freeze_count() < FEW:          # the program has frozen nothing that must stay frozen
             gc.freeze()
             gc.unfreeze()                                       # to the oldest generation
         gc.enable()

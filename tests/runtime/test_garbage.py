@@ -82,3 +82,15 @@ def test_what_imports_make_is_old(stays):
     block.__exit__()
     old = {id(x) for x in gc.get_objects(generation=2)}
     assert sum(id(x) in old for x in made) == (1000 if stays else 0)
+
+
+def test_what_the_program_froze_stays_frozen():
+    gc.freeze()
+    try:
+        frozen = gc.get_freeze_count()
+        block = Uncollected()
+        block.enter(stays=True)
+        block.__exit__()
+        assert gc.get_freeze_count() >= frozen - 100 and gc.isenabled()         # some of it may have died
+    finally:
+        gc.unfreeze()
