@@ -16,8 +16,8 @@ from ..runtime import locks
 MODES = {
     "default": "compile fast, run fast",
     "reduce-overhead": "on a GPU, launches whose addresses come again are replayed as one CUDA graph; else as default",
-    "max-autotune": "on a GPU, blocks of kernels are measured, the best are kept for later processes, and launches are replayed as "
-    "with reduce-overhead; else as default: kernels are chosen by rules",
+    "max-autotune": "on a GPU, blocks of kernels are measured, the best are kept for later processes, and launches are replayed "
+    "as with reduce-overhead; else as default: kernels are chosen by rules",
     "max-autotune-no-cudagraphs": "max-autotune without replay",
 }
 
