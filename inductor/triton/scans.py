@@ -114,7 +114,7 @@ class ScanWriter(LoopWriter):
 
     def shape(self, whole: bool) -> str:
         if not self.rows:
-            return "[RBLOCK]" if whole else "[1]"
+            return "[RBLOCK]" if whole else "[]"
         return self.tile.shape(self.tile.letters if whole else self.tile.letters - {"r"})
 
     def register_of(self, part: str) -> str:
