@@ -346,12 +346,12 @@ for _op in (logical_and, logical_or, logical_xor):
 logical_not.samples(lambda make: [(make.bools(3, 4),), (make.ints(2, 5),), (make(),)])
 
 
-def whole(name):
-    """The promotion of what only bool and integers can do."""
+def whole(name, least=0):
+    """The promotion of what only bool and integers can do; `least` 1: only integers."""
     def rule(*operands):
         common = result_type(operands)
-        if common.category >= 2:
-            raise RuntimeError(f"{name}: not implemented for {common}, only for bool and integers")
+        if not least <= common.category < 2:
+            raise NotImplementedError(f"{name}: not implemented for {common}, only for {'' if least else 'bool and '}integers")
         return common, common
     return rule
 
@@ -376,12 +376,12 @@ def bitwise_not(s, x):
     return ~x
 
 
-@pointwise(promote=whole("left_shift"))
+@pointwise(promote=whole("left_shift", 1))
 def left_shift(s, a, b):
     return s.shl(a, b)
 
 
-@pointwise(promote=whole("right_shift"))
+@pointwise(promote=whole("right_shift", 1))
 def right_shift(s, a, b):
     return s.shr(a, b)
 

@@ -374,7 +374,7 @@ def sub_(self, other, *, alpha=1):
 
 def div_(self, other, *, rounding_mode=None):
     if rounding_mode == "trunc" and self.dtype.category > 1:
-        return a.copy.inplace(self, e.trunc(_div(self, other)))
+        return a.copy.inplace(self, e.trunc(_div(self.clone(), other)))
     return _quotient(rounding_mode).inplace(self, other)
 
 

@@ -155,3 +155,12 @@ def test_many_elements_to_one_result_leave_the_other_dims(sizes, dim):
         for f in (torch.argmax, torch.argmin):
             assert tuple(f(x, dim=dim).shape) == left and f(x, dim=dim).item() == f(x).item()
         assert tuple(torch.max(x, dim).indices.shape) == left
+
+
+def test_truth_values_are_not_shifted():
+    """As in PyTorch; with an integer beside them they are numbers."""
+    x = torch.tensor([True, False])
+    assert (x << 1).tolist() == [2, 0] and (x >> torch.tensor([0, 1])).tolist() == [1, 0]
+    for shift in (torch.bitwise_left_shift, torch.bitwise_right_shift):
+        with pytest.raises(NotImplementedError, match="only for integers"):
+            shift(x, x)
