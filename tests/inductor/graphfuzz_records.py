@@ -91,12 +91,17 @@ def plain(value):
     return value is None or isinstance(value, (int, float, str, dtypes.dtype))
 
 
+def own(op):
+    """Whether it is the project's: examples and tests define records, too, which must not change what is drawn."""
+    return op.sample_rule is None or op.sample_rule.__module__.startswith("flambeau.eager.")
+
+
 @functools.cache
 def families():
     """Records by how their arguments are drawn."""
     found = {"maps": [], "reductions": [], "rows": [], "samples": [], "externs": []}
     for name, op in sorted(OPS.items()):
-        if name in LEFT_OUT or op.mutates or name.endswith(("_put", "_pure")) or not templates(name):
+        if name in LEFT_OUT or not own(op) or op.mutates or name.endswith(("_put", "_pure")) or not templates(name):
             continue
         dims = [p.name for p in op.params if p.name in ("dim", "dims")]
         if op.kind is Kind.MAP and not op.explicit_loop and op.meta_rule is None:
