@@ -108,11 +108,10 @@ def saved(op: Op, formula: Any) -> list[str]:
 
 
 def compiled_by(op: Op) -> str:
-    if op.template:
-        return f"the {op.template} template"
-    if op.call_rule is not None:
-        return "calls of the runtime's kernels, where one is eligible; else " + COMPILED_BY.get(op.kind, "its loop")
-    return COMPILED_BY.get(op.kind, "its loop")
+    ways = [f"the {op.template} template"] if op.template else []
+    ways += ["calls of the runtime's kernels"] if op.call_rule is not None else []
+    else_by = COMPILED_BY.get(op.kind, "its loop")
+    return f"{' or '.join(ways)}, where eligible; else {else_by}" if ways else else_by
 
 
 def sample_calls(op: Op) -> list[tuple]:

@@ -16,6 +16,7 @@ import numpy as np
 
 from ..capture.graph import Graph, Interpreter, Node, map_nodes
 from ..eager import dtypes
+from ..eager.op import Kind
 from ..eager.state import recording
 from ..eager.tensor import Tensor
 from ..runtime import counters, locks, records, sources, toolchain
@@ -115,8 +116,10 @@ def opened(functional: FunctionalGraph, target: Target) -> FunctionalGraph:
     graph = retrace(functional.graph, opens)
     passes.tidy(graph)
     for node in graph.calls:
-        if node.is_op and node.target.name == "dropped_attention" and len(node.args[4].users) == 1:
-            node.args[4].tag = node.tag or f"drawn for {node.name}"
+        if node.is_op and node.target.kind is Kind.RANDOM and len(node.users) == 1:
+            (user,) = node.users
+            if user.is_op and user.target.template == "attention":
+                node.tag = user.tag or f"drawn for {user.name}"
     return replace(functional, graph=checked(graph, "pure"))
 
 

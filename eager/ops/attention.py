@@ -77,7 +77,7 @@ def weights_of(scores, lse):
 
 @composite(outputs=("out", Out("lse", differentiable=False, hidden=True),
                     Out("keep", differentiable=False, hidden=True)),
-           draws=lambda q, k, v, mask, p, causal, scale: 0 if p == 0 else 1)
+           draws=lambda q, k, v, mask, p, causal, scale: 0 if p == 0 else 1, template="attention")
 def attention(q, k: tensor, v, mask: optional, p: scalar, causal: static, scale: scalar):
     """q, k, v of equal batch sizes; `mask` is None, boolean (True: attend) or added to the scores. `keep` is the
     dropout mask (an empty tensor without dropout)."""
@@ -88,7 +88,7 @@ def attention(q, k: tensor, v, mask: optional, p: scalar, causal: static, scale:
     return gemm(back(weights, q), v), lse, keep_nothing(q)
 
 
-@composite(outputs=("out", Out("lse", differentiable=False, hidden=True)))
+@composite(outputs=("out", Out("lse", differentiable=False, hidden=True)), template="attention")
 def dropped_attention(q, k: tensor, v, mask: optional, keep: tensor, p: scalar, causal: static, scale: scalar):
     """Attention whose weights are kept where `keep` says so, and count 1 / (1 - p) times there."""
     weights, lse = _weights(q, k, mask, causal, scale)

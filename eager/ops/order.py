@@ -70,7 +70,7 @@ def _argsort(x, dim, descending):
     return np.argsort(keys, axis=dim, kind="stable")
 
 
-@extern(outputs=_VALUES, meta=lambda x, dim, descending: (like(x), like(x, dtypes.int64)))
+@extern(template="order", outputs=_VALUES, meta=lambda x, dim, descending: (like(x), like(x, dtypes.int64)))
 def sort(x, dim: static, descending=False):
     """Stable. (values, positions)"""
     if x.ndim == 0:
@@ -99,7 +99,8 @@ sort.samples(lambda make: [(make(4, 3).t(), 1), (make(3, 4), 1), (make(3, 4), 0,
                            (make.special(7), 0), (make.special(7), 0, True), (make(0, 3), 0)])
 
 
-@extern(outputs=_VALUES, meta=lambda x, k, dim, largest, ordered: (_cut(x, k, dim), _like(x, _cut(x, k, dim))))
+@extern(template="order", outputs=_VALUES,
+        meta=lambda x, k, dim, largest, ordered: (_cut(x, k, dim), _like(x, _cut(x, k, dim))))
 def topk(x, k: size, dim: static, largest=True, ordered=True):
     """The k largest (or smallest) along dim, in order."""
     if x.ndim == 0:

@@ -14,7 +14,7 @@ from .rearrange import cat, flip
 from .views import slice_dim
 
 
-@extern(meta=lambda a, b, dim, reverse: b.shape)
+@extern(template="recurrence", meta=lambda a, b, dim, reverse: b.shape)
 def linear_scan(a, b, dim: static, reverse: static = False):
     """y[t] = b[t] + a[t] * y[t - 1] along dim (t + 1 in reverse); a and b have equal sizes."""
     a, b = np.moveaxis(a, dim, 0), np.moveaxis(b, dim, 0)

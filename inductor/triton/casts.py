@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...capture.bounds import Bounds
+from ...eager.op import Kind
 from ..loops import Axis, ExternCall, View
 from .rows import LoopWriter
 from .text import FLOAT8, HALVES
@@ -19,7 +20,7 @@ OTHERS = {"float32": "tl.float32", **HALVES}
 
 
 def write_cast(program: Any, kernel: ExternCall) -> Written | None:
-    if kernel.op.name != "cast" or not isinstance(kernel.args[0], View):
+    if kernel.op.kind is not Kind.MAP or kernel.op.promote != "dtype" or not isinstance(kernel.args[0], View):
         return None
     kinds = kernel.args[0].dtype.name, kernel.outputs[0].dtype.name
     known = kinds[0] in FLOAT8 and kinds[1] in OTHERS or kinds[0] in OTHERS and kinds[1] in FLOAT8

@@ -23,14 +23,15 @@ WIDE = ("int64", "uint64", "float64")   # keys of 64 bits: positions go beside t
 
 
 def write_order(program: Any, kernel: ExternCall) -> list[Written] | None:
-    if kernel.op.name not in ("sort", "topk") or not kernel.args[0].sizes or kernel.args[0].dtype.name == "uint64":
+    if kernel.op.template != "order" or not kernel.args[0].sizes or kernel.args[0].dtype.name == "uint64":
         return None
-    x, dim = kernel.args[0], kernel.args[1 if kernel.op.name == "sort" else 2]
+    x, given = kernel.args[0], dict(zip(kernel.op.names, kernel.args))
+    dim = given["dim"]
     if any(n == 0 for n in (*x.sizes, *kernel.outputs[0].sizes)):
         return []
     length = x.sizes[int(dim)]
     known = isinstance(length, int) and 0 < length <= (LONGEST_WIDE if x.dtype.name in WIDE else LONGEST)
-    if not known or kernel.op.name == "topk" and not isinstance(kernel.args[1], int):
+    if not known or not isinstance(given.get("k", length), int):
         return None
     return [OrderWriter(program, kernel, int(dim)).write()]
 
@@ -40,10 +41,9 @@ class OrderWriter(LoopWriter):
         super().__init__(program, kernel)
         self.names.used |= {"key", "at"}
         self.dim = dim
-        if kernel.op.name == "sort":
-            self.falling, self.kept = bool(kernel.args[2]), kernel.args[0].sizes[dim]
-        else:
-            self.falling, self.kept = bool(kernel.args[3]), kernel.args[1]
+        given = dict(zip(kernel.op.names, kernel.args))
+        self.falling = bool(given["descending"] if "descending" in given else given["largest"])
+        self.kept = given.get("k", given["x"].sizes[dim])
 
     def axes(self) -> list[Axis]:
         return []

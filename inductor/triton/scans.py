@@ -39,7 +39,7 @@ RECURRENCE = Running("follow", ("factor", "value"))
 
 def write_scan(program: Any, kernel: ExternCall) -> Written | None:
     op = kernel.op
-    running = RECURRENCE if op.name == "linear_scan" else FUNCTIONS.get(op.combine) if op.kind is Kind.SCAN else None
+    running = RECURRENCE if op.template == "recurrence" else FUNCTIONS.get(op.combine) if op.kind is Kind.SCAN else None
     if running is None or len(kernel.outputs) != len(running.stored) or kernel.args[0].dtype.is_complex:
         return None
     return ScanWriter(program, kernel, running).write()

@@ -43,7 +43,8 @@ def takes(calls: tuple) -> bool:
 
 def opens(op: Any, args: tuple) -> bool:
     """Attention with dropout: its mask becomes a draw of its own, which the backward draws again."""
-    return op.name == "attention" and type(args[4]) in (int, float) and args[4] != 0
+    draws = op.template == "attention" and op.draws is not None and type(args[op.names["p"]]) in (int, float)
+    return draws and op.draws(*args) > 0
 
 
 def loop_program(graph: Graph, name: str, writes: tuple = (), donated: frozenset = frozenset()) -> Program:
