@@ -279,7 +279,8 @@ def plain_tensors(*classes) -> None:
 
 _UNASKED = set("""
 __class__ __dict__ __weakref__ __hash__ __new__ __init__ __init_subclass__ __torch_function__ __doc__ __module__ __slots__
-__array_priority__ __iter__ as_subclass is_sparse is_quantized is_mkldnn is_nested is_mps __format__ __index__
+__array_priority__ __iter__ as_subclass is_sparse is_sparse_csr is_quantized is_mkldnn is_nested __format__ __index__
+is_mps is_xpu is_xla is_ipu is_mtia is_maia is_vulkan
 """.split())
 
 

@@ -180,7 +180,8 @@ class Tensor:
     is_cuda = property(lambda self: self._device.type == "cuda")
     is_cpu = property(lambda self: self._device.type == "cpu")
     is_meta = property(lambda self: self._device.type == "meta")
-    is_sparse = is_quantized = is_mkldnn = is_nested = is_mps = False
+    is_sparse = is_sparse_csr = is_quantized = is_mkldnn = is_nested = False
+    is_mps = is_xpu = is_xla = is_ipu = is_mtia = is_maia = is_vulkan = False        # places that do not exist here
     names = property(lambda self: (None,) * self.ndim)
 
     @property

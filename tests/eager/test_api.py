@@ -59,6 +59,11 @@ def test_integer_arithmetic():
         torch.arange(3).mean()
 
 
+def test_places_that_do_not_exist():
+    asked = ("xpu", "mps", "xla", "ipu", "mtia", "maia", "vulkan", "mkldnn", "sparse", "sparse_csr", "nested", "quantized")
+    assert not any(getattr(torch.ones(1), f"is_{place}") for place in asked) and torch.ones(1).is_cpu
+
+
 def test_in_place_rules():
     with pytest.raises(RuntimeError, match="result type Float can't be cast to the desired output type Long"):
         torch.zeros(3, dtype=torch.int64).add_(1.5)

@@ -108,6 +108,10 @@ def test_samplers():
     assert sorted(RandomSampler(range(9), generator=g)) == list(range(9))
     drawn = list(RandomSampler(range(3), replacement=True, num_samples=50, generator=g))
     assert len(drawn) == 50 and set(drawn) == {0, 1, 2}
+    endless = iter(DataLoader(Squares(), 2, sampler=RandomSampler(Squares(), replacement=True, num_samples=10 ** 10)))
+    assert len(next(endless)) == 2
+    with pytest.raises(ValueError, match="num_samples should be a positive integer value, but got num_samples=0"):
+        DataLoader([], shuffle=True)
     assert sorted(SubsetRandomSampler([3, 1, 8], g)) == [1, 3, 8]
     weighted = list(WeightedRandomSampler([0.0, 1.0, 3.0], 400, generator=g))
     assert 0 not in weighted and 0.65 < weighted.count(2) / 400 < 0.85

@@ -35,6 +35,9 @@ def seeded(generator):
     return Generator().manual_seed(int(api.randint(0, 2 ** 63 - 1, ()).item()))
 
 
+DRAWN = 32                                      # draws with replacement are made so many at a time
+
+
 class RandomSampler(Sampler):
     """A random order without replacement, or `num_samples` draws with it."""
 
@@ -43,8 +46,8 @@ class RandomSampler(Sampler):
             raise TypeError(f"replacement should be a boolean value, but got replacement={replacement}")
         self.data_source, self.replacement, self._num_samples = data_source, replacement, num_samples
         self.generator = generator
-        if num_samples is not None and (not isinstance(num_samples, int) or num_samples <= 0):
-            raise ValueError(f"num_samples should be a positive integer value, but got num_samples={num_samples}")
+        if not isinstance(self.num_samples, int) or self.num_samples <= 0:
+            raise ValueError(f"num_samples should be a positive integer value, but got num_samples={self.num_samples}")
 
     @property
     def num_samples(self):
@@ -52,8 +55,9 @@ class RandomSampler(Sampler):
 
     def __iter__(self):
         n, generator = len(self.data_source), seeded(self.generator)
-        if self.replacement:
-            yield from api.randint(0, n, (self.num_samples,), generator=generator).tolist()
+        if self.replacement:                    # programs ask for 10 ** 10 as "without end"
+            for start in range(0, self.num_samples, DRAWN):
+                yield from api.randint(0, n, (min(DRAWN, self.num_samples - start),), generator=generator).tolist()
             return
         for _ in range(self.num_samples // n):
             yield from api.randperm(n, generator=generator).tolist()
