@@ -7,4 +7,5 @@ namespace {
 #include "conv_phases.h"
 #include "conv_scatter.h"
 #include "conv_thin.h"
+#include "conv_segments.h"
 }

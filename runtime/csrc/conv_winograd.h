@@ -350,9 +350,13 @@ struct ConvWinograd {
             return most;
         }
         FB_INLINE vi larger(vi a, vi b) { return a > b ? a : b; }
-        void judge(vi most) {
+        static bool beyond(vi most) {
             for (int l = 0; l < W; l++)
-                if (most[l] > 0x5d000000) __atomic_store_n(&wild, 1, __ATOMIC_RELAXED); // 2^59
+                if (most[l] > 0x5d000000) return true; // 2^59
+            return false;
+        }
+        void judge(vi most) {
+            if (beyond(most)) __atomic_store_n(&wild, 1, __ATOMIC_RELAXED);
         }
         bool tame(const FbRuntime& rt) {
             judge(largest((vi){}, (const float*)p.w, p.made * p.channels * 9));

@@ -252,3 +252,52 @@ def test_squares_do_not_spread_what_is_not_finite(value):
     met[9:12, 10:13] = True
     np.testing.assert_allclose(out.numpy()[..., ~met], wanted.numpy()[..., ~met], rtol=0, atol=1e-4)
     assert (np.abs(out.numpy()[..., met]) > 1e36).all() if value == value else np.isnan(out.numpy()[..., met]).all()
+
+
+SEGMENTS = [  # sizes of x, channels made, kernel, steps, padding
+    ((64, 17, 8, 14), 20, (4, 4), (2, 2), (1, 1)), ((112, 16, 9, 12), 50, (4, 4), (2, 2), (0, 2)),
+    ((52, 18, 11, 13), 17, (2, 2), (1, 1), (1, 0)), ((64, 16, 13, 8), 16, (4, 2), (2, 1), (3, 1)),
+    ((64, 33, 8, 10), 18, (4, 4), (2, 2), (3, 1)),                            # more terms than one part of a sum takes
+]
+
+
+@pytest.mark.parametrize("isa", native.isas())
+def test_segments_of_results(isa):
+    """Two taps per phase over many images are computed in segments of three and two: forward and both gradients."""
+    before = native.isa()
+    native._native.set_isa(isa)
+    try:
+        for shape, made, kernel, step, padding in SEGMENTS:
+            case = (shape, (made, shape[1], *kernel), step, padding, (1, 1), 1)
+            x, w, b = (flambeau.tensor(a, dtype=flambeau.float32) for a in arrays(case))
+            x, w = F.pad(x, (3, 2))[..., 3:-2].requires_grad_(), w.requires_grad_()      # rows of x are apart
+            out = F.conv2d(x, w, b, *case[2:])
+            np.testing.assert_allclose(out.detach().numpy(), direct(*(t.detach().double().numpy() for t in (x, w, b)), *case[2:]),
+                                       rtol=0, atol=5e-6, err_msg=str(case))
+            g = flambeau.tensor(np.random.default_rng(1).standard_normal(tuple(out.shape)), dtype=flambeau.float32)
+            got = flambeau.autograd.grad(out, (x, w), g)
+            wide = [t.detach().double().requires_grad_() for t in (x, w)]
+            exact = flambeau.autograd.grad(F.conv2d(*wide, None, *case[2:]), wide, g.double())
+            for mine, right in zip(got, exact, strict=True):
+                np.testing.assert_allclose(mine.numpy(), right.numpy(), rtol=0, atol=2e-6 * float(right.abs().max()), err_msg=str(case))
+    finally:
+        native._native.set_isa(before)
+
+
+@pytest.mark.parametrize("value", [float("inf"), float("nan"), 3e38])
+def test_segments_do_not_spread_what_is_not_finite(value):
+    """Results that no window of the odd number meets, and weights' gradients of other channels, are what they are without it."""
+    x, w = flambeau.randn(64, 16, 16, 16), flambeau.rand(16, 16, 4, 4) + 0.1
+    wanted = F.conv2d(x, w, stride=2, padding=1), F.conv_transpose2d(x, w, stride=2, padding=1)
+    x[3, 5, 8, 9] = value
+    got = F.conv2d(x, w, stride=2, padding=1), F.conv_transpose2d(x, w, stride=2, padding=1)
+    for out, plain, rows, columns in zip(got, wanted, (slice(3, 5), slice(15, 19)), (slice(4, 6), slice(17, 21)), strict=True):
+        met = np.zeros(tuple(out.shape), bool)
+        met[3, :, rows, columns] = True
+        np.testing.assert_allclose(out.numpy()[~met], plain.numpy()[~met], rtol=0, atol=1e-4)
+        assert (np.abs(out.numpy()[met]) > 1e36).all() if value == value else np.isnan(out.numpy()[met]).all()
+    w.requires_grad_()
+    gradient, = flambeau.autograd.grad(F.conv2d(x, w, stride=2, padding=1).sum(), w)
+    met = np.zeros(tuple(w.shape), bool)
+    met[:, 5] = True
+    assert np.isfinite(gradient.numpy()[~met]).all()

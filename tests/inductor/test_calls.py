@@ -79,6 +79,14 @@ def test_squares_of_results_have_epilogues(sizes):
         check(lambda x, w: F.conv2d(x, w / 10).tanh(), x, w)
 
 
+def test_segments_of_results_have_epilogues():
+    """Windows that are computed in segments of three and two: the epilogue meets whole images."""
+    x, w, b = randn(48, 16, 12, 9, grad=False), randn(18, 16, 4, 4, grad=False), randn(18, grad=False)
+    with flambeau.no_grad():
+        check(lambda x, w, b: F.relu(F.conv2d(x, w / 10, b, 2, 1) + 0.5) + b[:4], x, w, b)
+        check(lambda x, w: F.conv_transpose2d(F.conv2d(x, w / 10, None, 2, 1), w / 10, None, 2, 1).tanh(), x, w)
+
+
 @pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
 def test_gradients_of_convolutions(dynamic):
     flambeau.manual_seed(2)

@@ -86,3 +86,21 @@ def test_errors_of_convolutions_in_squares():
         ratios.append([error(a, e) / error(b, e) for a, b, e in zip(mine, theirs, exact, strict=True)])
     for (name, limit), ratio in zip(LIMITS.items(), np.exp(np.log(ratios).mean(0)), strict=True):
         assert ratio < limit, (name, ratio)
+
+
+def halving(F, x, w, b):
+    return F.conv2d(x, w, b, 2, 1)
+
+
+def test_errors_of_convolutions_in_segments():
+    """Many images and two taps per phase: computed in segments of three and two results, forward and back."""
+    random = np.random.default_rng(3)
+    ratios = []
+    for shape in [(64, 64, 10, 10), (64, 64, 16, 16)]:
+        c = shape[1]
+        arrays = [random.standard_normal(s).astype(np.float32) for s in (shape, (c, c, 4, 4), (c,))]
+        exact = results(torch, halving, arrays, wide=True)
+        mine, theirs = (results(lib, halving, arrays) for lib in (fb, torch))
+        ratios.append([error(a, e) / error(b, e) for a, b, e in zip(mine, theirs, exact, strict=True)])
+    for (name, limit), ratio in zip(LIMITS.items(), np.exp(np.log(ratios).mean(0)), strict=True):
+        assert ratio < limit, (name, ratio)
