@@ -10,7 +10,7 @@ import itertools
 import warnings
 
 from ...eager.claims import holds
-from ...eager.optim.optimizer import Optimizer
+from ...eager.optim.optimizer import Optimizer, number_of
 from ...eager.utils.checkpoint import checkpoint, noop_context_fn
 from ...eager.state import no_modes, setting
 from ..breaks import unsupported
@@ -74,6 +74,13 @@ def _prepare(tx, args, kwargs):
             if has_gradient(tx, p) and not real.state[p]:
                 tx.run_outside(real._make_state, p, which)
     return tx.constant(None)
+
+
+@handles(number_of)
+def _number_of(tx, args, kwargs):
+    """Not read: a step's number is data of the graph, one entry for all steps."""
+    x = args[0].realize()
+    return x.call_method(tx, "double", [], {}) if isinstance(x, TensorVariable) else x
 
 
 def has_gradient(tx, p) -> bool:

@@ -1,6 +1,7 @@
 """Adagrad and Adadelta: rates per element from the squares of all gradients, or from their running average."""
 
 from .. import api
+from .optimizer import moved, moved_by_quotient
 from .per_parameter import PerParameter, average_square, check_common, check_range
 
 
@@ -28,7 +29,7 @@ class Adagrad(PerParameter):
 
     def _update(self, p, grad, state, group, lr, t):
         total = state["sum"].addcmul_(grad, grad, value=1)
-        p.addcdiv_(grad, total.sqrt().add(group["eps"]), value=-lr / (1 + (t - 1) * group["lr_decay"]))
+        moved_by_quotient(p, grad, total.sqrt().add(group["eps"]), -lr / (1 + (t - 1) * group["lr_decay"]))
 
 
 class Adadelta(PerParameter):
@@ -47,4 +48,4 @@ class Adadelta(PerParameter):
         spread = average_square(state["square_avg"], grad, rho).add(eps).sqrt()
         delta = state["acc_delta"].add(eps).sqrt().div(spread).mul(grad)
         average_square(state["acc_delta"], delta, rho)
-        p.add_(delta, alpha=-lr)
+        moved(p, delta, -lr)

@@ -3,9 +3,9 @@
 All keep an exponential average of the gradient; what they divide it by differs.
 """
 
-import math
-
 from .. import api
+from ..tensor import Tensor
+from .optimizer import larger, moved, moved_by_quotient, number_of
 from .per_parameter import PerParameter, average, average_square, check_betas, check_common, check_range
 
 
@@ -28,7 +28,7 @@ class Adamax(PerParameter):
         beta1, beta2 = group["betas"]
         move = average(state["exp_avg"], grad, beta1)
         top = state["exp_inf"].copy_(api.maximum(state["exp_inf"] * beta2, grad.abs().add_(group["eps"])))
-        p.addcdiv_(move, top, value=-lr / (1 - beta1 ** t))
+        moved_by_quotient(p, move, top, -lr / (1 - beta1 ** t))
 
 
 class NAdam(PerParameter):
@@ -50,11 +50,11 @@ class NAdam(PerParameter):
         (beta1, beta2), decay = group["betas"], group["momentum_decay"]
         now, later = (beta1 * (1.0 - 0.5 * 0.96 ** (step * decay)) for step in (t, t + 1))
         state["mu_product"] *= now
-        product = state["mu_product"].item()
+        product = number_of(state["mu_product"])
         move = average(state["exp_avg"], grad, beta1)
         scale = average_square(state["exp_avg_sq"], grad, beta2).div(1 - beta2 ** t).sqrt().add(group["eps"])
-        p.addcdiv_(grad, scale, value=-lr * (1.0 - now) / (1.0 - product))
-        p.addcdiv_(move, scale, value=-lr * later / (1.0 - product * later))
+        moved_by_quotient(p, grad, scale, -lr * (1.0 - now) / (1.0 - product))
+        moved_by_quotient(p, move, scale, -lr * later / (1.0 - product * later))
 
 
 class RAdam(PerParameter):
@@ -75,10 +75,12 @@ class RAdam(PerParameter):
         spread = average_square(state["exp_avg_sq"], grad, beta2)
         longest = 2 / (1 - beta2) - 1
         length = longest - 2 * t * beta2 ** t / (1 - beta2 ** t)
-        if length > 5.0:           # the variance of the rate is known well enough
-            rectified = math.sqrt((length - 4) * (length - 2) * longest / ((longest - 4) * (longest - 2) * length))
-            move = move.mul(math.sqrt(1 - beta2 ** t) * rectified).div_(spread.sqrt().add(group["eps"]))
-        p.add_(move, alpha=-lr)
+        known = larger(length, 5.0)         # there the variance of the rate is known well enough
+        rectified = ((known - 4) * (known - 2) * longest / ((longest - 4) * (longest - 2) * known)) ** 0.5
+        if isinstance(t, Tensor) or length > 5.0:
+            rectified = move.mul((1 - beta2 ** t) ** 0.5 * rectified).div_(spread.sqrt().add(group["eps"]))
+            move = api.where(length > 5.0, rectified, move) if isinstance(t, Tensor) else rectified
+        moved(p, move, -lr)
 
 
 class SparseAdam(PerParameter):
@@ -93,3 +95,5 @@ class SparseAdam(PerParameter):
 
     def _step_one(self, p, group):
         raise RuntimeError("SparseAdam does not support dense gradients, please consider Adam instead")
+
+    _make_state = _step_one

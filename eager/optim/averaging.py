@@ -1,6 +1,8 @@
 """ASGD (averaged weights) and Rprop (steps that grow and shrink with the sign of the gradient)."""
 
 from .. import api
+from ..tensor import Tensor
+from .optimizer import assigned, larger, moved, number_of
 from .per_parameter import PerParameter, check_common
 
 
@@ -17,15 +19,17 @@ class ASGD(PerParameter):
                 "ax": api.zeros_like(p)}
 
     def _update(self, p, grad, state, group, lr, t):
-        lambd, eta, mu = group["lambd"], state["eta"].item(), state["mu"].item()
+        lambd, eta, mu = group["lambd"], number_of(state["eta"]), number_of(state["mu"])
         p.mul_(1 - lambd * eta)
-        p.add_(grad, alpha=-eta)
-        if mu == 1:
+        moved(p, grad, -eta)
+        if isinstance(mu, Tensor):
+            state["ax"].copy_(api.where(mu == 1, p, state["ax"] + (p - state["ax"]) * mu))
+        elif mu == 1:
             state["ax"].copy_(p)
         else:
             state["ax"].add_(p.sub(state["ax"]).mul_(mu))
-        state["eta"].fill_(lr / (1 + lambd * lr * t) ** group["alpha"])
-        state["mu"].fill_(1 / max(1, t - group["t0"]))
+        assigned(state["eta"], lr / (1 + lambd * lr * t) ** group["alpha"])
+        assigned(state["mu"], 1 / larger(t - group["t0"], 1))
 
 
 class Rprop(PerParameter):

@@ -3,7 +3,7 @@
 import math
 
 from .. import api
-from .optimizer import as_float
+from .optimizer import blended, larger, moved, number_of, smaller
 from .per_parameter import PerParameter, check_common, check_range
 
 
@@ -29,25 +29,25 @@ class Adafactor(PerParameter):
         return {"row_var": p.new_zeros((*front, rows, 1)), "col_var": p.new_zeros((*front, 1, columns))}
 
     def _step_one(self, p, group):
-        state, lr = self._state_of(p, group), as_float(group["lr"])
+        state, lr = self._state_of(p, group), number_of(group["lr"])
         state["step"] += 1
-        self._update(p, -p.grad if group["maximize"] else p.grad, state, group, lr, state["step"].item())
+        self._update(p, -p.grad if group["maximize"] else p.grad, state, group, lr, number_of(state["step"]))
 
     def _update(self, p, grad, state, group, lr, t):
         floor = api.finfo(p.dtype).eps if group["eps"][0] is None else group["eps"][0]
-        size = as_float(p.norm(2)) / p.numel() ** 0.5
-        rate = max(group["eps"][1], size) * min(lr, 1 / t ** 0.5)
+        size = number_of(p.norm(2)) / p.numel() ** 0.5
+        rate = larger(size, group["eps"][1]) * smaller(1 / t ** 0.5, lr)
         p.mul_(1 - lr * group["weight_decay"])              # the size is that before
         update = self._moment(grad, state, t ** group["beta2_decay"], floor).clamp_(min=floor * floor).rsqrt_().mul_(grad)
-        p.add_(update, alpha=-rate / max(1.0, as_float(update.norm(2)) / (p.numel() ** 0.5 * group["d"])))
+        moved(p, update, -rate / larger(number_of(update.norm(2)) / (p.numel() ** 0.5 * group["d"]), 1.0))
 
     @staticmethod
     def _moment(grad, state, rate, floor):
         """The second moment of each element; that of a matrix is an outer product over its mean."""
         if grad.dim() < 2:
-            return state["variance"].lerp_(grad * grad, rate).clone()
-        rows = state["row_var"].lerp_(grad.square().mean(-1, keepdim=True), rate)
-        columns = state["col_var"].lerp_(grad.square().mean(-2, keepdim=True), rate)
+            return blended(state["variance"], grad * grad, rate).clone()
+        rows = blended(state["row_var"], grad.square().mean(-1, keepdim=True), rate)
+        columns = blended(state["col_var"], grad.square().mean(-2, keepdim=True), rate)
         return (rows @ columns).div_(rows.mean(-2, keepdim=True).clamp_(min=floor))
 
 
@@ -68,14 +68,15 @@ class Muon(PerParameter):
                 if p.dim() != 2:
                     raise ValueError(f"Muon only supports 2D parameters whereas we found a parameter with size: {p.shape}")
 
+    def _make_state(self, p, group):
+        self.state[p]["momentum_buffer"] = api.zeros_like(p)
+
     def _step_one(self, p, group):
-        state, grad, lr = self.state[p], p.grad, as_float(group["lr"])
-        if "momentum_buffer" not in state:
-            state["momentum_buffer"] = api.zeros_like(grad)
+        state, grad, lr = self._state_of(p, group), p.grad, number_of(group["lr"])
         kept = state["momentum_buffer"].lerp_(grad, 1 - group["momentum"])
         update = _orthogonal(grad.lerp(kept, group["momentum"]) if group["nesterov"] else kept, group)
         p.mul_(1 - lr * group["weight_decay"])
-        p.add_(update, alpha=-lr * _factor(group["adjust_lr_fn"], *p.shape))
+        moved(p, update, -lr * _factor(group["adjust_lr_fn"], *p.shape))
 
 
 def _factor(how, rows, columns):

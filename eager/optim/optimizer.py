@@ -252,3 +252,36 @@ def as_float(lr):
     """A learning rate as a number: it may be a tensor of one element."""
     return lr.item() if isinstance(lr, Tensor) else lr
 
+
+def number_of(x):
+    """A number, or a tensor's one element. A captured program computes with the tensor itself, in double precision
+    (capture/variables/library.py), so what is made of it is used by the functions below."""
+    return x.item() if isinstance(x, Tensor) else x
+
+
+def moved(p, x, factor):
+    """p := p + factor * x"""
+    return p.add_(x * factor) if isinstance(factor, Tensor) else p.add_(x, alpha=factor)
+
+
+def moved_by_quotient(p, a, b, factor):
+    """p := p + factor * a / b"""
+    return p.add_(a / b * factor) if isinstance(factor, Tensor) else p.addcdiv_(a, b, value=factor)
+
+
+def blended(p, x, rate):
+    """p := p + rate * (x - p)"""
+    return p.lerp_(x, rate.to(p.dtype) if isinstance(rate, Tensor) else rate)
+
+
+def assigned(p, number):
+    return p.copy_(number) if isinstance(number, Tensor) else p.fill_(number)
+
+
+def larger(number, bound):
+    return number.clamp(min=bound) if isinstance(number, Tensor) else max(number, bound)
+
+
+def smaller(number, bound):
+    return number.clamp(max=bound) if isinstance(number, Tensor) else min(number, bound)
+

@@ -1,14 +1,15 @@
 """What the optimizers that treat each parameter by itself have in common: the loop of `step`, checks, the state.
 
 A subclass gives `_slots(p, group)`, the tensors of a new parameter's state besides `step`, and `_update(p, grad, state,
-group, lr, t)`, which changes `p` in place. Accepted for every group: foreach, maximize, capturable, differentiable.
+group, lr, t)`, which changes `p` in place; `lr` and `t` are numbers, or tensors of one element while a program is captured.
+Accepted for every group: foreach, maximize, capturable, differentiable.
 """
 
 import functools
 
 from .. import api
 from ..autograd import set_grad_enabled
-from .optimizer import Optimizer, as_float
+from .optimizer import Optimizer, as_float, number_of
 
 
 def check_range(ok, text, value):
@@ -45,12 +46,14 @@ class PerParameter(Optimizer):
     def _update(self, p, grad, state, group, lr, t):
         raise RuntimeError(f"{type(self).__name__} does not define _update()")
 
+    def _make_state(self, p, group):
+        self.state[p]["step"] = api.tensor(0.0, dtype=api.float32)
+        self.state[p].update(self._slots(p, group))
+
     def _state_of(self, p, group):
-        state = self.state[p]
-        if not state:
-            state["step"] = api.tensor(0.0, dtype=api.float32)
-            state.update(self._slots(p, group))
-        return state
+        if not self.state[p]:
+            self._make_state(p, group)
+        return self.state[p]
 
     def __setstate__(self, state):
         super().__setstate__(state)
@@ -62,6 +65,7 @@ class PerParameter(Optimizer):
     def step(self, closure=None):
         loss = self._evaluate(closure)
         for group in self.param_groups:
+            self._prepare(group)
             for p in group["params"]:
                 if p.grad is not None:
                     self._step_one(p, group)
@@ -71,17 +75,17 @@ class PerParameter(Optimizer):
         state = self._state_of(p, group)
         state["step"] += 1
         grad = -p.grad if group.get("maximize") else p.grad
-        decay, lr = group.get("weight_decay", 0), as_float(group["lr"])
+        decay, lr = group.get("weight_decay", 0), number_of(group["lr"])
         if decay and group.get("decoupled_weight_decay", self.decoupled):
             p.mul_(1 - lr * decay)
         elif decay:
             grad = grad.add(p, alpha=decay)
         if p.is_complex():
             pairs = {k: api.view_as_real(v) if getattr(v, "is_complex", bool)() else v for k, v in state.items()}
-            self._update(api.view_as_real(p), api.view_as_real(grad), pairs, group, lr, state["step"].item())
+            self._update(api.view_as_real(p), api.view_as_real(grad), pairs, group, lr, number_of(state["step"]))
             state.update((k, v) for k, v in pairs.items() if not state.get(k, v).is_complex())
         else:
-            self._update(p, grad, state, group, lr, state["step"].item())
+            self._update(p, grad, state, group, lr, number_of(state["step"]))
 
 
 def average(slot, value, rate):

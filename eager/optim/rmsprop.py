@@ -1,6 +1,7 @@
 """RMSprop: the gradient over the root of a running average of its square; optionally centered, with momentum."""
 
 from .. import api
+from .optimizer import moved, moved_by_quotient
 from .per_parameter import PerParameter, average, average_square, check_common, check_range
 
 
@@ -30,6 +31,6 @@ class RMSprop(PerParameter):
         scale = spread.sqrt().add(group["eps"])
         if group["momentum"] > 0:
             move = state["momentum_buffer"].mul_(group["momentum"]).addcdiv_(grad, scale)
-            p.add_(move, alpha=-lr)
+            moved(p, move, -lr)
         else:
-            p.addcdiv_(grad, scale, value=-lr)
+            moved_by_quotient(p, grad, scale, -lr)
