@@ -52,6 +52,7 @@ _PUBLIC_MODULES = {
 }
 # Names that are attributes of a module, fetched when first asked for.
 _PUBLIC_ATTRIBUTES = {"compile": "capture.compiler", "summary": "eager.nn.summary",
+                      "while_loop": "eager.compat.higher_order.while_loop",
                       "vmap": "eager.func", "ops": "eager.compat.operators", "cpu": "eager.compat.accelerators",
                       **dict.fromkeys(("SymInt", "SymFloat", "SymBool", "ScriptModule", "ScriptFunction", "OutOfMemoryError",
                                        "PyTorchFileReader", "PyTorchFileWriter", "Stream", "Event", "get_device_module",

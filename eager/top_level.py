@@ -10,6 +10,7 @@ import numpy as np
 from . import api, overrides
 from .nn import functional as F
 from .short_time import istft, stft
+from .spellings import copies, factorisations, methods, native
 from .spellings.arguments import dtype_of
 from .tensor import install_methods
 
@@ -95,7 +96,7 @@ def selu(input):
 
 
 def selu_(input):
-    return input.copy_(F.selu(input))
+    return F.selu_(input)
 
 
 def celu(input, alpha=1.0):
@@ -175,9 +176,13 @@ def _long_enough(filename, count):
     return os.path.exists(filename) and os.path.getsize(filename) >= count
 
 
+_FOUND = {**native.FUNCTIONS, **copies.FUNCTIONS, **factorisations.FUNCTIONS, "as_strided_": methods.as_strided_}
+_METHODS = {**methods.METHODS, **factorisations.METHODS, "narrow_copy": copies.FUNCTIONS["narrow_copy"],
+            "nonzero_static": native.nonzero_static, "prelu": prelu, "unsafe_split": unsafe_split, "unsafe_chunk": unsafe_chunk,
+            "unsafe_split_with_sizes": split_with_sizes}
+globals().update(_FOUND)
 __all__ = [name for name, f in list(globals().items()) if callable(f) and getattr(f, "__module__", "") == __name__
-           and not name.startswith("_")] + ["stft", "istft"]
+           and not name.startswith("_")] + [*_FOUND, "stft", "istft"]
 overrides.publish(globals(), [name for name in __all__ if not name.startswith("sym_") and name != "from_file"])
-install_methods({"prelu": prelu, "unsafe_split": unsafe_split, "unsafe_chunk": unsafe_chunk,
-                 "unsafe_split_with_sizes": split_with_sizes})
-overrides.publish_methods(["prelu", "unsafe_split", "unsafe_chunk", "unsafe_split_with_sizes"])
+install_methods(_METHODS)
+overrides.publish_methods([*_METHODS])

@@ -37,12 +37,12 @@ def prelu(input, weight):
 
 def rrelu(input, lower=1.0 / 8, upper=1.0 / 3, training=False, inplace=False):
     """Slopes below zero are drawn from [lower, upper) in training, their mean otherwise."""
-    if training:
-        slopes = input.new_empty(input.shape).uniform_(lower, upper)
-        result = shrink.prelu(input, slopes)
-    else:
-        result = act.leaky_relu(input, (lower + upper) / 2)
-    return input.copy_(result) if inplace else result
+    if not training:
+        return (act.leaky_relu.inplace if inplace else act.leaky_relu)(input, (lower + upper) / 2)
+    slopes = input.new_empty(input.shape).uniform_(lower, upper)
+    if not inplace:
+        return shrink.prelu(input, slopes)
+    return input.copy_(shrink.prelu(input.clone(), slopes))         # (the gradient needs what the input was)
 
 
 def rrelu_(input, lower=1.0 / 8, upper=1.0 / 3, training=False):

@@ -27,20 +27,29 @@ def batch_norm(input, running_mean, running_var, weight=None, bias=None, trainin
     """Normalises each channel of (N, C, ...). In training the running statistics move by `momentum` towards the batch's
     mean and unbiased variance."""
     if training:
-        count = _check_count(input.shape)
-    elif running_mean is None or running_var is None:
+        return batch_norm_with_moments(input, running_mean, running_var, weight, bias, momentum, eps)[0]
+    if running_mean is None or running_var is None:
         name = "running_mean" if running_mean is None else "running_var"
         raise RuntimeError(f"{name} must be defined in evaluation mode")
+    _check(input, running_mean, running_var, weight, bias)
+    return records.batch_norm_eval(input, running_mean, running_var, weight, bias, eps)
+
+
+def _check(input, running_mean, running_var, weight, bias):
     _check_vectors(input.shape[1] if input.ndim > 1 else 0, running_mean=running_mean, running_var=running_var,
                    weight=weight, bias=bias)
     _check_type(input, "batch_norm")
-    if not training:
-        return records.batch_norm_eval(input, running_mean, running_var, weight, bias, eps)
+
+
+def batch_norm_with_moments(input, running_mean, running_var, weight, bias, momentum, eps):
+    """(values, mean, variance) in training; of nothing there are no moments (None)."""
+    count = _check_count(input.shape)
+    _check(input, running_mean, running_var, weight, bias)
     if input.numel() == 0:
-        return input * 1 if weight is None else input * weight.reshape((1, -1) + (1,) * (input.ndim - 2))
+        return input * 1 if weight is None else input * weight.reshape((1, -1) + (1,) * (input.ndim - 2)), None, None
     out, mean, var = records.batch_norm(input, weight, bias, eps)
     _update(running_mean, running_var, mean, var, momentum, count)
-    return out
+    return out, mean, var
 
 
 def _update(running_mean, running_var, mean, var, momentum, count):

@@ -444,7 +444,8 @@ def _caster(name, dtype):
 CASTS = {name: _caster(name, d) for name, d in dict(
     float=dtypes.float32, double=dtypes.float64, half=dtypes.float16, bfloat16=dtypes.bfloat16, int=dtypes.int32,
                                                     long=dtypes.int64,
-    short=dtypes.int16, char=dtypes.int8, byte=dtypes.uint8, bool=dtypes.bool).items()}
+    short=dtypes.int16, char=dtypes.int8, byte=dtypes.uint8, bool=dtypes.bool, cfloat=dtypes.complex64,
+    cdouble=dtypes.complex128).items()}
 
 _TYPE_NAMES = {"FloatTensor": "float32", "DoubleTensor": "float64", "HalfTensor": "float16",
                "BFloat16Tensor": "bfloat16", "LongTensor": "int64",

@@ -6,7 +6,7 @@ from ..dispatch import type_name
 from ..ops import indexing
 
 
-def _indices(input, name):
+def checked_indices(input, name):
     if input.dtype is dtypes.int64:
         return input
     if input.dtype is not dtypes.int32:
@@ -15,7 +15,7 @@ def _indices(input, name):
     return input.long()
 
 
-def _row(padding_idx, weight):
+def padding_row(padding_idx, weight):
     """The padding row as a non-negative int; -1: none."""
     if padding_idx is None:
         return -1
@@ -24,7 +24,7 @@ def _row(padding_idx, weight):
     return padding_idx + weight.shape[0] if padding_idx < 0 else padding_idx
 
 
-def _renormed(weight, index, max_norm, norm_type):
+def renorm(weight, index, max_norm, norm_type):
     """Rows that are about to be read are scaled down, in place, to the largest norm allowed."""
     with no_grad():
         used = index.reshape(-1).unique()
@@ -47,12 +47,12 @@ def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, sca
     """(*input.shape, D). The row `padding_idx` gets no gradient; `max_norm` scales the rows used down, in `weight`."""
     if sparse:
         raise ValueError("embedding: sparse=True is not available: gradients are dense")
-    input = _indices(input, "embedding")
+    input = checked_indices(input, "embedding")
     if weight.ndim != 2:
         raise RuntimeError("'weight' must be 2-D")
-    padding = _row(padding_idx, weight)
+    padding = padding_row(padding_idx, weight)
     if max_norm is not None:
-        _renormed(weight, input, max_norm, norm_type)
+        renorm(weight, input, max_norm, norm_type)
     rows = indexing.embedding(weight, input, padding)
     return _scaled_by_count(rows, input, weight.shape[0]) if scale_grad_by_freq and rows.requires_grad else rows
 
@@ -84,7 +84,7 @@ def _check_bags(input, weight, offsets, mode, per_sample_weights, scale_grad_by_
         raise ValueError(f"input has to be 1D or 2D Tensor, but got Tensor of dimension {input.dim()}")
 
 
-def _bags(input, offsets, include_last_offset):
+def bags(input, offsets, include_last_offset):
     """(flat indices, the bag of each, how many bags)."""
     if input.dim() == 2:
         count, length = input.shape
@@ -101,10 +101,10 @@ def embedding_bag(input, weight, offsets=None, max_norm=None, norm_type=2, scale
     """Bags of rows, summed, averaged or maximised: input (B, L), or one vector with the bags' first positions in
     `offsets`. Rows `padding_idx` are left out; an empty bag is zero. -> (B, D)"""
     _check_bags(input, weight, offsets, mode, per_sample_weights, scale_grad_by_freq, sparse)
-    flat, bag, count = _bags(_indices(input, "embedding_bag"), offsets, include_last_offset)
-    padding = _row(padding_idx, weight)
+    flat, bag, count = bags(checked_indices(input, "embedding_bag"), offsets, include_last_offset)
+    padding = padding_row(padding_idx, weight)
     if max_norm is not None:
-        _renormed(weight, flat, max_norm, norm_type)
+        renorm(weight, flat, max_norm, norm_type)
     rows = indexing.embedding(weight, flat, padding)
     if scale_grad_by_freq:
         rows = _scaled_by_count(rows, flat, weight.shape[0])
@@ -120,7 +120,8 @@ def embedding_bag(input, weight, offsets=None, max_norm=None, norm_type=2, scale
     return total / sizes.clamp(min=1).unsqueeze(1)
 
 
-def _greatest(rows, kept, bag, count):
+def _firsts(rows, kept, bag, count):
+    """(the elements that take part, the position of the first that is the greatest of its bag, whether a bag has any)"""
     lowest = dtypes.finfo(rows.dtype).min
     index = bag.unsqueeze(1).expand(rows.shape)
     candidates = rows.masked_fill(~kept.unsqueeze(1), lowest)
@@ -129,8 +130,20 @@ def _greatest(rows, kept, bag, count):
         place = bag.new_tensor(range(bag.shape[0])).unsqueeze(1).expand(rows.shape)
         place = place.masked_fill(candidates != top.gather(0, index), bag.shape[0])
         first = place.new_full(top.shape, bag.shape[0]).scatter_reduce(0, index, place, "amin")
+    used = kept.new_zeros((count,), dtype=dtypes.int64).index_add(0, bag, kept.long()) > 0
+    return candidates, first.clamp(max=bag.shape[0] - 1), used.unsqueeze(1)
+
+
+def _greatest(rows, kept, bag, count):
     if not bag.shape[0]:
         return rows.new_zeros((count, rows.shape[1]))
-    top = candidates.gather(0, first.clamp(max=bag.shape[0] - 1))       # of equal elements the first has the gradient
-    used = kept.new_zeros((count,), dtype=dtypes.int64).index_add(0, bag, kept.long()) > 0
-    return top.masked_fill(~used.unsqueeze(1), 0)
+    candidates, first, used = _firsts(rows, kept, bag, count)
+    return candidates.gather(0, first).masked_fill(~used, 0)            # of equal elements the first has the gradient
+
+
+def winners(weight, flat, kept, bag, count):
+    """Which row of the weight gave each maximum; 0 in empty bags."""
+    if not bag.shape[0]:
+        return bag.new_zeros((count, weight.shape[1]))
+    _, first, used = _firsts(indexing.embedding(weight, flat, -1), kept, bag, count)
+    return flat[first].masked_fill(~used, 0)

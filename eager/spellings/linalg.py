@@ -34,7 +34,7 @@ def _matrices(x, name, square=False):
     return x
 
 
-def _h(x):
+def adjoint_of(x):
     return c.conj(x.transpose(-2, -1)) if x.dtype.is_complex else x.transpose(-2, -1)
 
 
@@ -127,7 +127,7 @@ def triangular_solve(b, A, upper=True, transpose=False, unitriangular=False, *, 
 @takes_out
 def cholesky(A, *, upper=False):
     low = d.cholesky(_matrices(A, "linalg.cholesky", True))
-    return _h(low) if upper else low
+    return adjoint_of(low) if upper else low
 
 
 def cholesky_ex(A, *, upper=False, check_errors=False, out=None):
@@ -156,8 +156,8 @@ def old_cholesky(input, upper=False, *, out=None):
 
 @takes_out
 def cholesky_solve(B, L, upper=False):
-    low = _h(L) if upper else L
-    return d.solve_triangular(_h(low), d.solve_triangular(low, B, False, False), True, False)
+    low = adjoint_of(L) if upper else L
+    return d.solve_triangular(adjoint_of(low), d.solve_triangular(low, B, False, False), True, False)
 
 
 @takes_out
@@ -241,7 +241,7 @@ def old_svd(input, some=True, compute_uv=True, *, out=None):
     """(U, S, V) with V not transposed."""
     kind = namedtuple("svd", ["U", "S", "V"])
     u, s, vh = d.svd(_matrices(input, "svd"), not some)
-    return give(kind(u, s, _h(vh)), out)
+    return give(kind(u, s, adjoint_of(vh)), out)
 
 
 @takes_out
@@ -250,7 +250,7 @@ def svdvals(A, *, driver=None):
 
 
 def _lower(A, UPLO):
-    return _h(A) if UPLO.upper() == "U" else A
+    return adjoint_of(A) if UPLO.upper() == "U" else A
 
 
 def eigh(A, UPLO="L", *, out=None):
@@ -283,7 +283,7 @@ def pinv(A, *, atol=None, rtol=None, hermitian=False):
     u, s, vh = d.svd(_matrices(A, "linalg.pinv"), False)
     kept = a.gt(s, _tolerance(s.detach(), A, atol, rtol))
     inverse = a.where(kept, a.div(1.0, a.where(kept, s, 1.0)), 0.0)
-    return products.matmul(a.mul(_h(vh), inverse.unsqueeze(-2)), _h(u))
+    return products.matmul(a.mul(adjoint_of(vh), inverse.unsqueeze(-2)), adjoint_of(u))
 
 
 def pinverse(input, rcond=1e-15):
@@ -439,7 +439,7 @@ def householder_product(A, tau):
     for k in range(tau.shape[-1]):
         column = creation.tril(A, -1)[..., :, k:k + 1]
         v = column + creation.eye(m, dtype=A.dtype)[:, k:k + 1]
-        q = q - products.matmul(products.matmul(q, v) * tau[..., k, None, None], _h(v))
+        q = q - products.matmul(products.matmul(q, v) * tau[..., k, None, None], adjoint_of(v))
     return q.narrow(-1, 0, n)
 
 

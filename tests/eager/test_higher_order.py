@@ -41,3 +41,32 @@ def test_captured_whole():
     x = fl.rand(3, 6)
     scanned = fl.compile(lambda x: associative_scan(fl.add, x, 1), backend="eager", fullgraph=True)
     assert fl.allclose(scanned(x), x.cumsum(1))
+
+
+def doubled(x, limit=3):
+    return fl.while_loop(lambda i, y: i < limit, lambda i, y: (i + 1, y * 2), (fl.tensor(0), x * 1.5))
+
+
+def test_while_loop():
+    x = fl.ones(2, requires_grad=True)
+    count, y = doubled(x)
+    assert count.item() == 3 and y.tolist() == [12, 12] and fl.autograd.grad(y.sum(), x)[0].tolist() == [12, 12]
+    assert doubled(x, 0)[1].tolist() == [1.5, 1.5]
+    assert fl.while_loop(lambda n: n < 3, lambda n: n + 1, (0,)) == 3
+    assert fl.while_loop(lambda d: d["i"] < 3, lambda d: ({"i": d["i"] + 1},), ({"i": fl.tensor(0)},))[0]["i"].item() == 3
+    fl.compiler.reset()
+    y = fl.compile(doubled)(x)[1]
+    assert fl.autograd.grad(y.sum(), x)[0].tolist() == [12, 12] and fl.compiler.counters()["breaks"] == {"call": 1}
+
+
+@pytest.mark.parametrize("cond, body, carried, text", [
+    (3, lambda n: n, (0,), "Expect cond_fn and body_fn to be callable"),
+    (lambda n: True, lambda n: n, 0, "tuple or list"),
+    (lambda n: True, lambda n: n, ("a",), "tensors and ints"),
+    (lambda x: x, lambda x: x, (fl.ones(2),), "scalar"),
+    (lambda x: True, lambda x: (x, x), (fl.ones(2),), "same number of outputs"),
+    (lambda x: True, lambda x: x[:1], (fl.ones(2),), "sizes and types"),
+    (lambda x: True, lambda x: x.double(), (fl.ones(2),), "sizes and types")])
+def test_refused_loops(cond, body, carried, text):
+    with pytest.raises(RuntimeError, match=text):
+        fl.while_loop(cond, body, carried)
