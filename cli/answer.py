@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 DONE, FOUND, WRONG, FAILED = range(4)
+INTERRUPTED = 130                   # as a shell tells of a program that Ctrl-C ended
 STATUSES = {DONE: "done, and nothing is wrong",
             FOUND: "done, and something was found: graph breaks, damaged files, a stage that differs, no way to compile",
             WRONG: "asked for something that does not exist (a command, an op, a file, a function)",
@@ -34,7 +35,11 @@ class Wrong(Exception):
 
 
 class ScriptFailed(Exception):
-    """The program that a command runs raised, or ended with a status of its own."""
+    """The program that a command runs raised, or ended with a status of its own; `status`: what `python` would have given."""
+
+    def __init__(self, text: str, status: int = 1):
+        super().__init__(text)
+        self.status = status
 
 
 def table(rows: list[tuple], gap: str = "  ") -> str:

@@ -10,13 +10,12 @@ import contextlib
 import sys
 import textwrap
 
-from . import bench, bisect, cache, doctor, explain, ops, report, show
-from .answer import FAILED, STATUSES, WRONG, ScriptFailed, Wrong
+from . import bench, bisect, cache, doctor, explain, ops, report, run, show
+from .answer import FAILED, INTERRUPTED, STATUSES, WRONG, ScriptFailed, Wrong
 
-COMMANDS = {"explain": explain, "report": report, "show": show, "ops": ops, "cache": cache, "bench": bench,
+COMMANDS = {"run": run, "explain": explain, "report": report, "show": show, "ops": ops, "cache": cache, "bench": bench,
             "doctor": doctor, "bisect": bisect}
 PROGRAM = "python -m flambeau"
-INTERRUPTED = 130                   # as a shell tells of a program that Ctrl-C ended
 
 
 def statuses() -> str:

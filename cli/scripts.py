@@ -17,7 +17,7 @@ import traceback
 import types
 from typing import Any
 
-from .answer import ScriptFailed, Wrong
+from .answer import INTERRUPTED, ScriptFailed, Wrong
 
 PACKAGE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
 
@@ -41,11 +41,12 @@ def _run(path: str, name: str, arguments: list[str]) -> dict[str, Any]:
             exec(code, module.__dict__)
         except SystemExit as ended:
             if status := _status(ended.code):
-                raise ScriptFailed(f"{path} ended with status {status}") from None
+                raise ScriptFailed(f"{path} ended with status {status}", status) from None
         except (Exception, KeyboardInterrupt) as error:
             print_error(error)
-            happened = "was interrupted" if isinstance(error, KeyboardInterrupt) else f"raised {type(error).__name__}"
-            raise ScriptFailed(f"{path} {happened}") from error
+            if isinstance(error, KeyboardInterrupt):
+                raise ScriptFailed(f"{path} was interrupted", INTERRUPTED) from error
+            raise ScriptFailed(f"{path} raised {type(error).__name__}") from error
     return module.__dict__
 
 
@@ -102,6 +103,10 @@ def add_program(parser: Any, out: str) -> None:
     """The options of a command that runs a program and writes a file."""
     parser.add_argument("--out", metavar="FILE", help=out)
     add_torch(parser)
+    add_script(parser)
+
+
+def add_script(parser: Any) -> None:
     parser.add_argument("script", metavar="SCRIPT")
     own = parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGUMENTS", help="the script's own")
     own.required = False

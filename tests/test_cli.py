@@ -67,7 +67,7 @@ def test_help_of_every_command_has_examples(capsys):
         text = capsys.readouterr().out
         assert ended.value.code == 0 and "examples:" in text and f"python -m flambeau {name}" in text
         assert all(meaning in text for meaning in STATUSES.values())
-    assert set(COMMANDS) == {"explain", "report", "show", "ops", "cache", "bench", "doctor", "bisect"}
+    assert set(COMMANDS) == {"run", "explain", "report", "show", "ops", "cache", "bench", "doctor", "bisect"}
 
 
 def test_unknown_command(capsys):
@@ -166,6 +166,45 @@ def test_where_nothing_can_be_written_the_program_does_not_run(said, program, co
     for out, told in (("file/page", "file/page cannot be written: "), (".", ". is a folder")):
         status, _, err = said(command, "--out", out, "program.py", 3)
         assert status == WRONG and told in err and "inside" not in err
+
+
+FOR_PYTORCH = """
+import multiprocessing, sys
+import torch
+from torch import nn
+
+class Given(nn.Module):
+    def forward(self, x):
+        return x + 1
+
+def work(module, queue):
+    queue.put((__name__, torch.__name__, module(torch.ones(2)).tolist()))
+
+if __name__ == "__main__":
+    started = multiprocessing.get_context("spawn")
+    queue = started.Queue()
+    child = started.Process(target=work, args=(Given(), queue))
+    child.start()
+    print(*queue.get(timeout=60), torch.compile(Given())(torch.zeros(1)).item(), sys.argv[1:])
+    child.join()
+    sys.exit(5)
+"""
+
+
+def test_a_program_for_pytorch_runs_as_it_is(program):
+    """Its spawned children, too, and they know classes of the program."""
+    (program / "other.py").write_text(FOR_PYTORCH)
+    done = subprocess.run([sys.executable, "-m", "flambeau", "run", "--counts", "other.py", "--lr", "1"], capture_output=True, text=True)
+    assert done.returncode == 5, done.stderr
+    said, counted = done.stdout.splitlines()
+    assert said == "__mp_main__ torch [2.0, 2.0] 1.0 ['--lr', '1']" and "graphs 1," in counted
+
+
+@pytest.mark.parametrize("last, status", [("raise ValueError('no')", 1), ("raise KeyboardInterrupt", 130), ("sys.exit()", 0)])
+def test_a_program_for_pytorch_ends_with_its_own_status(program, last, status):
+    (program / "ends.py").write_text(f"import sys\n{last}\n")
+    done = subprocess.run([sys.executable, "-m", "flambeau", "run", "ends.py"], capture_output=True, text=True)
+    assert done.returncode == status and ("Error" in done.stderr) == ("Error" in last) and "scripts.py" not in done.stderr
 
 
 def test_report_of_other_processes(program):
@@ -358,5 +397,5 @@ def test_graphs_in_a_notebook():
 
 def test_the_parser_knows_json_everywhere():
     for name in COMMANDS:
-        extra = {"explain": ["a:b"], "report": ["a"], "bisect": ["a"], "cache": ["ls"]}.get(name, [])
+        extra = {"explain": ["a:b"], "report": ["a"], "bisect": ["a"], "run": ["a"], "cache": ["ls"]}.get(name, [])
         assert parser().parse_args([name, "--json", *extra]).json
