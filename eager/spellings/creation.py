@@ -204,13 +204,13 @@ def to_device(t, device):
     if device.type == "meta":
         return fake_tensor(t._sizes, t._strides, t.dtype, device)
     if device.type != "cpu":
-        refuse(device)
+        _refuse(device)
     if t.is_meta:
         raise RuntimeError("Cannot copy out of meta tensor; no data! Use to_empty() to move a module off meta")
     return t
 
 
-def refuse(device):
+def _refuse(device):
     raise RuntimeError(f"no {device.type} runtime on this machine: tensors can be made on 'cpu' and 'meta', not on '{device}'")
 
 
@@ -224,7 +224,7 @@ def _made(t, requires_grad, out=None):
 def _factory_options(dtype, device):
     device = device_of(device)
     if device.type not in ("cpu", "meta") and device.type not in runtimes:
-        refuse(device)
+        _refuse(device)
     return dtype_of(dtype, dtypes.get_default_dtype()), device
 
 
