@@ -3,15 +3,17 @@
 import functools
 import math
 
-from .. import api, linalg
+from .. import api
 from .bernoulli import Bernoulli
 from .categorical import Categorical
+from .continuous_bernoulli import ContinuousBernoulli
 from .counts import Geometric, Poisson
-from .derived import Gumbel
+from .derived import Gumbel, Pareto
 from .dirichlet import Beta, Dirichlet
 from .distribution import Distribution
 from .gamma import Gamma
-from .multivariate_normal import MultivariateNormal, _mahalanobis
+from .lowrank_multivariate_normal import LowRankMultivariateNormal
+from .multivariate_normal import MultivariateNormal
 from .normal import Normal
 from .one_hot_categorical import OneHotCategorical
 from .simple import Cauchy, Exponential, HalfNormal, Laplace
@@ -159,15 +161,61 @@ def _uniform_normal(p, q):
 
 
 @register_kl(MultivariateNormal, MultivariateNormal)
+@register_kl(MultivariateNormal, LowRankMultivariateNormal)
+@register_kl(LowRankMultivariateNormal, MultivariateNormal)
+@register_kl(LowRankMultivariateNormal, LowRankMultivariateNormal)
 def _multivariate_normal(p, q):
     if p.event_shape != q.event_shape:
         raise ValueError("KL-divergence between two Multivariate Normals with different event shapes cannot be computed")
-    n = p.event_shape[0]
-    low_p, low_q = p._unbroadcasted_scale_tril, q._unbroadcasted_scale_tril
-    half = q._half_log_det() - p._half_log_det()
-    batch = api.broadcast_shapes(tuple(low_p.shape[:-2]), tuple(low_q.shape[:-2]))
-    mixed = linalg.solve_triangular(low_q.expand(batch + (n, n)), low_p.expand(batch + (n, n)), upper=False)
-    return half + 0.5 * (mixed.pow(2).sum((-2, -1)) + _mahalanobis(low_q, q.loc - p.loc) - n)
+    trace = sum(q._squares(root) for root in p._roots())
+    distance = q._squares((q.loc - p.loc).unsqueeze(-1))
+    return q._half_log_det() - p._half_log_det() + 0.5 * (trace + distance - p.event_shape[0])
+
+
+# -- the continuous Bernoulli
+
+def _cross(mean, q):
+    """-E log q of a distribution on [0, 1] with this mean."""
+    return -mean * q.logits - api.log1p(-q.probs) - q._log_normalizer()
+
+
+@register_kl(ContinuousBernoulli, ContinuousBernoulli)
+@register_kl(Beta, ContinuousBernoulli)
+def _continuous_bernoulli(p, q):
+    return _cross(p.mean, q) - p.entropy()
+
+
+@register_kl(Uniform, ContinuousBernoulli)
+def _uniform_continuous_bernoulli(p, q):
+    outside = (p.high > q.support.upper_bound) | (p.low < q.support.lower_bound)
+    return api.where(outside, math.inf, _continuous_bernoulli(p, q))
+
+
+@register_kl(ContinuousBernoulli, Exponential)
+def _continuous_bernoulli_exponential(p, q):
+    return q.rate * p.mean - q.rate.log() - p.entropy()
+
+
+@register_kl(ContinuousBernoulli, Normal)
+def _continuous_bernoulli_normal(p, q):
+    square = p.variance + (p.mean - q.loc).square()
+    return 0.5 * (math.log(2 * math.pi) + square / q.scale.square()) + q.scale.log() - p.entropy()
+
+
+@register_kl(ContinuousBernoulli, Uniform)
+def _continuous_bernoulli_uniform(p, q):
+    outside = (q.low > p.support.lower_bound) | (q.high < p.support.upper_bound)
+    return api.where(outside, math.inf, (q.high - q.low).log() - p.entropy())
+
+
+def _infinite(p, q):
+    """p is where q is not."""
+    return api.full(api.broadcast_shapes(p.batch_shape, q.batch_shape), math.inf, dtype=p.mean.dtype)
+
+
+register_kl(ContinuousBernoulli, Pareto)(_infinite)
+for _kind in (Exponential, Gamma, Gumbel, Laplace, Normal, Pareto):
+    register_kl(_kind, ContinuousBernoulli)(_infinite)
 
 
 @register_kl(Independent, Independent)

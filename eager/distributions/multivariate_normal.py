@@ -9,14 +9,6 @@ from .distribution import Distribution
 from .utils import lazy_property
 
 
-def _mahalanobis(scale_tril, x):
-    """The squared length of L^-1 x."""
-    batch = api.broadcast_shapes(tuple(scale_tril.shape[:-2]), tuple(x.shape[:-1]))
-    n = x.shape[-1]
-    low = scale_tril.expand(batch + (n, n))
-    return linalg.solve_triangular(low, x.expand(batch + (n,)).unsqueeze(-1), upper=False).squeeze(-1).pow(2).sum(-1)
-
-
 class MultivariateNormal(Distribution):
     arg_constraints = {"loc": constraints.real_vector, "covariance_matrix": constraints.positive_definite,
                        "precision_matrix": constraints.positive_definite, "scale_tril": constraints.lower_cholesky}
@@ -70,13 +62,24 @@ class MultivariateNormal(Distribution):
         eps = api.randn(self._extended_shape(sample_shape), dtype=self.loc.dtype)
         return self.loc + (self._unbroadcasted_scale_tril @ eps.unsqueeze(-1)).squeeze(-1)
 
+    def _squares(self, x):
+        """trace(x^T precision x)"""
+        low = self._unbroadcasted_scale_tril
+        batch = tuple(api.broadcast_shapes(tuple(low.shape[:-2]), tuple(x.shape[:-2])))
+        return linalg.solve_triangular(low.expand(batch + tuple(low.shape[-2:])), x.expand(batch + tuple(x.shape[-2:])),
+                                       upper=False).square().sum((-2, -1))
+
+    def _roots(self):
+        """Matrices whose squares add up to the covariance."""
+        return (self._unbroadcasted_scale_tril,)
+
     def _half_log_det(self):
         return self._unbroadcasted_scale_tril.diagonal(dim1=-2, dim2=-1).log().sum(-1)
 
     def log_prob(self, value):
         if self._validate_args:
             self._validate_sample(value)
-        m = _mahalanobis(self._unbroadcasted_scale_tril, value - self.loc)
+        m = self._squares((value - self.loc).unsqueeze(-1))
         return -0.5 * (self._event_shape[0] * math.log(2 * math.pi) + m) - self._half_log_det()
 
     def entropy(self):
