@@ -32,9 +32,9 @@ PACKAGES_VENV ?= $(VENV)
 install-packages: $(STAMP)
 	$(PACKAGES_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps lightning==2.6.6 pytorch-lightning==2.6.6 \
 		lightning-utilities==0.15.3 skorch==1.4.0 torchmetrics==1.9.0 einops==0.8.2 timm==1.0.31 torchvision==0.28.0 \
-		transformers==5.23.0
+		transformers==5.23.0 accelerate==1.15.0
 	$(PACKAGES_VENV)/bin/python -m pip install --quiet --disable-pip-version-check scikit-learn scipy pyyaml regex tokenizers typer safetensors \
-		tqdm "fsspec[http]" packaging typing-extensions huggingface-hub tabulate pillow
+		tqdm "fsspec[http]" packaging typing-extensions huggingface-hub tabulate pillow psutil
 
 packages: install-packages
 	PEER_PYTHON=$(PEER_PYTHON) $(PACKAGES_VENV)/bin/python -m pytest tests/packages -n 2 --dist loadgroup

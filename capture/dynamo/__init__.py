@@ -1,7 +1,7 @@
 """torch._dynamo and torch._inductor: the few names that people use, on this compiler."""
 
 from ...runtime.counters import snapshot
-from . import config, utils
+from . import config, eval_frame, utils
 from ..compile import compile, reset
 from ..explain import explain
 from ..module import CompiledModule as OptimizedModule
@@ -39,5 +39,5 @@ def counters():
 
 
 __all__ = ["OptimizedModule", "allow_in_graph", "assume_constant_result", "compile", "config", "counters", "disable",
-           "explain", "graph_break", "is_compiling", "is_dynamo_supported", "mark_dynamic", "mark_static",
+           "eval_frame", "explain", "graph_break", "is_compiling", "is_dynamo_supported", "mark_dynamic", "mark_static",
            "mark_static_address", "maybe_mark_dynamic", "optimize", "reset"]

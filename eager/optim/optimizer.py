@@ -60,6 +60,8 @@ required = _Required()
 class Optimizer:
     """Base class: a subclass gives `defaults` and a `step(closure=None)`."""
 
+    _step_pre_hooks = _step_post_hooks = None       # of a wrapper that never runs __init__: its steps have no hooks
+
     def __init__(self, params, defaults):
         self.defaults = defaults
         self._step_pre_hooks = OrderedDict()
@@ -235,7 +237,8 @@ def _cast_state(param, value, key=None):
 def _with_step_hooks(step):
     @functools.wraps(step)
     def run(self, *args, **kwargs):
-        if not (self._step_pre_hooks or self._step_post_hooks or _global_step_pre_hooks or _global_step_post_hooks):
+        if self._step_pre_hooks is None or not (self._step_pre_hooks or self._step_post_hooks or _global_step_pre_hooks
+                                                or _global_step_post_hooks):
             return step(self, *args, **kwargs)
         for hook in (*_global_step_pre_hooks.values(), *self._step_pre_hooks.values()):
             changed = hook(self, args, kwargs)

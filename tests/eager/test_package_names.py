@@ -111,3 +111,33 @@ def test_flex_attention_gives_what_is_asked_for():
     assert flex_attention(q, q, q, return_aux=AuxRequest())[1].lse is None
     with pytest.raises(ValueError, match="return_aux"):
         flex_attention(q, q, q, return_lse=True, return_aux=AuxRequest())
+
+
+def test_a_wrapper_of_an_optimizer_steps_without_hooks_of_its_own():
+    weight = nn.Parameter(fb.ones(2))
+    inner, seen = fb.optim.SGD([weight], lr=0.5), []
+
+    class Wrapper(fb.optim.Optimizer):
+        def __init__(self, optimizer):          # as accelerate's: the base class is never told
+            self.optimizer = optimizer
+
+        def step(self):
+            self.optimizer.step()
+
+    weight.grad = fb.ones(2)
+    handle = fb.optim.optimizer.register_optimizer_step_post_hook(lambda o, *given: seen.append(o))
+    Wrapper(inner).step()
+    handle.remove()
+    assert seen == [inner] and weight.tolist() == [0.5, 0.5]
+
+
+def test_no_tensor_is_a_dtensor():
+    from flambeau.distributed.tensor import DTensor
+    assert not isinstance(fb.ones(1), DTensor)
+    with pytest.raises(RuntimeError, match="DTensor does not exist"):
+        DTensor()
+
+
+def test_compiled_modules_are_known_under_dynamo():
+    from flambeau._dynamo.eval_frame import OptimizedModule
+    assert isinstance(fb.compile(nn.Linear(2, 2)), OptimizedModule) and not isinstance(nn.Linear(2, 2), OptimizedModule)

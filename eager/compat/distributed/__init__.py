@@ -6,7 +6,7 @@
 
 import enum
 
-from . import missing
+from .. import missing
 
 _ADVICE = "flambeau runs in one process; start without a launcher or with WORLD_SIZE=1"
 
