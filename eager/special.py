@@ -2,6 +2,10 @@
 
 # ruff: noqa: F401
 from . import overrides
+from .spellings import polynomials
+from .spellings.bessel import (airy_ai, bessel_j0, bessel_j1, bessel_y0, bessel_y1, modified_bessel_i0, modified_bessel_i1,
+                               modified_bessel_k0, modified_bessel_k1, scaled_modified_bessel_k0, scaled_modified_bessel_k1,
+                               spherical_bessel_j0)
 from .spellings.elementwise import erf, erfc, erfinv, exp2, expm1, log1p, log_softmax, round, softmax
 from .spellings.reductions import logsumexp
 from .spellings.special import (digamma, entr, erfcx, i0, i0e, i1, i1e, igamma as gammainc, igammac as gammaincc,
@@ -10,5 +14,6 @@ from .spellings.special import (digamma, entr, erfcx, i0, i0e, i1, i1e, igamma a
 from .spellings.elementwise import sigmoid as expit
 
 psi = digamma
+globals().update(polynomials.FUNCTIONS)
 
 overrides.publish(globals(), [name for name, f in globals().items() if not name.startswith("_") and callable(f)])

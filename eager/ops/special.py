@@ -227,7 +227,11 @@ def _bessel_scaled(order, x):
         term = term * -(mu - (2 * k - 1) ** 2) / (k * 8 * np.maximum(size, 1.0))
         far = far + term
     out = np.where(size > 500, far / np.sqrt(2 * math.pi * np.maximum(size, 1.0)), near)
-    return out * np.sign(x) if order else out
+    if not order:
+        return out
+    first = np.minimum(size, 1.0)           # the integral of small numbers cancels
+    series = sum((first / 2) ** (2 * k + 1) / (math.factorial(k) * math.factorial(k + 1)) for k in range(9))
+    return np.where(size < 1, series * np.exp(-first), out) * np.sign(x)
 
 
 def _bessel(name, order, scaled):
