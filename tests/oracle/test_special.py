@@ -32,8 +32,8 @@ def amplitude(name, x, values):
 @pytest.mark.parametrize("name", BESSEL)
 def test_against_torch(name):
     x = np.concatenate([POSITIVE, -POSITIVE, EDGES])
-    # (PyTorch's J and Y have seven digits beyond 5)
-    for kind, tolerance in (("float64", 1e-6 if name.startswith("bessel") else 5e-11), ("float32", 2e-4)):
+    # (PyTorch's J, Y and Ai have seven digits in places)
+    for kind, tolerance in (("float64", 1e-6 if name.startswith("bessel") or name == "airy_ai" else 5e-11), ("float32", 2e-4)):
         a, b = (asked(library, name, x.astype(kind)).numpy() for library in (flambeau, torch))
         assert a.dtype == b.dtype == kind
         finite = np.isfinite(b) & (np.abs(b) > 1e-30) & (np.abs(x) < 50)       # (PyTorch's sines of large numbers are rough)
