@@ -169,6 +169,16 @@ class Attr(Source):
 
 
 @data
+class Slot(Attr):
+    """An attribute of a tensor that gives what stands in a slot: guards read the slot."""
+
+    slot: str
+
+    def step(self):
+        return "slot", self.slot
+
+
+@data
 class DictAttr(Source):
     """An entry of an object's own `__dict__`."""
 

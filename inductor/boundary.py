@@ -134,7 +134,7 @@ class CompiledGraph:
         self.run = native_of(forward)
         outline = functional.outline
         self.draws, self.inner, self.names, self.sources = outline.draws, outline.inner, outline.names, outline.sources
-        self.mutated = tuple((m.input, m.output) for m in functional.mutated)
+        self.mutated = np.array([(m.input, m.output) for m in functional.mutated], np.int64).tobytes()
         self.simple = self._simple_structure()
         self.plain = self.simple and training is None and not self.draws and not self.constants
 

@@ -51,8 +51,28 @@ static Truth attribute(const Node& node, PyObject* parent, PyObject*& value) {
     return Truth::Impure;
 }
 
+bool is_tensor(PyObject* value) { return layout.tensor && PyType_IsSubtype(Py_TYPE(value), layout.tensor); }
+
+// The value of a key that is compared by identity, in a dictionary of any keys; null where it is not there. Keys are mostly
+// asked for in the dictionary's order, so the search goes on where the last one ended.
+static PyObject* by_identity(PyObject* dict, PyObject* wanted) {
+    static thread_local Py_ssize_t last = 0;
+    PyObject *key, *value;
+    Py_ssize_t begin = last, at = begin;
+    while (PyDict_Next(dict, &at, &key, &value))
+        if (key == wanted) return last = at, value;
+    at = 0;
+    while (at < begin && PyDict_Next(dict, &at, &key, &value))
+        if (key == wanted) return last = at, value;
+    return nullptr;
+}
+
 static Truth item(const Node& node, PyObject* parent, PyObject*& value) {
     bool list = PyList_CheckExact(parent);
+    if (PyDict_Check(parent) && is_tensor(node.key.get())) {
+        value = by_identity(parent, node.key.get());
+        return value ? Truth::Yes : Truth::Impure;
+    }
     if (PyDict_CheckExact(parent)) return in_plain(parent, node, value);
     if (!list && !PyTuple_Check(parent)) return Truth::Impure;
     if (node.number < 0 || !PyLong_CheckExact(node.key.get())) return Truth::Impure;
@@ -104,6 +124,13 @@ static Truth named(const Check& check, PyObject* dict) {
     return answer(passes(check, dict));
 }
 
+static Truth has_item(const Check& check, PyObject* value) {
+    if (PyDict_Check(value) && is_tensor(check.payload.get()))
+        return by_identity(value, check.payload.get()) ? answer(check.test == Test::HasItem)
+            : check.test == Test::HasItem ? Truth::No : Truth::Impure;
+    return PyDict_CheckExact(value) ? named(check, value) : Truth::Impure;
+}
+
 static Truth no_own(const Check& check, PyObject* value) {
     PyObject* dict = instance_dict(value);
     if (dict && (!plain_keys(dict) || !PyUnicode_CheckExact(check.payload.get()))) return Truth::Impure;
@@ -111,7 +138,7 @@ static Truth no_own(const Check& check, PyObject* value) {
 }
 
 static Truth tensor(const TensorCheck& check, PyObject* value) {
-    if (!layout.tensor || !PyType_IsSubtype(Py_TYPE(value), layout.tensor)) return Truth::No;
+    if (!is_tensor(value)) return Truth::No;
     if (check.device && TensorLayout::at(value, layout.device) != check.device.get()) return Truth::Impure;
     return answer(passes_tensor(check, value));
 }
@@ -131,7 +158,7 @@ Truth pure_check(const Check& check, PyObject* value) {
         case Test::Bool: return is_container(value) || is_scalar(value) ? answer(passes(check, value)) : Truth::Impure;
         case Test::DictKeys:
             return is_plain_dict(value) && is_plain(check.payload.get()) ? answer(passes(check, value)) : Truth::Impure;
-        case Test::NoItem: case Test::HasItem: return PyDict_CheckExact(value) ? named(check, value) : Truth::Impure;
+        case Test::NoItem: case Test::HasItem: return has_item(check, value);
         case Test::NoDictAttr: return no_own(check, value);
         case Test::NoHooks: return plain_own(value) ? answer(passes(check, value)) : Truth::Impure;
         case Test::Tensor: return tensor(*check.tensor, value);

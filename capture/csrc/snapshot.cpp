@@ -35,10 +35,17 @@ bool is_identity(const Node& node) {
     return node.children.empty();
 }
 
-bool is_tensor(PyObject* value) { return layout.tensor && PyType_IsSubtype(Py_TYPE(value), layout.tensor); }
-
-bool is_tensor_check(const Node& node) {
-    return node.children.empty() && node.checks.size() == 1 && node.checks[0].test == Test::Tensor;
+// The one check of a tensor whose other checks are of its identity, and whose children are its slots; or null.
+const Check* tensor_check(const Node& node) {
+    const Check* found = nullptr;
+    for (const Check& check : node.checks) {
+        if (check.test == Test::Is) continue;
+        if (check.test != Test::Tensor || found) return nullptr;
+        found = &check;
+    }
+    for (const Node* child : node.children)
+        if (child->access != Access::Slot) return nullptr;
+    return found;
 }
 
 void keep_value(Snapshot& snapshot, const Node& node, PyObject* value) {
@@ -66,8 +73,17 @@ PyDictObject* dict_of(PyObject* object, PyObject**& place) {
     return dict && PyDict_CheckExact(dict) && plain_keys(dict) ? (PyDictObject*)dict : nullptr;
 }
 
-Kind kind_of(PyObject* value) {
+// A dictionary of which only keys are read that are compared by identity.
+bool keyed_by_tensors(const Node& node, PyObject* value) {
+    if (!PyDict_Check(value) || node.children.empty()) return false;
+    for (const Node* child : node.children)
+        if (child->access != Access::Item || !is_tensor(child->key.get())) return false;
+    return true;
+}
+
+Kind kind_of(const Node& node, PyObject* value) {
     if (PyType_Check(value)) return Kind::Class;
+    if (keyed_by_tensors(node, value)) return Kind::Dict;
     if (PyDict_CheckExact(value)) return plain_keys(value) ? Kind::Dict : Kind::Open;
     if (PyList_CheckExact(value) || PyTuple_Check(value) || PyFunction_Check(value)) return Kind::Open;
     PyObject** place;
@@ -92,7 +108,8 @@ void take_tensor(Snapshot& out, TensorFact& fact, PyObject* value) {
     PyArrayObject* array = layout.array_of(value);
     auto at = [&](Py_ssize_t offset) { return TensorLayout::at(value, offset); };
     int rank = PyArray_NDIM(array), first = fact.tensor && fact.rank == rank ? fact.first_dim : (int)out.dims.size();
-    fact = {fact.node, value, Py_TYPE(value), (PyObject*)array, at(layout.dtype), at(layout.device),
+    const TensorCheck& check = *fact.check->tensor;
+    fact = {fact.check, check.no_hooks, check.no_gradient, fact.first_key, fact.keys, value, Py_TYPE(value), (PyObject*)array, at(layout.dtype), at(layout.device),
             at(layout.requires_grad), at(layout.grad_fn), (char*)PyArray_DATA(array), rank, first};
     if (out.dims.size() < size_t(first + 2 * rank)) out.dims.resize(first + 2 * rank);
     std::copy(PyArray_DIMS(array), PyArray_DIMS(array) + rank, out.dims.begin() + first);
@@ -100,13 +117,20 @@ void take_tensor(Snapshot& out, TensorFact& fact, PyObject* value) {
 }
 
 Found Recorder::tensor(const Node& node, PyObject* value) {
-    if (!is_tensor_check(node) || node.checks[0].tensor->memory) return Found::Loose;
-    Truth told = pure_check(node.checks[0], value);
-    if (told != Truth::Yes) return told == Truth::No ? Found::Fails : Found::Loose;
-    TensorFact fact{&node};
+    const Check* check = tensor_check(node);
+    if (!check || check->tensor->memory) return Found::Loose;
+    for (const Check& one : node.checks)
+        if (Truth told = pure_check(one, value); told != Truth::Yes) return told == Truth::No ? Found::Fails : Found::Loose;
+    size_t position = out_.tensors.size();
+    TensorFact fact{check};
     take_tensor(out_, fact, value);
     know(fact.type);
     out_.tensors.push_back(fact);
+    std::vector<Key> keys;
+    if (!children(node, value, keys)) return Found::Fails;
+    out_.tensors[position].first_key = (int)out_.keys.size();
+    out_.tensors[position].keys = (int)keys.size();
+    out_.keys.insert(out_.keys.end(), keys.begin(), keys.end());
     return Found::Bears;
 }
 
@@ -152,10 +176,11 @@ bool Recorder::children(const Node& node, PyObject* value, std::vector<Key>& key
         PyObject* next = nullptr;
         Truth told = pure_step(*child, value, slots_, next);
         if (told == Truth::No) return false;
-        Found found = told == Truth::Impure ? Found::Loose : capture(*child, next);
+        Found found = told == Truth::Impure || child->restless ? Found::Loose : capture(*child, next);
         if (found == Found::Fails) return false;
         if (found == Found::Loose) out_.loose.push_back({child, nullptr, value});
-        else keys.push_back({child, next, found == Found::Bears});
+        else keys.push_back({child, next, found == Found::Bears,
+                             child->access == Access::Item && PyList_CheckExact(value) ? child->number : -1});
     }
     return true;
 }
@@ -195,7 +220,7 @@ Found Recorder::capture(const Node& node, PyObject* value) {
     if (is_identity(node)) {
         return still(node, value);
     }
-    return container(node, value, kind_of(value));
+    return container(node, value, kind_of(node, value));
 }
 
 // A place at the root, or in a cell of the closure: pinned to the recorded object, or walked in every call.
@@ -301,12 +326,14 @@ bool refresh(Snapshot& snapshot, Fact& fact, const Slots& slots) {
         if (pure_check(check, fact.object) == Truth::No) return false;
     if (fact.dict) {
         std::vector<PyDictObject*> hooks;
-        if (!plain_keys((PyObject*)fact.dict) || !collect_hooks(*fact.node, fact.dict, hooks) ||
+        if ((fact.kind == Kind::Instance && !plain_keys((PyObject*)fact.dict)) || !collect_hooks(*fact.node, fact.dict, hooks) ||
             (int)hooks.size() != fact.hooks) return false;
         std::copy(hooks.begin(), hooks.end(), snapshot.hooks.begin() + fact.first_hook);
     }
     for (int i = fact.first_key; i < fact.first_key + fact.keys; i++) {
         Key& key = snapshot.keys[i];
+        if (key.bears && key.item >= 0 && key.item < PyList_GET_SIZE(fact.object) &&
+            PyList_GET_ITEM(fact.object, key.item) == key.value) continue;
         PyObject* now = nullptr;
         if (pure_step(*key.node, fact.object, slots, now) != Truth::Yes) return false;
         if (key.bears ? now != key.value : pure_walk(*key.node, now, slots, snapshot) != Truth::Yes) return false;
@@ -339,7 +366,8 @@ bool same_tensor(const Snapshot& snapshot, const TensorFact& fact) {
     auto at = [&](Py_ssize_t offset) { return TensorLayout::at(tensor, offset); };
     if (Py_TYPE(tensor) != fact.type || at(layout.array) != fact.array || at(layout.dtype) != fact.dtype ||
         at(layout.device) != fact.device || at(layout.requires_grad) != fact.requires_grad ||
-        at(layout.grad_fn) != fact.grad_fn || !is_bare(*fact.node->checks[0].tensor, tensor)) return false;
+        at(layout.grad_fn) != fact.grad_fn || (fact.no_hooks && TensorLayout::holds(tensor, layout.hooks)) ||
+        (fact.no_gradient && TensorLayout::holds(tensor, layout.grad))) return false;
     PyArrayObject* array = (PyArrayObject*)fact.array;
     if (Py_TYPE(array) != layout.ndarray || (char*)PyArray_DATA(array) != fact.data || PyArray_NDIM(array) != fact.rank)
         return false;
@@ -351,9 +379,22 @@ bool same_tensor(const Snapshot& snapshot, const TensorFact& fact) {
 }
 
 bool refresh_tensor(Snapshot& snapshot, TensorFact& fact) {
-    if (Py_TYPE(fact.tensor) != fact.type || pure_check(fact.node->checks[0], fact.tensor) != Truth::Yes) return false;
+    if (Py_TYPE(fact.tensor) != fact.type || pure_check(*fact.check, fact.tensor) != Truth::Yes) return false;
     take_tensor(snapshot, fact, fact.tensor);
     snapshot.generation++;
+    return true;
+}
+
+// Whether a tensor's slots hold what they held. Where one does not, others of this name will change as well, gradients most
+// of all: the next snapshot leaves them to be walked.
+bool same_slots(Snapshot& snapshot, const TensorFact& fact) {
+    for (int i = fact.first_key; i < fact.first_key + fact.keys; i++) {
+        const Key& key = snapshot.keys[i];
+        if (TensorLayout::at(fact.tensor, key.node->number) == key.value) continue;
+        for (const Key& other : snapshot.keys)
+            if (other.node->access == Access::Slot && other.node->number == key.node->number) other.node->restless = true;
+        return false;
+    }
     return true;
 }
 
@@ -377,7 +418,7 @@ bool facts_hold(Snapshot& snapshot, const Slots& slots) {
     for (Fact& fact : snapshot.facts)
         if (!holds_still(snapshot, fact, slots)) return false;
     for (TensorFact& fact : snapshot.tensors)
-        if (!same_tensor(snapshot, fact) && !refresh_tensor(snapshot, fact)) return false;
+        if ((!same_tensor(snapshot, fact) && !refresh_tensor(snapshot, fact)) || !same_slots(snapshot, fact)) return false;
     return true;
 }
 

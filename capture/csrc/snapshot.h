@@ -12,7 +12,8 @@ enum class Truth : uint8_t { No, Yes, Impure };   // Impure: only code that may 
 
 enum class Kind : uint8_t { Instance, Dict, Class, Open };   // Open: nothing tells of changes, looked at in every call
 
-struct Key { const Node* node; PyObject* value; bool bears; };   // bears: facts of its own follow
+// bears: facts of its own follow; item: its place in a list, or -1
+struct Key { const Node* node; PyObject* value; bool bears; Py_ssize_t item = -1; };
 
 struct Fact {
     Kind kind;
@@ -27,7 +28,9 @@ struct Fact {
 };
 
 struct TensorFact {
-    const Node* node;
+    const Check* check;
+    bool no_hooks, no_gradient;
+    int first_key, keys;      // slots of the tensor
     PyObject* tensor;
     PyTypeObject* type;
     PyObject *array, *dtype, *device, *requires_grad, *grad_fn;
@@ -72,6 +75,7 @@ bool walk_child(const Node& child, PyObject* parent, const Slots& slots, Fetched
 
 bool is_scalar(PyObject* value);            // of the interpreter's own constants
 bool is_plain(PyObject* value);             // such a one, or a tuple of them
+bool is_tensor(PyObject* value);
 bool plain_keys(PyObject* dict);           // all keys are exact strings: comparing them runs nobody's code
 bool own_values(PyDictObject* dict);       // its version tells of every change
 uint64_t dict_version(PyDictObject* dict);

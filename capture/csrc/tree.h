@@ -61,6 +61,7 @@ struct Node {
     Py_hash_t hash = -1;
     Py_ssize_t number = -1;            // int key
     int fetch = -1;                    // where to keep the value
+    mutable bool restless = false;     // a slot of a tensor whose value was seen to change: no snapshot relies on it
     std::vector<Check> checks;
     std::vector<Node*> children;
     std::unordered_multimap<size_t, Node*> named;   // children by access and hash of the key; empty while they are few

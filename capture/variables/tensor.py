@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 
 from ...eager.autograd import tensor_backward
+from ...eager.tensor import Tensor
 from ..breaks import unsupported
 from ..shapes import hint_of
-from ..source import Attr, DictAttr
+from ..source import Attr, DictAttr, Slot
 from .base import Variable
 from .constant import PlainMethod
 
@@ -95,7 +96,8 @@ class TensorVariable(Variable):
         if self.real.grad is None:
             self.facts.no_gradient = True
             return tx.constant(None)
-        return tx.wrap(self.real.grad, Attr(self.source, "grad"))
+        plain = type(self.real).grad is Tensor.grad
+        return tx.wrap(self.real.grad, Slot(self.source, "grad", "_grad") if plain else Attr(self.source, "grad"))
 
     def data(self, tx):
         """The same memory without history, and without a part in its versions: one that is written or leaves the trace is

@@ -138,7 +138,23 @@ PyObject* ensure_storage(PyObject* t) {
     return storage;
 }
 
+// The digit of a small positive int that nobody else holds (numbers up to 256 are shared by all); or null.
+static digit* own_digit(PyObject* number) {
+    if (!PyLong_CheckExact(number) || Py_REFCNT(number) != 1) return nullptr;
+    PyLongObject* x = (PyLongObject*)number;
+#if PY_VERSION_HEX >= 0x030C0000
+    bool one = x->long_value.lv_tag == 1 << _PyLong_NON_SIZE_BITS;
+    digit* d = x->long_value.ob_digit;
+#else
+    bool one = Py_SIZE(x) == 1;
+    digit* d = x->ob_digit;
+#endif
+    return one && *d > 256 && *d < PyLong_MASK ? d : nullptr;
+}
+
+// A counter that is nobody else's counts in place, since a call may have hundreds of them.
 static bool increment(PyObject* object, Py_ssize_t offset) {
+    if (digit* d = own_digit(slot(object, offset))) return ++*d;
     PyObject* next = PyLong_FromLong(PyLong_AsLong(slot(object, offset)) + 1);
     if (next) reset(object, offset, next);
     return next;

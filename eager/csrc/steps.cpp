@@ -134,17 +134,16 @@ PyObject* py_steps(PyObject*, PyObject* args) {
     Py_RETURN_TRUE;
 }
 
-// written(targets, values, pairs): for each pair (k, n) where values[n] is targets[k] itself, a write into its bytes is
-// noted; the numbers of the other pairs.
+// written(targets, values, pairs): for each pair (k, n) of 64-bit numbers in these bytes where values[n] is targets[k] itself,
+// a write into its bytes is noted; the numbers of the other pairs.
 PyObject* py_written(PyObject*, PyObject* args) {
     PyObject *targets, *values, *pairs;
-    if (!PyArg_ParseTuple(args, "O!O!O!", &PyList_Type, &targets, &PyList_Type, &values, &PyTuple_Type, &pairs)) return nullptr;
+    if (!PyArg_ParseTuple(args, "O!O!S", &PyList_Type, &targets, &PyList_Type, &values, &pairs)) return nullptr;
     Ref rest(PyList_New(0));
-    for (Py_ssize_t i = 0; rest && i < PyTuple_GET_SIZE(pairs); i++) {
-        PyObject* pair = PyTuple_GET_ITEM(pairs, i);
-        if (!PyTuple_Check(pair) || PyTuple_GET_SIZE(pair) != 2) return PyErr_Format(PyExc_TypeError, "written: pair %zd", i);
-        Py_ssize_t k = PyLong_AsSsize_t(PyTuple_GET_ITEM(pair, 0)), n = PyLong_AsSsize_t(PyTuple_GET_ITEM(pair, 1));
-        if (PyErr_Occurred()) return nullptr;
+    const int64_t* pair = (const int64_t*)PyBytes_AS_STRING(pairs);
+    Py_ssize_t count = PyBytes_GET_SIZE(pairs) / (2 * sizeof(int64_t));
+    for (Py_ssize_t i = 0; rest && i < count; i++) {
+        int64_t k = pair[2 * i], n = pair[2 * i + 1];
         if (k < 0 || n < 0 || k >= PyList_GET_SIZE(targets) || n >= PyList_GET_SIZE(values))
             return PyErr_Format(PyExc_IndexError, "written: pair %zd", i);
         PyObject* target = PyList_GET_ITEM(targets, k);

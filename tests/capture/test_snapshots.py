@@ -4,6 +4,7 @@ Random graphs of modules, plain objects, containers, functions and classes are g
 change, in every way that Python has for it, and each answer and each fetched object is compared with a fresh reading.
 """
 
+import collections
 import pathlib
 import random
 import sys
@@ -41,7 +42,10 @@ def new_function(cell_value):
 
 def new_tensor(rng):
     shape = rng.choice([(2, 3), (4,), (1, 2)])
-    return Tensor._from_array(np.zeros(shape, np.float32), dtypes.float32)
+    made = Tensor._from_array(np.zeros(shape, np.float32), dtypes.float32)
+    if rng.random() < 0.3:
+        made._grad = new_tensor(rng)
+    return made
 
 
 def scalar(rng):
@@ -53,7 +57,7 @@ def scalar(rng):
 def value(rng, depth):
     kinds = [scalar] * 4 + [new_tensor] * 3
     if depth > 0:
-        kinds += [instance] * 4 + [table] * 2 + [sequence] * 2 + [closure]
+        kinds += [instance] * 4 + [table] * 2 + [sequence] * 2 + [closure, keyed]
     made = rng.choice(kinds)
     return made(rng) if made in (scalar, new_tensor) else made(rng, depth - 1)
 
@@ -73,6 +77,19 @@ def instance(rng, depth):
 
 def table(rng, depth):
     return {name: value(rng, depth) for name in rng.sample("abcd", 2)}
+
+
+class Table(dict):
+    pass
+
+
+def keyed(rng, depth):
+    """A dictionary as an optimizer's state: keys that are compared by identity."""
+    made = rng.choice([dict, Table, lambda: collections.defaultdict(list)])()
+    made.update({new_tensor(rng): value(rng, depth) for _ in range(3)})
+    if rng.random() < 0.2:
+        made[rng.choice(["a", 1000])] = value(rng, depth)
+    return made
 
 
 def sequence(rng, depth):
@@ -101,6 +118,8 @@ def paths(rng, node, here, path, out, depth=5):
 
 def steps(here):
     if isinstance(here, Tensor):
+        if gradient_of(here) is not None:
+            yield "slot", "_grad", gradient_of
         return
     if isinstance(here, types.FunctionType):
         yield "attr", "__code__", lambda f: f.__code__
@@ -131,6 +150,10 @@ def steps(here):
         yield "type", None, type
 
 
+def gradient_of(tensor):
+    return getattr(tensor, "_grad", None)
+
+
 def getattr_raw(cls, name):
     return next(base.__dict__[name] for base in cls.__mro__ if name in base.__dict__)
 
@@ -138,6 +161,8 @@ def getattr_raw(cls, name):
 def add_checks(rng, node, here):
     if isinstance(here, Tensor):
         node.check("tensor", tensor_payload(here))
+        if rng.random() < 0.3:
+            node.check("is", here)
     elif isinstance(here, (int, float, str, type(None))) or type(here) is tuple and type(here[0]) is int:
         node.check("equals", here)
     elif isinstance(here, (type, types.CodeType)):
@@ -155,6 +180,8 @@ def add_container_checks(rng, node, here):
         node.check("dict_keys", tuple(here))
     if isinstance(here, dict) and rng.random() < 0.3:
         node.check("no_item", "z")
+    if isinstance(here, dict) and here and rng.random() < 0.3:
+        node.check("has_item", rng.choice(list(here)))
     if isinstance(here, nn.Module):
         node.check("no_hooks", ("_forward_hooks", "_forward_pre_hooks"))
     if isinstance(here, (Plain, nn.Module)) and rng.random() < 0.5:
@@ -172,13 +199,15 @@ def reachable(root):
             continue
         seen[id(at)] = at
         if isinstance(at, dict):
-            work += at.values()
+            work += [*at.values(), *(key for key in at if isinstance(key, Tensor))]
         elif isinstance(at, (list, tuple)):
             work += at
         elif isinstance(at, types.FunctionType):
             work += [c.cell_contents for c in at.__closure__ or ()]
         elif isinstance(at, Slotted):
             work.append(at.value)
+        elif isinstance(at, Tensor):
+            work.append(gradient_of(at))
         elif isinstance(at, (Plain, nn.Module)):
             work += [at.__dict__, type(at)]
     return list(seen.values())
@@ -218,7 +247,7 @@ def store(put, old, new):
 
 
 def mutate_dict(rng, target):
-    keys = [k for k in target if isinstance(k, str) and not k.startswith("_")] or ["z"]
+    keys = [k for k in target if isinstance(k, (Tensor, int)) or not k.startswith("_")] or ["z"]
     key, how = rng.choice(keys), rng.random()
     if how < 0.5 and key in target:
         return store(lambda v: target.__setitem__(key, v), target[key], changed(rng, target[key]))
@@ -265,8 +294,10 @@ def mutate_function(rng, target):
 
 
 def mutate_tensor(rng, target):
-    how = rng.randrange(6)
+    how = rng.randrange(7)
     old = target._array
+    if how == 6:
+        return store(lambda v: setattr(target, "_grad", v), gradient_of(target), rng.choice([new_tensor(rng), new_tensor(rng), None]))
     if how == 0:
         target._array = np.zeros((5, 7), np.float32)
     elif how == 1:
@@ -386,3 +417,44 @@ def test_polls_agree_with_walks(seed):
 def test_polls_were_made():
     """Of the 120 times 180 questions above, most were answered yes by a snapshot."""
     assert polled > 6000, polled
+
+
+def parameters_and_state():
+    """As an optimizer has them: a list of tensors with gradients, and a table of tables keyed by them; with guards on all of it."""
+    rng = random.Random(0)
+    parameters = [new_tensor(rng) for _ in range(20)]
+    for p in parameters:
+        p._grad = Tensor._from_array(np.zeros((3,), np.float32), dtypes.float32)
+    state = collections.defaultdict(dict, {p: {"step": new_tensor(rng)} for p in parameters})
+    root, tree = [parameters, state], native.GuardTree()
+    places = tree.child("arg", "x").child("item", 0), tree.child("arg", "x").child("item", 1)
+    for i, p in enumerate(parameters):
+        node = places[0].child("item", i)
+        for check, payload in (("tensor", tensor_payload(p)), ("is", p)):
+            node.check(check, payload)
+        node.child("slot", "_grad").check("tensor", tensor_payload(p._grad))
+        places[1].check("has_item", p)
+        places[1].child("item", p).child("item", "step").check("tensor", tensor_payload(state[p]["step"]))
+    tree.freeze()
+    return root, tree
+
+
+def test_an_optimizers_tensors_are_in_the_snapshot():
+    root, tree = parameters_and_state()
+    assert all(tree.evaluate({"x": root}) for _ in range(10))
+    counts = tree.counts()
+    assert (counts["tensors"], counts["loose"]) == (60, 0) and counts["polled"] >= 8, counts
+    root[1][root[0][7]]["step"] = None
+    assert not tree.evaluate({"x": root})
+
+
+def test_gradients_that_are_replaced_do_not_cost_the_snapshot():
+    root, tree = parameters_and_state()
+    for _ in range(40):
+        for p in root[0]:
+            p._grad = Tensor._from_array(np.zeros((3,), np.float32), dtypes.float32)
+        assert tree.evaluate({"x": root})
+    counts = tree.counts()
+    assert (counts["tensors"], counts["loose"]) == (40, 20) and counts["polled"] >= 30, counts
+    root[0][4]._grad = None
+    assert not tree.evaluate({"x": root})

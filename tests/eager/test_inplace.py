@@ -312,3 +312,13 @@ def test_a_quotient_may_be_written_into():
     quotient[quotient > 1] = 0
     quotient.sum().backward()
     assert x.grad.tolist() == [0.5, 0] and y.grad.tolist() == [-0.25, 0]
+
+
+def test_versions_that_were_read_stay_what_they_were():
+    """Counters count in place where nobody else holds the number."""
+    x = flambeau.zeros(3)
+    seen = [x._version]
+    for _ in range(600):
+        x.add_(1)
+        seen.append(x._version)
+    assert seen == list(range(seen[0], seen[0] + 601))
