@@ -56,7 +56,7 @@ SEQUENCES = (str, list, tuple, bytes)
 GLOBAL_STATE = ("manual_seed", "seed", "initial_seed", "get_rng_state", "use_deterministic_algorithms")
 INLINED = tuple(f"{ROOT}.eager.{name}" for name in ("nn.modules", "nn.utils", "nn.attention", "nn.parallel",
                                                      "optim", "utils", "distributions", "func",
-                                                     "compat.backends", "compat.pytree"))
+                                                     "compat.backends", "compat.pytree", "compat.higher_order"))
 AUTOGRAD = f"{ROOT}.eager.autograd"
 EAGER = f"{ROOT}.eager"
 WATCHERS = (sys.settrace, sys.setprofile, breakpoint, *vars(getattr(sys, "monitoring", types.SimpleNamespace())).values())

@@ -41,6 +41,8 @@ def test_captured_whole():
     x = fl.rand(3, 6)
     scanned = fl.compile(lambda x: associative_scan(fl.add, x, 1), backend="eager", fullgraph=True)
     assert fl.allclose(scanned(x), x.cumsum(1))
+    pairs = fl.compile(lambda x: associative_scan(steps, (x, x), 1)[1], backend="eager", fullgraph=True)
+    assert fl.allclose(pairs(x), associative_scan(steps, (x, x), 1)[1])
 
 
 def doubled(x, limit=3):
@@ -56,7 +58,7 @@ def test_while_loop():
     assert fl.while_loop(lambda d: d["i"] < 3, lambda d: ({"i": d["i"] + 1},), ({"i": fl.tensor(0)},))[0]["i"].item() == 3
     fl.compiler.reset()
     y = fl.compile(doubled)(x)[1]
-    assert fl.autograd.grad(y.sum(), x)[0].tolist() == [12, 12] and fl.compiler.counters()["breaks"] == {"call": 1}
+    assert fl.autograd.grad(y.sum(), x)[0].tolist() == [12, 12] and fl.compiler.counters()["breaks"] == {"branch-on-data": 1}
 
 
 @pytest.mark.parametrize("cond, body, carried, text", [
@@ -70,3 +72,61 @@ def test_while_loop():
 def test_refused_loops(cond, body, carried, text):
     with pytest.raises(RuntimeError, match=text):
         fl.while_loop(cond, body, carried)
+
+
+def halves(x, y):
+    return x * 0.5, {"both": x + y}
+
+
+def squares(x, y):
+    return x * x, {"both": x * y}
+
+
+def test_cond_calls_one_branch():
+    x, y = fl.tensor([1.0, 3.0], requires_grad=True), fl.tensor([2.0, 2.0])
+    for pred, taken in ((True, halves), (0, squares), (fl.tensor([[2.0]]), halves), (fl.tensor(False), squares)):
+        got, want = fl.cond(pred, halves, squares, (x, y)), taken(x, y)
+        assert fl.equal(got[0], want[0]) and fl.equal(got[1]["both"], want[1]["both"])
+        for a, b in zip(fl.autograd.grad(got[0].sum(), x), fl.autograd.grad(want[0].sum(), x)):
+            assert fl.equal(a, b)
+    assert fl.cond(fl.tensor(True), lambda: y + 1, lambda: y).tolist() == [3.0, 3.0]
+
+
+def test_cond_refuses():
+    x, yes = fl.ones(2), fl.tensor(True)
+    for given, words in ((("a", fl.sin, fl.cos, (x,)), "bool or tensor, but got a"),
+                         ((None, fl.sin, fl.cos, (x,)), "bool or tensor"),
+                         ((x, fl.sin, fl.cos, (x,)), "single-element tensor"),
+                         ((yes, fl.sin, 3, (x,)), "Expect both branches to be callable"),
+                         ((yes, fl.sin, fl.cos, x), "Expect operands"),
+                         ((yes, fl.add, fl.sub, (x, 2)), "tensor leaves")):
+        with pytest.raises(RuntimeError, match=words):
+            fl.cond(*given)
+
+
+@pytest.mark.parametrize("backend", ["eager", "inductor"])
+def test_cond_compiled(backend):
+    def by_size(x):
+        return fl.cond(x.shape[0] > 3, lambda x: x + 1, lambda x: x - 1, (x,)) * 2
+
+    def by_data(x):
+        y = x.sin()
+        return fl.cond(y.sum() > 0, lambda x: x + 1, lambda x: x * x, (y,)) * 2
+
+    fl.compiler.reset()
+    fixed = fl.compile(by_size, backend=backend, fullgraph=True, dynamic=True)
+    for n in (2, 3, 4, 5, 2):
+        x = fl.rand(n)
+        assert fl.allclose(fixed(x), by_size(x))
+    counted = fl.compiler.counters()
+    assert counted["breaks"] == {} and counted["graphs"] == 2
+    free = fl.compile(by_data, backend=backend)
+    for sign in (1, -1, 1):
+        x = sign * fl.rand(4, requires_grad=True)
+        x.retain_grad()
+        got = free(x)
+        assert fl.allclose(got, by_data(x))
+        assert fl.allclose(fl.autograd.grad(got.sum(), x)[0], fl.autograd.grad(by_data(x).sum(), x)[0])
+    assert fl.compiler.counters()["breaks"] == {"branch-on-data": 1}
+    with pytest.raises(Exception, match="asks for the truth"):
+        fl.compile(by_data, backend=backend, fullgraph=True)(fl.rand(4))
