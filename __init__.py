@@ -38,6 +38,7 @@ _PUBLIC_MODULES = {
     "amp": "eager.amp",
     "cuda.amp": "eager.amp.cuda",
     "fft": "eager.fft",
+    "signal": "eager.signal",
     "linalg": "eager.linalg",
     "special": "eager.special",
     "distributions": "eager.distributions",

@@ -23,6 +23,7 @@ MODES = {
 
 _backends: dict[str, Callable | str] = {}
 _docs: dict[str, str] = {}
+_default: list[str | Callable] = ["inductor"]
 
 
 def register(name: str, backend: Callable | str, doc: str = "") -> None:
@@ -40,6 +41,18 @@ def register_backend(function: Callable | None = None, name: str | None = None):
         return lambda f: register_backend(f, name)
     register(name or function.__name__, function, (function.__doc__ or "").strip().partition("\n")[0])
     return function
+
+
+def set_default_backend(backend: str | Callable | None) -> None:
+    """What functions are compiled by from now on where no backend is named; None: "inductor" again."""
+    if backend is not None:
+        exists(backend)
+    _default[0] = "inductor" if backend is None else backend
+
+
+def get_default_backend() -> str | Callable:
+    """What `compile` takes where no backend is named."""
+    return _default[0]
 
 
 @contextlib.contextmanager

@@ -91,6 +91,7 @@ def make_settings(fullgraph, dynamic, backend, mode, options) -> Settings:
             raise TypeError(f"compile: {name} takes True or False, not {value!r}")
     if mode is not None and options:
         raise ValueError("compile: give mode or options, not both")
+    backend = backends.get_default_backend() if backend is None else backend
     backends.exists(backend)
     backends.check_mode(mode)
     return Settings(bool(fullgraph), dynamic, backend, mode, check_options(options))
@@ -288,13 +289,14 @@ def _check_guards(entry, surroundings) -> None:
 # -- compile
 
 def compile(f: Any = None, *, fullgraph: bool = False, dynamic: bool | None = None,
-            backend: str | Callable = "inductor",
+            backend: str | Callable | None = None,
             mode: str | None = None, options: dict | None = None, disable: bool = False):
     """Compile a function, a method, a callable object or a Module; without `f`, a decorator.
 
     `fullgraph`: a graph break is an error. `dynamic`: True makes sizes symbolic from the first call, False never, None
     when a second size is seen. `backend`: a name of `compiler.list_backends()` or a callable (graph, example_inputs) ->
-    callable. `disable`: give `f` back as it is. Compilation happens at the first call.
+    callable; None: "inductor", or what `compiler.set_default_backend` said. `disable`: give `f` back as it is. Compilation
+    happens at the first call.
     """
     settings = make_settings(fullgraph, dynamic, backend, mode, options)
     if f is None:

@@ -6,7 +6,7 @@ from ..runtime import locks
 from ..runtime.config import config
 from ..runtime.counters import snapshot as counters
 from ..runtime.native import native_seconds
-from .backends import list_backends, register_backend
+from .backends import get_default_backend, list_backends, register_backend, set_default_backend
 from .compile import compile, reset
 from .explain import explain
 from .stance import set_stance
@@ -44,7 +44,12 @@ def assume_constant_result(fn):
     return fn
 
 
+def cudagraph_mark_step_begin():
+    """Nothing to mark: what a replay gives has memory of its own, which later replays leave alone."""
+
+
 __all__ = [  # noqa: F822
-    "allow_in_graph", "assume_constant_result", "compile", "counters", "disable", "explain", "is_compiling",
-    "is_dynamo_compiling", "is_exporting", "last_reports", "list_backends", "mark_dynamic", "mark_static",
-    "maybe_mark_dynamic", "native_seconds", "register_backend", "report", "reset", "set_stance"]
+    "allow_in_graph", "assume_constant_result", "compile", "counters", "cudagraph_mark_step_begin", "disable", "explain",
+    "get_default_backend", "is_compiling", "is_dynamo_compiling", "is_exporting", "last_reports", "list_backends",
+    "mark_dynamic", "mark_static", "maybe_mark_dynamic", "native_seconds", "register_backend", "report", "reset",
+    "set_default_backend", "set_stance"]

@@ -91,7 +91,7 @@ def explain(f: Callable, *, backend: str | Callable | None = None, **settings: A
         settings = {**known.settings.arguments(), **settings}
         backend = backend or settings.pop("backend")
         f = getattr(f, "_orig_mod", None) or getattr(f, "__wrapped__", f)
-    return lambda *args, **kwargs: _run(f, backend or "inductor", {**settings, "backend": None}, args, kwargs)
+    return lambda *args, **kwargs: _run(f, backend or backends.get_default_backend(), {**settings, "backend": None}, args, kwargs)
 
 
 def _run(f: Callable, backend: str | Callable, settings: dict, args: tuple, kwargs: dict) -> Explanation:

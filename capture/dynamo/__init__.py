@@ -2,6 +2,7 @@
 
 from ...runtime.counters import snapshot
 from . import config, eval_frame, utils
+from .. import backends
 from ..compile import compile, reset
 from ..explain import explain
 from ..module import CompiledModule as OptimizedModule
@@ -38,6 +39,29 @@ def counters():
     return snapshot()
 
 
+_TAGS = {"eager": ("debug",), "loops": ("debug",), "fx": ("debug",)}
+
+
+def list_backends(exclude_tags=("debug", "experimental")):
+    """Names of backends without those of these tags (None: all of them)."""
+    left_out = set(exclude_tags or ())
+    return [name for name in backends.list_backends() if left_out.isdisjoint(_TAGS.get(name, ()))]
+
+
+def register_backend(compiler_fn=None, name=None, tags=()):
+    """Decorator: `compiler_fn(graph, example_inputs)` is a backend under its name, or this one."""
+    if compiler_fn is None:
+        return lambda function: register_backend(function, name, tags)
+    backends.register_backend(compiler_fn, name)
+    _TAGS[name or compiler_fn.__name__] = tuple(tags)
+    return compiler_fn
+
+
+def lookup_backend(compiler_fn):
+    """The backend of this name; a callable is one already."""
+    return backends.lookup(compiler_fn)[1]
+
+
 __all__ = ["OptimizedModule", "allow_in_graph", "assume_constant_result", "compile", "config", "counters", "disable",
-           "eval_frame", "explain", "graph_break", "is_compiling", "is_dynamo_supported", "mark_dynamic", "mark_static",
-           "mark_static_address", "maybe_mark_dynamic", "optimize", "reset"]
+           "eval_frame", "explain", "graph_break", "is_compiling", "is_dynamo_supported", "list_backends", "lookup_backend",
+           "mark_dynamic", "mark_static", "mark_static_address", "maybe_mark_dynamic", "optimize", "register_backend", "reset"]

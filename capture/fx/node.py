@@ -17,6 +17,7 @@ from collections.abc import Callable
 
 from ...eager import dtypes, overrides
 from ...eager.compat import overrides as protocol
+from ...eager.compat.operators import OPERATORS, Operator
 from ...eager.device import device
 from ...eager.formats import memory_format
 from ...eager.op import Op
@@ -75,6 +76,8 @@ def public_name(target) -> str | None:
     """`torch.relu` of a function or class that the package has under that name, else None."""
     if isinstance(target, Op):
         return None
+    if isinstance(target, Operator):
+        return f"{target.__module__}.{target.__name__}"
     found = _public_names().get(id(target))
     if found is None and getattr(target, "__module__", None) in (__package__, f"{__package__}._symbolic_trace"):
         return f"torch.fx._symbolic_trace.{target.__name__}"
@@ -107,7 +110,7 @@ def _type_repr(obj) -> str:
 
 # -- side effects
 
-_side_effectful_functions: set = {operator.setitem}
+_side_effectful_functions: set = {operator.setitem, *(each for name, each in OPERATORS.items() if name.startswith("profiler::"))}
 
 
 def has_side_effect(fn):

@@ -28,6 +28,9 @@ class profile(session.profile):
     def __enter__(self):
         return super().__enter__() if self.enabled else self
 
+    def __str__(self) -> str:
+        return str(self.events())
+
     @property
     def function_events(self) -> EventList:
         return self.events()

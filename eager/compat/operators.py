@@ -1,7 +1,9 @@
-"""torch.ops: operators by namespace and name. Only those that were registered in Python exist."""
+"""torch.ops: operators by namespace and name: those that were registered in Python, and the profiler's blocks."""
 
+import importlib
 import types
 
+from .. import overrides
 from . import missing
 
 
@@ -11,9 +13,14 @@ class Operator:
     def __init__(self, name, schema=None):
         self.name, self.schema = name, schema
         self.function = self.fake = self.backward = None
-        self.__name__ = self.__qualname__ = name.rpartition("::")[2]
+        space, _, own = name.rpartition("::")
+        self.__name__ = self.__qualname__ = own
+        self.__module__ = f"torch.ops.{space}"
 
     def __call__(self, *args, **kwargs):
+        kinds = overrides.asked_classes((*args, *kwargs.values()))
+        if any(map(overrides.own_handler, kinds)):
+            return overrides.answers(self, kinds, args, kwargs)
         if self.function is None:
             raise missing.error(f"torch.ops.{self.name.replace('::', '.')}",
                                 "no kernel is registered for it (C++ extensions of PyTorch cannot be loaded)")
@@ -71,3 +78,25 @@ class Operators(types.ModuleType):
 
 
 ops = Operators("flambeau.ops", __doc__)
+
+
+# -- the profiler's blocks, where a program opens and closes them itself
+
+def _enter(name, args=None):
+    """The open block, for `_record_function_exit`."""
+    return _blocks().entered(name, args)
+
+
+def _exit(handle):
+    if not isinstance(handle, _blocks()):
+        raise TypeError(f"_record_function_exit(): expected what _record_function_enter() gave, not {type(handle).__name__}")
+    handle.close()
+
+
+def _blocks():
+    return importlib.import_module("..profiler.recorder", __package__).record_function
+
+
+for _name, _function in (("_record_function_enter", _enter), ("_record_function_enter_new", _enter),
+                         ("_record_function_exit", _exit)):
+    entry(f"profiler::{_name}").function = _function

@@ -71,6 +71,9 @@ class FunctionEventAvg:
 class EventList(list):
     """Events, or averages of events."""
 
+    def __str__(self) -> str:
+        return self.table()
+
     @property
     def self_cpu_time_total(self) -> float:
         return sum(e.self_cpu_time_total for e in self)

@@ -159,13 +159,19 @@ class record_function:
     @classmethod
     def entered(cls, name: str, args: str | None = None) -> record_function:
         """One that is open already: where compiled code was cut inside of a block."""
-        return cls(name, args).__enter__()
+        return cls(name, args).open()
 
-    def __enter__(self):
+    def open(self):
         self.opened = [(r, r.begin(self.name)) for r in _active.stack]
         return self
 
+    def __enter__(self):
+        return self.open()
+
     def __exit__(self, *_):
+        self.close()
+
+    def close(self):
         for recorder, event in self.opened:
             recorder.end(event)
 

@@ -42,6 +42,43 @@ class TensorDataset(Dataset):
         return self.tensors[0].size(0)
 
 
+class StackDataset(Dataset):
+    """Rows of several datasets side by side: tuples, or dictionaries where the datasets have names."""
+
+    def __init__(self, *args, **kwargs):
+        if args and kwargs:
+            raise ValueError("Supported either ``tuple``- (via ``args``) or``dict``- (via ``kwargs``) like input/output, but "
+                             "both types are given.")
+        if not args and not kwargs:
+            raise ValueError("At least one dataset should be passed")
+        self.datasets = args or kwargs
+        self._length = len(self._parts()[0])
+        if any(len(d) != self._length for d in self._parts()):
+            raise ValueError("Size mismatch between datasets")
+
+    def _parts(self):
+        return list(self.datasets.values() if isinstance(self.datasets, dict) else self.datasets)
+
+    def _row(self, values):
+        return dict(zip(self.datasets, values)) if isinstance(self.datasets, dict) else tuple(values)
+
+    def __getitem__(self, index):
+        return self._row([d[index] for d in self._parts()])
+
+    def __getitems__(self, indices):
+        """Several rows, each dataset asked once where it can be."""
+        columns = []
+        for d in self._parts():
+            ask = getattr(d, "__getitems__", None)
+            columns.append(ask(indices) if callable(ask) else [d[k] for k in indices])
+            if len(columns[-1]) != len(indices):
+                raise ValueError(f"Nested dataset's output size mismatch. Expected {len(indices)}, got {len(columns[-1])}")
+        return [self._row(values) for values in zip(*columns)]
+
+    def __len__(self):
+        return self._length
+
+
 class ConcatDataset(Dataset):
     """Datasets one after the other."""
 

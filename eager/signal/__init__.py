@@ -1,0 +1,3 @@
+"""torch.signal: windows of signal processing."""
+
+from . import windows as windows
