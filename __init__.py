@@ -55,7 +55,7 @@ _PUBLIC_MODULES = {
 _PUBLIC_ATTRIBUTES = {"compile": "capture.compiler", "summary": "eager.nn.summary",
                       "while_loop": "eager.compat.higher_order.while_loop",
                       "vmap": "eager.func", "ops": "eager.compat.operators", "cpu": "eager.compat.accelerators",
-                      "cond": "eager.compat.higher_order.cond",
+                      "cond": "eager.compat.higher_order.cond", "sparse_coo_tensor": "eager.sparse",
                       **dict.fromkeys(("SymInt", "SymFloat", "SymBool", "ScriptModule", "ScriptFunction", "OutOfMemoryError",
                                        "PyTorchFileReader", "PyTorchFileWriter", "Stream", "Event", "get_device_module",
                                        "_as_tensor_fullprec", "_check_with", "_check_tensor_all",

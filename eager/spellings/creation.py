@@ -1,5 +1,6 @@
 """New tensors: from data, from sizes, in the likeness of another tensor; and conversions of type and device."""
 
+import functools
 import math
 
 import numpy as np
@@ -14,6 +15,7 @@ from ..ops import creation as records
 from ..ops.arithmetic import cast, clone as clone_record
 from ..ops.rearrange import stack as stack_record
 from ..ops.views import contiguous as contiguous_record, contiguous_copy
+from ..promote import promote_types
 from ..sizes import SymFloat, SymInt
 from ..tensor import Tensor, fake_tensor
 from .arguments import device_of, dtype_of, fitting, give, parse_to, size_of, sizes_of
@@ -57,7 +59,7 @@ def _of_data(data, dtype, device, copy):
     try:
         t = _wrap(*_array_of(data, dtype_of(dtype), copy=copy))
     except Symbolic:
-        t = _of_symbolic(data, dtype_of(dtype) or _common_dtype(data))
+        t = _of_symbolic(data, dtype_of(dtype) or _type_of(data))
     return _on_device(t, device)
 
 
@@ -70,13 +72,6 @@ def _of_symbolic(data, dtype):
     if isinstance(data, (list, tuple)):
         return stack_record(tuple(_of_symbolic(each, dtype) for each in data), 0)
     return cast(data, dtype) if isinstance(data, Tensor) else records.full((), data, dtype, device_of(None))
-
-
-def _common_dtype(data):
-    if isinstance(data, (list, tuple)):
-        kinds = [_common_dtype(each) for each in data]
-        return next((kind for kind in kinds if kind.is_floating_point), kinds[0])
-    return data.dtype if isinstance(data, Tensor) else dtypes.of_number(data)
 
 
 def as_tensor(data, dtype=None, device=None):
@@ -131,7 +126,8 @@ def _array_of(data, dtype, copy):
         _check_array(array)
         return (_copied(array, d.numpy, copy) if array.dtype != d.numpy or copy else array), d
     if isinstance(data, (list, tuple)) and _holds_arrays(data):
-        data = [_nested(each) for each in data]
+        dtype = dtype or _type_of(data)
+        data = [_nested(each, dtype) for each in data]
     return _array_of_numbers(data, dtype)
 
 
@@ -152,10 +148,22 @@ def _holds_arrays(data):
             (Tensor, np.generic)) for each in data)
 
 
-def _nested(each):
+def _type_of(each):
+    """What the types of all that a list holds promote to, Python numbers at their default types; None of nothing that has one."""
+    if isinstance(each, (list, tuple)):
+        found = [d for d in map(_type_of, each) if d is not None]
+        return functools.reduce(promote_types, found) if found else None
     if isinstance(each, Tensor):
-        return each._values("tensor()")
-    return [_nested(e) for e in each] if isinstance(each, (list, tuple)) else each
+        return each.dtype
+    if isinstance(each, (np.ndarray, np.generic)):
+        return dtypes.from_numpy(each.dtype)
+    return dtypes.of_number(each) if isinstance(each, (bool, int, float, complex, SymInt, SymFloat)) else None
+
+
+def _nested(each, dtype):
+    if isinstance(each, Tensor):
+        return each._values("tensor()").astype(dtype.numpy)
+    return [_nested(e, dtype) for e in each] if isinstance(each, (list, tuple)) else each
 
 
 def _array_of_numbers(data, dtype):
@@ -173,23 +181,16 @@ def _array_of_numbers(data, dtype):
         kind = type(data).__name__ if not isinstance(data, (list, tuple)) else "its elements"
         raise TypeError(f"tensor(): can't make a tensor of {kind} ({array.dtype})")
     if dtype is None:
-        dtype = _inferred(array, data)
+        dtype = _inferred(array)
     with np.errstate(over="ignore", invalid="ignore"):
         return array.astype(dtype.numpy, copy=False), dtype
 
 
-def _inferred(array, data):
-    """Python floats take the default type; numpy scalars inside keep theirs."""
-    if array.dtype.kind == "f":
-        first = data
-        while isinstance(first, (list, tuple)) and first:
-            first = first[0]
-        if isinstance(first, np.ndarray) or (isinstance(first, np.generic) and not isinstance(first, float)):
-            return dtypes.from_numpy(array.dtype)
-        return dtypes.float64 if isinstance(first, np.float64) else dtypes.get_default_dtype()
-    if array.dtype.kind == "c":
-        return dtypes.default_complex()
-    return dtypes.bool if array.dtype.kind == "b" else dtypes.int64
+def _inferred(array):
+    """Python numbers take the default types."""
+    kind = array.dtype.kind
+    return dtypes.get_default_dtype() if kind == "f" else dtypes.default_complex() if kind == "c" else \
+        dtypes.bool if kind == "b" else dtypes.int64
 
 
 def _on_device(t, device):

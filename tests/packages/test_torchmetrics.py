@@ -8,7 +8,7 @@ pytestmark = pytest.mark.skipif(importlib.util.find_spec("torchmetrics") is None
 
 PROGRAM = """
 import torchmetrics as tm
-from torchmetrics import classification as C, regression as R, functional as F
+from torchmetrics import classification as C, clustering as K, regression as R, functional as F
 i = torch.arange(640)                 # scores without ties: equal ones are ranked by softmax's last digit
 logits = (((i * i * 31 + i * 7919) % 10007).float() / 10007 * 6 - 3).reshape(4, 32, 5)
 target = (torch.arange(128) * 7 % 5).reshape(4, 32)
@@ -41,18 +41,22 @@ metrics = {
     "explained": (R.ExplainedVariance(), x, y),
     "cosine": (R.CosineSimilarity(reduction="mean"), x[:, None], y[:, None]),
     "kl": (R.KLDivergence(), x.softmax(-1)[:, None], y.softmax(-1)[:, None]),
+    **{cls.__name__: (cls(), (torch.arange(96) * 11 % 5).reshape(4, 24), (torch.arange(96) * 7 % 4).reshape(4, 24)) for cls in (
+        K.MutualInfoScore, K.AdjustedMutualInfoScore, K.NormalizedMutualInfoScore, K.RandScore, K.AdjustedRandScore,
+        K.FowlkesMallowsIndex, K.HomogeneityScore, K.CompletenessScore, K.VMeasureScore)},
 }
 result = {}
 for name, (metric, p, t) in metrics.items():
     for k in range(4):
         metric.update(p[k], t[k])
     value = metric.compute()
-    result[name] = [numbers(v) for v in value] if isinstance(value, tuple) else numbers(value)
+    result[name] = [[str(v.dtype), numbers(v)] for v in (value if isinstance(value, tuple) else [value])]
 print(json.dumps(result))
 """
 
 NAMES = """accuracy macro top2 precision recall f1 confusion auroc ap roc kappa matthews jaccard calibration hinge stat mse mae r2
-pearson spearman kendall explained cosine kl""".split()
+pearson spearman kendall explained cosine kl MutualInfoScore AdjustedMutualInfoScore NormalizedMutualInfoScore RandScore
+AdjustedRandScore FowlkesMallowsIndex HomogeneityScore CompletenessScore VMeasureScore""".split()
 
 
 @pytest.mark.parametrize("name", NAMES)
