@@ -14,7 +14,7 @@ from checked import finish
 FOLDER = pathlib.Path(__file__).parent
 MODULES = """nn nn.functional nn.grad nn.init nn.utils nn.utils.rnn nn.utils.parametrize nn.utils.parametrizations nn.parallel
 optim optim.lr_scheduler optim.swa_utils autograd amp linalg fft special distributions utils.data utils.checkpoint func
-random compiler profiler utils.tensorboard""".split()
+random compiler profiler signal.windows utils.tensorboard""".split()
 
 
 def find(path):

@@ -9,6 +9,7 @@ from .spellings.linalg import (LinAlgError, cholesky, cholesky_ex, cond, cross, 
                                solve, solve_ex, solve_triangular, svd, svdvals, tensorinv, tensorsolve, vander, vecdot,
                                vector_norm)
 from .spellings.products import matmul
+from .spellings.symmetric import ldl_factor, ldl_factor_ex, ldl_solve
 
 
 def diagonal(A, *, offset=0, dim1=-2, dim2=-1):

@@ -113,6 +113,17 @@ case("dim_order", lambda L: [L.tensor(x.dim_order(), dtype=L.int64) for x in (
     L.empty_strided((1, 3, 1, 1), (3, 1, 3, 3)), L.empty(()), L.empty(3).expand(2, 3), L.empty(0, 3), L.empty(4, 1, 3).transpose(0, 1))], compiled=False)
 case("const_data_ptr", lambda L, x: L.tensor(x.const_data_ptr() == x.data_ptr()), A, compiled=False)
 
+INDEFINITE = (lambda x: x + np.swapaxes(x, -1, -2))(RNG.standard_normal((4, 7, 7)))
+INDEFINITE[1, np.arange(7), np.arange(7)] = 0                            # blocks of two
+INDEFINITE[2, :3, :3] = 0
+for _kind in ("float64", "complex128"):
+    case("ldl_factor", lambda L, x, k=_kind: tuple(L.linalg.ldl_factor(x.detach().to(getattr(L, k)))), INDEFINITE, compiled=False)
+    case("ldl_solve", lambda L, x, b, k=_kind: L.linalg.ldl_solve(*L.linalg.ldl_factor(x.detach().to(getattr(L, k))),
+                                                                  b.detach().to(getattr(L, k))), INDEFINITE, RNG.standard_normal((4, 7, 2)),
+         compiled=False)
+case("ldl_factor_ex", lambda L, x: (tuple(L.linalg.ldl_factor_ex(x[:, :0, :0].detach())), L.linalg.ldl_factor_ex(x.detach() * 0).info,
+                                    *L.linalg.ldl_factor_ex(L.tensor([[0.0, 1.0], [1.0, 0.0]]))), INDEFINITE, compiled=False)
+
 
 def results(library, name, compiled=False):
     fn, arrays = CASES[name]
@@ -180,6 +191,12 @@ ERRORS = [
     lambda L: L.pca_lowrank(x(L)[0], 2, niter=-1),
     lambda L: L.lobpcg(L.eye(4), 2),
     lambda L: L.lobpcg(L.ones(3, 4)),
+    lambda L: L.linalg.ldl_factor(x(L)),
+    lambda L: L.linalg.ldl_factor(x(L)[0, 0]),
+    lambda L: L.linalg.ldl_factor(L.eye(2).long()),
+    lambda L: L.linalg.ldl_solve(L.eye(4), L.ones(4).int(), x(L)[0]),
+    lambda L: L.linalg.ldl_solve(L.eye(4), L.ones(4).int(), L.ones(4, 2).double()),
+    lambda L: L.linalg.ldl_solve(L.eye(4), L.ones(2).int(), L.ones(4, 2)),
     lambda L: x(L).requires_grad_().apply_(lambda v: v),
     lambda L: x(L).apply_(lambda v: "a"),
     lambda L: x(L).map_(L.ones(4).double(), lambda v, w: v),
