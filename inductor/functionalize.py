@@ -248,7 +248,7 @@ class _Functionalizer:
         value = self.fitted(value, alias.node.value, node)
         grads_flow = node.grad and all(s.grad and passes_gradients(s.op) for s in alias.chain)
         new = self.put(alias.chain, storage.value, value, node, node.grad)
-        if node.grad and not grads_flow and node.value.requires_grad:
+        if node.grad and not grads_flow and any(t.requires_grad for t in tensors(node.value)):
             storage.apart.append([s for s in alias.chain if not (s.grad and passes_gradients(s.op))][-1])
         new = self.same_strides(new, storage.value, node)
         if self.recorded and not grads_flow and storage.value.value.dtype.is_floating_point:

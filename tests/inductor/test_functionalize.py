@@ -3,6 +3,7 @@ tensors are the same, which share memory, strides), and the functional graph wri
 
 import pytest
 
+import flambeau
 from flambeau.inductor.functionalize import Fresh, IsInput, ViewOfInput, ViewOfOutput, functionalize
 from flambeau.runtime.errors import Unsupported
 
@@ -379,3 +380,16 @@ def test_version_counters_move_as_in_eager():
     before = x._version
     run(x)
     assert x._version > before and isinstance(x, Tensor)
+
+
+def test_statistics_of_leaves_are_written_through_detached_tensors():
+    """update_running has several results: none of them has a history."""
+    def step(x, mean, var):
+        return flambeau.nn.functional.batch_norm(x, mean.detach(), var.detach(), training=True)
+
+    x, found = flambeau.randn(2, 3, 4, requires_grad=True), []
+    for run in (step, flambeau.compile(step, backend="loops", fullgraph=True)):
+        mean, var = flambeau.zeros(3, requires_grad=True), flambeau.ones(3, requires_grad=True)
+        y = run(x, mean, var)
+        found.append([y, mean, var, *flambeau.autograd.grad(y.square().sum(), x)])
+    assert all(flambeau.allclose(a, b, atol=1e-6) for a, b in zip(*found))
