@@ -1,6 +1,7 @@
 """einops: rearranging, reducing, repeating, packing, its einsum and its layers."""
 
 import importlib.util
+import json
 
 import pytest
 
@@ -51,3 +52,35 @@ print(json.dumps(dict(out=numbers(attend(filled((2, 5, 8), 1, 1.0))))))
 
 def test_is_captured_as_one_graph(both):
     assert len(both(COMPILED)["out"]) == 40
+
+
+LAYERS = {
+    "patches": ("Rearrange('b c (h p) (w q) -> b (h w) (p q c)', p=2, q=3)", (2, 3, 4, 6)),
+    "largest": ("Reduce('b c (h 2) (w 2) -> b c h w', 'max')", (2, 3, 4, 6)),
+    "heads": ("EinMix('b t (h c) -> h b t d', weight_shape='h c d', bias_shape='h d', h=2, c=4, d=3)", (2, 5, 8)),
+    "tokens": ("EinMix('b t c -> b u c', weight_shape='t u', bias_shape='u', t=5, u=4, c=8)", (2, 5, 8)),
+    "downscale": ("EinMix('b c (h p) (w q) -> b d h w', weight_shape='c p q d', bias_shape='d', c=3, d=4, p=2, q=2)", (2, 3, 4, 6)),
+    "depthwise": ("EinMix('b t c -> b t c', weight_shape='c', c=8)", (2, 5, 8)),
+}
+
+LAYER_PROGRAM = """
+from einops.layers.torch import EinMix, Rearrange, Reduce
+results = {}
+for name, (made, shape) in json.loads(sys.argv[2]).items():
+    x = filled(shape, 1, 1.0).requires_grad_()
+    layer = fill(eval(made))
+    runs = [layer, torch.compile(layer, fullgraph=True) if sys.argv[1] != "torch" else layer]
+    results[name] = []
+    for run in runs:
+        layer.zero_grad()
+        x.grad = None
+        out = run(x)
+        (out * filled(out.shape, 3, 1.0)).sum().backward()
+        results[name].append([list(out.shape), numbers(out), numbers(x.grad), [numbers(p.grad) for p in layer.parameters()]])
+print(json.dumps(results))
+"""
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_layer_eager_and_compiled(both, name):
+    assert len(both(LAYER_PROGRAM, json.dumps(LAYERS), part=name, tolerance=1e-5)) == 2

@@ -90,6 +90,8 @@ MODELS = {
     "swin": "'swin_tiny_patch4_window7_224', img_size=32, window_size=4, depths=(1, 1), num_heads=(2, 2), embed_dim=16, "
             "drop_path_rate=0.0",
     "regnet": "'regnetx_002'",
+    "efficientvit_msra": "'efficientvit_m0', img_size=32",
+    "efficientvim": "'efficientvim_m1'",
 }
 
 MODEL_PROGRAM = """
@@ -111,7 +113,7 @@ for name, made in json.loads(sys.argv[2]).items():
         losses.append(loss.item())
     with torch.no_grad():
         out, features = model.eval()(x), model.forward_features(x)
-    results[name] = dict(losses=losses, out=numbers(out), features=list(features.shape), keys=list(model.state_dict()))
+    results[name] = dict(losses=losses, out=numbers(out), features=[list(f.shape) for f in features] if isinstance(features, list) else list(features.shape), keys=list(model.state_dict()))
 print(json.dumps(results))
 """
 
