@@ -48,10 +48,23 @@ LAYERS = {
     "drop_block": ("DropBlock2d(0.0)", (2, 16, 4, 4)),
     "evonorm": ("EvoNorm2dS0(16, groups=4)", (2, 16, 4, 4)),
     "filter": ("FilterResponseNormTlu2d(16)", (2, 16, 4, 4)),
+    "cbam": ("cbam.CbamModule(16, rd_ratio=0.5)", (2, 16, 6, 6)),
+    "gather_excite": ("GatherExcite(16, extent=2, use_mlp=False)", (2, 16, 8, 8)),
+    "halo": ("halo_attn.HaloAttn(16, num_heads=4, block_size=4, halo_size=1)", (2, 16, 8, 8)),
+    "bottleneck": ("bottleneck_attn.BottleneckAttn(16, feat_size=(4, 4), num_heads=4)", (2, 16, 4, 4)),
+    "lambda": ("lambda_layer.LambdaLayer(16, feat_size=(4, 4), num_heads=4, dim_head=4)", (2, 16, 4, 4)),
+    "response": ("grn.GlobalResponseNorm(16)", (2, 5, 5, 16)),
+    "simple_norm": ("SimpleNorm2d(16)", (2, 16, 4, 4)),
+    "circular": ("CecaModule(16)", (2, 16, 4, 4)),
+    "space_to_depth": ("SpaceToDepth(4)", (2, 16, 8, 8)),
+    "same_pool": ("AvgPool2dSame(3, 2)", (2, 16, 7, 7)),
+    "clip_pool": ("AttentionPool2d(16, feat_size=4, num_heads=4)", (2, 16, 4, 4)),
+    "rot_pool": ("RotAttentionPool2d(16, num_heads=4, ref_feat_size=4)", (2, 16, 4, 4)),
 }
 
 LAYER_PROGRAM = """
 import timm.layers as L
+from timm.layers import bottleneck_attn, cbam, grn, halo_attn, lambda_layer
 results = {}
 for name, (made, shape) in json.loads(sys.argv[2]).items():
     torch.manual_seed(0)
