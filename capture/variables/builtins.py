@@ -29,6 +29,7 @@ from .base import Variable
 from .constant import HEAP_TYPE, ConstantVariable, SymVariable
 from .dicts import DictVariable
 from .functions import BoundMethodVariable, PartialVariable
+from .identities import IdentityVariable
 from .iterators import (AccumulateIterator, ArrangedIterator, ChainIterator, CountIterator, EnumerateIterator, FilterIterator,
                         FixedIterator, LongestIterator, MapIterator, PairwiseIterator, SliceIterator, ZipIterator, tees)
 from .module import Module
@@ -119,30 +120,6 @@ class BuiltinVariable(Variable):
 
     def reconstruct(self, gen):
         gen.emit.load_const(self.fn)
-
-
-class IdentityVariable(Variable):
-    """id(owner): a number that only the running program knows; here it is compared and used as a key."""
-
-    shared = False
-
-    def __init__(self, owner):
-        super().__init__()
-        self.owner = owner
-
-    def python_type(self):
-        return int
-
-    def key(self):
-        return "id", id(self.owner.identity())
-
-    def binary(self, tx, op, other, reflected):
-        if op in (operator.eq, operator.ne) and isinstance(other, IdentityVariable):
-            return tx.constant(tx.identical(self.owner, other.owner) == (op is operator.eq))
-        return None
-
-    def reconstruct(self, gen):
-        gen.load_call(id, [self.owner])
 
 
 class ThreadVariable(Variable):
@@ -280,7 +257,7 @@ def _callable(tx, args, kwargs):
 
 @handles(id)
 def _id(tx, args, kwargs):
-    return IdentityVariable(args[0])
+    return IdentityVariable(tx, args[0])
 
 
 @handles(super)

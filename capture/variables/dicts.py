@@ -12,6 +12,7 @@ from ...eager.tensor import Tensor
 from ..source import DictAttr, Keyed, Pinned, item
 from .base import Lazy
 from .containers import ContainerVariable
+from .identities import stand_in
 from .iterators import FixedIterator
 from .sequences import TupleVariable
 from .sets import SetVariable, iterator_of_changed
@@ -38,6 +39,9 @@ class DictVariable(ContainerVariable):
         self.entries[stand] = key, value
         return value
 
+    def stand(self, key):
+        return stand_in(key, self.entries)
+
     def length(self, tx):
         return tx.constant(len(self.entries))
 
@@ -51,10 +55,10 @@ class DictVariable(ContainerVariable):
         return DictIterator(self, self.keys)
 
     def contains(self, tx, member):
-        return member.key() in self.entries
+        return self.stand(member) in self.entries
 
     def get_item(self, tx, key):
-        stand = key.key()
+        stand = self.stand(key)
         if stand in self.entries:
             return self.at(stand)
         if self.factory is not None and not (self.factory.is_constant() and self.factory.plain() is None):
@@ -64,14 +68,14 @@ class DictVariable(ContainerVariable):
 
     def set_item(self, tx, key, value):
         self.changed(tx)
-        stand = key.key()
+        stand = self.stand(key)
         self.entries[stand] = self.entries[stand][0] if stand in self.entries else key, value
 
     def del_item(self, tx, key):
-        if key.key() not in self.entries:
+        if self.stand(key) not in self.entries:
             tx.raise_error(KeyError, tx.plain_or_text(key))
         self.changed(tx)
-        del self.entries[key.key()]
+        del self.entries[self.stand(key)]
 
     def binary(self, tx, op, other, reflected):
         if not isinstance(other, DictVariable):
@@ -89,12 +93,13 @@ class DictVariable(ContainerVariable):
         return None
 
     def method_get(self, tx, key, default=None):
-        return self.at(key.key()) if key.key() in self.entries else default or tx.constant(None)
+        stand = self.stand(key)
+        return self.at(stand) if stand in self.entries else default or tx.constant(None)
 
     def method_setdefault(self, tx, key, default=None):
-        if key.key() not in self.entries:
+        if self.stand(key) not in self.entries:
             self.set_item(tx, key, default or tx.constant(None))
-        return self.at(key.key())
+        return self.at(self.stand(key))
 
     def method_keys(self, tx):
         return DictView(self, "keys")
@@ -114,9 +119,9 @@ class DictVariable(ContainerVariable):
         return tx.constant(None)
 
     def method_pop(self, tx, key, default=None):
-        if key.key() not in self.entries:
+        if self.stand(key) not in self.entries:
             return default if default is not None else tx.raise_error(KeyError, tx.plain_or_text(key))
-        value = self.at(key.key())
+        value = self.at(self.stand(key))
         self.del_item(tx, key)
         return value
 
@@ -161,12 +166,13 @@ class DictVariable(ContainerVariable):
 
     def method_move_to_end(self, tx, key, last=None):
         self.changed(tx)
-        pair = self.entries.pop(key.key())
+        stand = self.stand(key)
+        pair = self.entries.pop(stand)
         rest = self.entries
         if last is None or tx.truth(last):
-            rest[key.key()] = pair
+            rest[stand] = pair
         else:
-            self.entries = {key.key(): pair, **rest}
+            self.entries = {stand: pair, **rest}
         return tx.constant(None)
 
     def fill_later(self, gen):

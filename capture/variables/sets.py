@@ -6,6 +6,7 @@ import operator
 
 from ..breaks import unsupported
 from .containers import ContainerVariable
+from .identities import IDENTITY, kinds_of, refuse_mixed, stand_in
 from .iterators import FixedIterator
 
 
@@ -80,6 +81,8 @@ class SetVariable(ContainerVariable):
         if self.untouched:
             self.guard_order(tx)
             return list(self.members.values())
+        if len(self.table) > 1 and kinds_of(self.table) & IDENTITY:
+            raise unsupported("builtin", "the order of a set of identities of objects")
         return [self.members[stand] for stand in self.table]
 
     def guard_order(self, tx):
@@ -99,12 +102,16 @@ class SetVariable(ContainerVariable):
     def iterate(self, tx):
         return SetIterator(self, tx)
 
+    def stand(self, key):
+        return stand_in(key, self.members)
+
     def contains(self, tx, member):
-        return member.key() in self.members
+        return self.stand(member) in self.members
 
     def binary(self, tx, op, other, reflected):
         if not isinstance(other, SetVariable):
             return None
+        refuse_mixed(self.members, other.members)
         first, second = (other, self) if reflected else (self, other)
         if op in self.COMPARISONS:
             return tx.constant(op(first.members.keys(), second.members.keys()))
@@ -132,18 +139,20 @@ class SetVariable(ContainerVariable):
 
     def method_add(self, tx, value):
         self.changed(tx)
-        self.members.setdefault(value.key(), value)
-        self.table.add(value.key())
+        stand = self.stand(value)
+        self.members.setdefault(stand, value)
+        self.table.add(stand)
         return tx.constant(None)
 
     def method_discard(self, tx, value):
         self.changed(tx)
-        self.members.pop(value.key(), None)
-        self.table.discard(value.key())
+        stand = self.stand(value)
+        self.members.pop(stand, None)
+        self.table.discard(stand)
         return tx.constant(None)
 
     def method_remove(self, tx, value):
-        if value.key() not in self.members:
+        if self.stand(value) not in self.members:
             tx.raise_error(KeyError, tx.plain_or_text(value))
         return self.method_discard(tx, value)
 

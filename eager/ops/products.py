@@ -8,6 +8,7 @@ import numpy as np
 
 from ...runtime import maps, native
 from .. import _call
+from ..dispatch import type_name
 from ..grads import Meta
 from ..meta import broadcast_shapes
 from ..op import composite, extern, optional
@@ -226,9 +227,13 @@ def _(x, weight, bias):
 
 
 def _check_linear(x, weight, bias):
-    if x.dtype is not weight.dtype and x.dtype != weight.dtype:
-        raise RuntimeError(f"mat1 and mat2 must have the same dtype, but got {_c_name(x.dtype)} and "
-                           f"{_c_name(weight.dtype)}")
+    if bias is not None and bias.dtype != weight.dtype:
+        raise RuntimeError(f"self and mat2 must have the same dtype, but got {type_name(bias.dtype)} and "
+                           f"{type_name(weight.dtype)}")
+    if x.dtype != weight.dtype:
+        raise RuntimeError(f"expected m1 and m2 to have the same dtype, but got: {_c_name(x.dtype)} != {_c_name(weight.dtype)}"
+                           if bias is None else
+                           f"mat1 and mat2 must have the same dtype, but got {type_name(x.dtype)} and {type_name(weight.dtype)}")
     if x.shape[-1] != weight.shape[-1]:
         x, w = list(x.shape), list(weight.shape)
         shown = f"{w[1]}x{w[0]}" if len(w) == 2 else f"{w[0]}"
