@@ -185,7 +185,7 @@ def _set(tx, value, source):
     cls, snapshot = type(value), frozenset(value)
     if not (isinstance(source, Pinned) and cls is frozenset):
         tx.guard(source, "predicate", SetEquals(cls, snapshot))
-    return tx.remember(value, SetVariable([_key(tx, member) for member in value], source, cls=cls))
+    return tx.remember(value, SetVariable([_key(tx, member) for member in value], source, cls=cls, order=list(value)))
 
 
 class SetEquals:

@@ -48,20 +48,20 @@ def iterator_of_changed(kind: type):
 
 
 class SetVariable(ContainerVariable):
-    """A set or frozenset."""
+    """A set or frozenset. `order`: the members of one from outside, as it iterates over them."""
 
     OPERATORS = (operator.and_, operator.or_, operator.sub, operator.xor)
     COMPARISONS = (operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge)
     INPLACE = {operator.iand: operator.and_, operator.ior: operator.or_, operator.isub: operator.sub,
                operator.ixor: operator.xor}
 
-    def __init__(self, members, source=None, cls=set):
+    def __init__(self, members, source=None, cls=set, order=()):
         super().__init__(source)
         self.members = {member.key(): member for member in members}
         self.table = set()                           # a real set of the stand-ins: it has the order of iteration
         for stand in self.members:                   # one by one, as set displays are made
             self.table.add(stand)
-        self.cls, self.untouched = cls, source is not None
+        self.cls, self.order, self.untouched = cls, order, source is not None
 
     def python_type(self):
         return self.cls
@@ -88,7 +88,7 @@ class SetVariable(ContainerVariable):
     def guard_order(self, tx):
         """Equal sets may have other orders: this one is guarded where it matters."""
         if len(self.members) > 1:
-            tx.guard(self.source, "predicate", OrderOf(list(self.members)))
+            tx.guard(self.source, "predicate", OrderOf(self.order))
 
     def changed(self, tx):
         if self.untouched:

@@ -84,6 +84,25 @@ def test_dict_deletion_and_order():
     check(fn, X, {"p": 2, "q": 3, "r": 4}, ops=1)
 
 
+def test_a_set_of_objects_keeps_its_order():
+    """The guard compares the objects themselves."""
+    class Weight:
+        def __init__(self, value):
+            self.value = value
+
+    def f(x, weights):
+        for k, weight in enumerate(weights):
+            x = x + weight.value * 10 ** k
+        return x
+
+    three, two = {Weight(1), Weight(2), Weight(3)}, {Weight(1), Weight(2)}
+    torch.compiler.reset()
+    compiled = torch.compile(f)
+    for weights in (three, three, two):
+        assert torch.equal(compiled(torch.ones(2), weights), f(torch.ones(2), weights))
+    assert torch.compiler.counters()["fallbacks"] == {} and torch.compiler.counters()["recompiles"] == 1
+
+
 def test_set_argument_changes():
     def fn(a, s):
         s.add(5)
