@@ -198,7 +198,8 @@ def called_in_place(calls: tuple, old: Buffer, new: Buffer) -> bool:
         return True
     if not isinstance(call, Job):
         return False
-    at, out = ([k for k, v in enumerate(call.arrays) if v is not None and buffer_of(v).name == b.name] for b in (old, new))
+    at, out = ([k for k, v in enumerate(call.arrays) if isinstance(v, (View, Buffer)) and buffer_of(v).name == b.name]
+               for b in (old, new))
     return len(at) == len(out) == 1 and (out[0], at[0]) in call.same and whole(call.arrays[at[0]])
 
 
