@@ -84,6 +84,7 @@ class Context:
         self.generators: list = []                        # those that the traced code made
         self.abstract_answers = None                      # what abstract base classes said: later registrations may change it
         self.cached_calls: set = set()                    # calls of functions with a cache that are guarded already
+        self.identities = False                           # whether the program asked for an id()
         self.class_edits = ClassEdits()
         self.lookups: dict = {}                           # class -> name -> what was found along its bases
         self.float_guards: dict = {}                      # (source, comparison) -> the one object of it

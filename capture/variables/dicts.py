@@ -39,8 +39,8 @@ class DictVariable(ContainerVariable):
         self.entries[stand] = key, value
         return value
 
-    def stand(self, key):
-        return stand_in(key, self.entries)
+    def stand(self, tx, key):
+        return stand_in(tx, key, self.entries)
 
     def length(self, tx):
         return tx.constant(len(self.entries))
@@ -55,10 +55,10 @@ class DictVariable(ContainerVariable):
         return DictIterator(self, self.keys)
 
     def contains(self, tx, member):
-        return self.stand(member) in self.entries
+        return self.stand(tx, member) in self.entries
 
     def get_item(self, tx, key):
-        stand = self.stand(key)
+        stand = self.stand(tx, key)
         if stand in self.entries:
             return self.at(stand)
         if self.factory is not None and not (self.factory.is_constant() and self.factory.plain() is None):
@@ -68,14 +68,14 @@ class DictVariable(ContainerVariable):
 
     def set_item(self, tx, key, value):
         self.changed(tx)
-        stand = self.stand(key)
+        stand = self.stand(tx, key)
         self.entries[stand] = self.entries[stand][0] if stand in self.entries else key, value
 
     def del_item(self, tx, key):
-        if self.stand(key) not in self.entries:
+        if self.stand(tx, key) not in self.entries:
             tx.raise_error(KeyError, tx.plain_or_text(key))
         self.changed(tx)
-        del self.entries[self.stand(key)]
+        del self.entries[self.stand(tx, key)]
 
     def binary(self, tx, op, other, reflected):
         if not isinstance(other, DictVariable):
@@ -93,13 +93,13 @@ class DictVariable(ContainerVariable):
         return None
 
     def method_get(self, tx, key, default=None):
-        stand = self.stand(key)
+        stand = self.stand(tx, key)
         return self.at(stand) if stand in self.entries else default or tx.constant(None)
 
     def method_setdefault(self, tx, key, default=None):
-        if self.stand(key) not in self.entries:
+        if self.stand(tx, key) not in self.entries:
             self.set_item(tx, key, default or tx.constant(None))
-        return self.at(self.stand(key))
+        return self.at(self.stand(tx, key))
 
     def method_keys(self, tx):
         return DictView(self, "keys")
@@ -119,9 +119,9 @@ class DictVariable(ContainerVariable):
         return tx.constant(None)
 
     def method_pop(self, tx, key, default=None):
-        if self.stand(key) not in self.entries:
+        if self.stand(tx, key) not in self.entries:
             return default if default is not None else tx.raise_error(KeyError, tx.plain_or_text(key))
-        value = self.at(self.stand(key))
+        value = self.at(self.stand(tx, key))
         self.del_item(tx, key)
         return value
 
@@ -166,7 +166,7 @@ class DictVariable(ContainerVariable):
 
     def method_move_to_end(self, tx, key, last=None):
         self.changed(tx)
-        stand = self.stand(key)
+        stand = self.stand(tx, key)
         pair = self.entries.pop(stand)
         rest = self.entries
         if last is None or tx.truth(last):

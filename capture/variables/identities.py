@@ -37,6 +37,7 @@ class IdentityVariable(Variable):
     def __init__(self, tx, owner):
         super().__init__()
         self.tx, self.owner = tx, owner
+        tx.identities = True
 
     def python_type(self):
         return int
@@ -81,10 +82,10 @@ def kinds_of(stands) -> int:
     return found
 
 
-def stand_in(key: Variable, others):
+def stand_in(tx, key: Variable, others):
     """The stand-in of a key that is looked up among others."""
     stand = key.key()
-    own = kinds(stand)
+    own = kinds(stand) if tx.identities else 0
     if not own or own | (beside := kinds_of(others)) != IDENTITY | NUMBER:
         return stand
     if beside == IDENTITY:
@@ -92,8 +93,8 @@ def stand_in(key: Variable, others):
     return _settled(stand)
 
 
-def refuse_mixed(*tables) -> None:
-    if IDENTITY | NUMBER in [one | other for one in map(kinds_of, tables) for other in map(kinds_of, tables)]:
+def refuse_mixed(tx, *tables) -> None:
+    if tx.identities and kinds_of(stand for table in tables for stand in table) == IDENTITY | NUMBER:
         raise unsupported("builtin", "a set of numbers and one of identities of objects")
 
 

@@ -102,16 +102,16 @@ class SetVariable(ContainerVariable):
     def iterate(self, tx):
         return SetIterator(self, tx)
 
-    def stand(self, key):
-        return stand_in(key, self.members)
+    def stand(self, tx, key):
+        return stand_in(tx, key, self.members)
 
     def contains(self, tx, member):
-        return self.stand(member) in self.members
+        return self.stand(tx, member) in self.members
 
     def binary(self, tx, op, other, reflected):
         if not isinstance(other, SetVariable):
             return None
-        refuse_mixed(self.members, other.members)
+        refuse_mixed(tx, self.members, other.members)
         first, second = (other, self) if reflected else (self, other)
         if op in self.COMPARISONS:
             return tx.constant(op(first.members.keys(), second.members.keys()))
@@ -139,20 +139,20 @@ class SetVariable(ContainerVariable):
 
     def method_add(self, tx, value):
         self.changed(tx)
-        stand = self.stand(value)
+        stand = self.stand(tx, value)
         self.members.setdefault(stand, value)
         self.table.add(stand)
         return tx.constant(None)
 
     def method_discard(self, tx, value):
         self.changed(tx)
-        stand = self.stand(value)
+        stand = self.stand(tx, value)
         self.members.pop(stand, None)
         self.table.discard(stand)
         return tx.constant(None)
 
     def method_remove(self, tx, value):
-        if self.stand(value) not in self.members:
+        if self.stand(tx, value) not in self.members:
             tx.raise_error(KeyError, tx.plain_or_text(value))
         return self.method_discard(tx, value)
 

@@ -1,6 +1,5 @@
 """torch.ops: operators by namespace and name: those that were registered in Python, and the profiler's blocks."""
 
-import importlib
 import types
 
 from .. import overrides
@@ -94,7 +93,8 @@ def _exit(handle):
 
 
 def _blocks():
-    return importlib.import_module("..profiler.recorder", __package__).record_function
+    from ..profiler.recorder import record_function
+    return record_function
 
 
 for _name, _function in (("_record_function_enter", _enter), ("_record_function_enter_new", _enter),

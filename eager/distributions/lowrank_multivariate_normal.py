@@ -1,16 +1,14 @@
 """LowRankMultivariateNormal: covariance W W^T + diag(D), for W with few columns; only small matrices are factorised (the
 identities of Woodbury and of the determinant)."""
 
-import math
-
 from .. import api, linalg
 from ..sizes import Size
 from . import constraints
-from .distribution import Distribution
+from .multivariate_normal import NormalVectors
 from .utils import lazy_property
 
 
-class LowRankMultivariateNormal(Distribution):
+class LowRankMultivariateNormal(NormalVectors):
     arg_constraints = {"loc": constraints.real_vector, "cov_factor": constraints.independent(constraints.real, 2),
                        "cov_diag": constraints.independent(constraints.positive, 1)}
     support, has_rsample = constraints.real_vector, True
@@ -76,12 +74,3 @@ class LowRankMultivariateNormal(Distribution):
         few = api.randn((*shape[:-1], self.cov_factor.shape[-1]), dtype=self.loc.dtype)
         own = api.randn(shape, dtype=self.loc.dtype)
         return self.loc + (self.cov_factor @ few.unsqueeze(-1)).squeeze(-1) + self.cov_diag.sqrt() * own
-
-    def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
-        m = self._squares((value - self.loc).unsqueeze(-1))
-        return -0.5 * (self._event_shape[0] * math.log(2 * math.pi) + m) - self._half_log_det()
-
-    def entropy(self):
-        return (0.5 * self._event_shape[0] * (1 + math.log(2 * math.pi)) + self._half_log_det()).expand(self._batch_shape)

@@ -9,7 +9,21 @@ from .distribution import Distribution
 from .utils import lazy_property
 
 
-class MultivariateNormal(Distribution):
+class NormalVectors(Distribution):
+    """What follows from `_squares` (trace of x^T precision x) and `_half_log_det`."""
+
+    def log_prob(self, value):
+        if self._validate_args:
+            self._validate_sample(value)
+        m = self._squares((value - self.loc).unsqueeze(-1))
+        return -0.5 * (self._event_shape[0] * math.log(2 * math.pi) + m) - self._half_log_det()
+
+    def entropy(self):
+        h = 0.5 * self._event_shape[0] * (1.0 + math.log(2 * math.pi)) + self._half_log_det()
+        return h.expand(self._batch_shape)
+
+
+class MultivariateNormal(NormalVectors):
     arg_constraints = {"loc": constraints.real_vector, "covariance_matrix": constraints.positive_definite,
                        "precision_matrix": constraints.positive_definite, "scale_tril": constraints.lower_cholesky}
     support, has_rsample = constraints.real_vector, True
@@ -75,13 +89,3 @@ class MultivariateNormal(Distribution):
 
     def _half_log_det(self):
         return self._unbroadcasted_scale_tril.diagonal(dim1=-2, dim2=-1).log().sum(-1)
-
-    def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
-        m = self._squares((value - self.loc).unsqueeze(-1))
-        return -0.5 * (self._event_shape[0] * math.log(2 * math.pi) + m) - self._half_log_det()
-
-    def entropy(self):
-        h = 0.5 * self._event_shape[0] * (1.0 + math.log(2 * math.pi)) + self._half_log_det()
-        return h.expand(self._batch_shape)

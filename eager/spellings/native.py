@@ -278,7 +278,7 @@ def histogramdd(input, bins, range=None, weight=None, density=False):
                            f"{len(range)}")
     x = input._values("histogramdd()")
     rows = x.reshape(-1, n)
-    edges = [_edges(rows[:, k], bins[k], None if range is None else range[2 * k:2 * k + 2], x.dtype)
+    edges = [_edges(k, rows[:, k], bins[k], None if range is None else range[2 * k:2 * k + 2], x.dtype)
              for k in np.arange(n)]
     weights = None if weight is None else weight._values("histogramdd()").reshape(-1)
     counts, _ = np.histogramdd(rows, edges, density=density, weights=weights)
@@ -286,16 +286,16 @@ def histogramdd(input, bins, range=None, weight=None, density=False):
                        tuple(Tensor._from_array(e, input.dtype) for e in edges))
 
 
-def _edges(column, bins, bounds, dtype):
+def _edges(k, column, bins, bounds, dtype):
     if isinstance(bins, Tensor):
         return bins._values("histogramdd()").astype(dtype)
     if bins <= 0:
-        raise RuntimeError(f"torch.histogramdd(): bins must be > 0, but got {bins} for dimension 0")
+        raise RuntimeError(f"torch.histogramdd(): bins must be > 0, but got {bins} for dimension {k}")
     low, high = bounds if bounds is not None else (column.min(), column.max()) if column.size else (0.0, 1.0)
     if not (math.isfinite(low) and math.isfinite(high)):
-        raise RuntimeError(f"torch.histogramdd: dimension 0's range [{low}, {high}] is not finite")
+        raise RuntimeError(f"torch.histogramdd: dimension {k}'s range [{low}, {high}] is not finite")
     if low > high:
-        raise RuntimeError(f"torch.histogramdd: min should not exceed max, but got min {low} max {high} for dimension 0")
+        raise RuntimeError(f"torch.histogramdd: min should not exceed max, but got min {low} max {high} for dimension {k}")
     if low == high:
         low, high = low - 0.5, high + 0.5
     return np.linspace(low, high, bins + 1).astype(dtype)
