@@ -152,7 +152,7 @@ bool describe(FbConv& c, PyArrayObject* x, PyArrayObject* out, PyArrayObject* ke
 }
 
 void run_conv(const FbConv* c) {
-    if (table().segments(c, &runtime_table)) return;
+    if (table().images(c, &runtime_table)) return;
     ConvProblem p = problem_of(*c);
     ConvTap* tap = (ConvTap*)runtime_table.alloc((c->kernel[0] * c->kernel[1] * c->kernel[2] + 1) * sizeof(ConvTap));
     if (c->form == FB_CONV_TRANSPOSED) {

@@ -112,14 +112,6 @@ template <int NR> inline void runs_of_tap(const ConvProblem& p, const ConvTap& t
     }
 }
 
-#if FB_W == 16
-#define FB_EVEN 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30
-#elif FB_W == 8
-#define FB_EVEN 0, 2, 4, 6, 8, 10, 12, 14
-#else
-#define FB_EVEN 0, 2, 4, 6
-#endif
-
 // Whole vectors are written: up to a vector beyond `n` is overwritten, which a later run, row or slack takes.
 template <class S, class T> FB_INLINE void copy_run(const S* from, long along, T* to, long n, const S* end) {
     enum { W = Lanes<T>::W };

@@ -8,4 +8,7 @@ namespace {
 #include "conv_scatter.h"
 #include "conv_thin.h"
 #include "conv_segments.h"
+#include "conv_pixels.h"
+
+bool conv_images(const FbConv* c, const FbRuntime* rt) { return conv_pixels(c, rt) || conv_segments(c, rt); }
 }

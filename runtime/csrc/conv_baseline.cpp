@@ -1,3 +1,3 @@
 #define FB_ISA 128
 #include "conv.inc.h"
-const ConvKernels conv_baseline = {conv_forward, conv_weight, conv_scatter, conv_segments};
+const ConvKernels conv_baseline = {conv_forward, conv_weight, conv_scatter, conv_images};

@@ -36,8 +36,8 @@ struct ConvKernels {
     bool (*weight)(const ConvProblem* problem, const FbRuntime* rt);
     // the whole of a transposed convolution; false where another way is better: then nothing was written
     bool (*scatter)(const ConvProblem* problem, const FbConv* transposed, const FbRuntime* rt);
-    // the whole of a convolution of any form; false where another way is better: then nothing was written
-    bool (*segments)(const FbConv* problem, const FbRuntime* rt);
+    // the whole of a convolution of any form, many images in the lanes of a register; false as above
+    bool (*images)(const FbConv* problem, const FbRuntime* rt);
 };
 
 extern const ConvKernels conv_avx512, conv_avx2, conv_baseline;

@@ -74,10 +74,13 @@ struct Tail {
 #endif
 #if FB_W == 16
 #define FB_IOTA 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15
+#define FB_EVEN 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30
 #elif FB_W == 8
 #define FB_IOTA 0, 1, 2, 3, 4, 5, 6, 7
+#define FB_EVEN 0, 2, 4, 6, 8, 10, 12, 14
 #else
 #define FB_IOTA 0, 1, 2, 3
+#define FB_EVEN 0, 2, 4, 6
 #endif
 
 // ---- splats: `x - 0` keeps -0.0 and folds to one broadcast

@@ -30,11 +30,54 @@ struct Windows {
     // a row of the input with its padding, and what the last windows reach beyond it
     long width() const {
         long reach = (out[2] - 1) * stride[2] + (kernel[2] - 1) * dilation[2] + 1;
-        return (reach > in[2] + padding[2] ? reach : in[2] + padding[2]) + FB_W;
+        return (reach > in[2] + padding[2] ? reach : in[2] + padding[2]) + 2 * FB_W;
     }
 };
 template <class S> FB_INLINE bool before(S v, int row, S best, int best_row) {
     return (v > best) | ((v == best) & (row < best_row)) | ((v != v) & ((best == best) | (row < best_row)));
+}
+
+// every `step`-th of the elements from p on, step 1 or 2; reads up to two vectors beyond the last of them
+template <class S> FB_INLINE auto apart(const S* p, long step) {
+    auto low = ld(p, Full{});
+    return step == 1 ? low : __builtin_shufflevector(low, ld(p + FB_W, Full{}), FB_EVEN);
+}
+// Maxima along a row whose numbers are maxima over the rows of windows: `rows` has the row of each.
+template <class S, class T> inline void max_along(const Windows& w, const S* line, const int* rows, T* out, long* place) {
+    if constexpr (sizeof(S) == 4)
+        if (w.stride[2] <= 2) {
+            each_vector<1>(0, w.out[2], [&](i64 i, auto m, int) FB_BODY {
+                long at = i * w.stride[2];
+                vf best = apart(line + at, w.stride[2]);
+                vi row = apart(rows + at, w.stride[2]), column = splat_i(0);
+                for (long k = 1; k < w.kernel[2]; k++) {
+                    vf v = apart(line + at + k * w.dilation[2], w.stride[2]);
+                    vi own = apart(rows + at + k * w.dilation[2], w.stride[2]);
+                    vi sooner = own < row;
+                    vi take = (v > best) | ((v == best) & sooner) | ((v != v) & ((best == best) | sooner));
+                    best = v_where(take, v, best), row = v_where(take, own, row), column = v_where(take, splat_i((int)k), column);
+                }
+                st(out + i, best, m);
+                row = row * splat_i((int)w.kernel[2]) + column;
+                if (place) st(place + i, vl{widen_first(row), widen_second(row)}, m);
+            });
+            return;
+        }
+    for (long ow = 0; ow < w.out[2]; ow++) {
+        const S* p = line + ow * w.stride[2];
+        const int* r = rows + ow * w.stride[2];
+        S best = p[0];
+        int row = r[0];
+        long column = 0;
+        for (long k = 1; k < w.kernel[2]; k++) {
+            S v = p[k * w.dilation[2]];
+            int own = r[k * w.dilation[2]];
+            bool take = before(v, own, best, row);
+            best = take ? v : best, row = take ? own : row, column = take ? k : column;
+        }
+        put(out + ow, best);
+        if (place) place[ow] = row * w.kernel[2] + column;
+    }
 }
 
 // Maxima of planes: first over the rows of a window, position by position, then along the row. A unit is a plane.
@@ -75,34 +118,8 @@ template <class T> void max_planes(const Job& job, long begin, long end) {
                             });
                         first = false;
                     }
-                if (!place) {
-                    for (long ow = 0; ow < w.out[2]; ow++) {
-                        const S* p = buffer + ow * w.stride[2];
-                        S best = p[0];
-                        for (long k = 1; k < w.kernel[2]; k++) {
-                            S v = p[k * w.dilation[2]];
-                            best = (v > best) | (v != v) ? v : best;
-                        }
-                        put(out + ow, best);
-                    }
-                    continue;
-                }
-                for (long ow = 0; ow < w.out[2]; ow++) {
-                    const S* p = buffer + ow * w.stride[2];
-                    const int* r = rows + ow * w.stride[2];
-                    S best = p[0];
-                    int row = r[0];
-                    long column = 0;
-                    for (long k = 1; k < w.kernel[2]; k++) {
-                        S v = p[k * w.dilation[2]];
-                        int own = r[k * w.dilation[2]];
-                        bool take = before(v, own, best, row);
-                        best = take ? v : best, row = take ? own : row, column = take ? k : column;
-                    }
-                    put(out + ow, best);
-                    place[ow] = row * w.kernel[2] + column;
-                }
-                place += w.out[2];
+                max_along(w, buffer, rows, out, place);
+                if (place) place += w.out[2];
             }
     }
     job.rt->release(buffer);

@@ -301,3 +301,31 @@ def test_segments_do_not_spread_what_is_not_finite(value):
     met = np.zeros(tuple(w.shape), bool)
     met[:, 5] = True
     assert np.isfinite(gradient.numpy()[~met]).all()
+
+
+PIXELS = [  # images, channels, channels made, pixels along a side, step
+    (8, 64, 66, 1, 1), (9, 66, 64, 2, 1), (5, 70, 65, 2, 2), (8, 97, 64, 4, 2), (7, 64, 98, 4, 1), (40, 64, 64, 2, 1), (30, 64, 67, 4, 1),
+]
+
+
+@pytest.mark.parametrize("isa", native.isas())
+def test_images_of_few_pixels(isa):
+    """Images of up to 4x4 pixels, side by side in registers: forward, both gradients, channels last, the transposed convolution."""
+    before = native.isa()
+    native._native.set_isa(isa)
+    try:
+        for n, c, o, side, step in PIXELS:
+            case = ((n, c, side, side), (o, c, 3, 3), (step, step), (1, 1), (1, 1), 1)
+            x, w, b = (flambeau.tensor(a, dtype=flambeau.float32, requires_grad=True) for a in arrays(case))
+            wide = [t.detach().double().requires_grad_() for t in (x, w, b)]
+            for form in (flambeau.contiguous_format, flambeau.channels_last):
+                out = F.conv2d(x.to(memory_format=form), w, b, step, 1)
+                np.testing.assert_allclose(out.detach().numpy(), direct(*(t.detach().numpy() for t in wide), *case[2:]),
+                                           rtol=0, atol=5e-6, err_msg=str(case))
+                g = flambeau.tensor(np.random.default_rng(1).standard_normal(tuple(out.shape)), dtype=flambeau.float32)
+                exact = flambeau.autograd.grad(F.conv2d(*wide, step, 1), wide, g.double())
+                for mine, right in zip(flambeau.autograd.grad(out, (x, w, b), g), exact, strict=True):
+                    np.testing.assert_allclose(mine.numpy(), right.numpy(), rtol=0, atol=2e-6 * float(right.abs().max()),
+                                               err_msg=str(case))
+    finally:
+        native._native.set_isa(before)

@@ -87,6 +87,15 @@ def test_segments_of_results_have_epilogues():
         check(lambda x, w: F.conv_transpose2d(F.conv2d(x, w / 10, None, 2, 1), w / 10, None, 2, 1).tanh(), x, w)
 
 
+def test_images_of_few_pixels_have_epilogues():
+    """Images side by side in registers: the epilogue meets whole images of some channels."""
+    x, w, b = randn(9, 64, 4, 4, grad=False), randn(70, 64, 3, 3, grad=False), randn(70, grad=False)
+    with flambeau.no_grad():
+        check(lambda x, w, b: F.relu(F.conv2d(x, w / 10, b, 1, 1) + 0.5) + b[:4], x, w, b)
+        check(lambda x, w: F.conv_transpose2d(F.conv2d(x, w / 10, None, 2, 1), w / 10, None, 2, 1, 1).tanh(), x, w)
+    check(lambda x, w, b: F.relu(F.conv2d(x, w / 10, b, 2, 1)).exp(), *(t.detach().requires_grad_() for t in (x, w, b)))
+
+
 @pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
 def test_gradients_of_convolutions(dynamic):
     flambeau.manual_seed(2)
