@@ -11,7 +11,7 @@ from math import gcd
 from collections.abc import Callable, Mapping
 
 from .expr import (KINDS, Atom, Expr, ExprLike, _APPLY, _atom, _divide_monomial, _extreme, _make, _poly, _sum, const,
-                   exact_divide, from_atom, is_const, lift, plain, var, with_atoms)
+                   exact_divide, floordiv, from_atom, is_const, lift, mod, plain, var, with_atoms)
 
 
 class Bounds:
@@ -270,7 +270,7 @@ def _take_multiples(a: Expr, g: Expr) -> tuple[Expr, Expr]:
 
 
 def _join_divisions(e: Expr) -> Expr:
-    """f*C*(x//C) + f*(x%C) is f*x, for any factor f."""
+    """f*C*(x//C) + f*(x%C) is f*x, and f*C*((x//C)%D) + f*(x%C) is f*(x%(C*D)), for any factor f."""
     table = dict(e.terms)
     for m, c in e.terms:
         for k, (atom, power) in enumerate(m):
@@ -280,4 +280,19 @@ def _join_divisions(e: Expr) -> Expr:
                 pair = from_atom(_atom("floordiv", x, d)) * d * factor
                 if all(table.get(n) == q for n, q in pair.terms):
                     return _join_divisions(e - pair - _make(((m, c),)) + x * factor)
+                if d.is_const and (upper := _upper_digit(e, x, d, factor)) is not None:
+                    more, by = upper
+                    return _join_divisions(e - more - _make(((m, c),)) + mod(x, d * by) * factor)
     return e
+
+
+def _upper_digit(e: Expr, x: Expr, d: Expr, factor: Expr) -> tuple[Expr, Expr] | None:
+    """(the term factor*d*((x//d) % by), by) of e."""
+    above = floordiv(x, d)
+    for monomial, c in e.terms:
+        for atom, power in monomial:
+            if atom.op == "mod" and power == 1 and atom.args[1].is_const and atom.args[0] == above:
+                term = _make(((monomial, c),))
+                if term == from_atom(atom) * d * factor:
+                    return term, atom.args[1]
+    return None

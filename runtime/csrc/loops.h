@@ -123,11 +123,14 @@ FB_INLINE auto gather_where(const T* p, At at, vi mask, decltype(ld1(p)) other, 
 #if FB_ISA == 512
 FB_INLINE u16 lane_mask(vi mask, Full) { return __builtin_ia32_ptestmd512(mask, mask, FB_ALL); }
 FB_INLINE u16 lane_mask(vi mask, Tail t) { return __builtin_ia32_ptestmd512(mask, mask, tail_mask(t)); }
+// (a load of no lane at an address without memory costs a trip into microcode, so it isn't made)
 template <class M> FB_INLINE vf ld_where(const float* p, vi mask, vf other, M m) {
-    return __builtin_ia32_loadups512_mask((float*)p, other, lane_mask(mask, m));
+    u16 lanes = lane_mask(mask, m);
+    return lanes ? __builtin_ia32_loadups512_mask((float*)p, other, lanes) : other;
 }
 template <class M> FB_INLINE vi ld_where(const int* p, vi mask, vi other, M m) {
-    return __builtin_ia32_loaddqusi512_mask((int*)p, other, lane_mask(mask, m));
+    u16 lanes = lane_mask(mask, m);
+    return lanes ? __builtin_ia32_loaddqusi512_mask((int*)p, other, lanes) : other;
 }
 #endif
 template <class T, class M> FB_INLINE auto ld_where(const T* p, vi mask, decltype(ld1(p)) other, M m) {

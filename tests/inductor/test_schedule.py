@@ -234,6 +234,16 @@ def test_rows_of_different_views_meet(trace, make, assert_close):
     assert len(check(trace, fn, (make(4, 8, 64),), assert_close).kernels) == 1
 
 
+def test_a_view_that_joins_three_axes_is_read_in_rows(trace, make, assert_close):
+    """The digits of a column number meet again: the gradient of queries, keys and values side by side, and its column sums."""
+    def fn(q, k, v):
+        side_by_side = O["permute"](O["cat"]([O["unsqueeze"](x, 0) for x in (q, k, v)], 0), (1, 3, 0, 2, 4))
+        flat = O["view"](O["contiguous_copy"](side_by_side), (2 * 8, 3 * 4 * 16))
+        return O["matmul"](O["transpose"](flat, 0, 1), flat), O["sum"](flat, (0,), False)
+    program = check(trace, fn, tuple(make(2, 4, 8, 16) for _ in range(3)), assert_close)
+    assert "//" not in program.text() and "%(" not in program.text(), program.text()
+
+
 @pytest.mark.parametrize("symbolic", [False, True], ids=["static", "symbolic"])
 def test_random_programs_keep_their_meaning(symbolic, trace, random_program, assert_close):
     """Programs drawn from maps, reductions, views and products over a few sizes, against eager."""
