@@ -103,16 +103,18 @@ def norm_weight_gradient(g, x, mean, rstd, normalized):
 
 
 def cross_entropy(x, target, weight, ignored):
-    """(loss per row, log-sum-exp per row, row with a target that is no class or -1)"""
+    """(loss per row, log-sum-exp per row, a row with a target that is no class or -1, number of rows that count)"""
     inner, rows = computation(x.dtype), len(x)
-    loss, lse, bad = empty((rows,), inner), empty((rows,), inner), np.full(1, -1)
-    run("cross_entropy_rows", x.dtype, rows, grain_of(x.shape[1]), (loss, lse, x, target, weight, bad),
+    loss, lse, found = empty((rows,), inner), empty((rows,), inner), np.array((-1, 0))
+    run("cross_entropy_rows", x.dtype, rows, grain_of(x.shape[1]), (loss, lse, x, target, weight, found),
         (x.shape[1], ignored))
-    return loss, lse, int(bad[0])
+    bad, kept = found.tolist()
+    return loss, lse, bad, kept
 
 
-def cross_entropy_backward(x, target, lse, scale):
-    """(softmax - onehot) * scale per row"""
-    out = empty(x.shape, x.dtype)
-    run("cross_entropy_back_rows", x.dtype, len(x), grain_of(x.shape[1]), (out, scale, x, target, lse), (x.shape[1],))
+def cross_entropy_backward(x, target, lse, scale, ignored):
+    """(softmax - onehot) * scale per row; a number for `scale`: 0 where the target is the ignored one"""
+    out, shared = empty(x.shape, x.dtype), isinstance(scale, float)
+    run("cross_entropy_back_rows", x.dtype, len(x), grain_of(x.shape[1]), (out, None if shared else scale, x, target, lse),
+        (x.shape[1], ignored), (scale if shared else 0.0,))
     return out

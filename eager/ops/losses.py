@@ -261,18 +261,21 @@ def _native_rows(x, target, weight, label_smoothing) -> bool:
 def _(x, target, weight, reduction, ignore_index, label_smoothing):
     if not _native_rows(x, target, weight, label_smoothing):
         return NotImplemented
-    loss, lse, bad = rows.cross_entropy(x, target, weight, ignore_index)
+    loss, lse, bad, count = rows.cross_entropy(x, target, weight, ignore_index)
     if bad >= 0:
         raise IndexError(f"Target {target[bad]} is out of bounds.")
     if weight is None:
-        total = np.asarray(np.count_nonzero(target != ignore_index), lse.dtype)
+        total = np.asarray(count, lse.dtype)
     else:
         kept = target != ignore_index
         total = np.asarray(np.add.reduce(weight[np.where(kept, target, 0)] * kept, dtype=lse.dtype), lse.dtype)
     if reduction != "none":
         loss = np.add.reduce(loss)
+    if reduction == "mean" and weight is None:
+        loss = loss / total if count else np.nan
+    elif reduction == "mean":
         with np.errstate(all="ignore"):
-            loss = loss / total if reduction == "mean" else loss
+            loss = loss / total
     return np.asarray(loss, x.dtype), lse, total
 
 
@@ -342,13 +345,16 @@ def _smooth_gradient(g, probability, target, weight, total, reduction, ignore_in
 def _(g, x, target, weight, lse, total, reduction, ignore_index, label_smoothing):
     if not _native_rows(x, target, weight, label_smoothing) or lse.dtype != jobs.computation(x.dtype):
         return NotImplemented
+    if weight is None and reduction != "none":
+        count = float(total) if reduction == "mean" else 1.0
+        return rows.cross_entropy_backward(x, target, lse, float(g) / count if count else 0.0, ignore_index)
     kept = target != ignore_index
     with np.errstate(all="ignore"):
         scale = np.asarray(g, lse.dtype) / total if reduction == "mean" else np.asarray(g, lse.dtype)
     if weight is not None:
         scale = scale * weight[np.where(kept, target, 0)].astype(lse.dtype)
     scale = np.where(kept, scale, lse.dtype.type(0)).astype(lse.dtype, copy=False)
-    return rows.cross_entropy_backward(x, target, lse, np.ascontiguousarray(scale))
+    return rows.cross_entropy_backward(x, target, lse, np.ascontiguousarray(scale), ignore_index)
 
 
 @cross_entropy_backward.numpy

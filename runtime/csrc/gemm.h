@@ -476,7 +476,17 @@ template <class SA, class SB, class P> struct Product {
             long per = (strips + wanted - 1) / wanted;
             if (per * MR < tile_m) tile_m = (per < 1 ? 1 : per) * MR;
         }
+        if (threads > 1) share_out(threads, strips, others);
         tiles_m = (g.M + tile_m - 1) / tile_m;
+    }
+    // few tiles a thread: of lower ones, the tallest that leave the least to the thread that gets most (but for 6%)
+    void share_out(long threads, long strips, long others) {
+        long count = (g.M + tile_m - 1) / tile_m, least = 0;
+        if (others * count >= 8 * threads) return;
+        for (long tiles = count; tiles <= 2 * count + threads && tiles <= strips; tiles++) {
+            long per = (strips + tiles - 1) / tiles, most = (others * ((strips + per - 1) / per) + threads - 1) / threads * per;
+            if (!least || 16 * most < 15 * least) least = most, tile_m = per * MR;
+        }
     }
     void spread(FbRange fn, long n, long threads) {
         if (threads == 1 || n == 1) fn(this, 0, n, 0);

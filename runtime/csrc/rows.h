@@ -260,11 +260,11 @@ template <class T> void norm_weight_rows(const Job& job, long begin, long end) {
     }
 }
 
-// ---- cross entropy with class numbers. p: loss, lse (computation type), x, target (int64), weight?, bad (int64, set to
-//      a row whose target is no class); n: classes, ignored target
+// ---- cross entropy with class numbers. p: loss, lse (computation type), x, target (int64), weight?, found (int64:
+//      a row whose target is no class, where there is one, and the number of rows that count); n: classes, ignored target
 template <class T> void cross_entropy_rows(const Job& job, long begin, long end) {
     FB_TYPES(T);
-    long n = job.n[0];
+    long n = job.n[0], kept = 0;
     for (long row = begin; row < end; row++) {
         const T* x = (const T*)job.p[2] + row * n;
         long target = ((const long*)job.p[3])[row];
@@ -276,11 +276,14 @@ template <class T> void cross_entropy_rows(const Job& job, long begin, long end)
         if (target != job.n[1]) {
             if ((unsigned long)target >= (unsigned long)n) __atomic_store_n((long*)job.p[5], row, __ATOMIC_RELAXED);
             else loss = (lse - element(x + target)) * (job.p[4] ? (S)element((const T*)job.p[4] + target) : (S)1);
+            kept++;
         }
         ((S*)job.p[0])[row] = loss;
     }
+    __atomic_fetch_add((long*)job.p[5] + 1, kept, __ATOMIC_RELAXED);
 }
-// p: out, scale per row (computation type), x, target, lse; n: classes. (exp(x - lse) - onehot) * scale
+// p: out, scale per row (computation type) or null, x, target, lse; n: classes, ignored target; f: scale of all rows that
+// count, where there is none per row. (exp(x - lse) - onehot) * scale
 template <class T> void cross_entropy_back_rows(const Job& job, long begin, long end) {
     FB_TYPES(T);
     long n = job.n[0];
@@ -288,7 +291,8 @@ template <class T> void cross_entropy_back_rows(const Job& job, long begin, long
         const T* x = (const T*)job.p[2] + row * n;
         T* out = (T*)job.p[0] + row * n;
         long target = ((const long*)job.p[3])[row];
-        V lse = Compute<T>::splat(((const S*)job.p[4])[row]), scale = Compute<T>::splat(((const S*)job.p[1])[row]);
+        V lse = Compute<T>::splat(((const S*)job.p[4])[row]);
+        V scale = Compute<T>::splat(job.p[1] ? ((const S*)job.p[1])[row] : target == job.n[1] ? (S)0 : (S)job.f[0]);
         each_vector<1>(
             0, n, [&](i64 i, auto m, int) FB_BODY { st(out + i, v_exp(ld(x + i, m) - lse) * scale, m); });
         if ((unsigned long)target < (unsigned long)n) {

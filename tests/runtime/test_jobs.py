@@ -97,19 +97,20 @@ def test_cross_entropy(dtype, rng):
     x, target = rng.standard_normal((37, 50)).astype(dtype), rng.integers(0, 50, 37)
     weight = rng.random(50).astype(dtype)
     target[3] = -100
-    loss, lse, bad = rows.cross_entropy(x, target, weight, -100)
+    loss, lse, bad, count = rows.cross_entropy(x, target, weight, -100)
     d, kept, picked = wide(x), target != -100, np.where(target == -100, 0, target)
     wanted = np.log(np.exp(d).sum(1))
     close(lse, wanted, 1e-5)
     close(loss, np.where(kept, (wanted - d[np.arange(37), picked]) * wide(weight)[picked], 0), 1e-4)
-    assert bad == -1
+    assert bad == -1 and count == kept.sum() == 36
     target[5] = 50
     assert rows.cross_entropy(x, target, None, -100)[2] == 5
     target[5] = 1
     scale = np.where(kept, rng.standard_normal(37), 0).astype(lse.dtype)
     p = np.exp(d - wanted[:, None])
     p[np.arange(37), np.where(target == -100, 0, target)] -= 1
-    close(rows.cross_entropy_backward(x, target, lse, scale), p * scale[:, None], TOLERANCES[dtype])
+    close(rows.cross_entropy_backward(x, target, lse, scale, -100), p * scale[:, None], TOLERANCES[dtype])
+    close(rows.cross_entropy_backward(x, target, lse, 0.75, -100), p * (0.75 * kept)[:, None], TOLERANCES[dtype])
 
 
 # -- reductions
