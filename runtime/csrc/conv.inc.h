@@ -7,8 +7,28 @@ namespace {
 #include "conv_phases.h"
 #include "conv_scatter.h"
 #include "conv_thin.h"
+#include "conv_thin_weight.h"
+#include "conv_winograd.h"
 #include "conv_segments.h"
 #include "conv_pixels.h"
+
+#define FB_CONV_TYPE(form, S, T) \
+    if (Thin##form<S, T>::takes(*p)) Thin##form<S, T>{*p, *rt, {*p}}.run(); \
+    else run_on_phases<Conv##form, S, T>(*p, *rt); \
+    return true;
+#define FB_CONV_TYPES(form) \
+    switch (p->type) { \
+    case FB_FLOAT: FB_CONV_TYPE(form, float, float) \
+    case FB_DOUBLE: FB_CONV_TYPE(form, double, double) \
+    case FB_BF16: FB_CONV_TYPE(form, bf16, float) \
+    case FB_F16: FB_CONV_TYPE(form, f16, float) \
+    } \
+    return false;
+bool conv_forward(const ConvProblem* p, const FbRuntime* rt) {
+    if (ConvWinograd::takes(*p) && ConvWinograd{*p, *rt, {*p}}.run()) return true;
+    FB_CONV_TYPES(Forward)
+}
+bool conv_weight(const ConvProblem* p, const FbRuntime* rt) { FB_CONV_TYPES(Weight) }
 
 bool conv_images(const FbConv* c, const FbRuntime* rt) { return conv_pixels(c, rt) || conv_segments(c, rt); }
 }

@@ -25,7 +25,7 @@ struct ConvProblem {
     long taps;
     const ConvTap* tap;
     long w_g, w_o, w_c; // strides of the weight: group, channel of the result, channel of x
-    FbEpilogue epilogue; // takes finished tiles instead of `out` (never with a kernel for few channels per group), or null
+    FbEpilogue epilogue; // takes finished tiles instead of `out`, or null
     void* epilogue_arg;
 };
 

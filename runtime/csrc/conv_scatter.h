@@ -11,10 +11,15 @@ enum { SCATTER_ROWS = 64, SCATTER_BYTES = 256 << 10 };
 
 template <class S, class T> struct ConvScatter {
     enum { W = Lanes<T>::W, NR = NV * W };
+    // The sums have the phases of the stride apart, and room for what falls beyond the result: a tap shifts whole rows.
+    struct Shift {
+        long low[3], size[3], phases, channel;
+    };
     const ConvProblem& p;
     const FbConv& c;
     const FbRuntime& rt;
-    long taps, rows, plane, made_plane;
+    long taps, rows, plane, pitch;
+    Shift shift;
     T* a; // (group, strip of rows, channel, MR)
 
     static bool takes(const ConvProblem& p, const FbConv& c) {
@@ -33,61 +38,87 @@ template <class S, class T> struct ConvScatter {
     }
     long strips() const { return (rows + MR - 1) / MR; }
 
-    // the products of image n, group g: `to` is (rows, plane)
+    // the products of image n, group g: `to` is (rows, pitch)
     void products(long n, long g, T* windows, T* to) const {
         const S *x = (const S*)p.x + n * p.x_n + g * p.channels * p.x_c, *end = (const S*)p.x + p.x_size;
-        T tile[MR * NR];
         for (long q = 0; q < plane; q += NR) {
             int left = plane - q < NR ? (int)(plane - q) : (int)NR;
             for (long k = 0; k < p.channels; k++) copy_run(x + k * p.x_c + q, 1, windows + k * NR, left, end);
             for (long s = 0; s < strips(); s++) {
                 int count = rows - s * MR < MR ? (int)(rows - s * MR) : (int)MR;
                 micro_kernel<T>(count, (left + W - 1) / W)(p.channels, a + (g * strips() + s) * p.channels * MR, 1, MR, windows, NR,
-                    tile, NR, false, 0);
-                for (int r = 0; r < count; r++)
-                    for (int j = 0; j < left; j++) to[(s * MR + r) * plane + q + j] = tile[r * NR + j];
+                    to + s * MR * pitch + q, pitch, false, 0);
             }
         }
     }
-    // a row of products into the row of the result that its tap shifts it to
-    void add_row(const T* from, long tap_w, T* to) const {
-        long shift = tap_w * c.spread[2] - c.before[2], step = c.step[2];
-        long first = shift < 0 ? ceil_div(-shift, step) : 0, end = ceil_div(p.windows[2] - shift, step);
-        if (end > p.in[2]) end = p.in[2];
-        for (long w = first; w < end; w++) to[w * step + shift] += from[w];
+    static Shift shifts_of(const FbConv& c) {
+        Shift f;
+        f.phases = c.step[0] * c.step[1] * c.step[2];
+        for (int d = 0; d < 3; d++) {
+            f.low[d] = floor_of(-c.before[d], c.step[d]);
+            f.size[d] = c.in[d] + floor_of((c.kernel[d] - 1) * c.spread[d] - c.before[d], c.step[d]) - f.low[d];
+            long results = (c.windows[d] + c.step[d] - 1) / c.step[d] - f.low[d]; // (an output padding may add some)
+            if (f.size[d] < results) f.size[d] = results;
+        }
+        f.channel = f.phases * f.size[0] * f.size[1] * f.size[2];
+        return f;
     }
-    void add(const T* from, T* sums) const {
+    static long floor_of(long a, long b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
+    // where results at `at` lie in a channel's sums
+    long place(const long* at) const {
+        long phase = 0, offset = 0;
+        for (int d = 0; d < 3; d++) {
+            long own = floor_of(at[d], c.step[d]);
+            phase = phase * c.step[d] + at[d] - own * c.step[d], offset = offset * shift.size[d] + own - shift.low[d];
+        }
+        return phase * (shift.channel / shift.phases) + offset;
+    }
+    static void add_row(const T* from, T* to, long n) {
+        long w = 0;
+        for (; w + W <= n; w += W) st_native(to + w, ld_native(to + w) + ld_native(from + w));
+        if constexpr (sizeof(T) == 4) {
+            if (w < n) st(to + w, ld(to + w, Tail{(int)(n - w)}) + ld(from + w, Tail{(int)(n - w)}), Tail{(int)(n - w)});
+        }
+        else
+            for (; w < n; w++) to[w] += from[w];
+    }
+    void add(const T* products, T* sums) const {
         long k[3], at[3];
-        for (long o = 0; o < p.made; o++, sums += made_plane)
+        for (long o = 0; o < p.made; o++, sums += shift.channel)
             for (k[0] = 0; k[0] < c.kernel[0]; k[0]++)
                 for (k[1] = 0; k[1] < c.kernel[1]; k[1]++)
-                    for (k[2] = 0; k[2] < c.kernel[2]; k[2]++)
+                    for (k[2] = 0; k[2] < c.kernel[2]; k[2]++, products += pitch) {
+                        for (int d = 0; d < 3; d++) at[d] = k[d] * c.spread[d] - c.before[d];
+                        T* to = sums + place(at);
+                        const T* from = products;
                         for (long d = 0; d < p.in[0]; d++)
-                            for (long h = 0; h < p.in[1]; h++, from += p.in[2]) {
-                                at[0] = d * c.step[0] + k[0] * c.spread[0] - c.before[0];
-                                at[1] = h * c.step[1] + k[1] * c.spread[1] - c.before[1];
-                                if (at[0] >= 0 && at[0] < p.windows[0] && at[1] >= 0 && at[1] < p.windows[1])
-                                    add_row(from, k[2], sums + (at[0] * p.windows[1] + at[1]) * p.windows[2]);
-                            }
+                            for (long h = 0; h < p.in[1]; h++, from += p.in[2])
+                                add_row(from, to + (d * shift.size[1] + h) * shift.size[2], p.in[2]);
+                    }
     }
     void write(long n, long g, const T* sums) const {
-        for (long o = 0; o < p.made; o++) {
-            long channel = g * p.made + o;
+        for (long o = 0; o < p.made; o++, sums += shift.channel) {
+            long channel = g * p.made + o, at[3];
             T bias = p.bias ? (T)scalar(((const S*)p.bias)[channel]) : (T)0;
-            for (long d = 0; d < p.windows[0]; d++)
-                for (long h = 0; h < p.windows[1]; h++, sums += p.windows[2])
-                    store_run(sums, bias, (S*)p.out + n * p.out_n + channel * p.out_c + d * p.out_s[0] + h * p.out_s[1],
-                        p.out_s[2], p.windows[2]);
+            S* out = (S*)p.out + n * p.out_n + channel * p.out_c;
+            for (at[0] = 0; at[0] < p.windows[0]; at[0]++)
+                for (at[1] = 0; at[1] < p.windows[1]; at[1]++)
+                    for (at[2] = 0; at[2] < c.step[2]; at[2]++) {
+                        long count = (p.windows[2] - at[2] + c.step[2] - 1) / c.step[2];
+                        if (count > 0)
+                            store_run(sums + place(at), bias, out + at[0] * p.out_s[0] + at[1] * p.out_s[1] + at[2] * p.out_s[2],
+                                c.step[2] * p.out_s[2], count);
+                    }
         }
     }
     static void range(void* self, long begin, long end, int) {
         const ConvScatter& f = *(const ConvScatter*)self;
-        long windows = f.p.channels * NR + CONV_SLACK, sums = f.p.made * f.made_plane + CONV_SLACK;
-        T* scratch = (T*)f.rt.alloc((windows + sums + f.rows * f.plane) * (long)sizeof(T) + 64);
+        long windows = f.p.channels * NR + CONV_SLACK, sums = f.p.made * f.shift.channel + CONV_SLACK;
+        T* scratch = (T*)f.rt.alloc((windows + sums + f.rows * f.pitch) * (long)sizeof(T) + 64);
         for (long i = begin; i < end; i++) {
             long n = i / f.p.groups, g = i % f.p.groups;
             f.products(n, g, scratch, scratch + windows + sums);
-            for (long j = 0; j < f.p.made * f.made_plane; j++) scratch[windows + j] = 0;
+            zero_run(scratch + windows, f.p.made * f.shift.channel);
             f.add(scratch + windows + sums, scratch + windows);
             f.write(n, g, scratch + windows);
         }
@@ -95,7 +126,7 @@ template <class S, class T> struct ConvScatter {
     }
     void run() {
         taps = c.kernel[0] * c.kernel[1] * c.kernel[2], rows = p.made * taps;
-        plane = p.in[0] * p.in[1] * p.in[2], made_plane = p.windows[0] * p.windows[1] * p.windows[2];
+        plane = p.in[0] * p.in[1] * p.in[2], pitch = (plane + W - 1) / W * W, shift = shifts_of(c);
         a = (T*)rt.alloc(p.groups * strips() * p.channels * MR * (long)sizeof(T) + 64);
         for (long g = 0; g < p.groups; g++) pack(g);
         if (2.0 * p.batch * p.groups * rows * p.channels * plane < 4e5) range(this, 0, p.batch * p.groups, 0);

@@ -41,6 +41,12 @@ CASES = [  # sizes of x, weight, stride, padding, dilation, groups
     # few channels of the input: its gradient adds up products
     ((4, 1, 28, 28), (32, 1, 4, 4), (2, 2), (1, 1), (1, 1), 1), ((5, 4, 9, 11), (16, 2, 3, 3), (2, 1), (1, 0), (1, 2), 2),
     ((4, 2, 5, 6, 7), (9, 2, 2, 2, 2), (1, 2, 1), (1, 0, 1), (2, 1, 1), 1),
+    ((4, 9, 11, 14), (5, 9, 3, 4), (3, 2), (2, 1), (1, 2), 1), ((4, 10, 3, 5, 13), (4, 10, 1, 2, 3), (1, 1, 3), (0, 1, 2), (1, 1, 1), 1),
+    # windows of few terms, which lie a row in a register: several blocks of channels, tiles and bands
+    ((3, 1, 45, 61), (11, 1, 3, 3), (1, 1), (1, 1), (1, 1), 1), ((2, 3, 50, 30), (7, 3, 4, 4), (2, 2), (1, 1), (1, 1), 1),
+    ((2, 2, 2200), (6, 1, 9), (2,), (4,), (1,), 2), ((2, 2, 4, 9, 16), (6, 2, 1, 3, 3), (2, 1, 1), (0, 1, 2), (1, 2, 1), 1),
+    # few channels made of many, whose parts overlap
+    ((3, 37, 13, 29), (1, 37, 5, 5), (1, 1), (2, 2), (1, 1), 1), ((2, 90, 12, 47), (3, 90, 3, 3), (1, 2), (1, 0), (1, 1), 1),
 ]
 TOLERANCE = {"float64": 1e-10, "float32": 2e-4, "float16": 2e-2, "bfloat16": 1e-1}
 
@@ -122,6 +128,12 @@ def test_an_infinity_at_the_edge_stays_where_it_belongs():
     assert y[0, 0, 2, 15].item() == 0 and y[0, 0, 2, 16].item() == float("inf")
     y[0, 0, :, :15].sum().backward()
     assert w.grad.flatten().tolist()[3:] == [0, 0, 0]
+
+    for made in (1, 2, 6):                              # the last tap never meets the first column of a row
+        x, w = flambeau.ones(1, 1, 3, 34), flambeau.ones(made, 1, 1, 3).requires_grad_()
+        x[0, 0, 2, 0] = float("inf")
+        F.conv2d(x, w, padding=(0, 1)).sum().backward()
+        assert w.grad.flatten().tolist() == [float("inf"), float("inf"), 99] * made
 
 
 def test_channels_last_in_gives_channels_last_out():

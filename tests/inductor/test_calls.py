@@ -79,6 +79,15 @@ def test_squares_of_results_have_epilogues(sizes):
         check(lambda x, w: F.conv2d(x, w / 10).tanh(), x, w)
 
 
+@pytest.mark.parametrize("sizes, made", [((3, 1, 40, 61), 11), ((2, 2, 29, 16), 3), ((2, 1, 4, 1500), 5)])
+def test_windows_of_few_terms_have_epilogues(sizes, made):
+    """Windows that lie a row in a register: the epilogue meets stretches of rows of up to four channels."""
+    x, w, b = randn(*sizes, grad=False), randn(made, sizes[1], 3, 3, grad=False), randn(made, grad=False)
+    with flambeau.no_grad():
+        check(lambda x, w, b: F.relu(F.conv2d(x, w, b, padding=1) + x[:, :1]), x, w, b)
+    check(lambda x, w: F.conv2d(x, w, None, 2, 1).tanh(), *(t.detach().requires_grad_() for t in (x, w)))
+
+
 def test_segments_of_results_have_epilogues():
     """Windows that are computed in segments of three and two: the epilogue meets whole images."""
     x, w, b = randn(48, 16, 12, 9, grad=False), randn(18, 16, 4, 4, grad=False), randn(18, grad=False)
