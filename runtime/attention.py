@@ -12,6 +12,7 @@ from .jobs import TYPES, computation, empty, grain_of, run
 _NO_MASK, _BOOL_MASK, _ADDED_MASK = range(3)
 _TILE = 1 << 16              # scores of one block: they stay in a core's cache
 _STEP = 12                   # rows of a micro-kernel, or of two
+_FORWARD, _BACKWARD = (96, 48), (256, 96)   # most queries of a block, and with a causal mask: a block computes up to its last row's keys
 
 
 def as_four(x):
@@ -57,7 +58,7 @@ def forward(q, k, v, mask, keep, causal, scale, keep_scale):
     """(out, log-sum-exp per query) of eligible operands."""
     batch, heads, length, depth = q.shape
     width, deep = k.shape[2], v.shape[3]
-    block = _block(length, width, 96)
+    block = _block(length, width, _FORWARD[causal])
     numbers = _numbers(q, k, v, q, mask, causal, block)
     out, lse = empty((batch, heads, length, deep), q.dtype), empty((batch, heads, length, 1), computation(q.dtype))
     units = batch * heads * -(-length // block)
@@ -70,7 +71,7 @@ def backward(g, q, k, v, mask, keep, lse, causal, scale, keep_scale):
     """Gradients of q, k, v (eligible, float32 or float64); k and v have as many heads as q."""
     batch, heads, length, depth = q.shape
     width = k.shape[2]
-    block = _block(length, width, 256)
+    block = _block(length, width, _BACKWARD[causal])
     numbers = _numbers(q, k, v, g, mask, causal, block)
     outs = tuple(empty(x.shape, x.dtype) for x in (q, k, v))
     run("attention_backward", q.dtype, batch * heads, grain_of(block * width * 4),
@@ -124,7 +125,7 @@ def _flops(c, q, k, causal, depths):
 def forward_calls(c, out, lse, q, k, v, mask, causal, scale, keep=None, keep_scale=1.0):
     """With a mask of dropout, other targets have kernels."""
     q, k, v = (along_last(c, x) for x in (q, k, v))
-    numbers = _region_numbers(c, q, k, v, q, mask, causal, 96)
+    numbers = _region_numbers(c, q, k, v, q, mask, causal, _FORWARD[causal])
     length, width, block = numbers[1], numbers[2], numbers[6]
     return Job("attention_forward", NAMED_TYPES[q.dtype.name], _items(q) * ceil_div(length, block), block * width * 4,
                (out, lse, q, k, v, mask, keep and c.rows(keep)), numbers, (scale, keep_scale), native=keep is None,
@@ -133,7 +134,7 @@ def forward_calls(c, out, lse, q, k, v, mask, causal, scale, keep=None, keep_sca
 
 def backward_calls(c, outs, g, q, k, v, mask, lse, causal, scale, keep=None, keep_scale=1.0):
     g, q, k, v = (along_last(c, x) for x in (g, q, k, v))
-    numbers = _region_numbers(c, q, k, v, g, mask, causal, 256)
+    numbers = _region_numbers(c, q, k, v, g, mask, causal, _BACKWARD[causal])
     return Job("attention_backward", NAMED_TYPES[q.dtype.name], _items(q), numbers[6] * numbers[2] * 4,
                (*outs, q, k, v, mask, keep and c.rows(keep), g, c.rows(lse)), numbers, (scale, keep_scale),
                native=keep is None and q.dtype.name in ("float32", "float64"),

@@ -84,13 +84,8 @@ template <class T> struct AttentionBlock {
         });
         return max_row(s, n);
     }
-    // weights of a row from its prepared scores, in place
-    void weigh(S* s, S lse, long row) const {
-        long n = visible(row);
-        V shift = Compute<T>::splat(finite(lse) || lse != lse || lse > 0 ? lse : (S)0);
-        each_vector<1>(0, n, [&](i64 j, auto m, int) FB_BODY { st(s + j, v_exp(ld(s + j, m) - shift), m); });
-        for (long j = n; j < columns; j++) s[j] = 0;
-    }
+    // what a row's scores are lowered by: its log-sum-exp, or nothing where it sees nothing
+    V shift_of(S lse) const { return Compute<T>::splat(finite(lse) || lse != lse || lse > 0 ? lse : (S)0); }
     const bool* keep(const void* base, long row) const {
         return (const bool*)base + ((batch * z.heads + head) * z.length + from + row) * z.width;
     }
@@ -101,6 +96,8 @@ template <class T> struct AttentionBlock {
         });
     }
 };
+
+template <class S> FB_INLINE void zero(S* s, long from, long to) { __builtin_memset(s + from, 0, (to - from) * sizeof(S)); }
 
 // the weights in the operands' type: themselves, or rounded into `room`
 template <class T, class S> FB_INLINE const T* rounded(const S* from, T* room, long n) {
@@ -116,14 +113,16 @@ template <class T> void attention_forward(const Job& job, long begin, long end) 
     typedef typename Compute<T>::S S;
     const AttentionSizes& z = *(const AttentionSizes*)job.n;
     long blocks = (z.length + z.block - 1) / z.block, tile = z.block * z.width;
-    S* scores = (S*)job.rt->alloc(tile * (sizeof(S) + (sizeof(T) < 4 ? sizeof(T) : 0)));
-    T* room = (T*)(scores + tile);
+    S* scores = (S*)job.rt->alloc(tile * (sizeof(S) + (sizeof(T) < 4 ? sizeof(T) : 0)) + z.block * sizeof(S));
+    S* scales = scores + tile;
+    T* room = (T*)(scales + z.block);
     for (long unit = begin; unit < end; unit++) {
         AttentionBlock<T> b(job, job.p[5], unit / blocks, unit % blocks);
         typedef typename Compute<T>::V V;
         b.scores(b.at(job.p[2], z.q, 1), b.at(job.p[3], z.k, z.group), scores);
         // weights that only pass on to the product are rounded into its operand at once
         bool straight = sizeof(T) < sizeof(S) && !job.p[6], plain = !z.mask_kind && job.f[0] >= 0;
+        constexpr bool late = sizeof(T) == sizeof(S); // then the rows of the result are scaled
         V factor = Compute<T>::splat(plain ? (S)job.f[0] : (S)1);
         for (long row = 0; row < b.rows; row++) {
             S* s = scores + row * b.columns;
@@ -137,10 +136,11 @@ template <class T> void attention_forward(const Job& job, long begin, long end) 
             });
             V scale = Compute<T>::splat(total == 0 ? (S)0 : (S)(1.0 / total));
             T* w = room + row * b.columns;
-            if (straight) each_vector<1>(0, n, [&](i64 j, auto m, int) FB_BODY { st(w + j, ld(s + j, m) * scale, m); });
-            else each_vector<1>(0, n, [&](i64 j, auto m, int) FB_BODY { st(s + j, ld(s + j, m) * scale, m); });
-            if (straight) __builtin_memset(w + n, 0, (b.columns - n) * sizeof(T));
-            else __builtin_memset(s + n, 0, (b.columns - n) * sizeof(S));
+            if (straight) each_vector<2>(0, n, [&](i64 j, auto m, int) FB_BODY { st(w + j, ld(s + j, m) * scale, m); });
+            else if (!late) each_vector<2>(0, n, [&](i64 j, auto m, int) FB_BODY { st(s + j, ld(s + j, m) * scale, m); });
+            if (late) scales[row] = total == 0 ? (S)0 : (S)(1.0 / total);
+            if (straight) zero(w, n, b.columns);
+            else zero(s, n, b.columns);
             if (job.p[6]) b.drop(s, b.keep(job.p[6], row));
             ((S*)job.p[1])[unit / blocks * z.length + b.from + row]
                 = total == 0 ? -(S)__builtin_inff() : real_log((S)total) + top;
@@ -149,6 +149,10 @@ template <class T> void attention_forward(const Job& job, long begin, long end) 
         product(job.rt, b.rows, z.value_depth, b.columns,
             straight ? room : rounded(scores, room, b.rows * b.columns), b.columns, 1l,
             b.at(job.p[4], z.v, z.group), z.v[2], 1l, out, z.value_depth);
+        for (long row = 0; late && row < b.rows; row++, out += z.value_depth) {
+            V scale = Compute<T>::splat(scales[row]);
+            each_vector<2>(0, z.value_depth, [&](i64 j, auto m, int) FB_BODY { st(out + j, ld(out + j, m) * scale, m); });
+        }
     }
     job.rt->release(scores);
 }
@@ -173,19 +177,23 @@ template <class T> void attention_backward(const Job& job, long begin, long end)
             product(job.rt, b.rows, b.columns, z.value_depth, g, z.g[2], 1l, v, 1l, z.v[2], slope, b.columns);
             for (long row = 0; row < b.rows; row++) {
                 S *w = weights + row * b.columns, *d = slope + row * b.columns, *u = used + row * b.columns;
-                b.prepare(w, row);
-                b.weigh(w, lse[row], row);
+                long n = b.visible(row);
+                V scale = Compute<T>::splat((S)job.f[0]), before = scale, shift = b.shift_of(lse[row]);
+                if (z.mask_kind) b.prepare(w, row), before = Compute<T>::splat((S)1);
+                if (job.p[7]) b.drop(d, b.keep(job.p[7], row));
+                V dot = Compute<T>::splat((S)sum_row<V>(n, [&](i64 j, auto m) FB_BODY {
+                    V e = v_exp(ld(w + j, m) * before - shift);
+                    st(w + j, e, m);
+                    return e * ld(d + j, m);
+                }));
+                each_vector<2>(0, n, [&](i64 j, auto m, int) FB_BODY {
+                    st(d + j, ld(w + j, m) * (ld(d + j, m) - dot) * scale, m);
+                });
+                zero(w, n, b.columns), zero(d, n, b.columns);
                 if (job.p[7]) {
                     __builtin_memcpy(u, w, b.columns * sizeof(S));
                     b.drop(u, b.keep(job.p[7], row));
-                    b.drop(d, b.keep(job.p[7], row));
                 }
-                V dot = Compute<T>::splat((S)sum_row<V>(
-                    b.columns, [&](i64 j, auto m) FB_BODY { return ld(w + j, m) * ld(d + j, m); }));
-                V scale = Compute<T>::splat((S)job.f[0]);
-                each_vector<1>(0, b.columns, [&](i64 j, auto m, int) FB_BODY {
-                    st(d + j, ld(w + j, m) * (ld(d + j, m) - dot) * scale, m);
-                });
             }
             const S* kept = job.p[7] ? used : weights;
             auto into = [&](const S* left, const T* right, long stride, long n, T* total) {
