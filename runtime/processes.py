@@ -25,7 +25,8 @@ def which(name: str) -> str | None:
 
 
 class Process:
-    """A program that runs. `output`: the file that receives what it prints. With `waits` it reads what `tell` is given."""
+    """A program that runs, with those that it starts a group of processes of its own. `output`: the file that receives what it
+    prints; beside it lie its temporary files. With `waits` it reads what `tell` is given."""
 
     def __init__(self, command: list[str], output: str, waits: bool = False):
         self.command, self.output, self.code, self.pipe = command, output, None, None
@@ -35,7 +36,8 @@ class Process:
         to_file = (os.POSIX_SPAWN_OPEN, 1, output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         actions = (given, to_file, (os.POSIX_SPAWN_DUP2, 1, 2))
         try:
-            self.pid = os.posix_spawn(command[0], command, os.environ, file_actions=actions, setsigdef=DEFAULT)
+            self.pid = os.posix_spawn(command[0], command, os.environ | {"TMPDIR": os.path.dirname(output)},
+                                      file_actions=actions, setsigdef=DEFAULT, setpgroup=0)
         except BaseException:
             self._close()
             raise
@@ -78,10 +80,10 @@ class Process:
         return self.code
 
     def end(self) -> None:
-        """Kill it where it runs."""
+        """Kill it where it runs, and what it has started: a compiler's parts would outlive it and leave their files."""
         self._close()
         if self.wait(block=False) is None:
-            os.kill(self.pid, 9)
+            os.killpg(self.pid, 9)
             self.wait()
 
     def said(self) -> str:

@@ -1,5 +1,6 @@
 """Compiler processes: one that waits for its text, and what becomes of it when its text, its parent or the caller fails."""
 
+import contextlib
 import ctypes
 import os
 import subprocess
@@ -28,7 +29,8 @@ def store(tmp_path, monkeypatch):
 
 
 def left(folder):
-    return [path for path in folder.iterdir() if path.name.startswith("flambeau-build-")]
+    """Folders of ours and files of the compiler's."""
+    return [path for path in folder.iterdir() if path.name.startswith(("flambeau-build-", "cc"))]
 
 
 def waiting():
@@ -61,10 +63,25 @@ def test_a_compiler_that_waits_is_given_the_text():
     assert answer(42) == 42
 
 
+def parts(pid, seconds=60):
+    """The processes that a compiler has started: it has named their files by then."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if found := [other for other in os.listdir("/proc") if other.isdigit() and parent(other) == pid]:
+            return [int(part) for part in found]
+    return []
+
+
+def parent(pid):
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/stat") as file:
+        return int(file.read().rpartition(")")[2].split()[1])
+
+
 def test_one_that_nobody_needs_is_ended(store):
     process = waiting().process
+    started = parts(process.pid)
     toolchain.dismiss()
-    assert process.code == -9 and not left(store)
+    assert process.code == -9 and started and all(map(ended, started)) and not left(store)
     toolchain.dismiss()
 
 
@@ -155,7 +172,7 @@ def test_an_interrupt_while_the_compiler_runs(prepared, monkeypatch):
         waiting()
     with monkeypatch.context() as patch:
         patch.setattr(processes.Process, "wait", interrupted)
-        patch.setattr(processes.Process, "end", lambda self: (self._close(), os.kill(self.pid, 9), wait(self)))
+        patch.setattr(processes.Process, "end", lambda self: (self._close(), os.killpg(self.pid, 9), wait(self)))
         with pytest.raises(KeyboardInterrupt):
             toolchain.build([TEXT.format(47)])
     assert started and all(ended(process.pid) for process in started) and not toolchain._running
