@@ -12,7 +12,8 @@ from .jobs import TYPES, computation, empty, grain_of, run
 _NO_MASK, _BOOL_MASK, _ADDED_MASK = range(3)
 _TILE = 1 << 16              # scores of one block: they stay in a core's cache
 _STEP = 12                   # rows of a micro-kernel, or of two
-_FORWARD, _BACKWARD = (96, 48), (256, 96)   # most queries of a block, and with a causal mask: a block computes up to its last row's keys
+# most queries of a block, and with a causal mask, where a block computes up to its last row's keys
+_FORWARD, _BACKWARD = (96, 48), (256, 96)
 
 
 def as_four(x):
