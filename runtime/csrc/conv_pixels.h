@@ -15,7 +15,7 @@ FB_INLINE hf multiply_add(hf a, hf b, hf c) { return (hf)__builtin_ia32_vfmaddps
 
 // An image of IN x IN pixels under windows of 3x3 that start one pixel before it: OUT x OUT windows, STEP apart.
 template <int IN, int OUT, int STEP> struct Grid {
-    enum { SIDE = IN, WINDOWS = OUT, PIXELS = IN * IN, RESULTS = OUT * OUT };
+    enum { PIXELS = IN * IN, RESULTS = OUT * OUT };
     // the pixel that tap t of a window lies on, or -1
     static constexpr int pixel(int window, int t) {
         int y = window / OUT * STEP + t / 3 - 1, x = window % OUT * STEP + t % 3 - 1;
