@@ -84,8 +84,6 @@ void plain_taps(ConvProblem& p, const FbConv& c, ConvTap* tap) {
     p.tap = tap;
 }
 
-long floor_div(long a, long b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
-
 // The results at positions phase, phase + stride, ...: they meet the taps k with k * spread = phase + before (mod stride),
 // at input coordinate w + (phase + before - k * spread) / stride.
 void phase_taps(ConvProblem& p, const FbConv& m, const long* phase, ConvTap* tap) {

@@ -22,13 +22,12 @@ template <class S> struct Phases {
     }
     long phase_of(const long* at) {
         long found[3];
-        for (int d = 0; d < 3; d++) found[d] = at[d] - floor_of(at[d], p.step[d]) * p.step[d];
+        for (int d = 0; d < 3; d++) found[d] = at[d] - floor_div(at[d], p.step[d]) * p.step[d];
         for (long k = 0; k < count; k++)
             if (phase[3 * k] == found[0] && phase[3 * k + 1] == found[1] && phase[3 * k + 2] == found[2]) return k;
         for (int d = 0; d < 3; d++) phase[3 * count + d] = found[d];
         return count++;
     }
-    static long floor_of(long a, long b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
 
     void open() {
         phase = (long*)rt.alloc(p.taps * (long)(3 * sizeof(long) + sizeof(ConvTap)) + 64);
@@ -38,7 +37,7 @@ template <class S> struct Phases {
         for (long t = 0; t < p.taps; t++) {
             tap[t].weight = p.tap[t].weight;
             tap[t].from = phase_of(p.tap[t].at) * plane;
-            for (int d = 0; d < 3; d++) tap[t].at[d] = floor_of(p.tap[t].at[d], p.step[d]);
+            for (int d = 0; d < 3; d++) tap[t].at[d] = floor_div(p.tap[t].at[d], p.step[d]);
         }
         channel = count * plane + 2 * W; // whole vectors are written: what is beyond a channel is its own
         long channels = p.groups * p.channels, size = p.batch * channels * channel;

@@ -7,6 +7,8 @@
 
 #include "abi.h"
 
+static inline long floor_div(long a, long b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
+
 struct ConvTap {
     long at[3];
     long weight; // offset of this tap in the weight

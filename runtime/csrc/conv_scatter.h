@@ -55,20 +55,19 @@ template <class S, class T> struct ConvScatter {
         Shift f;
         f.phases = c.step[0] * c.step[1] * c.step[2];
         for (int d = 0; d < 3; d++) {
-            f.low[d] = floor_of(-c.before[d], c.step[d]);
-            f.size[d] = c.in[d] + floor_of((c.kernel[d] - 1) * c.spread[d] - c.before[d], c.step[d]) - f.low[d];
+            f.low[d] = floor_div(-c.before[d], c.step[d]);
+            f.size[d] = c.in[d] + floor_div((c.kernel[d] - 1) * c.spread[d] - c.before[d], c.step[d]) - f.low[d];
             long results = (c.windows[d] + c.step[d] - 1) / c.step[d] - f.low[d]; // (an output padding may add some)
             if (f.size[d] < results) f.size[d] = results;
         }
         f.channel = f.phases * f.size[0] * f.size[1] * f.size[2];
         return f;
     }
-    static long floor_of(long a, long b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
     // where results at `at` lie in a channel's sums
     long place(const long* at) const {
         long phase = 0, offset = 0;
         for (int d = 0; d < 3; d++) {
-            long own = floor_of(at[d], c.step[d]);
+            long own = floor_div(at[d], c.step[d]);
             phase = phase * c.step[d] + at[d] - own * c.step[d], offset = offset * shift.size[d] + own - shift.low[d];
         }
         return phase * (shift.channel / shift.phases) + offset;
