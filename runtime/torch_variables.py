@@ -27,8 +27,8 @@ def channels() -> tuple[str, ...]:
         if name.startswith("-"):
             continue
         if name.lstrip("+") not in CHANNELS:
-            warnings.warn(f"TORCH_LOGS: {name.lstrip('+')!r} prints nothing here; known are {', '.join(CHANNELS)}", RuntimeWarning,
-                          stacklevel=2)
+            warnings.warn(f"TORCH_LOGS: {name.lstrip('+')!r} prints nothing here; known are {', '.join(CHANNELS)}",
+                          RuntimeWarning, stacklevel=2)
         found.update(dict.fromkeys(CHANNELS.get(name.lstrip("+"), ())))
     return tuple(found)
 

@@ -9,8 +9,6 @@ import importlib
 import inspect
 import types
 
-import pytest
-
 MODULES = """. nn nn.functional nn.init nn.utils nn.parallel nn.attention optim optim.lr_scheduler optim.swa_utils utils.data
 utils.checkpoint utils.tensorboard utils.hooks utils.flop_counter utils.model_zoo distributions linalg fft special autograd
 autograd.functional autograd.graph autograd.profiler amp func random cuda backends backends.cudnn backends.cuda backends.mkldnn

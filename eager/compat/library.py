@@ -34,7 +34,7 @@ class Library:
         name = op_name if isinstance(op_name, str) else op_name.name
         name = name.partition("::")[2] or name
         if self.ns in ("aten", "prims"):
-            raise RuntimeError(f"Library({self.ns!r}, ...).impl({name!r}): the library's own operators cannot be replaced by name; "
+            raise RuntimeError(f"Library({self.ns!r}, ...).impl({name!r}): own operators cannot be replaced by name; "
                                "flambeau.extend registers records with kernels of your own")
         if _here(dispatch_key or self.dispatch_key):
             entry(f"{self.ns}::{name}").function = fn

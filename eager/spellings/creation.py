@@ -412,11 +412,13 @@ def _matrix(x, name):
 
 
 def tril_indices(row, col, offset=0, *, dtype=dtypes.int64, device=None, layout=None):
-    return finished(_on_device(_wrap(np.stack(np.tril_indices(row, offset, col)).astype(dtype.numpy), dtype), device), False, layout=layout)
+    places = _wrap(np.stack(np.tril_indices(row, offset, col)).astype(dtype.numpy), dtype)
+    return finished(_on_device(places, device), False, layout=layout)
 
 
 def triu_indices(row, col, offset=0, *, dtype=dtypes.int64, device=None, layout=None):
-    return finished(_on_device(_wrap(np.stack(np.triu_indices(row, offset, col)).astype(dtype.numpy), dtype), device), False, layout=layout)
+    places = _wrap(np.stack(np.triu_indices(row, offset, col)).astype(dtype.numpy), dtype)
+    return finished(_on_device(places, device), False, layout=layout)
 
 
 # -- conversions

@@ -50,8 +50,8 @@ class DistributedDataParallel(Module):
 
     def register_comm_hook(self, state, hook):
         """Hooks compute what processes send each other; in a group of one nothing is sent."""
-        raise RuntimeError("DistributedDataParallel.register_comm_hook() is not supported: this build runs groups of one process, "
-                           "whose gradients no hook would see")
+        raise RuntimeError("DistributedDataParallel.register_comm_hook() is not supported: this build runs groups of one "
+                           "process, whose gradients no hook would see")
 
     def scatter(self, inputs, kwargs, device_ids):
         return inputs, kwargs
