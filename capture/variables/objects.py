@@ -322,7 +322,13 @@ class UserObjectVariable(Variable):
         raise unsupported("iteration", f"iterating over {self}")
 
     def next(self, tx):
-        return tx.next_or_none(lambda: self.call_special(tx, "__next__"))
+        try:
+            return self.call_special(tx, "__next__")
+        except UserRaise as error:
+            if not issubclass(error.variable.cls, StopIteration):
+                raise
+            self.stopped = error
+            return None
 
     def binary(self, tx, op, other, reflected):
         name = DUNDERS.get(op)
