@@ -12,6 +12,7 @@ from ..breaks import unsupported
 from ..side_effects import DELETED
 from ..source import DictAttr, Pinned, item
 from .base import Lazy, Variable
+from .containers import ContainerVariable
 from .dicts import DictVariable
 
 
@@ -96,8 +97,9 @@ class NamespaceDict(DictVariable):
     questions read all of them."""
 
     def __init__(self, tx, value, source):
-        super().__init__(source=source)
+        ContainerVariable.__init__(self, source)
         self.tx, self.value, self.outside_entries = tx, value, None
+        self.cls, self.factory = dict, None
 
     @property
     def entries(self):

@@ -14,6 +14,7 @@ import threading
 import types
 import weakref
 
+from .. import surroundings
 from ..breaks import UserRaise, unsupported
 from ..source import Attr, DictAttr, Pinned, of_frame
 from . import class_edits
@@ -51,6 +52,7 @@ class Lookups(threading.local):
 
 
 lookups = Lookups()
+surroundings.LOCALS.append(lookups)
 
 
 def lookup_guards(seen: dict):
