@@ -68,6 +68,7 @@ class Node:
     hooks = stack = None  # rarely set: NodeHooks; where the call was recorded (anomaly mode)
     packed = released = False
     always = False  # runs even if no gradient reached it
+    joined = False  # stands for many calls, of which some may have nothing to do
     final = None  # for nodes that ask: whether the run about to come is the last
 
     def __init__(self, op, args, versions, edges, metas):

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from ..capture.bounds import Bounds
 from ..capture.expr import Expr, ExprLike, from_atom, is_const, plain, product, var
 from ..eager import dtypes
@@ -406,13 +408,14 @@ COMPARISONS = {"ge": (True, False), "gt": (True, True), "lt": (False, True), "le
 # -- types and numbers
 
 def as_number(number: Number, dtype: Any) -> Number:
-    """A Python number with the kind of `dtype`; whole numbers wrap around."""
+    """A Python number with the kind of `dtype`; whole numbers wrap around, others become what eager's cast makes of them."""
     if dtype is dtypes.bool:
         return bool(number)
     if dtype.is_floating_point:
         return float(number)
-    if isinstance(number, float) and not math.isfinite(number):
-        raise InternalError(f"{number} has no value of type {dtype.name}")
+    if isinstance(number, float):
+        with np.errstate(invalid="ignore"):
+            return int(np.array([number]).astype(dtype.numpy)[0])
     span, least = 1 << 8 * dtype.itemsize, -(1 << 8 * dtype.itemsize - 1) if dtype.is_signed else 0
     return (int(number) - least) % span + least
 

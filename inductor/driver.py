@@ -256,12 +256,19 @@ def interpreted(graph: Graph, name: str, writes: tuple = (), donated: frozenset 
     def run(inputs, seed, base):
         try:
             with recording(False):
-                return list(Interpreter(graph).run(*inputs, seed=seed, base=base))
+                return [itself(value, inputs) for value in Interpreter(graph).run(*inputs, seed=seed, base=base)]
         except (IndexError, RuntimeError, ValueError) as error:
             if name != "forward" or isinstance(error, FlambeauError):
                 raise
             raise CheckFailed(str(error)) from error
     return run
+
+
+def itself(value: Any, inputs: Sequence) -> Any:
+    """A result that eager's records left as a view of a temporary is a tensor of its own to who asked for it: it was made without
+    recording, and a view of that kind refuses to be written into."""
+    made = isinstance(value, Tensor) and value._view is not None and not any(value is given for given in inputs)
+    return value._alias() if made else value
 
 
 def loops(graph: Graph, name: str, writes: tuple = (), donated: frozenset = frozenset()) -> Executable:

@@ -18,7 +18,9 @@ from ..ops.rearrange import stack as stack_record
 from ..ops.views import contiguous as contiguous_record, contiguous_copy
 from ..promote import promote_types
 from ..sizes import SymFloat, SymInt
+from ..storage import UntypedStorage
 from ..tensor import Tensor, fake_tensor
+from ..typed_storage import TypedStorage
 from .arguments import device_of, dtype_of, fitting, give, parse_to, size_of, sizes_of
 
 _wrap = Tensor._from_array
@@ -57,11 +59,24 @@ def _of_data(data, dtype, device, copy):
         device_of("cuda")
         t = runtimes["cuda"].imported(data).to(device=device, dtype=dtype_of(dtype))
         return t.clone() if copy else t
+    if isinstance(data, (UntypedStorage, TypedStorage)):
+        return _on_device(_of_storage(data, dtype_of(dtype)), device)
     try:
         t = _wrap(*_array_of(data, dtype_of(dtype), copy=copy))
     except Symbolic:
         t = _of_symbolic(data, dtype_of(dtype) or _type_of(data))
     return _on_device(t, device)
+
+
+def _of_storage(data, dtype):
+    """A tensor over a storage's memory, whatever was asked for: all of it, read as the type (of a typed storage: as its own)."""
+    held = data.untyped()
+    kind = data.dtype if isinstance(data, TypedStorage) else dtype or dtypes.int64
+    rest = held.nbytes() % kind.itemsize
+    if rest:
+        raise RuntimeError(f"a storage of {held.nbytes()} bytes is no whole number of elements of {kind}")
+    t = _wrap(np.empty(0, kind.numpy), kind).set_(held)
+    return t if dtype in (None, kind) else t.to(dtype)
 
 
 class Symbolic(DataDependent):
