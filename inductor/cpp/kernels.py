@@ -6,14 +6,16 @@ accesses in squares of registers; column reductions in blocks of columns with on
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from ...capture.expr import is_const, lift, product
 from ...runtime.data import data
 from ..body import Buffer, Value
 from ..loops import Axis, LoopKernel, Step, Store, fallible, step_bounds
-from .nest import Nest
+from .nest import ALIGNMENT, Nest
 from .prims import type_of
+from .segments import segments
 from .text import Lines, cpp, factor
 from .traffic import columns_ahead, rows_ahead, streamed
 from .writer import KernelWriter, Written, cost, decode, extents, work_text
@@ -140,11 +142,21 @@ class MapKernel(RowKernel):
         if rows:
             body("const i64 row = point / chunks;")
             decode(body, rows, "row")
-        Nest(self, step, (last,), rows, "first", "past").write(body)
+        self.write_chunk(body, step, rows, last)
         body.close()
         block = f"map_block({extent})"
         points = " * ".join([*(factor(e) for e in extents(rows)), f"(({extent} + {block} - 1) / {block})"])
         return self.written(body, points, f"{block} * {cost(step)} / 4 + 1", block)
+
+    def write_chunk(self, body: Lines, step: Step, rows: tuple[Axis, ...], last: Axis) -> None:
+        """A chunk [first, past) of the last axis, in segments where there are any."""
+        step = replace(step, axes=(last,))
+        found = segments(rows, step, last)
+        if not found:
+            return Nest(self, step, (last,), rows, "first", "past").write(body)
+        for begin, part in found:
+            bounds = f"fb_max(first - {begin}, 0)", f"fb_min(past - {begin}, {part.axes[0].extent})"
+            Nest(self, part, part.axes, rows, *bounds, aligned=begin % ALIGNMENT == 0).write(body)
 
     def whole_rows(self, step: Step, rows: tuple[Axis, ...], last: Axis) -> Written:
         """Rows of a known length that need no chunks."""
@@ -153,7 +165,9 @@ class MapKernel(RowKernel):
         rows, inner = walked(rows, last)
         body.open("for (i64 point = begin; point < end; point++)")
         decode(body, rows, "point")
-        Nest(self, step, inner, rows).write(body)
+        step = replace(step, axes=inner)
+        for part in [part for _, part in segments(rows, step, last)] or [step]:
+            Nest(self, part, part.axes, rows).write(body)
         body.close()
         points = " * ".join(factor(e) for e in extents(rows)) or "1"
         return self.written(body, points, work_text([a.extent for a in inner], cost(step)))
