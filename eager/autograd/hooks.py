@@ -50,6 +50,8 @@ def tensor_hooks(node, grads: list) -> list:
     """Hooks of the output tensors, then the gradients that are to be retained."""
     hooks = node.hooks
     for number, table in hooks.tensor.items():
+        if grads[number] is None and node.joined:
+            continue
         for hook in list(table.values()):
             grads[number] = replaced(hook, hook(grads[number]), grads[number])
     for number, ref in hooks.retain.items():
