@@ -8,7 +8,8 @@ import numpy as np
 
 from ...runtime import maps, moves
 from .. import dtypes
-from ..op import OPS, mask, optional, pointwise, static
+from ..grads import Meta
+from ..op import OPS, mask, optional, pointwise, static, zeros
 from ..promote import result_type
 from .samples import binary, binary_int, unary
 
@@ -465,8 +466,8 @@ def _(x, source):
 
 
 @copy.grad("x")
-def _(g):
-    return mul(g, 0)
+def _(g, x: Meta):
+    return zeros(x)
 
 
 @copy.grad("source")
