@@ -277,6 +277,8 @@ def indexing_along(index, d):
 
 def _ranks(index, d):
     """Of each element along d, how many before it go to the same place."""
+    if not index.size:
+        return np.zeros_like(index)
     rows = np.moveaxis(index, d, -1)
     flat = rows.reshape(-1, rows.shape[-1])
     out = np.zeros_like(flat)

@@ -14,6 +14,7 @@ from ..meta import map_strides
 from ..op import OPS
 from ..ops import creation as records
 from ..ops.arithmetic import cast, clone as clone_record
+from ..ops.complexes import complex_of
 from ..ops.rearrange import stack as stack_record
 from ..ops.views import contiguous as contiguous_record, contiguous_copy
 from ..promote import promote_types
@@ -193,13 +194,53 @@ def _array_of_numbers(data, dtype):
         raise RuntimeError(f"value cannot be converted to a tensor without overflow: {error}") from None
     if array.dtype.kind == "O" and any(isinstance(each, (SymInt, SymFloat)) for each in array.flat):
         raise Symbolic("tensor() of symbolic numbers")
+    if array.dtype.kind == "O":
+        array = _of_wide_numbers(array, dtype)
     if array.dtype.kind in "OUS":
         kind = type(data).__name__ if not isinstance(data, (list, tuple)) else "its elements"
         raise TypeError(f"tensor(): can't make a tensor of {kind} ({array.dtype})")
     if dtype is None:
         dtype = _inferred(array)
+    if dtype.category < 3 and array.dtype != dtype.numpy:
+        _check_held(array, dtype)
     with np.errstate(over="ignore", invalid="ignore"):
         return array.astype(dtype.numpy, copy=False), dtype
+
+
+def _of_wide_numbers(array, dtype):
+    """Python numbers of which some are integers that no type of NumPy holds, as floating ones if these are wanted."""
+    kinds = {type(each) for each in array.flat}
+    if not kinds <= {int, float, bool, complex}:
+        return array
+    if dtype is not None and dtype.category == 0:
+        return array != 0
+    if complex in kinds or dtype is not None and dtype.is_complex:
+        return array.astype(np.complex128)
+    if float in kinds or dtype is not None and dtype.is_floating_point:
+        return array.astype(np.float64)
+    _refuse_wide(min(array.flat), dtype)
+
+
+def _refuse_wide(least, dtype):
+    if dtype is dtypes.uint64:
+        raise OverflowError("can't convert negative int to unsigned" if least < 0 else "int too big to convert")
+    raise ValueError("Overflow when unpacking long long")
+
+
+def _check_held(array, dtype):
+    """Python numbers that the type does not hold are refused; bytes take the complement of negative integers."""
+    kind = array.dtype.kind
+    if kind == "c" and dtype.category:
+        raise TypeError("must be real number, not complex")
+    if dtype.category != 1 or kind == "b" or not array.size:
+        return
+    least, most = array.min(), array.max()
+    if kind in "iu" and (most > dtypes.iinfo(dtypes.int64).max or dtype is dtypes.uint64 and least < 0):
+        return None if dtype is dtypes.uint64 and least >= 0 else _refuse_wide(least, dtype)
+    limits = dtypes.iinfo(dtype)
+    low = -limits.max if kind == "i" and not limits.min else limits.min
+    if not (low <= least and most <= limits.max):
+        raise RuntimeError(f"value cannot be converted to type {dtype.name} without overflow")
 
 
 def _inferred(array):
@@ -394,16 +435,31 @@ def arange(*args, start=0, end=None, step=1, dtype=None, device=None, requires_g
 
 def linspace(start, end, steps, *, dtype=None, device=None, requires_grad=False, out=None, layout=None, pin_memory=False):
     start, end = (v.item() if isinstance(v, Tensor) else v for v in (start, end))
+    if isinstance(start, complex) or isinstance(end, complex):
+        dtype = _complex_type(dtype)
     dtype, device = _factory_options(dtype, device)
+    if dtype.is_complex:
+        real, imag = [records.linspace(getattr(start, part), getattr(end, part), size_of(steps), dtype.to_real(), device)
+                      for part in ("real", "imag")]
+        return finished(complex_of(real, imag), requires_grad, out, pin_memory, layout)
     return finished(records.linspace(start, end, size_of(steps), dtype, device), requires_grad, out, pin_memory, layout)
+
+
+def _complex_type(dtype):
+    """The type of steps between complex numbers."""
+    if dtype is not None and not dtype_of(dtype).is_complex:
+        raise RuntimeError(f"torch.linspace(): inferred dtype {dtypes.default_complex().name} can't be safely cast to passed "
+                           f"dtype {dtype_of(dtype).name}")
+    return dtype or dtypes.default_complex()
 
 
 def logspace(start, end, steps, base=10.0, *, dtype=None, device=None, requires_grad=False, out=None, layout=None,
              pin_memory=False):
-    dtype = dtype_of(dtype, dtypes.get_default_dtype())
+    inexact = isinstance(start, complex) or isinstance(end, complex)
+    dtype = dtype_of(dtype, dtypes.default_complex() if inexact else dtypes.get_default_dtype())
     if dtype.category < 2 and steps != 1:
         start, end = int(start), int(end)       # the ends have the type of the result, what lies between has not
-    exponents = linspace(start, end, steps, dtype=dtypes.float64)
+    exponents = linspace(start, end, steps, dtype=dtypes.complex128 if inexact else dtypes.float64)
     return finished(_on_device(cast(base ** exponents, dtype), device), requires_grad, out, pin_memory, layout)
 
 

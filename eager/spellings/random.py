@@ -74,18 +74,26 @@ def randperm(n, *, generator=None, dtype=None, device=None, out=None, requires_g
 
 
 def normal(mean, std=1.0, size=None, *, generator=None, dtype=None, device=None, out=None, requires_grad=False):
+    _check_std(std)
     if size is not None:
         dtype, device = _factory_options(dtype, device)
         base = r.randn(_sizes((size,)), dtype, device, generator)
         made = give(base * std + mean, out)
         return made.requires_grad_() if requires_grad else made
-    _check_std(std)
     return give(r.normal_around(mean, std, generator), out)
 
 
 def _check_std(std):
-    if not isinstance(std, Tensor) and std < 0:
-        raise RuntimeError(f"normal expects std >= 0.0, but found std {float(std)}")
+    if isinstance(std, Tensor):
+        if not std._fake and std.numel() and not std.dtype.is_complex and bool((std.detach() < 0).any()):
+            raise RuntimeError("normal expects all elements of std >= 0.0")
+    elif std < 0:
+        raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
+
+
+def _plain(*numbers):
+    """Numbers for those that are given as tensors of one element."""
+    return [n.item() if isinstance(n, Tensor) else n for n in numbers]
 
 
 def bernoulli(input, p=None, *, generator=None, out=None):
@@ -112,17 +120,18 @@ def multinomial(input, num_samples, replacement=False, *, generator=None, out=No
 # -- in-place methods
 
 def uniform_(self, a=0.0, b=1.0, *, generator=None, **names):
-    a, b = _bounds("uniform_", a, b, names)
+    a, b = _plain(*_bounds("uniform_", a, b, names))
     return r.uniform.inplace(self, a, b, generator)
 
 
 def normal_(self, mean=0.0, std=1.0, *, generator=None):
+    mean, std = _plain(mean, std)
     _check_std(std)
     return r.normal.inplace(self, mean, std, generator)
 
 
 def exponential_(self, lambd=1.0, *, generator=None):
-    return r.exponential.inplace(self, lambd, generator)
+    return r.exponential.inplace(self, *_plain(lambd), generator)
 
 
 def bernoulli_(self, p=0.5, *, generator=None):
@@ -140,7 +149,7 @@ def _bounds(name, low, high, names):
 
 def random_(self, low=None, high=None, *, generator=None, **names):
     """random_(to), random_(from, to); without bounds: all values that the type can hold exactly."""
-    low, high = _bounds("random_", low, high, names)
+    low, high = _plain(*_bounds("random_", low, high, names))
     if high is None:
         low, high = (0, low) if low is not None else (0, _span(self.dtype))
     _check_range(low, high)
