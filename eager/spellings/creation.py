@@ -132,7 +132,7 @@ def scalar_tensor(value, *, dtype=None, device=None):
 def _array_of(data, dtype, copy):
     """(array, dtype) of data."""
     if isinstance(data, (bytearray, memoryview)):
-        data = np.asarray(data)
+        data = np.asarray(data) if isinstance(data, memoryview) else list(data)
     if isinstance(data, Tensor):
         source = data._values("tensor()")
         d = dtype or data.dtype
@@ -157,10 +157,15 @@ def _copied(array, kind, copy):
     return out
 
 
+MOST_DIMS = 128                 # of nested sequences; deeper ones hold themselves, or are a mistake
+
+
 def _holds_arrays(data):
-    first = data
+    first, depth = data, 0
     while isinstance(first, (list, tuple)) and first:
-        first = first[0]
+        first, depth = first[0], depth + 1
+        if depth > MOST_DIMS:
+            raise ValueError(f"too many dimensions '{type(first).__name__}'")
     return isinstance(first, (Tensor, np.ndarray, np.generic)) or any(isinstance(each,
             (Tensor, np.generic)) for each in data)
 
@@ -179,7 +184,11 @@ def _type_of(each):
 
 def _nested(each, dtype):
     if isinstance(each, Tensor):
-        return each._values("tensor()").astype(dtype.numpy)
+        if each.numel() != 1:
+            if each.dtype.category < 2:
+                raise TypeError("only integer tensors of a single element can be converted to an index")
+            raise ValueError("only one element tensors can be converted to Python scalars")
+        return each._values("tensor()").astype(dtype.numpy).reshape(())
     return [_nested(e, dtype) for e in each] if isinstance(each, (list, tuple)) else each
 
 
@@ -188,17 +197,16 @@ def _array_of_numbers(data, dtype):
         raise Symbolic("tensor() of a symbolic number")
     try:
         array = np.array(data)
-    except ValueError as error:
-        raise ValueError("expected sequence of equal length at every dim: " + str(error)) from None
-    except OverflowError as error:
-        raise RuntimeError(f"value cannot be converted to a tensor without overflow: {error}") from None
+    except ValueError:
+        array = _array_of_odd(data)
     if array.dtype.kind == "O" and any(isinstance(each, (SymInt, SymFloat)) for each in array.flat):
         raise Symbolic("tensor() of symbolic numbers")
+    if array.dtype.kind == "f" and array.size and not abs(array.flat[0]) < 2**63 and _type_of(data) is dtypes.int64:
+        array = np.array(data, object)          # NumPy's type for integers of which some fit into 64 bits with a sign, some without
     if array.dtype.kind == "O":
         array = _of_wide_numbers(array, dtype)
     if array.dtype.kind in "OUS":
-        kind = type(data).__name__ if not isinstance(data, (list, tuple)) else "its elements"
-        raise TypeError(f"tensor(): can't make a tensor of {kind} ({array.dtype})")
+        array = _array_of_odd(data, dtype)
     if dtype is None:
         dtype = _inferred(array)
     if dtype.category < 3 and array.dtype != dtype.numpy:
@@ -218,6 +226,8 @@ def _of_wide_numbers(array, dtype):
         return array.astype(np.complex128)
     if float in kinds or dtype is not None and dtype.is_floating_point:
         return array.astype(np.float64)
+    if dtype is dtypes.uint64 and 0 <= min(array.flat) and max(array.flat) < 2**64:
+        return array.astype(np.uint64)
     _refuse_wide(min(array.flat), dtype)
 
 
@@ -234,6 +244,8 @@ def _check_held(array, dtype):
         raise TypeError("must be real number, not complex")
     if dtype.category != 1 or kind == "b" or not array.size:
         return
+    if kind == "f" and dtype is dtypes.uint64:
+        raise TypeError("'float' object cannot be interpreted as an integer")
     least, most = array.min(), array.max()
     if kind in "iu" and (most > dtypes.iinfo(dtypes.int64).max or dtype is dtypes.uint64 and least < 0):
         return None if dtype is dtypes.uint64 and least >= 0 else _refuse_wide(least, dtype)
@@ -241,6 +253,54 @@ def _check_held(array, dtype):
     low = -limits.max if kind == "i" and not limits.min else limits.min
     if not (low <= least and most <= limits.max):
         raise RuntimeError(f"value cannot be converted to type {dtype.name} without overflow")
+
+
+def _array_of_odd(data, dtype=None):
+    """Data of which numpy makes no array of numbers: wide integers, nothing, or an error that says what is wrong."""
+    sizes, first = [], data
+    while isinstance(first, (list, tuple)) or isinstance(first, np.ndarray) and first.ndim:
+        sizes.append(len(first))
+        if len(sizes) > MOST_DIMS:
+            raise ValueError(f"too many dimensions '{type(first).__name__}'")
+        if not sizes[-1]:
+            break
+        first = first[0]
+    if isinstance(first, str) and sizes:
+        raise ValueError("too many dimensions 'str'")
+    if dtype is None:
+        _check_kinds(data)
+    if 0 in sizes:
+        return np.empty(sizes, np.float64)
+    _check_sizes(data, sizes, 0)
+    if dtype is None or dtype.category < 1:
+        raise ValueError("Overflow when unpacking long long")
+    if dtype.category == 1:
+        raise OverflowError("int too big to convert")
+    return np.array(data, dtype.numpy if dtype.itemsize > 2 else np.float32)
+
+
+def _check_kinds(each):
+    if isinstance(each, (list, tuple)):
+        for part in each:
+            _check_kinds(part)
+    elif isinstance(each, (str, bytes)):
+        raise TypeError(f"new(): invalid data type '{type(each).__name__}'")
+    elif not isinstance(each, _PLAIN_DATA) and not isinstance(each, (SymInt, SymFloat)):
+        raise RuntimeError(f"Could not infer dtype of {type(each).__name__}")
+
+
+def _check_sizes(each, sizes, d):
+    """Whether nested sequences are as long as the first of their level, and hold numbers at the last."""
+    if d == len(sizes):
+        if not isinstance(each, (int, float, complex, np.generic)) and getattr(each, "ndim", 1):
+            raise TypeError(f"'{type(each).__name__}' object cannot be interpreted as a number")
+        return
+    if not isinstance(each, (list, tuple)) and not (isinstance(each, np.ndarray) and each.ndim):
+        raise TypeError("not a sequence")
+    if len(each) != sizes[d]:
+        raise ValueError(f"expected sequence of length {sizes[d]} at dim {d} (got {len(each)})")
+    for part in each:
+        _check_sizes(part, sizes, d + 1)
 
 
 def _inferred(array):
