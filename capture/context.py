@@ -150,7 +150,8 @@ class Context:
 
     def guard_distinct(self) -> None:
         """Objects that were changed must stay different from every other object of their kind that was looked at."""
-        changed = [v for v in (*self.effects.containers, *self.effects.attributes) if v.source is not None]
+        changed = [v for v in (*self.effects.containers, *self.effects.attributes, *self.effects.iterators)
+                   if v.source is not None]
         for variable in changed:
             for _, other, source in self.memory.values():
                 if other is not variable and source is not None and type(other) is type(variable) \

@@ -13,6 +13,7 @@ import types
 from .breaks import unsupported
 from .variables.base import Variable
 from .variables.dicts import DictVariable
+from .variables.iterators import moved_on
 from .variables.sequences import ListVariable
 from .variables.sets import SetVariable
 from .variables.tensor import TensorVariable
@@ -29,6 +30,7 @@ class SideEffects:
         self.moved: set[tuple[Variable, str]] = set()   # deleted before they were stored
         self.containers: dict[Variable, None] = {}
         self.cells: dict[Variable, None] = {}
+        self.iterators: dict[Variable, None] = {}       # from outside, and moved on
         self.globals: dict[tuple[int, str], tuple[dict, Variable]] = {}
         self.order: list[tuple[str, object]] = []
 
@@ -56,6 +58,14 @@ class SideEffects:
         """A container is about to change."""
         if container.source is not None and self._first("containers", container, self.containers):
             self.containers[container] = None
+
+    def is_mutated(self, container: Variable | None) -> bool:
+        return container is not None and container in self.containers
+
+    def advance(self, iterator: Variable) -> None:
+        """An iterator from outside gives its next member, or ends."""
+        if self._first("iterators", iterator, self.iterators):
+            self.iterators[iterator] = None
 
     def change_cell(self, cell: Variable) -> None:
         if self._first("cells", cell, self.cells):
@@ -223,6 +233,13 @@ class SideEffects:
             gen.load(container)
             gen.load(key)
             gen.emit.store_subscr()
+
+    def prepare_iterators(self, gen, iterator):
+        gen.keep(iterator)
+
+    def replay_iterators(self, gen, iterator):
+        gen.load_call(moved_on, [iterator, gen.constant(iterator.steps), gen.constant(iterator.ended)])
+        gen.emit.pop()
 
     def prepare_cells(self, gen, cell):
         gen.keep(cell)

@@ -262,7 +262,7 @@ def _module(tx, value, source):
 
 def _iterator(tx, value, source):
     tx.guard(source, "type_is", type(value))
-    return OutsideIterator(type(value), source)
+    return tx.remember(value, OutsideIterator(value, source))
 
 
 def _object(tx, value, source):
