@@ -33,6 +33,7 @@ class SideEffects:
         self.iterators: dict[Variable, None] = {}       # from outside, and moved on
         self.globals: dict[tuple[int, str], tuple[dict, Variable]] = {}
         self.order: list[tuple[str, object]] = []
+        self.held: list[int] = []                       # for each lock that is taken: how many changes came before
 
     # -- recording -------------------------------------------------------------------------------------------------
 
@@ -40,6 +41,8 @@ class SideEffects:
         if key not in table:
             self.order.append((kind, key))
             return True
+        if self.held and self.order.index((kind, key)) < self.held[-1]:      # it would be written before the lock is taken
+            raise unsupported("mutation", "a change under a lock, of what was changed before the lock was taken")
         return False
 
     def store_attr(self, variable: Variable, name: str, value: Variable) -> None:
@@ -87,6 +90,17 @@ class SideEffects:
         self.order.append(("managers", ("__exit__", manager)))
         return False
 
+    def lock(self, lock: Variable, method: str) -> None:
+        """A lock is taken or given back; where nothing was done under it, it is not taken at all."""
+        if method == "acquire":
+            self.held.append(len(self.order))
+        elif self.held:
+            self.held.pop()
+        if method == "release" and self.order and self.order[-1] == ("locks", ("acquire", lock)):
+            self.order.pop()
+        else:
+            self.order.append(("locks", (method, lock)))
+
     # -- reading ---------------------------------------------------------------------------------------------------
 
     def stored(self, variable: Variable, name: str) -> Variable | None:
@@ -114,6 +128,10 @@ class SideEffects:
     def pending(self) -> bool:
         """Whether changes of the outer world are still to be made."""
         return any(self.is_visible(kind, key) for kind, key in self.order)
+
+    def call(self, function, args: list, kwargs: dict) -> None:
+        """A call that is made behind the graph, in its turn, for what it does."""
+        self.order.append(("calls", (function, tuple(args), tuple(kwargs.items()), self.tx.frames[0].instr.position)))
 
     def is_visible(self, kind: str, key) -> bool:
         """Changes of what the trace made itself are seen only if it is built, which then fills it."""
@@ -191,6 +209,21 @@ class SideEffects:
     def replay_managers(self, gen, step):
         method, manager = step
         gen.call_method(manager, method, [gen.constant(None)] * 3 if method == "__exit__" else ())
+
+    def prepare_calls(self, gen, step):
+        gen.keep_all((*step[1], *(value for _, value in step[2])))
+
+    def replay_calls(self, gen, step):
+        function, args, kwargs, position = step
+        with gen.emit.at(position):                      # the line that a message or a warning tells
+            gen.load_call(function, args, dict(kwargs))
+            gen.emit.pop()
+
+    def prepare_locks(self, gen, step):
+        gen.keep(step[1])
+
+    def replay_locks(self, gen, step):
+        gen.call_method(step[1], step[0])
 
     def prepare_containers(self, gen, container):
         gen.keep(container)

@@ -228,6 +228,17 @@ class Item(Source):
         emit.binary_subscr()
 
 
+class ItemPast(Item):
+    """An item that is read past a `__getitem__` of the class: as `kind`, its builtin base, gives it."""
+
+    def reconstruct(self, emit):
+        emit.load_const(self.kind.__getitem__)
+        emit.as_callable()
+        self.base.reconstruct(emit)
+        emit.load_const(self.key)
+        emit.call(2)
+
+
 class Given(Item):
     """What an iterator from outside gives after `key` others: generated code has the rest of it in a local from the start."""
 

@@ -39,11 +39,12 @@ from .functions import BoundMethodVariable, DisabledVariable, PartialVariable, U
 from .iterators import OutsideIterator
 from .module import Module, ModuleVariable
 from .namespaces import NamespaceVariable
-from .objects import ClassVariable, UserObjectVariable
+from .objects import ClassVariable, SuperVariable, UserObjectVariable
 from .polyfills import REPLACED
 from .sequences import ListVariable, SliceVariable, TupleVariable
 from .sets import SetVariable
 from .signatures import ReadOnlyDict
+from .threads import LOCKS, LocalVariable, LockVariable, is_local
 from .user_kernels import KernelVariable, is_kernel
 
 LITERALS = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis), type(NotImplemented), range, dtypes.dtype,
@@ -265,6 +266,23 @@ def _iterator(tx, value, source):
     return tx.remember(value, OutsideIterator(value, source))
 
 
+def _super(tx, value, source):
+    """A `super()` that crossed a break."""
+    tx.guard(source, "type_is", super)
+    cls, owner = value.__thisclass__, value.__self__
+    if owner is None or type(value) is not super:
+        return _unknown(tx, value, source)
+    tx.guard_identity(Attr(source, "__thisclass__"), cls)
+    made = SuperVariable(cls, tx.wrap(owner, Attr(source, "__self__")))
+    made.source = source
+    return made
+
+
+def _lock(tx, value, source):
+    tx.guard(source, "type_is", type(value))
+    return tx.remember(value, LockVariable(value, source))
+
+
 def _object(tx, value, source):
     cls = type(value)
     if cls in tx.GRAD_MODES:
@@ -282,7 +300,7 @@ def _object(tx, value, source):
     if not (python_class or cls is types.SimpleNamespace):
         return _opaque(tx, value, source)
     tx.guard(source, "type_is", cls)
-    return tx.remember(value, UserObjectVariable(cls, value, source))
+    return tx.remember(value, (LocalVariable if is_local(cls) else UserObjectVariable)(cls, value, source))
 
 
 def _grad_mode(tx, value, source):
@@ -339,6 +357,8 @@ MAKERS = (
     (type, _class),
     (IMMUTABLE, _singleton),
     (types.ModuleType, _namespace),
+    (LOCKS, _lock),
+    (super, _super),
     (functools.partial, _partial),
     (Module, _module),
     (ITERATORS, _iterator),
