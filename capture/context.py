@@ -29,7 +29,7 @@ from .breaks import UserRaise, unsupported
 from .side_effects import SideEffects
 from .source import Attr, Guards, Pinned, Root, Source, item
 from .trace import GraphTracer
-from .variables import builder, builtins, copying, gradients, library, objects, polyfills  # noqa: F401  (some register handlers)
+from .variables import builder, builtins, copying, gradients, library, messages, objects, polyfills  # noqa: F401  (some register handlers)
 from .variables.base import NotPlain, Variable
 from .variables.class_edits import ClassEdits
 from .variables.constant import ConstantVariable, SymVariable
@@ -150,7 +150,8 @@ class Context:
 
     def guard_distinct(self) -> None:
         """Objects that were changed must stay different from every other object of their kind that was looked at."""
-        changed = [v for v in (*self.effects.containers, *self.effects.attributes) if v.source is not None]
+        changed = [v for v in (*self.effects.containers, *self.effects.attributes, *self.effects.iterators)
+                   if v.source is not None]
         for variable in changed:
             for _, other, source in self.memory.values():
                 if other is not variable and source is not None and type(other) is type(variable) \

@@ -34,8 +34,12 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 # The folders of this package, and those of their parts that are written as a user would write them.
 OWN = tuple(os.path.join(ROOT, layer, "") for layer in ("runtime", "eager", "capture", "inductor"))
 USER_LIKE = tuple(os.path.join(ROOT, "eager", part, "") for part in ("nn", "optim", "utils"))
-INSTALLED = ("numpy", "ml_dtypes", "scipy", "bytecode", "hypothesis", "pytest", "_pytest", "pluggy", "tqdm", "rich",
-             "matplotlib", "cupy", "cupyx", "cupy_backends")
+INSTALLED = frozenset((
+    "numpy", "ml_dtypes", "scipy", "bytecode", "hypothesis", "pytest", "_pytest", "pluggy", "tqdm", "rich", "matplotlib", "cupy",
+    "cupyx", "cupy_backends", "sympy", "mpmath", "networkx", "pandas", "sklearn", "joblib", "PIL", "yaml", "jinja2", "packaging",
+    "regex", "requests", "urllib3", "httpx", "fsspec", "filelock", "huggingface_hub", "tokenizers", "safetensors", "psutil",
+    "frozendict", "attr", "attrs", "pydantic", "pydantic_core", "typing_extensions", "setuptools", "pkg_resources", "dill",
+    "cloudpickle", "absl", "loguru", "wandb", "protobuf", "google", "IPython", "ipykernel"))
 GENERATOR_FLAGS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE
 
 if native is not None:
@@ -65,6 +69,13 @@ def _file_reason(filename: str) -> str | None:
         package = parts[len(parts) - parts[::-1].index("site-packages")]
         return "installed library" if package.removesuffix(".py") in INSTALLED else None
     return "standard library" if path.startswith(LIBRARY) else None
+
+
+@functools.cache
+def is_library_file(filename: str) -> bool:
+    """Whether nobody would call the file their own: Python's, an installed package's, or this one's."""
+    path = os.path.abspath(filename)
+    return "site-packages" in path.split(os.sep) or _file_reason(filename) is not None or path.startswith(USER_LIKE)
 
 
 def uncapturable(code, globals: dict) -> str | None:

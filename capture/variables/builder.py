@@ -39,11 +39,12 @@ from .functions import BoundMethodVariable, DisabledVariable, PartialVariable, U
 from .iterators import OutsideIterator
 from .module import Module, ModuleVariable
 from .namespaces import NamespaceVariable, is_namespace, namespace_of
-from .objects import ClassVariable, UserObjectVariable
+from .objects import ClassVariable, SuperVariable, UserObjectVariable
 from .polyfills import REPLACED
 from .sequences import ListVariable, SliceVariable, TupleVariable
 from .sets import SetVariable
 from .signatures import ReadOnlyDict
+from .threads import LOCKS, LocalVariable, LockVariable, is_local
 from .user_kernels import KernelVariable, is_kernel
 
 LITERALS = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis), type(NotImplemented), range, dtypes.dtype,
@@ -264,7 +265,24 @@ def _module(tx, value, source):
 
 def _iterator(tx, value, source):
     tx.guard(source, "type_is", type(value))
-    return OutsideIterator(type(value), source)
+    return tx.remember(value, OutsideIterator(value, source))
+
+
+def _super(tx, value, source):
+    """A `super()` that crossed a break."""
+    tx.guard(source, "type_is", super)
+    cls, owner = value.__thisclass__, value.__self__
+    if owner is None or type(value) is not super:
+        return _unknown(tx, value, source)
+    tx.guard_identity(Attr(source, "__thisclass__"), cls)
+    made = SuperVariable(cls, tx.wrap(owner, Attr(source, "__self__")))
+    made.source = source
+    return made
+
+
+def _lock(tx, value, source):
+    tx.guard(source, "type_is", type(value))
+    return tx.remember(value, LockVariable(value, source))
 
 
 def _object(tx, value, source):
@@ -284,7 +302,7 @@ def _object(tx, value, source):
     if not (python_class or cls is types.SimpleNamespace):
         return _opaque(tx, value, source)
     tx.guard(source, "type_is", cls)
-    return tx.remember(value, UserObjectVariable(cls, value, source))
+    return tx.remember(value, (LocalVariable if is_local(cls) else UserObjectVariable)(cls, value, source))
 
 
 def _grad_mode(tx, value, source):
@@ -341,6 +359,8 @@ MAKERS = (
     (type, _class),
     (IMMUTABLE, _singleton),
     (types.ModuleType, _namespace),
+    (LOCKS, _lock),
+    (super, _super),
     (functools.partial, _partial),
     (Module, _module),
     (ITERATORS, _iterator),
