@@ -131,7 +131,7 @@ def differentiate(functional: FunctionalGraph, requires: tuple[bool, ...], targe
     """joint -> partition; the backward for all gradients present is compiled at once, others when they are met."""
     with records.current().stage("joint graph"):
         joint = joint_of(functional, requires)
-    if not joint.tangents or not any(g is not None for g in joint.gradients.values()):
+    if not joint.tangents:                  # with them, but no gradient: the results have a history that leads to None
         return None, None
     dump.joint(joint)
     with records.current().stage("partition"):
