@@ -363,9 +363,10 @@ class Nest:
         if store.mode == "set":
             data[offsets] = value
         else:
-            np.add.at(data, offsets, value)
+            COMBINED[store.mode].at(data, offsets, value)
 
 
+COMBINED = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
 EVALUATE = {op: getattr(Nest, op) for op in ("load", "index", "const", "acc", "scalar", "indirect", "cast", "philox")}
 
 
