@@ -566,20 +566,24 @@ class Context:
         return value if value is not None else self.stop_iteration(iterator)
 
     def stop_iteration(self, iterator: Variable):
-        """StopIteration at the end of an iterator, once with what its generator returned."""
-        returned = getattr(iterator, "returned", None)
-        plain_end = returned is None or returned.is_constant() and returned.plain() is None
-        if not plain_end:
-            iterator.returned = None
+        """StopIteration at the end of an iterator, once with what its generator returned; of an object's own `__next__` the very
+        one that it raised."""
+        stopped = getattr(iterator, "stopped", None)
+        if stopped is not None:
+            iterator.stopped = None
+            raise stopped
+        returned = self.returned_by(iterator)
+        plain_end = returned.is_constant() and returned.plain() is None
         raise UserRaise(ExceptionVariable(StopIteration, [] if plain_end else [returned]), "StopIteration")
 
-    def next_or_none(self, advance: Callable) -> Variable | None:
-        try:
-            return advance()
-        except UserRaise as error:
-            if issubclass(error.variable.cls, StopIteration):
-                return None
-            raise
+    def returned_by(self, iterator: Variable) -> Variable:
+        """What an iterator that has ended tells with its StopIteration, once: an exhausted one says None."""
+        stopped, returned = getattr(iterator, "stopped", None), getattr(iterator, "returned", None)
+        if stopped is not None:
+            iterator.stopped, returned = None, stopped.variable.get_attr(self, "value")
+        elif returned is not None:
+            iterator.returned = None
+        return returned if returned is not None else self.constant(None)
 
     def sorted(self, values: list, key: Variable | None, reverse: bool) -> list:
         by_value = key is None or (key.is_constant() and key.plain() is None)

@@ -32,6 +32,7 @@ class SideEffects:
         self.cells: dict[Variable, None] = {}
         self.iterators: dict[Variable, None] = {}       # from outside, and moved on
         self.globals: dict[tuple[int, str], tuple[dict, Variable]] = {}
+        self.late_globals: set[tuple[int, str]] = set()     # deleted before they were stored
         self.order: list[tuple[str, object]] = []
         self.held: list[int] = []                       # for each lock that is taken: how many changes came before
 
@@ -75,8 +76,14 @@ class SideEffects:
             self.cells[cell] = None
 
     def store_global(self, namespace: dict, name: str, value: Variable) -> None:
-        self._first("globals", (id(namespace), name), self.globals)
-        self.globals[id(namespace), name] = namespace, value
+        key = id(namespace), name
+        self._first("globals", key, self.globals)
+        if self.stored_global(namespace, name) is DELETED:      # deleted and stored again, it comes last
+            self.late_globals.add(key)
+            del self.globals[key]
+            self.order.remove(("globals", key))
+            self.order.append(("globals", key))
+        self.globals[key] = namespace, value
 
     def enter(self, manager: Variable) -> None:
         self.order.append(("managers", ("__enter__", manager)))
@@ -119,6 +126,9 @@ class SideEffects:
     def stored_global(self, namespace: dict, name: str) -> Variable | None:
         found = self.globals.get((id(namespace), name))
         return found[1] if found is not None else None
+
+    def is_late_global(self, namespace: dict, name: str) -> bool:
+        return (id(namespace), name) in self.late_globals
 
     # -- replay ----------------------------------------------------------------------------------------------------
 
@@ -295,14 +305,14 @@ class SideEffects:
 
     def replay_globals(self, gen, key):
         namespace, value = self.globals[key]
-        if value is DELETED:                     # made and deleted again, it may never have been there
+        if value is DELETED or key in self.late_globals:     # made and deleted again, it may never have been there
             gen.load_const(namespace.pop)
             gen.emit.as_callable()
             gen.load_const(key[1])
             gen.load_const(None)
             gen.emit.call(2)
             gen.emit.pop()
-        else:
+        if value is not DELETED:
             gen.load(value)
             gen.load_const(namespace)
             gen.load_const(key[1])

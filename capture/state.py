@@ -23,6 +23,7 @@ from ..eager.nn.modules import module as eager_module
 from ..eager.state import state as eager_state
 from ..eager.tensor import Tensor
 from ..runtime.errors import CheckFailed
+from . import surroundings
 
 try:
     from . import _capture as native
@@ -43,7 +44,7 @@ GENERATOR_FLAGS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC
 
 if native is not None:
     native.configure(tensor=Tensor, ndarray=np.ndarray, check_failed=CheckFailed, state=eager_state,
-                     hook_names=eager_module._HOOK_DICTS)
+                     hook_names=eager_module._HOOK_DICTS, keep=surroundings.keep, put_back=surroundings.put_back)
 
 
 def _library_folders() -> tuple[str, ...]:
@@ -92,6 +93,11 @@ def uncapturable(code, globals: dict) -> str | None:
 def is_compiling() -> bool:
     """True while the compiler traces on this thread."""
     return native is not None and native.mode() == "capturing"
+
+
+def whole(function: Callable, *args: Any) -> Any:
+    """Call what compiles apart from any door: whatever ends it, this thread's state is as it was before."""
+    return function(*args) if native is None else native.whole(function, *args)
 
 
 # -- disable

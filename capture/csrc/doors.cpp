@@ -1,5 +1,6 @@
 // Cache and Door: who owns entries, how they are looked up, and when the compiler is asked.
 #include "doors.h"
+#include "layout.h"
 
 #include <structmember.h>
 
@@ -51,8 +52,10 @@ static Ref ask_compiler(Thread& thread, Door* door, const Slots& slots) {
     Ref dict = slots_dict((PyCodeObject*)door->code, slots);
     if (!dict) return Ref();
     Scope capturing(thread, Mode::Capturing, nullptr, nullptr);
-    return Ref(PyObject_CallMethodObjArgs(cache.get(), name, door, code.get(), slots.globals, slots.builtins,
-                                          slots.closure ? slots.closure : Py_None, dict.get(), nullptr));
+    Whole kept;
+    if (!kept) return Ref();
+    return kept.settle(Ref(PyObject_CallMethodObjArgs(cache.get(), name, door, code.get(), slots.globals, slots.builtins,
+                                                      slots.closure ? slots.closure : Py_None, dict.get(), nullptr)));
 }
 
 static Entry* compile(Thread& thread, Door* door, const Slots& slots, Fetched& fetched) {

@@ -38,7 +38,7 @@ from .dicts import DictVariable, OutsideDict, by_identity, pinned_key
 from .functions import BoundMethodVariable, DisabledVariable, PartialVariable, UserFunctionVariable
 from .iterators import OutsideIterator
 from .module import Module, ModuleVariable
-from .namespaces import NamespaceVariable
+from .namespaces import NamespaceVariable, is_namespace, namespace_of
 from .objects import ClassVariable, SuperVariable, UserObjectVariable
 from .polyfills import REPLACED
 from .sequences import ListVariable, SliceVariable, TupleVariable
@@ -153,6 +153,8 @@ def _list(tx, value, source):
 def _dict(tx, value, source):
     if type(value) not in (dict, collections.OrderedDict, collections.defaultdict):
         return wrap_derived(tx, value, source, _key) or _unknown(tx, value, source)
+    if is_namespace(value):
+        return namespace_of(tx, value, source)
     tx.guard(source, "type_is", type(value))
     factory = tx.wrap(value.default_factory, Attr(source, "default_factory")) if hasattr(value, "default_factory") else None
     return tx.remember(value, OutsideDict(tx, value, source, _key, factory))

@@ -225,8 +225,8 @@ def _reflected(x, low, span):
 
 def _tap(at, weight, m):
     """An index (clamped), and its weight: none outside."""
-    inside = ((at >= 0) & (at <= m - 1)).to(at.dtype)
-    return at.clamp(0, m - 1).long(), inside if weight is None else weight * inside
+    inside = (at >= 0) & (at <= m - 1)         # (NaN is nowhere)
+    return where(inside, at, 0).long(), inside.to(at.dtype) if weight is None else where(inside, weight, 0)
 
 
 def _nearest_reads(x, m, padding_mode, align):

@@ -281,6 +281,8 @@ def _check_rank(x, index, name):
 
 
 def gather(input, dim, index, *, sparse_grad=False, out=None):
+    if sparse_grad:
+        raise RuntimeError("gather(sparse_grad=True) is not supported: gradients are dense; leave it out")
     d = dim_of(input, dim)
     index = _long(index, "gather")
     _check_rank(input, index, "input")
