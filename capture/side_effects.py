@@ -8,15 +8,11 @@ temporaries before the first write, because a source read after a write would gi
 from __future__ import annotations
 
 import collections
-import contextlib
-import threading
 import types
 
 from .breaks import unsupported
 from .variables.base import Variable
-from .variables.constant import ConstantVariable
 from .variables.dicts import DictVariable
-from .variables.functions import UserFunctionVariable
 from .variables.iterators import moved_on
 from .variables.sequences import ListVariable
 from .variables.sets import SetVariable
@@ -142,33 +138,6 @@ class SideEffects:
     def pending(self) -> bool:
         """Whether changes of the outer world are still to be made."""
         return any(self.is_visible(kind, key) for kind, key in self.order)
-
-    def can_be_shown(self) -> bool:
-        """Whether all that is pending are known values in attributes and cells of the real world, which may be there for a moment."""
-        return all(self.places(kind, key) is not None for kind, key in self.order if self.is_visible(kind, key))
-
-    def places(self, kind: str, key) -> list | None:
-        """(object, attribute, value) of a change; None where it is of another kind."""
-        if kind == "cells":
-            found = [(key.real, "cell_contents", key.value)]
-        elif kind == "attributes" and type(getattr(key, "value", None)).__setattr__ in PLAIN_STORES:
-            found = [(key.value, name, value) for name, value in self.attributes[key].items()]
-        else:
-            return None
-        return [(owner, name, real_of(value)) for owner, name, value in found] if all(is_real(v) for _, _, v in found) else None
-
-    @contextlib.contextmanager
-    def shown(self):
-        """The changes that are still to be made, made for a moment: for a function that is called for real meanwhile."""
-        steps = [place for kind, key in self.order if self.is_visible(kind, key) for place in self.places(kind, key)]
-        before = [(owner, name, held_by(owner, name)) for owner, name, _ in steps]
-        try:
-            for owner, name, value in steps:
-                setattr(owner, name, value)
-            yield
-        finally:
-            for owner, name, value in reversed(before):
-                delattr(owner, name) if value is DELETED else setattr(owner, name, value)
 
     def call(self, function, args: list, kwargs: dict) -> None:
         """A call that is made behind the graph, in its turn, for what it does."""
@@ -358,30 +327,6 @@ def is_gradient(variable, value) -> bool:
     if isinstance(value, TensorVariable):
         return value.fake._sizes == variable.fake._sizes and value.fake._dtype is variable.fake._dtype
     return value.is_constant() and value.plain() is None
-
-
-PLAIN_STORES = (object.__setattr__, threading.local.__setattr__)
-
-
-def is_real(value) -> bool:
-    """A constant, or a function that exists."""
-    value = settled(value) if isinstance(value, Variable) else value
-    return isinstance(value, ConstantVariable) or isinstance(value, UserFunctionVariable) and value.fn is not None
-
-
-def real_of(value):
-    value = settled(value)
-    return value.fn if isinstance(value, UserFunctionVariable) else value.plain()
-
-
-def held_by(owner, name: str):
-    """What the object has there itself."""
-    if isinstance(owner, types.CellType):
-        try:
-            return owner.cell_contents
-        except ValueError:
-            return DELETED
-    return owner.__dict__.get(name, DELETED) if hasattr(owner, "__dict__") else getattr(owner, name, DELETED)
 
 
 def is_slot(owner, name: str) -> bool:

@@ -11,12 +11,10 @@ from __future__ import annotations
 
 import functools
 import gc
-import types
 
 from ..breaks import unsupported
 from .base import NotPlain, Variable
 from .constant import SymVariable
-from .derived import DerivedVariable, filled
 from .dicts import DictVariable
 from .functions import UserFunctionVariable
 from .objects import Cached, UserObjectVariable, lookup
@@ -78,23 +76,15 @@ class CachedFunctionVariable(Variable):
         if may_forget(self.value) and not (keeps_one(self.value) and holds(self.value, real, named)):
             raise unsupported("call", f"{self} has a cache so full that the order of its calls decides what it forgets")
         if tx.effects.pending() and not holds(self.value, real, named):
-            if not tx.effects.can_be_shown():
-                return self.inline_first(tx, args, kwargs)
-            with tx.effects.shown():
-                result = tx.run_outside(self.value, *real, **named)
-        else:
-            result = tx.run_outside(self.value, *real, **named)
+            if tx.options.fullgraph:
+                return self.inline(tx, args, kwargs)
+            raise unsupported("call", f"{self} is called for the first time, and may see changes that are still to be made")
+        result = tx.run_outside(self.value, *real, **named)
         self.guard_result(tx, real, named, result)
         return tx.wrap_pinned(result, f"{self.value.__name__}()")
 
     def call_method(self, tx, name, args, kwargs):
         raise unsupported("call", f"{name}() of {self}")         # what the cache holds now
-
-    def inline_first(self, tx, args, kwargs):
-        """A first call, which may see changes that are still to be made."""
-        if tx.options.fullgraph:
-            return self.inline(tx, args, kwargs)
-        raise unsupported("call", f"{self} is called for the first time, and may see changes that are still to be made")
 
     def with_numbers(self, tx, args, kwargs):
         """The cache is Python's: asked with a number that changes, it is to be asked for each."""
@@ -207,35 +197,9 @@ def real_value(tx, variable):
     if isinstance(variable, TupleVariable):
         parts = [real_value(tx, part) for part in variable.items]
         return variable.cls(*parts) if hasattr(variable.cls, "_fields") else variable.cls(parts)
-    if is_key(variable):
-        return built(tx, variable)
     value = variable.fn if isinstance(variable, UserFunctionVariable) else \
         variable.value if isinstance(variable, UserObjectVariable) else None
     if value is None or variable.source is None or variable in tx.effects.attributes:
         raise NotPlain(str(variable))
     tx.guard_identity(variable.source, value)
     return value
-
-
-def is_key(variable) -> bool:
-    """An object that the traced code made, of a class that compares by value: any equal one finds the same place in a cache."""
-    return isinstance(variable, UserObjectVariable) and variable.source is None and all(
-        isinstance(lookup(variable.cls, name)[1], types.FunctionType) for name in ("__eq__", "__hash__")) or \
-        isinstance(variable, DerivedVariable) and variable.source is None \
-        and isinstance(lookup(variable.cls, "__hash__")[1], types.FunctionType)
-
-
-def built(tx, variable):
-    """An object equal to the one that generated code would make: the same class, content and attributes."""
-    if isinstance(variable, DerivedVariable):
-        content = variable.content
-        held = [real_value(tx, v) for v in content.items] if variable.base is list else \
-            {real_value(tx, key): real_value(tx, content.at(stand)) for stand, (key, _) in list(content.entries.items())}
-        made = filled(variable.cls, variable.base, held)
-    else:
-        made = object.__new__(variable.cls)
-    for name, value in tx.effects.attributes.get(variable, {}).items():
-        if not isinstance(value, Variable):              # deleted again
-            raise NotPlain(str(variable))
-        object.__setattr__(made, name, real_value(tx, value))
-    return made
