@@ -8,6 +8,7 @@ import math
 import numpy as np
 
 from .. import dtypes
+from ...runtime import moves
 from ..ops import arithmetic as a
 from ..ops.creation import full
 from ..promote import result_type
@@ -257,7 +258,8 @@ def _by_rounds(base, d, index, source, reduce, input, include_self):
     with_values = base.detach()
     kernel = np.maximum if reduce == "amax" else np.minimum
     best = with_values._values("scatter_reduce()").copy()
-    kernel.at(best, indexing_along(index._array, d), source.detach()._array)
+    if not moves.combine_elements(reduce[1:], best, d, index._array, np.ascontiguousarray(source.detach()._array)):
+        kernel.at(best, indexing_along(index._array, d), source.detach()._array)
     best = _wrap(best, base.dtype)
     own, theirs = a.eq(with_values, best), a.eq(source.detach(), best.gather(d, index))
     if not include_self:
