@@ -20,6 +20,7 @@ from .meta import check_expandable, device_of, infer, run_meta, tensors_of
 from .op import TENSOR, TENSORS, Kind, Op
 from .programs import program_of
 from .record import (
+    Erasure,
     Node,
     SavedOutput,
     add_node,
@@ -255,7 +256,7 @@ def execute_inplace(op: Op, args: tuple):
         target._storage.runtime.copy(target, run_fake(pure, args)[0])
     bump(target)
     if needs and target._dtype.category >= 2:
-        node = Node(pure, *saved, edges, metas_of((target,)))
+        node = (Node if pure.grads else Erasure)(pure, *saved, edges, metas_of((target,)))
         if state.anomaly:
             node.stack = state.anomaly()
         rebase(target, node)

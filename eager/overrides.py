@@ -74,11 +74,20 @@ _FACES.update(__radd__="add", __rmul__="mul", __truediv__="div", __mod__="remain
 
 # -- asking
 
+
+def _separate_operands(args):
+    """einsum's operands, where they are given as one list."""
+    return (args[0], *args[1]) if len(args) == 2 and type(args[1]) in (tuple, list) and isinstance(args[0], str) else args
+
+
+_SEPARATE = {"einsum": _separate_operands}      # what handlers are shown, of functions that take one thing in several forms
+
 def ask(function, args: tuple, kwargs: dict):
     """A call with foreign operands, or under a function mode: what the handlers make of it, or PROCEED."""
     unasked = state.unasked
     if unasked == NOTHING or (unasked and not state.function_modes):
         return PROCEED
+    args = separate(args) if (separate := _SEPARATE.get(getattr(function, "__name__", ""))) else args
     operands = [*args, *kwargs.values()]
     kinds = () if unasked else asked_classes(operands)
     for mode in reversed(state.function_modes):

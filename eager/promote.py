@@ -94,6 +94,16 @@ CLASSES = {
 }
 
 
+def ordered(name, rule="same", text='"{}_cpu" not implemented for {!r}'):
+    """The promotion `rule` for what needs an order of numbers."""
+    def promote(*operands):
+        common = result_type(operands)
+        if common is not None and common.is_complex:
+            raise NotImplementedError(text.format(name, "ComplexFloat" if common is dtypes.complex64 else "ComplexDouble"))
+        return CLASSES[rule](common)
+    return promote
+
+
 def types(rule, operands, first=None, dtype=None):
     """(compute, result) for a promotion class. `compute` is None where operands stay as they are.
 

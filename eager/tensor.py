@@ -527,12 +527,8 @@ def rebuild_meta(sizes, strides, dtype, requires_grad: bool, attributes: dict, c
 
 
 def _reduce(self, protocol=2):
-    if self._grad_fn is not None:
-        raise RuntimeError(
-            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol and pickling at "
-            "the moment. Use detach() first."
-        )
-    rest = (self._requires_grad, dict(self.__dict__), type(self))
+    """Values and what a leaf has; a result comes back as a leaf."""
+    rest = (self.requires_grad, dict(self.__dict__), type(self))
     if self._device.type == "meta":
         return rebuild_meta, (tuple(self._sizes), tuple(self._strides), self._dtype, *rest)
     self._values("pickling")

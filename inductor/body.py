@@ -12,8 +12,10 @@ from collections.abc import Callable, Iterable
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from ..capture.bounds import Bounds
-from ..capture.expr import Expr, ExprLike, from_atom, is_const, plain, product, var
+from ..capture.expr import Expr, ExprLike, from_atom, is_const, maximum, minimum, plain, product, var
 from ..eager import dtypes
 from ..eager.prims import PRIMS
 from ..eager.sizes import SymFloat, SymInt
@@ -370,6 +372,8 @@ class Body:
             return self.folded(name, values, dtype)
         if name in COMPARISONS and self.bounds is not None and all(v.op in ("index", "const") for v in values):
             return self.decided(name, values[0].attrs - values[1].attrs)
+        if name in INDEX_FORMS and dtype is dtypes.int64 and all(v.op in ("index", "const") for v in values):
+            return self.index(INDEX_FORMS[name](*[v.attrs for v in values]))
         if len(values) == 2:
             a, b = values
             if name in ("mul", "truediv") and is_number(b, 1) or name == "sub" and is_number(b, 0):
@@ -399,6 +403,9 @@ class Body:
         return self.const(result.item() if hasattr(result, "item") else result, dtype)
 
 
+# what stays an index expression, so that memory is addressed by it without a value in between
+INDEX_FORMS = {"maximum": maximum, "minimum": minimum, "abs": lambda e: maximum(e, -e)}
+
 # comparison of a and b -> (true when a - b is large rather than small, false when they are equal)
 COMPARISONS = {"ge": (True, False), "gt": (True, True), "lt": (False, True), "le": (False, False)}
 
@@ -406,13 +413,14 @@ COMPARISONS = {"ge": (True, False), "gt": (True, True), "lt": (False, True), "le
 # -- types and numbers
 
 def as_number(number: Number, dtype: Any) -> Number:
-    """A Python number with the kind of `dtype`; whole numbers wrap around."""
+    """A Python number with the kind of `dtype`; whole numbers wrap around, others become what eager's cast makes of them."""
     if dtype is dtypes.bool:
         return bool(number)
     if dtype.is_floating_point:
         return float(number)
-    if isinstance(number, float) and not math.isfinite(number):
-        raise InternalError(f"{number} has no value of type {dtype.name}")
+    if isinstance(number, float):
+        with np.errstate(invalid="ignore"):
+            return int(np.array([number]).astype(dtype.numpy)[0])
     span, least = 1 << 8 * dtype.itemsize, -(1 << 8 * dtype.itemsize - 1) if dtype.is_signed else 0
     return (int(number) - least) % span + least
 

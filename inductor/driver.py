@@ -38,6 +38,7 @@ from .lower import lower
 from .memory import overwritten, plan
 from .partition import partition, split
 from .pieces import join_products, join_slices
+from .records import restride
 from .schedule import schedule
 from .tracing import fresh_fake, retrace
 
@@ -256,12 +257,27 @@ def interpreted(graph: Graph, name: str, writes: tuple = (), donated: frozenset 
     def run(inputs, seed, base):
         try:
             with recording(False):
-                return list(Interpreter(graph).run(*inputs, seed=seed, base=base))
+                return apart(Interpreter(graph).run(*inputs, seed=seed, base=base), inputs)
         except (IndexError, RuntimeError, ValueError) as error:
             if name != "forward" or isinstance(error, FlambeauError):
                 raise
             raise CheckFailed(str(error)) from error
     return run
+
+
+def apart(values: Sequence, inputs: Sequence) -> list:
+    """Results that are inputs, or lie in memory of their own, as kernels make them: eager's views, and what rested on a copy
+    that the passes took out, share it. None is a view of a temporary: made without recording, it would refuse to be written into."""
+    given = {id(x) for x in inputs}
+    taken = {id(x._ensure_storage()) for x in inputs if isinstance(x, Tensor)}
+    found = []
+    for x in values:
+        if isinstance(x, Tensor) and id(x) not in given:
+            shared = id(x._ensure_storage()) in taken
+            x = restride(x, tuple(x.stride())) if shared else x if x._view is None else x._alias()
+            taken.add(id(x._ensure_storage()))
+        found.append(x)
+    return found
 
 
 def loops(graph: Graph, name: str, writes: tuple = (), donated: frozenset = frozenset()) -> Executable:

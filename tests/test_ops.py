@@ -512,7 +512,7 @@ def test_out(name, make):
 # the compiler's own two records have tests in tests/inductor/test_records.py
 WITHOUT_SAMPLES = {"as_strided", "restrided", "detach", "with_value", "restride"}
 WITHOUT_SAMPLES |= {"view_as_real", "view_as_complex", "real", "imag", "fft_c2c", "fft_c2r"}   # tests/eager/test_complex.py
-WITHOUT_SAMPLES |= {"cholesky", "eigh", "eig", "svd"}      # of structured matrices, up to signs: tests/oracle/test_names.py
+WITHOUT_SAMPLES |= {"cholesky", "cholesky_ex", "cholesky_solve", "eigh", "eig", "svd"}      # of structured matrices, up to signs: tests/oracle/test_names.py
 WITHOUT_SAMPLES |= {"gamma_draw"}                          # its gradient is a mean's: tests/eager/test_more_names.py
 WITHOUT_SAMPLES |= {"ctc_loss_backward"}                   # its gradient is an error, as in PyTorch: below
 

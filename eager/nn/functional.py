@@ -363,8 +363,18 @@ def _soft_cross_entropy(input, target, weight, reduction, label_smoothing):
 
 
 def cosine_similarity(x1, x2, dim=1, eps=1e-8):
-    dot = (x1 * x2).sum(dim)
-    return dot / (x1.norm(2, dim).clamp_min(eps) * x2.norm(2, dim).clamp_min(eps))
+    kind = api.result_type(x1, x2)
+    if not kind.is_floating_point:
+        raise RuntimeError(f"expected common dtype to be floating point, yet common dtype is {_type_name(kind)}")
+    return (_unit(x1, kind, dim, eps) * _unit(x2, kind, dim, eps)).sum(dim)
+
+
+def _unit(x, kind, dim, eps):
+    """Over its length, which counts as at least eps (but for the gradient)."""
+    x = x if x.dtype.is_floating_point else x.to(kind)
+    size = x.norm(2, dim, keepdim=True)
+    known = size.detach()
+    return x / api.where(known < eps, size - known + eps, size)
 
 
 overrides.publish(globals(), [name for name, f in globals().items() if not name.startswith("_") and callable(f)

@@ -228,7 +228,7 @@ elu.samples(lambda make: unary(make, positive=True) + [(make(5), 0.5, 1.1, 0.9)]
 
 @pointwise
 def threshold(s, x, limit: scalar, value: scalar):
-    return s.where(x > limit, x, value)
+    return s.where(x <= limit, value, x)
 
 
 @threshold.grad("x")

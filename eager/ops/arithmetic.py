@@ -8,8 +8,9 @@ import numpy as np
 
 from ...runtime import maps, moves
 from .. import dtypes
-from ..op import OPS, mask, optional, pointwise, static
-from ..promote import result_type
+from ..grads import Meta
+from ..op import OPS, mask, optional, pointwise, scalar, static, zeros
+from ..promote import ordered, result_type
 from .samples import binary, binary_int, unary
 
 
@@ -69,20 +70,20 @@ def _(g, a, b):
     return neg(div(mul(g, div(a, b)), b))
 
 
-@pointwise
+@pointwise(promote=ordered("floor_divide"))
 def floor_divide(s, a, b):
     """Division rounded down."""
     return a // b
 
 
-@pointwise
+@pointwise(promote=ordered("trunc_divide"))
 def trunc_divide(s, a, b):
     """Division rounded toward zero: floor of the magnitudes with the quotient's sign."""
     q = s.abs(a) // s.abs(b)
     return s.where(s.ne(s.lt(a, 0), s.lt(b, 0)), -q, q)
 
 
-@pointwise
+@pointwise(promote=ordered("remainder"))
 def remainder(s, a, b):
     """The remainder with the divisor's sign."""
     return a % b
@@ -98,7 +99,7 @@ def _(g, a, b):
     return neg(mul(g, floor_divide(a, b)))
 
 
-@pointwise
+@pointwise(promote=ordered("fmod"))
 def fmod(s, a, b):
     """The remainder with the dividend's sign."""
     r = s.abs(a) % s.abs(b)
@@ -115,6 +116,91 @@ def _(g, a, b):
     return neg(mul(g, trunc_divide(a, b)))
 
 
+# -- sums of scaled terms: operands meet in one type before they are multiplied, and halves are rounded once
+
+@pointwise
+def add_scaled(s, a, b, factor: scalar):
+    return a + b * factor
+
+
+@add_scaled.grad("a")
+def _(g):
+    return g
+
+
+@add_scaled.grad("b")
+def _(g, factor):
+    return mul(g, factor)
+
+
+@pointwise
+def addcmul(s, x, a, b, factor: scalar):
+    return x + a * b * factor
+
+
+@addcmul.grad("x")
+def _(g):
+    return g
+
+
+@addcmul.grad("a")
+def _(g, b, factor):
+    return mul(g, mul(b, factor))
+
+
+@addcmul.grad("b")
+def _(g, a, factor):
+    return mul(g, mul(a, factor))
+
+
+@pointwise(promote="float")
+def addcdiv(s, x, a, b, factor: scalar):
+    return x + a / b * factor
+
+
+@addcdiv.grad("x")
+def _(g):
+    return g
+
+
+@addcdiv.grad("a")
+def _(g, b, factor):
+    return mul(g, div(factor, b))
+
+
+@addcdiv.grad("b")
+def _(g, a, b, factor):
+    return neg(mul(g, mul(div(div(a, b), b), factor)))
+
+
+@pointwise
+def lerp(s, x, end, weight):
+    """From the nearer end, so that both ends are exact."""
+    way = end - x
+    return s.where(s.lt(s.abs(weight), 0.5), x + way * weight, end - way * (1 - weight))
+
+
+@lerp.grad("x")
+def _(g, weight):
+    return mul(g, sub(1, weight) if hasattr(weight, "dtype") else 1 - weight)
+
+
+@lerp.grad("end")
+def _(g, weight):
+    return mul(g, weight)
+
+
+@lerp.grad("weight")
+def _(g, x, end):
+    return mul(g, sub(end, x))
+
+
+add_scaled.samples(lambda make: [(make(3, 4), make(4), 0.5), (make(2, 3), make(2, 1), 2), (make.ints(5, 3), make.ints(4, 3), 2),
+                                 (make(0, 3), make(3), 1.5)])
+addcmul.samples(lambda make: [(make(3, 4), make(4), make(3, 1), 0.5), (make(2), make(2), make(), 2),
+                              (make.ints(5, 3), make.ints(4, 3), make.ints(3, 3), 2)])
+addcdiv.samples(lambda make: [(make(3, 4), make(4), make.positive(3, 1), 0.5), (make(2), make(2), make.positive(2), 2)])
+lerp.samples(lambda make: [(make(3, 4), make(4), 0.25), (make(3, 4), make(3, 1), 0.75), (make(2, 3), make(3), make(2, 1))])
 for _op in (add, sub, mul):
     _op.samples(binary)
 div.samples(lambda make: binary(make, nonzero=True))
@@ -162,7 +248,8 @@ def _(g, x):
     return mul(g, OPS["sgn"](x) if x.dtype.is_complex else sign(x))
 
 
-@pointwise
+@pointwise(promote=ordered("sign", text="Unlike NumPy, torch.sign is not intended to support complex numbers. Please use "
+                                        "torch.sgn instead."))
 def sign(s, x):
     """0 for NaN."""
     return s.where(x == x, s.sign(x), 0)
@@ -182,12 +269,12 @@ sign.samples(lambda make: unary(make, positive=True))
 
 # -- extremes
 
-@pointwise
+@pointwise(promote=ordered("maximum"))
 def maximum(s, a, b):
     return s.maximum(a, b)
 
 
-@pointwise
+@pointwise(promote=ordered("minimum"))
 def minimum(s, a, b):
     return s.minimum(a, b)
 
@@ -221,7 +308,7 @@ maximum.samples(binary)
 minimum.samples(binary)
 
 
-@pointwise
+@pointwise(promote=ordered("clamp", text="clamp is not supported for complex types"))
 def clamp(s, x, min: optional = None, max: optional = None):
     """x within [min, max]; either bound may be missing; NaN stays. max wins where min > max."""
     x = x if min is None else s.maximum(x, min)
@@ -312,7 +399,7 @@ def _comparison(name):
     def compare(s, a, b):
         return getattr(s, name)(a, b)
     compare.__name__ = name
-    record = pointwise(compare, promote="bool")
+    record = pointwise(compare, promote="bool" if name in ("eq", "ne") else ordered(name, "bool"))
     record.samples(lambda make: binary(make) + [(make.ints(3, 4), 1), (make.ints(3, 4), make.ints(3, 4)),
                                                 (make(3), make(3) > 0)])
     return record
@@ -465,8 +552,8 @@ def _(x, source):
 
 
 @copy.grad("x")
-def _(g):
-    return mul(g, 0)
+def _(g, x: Meta):
+    return zeros(x)
 
 
 @copy.grad("source")

@@ -9,7 +9,7 @@ import numpy as np
 from .. import dtypes
 from ..grads import explicit
 from ..meta import Spec, broadcast_shapes
-from ..op import extern, Out, size, static
+from ..op import composite, extern, Out, size, static
 from .arithmetic import add, cast, div, eq, mul, neg, sub, where
 from .complexes import conj, real
 from .creation import eye, tril, triu
@@ -128,6 +128,60 @@ def _(g, a, out):
     return neg(matmul(solve(_t(a), g), _t(out)))
 
 
+def _zero_pivots(lu):
+    """Per factorised matrix the number of its first pivot that is zero, counted from 1; 0 where there is none."""
+    zero = np.diagonal(lu, 0, -2, -1) == 0
+    return np.where(zero.any(-1), zero.argmax(-1) + 1, 0).astype(np.int32) if zero.shape[-1] else np.zeros(zero.shape[:-1], np.int32)
+
+
+def _divided(a, b):
+    """(a solution by elimination, where pivots that are zero divide as any number does; the numbers of these pivots)"""
+    with np.errstate(all="ignore"):
+        lu, pivots = lu_factor.fn(a)
+        order = row_order.fn(pivots, a.shape[-1])
+        rows = np.take_along_axis(np.broadcast_to(b, (*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), *b.shape[-2:])),
+                                  np.broadcast_to(order, (*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-1]))[..., None], -2)
+        return solve_triangular.fn(lu, solve_triangular.fn(lu, rows, False, True), True, False), _zero_pivots(lu)
+
+
+_INFO = Out("info", differentiable=False)
+
+
+@extern(outputs=("x", _INFO), meta=lambda a, b: (_like(b, *broadcast_shapes((_batch(a), _batch(b)), "solve_ex"), *b.shape[-2:]),
+                                                 _like(a, *_batch(a), dtype=dtypes.int32)))
+def solve_ex(a, b):
+    """As `solve`; of a singular matrix what elimination gives (infinite or NaN), and the number of its pivot that is zero."""
+    try:
+        return np.linalg.solve(a, b).astype(b.dtype, copy=False), np.zeros(a.shape[:-2], np.int32)
+    except np.linalg.LinAlgError:
+        return _divided(a, b)
+
+
+@solve_ex.grad("b")
+def _(g_x, a):
+    return solve_ex(_t(a), g_x)[0]
+
+
+@solve_ex.grad("a")
+def _(g_x, a, x):
+    return neg(matmul(solve_ex(_t(a), g_x)[0], _t(x)))
+
+
+@extern(outputs=("inverse", _INFO), meta=lambda x: (_like(x, *x.shape), _like(x, *_batch(x), dtype=dtypes.int32)))
+def inv_ex(x):
+    """As `inv`; of a singular matrix what elimination gives, and the number of its pivot that is zero."""
+    try:
+        return np.linalg.inv(x), np.zeros(x.shape[:-2], np.int32)
+    except np.linalg.LinAlgError:
+        return _divided(x, np.eye(x.shape[-1], dtype=x.dtype))
+
+
+@inv_ex.grad("x")
+def _(g_inverse, inverse):
+    back = _t(inverse)
+    return neg(matmul(matmul(back, g_inverse), back))
+
+
 @extern(meta=lambda a, b, upper, unit: (*broadcast_shapes((_batch(a), _batch(b)), "solve"), *b.shape[-2:]))
 def solve_triangular(a, b, upper: static, unit: static):
     """The X of a @ X = b, where only one triangle of a counts (`unit`: its diagonal counts as ones), by substitution."""
@@ -162,6 +216,26 @@ def cholesky(x):
                                             "is not positive-definite")
 
 
+@composite
+def cholesky_solve(b, factor):
+    """The X of factor @ factor^H @ X = b."""
+    return solve_triangular(_h(factor), solve_triangular(factor, b, False, False), True, False)
+
+
+@cholesky_solve.grad("b")
+@explicit
+def _(g, factor):
+    return cholesky_solve(g, factor)
+
+
+@cholesky_solve.grad("factor")
+@explicit
+def _(g, factor, out):
+    """Of the whole factor, as in inverse(factor @ factor^H) @ b; only the lower triangle of it was read."""
+    one = matmul(cholesky_solve(g, factor), _h(out))
+    return neg(matmul(add(one, _h(one)), factor))
+
+
 def _halved(x):
     """The lower triangle with half the diagonal."""
     return sub(tril(x, 0), mul(_diagonal_matrix(diagonal(x, 0, len(x.shape) - 2, len(x.shape) - 1)), 0.5))
@@ -170,11 +244,45 @@ def _halved(x):
 @cholesky.grad("x")
 @explicit
 def _(g, out):
+    return _cholesky_gradient(g, out)
+
+
+def _cholesky_gradient(g, out):
     """inverse(L)^H @ half(L^H g) @ inverse(L), made Hermitian"""
     middle = _halved(matmul(_h(out), g))
     left = solve_triangular(_h(out), middle, True, False)
     whole = _h(solve_triangular(_h(out), _h(left), True, False))
     return mul(add(whole, _h(whole)), 0.5)
+
+
+@extern(outputs=("low", _INFO), meta=lambda x: (_like(x, *x.shape), _like(x, *_batch(x), dtype=dtypes.int32)))
+def cholesky_ex(x):
+    """As `cholesky`; of a matrix that is not positive-definite the columns that there are, and the order of the leading
+    minor that is not."""
+    try:
+        return np.linalg.cholesky(x), np.zeros(x.shape[:-2], np.int32)
+    except np.linalg.LinAlgError:
+        found = [_columns_of_cholesky(one) for one in x.reshape(-1, *x.shape[-2:])]
+        return (np.stack([low for low, _ in found]).reshape(x.shape),
+                np.array([order for _, order in found], np.int32).reshape(x.shape[:-2]))
+
+
+def _columns_of_cholesky(x):
+    low = np.tril(x)
+    for k in range(len(low)):
+        left = low[k, k].real - np.vdot(low[k, :k], low[k, :k]).real
+        if not left > 0:
+            low[k, k] = left
+            return low, k + 1
+        low[k, k] = np.sqrt(left)
+        low[k + 1:, k] = (low[k + 1:, k] - low[k + 1:, :k] @ low[k, :k].conj()) / low[k, k]
+    return low, 0
+
+
+@cholesky_ex.grad("x")
+@explicit
+def _(g_low, low):
+    return _cholesky_gradient(g_low, low)
 
 
 def _qr_meta(x, mode):
@@ -312,13 +420,11 @@ def svd(x, full_matrices: static):
 def _(g_u, g_s, g_vh, u, s, vh, full_matrices):
     """U (skew(U^H gU) / E S + diag(gS) + S skew(V^H gV) / E) V^H, plus what lies outside the spaces of U and V;
     E_ij = s_j^2 - s_i^2."""
-    k = s.shape[-1]
-    if full_matrices and (u.shape[-1] != k or vh.shape[-2] != k) and (g_u is not None or g_vh is not None):
-        raise RuntimeError("svd_backward: the derivative of the singular vectors beyond the first min(m, n) is not "
-                           "defined: use full_matrices=False")
-    if full_matrices:
-        u, vh = slice_dim(u, len(u.shape) - 1, 0, 1, k), slice_dim(vh, len(vh.shape) - 2, 0, 1, k)
-    rank = len(s.shape)
+    k, rank = s.shape[-1], len(s.shape)
+    if full_matrices:       # vectors beyond the first min(m, n) are any that complete a base: they have no derivative
+        u, vh = slice_dim(u, rank, 0, 1, k), slice_dim(vh, rank - 1, 0, 1, k)
+        g_u = None if g_u is None else slice_dim(g_u, rank, 0, 1, k)
+        g_vh = None if g_vh is None else slice_dim(g_vh, rank - 1, 0, 1, k)
     row, column = unsqueeze(s, rank - 1), unsqueeze(s, rank)
     gap = sub(mul(row, row), mul(column, column))
     same = eq(gap, 0)
@@ -404,9 +510,10 @@ def _regular(make, *shape):
     return add(_positive(make, *shape), sub(x, _t(x)))
 
 
-for _op in (inv, det, adjugate, slogdet, matrix_exp):
+for _op in (inv, det, adjugate, slogdet, matrix_exp, inv_ex):
     _op.samples(lambda make: [(_regular(make, 3, 3),), (_regular(make, 2, 2, 2),)])
-solve.samples(lambda make: [(_regular(make, 3, 3), make(3, 2)), (_regular(make, 2, 3, 3), make(2, 3, 1))])
+for _op in (solve, solve_ex):
+    _op.samples(lambda make: [(_regular(make, 3, 3), make(3, 2)), (_regular(make, 2, 3, 3), make(2, 3, 1))])
 solve_triangular.samples(lambda make: [(_positive(make, 3, 3), make(3, 2), True, False),
                                        (_positive(make, 2, 3, 3), make(2, 3, 2), False, True)])
 lu_factor.samples(lambda make: [(_regular(make, 3, 3),), (make(4, 2),), (make(2, 2, 3),)])

@@ -10,6 +10,7 @@ import numpy as np
 from ...runtime import maps, native
 from .. import dtypes, prims
 from ..op import extern, pointwise
+from ..promote import ordered
 from .arithmetic import add, cast, div, eq, ge, logical_and, mul, neg, square, sub, where
 from .native_maps import native_map
 from .samples import unary
@@ -336,7 +337,7 @@ for _op in (asin, acos, erfinv):
     _op.samples(lambda make: [(make.uniform(3, 4),), (make.uniform(),), (make.uniform(0, 2),)])
 
 
-@pointwise(promote="float")
+@pointwise(promote=ordered("hypot", "float"))
 def hypot(s, a, b):
     """sqrt(a*a + b*b) without overflow of the squares."""
     a, b = s.abs(a), s.abs(b)
@@ -359,13 +360,54 @@ def _(g, b, out):
 hypot.samples(lambda make: [(make(3, 4), make(3, 4)), (make(3, 1), make(4)), (make(4), 1.5), (make(0), make(0))])
 
 
+# -- logarithms of sums of exponentials, by the larger: it stays outside
+
+_LN2 = math.log(2.0)
+
+
+@pointwise(promote="float")
+def logaddexp(s, a, b):
+    top = s.maximum(a, b)
+    return s.where(s.isinf(top), top, top + s.log1p(s.exp(-s.abs(a - b))))
+
+
+@pointwise(promote="float")
+def logaddexp2(s, a, b):
+    top = s.maximum(a, b)
+    return s.where(s.isinf(top), top, top + s.log1p(s.exp(s.abs(a - b) * -_LN2)) * (1.0 / _LN2))
+
+
+@logaddexp.grad("a")
+def _(g, a, b):
+    return mul(g, sigmoid(sub(a, b)))
+
+
+@logaddexp.grad("b")
+def _(g, a, b):
+    return mul(g, sigmoid(sub(b, a)))
+
+
+@logaddexp2.grad("a")
+def _(g, a, b):
+    return mul(g, sigmoid(mul(sub(a, b), _LN2)))
+
+
+@logaddexp2.grad("b")
+def _(g, a, b):
+    return mul(g, sigmoid(mul(sub(b, a), _LN2)))
+
+
+for _op in (logaddexp, logaddexp2):
+    _op.samples(lambda make: [(make(3, 4), make(3, 4)), (make(3, 1), make(4)), (make(4), 1.5), (make(0), make(0))])
+
+
 # -- rounding: gradients are zero
 
 def _rounding(name):
     def fn(s, x):
         return getattr(s, name)(x)
     fn.__name__ = name
-    record = pointwise(fn)
+    record = pointwise(fn, promote=ordered(name, text="{} is not supported for complex inputs"))
     record.grad("x")(lambda g: mul(g, 0))
     record.samples(lambda make: unary(make, positive=True) + [(make.ints(4, 3),)])
     return record
@@ -374,7 +416,7 @@ def _rounding(name):
 floor, ceil, trunc, round = map(_rounding, ("floor", "ceil", "trunc", "round"))
 
 
-@pointwise
+@pointwise(promote=ordered("frac"))
 def frac(s, x):
     return x - s.trunc(x)
 

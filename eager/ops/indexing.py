@@ -479,7 +479,9 @@ def index(s, i, x, indices: tensors, dims: static):
 
 @index.numpy
 def _(x, indices, dims):
-    return x[_numpy_index(x, indices, dims)]
+    """(Where no element is asked for, no index is looked at.)"""
+    sizes = indexed_sizes(x, indices, dims)
+    return x[_numpy_index(x, indices, dims)] if 0 not in sizes else np.empty(sizes, x.dtype)
 
 
 @index.grad("x")
@@ -517,6 +519,8 @@ def _index_put(name, mode, kernel):
 
     @record.inplace.numpy
     def write(x, indices, values, dims):
+        if 0 in indexed_sizes(x, indices, dims):
+            return
         where = _numpy_index(x, indices, dims)
         if mode == "set" or dims != (0,) or values.shape != indices[0].shape + x.shape[1:] or not _added(x, indices[0],
                                                                                                      values):

@@ -82,8 +82,34 @@ smooth_l1_loss.samples(lambda make: _pairs(make, 0.7))
 @composite
 def binary_cross_entropy(x, target, weight: optional, reduction: static):
     """Logarithms are cut at -100, so that a certain wrong answer costs 100."""
-    loss = neg(add(mul(target, clamp(log(x), -100.0, None)), mul(sub(1.0, target), clamp(log1p(neg(x)), -100.0, None))))
+    loss = _answer_loss(x, target)
     return reduced(loss if weight is None else mul(loss, weight), reduction)
+
+
+def _answer_loss(x, target):
+    return neg(add(mul(target, clamp(log(x), -100.0, None)), mul(sub(1.0, target), clamp(log1p(neg(x)), -100.0, None))))
+
+
+@binary_cross_entropy.grad("x")
+def _(g, x, target, weight, reduction):
+    """(x - t) / (x (1 - x)), finite where an answer is certain; in halves the bound would be zero."""
+    g = _unreduced(g, x.shape, reduction)
+    g = g if weight is None else mul(g, weight)
+    y = single(x)
+    slope = div(sub(y, target), clamp(mul(y, sub(1.0, y)), 1e-12, None))
+    return back(mul(single(g), slope), g)
+
+
+@binary_cross_entropy.grad("target")
+def _(g, x, weight, reduction):
+    g = _unreduced(g, x.shape, reduction)
+    g = g if weight is None else mul(g, weight)
+    return mul(g, sub(log1p(neg(x)), log(x)))
+
+
+@binary_cross_entropy.grad("weight")
+def _(g, x, target, reduction):
+    return mul(_unreduced(g, x.shape, reduction), _answer_loss(x, target))
 
 
 @composite

@@ -22,12 +22,10 @@ def _source(s, at, n, before, mode):
     """Where position `at` of the padded dim is read."""
     if mode == "circular":
         return (at - before + n) % n
-    place, last = s.index(at - before), s.index(n - 1)
     if mode == "replicate":
-        place = s.minimum(s.maximum(place, 0), last)
-    else:
-        place = last - s.abs(last - s.abs(place))
-    return s.indirect(place, n, check=False)
+        return s.indirect(s.minimum(s.maximum(s.index(at - before), 0), s.index(n - 1)), n, check=False)
+    mirrored = s.indirect(s.abs(s.index(at - before)), n, check=False)
+    return n - 1 - s.indirect(s.abs(s.index(n - 1 - mirrored)), n, check=False)
 
 
 def _sizes(shape, padding):

@@ -8,8 +8,10 @@ import numpy as np
 from ...runtime import reductions
 from ..grads import Meta
 from ..op import composite, Out, reduction, scalar, static
+from ..promote import ordered
 from .arithmetic import absolute, add, cast, div, eq, mul, ne, sign, square, sub, where
 from .elementary import exp, power, sqrt
+from .halves import back, single
 from .indexing import spread
 from .views import expand, squeeze, unsqueeze
 
@@ -150,7 +152,7 @@ def _extreme(name):
     def fn(s, x):
         return x
     fn.__name__ = "a" + name
-    record = reduction(fn, combine=name)
+    record = reduction(fn, combine=name, promote=ordered(f"{name}_values"))
     record.native(lambda x, dim, keepdim: _native(name, x, dim, keepdim))
 
     @record.grad("x")
@@ -170,7 +172,7 @@ def _with_position(name, combine):
     def fn(s, x):
         return x
     fn.__name__ = name
-    record = reduction(fn, combine=combine, outputs=("values", Out("indices", differentiable=False)))
+    record = reduction(fn, combine=combine, promote=ordered(name[:3]), outputs=("values", Out("indices", differentiable=False)))
 
     @record.native
     def _(x, dim, keepdim):
@@ -195,7 +197,7 @@ def _position(name):
     def fn(s, x):
         return x
     fn.__name__ = name
-    record = reduction(fn, combine=name, promote="long", finish=lambda s, acc, n: acc[1],
+    record = reduction(fn, combine=name, promote=ordered(name, "long", "{}(): does not support complex input"), finish=lambda s, acc, n: acc[1],
                        outputs=(Out(differentiable=False),))
 
     @record.native
@@ -336,14 +338,15 @@ var_mean.samples(_floating_samples)
 
 @composite
 def std(x, correction: static, dim: static, keepdim=False):
-    return sqrt(var(x, correction, dim, keepdim))
+    """Halves hold many a deviation whose square they do not hold."""
+    return back(sqrt(var(single(x), correction, dim, keepdim)), x)
 
 
 @std.grad("x")
 def _(g, x, out, correction, dim, keepdim):
     """Where all values are one, the slope of the root is left out: the gradient is 0."""
-    slope = where(eq(out, 0), 0.0, div(g, mul(out, 2.0)))
-    return _var_grad(slope, x, correction, dim, keepdim)
+    slope = where(eq(out, 0), 0.0, div(single(g), mul(single(out), 2.0)))
+    return back(_var_grad(slope, single(x), correction, dim, keepdim), x)
 
 
 std.samples(_floating_samples)
@@ -353,9 +356,9 @@ std.samples(_floating_samples)
 
 @composite
 def norm(x, p: scalar, dim: static, keepdim=False):
-    """(sum |x|**p) ** (1/p), with the limits at p = inf, -inf and 0."""
+    """(sum |x|**p) ** (1/p), with the limits at p = inf, -inf and 0. Powers of halves are summed in float32."""
     if p == 2:
-        return sqrt(sum(square(x), dim, keepdim))
+        return back(sqrt(sum(square(single(x)), dim, keepdim)), x)
     if p == 1:
         return sum(absolute(x), dim, keepdim)
     if p == float("inf"):
@@ -364,7 +367,7 @@ def norm(x, p: scalar, dim: static, keepdim=False):
         return amin(absolute(x), dim, keepdim)
     if p == 0:
         return sum(cast(ne(x, 0), x.dtype), dim, keepdim)
-    return power(sum(power(absolute(x), p), dim, keepdim), 1.0 / p)
+    return back(power(sum(power(absolute(single(x)), p), dim, keepdim), 1.0 / p), x)
 
 
 @norm.native
@@ -385,7 +388,7 @@ def _(g, x, p, dim, keepdim, out):
     """At zero the gradient of a norm is taken as zero."""
     g, out = keep_dims(g, dim, keepdim), keep_dims(out, dim, keepdim)
     if p == 2:
-        return mul(x, _safe_quotient(g, out))
+        return mul(g, _safe_quotient(x, out))
     if p == 1:
         return mul(g, sign(x))
     if p == 0:
@@ -393,8 +396,9 @@ def _(g, x, p, dim, keepdim, out):
     if p in (float("inf"), float("-inf")):
         here = eq(absolute(x), out)
         return mul(mul(sign(x), here), div(g, sum(here, dim, True)))
-    steep = mul(sign(x), power(absolute(x), p - 1))
-    return mul(where(eq(x, 0), 0.0, steep), _safe_quotient(g, power(out, p - 1)))
+    y = single(x)
+    steep = mul(sign(y), power(absolute(y), p - 1))
+    return back(mul(where(eq(y, 0), 0.0, steep), _safe_quotient(single(g), power(single(out), p - 1))), x)
 
 
 def _safe_quotient(a, b):

@@ -102,6 +102,11 @@ def _(n, slope, dim, scale, exact):
     return taps.apply(slope, dim, _nearest_adjoint(n, slope.shape[dim], scale, exact))
 
 
+@nearest_backward.calls
+def _(c, outs, n, slope, dim, scale, exact):
+    return taps.call(c, outs[0], slope, dim, lambda: _nearest_adjoint(n, slope.shape[dim], scale, exact))
+
+
 @nearest_backward.grad("slope")
 def _(g, slope: Meta, dim, n, scale, exact):
     return nearest(g, dim, slope.shape[dim], scale, exact)
@@ -185,6 +190,12 @@ def _(x, dim, size, kind, scale, align):
     return taps.apply(x, dim, _taps(x.shape[dim], size, kind, scale, align, x.dtype))
 
 
+@resample.calls
+def _(c, outs, x, dim, size, kind, scale, align):
+    dtype = x.dtype.numpy
+    return taps.call(c, outs[0], x, dim, lambda: _taps(x.shape[dim], size, kind, scale, align, dtype))
+
+
 @resample.grad("x")
 def _(g, x: Meta, dim, size, kind, scale, align):
     return resample_backward(x.shape[dim], g, dim, kind, scale, align)
@@ -208,6 +219,12 @@ def resample_backward(s, i, n: size, slope: tensor, dim: static, kind: static, s
 @resample_backward.numpy
 def _(n, slope, dim, kind, scale, align):
     return taps.apply(slope, dim, _adjoint(n, slope.shape[dim], kind, scale, align, slope.dtype))
+
+
+@resample_backward.calls
+def _(c, outs, n, slope, dim, kind, scale, align):
+    dtype = slope.dtype.numpy
+    return taps.call(c, outs[0], slope, dim, lambda: _adjoint(n, slope.shape[dim], kind, scale, align, dtype))
 
 
 @resample_backward.grad("slope")

@@ -11,8 +11,8 @@ import numpy as np
 
 from .. import dtypes, prims
 from ..meta import broadcast_shapes
-from ..op import extern
-from ..promote import promote_types
+from ..op import extern, pointwise
+from ..promote import ordered, promote_types
 from .arithmetic import add, div, eq, mul, neg, sign, square, sub, where
 from .elementary import exp, log
 
@@ -37,7 +37,21 @@ def _pair_shape(a, b):
     return broadcast_shapes((tuple(a.shape), tuple(b.shape)), "broadcast")
 
 
-@extern(meta=_pair_shape, promote="float")
+@pointwise(promote="float")
+def entr(s, x):
+    """-x log x; 0 at 0, -inf below."""
+    return s.where(s.lt(x, 0), -math.inf, s.where(s.eq(x, 0), 0.0, -x * s.log(x)))
+
+
+@entr.grad("x")
+def _(g, x):
+    return mul(g, neg(add(log(x), 1.0)))
+
+
+entr.samples(lambda make: [(make.positive(3, 4),), (make.positive(),), (make.positive(0),)])
+
+
+@extern(meta=_pair_shape, promote=ordered("atan2", "float"))
 def atan2(a, b):
     """The angle of the point (b, a)."""
     return _rounded(np.arctan2, a, b)

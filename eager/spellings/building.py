@@ -165,13 +165,13 @@ def unravel_index(indices, shape):
     return tuple(reversed(found))
 
 
-def range(start=0, end=None, step=1, *, dtype=None, device=None, requires_grad=False, out=None):
+def range(start=0, end=None, step=1, *, dtype=None, device=None, requires_grad=False, out=None, layout=None, pin_memory=False):
     """Like arange, but with the end included and floating by default."""
     start, end = (0, start) if end is None else (start, end)
     count = math.floor((end - start) / step) + 1
     t = creation.arange(count, dtype=dtypes.float64) * step + start
-    t = t.to(dtype_of(dtype, dtypes.get_default_dtype()))
-    return give(t.requires_grad_() if requires_grad else t, out)
+    t = t.to(device_of(device), dtype_of(dtype, dtypes.get_default_dtype()))
+    return creation.finished(t, requires_grad, out, pin_memory, layout)
 
 
 # -- parts out of place
@@ -279,6 +279,8 @@ def indexing_along(index, d):
 
 def _ranks(index, d):
     """Of each element along d, how many before it go to the same place."""
+    if not index.size:
+        return np.zeros_like(index)
     rows = np.moveaxis(index, d, -1)
     flat = rows.reshape(-1, rows.shape[-1])
     out = np.zeros_like(flat)
@@ -338,7 +340,7 @@ def _window(name, formula):
         values = np.ones(n) if n == 1 else formula(t, *args, **kw)
         d = dtype_of(dtype, dtypes.get_default_dtype())
         out = _wrap(np.asarray(values).astype(d.numpy), d).to(device)
-        return out.requires_grad_() if requires_grad else out
+        return creation.finished(out, requires_grad, None, pin_memory, layout)
     function.__name__ = function.__qualname__ = name
     return function
 

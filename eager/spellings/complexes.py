@@ -45,18 +45,23 @@ def view_as_complex(input):
 
 @takes_out
 def complex(real, imag):
+    _check_parts(real, imag)
+    from .shapes import broadcast_tensors
+    return c.complex_of(*(broadcast_tensors(real, imag) if real.shape != imag.shape else (real, imag)))
+
+
+def _check_parts(real, imag):
     if real.dtype is not imag.dtype:
         raise RuntimeError(f"Expected object of scalar type {real.dtype.name.capitalize()} but got scalar type "
                            f"{imag.dtype.name.capitalize()} for second argument")
     if real.dtype not in (dtypes.float32, dtypes.float64, dtypes.float16):
         raise RuntimeError("Expected both inputs to be Half, Float or Double tensors but got "
                            f"{real.dtype.name.capitalize()} and {imag.dtype.name.capitalize()}")
-    from .shapes import broadcast_tensors
-    return c.complex_of(*(broadcast_tensors(real, imag) if real.shape != imag.shape else (real, imag)))
 
 
 @takes_out
 def polar(abs, angle):
+    _check_parts(abs, angle)
     return complex(a.mul(abs, e.cos(angle)), a.mul(abs, e.sin(angle)))
 
 

@@ -9,7 +9,7 @@ from ..device import runtimes
 from ..dispatch import type_name
 from ..promote import result_type
 from ..op import OPS, specialise
-from ..ops import activations, arithmetic as a, elementary as e
+from ..ops import activations, arithmetic as a, complexes as c, elementary as e
 from ..ops.creation import full
 from ..tensor import Tensor
 from .arguments import dim_of, fitting, give
@@ -58,8 +58,16 @@ _add, _sub, _div, _mul = map(specialise, (a.add, a.sub, a.div, a.mul))
 
 
 def add(input, other, *, alpha=1, out=None):
-    r = _add(input, other if type(alpha) is int and alpha == 1 else _times(input, other, alpha))
+    r = _add(input, other) if type(alpha) is int and alpha == 1 else _plus_scaled(a.add, input, other, alpha)
     return r if out is None else give(r, out)
+
+
+def _plus_scaled(record, input, other, alpha):
+    """`record` (a sum or a difference) of input and alpha * other. Its operands meet in one type before they are scaled."""
+    if type(alpha) in (int, float) and result_type((input, other)).is_floating_point:
+        return (a.add_scaled if record is record.pure else a.add_scaled.inplace)(
+            input, other, alpha if record.pure is a.add else -alpha)
+    return record(input, _times(input, other, alpha))
 
 
 def _is_bool(x):
@@ -89,8 +97,6 @@ negative, negative_ = neg, neg_
 
 def _times(input, other, alpha):
     """alpha * other as `input + alpha * other` needs it: in the type of the sum."""
-    if type(alpha) in (int, float) and isinstance(other, Tensor) and other.dtype.is_floating_point:
-        return _mul(other, alpha)
     kind = result_type((input, other))
     if type(alpha) is builtins.bool and kind is not dtypes.bool:
         raise RuntimeError("Boolean alpha only supported for Boolean results.")
@@ -116,7 +122,7 @@ def sign(input, *, out=None):
 
 def sub(input, other, *, alpha=1, out=None):
     _no_bools(input, other)
-    r = _sub(input, other if type(alpha) is int and alpha == 1 else _times(input, other, alpha))
+    r = _sub(input, other) if type(alpha) is int and alpha == 1 else _plus_scaled(a.sub, input, other, alpha)
     return r if out is None else give(r, out)
 
 
@@ -274,10 +280,13 @@ def _whole(value, x):
     return int(value) if type(value) is float and x.dtype.category < 2 else value
 
 
-def addcmul(input, tensor1, tensor2, *, value=1, out=None):
-    product = _product(input, tensor1, tensor2)
-    value = _whole(value, product)
-    return give(_add(input, product if value == 1 else _mul(product, value)), out)
+def _value(value, *operands):
+    """A factor in the type of the sum: integers take its whole part. None if the factor is no number or the sum is complex:
+    then products and sums are separate."""
+    kind = result_type(operands)
+    if type(value) not in (int, float, builtins.bool) or kind.is_complex:
+        return None
+    return int(value) if type(value) is float and kind.category < 2 else value
 
 
 def _product(input, tensor1, tensor2):
@@ -286,26 +295,74 @@ def _product(input, tensor1, tensor2):
     return _mul(*[x.to(kind) if isinstance(x, Tensor) and x.dtype.category < kind.category else x for x in (tensor1, tensor2)])
 
 
-def _true_quotient(tensor1, tensor2):
+def _plus_product(input, tensor1, tensor2, value, add, fused):
+    factor = _value(value, input, tensor1, tensor2)
+    if factor is None:
+        return add(input, _mul(_product(input, tensor1, tensor2), value))
+    return fused(input, tensor1, tensor2, factor)
+
+
+def addcmul(input, tensor1, tensor2, *, value=1, out=None):
+    return give(_plus_product(input, tensor1, tensor2, value, _add, a.addcmul), out)
+
+
+def addcmul_(self, tensor1, tensor2, *, value=1):
+    return _plus_product(self, tensor1, tensor2, value, a.add.inplace, a.addcmul.inplace)
+
+
+def _plus_quotient(input, tensor1, tensor2, value, add, fused):
     if tensor1.dtype.category < 2 and tensor2.dtype.category < 2:
         raise RuntimeError("Integer division with addcdiv is not supported: use input + value * tensor1 / tensor2, or "
                            "torch.trunc(tensor1 / tensor2) for whole numbers.")
-    return _div(tensor1, tensor2)
+    factor = _value(value, input, tensor1, tensor2)
+    if factor is None:
+        return add(input, _mul(_div(tensor1, tensor2), value))
+    return fused(input, tensor1, tensor2, factor)
 
 
 def addcdiv(input, tensor1, tensor2, *, value=1, out=None):
-    quotient = _true_quotient(tensor1, tensor2)
-    return give(_add(input, quotient if value == 1 else _mul(quotient, value)), out)
+    return give(_plus_quotient(input, tensor1, tensor2, value, _add, a.addcdiv), out)
+
+
+def addcdiv_(self, tensor1, tensor2, *, value=1):
+    return _plus_quotient(self, tensor1, tensor2, value, a.add.inplace, a.addcdiv.inplace)
+
+
+def _check_lerp(input, end, weight):
+    for name, x in (("end", end), ("weight", weight)):
+        if isinstance(x, Tensor) and x.dtype is not input.dtype and (x.ndim or name == "end"):
+            raise RuntimeError(f"expected dtype {input.dtype.name} for `{name}` but got dtype {x.dtype.name}")
 
 
 def lerp(input, end, weight, *, out=None):
-    return give(_add(input, _mul(_sub(end, input), weight)), out)
+    _check_lerp(input, end, weight)
+    return give(_between(input, end, weight, _add, a.lerp), out)
+
+
+def lerp_(self, end, weight):
+    _check_lerp(self, end, weight)
+    return _between(self, end, weight, a.add.inplace, a.lerp.inplace)
+
+
+def _between(input, end, weight, add, fused):
+    if input.dtype.is_complex:
+        return add(input, _mul(_sub(end, input), weight))
+    return fused(input, end, weight)
 
 
 def logaddexp(input, other, *, out=None):
-    top = a.maximum(input, other)
-    gap = a.neg(a.absolute(_sub(input, other)))
-    return give(a.where(e.isinf(top), top, _add(top, e.log1p(e.exp(gap)))), out)
+    kind = result_type((input, other))
+    return give(_complex_logaddexp(input, other) if kind.is_complex else e.logaddexp(input, other), out)
+
+
+def _complex_logaddexp(x, y):
+    """The larger by its real part stands outside of the logarithm, as the magnitudes of exponentials do."""
+    x, y = [_add(v, 0j) for v in (x, y)]
+    less = a.lt(c.real(x), c.real(y))
+    low, high = a.where(less, x, y), a.where(less, y, x)
+    ends = a.logical_and(a.eq(c.real(x), c.real(y)), e.isinf(c.real(x)))
+    near = _add(high, e.log1p(e.exp(_sub(low, high))))
+    return a.where(ends, a.where(a.lt(c.real(x), 0), low, e.log(_add(e.exp(low), e.exp(high)))), near)
 
 
 def hypot(input, other, *, out=None):
@@ -364,12 +421,12 @@ def equal(input, other):
 # -- in-place methods beyond `name_` of the regular ones
 
 def add_(self, other, *, alpha=1):
-    return a.add.inplace(self, other if type(alpha) is int and alpha == 1 else _times(self, other, alpha))
+    return a.add.inplace(self, other) if type(alpha) is int and alpha == 1 else _plus_scaled(a.add.inplace, self, other, alpha)
 
 
 def sub_(self, other, *, alpha=1):
     _no_bools(self, other)
-    return a.sub.inplace(self, other if type(alpha) is int and alpha == 1 else _times(self, other, alpha))
+    return a.sub.inplace(self, other) if type(alpha) is int and alpha == 1 else _plus_scaled(a.sub.inplace, self, other, alpha)
 
 
 def div_(self, other, *, rounding_mode=None):
@@ -425,16 +482,3 @@ def fill_(self, value):
 
 def zero_(self):
     return a.copy.inplace(self, 0)
-
-
-def addcmul_(self, tensor1, tensor2, *, value=1):
-    product = _product(self, tensor1, tensor2)
-    return add_(self, product, alpha=_whole(value, product))
-
-
-def addcdiv_(self, tensor1, tensor2, *, value=1):
-    return add_(self, _true_quotient(tensor1, tensor2), alpha=value)
-
-
-def lerp_(self, end, weight):
-    return add_(self, _mul(_sub(end, self), weight))

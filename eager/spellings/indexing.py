@@ -1,9 +1,11 @@
 """x[...] and x[...] = y, and reading and writing by index tensors.
 
-A key is taken apart from left to right: ints, slices, None and Ellipsis become views; tensors (also lists and arrays)
+A key is taken apart from left to right: ints, slices, None and Ellipsis become views; tensors (also sequences and arrays)
 remain, with the dim that each stands at, for one advanced index at the end. Boolean masks become their non-zero
-positions.
+positions. A sequence that holds more than numbers is a tuple of indices; an integer tensor without dims is an int.
 """
+
+import operator
 
 import numpy as np
 
@@ -11,13 +13,15 @@ from .. import dtypes
 from ..dispatch import type_name
 from ..meta import broadcast_shapes
 from ..ops import arithmetic as a, indexing as r, views as v
+from ..ops.rearrange import stack
 from ..record import mark_multiple
-from ..sizes import SymInt
+from ..sizes import SymFloat, SymInt
 from ..tensor import Tensor, read_of_fake
 from .arguments import dim_of, fitting, give
 from .creation import as_tensor
 
 _FULL = slice(None)
+_AS_TUPLE = 32                  # sequences of as many parts or more are always one index
 
 
 # -- keys
@@ -34,17 +38,30 @@ def getitem(self, key):
     return r.index(out, indices, dims)
 
 
+def _parts(key) -> tuple:
+    """The parts of a key: of a tuple, and of a short sequence that holds anything but numbers."""
+    if isinstance(key, tuple):
+        return tuple(key)
+    if isinstance(key, (Tensor, np.ndarray)) or not _is_sequence(key):
+        return key,
+    if len(key) < _AS_TUPLE and any(k is None or k is Ellipsis or isinstance(k, (Tensor, slice)) or _is_sequence(k) for k in key):
+        return tuple(key)
+    return key,
+
+
+def _is_sequence(k) -> bool:
+    return isinstance(k, (list, tuple, range, str, bytes, bytearray, np.ndarray)) or (
+        not isinstance(k, (Tensor, dict, np.generic)) and hasattr(type(k), "__getitem__") and hasattr(type(k), "__len__"))
+
+
 def _take_apart(x, key):
     """(view, index tensors, their dims in the view)."""
-    key = key if type(key) is tuple else (key,)
-    key = tuple(k if k is None or k is Ellipsis or type(k) in (int, slice, bool) else _convert(k) for k in key)
-    room = x.ndim - sum(_width(k) for k in key)
+    given = _parts(key)
+    room = x.ndim - sum(_width(k) for k in given)
     if room < 0:
         raise IndexError(f"too many indices for tensor of dimension {x.ndim}")
-    if sum(k is Ellipsis for k in key) > 1:
-        raise IndexError("an index can only have a single ellipsis ('...')")
     indices, dims, d = [], [], 0
-    for k in key:
+    for k in map(_convert, given):
         if type(k) is int or isinstance(k, SymInt):
             x = _select(x, d, k)
         elif type(k) is slice:
@@ -60,7 +77,7 @@ def _take_apart(x, key):
             indices.append(as_tensor([0] if k else [], dtype=dtypes.int64))
             dims.append(d)
             d += 1
-        elif not k.ndim and k.dtype in (dtypes.bool, dtypes.uint8):
+        elif not k.ndim and k.dtype in _MASKS:
             x = v.unsqueeze(x, d)
             indices.append(nonzero(k, as_tuple=True)[0])
             dims.append(d)
@@ -70,46 +87,85 @@ def _take_apart(x, key):
                 indices.append(index)
                 dims.append(d)
                 d += 1
+    _check_places(x, indices, dims)
     return x, tuple(indices), tuple(dims)
 
 
+_MASKS = (dtypes.bool, dtypes.uint8)
+
+
+def _check_places(x, indices, dims):
+    """What sizes alone refuse: more indices than dims, and indices into a dim without elements."""
+    if dims and dims[-1] >= x.ndim:
+        raise IndexError(f"too many indices for tensor of dimension {x.ndim} (got {dims[-1] + 1})")
+    for index, d in zip(indices, dims):
+        if type(x.shape[d]) is int and x.shape[d] == 0 and all(type(n) is not int or n for n in _common(indices)):
+            raise IndexError("index is out of bounds for dimension with size 0")
+
+
+def _common(indices):
+    return r._broadcast([index.shape for index in indices])
+
+
 def _convert(k):
+    """A part of a key as int, slice, None, Ellipsis, bool or tensor."""
+    if k is None or k is Ellipsis or type(k) in (int, slice, bool) or isinstance(k, SymInt):
+        return k
     if isinstance(k, Tensor):
-        if k.ndim == 0 and k.dtype.category == 1 and k.dtype is not dtypes.uint8 and not k._fake:
-            return int(k.item())
-        return k
-    if isinstance(k, SymInt):
-        return k
-    if isinstance(k, np.bool_):
-        return bool(k)
-    if hasattr(k, "__index__"):
-        return k.__index__()
-    if isinstance(k, (list, tuple, np.ndarray, range)):
-        return as_tensor(list(k) if isinstance(k, range) else k) if len(k) else as_tensor([], dtype=dtypes.int64)
-    raise TypeError("only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid "
-                    f"indices (got {type(k).__name__})")
+        return _number_of(k) if k.ndim == 0 and k.dtype.category == 1 and k.dtype is not dtypes.uint8 else k
+    if _is_sequence(k):
+        k = _of_sequence(k)
+        return _number_of(k) if k.ndim == 0 and k.dtype is dtypes.int64 else k
+    try:
+        return operator.index(k)
+    except TypeError:
+        raise IndexError("only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid "
+                         f"indices (got {_type_text(k)})") from None
+
+
+def _type_text(k):
+    kind = type(k)
+    return kind.__name__ if kind.__module__ != "numpy" else f"numpy.{kind.__name__}"
+
+
+def _number_of(k):
+    """The int that an integer tensor without dims is; of one without bytes, the number that its trace stands for it."""
+    return int(k.item()) if k._array is not None else read_of_fake(k, "item")
+
+
+def _of_sequence(k):
+    """A sequence or an array as a tensor of positions, or as a mask."""
+    if isinstance(k, (str, bytes)):
+        raise TypeError(f"new(): invalid data type '{type(k).__name__}'")
+    if not isinstance(k, (list, tuple, np.ndarray)):
+        k = list(k)
+    if isinstance(k, (list, tuple)) and k and all(isinstance(each, Tensor) and each._array is None for each in k):
+        t = stack(tuple([v.reshape(each, ()) for each in k]), 0)
+    else:
+        t = as_tensor(k)
+    return t if t.dtype in _MASKS else t.long()
 
 
 def _width(k):
     """How many dims of the tensor a part of a key speaks for."""
     if k is None or k is Ellipsis or type(k) is bool:
         return 0
-    return k.ndim if isinstance(k, Tensor) and k.dtype in (dtypes.bool, dtypes.uint8) else 1
+    return k.ndim if isinstance(k, Tensor) and k.dtype in _MASKS else 1
 
 
 def _positions(k, x, d):
     """An index tensor as int64 positions; a mask as the positions of its True elements, one tensor per dim."""
     if k.dtype is dtypes.int64:
         return k,
-    if k.dtype in (dtypes.bool, dtypes.uint8):
+    if k.dtype in _MASKS:
         shape = x.shape[d:d + k.ndim]
-        for e, (n, m) in enumerate(zip(k.shape, shape)):
-            if n != m:
+        for e, n in enumerate(k.shape):
+            if e >= len(shape) or n != shape[e]:
                 raise IndexError(f"The shape of the mask {list(k.shape)} at index {e} does not match the shape of the "
                                  "indexed tensor "
                                  f"{list(x.shape)} at index {d + e}")
         return nonzero(k, as_tuple=True)
-    if k.dtype.category != 1:
+    if k.dtype is not dtypes.int32:
         raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
     return k.long(),
 
@@ -121,6 +177,8 @@ def _select(x, d, index):
                          "tensor to a number")
     n = x.shape[d]
     if index >= n or index < -n:
+        if type(index) is int and not -2**63 <= index < 2**63:
+            raise ValueError("Overflow when unpacking long long")
         raise IndexError(f"index {index} is out of bounds for dimension {d} with size {n}")
     return v.select(x, d, index + n if index < 0 else index)
 
@@ -130,6 +188,8 @@ def _slice(x, d, key):
         raise IndexError("slice() cannot be applied to a 0-dim tensor.")
     n = x.shape[d]
     step = 1 if key.step is None else _number(key.step)
+    if type(step) is int and step == 0:
+        raise ValueError("slice step cannot be zero")
     if step <= 0:
         raise ValueError("step must be greater than zero")
     start = 0 if key.start is None else _within(_number(key.start), n)
@@ -143,7 +203,11 @@ def _slice(x, d, key):
 
 
 def _number(k):
-    return k if isinstance(k, SymInt) else k.__index__()
+    if isinstance(k, SymInt):
+        return k
+    if not hasattr(k, "__index__"):
+        raise TypeError("slice indices must be integers or None or have an __index__ method")
+    return k.__index__()
 
 
 def _within(k, n):
@@ -164,20 +228,26 @@ def setitem(self, key, value):
         a.masked_fill.inplace(target, mask, value.to(self.dtype) if isinstance(value, Tensor) else
                                fitting(value, self.dtype, True))
         return
+    value = _as_value(self, value)
+    if type(key) is bool:
+        if key:
+            _assign(v.unsqueeze(self, 0), value)
+        return
     out, indices, dims = _take_apart(self, key)
     if not indices:
         _assign(out, value)
         return
-    values = _as_values(out, value, _fills(key, value))
+    values = _as_values(out, value, _fills(_parts(key), value))
     places = r.indexed_sizes(out, indices, dims)
     values = _strip(values, len(places))
-    if values._array is None:
-        _check_fits(values, places)
+    _check_fits(values, places)
     r.index_put.inplace(out, indices, values, dims)
 
 
 def _check_fits(values, places):
-    """Values without bytes; those with bytes are checked where they are stored."""
+    if values.ndim > len(places):
+        raise RuntimeError(f"shape mismatch: value tensor of shape {list(values.shape)} cannot be broadcast to indexing "
+                           f"result of shape {list(places)}")
     for n, m in zip(reversed(values.shape), reversed(tuple(places))):
         if n is not m and not (type(n) is int and n == 1) and n != m and n != 1:
             raise RuntimeError(f"shape mismatch: value tensor of shape {list(values.shape)} cannot be broadcast to indexing "
@@ -198,10 +268,19 @@ def _check_mask(x, mask):
         raise IndexError(f"too many indices for tensor of dimension {x.ndim}")
 
 
+def _as_value(x, value):
+    """What is stored: a tensor or a number."""
+    if isinstance(value, np.integer):
+        value = int(value)
+    if isinstance(value, int) and not -2**63 <= value < 2**63:
+        raise ValueError("Overflow when unpacking long long")
+    if not isinstance(value, (Tensor, int, float, complex, SymInt, SymFloat)):
+        raise TypeError(f"can't assign a {_type_text(value)} to a torch.{type_name(x.dtype)}Tensor")
+    return value
+
+
 def _assign(out, value):
     value = fitting(value, out.dtype, True)
-    if not isinstance(value, (Tensor, int, float)):
-        value = as_tensor(value)
     if isinstance(value, Tensor):
         value = _strip(value, out.ndim)
     a.copy.inplace(out, value)
@@ -216,7 +295,7 @@ def _strip(value, ndim):
 
 def _as_values(x, value, casts):
     if not isinstance(value, Tensor):
-        return as_tensor(value, dtype=x.dtype)
+        return as_tensor(fitting(value, x.dtype, True), dtype=x.dtype)
     if value.dtype is x.dtype:
         return value
     if not casts:
@@ -227,11 +306,12 @@ def _as_values(x, value, casts):
 
 def _fills(key, value):
     """One value at a single mask may have another type than the tensor."""
-    key = key if type(key) is tuple else (key,)
-    places = [k if type(k) is bool else _convert(k) for k in key if not (k is None or k is Ellipsis or type(k) is slice)]
+    places = [_convert(k) for k in key if not (k is None or k is Ellipsis or type(k) is slice)]
     masks = [k for k in places if type(k) is bool or isinstance(k, Tensor)]
-    return (len(masks) == 1 and (type(masks[0]) is bool or masks[0].ndim and masks[0].dtype in (dtypes.bool, dtypes.uint8))
-            and isinstance(value, Tensor) and value.numel() == 1)
+    one = len(masks) == 1 and (not isinstance(value, Tensor) or value.numel() == 1)
+    if one and isinstance(masks[0], Tensor) and masks[0].dtype is dtypes.uint8:
+        raise RuntimeError("masked_fill_ only supports boolean masks, but got mask with dtype unsigned char")
+    return one and isinstance(value, Tensor) and (type(masks[0]) is bool or masks[0].ndim and masks[0].dtype is dtypes.bool)
 
 
 # -- functions
@@ -281,6 +361,8 @@ def _check_rank(x, index, name):
 
 
 def gather(input, dim, index, *, sparse_grad=False, out=None):
+    if sparse_grad:
+        raise RuntimeError("gather(sparse_grad=True) is not supported: gradients are dense; leave it out")
     d = dim_of(input, dim)
     index = _long(index, "gather")
     _check_rank(input, index, "input")
@@ -405,11 +487,24 @@ def index_fill_(self, dim, index, value):
 
 
 def _put_args(self, indices, values, accumulate):
-    x, where, dims = _take_apart(self, tuple(_FULL if i is None else i for i in indices))
+    if not isinstance(indices, (tuple, list)):
+        raise TypeError("index_put(): argument 'indices' (position 1) must be tuple of Tensors, not "
+                        f"{type(indices).__name__}")
+    for k, i in enumerate(indices):
+        if i is not None and not isinstance(i, Tensor):
+            raise TypeError(f"index_put(): expected Tensor as element {k} in argument 'indices', but got {type(i).__name__}")
+    if not isinstance(values, Tensor):
+        raise TypeError(f"index_put(): argument 'values' (position 2) must be Tensor, not {type(values).__name__}")
+    x, where, dims = _take_apart(self, tuple(_FULL if i is None else v.unsqueeze(i, 0) if _is_position(i) else i
+                                             for i in indices))
     values = _as_values(self, values, not accumulate and _fills(tuple(indices), values))
-    if values._array is None:
-        _check_fits(values, r.indexed_sizes(x, where, dims))
+    values = _strip(values, len(r.indexed_sizes(x, where, dims)))
+    _check_fits(values, r.indexed_sizes(x, where, dims))
     return x, where, values, dims
+
+
+def _is_position(index):
+    return not index.ndim and index.dtype not in _MASKS
 
 
 def index_put(input, indices, values, accumulate=False):

@@ -45,9 +45,23 @@ def inv(A):
     return d.inv(_matrices(A, "linalg.inv", True))
 
 
-def inv_ex(A, *, check_errors=False):
+def inv_ex(A, *, check_errors=False, out=None):
     kind = namedtuple("linalg_inv_ex", ["inverse", "info"])
-    return kind(inv(A), creation.zeros(tuple(A.shape[:-2]), dtype=dtypes.int32))
+    found = kind(*d.inv_ex(_matrices(A, "linalg.inv", True)))
+    if check_errors:
+        _check_info(found.info, "linalg.inv_ex: The diagonal element {} is zero, the inversion could not be completed because "
+                                "the input matrix is singular.")
+    return give(found, out)
+
+
+def _check_info(info, text, kind=LinAlgError):
+    """An error about the first matrix of a batch that has no solution (fakes have no numbers yet)."""
+    if not info._fake and info._values("check_errors").any():
+        wrong = info._array.reshape(-1)
+        at = int(wrong.nonzero()[0][0])
+        place = f"(Batch element {at}): " if info.ndim else ""
+        name, colon, rest = text.partition(": ")
+        raise kind(name + colon + place + rest.format(wrong[at], wrong[at]))
 
 
 @takes_out
@@ -66,8 +80,15 @@ def logdet(input):
     return a.where(a.eq(sign, -1), math.nan, size)
 
 
+def _power_base(A):
+    """Square matrices of any type: whole numbers and halves are multiplied as they are."""
+    if A.ndim < 2 or A.shape[-1] != A.shape[-2]:
+        _matrices(A if A.dtype.category >= 2 and A.dtype.itemsize >= 4 else A.to(dtypes.float32), "linalg.matrix_power", True)
+    return A
+
+
 def matrix_power(A, n, *, out=None):
-    x = _matrices(A, "linalg.matrix_power", True)
+    x = _power_base(A)
     if n == 0:
         return give(creation.eye(x.shape[-1], dtype=x.dtype).expand(x.shape).clone(), out)
     x = inv(x) if n < 0 else x
@@ -91,6 +112,11 @@ def _is_vector(A, B):
 
 
 def solve(A, B, *, left=True, out=None):
+    return give(_solved(A, B, left, lambda a, b: (d.solve(a, b), None))[0], out)
+
+
+def _solved(A, B, left, record):
+    """(solution, info) by a record that takes matrices from the left."""
     _matrices(A, "linalg.solve", True)
     if A.dtype is not B.dtype:
         raise RuntimeError("linalg.solve: Expected A and B to have the same dtype, but found A of type "
@@ -100,13 +126,17 @@ def solve(A, B, *, left=True, out=None):
     if b.shape[-2 if left else -1] != A.shape[-1]:
         raise RuntimeError(f"linalg.solve: Incompatible shapes of A and B for the equation {'AX = B' if left else 'XA = B'}"
                            f" ({A.shape[-2]}x{A.shape[-1]} and {b.shape[-2]}x{b.shape[-1]})")
-    x = d.solve(A, b) if left else d.solve(A.transpose(-2, -1), b.transpose(-2, -1)).transpose(-2, -1)
-    return give(x.squeeze(-1) if vector else x, out)
+    x, info = record(A, b) if left else record(A.transpose(-2, -1), b.transpose(-2, -1))
+    x = x if left else x.transpose(-2, -1)
+    return x.squeeze(-1) if vector else x, info
 
 
 def solve_ex(A, B, *, left=True, check_errors=False, out=None):
     kind = namedtuple("linalg_solve_ex", ["result", "info"])
-    return kind(solve(A, B, left=left), creation.zeros(tuple(A.shape[:-2]), dtype=dtypes.int32))
+    found = kind(*_solved(A, B, left, d.solve_ex))
+    if check_errors:
+        _check_info(found.info, "torch.linalg.solve_ex: The solver failed because the input matrix is singular.")
+    return give(found, out)
 
 
 @takes_out
@@ -131,23 +161,13 @@ def cholesky(A, *, upper=False):
 
 
 def cholesky_ex(A, *, upper=False, check_errors=False, out=None):
-    """(L, info): info is 1 where there is no factorisation (those L are NaN)."""
+    """(L, info): info is the order of the leading minor that is not positive-definite, or 0."""
     kind = namedtuple("linalg_cholesky_ex", ["L", "info"])
-    try:
-        return kind(cholesky(A, upper=upper), creation.zeros(tuple(A.shape[:-2]), dtype=dtypes.int32))
-    except LinAlgError:
-        if check_errors:
-            raise
-    flat = A.reshape(-1, *A.shape[-2:])
-    factors, info = zip(*[_try_cholesky(x, upper) for x in flat.unbind(0)])
-    return kind(shapes.stack(factors).reshape(A.shape), creation.tensor(info, dtype=dtypes.int32).reshape(A.shape[:-2]))
-
-
-def _try_cholesky(x, upper):
-    try:
-        return cholesky(x, upper=upper), 0
-    except LinAlgError:
-        return creation.full_like(x, math.nan), 1
+    low, info = d.cholesky_ex(_matrices(A, "linalg.cholesky", True))
+    if check_errors:
+        _check_info(info, "linalg.cholesky_ex: The factorization could not be completed because the input is not "
+                          "positive-definite (the leading minor of order {} is not positive-definite).")
+    return give(kind(adjoint_of(low) if upper else low, info), out)
 
 
 def old_cholesky(input, upper=False, *, out=None):
@@ -156,8 +176,7 @@ def old_cholesky(input, upper=False, *, out=None):
 
 @takes_out
 def cholesky_solve(B, L, upper=False):
-    low = adjoint_of(L) if upper else L
-    return d.solve_triangular(adjoint_of(low), d.solve_triangular(low, B, False, False), True, False)
+    return d.cholesky_solve(B, adjoint_of(L) if upper else L)
 
 
 @takes_out
@@ -193,13 +212,39 @@ def old_qr(input, some=True, *, out=None):
     return give(kind(*d.qr(_matrices(input, "qr"), "reduced" if some else "complete")), out)
 
 
+def _pivoted(pivot, name):
+    if not pivot:
+        raise RuntimeError(f"{name}: LU without pivoting is not implemented on the CPU: leave pivot=True")
+
+
+_ZERO_PIVOT = ("U[{},{}] is zero and using it on lu_solve would result in a division by zero. If you still want to perform the "
+               "factorization, consider calling linalg.lu(A, pivot) or linalg.lu_factor_ex(A, pivot)")
+
+
 def lu_factor(A, *, pivot=True, out=None):
-    return give(LUFactor(*d.lu_factor(_matrices(A, "linalg.lu_factor"))), out)
+    _pivoted(pivot, "linalg.lu_factor")
+    packed, pivots = d.lu_factor(_matrices(A, "linalg.lu_factor"))
+    if not packed._fake:
+        _check_info(_first_zero(packed), "torch.linalg.lu_factor: " + _ZERO_PIVOT, RuntimeError)
+    return give(LUFactor(packed, pivots), out)
 
 
 def lu_factor_ex(A, *, pivot=True, check_errors=False, out=None):
+    _pivoted(pivot, "linalg.lu_factor_ex")
     kind = namedtuple("linalg_lu_factor_ex", ["LU", "pivots", "info"])
-    return kind(*lu_factor(A), creation.zeros(tuple(A.shape[:-2]), dtype=dtypes.int32))
+    found = kind(*(parts := d.lu_factor(_matrices(A, "linalg.lu_factor"))), _first_zero(parts[0]))
+    if check_errors:
+        _check_info(found.info, "torch.linalg.lu_factor_ex: " + _ZERO_PIVOT, RuntimeError)
+    return give(found, out)
+
+
+def _first_zero(packed):
+    """The number of the first diagonal element of U that is zero, counted from 1; 0 where there is none."""
+    zero = a.eq(shapes.diagonal(packed.detach(), 0, -2, -1), 0)
+    if not zero.shape[-1]:
+        return creation.zeros(tuple(packed.shape[:-2]), dtype=dtypes.int32)
+    at = reductions.argmax(zero.to(dtypes.int32), -1)
+    return a.where(reductions.any(zero, -1), at + 1, 0).to(dtypes.int32)
 
 
 def _permutation(pivots, rows, dtype):
@@ -209,22 +254,38 @@ def _permutation(pivots, rows, dtype):
 
 
 def lu_unpack(LU_data, LU_pivots, unpack_data=True, unpack_pivots=True, *, out=None):
+    """(P, L, U) of what `lu_factor` gave; what is not unpacked is an empty tensor."""
     kind = namedtuple("lu_unpack", ["P", "L", "U"])
     m, n = LU_data.shape[-2:]
     k = min(m, n)
-    low = creation.tril(LU_data.narrow(-1, 0, k), -1) + creation.eye(m, k, dtype=LU_data.dtype)
-    up = creation.triu(LU_data.narrow(-2, 0, k))
-    return kind(_permutation(LU_pivots, m, LU_data.dtype), low, up)
+    P = low = up = LU_data.new_empty(0)
+    if unpack_data:
+        low = creation.tril(LU_data.narrow(-1, 0, k), -1) + creation.eye(m, k, dtype=LU_data.dtype)
+        up = creation.triu(LU_data.narrow(-2, 0, k))
+    if unpack_pivots:
+        P = _permutation(LU_pivots, m, LU_data.dtype)
+    return give(kind(P, low, up), out)
 
 
 def lu(A, *, pivot=True, out=None):
     """A = P @ L @ U"""
+    _pivoted(pivot, "linalg.lu")
     return give(LU(*lu_unpack(*d.lu_factor(_matrices(A, "linalg.lu")))), out)
 
 
 @takes_out
 def lu_solve(LU, pivots, B, *, left=True, adjoint=False):
+    """X of A @ X = B (left) or X @ A = B, for A = P @ L @ U or (adjoint) its conjugate transpose."""
+    if not left:
+        return adjoint_of(_lu_solved(LU, pivots, adjoint_of(B), not adjoint))
+    return _lu_solved(LU, pivots, B, adjoint)
+
+
+def _lu_solved(LU, pivots, B, adjoint):
     P, low, up = lu_unpack(LU, pivots)
+    if adjoint:
+        x = d.solve_triangular(adjoint_of(up), B, False, False)
+        return products.matmul(P, d.solve_triangular(adjoint_of(low), x, True, True))
     x = d.solve_triangular(low, products.matmul(P.transpose(-2, -1), B), False, True)
     return d.solve_triangular(up, x, True, False)
 
@@ -233,19 +294,30 @@ def old_lu_solve(b, LU_data, LU_pivots, *, out=None):
     return lu_solve(LU_data, LU_pivots, b, out=out)
 
 
+def _no_driver(driver, name):
+    if driver is not None:
+        raise RuntimeError(f"{name}: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend.")
+
+
 def svd(A, full_matrices=True, *, driver=None, out=None):
+    _no_driver(driver, "torch.linalg.svd")
     return give(SVD(*d.svd(_matrices(A, "linalg.svd"), full_matrices)), out)
 
 
 def old_svd(input, some=True, compute_uv=True, *, out=None):
-    """(U, S, V) with V not transposed."""
+    """(U, S, V) with V not transposed; without `compute_uv`, U and V are zeros."""
     kind = namedtuple("svd", ["U", "S", "V"])
     u, s, vh = d.svd(_matrices(input, "svd"), not some)
+    if not compute_uv:
+        m, n = input.shape[-2:]
+        batch = tuple(input.shape[:-2])
+        return give(kind(input.new_zeros(*batch, m, m), s, input.new_zeros(*batch, n, n)), out)
     return give(kind(u, s, adjoint_of(vh)), out)
 
 
 @takes_out
 def svdvals(A, *, driver=None):
+    _no_driver(driver, "torch.linalg.svdvals")
     return d.svd(_matrices(A, "linalg.svdvals"), False)[1]
 
 
@@ -280,6 +352,13 @@ def _tolerance(s, A, atol, rtol):
 
 @takes_out
 def pinv(A, *, atol=None, rtol=None, hermitian=False):
+    """The pseudo-inverse; of a `hermitian` matrix by its eigenvalues, from its lower triangle."""
+    if hermitian:
+        values, vectors = d.eigh(_matrices(A, "linalg.pinv", True))
+        large = a.absolute(values.detach())
+        kept = a.gt(large, _tolerance(large, A, atol, rtol))
+        inverse = a.where(kept, a.div(1.0, a.where(kept, values, 1.0)), 0.0)
+        return products.matmul(a.mul(vectors, inverse.unsqueeze(-2)), adjoint_of(vectors))
     u, s, vh = d.svd(_matrices(A, "linalg.pinv"), False)
     kept = a.gt(s, _tolerance(s.detach(), A, atol, rtol))
     inverse = a.where(kept, a.div(1.0, a.where(kept, s, 1.0)), 0.0)
@@ -292,7 +371,7 @@ def pinverse(input, rcond=1e-15):
 
 @takes_out
 def matrix_rank(A, tol=None, *, atol=None, rtol=None, hermitian=False):
-    s = svdvals(A)
+    s = a.absolute(eigvalsh(A)) if hermitian else svdvals(A)
     return a.gt(s, _tolerance(s, A, atol if tol is None else tol, rtol)).sum(-1)
 
 

@@ -201,6 +201,12 @@ def _check_ctc(log_probs, targets, lengths, counts, blank):
     for name, values in (("input_lengths", lengths), ("target_lengths", counts)):
         if len(values) != batch:
             raise RuntimeError(f"{name} must be of size batch_size")
+        if min(values, default=0) < 0:
+            raise RuntimeError(f"Expected {name} to have value at least 0, but got value {min(values)} (while checking "
+                               "arguments for ctc_loss)")
+    if targets.dim() == 2 and max(counts, default=0) > targets.shape[1]:
+        raise RuntimeError(f"Expected tensor to have size at least {max(counts)} at dimension 1, but got size {targets.shape[1]} "
+                           "for argument #2 'targets' (while checking arguments for ctc_loss)")
     if max(lengths, default=0) > steps:
         raise RuntimeError(f"Expected input_lengths to have value at most {steps}, but got value {max(lengths)} "
                            "(while checking arguments for ctc_loss)")

@@ -105,6 +105,7 @@ def tensordot(a, b, dims=2):
     if a.dtype is not b.dtype:
         raise RuntimeError("both inputs should have same dtype")
     left, right = ([dim_of(x, d) for d in ds] for x, ds in zip((a, b), dims))
+    a, b = _of_joint_sizes(a, b, left, right)
     free_a = [d for d in range(a.ndim) if d not in left]
     free_b = [d for d in range(b.ndim) if d not in right]
     n = 1
@@ -113,6 +114,27 @@ def tensordot(a, b, dims=2):
     x = reshape(permute(a, tuple(free_a + left)), (_size(a, free_a), n))
     y = reshape(permute(b, tuple(right + free_b)), (n, _size(b, free_b)))
     return reshape(p.matmul(x, y), tuple(a.shape[d] for d in free_a) + tuple(b.shape[d] for d in free_b))
+
+
+def _of_joint_sizes(a, b, left, right):
+    """Operands whose contracted dims are as long as each other: a dim of 1 meets any, and the other is summed."""
+    if len(left) != len(right):
+        raise RuntimeError("both dimension lists should have same length")
+    for da, db in zip(left, right):
+        n, m = a.shape[da], b.shape[db]
+        if type(m) is int and m == 1:
+            a = a if type(n) is int and n == 1 else _summed_over(a, da)
+        elif type(n) is int and n == 1:
+            b = _summed_over(b, db)
+        elif n != m:
+            raise RuntimeError(f"contracted dimensions need to match, but first has size {n} in dim {da} and second has size "
+                               f"{m} in dim {db}")
+    return a, b
+
+
+def _summed_over(x, d):
+    total = sum_dims(x, (d,), True)
+    return total if total.dtype is x.dtype else total.to(x.dtype)
 
 
 def _size(x, dims):

@@ -6,17 +6,17 @@ from .. import dtypes
 from ..ops import random as r
 from ..tensor import Tensor
 from .arguments import device_of, dtype_of, give, size_of
-from .creation import _factory_options, _in_likeness, _like_options, _made, _sizes
+from .creation import _factory_options, _in_likeness, _sizes, finished
 
 
 def rand(*size, generator=None, dtype=None, device=None, requires_grad=False, out=None, layout=None, pin_memory=False):
     dtype, device = _factory_options(dtype, device)
-    return _made(r.rand(_sizes(size), _floating(dtype, "rand"), device, generator), requires_grad, out)
+    return finished(r.rand(_sizes(size), _floating(dtype, "rand"), device, generator), requires_grad, out, pin_memory, layout)
 
 
 def randn(*size, generator=None, dtype=None, device=None, requires_grad=False, out=None, layout=None, pin_memory=False):
     dtype, device = _factory_options(dtype, device)
-    return _made(r.randn(_sizes(size), _floating(dtype, "randn"), device, generator), requires_grad, out)
+    return finished(r.randn(_sizes(size), _floating(dtype, "randn"), device, generator), requires_grad, out, pin_memory, layout)
 
 
 def _floating(dtype, name):
@@ -27,12 +27,14 @@ def _floating(dtype, name):
 
 def rand_like(input, *, dtype=None, device=None, requires_grad=False, memory_format=None, generator=None, layout=None,
               pin_memory=False):
-    return _in_likeness(input, dtype, device, lambda size, d, where: r.rand(size, d, where, generator), requires_grad)
+    return _in_likeness(input, dtype, device, lambda size, d, where: r.rand(size, d, where, generator), requires_grad,
+                        pin_memory, layout, memory_format)
 
 
 def randn_like(input, *, dtype=None, device=None, requires_grad=False, memory_format=None, generator=None, layout=None,
                pin_memory=False):
-    return _in_likeness(input, dtype, device, lambda size, d, where: r.randn(size, d, where, generator), requires_grad)
+    return _in_likeness(input, dtype, device, lambda size, d, where: r.randn(size, d, where, generator), requires_grad,
+                        pin_memory, layout, memory_format)
 
 
 def randint(low, high=None, size=None, *, generator=None, dtype=None, device=None, requires_grad=False, out=None, layout=None,
@@ -44,7 +46,7 @@ def randint(low, high=None, size=None, *, generator=None, dtype=None, device=Non
         low, high = 0, low
     _check_range(low, high)
     dtype, device = _factory_options(dtype or dtypes.int64, device)
-    return _made(r.randint(low, high, _sizes((size,)), dtype, device, generator), requires_grad, out)
+    return finished(r.randint(low, high, _sizes((size,)), dtype, device, generator), requires_grad, out, pin_memory, layout)
 
 
 def _check_range(low, high):
@@ -56,7 +58,8 @@ def randint_like(input, low, high=None, *, dtype=None, device=None, generator=No
                  layout=None):
     low, high = (0, low) if high is None else (low, high)
     _check_range(low, high)
-    return _made(r.randint(low, high, tuple(input.shape), *_like_options(input, dtype, device), generator), requires_grad)
+    return _in_likeness(input, dtype, device, lambda size, d, where: r.randint(low, high, size, d, where, generator),
+                        requires_grad, False, layout, memory_format)
 
 
 def _elsewhere(device):
@@ -66,22 +69,31 @@ def _elsewhere(device):
 
 
 def randperm(n, *, generator=None, dtype=None, device=None, out=None, requires_grad=False, layout=None, pin_memory=False):
-    return _made(r.randperm(size_of(n), dtype_of(dtype, dtypes.int64), _elsewhere(device), generator), requires_grad, out)
+    return finished(r.randperm(size_of(n), dtype_of(dtype, dtypes.int64), _elsewhere(device), generator), requires_grad, out,
+                 pin_memory, layout)
 
 
 def normal(mean, std=1.0, size=None, *, generator=None, dtype=None, device=None, out=None, requires_grad=False):
+    _check_std(std)
     if size is not None:
         dtype, device = _factory_options(dtype, device)
         base = r.randn(_sizes((size,)), dtype, device, generator)
         made = give(base * std + mean, out)
         return made.requires_grad_() if requires_grad else made
-    _check_std(std)
     return give(r.normal_around(mean, std, generator), out)
 
 
 def _check_std(std):
-    if not isinstance(std, Tensor) and std < 0:
-        raise RuntimeError(f"normal expects std >= 0.0, but found std {float(std)}")
+    if isinstance(std, Tensor):
+        if not std._fake and std.numel() and not std.dtype.is_complex and bool((std.detach() < 0).any()):
+            raise RuntimeError("normal expects all elements of std >= 0.0")
+    elif std < 0:
+        raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
+
+
+def _plain(*numbers):
+    """Numbers for those that are given as tensors of one element."""
+    return [n.item() if isinstance(n, Tensor) else n for n in numbers]
 
 
 def bernoulli(input, p=None, *, generator=None, out=None):
@@ -108,17 +120,18 @@ def multinomial(input, num_samples, replacement=False, *, generator=None, out=No
 # -- in-place methods
 
 def uniform_(self, a=0.0, b=1.0, *, generator=None, **names):
-    a, b = _bounds("uniform_", a, b, names)
+    a, b = _plain(*_bounds("uniform_", a, b, names))
     return r.uniform.inplace(self, a, b, generator)
 
 
 def normal_(self, mean=0.0, std=1.0, *, generator=None):
+    mean, std = _plain(mean, std)
     _check_std(std)
     return r.normal.inplace(self, mean, std, generator)
 
 
 def exponential_(self, lambd=1.0, *, generator=None):
-    return r.exponential.inplace(self, lambd, generator)
+    return r.exponential.inplace(self, *_plain(lambd), generator)
 
 
 def bernoulli_(self, p=0.5, *, generator=None):
@@ -136,7 +149,7 @@ def _bounds(name, low, high, names):
 
 def random_(self, low=None, high=None, *, generator=None, **names):
     """random_(to), random_(from, to); without bounds: all values that the type can hold exactly."""
-    low, high = _bounds("random_", low, high, names)
+    low, high = _plain(*_bounds("random_", low, high, names))
     if high is None:
         low, high = (0, low) if low is not None else (0, _span(self.dtype))
     _check_range(low, high)

@@ -2,6 +2,7 @@
 
 import builtins
 import math
+import warnings
 from collections import namedtuple
 
 from .. import dtypes
@@ -10,13 +11,14 @@ from ..ops import arithmetic as a, order as o, reduce as r
 from ..ops.complexes import imag, real
 from ..ops.decompositions import svd
 from ..ops.elementary import sqrt
-from ..ops.views import permute, reshape, unsqueeze
+from ..ops.views import contiguous, permute, reshape, unsqueeze
 from ..tensor import Tensor
 from .arguments import dim_of, dims_of, dtype_of, give, numpy_names
 from .elementwise import sub
 
 Sorted = namedtuple("sort", ["values", "indices"])
 TopK = namedtuple("topk", ["values", "indices"])
+Median = namedtuple("median", ["values", "indices"])
 Kth = namedtuple("kthvalue", ["values", "indices"])
 
 
@@ -165,6 +167,22 @@ def _correction(unbiased, correction):
     return 1 if unbiased is None or unbiased else 0
 
 
+def _warn_of_few(x, dims, correction, name):
+    """Not more elements than the correction leave nothing to divide by."""
+    count = r.extent(x.shape, dims)
+    if type(count) is int and count <= correction:
+        warnings.warn(f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor "
+                      "(input numel divided by output numel).", stacklevel=4)
+
+
+def _complex_spread(record, x, correction, dims, keepdim):
+    """Of complex numbers: the variances of both parts together, a real number."""
+    total = a.add(*[r.var(part(x), correction, dims, keepdim) for part in (real, imag)])
+    if record is r.var_mean:
+        return total, r.mean(x, dims, keepdim)
+    return total if record is r.var else sqrt(total)
+
+
 def _spread(record, floating_name):
     @numpy_names
     def function(input, dim=None, unbiased=None, keepdim=False, *, correction=None, out=None):
@@ -173,12 +191,12 @@ def _spread(record, floating_name):
         if input.dtype.category < 2:
             raise RuntimeError(f"{floating_name} only support floating point and complex dtypes: got "
                                f"{type_name(input.dtype)}")
-        if input.dtype.is_complex and record is not r.var_mean:
-            parts = [r.var(part(input), _correction(unbiased, correction), dims_of(input, dim), keepdim)
-                     for part in (real, imag)]
-            return give(a.add(*parts) if record is r.var else sqrt(a.add(*parts)), out)
-        return give(record(input, _correction(unbiased, correction), dims_of(input, dim), keepdim), out)
-    function.__name__ = function.__qualname__ = floating_name.partition(" ")[0]
+        correction, dims = _correction(unbiased, correction), dims_of(input, dim)
+        _warn_of_few(input, dims, correction, name)
+        if input.dtype.is_complex:
+            return give(_complex_spread(record, input, correction, dims, keepdim), out)
+        return give(record(input, correction, dims, keepdim), out)
+    name = function.__name__ = function.__qualname__ = floating_name.partition(" ")[0]
     return function
 
 
@@ -186,11 +204,13 @@ var, std, var_mean = _spread(r.var, "var and std"), _spread(r.std, "std and var"
 
 
 def std_mean(input, dim=None, unbiased=None, keepdim=False, *, correction=None):
+    if isinstance(dim, bool):
+        dim, unbiased = None, dim
+    dims, correction = dims_of(input, dim), _correction(unbiased, correction)
+    _warn_of_few(input, dims, correction, "std_mean")
     if input.dtype.is_complex:
-        return std(input, dim, unbiased, keepdim, correction=correction), mean(input, dim, keepdim)
-    variance, middle = var_mean(input, dim, unbiased, keepdim, correction=correction)
-    flat = a.eq(variance, 0)                   # where all values are one, the slope of the root is left out
-    return a.where(flat, 0.0, a.where(flat, 1.0, variance).sqrt()), middle
+        return _complex_spread(r.std, input, correction, dims, keepdim), r.mean(input, dims, keepdim)
+    return r.std(input, correction, dims, keepdim), r.mean(input, dims, keepdim)
 
 
 @numpy_names
@@ -266,15 +286,23 @@ def _in_place(function):
     return method
 
 
+def _has_order(x, name):
+    if x.dtype.is_complex:
+        raise RuntimeError(f"{name} does not support complex dtypes on CPU")
+    return x
+
+
 def sort(input, dim=-1, descending=False, stable=False, *, out=None):
+    _has_order(input, "Sort")
     return give(Sorted(*o.sort(input, dim_of(input, dim), bool(descending))), out)
 
 
 def argsort(input, dim=-1, descending=False, stable=False):
-    return o.sort(input, dim_of(input, dim), bool(descending))[1]
+    return o.sort(_has_order(input, "Sort"), dim_of(input, dim), bool(descending))[1]
 
 
 def topk(input, k, dim=-1, largest=True, sorted=True, *, out=None):
+    _has_order(input, "topk")
     d = dim_of(input, dim)
     size = input.shape[d] if input.ndim else 1
     if k < 0 or k > size:
@@ -297,8 +325,7 @@ def kthvalue(input, k, dim=-1, keepdim=False, *, out=None):
         raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {d}")
     picked = sort(input, dim)
     if input.ndim:
-        picked = [x.select(d, k - 1) for x in picked]
-        picked = [unsqueeze(x, d) for x in picked] if keepdim else picked
+        picked = [contiguous(unsqueeze(x.select(d, k - 1), d) if keepdim else x.select(d, k - 1)) for x in picked]
     return give(Kth(*picked), out)
 
 
@@ -312,7 +339,7 @@ def median(input, dim=None, keepdim=False, *, out=None):
         return give(kthvalue(flat, (flat.shape[0] + 1) // 2, 0)[0], out)
     d = dim_of(input, dim)
     _some_along(input, d, "median")
-    return give(kthvalue(input, (input.shape[d] + 1) // 2 if input.ndim else 1, d, keepdim), out)
+    return give(Median(*kthvalue(input, (input.shape[d] + 1) // 2 if input.ndim else 1, d, keepdim)), out)
 
 
 def _median_of_none(x):

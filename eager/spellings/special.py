@@ -15,7 +15,7 @@ from ..ops import arithmetic as a, elementary as e, special as r
 from ..ops.complexes import complex_of, imag, real
 from ..tensor import Tensor
 from .arguments import give, takes_out
-from .elementwise import unary
+from .elementwise import binary, unary
 from .host import on_host
 
 lgamma, digamma, erfcx = unary(r.lgamma), unary(r.digamma), unary(r.erfcx)
@@ -135,12 +135,18 @@ def heaviside(input, values):
     return a.where(a.eq(input, 0), values, a.where(e.isnan(input), 0, step) if input.dtype.category > 1 else step)
 
 
+def _is_end(input, end, name):
+    if input.dtype.is_complex:
+        raise RuntimeError(f"{name} does not support complex inputs.")
+    return a.eq(input, end) if input.dtype.category > 1 else a.ne(input, input)
+
+
 def isposinf(input, *, out=None):
-    return give(a.eq(input, math.inf) if input.dtype.category > 1 else a.ne(input, input), out)
+    return give(_is_end(input, math.inf, "isposinf"), out)
 
 
 def isneginf(input, *, out=None):
-    return give(a.eq(input, -math.inf) if input.dtype.category > 1 else a.ne(input, input), out)
+    return give(_is_end(input, -math.inf, "isneginf"), out)
 
 
 @takes_out
@@ -207,10 +213,7 @@ def xlog1py(input, other):
 
 @takes_out
 def entr(input):
-    """-x log x; 0 at 0, -inf below."""
-    x = _floating(input)
-    value = a.neg(a.mul(x, e.log(x)))
-    return a.where(a.lt(x, 0), -math.inf, a.where(a.eq(x, 0), 0.0, value))
+    return r.entr(_floating(input))
 
 
 @takes_out
@@ -266,12 +269,7 @@ def frexp(input, *, out=None):
     return give(namedtuple("frexp", "mantissa exponent")(*pair), out)
 
 
-@takes_out
-def logaddexp2(input, other):
-    top = a.maximum(input, other)
-    gap = a.neg(a.absolute(a.sub(input, other)))
-    value = a.add(top, a.div(e.log1p(e.exp2(gap)), _LN2))
-    return a.where(e.isinf(top), a.where(a.eq(input, other), input, top), value)
+logaddexp2 = binary(e.logaddexp2)
 
 
 # -- the normal distribution

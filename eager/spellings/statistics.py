@@ -420,6 +420,12 @@ def renorm(input, p, dim, maxnorm):
     if input.dtype.category < 2:
         raise RuntimeError("linalg.vector_norm: Expected a floating point or complex tensor as input. Got "
                            f"{type_name(input.dtype)}")
+    if not p > 0:
+        raise RuntimeError("renorm: non-positive-norm not supported")
+    if input.ndim < 2:
+        raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {input.ndim} dimensions")
+    if maxnorm < 0:
+        raise RuntimeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm:g}")
     d = dim_of(input, dim)
     rest = tuple(k for k in range(input.ndim) if k != d)
     norm = reductions._norm_over(input, float(p), rest, True)

@@ -284,6 +284,22 @@ def solve_triangular(d):
             "*unitriangular": d.maybe(0.3, True)}
 
 
+def told(lib, a, b, name, definite):
+    """What the forms with an info give of matrices that may be singular: infos, and solutions where there is one."""
+    of = lib.linalg
+    out = {"solve_ex": lambda: of.solve_ex(a, b), "inv_ex": lambda: of.inv_ex(a),
+           "cholesky_ex": lambda: of.cholesky_ex(a @ a.mT if definite else a),
+           "lu_factor_ex": lambda: of.lu_factor_ex(a)}[name]()
+    return out[-1], lib.where((out[-1] == 0).unsqueeze(-1).unsqueeze(-1), out[0], 0.0)
+
+
+@calls(told, order=1, tolerance=500)
+def with_infos(d):
+    a = matrix(d, values=d.pick("regular", "zeros", "ones"))
+    return {"/a": a, "/b": d.tensor((*a.shape[:-1], 2), dtype=a.dtype), "/n": d.pick("solve_ex", "inv_ex", "cholesky_ex", "lu_factor_ex"),
+            "/d": a.values == "regular"}
+
+
 def decomposed(lib, x, name):
     """Products of the factors, which are unique."""
     if name == "qr":
