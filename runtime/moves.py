@@ -179,7 +179,7 @@ def _along(x, dim, index):
 def take_elements(x, dim, index):
     """(x at `index` along `dim`, bad)"""
     found = _along(x, dim, index)
-    if found is None or index.size < SMALL // 4 or x.itemsize not in SIZES or not _index_ready(index, x):
+    if found is None or index.size < 16 or x.itemsize not in SIZES or not _index_ready(index, x):
         return NotImplemented
     outer, inner = found
     out, bad = empty(index.shape, x.dtype), np.full(1, -1)
@@ -210,6 +210,19 @@ def combine_elements(name, out, dim, index, x) -> bool:
     outer, inner = found
     run(name + "_elements", out.dtype, outer, grain_of(inner * index.shape[dim]), (out, x, index),
         (out.shape[dim], inner, index.shape[dim]))
+    return True
+
+
+def set_elements(out, dim, index, x) -> bool:
+    """out at `index` (within range) along `dim` becomes x, the last one where several meet, in place; False where numpy has to
+    do it."""
+    found = _along(out, dim, index)
+    if found is None or out.itemsize not in SIZES or x.dtype != out.dtype or x.shape != index.shape or not index.size \
+            or not _index_ready(index, out, x):
+        return False
+    outer, inner = found
+    run_sized("set_elements", out.itemsize, outer, grain_of(inner * index.shape[dim]), (out, x, index),
+              (out.shape[dim], inner, index.shape[dim]))
     return True
 
 

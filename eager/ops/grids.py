@@ -1,7 +1,7 @@
 """Images at the places of a grid: values of (N, C, H, W) or (N, C, D, H, W) at (N, ..., 2 or 3) numbers in [-1, 1].
 
 A place reads, in each dim, one to four taps: an index, a weight and the weight's slope by the grid's number. Taps outside of
-the image weigh nothing, and NaN is nowhere.
+the image weigh nothing; NaN lies outside, or at the beginning where positions are moved inside.
 """
 
 import itertools
@@ -32,7 +32,8 @@ def _bounded(x, m, padding, align):
     if padding == "reflection":
         x, factor = _reflected(x, 0, m - 1) if align else _reflected(x, -0.5, m)
     within = (x > 0) & (x < m - 1)
-    return where(within, x, x.detach().clamp(0, m - 1)), where(within, factor, full((), 0, x.dtype, x.device))
+    end = where(x.detach() >= m - 1, full((), m - 1, x.dtype, x.device), full((), 0, x.dtype, x.device))
+    return where(within, x, end), where(within, factor, full((), 0, x.dtype, x.device))
 
 
 def _reflected(x, low, span):
@@ -48,7 +49,7 @@ def _reflected(x, low, span):
 def _tap(at, weight, slope, m):
     within = (at >= 0) & (at <= m - 1)
     zero = full((), 0, at.dtype, at.device)
-    return where(within, at, zero).long(), where(within, weight, zero), where(within, slope, zero)
+    return where(within, at, zero).long(), where(within, weight, weight * 0), where(within, slope, zero)
 
 
 def _nearest_taps(x, scale, m, padding, align):

@@ -51,8 +51,9 @@ _OUT_OF_DIM = "index {bad} is out of bounds for dimension %d with size {size}"
 
 def _along(x_shape, index, dim):
     """numpy's index that addresses `index` along `dim` and the own position elsewhere."""
-    grid = np.ogrid[tuple(slice(n) for n in index.shape)]
-    return tuple(index if d == dim else grid[d] for d in range(index.ndim))
+    rank = index.ndim
+    return tuple([index if d == dim else np.arange(n).reshape((1,) * d + (n,) + (1,) * (rank - 1 - d))
+                  for d, n in enumerate(index.shape)])
 
 
 @indexed(meta=lambda x, dim, index: index.shape, promote="keep")
@@ -108,7 +109,8 @@ def _scatter(name, mode, kernel):
     def write(x, dim, index, source):
         checked(index, x.shape[dim] if x.ndim else 1, _OUT_OF_DIM % dim, RuntimeError)
         source = source[tuple(slice(n) for n in index.shape)]
-        if mode == "set" or x.ndim == 0 or not moves.add_elements(x, dim, index, source):
+        native = moves.set_elements if mode == "set" else moves.add_elements
+        if x.ndim == 0 or not native(x, dim, index, source):
             kernel(x, _along(x.shape, index, dim), source)
     return record
 

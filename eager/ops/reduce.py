@@ -135,6 +135,15 @@ def _(x, dim, keepdim):
     return _native("product", x, dim, keepdim)
 
 
+@prod.numpy
+def _(x, dim, keepdim):
+    if x.dtype.kind in "biu":
+        return np.multiply.reduce(x, dim, np.int64, keepdims=keepdim)
+    if x.dtype.itemsize < 4:
+        return np.multiply.reduce(x.astype(np.float32), dim, keepdims=keepdim).astype(x.dtype)
+    return np.multiply.reduce(x, dim, keepdims=keepdim)
+
+
 @prod.grad("x")
 def _(g, x, out, dim, keepdim):
     """Where a row has no zero: out / x. With one zero: at the zero, the product of the others. With more: nothing."""

@@ -14,7 +14,8 @@ template <class T> struct GridTap {
 template <class T> struct GridAxis {
     GridTap<T> taps[4];
     int count;
-    T scale; // of the position, by the grid's number
+    bool odd; // a weight is NaN
+    T scale;  // of the position, by the grid's number
 };
 
 FB_INLINE float whole_part(float x) { return __builtin_floorf(x); }
@@ -41,14 +42,15 @@ template <class T> FB_INLINE T bounded(T x, long m, long padding, bool align, T&
     }
     if (x > 0 && x < m - 1) return x;
     scale = 0;
-    return x < 0 ? 0 : x > m - 1 ? (T)(m - 1) : x;
+    return x >= m - 1 ? (T)(m - 1) : 0; // (NaN is at the beginning)
 }
 template <class T> FB_INLINE void add_tap(GridAxis<T>& axis, T at, T weight, T slope, long m) {
-    if (at >= 0 && at <= m - 1) axis.taps[axis.count++] = {(long)at, weight, slope}; // (NaN is nowhere)
+    axis.odd |= weight != weight;
+    if (at >= 0 && at <= m - 1) axis.taps[axis.count++] = {(long)at, weight, slope};
 }
 template <class T> FB_INLINE void grid_axis(GridAxis<T>& axis, T g, long m, long mode, long padding, bool align) {
     T x = align ? (g + 1) * ((T)(m - 1) / 2) : ((g + 1) * m - 1) / 2;
-    axis.count = 0, axis.scale = align ? (T)(m - 1) / 2 : (T)m / 2;
+    axis.count = 0, axis.odd = false, axis.scale = align ? (T)(m - 1) / 2 : (T)m / 2;
     if (mode == GRID_CUBIC) {
         T low = whole_part(x), t = x - low, u = 1 - t, none = 0;
         const T a = (T)-0.75;
@@ -70,6 +72,7 @@ template <class T> FB_INLINE void grid_axis(GridAxis<T>& axis, T g, long m, long
 // The taps of one point in all dims: offsets into an image, weights, and what they change by along each dim.
 template <class T> struct GridPoint {
     int count;
+    bool odd;
     long at[16];
     T weight[16], slope[3][16];
     template <bool slopes> FB_BODY void find(const T* g, const Job& job) {
@@ -78,6 +81,7 @@ template <class T> struct GridPoint {
         GridAxis<T> axes[3];
         for (long d = 0; d < dims; d++)
             grid_axis(axes[d], g[dims - 1 - d], sizes[d], job.n[6], job.n[7], job.n[8]);
+        odd = axes[0].odd || axes[1].odd || (dims > 2 && axes[2].odd);
         count = 1, at[0] = 0, weight[0] = 1;
         for (int d = 0; d < 3; d++) slope[d][0] = 1;
         for (long d = 0; d < dims; d++) {
@@ -109,7 +113,7 @@ template <class T> void grid_sample(const Job& job, long begin, long end) {
         for (long p = from; p < to; p++) {
             point.template find<false>(grid + p * dims, job);
             for (long c = 0; c < channels; c++) {
-                T sum = 0;
+                T sum = point.odd ? (T)__builtin_nan("") : 0;
                 for (int k = 0; k < point.count; k++) sum += x[c * size + point.at[k]] * point.weight[k];
                 out[c * points + p] = sum;
             }

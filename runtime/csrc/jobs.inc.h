@@ -88,6 +88,7 @@ namespace {
     {"max_elements", {gather_elements<float, 0>, gather_elements<double, 0>, nullptr, nullptr}}, \
     {"min_elements", {gather_elements<float, 1>, gather_elements<double, 1>, nullptr, nullptr}}, \
     {"product_elements", {gather_elements<float, 2>, gather_elements<double, 2>, nullptr, nullptr}}, \
+    {"set_elements", {gather_elements<u32, 3>, gather_elements<u64, 3>, gather_elements<u16, 3>, gather_elements<u8, 3>}}, \
     {"bag_rows", FB_ALL_TYPES(bag_rows)}, \
     {"adaptive_max", FB_ALL_TYPES(adaptive_max)}, \
     {"running_product", FB_ALL_TYPES(running_product)}, \

@@ -212,7 +212,7 @@ template <class T> void masked_scale(const Job& job, long begin, long end) {
     });
 }
 
-// ---- greatest or least of elements that meet at an index (NaN wins), or their product. p: out, x, index; n: size of out's dim,
+// ---- greatest or least of elements that meet at an index (NaN wins), their product, or the last. p: out, x, index; n: size of out's dim,
 //      inner, size of the index's dim. A unit is one outer index
 template <class T, int kind> void gather_elements(const Job& job, long begin, long end) {
     long size = job.n[0], inner = job.n[1], count = job.n[2];
@@ -224,6 +224,7 @@ template <class T, int kind> void gather_elements(const Job& job, long begin, lo
             for (long j = 0; j < inner; j++) {
                 T &to = out[index[k * inner + j] * inner + j], own = x[k * inner + j];
                 if (kind == 2) to *= own;
+                else if (kind == 3) to = own;
                 else if ((kind ? own < to : own > to) || own != own) to = own;
             }
     }
