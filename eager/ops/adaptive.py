@@ -5,6 +5,7 @@ import functools
 
 import numpy as np
 
+from ...runtime import jobs
 from .. import dtypes
 from ..grads import Meta
 from ..op import composite, indexed, mask, Out, reduction, size, static
@@ -261,6 +262,22 @@ def _max_meta(x, output_size):
            ranges=lambda x, output_size: _spans(_spatial(x, output_size), output_size))
 def adaptive_max_pool(s, x, output_size: size):
     return x
+
+
+@adaptive_max_pool.native
+def _(x, output_size):
+    if not isinstance(x, np.ndarray) or not jobs.plain(x) or not x.size:
+        return NotImplemented
+    sizes, n = _spatial(x, output_size), len(output_size)
+    if n > 3 or 0 in output_size:
+        return NotImplemented
+    steps = contiguous_strides(_spans(sizes, output_size))
+    values = jobs.empty(_sizes(x, output_size), x.dtype)
+    places = jobs.empty(values.shape, np.dtype(np.int64))
+    ones = (1,) * (3 - n)
+    jobs.run("adaptive_max", x.dtype, _numel(x.shape[:x.ndim - n]), jobs.grain_of(_numel(sizes)), (values, places, x),
+             (*ones, *sizes, *ones, *output_size, *ones, *steps))
+    return values, places
 
 
 @adaptive_max_pool.grad("x")

@@ -4,6 +4,8 @@ Reads are Maps whose load goes to an index that was itself loaded; writes are Sc
 operations accept negative indices follows PyTorch: advanced indexing does, the others refuse them.
 """
 
+import functools
+
 import numpy as np
 
 from ...runtime import moves
@@ -51,8 +53,9 @@ _OUT_OF_DIM = "index {bad} is out of bounds for dimension %d with size {size}"
 
 def _along(x_shape, index, dim):
     """numpy's index that addresses `index` along `dim` and the own position elsewhere."""
-    grid = np.ogrid[tuple(slice(n) for n in index.shape)]
-    return tuple(index if d == dim else grid[d] for d in range(index.ndim))
+    rank = index.ndim
+    return tuple([index if d == dim else np.arange(n).reshape((1,) * d + (n,) + (1,) * (rank - 1 - d))
+                  for d, n in enumerate(index.shape)])
 
 
 @indexed(meta=lambda x, dim, index: index.shape, promote="keep")
@@ -92,7 +95,12 @@ def row_major(x, *rest):
     return Spec(tuple(x.shape), x.dtype)
 
 
+_NATIVE = {"set": moves.set_elements, "add": moves.add_elements}
+
+
 def _scatter(name, mode, kernel):
+    native = _NATIVE.get(mode) or functools.partial(moves.combine_elements, {"mul": "product"}.get(mode, mode))
+
     @scatter(name=name, mode=mode, meta=row_major, ranges=lambda x, dim, index, source: index.shape, promote="keep")
     def record(s, i, x, dim: static, index: mask, source):
         at = s.indirect(index(*i), x.shape[dim])
@@ -108,7 +116,7 @@ def _scatter(name, mode, kernel):
     def write(x, dim, index, source):
         checked(index, x.shape[dim] if x.ndim else 1, _OUT_OF_DIM % dim, RuntimeError)
         source = source[tuple(slice(n) for n in index.shape)]
-        if mode != "add" or x.ndim == 0 or not moves.add_elements(x, dim, index, source):
+        if x.ndim == 0 or not native(x, dim, index, source):
             kernel(x, _along(x.shape, index, dim), source)
     return record
 

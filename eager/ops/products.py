@@ -6,7 +6,7 @@ and rounded once.
 
 import numpy as np
 
-from ...runtime import maps, native
+from ...runtime import maps, native, whole
 from .. import _call
 from ..dispatch import type_name
 from ..grads import Meta
@@ -28,6 +28,10 @@ def numpy_product(a, b):
             out = native.empty((*batch, a.shape[-2], b.shape[-1]), a.dtype)
             native.matmul(a, b, out)
             return out
+    if a.dtype.kind in "iu" and a.dtype == b.dtype and a.ndim >= 2 and b.ndim >= 2:
+        found = whole.product(a, b)
+        if found is not NotImplemented:
+            return found
     if a.dtype.itemsize < 4 and a.dtype.kind not in "biu":
         return np.matmul(a.astype(np.float32), b.astype(np.float32)).astype(a.dtype)
     return np.matmul(a, b)

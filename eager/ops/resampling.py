@@ -153,6 +153,16 @@ def cubic_weights(t):
     return [_far(t + 1.0), _near(t), _near(1.0 - t), _far(2.0 - t)]
 
 
+def cubic_slopes(t):
+    """The derivatives of these weights by t."""
+    def near(u):
+        return (3 * (_A + 2) * u - 2 * (_A + 3)) * u
+
+    def far(u):
+        return ((3 * u - 10.0) * u + 8.0) * _A
+    return [far(t + 1.0), near(t), near(1.0 - t) * -1.0, far(2.0 - t) * -1.0]
+
+
 @functools.lru_cache(256)
 def _taps(n, size, kind, scale, align, dtype):
     found = reads(NUMPY, np.arange(size), n, size, kind, scale, align, dtypes.from_numpy(dtype))
