@@ -265,8 +265,8 @@ def _by_rounds(base, d, index, source, reduce, input, include_self):
     count = own.long().scatter_add(d, index, theirs.long()).clamp(min=1)
     if base.dtype.category < 2:
         return best
-    theirs = a.where(theirs, a.sub(source, source.detach()), 0.0)        # zeros, with the gradients of the winners
-    share = a.where(own, a.sub(base, with_values), 0.0).scatter_add(d, index, theirs)
+    theirs = a.where(theirs, a.still(source), 0.0)        # zeros, with the gradients of the winners
+    share = a.where(own, a.still(base), 0.0).scatter_add(d, index, theirs)
     return a.add(best, a.div(share, count))
 
 
