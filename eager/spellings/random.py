@@ -66,7 +66,7 @@ def _elsewhere(device):
 
 
 def randperm(n, *, generator=None, dtype=None, device=None, out=None, requires_grad=False, layout=None, pin_memory=False):
-    return _made(r.randperm(size_of(n), dtype_of(dtype, dtypes.int64), _elsewhere(device), generator), requires_grad, out)
+    return _made(r.randperm(_sizes((n,))[0], dtype_of(dtype, dtypes.int64), _elsewhere(device), generator), requires_grad, out)
 
 
 def normal(mean, std=1.0, size=None, *, generator=None, dtype=None, device=None, out=None, requires_grad=False):
