@@ -336,6 +336,8 @@ def _index_write(name, mode, kernel):
 
     @record.inplace.numpy
     def write(x, dim, index, source):
+        if mode == "add" and x.ndim > 1:
+            checked(index, x.shape[dim], _OUT_OF_DIM % dim, RuntimeError)
         checked(index, x.shape[dim] if x.ndim else 1, "index out of range in self")
         if mode == "set" or not added_rows(x, dim, index, source):
             kernel(x, (slice(None),) * dim + (index,), source)

@@ -231,6 +231,10 @@ def _(x, weight, bias):
 
 
 def _check_linear(x, weight, bias):
+    if bias is not None and bias.ndim and bias.shape[-1] not in (1, weight.shape[0]):
+        raise RuntimeError(f"linear: The expanded size of the tensor ({weight.shape[0]}) must match the existing size "
+                           f"({bias.shape[-1]}) of the bias. Target sizes: {[*x.shape[:-1], weight.shape[0]]}. "
+                           f"Tensor sizes: {list(bias.shape)}")
     if bias is not None and bias.dtype != weight.dtype:
         raise RuntimeError(f"self and mat2 must have the same dtype, but got {type_name(bias.dtype)} and "
                            f"{type_name(weight.dtype)}")

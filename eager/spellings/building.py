@@ -8,13 +8,14 @@ import math
 import numpy as np
 
 from .. import dtypes
+from ..dispatch import type_name
 from ..ops import arithmetic as a, indexing as indexing_records
 from ..ops.creation import full
 from ..promote import result_type
 from ..tensor import Tensor
 from .arguments import device_of, dim_of, dtype_of, give, size_of, takes_out
 from .host import on_host
-from . import creation, indexing, products, reductions, shapes
+from . import creation, elementwise, indexing, products, reductions, shapes
 
 _wrap = Tensor._from_array
 
@@ -177,31 +178,44 @@ def range(start=0, end=None, step=1, *, dtype=None, device=None, requires_grad=F
 
 def select_scatter(input, src, dim, index):
     out = input.clone()
-    out.select(dim, index).copy_(src)
+    return _filled(out, out.select(dim, index), src)
+
+
+def _filled(out, part, src):
+    """`out` with a part of it replaced by a tensor of the part's sizes."""
+    if tuple(part.shape) != tuple(src.shape):
+        raise RuntimeError("expected src to have a size equal to the slice of self. "
+                           f"src size = {list(src.shape)}, slice size = {list(part.shape)}")
+    part.copy_(src)
     return out
 
 
 def slice_scatter(input, src, dim=0, start=None, end=None, step=1):
     out = input.clone()
     d = dim_of(input, dim)
-    out[(slice(None),) * d + (slice(start, end, step),)].copy_(src)
-    return out
+    return _filled(out, out[(slice(None),) * d + (slice(start, end, step),)], src)
 
 
 def diagonal_scatter(input, src, offset=0, dim1=0, dim2=1):
     out = input.clone()
-    shapes.diagonal(out, offset, dim1, dim2).copy_(src)
-    return out
+    return _filled(out, shapes.diagonal(out, offset, dim1, dim2), src)
 
 
 def as_strided_scatter(input, src, size, stride, storage_offset=None):
     out = input.clone()
-    out.as_strided(size, stride, storage_offset or 0).copy_(src)
-    return out
+    return _filled(out, out.as_strided(size, stride, storage_offset or 0), src)
 
 
 def put(input, index, source, accumulate=False):
     """A copy of input whose elements at flat positions are the source's."""
+    if index.dtype is not dtypes.int64:
+        raise RuntimeError(f"put_(): Expected a long tensor for index, but got {type_name(index.dtype)}")
+    if source.dtype is not input.dtype:
+        raise RuntimeError("put_(): self and source expected to have the same dtype, but got self.dtype = "
+                           f"{type_name(input.dtype)} and source.dtype = {type_name(source.dtype)}")
+    if index.numel() != source.numel():
+        raise IndexError("put_(): Expected source and index to have the same number of elements, but got source.numel() = "
+                         f"{source.numel()}, index.numel() = {index.numel()}")
     flat = input.reshape(-1)
     index, source = index.reshape(-1), source.reshape(-1)
     index = a.where(a.lt(index, 0), index + flat.shape[0], index)
@@ -215,7 +229,11 @@ def scatter_reduce(input, dim, index, src, reduce, *, include_self=True):
     """Elements of src that go to one place of input are combined with it by `reduce`."""
     if reduce not in _REDUCTIONS:
         raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}.")
-    d = dim_of(input, dim)
+    d, index, src = indexing._scatter_args(input, dim, index, src, "scatter")
+    if index is None:
+        return input.clone()
+    if not input.ndim:
+        return scatter_reduce(input.reshape(1), 0, index, src, reduce, include_self=include_self).reshape(())
     source = src if src.shape == index.shape else src[tuple(slice(n) for n in index.shape)]
     if reduce in ("amax", "amin"):
         return _extreme(input, d, index, source, reduce == "amax", bool(include_self))
@@ -250,7 +268,7 @@ def index_reduce(input, dim, index, source, reduce, *, include_self=True):
 
 
 def fill(input, value):
-    return a.copy(input, value)
+    return a.copy(input, elementwise.fill_value("fill", input, value))
 
 
 def fill_diagonal_(self, fill_value, wrap=False):

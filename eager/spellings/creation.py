@@ -18,7 +18,7 @@ from ..ops.complexes import complex_of
 from ..ops.rearrange import stack as stack_record
 from ..ops.views import contiguous as contiguous_record, contiguous_copy
 from ..promote import promote_types
-from ..sizes import SymFloat, SymInt
+from ..sizes import SymFloat, SymInt, is_int, is_number
 from ..storage import UntypedStorage
 from ..tensor import Tensor, fake_tensor
 from ..typed_storage import TypedStorage
@@ -366,10 +366,26 @@ def empty(*size, dtype=None, device=None, requires_grad=False, out=None, layout=
 
 def _sizes(size, name="size"):
     size = sizes_of(size)
+    total = 1
     for n in size:
-        if type(n) is int and n < 0:
+        if type(n) is not int:
+            return size
+        if n < 0:
             raise RuntimeError(f"Trying to create tensor with negative dimension {n}: {list(size)}")
+        total *= n
+    if total >= _MOST:
+        _refuse_sizes(size)
     return size
+
+
+_MOST = 2**60                   # elements, of which no machine has memory for
+
+
+def _refuse_sizes(size):
+    wide = [n for n in size if n >= 2**63]
+    if wide:
+        raise TypeError(f"argument 'size' must be tuple of ints of 64 bits, but found {wide[0]}")
+    raise RuntimeError(f"Storage size calculation overflowed with sizes={list(size)}")
 
 
 def zeros(*size, dtype=None, device=None, requires_grad=False, out=None, layout=None, pin_memory=False, names=None):
@@ -387,8 +403,11 @@ def ones(*size, dtype=None, device=None, requires_grad=False, out=None, layout=N
 def full(size, fill_value, *, dtype=None, device=None, requires_grad=False, out=None, layout=None, pin_memory=False, names=None):
     _unnamed(names)
     fill_value = _number(fill_value)
+    if not is_number(fill_value):
+        raise TypeError(f"full(): argument 'fill_value' (position 2) must be Number, not {type(fill_value).__name__}")
+    if isinstance(size, int):
+        raise TypeError("full(): argument 'size' (position 1) must be tuple of ints, not int")
     dtype, device = _factory_options(dtype or dtypes.of_number(fill_value), device)
-    size = (size,) if isinstance(size, (int, SymInt)) else size
     made = records.full(_sizes((size,)), fitting(fill_value, dtype), dtype, device)
     return finished(made, requires_grad, out, pin_memory, layout)
 
@@ -498,11 +517,14 @@ def linspace(start, end, steps, *, dtype=None, device=None, requires_grad=False,
     if isinstance(start, complex) or isinstance(end, complex):
         dtype = _complex_type(dtype)
     dtype, device = _factory_options(dtype, device)
+    steps = size_of(steps)
+    if steps < 0:
+        raise RuntimeError("number of steps must be non-negative")
     if dtype.is_complex:
-        real, imag = [records.linspace(getattr(start, part), getattr(end, part), size_of(steps), dtype.to_real(), device)
+        real, imag = [records.linspace(getattr(start, part), getattr(end, part), steps, dtype.to_real(), device)
                       for part in ("real", "imag")]
         return finished(complex_of(real, imag), requires_grad, out, pin_memory, layout)
-    return finished(records.linspace(start, end, size_of(steps), dtype, device), requires_grad, out, pin_memory, layout)
+    return finished(records.linspace(start, end, steps, dtype, device), requires_grad, out, pin_memory, layout)
 
 
 def _complex_type(dtype):
@@ -525,6 +547,11 @@ def logspace(start, end, steps, base=10.0, *, dtype=None, device=None, requires_
 
 def eye(n, m=None, *, dtype=None, device=None, requires_grad=False, out=None, layout=None, pin_memory=False):
     dtype, device = _factory_options(dtype, device)
+    for name, count in (("n", n), ("m", n if m is None else m)):
+        if not is_int(count):
+            raise TypeError(f"eye(): argument '{name}' must be int, not {type(count).__name__}")
+        if count < 0:
+            raise RuntimeError(f"{name} must be greater or equal to 0, got {count}")
     return finished(records.eye(n, n if m is None else m, dtype, device), requires_grad, out, pin_memory, layout)
 
 
@@ -613,7 +640,11 @@ def type_of(self, dtype=None, non_blocking=False):
     if dtype is None:
         return "torch." + next(name for name, d in _TYPE_NAMES.items() if d == self.dtype.name)
     if isinstance(dtype, str):
+        if dtype.rpartition(".")[2] not in _TYPE_NAMES:
+            raise ValueError(f"invalid type: {dtype!r}")
         dtype = dtypes.BY_NAME[_TYPE_NAMES[dtype.rpartition(".")[2]]]
+    elif not isinstance(dtype, (dtypes.dtype, type)):
+        raise TypeError("dtype must be a type, str, or dtype object")
     return self if self.dtype is dtype else cast(self, dtype)
 
 

@@ -55,7 +55,7 @@ def new(self, *args, device=None):
 def pin_memory(self, device=None):
     """A copy in memory that a GPU reads by itself; without a GPU any tensor will do."""
     if not devices.usable("cuda"):
-        return self
+        raise RuntimeError("pin_memory(): memory is pinned for an accelerator, and none is available here")
     if self.device.type != "cpu":
         raise RuntimeError(f"cannot pin '{self.type()}' only dense CPU tensors can be pinned")
     return self if self.is_pinned() else _cuda().pinned(self)

@@ -5,7 +5,7 @@ import numpy as np
 from .. import dtypes
 from ..ops import random as r
 from ..tensor import Tensor
-from .arguments import device_of, dtype_of, give, size_of
+from .arguments import device_of, dtype_of, give
 from .creation import _factory_options, _in_likeness, _sizes, finished
 
 
@@ -69,7 +69,7 @@ def _elsewhere(device):
 
 
 def randperm(n, *, generator=None, dtype=None, device=None, out=None, requires_grad=False, layout=None, pin_memory=False):
-    return finished(r.randperm(size_of(n), dtype_of(dtype, dtypes.int64), _elsewhere(device), generator), requires_grad, out,
+    return finished(r.randperm(_sizes((n,))[0], dtype_of(dtype, dtypes.int64), _elsewhere(device), generator), requires_grad, out,
                  pin_memory, layout)
 
 
