@@ -14,7 +14,7 @@ from ..eager.tensor import Tensor
 from ..runtime.data import data
 
 # Failures that symbolic sizes cure. A stride follows its sizes; an int or float argument becomes an input.
-CURABLE = frozenset({"size", "stride", "int", "float", "relation"})
+CURABLE = frozenset({"size", "stride", "int", "float", "len", "relation"})
 
 
 @data
@@ -41,6 +41,8 @@ def _with(symbolic: dict, failures: list) -> dict:
             grown.setdefault(f.name, set()).add(f.dim)
         elif f.kind in ("int", "float"):
             grown[f.name] = True
+        elif f.kind == "len":
+            grown[f"len({f.name})"] = True
     return grown
 
 

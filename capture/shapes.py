@@ -847,6 +847,11 @@ def compile_guard(relation: Relation, symbols: Sequence[str]) -> list[int]:
     return [*_code(relation.lhs, order), *_code(relation.rhs, order), _RELATION_CODE[relation.op]]
 
 
+def compile_number(e: Expr, symbols: Sequence[str]) -> list[int]:
+    """Stack code that leaves the number."""
+    return _code(e, {name: k for k, name in enumerate(symbols)})
+
+
 def _code(e: Expr, order: Mapping[str, int]) -> list[int]:
     code: list[int] = []
     for k, (m, c) in enumerate(e.terms):
