@@ -42,6 +42,7 @@ from .variables.functions import BoundMethodVariable, CellVariable, UserFunction
 from .variables.iterators import FixedIterator, IteratorVariable
 from .variables.module import Module, ModuleVariable
 from .variables.objects import ClassVariable, UserObjectVariable, lookup
+from .variables.outside import OutsideDict
 from .variables.sequences import ListVariable, TupleVariable, own_maker
 from .variables.tensor import TensorVariable
 
@@ -561,11 +562,19 @@ class Context:
     def pairs(self, variable: Variable) -> list:
         """(key, value) pairs for dict() and update()."""
         variable = variable.realize()
+        written = variable.written_pairs() if isinstance(variable, OutsideDict) else None
+        if written is not None:
+            return written
         if isinstance(variable, DictVariable):
             return [(key, variable.at(stand)) for stand, (key, _) in list(variable.entries.items())]
         if self.try_attr(variable, "keys") is not None and not isinstance(variable, IteratorVariable):
             return [(key, variable.get_item(self, key)) for key in self.unpack(variable.call_method(self, "keys", [], {}))]
-        return [tuple(self.unpack(pair)) for pair in self.unpack(variable)]
+        pairs = [tuple(self.unpack(pair)) for pair in self.unpack(variable)]
+        for number, pair in enumerate(pairs):
+            if len(pair) != 2:
+                text = f"dictionary update sequence element #{number} has length {len(pair)}; 2 is required"
+                self.raise_error(ValueError, text)
+        return pairs
 
     def next_or_raise(self, iterator: Variable) -> Variable:
         value = iterator.next(self)

@@ -31,8 +31,8 @@ from .variables.functions import CellVariable, UserFunctionVariable
 from .variables.iterators import IteratorVariable
 from .variables.module import Module, ModuleVariable
 from .variables.objects import ClassVariable, SuperVariable, UserObjectVariable, lookup
+from .variables.outside import new_dict, new_set
 from .variables.sequences import ListVariable, SliceVariable, TupleVariable
-from .variables.sets import SetVariable
 
 BINARY = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv,
           "%": operator.mod, "**": operator.pow, "@": operator.matmul, "&": operator.and_, "|": operator.or_, "^": operator.xor,
@@ -352,11 +352,11 @@ class Frame:
         self.push(ListVariable(self.popn(i.argval)))
 
     def BUILD_SET(self, i):
-        self.push(SetVariable(self.popn(i.argval)))
+        self.push(new_set(self.tx, self.popn(i.argval)))
 
     def BUILD_MAP(self, i):
         values = self.popn(2 * i.argval)
-        self.push(DictVariable(zip(values[::2], values[1::2])))
+        self.push(new_dict(self.tx, zip(values[::2], values[1::2])))
 
     def BUILD_CONST_KEY_MAP(self, i):
         keys = self.pop()

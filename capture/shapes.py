@@ -102,9 +102,9 @@ class ShapeEnv:
 
     # -- symbols -----------------------------------------------------------------------------------------------------
     def create_symbol(self, hint: int, source_name: str, duck: bool = True, kind: str = "size") -> SymInt | int:
-        """A symbol for a size (or an int argument, kind="int") seen as `hint`; 0 and 1 stay ints. With `duck` an equal
+        """A symbol for a size (or an int argument, kind="int") seen as `hint`; sizes 0 and 1 stay ints. With `duck` an equal
         hint shares the symbol: its second source is then bound to the same symbol, which guards their equality."""
-        if hint in (0, 1):
+        if hint in (0, 1) and kind == "size":
             return hint
         if duck and hint in self._duck:
             name = self._duck[hint]

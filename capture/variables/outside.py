@@ -67,12 +67,14 @@ class OutsideVariable(ContainerVariable):
         """The length that it came with: a number that is guarded, or a symbol if it was seen to change."""
         if self.size is None:
             place, now = Length(self.source), len(self.base)
-            self.size = tx.symbolic_int(now, place) if tx.has_changed(place) else now
-            if type(self.size) is int:
+            self.size = tx.symbolic_int(now, place) if self.source is not None and tx.has_changed(place) else now
+            if type(self.size) is int and self.source is not None:
                 tx.guard(self.source, "len", now)
         return self.size
 
     def base_truth(self, tx) -> bool:
+        if self.source is None:
+            return bool(self.base)
         tx.guard(self.source, "bool", bool(self.base))
         return bool(self.base)
 
@@ -339,7 +341,7 @@ class OutsideKeys(OutsideVariable):
         """Whether the key is in what came from outside, guarded."""
         if isinstance(key, SymVariable) and key.python_type() is int and key.value.hint is not None:
             return tx.guard_membership(self.source, key.value, key.value.hint in self.base)
-        if key.source is None and isinstance(key, TensorVariable):         # the trace made it
+        if self.source is None or key.source is None and isinstance(key, TensorVariable):       # the trace made it
             return False
         key = settled_key(tx, key)
         real = key.plain() if key.is_constant() else key.outside
@@ -438,7 +440,8 @@ class OutsideDict(OutsideKeys, DictVariable):
         self.known = entries
 
     def open(self):
-        self.tx.guard(self.source, "dict_keys", tuple(self.base))
+        if self.source is not None:
+            self.tx.guard(self.source, "dict_keys", tuple(self.base))
         keys = [(self.key_variable(self.tx, k), k) for k in self.base]
         entries = {variable.key(): (variable, self.value_at(k)) for variable, k in keys}
         for key, value in self.recent:
@@ -511,6 +514,19 @@ class OutsideDict(OutsideKeys, DictVariable):
         self.del_item(tx, key)
         return value
 
+    def written_pairs(self) -> list | None:
+        """The pairs of one that the program has just written down, whatever its keys are; None of others."""
+        fresh = self.source is None and self.known is None and all(value is not None for _, value in self.recent)
+        return list(self.recent) if fresh else None
+
+    def reconstruct(self, gen):
+        pairs = self.written_pairs()
+        if pairs is None:
+            super().reconstruct(gen)
+            return
+        gen.load_many(part for pair in pairs for part in pair)
+        gen.emit.build_map(len(pairs))
+
     # -- changes ---------------------------------------------------------------------------------------------------
 
     def set_item(self, tx, key, value):
@@ -538,8 +554,13 @@ class OutsideDict(OutsideKeys, DictVariable):
         return tx.constant(None)
 
     def method_move_to_end(self, tx, key, last=None):
-        act = lambda: DictVariable.method_move_to_end(self, tx, key, last)  # noqa: E731
-        return self.noted(tx, act, "move_to_end", key, *([] if last is None else [last]))
+        def act():
+            if last is None and self.is_simple(key) and self.has_now(tx, key):
+                self.recent += [(key, None), (key, self.get_item(tx, key))]
+            else:
+                DictVariable.method_move_to_end(self, tx, key, last)
+        self.noted(tx, act, "move_to_end", key, *([] if last is None else [last]))
+        return tx.constant(None)
 
 
 # -- sets -------------------------------------------------------------------------------------------------------------
@@ -572,7 +593,7 @@ class OutsideSet(OutsideKeys, SetVariable):
         self.stands = table
 
     def open(self):
-        if not (isinstance(self.source, Pinned) and self.cls is frozenset):
+        if self.source is not None and not (isinstance(self.source, Pinned) and self.cls is frozenset):
             self.tx.guard(self.source, "predicate", SetEquals(self.cls, frozenset(self.base)))
         variables = [self.key_variable(self.tx, member) for member in self.base]
         self.known = {variable.key(): variable for variable in variables}
@@ -616,9 +637,27 @@ class OutsideSet(OutsideKeys, SetVariable):
 
     def method_update(self, tx, *others):
         for other in others:
-            for member in tx.unpack(other):
-                self.method_add(tx, member)
+            written = other.written_members() if isinstance(other, OutsideSet) and self.known is None else None
+            if written is not None and all(map(self.is_simple, written)):
+                self.noted(tx, lambda: self.recent.extend((m, m) for m in written), "update", other)  # noqa: B023
+            else:
+                for member in tx.unpack(other):
+                    self.method_add(tx, member)
         return tx.constant(None)
+
+    def written_members(self) -> list | None:
+        """The members of one that the program has just written down; None of others."""
+        fresh = self.source is None and self.known is None and all(value is not None for _, value in self.recent)
+        return [member for member, _ in self.recent] if fresh else None
+
+    def reconstruct(self, gen):
+        written = self.written_members()
+        if written is None:
+            super().reconstruct(gen)
+            return
+        gen.load_many(written)
+        gen.emit.build_tuple(len(written))
+        gen.wrap_call(self.cls)
 
     def method_discard(self, tx, value):
         act = (lambda: self.recent.append((value, None))) if self.is_simple(value) else \
@@ -650,3 +689,25 @@ class SetEquals:
         return type(value) is self.cls and value == self.members
 
 
+
+
+# -- what the program writes down ---------------------------------------------------------------------------------------
+
+
+def new_dict(tx, pairs) -> DictVariable:
+    """A dictionary display; one with a symbolic key is not looked at before somebody asks."""
+    pairs = list(pairs)
+    if not any(is_symbolic(key) for key, _ in pairs):
+        return DictVariable(pairs)
+    made = OutsideDict(tx, {}, None, None)
+    made.recent = pairs if all(map(made.is_simple, (key for key, _ in pairs))) else made.recent
+    return made if made.recent else DictVariable(pairs)
+
+
+def new_set(tx, members) -> SetVariable:
+    if not any(map(is_symbolic, members)):
+        return SetVariable(members)
+    made = OutsideSet(tx, set(), None, None)
+    made.untouched = False
+    made.recent = [(member, member) for member in members] if all(map(made.is_simple, members)) else []
+    return made if made.recent else SetVariable(members)
