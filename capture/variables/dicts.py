@@ -9,6 +9,7 @@ import types
 from ...eager import dtypes
 from ...eager.device import device
 from ...eager.tensor import Tensor
+from ..breaks import unsupported
 from ..source import DictAttr, Pinned
 from .containers import ContainerVariable
 from .identities import stand_in
@@ -125,6 +126,8 @@ class DictVariable(ContainerVariable):
         return value
 
     def method_popitem(self, tx, last=None):
+        if last is not None and self.cls is not collections.OrderedDict:
+            raise unsupported("builtin", f"{self.cls.__name__}.popitem() with an argument")
         if not self.entries:
             tx.raise_error(KeyError, "popitem(): dictionary is empty")
         stand = next(iter(self.entries)) if last is not None and not tx.truth(last) else next(reversed(self.entries))

@@ -2,7 +2,7 @@
 
 `differs(seed, backend)` runs one plainly and compiled, each in a world of its own, and tells a difference in results, printed
 text, or what the containers hold afterwards, or that a door has more than three entries although nothing but growth changed.
-`python growth_programs.py FIRST LAST` prints what differs.
+`python growth_programs.py FIRST LAST [BACKEND ...]` prints what differs.
 """
 
 import collections
@@ -32,7 +32,7 @@ WRITES = {
           "{h}['n'] = {h}.get('n', 0) + 1", "{h}['last'] = {v}; del {h}['last']", "{h}[i] = {v}; {h}.pop(i)", "{h}.pop('last', None)",
           "{h}.update(last={v})", "{h}['n'] = i; {h}['n'] += 2", "{h} |= {{{k}: {v}}}", "{h}['first'] = {h}.get('first', {v})"),
     "Q": ("{h}.append({v})", "{h}.extend(({v}, {w}))", "{h}.append({v}); {h}[-1] = {w}", "{h} += [{v}]"),
-    "P": ("{h}.append({v})", "{h}.appendleft({v})", "{h}.append({v}); {h}.popleft()", "{h}.append({v}); {h}.append({w}); {h}.pop()",
+    "P": ("{h}.append({v})", "{h}.appendleft({v})", "{h}.append({v}); {h}.append({w}); {h}.pop()",
           "{h}.extendleft(({v}, {w}))"),
     "S": ("{h}.add({k})", "{h}.update(({k}, 'z'))", "{h}.discard({k})", "{h} |= {{{k}}}", "{h}.add({k}); {h}.remove({k})"),
     "C": ("{h}.update(['a', 'b'])", "{h}['a'] += 1", "{h}[{k}] = i", "{h}['b'] -= i"),
@@ -56,7 +56,7 @@ OPENING = {                              # of all: as many entries as it takes
           "{h}.append({v}) if i % 2 else {h}.append({w})", "{h}[:] = {h}[-4:]", "{h}.clear()", "s.seen = {h}[0]"),
     "D": ("s.seen = list({h})", "for k in {h}: r = r + 1", "s.seen = {h}.popitem()", "s.seen = dict({h})", "{h}.clear()"),
     "Q": ("s.seen = list({h})", "{h}.rotate(1)", "r = r + len({h})", "{h}.popleft()", "s.seen = {h}[0]"),
-    "P": ("s.seen = list({h})", "{h}.clear()"),
+    "P": ("{h}.append({v}); {h}.popleft()", "s.seen = list({h})", "{h}.clear()"),
     "S": ("s.seen = sorted(map(str, {h}))", "s.seen = {h} | {{1}}", "{h} &= {{1, 2, i}}", "{h}.clear()", "{h} -= {{i}}"),
     "C": ("s.seen = {h}.most_common(1)", "s.seen = sum({h}.values())"), "K": ("s.seen = sorted(map(str, {h}))",),
     "F": ("s.seen = sum({h}.values())",), "O": ("s.seen = list({h})", "s.seen = {h}.popitem(last=False)"),
@@ -152,7 +152,7 @@ class Program:
         return key
 
     def asks(self):
-        if any("[i]" in line or "i in" in line for _, line in self.told) and "i + 1" in "".join(self.lines):
+        if any("[i]" in line or "i in" in line for _, line in self.told) and ("i + 1" in "".join(self.lines) or self.breaks):
             return True                                  # what is there under a number that changes
         return any(n in self.texts and any(word in line for word in ASKING) for n, line in self.told)
 
@@ -237,10 +237,10 @@ def differs(seed, backend):
     return None
 
 
-def main(first, last):
+def main(first, last, *backends):
     wrong = 0
     for seed in range(first, last):
-        told = differs(seed, BACKENDS[seed % len(BACKENDS)])
+        told = differs(seed, (backends or BACKENDS)[seed % len(backends or BACKENDS)])
         if told:
             wrong += 1
             print(told, flush=True)
@@ -249,4 +249,4 @@ def main(first, last):
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]))
+    main(int(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:])
