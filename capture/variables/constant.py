@@ -263,6 +263,8 @@ def join(*parts: str) -> str:
 
 
 NUMBER_TEXT = "[-+0-9.einfa]+"
+CONVERSION = re.compile("%[^a-zA-Z%]*([a-zA-Z%])")                 # of a text before `%`
+WRITTEN = {"d": "[-+ 0-9]+", "i": "[-+ 0-9]+", "%": "%"}
 
 
 class TextVariable(Variable):
@@ -324,6 +326,9 @@ class TextVariable(Variable):
         if self.fn is join:
             return "".join(part.pattern() if isinstance(part, TextVariable) else ".*" if is_open_text(part)
                            else re.escape(part.plain()) for part in self.args)
+        if self.fn is operator.mod:
+            pieces = CONVERSION.split(self.args[0].plain())             # text, letter, text, ...
+            return "".join(re.escape(piece) if not n % 2 else WRITTEN.get(piece, ".*") for n, piece in enumerate(pieces))
         shown = self.fn in (str, repr) or self.fn is format and self.args[1].plain() == ""
         return NUMBER_TEXT if shown and isinstance(self.args[0], SymVariable) else ".*"
 

@@ -210,7 +210,7 @@ def run(program, wrap):
             try:
                 told.append(picture(f(torch.ones(3) + i, i, state, *more)))
             except Exception as error:
-                told.append((type(error).__name__, str(error)))
+                told.append((type(error).__name__, "" if program.alias else str(error)))
     fields = {k: v for k, v in vars(state).items() if not k.startswith("_") and k != "training"}
     now = {name: world[name] for name in program.names} if program.place == "global" else held
     return (told, printed.getvalue(), picture([fields, now])), f

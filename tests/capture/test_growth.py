@@ -205,3 +205,26 @@ def test_drawn_programs(part):
         told = growth_programs.differs(seed, growth_programs.BACKENDS[seed % len(growth_programs.BACKENDS)])
         found += [told] if told else []
     assert not found, "\n\n".join(found[:3])
+
+
+def test_a_key_that_changes_is_looked_for():
+    def f(held, x, i):
+        return x * (10 if i in held else 1)
+    compiled, held = torch.compile(f, backend="eager"), {3: 0, 5: 0, 8: 0}
+    for i in (2, 4, 5, 6, 3, 8, 9):
+        assert torch.equal(compiled(held, torch.ones(2), i), f(held, torch.ones(2), i))
+    assert counters.snapshot()["fallbacks"] == {}
+
+
+def test_a_text_from_outside_is_guarded_where_it_is_asked():
+    def f(held, x, name):
+        held.append(name)
+        held.append(f"{name}/loss")
+        return x * 2
+    compiled, held = torch.compile(f, backend="eager"), []
+    counters.reset()
+    for n in range(6):
+        compiled(held, torch.ones(2), f"run {n}")
+    assert held[-2:] == ["run 5", "run 5/loss"] and counters.snapshot()["recompiles"] == 0
+    ask = torch.compile(lambda x, name: x * (2 if name == "a" else 3), backend="eager")
+    assert [ask(torch.ones(1), name).item() for name in ("a", "b", "a")] == [2, 3, 2]
