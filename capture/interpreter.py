@@ -31,8 +31,8 @@ from .variables.functions import CellVariable, UserFunctionVariable
 from .variables.iterators import IteratorVariable
 from .variables.module import Module, ModuleVariable
 from .variables.objects import ClassVariable, SuperVariable, UserObjectVariable, lookup
+from .variables.outside import new_dict, new_set
 from .variables.sequences import ListVariable, SliceVariable, TupleVariable
-from .variables.sets import SetVariable
 
 BINARY = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv,
           "%": operator.mod, "**": operator.pow, "@": operator.matmul, "&": operator.and_, "|": operator.or_, "^": operator.xor,
@@ -352,11 +352,11 @@ class Frame:
         self.push(ListVariable(self.popn(i.argval)))
 
     def BUILD_SET(self, i):
-        self.push(SetVariable(self.popn(i.argval)))
+        self.push(new_set(self.tx, self.popn(i.argval)))
 
     def BUILD_MAP(self, i):
         values = self.popn(2 * i.argval)
-        self.push(DictVariable(zip(values[::2], values[1::2])))
+        self.push(new_dict(self.tx, zip(values[::2], values[1::2])))
 
     def BUILD_CONST_KEY_MAP(self, i):
         keys = self.pop()
@@ -367,7 +367,7 @@ class Frame:
         self.push(SliceVariable(parts + [self.tx.constant(None)] * (3 - len(parts))))
 
     def BUILD_STRING(self, i):
-        self.push(self.tx.constant("".join(part.plain() for part in self.popn(i.argval))))
+        self.push(self.tx.joined(self.popn(i.argval)))
 
     def LIST_APPEND(self, i):
         value = self.pop()
@@ -436,14 +436,14 @@ class Frame:
     # -- text ------------------------------------------------------------------------------------------------------
 
     def CONVERT_VALUE(self, i):
-        self.push(self.tx.constant(self.tx.text(self.pop(), {1: str, 2: repr, 3: ascii}[i.argval])))
+        self.push(self.tx.text_variable(self.pop(), {1: str, 2: repr, 3: ascii}[i.argval]))
 
     def FORMAT_SIMPLE(self, i):
-        self.push(self.tx.constant(self.tx.formatted(self.pop(), "")))
+        self.push(self.tx.formatted_variable(self.pop(), self.tx.constant("")))
 
     def FORMAT_WITH_SPEC(self, i):
         value, spec = self.popn(2)
-        self.push(self.tx.constant(self.tx.formatted(value, spec.plain())))
+        self.push(self.tx.formatted_variable(value, spec))
 
     # -- calls -----------------------------------------------------------------------------------------------------
 
@@ -500,7 +500,7 @@ class Frame:
 
     def _pop_is_none(self):
         value = self.pop()
-        return isinstance(value, ConstantVariable) and value.value is None
+        return isinstance(value, ConstantVariable) and value.python_type() is type(None)
 
     def POP_JUMP_IF_NONE(self, i):
         if self._pop_is_none():

@@ -1039,3 +1039,54 @@ def divisibility_unguarded():
         "for guard in env.guards:",
         "for guard in [g for g in env.guards if '%' not in str(g.relation)]:",
     )
+
+
+@fault(
+    "guard",
+    "a list that is only appended to is guarded by its length",
+    "tests/capture/test_growth.py::test_growth_is_no_guard",
+    "tests/capture/test_growth.py::test_drawn_programs",
+)
+def appended_lists_guarded_by_length():
+    rewrite(
+        "capture.variables.outside:OutsideList.grow",
+        "self.back.extend(values)",
+        "self.tx.guard(self.source, 'len', len(self.base)); self.back.extend(values)",
+    )
+
+
+@fault(
+    "capture",
+    "a read from the end of a list does not see what the trace has appended",
+    "tests/capture/test_growth.py::test_a_write_is_seen_by_a_later_read",
+    "tests/capture/test_growth.py::test_drawn_programs",
+)
+def pending_appends_unseen():
+    rewrite("capture.variables.outside:OutsideList.place_from_end", "return self.back, -count", "return self.stores, -count")
+
+
+@fault(
+    "capture",
+    "the length of a dictionary does not count what the trace has stored",
+    "tests/capture/test_growth.py::test_growth_is_no_guard",
+)
+def pending_stores_uncounted():
+    rewrite("capture.variables.outside:OutsideKeys.closed_length", "self.base_length(tx) + more", "self.base_length(tx)")
+
+
+@fault(
+    "guard",
+    "whether a symbolic key is in a dictionary is not guarded",
+    "tests/capture/test_growth.py::test_a_key_that_changes_is_looked_for",
+)
+def membership_unguarded():
+    rewrite("capture.install:add_shapes", "in tx.memberships.items()", "in ()")
+
+
+@fault(
+    "guard",
+    "two objects of a class derived from a container are not kept apart when one is changed",
+    "tests/capture/test_growth.py::test_counters_that_become_one_are_told_apart",
+)
+def derived_containers_not_apart():
+    rewrite("capture.context:Context.guard_distinct", 'getattr(other, "content", None) or other', "other")

@@ -67,6 +67,8 @@ class CachedFunctionVariable(Variable):
         if any(map(is_symbolic, given)):
             args, kwargs = self.with_numbers(tx, args, kwargs)
         elif any(map(is_new, given)):
+            if may_forget(self.value) and not keeps_one(self.value):
+                raise unsupported("call", f"{self} has a cache so full that the order of its calls decides what it forgets")
             return self.inline(tx, args, kwargs)
         try:
             real = tuple(real_value(tx, a) for a in args)
