@@ -33,6 +33,10 @@ class SideEffects:
         self.late_globals: set[tuple[int, str]] = set()     # deleted before they were stored
         self.order: list[tuple[str, object]] = []
 
+    def forget(self) -> None:
+        for table in (self.attributes, self.moved, self.containers, self.cells, self.globals, self.late_globals, self.order):
+            table.clear()
+
     # -- recording -------------------------------------------------------------------------------------------------
 
     def _first(self, kind: str, key, table: dict) -> bool:
