@@ -157,7 +157,7 @@ class SideEffects:
     def replay_deletion(self, gen, variable, name) -> None:
         """What the trace stored and deleted again was never there for anyone else."""
         owner = getattr(variable, "value", None)
-        if owner is not None and not (name in getattr(owner, "__dict__", ()) or hasattr(owner, name) and is_slot(owner, name)):
+        if owner is not None and not (name in getattr(owner, "__dict__", ()) or is_slot(owner, name) and hasattr(owner, name)):
             return
         if variable.has_own_setattr:
             gen.load_const(object.__delattr__)
