@@ -304,6 +304,9 @@ class Context:
                                         "typing", "collections", "contextlib", "enum", "abc", "cmath")
 
     def exception(self, error: Exception) -> ExceptionVariable:
+        """What library code raised. A text with a size that changes is Python's to write, with the number of each call."""
+        if self.env.symbols and not self.env.symbols.keys().isdisjoint(re.findall(r"\w+", str(error))):
+            raise unsupported("exception", f"the text of a {type(error).__name__} tells a size that changes") from error
         arguments = [self.constant(a if isinstance(a, (str, int, float, bool, type(None))) else str(a)) for a in error.args]
         return ExceptionVariable(type(error), arguments, error)
 

@@ -227,6 +227,7 @@ class Trace:
         self.tx.memory.clear()
         self.tx.frames.clear()
         self.tx.generators.clear()
+        self.tx.effects.forget()
 
     # -- the entry -------------------------------------------------------------------------------------------------
 

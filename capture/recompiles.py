@@ -39,7 +39,7 @@ def _with(symbolic: dict, failures: list) -> dict:
     """A new dictionary: settings made from the old one keep theirs."""
     grown = {name: set(dims) if isinstance(dims, set) else dims for name, dims in symbolic.items()}
     for f in failures:
-        if f.kind == "size":
+        if f.kind == "size" and grown.get(f.name) is not True:       # a place may hold a tensor now and a number then
             grown.setdefault(f.name, set()).add(f.dim)
         elif f.kind in ("int", "float"):
             grown[f.name] = True

@@ -35,6 +35,10 @@ class SideEffects:
         self.order: list[tuple[str, object]] = []
         self.held: list[int] = []                       # for each lock that is taken: how many changes came before
 
+    def forget(self) -> None:
+        for table in (self.attributes, self.moved, self.containers, self.cells, self.globals, self.late_globals, self.order):
+            table.clear()
+
     # -- recording -------------------------------------------------------------------------------------------------
 
     def _first(self, kind: str, key, table: dict) -> bool:
@@ -180,7 +184,7 @@ class SideEffects:
     def replay_deletion(self, gen, variable, name) -> None:
         """What the trace stored and deleted again was never there for anyone else."""
         owner = getattr(variable, "value", None)
-        if owner is not None and not (name in getattr(owner, "__dict__", ()) or hasattr(owner, name) and is_slot(owner, name)):
+        if owner is not None and not (name in getattr(owner, "__dict__", ()) or is_slot(owner, name) and hasattr(owner, name)):
             return
         if variable.has_own_setattr:
             gen.load_const(object.__delattr__)

@@ -1052,6 +1052,39 @@ def appended_lists_guarded_by_length():
         "capture.variables.outside:OutsideList.grow",
         "self.back.extend(values)",
         "self.tx.guard(self.source, 'len', len(self.base)); self.back.extend(values)",
+SMALL_LANGUAGE = "tests/capture/test_language_programs.py::test_small_programs"
+
+
+@fault("capture", "next() of an exhausted generator loses what the generator returned", SMALL_LANGUAGE)
+def stop_iteration_without_a_value():
+    rewrite(
+        "capture.variables.builtins:_next",
+        "return tx.next_or_raise(args[0])",
+        "value = args[0].next(tx)\n        return value if value is not None else tx.raise_error(StopIteration)",
+    )
+
+
+@fault("capture", "globals() is a dictionary like any other, apart from the names of the module", SMALL_LANGUAGE)
+def globals_apart_from_names():
+    def plain(known):
+        from flambeau.capture.variables.builder import _key
+        from flambeau.capture.variables.dicts import OutsideDict
+
+        def namespace_of(tx, value, source):
+            return tx.known(value) or tx.remember(value, OutsideDict(tx, value, source, _key))
+
+        return namespace_of
+
+    for module in ("builtins", "builder", "namespaces"):
+        replace(f"capture.variables.{module}:namespace_of", plain)
+
+
+@fault("capture", "a cached function that is called with a changing number is traced instead", SMALL_LANGUAGE)
+def cached_calls_traced_with_numbers():
+    rewrite(
+        "capture.variables.cached:CachedFunctionVariable.call",
+        "args, kwargs = self.with_numbers(tx, args, kwargs)",
+        "return self.inline(tx, args, kwargs)",
     )
 
 
@@ -1090,3 +1123,8 @@ def membership_unguarded():
 )
 def derived_containers_not_apart():
     rewrite("capture.context:Context.guard_distinct", 'getattr(other, "content", None) or other', "other")
+    "a compilation that is cut off leaves the thread as it was at that moment",
+    "tests/capture/test_interrupts.py::test_an_error_before_any_line_leaves_nothing",
+)
+def nothing_put_back():
+    rewrite("capture.surroundings:put_back", "for local in LOCALS:", "return\n    for local in LOCALS:")

@@ -275,7 +275,8 @@ def _descriptor(tx, args, kwargs):
 
 @handles(vars)
 def _vars(tx, args, kwargs):
-    return tx.get_attr(args[0], "__dict__")
+    found = tx.try_attr(args[0], "__dict__")
+    return found if found is not None else tx.raise_error(TypeError, "vars() argument must have __dict__ attribute")
 
 
 @handles(object)
