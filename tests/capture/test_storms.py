@@ -171,7 +171,10 @@ def describe(x, name):
 
 def test_a_frame_without_operations_is_not_compiled_for_every_value(recwarn):
     def f(x, names):
-        return [describe(x, name) for name in names]
+        found = []
+        for name in names:
+            found.append(describe(x, name))
+        return found
 
     names = [f"n{k}" for k in range(30)]
     assert compiled(f, plain_root=True)(X, names) == f(X, names)
@@ -219,24 +222,27 @@ def many(count):
     """Functions that each break once."""
     scope = {"sleep": time.sleep}
     for k in range(count):
-        exec(f"def f{k}(x, n):\n    m = n\n    sleep(0)\n    return m", scope)
+        exec(compile(f"def f{k}(x, n):\n    m = n\n    sleep(0)\n    return m", "/nowhere/many.py", "exec"), scope)
     return [scope[f"f{k}"] for k in range(count)]
 
 
-def test_a_program_that_breaks_in_vain_is_given_up():
+@pytest.mark.parametrize("held, most", [(lambda x: [x], plain.MOST_OF_PROGRAM),
+                                        (lambda x: x, plain.MOST_OF_PROGRAM * plain.LAST_STRAW)])
+def test_a_program_that_breaks_in_vain_is_given_up(held, most):
+    """Where the functions get the tensor itself, they are tried for longer; after that nothing nested is."""
     functions = many(150)
 
     def f(x):
         found = []
         for k, function in enumerate(functions):
-            found.append(function(x, k))
+            found.append(function(held(x), k))
         return doubled(x), found
 
     g = compiled(f, plain_root=True)
     assert g(X)[1] == f(X)[1] and torch.equal(g(X)[0], f(X)[0])
     told = counted()
     assert told.fallbacks == {"the program breaks again and again": 1}, told
-    assert told.breaks <= plain.MOST_OF_PROGRAM + 1 and told.graphs == 1, told
+    assert told.breaks == most and told.graphs == (most == plain.MOST_OF_PROGRAM), told
 
 
 def test_the_functions_own_breaks_are_not_bounded():
@@ -252,15 +258,13 @@ def test_one_line_of_the_program_is_told_once(monkeypatch):
     library, lines = solver(), []
 
     def f(x, n):
-        library.solve("a b c", (1, 2, n))
-        library.solve("a b", (1, n))
-        return x + 1
+        sizes = library.solve("a b c", (1, 2, n)), library.solve("a b", (1, n)), library.solve("c d e", (1, n, 2))
+        return x + sizes[0][0]
 
     monkeypatch.setattr(log, "channel", lambda name: lambda text, **rest: lines.append(text) if name == "breaks" else None)
     compiled(f)(X, 3)
     mine = [line for line in lines if "told once" in line]
-    assert 1 <= len(mine) <= 2 and len({line.split(": a library")[0] for line in mine}) == len(mine), lines
-    assert all(__file__ in line for line in mine) and counted().breaks > len(mine)
+    assert len(mine) == 1 and mine[0].startswith(__file__) and counted().breaks > 1, lines
     told = plain.Tries()
     assert told.first_under("mine.py:3", "/x/site-packages/a.py:1") and not told.first_under("mine.py:3", "/x/site-packages/b.py:9")
     assert told.first_under("mine.py:3", "mine.py:3") and told.first_under("mine.py:4", "/x/site-packages/a.py:1")
@@ -460,7 +464,7 @@ def test_a_lock_is_taken_before_what_is_changed_under_it():
     def f(x):
         with lock:
             box.value = 1
-            eval("None")
+            time.sleep(0)
             seen.value = 2
         seen.value = 3
         return x + 1
