@@ -17,6 +17,7 @@ from .builtins import handles
 from .functions import UserFunctionVariable
 from .sequences import TupleVariable
 
+OWN = logging.Logger.handle, logging.Logger.makeRecord
 STANDARD = ("logging", "_pytest.logging")         # whose handlers write what they are given and look at nothing else
 
 
@@ -68,8 +69,8 @@ def _log(tx, args, kwargs):
 def writes_only(logger) -> bool:
     """Guard: the message goes to handlers of the standard library, and to no filter."""
     while logger is not None:
-        plain = logger.filters == [] and all(type(h).__module__.startswith(STANDARD) and not h.filters for h in logger.handlers)
-        if not plain or type(logger).handle is not logging.Logger.handle or type(logger).makeRecord is not logging.Logger.makeRecord:
+        cls, standard = type(logger), all(type(h).__module__.startswith(STANDARD) and not h.filters for h in logger.handlers)
+        if logger.filters or not standard or (cls.handle, cls.makeRecord) != OWN:
             return False
         logger = logger.parent if logger.propagate else None
     return True

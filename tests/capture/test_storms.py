@@ -11,6 +11,7 @@ import time
 import types
 import warnings
 
+import numpy as np
 import pytest
 
 import flambeau as torch
@@ -627,3 +628,36 @@ def test_a_warning_that_is_an_error_is_raised_where_it_is():
         warnings.simplefilter("error", UserWarning)
         g(X)
     assert done == ["after", "caught"]
+
+
+# -- numpy beside tensors --------------------------------------------------------------------------------------------------
+
+NUMPY = {
+    "prod of a shape": lambda x, k: x.reshape(int(np.prod(x.shape))) * k,
+    "ufuncs": lambda x, k: x * float(np.ceil(np.log2(np.maximum(k, 3)))) + np.sqrt(4.0),
+    "scalars": lambda x, k: (x[np.int64(1)] * np.float32(k), np.prod([2, 3]).astype(int).item(), np.int64(k) // 2),
+    "an operand": lambda x, k: (k * x, x - k, x * np.float64(2.5)),
+    "a size": lambda x, k: x.view(np.int64(3), np.prod((2, 1))).sum(np.int64(0)) + k}
+
+
+@pytest.mark.parametrize("name", NUMPY)
+def test_numpys_numbers_are_constants(name):
+    f = NUMPY[name]
+    g = compiled(f)
+    for k in (2, np.int64(4), np.float64(2.0)):
+        a, b = g(X, k), f(X, k)
+        a, b = (a, b) if isinstance(a, tuple) else ((a,), (b,))
+        for got, wanted in zip(a, b):
+            assert type(got) is type(wanted), (k, got, wanted)
+            assert torch.equal(got, wanted) and got.dtype == wanted.dtype if isinstance(got, torch.Tensor) else got == wanted
+    assert not counted().breaks, counted()
+
+
+def test_numpys_arrays_are_left_to_python():
+    def f(x):
+        table = np.arange(6.0)
+        np.add(table, 1, out=table)
+        return x + torch.from_numpy(table).float(), np.mean(table)
+
+    (a, m), (b, n) = compiled(f)(X), f(X)
+    assert torch.equal(a, b) and m == n
