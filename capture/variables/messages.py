@@ -118,11 +118,31 @@ def refuse_values(args, kwargs) -> None:
             raise unsupported("call", f"a message with {value} in it")
 
 
-def tell(tx, function, args, kwargs, levels: int) -> None:
+def tell(tx, function, args, kwargs, levels: int | None = None) -> None:
     """Call it behind the graph, with `stacklevel` as if from here."""
     frames = tx.frames[1:]                                # of the outermost, the generated code itself stands there
     call = function if not frames else chain(function, frames)
-    tx.effects.call(call, args, kwargs | {"stacklevel": tx.constant(levels)})
+    tx.effects.call(call, args, kwargs if levels is None else kwargs | {"stacklevel": tx.constant(levels)})
+
+
+LEVELS = {"debug", "info", "warning", "warn", "error", "critical"}
+
+
+def tells_only(cached, args) -> bool:
+    """Whether a function with a cache does nothing but hand its arguments to a method of a logger, its first: what libraries
+    tell once."""
+    logger = getattr(args[0].realize(), "value", None) if args else None
+    code = getattr(cached.__wrapped__, "__code__", None)
+    return isinstance(logger, logging.Logger) and code is not None and len(code.co_names) == 1 and LEVELS.issuperset(code.co_names) \
+        and set(code.co_consts) <= {None, code.co_consts[0]} and writes_only(logger)
+
+
+def tell_once(tx, cached, args, kwargs):
+    """The function is called behind the graph each time; its cache knows whether it was before."""
+    tx.guard(args[0].source, "predicate", writes_only)
+    refuse_values(args[1:], kwargs)
+    tell(tx, cached, args, kwargs)
+    return tx.constant(None)
 
 
 def chain(function, frames):

@@ -3,6 +3,7 @@ libraries do besides computing (iterators, locks, messages, objects of their own
 
 import collections
 import dataclasses
+import functools
 import io
 import logging
 import random
@@ -549,6 +550,27 @@ def test_loggers_tell_in_order_with_the_programs_lines(logger):
 
     assert run(compiled(f)) == run(f)
     assert not counted().breaks and counted().frames == 1
+
+
+def test_what_a_library_tells_once(logger):
+    @functools.lru_cache(None)
+    def warning_once(self, *args, **kwargs):
+        self.warning(*args, **kwargs)
+
+    box = types.SimpleNamespace(calls=0)
+
+    def f(x, n):
+        box.calls += 1
+        warning_once(logger, "only %s", "once")
+        return told_inside(logger, x, n)
+
+    def run(function):
+        logger.text.seek(0), logger.text.truncate()
+        warning_once.cache_clear()
+        return [function(X, 2).tolist() for _ in range(3)], logger.text.getvalue().replace("wrapper", "f")
+
+    assert run(compiled(f)) == run(f) and "once" in logger.text.getvalue()
+    assert not counted().breaks
 
 
 def test_a_loggers_level_is_guarded(logger):
