@@ -683,3 +683,43 @@ def test_numpys_arrays_are_left_to_python():
 
     (a, m), (b, n) = compiled(f)(X), f(X)
     assert torch.equal(a, b) and m == n
+
+
+# -- functions with a cache ----------------------------------------------------------------------------------------------------
+
+registry, found = {}, []
+
+
+def looked_up(name):
+    return registry.get(name, 1.0)
+
+
+def cached_functions():
+    @functools.lru_cache(None)
+    def apart(text):
+        return tuple(len(word) for word in text.split())
+
+    @functools.lru_cache(None)
+    def sees(name):
+        return looked_up(name)
+
+    @functools.lru_cache(None)
+    def sees_by_name(name):
+        return globals()["registry"].get(name, 1.0)
+
+    return apart, sees, sees_by_name
+
+
+def test_a_cached_function_is_called_early_only_where_it_sees_no_change():
+    apart, sees, by_name = cached_functions()
+
+    def f(x, function, argument):
+        registry["n"] = 5.0
+        given = function(argument)
+        return x * (given[0] if isinstance(given, tuple) else given)
+
+    for function, argument, wanted, breaks in ((apart, "abc de", 3, 0), (sees, "n", 5, 1), (by_name, "n", 5, 1)):
+        registry.clear()
+        counters.reset()
+        assert torch.equal(compiled(f)(X, function, argument), X * wanted) and counted().breaks == breaks
+        assert function.cache_info().misses == 1
