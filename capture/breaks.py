@@ -85,7 +85,7 @@ def tell_break(reason: Unsupported, line: str, below: str | None = None, silent:
     calls; of such a line the log tells once (`silent`: it has)."""
     counters.add("breaks", reason.code)
     if not silent:
-        where = line if below is None or below == line else f"{below}: a library that this line calls breaks (told once), at {line}"
+        where = line if below in (None, line) else f"{below}: a library that this line calls breaks (told once), at {line}"
         log.channel("breaks")(f"{where}: {reason.text}", code=reason.code, fix=reason.fix)
     for listen in listeners:
         listen(reason.code, reason.text, line, reason.fix)

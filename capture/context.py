@@ -43,6 +43,7 @@ from .variables.functions import BoundMethodVariable, CellVariable, UserFunction
 from .variables.iterators import FixedIterator, IteratorVariable
 from .variables.module import Module, ModuleVariable
 from .variables.objects import ClassVariable, UserObjectVariable, lookup
+from .variables.numbers import SCALARS, call_numpy, is_numpy
 from .variables.outside import OutsideDict
 from .variables.sequences import ListVariable, TupleVariable, own_maker
 from .variables.tensor import TensorVariable
@@ -361,6 +362,8 @@ class Context:
             raise unsupported("builtin", f"{fn.__name__}() changes or reads the state of the library")
         if isinstance(fn, Op) or self.runs_for_real(fn) or builtins.is_pure(fn) or _method_of_constant(fn):
             return self.fresh(self.run_variables(fn, args, kwargs))
+        if is_numpy(fn):
+            return self.handled(functools.partial(call_numpy, fn=fn), fn, args, kwargs)
         if isinstance(getattr(fn, "__self__", None), type) and fn.__name__ in ("__subclasses__", "mro"):
             return self.relatives(fn)
         if isinstance(fn, (types.MethodDescriptorType, types.WrapperDescriptorType)) and args:
@@ -411,6 +414,8 @@ class Context:
             return RegionVariable(cls, args, kwargs)
         if issubclass(cls, tuple) and hasattr(cls, "_fields"):
             return self.make_named_tuple(cls, args, kwargs)
+        if issubclass(cls, SCALARS):
+            return self.handled(functools.partial(call_numpy, fn=cls), cls, args, kwargs)
         if typing.is_typeddict(cls):
             return builtins.HANDLERS[dict](self, args, kwargs)
         if type(cls).__module__ == "enum" or (self.runs_for_real(cls) and not issubclass(cls, Module)) or cls is Size:
@@ -839,5 +844,5 @@ def _has_plain(variable: Variable) -> bool:
 def _method_of_constant(fn: Any) -> bool:
     """A method of a number, string, dtype or class of such: it has no side effects."""
     owner = getattr(fn, "__self__", None)
-    kinds = (str, bytes, int, float, complex, Size, *SYMBOLIC)
+    kinds = (str, bytes, int, float, complex, Size, *SCALARS, *SYMBOLIC)
     return isinstance(owner, kinds) or (isinstance(owner, type) and issubclass(owner, (*kinds, Tensor)))

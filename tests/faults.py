@@ -1096,6 +1096,12 @@ def cached_calls_traced_with_numbers():
 )
 def pending_appends_unseen():
     rewrite("capture.variables.outside:OutsideList.place_from_end", "return self.back, -count", "return self.stores, -count")
+    "capture",
+    "a nested frame that was captured without a tensor operation is captured again for other values",
+    "tests/capture/test_storms.py::test_a_frame_without_operations_is_not_compiled_for_every_value",
+)
+def barren_frames_forgotten():
+    rewrite("capture.plain:Tries.refuses", "if barren >= MOST_BARREN and barren == len(door.entries):", "if False:")
 
 
 @fault(
@@ -1105,6 +1111,59 @@ def pending_appends_unseen():
 )
 def pending_stores_uncounted():
     rewrite("capture.variables.outside:OutsideKeys.closed_length", "self.base_length(tx) + more", "self.base_length(tx)")
+    "code that breaks without a tensor operation is tried without end, and so is a program of such",
+    "tests/capture/test_storms.py::test_code_that_breaks_in_vain_is_given_up",
+    "tests/capture/test_storms.py::test_a_program_that_breaks_in_vain_is_given_up",
+)
+def tries_without_end():
+    rewrite("capture.plain:Tries.learn", "tries = self.in_vain[origin] = self.in_vain.get(origin, 0) + 1", "tries = self.total = 0")
+
+
+@fault(
+    "capture",
+    "the hook captures frames that show no tensor",
+    "tests/capture/test_storms.py::test_a_nested_frame_without_tensors_is_not_captured_until_it_gets_one",
+)
+def every_frame_touches_tensors():
+    rewrite("capture.plain:touches_tensors", "look = Look()", "return True")
+
+
+@fault(
+    "capture",
+    "a frame that is plain for want of a tensor stays plain when it gets one",
+    "tests/capture/test_storms.py::test_a_nested_frame_without_tensors_is_not_captured_until_it_gets_one",
+)
+def plain_frames_not_watched():
+    rewrite("capture.plain:leave", 'door.watches = door.kind == "frame" and not shows_tensor(slots) and again <= MOST_BARREN',
+            "door.watches = False")
+
+
+@fault(
+    "capture",
+    "an iterator from outside stays where it was when the trace took members from it",
+    "tests/capture/test_storms.py::test_iterators_from_outside_are_moved_on",
+)
+def outside_iterators_stay():
+    rewrite("capture.side_effects:SideEffects.replay_iterators", "gen.constant(iterator.steps)", "gen.constant(0)")
+
+
+@fault(
+    "capture",
+    "how many members an iterator from outside has left is not guarded",
+    "tests/capture/test_storms.py::test_what_an_iterator_gives_is_guarded",
+)
+def outside_iterators_unguarded():
+    rewrite("capture.variables.iterators:OutsideIterator.begin", 'tx.guard(self.source, "len", len(rest))', "pass")
+
+
+@fault(
+    "capture",
+    "a lock is not taken around the changes that are made under it",
+    "tests/capture/test_storms.py::test_a_lock_is_taken_before_what_is_changed_under_it",
+    error="release unlocked lock",
+)
+def locks_not_taken():
+    rewrite("capture.side_effects:SideEffects.lock", 'self.order.append(("locks", (method, lock)))', "pass")
 
 
 @fault(
@@ -1128,3 +1187,27 @@ def derived_containers_not_apart():
 )
 def nothing_put_back():
     rewrite("capture.surroundings:put_back", "for local in LOCALS:", "return\n    for local in LOCALS:")
+    "whether a logger tells messages of a level is not guarded",
+    "tests/capture/test_storms.py::test_a_loggers_level_is_guarded",
+)
+def levels_unguarded():
+    rewrite("capture.variables.messages:Enabled.__call__", "logger.isEnabledFor(self.level) == self.enabled", "True")
+
+
+@fault(
+    "capture",
+    "a message or warning is told from the line where the side effects are made",
+    "tests/capture/test_storms.py::test_loggers_tell_in_order_with_the_programs_lines",
+    "tests/capture/test_storms.py::test_warnings_point_to_the_programs_lines",
+)
+def messages_from_elsewhere():
+    rewrite("capture.variables.messages:tell", "call = function if not frames else chain(function, frames)", "call = function")
+
+
+@fault(
+    "capture",
+    "a function with a cache is called before the changes that it would see are made",
+    "tests/capture/test_storms.py::test_a_cached_function_is_called_early_only_where_it_sees_no_change",
+)
+def changes_out_of_reach():
+    rewrite("capture.variables.reach:Walk.finds", "if id(value) in self.changed:", "if False:")

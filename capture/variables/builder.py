@@ -40,6 +40,7 @@ from .iterators import OutsideIterator
 from .module import Module, ModuleVariable
 from .namespaces import NamespaceVariable, is_namespace, namespace_of
 from .objects import ClassVariable, SuperVariable, UserObjectVariable
+from .numbers import FUNCTIONS, SCALARS
 from .outside import OutsideDict, OutsideList, OutsideSet
 from .polyfills import REPLACED
 from .sequences import ListVariable, SliceVariable, TupleVariable
@@ -120,6 +121,12 @@ def _symbolic_int(tx, value, source):
     return SymVariable(symbol, source)
 
 
+def _scalar(tx, value, source):
+    """A number of numpy's, which never changes."""
+    tx.guard(source, "equals", value)
+    return ConstantVariable(value, source)
+
+
 def _tensor(tx, value, source):
     """A tensor whose class has a say in every operation (`__torch_function__`), or without sizes yet, is Python's."""
     if overrides.takes_part(type(value)) or is_lazy(value):
@@ -172,7 +179,7 @@ def _key(tx, key):
 
 def fresh_literal(value):
     """Constants, classes and functions of C as they stand; None for anything else."""
-    if isinstance(value, (*LITERALS, enum.Enum)):
+    if isinstance(value, (*LITERALS, *SCALARS, enum.Enum)):
         return ConstantVariable(value)
     if isinstance(value, type):
         return ClassVariable(value)
@@ -331,6 +338,7 @@ def _opaque(tx, value, source):
 MAKERS = (
     (Tensor, _tensor),
     (enum.Enum, _singleton),
+    (SCALARS, _scalar),
     (SINGLETONS, _literal),
     ((int, float, complex, str, bytes, range, device), _literal),
     (tuple, _tuple),
@@ -342,7 +350,7 @@ MAKERS = (
     (state.Disabled, _disabled),
     (types.FunctionType, _function),
     (types.MethodType, _method),
-    ((*BUILTIN_FUNCTIONS, *NATIVE_CALLABLES, Op), _builtin),
+    ((*BUILTIN_FUNCTIONS, *NATIVE_CALLABLES, *FUNCTIONS, Op), _builtin),
     (Cached, _cached),
     (type, _class),
     (IMMUTABLE, _singleton),

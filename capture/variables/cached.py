@@ -17,7 +17,9 @@ from .base import NotPlain, Variable
 from .constant import SymVariable
 from .dicts import DictVariable
 from .functions import UserFunctionVariable
+from .messages import tell_once, tells_only
 from .objects import Cached, UserObjectVariable, lookup
+from .reach import may_see
 from .sequences import ListVariable, TupleVariable
 from .sets import SetVariable
 from .tensor import TensorVariable
@@ -77,7 +79,10 @@ class CachedFunctionVariable(Variable):
             raise unsupported("call", f"{self} is called with {error}, which is no constant") from error
         if may_forget(self.value) and not (keeps_one(self.value) and holds(self.value, real, named)):
             raise unsupported("call", f"{self} has a cache so full that the order of its calls decides what it forgets")
-        if tx.effects.pending() and not holds(self.value, real, named):
+        first = tx.effects.pending() and not holds(self.value, real, named)
+        if first and may_see(self.value, (*real, *named.values()), tx.effects):
+            if tells_only(self.value, args):
+                return tell_once(tx, self.value, args, kwargs)
             if tx.options.fullgraph:
                 return self.inline(tx, args, kwargs)
             raise unsupported("call", f"{self} is called for the first time, and may see changes that are still to be made")

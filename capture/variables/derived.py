@@ -12,7 +12,6 @@ import operator
 
 from ..breaks import unsupported
 from ..source import item
-from .base import Lazy
 from .builtins import handles
 from .dicts import DictVariable
 from .objects import UserObjectVariable, lookup, python_method

@@ -17,6 +17,7 @@ from .builtins import handles
 from .functions import UserFunctionVariable
 from .sequences import TupleVariable
 
+OWN = logging.Logger.handle, logging.Logger.makeRecord
 STANDARD = ("logging", "_pytest.logging")         # whose handlers write what they are given and look at nothing else
 
 
@@ -68,8 +69,8 @@ def _log(tx, args, kwargs):
 def writes_only(logger) -> bool:
     """Guard: the message goes to handlers of the standard library, and to no filter."""
     while logger is not None:
-        plain = logger.filters == [] and all(type(h).__module__.startswith(STANDARD) and not h.filters for h in logger.handlers)
-        if not plain or type(logger).handle is not logging.Logger.handle or type(logger).makeRecord is not logging.Logger.makeRecord:
+        cls, standard = type(logger), all(type(h).__module__.startswith(STANDARD) and not h.filters for h in logger.handlers)
+        if logger.filters or not standard or (cls.handle, cls.makeRecord) != OWN:
             return False
         logger = logger.parent if logger.propagate else None
     return True
@@ -117,11 +118,32 @@ def refuse_values(args, kwargs) -> None:
             raise unsupported("call", f"a message with {value} in it")
 
 
-def tell(tx, function, args, kwargs, levels: int) -> None:
+def tell(tx, function, args, kwargs, levels: int | None = None) -> None:
     """Call it behind the graph, with `stacklevel` as if from here."""
     frames = tx.frames[1:]                                # of the outermost, the generated code itself stands there
     call = function if not frames else chain(function, frames)
-    tx.effects.call(call, args, kwargs | {"stacklevel": tx.constant(levels)})
+    tx.effects.call(call, args, kwargs if levels is None else kwargs | {"stacklevel": tx.constant(levels)})
+
+
+LEVELS = {"debug", "info", "warning", "warn", "error", "critical"}
+
+
+def tells_only(cached, args) -> bool:
+    """Whether a function with a cache does nothing but hand its arguments to a method of a logger, its first: what libraries
+    tell once."""
+    logger = getattr(args[0].realize(), "value", None) if args else None
+    code = getattr(cached.__wrapped__, "__code__", None)
+    hands_on = code is not None and len(code.co_names) == 1 and LEVELS.issuperset(code.co_names)
+    return isinstance(logger, logging.Logger) and hands_on and set(code.co_consts) <= {None, code.co_consts[0]} \
+        and writes_only(logger)
+
+
+def tell_once(tx, cached, args, kwargs):
+    """The function is called behind the graph each time; its cache knows whether it was before."""
+    tx.guard(args[0].source, "predicate", writes_only)
+    refuse_values(args[1:], kwargs)
+    tell(tx, cached, args, kwargs)
+    return tx.constant(None)
 
 
 def chain(function, frames):

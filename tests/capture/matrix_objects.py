@@ -190,6 +190,6 @@ construct("string_module", "str", "import string, re, textwrap\nr = a + 1, strin
 construct("heapq_bisect", "ints", "import heapq, bisect\nh = list(v)\nheapq.heapify(h)\nheapq.heappush(h, 0)\nr = a * heapq.heappop(h), bisect.bisect([1, 2, 3], 2), heapq.nlargest(2, v), heapq.nsmallest(1, v)")
 construct("functools_more", "int", "class C:\n    def base(self, n, t):\n        return t * n\n    by = functools.partialmethod(base, 4)\nr = C().by(a) + v, functools.cmp_to_key(lambda p, q: q - p)(3) is not None, sorted([1, 3, 2], key=functools.cmp_to_key(lambda p, q: q - p))")
 construct("os_and_sys", "int", "import os, sys\nr = a * v, os.path.join('x', 'y'), sys.version_info >= (3, 11), sys.maxsize > 0, os.environ.get('NOT_SET_ANYWHERE', 'd'), os.path.basename('x/y')")
-construct("warnings_and_logging", "int", "import warnings, logging\nlogging.getLogger('q').debug('x %s', v)\nr = a + v", breaks="logging")
+construct("warnings_and_logging", "int", "import warnings, logging\nlogging.getLogger('q').debug('x %s', v)\nr = a + v")
 construct("time_calls", "int", "import time\nt0 = time.perf_counter()\nr = a + v, time.perf_counter() >= t0", breaks="the clock")
 construct("json_module", "dict list", "import json\nr = a + 1, json.dumps(v), json.loads('[1, 2]')", breaks="json's encoder in C")

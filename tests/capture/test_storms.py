@@ -3,6 +3,7 @@ libraries do besides computing (iterators, locks, messages, objects of their own
 
 import collections
 import dataclasses
+import functools
 import io
 import logging
 import random
@@ -11,6 +12,7 @@ import time
 import types
 import warnings
 
+import numpy as np
 import pytest
 
 import flambeau as torch
@@ -171,7 +173,10 @@ def describe(x, name):
 
 def test_a_frame_without_operations_is_not_compiled_for_every_value(recwarn):
     def f(x, names):
-        return [describe(x, name) for name in names]
+        found = []
+        for name in names:
+            found.append(describe(x, name))
+        return found
 
     names = [f"n{k}" for k in range(30)]
     assert compiled(f, plain_root=True)(X, names) == f(X, names)
@@ -219,24 +224,27 @@ def many(count):
     """Functions that each break once."""
     scope = {"sleep": time.sleep}
     for k in range(count):
-        exec(f"def f{k}(x, n):\n    m = n\n    sleep(0)\n    return m", scope)
+        exec(compile(f"def f{k}(x, n):\n    m = n\n    sleep(0)\n    return m", "/nowhere/many.py", "exec"), scope)
     return [scope[f"f{k}"] for k in range(count)]
 
 
-def test_a_program_that_breaks_in_vain_is_given_up():
+@pytest.mark.parametrize("held, most", [(lambda x: [x], plain.MOST_OF_PROGRAM),
+                                        (lambda x: x, plain.MOST_OF_PROGRAM * plain.LAST_STRAW)])
+def test_a_program_that_breaks_in_vain_is_given_up(held, most):
+    """Where the functions get the tensor itself, they are tried for longer; after that nothing nested is."""
     functions = many(150)
 
     def f(x):
         found = []
         for k, function in enumerate(functions):
-            found.append(function(x, k))
+            found.append(function(held(x), k))
         return doubled(x), found
 
     g = compiled(f, plain_root=True)
     assert g(X)[1] == f(X)[1] and torch.equal(g(X)[0], f(X)[0])
     told = counted()
     assert told.fallbacks == {"the program breaks again and again": 1}, told
-    assert told.breaks <= plain.MOST_OF_PROGRAM + 1 and told.graphs == 1, told
+    assert told.breaks == most and told.graphs == (most == plain.MOST_OF_PROGRAM), told
 
 
 def test_the_functions_own_breaks_are_not_bounded():
@@ -252,15 +260,13 @@ def test_one_line_of_the_program_is_told_once(monkeypatch):
     library, lines = solver(), []
 
     def f(x, n):
-        library.solve("a b c", (1, 2, n))
-        library.solve("a b", (1, n))
-        return x + 1
+        sizes = library.solve("a b c", (1, 2, n)), library.solve("a b", (1, n)), library.solve("c d e", (1, n, 2))
+        return x + sizes[0][0]
 
     monkeypatch.setattr(log, "channel", lambda name: lambda text, **rest: lines.append(text) if name == "breaks" else None)
     compiled(f)(X, 3)
     mine = [line for line in lines if "told once" in line]
-    assert 1 <= len(mine) <= 2 and len({line.split(": a library")[0] for line in mine}) == len(mine), lines
-    assert all(__file__ in line for line in mine) and counted().breaks > len(mine)
+    assert len(mine) == 1 and mine[0].startswith(__file__) and counted().breaks > 1, lines
     told = plain.Tries()
     assert told.first_under("mine.py:3", "/x/site-packages/a.py:1") and not told.first_under("mine.py:3", "/x/site-packages/b.py:9")
     assert told.first_under("mine.py:3", "mine.py:3") and told.first_under("mine.py:4", "/x/site-packages/a.py:1")
@@ -460,7 +466,7 @@ def test_a_lock_is_taken_before_what_is_changed_under_it():
     def f(x):
         with lock:
             box.value = 1
-            eval("None")
+            time.sleep(0)
             seen.value = 2
         seen.value = 3
         return x + 1
@@ -546,6 +552,27 @@ def test_loggers_tell_in_order_with_the_programs_lines(logger):
     assert not counted().breaks and counted().frames == 1
 
 
+def test_what_a_library_tells_once(logger):
+    @functools.lru_cache(None)
+    def warning_once(self, *args, **kwargs):
+        self.warning(*args, **kwargs)
+
+    box = types.SimpleNamespace(calls=0)
+
+    def f(x, n):
+        box.calls += 1
+        warning_once(logger, "only %s", "once")
+        return told_inside(logger, x, n)
+
+    def run(function):
+        logger.text.seek(0), logger.text.truncate()
+        warning_once.cache_clear()
+        return [function(X, 2).tolist() for _ in range(3)], logger.text.getvalue().replace("wrapper", "f")
+
+    assert run(compiled(f)) == run(f) and "once" in logger.text.getvalue()
+    assert not counted().breaks
+
+
 def test_a_loggers_level_is_guarded(logger):
     def f(x):
         logger.debug("now")
@@ -623,3 +650,76 @@ def test_a_warning_that_is_an_error_is_raised_where_it_is():
         warnings.simplefilter("error", UserWarning)
         g(X)
     assert done == ["after", "caught"]
+
+
+# -- numpy beside tensors --------------------------------------------------------------------------------------------------
+
+NUMPY = {
+    "prod of a shape": lambda x, k: x.reshape(int(np.prod(x.shape))) * k,
+    "ufuncs": lambda x, k: x * float(np.ceil(np.log2(np.maximum(k, 3)))) + np.sqrt(4.0),
+    "scalars": lambda x, k: (x[np.int64(1)] * np.float32(k), np.prod([2, 3]).astype(int).item(), np.int64(k) // 2),
+    "an operand": lambda x, k: (k * x, x - k, x * np.float64(2.5)),
+    "a size": lambda x, k: x.view(np.int64(3), np.prod((2, 1))).sum(np.int64(0)) + k}
+
+
+@pytest.mark.parametrize("name", NUMPY)
+def test_numpys_numbers_are_constants(name):
+    f = NUMPY[name]
+    g = compiled(f)
+    for k in (2, np.int64(4), np.float64(2.0)):
+        a, b = g(X, k), f(X, k)
+        a, b = (a, b) if isinstance(a, tuple) else ((a,), (b,))
+        for got, wanted in zip(a, b):
+            assert type(got) is type(wanted), (k, got, wanted)
+            assert torch.equal(got, wanted) and got.dtype == wanted.dtype if isinstance(got, torch.Tensor) else got == wanted
+    assert not counted().breaks, counted()
+
+
+def test_numpys_arrays_are_left_to_python():
+    def f(x):
+        table = np.arange(6.0)
+        np.add(table, 1, out=table)
+        return x + torch.from_numpy(table).float(), np.mean(table)
+
+    (a, m), (b, n) = compiled(f)(X), f(X)
+    assert torch.equal(a, b) and m == n
+
+
+# -- functions with a cache ----------------------------------------------------------------------------------------------------
+
+registry, found = {}, []
+
+
+def looked_up(name):
+    return registry.get(name, 1.0)
+
+
+def cached_functions():
+    @functools.lru_cache(None)
+    def apart(text):
+        return tuple(len(word) for word in text.split())
+
+    @functools.lru_cache(None)
+    def sees(name):
+        return looked_up(name)
+
+    @functools.lru_cache(None)
+    def sees_by_name(name):
+        return globals()["registry"].get(name, 1.0)
+
+    return apart, sees, sees_by_name
+
+
+def test_a_cached_function_is_called_early_only_where_it_sees_no_change():
+    apart, sees, by_name = cached_functions()
+
+    def f(x, function, argument):
+        registry["n"] = 5.0
+        given = function(argument)
+        return x * (given[0] if isinstance(given, tuple) else given)
+
+    for function, argument, wanted, breaks in ((apart, "abc de", 3, 0), (sees, "n", 5, 1), (by_name, "n", 5, 1)):
+        registry.clear()
+        counters.reset()
+        assert torch.equal(compiled(f)(X, function, argument), X * wanted) and counted().breaks == breaks
+        assert function.cache_info().misses == 1
