@@ -1039,3 +1039,70 @@ def divisibility_unguarded():
         "for guard in env.guards:",
         "for guard in [g for g in env.guards if '%' not in str(g.relation)]:",
     )
+
+
+DRAWN_FUNCTIONS = "tests/inductor/test_callers.py::test_drawn_programs[functions-0]"
+DRAWN_RESULTS = "tests/inductor/test_callers.py::test_drawn_programs[results-0]"
+
+
+@fault(
+    "graph",
+    "backwards of custom functions go into the joint graph with their writes",
+    DRAWN_FUNCTIONS,
+    "tests/inductor/test_callers.py::test_backwards_that_write_into_views_of_clones",
+)
+def backward_writes_recorded():
+    replace("inductor.functionalize:pure_rule", lambda pure_rule: lambda rule: rule)
+
+
+@fault(
+    "graph",
+    "results of the interpreted backend lie in the memory of arguments",
+    DRAWN_RESULTS,
+    "tests/inductor/test_callers.py::test_results_do_not_lie_in_the_memory_of_arguments",
+)
+def interpreted_results_shared():
+    replace("inductor.driver:apart", lambda apart: lambda values, inputs: list(values))
+
+
+@fault(
+    "graph",
+    "what is drawn over a value has no history in graphs",
+    "tests/inductor/test_callers.py::test_what_is_drawn_over_a_value_keeps_a_history_of_zeros",
+)
+def draws_without_history():
+    rewrite(
+        "inductor.functionalize:_Functionalizer.write",
+        "result if pure.grads else self.without_gradient(targets[0], result, node)",
+        "result",
+    )
+
+
+@fault(
+    "graph",
+    "halves that decide are not rounded",
+    "tests/inductor/test_callers.py::test_extremes_of_halves_find_themselves_again",
+    "tests/inductor/test_callers.py::test_what_halves_decide_is_decided_as_in_eager",
+)
+def decisions_unrounded():
+    replace("inductor.driver:settle", lambda settle: lambda graph, *more: graph)
+    replace("inductor.driver:settled_copy", lambda settled_copy: lambda graph, own: graph)
+
+
+@fault(
+    "graph",
+    "results of a custom function that share memory become copies that the caller sees",
+    DRAWN_FUNCTIONS,
+    "tests/inductor/test_callers.py::test_results_of_a_custom_function_that_share_memory",
+)
+def function_results_apart():
+    replace("capture.variables.gradients:in_common", lambda in_common: lambda outs, k: False)
+
+
+@fault(
+    "graph",
+    "hooks of a compiled call's results are called without a gradient",
+    "tests/inductor/test_callers.py::test_hooks_of_results_that_no_gradient_reaches_are_not_called",
+)
+def hooks_without_gradient():
+    find("eager.autograd.function:AttachedNode").joined = False

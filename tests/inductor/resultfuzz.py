@@ -12,7 +12,7 @@ FRESH = ("{t} * 2", "{t}.clone()", "{t}.sin()", "{t} + {o}", "{t}.clone().reshap
          "{t}.clone().t()", "torch.stack([{t}, {o}])[1]", "{t}.double().to(DT)", "{t}.bfloat16().to(DT)", "{t} - {t}.amax(1, keepdim=True)",
          "{t}.repeat(1, 1)", "{t}.new_ones(3)", "torch.where({t} > 0.75, {t}, {o})", "torch.as_tensor({t})", "{t}.clamp(min=0.)",
          "torch.nn.functional.dropout({t}, 0.)", "{t}.flip(0)", "{t}.roll(0, 0)", "{t}.nan_to_num()", "{t}.float()", "+{t}", "{t}.div(1)",
-         "{t}.masked_fill({t} > 9, 0.)", "{t}.expand(-1, -1).clone()", "{t} ** 1", "torch.empty_like({t}).copy_({t})")
+         "{t}.masked_fill({t} > 9, 0.)", "{t}.expand(-1, -1).clone()", "{t} ** 1", "{t}.clone().uniform_(0.25, 0.5)", "{t}.clone().normal_()", "({t} * 1).bernoulli_(0.5)", "torch.empty_like({t}).copy_({t})")
 VIEWS = ("{t}.view(-1)", "{t}[0]", "{t}[1:]", "{t}[:, ::2]", "{t}.t()", "{t}[...]", "{t}.unsqueeze(0)", "{t}.detach()", "{t}.unbind(0)[0]",
          "{t}.split(2)[0]", "{t}.chunk(2, 1)[1]", "{t}.view_as({t})", "{t}.expand(2, *{t}.shape)", "{t}.diagonal()", "{t}.squeeze()",
          "{t}.T", "{t}.permute(1, 0)", "{t}.narrow(0, 0, 1)", "{t}.select(1, 0)", "{t}.real", "{t}.unsqueeze(0).squeeze(0)",

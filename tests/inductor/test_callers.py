@@ -121,6 +121,10 @@ def test_results_do_not_lie_in_the_memory_of_arguments(f):
                  "r[0].detach().add_(1)", "log(x, r)")
 
 
+def test_a_refused_write_has_written_nothing():
+    programs("def f(y):\n    y.clamp_(max=1.)\n    return y * 2", "x = numbers((2, 4), 1).requires_grad_()", "r = f(x.view(2, 4))", "log(x)")
+
+
 @pytest.mark.parametrize("write", ["uniform_()", "normal_()", "bernoulli_(0.5)", "random_()", "eq_(1.)", "exponential_()", "zero_()"])
 @pytest.mark.parametrize("part", ["", "[1:]"])
 def test_what_is_drawn_over_a_value_keeps_a_history_of_zeros(write, part):
