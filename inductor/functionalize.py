@@ -425,7 +425,7 @@ class _Functionalizer:
         return ViewOfOutput(self.hidden[storage], alias.chain)
 
     def covers(self, alias: _Alias, history: bool) -> bool:
-        """A lone returned view that shows all of its storage, densely, and has the storage's history or none, is as good as fresh."""
+        """A lone returned view that shows all of its storage, densely, with its history or without any, is as good as fresh."""
         view, base = self.current(alias).value, alias.storage.value.value
         return (
             (not history or all(s.grad and passes_gradients(s.op) for s in alias.chain))

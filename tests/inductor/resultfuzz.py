@@ -72,7 +72,7 @@ ACTS = ("{t}.detach().add_(1)", "{t}.detach().mul_(2)", "{t}.add_(1)", "{t}.deta
         "{t}.requires_grad_()", "{t}.detach_()", "{t}.data.add_(1)", "x.detach().add_(1)", "torch.add({t}, 1, out={t})", "y.detach().mul_(0.5)",
         "torch.mul(x, 2, out=torch.empty(0))", "{t}.copy_({t} * 2)", "{t}.unsqueeze_(0)", "{t}.t_()", "{t}.retain_grad()",
         "{t}.detach().view(-1)[0] = 9", "{t}.float().sum().backward()", "{t}.float().sum().backward(retain_graph=True)",
-        "sum(t.float().sum() for t in ts if t.requires_grad).backward()", 
+        "sum(t.float().sum() for t in ts if t.requires_grad).backward()",
         "g = torch.autograd.grad({t}.float().sum(), leaf, allow_unused=True); log([v for v in g if v is not None])")
 
 
