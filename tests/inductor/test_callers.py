@@ -212,6 +212,11 @@ def test_what_halves_decide_is_decided_as_in_eager(f, wanted, backend):
     assert wanted is None or (got == wanted).all() or got[0] == wanted
 
 
+def test_the_programs_own_casts_round_where_they_are_saved_too():
+    programs("def f(x):\n    v = x.bfloat16().float()\n    v.clamp_(max=1.)\n    return v.clone().reshape(-1), v.view_as(v)",
+             "x = numbers((2, 4), 1).requires_grad_()", "r = f(x)", "log(r)", "r[0].sum().backward()", "log(x.grad)")
+
+
 def test_kernels_without_a_decision_round_no_more_than_before():
     """Softmax, normalisation and activations of halves: one rounding, at the store."""
     from flambeau.inductor import halves
