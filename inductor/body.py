@@ -355,8 +355,10 @@ class Body:
         return self.make("cast", (value,), dtype)
 
     def held(self, value: Value) -> Value:
-        """A half as memory holds it: its rounding stays, whatever reads it."""
-        return self.make("cast", value.args, value.dtype, "held") if value.op == "cast" and is_half(value.dtype) else value
+        """A half as memory holds it: its rounding stays, whatever reads it. A load may yet become what was stored there."""
+        if not is_half(value.dtype) or value.op not in ("cast", "load"):
+            return value
+        return self.make("cast", value.args if value.op == "cast" else (value,), value.dtype, "held")
 
     def where(self, condition: Any, a: Any, b: Any) -> Value:
         condition = self.cast(condition, dtypes.bool)

@@ -19,6 +19,7 @@ from ..capture.graph import Interpreter, evaluate_number, map_args
 from ..capture.state import whole
 from ..eager import autograd, random
 from ..eager._call import remember, repeated, written
+from ..eager.dispatch import check_leaf
 from ..eager.op import find
 from ..eager.state import recording, state
 from ..eager.tensor import Tensor
@@ -136,6 +137,7 @@ class CompiledGraph:
         outline = functional.outline
         self.draws, self.inner, self.names, self.sources = outline.draws, outline.inner, outline.names, outline.sources
         self.mutated = np.array([(m.input, m.output) for m in functional.mutated], np.int64).tobytes()
+        self.recorded = [m.input for m in functional.mutated if m.recorded]
         self.simple = self._simple_structure()
         self.plain = self.simple and training is None and not self.draws and not self.constants
 
@@ -160,6 +162,8 @@ class CompiledGraph:
         if self.plain:
             return tuple(self.forward(list(inputs), 0, 0))
         inputs = [*inputs, *self.constants]
+        for k in self.recorded if state.grad else ():
+            check_leaf(inputs[k])                               # what eager refuses has written nothing
         seed, base, values = self._run(inputs)
         inner = values[:self.inner]
         if self.training is not None and state.grad:

@@ -409,14 +409,14 @@ class _Functionalizer:
         sharing: dict[_Storage, list[_Alias]] = {}
         for node in returned:
             sharing.setdefault(self.aliases[node].storage, []).append(self.aliases[node])
-        return [self.kind_of(self.aliases[node], sharing[self.aliases[node].storage]) for node in returned]
+        return [self.kind_of(self.aliases[n], sharing[self.aliases[n].storage], n.value.requires_grad) for n in returned]
 
-    def kind_of(self, alias: _Alias, sharing: list[_Alias]) -> Output:
+    def kind_of(self, alias: _Alias, sharing: list[_Alias], history: bool) -> Output:
         self.check_history(alias)
         storage = alias.storage
         if storage.input is not None:
             return ViewOfInput(storage.input, alias.chain) if alias.chain else IsInput(storage.input)
-        if len(sharing) == 1 and (not alias.chain or self.covers(alias)):
+        if len(sharing) == 1 and (not alias.chain or self.covers(alias, history)):
             return Fresh(self.inner(self.current(alias)))
         if storage not in self.hidden:
             self.hidden[storage] = self.inner(storage.value)
@@ -424,11 +424,11 @@ class _Functionalizer:
                 return Fresh(self.hidden[storage])
         return ViewOfOutput(self.hidden[storage], alias.chain)
 
-    def covers(self, alias: _Alias) -> bool:
-        """A lone returned view that shows all of its storage, densely, is as good as fresh."""
+    def covers(self, alias: _Alias, history: bool) -> bool:
+        """A lone returned view that shows all of its storage, densely, with its history or without any, is as good as fresh."""
         view, base = self.current(alias).value, alias.storage.value.value
         return (
-            all(s.grad and passes_gradients(s.op) for s in alias.chain)
+            (not history or all(s.grad and passes_gradients(s.op) for s in alias.chain))
             and view.dtype is base.dtype
             and _dense(view)
             and _known_equal(view.numel(), base.numel())

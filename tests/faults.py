@@ -1085,6 +1085,40 @@ def cached_calls_traced_with_numbers():
         "capture.variables.cached:CachedFunctionVariable.call",
         "args, kwargs = self.with_numbers(tx, args, kwargs)",
         "return self.inline(tx, args, kwargs)",
+DRAWN_FUNCTIONS = "tests/inductor/test_callers.py::test_drawn_programs[functions-0]"
+DRAWN_RESULTS = "tests/inductor/test_callers.py::test_drawn_programs[results-0]"
+
+
+@fault(
+    "graph",
+    "backwards of custom functions go into the joint graph with their writes",
+    DRAWN_FUNCTIONS,
+    "tests/inductor/test_callers.py::test_backwards_that_write_into_views_of_clones",
+)
+def backward_writes_recorded():
+    replace("inductor.functionalize:pure_rule", lambda pure_rule: lambda rule: rule)
+
+
+@fault(
+    "graph",
+    "results of the interpreted backend lie in the memory of arguments",
+    DRAWN_RESULTS,
+    "tests/inductor/test_callers.py::test_results_do_not_lie_in_the_memory_of_arguments",
+)
+def interpreted_results_shared():
+    replace("inductor.driver:apart", lambda apart: lambda values, inputs: list(values))
+
+
+@fault(
+    "graph",
+    "what is drawn over a value has no history in graphs",
+    "tests/inductor/test_callers.py::test_what_is_drawn_over_a_value_keeps_a_history_of_zeros",
+)
+def draws_without_history():
+    rewrite(
+        "inductor.functionalize:_Functionalizer.write",
+        "result if pure.grads else self.without_gradient(targets[0], result, node)",
+        "result",
     )
 
 
@@ -1211,3 +1245,30 @@ def messages_from_elsewhere():
 )
 def changes_out_of_reach():
     rewrite("capture.variables.reach:Walk.finds", "if id(value) in self.changed:", "if False:")
+    "graph",
+    "halves that decide are not rounded",
+    "tests/inductor/test_callers.py::test_extremes_of_halves_find_themselves_again",
+    "tests/inductor/test_callers.py::test_what_halves_decide_is_decided_as_in_eager",
+)
+def decisions_unrounded():
+    replace("inductor.driver:settle", lambda settle: lambda graph, *more: graph)
+    replace("inductor.driver:settled_copy", lambda settled_copy: lambda graph, own: graph)
+
+
+@fault(
+    "graph",
+    "results of a custom function that share memory become copies that the caller sees",
+    DRAWN_FUNCTIONS,
+    "tests/inductor/test_callers.py::test_results_of_a_custom_function_that_share_memory",
+)
+def function_results_apart():
+    replace("capture.variables.gradients:in_common", lambda in_common: lambda outs, k: False)
+
+
+@fault(
+    "graph",
+    "hooks of a compiled call's results are called without a gradient",
+    "tests/inductor/test_callers.py::test_hooks_of_results_that_no_gradient_reaches_are_not_called",
+)
+def hooks_without_gradient():
+    find("eager.autograd.function:AttachedNode").joined = False

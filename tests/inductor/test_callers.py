@@ -1,0 +1,238 @@
+"""Drawn custom functions and drawn callers of results: every backend shows what eager shows, with the settings that users have.
+
+CALLERS: how many programs of each kind (default 45); CALLERS_SEED: where they start. One in INDUCTOR goes through C++ as well.
+"""
+
+import os
+
+import numpy as np
+import pytest
+
+import flambeau
+import flambeau as torch
+from flambeau.runtime.config import config
+
+from . import functionfuzz, resultfuzz
+from .callers import BACKENDS, Program, check, difference, observe
+
+COUNT = int(os.environ.get("CALLERS", 45))
+SEED = int(os.environ.get("CALLERS_SEED", 0)) * 10**6
+INDUCTOR = 45
+PARTS = 3
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("kind", [functionfuzz, resultfuzz], ids=["functions", "results"])
+def test_drawn_programs(kind, part):
+    for k in range(part, COUNT, PARTS):
+        check(kind.draw(SEED + k), (*BACKENDS, "inductor") if k % INDUCTOR == 0 else BACKENDS)
+
+
+# -- what they have found, by name
+
+
+def programs(source, *caller, dtype="float32"):
+    check(Program(source, caller, dtype), (*BACKENDS, "inductor"))
+
+
+SCAN = """
+class Scan(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, A, X):
+        a, x = A.clone().transpose(0, 1), X.clone().transpose(0, 1)
+        x[1].add_(a[1].mul(x[0]))
+        ctx.save_for_backward(A, x)
+        return x.transpose(0, 1)
+
+    @staticmethod
+    def backward(ctx, grad):
+        A, x = ctx.saved_tensors
+        g, a = grad.clone().transpose(0, 1), A.transpose(0, 1)
+        g[0].add_(a[1].mul(g[1]))
+        q = torch.zeros_like(x)
+        q[1:].add_(x[:-1] * g[1:])
+        return q.transpose(0, 1), g.transpose(0, 1)
+
+def f(A, X):
+    return Scan.apply(A.sigmoid(), X * 2).sin()
+"""
+TWO = ("a, b = numbers((4, 6), 1).requires_grad_(), numbers((4, 6), 2).requires_grad_()", "r = f(a, b)", "log(r)",
+       "flat(r)[0].sum().backward()", "log([x.grad is None for x in (a, b)], [x.grad for x in (a, b) if x.grad is not None])")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
+def test_backwards_that_write_into_views_of_clones(dtype):
+    programs(SCAN, *TWO, *TWO, dtype=dtype)
+
+
+FUNCTION = """
+class F(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, a, b):
+{forward}
+
+    @staticmethod
+    def backward(ctx, *g):
+{backward}
+
+def f(a, b):
+{body}
+"""
+
+
+def function(forward, backward, body):
+    """A program with one custom function; several lines are divided by semicolons."""
+    rows = lambda text, by: "\n".join(" " * by + line.strip() for line in text.split(";"))
+    return FUNCTION.format(forward=rows(forward, 8), backward=rows(backward, 8), body=rows(body, 4))
+
+
+def test_results_of_a_custom_function_that_share_memory():
+    programs(function("t = a + b; return t, t[1:]", "return g[0] * 2, None", "return F.apply(a * 2, b)"),
+             *TWO, "log(same_memory(r)); r[0].detach().zero_(); log(r)")
+
+
+def test_a_result_of_a_custom_function_is_written_afterwards():
+    programs(function("return a * b", "return g[0] * 2, g[0]", "r = F.apply(a, b); r.mul_(2); return r,"), *TWO)
+
+
+def test_a_backward_that_reads_the_result_sees_that_it_was_written():
+    source = function("t = a * b; ctx.save_for_backward(t); return t", "return g[0] * ctx.saved_tensors[0], None",
+                      "r = F.apply(a, b); r.mul_(2); return r,")
+    logs = [observe(flambeau, Program(source, TWO, "float32"), wrap)
+            for wrap in (lambda f: f, lambda f: flambeau.compile(f, backend="eager"))]
+    assert all(any("modified by an inplace operation" in str(entry) for entry in log) for log in logs)
+
+
+def test_a_custom_function_whose_gradient_is_none_has_a_history():
+    programs(function("return a * b", "return None, None", "return F.apply(a, b).sin(), a * 2"), *TWO, "log([t.requires_grad for t in r])")
+
+
+def test_a_backward_is_given_gradients_in_the_strides_that_it_was_traced_with():
+    programs(function("return a * b", "return g[0].contiguous().view(-1).view(4, 6) * 2, None",
+                      "r = F.apply(a, b); return (r.t() * torch.ones(6, 4)).t(),"), *TWO)
+
+
+@pytest.mark.parametrize("f", [
+    "x.clone().view(-1)", "(x * 1)[...]", "x.clone().transpose(0, 1)", "x.clone()[1:]", "(x * 2).view(-1), (x * 2).view(-1)",
+    "x.clone().view(-1), x.clone().view(-1)", "x.clone().detach(), x.view(-1)"])
+def test_results_do_not_lie_in_the_memory_of_arguments(f):
+    for grad in (False, True):
+        programs(f"def f(x):\n    return {f},", f"x = numbers((2, 4), 1).requires_grad_({grad})", "r = flat(f(x))", "log(same_memory([x, *r]))",
+                 "r[0].detach().add_(1)", "log(x, r)")
+
+
+def test_a_refused_write_has_written_nothing():
+    programs("def f(y):\n    y.clamp_(max=1.)\n    return y * 2", "x = numbers((2, 4), 1).requires_grad_()", "r = f(x.view(2, 4))", "log(x)")
+
+
+@pytest.mark.parametrize("write", ["uniform_()", "normal_()", "bernoulli_(0.5)", "random_()", "eq_(1.)", "exponential_()", "zero_()"])
+@pytest.mark.parametrize("part", ["", "[1:]"])
+def test_what_is_drawn_over_a_value_keeps_a_history_of_zeros(write, part):
+    programs(f"def f(x):\n    c = x.clone()\n    v = c{part}\n    v.{write}\n    return (c * x.detach()).sin(),",
+             "x = numbers((3, 4), 1).requires_grad_()", "r = f(x)", "log(r[0].requires_grad)", "r[0].sum().backward()",
+             "log(x.grad is None, (x.grad == 0)[1:])")
+
+
+def test_hooks_of_results_that_no_gradient_reaches_are_not_called():
+    programs("def f(x):\n    y = x * 1\n    v = y * 2\n    v.register_hook(lambda g: g * 2)\n    return y, v",
+             "x = numbers((3,), 1).requires_grad_()", "r = f(x)", "r[0].sum().backward(retain_graph=True)", "log(x.grad)",
+             "r[1].sum().backward()", "log(x.grad)")
+
+
+def test_numbers_beside_a_captured_backward():
+    source = "kept = {}\ndef f(x):\n    kept.update(a=x.detach().sum().item())\n    w = torch.ones(3, requires_grad=True)\n" \
+             "    return torch.autograd.grad((x.detach() * w).sum(), w)[0] * kept['a']"
+    programs(source, "log(f(numbers((2, 3), 1)))", "log(f(numbers((2, 3), 2)))", "log(kept['a'])")
+
+
+@pytest.mark.parametrize("holder", ["optimizer", "module"])
+def test_gradients_that_are_views_are_zeroed(holder):
+    layer = torch.nn.Linear(3, 3)
+    owner = layer if holder == "module" else torch.optim.SGD(layer.parameters(), 0.1)
+    memory = torch.ones(9)
+    layer.weight.grad = memory.view(3, 3)
+    owner.zero_grad(set_to_none=False)
+    assert (memory == 0).all() and layer.weight.grad.untyped_storage().data_ptr() == memory.untyped_storage().data_ptr()
+    layer.weight.grad = layer.weight * 2
+    owner.zero_grad(set_to_none=False)
+    assert layer.weight.grad.grad_fn is None and (layer.weight.grad == 0).all()
+    layer.weight.grad = torch.ones(3, 3, requires_grad=True)
+    owner.zero_grad(set_to_none=False)
+    assert not layer.weight.grad.requires_grad
+
+
+# -- halves that decide
+
+HALVES = ["x.amax(1)", "x.amin(1)", "x.max()", "x.min()", "x.norm(float('inf'), dim=1)", "sum(torch.aminmax(x, dim=1))", "x.amax((0, 1))",
+          "(x - x.amax(1, keepdim=True)).exp().sum(1).log()", "torch.where(x == x.amax(1, keepdim=True), x, 0.)",
+          "(x - x.amin()).sqrt() * (x - x.amin() > 0)", "x.masked_fill(x < x.topk(3, 1)[0][:, -1:], 0.)", "x.sort(1)[0].cumsum(1).amax(1)",
+          "torch.maximum(x, x.flip(1)).amax(1)", "x.clamp(x.amin(), x.amax())", "torch.dist(x, x.flip(0), float('inf'))"]
+
+
+def gradients(text, dtype, wrap):
+    scope = {"torch": flambeau}
+    f = wrap(eval(f"lambda z: (lambda x: {text})(g(z))", {**scope, "g": VALUES[dtype]}))
+    found = []
+    for seed in range(3):
+        x = torch.tensor(np.random.default_rng(seed).standard_normal((4, 7)), dtype=getattr(torch, dtype.split()[0])).requires_grad_()
+        out = f(x)
+        out.float().sum().backward()
+        found.append((out.detach().float().numpy(), x.grad.float().numpy()))
+    return found
+
+
+VALUES = {"bfloat16": lambda z: z.sin() * 3.3, "float16": lambda z: z.tanh() * 1.7 + z, "float32 cast": lambda z: (z.sin() * 3.3).bfloat16().float()}
+
+
+@pytest.mark.parametrize("dtype", VALUES)
+def test_extremes_of_halves_find_themselves_again(dtype):
+    """No gradient is NaN, nor lost, where eager's is not; ties may go to a neighbour."""
+    for text in HALVES:
+        wanted = gradients(text, dtype, lambda f: f)
+        with config.patch(keep_half_rounding=False, strict=True):
+            flambeau.compiler.reset()
+            got = gradients(text, dtype, lambda f: flambeau.compile(f, backend="loops"))
+        for (a, da), (b, db) in zip(wanted, got):
+            assert np.isfinite(b).all() >= np.isfinite(a).all() and np.isfinite(db).all() >= np.isfinite(da).all(), text
+            assert (db != 0).any() or not (da != 0).any(), text
+            assert np.allclose(a, b, rtol=0.05, atol=0.25), text
+
+
+@pytest.mark.parametrize("f, wanted", [
+    (lambda a, b: a.bfloat16() == b.bfloat16(), True), (lambda a, b: (a * 1.0).half() == (b * 1.0).half(), True),
+    (lambda a, b: (a * 1e5).half().float(), float("inf")), (lambda a, b: (a.half() * 10).long(), None),
+    (lambda a, b: (a.bfloat16() * 3).argmax(), None)])
+@pytest.mark.parametrize("backend", ["loops", "inductor"])
+def test_what_halves_decide_is_decided_as_in_eager(f, wanted, backend):
+    a = torch.tensor([1.0, 0.1, 0.3, 0.7, 1.1, 1.101])
+    b = a + 1e-6
+    with config.patch(keep_half_rounding=False, strict=True):
+        got = flambeau.compile(f, backend=backend)(a, b)
+    assert torch.equal(got, f(a, b))
+    assert wanted is None or (got == wanted).all() or got[0] == wanted
+
+
+def test_the_programs_own_casts_round_where_they_are_saved_too():
+    programs("def f(x):\n    v = x.bfloat16().float()\n    v.clamp_(max=1.)\n    return v.clone().reshape(-1), v.view_as(v)",
+             "x = numbers((2, 4), 1).requires_grad_()", "r = f(x)", "log(r)", "r[0].sum().backward()", "log(x.grad)")
+
+
+def test_kernels_without_a_decision_round_no_more_than_before():
+    """Softmax, normalisation and activations of halves: one rounding, at the store."""
+    from flambeau.inductor import halves
+    for f in (lambda x: (x * 2).softmax(-1), lambda x: torch.nn.functional.layer_norm(x * 2, (8,)), lambda x: torch.nn.functional.gelu(x * 2) * x,
+              lambda x: torch.nn.functional.silu(x * 2) + x, lambda x: (x * 2).logsumexp(-1), lambda x: torch.relu(x * 2) * x):
+        made = []
+        with pytest.MonkeyPatch.context() as patches:
+            patches.setattr(halves, "mark", lambda *args: made.append(args))
+            flambeau.compile(f, backend="loops")(torch.ones(4, 8, dtype=torch.bfloat16, requires_grad=True)).float().sum().backward()
+        assert not made
+
+
+def test_the_comparison_sees_differences():
+    entry = (2,), "float32", np.array([1.0, 2.0])
+    assert difference([entry], [entry], 1e-4) is None
+    assert difference([entry], [((2,), "float32", np.array([1.0, 2.1]))], 1e-4)
+    assert difference([entry], [((2,), "float32", np.array([1.0, np.nan]))], 1e-4)
+    assert difference([True], [False], 1e-4) and difference([True], [], 1e-4)
+    assert difference([True], [("raises", "RuntimeError", "")], 1e-4)
