@@ -1039,3 +1039,34 @@ def divisibility_unguarded():
         "for guard in env.guards:",
         "for guard in [g for g in env.guards if '%' not in str(g.relation)]:",
     )
+
+
+# -- moving elements
+
+
+@fault("code", "segments of a row end one element late", "tests/inductor/test_moves.py::test_moves_and_their_gradients")
+def segments_late():
+    rewrite("inductor.cpp.segments:sign_turns", "k // -c + 1", "k // -c + 2")
+
+
+@fault("code", "every second element is the one beside it", "tests/inductor/test_moves.py::test_every_second_element")
+def strides_of_three():
+    rewrite("inductor.cpp.nest:Nest.write_store", "scatter_by<{place.stride}>", "scatter_by<3>")
+
+
+@fault("schedule", "digits of an axis are taken from the wrong end",
+       "tests/inductor/test_moves.py::test_moves_and_their_gradients")
+def digits_turned():
+    rewrite("inductor.digits:apart", "position + part.var * step, above", "position + part.var * above, above")
+
+
+@fault("code", "rows of a resampling count their taps from the second on",
+       "tests/inductor/test_moves.py::test_resampling_and_its_gradients")
+def taps_shifted():
+    rewrite("eager.ops.taps:call", "calls.Table(tuple(index.tolist()))", "calls.Table(tuple(index.tolist()[1:] + [0]))")
+
+
+@fault("code", "a numpy function's second call writes nothing",
+       "tests/inductor/test_moves.py::test_functions_of_numpy_write_into_planned_memory")
+def planned_memory_unwritten():
+    rewrite("inductor.cpp.launch:Externs.__call__", "out=next(rest))", "out=next(rest).copy())")
