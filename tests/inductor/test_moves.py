@@ -144,7 +144,7 @@ def test_functions_of_numpy_write_into_planned_memory():
     x, y = complex_pair()
     with config.patch(strict=True, optimize=1):
         compiler.reset()
-        f = lambda x, y: (x * y.conj(), flambeau.acos((x.real - x.real.round())))
+        f = lambda x, y: (x * y.conj(), flambeau.acos(x.real - x.real.round()))
         compiled = flambeau.compile(f)
         for turn in range(3):
             for a, b in zip(compiled(x * (turn + 1), y), f(x * (turn + 1), y)):
@@ -152,3 +152,12 @@ def test_functions_of_numpy_write_into_planned_memory():
         first = compiled(x, y)
         assert all(a.data_ptr() != b.data_ptr() for a, b in zip(first, compiled(x, y)))
     assert compiler.counters()["fallbacks"]
+
+
+@pytest.mark.parametrize("sizes", [(0, 4), (3, 0), (0, 0)])
+def test_nothing_is_moved(sizes):
+    x = flambeau.randn(*sizes)
+    with config.patch(strict=True, optimize=1):
+        compiler.reset()
+        out = flambeau.compile(lambda x: flambeau.cat((x, x), 1)[:, ::2] + 1.0)(x)
+    assert out.shape == flambeau.cat((x, x), 1)[:, ::2].shape
