@@ -28,7 +28,7 @@ MOVES = {
     "replicate": (lambda x: F.pad(x, (3, 20, 1, 2), mode="replicate"), (2, 3, 6, 40)),
     "circular": (lambda x: F.pad(x, (3, 2, 1, 2), mode="circular"), (2, 3, 6, 40)),
     "repeat": (lambda x: x.repeat(3, 4), (3, 24)),
-    "unfold": (lambda x: F.unfold(x, 3), (2, 3, 8, 30)),
+    "unfold": (lambda x: F.unfold(x, 3), (2, 3, 20, 30)),
     "unfold_padded": (lambda x: F.unfold(x, (3, 2), padding=1, dilation=(1, 2)), (2, 3, 8, 30)),
     "pixel_shuffle": (lambda x: F.pixel_shuffle(x, 2), (2, 8, 5, 24)),
     "pixel_shuffle_3": (lambda x: F.pixel_shuffle(x, 3), (2, 9, 5, 24)),
