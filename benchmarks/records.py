@@ -124,7 +124,8 @@ def steps(op, elements, training):
 
 
 def replaced(args, values):
-    return [next(values) if isinstance(a, Tensor) else type(a)(replaced(a, values)) if type(a) in (tuple, list) else a for a in args]
+    nested = lambda a: type(a)(replaced(a, values)) if type(a) in (tuple, list) else a
+    return [next(values) if isinstance(a, Tensor) else nested(a) for a in args]
 
 
 def stepped(f, leaves):

@@ -1272,3 +1272,43 @@ def function_results_apart():
 )
 def hooks_without_gradient():
     find("eager.autograd.function:AttachedNode").joined = False
+# -- moving elements
+
+
+@fault("code", "every segment of a row reads the row's beginning", "tests/inductor/test_moves.py::test_moves_and_their_gradients[roll-40]")
+def segments_from_the_first():
+    rewrite("inductor.cpp.segments:within", "axis.var + begin", "axis.var + 0")
+
+
+@fault("schedule", "rows with a remainder in their indices are not cut into segments",
+       "tests/inductor/test_moves.py::test_lanes_of_innermost_loops_do_not_compute_places[roll]")
+def remainders_uncut():
+    rewrite("inductor.cpp.segments:quotient_turns", "d * (MOST - 1)", "0")
+
+
+@fault("schedule", "an axis is not taken apart", "tests/inductor/test_moves.py::test_lanes_of_innermost_loops_do_not_compute_places[unfold]")
+def digits_together():
+    rewrite("inductor.digits:divisors", "whole = ", "whole = False and ")
+
+
+@fault("code", "every second element is the one beside it", "tests/inductor/test_moves.py::test_every_second_element[17-2]")
+def strides_of_three():
+    rewrite("inductor.cpp.nest:Nest.write_store", "scatter_by<{place.stride}>", "scatter_by<3>")
+
+
+@fault("schedule", "digits of an axis are taken from the wrong end",
+       "tests/inductor/test_moves.py::test_moves_and_their_gradients[unfold-40]")
+def digits_turned():
+    rewrite("inductor.digits:apart", "position + part.var * step, above", "position + part.var, above")
+
+
+@fault("code", "rows of a resampling count their taps from the second on",
+       "tests/inductor/test_moves.py::test_resampling_and_its_gradients[bilinear]")
+def taps_shifted():
+    rewrite("eager.ops.taps:call", "calls.Table(tuple(index.tolist()))", "calls.Table(tuple(index.tolist()[1:] + [0]))")
+
+
+@fault("code", "a numpy function's second call writes nothing",
+       "tests/inductor/test_moves.py::test_functions_of_numpy_write_into_planned_memory")
+def planned_memory_unwritten():
+    rewrite("inductor.cpp.launch:Externs.__call__", "out=next(rest))", "out=next(rest).copy())")

@@ -47,3 +47,38 @@ def test_one_process_tells_times_share_and_memory():
     told = program("workloads.py", "--lib", "flambeau", "--mode", "compiled", "--workload", "reductions", "--budget", "0.05")
     assert told["seconds"] > 0 and told["first_seconds"] > 0 and told["peak_mb"] > 16        # the input alone is 16 MB
     assert 0 < told["native_share"] <= 1 and len(told["fingerprint"]) == 5
+
+
+@pytest.mark.skipif(toolchain.compiler() is None, reason="no C++ compiler")
+def test_never_slower_measures_goes_on_and_makes_a_table(tmp_path):
+    """A record in both directions; a second run measures nothing that the file has; a program is a process of its own."""
+    (tmp_path / "programs").mkdir()
+    (tmp_path / "programs" / "linear.py").write_text(PROGRAM)
+    out = tmp_path / "rows.json"
+    lines = never_slower("--kinds", "ops,programs", "--sizes", "small", "--names", "ops flip,programs linear", "--rounds", "1", "--programs",
+                         str(tmp_path / "programs"), "--out", str(out))
+    rows = json.loads(out.read_text())
+    assert set(rows) == {"ops flip small forward", "ops flip small training", "programs linear"}
+    assert all(told["eager"] > 0 and told["compiled"] > 0 for told in rows.values()), rows
+    assert lines[0].startswith("1/3 ") and any(line.startswith("| ops small forward | 1 | ") for line in lines)
+    again = never_slower("--kinds", "ops", "--sizes", "small", "--names", "ops flip", "--out", str(out))
+    assert again[0].startswith("| what |") and json.loads(out.read_text()) == rows
+
+
+PROGRAM = """
+import torch
+model = torch.compile(torch.nn.Linear(4, 3))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(2):
+    model(torch.randn(5, 4)).square().sum().backward()
+    optimizer.step()
+"""
+
+
+def never_slower(*arguments):
+    home = str(pathlib.Path(flambeau.__file__).parent.parent)
+    path = os.pathsep.join(filter(None, [home, os.environ.get("PYTHONPATH")]))
+    done = subprocess.run([sys.executable, "never_slower.py", *arguments], cwd=FOLDER, env=dict(os.environ, PYTHONPATH=path),
+                          capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout.splitlines()

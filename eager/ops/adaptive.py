@@ -86,7 +86,7 @@ def _even(inputs, outputs):
     return all(type(n) is int and type(m) is int and m and n % m == 0 for n, m in zip(inputs, outputs))
 
 
-@composite
+@composite(meta=lambda x, output_size: image_like(x, _sizes(x, output_size)))
 def adaptive_sum(x, output_size: size):
     """Windows that are equally long in one step, others one dim after the other: they are products of intervals."""
     if _even(_spatial(x, output_size), output_size):
@@ -143,7 +143,7 @@ def _(g, x: Meta, dim):
     return intervals_spread(g, dim, x.shape[dim])
 
 
-@composite
+@composite(meta=lambda slope, sizes: image_like(slope, _sizes(slope, sizes)))
 def adaptive_spread(slope, sizes: size):
     """Each value added to all inputs of its window."""
     for d, n in enumerate(sizes, len(slope.shape) - len(sizes)):

@@ -177,7 +177,7 @@ def walked(rows: tuple[Axis, ...], last: Axis) -> tuple[tuple[Axis, ...], tuple[
     """(rows over the pool, axes of one row): finding the place of a short row takes longer than the row, so that several are
     walked in a loop where enough are left to share."""
     inner, left = (last,), product(extents(rows))
-    while rows and type(left) is int and product(extents(inner)) < ROW and left // rows[-1].extent >= ROWS:
+    while rows and type(left) is int and left and product(extents(inner)) < ROW and left // rows[-1].extent >= ROWS:
         left //= rows[-1].extent
         rows, inner = rows[:-1], (rows[-1], *inner)
     return rows, inner

@@ -44,8 +44,8 @@ class Nest:
     """Writes one step. `kernel` gives names; `acc(value)` the text of an accumulator read at the innermost level.
 
     `first`/`last` bound the innermost axis; `columns`: the innermost axis is an outer axis of the kernel whose
-    points lie side by side in a block (column reductions), accumulators are arrays over the vectors of the block. `aligned`: `first` is a multiple of the
-    vector's width.
+    points lie side by side in a block (column reductions), accumulators are arrays over the vectors of the block.
+    `aligned`: `first` is a multiple of the vector's width.
     """
 
     def __init__(

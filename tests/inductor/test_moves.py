@@ -1,0 +1,163 @@
+"""Moving elements: no lane divides, gathers or chooses where rows of memory can be copied; what has no such rows runs on the
+kernel that eager uses."""
+
+import re
+
+import flambeau
+import pytest
+from flambeau import compiler
+from flambeau.nn import functional as F
+from flambeau.runtime.config import config
+
+from .test_calls import check, randn, text_of
+
+INNER = re.compile(r"each_vector.*?\}\);", re.DOTALL)
+
+
+def inner_loops(f, *shape):
+    """The innermost loops of a function's kernels."""
+    found = INNER.findall(text_of(f, flambeau.randn(*shape)).split("// ---- kernels")[-1].split("fb_plan")[0])
+    assert found
+    return [text for text in found if "_at_" in text and "i64 i," not in text]
+
+
+MOVES = {
+    "roll": (lambda x: flambeau.roll(x, (3, 5), (1, 2)), (2, 6, 40)),
+    "roll_many_shifts": (lambda x: flambeau.roll(x, -45, 2), (2, 6, 40)),
+    "reflect": (lambda x: F.pad(x, (3, 2, 1, 2), mode="reflect"), (2, 3, 6, 40)),
+    "replicate": (lambda x: F.pad(x, (3, 20, 1, 2), mode="replicate"), (2, 3, 6, 40)),
+    "circular": (lambda x: F.pad(x, (3, 2, 1, 2), mode="circular"), (2, 3, 6, 40)),
+    "repeat": (lambda x: x.repeat(3, 4), (3, 24)),
+    "unfold": (lambda x: F.unfold(x, 3), (2, 3, 20, 30)),
+    "unfold_padded": (lambda x: F.unfold(x, (3, 2), padding=1, dilation=(1, 2)), (2, 3, 8, 30)),
+    "pixel_shuffle": (lambda x: F.pixel_shuffle(x, 2), (2, 8, 5, 24)),
+    "pixel_shuffle_3": (lambda x: F.pixel_shuffle(x, 3), (2, 9, 5, 24)),
+    "pixel_unshuffle": (lambda x: F.pixel_unshuffle(x, 2), (2, 2, 6, 48)),
+}
+
+
+@pytest.mark.parametrize("name", MOVES)
+def test_lanes_of_innermost_loops_do_not_compute_places(name):
+    f, shape = MOVES[name]
+    for text in inner_loops(f, *shape):
+        assert "start = j" not in text, f"lanes compute their own places: {text}"
+
+
+@pytest.mark.parametrize("width", [1, 2, 5, 16, 17, 40])
+@pytest.mark.parametrize("name", MOVES)
+def test_moves_and_their_gradients(name, width):
+    f, shape = MOVES[name]
+    if name in ("reflect", "circular", "unfold", "unfold_padded") and width < 5:
+        pytest.skip("wider than the tensor")
+    if name == "pixel_unshuffle":
+        width *= 2
+    check(lambda x: f(x.sin()), randn(*shape[:-1], width))
+
+
+@pytest.mark.parametrize("sizes", [(70, 300), (3, 20000)])
+def test_long_rows_in_chunks(sizes):
+    """Chunks of a long row begin where no segment does."""
+    check(lambda x: flambeau.roll(x, 7, 1) + flambeau.cat((x[:, 5:], x[:, :5]), 1), randn(*sizes))
+
+
+@pytest.mark.parametrize("step", [2, 3, 4, 5])
+@pytest.mark.parametrize("length", [1, 4, 15, 16, 17, 33, 100])
+def test_every_second_element(step, length):
+    """Loads and stores a few elements apart; nothing behind the last one is touched."""
+    def f(x, y):
+        out = y.clone()
+        out[:, ::step] = x[:, ::step] * 2.0
+        return out, x[:, ::step] + 1.0
+    x, y = flambeau.randn(3, length), flambeau.randn(3, length)
+    with config.patch(strict=True, optimize=1):
+        compiler.reset()
+        for a, b in zip(flambeau.compile(f)(x, y), f(x, y)):
+            assert bool((a == b).all())
+
+
+@pytest.mark.parametrize("kind", ["int8", "uint8", "bool"])
+@pytest.mark.parametrize("length", [3, 16, 50])
+def test_bytes(kind, length):
+    x = (flambeau.arange(length) * 37 % 251 - 120).to(getattr(flambeau, kind))
+    y = x.flip(0)
+    f = (lambda x, y: (x ^ y, ~x)) if kind == "bool" else (lambda x, y: (x + y, x * 3, ~x, x.float() - y))
+    with config.patch(strict=True, optimize=1):
+        compiler.reset()
+        for a, b in zip(flambeau.compile(f)(x, y), f(x, y)):
+            assert a.dtype is b.dtype and bool((a == b).all())
+
+
+RESAMPLED = {
+    "bicubic": lambda x: F.interpolate(x, scale_factor=2, mode="bicubic"),
+    "bicubic_down": lambda x: F.interpolate(x, size=(3, 5), mode="bicubic", align_corners=True),
+    "bilinear": lambda x: F.interpolate(x, scale_factor=(2, 1.5), mode="bilinear"),
+    "nearest": lambda x: F.interpolate(x, size=(9, 10)),
+    "adaptive": lambda x: F.adaptive_avg_pool2d(x, (4, 5)),
+    "adaptive_more": lambda x: F.adaptive_avg_pool2d(x, (8, 9)),
+    "adaptive_even": lambda x: F.adaptive_avg_pool2d(x, (3, 4)),
+}
+
+
+@pytest.mark.parametrize("name", RESAMPLED)
+def test_resampling_and_its_gradients(name):
+    f = RESAMPLED[name]
+    check(lambda x: f(x.sin()).cos(), randn(2, 3, 6, 8))
+    check(f, randn(2, 3, 6, 8, grad=False).to(memory_format=flambeau.channels_last))
+    check(f, randn(2, 3, 6, 8), dynamic=True)
+
+
+def test_resampling_is_the_kernel_that_eager_uses():
+    text = text_of(lambda x: F.interpolate(x, scale_factor=2, mode="bilinear"), flambeau.randn(2, 3, 6, 8))
+    assert "/* taps_inner */" in text and "/* taps_single */" in text and "static const i64 table0[]" in text
+
+
+@pytest.mark.parametrize("p, causal", [(0.3, False), (0.3, True), (1.0, False)])
+def test_attention_with_dropout_is_one_call(p, causal):
+    """With the mask that eager draws, forward and backward."""
+    q, k, v = randn(2, 3, 7, 4), randn(2, 3, 9, 4), randn(2, 3, 9, 5)
+
+    def f(q, k, v):
+        flambeau.manual_seed(5)
+        return F.scaled_dot_product_attention(q, k, v, dropout_p=p, is_causal=causal)
+    check(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, dropout_p=0.0), q, k, v)
+    text = text_of(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, dropout_p=p, is_causal=causal),
+                   q.detach(), k.detach(), v.detach())
+    assert text.count("/* attention_forward */") == 1 and "rt->gemm" not in text.split("fb_run")[1]
+    leaves = [q, k, v]
+    with config.patch(strict=True, optimize=1):
+        compiler.reset()
+        compiled = flambeau.compile(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, dropout_p=p, is_causal=causal))
+        flambeau.manual_seed(5)
+        made = compiled(*leaves)
+        wanted = f(*leaves)
+        assert float((made - wanted).abs().max()) < 1e-5
+        for a, b in zip(flambeau.autograd.grad(made.sin().sum(), leaves), flambeau.autograd.grad(wanted.sin().sum(), leaves)):
+            assert float((a - b).abs().max()) < 1e-5
+
+
+def complex_pair():
+    return [flambeau.complex(flambeau.randn(4, 9), flambeau.randn(4, 9)) for _ in range(2)]
+
+
+def test_functions_of_numpy_write_into_planned_memory():
+    """The first call asks eager, later ones hand numpy the memory."""
+    x, y = complex_pair()
+    with config.patch(strict=True, optimize=1):
+        compiler.reset()
+        f = lambda x, y: (x * y.conj(), flambeau.acos(x.real - x.real.round()))
+        compiled = flambeau.compile(f)
+        for turn in range(3):
+            for a, b in zip(compiled(x * (turn + 1), y), f(x * (turn + 1), y)):
+                assert a.dtype is b.dtype and bool((a == b).all())
+        first = compiled(x, y)
+        assert all(a.data_ptr() != b.data_ptr() for a, b in zip(first, compiled(x, y)))
+    assert compiler.counters()["fallbacks"]
+
+
+@pytest.mark.parametrize("sizes", [(0, 4), (3, 0), (0, 0)])
+def test_nothing_is_moved(sizes):
+    x = flambeau.randn(*sizes)
+    with config.patch(strict=True, optimize=1):
+        compiler.reset()
+        out = flambeau.compile(lambda x: flambeau.cat((x, x), 1)[:, ::2] + 1.0)(x)
+    assert out.shape == flambeau.cat((x, x), 1)[:, ::2].shape
