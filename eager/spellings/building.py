@@ -247,8 +247,9 @@ def _identity(reduce, dtype):
 def _by_rounds(base, d, index, source, reduce, input, include_self):
     """Products and extremes: the k-th element that goes to a place is combined in round k, so that gradients (ties
     split evenly among extremes) follow from records."""
-    order = _ranks(index._values("scatter_reduce()"), d)
+    where_to = index._values("scatter_reduce()")
     if reduce == "prod":
+        order = _ranks(where_to, d)
         out = base
         for k in builtins.range(int(order.max()) + 1 if order.size else 0):
             chosen = _wrap(order == k, dtypes.bool)
@@ -258,7 +259,8 @@ def _by_rounds(base, d, index, source, reduce, input, include_self):
     with_values = base.detach()
     kernel = np.maximum if reduce == "amax" else np.minimum
     best = with_values._values("scatter_reduce()").copy()
-    if not moves.combine_elements(reduce[1:], best, d, index._array, np.ascontiguousarray(source.detach()._array)):
+    native = best.ndim and not moves.out_of_range(where_to, best.shape[d])
+    if not (native and moves.combine_elements(reduce[1:], best, d, where_to, np.ascontiguousarray(source.detach()._array))):
         kernel.at(best, indexing_along(index._array, d), source.detach()._array)
     best = _wrap(best, base.dtype)
     own, theirs = a.eq(with_values, best), a.eq(source.detach(), best.gather(d, index))
