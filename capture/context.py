@@ -29,7 +29,8 @@ from .breaks import UserRaise, unsupported
 from .side_effects import SideEffects
 from .source import Attr, Guards, Pinned, Root, Source, item
 from .trace import GraphTracer
-from .variables import builder, builtins, copying, gradients, library, messages, objects, polyfills  # noqa: F401  (some register handlers)
+# some of these register handlers
+from .variables import (builder, builtins, copying, evaluated, gradients, library, messages, objects, polyfills)  # noqa: F401
 from .variables.base import NotPlain, Variable
 from .variables.class_edits import ClassEdits
 from .variables.constant import ConstantVariable, SymVariable

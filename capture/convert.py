@@ -29,6 +29,7 @@ from .instructions import NOWHERE, decode, text
 from .interpreter import Frame, Stop, inline, load_global
 from .listings import listing
 from .liveness import SYNTHETIC, is_local
+from .plain import is_library, line_of_program
 from .reads import in_pieces
 from .resume import check_splittable, emit_break, exit_sequence, first_own, is_resume, split, write_taken
 from .side_effects import settled as resolved
@@ -507,8 +508,11 @@ def indices_of(cut) -> list:
 
 
 def report_break(job: Job, reason: Unsupported, record, plain: bool = False) -> None:
-    """Count a break and keep it with its line and advice."""
-    tell_break(reason, keep_break(job, reason, record, plain))
+    """Count a break and keep it with its line and advice; a line of the program hears once of what libraries do below it."""
+    place = keep_break(job, reason, record, plain)
+    below = line_of_program(getattr(reason, "stack", ())) if is_library(place.rpartition(":")[0]) else None
+    tries = getattr(job.cache, "tries", None)
+    tell_break(reason, place, below, silent=tries is not None and not tries.first_under(below, place))
 
 
 def keep_break(job: Job, reason: Unsupported, record, plain: bool) -> str:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import collections
 import functools
-import os
 import sys
 import types
 import weakref
@@ -30,7 +29,8 @@ LAST_STRAW = 3              # times as many: no nested frame is captured any mor
 
 DEPTH, MEMBERS, LOOKS = 3, 24, 400      # how far the look goes: steps, members of a container, objects in all
 TENSORS = (Tensor, Module, Optimizer)
-PLAIN_VALUES = (type(None), bool, int, float, complex, str, bytes, type, types.ModuleType, types.BuiltinFunctionType, types.CodeType)
+PLAIN_VALUES = (type(None), bool, int, float, complex, str, bytes, type, types.ModuleType, types.BuiltinFunctionType,
+                types.CodeType)
 CONTAINERS = (list, tuple, set, frozenset, collections.deque)
 KNOWN_ITERATORS = tuple(type(iter(kind())) for kind in (list, tuple))
 PACKAGE = __name__.split(".")[0]
@@ -44,6 +44,7 @@ class Tries:
         self.useful: weakref.WeakSet = weakref.WeakSet()                       # code with a graph
         self.given_up: weakref.WeakSet = weakref.WeakSet()
         self.total, self.seconds = 0, 0.0
+        self.told: set[str] = set()              # lines of the program that a break in a library below them was told for
 
     def refuses(self, door, code, globals, closure, slots) -> str | None:
         """Why this call is left to Python, or None. What it says of a frame, it says of calls that show no tensor."""
@@ -60,6 +61,15 @@ class Tries:
         if self.exhausted() and not (shows_tensor(slots) and self.total < MOST_OF_PROGRAM * LAST_STRAW):
             return "the program breaks again and again"
         return None if touches_tensors(code, globals, closure, slots) else "no tensor"
+
+    def first_under(self, line: str | None, place: str) -> bool:
+        """Whether nothing was told yet of what libraries do below this line of the program."""
+        if line is None or not is_library(place.rpartition(":")[0]):
+            return True
+        if line in self.told:
+            return False
+        self.told.add(line)
+        return True
 
     def exhausted(self) -> bool:
         return self.total >= MOST_OF_PROGRAM or self.seconds > MOST_SECONDS

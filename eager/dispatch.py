@@ -289,19 +289,30 @@ def write(op, pure, args, target) -> None:
     if inplace is not None:
         inplace(*[array_of(a) for a in args])
         return
-    function = simple_function(pure)
+    if not fill(pure, args, target):
+        np.copyto(array, run_kernel(pure, args)[0]._array, casting="unsafe")
+
+
+def fill(op, args, target: Tensor) -> bool:
+    """The values of a map into the target's bytes, where one numpy function makes them of operands of this very type."""
     # numpy 2.4's negative misreads strided memory that it also writes: only contiguous memory is given
-    if type(function) is np.ufunc and len(args) == function.nin and array.flags.c_contiguous:
-        operands = [a._array if isinstance(a, Tensor) else a for a in args]
-        if (
-            all(not isinstance(a, Tensor) or a._dtype is target._dtype for a in args)
-            and target._dtype.compute is target._dtype
-            and computation(pure, args)[1][0] is target._dtype
-            and target._dtype.category >= 2
-        ):
-            state.run(function, *operands, out=array)
-            return
-    np.copyto(array, run_kernel(pure, args)[0]._array, casting="unsafe")
+    function = target._array.flags.c_contiguous and direct_function(op, args, target._dtype)
+    if function:
+        state.run(function, *[a._array if isinstance(a, Tensor) else a for a in args], out=target._array)
+    return bool(function)
+
+
+def direct_function(op, args, dtype):
+    """The numpy function that makes a map's values, all in one type; None where more is to be done."""
+    function = simple_function(op)
+    plain = (
+        type(function) is np.ufunc
+        and len(args) == function.nin
+        and dtype.compute is dtype
+        and dtype.category >= 2
+        and all(not isinstance(a, Tensor) or a._dtype is dtype for a in args)
+    )
+    return function if plain and computation(op, args)[1][0] is dtype else None
 
 
 def check_leaf(target: Tensor) -> None:

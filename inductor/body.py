@@ -103,7 +103,8 @@ class Value:
     """One SSA value. `op` is a primitive's name or load, index, const, acc, indirect, scalar; `attrs` is what that op needs:
 
     load: `Load`; index: an expression; const: a number; acc: the accumulator's name; indirect: `Indirect`;
-    scalar: the name of a scalar input. `args` are all values it depends on (a load's mask, then its indirect indices).
+    scalar: the name of a scalar input; cast: "held" where a half's rounding stays.
+    `args` are all values it depends on (a load's mask, then its indirect indices).
     """
 
     __slots__ = ("id", "op", "args", "dtype", "attrs", "body")
@@ -345,13 +346,17 @@ class Body:
             return value
         if value.op == "const":
             return self.const(rounded(value), dtype)
-        if value.op == "cast" and not config.keep_half_rounding and is_half(value.dtype):
+        if value.op == "cast" and not config.keep_half_rounding and is_half(value.dtype) and not value.attrs:
             source = value.args[0]
             if source.dtype is dtype and dtype.is_floating_point:
                 return source
         if value.op == "cast" and widens(value.args[0].dtype, value.dtype):
             return self.cast(value.args[0], dtype)
         return self.make("cast", (value,), dtype)
+
+    def held(self, value: Value) -> Value:
+        """A half as memory holds it: its rounding stays, whatever reads it."""
+        return self.make("cast", value.args, value.dtype, "held") if value.op == "cast" and is_half(value.dtype) else value
 
     def where(self, condition: Any, a: Any, b: Any) -> Value:
         condition = self.cast(condition, dtypes.bool)
@@ -562,7 +567,8 @@ class Rewriter:
         if all(a is b for a, b in zip(args, value.args)):
             return value
         if value.op == "cast":
-            return self.body.cast(args[0], value.dtype)
+            made = self.body.cast(args[0], value.dtype)
+            return self.body.held(made) if value.attrs else made
         if value.op == "where":
             return self.body.where(*args)
         found = self.body.simplified(value.op, args, value.dtype)

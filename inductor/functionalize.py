@@ -206,7 +206,12 @@ class _Functionalizer:
 
     # -- reads -------------------------------------------------------------------------------------------------------
     def read(self, args):
-        return map_args(args, lambda v: self.value_of(v) if isinstance(v, Node) else pure_rule(v) if isinstance(v, BackwardRule) else v)
+        return map_args(args, self.argument)
+
+    def argument(self, value):
+        if isinstance(value, BackwardRule):
+            return pure_rule(value)
+        return self.value_of(value) if isinstance(value, Node) else value
 
     def value_of(self, node: Node) -> Node:
         alias = self.aliases.get(node)

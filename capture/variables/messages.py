@@ -25,8 +25,8 @@ def _is_enabled(tx, args, kwargs):
     logger, level = args[0], args[1] if len(args) > 1 else kwargs["level"]
     real = getattr(logger, "value", None)
     if real is None or logger.source is None or not level.is_constant() or changed_loggers(tx):
-        return tx.inline(UserFunctionVariable(logging.Logger.isEnabledFor, tx.pinned(logging.Logger.isEnabledFor, "isEnabledFor")),
-                         args, kwargs)
+        method = logging.Logger.isEnabledFor
+        return tx.inline(UserFunctionVariable(method, tx.pinned(method, "isEnabledFor")), args, kwargs)
     enabled = tx.run_outside(real.isEnabledFor, level.plain())
     tx.guard(logger.source, "predicate", Enabled(level.plain(), enabled))
     return tx.constant(enabled)

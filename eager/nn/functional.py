@@ -289,8 +289,9 @@ def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=N
         raise ValueError(f"Using a target size ({target.shape}) that is different to the input size ({input.shape}) "
                          "is deprecated. Please "
                          "ensure they have the same size.")
-    if not input._fake and input._array.size and not ((input._array >= 0) & (input._array <= 1)).all():
-        raise RuntimeError("all elements of input should be between 0 and 1")
+    for name, x in (("input", input), ("target", target)):
+        if not x._fake and x._array.size and not ((x._array >= 0) & (x._array <= 1)).all():
+            raise RuntimeError(f"all elements of {name} should be between 0 and 1")
     return losses.binary_cross_entropy(input, target, weight, reduction)
 
 

@@ -113,7 +113,7 @@ def _(g):
 
 @fmod.grad("b")
 def _(g, a, b):
-    return neg(mul(g, trunc_divide(a, b)))
+    return neg(mul(g, OPS["trunc"](div(a, b))))
 
 
 # -- sums of scaled terms: operands meet in one type before they are multiplied, and halves are rounded once
@@ -257,10 +257,22 @@ def sign(s, x):
 
 @sign.grad("x")
 def _(g):
-    return mul(g, 0)
+    return zeros(g)                 # (whatever g is)
+
+
+@pointwise
+def still(s, x):
+    """0 that moves as x does: added to a known value, it gives it x's gradient, also where x is infinite."""
+    return s.where(x == x, s.minimum(s.maximum(x, 0), 0), 0)
+
+
+@still.grad("x")
+def _(g):
+    return g
 
 
 square.samples(unary)
+still.samples(lambda make: [(make.ints(5, 3),), (make.special(7),)])
 neg.samples(unary)
 reciprocal.samples(lambda make: unary(make, positive=True))
 absolute.samples(lambda make: unary(make, positive=True))

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...runtime import maps, native
 from .. import dtypes, prims
-from ..op import extern, pointwise
+from ..op import extern, pointwise, scalar, static, zeros
 from ..promote import ordered
 from .arithmetic import add, cast, div, eq, ge, logical_and, mul, neg, square, sub, where
 from .native_maps import native_map
@@ -202,8 +202,9 @@ def power(s, a, b):
 
 @power.grad("a")
 def _(g, a, b):
-    slope = mul(b, power(a, sub(b, 1) if hasattr(b, "shape") else b - 1))      # (a number stays exact)
-    return mul(g, where(eq(b, 0), 0.0, slope) if hasattr(b, "shape") else slope if b != 0 else mul(a, 0.0))
+    if not hasattr(b, "shape"):                    # (a number stays exact)
+        return mul(g, mul(b, power(a, b - 1))) if b != 0 else zeros(a)
+    return mul(g, where(eq(b, 0), 0.0, mul(b, power(a, sub(b, 1)))))
 
 
 @power.grad("b")
@@ -260,7 +261,7 @@ def _(g, x):
 @pointwise(promote="float")
 def acosh(s, x):
     far = s.gt(x, 1e9)
-    near = s.where(far, 2.0, x) - 1.0
+    near = s.where(far, 2.0, s.maximum(x, 0.0)) - 1.0          # (NaN of all below 1)
     return s.where(far, s.log(s.where(far, x, 1.0)) + math.log(2.0), s.log1p(near + s.sqrt(near * (near + 2.0))))
 
 
@@ -408,12 +409,22 @@ def _rounding(name):
         return getattr(s, name)(x)
     fn.__name__ = name
     record = pointwise(fn, promote=ordered(name, text="{} is not supported for complex inputs"))
-    record.grad("x")(lambda g: mul(g, 0))
+    record.grad("x")(lambda g: zeros(g))
     record.samples(lambda make: unary(make, positive=True) + [(make.ints(4, 3),)])
     return record
 
 
 floor, ceil, trunc, round = map(_rounding, ("floor", "ceil", "trunc", "round"))
+
+
+@pointwise(promote=ordered("round"))
+def round_decimals(s, x, scale: scalar, whole: static):
+    """To parts of 1 / scale, or (`whole`) to multiples of it."""
+    return s.round(x / scale) * scale if whole else s.round(x * scale) / scale
+
+
+round_decimals.grad("x")(lambda g: zeros(g))
+round_decimals.samples(lambda make: [(make(3, 4), 10.0, False), (make(5), 10.0, True), (make(0, 2), 100.0, False)])
 
 
 @pointwise(promote=ordered("frac"))

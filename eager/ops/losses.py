@@ -10,7 +10,7 @@ from ..grads import Meta
 from ..meta import Spec
 from ..op import composite, optional, Out, scalar, static
 from ..state import state
-from .arithmetic import absolute, add, cast, clamp, div, eq, lt, masked_fill, mul, ne, neg, square, sub, where
+from .arithmetic import absolute, add, cast, clamp, div, eq, le, lt, masked_fill, mul, ne, neg, sign, square, sub, where
 from .elementary import exp, log, log1p, sigmoid
 from .halves import back, single
 from .indexing import checked, gather, index_select, spread
@@ -66,6 +66,33 @@ def smooth_l1_loss(x, target, reduction: static, beta: scalar):
     if beta == 0:
         return reduced(size, reduction)
     return reduced(where(lt(size, beta), div(mul(square(difference), 0.5), beta), sub(size, 0.5 * beta)), reduction)
+
+
+@huber_loss.grad("x")
+def _(g, x, target, reduction, delta):
+    return mul(_unreduced(g, x.shape, reduction), _bent(sub(x, target), delta, delta))
+
+
+@huber_loss.grad("target")
+def _(g, x, target, reduction, delta):
+    return mul(_unreduced(g, x.shape, reduction), _bent(sub(target, x), delta, delta))
+
+
+@smooth_l1_loss.grad("x")
+def _(g, x, target, reduction, beta):
+    return mul(_unreduced(g, x.shape, reduction), _bent(sub(x, target), beta, 1.0))
+
+
+@smooth_l1_loss.grad("target")
+def _(g, x, target, reduction, beta):
+    return mul(_unreduced(g, x.shape, reduction), _bent(sub(target, x), beta, 1.0))
+
+
+def _bent(x, bound, height):
+    """A line through 0 that goes on as +-height beyond the bound: finite for every number, whatever its square."""
+    if bound == 0:
+        return sign(x)
+    return where(le(absolute(x), bound), mul(x, height / bound), where(eq(x, x), mul(sign(x), height), x))
 
 
 def _pairs(make, *extra):

@@ -146,7 +146,9 @@ def _(x, dim, keepdim):
 
 @prod.grad("x")
 def _(g, x, out, dim, keepdim):
-    """Where a row has no zero: out / x. With one zero: at the zero, the product of the others. With more: nothing."""
+    """Of one element: as it is. Where a row has no zero: out / x. With one zero: at the zero, the product of the others. With more: nothing."""
+    if _alone(x.shape, dim):
+        return keep_dims(g, dim, keepdim)
     zero = eq(x, 0)
     zeros = sum(zero, dim, True)
     others = prod(where(zero, 1.0, x), dim, True)
@@ -366,6 +368,8 @@ std.samples(_floating_samples)
 @composite
 def norm(x, p: scalar, dim: static, keepdim=False):
     """(sum |x|**p) ** (1/p), with the limits at p = inf, -inf and 0. Powers of halves are summed in float32."""
+    if p != 0 and _alone(x.shape, dim):
+        return _first_of(absolute(x), dim, keepdim)
     if p == 2:
         return back(sqrt(sum(square(single(x)), dim, keepdim)), x)
     if p == 1:
@@ -379,14 +383,25 @@ def norm(x, p: scalar, dim: static, keepdim=False):
     return back(power(sum(power(absolute(single(x)), p), dim, keepdim), 1.0 / p), x)
 
 
+def _alone(shape, dim):
+    """Whether each result is made of one element: its magnitude is every norm, whatever its powers are."""
+    return all(type(shape[d]) is int and shape[d] == 1 for d in dim)
+
+
+def _first_of(x, dim, keepdim):
+    return x if keepdim else squeeze(x, tuple(dim))
+
+
 @norm.native
 def _(x, p, dim, keepdim):
+    if p != 0 and _alone(x.shape, dim):
+        return NotImplemented
     return reductions.norm2(x, dim, keepdim) if p == 2 else NotImplemented
 
 
 @norm.numpy
 def _(x, p, dim, keepdim):
-    if p != 2 or x.dtype.itemsize < 4 or len(dim) != x.ndim or not x.flags.c_contiguous:
+    if p != 2 or not x.ndim or x.size == 1 or x.dtype.itemsize < 4 or len(dim) != x.ndim or not x.flags.c_contiguous:
         return NotImplemented
     flat = x.reshape(-1)
     return np.sqrt(flat @ flat).reshape((1,) * x.ndim if keepdim else ())
@@ -396,6 +411,8 @@ def _(x, p, dim, keepdim):
 def _(g, x, p, dim, keepdim, out):
     """At zero the gradient of a norm is taken as zero."""
     g, out = keep_dims(g, dim, keepdim), keep_dims(out, dim, keepdim)
+    if p != 0 and _alone(x.shape, dim):
+        return mul(g, sign(x))
     if p == 2:
         return mul(g, _safe_quotient(x, out))
     if p == 1:

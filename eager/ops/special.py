@@ -11,10 +11,11 @@ import numpy as np
 
 from .. import dtypes, prims
 from ..meta import broadcast_shapes
-from ..op import extern, pointwise
+from ..op import composite, extern, pointwise, static
 from ..promote import ordered, promote_types
-from .arithmetic import add, div, eq, mul, neg, sign, square, sub, where
-from .elementary import exp, log
+from .arithmetic import absolute, add, clamp, div, eq, gt, le, logical_and, logical_or, lt, mul, neg, sign, square, sub, where
+from .elementary import cos, exp, log, log1p, sin
+from .halves import back, single
 
 
 def _rounded(function, *arrays):
@@ -100,7 +101,7 @@ def log_gamma(x):
     series = sum(c / y ** (2 * k + 1) for k, c in enumerate(_STIRLING))
     out = (y - 0.5) * np.log(y) - y + 0.5 * math.log(2 * math.pi) + series - np.log(product)
     out = np.where(np.isinf(y), np.inf, out)
-    wave = np.abs(np.sin(math.pi * (x - np.floor(x))))
+    wave = np.abs(np.sin(math.pi * (x - np.round(x))))
     return np.where(mirrored, np.where(np.isinf(x), np.inf, math.log(math.pi) - np.log(wave) - out), out)
 
 
@@ -114,7 +115,7 @@ def psi(x):
     out = np.log(y) - 0.5 / y - sum(c / y ** (2 * k + 2) for k, c in enumerate(_DIGAMMA)) - harmonic
     out = np.where(np.isinf(y), np.inf, out)
     pole = x == np.floor(x)
-    turned = out - math.pi / np.tan(math.pi * (x - np.floor(x)))
+    turned = out - math.pi / np.tan(math.pi * (x - np.round(x)))
     out = np.where(mirrored, np.where(pole, np.nan, turned), out)
     return np.where(x == 0, np.copysign(np.inf, -x), out)
 
@@ -125,7 +126,7 @@ _BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617
 def hurwitz_zeta(s, q):
     """sum over k >= 0 of (q + k) ** -s, by Euler and Maclaurin after 10 terms."""
     s, q = np.broadcast_arrays(np.asarray(s, np.float64), np.asarray(q, np.float64))
-    total = sum((q + k) ** -s for k in range(10))
+    first = total = sum((q + k) ** -s for k in range(10))
     y = q + 10
     total = total + y ** (1 - s) / (s - 1) + 0.5 * y ** -s
     rising, power, factorial = s, y ** (-s - 1), 2.0
@@ -133,9 +134,10 @@ def hurwitz_zeta(s, q):
         total = total + b / factorial * rising * power
         rising = rising * (s + 2 * k + 1) * (s + 2 * k + 2)
         power, factorial = power / (y * y), factorial * (2 * k + 3) * (2 * k + 4)
-    total = np.where(s == 1, np.inf, np.where(s < 1, np.nan, total))
+    total = np.where(s > 1e4, first, total)
     poles = (q <= 0) & (q == np.floor(q))
-    return np.where(poles, np.inf, np.where((q <= 0) & (s != np.floor(s)), np.nan, total))
+    total = np.where(poles, np.inf, np.where((q <= 0) & (s != np.floor(s)), np.nan, total))
+    return np.where(s == 1, np.inf, np.where(s < 1, np.nan, total))
 
 
 @extern(meta=lambda x: x.shape, promote="float")
@@ -199,8 +201,32 @@ def _incomplete(a, x, upper):
         c = np.where(b + an / c == 0, 1e-300, b + an / c)
         h = h * d * c
     out = np.where(x < a + 1, 1 - lower if upper else lower, scale * h if upper else 1 - scale * h)
-    out = np.where(x == 0, 1.0 if upper else 0.0, np.where(np.isinf(x), 0.0 if upper else 1.0, out))
-    return np.where((a < 0) | (x < 0), np.nan, out)
+    out = np.where((a > 1000) & np.isfinite(a), _incomplete_of_large(a, x, upper), out)
+    none, whole = (1.0, 0.0) if upper else (0.0, 1.0)
+    out = np.where(np.isinf(x), whole, np.where(np.isinf(a), none, out))
+    out = np.where(x == 0, none, np.where(a == 0, whole, out))
+    undefined = (a < 0) | (x < 0) | (a == 0) & (x == 0) | np.isinf(a) & np.isinf(x) | np.isnan(a) | np.isnan(x)
+    return np.where(undefined, np.nan, out)
+
+
+def _incomplete_of_large(a, x, upper):
+    """By the error function of the distance of x from a, with the first two terms of Temme's expansion."""
+    safe = np.where(a > 1000, a, 1000.0)
+    mu = np.maximum((np.minimum(x, 1e300) - safe) / safe, -1.0)
+    distance = np.where(np.abs(mu) < 1e-4, mu * mu / 2 - mu ** 3 / 3, mu - np.log1p(mu))
+    eta = np.copysign(np.sqrt(2 * np.maximum(distance, 0.0)), mu)
+    near = np.abs(mu) < 1e-2
+    first = np.where(near, -1 / 3 + eta / 12 - 2 * eta ** 2 / 135, 1 / np.where(near, 1.0, mu) - 1 / np.where(near, 1.0, eta))
+    rest = np.exp(-safe * distance) / np.sqrt(2 * math.pi * safe) * (first - 1 / (540 * safe))
+    side = eta * np.sqrt(safe / 2)
+    tail = 0.5 * _complement(side if upper else -side)
+    return np.clip(tail + rest if upper else tail - rest, 0.0, 1.0)
+
+
+def _complement(x):
+    """1 - erf(x)"""
+    far = np.clip(x, 0.0, 40.0)
+    return np.where(x > 0, _erfcx(far) * np.exp(-far * far), 1 - prims.erf(np.minimum(x, 0.0)))
 
 
 @extern(meta=_pair_shape, promote="float")
@@ -258,8 +284,8 @@ def _bessel(name, order, scaled):
 
 
 def _over(y, x):
-    """I_1(x) / x, which is 1/2 at 0."""
-    zero = eq(x, 0)
+    """I_1(x) / x, which is 1/2 near 0 (where the quotient of numbers with few digits is any)."""
+    zero = lt(absolute(x), 1e-7)
     return where(zero, 0.5, div(y, where(zero, 1.0, x)))
 
 
@@ -306,3 +332,100 @@ def _(g, x, out):
 
 
 erfcx.samples(lambda make: [(make(3, 4),), (make(0),)])
+
+
+def _inverse_normal(p):
+    """Newton's method on the logarithm of the tail, from a rational approximation."""
+    tail = np.minimum(p, 1 - p)
+    wanted = np.log(tail)
+    t = np.sqrt(-2 * wanted)
+    x = t - (2.30753 + 0.27061 * t) / (1 + 0.99229 * t + 0.04481 * t * t)
+    for _ in range(5):
+        scaled = _erfcx(x * math.sqrt(0.5))
+        x = x + (np.log(scaled / 2) - x * x / 2 - wanted) * scaled * math.sqrt(math.pi / 2)
+    x = np.where(tail == 0, np.inf, np.where(p == 0.5, 0.0, x))
+    return np.where(p < 0.5, -x, x)
+
+
+@extern(meta=lambda x: x.shape, promote="float")
+def ndtri(x):
+    """The inverse of the normal distribution function."""
+    return _rounded(_inverse_normal, x)
+
+
+@ndtri.grad("x")
+def _(g, out):
+    return mul(g, mul(exp(mul(square(out), 0.5)), math.sqrt(2 * math.pi)))
+
+
+ndtri.samples(lambda make: [(make.probabilities(3, 4),), (make.probabilities(0, 2),)])
+
+
+@composite
+def logit(x, eps: static):
+    """log(x / (1 - x)); x is kept in [eps, 1 - eps] if eps is given."""
+    y = single(x)
+    y = y if eps is None else clamp(y, eps, 1 - eps)
+    return back(log(div(y, sub(1.0, y))), x)
+
+
+@logit.grad("x")
+def _(g, x, eps):
+    """Outside of the domain NaN, beyond eps nothing; at the ends infinite."""
+    y = single(x)
+    low = 0.0 if eps is None else eps
+    outside = logical_or(lt(y, low), gt(y, 1.0 - low))
+    slope = div(single(g), mul(y, sub(1.0, y)))
+    return back(where(outside, math.nan if eps is None else 0.0, slope), g)
+
+
+logit.samples(lambda make: [(make.probabilities(3, 4), None), (make.probabilities(5), 0.1), (make.probabilities(0, 2), None)])
+
+
+@pointwise(promote="float")
+def sinc(s, x):
+    """sin(pi x) / (pi x), and 1 at 0."""
+    y = x * math.pi
+    zero = s.eq(y, 0)
+    return s.where(zero, 1.0, s.sin(y) / s.where(zero, 1.0, y))
+
+
+@sinc.grad("x")
+def _(g, x):
+    y = mul(single(x), math.pi)
+    zero = eq(y, 0)
+    safe = where(zero, 1.0, y)
+    slope = div(sub(cos(safe), div(sin(safe), safe)), div(safe, math.pi))
+    return back(mul(single(g), where(zero, 0.0, slope)), g)
+
+
+sinc.samples(lambda make: [(make(3, 4),), (make(),), (make(0, 2),)])
+
+
+def _vanishing(x, y, bound):
+    """Where a product x * log(...) is 0 by definition: at x = 0 up to the bound of y."""
+    return logical_and(eq(x, 0), le(y, bound))
+
+
+def _product_with_log(name, logarithm, bound):
+    """x * log(y), or log1p; 0 where x is 0 but NaN where y is. Where x is 0 and the logarithm is none it stays 0 as x moves."""
+    def fn(x, y):
+        zero = logical_and(eq(x, 0), logical_or(le(y, bound), eq(y, math.inf)))
+        return where(zero, 0.0, mul(x, logarithm(where(zero, 1.0, y))))
+    fn.__name__ = name
+    record = composite(fn)
+
+    @record.grad("x")
+    def _(g, x, y):
+        zero = _vanishing(x, y, bound)
+        return mul(g, where(zero, 0.0, logarithm(where(zero, 1.0, y))))
+
+    @record.grad("y")
+    def _(g, x, y):
+        zero = _vanishing(x, y, bound)
+        return where(zero, 0.0, div(mul(g, x), sub(where(zero, 1.0, y), bound)))
+    record.samples(lambda make: [(make(3, 4), make.positive(3, 4)), (make(3), make.positive(2, 3)), (make(0), make(0))])
+    return record
+
+
+xlogy, xlog1py = _product_with_log("xlogy", log, 0), _product_with_log("xlog1py", log1p, -1)

@@ -8,8 +8,7 @@ import math
 import numpy as np
 
 from .. import dtypes
-from ...runtime import moves
-from ..ops import arithmetic as a
+from ..ops import arithmetic as a, indexing as indexing_records
 from ..ops.creation import full
 from ..promote import result_type
 from ..tensor import Tensor
@@ -218,11 +217,13 @@ def scatter_reduce(input, dim, index, src, reduce, *, include_self=True):
         raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}.")
     d = dim_of(input, dim)
     source = src if src.shape == index.shape else src[tuple(slice(n) for n in index.shape)]
-    base = input if include_self else input.scatter(d, index, _identity(reduce, input.dtype))
+    if reduce in ("amax", "amin"):
+        return _extreme(input, d, index, source, reduce == "amax", bool(include_self))
+    base = input if include_self else input.scatter(d, index, 1 if reduce == "prod" else 0)
     if reduce in ("sum", "mean"):
         total = base.scatter_add(d, index, source)
         return total if reduce == "sum" else _divided(total, input, d, index, include_self)
-    return _by_rounds(base, d, index, source, reduce, input, include_self)
+    return _product(base, d, index, source)
 
 
 def _divided(total, input, d, index, include_self):
@@ -232,66 +233,14 @@ def _divided(total, input, d, index, include_self):
     return a.div(total, counts) if total.dtype.category > 1 else a.floor_divide(total, counts.to(total.dtype))
 
 
-def _identity(reduce, dtype):
-    if reduce in ("sum", "mean"):
-        return 0
-    if reduce == "prod":
-        return 1
-    low = reduce == "amax"
-    if dtype.category > 1:
-        return -math.inf if low else math.inf
-    return dtypes.iinfo(dtype).min if low else dtypes.iinfo(dtype).max
+@on_host
+def _product(base, d, index, source):
+    return indexing_records.scatter_mul(base, d, index, source)
 
 
 @on_host
-def _by_rounds(base, d, index, source, reduce, input, include_self):
-    """Products and extremes: the k-th element that goes to a place is combined in round k, so that gradients (ties
-    split evenly among extremes) follow from records."""
-    where_to = index._values("scatter_reduce()")
-    if reduce == "prod":
-        order = _ranks(where_to, d)
-        out = base
-        for k in builtins.range(int(order.max()) + 1 if order.size else 0):
-            chosen = _wrap(order == k, dtypes.bool)
-            factors = full(tuple(base.shape), 1, base.dtype, base.device)
-            out = out * factors.scatter_add(d, index, a.where(chosen, a.sub(source, 1), 0))
-        return out
-    with_values = base.detach()
-    kernel = np.maximum if reduce == "amax" else np.minimum
-    best = with_values._values("scatter_reduce()").copy()
-    native = best.ndim and not moves.out_of_range(where_to, best.shape[d])
-    if not (native and moves.combine_elements(reduce[1:], best, d, where_to, np.ascontiguousarray(source.detach()._array))):
-        kernel.at(best, indexing_along(index._array, d), source.detach()._array)
-    best = _wrap(best, base.dtype)
-    own, theirs = a.eq(with_values, best), a.eq(source.detach(), best.gather(d, index))
-    if not include_self:
-        own = a.logical_and(own, a.eq(full(tuple(base.shape), 0, dtypes.int64, base.device).scatter(d, index, 1), 0))
-    count = own.long().scatter_add(d, index, theirs.long()).clamp(min=1)
-    if base.dtype.category < 2:
-        return best
-    theirs = a.where(theirs, a.sub(source, source.detach()), 0.0)        # zeros, with the gradients of the winners
-    share = a.where(own, a.sub(base, with_values), 0.0).scatter_add(d, index, theirs)
-    return a.add(best, a.div(share, count))
-
-
-def indexing_along(index, d):
-    grid = np.ogrid[tuple(slice(n) for n in index.shape)]
-    return tuple(index if k == d else grid[k] for k in builtins.range(index.ndim))
-
-
-def _ranks(index, d):
-    """Of each element along d, how many before it go to the same place."""
-    if not index.size:
-        return np.zeros_like(index)
-    rows = np.moveaxis(index, d, -1)
-    flat = rows.reshape(-1, rows.shape[-1])
-    out = np.zeros_like(flat)
-    for row, ranks in zip(flat, out):
-        order = np.argsort(row, kind="stable")
-        ordered = row[order]
-        first = np.searchsorted(ordered, ordered)
-        ranks[order] = np.arange(len(row)) - first
-    return np.moveaxis(out.reshape(rows.shape), -1, d)
+def _extreme(input, d, index, source, largest, include_self):
+    return indexing_records.scatter_extreme(input, d, index, source, largest, include_self)
 
 
 def index_reduce(input, dim, index, source, reduce, *, include_self=True):

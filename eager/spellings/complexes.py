@@ -38,6 +38,8 @@ def view_as_complex(input):
         raise RuntimeError("Tensor must have a last dimension of size 2")
     if input.stride(-1) != 1:
         raise RuntimeError("Tensor must have a last dimension with stride 1")
+    if input.dtype.itemsize < 4:
+        raise TypeError(f"view_as_complex: there is no complex type of {input.dtype.name} parts; convert to float32 first")
     if any(step % 2 for n, step in list(zip(input.shape, input.stride()))[:-1] if n != 1) or input.storage_offset() % 2:
         raise RuntimeError("Tensor must have a stride divisible by 2 for all but last dimension")
     return c.view_as_complex(input)

@@ -162,7 +162,7 @@ def true_divide(input, other, *, out=None):
 
 _POWERS = {2: lambda x: a.square(x), 3: lambda x: _mul(a.square(x), x), 0.5: lambda x: e.sqrt(x),
            -0.5: lambda x: e.rsqrt(x),
-           -1: lambda x: a.reciprocal(x), -2: lambda x: a.reciprocal(a.square(x))}
+           -1: lambda x: a.reciprocal(x), -2: lambda x: a.square(a.reciprocal(x))}
 
 
 def pow(input, exponent, *, out=None):
@@ -229,8 +229,7 @@ def clamp_max(input, max, *, out=None):
 def round(input, *, decimals=0, out=None):
     if decimals == 0:
         return give(e.round(input), out)
-    scale = 10.0 ** decimals
-    return give(_div(e.round(_mul(input, scale)), scale), out)
+    return give(e.round_decimals(input, 10.0 ** builtins.abs(decimals), decimals < 0), out)
 
 
 def where(condition, input=None, other=None, *, out=None):

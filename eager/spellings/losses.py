@@ -6,7 +6,8 @@ from .. import dtypes
 from ..meta import broadcast_shapes
 from ..ops import ctc as _ctc
 from ..ops import losses as _losses
-from ..ops.activations import relu
+from ..ops.activations import log_sigmoid
+from ..ops.arithmetic import where
 from ..tensor import Tensor
 
 
@@ -46,8 +47,8 @@ def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"
         raise ValueError(reduction + " is not valid")
     if not var._fake and bool((var < 0).any()):
         raise ValueError("var has negative entry/entries")
-    cut = var.detach().clamp(min=eps)
-    var = var + (cut - var.detach())        # the value of the cut, the gradient of var
+    known = var.detach()
+    var = where(known < eps, var - known + eps, var)        # the value of the cut, the gradient of var
     loss = 0.5 * (var.log() + (input - target) ** 2 / var)
     return _losses.reduced(loss + 0.5 * math.log(2 * math.pi) if full else loss, reduction)
 
@@ -65,6 +66,11 @@ def _label_sizes(input, target, name):
         raise RuntimeError(f"{name}: inconsistent target size: {list(target.shape)} for input of size: {list(shape)}")
 
 
+def _positive(gaps):
+    """What is above 0; the difference of two infinities is not."""
+    return gaps.masked_fill((gaps > 0).logical_not(), 0)
+
+
 def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
     """For labels up to the first -1: the mean over classes of max(0, 1 - (x[label] - x[other]))."""
     reduction = _word(size_average, reduce, reduction)
@@ -74,7 +80,7 @@ def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduct
     listed = (t < 0).long().cumsum(1) == 0
     places = t.clamp(min=0)
     chosen = t.new_zeros(x.shape).scatter_add(1, places, listed.long()) > 0
-    gaps = relu(1.0 - x.gather(1, places).unsqueeze(2) + x.unsqueeze(1))
+    gaps = _positive(1.0 - x.gather(1, places).unsqueeze(2) + x.unsqueeze(1))
     counted = listed.unsqueeze(2) & ~chosen.unsqueeze(1)
     loss = gaps.masked_fill(~counted, 0).sum((1, 2)) / x.shape[1]
     return _losses.reduced(loss.squeeze(0) if lone else loss, reduction)
@@ -83,7 +89,8 @@ def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduct
 def multilabel_soft_margin_loss(input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
     """The mean over classes of the logistic loss of each."""
     reduction = _word(size_average, reduce, reduction)
-    loss = _losses.binary_cross_entropy_with_logits(input, target, weight, None, "none")
+    loss = -(target * log_sigmoid(input) + (1 - target) * log_sigmoid(-input))
+    loss = loss if weight is None else loss * weight
     return _losses.reduced(loss.mean(-1), reduction)
 
 
@@ -106,7 +113,7 @@ def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=
     if x.ndim != 2 or tuple(t.shape) != (x.shape[0],):
         raise RuntimeError(f"inconsistent target size, expected {[x.shape[0]]} but got {list(t.shape)}")
     own = t.unsqueeze(1)
-    gaps = relu(margin - x.gather(1, own) + x)
+    gaps = _positive(margin - x.gather(1, own) + x)
     gaps = gaps if p == 1 else gaps * gaps
     gaps = gaps if weight is None else gaps * weight[t].unsqueeze(1)
     loss = gaps.scatter(1, own, 0.0).sum(1) / x.shape[1]

@@ -200,15 +200,12 @@ def _in_one_type(x, y):
 def xlogy(input, other):
     """x * log(y), and 0 where x is 0 (but NaN where y is)."""
     x, y = _in_one_type(input, other)
-    zero = a.logical_and(a.eq(x, 0), a.logical_or(a.le(y, 0), a.eq(y, math.inf)))
-    return _where_typed(zero, a.mul(x, e.log(a.where(zero, 1, y))))
+    return r.xlogy(x, y)
 
 
 @takes_out
 def xlog1py(input, other):
-    x, y = _in_one_type(input, other)
-    zero = a.logical_and(a.eq(x, 0), a.logical_or(a.le(y, -1), a.eq(y, math.inf)))
-    return _where_typed(zero, a.mul(x, e.log1p(a.where(zero, 1, y))))
+    return r.xlog1py(*_in_one_type(input, other))
 
 
 @takes_out
@@ -218,22 +215,10 @@ def entr(input):
 
 @takes_out
 def logit(input, eps=None):
-    """log(x / (1 - x)); x is kept in [eps, 1 - eps] if eps is given."""
-    x = _floating(input)
-    x = x if eps is None else a.clamp(x, eps, 1 - eps)
-    value = e.log(a.div(x, a.sub(1.0, x)))
-    if eps is not None:
-        return value
-    inside = a.logical_and(a.ge(x, 0), a.le(x, 1))
-    return a.mul(value, a.where(inside, 1.0, math.nan).to(x.dtype))         # NaN outside, in gradients too
+    return r.logit(_floating(input), eps)
 
 
-@takes_out
-def sinc(input):
-    """sin(pi x) / (pi x), and 1 at 0."""
-    x = a.mul(_floating(input), math.pi)
-    zero = a.eq(x, 0)
-    return a.where(zero, 1.0, a.div(e.sin(x), a.where(zero, 1.0, x)))
+sinc = unary(r.sinc)
 
 
 @takes_out
@@ -288,10 +273,7 @@ def erfc_of(x):
     return a.where(far, a.mul(r.erfcx(safe), e.exp(a.neg(a.square(safe)))), a.sub(1.0, e.erf(x)))
 
 
-@takes_out
-def ndtri(input):
-    """The inverse of the normal distribution function."""
-    return a.mul(e.erfinv(a.sub(a.mul(_floating(input), 2.0), 1.0)), math.sqrt(2.0))
+ndtri = unary(r.ndtri)
 
 
 @takes_out

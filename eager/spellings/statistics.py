@@ -429,7 +429,8 @@ def renorm(input, p, dim, maxnorm):
     d = dim_of(input, dim)
     rest = tuple(k for k in range(input.ndim) if k != d)
     norm = reductions._norm_over(input, float(p), rest, True)
-    scale = a.where(a.gt(norm, maxnorm), a.div(maxnorm, a.add(norm, 1e-7)), 1.0)
+    over = a.gt(norm, maxnorm)                  # (others take no part, in gradients either)
+    scale = a.where(over, a.div(maxnorm, a.add(a.where(over, norm, 1.0), 1e-7)), 1.0)
     return a.mul(input, scale.to(input.dtype))
 
 

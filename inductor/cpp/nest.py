@@ -333,27 +333,27 @@ class Nest:
         e = self.kernel.linear(store.buffer, store.index, self.columns)
         place = self.place(e)
         value = convert(self.texts[store.value.id], type_of(store.value.dtype), type_of(store.buffer.dtype))
-        add = store.mode == "add"
+        combined = store.mode != "set"
         pointer = self.pointer(store.buffer, place.at)
         if self.squares and store in self.squares:
             out(f"{self.squares[store]}[turn] = {value};")
         elif not self.axes:
-            out(f"{'add_to1' if add else 'st1'}({pointer}, {value});")
+            out(f"{f'{store.mode}_to1' if combined else 'st1'}({pointer}, {value});")
         elif place.kind == "next":
             out(f"{self.store_call(store)}{pointer}, {value}, lanes);")
-        elif place.near and not add:
+        elif place.near and not combined:
             out(f"scatter_by<{place.stride}>({pointer}, {value}, lanes);")
         else:
             start, function = ("", self.lane_function(e)) if place.kind == "same" else self.lane_offset(place, e)
             out(
-                f"{'scatter_add' if add else 'scatter'}"
+                f"{f'scatter_{store.mode}' if combined else 'scatter'}"
                 f"({self.pointer(store.buffer, start)}, {function}, {value}, lanes);"
             )
 
     def store_call(self, store: Store) -> str:
         """The function that stores neighbouring lanes, up to its first argument."""
-        if store.mode == "add":
-            return "add_to("
+        if store.mode != "set":
+            return f"{store.mode}_to("
         if store.buffer.name not in self.kernel.streams:
             return "st("
         return "stream_if(far, " if self.kernel.streams_if else "stream("

@@ -14,6 +14,7 @@ from ...capture.bounds import Bounds, simplify
 from ...capture.expr import Atom, Expr, ExprLike, is_const, lift
 from ..body import COMPARISONS, Rewriter, Value
 from ..loops import Axis, Step, Store, step_bounds
+from .nest import lane_step
 
 MOST, VALUES = 8, 600        # segments of one axis; values of all of them together
 LONG = 64                    # elements from which a comparison alone, which vectors take in masks, is worth a cut
@@ -21,7 +22,7 @@ LONG = 64                    # elements from which a comparison alone, which vec
 
 def segments(outer: tuple[Axis, ...], step: Step, axis: Axis) -> list[tuple[int, Step]]:
     """(begin, step over the segment's own elements), in order; nothing where one loop serves."""
-    if type(axis.extent) is not int or not cuts_memory(step, axis) and axis.extent < LONG:
+    if type(axis.extent) is not int or not cuts_memory(step, axis) and (axis.extent < LONG or not turns(step, axis)):
         return []
     found: list[tuple[int, Step]] = []
     waiting = [(0, axis.extent)]
@@ -63,7 +64,12 @@ def rewritten(rewrite: Rewriter, body, store: Store) -> Store:
 
 def cuts_memory(step: Step, axis: Axis) -> bool:
     """Whether a place in memory is what changes, so that lanes would be gathered one by one."""
-    return any(True for e in addresses(step) for _ in turns_of(e, axis))
+    lane = axis.var.atom
+    return any(lane_step(e, lane) is None and any(True for _ in turns_of(e, axis)) for e in addresses(step))
+
+
+def turns(step: Step, axis: Axis) -> bool:
+    return any(True for value in step.values() for _ in comparison_turns(value, axis))
 
 
 def addresses(step: Step) -> Iterator[ExprLike]:
@@ -81,13 +87,13 @@ def places(step: Step, axis: Axis) -> Iterator[int]:
     for value in step.values():
         if value.op == "index":
             yield from turns_of(value.attrs, axis)
-        elif value.op in COMPARISONS and all(a.op in ("index", "const") for a in value.args):
+        else:
             yield from comparison_turns(value, axis)
 
 
 def comparison_turns(value: Value, axis: Axis) -> Iterator[int]:
-    difference = lift(value.args[0].attrs) - value.args[1].attrs if value.args[0].dtype.category == 1 else None
-    if difference is not None:
+    if value.op in COMPARISONS and value.args[0].dtype.category == 1 and all(a.op in ("index", "const") for a in value.args):
+        difference = lift(value.args[0].attrs) - value.args[1].attrs
         yield from sign_turns(difference - (value.op in ("gt", "le")), axis)
 
 

@@ -214,6 +214,30 @@ template <class At, class M> FB_INLINE void scatter_add(bool* p, At at, vi x, M 
 template <class M> FB_INLINE void add_to(bool* p, vi x, M m) { st(p, ld(p, m) | x, m); }
 FB_INLINE void add_to1(bool* p, vi x) { put(p, element(p) | lane(x, 0)); }
 
+// products and extremes of what comes to one place, in the order of the lanes; a NaN stays
+template <class S> FB_INLINE S times(S a, S b) { return a * b; }
+FB_INLINE int times(int a, int b) { return (int)((u32)a * (u32)b); }
+FB_INLINE i64 times(i64 a, i64 b) { return (i64)((u64)a * (u64)b); }
+template <class S> FB_INLINE S larger(S a, S b) { return a != a || a > b ? a : b; }
+template <class S> FB_INLINE S smaller(S a, S b) { return a != a || a < b ? a : b; }
+template <class T, class V, class At, class M> FB_INLINE void scatter_mul(T* p, At at, V x, M m) {
+    for (int l = 0; l < count(m); l++) put(p + at(l), times(element(p + at(l)), lane(x, l)));
+}
+template <class T, class V, class At, class M> FB_INLINE void scatter_max(T* p, At at, V x, M m) {
+    for (int l = 0; l < count(m); l++) put(p + at(l), larger(element(p + at(l)), lane(x, l)));
+}
+template <class T, class V, class At, class M> FB_INLINE void scatter_min(T* p, At at, V x, M m) {
+    for (int l = 0; l < count(m); l++) put(p + at(l), smaller(element(p + at(l)), lane(x, l)));
+}
+template <class T, class V> FB_INLINE void mul_to1(T* p, V x) { put(p, times(element(p), lane(x, 0))); }
+template <class T, class V> FB_INLINE void max_to1(T* p, V x) { put(p, larger(element(p), lane(x, 0))); }
+template <class T, class V> FB_INLINE void min_to1(T* p, V x) { put(p, smaller(element(p), lane(x, 0))); }
+// where the lanes are neighbours
+struct Neighbours { __attribute__((always_inline)) i64 operator()(int l) const { return l; } };
+template <class T, class V, class M> FB_INLINE void mul_to(T* p, V x, M m) { scatter_mul(p, Neighbours(), x, m); }
+template <class T, class V, class M> FB_INLINE void max_to(T* p, V x, M m) { scatter_max(p, Neighbours(), x, m); }
+template <class T, class V, class M> FB_INLINE void min_to(T* p, V x, M m) { scatter_min(p, Neighbours(), x, m); }
+
 // ---- index values
 FB_INLINE vl lanes_from(i64 start, i64 stride) { return index_lanes(0) * splat_l(stride) + splat_l(start); }
 template <class At> FB_INLINE vl lanes_of(At at) {

@@ -19,6 +19,7 @@ KINDS = {"f": FLOATS, "i": INTS, "b": ("bool",), "c": COMPLEX}
 EVERY = FLOATS + INTS + ("bool",) + COMPLEX
 WEIGHTS = {"f": (0.6, 0.2, 0.1, 0.1), "i": (0.5, 0.15, 0.15, 0.1, 0.1), "b": (1.0,), "c": (0.6, 0.4)}
 SPECIALS = (0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan)
+EXTREMES = []                           # fuzz_extremes.py's numbers, once it is imported
 TOLERANCE = {"float64": 1e-9, "complex128": 1e-9, "float32": 2e-5, "complex64": 2e-5, "float16": 5e-3, "bfloat16": 4e-2}
 
 
@@ -123,9 +124,17 @@ def array_of(spec):
     shape = spec.base_shape()
     if spec.values == "index":
         return rng.integers(0, max(spec.top, 1), shape).astype(spec.dtype)
-    x = numbers(spec.values, shape, rng)
+    if spec.values.startswith("extreme"):
+        def draw():
+            return EXTREMES[0](spec, shape, rng)
+    else:
+        def draw():
+            return numbers(spec.values, shape, rng)
+    x = draw()
     if spec.dtype in COMPLEX:
-        return (x + 1j * numbers(spec.values, shape, rng)).astype(spec.dtype)
+        z = np.empty(shape, spec.dtype)
+        z.real, z.imag = x, draw()
+        return z
     if spec.dtype == "bool":
         return np.asarray(x > 0.2)
     if spec.dtype in INTS:
@@ -342,7 +351,7 @@ def tolerance_of(case, dtypes):
     return max(inexact, default=2e-5) * case.tolerance
 
 
-def unequal(a, b, tolerance):
+def unequal(a, b, tolerance, dtype=""):
     """What differs between two arrays of the same shape, or nothing."""
     if a.size == 0:
         return ""
@@ -367,7 +376,7 @@ def plain_strides(value):
     return tuple(s for s, n in zip(value.strides, value.shape) if n != 1)
 
 
-def differ(case, a, b, what="result", strides=None):
+def differ(case, a, b, what="result", strides=None, unequal=unequal):
     strides = case.strides and case.form != "out" if strides is None else strides
     if isinstance(a, Value) and isinstance(b, Value):
         if a.dtype != b.dtype:
@@ -376,7 +385,7 @@ def differ(case, a, b, what="result", strides=None):
             return f"{what}: shape {a.shape}, torch {b.shape}"
         if strides and plain_strides(a) != plain_strides(b):
             return f"{what}: strides {a.strides}, torch {b.strides} of {a.shape}"
-        wrong = unequal(a.array, b.array, tolerance_of(case, (a.dtype,)))
+        wrong = unequal(a.array, b.array, tolerance_of(case, (a.dtype,)), a.dtype)
         if wrong:
             return f"{what}: {wrong}\n{short(a.array)}\ntorch\n{short(b.array)}"
         if what == "result" and a.tracked and not b.tracked:
@@ -386,7 +395,7 @@ def differ(case, a, b, what="result", strides=None):
     if isinstance(a, list) and isinstance(b, list):
         if len(a) != len(b):
             return f"{what}: {len(a)} parts, torch {len(b)}"
-        return next((d for x, y in zip(a, b) for d in [differ(case, x, y, what, strides)] if d), "")
+        return next((d for x, y in zip(a, b) for d in [differ(case, x, y, what, strides, unequal)] if d), "")
     if isinstance(a, float) and isinstance(b, float):
         return "" if not unequal(np.array(a), np.array(b), 2e-5) else f"{what}: {a}, torch {b}"
     return "" if type(a) is type(b) and a == b else f"{what}: {type(a).__name__} {a}, torch {type(b).__name__} {b}"
@@ -397,7 +406,7 @@ def short(array):
     return text if len(text) < 1500 else text[:1500] + " ..."
 
 
-def compare(case, ours, theirs):
+def compare(case, ours, theirs, unequal=unequal):
     """How two outcomes differ: "" or a text that starts with the aspect."""
     if theirs.error is not None or ours.error is not None:
         if theirs.error is None:
@@ -407,7 +416,7 @@ def compare(case, ours, theirs):
         if family(ours.error) is not family(theirs.error):
             return f"error type: {ours.error!r}, torch {theirs.error!r:.400}"
         return ""
-    found = differ(case, ours.results, theirs.results)
+    found = differ(case, ours.results, theirs.results, unequal=unequal)
     if found:
         return found
     if ours.same != theirs.same:
@@ -417,10 +426,10 @@ def compare(case, ours, theirs):
     for k, (a, b) in enumerate(zip(ours.inputs, theirs.inputs)):
         if a.shape != b.shape or unequal(a, b, tolerance_of(case, ())):
             return f"input {k} after the call: {short(a)}\ntorch\n{short(b)}"
-    return differ_gradients(case, ours.grads, theirs.grads)
+    return differ_gradients(case, ours.grads, theirs.grads, unequal)
 
 
-def differ_gradients(case, ours, theirs):
+def differ_gradients(case, ours, theirs, unequal=unequal):
     for step, (a, b) in enumerate(itertools.zip_longest(ours, theirs, fillvalue=[])):
         for k, (x, y) in enumerate(itertools.zip_longest(a, b)):
             if all(v is None or not np.any(np.abs(v.array) > tolerance_of(case, ())) for v in (x, y)) and None in (x, y):
@@ -430,7 +439,7 @@ def differ_gradients(case, ours, theirs):
             if (x is None) != (y is None):
                 return f"gradient {step + 1}.{k}: {'none' if x is None else 'some'}, torch the other"
             found = differ(dataclasses.replace(case, tolerance=case.tolerance * 5), x, y, f"gradient {step + 1}.{k}",
-                           False)
+                           False, unequal)
             if found:
                 return found
     return ""
@@ -556,11 +565,11 @@ class Name(str):
         return str(self)
 
 
-def checked(ours, theirs, meant=lambda case, text: ""):
+def checked(ours, theirs, meant=lambda case, text: "", unequal=unequal):
     """check(case) -> how the libraries differ, where that is not `meant`."""
     def check(case):
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            text = compare(case, run(ours, case), run(theirs, case))
+            text = compare(case, run(ours, case), run(theirs, case), unequal)
         return "" if text and meant(case, text) else text
     return check

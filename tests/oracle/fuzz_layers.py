@@ -113,7 +113,7 @@ def adaptive_pool(d):
     return {"input": x, "output_size": size}
 
 
-@calls("F.lp_pool1d F.lp_pool2d", F, order=1, tolerance=5)
+@calls("F.lp_pool1d F.lp_pool2d F.lp_pool3d", F, order=1, tolerance=5)
 def lp_pool(d):
     return {"input": d.like(images(d, int(d.name[7])), values="positive"), "norm_type": d.pick(1, 2, 3.0),
             "kernel_size": d.int(1, 3), "stride": d.maybe(0.5, d.int(1, 2)), "ceil_mode": d.maybe(0.3, True)}
@@ -294,8 +294,12 @@ def ranking(d):
     return {"input1": x, "input2": d.like(x), "target": target, "margin": d.maybe(0.5, 0.3), **{"*" + k: v for k, v in reduced(d).items()}}
 
 
-@calls("F.triplet_margin_loss", F, tolerance=20)
+@calls("F.triplet_margin_loss F.triplet_margin_with_distance_loss", F, tolerance=20)
 def triplet(d):
+    if "distance" in d.name:
+        x = d.tensor((d.int(1, 4), 3), dtype=d.pick(*REAL))
+        return {"anchor": x, "positive": d.like(x), "negative": d.like(x), "*margin": d.maybe(0.4, 2.0), "*swap": d.maybe(0.4, True),
+                **{"*" + k: v for k, v in reduced(d).items()}}
     x = d.tensor((d.int(1, 4), 3), dtype=d.pick(*REAL))
     return {"anchor": x, "positive": d.like(x), "negative": d.like(x), "margin": d.maybe(0.4, 2.0), "p": d.maybe(0.4, d.pick(1, 2, 3)),
             "*swap": d.maybe(0.4, True), **{"*" + k: v for k, v in reduced(d).items()}}
@@ -331,6 +335,16 @@ def ctc(d):
     return {"/x": d.tensor((t, n, c), dtype=d.pick(*REAL)), "/t": targets, "/l": [d.int(3, t) for _ in range(n)],
             "/c": [d.int(0 if d.chance(0.2) else 1, s) for _ in range(n)], "/b": blank,
             "/r": d.pick("mean", "sum", "none"), "/z": d.chance(0.5)}
+
+
+@calls("F.pdist", F, order=1, tolerance=20)
+def distances_of_rows(d):
+    return {"input": d.tensor((d.int(0, 4), d.int(1, 3)), dtype=d.pick(*REAL)), "p": d.maybe(0.6, d.pick(1.0, 2.0, 3.0, float("inf")))}
+
+
+@calls("F.rrelu", F)
+def rectified_by_the_mean_slope(d):
+    return {"input": d.tensor(values=d.pick("normal", "special")), "lower": d.maybe(0.5, 0.1), "upper": d.maybe(0.5, 0.5)}
 
 
 # -- lookups, attention

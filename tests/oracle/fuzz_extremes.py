@@ -1,0 +1,244 @@
+"""Calls at the edges of their formulas: every entry of the tables of random calls, with extreme numbers in its tensors.
+
+In: an entry and a seed. Out: a `Case` in one floating type (now and then two), whose tensors hold zeros of both signs, ones,
+infinities, NaN, the largest and the smallest numbers of the type, ties, or what saturates a sigmoid. Two libraries are
+compared with NaN and infinity at exactly the same places, in results and first derivatives. What the tables do not list
+cannot be missed: `unlisted` names public functions that no entry calls.
+"""
+
+import dataclasses
+import inspect
+import math
+import re
+
+import numpy as np
+
+from . import fuzz, fuzz_deviations
+from .fuzz import FLOATS, Spec, mapped, specs_of
+from .fuzz_draw import TABLE, Draw
+
+KINDS = ("any", "any", "finite", "saturated", "ties", "ties", "unit", "flat")
+LIMITS = {"float16": (65504.0, 2.0**-14, 2.0**-24), "bfloat16": (3.3895313892515355e38, 2.0**-126, 2.0**-133),
+          "float32": (float(np.finfo(np.float32).max), 2.0**-126, 2.0**-149), "float64": (float(np.finfo(np.float64).max), 2.0**-1022, 5e-324)}
+EPSILON = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23, "float64": 2.0**-52}
+STRUCTURED = ("index", "regular", "definite", "ascending", "distinct")
+# sums of products in an order that each library chooses, and functions of whole matrices: numbers that none of them overflows
+MILD = re.compile(r"conv|channels_last|fft|short_time|linalg|torch\.(mm|bmm|mv|addmm|addmv|addr|addbmm|baddbmm|matmul|dot|inner|vdot|"
+                  r"einsum|tensordot|cdist|chain_matmul|kron|trapz|trapezoid|cumulative_trapezoid|cov|corrcoef|cumprod|outer|ger|"
+                  r"logcumsumexp|vander|cross|pinverse|inverse|det|slogdet|logdet|matrix|lu|svd|qr|cholesky|pdist)|F\.(bilinear|linear|"
+                  r"scaled_dot|embedding|pdist|interpolate|upsample|fold|unfold|local_resp|lp_pool|avg_pool|adaptive_avg|affine|grid)|"
+                  r"program\.(recurrent|cell|multihead|stepped|decomposed|told|drawn|connectionist|convolution|.*product)|fake_quantize")
+
+
+def pool(kind, dtype):
+    """The numbers that a tensor of this kind is made of, and how many of its elements are plain instead."""
+    most, least, denormal = LIMITS.get(dtype, LIMITS["float32"])
+    eps = EPSILON.get(dtype, EPSILON["float32"])
+    finite = (0.0, -0.0, 1.0, -1.0, most, -most, least, -least, denormal, 1 - eps, 1 + eps)
+    return {"any": ((*finite, math.inf, -math.inf, math.nan), 0.4), "finite": (finite, 0.5),
+            "saturated": ((17.0, -17.0, 100.0, -100.0, 20000.0, -20000.0, 0.0, 3.0, -3.0, 6.0), 0.2), "ties": ((0.0, 1.0, -1.0), 0.0),
+            "unit": ((0.0, 1.0, 1.0, eps, 1 - eps / 2, least, 0.5), 0.3), "flat": ((2.0,), 0.0),
+            "positive": ((0.0, least, most, 1.0, math.inf, eps), 0.5), "mild": ((0.0, 1.0, -1.0, eps, -eps), 0.4),
+            "mild positive": ((1.0, eps, 0.5), 0.4)}[kind]
+
+
+def numbers(spec, shape, rng):
+    kind = spec.values.partition(":")[2]
+    chosen, plain = pool(kind, {"complex64": "float32", "complex128": "float64"}.get(spec.dtype, spec.dtype))
+    ordinary = rng.integers(1, 16, shape) / 16 if kind == "unit" else np.rint(rng.standard_normal(shape) * 24) / 16
+    ordinary = np.abs(ordinary) + (kind != "positive") / 16 if "positive" in kind else ordinary
+    return np.where(rng.random(shape) < plain, ordinary, rng.choice(chosen, shape))
+
+
+fuzz.EXTREMES.append(numbers)
+
+
+def case_of(entry, seed, forms):
+    """The case of a seed with its numbers and types exchanged."""
+    case = entry.case(seed, tuple(f for f in forms if f != "out") or forms)
+    d = Draw((seed, 77), entry.name)
+    mild = bool(MILD.search(entry.name))
+    dtype, kind = d.pick(*FLOATS), d.pick("mild", "ties", "flat") if mild else d.pick(*KINDS)
+    whole = any(s.values in ("regular", "definite") for s in specs_of((case.args, dict(case.kwargs))))    # (matrices keep types)
+    mixed = entry.make.__module__.endswith("fuzz_elements") and "prelu" not in entry.name
+
+    def exchanged(spec):
+        if not isinstance(spec, Spec) or spec.dtype not in FLOATS and not spec.dtype.startswith("complex"):
+            return spec
+        values = spec.values
+        if values == "unit":
+            values = "extreme:unit" if d.chance(0.8) else f"extreme:{kind}"
+        elif values in ("positive", "above"):
+            values = f"extreme:{'mild ' * mild}positive" if mild or d.chance(0.6) else f"extreme:{kind}"
+        elif values not in STRUCTURED and not (values == "ones" and d.chance(0.8)):
+            values = f"extreme:{kind if mild or d.chance(0.8) else 'any'}"
+        wide = spec.dtype not in FLOATS or whole or mixed and d.chance(0.05)
+        return dataclasses.replace(spec, dtype=spec.dtype if wide else dtype, values=values)
+    args, kwargs = mapped((list(case.args), dict(case.kwargs)), exchanged)
+    order = min(1, entry.order) if case.form != "out" else 0
+    return dataclasses.replace(case, args=tuple(args), kwargs=tuple(kwargs.items()), order=order, strides=False)
+
+
+def unlisted(space, home):
+    """Public functions of a module that no entry of the tables calls."""
+    listed = {name.partition(".")[2] for name in TABLE if name.startswith(space + ".")}
+    inside = " ".join(inspect.getsource(e.make) + (inspect.getsource(e.call) if callable(e.call) else "") for e in TABLE.values())
+    return {name for name, f in vars(home).items() if callable(f) and not isinstance(f, type) and not name.startswith("_")
+            and name not in listed and f".{name}(" not in inside}
+
+
+# -- what is meant
+
+# (name and types, what the difference says) -> why; "of torch": only PyTorch has NaN or infinity there
+MEANT = {
+    (r".", r"(result|gradient 1\.\d): values \(NaN of torch\)"): "where PyTorch's formula is 0 * inf or inf - inf, a limit is as good",
+    (r"float16", r"(result|gradient 1\.\d): values \(infinity of torch\)"):
+        "halves compute in float32 here: what PyTorch rounds to a half in between overflows",
+    (r"(poly|di)gamma|psi|mvlgamma|multigammaln", r"values"):
+        "poles: PyTorch's rounded reflection gives numbers or NaN there, and polygamma of infinity is its limit 0 here",
+    (r"gammainc|igamma", r"result: values\n"): "of denormal exponents",
+    (r"copysign|hypot|polar|angle|rsqrt.*complex|atanh.*complex|arctanh.*complex", r"gradient|result: values \(NaN\)"):
+        "derivatives that PyTorch takes from the result divided by the argument: NaN at zero and infinity",
+    (r"special\.i1", r"gradient 1.*values"): "PyTorch's derivative forgets NaN",
+    (r"xlog1?p?y", r"gradient 1.1: values \(infinity\)"): "a product that is 0 by definition next to one that is not",
+    (r"logit .*(bfloat16|float16)", r"values"): "the bounds eps and 1 - eps are not rounded to the type",
+    (r"hardshrink|hardtanh|relu6|hardswish|hardsigmoid|max_pool3d", r"gradient 1.*values"):
+        "at NaN PyTorch's vector and scalar kernels differ; of several NaN it takes the last",
+    (r"addcmul|addcdiv|lerp", r"result: values \((NaN|infinity)\)"): "at overflow: PyTorch's vectors fuse product and sum",
+    (r"torch\.complex .*float16", r"ComplexHalf"): "halves make complex numbers of floats: there is no complex32",
+    (r"fake_quantize|vander", r"Scale must be|supports floating point"): "more types are taken",
+    (r"nan_to_num .*bool", r"more than one element"): "writing in place to a tensor that overlaps itself is refused everywhere",
+    (r"histc .*(bfloat16|float16)", r"result: values"): "the bins of halves are counted in float32",
+}
+# where sums of squares overflow, one library's formula gives NaN, the other's 0
+SQUARED = re.compile(r"norm|cosine|pairwise|triplet|std|var|dist")
+
+
+def squares_overflow(case):
+    """Whether some number has no square in the type that it computes in."""
+    for s in specs_of((case.args, dict(case.kwargs))):
+        top = 1e150 if s.dtype in ("float64", "complex128") else 1e18
+        if s.dtype in FLOATS and np.any(np.abs(np.nan_to_num(fuzz.array_of(s).astype(np.float64), posinf=1e300)) > top):
+            return True
+    return False
+
+
+def deviation(case, text):
+    """Why this difference is meant, or ""."""
+    found = fuzz_deviations.deviation(case, text, edges=False)
+    types = " ".join(s.dtype for s in specs_of((case.args, dict(case.kwargs))))
+    for (name, pattern), why in MEANT.items():
+        if not found and re.search(name, f"{case.name} {types}") and re.search(pattern, text):
+            found = why
+    if not found and "values" in text and SQUARED.search(case.name) and squares_overflow(case):
+        found = "squares that overflow"
+    return found
+
+
+# -- comparing
+
+
+def of_elements(entry):
+    """Whether each element of a result comes from one element of each operand."""
+    return entry.make.__module__.endswith("fuzz_elements") and not any(n in entry.name for n in ("softm", "glu", "all", "equal"))
+
+
+def largest(dtype):
+    return LIMITS.get({"complex128": "float64"}.get(dtype, dtype), LIMITS["float32"])[0]
+
+
+def unequal(a, b, dtype, tolerance, single):
+    """What differs between two arrays: NaN and infinities anywhere, numbers by more than the tolerance of their size
+    (`single`: each by its own, else by the largest). Where sums are rounded differently, one may overflow and not the other."""
+    if a.size == 0 or a.dtype.kind not in "fc":
+        return "" if np.array_equal(a, b) else "values"
+    if a.dtype.kind == "c":
+        parts = [unequal(x, y, dtype, tolerance, False) for x, y in ((a.real, b.real), (a.imag, b.imag))]
+        return next(filter(None, parts), "")
+    x, y = a.astype(np.float64), b.astype(np.float64)
+    if not np.array_equal(np.isnan(x), np.isnan(y)):
+        return "values (NaN)" if np.any(np.isnan(x) & ~np.isnan(y)) else "values (NaN of torch)"
+    number = ~np.isnan(x)
+    x, y = x[number], y[number]
+    far = np.isinf(x) | np.isinf(y)
+    near_end = (np.minimum(np.abs(x), np.abs(y)) > largest(dtype) * (0.98 if single else 0.2)) & (np.sign(x) == np.sign(y))
+    if np.any(far & (x != y) & ~near_end):
+        return "values (infinity)" if np.any(np.isinf(x) & (x != y) & ~near_end) else "values (infinity of torch)"
+    x, y = x[~far], y[~far]
+    size = np.maximum(np.abs(y), 1.0) if single else max(1.0, float(np.abs(y).max(initial=0)))
+    with np.errstate(all="ignore"):
+        return "values" if np.any(np.abs(x / 4 - y / 4) > tolerance * size / 4) else ""
+
+
+def check_of(entry, ours, theirs):
+    """check(case) -> how the libraries differ, where that is not meant."""
+    single = of_elements(entry)
+    return fuzz.checked(ours, theirs, deviation, lambda a, b, tolerance, dtype="": unequal(a, b, dtype, tolerance, single))
+
+
+# -- compiled
+
+
+def written(case, first):
+    """The call of a case as text, with its tensors as t[first], t[first + 1], ..."""
+    count = iter(range(first, 10**6))
+
+    def named(x):
+        return fuzz.Name(f"t[{next(count)}]" if isinstance(x, Spec) else f"lib.{x.name}")
+    args, kwargs = mapped(case.args, named), mapped(dict(case.kwargs), named)
+    given = ", ".join([*map(repr, args), *(f"{k}={v!r}" for k, v in kwargs.items())])
+    if case.form == "method":
+        return f"{args[0]}.{case.call.rpartition('.')[2]}({', '.join([*map(repr, args[1:]), *(f'{k}={v!r}' for k, v in kwargs.items())])})"
+    space, _, name = case.call.partition(".")
+    return f"{ {'torch': 'lib', 'F': 'lib.nn.functional'}.get(space, 'lib.' + space) }.{name}({given})"
+
+
+def program_of(lib, cases):
+    """(function of a list of tensors that makes all these calls, maker of the tensors with their leaves)."""
+    lines, specs = [], []
+    for case in cases:
+        lines.append(written(case, len(specs)))
+        specs += specs_of((case.args, dict(case.kwargs)))
+    text = "def program(t):\n    return [" + ",\n            ".join(lines) + "]\n"
+    scope = {"lib": lib, "inf": math.inf, "nan": math.nan}
+    exec(compile(text, "<extremes>", "exec"), scope)
+
+    def tensors():
+        built = [fuzz.build(lib, s, s.grad) for s in specs]
+        return [view for view, _, _ in built], [leaf for _, _, leaf in built if leaf is not None]
+    return scope["program"], tensors, text
+
+
+def observed(lib, f, tensors):
+    """Results and gradients of a program, as arrays with their types."""
+    views, leaves = tensors()
+    results = [fuzz.tensors_in(lib, r) for r in f(views)]
+    losses = []
+    for outs in results:
+        tracked = [(k, t) for k, t in enumerate(outs) if t.requires_grad and (t.is_floating_point() or t.is_complex())]
+        losses += [fuzz.weighed(lib, tracked)] if tracked else []
+    grads = lib.autograd.grad(sum(losses), leaves, allow_unused=True) if losses and leaves else ()
+    return [[fuzz.summary(lib, t) for t in outs] for outs in results], [None if g is None else fuzz.summary(lib, g) for g in grads]
+
+
+def compiled_differs(lib, cases, backend):
+    """How a compiled program of these calls differs from the same program run eagerly, or ""."""
+    f, tensors, text = program_of(lib, cases)
+    wanted, slopes = observed(lib, f, tensors)
+    lib.compiler.reset()
+    found, other = observed(lib, lib.compile(f, backend=backend), tensors)
+    pairs = [(case, a, b, f"result of {written(case, 0)}") for case, x, y in zip(cases, found, wanted) for a, b in zip(x, y)]
+    owners = [case for case in cases for s in specs_of((case.args, dict(case.kwargs))) if s.grad]
+    pairs += [(case, a, b, f"gradient {k} of {written(case, 0)}") for k, (case, a, b) in enumerate(zip(owners, other, slopes))]
+    for case, a, b, what in pairs:
+        if (a is None) != (b is None):
+            return f"{what}: {a} instead of {b}\n{text}"
+        if a is None:
+            continue
+        if a.dtype != b.dtype or a.shape != b.shape:
+            return f"{what}: {a.dtype} {a.shape} instead of {b.dtype} {b.shape}\n{text}"
+        wrong = unequal(a.array, b.array, a.dtype, fuzz.tolerance_of(case, (a.dtype,)) * 5, False)
+        half = any(s.dtype.endswith("float16") for s in specs_of((case.args, dict(case.kwargs))))
+        if wrong and not (half and wrong.endswith("of torch)")):            # (what is kept in registers is not rounded)
+            return f"{what}: {wrong}\n{fuzz.short(a.array)}\neager\n{fuzz.short(b.array)}\n{text}"
+    return ""
