@@ -1,9 +1,9 @@
 """The calls that eager_ops.py times: one row a call, its inputs as expressions of the number of elements.
 
-A row of eager_calls.txt is `group | expression | inputs | types`. Expressions are Python over `torch`, `F` and the inputs; in inputs `n` is the
-number of elements, `s(k)` the side of a square of n/k elements, `c(k)` that of a cube, `f`, `u`, `p` make normal, uniform and
-positive floats of the row's type that ask for gradients, `g` floats that do not, `i(high, *sizes)` whole numbers, `b` truths.
-Rows of records that take one size for all their tensors are derived from the records' own samples.
+A row of eager_calls.txt is `group | expression | inputs | types`. Expressions are Python over `torch`, `F` and the inputs. In
+inputs, `n` is the number of elements, `s(k)` the side of a square of n/k elements, `c(k)` that of a cube; `f`, `u`, `p` make
+normal, uniform and positive floats of the row's type that ask for gradients, `g` floats that do not, `i(high, *sizes)` whole
+numbers, `b` truths. Families of calls alike (pointwise functions, activations, distributions, optimizers) are lists below.
 """
 
 import math
@@ -25,16 +25,18 @@ UNIT = "asin acos atanh erfinv logit special.ndtri".split()
 BINARY = """add sub mul div floor_divide remainder fmod maximum minimum fmax fmin pow atan2 hypot lt eq logical_and logical_or
 logaddexp copysign nextafter bitwise_and bitwise_xor gcd xlogy ldexp heaviside lerp addcmul addcdiv float_power
 special.zeta"""
-WHOLE = "add sub mul floor_divide remainder maximum minimum lt eq bitwise_and bitwise_xor gcd abs sign square bitwise_not sum".split()
+WHOLE = "add sub mul floor_divide remainder maximum minimum lt eq bitwise_and bitwise_xor gcd abs sign square bitwise_not".split()
 ACTIVATIONS = """relu relu6 elu selu celu gelu silu mish softplus softsign tanhshrink hardtanh hardsigmoid hardswish hardshrink
 softshrink leaky_relu logsigmoid sigmoid tanh"""
-DISTRIBUTIONS = """Normal(g(n), p(n)) LogNormal(g(n), p(n)) Uniform(g(n), g(n)+9) Laplace(g(n), p(n)) Cauchy(g(n), p(n)) Gumbel(g(n),
-p(n)) Exponential(p(n)) Gamma(p(n), p(n)) Beta(p(n), p(n)) Chi2(p(n)) StudentT(p(n)+2) Bernoulli(q(n)) Geometric(q(n))
+DISTRIBUTIONS = """
+Normal(g(n), p(n)) LogNormal(g(n), p(n)) Uniform(g(n), g(n)+9) Laplace(g(n), p(n)) Cauchy(g(n), p(n)) Gumbel(g(n), p(n))
+Exponential(p(n)) Gamma(p(n), p(n)) Beta(p(n), p(n)) Chi2(p(n)) StudentT(p(n)+2) Bernoulli(q(n)) Geometric(q(n))
 Poisson(p(n)) HalfNormal(p(n)) HalfCauchy(p(n)) Pareto(p(n), p(n)) Weibull(p(n), p(n)) Kumaraswamy(p(n), p(n))
-Categorical(p(n//10, 10)) OneHotCategorical(p(n//10, 10)) Dirichlet(p(n//10, 10)) Binomial(10, q(n))
-NegativeBinomial(10, q(n)) Multinomial(10, p(n//10, 10)) MultivariateNormal(g(n//4, 4), torch.eye(4)) VonMises(g(n),
-p(n)) RelaxedBernoulli(torch.tensor(.5), q(n)) ContinuousBernoulli(q(n)) LowRankMultivariateNormal(g(n//4, 4), g(n//4,
-4, 1), p(n//4, 4)) FisherSnedecor(p(n), p(n)+3) InverseGamma(p(n), p(n))"""
+Categorical(p(n//10, 10)) OneHotCategorical(p(n//10, 10)) Dirichlet(p(n//10, 10)) Binomial(10, q(n)) NegativeBinomial(10,
+q(n)) Multinomial(10, p(n//10, 10)) MultivariateNormal(g(n//4, 4), torch.eye(4)) VonMises(g(n), p(n))
+RelaxedBernoulli(torch.tensor(.5), q(n)) ContinuousBernoulli(q(n)) LowRankMultivariateNormal(g(n//4, 4), g(n//4, 4, 1),
+p(n//4, 4)) FisherSnedecor(p(n), p(n)+3) InverseGamma(p(n), p(n))
+"""
 OPTIMIZERS = "ASGD Adadelta Adafactor Adagrad Adam AdamW Adamax NAdam RAdam RMSprop Rprop SGD".split()
 TRANSFORMS = """
 horizontal_flip(x)
@@ -97,7 +99,7 @@ def _pointwise_rows():
         if name in ("add", "mul", "div", "maximum", "lt", "pow"):
             yield "pointwise", f"torch.{name}(x, y)", "x=p(s(1), s(1)), y=p(s(1))", ["float32"]
             yield "pointwise", f"torch.{name}(x.t(), y)", "x=p(s(1), s(1)), y=p(s(1), 1)", ["float32"]
-    for text in ("x + 1", "x * 2.5", "x ** 2", "x ** 3", "x ** 0.5", "x > 0", "x.clamp(-1, 1)", "x.float() / 2", "1 - x", "2 ** x", "x // 3", "x % 3"):
+    for text in "x + 1|x * 2.5|x ** 2|x ** 3|x ** 0.5|x > 0|x.clamp(-1, 1)|x.float() / 2|1 - x|2 ** x|x // 3|x % 3".split("|"):
         yield "pointwise", text, "x=p(n)", ["float32", "float16", "int64"] if "clamp" in text or "+" in text else ["float32"]
     for name in ACTIVATIONS.split():
         yield "activation", f"F.{name}(x)", "x=f(n)", TYPES["floats"].split()
@@ -105,7 +107,7 @@ def _pointwise_rows():
 
 
 def _other_rows():
-    for text in re.split(r"\s+(?=[A-Z])", DISTRIBUTIONS):
+    for text in re.split(r"\s+(?=[A-Z])", DISTRIBUTIONS.strip()):
         yield "distribution", "d.sample()", f"d=D.{text}", ["float32"]
     for name in OPTIMIZERS:
         yield "optimizer", "o.step()", f"o=stepping(torch.optim.{name}, 20, n)", ["float32"]

@@ -81,7 +81,8 @@ def prepared(torch, expression, inputs, kind, size, backward):
 def first_tensor(torch, found):
     if isinstance(found, torch.Tensor):
         return found
-    return next((t for t in map(lambda x: first_tensor(torch, x), found) if t is not None), None) if isinstance(found, tuple | list) else None
+    parts = found if isinstance(found, tuple | list) else ()
+    return next((t for t in (first_tensor(torch, x) for x in parts) if t is not None), None)
 
 
 def fingerprint(torch, x):
@@ -122,9 +123,9 @@ class Worker:
 
     def ask(self, what):
         if self.process is None or self.process.poll() is not None:
-            environment = dict(os.environ, OMP_NUM_THREADS="1", FLAMBEAU_THREADS="1", MKL_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
-            self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment,
-                                            stderr=subprocess.DEVNULL)
+            threads = dict.fromkeys(("OMP_NUM_THREADS", "FLAMBEAU_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+            self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                            env={**os.environ, **threads}, stderr=subprocess.DEVNULL)
         try:
             self.process.stdin.write(json.dumps(what) + "\n")
             self.process.stdin.flush()
@@ -176,9 +177,10 @@ def run(options, workers):
     results = json.loads(out.read_text()) if out.exists() else {}
     todo = list(jobs(options))
     for number, (group, expression, inputs, kind, size, backward) in enumerate(todo):
-        key = f"{group} | {expression} | {inputs} | {kind} | {size} | {'backward' if backward else 'forward'}"
+        key = " | ".join((group, expression, inputs, kind, str(size), "backward" if backward else "forward"))
         forward = results.get(key.replace("backward", "forward"))
-        if (key in results and not options.again and "error" not in str(results[key])) or (backward and not (forward or {}).get("tracked")):
+        known = key in results and not options.again and "error" not in str(results[key])
+        if known or (backward and not (forward or {}).get("tracked")):
             continue
         results[key] = found = measure(workers, [expression, inputs, kind, size, backward])
         out.write_text(json.dumps(results, indent=0))
@@ -205,7 +207,8 @@ def table(results):
     """Geometric means, counts above the bounds per group and size, and the rows above them."""
     known = {key: ratio(found) for key, found in results.items() if ratio(found)}
     sizes = sorted({int(key.split(" | ")[4]) for key in known})
-    lines = ["| group | " + " | ".join(f"{size:,}: mean, above bound, of" for size in sizes) + " |", "|---" * (len(sizes) + 1) + "|"]
+    lines = ["| group | " + " | ".join(f"{size:,}: mean, above bound, of" for size in sizes) + " |",
+             "|---" * (len(sizes) + 1) + "|"]
     for group in [*dict.fromkeys(key.split(" | ")[0] for key in known), "all"]:
         cells = []
         for size in sizes:
@@ -214,8 +217,10 @@ def table(results):
             cells.append(f"{geometric(mine.values()):.2f}, {above}, {len(mine)}" if mine else "–")
         lines.append(f"| {group} | " + " | ".join(cells) + " |")
     if known:
-        lines += ["", f"All {len(known)} rows: geometric mean of our time over PyTorch's {geometric(known.values()):.2f}; above the bounds "
-                  f"(2 at 100,000 elements and more, 1.5 at 100): {sum(r > bound(k) for k, r in known.items())}."]
+        above = sum(r > bound(k) for k, r in known.items())
+        mean = geometric(known.values())
+        lines += ["", f"All {len(known)} rows: geometric mean of our time over PyTorch's {mean:.2f}; {above} "
+                  "above the bounds (2 at 100,000 elements and more, 1.5 at 100)."]
     return lines, sorted(((r / bound(k), r, k) for k, r in known.items() if r > bound(k)), reverse=True)
 
 
@@ -224,10 +229,13 @@ def geometric(values):
     return math.exp(sum(map(math.log, values)) / len(values))
 
 
+def row(group, expression, inputs, kind, size, what, ratio):
+    return f"| `{expression}` | `{inputs}` | {kind} | {int(size):,} | {what} | {ratio:.2f} |"
+
+
 def shown(results, most):
     lines, above = table(results)
-    rows = [f"| `{k.split(' | ')[1]}` | `{k.split(' | ')[2]}` | {k.split(' | ')[3]} | {int(k.split(' | ')[4]):,} | {k.split(' | ')[5]} | {r:.2f} |"
-            for _, r, k in above[:most]]
+    rows = [row(*k.split(" | "), r) for _, r, k in above[:most]]
     if rows:
         lines += ["", "| above its bound | inputs | type | elements | what | our time / PyTorch's |", "|---" * 6 + "|", *rows]
     return "\n".join(lines)
@@ -235,7 +243,8 @@ def shown(results, most):
 
 def parsed():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--peer-python", default=sys.executable, help="an interpreter that has torch (default: this one)")
+    parser.add_argument("--peer-python", default=sys.executable,
+                        help="an interpreter that has torch (default: this one; '': none)")
     parser.add_argument("--sizes", default=",".join(map(str, SIZES)))
     parser.add_argument("--only", help="a regular expression over `group expression type size`")
     parser.add_argument("--out", default=str(HERE / "results" / "eager_ops.json"))
@@ -252,9 +261,9 @@ def main():
     if options.serve:
         return serve(options.serve)
     workers = {"flambeau": Worker(sys.executable, "flambeau")}
-    if shutil.which(options.peer_python) is None:
+    if options.peer_python and shutil.which(options.peer_python) is None:
         sys.exit(f"--peer-python {options.peer_python}: there is no such program")
-    if subprocess.run([options.peer_python, "-c", "import torch"], capture_output=True).returncode == 0:
+    if options.peer_python and subprocess.run([options.peer_python, "-c", "import torch"], capture_output=True).returncode == 0:
         workers["torch"] = Worker(options.peer_python, "torch")
     try:
         results = run(options, workers)

@@ -402,6 +402,10 @@ class NumpyDraw(Draw):
     def bits(self, word: int = 0):
         return self.filled(np.uint32, word).astype(np.int64)
 
+    def normal(self):
+        """Doubles by numpy's functions, floats by those that compiled code has."""
+        return self.filled(np.float32, 4) if self.dtype is dtypes.float32 else super().normal()
+
     def uniform(self, pair: int = 0):
         return self.filled(self.dtype.numpy) if pair == 0 else super().uniform(pair)
 

@@ -12,6 +12,9 @@ def _problem(x, targets, lengths, counts, blank):
     if x.dtype not in WHOLE or not x.size:
         return None
     steps, rows, classes = x.shape
+    if not 0 <= blank < classes or not all(0 <= n <= steps for n in lengths) \
+            or not all(0 <= n <= targets.shape[1] for n in counts):
+        return None
     targets = np.ascontiguousarray(targets, np.int64)
     known = targets[np.arange(targets.shape[1]) < np.array(counts)[:, None]]
     if known.size and (known.min() < 0 or known.max() >= classes):

@@ -59,8 +59,19 @@ def sort(x, dim, descending):
     return _back(values, dim), _back(places, dim)
 
 
+def _topk_wide(x, k, dim, largest):
+    y = np.ascontiguousarray(_turned(x, dim, -1))
+    n, sizes = y.shape[-1], (*y.shape[:-1], k)
+    values, places = empty(sizes, y.dtype), empty(sizes, np.dtype(np.int64))
+    run_sized("topk_wide_rows", y.itemsize, y.size // n, grain_of(n * 4), (values, y, places),
+              (n, k, int(largest), _KEYS[y.dtype.kind]))
+    return _back(values, dim), _back(places, dim)
+
+
 def topk(x, k, dim, largest):
     """(values, positions) of the first k of the sorted rows."""
+    if x.ndim and 0 < k <= _MOST and x.size >= 32 and (x.dtype.kind in "iub" or x.dtype == np.float64):
+        return _topk_wide(x, k, dim, largest)
     y = _rows(x, dim) if x.ndim and 0 < k <= _MOST else None
     if y is None:
         return NotImplemented

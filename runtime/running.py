@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 
-from .jobs import WHOLE, empty, grain_of, plain, run
+from .jobs import WHOLE, empty, grain_of, plain, run, run_sized
 
-_SMALL = 64
+_SMALL = 16
 
 
 def _split(x, dim):
@@ -27,11 +27,15 @@ def product(x, dim):
 
 def extreme(name, x, dim):
     """(values, positions) for name max or min."""
-    if x.ndim == 0 or x.size < _SMALL or not plain(x):
+    signed = x.dtype.kind == "i" and x.flags.c_contiguous and x.flags.aligned
+    if x.ndim == 0 or x.size < _SMALL or not (signed or plain(x)):
         return NotImplemented
     outer, n, inner = _split(x, dim)
     values, places = empty(x.shape, x.dtype), empty(x.shape, np.dtype(np.int64))
-    run("running_" + name, x.dtype, outer, grain_of(n * inner), (values, x, places), (n, inner))
+    if signed:
+        run_sized(f"running_{name}_whole", x.itemsize, outer, grain_of(n * inner), (values, x, places), (n, inner))
+    else:
+        run("running_" + name, x.dtype, outer, grain_of(n * inner), (values, x, places), (n, inner))
     return values, places
 
 

@@ -1312,3 +1312,27 @@ def taps_shifted():
        "tests/inductor/test_moves.py::test_functions_of_numpy_write_into_planned_memory")
 def planned_memory_unwritten():
     rewrite("inductor.cpp.launch:Externs.__call__", "out=next(rest))", "out=next(rest).copy())")
+    "formula",
+    "whole numbers are ordered as if they had no sign",
+    "tests/eager/test_native_kernels.py::test_order_is_stable",
+)
+def sign_of_keys_lost():
+    rewrite("runtime.order:_sort_wide", "_KEYS[y.dtype.kind]", "0")
+
+
+@fault(
+    "gradient",
+    "the gradient of a grid's numbers has x and y exchanged",
+    "tests/eager/test_native_kernels.py::test_grid_gradients_agree_with_their_operations",
+)
+def grid_axes_exchanged():
+    rewrite("runtime.grids:gradients", "return to_x, to_grid", "return to_x, to_grid[..., ::-1].copy()")
+
+
+@fault(
+    "formula",
+    "fast gradcheck compares what the backward gives with itself",
+    "tests/eager/test_native_kernels.py::test_fast_gradcheck",
+)
+def projection_not_measured():
+    rewrite("eager.autograd.check:compare_projected", "np.isclose(analytic, numeric,", "np.isclose(analytic, analytic,")

@@ -25,10 +25,13 @@ print(json.dumps([list(run.WORKLOADS), run.HEAD,
 """
 
 
-def program(*arguments):
+def surroundings():
     home = str(pathlib.Path(flambeau.__file__).parent.parent)
-    path = os.pathsep.join(filter(None, [home, os.environ.get("PYTHONPATH")]))
-    done = subprocess.run([sys.executable, *arguments], cwd=FOLDER, env=dict(os.environ, PYTHONPATH=path), capture_output=True, text=True)
+    return dict(os.environ, PYTHONPATH=os.pathsep.join(filter(None, [home, os.environ.get("PYTHONPATH")])))
+
+
+def program(*arguments):
+    done = subprocess.run([sys.executable, *arguments], cwd=FOLDER, env=surroundings(), capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
     return json.loads(done.stdout.splitlines()[-1])
 
@@ -82,3 +85,25 @@ def never_slower(*arguments):
                           capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
     return done.stdout.splitlines()
+
+
+def test_every_eager_call_runs(tmp_path):
+    """A sample of the calls, without the other library and at 100 elements; the table tells what was measured."""
+    out = tmp_path / "ops.json"
+    done = subprocess.run([sys.executable, "eager_ops.py", "--sizes", "100", "--peer-python", "", "--out", str(out), "--only",
+                           r"x @ y|sort\(0\)|grid_sample|erfinv|AdamW|Gamma|trunc_normal"], cwd=FOLDER, env=surroundings(), capture_output=True,
+                          text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    results = json.loads(out.read_text())
+    assert len(results) > 30 and all(found["flambeau"].get("seconds", 0) > 0 for found in results.values()), results
+    assert any(key.endswith("backward") for key in results)
+
+
+def test_table_of_eager_calls():
+    told = program("-c", """
+import json, eager_ops
+one = {"flambeau": {"seconds": 3e-6}, "torch": {"seconds": 1e-6}, "agree": True}
+other = {"flambeau": {"seconds": 1e-6}, "torch": {"seconds": 3e-6}, "agree": True}
+key = "order | x.sort(0) | x=g(n) | float32 | {} | forward"
+print(json.dumps(eager_ops.shown({key.format(100): one, key.format(100000): other}, 5)))""")
+    assert "| order | 3.00, 1, 1 | 0.33, 0, 1 |" in told and "| `x.sort(0)` | `x=g(n)` | float32 | 100 | forward | 3.00 |" in told

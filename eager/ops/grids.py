@@ -151,10 +151,12 @@ def _(g, x, grid, mode, padding, align):
     return Spec(tuple(x.shape), x.dtype), Spec(tuple(grid.shape), grid.dtype)
 
 
-def _samples(make, *before):
+def _samples(make):
     places = [(make(2, 3, 4, 5), make.uniform(2, 3, 2, 2), mode, padding, align)
               for mode in _TAPS for padding, align in (("zeros", False), ("border", True), ("reflection", False))]
     return places + [(make(1, 2, 3, 4, 2), make.uniform(1, 2, 2, 3, 3), "bilinear", "zeros", True)]
 
 
 grid_sample.samples(_samples)
+grid_sample_backward.samples(lambda make: [(make(*x.shape[:2], *grid.shape[1:-1]), x, grid, *rest)
+                                           for x, grid, *rest in _samples(make)])

@@ -108,8 +108,9 @@ normal_around.samples(lambda make: [(make(3, 4), make.positive(3, 4))])
 
 @composite(draws=lambda *args: 1)
 def randperm(n: size, dtype: static, device: static = None, generator: static = None):
-    """The order of n random keys of 53 bits (equal keys stay in order)."""
-    return cast(sort(rand((n,), dtypes.float64, device, generator), 0, False)[1], dtype)
+    """The order of n random keys of 53 bits (equal keys stay in order), as whole numbers."""
+    keys = mul(rand((n,), dtypes.float64, device, generator), 2.0 ** 53)
+    return cast(sort(cast(keys, dtypes.int64), 0, False)[1], dtype)
 
 
 @composite(draws=lambda *args: 1)
@@ -123,8 +124,25 @@ def multinomial(weights, count: size, replacement: static, generator: static = N
     total = sum_dims(weights, (last,), True)
     edges = div(cumsum(weights, last), total)
     u = rand((*weights.shape[:-1], count), weights.dtype, weights.device, generator)
-    below = le(unsqueeze(edges, last), unsqueeze(u, last + 1))
-    return _capped(sum_dims(below, (last + 1,), False), weights, last)
+    return _capped(edges_below(edges, u), weights, last)
+
+
+@composite
+def edges_below(edges, u):
+    """How many of the ascending edges of its row each u has reached."""
+    last = len(edges.shape) - 1
+    return sum_dims(le(unsqueeze(edges, last), unsqueeze(u, last + 1)), (last + 1,), False)
+
+
+@edges_below.native
+def _(edges, u):
+    if edges.dtype.itemsize < 4 or not u.size:
+        return NotImplemented
+    rows = [np.searchsorted(e, v, "right") for e, v in zip(edges.reshape(-1, edges.shape[-1]), u.reshape(-1, u.shape[-1]))]
+    return np.stack(rows).reshape(u.shape).astype(np.int64, copy=False)
+
+
+edges_below.samples(lambda make: [(make(2, 5).sort().values, make(2, 3)), (make(4).sort().values, make(6))])
 
 
 def _capped(index, weights, last):

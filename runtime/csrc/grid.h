@@ -111,6 +111,24 @@ template <class T> void grid_sample(const Job& job, long begin, long end) {
         const T *x = (const T*)job.p[1] + image * channels * size, *grid = (const T*)job.p[2] + image * points * dims;
         T* out = (T*)job.p[0] + image * channels * points;
         for (long p = from; p < to; p++) {
+            if (dims == 2 && job.n[6] != GRID_CUBIC) {
+                GridAxis<T> down, along;
+                grid_axis(down, grid[2 * p + 1], job.n[2], job.n[6], job.n[7], job.n[8]);
+                grid_axis(along, grid[2 * p], job.n[3], job.n[6], job.n[7], job.n[8]);
+                if (down.count == 1 && along.count == 1 && job.n[6] == GRID_NEAREST) {
+                    const T* at = x + down.taps[0].at * job.n[3] + along.taps[0].at;
+                    for (long c = 0; c < channels; c++) out[c * points + p] = at[c * size];
+                    continue;
+                }
+                if (down.count == 2 && along.count == 2) {
+                    const T *first = x + down.taps[0].at * job.n[3] + along.taps[0].at, *second = first + job.n[3];
+                    T v = down.taps[0].weight, w = down.taps[1].weight, a = along.taps[0].weight, b = along.taps[1].weight;
+                    T va = v * a, vb = v * b, wa = w * a, wb = w * b;
+                    for (long c = 0; c < channels; c++, first += size, second += size)
+                        out[c * points + p] = first[0] * va + first[1] * vb + second[0] * wa + second[1] * wb;
+                    continue;
+                }
+            }
             point.template find<false>(grid + p * dims, job);
             for (long c = 0; c < channels; c++) {
                 T sum = point.odd ? (T)__builtin_nan("") : 0;

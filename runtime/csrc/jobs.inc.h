@@ -97,6 +97,11 @@ namespace {
     {"recurrence", FB_WHOLE_TYPES(recurrence)}, \
     {"product_rows", FB_ALL_TYPES_OF(reduce_rows, PRODUCT)}, \
     {"whole_product", FB_SIZES(whole_product)}, \
+    {"running_max_whole", {running_extreme<int, true>, running_extreme<i64, true>, running_extreme<short, true>, \
+        running_extreme<i8, true>}}, \
+    {"running_min_whole", {running_extreme<int, false>, running_extreme<i64, false>, running_extreme<short, false>, \
+        running_extreme<i8, false>}}, \
+    {"topk_wide_rows", FB_SIZES(topk_wide_rows)}, \
     {"sort_wide_rows", FB_SIZES(sort_wide_rows)}, \
     {"sort_rows", FB_SINGLE_TYPES(sort_rows)}, \
     {"topk_rows", FB_SINGLE_TYPES(topk_rows)}, \

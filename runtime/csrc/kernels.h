@@ -5,7 +5,7 @@
 #include "abi.h"
 
 enum MapKind { MAP_ERF, MAP_GELU, MAP_GELU_BACKWARD };
-enum PhiloxKind { PHILOX_UNIFORM_F32, PHILOX_UNIFORM_F64, PHILOX_BITS };
+enum PhiloxKind { PHILOX_UNIFORM_F32, PHILOX_UNIFORM_F64, PHILOX_BITS, PHILOX_NORMAL_F32 };
 
 struct Kernels {
     const char* isa;

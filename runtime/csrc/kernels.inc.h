@@ -19,9 +19,16 @@ vd uniform(vu a, vu b) {
     return (high * splat_d(67108864.0) + low) * splat_d(0x1p-53);
 }
 
+// of two words, by Box and Muller, as generated code computes it
+vf normal(vu a, vu b) {
+    vf radius = v_sqrt(v_log(uniform(a) + splat_f(0x1p-24f)) * splat_f(-2.f));
+    return radius * v_cos(uniform(b) * splat_f(6.2831855f));
+}
+
 template <class M> void philox_block(int kind, void* out, vl seed, vl ordinal, int word, long i, M m) {
     Words words = philox_words(seed, ordinal, index_lanes(i));
     if (kind == PHILOX_UNIFORM_F32) st((float*)out + i, uniform(words.w[0]), m);
+    else if (kind == PHILOX_NORMAL_F32) st((float*)out + i, normal(words.w[0], words.w[1]), m);
     else if (kind == PHILOX_UNIFORM_F64) st((double*)out + i, uniform(words.w[0], words.w[1]), m);
     else st((int*)out + i, (vi)words.w[word], m);
 }

@@ -178,6 +178,7 @@ PyObject* philox(PyObject*, PyObject* args) {
     if (!PyArg_ParseTuple(args, "O!KK|i", &PyArray_Type, &out, &seed, &ordinal, &word)) return nullptr;
     int type = PyArray_TYPE(out);
     int kind = type == NPY_FLOAT ? PHILOX_UNIFORM_F32 : type == NPY_DOUBLE ? PHILOX_UNIFORM_F64 : PHILOX_BITS;
+    if (word == 4 && kind == PHILOX_UNIFORM_F32) kind = PHILOX_NORMAL_F32, word = 0;
     if (kind == PHILOX_BITS && type != NPY_UINT32)
         return PyErr_Format(PyExc_TypeError, "philox: no kernel for %R", PyArray_DESCR(out));
     if (!PyArray_ISCARRAY(out))
@@ -303,7 +304,8 @@ PyMethodDef methods[] = {
         "empty(shape, dtype): an array over a cached, 64-byte aligned block"},
     {"matmul", (PyCFunction)(void*)py_matmul, METH_FASTCALL,
         "matmul(a, b, out): batched product of arrays of any strides"},
-    {"philox", philox, METH_VARARGS, "philox(out, seed, ordinal, word=0): fill with uniforms (float) or bits (uint32)"},
+    {"philox", philox, METH_VARARGS,
+        "philox(out, seed, ordinal, word=0): fill with uniforms (float) or bits (uint32); word 4 of float32: normals"},
     {"map_floats", map_floats, METH_VARARGS, "map_floats(kind, out, x[, g]): 0 erf, 1 gelu, 2 gradient of gelu"},
     {"job", (PyCFunction)(void*)py_job, METH_FASTCALL,
         "job(number, type, units, grain, arrays, numbers, reals): run a threaded kernel; the caller has checked sizes"},

@@ -130,6 +130,27 @@ template <class E> void sort_wide_rows(const Job& job, long begin, long end) {
     }
     job.rt->release(keys);
 }
+// p: values, x, positions; n: n, k, largest, kind of keys. The k first of the sorted row
+template <class E> void topk_wide_rows(const Job& job, long begin, long end) {
+    long n = job.n[0], k = job.n[1];
+    Placed* best = (Placed*)job.rt->alloc(k * sizeof(Placed));
+    for (long row = begin; row < end; row++) {
+        const E* x = (const E*)job.p[1] + row * n;
+        long held = 0;
+        for (long i = 0; i < n; i++) {
+            Placed own = {wide_key(x[i], job.n[3], job.n[2]), i};
+            if (held == k && own.key >= best[k - 1].key) continue;
+            long j = held < k ? held++ : k - 1;
+            for (; j > 0 && best[j - 1].key > own.key; j--) best[j] = best[j - 1];
+            best[j] = own;
+        }
+        for (long i = 0; i < k; i++) {
+            ((E*)job.p[0])[row * k + i] = x[best[i].at];
+            ((long*)job.p[2])[row * k + i] = best[i].at;
+        }
+    }
+    job.rt->release(best);
+}
 // p: values, x, positions; n: n, k, largest. The k first of the sorted row
 template <class T> void topk_rows(const Job& job, long begin, long end) {
     long n = job.n[0], k = job.n[1];
