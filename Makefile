@@ -1,4 +1,4 @@
-# make demo    the main job on real input: trains a GPT eagerly and compiled, writes demo-out/
+# make demo    the main job on real input: trains a GPT eagerly and compiled, writes demo-out/; then four programs, timed in turn
 # make test    the tests
 # make bench   the table of benchmarks/README.md (against torch where PEER_PYTHON has it)
 # make packages  tests of packages for PyTorch, which are installed into the environment
@@ -18,6 +18,7 @@ install: $(STAMP)
 
 demo: $(STAMP)
 	$(VENV)/bin/python examples/gpt.py --out demo-out
+	$(VENV)/bin/python examples/gains.py
 
 test: $(STAMP)
 	$(VENV)/bin/python -m pytest tests -n 2 --dist loadgroup

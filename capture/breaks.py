@@ -80,9 +80,12 @@ class RunPlain(Exception):
 listeners: list = []        # functions (code, text, line, fix): an explanation that is being made
 
 
-def tell_break(reason: Unsupported, line: str) -> None:
-    """Count a break and tell it to whoever listens."""
+def tell_break(reason: Unsupported, line: str, below: str | None = None, silent: bool = False) -> None:
+    """Count a break and tell it to whoever listens. `below`: the program's own line, where the break is in a library that it
+    calls; of such a line the log tells once (`silent`: it has)."""
     counters.add("breaks", reason.code)
-    log.channel("breaks")(f"{line}: {reason.text}", code=reason.code, fix=reason.fix)
+    if not silent:
+        where = line if below is None or below == line else f"{below}: a library that this line calls breaks (told once), at {line}"
+        log.channel("breaks")(f"{where}: {reason.text}", code=reason.code, fix=reason.fix)
     for listen in listeners:
         listen(reason.code, reason.text, line, reason.fix)

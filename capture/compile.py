@@ -25,7 +25,7 @@ from ..runtime.config import config
 from ..runtime.data import data
 from ..runtime.errors import BackendError, ConstraintViolation, InternalError, RecompileError, Unsupported
 from ..runtime.garbage import uncollected
-from . import backends, stance, state
+from . import backends, plain, stance, state
 from .recompiles import Learned, changed, describe, learn, reasons, shapes_of, warning
 from .state import Disabled, native
 
@@ -121,6 +121,7 @@ class Compiled(Base):
     def __init__(self, settings: Settings, converter: Callable = default_converter):
         self.settings, self.converter = settings, converter
         self.records: list = []
+        self.tries = plain.Tries()
         self.wrapper: Callable = lambda: None   # weak reference to the door of the compiled function itself
         _living.add(self)
 
@@ -132,7 +133,7 @@ class Compiled(Base):
     def frame(self, code, globals) -> bool:
         """Asked by the hook when it first meets a code object: may it be captured?"""
         reason = state.uncapturable(code, globals)
-        if reason == "generator":
+        if reason == "generator" and not state.is_library_file(code.co_filename):
             counters.add("breaks", "generator frame")
         return reason is None
 
@@ -145,6 +146,8 @@ class Compiled(Base):
         surroundings = (slots, globals, builtins, closure)
         if not stance.current.compiles or stance.current.name == "eager_then_compile" and not _seen_before(door, slots):
             return self._refused(door, code, surroundings)
+        if (why := self.tries.refuses(door, code, globals, closure, slots)) is not None:
+            return plain.leave(door, why, slots)
         failures = [entry.guards.explain(*surroundings) for entry in door.entries]
         if failures and not self._recompile(door, code, surroundings, failures):
             return None
@@ -198,6 +201,7 @@ class Compiled(Base):
         except Exception as error:
             entry = self._failed(error, code, settings)
         self._account(code, record, time.perf_counter() - start)
+        self.tries.learn(door, code, record, time.perf_counter() - start, self.doors)
         if entry is None:
             door.plain = door.plain or "not compiled"
         else:
@@ -387,7 +391,9 @@ def reset() -> None:
             door.__dict__.pop("learned", None)
             door.__dict__.pop("seen", None)
             door.__dict__.pop("made_for", None)
+            door.__dict__.pop("barren", None)
         compiled.reset()
+        compiled.tries = plain.Tries()
         compiled.records.clear()
     counters.reset()
 

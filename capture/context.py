@@ -29,7 +29,8 @@ from .breaks import UserRaise, unsupported
 from .side_effects import SideEffects
 from .source import Attr, Guards, Pinned, Root, Source, item
 from .trace import GraphTracer
-from .variables import builder, builtins, copying, gradients, library, objects, polyfills  # noqa: F401  (some register handlers)
+# some of these register handlers
+from .variables import (builder, builtins, copying, evaluated, gradients, library, messages, objects, polyfills)  # noqa: F401
 from .variables.base import NotPlain, Variable
 from .variables.class_edits import ClassEdits
 from .variables.constant import ConstantVariable, SymVariable
@@ -150,7 +151,8 @@ class Context:
 
     def guard_distinct(self) -> None:
         """Objects that were changed must stay different from every other object of their kind that was looked at."""
-        changed = [v for v in (*self.effects.containers, *self.effects.attributes) if v.source is not None]
+        changed = [v for v in (*self.effects.containers, *self.effects.attributes, *self.effects.iterators)
+                   if v.source is not None]
         for variable in changed:
             for _, other, source in self.memory.values():
                 if other is not variable and source is not None and type(other) is type(variable) \
@@ -565,20 +567,24 @@ class Context:
         return value if value is not None else self.stop_iteration(iterator)
 
     def stop_iteration(self, iterator: Variable):
-        """StopIteration at the end of an iterator, once with what its generator returned."""
-        returned = getattr(iterator, "returned", None)
-        plain_end = returned is None or returned.is_constant() and returned.plain() is None
-        if not plain_end:
-            iterator.returned = None
+        """StopIteration at the end of an iterator, once with what its generator returned; of an object's own `__next__` the very
+        one that it raised."""
+        stopped = getattr(iterator, "stopped", None)
+        if stopped is not None:
+            iterator.stopped = None
+            raise stopped
+        returned = self.returned_by(iterator)
+        plain_end = returned.is_constant() and returned.plain() is None
         raise UserRaise(ExceptionVariable(StopIteration, [] if plain_end else [returned]), "StopIteration")
 
-    def next_or_none(self, advance: Callable) -> Variable | None:
-        try:
-            return advance()
-        except UserRaise as error:
-            if issubclass(error.variable.cls, StopIteration):
-                return None
-            raise
+    def returned_by(self, iterator: Variable) -> Variable:
+        """What an iterator that has ended tells with its StopIteration, once: an exhausted one says None."""
+        stopped, returned = getattr(iterator, "stopped", None), getattr(iterator, "returned", None)
+        if stopped is not None:
+            iterator.stopped, returned = None, stopped.variable.get_attr(self, "value")
+        elif returned is not None:
+            iterator.returned = None
+        return returned if returned is not None else self.constant(None)
 
     def sorted(self, values: list, key: Variable | None, reverse: bool) -> list:
         by_value = key is None or (key.is_constant() and key.plain() is None)

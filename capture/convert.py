@@ -29,16 +29,18 @@ from .instructions import NOWHERE, decode, text
 from .interpreter import Frame, Stop, inline, load_global
 from .listings import listing
 from .liveness import SYNTHETIC, is_local
+from .plain import is_library, line_of_program
 from .reads import in_pieces
 from .resume import check_splittable, emit_break, exit_sequence, first_own, is_resume, split, write_taken
 from .side_effects import settled as resolved
-from .source import Free, Local, LocalCell
+from .source import Free, Local, LocalCell, rest_local
 from .state import native
 from .variables.backward import Escaped, Opened, refuse_escaped, settled, with_spent
 from .variables.base import NULL, Lazy, NotPlain, Variable
 from .variables.constant import ConstantVariable
 from .variables.dicts import DictVariable
 from .variables.functions import CellVariable
+from .variables.iterators import rest_of
 from .variables.objects import lookups
 from .variables.sequences import ListVariable, TupleVariable
 from .variables.tensor import TensorVariable
@@ -297,6 +299,7 @@ class Trace:
             if name in self.job.slots:
                 e.load_deref(name)
                 e.store_fast(cell_argument(name))
+        self.write_rests(e)
         if work:
             e.load_const(self.compiled)
             e.as_callable()
@@ -310,6 +313,15 @@ class Trace:
             write_taken(e)
         e.extend(body.instrs)
         return e.assemble(self.job.code)
+
+    def write_rests(self, e: Emitter) -> None:
+        """What iterators from outside have still to give, before they are moved on."""
+        for iterator in self.tx.effects.iterators:
+            e.load_const(rest_of)
+            e.as_callable()
+            iterator.source.reconstruct(e)
+            e.call(1)
+            e.store_fast(rest_local(iterator.source))
 
     def write_tail(self, gen: Codegen) -> None:
         """Everything behind the graph call."""
@@ -351,6 +363,8 @@ class Trace:
             if name not in bound and name not in self.dead and name in code.co_varnames and name not in code.co_cellvars:
                 gen.emit.delete_fast(name)       # an argument that the program deleted, or that has another value now
         gen.emit.forget_temps()
+        for iterator in self.tx.effects.iterators:
+            gen.emit.delete_fast(rest_local(iterator.source))
         nulls = frozenset(i for i, value in enumerate(root.stack) if value is NULL)
         instr = self.job.instrs[index]
         before = write_hook_on if instr.op in HOOKED else None
@@ -401,7 +415,9 @@ class Trace:
 
         def make():
             ORIGINS[cut.code] = code, indices_of(cut)
-            return native.Resume(self.job.cache, cut.code, self.job.globals, cut.code.co_qualname)
+            made = native.Resume(self.job.cache, cut.code, self.job.globals, cut.code.co_qualname)
+            made.__dict__.update(origin=code, of_root=is_root(self.job.cache, code))
+            return made
         return cut, self.job.cache.resume(key, make)
 
     # -- direct calls ----------------------------------------------------------------------------------------------
@@ -474,6 +490,12 @@ def origin_of(code, index):
     return (code, index) if first is None or indices[index] is None else (first, indices[index])
 
 
+def is_root(cache, code) -> bool:
+    """Whether it is the code of the compiled function itself."""
+    wrapper = getattr(cache, "wrapper", lambda: None)()
+    return wrapper is not None and wrapper.code is code
+
+
 def indices_of(cut) -> list:
     """For every instruction of the resume code, its index in the original (None: written by us)."""
     made = listing(cut.code).instrs
@@ -486,8 +508,11 @@ def indices_of(cut) -> list:
 
 
 def report_break(job: Job, reason: Unsupported, record, plain: bool = False) -> None:
-    """Count a break and keep it with its line and advice."""
-    tell_break(reason, keep_break(job, reason, record, plain))
+    """Count a break and keep it with its line and advice; a line of the program hears once of what libraries do below it."""
+    place = keep_break(job, reason, record, plain)
+    below = line_of_program(getattr(reason, "stack", ())) if is_library(place.rpartition(":")[0]) else None
+    tries = getattr(job.cache, "tries", None)
+    tell_break(reason, place, below, silent=tries is not None and not tries.first_under(below, place))
 
 
 def keep_break(job: Job, reason: Unsupported, record, plain: bool) -> str:

@@ -10,10 +10,15 @@ import hashlib
 
 from ..eager.autograd.function import once_differentiable
 from ..eager.grads import Meta
-from ..eager.op import zeros
+from ..eager.op import OPS, zeros
 from ..eager.tensor import Tensor
 from ..runtime.data import data
 from .graph import Graph, Interpreter
+
+
+def row_major(g: Tensor) -> Tensor:
+    """A gradient in the strides that the backward was traced with."""
+    return g if g.is_contiguous() else OPS["contiguous_copy"](g)
 
 
 @data(eq=False)
@@ -27,7 +32,7 @@ class BackwardRule:
     once: bool
 
     def __call__(self, grads: list, saved, numbers, results) -> tuple:
-        grads = [zeros(Meta.of(r)) if g is None else g for g, r in zip(grads, results)]
+        grads = [zeros(Meta.of(r)) if g is None else row_major(g) for g, r in zip(grads, results)]
         values = {"grad": grads, "saved": saved, "number": numbers, "result": results}
         given = [values[kind][k] for kind, k in self.wanted]
         return self.run_once(grads, given) if self.once else self.run(given)

@@ -545,7 +545,7 @@ class Frame:
         else:
             raise unsupported("generator", f"sending a value to {receiver}")
         if value is None:
-            self.push(getattr(receiver, "returned", None) or self.tx.constant(None))
+            self.push(self.tx.returned_by(receiver))
             self.jump(i)
         else:
             self.push(value)

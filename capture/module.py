@@ -37,6 +37,11 @@ class CompiledModule:
         return self._flambeau_original
 
     @property
+    def dynamo_ctx(self):
+        """Compiles any function with this module's settings: what trainers ask for, to compile its other steps."""
+        return lambda function: compiling.compile_callable(function, *self._flambeau_how)
+
+    @property
     def forward(self):
         """The door of the forward that the original has now: its own or its class's."""
         source = self.__dict__.get("forward") or type(self._flambeau_original).forward

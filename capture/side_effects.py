@@ -13,6 +13,7 @@ import types
 from .breaks import unsupported
 from .variables.base import Variable
 from .variables.dicts import DictVariable
+from .variables.iterators import moved_on
 from .variables.sequences import ListVariable
 from .variables.sets import SetVariable
 from .variables.tensor import TensorVariable
@@ -29,8 +30,11 @@ class SideEffects:
         self.moved: set[tuple[Variable, str]] = set()   # deleted before they were stored
         self.containers: dict[Variable, None] = {}
         self.cells: dict[Variable, None] = {}
+        self.iterators: dict[Variable, None] = {}       # from outside, and moved on
         self.globals: dict[tuple[int, str], tuple[dict, Variable]] = {}
+        self.late_globals: set[tuple[int, str]] = set()     # deleted before they were stored
         self.order: list[tuple[str, object]] = []
+        self.held: list[int] = []                       # for each lock that is taken: how many changes came before
 
     # -- recording -------------------------------------------------------------------------------------------------
 
@@ -38,6 +42,8 @@ class SideEffects:
         if key not in table:
             self.order.append((kind, key))
             return True
+        if self.held and self.order.index((kind, key)) < self.held[-1]:      # it would be written before the lock is taken
+            raise unsupported("mutation", "a change under a lock, of what was changed before the lock was taken")
         return False
 
     def store_attr(self, variable: Variable, name: str, value: Variable) -> None:
@@ -57,13 +63,27 @@ class SideEffects:
         if container.source is not None and self._first("containers", container, self.containers):
             self.containers[container] = None
 
+    def is_mutated(self, container: Variable | None) -> bool:
+        return container is not None and container in self.containers
+
+    def advance(self, iterator: Variable) -> None:
+        """An iterator from outside gives its next member, or ends."""
+        if self._first("iterators", iterator, self.iterators):
+            self.iterators[iterator] = None
+
     def change_cell(self, cell: Variable) -> None:
         if self._first("cells", cell, self.cells):
             self.cells[cell] = None
 
     def store_global(self, namespace: dict, name: str, value: Variable) -> None:
-        self._first("globals", (id(namespace), name), self.globals)
-        self.globals[id(namespace), name] = namespace, value
+        key = id(namespace), name
+        self._first("globals", key, self.globals)
+        if self.stored_global(namespace, name) is DELETED:      # deleted and stored again, it comes last
+            self.late_globals.add(key)
+            del self.globals[key]
+            self.order.remove(("globals", key))
+            self.order.append(("globals", key))
+        self.globals[key] = namespace, value
 
     def enter(self, manager: Variable) -> None:
         self.order.append(("managers", ("__enter__", manager)))
@@ -76,6 +96,17 @@ class SideEffects:
             return True
         self.order.append(("managers", ("__exit__", manager)))
         return False
+
+    def lock(self, lock: Variable, method: str) -> None:
+        """A lock is taken or given back; where nothing was done under it, it is not taken at all."""
+        if method == "acquire":
+            self.held.append(len(self.order))
+        elif self.held:
+            self.held.pop()
+        if method == "release" and self.order and self.order[-1] == ("locks", ("acquire", lock)):
+            self.order.pop()
+        else:
+            self.order.append(("locks", (method, lock)))
 
     # -- reading ---------------------------------------------------------------------------------------------------
 
@@ -96,6 +127,9 @@ class SideEffects:
         found = self.globals.get((id(namespace), name))
         return found[1] if found is not None else None
 
+    def is_late_global(self, namespace: dict, name: str) -> bool:
+        return (id(namespace), name) in self.late_globals
+
     # -- replay ----------------------------------------------------------------------------------------------------
 
     def empty(self) -> bool:
@@ -104,6 +138,10 @@ class SideEffects:
     def pending(self) -> bool:
         """Whether changes of the outer world are still to be made."""
         return any(self.is_visible(kind, key) for kind, key in self.order)
+
+    def call(self, function, args: list, kwargs: dict) -> None:
+        """A call that is made behind the graph, in its turn, for what it does."""
+        self.order.append(("calls", (function, tuple(args), tuple(kwargs.items()), self.tx.frames[0].instr.position)))
 
     def is_visible(self, kind: str, key) -> bool:
         """Changes of what the trace made itself are seen only if it is built, which then fills it."""
@@ -182,6 +220,21 @@ class SideEffects:
         method, manager = step
         gen.call_method(manager, method, [gen.constant(None)] * 3 if method == "__exit__" else ())
 
+    def prepare_calls(self, gen, step):
+        gen.keep_all((*step[1], *(value for _, value in step[2])))
+
+    def replay_calls(self, gen, step):
+        function, args, kwargs, position = step
+        with gen.emit.at(position):                      # the line that a message or a warning tells
+            gen.load_call(function, args, dict(kwargs))
+            gen.emit.pop()
+
+    def prepare_locks(self, gen, step):
+        gen.keep(step[1])
+
+    def replay_locks(self, gen, step):
+        gen.call_method(step[1], step[0])
+
     def prepare_containers(self, gen, container):
         gen.keep(container)
         gen.keep_all(contents(container))
@@ -224,6 +277,13 @@ class SideEffects:
             gen.load(key)
             gen.emit.store_subscr()
 
+    def prepare_iterators(self, gen, iterator):
+        gen.keep(iterator)
+
+    def replay_iterators(self, gen, iterator):
+        gen.load_call(moved_on, [iterator, gen.constant(iterator.steps), gen.constant(iterator.ended)])
+        gen.emit.pop()
+
     def prepare_cells(self, gen, cell):
         gen.keep(cell)
         if cell.value is not None:
@@ -245,14 +305,14 @@ class SideEffects:
 
     def replay_globals(self, gen, key):
         namespace, value = self.globals[key]
-        if value is DELETED:                     # made and deleted again, it may never have been there
+        if value is DELETED or key in self.late_globals:     # made and deleted again, it may never have been there
             gen.load_const(namespace.pop)
             gen.emit.as_callable()
             gen.load_const(key[1])
             gen.load_const(None)
             gen.emit.call(2)
             gen.emit.pop()
-        else:
+        if value is not DELETED:
             gen.load(value)
             gen.load_const(namespace)
             gen.load_const(key[1])

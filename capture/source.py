@@ -228,6 +228,34 @@ class Item(Source):
         emit.binary_subscr()
 
 
+class ItemPast(Item):
+    """An item that is read past a `__getitem__` of the class: as `kind`, its builtin base, gives it."""
+
+    def reconstruct(self, emit):
+        emit.load_const(self.kind.__getitem__)
+        emit.as_callable()
+        self.base.reconstruct(emit)
+        emit.load_const(self.key)
+        emit.call(2)
+
+
+class Given(Item):
+    """What an iterator from outside gives after `key` others: generated code has the rest of it in a local from the start."""
+
+    def name(self):
+        return f"{self.base.name()}, member {self.key}"
+
+    def reconstruct(self, emit):
+        emit.load_fast(rest_local(self.base))
+        emit.load_const(self.key)
+        emit.binary_subscr()
+
+
+def rest_local(iterator: Source) -> str:
+    """The local that holds what an iterator has still to give when the frame begins."""
+    return f".rest_{iterator.name()}"
+
+
 class Keyed(Source):
     """An item under a key that is compared by identity; `key_source` leads to that very object."""
 

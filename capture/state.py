@@ -23,6 +23,7 @@ from ..eager.nn.modules import module as eager_module
 from ..eager.state import state as eager_state
 from ..eager.tensor import Tensor
 from ..runtime.errors import CheckFailed
+from . import surroundings
 
 try:
     from . import _capture as native
@@ -33,13 +34,17 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 # The folders of this package, and those of their parts that are written as a user would write them.
 OWN = tuple(os.path.join(ROOT, layer, "") for layer in ("runtime", "eager", "capture", "inductor"))
 USER_LIKE = tuple(os.path.join(ROOT, "eager", part, "") for part in ("nn", "optim", "utils"))
-INSTALLED = ("numpy", "ml_dtypes", "scipy", "bytecode", "hypothesis", "pytest", "_pytest", "pluggy", "tqdm", "rich",
-             "matplotlib", "cupy", "cupyx", "cupy_backends")
+INSTALLED = frozenset((
+    "numpy", "ml_dtypes", "scipy", "bytecode", "hypothesis", "pytest", "_pytest", "pluggy", "tqdm", "rich", "matplotlib", "cupy",
+    "cupyx", "cupy_backends", "sympy", "mpmath", "networkx", "pandas", "sklearn", "joblib", "PIL", "yaml", "jinja2", "packaging",
+    "regex", "requests", "urllib3", "httpx", "fsspec", "filelock", "huggingface_hub", "tokenizers", "safetensors", "psutil",
+    "frozendict", "attr", "attrs", "pydantic", "pydantic_core", "typing_extensions", "setuptools", "pkg_resources", "dill",
+    "cloudpickle", "absl", "loguru", "wandb", "protobuf", "google", "IPython", "ipykernel"))
 GENERATOR_FLAGS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE
 
 if native is not None:
     native.configure(tensor=Tensor, ndarray=np.ndarray, check_failed=CheckFailed, state=eager_state,
-                     hook_names=eager_module._HOOK_DICTS)
+                     hook_names=eager_module._HOOK_DICTS, keep=surroundings.keep, put_back=surroundings.put_back)
 
 
 def _library_folders() -> tuple[str, ...]:
@@ -66,6 +71,13 @@ def _file_reason(filename: str) -> str | None:
     return "standard library" if path.startswith(LIBRARY) else None
 
 
+@functools.cache
+def is_library_file(filename: str) -> bool:
+    """Whether nobody would call the file their own: Python's, an installed package's, or this one's."""
+    path = os.path.abspath(filename)
+    return "site-packages" in path.split(os.sep) or _file_reason(filename) is not None or path.startswith(USER_LIKE)
+
+
 def uncapturable(code, globals: dict) -> str | None:
     """Why this code is not captured when the hook meets it, or None."""
     if code.co_flags & GENERATOR_FLAGS:
@@ -81,6 +93,11 @@ def uncapturable(code, globals: dict) -> str | None:
 def is_compiling() -> bool:
     """True while the compiler traces on this thread."""
     return native is not None and native.mode() == "capturing"
+
+
+def whole(function: Callable, *args: Any) -> Any:
+    """Call what compiles apart from any door: whatever ends it, this thread's state is as it was before."""
+    return function(*args) if native is None else native.whole(function, *args)
 
 
 # -- disable

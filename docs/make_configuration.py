@@ -43,6 +43,8 @@ OTHERS = """## Other variables
 | variable | meaning |
 |---|---|
 | `CXX` | the C++ compiler; without it the first of `g++`, `clang++`, `c++` on the `PATH` |
+| `TORCH_LOGS` | PyTorch's names of logs (`graph_breaks`, `output_code`, ...), where `FLAMBEAU_LOGS` is not set |
+| `TORCH_COMPILE_DEBUG` | `1`: as `FLAMBEAU_DUMP=torch_compile_debug` |
 | `XDG_CACHE_HOME` | parent of the default cache folder, instead of `~/.cache` |
 """
 

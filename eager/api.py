@@ -148,6 +148,11 @@ def _checked_sub(record_call):
     return method
 
 
+def _backwards(self):
+    """reversed(t): a tensor, along the first dim."""
+    return shapes.flip(self, 0) if self.ndim else self
+
+
 def _positive(self):
     return self
 
@@ -168,7 +173,7 @@ def _operators():
     table.update(__pow__=_power, __rpow__=_reflected_power, __ipow__=elementwise.pow_, __neg__=elementwise.neg,
                  __pos__=_positive,
                  __abs__=specialise(_a.absolute), __invert__=specialise(_a.bitwise_not), __getitem__=_FUNCTIONS["getitem"],
-                 __setitem__=indexing.setitem, __iter__=indexing.iterate, __contains__=indexing.contains)
+                 __setitem__=indexing.setitem, __iter__=indexing.iterate, __reversed__=_backwards, __contains__=indexing.contains)
     return table
 
 

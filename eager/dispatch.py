@@ -20,6 +20,7 @@ from .meta import check_expandable, device_of, infer, run_meta, tensors_of
 from .op import TENSOR, TENSORS, Kind, Op
 from .programs import program_of
 from .record import (
+    Erasure,
     Node,
     SavedOutput,
     add_node,
@@ -31,7 +32,6 @@ from .record import (
     plan,
     plan_of_mask,
     rebase,
-    root_of,
     save_args,
     save_outs,
 )
@@ -255,7 +255,7 @@ def execute_inplace(op: Op, args: tuple):
         target._storage.runtime.copy(target, run_fake(pure, args)[0])
     bump(target)
     if needs and target._dtype.category >= 2:
-        node = Node(pure, *saved, edges, metas_of((target,)))
+        node = (Node if pure.grads else Erasure)(pure, *saved, edges, metas_of((target,)))
         if state.anomaly:
             node.stack = state.anomaly()
         rebase(target, node)
@@ -288,28 +288,42 @@ def write(op, pure, args, target) -> None:
     if inplace is not None:
         inplace(*[array_of(a) for a in args])
         return
-    function = simple_function(pure)
+    if not fill(pure, args, target):
+        np.copyto(array, run_kernel(pure, args)[0]._array, casting="unsafe")
+
+
+def fill(op, args, target: Tensor) -> bool:
+    """The values of a map into the target's bytes, where one numpy function makes them of operands of this very type."""
     # numpy 2.4's negative misreads strided memory that it also writes: only contiguous memory is given
-    if type(function) is np.ufunc and len(args) == function.nin and array.flags.c_contiguous:
-        operands = [a._array if isinstance(a, Tensor) else a for a in args]
-        if (
-            all(not isinstance(a, Tensor) or a._dtype is target._dtype for a in args)
-            and target._dtype.compute is target._dtype
-            and computation(pure, args)[1][0] is target._dtype
-            and target._dtype.category >= 2
-        ):
-            state.run(function, *operands, out=array)
-            return
-    np.copyto(array, run_kernel(pure, args)[0]._array, casting="unsafe")
+    function = target._array.flags.c_contiguous and direct_function(op, args, target._dtype)
+    if function:
+        state.run(function, *[a._array if isinstance(a, Tensor) else a for a in args], out=target._array)
+    return bool(function)
+
+
+def direct_function(op, args, dtype):
+    """The numpy function that makes a map's values, all in one type; None where more is to be done."""
+    function = simple_function(op)
+    plain = (
+        type(function) is np.ufunc
+        and len(args) == function.nin
+        and dtype.compute is dtype
+        and dtype.category >= 2
+        and all(not isinstance(a, Tensor) or a._dtype is dtype for a in args)
+    )
+    return function if plain and computation(op, args)[1][0] is dtype else None
 
 
 def check_leaf(target: Tensor) -> None:
     if target._grad_fn is None and target._requires_grad:
         raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
     check_views(target)
-    base = root_of(target)[0]
-    if base is not target and base._grad_fn is None and base._requires_grad:
-        raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
+    view = target._view
+    while view is not None and view.parent is not None:
+        parent = view.parent
+        if parent._grad_fn is None and parent._requires_grad:
+            raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
+        view = parent._view
 
 
 def check_target(op, target: Tensor, spec) -> None:
@@ -358,7 +372,7 @@ def check_overlap(op, target: Tensor, args: tuple) -> None:
     """The written memory holds each element once, and no operand lies across it."""
     for n, step in zip(target._sizes, target._strides):
         if type(step) is int and step == 0 and not (type(n) is int and n <= 1):
-            if any([type(m) is int and m == 0 for m in target._sizes]):
+            if any([type(m) is int and m == 0 for m in target._sizes]) or may_overlap(op.functional, target, args):
                 return
             raise RuntimeError(
                 "unsupported operation: more than one element of the written-to tensor refers to a single memory "
@@ -373,13 +387,43 @@ def check_overlap(op, target: Tensor, args: tuple) -> None:
             )
 
 
+def may_overlap(pure, target: Tensor, args: tuple) -> bool:
+    """Writes that mean something in memory whose elements share places: of the tensor itself, and by index, one by one."""
+    if pure is ops.OPS["copy"]:
+        source = args[1]
+        return isinstance(source, Tensor) and source._storage is target._storage is not None and static(
+            target._sizes) and same_places(target, source)
+    return pure is ops.OPS["index_put"] and target._array is not None
+
+
+def same_places(a: Tensor, b: Tensor) -> bool:
+    return (tuple(a._sizes), tuple(a._strides), a.storage_offset(), a._dtype) == (
+        tuple(b._sizes), tuple(b._strides), b.storage_offset(), b._dtype)
+
+
 def lies_across(target: Tensor, other: Tensor) -> bool:
-    """Two contiguous tensors of one storage that overlap without being the same elements in the same order."""
-    if not (static(target._sizes) and static(other._sizes) and target.is_contiguous() and other.is_contiguous()):
+    """Two tensors without gaps in one storage that overlap without being the same elements in the same order. (Of memory
+    with gaps nothing is said, as in PyTorch.)"""
+    if not (static(target._sizes) and static(other._sizes) and is_dense(target) and is_dense(other)):
         return False
     a, b = target.storage_offset(), other.storage_offset()
     n, m = target.numel(), other.numel()
-    return type(a) is int and type(b) is int and a < b + m and b < a + n and (a, n) != (b, m)
+    if type(a) is not int or type(b) is not int or not n or not m:
+        return False
+    if (a, n) == (b, m):
+        return len(target._sizes) != len(other._sizes) or any(
+            [s != r and k != 1 for k, s, r in zip(target._sizes, target._strides, other._strides)])
+    return a < b + m and b < a + n
+
+
+def is_dense(t: Tensor) -> bool:
+    """Whether the elements fill a stretch of memory, each at a place of its own."""
+    expected = 1
+    for step, n in sorted((s, n) for n, s in zip(t._sizes, t._strides) if n != 1):
+        if step != expected:
+            return False
+        expected *= n
+    return True
 
 
 def store(out, result: Tensor, op_name: str = "out=") -> Tensor:

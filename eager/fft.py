@@ -10,7 +10,7 @@ import numpy as np
 from . import dtypes, overrides
 from .ops import fourier as f
 from .ops.rearrange import pad
-from .spellings import shapes
+from .spellings import creation, shapes
 from .spellings.arguments import device_of, dim_of, dtype_of, takes_out
 from .tensor import Tensor
 
@@ -131,7 +131,7 @@ def _frequencies(make):
     def function(n, d=1.0, *, out=None, dtype=None, device=None, requires_grad=False, layout=None):
         kind = dtype_of(dtype, dtypes.get_default_dtype())
         t = Tensor._from_array(make(n, d).astype(kind.numpy), kind).to(device_of(device))
-        return t.requires_grad_() if requires_grad else t
+        return creation.finished(t, requires_grad, out, layout=layout)
     return function
 
 

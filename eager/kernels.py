@@ -375,10 +375,13 @@ def scatter_into(op, out, args) -> None:
     index, value = op.loop(NUMPY, grid(sizes), (), *loaders(op, args))
     index = tuple(np.broadcast_arrays(*index, np.empty(sizes, bool))[:-1]) if sizes else index
     value = np.broadcast_to(np.asarray(value), sizes).astype(out.dtype)
-    if op.mode == "add":
-        np.add.at(out, index, value)
-    else:
+    if op.mode == "set":
         out[index] = value
+    else:
+        COMBINED[op.mode].at(out, index, value)
+
+
+COMBINED = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
 
 
 # -- Random

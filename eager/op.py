@@ -545,7 +545,7 @@ def scan(fn, *, combine, roles=None, **options) -> Op:
 def scatter(fn, *, ranges, roles=None, exclude=(), mode="set", **options) -> Op:
     """`def index_add(s, i, base, index, source)`: for each point `i` of `ranges(*args)`, returns (index tuple into
     the output, value). The output starts as a copy of the first argument if that is a tensor, else as zeros of that
-    size (mode "add": duplicates add up; "set": the last in row-major order wins).
+    size (mode "set": the last in row-major order wins; "add", "mul", "max", "min": all that come to a place are combined).
     """
     params = signature(fn, 2, roles, False, exclude)
     return _record(

@@ -10,6 +10,7 @@ from __future__ import annotations
 from types import FunctionType
 
 from . import _call
+from .complaints import complaint
 from .op import OPS
 from .sizes import Size
 from .state import state
@@ -333,4 +334,4 @@ Tensor.__torch_function__ = classmethod(default_handler)
 Tensor.__init_subclass__ = classmethod(lambda cls, **kwargs: set_handlers(cls))
 Tensor.as_subclass = as_subclass
 Tensor._make_subclass = staticmethod(make_subclass)
-_call.answers(ask, PROCEED, disabled)
+_call.answers(ask, PROCEED, disabled, complaint)

@@ -11,6 +11,9 @@ import numpy as np
 from . import dtypes
 
 
+OWN = "torch", __name__.partition(".")[0]      # packages whose classes print as tensors
+
+
 class Options:
     precision, threshold, edgeitems, linewidth, sci_mode = 4, 1000, 3, 80, None
 
@@ -31,7 +34,7 @@ def set_printoptions(
 
 def text(t) -> str:
     """`tensor(...)` with the attributes that differ from the defaults."""
-    suffixes = []
+    suffixes, start = [], beginning(t)
     array = t._array
     if array is None and t._storage.runtime is not None:
         array = t._storage.runtime.read(t)
@@ -40,7 +43,7 @@ def text(t) -> str:
         suffixes += [f"device='{t._device}'", f"size={tuple(t._sizes)}"]
         body = "..."
     else:
-        body = "[]" if array.size == 0 else values(array, t._dtype, 7)
+        body = "[]" if array.size == 0 else values(array, t._dtype, len(start))
         if array.size == 0 and t.ndim != 1:
             suffixes.append(f"size={tuple(t._sizes)}")
     if t._dtype not in (dtypes.get_default_dtype(), dtypes.int64, dtypes.bool, dtypes.default_complex()) or (
@@ -51,16 +54,22 @@ def text(t) -> str:
         suffixes.append(f"grad_fn=<{t._grad_fn.name()}>")
     elif t._requires_grad:
         suffixes.append("requires_grad=True")
-    return join("tensor(" + body, suffixes)
+    return join(start + body, suffixes, len(start))
 
 
-def join(out: str, suffixes) -> str:
+def beginning(t) -> str:
+    """A subclass is named, but for those of the library that are tensors like any other."""
+    kind = type(t)
+    return "tensor(" if kind.__module__.partition(".")[0] in OWN else f"{kind.__name__}("
+
+
+def join(out: str, suffixes, indent: int = 7) -> str:
     """Suffixes on the last line where they fit, else on lines of their own."""
     length = len(out) - out.rfind("\n") - 1
     for suffix in suffixes:
         if length + len(suffix) + 2 > Options.linewidth:
-            out += ",\n       " + suffix
-            length = 7 + len(suffix)
+            out += ",\n" + " " * indent + suffix
+            length = indent + len(suffix)
         else:
             out += ", " + suffix
             length += len(suffix) + 2
@@ -68,26 +77,20 @@ def join(out: str, suffixes) -> str:
 
 
 def values(array: np.ndarray, dtype, indent: int) -> str:
+    n = Options.edgeitems
+    summarize = array.size > Options.threshold
+    cut = tuple([summarize and size > 2 * n for size in array.shape])
+    array = summary(array, cut) if summarize else array
     if array.dtype.kind == "V" or dtype.compute is not dtype:
         array = array.astype(np.float32)
-    summarize = array.size > Options.threshold
-    shown = summary(array) if summarize else array
-    if dtype.is_complex:
-        form = ComplexForm(shown)
-    else:
-        form = Form(shown, dtype)
-    return nested(array, form, indent, summarize)
+    return nested(array, ComplexForm(array) if dtype.is_complex else Form(array, dtype), indent, cut)
 
 
-def summary(array: np.ndarray) -> np.ndarray:
-    """The elements that are printed of a large array."""
+def summary(array: np.ndarray, cut: tuple) -> np.ndarray:
+    """The elements that are printed of a large array: both ends of the dims that are cut."""
     n = Options.edgeitems
-    for d in range(array.ndim):
-        if array.shape[d] > 2 * n:
-            array = np.concatenate(
-                [array.take(range(n), d), array.take(range(array.shape[d] - n, array.shape[d]), d)], d
-            )
-    return array
+    ends = [[*range(n), *range(size - n, size)] if short else range(size) for size, short in zip(array.shape, cut)]
+    return array[np.ix_(*ends)]
 
 
 class Form:
@@ -138,27 +141,22 @@ class ComplexForm:
         return self.real(v.real) + ("" if imaginary[0] in "+-" else "+") + imaginary
 
 
-def nested(array: np.ndarray, form, indent: int, summarize: bool) -> str:
+def nested(array: np.ndarray, form, indent: int, cut: tuple) -> str:
+    """`cut`: the dims of which only the ends are here."""
     if array.ndim == 0:
         return form(array.item())
     if array.ndim == 1:
-        return row(array, form, indent, summarize)
-    n = Options.edgeitems
-    parts = [nested(array[k], form, indent + 1, summarize) for k in shown_indices(len(array), n, summarize)]
-    if summarize and len(array) > 2 * n:
-        parts.insert(n, "...")
+        return row(array, form, indent, cut[0])
+    parts = [nested(part, form, indent + 1, cut[1:]) for part in array]
+    if cut[0]:
+        parts.insert(Options.edgeitems, "...")
     return "[" + ("," + "\n" * (array.ndim - 1) + " " * (indent + 1)).join(parts) + "]"
 
 
-def shown_indices(length: int, n: int, summarize: bool):
-    return [*range(n), *range(length - n, length)] if summarize and length > 2 * n else range(length)
-
-
-def row(array: np.ndarray, form, indent: int, summarize: bool) -> str:
-    n = Options.edgeitems
-    cells = [form(array[k].item()) for k in shown_indices(len(array), n, summarize)]
-    if summarize and len(array) > 2 * n:
-        cells.insert(n, " ...")
+def row(array: np.ndarray, form, indent: int, cut: bool) -> str:
+    cells = [form(v.item()) for v in array]
+    if cut:
+        cells.insert(Options.edgeitems, " ...")
     per_line = max(1, (Options.linewidth - indent) // (form.width + 2))
     lines = [", ".join(cells[k : k + per_line]) for k in range(0, len(cells), per_line)]
     return "[" + (",\n" + " " * (indent + 1)).join(lines) + "]"

@@ -28,6 +28,8 @@ class Generator:
 
     def __init__(self, device="cpu"):
         self._device = devices.device(device)
+        if self._device.type != "cpu" and not devices.usable(self._device.type) or self._device.type == "meta":
+            raise RuntimeError(f"Generator(): there is no generator for {self._device}: no such device can be used here")
         self._seed, self._next = 67280421310721, 0
         self._lock = locks.fresh()
 
@@ -36,6 +38,10 @@ class Generator:
         return self._device
 
     def manual_seed(self, seed: int) -> Generator:
+        if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):
+            raise RuntimeError(f"manual_seed expected a long, but got {type(seed).__name__}")
+        if not -(2**63) <= seed <= _MASK:
+            raise ValueError(f"Overflow when unpacking long long: manual_seed() takes -2**63 to 2**64 - 1, but got {seed}")
         self._seed, self._next = int(seed) & _MASK, 0
         return self
 
@@ -59,6 +65,10 @@ class Generator:
         return Tensor._from_array(raw, dtypes.uint8)
 
     def set_state(self, state: Tensor) -> Generator:
+        if not isinstance(state, Tensor):
+            raise TypeError(f"set_state(): expected a torch.ByteTensor, but got {type(state).__name__}")
+        if state.dtype is not dtypes.uint8:
+            raise TypeError(f"RNG state must be a torch.ByteTensor, got {state.dtype}")
         raw = np.ascontiguousarray(state._values("set_state()"))
         if raw.dtype != np.uint8 or raw.size != _STATE.size:
             raise RuntimeError(
@@ -112,7 +122,7 @@ def draw(generator: Generator | None = None) -> tuple[int, int]:
 
 
 def manual_seed(seed: int) -> Generator:
-    return default_generator.manual_seed(seed)
+    return default_generator.manual_seed(int(seed))
 
 
 def seed() -> int:

@@ -13,7 +13,7 @@ from collections import OrderedDict
 from . import _call
 from .grads import Meta
 from .handles import RemovableHandle, add_hook
-from .op import find
+from .op import find, zeros
 from .state import setting, state
 from .tensor import Tensor, View
 
@@ -68,6 +68,7 @@ class Node:
     hooks = stack = None  # rarely set: NodeHooks; where the call was recorded (anomaly mode)
     packed = released = False
     always = False  # runs even if no gradient reached it
+    joined = False  # stands for several nodes: a hook of an output that no gradient reached is not called
     final = None  # for nodes that ask: whether the run about to come is the last
 
     def __init__(self, op, args, versions, edges, metas):
@@ -323,6 +324,15 @@ class ToLeaf(Node):
 
     def apply(self, grads, needs):
         return grads
+
+
+class Erasure(Node):
+    """An in-place call of a record without a gradient (draws, comparisons): nothing of what was written over is left."""
+
+    __slots__ = ()
+
+    def apply(self, grads, needs):
+        return [zeros(Meta(*self.metas[0])) if k == 0 and need else None for k, need in enumerate(needs)]
 
 
 def check_versions(node, args, versions) -> None:

@@ -29,6 +29,8 @@ def stft(input, n_fft, hop_length=None, win_length=None, window=None, center=Tru
     if return_complex is None and not input.dtype.is_complex:
         raise RuntimeError("stft requires the return_complex parameter be given for real inputs, and will further "
                            "require that return_complex=True in a future PyTorch release.")
+    if align_to_window is not None:
+        raise RuntimeError("stft: align_to_window is not supported: frames are as long as n_fft; leave it out")
     hop, length = hop_length or n_fft // 4, win_length or n_fft
     x = input.unsqueeze(0) if input.ndim == 1 else input
     frames = frame(x, _window(window, length, n_fft, x), n_fft, hop, center, pad_mode)

@@ -6,6 +6,8 @@ sizes and never converts one without need: `int()`, `hash()` and a branch on a s
 
 from __future__ import annotations
 
+import operator
+
 
 class SymInt:
     """An integer that is not fixed while a program is captured."""
@@ -33,10 +35,17 @@ class Size(tuple):
 
     __slots__ = ()
 
+    def __new__(cls, sizes=()):
+        if type(sizes) is not Size and (type(sizes) is not tuple or not all([type(n) is int for n in sizes])):
+            sizes = tuple([n if type(n) is int else _size(k, n) for k, n in enumerate(sizes)])
+        return tuple.__new__(cls, sizes)
+
     def numel(self):
         return numel(self)
 
     def __add__(self, other):
+        if not isinstance(other, tuple):
+            raise TypeError(f"can only concatenate tuple (not {type(other).__name__}) to torch.Size")
         return Size(tuple(self) + tuple(other))
 
     def __radd__(self, other):
@@ -56,6 +65,17 @@ class Size(tuple):
 
     def __reduce__(self):
         return Size, (tuple(self),)
+
+
+def _size(k: int, n):
+    """A size as Python's int (a symbolic one stays); `k`: its place."""
+    if isinstance(n, SymInt):
+        return n
+    try:
+        found = operator.index(n)
+    except (TypeError, RuntimeError, ValueError):
+        raise TypeError(f"torch.Size() takes an iterable of 'int' (item {k} is '{type(n).__name__}')") from None
+    return found
 
 
 def is_int(x) -> bool:

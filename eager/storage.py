@@ -204,8 +204,11 @@ class UntypedStorage:
         return self
 
     @classmethod
-    def from_buffer(cls, buffer, byte_order="native", *, count=-1, offset=0, **_) -> UntypedStorage:
-        return cls(np.frombuffer(buffer, BYTE, count, offset).copy())
+    def from_buffer(cls, buffer, byte_order="native", *, count=-1, offset=0, dtype=None) -> UntypedStorage:
+        """A copy of `count` elements of `dtype` (default: bytes) of a buffer, from byte `offset` on; `byte_order` is theirs."""
+        size = 1 if dtype is None else dtype.itemsize
+        rows = np.frombuffer(buffer, f"V{size}", count, offset).view(BYTE).reshape(-1, size)
+        return cls((rows if byte_order in ("native", sys.byteorder) else rows[:, ::-1]).reshape(-1).copy())
 
     @classmethod
     def from_file(cls, filename, shared=False, nbytes=0) -> UntypedStorage:

@@ -281,9 +281,14 @@ class Tensor:
 
     @requires_grad.setter
     def requires_grad(self, value: bool):
+        if not isinstance(value, bool):
+            raise RuntimeError("requires_grad must be a bool")
         self.requires_grad_(value)
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
+        if not isinstance(requires_grad, bool):
+            raise TypeError("requires_grad_(): argument 'requires_grad' (position 1) must be bool, not "
+                            f"{type(requires_grad).__name__}")
         if self._grad_fn is not None:
             if not requires_grad:
                 raise RuntimeError(
@@ -358,10 +363,15 @@ class Tensor:
         return bool(self._values("bool()").item())
 
     def __int__(self) -> int:
-        return int(self.item())
+        return int(self._single())
 
     def __float__(self) -> float:
-        return float(self.item())
+        return float(self._single())
+
+    def _single(self):
+        if self.numel() != 1:
+            raise ValueError("only one element tensors can be converted to Python scalars")
+        return self.item()
 
     def __complex__(self) -> complex:
         return complex(self.item())

@@ -10,8 +10,10 @@ import numpy as np
 from . import api, overrides
 from .nn import functional as F
 from .short_time import istft, stft
+from .formats import strided
 from .spellings import copies, factorisations, methods, native
-from .spellings.arguments import dtype_of
+from .spellings.arguments import device_of, dtype_of
+from .spellings.creation import finished
 from .tensor import install_methods
 
 _REDUCTIONS = ("none", "mean", "sum")
@@ -162,6 +164,8 @@ def sym_sum(args):
 def from_file(filename, shared=None, size=0, *, dtype=None, layout=None, device=None, pin_memory=False):
     """`size` elements of a file as a tensor: a copy, or with shared=True its memory, so that writes reach the file."""
     kind = dtype_of(dtype, api.get_default_dtype())
+    if shared and (layout not in (None, strided) or pin_memory or device_of(device).type != "cpu"):
+        raise RuntimeError("from_file(shared=True): a file's own memory is strided, not pinned and on the cpu")
     if shared:
         return api.from_numpy(np.memmap(filename, kind.numpy, "r+" if _long_enough(filename, size * kind.itemsize)
                                         else "w+", shape=(size,)))
@@ -169,7 +173,8 @@ def from_file(filename, shared=None, size=0, *, dtype=None, layout=None, device=
         data = file.read(size * kind.itemsize)
     if len(data) < size * kind.itemsize:
         raise RuntimeError(f"from_file: {filename} has fewer than {size} elements of {kind}")
-    return api.from_numpy(np.frombuffer(bytearray(data), kind.numpy))
+    values = api.from_numpy(np.frombuffer(bytearray(data), kind.numpy))
+    return finished(values.to(device_of(device)), False, None, pin_memory, layout)
 
 
 def _long_enough(filename, count):

@@ -312,7 +312,7 @@ def show(eager, compiled, checked, bigram, options):
     print(f"\n  validation loss     eager {eager['validation']:.4f}   compiled {compiled['validation']:.4f}"
           f"   bigram table {bigram:.4f}")
     print(f"  tokens per second   eager {eager['tokens_per_second']:,.0f}   compiled {compiled['tokens_per_second']:,.0f}"
-          f"   ({compiled['tokens_per_second'] / eager['tokens_per_second']:.2f}x)")
+          "   (one run after the other; in turn: examples/gains.py)")
     print(f"  compile seconds     {compiled['counters_first']['compile_seconds']:.2f}"
           f" (first step {compiled['first_step_seconds']:.2f})")
     print(f"\n  sampled text:\n{compiled['sample']}\n")

@@ -12,8 +12,10 @@ from collections.abc import Callable, Iterable
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from ..capture.bounds import Bounds
-from ..capture.expr import Expr, ExprLike, from_atom, is_const, plain, product, var
+from ..capture.expr import Expr, ExprLike, from_atom, is_const, maximum, minimum, plain, product, var
 from ..eager import dtypes
 from ..eager.prims import PRIMS
 from ..eager.sizes import SymFloat, SymInt
@@ -101,7 +103,8 @@ class Value:
     """One SSA value. `op` is a primitive's name or load, index, const, acc, indirect, scalar; `attrs` is what that op needs:
 
     load: `Load`; index: an expression; const: a number; acc: the accumulator's name; indirect: `Indirect`;
-    scalar: the name of a scalar input. `args` are all values it depends on (a load's mask, then its indirect indices).
+    scalar: the name of a scalar input; cast: "held" where a half's rounding stays.
+    `args` are all values it depends on (a load's mask, then its indirect indices).
     """
 
     __slots__ = ("id", "op", "args", "dtype", "attrs", "body")
@@ -343,13 +346,17 @@ class Body:
             return value
         if value.op == "const":
             return self.const(rounded(value), dtype)
-        if value.op == "cast" and not config.keep_half_rounding and is_half(value.dtype):
+        if value.op == "cast" and not config.keep_half_rounding and is_half(value.dtype) and not value.attrs:
             source = value.args[0]
             if source.dtype is dtype and dtype.is_floating_point:
                 return source
         if value.op == "cast" and widens(value.args[0].dtype, value.dtype):
             return self.cast(value.args[0], dtype)
         return self.make("cast", (value,), dtype)
+
+    def held(self, value: Value) -> Value:
+        """A half as memory holds it: its rounding stays, whatever reads it."""
+        return self.make("cast", value.args, value.dtype, "held") if value.op == "cast" and is_half(value.dtype) else value
 
     def where(self, condition: Any, a: Any, b: Any) -> Value:
         condition = self.cast(condition, dtypes.bool)
@@ -370,6 +377,8 @@ class Body:
             return self.folded(name, values, dtype)
         if name in COMPARISONS and self.bounds is not None and all(v.op in ("index", "const") for v in values):
             return self.decided(name, values[0].attrs - values[1].attrs)
+        if name in INDEX_FORMS and dtype is dtypes.int64 and all(v.op in ("index", "const") for v in values):
+            return self.index(INDEX_FORMS[name](*[v.attrs for v in values]))
         if len(values) == 2:
             a, b = values
             if name in ("mul", "truediv") and is_number(b, 1) or name == "sub" and is_number(b, 0):
@@ -399,6 +408,9 @@ class Body:
         return self.const(result.item() if hasattr(result, "item") else result, dtype)
 
 
+# what stays an index expression, so that memory is addressed by it without a value in between
+INDEX_FORMS = {"maximum": maximum, "minimum": minimum, "abs": lambda e: maximum(e, -e)}
+
 # comparison of a and b -> (true when a - b is large rather than small, false when they are equal)
 COMPARISONS = {"ge": (True, False), "gt": (True, True), "lt": (False, True), "le": (False, False)}
 
@@ -406,13 +418,14 @@ COMPARISONS = {"ge": (True, False), "gt": (True, True), "lt": (False, True), "le
 # -- types and numbers
 
 def as_number(number: Number, dtype: Any) -> Number:
-    """A Python number with the kind of `dtype`; whole numbers wrap around."""
+    """A Python number with the kind of `dtype`; whole numbers wrap around, others become what eager's cast makes of them."""
     if dtype is dtypes.bool:
         return bool(number)
     if dtype.is_floating_point:
         return float(number)
-    if isinstance(number, float) and not math.isfinite(number):
-        raise InternalError(f"{number} has no value of type {dtype.name}")
+    if isinstance(number, float):
+        with np.errstate(invalid="ignore"):
+            return int(np.array([number]).astype(dtype.numpy)[0])
     span, least = 1 << 8 * dtype.itemsize, -(1 << 8 * dtype.itemsize - 1) if dtype.is_signed else 0
     return (int(number) - least) % span + least
 
@@ -554,7 +567,8 @@ class Rewriter:
         if all(a is b for a, b in zip(args, value.args)):
             return value
         if value.op == "cast":
-            return self.body.cast(args[0], value.dtype)
+            made = self.body.cast(args[0], value.dtype)
+            return self.body.held(made) if value.attrs else made
         if value.op == "where":
             return self.body.where(*args)
         found = self.body.simplified(value.op, args, value.dtype)

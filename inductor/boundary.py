@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ..capture.graph import Interpreter, evaluate_number, map_args
+from ..capture.state import whole
 from ..eager import autograd, random
 from ..eager._call import remember, repeated, written
 from ..eager.op import find
@@ -82,7 +83,7 @@ class Training:
         """The backward for outputs that receive a gradient, and how calls go to it."""
         found = self.ways.get(present)
         if found is None:
-            found = self.ways[present] = Way(self, *self.backward(present))
+            found = self.ways[present] = whole(lambda: Way(self, *self.backward(present)))
         return found
 
 

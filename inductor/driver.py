@@ -30,6 +30,7 @@ from .boundary import Around, CompiledGraph, Executable, Training
 from .decompose import decompose
 from .facts import Crossing, constant_names
 from .functionalize import FunctionalGraph, functionalize
+from .halves import settle, settled_copy
 from .joint import build_joint
 from .cpp.wrapper import Loading
 from .inplace import write_inputs, write_temps
@@ -38,6 +39,7 @@ from .lower import lower
 from .memory import overwritten, plan
 from .partition import partition, split
 from .pieces import join_products, join_slices
+from .records import restride
 from .schedule import schedule
 from .tracing import fresh_fake, retrace
 
@@ -94,6 +96,8 @@ def assemble(functional: FunctionalGraph, inputs: Sequence, constants: Sequence,
     if any(requires):
         pair, training = differentiate(functional, requires, target)
         forward = pair.forward if training is not None else forward
+    if training is None:
+        forward = settled_copy(forward, True)
     writes = tuple((m.input, m.output) for m in functional.mutated)
     run = final(forward, "forward", target, writes)         # shorter than the backward: the C++ compiler has it sooner
     if training is not None:
@@ -127,7 +131,7 @@ def differentiate(functional: FunctionalGraph, requires: tuple[bool, ...], targe
     """joint -> partition; the backward for all gradients present is compiled at once, others when they are met."""
     with records.current().stage("joint graph"):
         joint = joint_of(functional, requires)
-    if not joint.tangents or not any(g is not None for g in joint.gradients.values()):
+    if not joint.tangents:                  # with them, but no gradient: the results have a history that leads to None
         return None, None
     dump.joint(joint)
     with records.current().stage("partition"):
@@ -150,7 +154,7 @@ def late_backward(functional, requires: tuple[bool, ...], first: Crossing, prese
     """The backward for some of the gradients only, from what the forward saved for all; it may add no guard."""
     env = functional.graph.env
     with env.sealed() if env is not None else recording(False):
-        part = split(joint_of(functional, requires, present), first.saved)
+        part = split(joint_of(functional, requires, present, first.saved), first.saved)
         crossing = part.crossing()
         name = "backward_" + "_".join(map(str, sorted(present)))
         return crossing, settled(final(part.backward, name, target, (), donated(crossing, first.hidden)))
@@ -161,11 +165,12 @@ def donated(crossing: Crossing, hidden: frozenset) -> frozenset:
     return frozenset(k for k, name in enumerate(crossing.saved) if name in hidden)
 
 
-def joint_of(functional: FunctionalGraph, requires: tuple[bool, ...], present: frozenset | None = None):
+def joint_of(functional: FunctionalGraph, requires: tuple[bool, ...], present: frozenset | None = None, saved: Sequence = ()):
     joint = build_joint(functional, requires, present)
     passes.tidy(joint.graph, across_grad=True)
     if join_slices(joint):
         passes.tidy(joint.graph, across_grad=True)
+    settle(joint.graph, True, joint.forward, saved)
     joint.refresh()
     compute_again(joint)
     checked(joint.graph, "pure")
@@ -181,6 +186,7 @@ def final(
         passes.tidy(graph, across_grad=True)
         if join_products(graph):
             passes.tidy(graph, across_grad=True)
+        graph = settled_copy(graph, False)
         checked(graph, "decomposed")
     dump.final(graph, name)
     with records.current().stage(name):
@@ -256,12 +262,27 @@ def interpreted(graph: Graph, name: str, writes: tuple = (), donated: frozenset 
     def run(inputs, seed, base):
         try:
             with recording(False):
-                return list(Interpreter(graph).run(*inputs, seed=seed, base=base))
+                return apart(Interpreter(graph).run(*inputs, seed=seed, base=base), inputs)
         except (IndexError, RuntimeError, ValueError) as error:
             if name != "forward" or isinstance(error, FlambeauError):
                 raise
             raise CheckFailed(str(error)) from error
     return run
+
+
+def apart(values: Sequence, inputs: Sequence) -> list:
+    """Results that are inputs, or lie in memory of their own, as kernels make them: eager's views, and what rested on a copy
+    that the passes took out, share it. None is a view of a temporary: made without recording, it would refuse to be written into."""
+    given = {id(x) for x in inputs}
+    taken = {id(x._ensure_storage()) for x in inputs if isinstance(x, Tensor)}
+    found = []
+    for x in values:
+        if isinstance(x, Tensor) and id(x) not in given:
+            shared = id(x._ensure_storage()) in taken
+            x = restride(x, tuple(x.stride())) if shared else x if x._view is None else x._alias()
+            taken.add(id(x._ensure_storage()))
+        found.append(x)
+    return found
 
 
 def loops(graph: Graph, name: str, writes: tuple = (), donated: frozenset = frozenset()) -> Executable:

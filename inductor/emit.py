@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from ..capture.expr import Expr, ExprLike, plain, product
 from .body import Buffer, Rewriter, Value, reachable, strides_of
+from .digits import apart, wide_last
 from .loops import Axis, GemmKernel, LoopKernel, Step, Store
 from .nests import Context, Item, Nest, hint, real
 from .rows import copied_rows, own_rows, share_rows
@@ -19,7 +20,8 @@ from .rows import copied_rows, own_rows, share_rows
 def finish_loops(context: Context, nest: Nest) -> LoopKernel:
     """Levels, scratch, loop order, collapsed axes, flat addresses."""
     if nest.flexible:
-        return emit_map(context, nest, map_order(context, nest))
+        nest, axes = apart(context, nest, map_order(context, nest), list(index_forms(context, nest.items, {})))
+        return emit_map(context, nest, wide_last(context, nest, axes))
     nest = contiguous_inner(context, copied_rows(context, replace(nest, outer=real(nest.outer))))
     groups: dict[tuple, list[Item]] = {}
     for item, level in sorted(zip(nest.items, levels_of(nest)), key=lambda pair: (pair[1], len(pair[0].axes))):

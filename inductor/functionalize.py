@@ -9,9 +9,10 @@ since; a write goes back through the chain by the views' own write-back records.
 from __future__ import annotations
 
 import operator
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Any
 
+from ..capture.gradients import BackwardRule
 from ..capture.graph import Graph, Node, leaves, map_args
 from ..eager import dtypes
 from ..eager.state import recording
@@ -85,6 +86,13 @@ def functionalize(graph: Graph) -> FunctionalGraph:
     return _Functionalizer(open_aliasing(graph)).run()
 
 
+def pure_rule(rule: BackwardRule) -> BackwardRule:
+    """The backward of a custom function without writes: what runs it records pure graphs, or differentiates it."""
+    if not any(n.is_op and n.target.mutates for n in rule.graph.calls):
+        return rule
+    return replace(rule, graph=_Functionalizer(open_aliasing(rule.graph)).values())
+
+
 def open_aliasing(graph: Graph) -> Graph:
     """Composites that return aliases of what they read are replaced by the ops inside, until none is left."""
     if not any(_hides_aliasing(n) for n in graph.calls):
@@ -124,6 +132,17 @@ class _Functionalizer:
         self.recorded = any(n.grad for n in graph.calls)
 
     def run(self) -> FunctionalGraph:
+        self.refuse_constants()
+        self.nodes()
+        return self.finish()
+
+    def values(self) -> Graph:
+        """The pure graph of the values that are returned, for those who do not look at their memory."""
+        self.nodes()
+        self.new.set_output(self.read(self.old.output.args[0]))
+        return self.new
+
+    def nodes(self) -> None:
         self.check_inputs()
         for node in self.old.nodes:
             if node.op in ("placeholder", "get_attr"):
@@ -132,12 +151,17 @@ class _Functionalizer:
                 self.item(node)
             elif node.op == "call_function":
                 self.call(node)
-        return self.finish()
+
+    def refuse_constants(self) -> None:
+        """A program's constants are inputs by now: a write into one is for good."""
+        for node in self.old.nodes:
+            if node.op == "get_attr":
+                raise InternalError(f"constant {node.target} was not lifted to an input before functionalize")
 
     # -- nodes -------------------------------------------------------------------------------------------------------
     def leaf(self, node: Node) -> None:
         if node.op == "get_attr":
-            raise InternalError(f"constant {node.target} was not lifted to an input before functionalize")
+            return self.own(node, self.new.get_attr(node.target, self.old.constants[node.target], node.value))
         new = self.new.placeholder(node.name, fresh_fake(node.value), node.source)
         self.plain[node] = new
         if isinstance(node.value, Tensor):
@@ -182,7 +206,12 @@ class _Functionalizer:
 
     # -- reads -------------------------------------------------------------------------------------------------------
     def read(self, args):
-        return map_args(args, lambda v: self.value_of(v) if isinstance(v, Node) else v)
+        return map_args(args, self.argument)
+
+    def argument(self, value):
+        if isinstance(value, BackwardRule):
+            return pure_rule(value)
+        return self.value_of(value) if isinstance(value, Node) else value
 
     def value_of(self, node: Node) -> Node:
         alias = self.aliases.get(node)
@@ -214,7 +243,7 @@ class _Functionalizer:
         names = [p.name for p in op.params]
         targets = [node.args[names.index(name)] for name in op.mutates]
         if len(pure.outputs) == len(op.outputs):            # derived in-place: the result is the new value
-            self.store(targets[0], result, node)
+            self.store(targets[0], result if pure.grads else self.without_gradient(targets[0], result, node), node)
             self.aliases[node] = self.aliases[targets[0]]
             return
         items = self.parts(result, node)
@@ -222,6 +251,13 @@ class _Functionalizer:
             if target is not None:
                 self.store(target, item, node)
         self.results(node, items[:len(op.outputs)])
+
+    def without_gradient(self, target: Node, result: Node, node: Node) -> Node:
+        """What a draw or a comparison has written: it has a history, in which nothing of it leads to what was there."""
+        old = self.current(self.aliases[target])
+        if not node.grad or old.value.dtype.category < 2:
+            return result
+        return self.emit_marked(find("copy"), (old, result), grad=True, stack=node.stack)
 
     def parts(self, result: Node, node: Node) -> list[Node]:
         """One node per output."""

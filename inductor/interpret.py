@@ -15,7 +15,8 @@ import numpy as np
 from ..capture.expr import Expr, ExprLike, evaluate
 from ..capture.shapes import SymFloat
 from ..eager import dtypes, random
-from ..eager.dispatch import state
+from ..eager.dispatch import direct_function, state
+from ..eager.op import Kind
 from ..eager.ops.conv_kernels import convolution
 from ..eager.prims import COMBINES, PRIMS
 from ..eager.tensor import Tensor
@@ -185,6 +186,17 @@ def argument(x: Any, tensor: Any, env: Mapping[str, int], scalars: Mapping[str, 
     if isinstance(x, (tuple, list)):
         return type(x)(argument(item, tensor, env, scalars) for item in x)
     return int(evaluate(x, env)) if isinstance(x, Expr) else x.evaluate({**scalars, **env}) if isinstance(x, SymFloat) else x
+
+
+def function_of(call: Any, args: tuple) -> Any:
+    """The numpy function that writes the one result of a call right into its memory, or None."""
+    if len(call.outputs) != 1 or call.draw is not None:
+        return None
+    kernel, dtype = call.op.kernels.get("numpy"), call.outputs[0].dtype
+    if kernel is not None:
+        same = type(kernel) is np.ufunc and all(isinstance(a, Tensor) and a.dtype is dtype for a in args)
+        return kernel if same else None
+    return direct_function(call.op, args, dtype) if call.op.kind is Kind.MAP else None
 
 
 def call_eagerly(kernel: ExternCall, args: tuple, scalars: Mapping[str, Any]) -> tuple:
@@ -366,9 +378,10 @@ class Nest:
         if store.mode == "set":
             data[offsets] = value
         else:
-            np.add.at(data, offsets, value)
+            COMBINED[store.mode].at(data, offsets, value)
 
 
+COMBINED = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
 EVALUATE = {op: getattr(Nest, op) for op in ("load", "index", "const", "acc", "scalar", "indirect", "cast", "philox")}
 
 

@@ -47,7 +47,7 @@ class Origin(NamedTuple):
 
 @data(eq=False)
 class Store:
-    """Write `value` at `index`; mode "set", or "add" (accumulate; colliding elements all count)."""
+    """Write `value` at `index`; mode "set", or "add", "mul", "max", "min" (combine with what is there; colliding elements all count)."""
 
     buffer: Buffer
     index: tuple[ExprLike, ...]
@@ -440,7 +440,7 @@ def _step_lines(step: Step, names: dict[int, str]) -> Iterator[str]:
         values = ", ".join(_value_ref(v, names) for v in reduce.values)
         yield f"    {', '.join(reduce.names)} = {reduce.combine}({values}) : {', '.join(d.name for d in reduce.dtypes)}"
     for store in step.stores:
-        sign = "+=" if store.mode == "add" else "="
+        sign = {"set": "=", "add": "+=", "mul": "*="}.get(store.mode, f"{store.mode}=")
         yield f"    {_place(store.buffer, store.index)} {sign} {_value_ref(store.value, names)}"
 
 

@@ -357,7 +357,7 @@ class Lowering:
 
     def may_inline(self, node: Node, key: tuple) -> bool:
         """Whether all users compute the value again: cheap to repeat, or used once and not repeated along a broadcast."""
-        if key in self.output_keys:
+        if key in self.output_keys or node.target.template == "kept":
             return False
         users = list(self.consumers(node))
         if any(self.wants_memory(user) for user in users):

@@ -1,4 +1,5 @@
-"""Op records that only the compiler writes: the value of an unrecorded in-place write, and a change of layout."""
+"""Op records that only the compiler writes: the value of an unrecorded in-place write, a change of layout, halves as memory
+holds them."""
 
 from __future__ import annotations
 
@@ -37,3 +38,23 @@ def _(x, strides):
 @restride.grad("x")
 def _(g):
     return g
+
+
+def _same(x):
+    return Spec(tuple(x.shape), x.dtype, tuple(x.stride()))
+
+
+@indexed(meta=_same, promote="keep", recompute=True)
+def rounded(s, i, x):
+    """A half with its rounding, wherever it is computed."""
+    return s.held(x(*i))
+
+
+@indexed(meta=_same, promote="keep", template="kept")
+def kept(s, i, x):
+    """The same, computed once: all who read it read the same number."""
+    return s.held(x(*i))
+
+
+for _op in (rounded, kept):
+    _op.numpy(lambda x: x.copy(order="K"))

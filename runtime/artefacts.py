@@ -110,7 +110,7 @@ def _whole(found: str) -> bytes | None:
             foreign, data = os.fstat(file.fileno()).st_uid != os.getuid(), file.read()
     except OSError:
         return None
-    if foreign or seal(data[:-SEAL]) != data[-SEAL:]:
+    if foreign or seal(os.path.basename(found), data[:-SEAL]) != data[-SEAL:]:
         log.channel("cache")(f"refused {found}: {'foreign' if foreign else 'damaged'}")
         if not foreign:
             with contextlib.suppress(OSError):
@@ -122,14 +122,17 @@ def _whole(found: str) -> bytes | None:
 SEAL = 32
 
 
-def seal(data: bytes) -> bytes:
-    """The last bytes of a stored file (loaders of shared objects do not mind them): loading half a file may kill."""
-    return hashlib.sha256(data).digest()
+def seal(name: str, data: bytes) -> bytes:
+    """The last bytes of a stored file (loaders of shared objects do not mind them): loading half a file may kill, and so may a
+    whole one under another's name."""
+    made = hashlib.sha256(name.encode() + b"\0")
+    made.update(data)
+    return made.digest()
 
 
 def put(key: str, suffix: str, data: bytes) -> str:
     """Store bytes under a content hash; a full disk falls back to a temporary folder with a warning."""
-    target, data = path(key, suffix), data + seal(data)
+    target, data = path(key, suffix), data + seal(key + suffix, data)
     try:
         write_atomically(target, data)
     except OSError as error:

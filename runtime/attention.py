@@ -129,7 +129,7 @@ def forward_calls(c, out, lse, q, k, v, mask, causal, scale, keep=None, keep_sca
     numbers = _region_numbers(c, q, k, v, q, mask, causal, _FORWARD[causal])
     length, width, block = numbers[1], numbers[2], numbers[6]
     return Job("attention_forward", NAMED_TYPES[q.dtype.name], _items(q) * ceil_div(length, block), block * width * 4,
-               (out, lse, q, k, v, mask, keep and c.rows(keep)), numbers, (scale, keep_scale), native=keep is None,
+               (out, lse, q, k, v, mask, keep and c.rows(keep)), numbers, (scale, keep_scale),
                flops=_flops(c, q, k, causal, q.shape[-1] + v.shape[-1])),
 
 
@@ -138,5 +138,5 @@ def backward_calls(c, outs, g, q, k, v, mask, lse, causal, scale, keep=None, kee
     numbers = _region_numbers(c, q, k, v, g, mask, causal, _BACKWARD[causal])
     return Job("attention_backward", NAMED_TYPES[q.dtype.name], _items(q), numbers[6] * numbers[2] * 4,
                (*outs, q, k, v, mask, keep and c.rows(keep), g, c.rows(lse)), numbers, (scale, keep_scale),
-               native=keep is None and q.dtype.name in ("float32", "float64"),
+               native=q.dtype.name in ("float32", "float64"),
                flops=_flops(c, q, k, causal, 3 * q.shape[-1] + 2 * v.shape[-1])),

@@ -56,6 +56,15 @@ class Job:
     flops: Any = None
 
 
+@data(eq=False)
+class Table:
+    """Numbers known when code is made, as an array among those of a `Job`: whole numbers of 64 bits, or of the type in
+    which `dtype` computes."""
+
+    numbers: tuple
+    dtype: Any = None
+
+
 def is_native(calls: tuple) -> bool:
     """Whether the runtime itself has all of these kernels."""
     return all(isinstance(call, Conv) or call.native for call in calls)

@@ -12,6 +12,7 @@ import warnings
 from typing import Any
 from collections.abc import Callable
 
+from . import torch_variables
 from .data import data
 
 
@@ -97,10 +98,14 @@ FIELDS = {field.name: field for field in (
 )}
 
 
+# What holds where the setting's own variable is not there
+ELSE = {"cache_dir": _cache_dir, "logs": torch_variables.channels, "dump": torch_variables.dump_folder}
+
+
 def _initial(field: Field) -> Any:
     text = os.environ.get(field.env) if field.env else None
     if text is None or (text == "" and field.parse is not _flag):
-        return _cache_dir() if field.name == "cache_dir" else field.default
+        return ELSE[field.name]() if field.name in ELSE else field.default
     try:
         return field.parse(text)
     except ValueError as error:

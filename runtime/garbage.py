@@ -42,6 +42,20 @@ class Uncollected:
                 del self.open[me]
                 self._go_on()
 
+    def blocks(self) -> int:
+        """How many are open on this thread."""
+        return self.open.get(threading.get_ident(), 0)
+
+    def settle(self, blocks: int, collected: bool) -> None:
+        """So many are open on this thread, whatever cut off others; before them, Python collected garbage or not."""
+        me = threading.get_ident()
+        with self.lock:
+            if blocks:
+                self.open[me] = blocks
+            elif self.open.pop(me, None) or collected:
+                self.collects = self.collects or collected
+                self._go_on()
+
     def _go_on(self) -> None:
         if self.open or not self.collects:
             return

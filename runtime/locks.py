@@ -30,6 +30,15 @@ class Importing:
         uncollected.__exit__()
         self.lock.release()
 
+    def held(self) -> bool:
+        """By this thread."""
+        return self.lock._is_owned()
+
+    def let_go(self) -> None:
+        """Open it, however often this thread has taken it."""
+        while self.lock._is_owned():
+            self.lock.release()
+
 
 importing = Importing()
 _known: weakref.WeakSet = weakref.WeakSet()

@@ -9,7 +9,7 @@ import math
 import numpy as np
 
 from .calls import TYPES, Job
-from .jobs import GRAIN, column_block, empty, grain_of, plain, run
+from .jobs import GRAIN, TYPES as _TYPES, column_block, empty, grain_of, plain, run
 
 _WIDE = np.dtype(np.float64)
 _PLAIN_IN_DOUBLE = {"relu", "clamp", "leaky_relu", "hardsigmoid", "hardswish"}
@@ -24,6 +24,26 @@ def unary(name, x, *reals):
     out = empty(x.shape, x.dtype)
     run(name, x.dtype, x.size, GRAIN, (out, x), (), reals)
     return out
+
+
+def every(name, x):
+    """A map that is there for all floating types, of an array of any strides."""
+    if not isinstance(x, np.ndarray) or not x.size or x.dtype not in _TYPES:
+        return NotImplemented
+    y = x if plain(x) else x.copy(order="C")
+    out = empty(y.shape, y.dtype)
+    run(name, y.dtype, y.size, GRAIN // 4, (out, y), (), ())
+    return out
+
+
+def map_calls(c, name, out, x):
+    """For compiled code: the map as a call of its kernel."""
+    if x.dtype.name not in TYPES or c.is_empty(x):
+        return None
+    units = 1
+    for n in x.shape:
+        units = units * n
+    return Job(name, TYPES[x.dtype.name], units, 4, (out, c.rows(x)), same=((0, 1),)),
 
 
 def backward(name, g, x):

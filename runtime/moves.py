@@ -179,7 +179,7 @@ def _along(x, dim, index):
 def take_elements(x, dim, index):
     """(x at `index` along `dim`, bad)"""
     found = _along(x, dim, index)
-    if found is None or index.size < SMALL // 4 or x.itemsize not in SIZES or not _index_ready(index, x):
+    if found is None or index.size < 16 or x.itemsize not in SIZES or not _index_ready(index, x):
         return NotImplemented
     outer, inner = found
     out, bad = empty(index.shape, x.dtype), np.full(1, -1)
@@ -198,6 +198,44 @@ def add_elements(out, dim, index, x) -> bool:
     run("add_elements", out.dtype, outer, grain_of(inner * index.shape[dim]), (out, x, index),
         (out.shape[dim], inner, index.shape[dim]))
     return True
+
+
+def combine_elements(name, out, dim, index, x) -> bool:
+    """out at `index` (within range) along `dim` becomes the max, min or product of what it was and all x that go there, in
+    place; False where numpy has to do it."""
+    found = _along(out, dim, index)
+    if found is None or out.dtype not in WHOLE or x.dtype != out.dtype or x.shape != index.shape or not index.size \
+            or not _index_ready(index, out, x):
+        return False
+    outer, inner = found
+    run(name + "_elements", out.dtype, outer, grain_of(inner * index.shape[dim]), (out, x, index),
+        (out.shape[dim], inner, index.shape[dim]))
+    return True
+
+
+def set_elements(out, dim, index, x) -> bool:
+    """out at `index` (within range) along `dim` becomes x, the last one where several meet, in place; False where numpy has to
+    do it."""
+    found = _along(out, dim, index)
+    if found is None or out.itemsize not in SIZES or x.dtype != out.dtype or x.shape != index.shape or not index.size \
+            or not _index_ready(index, out, x):
+        return False
+    outer, inner = found
+    run_sized("set_elements", out.itemsize, outer, grain_of(inner * index.shape[dim]), (out, x, index),
+              (out.shape[dim], inner, index.shape[dim]))
+    return True
+
+
+def sum_bags(table, index, first, weights, skip, mean):
+    """Rows of the table at `index` (within range), summed or averaged by bag: bag k has indices first[k] .. first[k + 1] - 1;
+    the row `skip` takes no part."""
+    if not plain(table) or not _index_ready(index) or (weights is not None and not plain(table, weights)) or not table.size:
+        return NotImplemented
+    bags, width = len(first) - 1, table.shape[1]
+    out = empty((bags, width), table.dtype)
+    run("bag_rows", table.dtype, bags, grain_of(width * max(index.size // max(bags, 1), 1)),
+        (out, table, index, first, weights), (width, skip, int(mean)))
+    return out
 
 
 def out_of_range(index, size) -> bool:

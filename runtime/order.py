@@ -5,17 +5,22 @@ from __future__ import annotations
 import numpy as np
 
 from .calls import TYPES, Job
-from .jobs import empty, grain_of, plain, run
+from .jobs import empty, grain_of, plain, run, run_sized
 from .moves import contiguous_copy
 
-_SMALL, _MOST = 2048, 256        # elements, and k, where the native kernels win
+_SMALL, _MOST = 48, 256        # elements, and k, where the native kernels win
+
+
+def _turned(x, source, goal):
+    """numpy's moveaxis, at once where nothing moves."""
+    return x if source % x.ndim == goal % x.ndim else np.moveaxis(x, source, goal)
 
 
 def _rows(x, dim):
     """The array with `dim` last, contiguous; None where the kernels do not take it."""
     if x.size < _SMALL or x.dtype.itemsize == 8 or not plain(np.empty(0, x.dtype)) or x.shape[dim] >= 1 << 31:
         return None
-    y = np.moveaxis(x, dim, -1)
+    y = _turned(x, dim, -1)
     if y.flags.c_contiguous:
         return y
     copy = contiguous_copy(y)
@@ -24,12 +29,27 @@ def _rows(x, dim):
 
 def _back(array, dim):
     """The array with its last dim back at `dim`, contiguous."""
-    y = np.moveaxis(array, -1, dim)
+    y = _turned(array, -1, dim)
     return y if y.flags.c_contiguous else y.copy(order="C")
+
+
+_KEYS = {"u": 0, "b": 0, "i": 1, "f": 2}                 # KeyKind of csrc/order.h, by numpy's kind of type
+
+
+def _sort_wide(x, dim, descending):
+    """Doubles and whole numbers: keys of 64 bits."""
+    y = np.ascontiguousarray(_turned(x, dim, -1))
+    n = y.shape[-1]
+    values, places = empty(y.shape, y.dtype), empty(y.shape, np.dtype(np.int64))
+    run_sized("sort_wide_rows", y.itemsize, y.size // n, grain_of(n * 8), (values, y, places),
+              (n, int(descending), _KEYS[y.dtype.kind]))
+    return _back(values, dim), _back(places, dim)
 
 
 def sort(x, dim, descending):
     """(values, positions), stable; NaN counts as the largest."""
+    if x.ndim and x.size >= 32 and (x.dtype.kind in "iub" or x.dtype == np.float64):
+        return _sort_wide(x, dim, descending)
     y = _rows(x, dim) if x.ndim else None
     if y is None:
         return NotImplemented

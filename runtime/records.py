@@ -135,15 +135,19 @@ def compiling() -> bool:
     return bool(getattr(_local, "stack", None))
 
 
-@contextlib.contextmanager
-def active(record: CompileRecord):
-    """Make a record current for a `with` block."""
-    stack = _local.__dict__.setdefault("stack", [])
-    stack.append(record)
-    start = time.perf_counter()
-    try:
-        yield record
-    finally:
-        stack.pop()
+class active:
+    """Make a record current for a `with` block. No generator: one that is cut off would end when somebody drops it."""
+
+    def __init__(self, record: CompileRecord):
+        self.record = record
+
+    def __enter__(self) -> CompileRecord:
+        stack = _local.__dict__.setdefault("stack", [])
+        self.depth, self.start = len(stack), time.perf_counter()
+        stack.append(self.record)
+        return self.record
+
+    def __exit__(self, *error: Any) -> None:
+        del _local.__dict__["stack"][self.depth:]
         for watcher in watchers:
-            watcher(record.title, start, time.perf_counter())
+            watcher(self.record.title, self.start, time.perf_counter())

@@ -98,6 +98,8 @@ def _whole(name, y, divisor, centre):
     run(name + "_rows", y.dtype, units, 1, (partial, y), (_CHUNK, units, 0, 1, 0, y.size), (1.0, centre))
     if name in ("max", "min"):
         return getattr(np, name)(partial)
+    if name == "product":
+        return y.dtype.type(np.multiply.reduce(partial, dtype=np.float64))
     return y.dtype.type(np.add.reduce(partial, dtype=np.float64) / divisor)
 
 
@@ -111,9 +113,9 @@ def _flattened(y, pattern):
 
 
 def reduce(name, x, dims, keepdim, divisor=1.0, centre=0.0):
-    """`name`: sum, squares, absolutes, max, min; a sum is divided by `divisor`."""
+    """`name`: sum, squares, absolutes, max, min, product (of rows); a sum is divided by `divisor`."""
     found = _take(x, dims)
-    if found is None:
+    if found is None or (name == "product" and found[1].kind != "rows"):
         return NotImplemented
     y, pattern, order = found
     if y.dtype in WHOLE and pattern.units == 1 and y.size > 2 * _CHUNK and pattern.kind == "rows":

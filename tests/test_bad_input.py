@@ -480,7 +480,7 @@ def test_a_damaged_shared_object_is_built_again(tmp_path, damage):
     said = python(PROGRAM, FLAMBEAU_CACHE_DIR=str(folder), FLAMBEAU_LOGS="cache")
     assert "COUNTED 2 True {}" in said and said.count("refused") == said.count("built") == 3
     assert all(
-        artefacts.seal(path.read_bytes()[: -artefacts.SEAL]) == path.read_bytes()[-artefacts.SEAL :] for path in stored
+        artefacts.seal(path.name, path.read_bytes()[: -artefacts.SEAL]) == path.read_bytes()[-artefacts.SEAL :] for path in stored
     )
     assert python(PROGRAM, FLAMBEAU_CACHE_DIR=str(folder), FLAMBEAU_LOGS="cache").count("found") == 3
 

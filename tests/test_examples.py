@@ -14,7 +14,7 @@ from flambeau.runtime.config import config
 
 FOLDER = pathlib.Path(__file__).parent.parent / "examples"
 ON_DIGITS = ("resnet", "vit", "lstm", "vae", "custom_backend", "export_kernels")
-OTHERS = ("dynamic_shapes", "custom_op", "device_backend", "override")
+OTHERS = ("dynamic_shapes", "custom_op", "device_backend", "override", "gains")
 ELSEWHERE = {"gpt"}                                     # tests/test_demo.py
 pytestmark = pytest.mark.skipif(toolchain.compiler() is None, reason="no C++ compiler")
 
@@ -25,7 +25,7 @@ def example(monkeypatch):
     before = set(sys.modules)
     with config.patch(optimize=0):                      # quick to compile; what users get is timed and tested elsewhere
         yield lambda name: importlib.import_module(name)
-    for name in ("common", *ON_DIGITS, *OTHERS):
+    for name in ("common", "gpt", *ON_DIGITS, *OTHERS):
         if name not in before:
             sys.modules.pop(name, None)
 
@@ -34,6 +34,8 @@ def example(monkeypatch):
 def test_an_example_holds_what_it_claims(name, example):
     if name in ON_DIGITS:
         pytest.importorskip("sklearn")
+    if name == "gains":
+        pytest.importorskip("tqdm")                     # of the GPT that it trains
     claims = example(name).main(["--short"])
     assert len(claims) >= 1 and all(holds for _, _, holds in claims)
 

@@ -253,7 +253,26 @@ static PyMethodDef copy_methods[] = {
     {"__copy__", self_copy, METH_NOARGS, "itself, as for functions"},
     {"__deepcopy__", self_copy, METH_O, "itself, as for functions"},
     {nullptr}};
+
+// What `inspect` asks first: it does not look through wrappers everywhere (`getfullargspec`).
+static PyObject* get_signature(PyObject* self, void*) {
+    PyObject* attributes = ((Door*)self)->attributes;
+    PyObject* own = attributes ? PyDict_GetItemString(attributes, "__signature__") : nullptr;
+    if (own) return Ref::borrow(own).release();
+    Ref inspect(PyImport_ImportModule("inspect"));
+    return inspect ? PyObject_CallMethod(inspect.get(), "signature", "O", ((Door*)self)->function) : nullptr;
+}
+static int set_signature(PyObject* self, PyObject* value, void*) {
+    Ref attributes(PyObject_GenericGetDict(self, nullptr));
+    if (!attributes) return -1;
+    return value ? PyDict_SetItemString(attributes.get(), "__signature__", value)
+                 : PyDict_DelItemString(attributes.get(), "__signature__");
+}
+static PyGetSetDef wrapper_getset[] = {
+    {"__signature__", get_signature, set_signature, "the function's signature"},
+    {nullptr}};
 static PyType_Slot wrapper_slots[] = {
+    {Py_tp_getset, wrapper_getset},
     {Py_tp_new, (void*)wrapper_new}, {Py_tp_call, (void*)PyVectorcall_Call}, {Py_tp_descr_get, (void*)wrapper_bind},
     {Py_tp_methods, copy_methods}, {Py_tp_doc,
                                     (void*)"Wrapper(cache, function): calls the function through its entries."}, {0,

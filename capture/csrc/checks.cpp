@@ -43,12 +43,41 @@ static PyObject* own_attribute(const Node& node, PyObject* parent, Ref& owned) {
     return proxy ? kept(owned, PyObject_GetItem(proxy.get(), node.key.get())) : found(nullptr);
 }
 
+// Iterators that tell what they have still to give, without giving it: those of lists, tuples, dicts and sets.
+static bool tells_rest(PyObject* value) {
+    static std::vector<PyTypeObject*> kinds;
+    if (kinds.empty()) {
+        Ref made[] = {Ref(PyList_New(0)), Ref(PyTuple_New(0)), Ref(PySet_New(nullptr)), Ref(PyDict_New())};
+        for (Ref& one : made) {
+            Ref iterator(one ? PyObject_GetIter(one.get()) : nullptr);
+            if (iterator) kinds.push_back(Py_TYPE(iterator.get()));
+        }
+        for (const char* view : {"values", "items"}) {
+            Ref members(PyObject_CallMethod(made[3].get(), view, nullptr)), iterator(members ? PyObject_GetIter(members.get()) : nullptr);
+            if (iterator) kinds.push_back(Py_TYPE(iterator.get()));
+        }
+        PyErr_Clear();
+    }
+    return std::find(kinds.begin(), kinds.end(), Py_TYPE(value)) != kinds.end();
+}
+
+// A new reference to the member that the iterator gives after `number` others.
+static PyObject* of_rest(PyObject* iterator, Py_ssize_t number) {
+    Ref parts(PyObject_CallMethod(iterator, "__reduce__", nullptr));
+    if (!parts || !PyTuple_Check(parts.get()) || PyTuple_GET_SIZE(parts.get()) < 2) return nullptr;
+    PyObject* given = PyTuple_GET_ITEM(parts.get(), 1);
+    if (!PyTuple_Check(given) || PyTuple_GET_SIZE(given) != 1) return nullptr;
+    if (PyTuple_GET_SIZE(parts.get()) > 2) number += PyLong_AsSsize_t(PyTuple_GET_ITEM(parts.get(), 2));
+    return PySequence_GetItem(PyTuple_GET_ITEM(given, 0), number);
+}
+
 static PyObject* item(const Node& node, PyObject* parent, Ref& owned) {
     if (PyDict_Check(parent)) return in_dict(parent, node);
     if (node.number >= 0 && PyList_Check(parent))
         return node.number < PyList_GET_SIZE(parent) ? PyList_GET_ITEM(parent, node.number) : nullptr;
     if (node.number >= 0 && PyTuple_Check(parent))
         return node.number < PyTuple_GET_SIZE(parent) ? PyTuple_GET_ITEM(parent, node.number) : nullptr;
+    if (node.number >= 0 && tells_rest(parent)) return kept(owned, of_rest(parent, node.number));
     return kept(owned, PyObject_GetItem(parent, node.key.get()));
 }
 
@@ -116,7 +145,7 @@ static bool has_keys(PyObject* dict, PyObject* keys) {
 
 static int64_t length(PyObject* value) {
     if (PyList_Check(value) || PyTuple_Check(value)) return Py_SIZE(value);
-    Py_ssize_t size = PyObject_Size(value);
+    Py_ssize_t size = tells_rest(value) ? PyObject_LengthHint(value, -1) : PyObject_Size(value);
     if (size < 0) PyErr_Clear();
     return size;
 }

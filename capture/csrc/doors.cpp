@@ -1,5 +1,6 @@
 // Cache and Door: who owns entries, how they are looked up, and when the compiler is asked.
 #include "doors.h"
+#include "layout.h"
 
 #include <structmember.h>
 
@@ -51,8 +52,10 @@ static Ref ask_compiler(Thread& thread, Door* door, const Slots& slots) {
     Ref dict = slots_dict((PyCodeObject*)door->code, slots);
     if (!dict) return Ref();
     Scope capturing(thread, Mode::Capturing, nullptr, nullptr);
-    return Ref(PyObject_CallMethodObjArgs(cache.get(), name, door, code.get(), slots.globals, slots.builtins,
-                                          slots.closure ? slots.closure : Py_None, dict.get(), nullptr));
+    Whole kept;
+    if (!kept) return Ref();
+    return kept.settle(Ref(PyObject_CallMethodObjArgs(cache.get(), name, door, code.get(), slots.globals, slots.builtins,
+                                                      slots.closure ? slots.closure : Py_None, dict.get(), nullptr)));
 }
 
 static Entry* compile(Thread& thread, Door* door, const Slots& slots, Fetched& fetched) {
@@ -167,6 +170,7 @@ static PyObject* door_clear_entries(Door* door, PyObject*) {
     PyObject* empty = PyTuple_New(0);
     if (!empty) return nullptr;
     Py_CLEAR(door->plain);
+    door->watches = false;
     Py_SETREF(door->entries, empty);
     Py_RETURN_NONE;
 }
@@ -244,6 +248,14 @@ static int set_plain(Door* self, PyObject* reason, void*) {
     return 0;
 }
 
+static PyObject* get_watches(Door* self, void*) { return PyBool_FromLong(self->watches); }
+static int set_watches(Door* self, PyObject* wanted, void*) {
+    int answer = wanted ? PyObject_IsTrue(wanted) : 0;
+    if (answer < 0) return -1;
+    self->watches = answer;
+    return 0;
+}
+
 static PyMethodDef door_methods[] = {
     {"add", (PyCFunction)door_add, METH_O, "add(entry): later calls may be served by it"},
     {"clear", (PyCFunction)door_clear_entries, METH_NOARGS, "drop all entries"},
@@ -256,6 +268,7 @@ static PyGetSetDef door_getset[] = {
     {"function", (getter)get_function, nullptr, "a wrapper's original function"},
     {"entries", (getter)get_entries, nullptr, "tuple of entries"},
     {"plain", (getter)get_plain, (setter)set_plain, "None, or why this door runs the original"},
+    {"watches", (getter)get_watches, (setter)set_watches, "whether a plain frame with a tensor among its arguments is asked about again"},
     {"hits", (getter)get_hits, nullptr, "calls served by an entry"},
     {"kind", (getter)get_kind, nullptr, "wrapper, resume or frame"},
     {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict},

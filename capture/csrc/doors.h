@@ -36,6 +36,7 @@ struct Door {
     Py_ssize_t hits;
     Py_ssize_t hot;          // position of the entry that served last
     DoorKind kind;
+    bool watches;            // plain only for calls that show no tensor: one that does is asked about again
 };
 
 // What a compiled object owns. Python subclasses it and gives `miss(door, code, globals, builtins, closure, slots)`

@@ -105,7 +105,7 @@ static bool explain_check(PyObject* list, const Node& node, const Check& check, 
         case Test::Lookups: return explain_lookups(at, value);
         case Test::TypeIs: expected = Ref::borrow(check.identity.now()); now = Ref::borrow((PyObject*)Py_TYPE(value)); break;
         case Test::Is: expected = Ref::borrow(check.identity.now()); break;
-        case Test::Len: expected = integer(check.number); now = integer(PyObject_Size(value)); break;
+        case Test::Len: expected = integer(check.number); now = integer(PyObject_LengthHint(value, -1)); break;
         case Test::Bool: expected = boolean(check.number); now = boolean(!check.number); break;
         case Test::DictKeys: now = Ref(PySequence_Tuple(value)); break;
         case Test::Equals:

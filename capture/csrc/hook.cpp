@@ -196,6 +196,29 @@ static PyObject* look_up(PyThreadState* state, Thread& thread, Frame* frame, Doo
     return pass_on(state, frame, PyErr_Occurred() ? 1 : 0);   // raises inside the frame, which CPython then clears
 }
 
+static bool is_tensor(PyObject* value) { return value && layout.tensor && PyObject_TypeCheck(value, layout.tensor); }
+
+// A tensor among the arguments, or in a tuple of them.
+static bool shows_tensor(Frame* frame, PyCodeObject* code) {
+    PyObject** values = frame::locals(frame);
+    for (Py_ssize_t i = 0; i < slot_count(code); i++) {
+        if (is_tensor(values[i])) return true;
+        if (!values[i] || !PyTuple_CheckExact(values[i])) continue;
+        for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(values[i]); k++)
+            if (is_tensor(PyTuple_GET_ITEM(values[i], k))) return true;
+    }
+    return false;
+}
+
+// Whether a frame of this door is none of the compiler's business.
+static bool passes(Door* door, Frame* frame, PyCodeObject* code) {
+    if (!door->plain || PyTuple_GET_SIZE(door->entries) > 0) return false;
+    if (!door->watches || !shows_tensor(frame, code)) return true;
+    Py_CLEAR(door->plain);
+    door->watches = false;
+    return false;
+}
+
 // Without the hook Python's calls do not nest in C: from here down everything runs plain, however deep it goes.
 static PyObject* run_below(PyThreadState* state, Thread& thread, Frame* frame, int throwflag) {
     Scope off(thread, Mode::Off, nullptr, nullptr);
@@ -215,8 +238,7 @@ static PyObject* evaluate(PyThreadState* state, Frame* frame, int throwflag) {
     Ref cache = Ref::borrow((PyObject*)thread.cache);
     Door* door = hook::find_door(thread.cache, code);
     if (!door) door = meet(thread, thread.cache, frame, code);
-    return door && !(door->plain && PyTuple_GET_SIZE(door->entries) == 0) ? look_up(state, thread, frame, door)
-                                                                          : pass_on(state, frame, 0);
+    return door && !passes(door, frame, code) ? look_up(state, thread, frame, door) : pass_on(state, frame, 0);
 }
 
 // ---------------------------------------------------------------------------------------------- Python face

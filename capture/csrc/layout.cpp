@@ -94,6 +94,21 @@ bool special_state() {
     return layout.state && state_field(special) == Py_True;
 }
 
+Ref Whole::settle(Ref result) {
+    constexpr int most = 1000;                 // interrupts in a row
+    if (!layout.put_back) return result;
+    PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
+    PyErr_Fetch(&type, &value, &trace);
+    for (int tries = 0; tries < most; tries++) {
+        if (Ref done{PyObject_CallOneArg(layout.put_back, kept_.get())}) break;
+        if (type) PyErr_Clear();
+        else PyErr_Fetch(&type, &value, &trace);
+    }
+    if (!type) return result;
+    PyErr_Restore(type, value, trace);
+    return Ref();
+}
+
 PyObject* configure_layout(PyObject* tensor, PyObject* ndarray) {
     if (!PyType_Check(tensor) || !PyType_Check(ndarray)) {
         PyErr_SetString(PyExc_TypeError, "configure: `tensor` and `ndarray` must be classes");

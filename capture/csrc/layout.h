@@ -11,6 +11,8 @@ struct TensorLayout {
     PyTypeObject* ndarray = nullptr;
     Py_ssize_t array = 0, dtype = 0, device = 0, requires_grad = 0, grad_fn = 0, hooks = 0, grad = 0, storage = 0, geometry = 0;
     PyObject* state = nullptr;         // eager's thread-local state: `state.grad`
+    PyObject* keep = nullptr;          // () -> this thread's state (surroundings.py)
+    PyObject* put_back = nullptr;      // (this thread's state): as it was; twice is as good as once
     PyObject* hook_names = nullptr;    // names of a Module's hook dictionaries
 
     static PyObject* at(PyObject* object, Py_ssize_t offset) {
@@ -54,3 +56,16 @@ bool special_state();   // a mode, saved-tensor hooks or anomaly mode are active
 
 Py_ssize_t slot_offset(PyObject* type, PyObject* name);             // -1 with an error set
 PyObject* configure_layout(PyObject* tensor, PyObject* ndarray);   // None, or null with an error set
+
+// This thread's state, kept while Python code runs that may be cut off between any two instructions.
+class Whole {
+  public:
+    Whole() : kept_(layout.keep ? PyObject_CallNoArgs(layout.keep) : Ref::borrow(Py_None).release()) {}
+    Whole(const Whole&) = delete;
+    explicit operator bool() const { return bool(kept_); }
+    // Puts the state back; what comes in between is the error of the whole, unless there is one.
+    Ref settle(Ref result);
+
+  private:
+    Ref kept_;
+};

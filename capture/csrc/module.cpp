@@ -4,12 +4,14 @@
 
 PyObject* check_failed_type;
 
-// configure(tensor, ndarray, check_failed=None, state=None, hook_names=()): what eager's classes look like.
+// configure(tensor, ndarray, check_failed=None, state=None, hook_names=(), keep=None, put_back=None): what eager's classes look
+// like, and how this thread's state is kept over a compilation.
 static PyObject* configure(PyObject*, PyObject* args, PyObject* kwargs) {
-    static const char* names[] = {"tensor", "ndarray", "check_failed", "state", "hook_names", nullptr};
+    static const char* names[] = {"tensor", "ndarray", "check_failed", "state", "hook_names", "keep", "put_back", nullptr};
     PyObject *tensor, *ndarray, *check_failed = Py_None, *state = Py_None, *hook_names = Py_None;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|OOO", (char**)names, &tensor, &ndarray, &check_failed, &state,
-                                     &hook_names))
+    PyObject *keeper = Py_None, *put_back = Py_None;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|OOOOO", (char**)names, &tensor, &ndarray, &check_failed, &state,
+                                     &hook_names, &keeper, &put_back))
         return nullptr;
     Ref done(configure_layout(tensor, ndarray));
     if (!done) return nullptr;
@@ -18,12 +20,27 @@ static PyObject* configure(PyObject*, PyObject* args, PyObject* kwargs) {
     keep(check_failed_type, check_failed);
     keep(layout.state, state);
     keep(layout.hook_names, hook_names);
+    keep(layout.keep, keeper);
+    keep(layout.put_back, put_back);
     return done.release();
+}
+
+static PyObject* whole(PyObject*, PyObject* args) {
+    if (PyTuple_GET_SIZE(args) < 1) {
+        PyErr_SetString(PyExc_TypeError, "whole(function, *args)");
+        return nullptr;
+    }
+    Ref given(PyTuple_GetSlice(args, 1, PyTuple_GET_SIZE(args)));
+    Whole kept;
+    if (!given || !kept) return nullptr;
+    return kept.settle(Ref(PyObject_CallObject(PyTuple_GET_ITEM(args, 0), given.get()))).release();
 }
 
 static PyMethodDef functions[] = {
     {"configure", (PyCFunction)(void (*)(void))configure, METH_VARARGS | METH_KEYWORDS,
-     "configure(tensor, ndarray, check_failed=None, state=None, hook_names=()): what eager's classes look like"},
+     "configure(tensor, ndarray, check_failed=None, state=None, hook_names=(), keep=None, put_back=None): what eager's classes "
+     "look like, and how this thread's state is kept over a compilation"},
+    {"whole", whole, METH_VARARGS, "whole(function, *args): call it; this thread's state is then as before, whatever ended it"},
     {nullptr}};
 static PyModuleDef definition = {PyModuleDef_HEAD_INIT, "flambeau.capture._capture", "Frame hook, guard trees, doors.",
                                  -1, functions};

@@ -1,12 +1,14 @@
 """torch._dynamo.config and torch._inductor.config: settings that people write. Those in FORWARDED are settings of this
-compiler; the others are remembered and change nothing.
+compiler; others that PyTorch has are remembered and change nothing here; a name that it has not is refused.
 """
 
 import contextlib
+import difflib
 import sys
 from types import ModuleType, SimpleNamespace
 
 from ...runtime.config import config
+from .config_names import NAMES as REMEMBERED
 
 FORWARDED = {"error_on_recompile": "error_on_recompile", "recompile_limit": "recompile_limit",
              "cache_size_limit": "recompile_limit"}
@@ -17,20 +19,22 @@ coordinate_descent_tuning = fx_graph_cache = epilogue_fusion = False
 triton = SimpleNamespace(unique_kernel_names=False, cudagraphs=False)
 cpp = SimpleNamespace(threads=-1, simdlen=None)
 
+_ABSENT = object()
+
 
 @contextlib.contextmanager
 def patch(changes=None, value=None, **named):
     """Settings for the length of a `with` block or of a decorated function: a name and a value, a dict, or keywords."""
     wanted = {**({changes: value} if isinstance(changes, str) else changes or {}), **named}
     module = sys.modules[__name__]
-    before = {name: getattr(module, name) for name in wanted}
+    before = {name: getattr(module, name, _ABSENT) for name in wanted}
     try:
         for name, new in wanted.items():
             setattr(module, name, new)
         yield
     finally:
         for name, old in before.items():
-            setattr(module, name, old)
+            delattr(module, name) if old is _ABSENT else setattr(module, name, old)
 
 
 class _Settings(ModuleType):
@@ -42,8 +46,12 @@ class _Settings(ModuleType):
     def __setattr__(self, name, value):
         if name in FORWARDED:
             setattr(config, FORWARDED[name], value)
-        else:
+        elif name.startswith("__") or name in vars(self) or name in REMEMBERED:
             super().__setattr__(name, value)
+        else:
+            near = difflib.get_close_matches(name, {*FORWARDED, *REMEMBERED}, 1)
+            meant = f": is {near[0]} meant?" if near else ": PyTorch 2.13 has no setting of this name"
+            raise AttributeError(f"torch._dynamo.config and torch._inductor.config have no {name!r}{meant}")
 
 
 sys.modules[__name__].__class__ = _Settings

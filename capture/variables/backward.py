@@ -209,7 +209,7 @@ def settled(tx, outputs: list) -> tuple[list, list[int]]:
     tracer = tx.tracer
     if not tracer.differentiated:
         return outputs, []
-    spent = [k for k, t in enumerate(outputs) if t._grad_fn is not None and used_up(t)]
+    spent = [k for k, t in enumerate(outputs) if isinstance(t, Tensor) and t._grad_fn is not None and used_up(t)]
     rest = [t for k, t in enumerate(outputs) if k not in spent] + [node.value for node, _, _ in tracer.inputs]
     if not any(isinstance(t, Tensor) and t._grad_fn is not None for t in rest):
         for node in tracer.graph.nodes:

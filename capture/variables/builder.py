@@ -38,12 +38,13 @@ from .dicts import DictVariable, OutsideDict, by_identity, pinned_key
 from .functions import BoundMethodVariable, DisabledVariable, PartialVariable, UserFunctionVariable
 from .iterators import OutsideIterator
 from .module import Module, ModuleVariable
-from .namespaces import NamespaceVariable
-from .objects import ClassVariable, UserObjectVariable
+from .namespaces import NamespaceVariable, is_namespace, namespace_of
+from .objects import ClassVariable, SuperVariable, UserObjectVariable
 from .polyfills import REPLACED
 from .sequences import ListVariable, SliceVariable, TupleVariable
 from .sets import SetVariable
 from .signatures import ReadOnlyDict
+from .threads import LOCKS, LocalVariable, LockVariable, is_local
 from .user_kernels import KernelVariable, is_kernel
 
 LITERALS = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis), type(NotImplemented), range, dtypes.dtype,
@@ -152,6 +153,8 @@ def _list(tx, value, source):
 def _dict(tx, value, source):
     if type(value) not in (dict, collections.OrderedDict, collections.defaultdict):
         return wrap_derived(tx, value, source, _key) or _unknown(tx, value, source)
+    if is_namespace(value):
+        return namespace_of(tx, value, source)
     tx.guard(source, "type_is", type(value))
     factory = tx.wrap(value.default_factory, Attr(source, "default_factory")) if hasattr(value, "default_factory") else None
     return tx.remember(value, OutsideDict(tx, value, source, _key, factory))
@@ -262,7 +265,24 @@ def _module(tx, value, source):
 
 def _iterator(tx, value, source):
     tx.guard(source, "type_is", type(value))
-    return OutsideIterator(type(value), source)
+    return tx.remember(value, OutsideIterator(value, source))
+
+
+def _super(tx, value, source):
+    """A `super()` that crossed a break."""
+    tx.guard(source, "type_is", super)
+    cls, owner = value.__thisclass__, value.__self__
+    if owner is None or type(value) is not super:
+        return _unknown(tx, value, source)
+    tx.guard_identity(Attr(source, "__thisclass__"), cls)
+    made = SuperVariable(cls, tx.wrap(owner, Attr(source, "__self__")))
+    made.source = source
+    return made
+
+
+def _lock(tx, value, source):
+    tx.guard(source, "type_is", type(value))
+    return tx.remember(value, LockVariable(value, source))
 
 
 def _object(tx, value, source):
@@ -282,7 +302,7 @@ def _object(tx, value, source):
     if not (python_class or cls is types.SimpleNamespace):
         return _opaque(tx, value, source)
     tx.guard(source, "type_is", cls)
-    return tx.remember(value, UserObjectVariable(cls, value, source))
+    return tx.remember(value, (LocalVariable if is_local(cls) else UserObjectVariable)(cls, value, source))
 
 
 def _grad_mode(tx, value, source):
@@ -339,6 +359,8 @@ MAKERS = (
     (type, _class),
     (IMMUTABLE, _singleton),
     (types.ModuleType, _namespace),
+    (LOCKS, _lock),
+    (super, _super),
     (functools.partial, _partial),
     (Module, _module),
     (ITERATORS, _iterator),

@@ -33,6 +33,7 @@ from .identities import IdentityVariable
 from .iterators import (AccumulateIterator, ArrangedIterator, ChainIterator, CountIterator, EnumerateIterator, FilterIterator,
                         FixedIterator, LongestIterator, MapIterator, PairwiseIterator, SliceIterator, ZipIterator, tees)
 from .module import Module
+from .namespaces import namespace_of
 from .objects import SuperVariable, UserObjectVariable, lookup
 from .polyfills import call_until
 from .sequences import ListVariable, SliceVariable, TupleVariable
@@ -299,7 +300,7 @@ def _module_new(tx, args, kwargs):
 
 @handles(globals)
 def _globals(tx, args, kwargs):
-    return tx.wrap(tx.frame.globals, tx.pinned(tx.frame.globals, "globals()"))
+    return namespace_of(tx, tx.frame.globals, tx.pinned(tx.frame.globals, "globals()"))
 
 
 @handles(threading.get_ident)
@@ -531,10 +532,10 @@ def _range(tx, args, kwargs):
 
 @handles(next)
 def _next(tx, args, kwargs):
+    if len(args) == 1:
+        return tx.next_or_raise(args[0])
     value = args[0].next(tx)
-    if value is not None:
-        return value
-    return args[1] if len(args) > 1 else tx.raise_error(StopIteration)
+    return args[1] if value is None else value
 
 
 @handles(zip)

@@ -3,7 +3,8 @@
 What such a function gives for the same arguments is one object for as long as its cache keeps it, whatever else changes; a
 call with constants is therefore made while tracing, and its result is a constant of the entry. One guard looks into the
 cache at every call of the entry. A cache that is full, or nearly, is left to Python, because tracing and guards would change
-which result it forgets next. A call with symbolic sizes or with objects that the traced code made is inlined.
+which result it forgets next; so is a call with a number that changes from call to call (with fullgraph=True the number is guarded
+instead). A call with objects that the traced code made is inlined.
 """
 
 from __future__ import annotations
@@ -63,7 +64,9 @@ class CachedFunctionVariable(Variable):
         given = [*args, *kwargs.values()]
         for value in given:
             self.refuse_unhashable(tx, value)
-        if any(map(is_new, given)):
+        if any(map(is_symbolic, given)):
+            args, kwargs = self.with_numbers(tx, args, kwargs)
+        elif any(map(is_new, given)):
             return self.inline(tx, args, kwargs)
         try:
             real = tuple(real_value(tx, a) for a in args)
@@ -73,7 +76,9 @@ class CachedFunctionVariable(Variable):
         if may_forget(self.value) and not (keeps_one(self.value) and holds(self.value, real, named)):
             raise unsupported("call", f"{self} has a cache so full that the order of its calls decides what it forgets")
         if tx.effects.pending() and not holds(self.value, real, named):
-            return self.inline(tx, args, kwargs)
+            if tx.options.fullgraph:
+                return self.inline(tx, args, kwargs)
+            raise unsupported("call", f"{self} is called for the first time, and may see changes that are still to be made")
         result = tx.run_outside(self.value, *real, **named)
         self.guard_result(tx, real, named, result)
         return tx.wrap_pinned(result, f"{self.value.__name__}()")
@@ -81,8 +86,14 @@ class CachedFunctionVariable(Variable):
     def call_method(self, tx, name, args, kwargs):
         raise unsupported("call", f"{name}() of {self}")         # what the cache holds now
 
+    def with_numbers(self, tx, args, kwargs):
+        """The cache is Python's: asked with a number that changes, it is to be asked for each."""
+        if not tx.options.fullgraph:
+            raise unsupported("call", f"{self} is called with a number that changes from call to call")
+        return [settled(tx, a) for a in args], {name: settled(tx, value) for name, value in kwargs.items()}
+
     def inline(self, tx, args, kwargs):
-        """No cache can hold this call yet, or the function must see changes that are still to be made."""
+        """No cache can hold this call yet, or (in a whole graph) the function must see changes that are still to be made."""
         return tx.call(tx.wrap_pinned(self.value.__wrapped__, self.value.__name__), args, kwargs)
 
     def refuse_unhashable(self, tx, value):
@@ -113,13 +124,28 @@ class Gives:
         return f"gives the same for {self.args}"
 
 
+def is_symbolic(variable) -> bool:
+    """A number that is not known, or a tuple with one."""
+    if isinstance(variable, TupleVariable):
+        return any(is_symbolic(part.realize()) for part in variable.items)
+    return isinstance(variable, SymVariable)
+
+
+def settled(tx, variable):
+    """The same with the numbers that there are now, guarded."""
+    variable = variable.realize()
+    if isinstance(variable, TupleVariable) and is_symbolic(variable):
+        return TupleVariable([settled(tx, part) for part in variable.items], cls=variable.cls)
+    return variable.settled(tx) if isinstance(variable, SymVariable) else variable
+
+
 def is_new(variable) -> bool:
-    """Symbolic numbers, and objects that the traced code made and that are equal to nothing else."""
+    """Objects that the traced code made and that are equal to nothing else."""
     if isinstance(variable, TupleVariable):
         return any(is_new(part.realize()) for part in variable.items)
     if isinstance(variable, UserObjectVariable):
         return variable.source is None and all(lookup(variable.cls, n)[0] is object for n in ("__eq__", "__hash__"))
-    return isinstance(variable, SymVariable) or isinstance(variable, TensorVariable) and variable.source is None
+    return isinstance(variable, TensorVariable) and variable.source is None
 
 
 def may_forget(cached) -> bool:

@@ -13,6 +13,7 @@ import operator
 from ..breaks import unsupported
 from ..source import item
 from .base import Lazy
+from .builtins import handles
 from .dicts import DictVariable, OutsideDict
 from .objects import UserObjectVariable, lookup, python_method
 from .sequences import ListVariable
@@ -22,11 +23,11 @@ WRITERS = ("__setitem__", "clear")
 
 
 def base_of(cls) -> type | None:
-    """The builtin container that a class is derived from and whose instances it makes."""
+    """The builtin container that a class is derived from and whose instances it makes, perhaps in a `__new__` of its own."""
     base = next((b for b in cls.__mro__ if b in BASES), None)
     if base is None or cls is base or not cls.__flags__ & HEAP_TYPE:
         return None
-    return base if lookup(cls, "__new__")[0] in (base, dict, *OPEN) else None
+    return base if lookup(cls, "__new__")[0] in (base, dict, *OPEN) or python_method(cls, "__new__") else None
 
 
 HEAP_TYPE = 1 << 9                # Py_TPFLAGS_HEAPTYPE
@@ -138,10 +139,23 @@ def derived_object(cls) -> DerivedVariable | None:
     return DerivedVariable(cls, ListVariable([]) if base is list else DictVariable(cls=base))
 
 
+@handles(*{dict.__new__, collections.OrderedDict.__new__, list.__new__})
+def _new(tx, args, kwargs):
+    """What a `__new__` written in Python asks of its builtin base: an empty object, whatever else is given."""
+    cls = args[0].plain() if args and args[0].is_constant() else None
+    if cls in BASES:
+        return tx.call(args[0], [], {})
+    made = derived_object(cls) if isinstance(cls, type) else None
+    if made is None:
+        raise unsupported("call", "__new__() of a builtin container, for a class that is not derived from it")
+    return made
+
+
 def wrap_derived(tx, value, source, key_variable) -> DerivedVariable | None:
-    """One from outside; None where its class reads items by a method of its own, which generated code would call."""
+    """One from outside. Where its class reads items by a method of its own, generated code reads past it."""
     cls, base = type(value), base_of(type(value))
-    if base is None or python_method(cls, "__getitem__"):
+    past = python_method(cls, "__getitem__")
+    if base is None or past and base is list:
         return None
     tx.guard(source, "type_is", cls)
     if base is list:
@@ -151,6 +165,7 @@ def wrap_derived(tx, value, source, key_variable) -> DerivedVariable | None:
         real = {key: dict.__getitem__(value, key) for key in base.__iter__(value)}
         content = OutsideDict(tx, real, source, key_variable)
         content.cls = base
+        content.past = base if past else None
     if any(python_method(cls, name) for name in WRITERS):
         content.changed = refuse_change
     return tx.remember(value, DerivedVariable(cls, content, value, source))

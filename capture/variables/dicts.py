@@ -9,7 +9,7 @@ import types
 from ...eager import dtypes
 from ...eager.device import device
 from ...eager.tensor import Tensor
-from ..source import DictAttr, Keyed, Pinned, item
+from ..source import DictAttr, ItemPast, Keyed, Pinned, item
 from .base import Lazy
 from .containers import ContainerVariable
 from .identities import stand_in
@@ -242,7 +242,11 @@ class OutsideDict(DictVariable):
             self.found[stand] = Lazy(self.tx, self.value[key], source or self.item(key))
         return self.found[stand]
 
+    past = None             # the builtin base whose items are read, where the class of the dict has a method of its own
+
     def item(self, key):
+        if self.past is not None:
+            return ItemPast(self.source, key, self.past)
         return Keyed(self.source, key, pinned_key(key)) if by_identity(key) else item(self.source, key)
 
     def alone(self, key) -> tuple | None:

@@ -7,7 +7,7 @@ into a graph of its own: what that graph reads of the outer one is what the call
 from __future__ import annotations
 
 from ...eager.autograd import function as library
-from ...eager.ops.custom import MOST, custom_gradient
+from ...eager.ops.custom import MOST, custom_gradient, custom_gradient_of_results
 from ...eager.tensor import Tensor, fake_tensor
 from ..breaks import UserRaise, unsupported
 from ..gradients import BackwardRule
@@ -75,12 +75,19 @@ def connected(tx, cls, ctx, given, inputs, outs, chosen, known, several):
     if len(chosen) > MOST:
         raise unsupported("backward", f"{cls} has more than {MOST} results")
     rule, saved, numbers = traced_backward(tx, cls, ctx, given, outs, chosen)
-    made = tx.run(custom_gradient, results, tuple(inputs), saved, numbers, rule)
+    record = custom_gradient_of_results if any(kind == "result" for kind, _ in rule.wanted) else custom_gradient
+    made = tx.run(record, results, tuple(inputs), saved, numbers, rule)
+    shared += [k for k in chosen if k not in shared and in_common(outs, k)]
     for k, new in zip(chosen, made if isinstance(made, tuple) else (made,)):
         if k in shared:                                 # a copy does, unless one of them is written or seen outside
             tx.tracer.copied.update((id(s), s) for s in (outs[k].fake._storage, new._storage))
         outs[k] = tx.fresh(new)
     return TupleVariable(outs) if several else outs[0]
+
+
+def in_common(outs, k: int) -> bool:
+    """Whether a result shares memory with another one."""
+    return any(isinstance(o, TensorVariable) and o.fake._storage is outs[k].fake._storage for o in (*outs[:k], *outs[k + 1:]))
 
 
 def traced_backward(tx, cls, ctx, given, outs, chosen):

@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 from collections import deque
 
 from ..breaks import unsupported
-from .base import Variable
+from ..source import Given
+from .base import Lazy, Variable
 
 
 class IteratorVariable(Variable):
@@ -464,12 +466,46 @@ def tees_again(inner, values, places):
     return tuple(advanced(steps, tee) for steps, tee in zip(places, made))
 
 
-class OutsideIterator(IteratorVariable):
-    """A real iterator object from outside: its position is never guarded, advancing it is a graph break."""
+MOST_KNOWN = 64         # members of an iterator from outside that are guarded one by one
+TELLING = tuple({type(iter(v)) for v in ([], (), set(), {}, {}.values(), {}.items())})
 
-    def __init__(self, cls, source):
+
+def rest_of(iterator) -> tuple:
+    """What it has still to give, without giving it."""
+    _, given, *place = iterator.__reduce__()
+    return tuple(given[0])[place[0] if place else 0:] if given else ()
+
+
+def moved_on(iterator, steps: int, ended: bool) -> None:
+    """What a trace took of an iterator is gone from the real one."""
+    advanced(steps + ended, iterator)
+
+
+class OutsideIterator(IteratorVariable):
+    """A real iterator object from outside. Those of lists, tuples, dicts and sets tell what they have still to give: that is
+    guarded, and generated code moves the real one on. The position of any other is not guarded: advancing it is a graph break."""
+
+    def __init__(self, value, source):
         super().__init__(source)
-        self.cls = cls
+        self.value, self.cls = value, type(value)
+        self.rest, self.steps, self.ended = None, 0, False
+
+    def begin(self, tx):
+        rest = rest_of(self.value) if self.cls in TELLING else None
+        if rest is None or len(rest) > MOST_KNOWN:
+            raise unsupported("iterator", f"advancing {self.source.name()} ({self.cls.__name__}), which came from outside")
+        tx.guard(self.source, "len", len(rest))
+        self.owners = gc.get_referents(self.value)
+        self.rest = [Lazy(tx, member, Given(self.source, k, int)) for k, member in enumerate(rest)]
 
     def next(self, tx):
-        raise unsupported("iterator", f"advancing {self.source.name()} ({self.cls.__name__}), which came from outside")
+        if self.rest is None:
+            self.begin(tx)
+        if any(tx.effects.is_mutated(tx.known(owner)) for owner in self.owners):
+            raise unsupported("iterator", f"advancing {self.source.name()}, over a container that the function has changed")
+        tx.effects.advance(self)
+        self.ended = self.steps == len(self.rest)
+        if self.ended:
+            return None
+        self.steps += 1
+        return self.rest[self.steps - 1].realize()

@@ -14,6 +14,7 @@ import threading
 import types
 import weakref
 
+from .. import surroundings
 from ..breaks import UserRaise, unsupported
 from ..source import Attr, DictAttr, Pinned, of_frame
 from . import class_edits
@@ -51,6 +52,7 @@ class Lookups(threading.local):
 
 
 lookups = Lookups()
+surroundings.LOCALS.append(lookups)
 
 
 def lookup_guards(seen: dict):
@@ -322,7 +324,13 @@ class UserObjectVariable(Variable):
         raise unsupported("iteration", f"iterating over {self}")
 
     def next(self, tx):
-        return tx.next_or_none(lambda: self.call_special(tx, "__next__"))
+        try:
+            return self.call_special(tx, "__next__")
+        except UserRaise as error:
+            if not issubclass(error.variable.cls, StopIteration):
+                raise
+            self.stopped = error
+            return None
 
     def binary(self, tx, op, other, reflected):
         name = DUNDERS.get(op)

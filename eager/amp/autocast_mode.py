@@ -5,6 +5,7 @@ excepted). Casts of leaves that require gradients are kept until the outermost c
 is cast once.
 """
 
+import contextlib
 import functools
 import threading
 import warnings
@@ -89,6 +90,20 @@ def restore(saved: tuple) -> None:
     if saved != settings():
         s.enabled, s.dtypes, s.caching, s.nesting = saved
         _apply()
+
+
+@contextlib.contextmanager
+def restored(saved: tuple):
+    """Work under other settings for a while, as inside of a context of its own: what is cast is kept until the outermost ends."""
+    before = settings()
+    enabled, types, caching, _ = saved
+    restore((dict(enabled), dict(types), caching, before[-1] + 1))
+    try:
+        yield
+    finally:
+        restore(before)
+        if before[-1] == 0:
+            _settings.cache.clear()
 
 
 def _device_type(device_type):

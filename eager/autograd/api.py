@@ -226,3 +226,8 @@ def retain_grad(self) -> None:
 def retains_grad(self) -> bool:
     node = self._grad_fn
     return node is not None and node.hooks is not None and self._output_nr in node.hooks.retain
+
+
+def zero_gradient(grad: Tensor) -> None:
+    """Zeros in a gradient's own memory, without the history that it may have. A view without one is left the view it is."""
+    (grad.detach_() if grad._grad_fn is not None else grad.requires_grad_(False)).zero_()

@@ -362,6 +362,7 @@ class AttachedNode(Node):
     `apply`."""
 
     __slots__ = ("backward_fn", "label", "with_saved", "saved", "final")
+    joined = True
 
     def name(self) -> str:
         return self.label

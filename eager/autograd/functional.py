@@ -234,6 +234,9 @@ def stacked(rows, output: Tensor, x: Tensor) -> Tensor:
 
 def hessian(func, inputs, create_graph=False, strict=False, vectorize=False, outer_jacobian_strategy="reverse-mode"):
     """The second derivatives of a function with one value: per pair of inputs a tensor of both shapes."""
+    if outer_jacobian_strategy not in ("forward-mode", "reverse-mode"):
+        raise ValueError("Expected outer_jacobian_strategy to be either 'reverse-mode' or 'forward-mode', got "
+                         f"{outer_jacobian_strategy!r}")
     inputs, many = as_tuple(inputs, "inputs", "hessian")
 
     def first(*xs):

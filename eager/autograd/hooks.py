@@ -47,9 +47,12 @@ def all_replaced(hook, answer, grads) -> list:
 
 
 def tensor_hooks(node, grads: list) -> list:
-    """Hooks of the output tensors, then the gradients that are to be retained."""
+    """Hooks of the output tensors, then the gradients that are to be retained. A record of several outputs tells the hook of one
+    without a gradient None; a node that stands for many calls is asked only for those that would have run."""
     hooks = node.hooks
     for number, table in hooks.tensor.items():
+        if node.joined and grads[number] is None:
+            continue
         for hook in list(table.values()):
             grads[number] = replaced(hook, hook(grads[number]), grads[number])
     for number, ref in hooks.retain.items():

@@ -81,7 +81,9 @@ class set_grad_enabled(_Manager):
     """Sets the mode at once; as a context manager, restores it at the end."""
 
     def __init__(self, mode: bool):
-        self.mode = bool(mode)
+        if not isinstance(mode, bool):
+            raise TypeError(f"set_grad_enabled(): argument 'enabled' (position 1) must be bool, not {type(mode).__name__}")
+        self.mode = mode
         self.prev = state.grad
         state.grad = self.mode
 

@@ -13,6 +13,13 @@ from . import missing
 from .operators import entry, find
 
 
+def _here(device_types) -> bool:
+    """Whether a kernel for these devices (a name, several, or None for all) is one for tensors of this process."""
+    names = [device_types] if isinstance(device_types, str) else device_types
+    return names is None or any(name.lower() in ("", "cpu", "default", "compositeimplicitautograd", "compositeexplicitautograd")
+                                for name in names)
+
+
 class Library:
     """A namespace of operators: `define(schema)`, then `impl(name, function)`."""
 
@@ -26,7 +33,10 @@ class Library:
     def impl(self, op_name, fn, dispatch_key="", *, with_keyset=False, allow_override=False):
         name = op_name if isinstance(op_name, str) else op_name.name
         name = name.partition("::")[2] or name
-        if (dispatch_key or self.dispatch_key) in ("", "CPU", "CompositeImplicitAutograd", "CompositeExplicitAutograd"):
+        if self.ns in ("aten", "prims"):
+            raise RuntimeError(f"Library({self.ns!r}, ...).impl({name!r}): own operators cannot be replaced by name; "
+                               "flambeau.extend registers records with kernels of your own")
+        if _here(dispatch_key or self.dispatch_key):
             entry(f"{self.ns}::{name}").function = fn
 
     def _register_fake(self, op_name, fn, **kwargs):
@@ -55,7 +65,7 @@ class CustomOp:
 
     def register_kernel(self, device_types, fn=None):
         def register(fn):
-            if device_types is None or "cpu" in ([device_types] if isinstance(device_types, str) else device_types):
+            if _here(device_types):
                 self._operator.function = fn
             return fn
         return register if fn is None else register(fn)
@@ -89,6 +99,10 @@ def custom_op(name, fn=None, /, *, mutates_args=(), device_types=None, schema=No
     """Registers a Python function as the operator `namespace::name` and returns it as a callable."""
     if "::" not in name:
         raise ValueError(f"custom_op: {name!r} must read namespace::name")
+    if not _here(device_types):
+        raise RuntimeError(f"custom_op {name!r}: device_types={device_types!r}: only kernels for the cpu can be registered")
+    if schema is not None:
+        entry(name, name + schema)
     make = lambda function: CustomOp(name, function)
     return make if fn is None else make(fn)
 
@@ -106,7 +120,8 @@ impl_abstract = register_fake
 
 def register_kernel(op, device_types, func=None, /, *, lib=None):
     def register(function):
-        entry(op if isinstance(op, str) else op.name).function = function
+        if _here(device_types):
+            entry(op if isinstance(op, str) else op.name).function = function
         return function
     return register if func is None else register(func)
 

@@ -114,5 +114,8 @@ def make_tensor(*shape, dtype, device="cpu", low=None, high=None, requires_grad=
         out = out.floor().to(dtype) if not (dtype.is_floating_point or dtype.is_complex) else out.to(dtype)
         if exclude_zero:
             out[out == 0] = 1 if math.isfinite(high) else low
+    if noncontiguous and memory_format is not None:
+        raise ValueError(f"make_tensor: noncontiguous and memory_format={memory_format} exclude each other")
     out = out[..., ::2] if noncontiguous and shape else out
+    out = out if memory_format is None else creation.clone(out, memory_format=memory_format)
     return out.to(device).requires_grad_(requires_grad)

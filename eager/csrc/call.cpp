@@ -321,12 +321,12 @@ bool record(PyObject* op, NeedsTable& table, PyObject* const* args, int count, u
 // ---- callables
 
 PyObject* fall_back(Attributes* self, PyObject* const* args, size_t nargsf, PyObject* names) {
-    if (PyErr_Occurred()) return nullptr;
+    if (PyErr_Occurred()) return complain(self, args, nargsf, names);
     if (self->face) {
         PyObject* answer = ask_operands(self, args, nargsf, names);
         if (answer || PyErr_Occurred()) return answer;
     }
-    return PyObject_Vectorcall(self->slow, args, nargsf, names);
+    return call_slow(self, args, nargsf, names);
 }
 
 int traverse_attributes(PyObject* raw, visitproc visit, void* arg) {

@@ -171,6 +171,9 @@ struct Attributes { // what every callable of this module carries
     PyObject* face; // what `__torch_function__` is given as the function: None for this object, null where it is not asked
 };
 // The call where the fast path does not take it: to `__torch_function__` if an operand has one, else to `slow`.
+// The Python function behind a callable; what it raises is put into the words of the library (complaints.py).
+PyObject* call_slow(Attributes* self, PyObject* const* args, size_t nargsf, PyObject* names);
+PyObject* complain(Attributes* self, PyObject* const* args, size_t nargsf, PyObject* names);
 PyObject* fall_back(Attributes* self, PyObject* const* args, size_t nargsf, PyObject* names);
 // As functions do, they pickle and copy by name.
 PyObject* reduce_callable(PyObject* self, PyObject*);

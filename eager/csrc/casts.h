@@ -5,6 +5,9 @@
 
 #include <stdint.h>
 #include <string.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 using CastLoop = void (*)(const char* in, npy_intp in_step, char* out, npy_intp out_step, npy_intp n);
 
@@ -82,12 +85,80 @@ FB_EACH_MACHINE inline void narrow_run(const uint32_t* in, uint16_t* out, npy_in
         out[i] = (uint16_t)((bits & 0x7fffffff) > 0x7f800000 ? bits >> 16 | 0x40 : rounded);
     }
 }
+
+// Between floats and float16: eight or sixteen side by side where the machine converts them; how many were done.
+#if defined(__x86_64__)
+__attribute__((target("avx512f"))) inline npy_intp widen_halves(const Half* in, float* out, npy_intp n) {
+    npy_intp i = 0;
+    for (; i + 16 <= n; i += 16) _mm512_storeu_ps(out + i, _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i*)(in + i))));
+    return i;
+}
+__attribute__((target("avx512f"))) inline npy_intp narrow_halves(const float* in, Half* out, npy_intp n) {
+    npy_intp i = 0;
+    for (; i + 16 <= n; i += 16) _mm256_storeu_si256((__m256i*)(out + i), _mm512_cvtps_ph(_mm512_loadu_ps(in + i), 8));
+    return i;
+}
+__attribute__((target("avx,f16c"))) inline npy_intp widen_eights(const Half* in, float* out, npy_intp n) {
+    npy_intp i = 0;
+    for (; i + 8 <= n; i += 8) _mm256_storeu_ps(out + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i*)(in + i))));
+    return i;
+}
+__attribute__((target("avx,f16c"))) inline npy_intp narrow_eights(const float* in, Half* out, npy_intp n) {
+    npy_intp i = 0;
+    for (; i + 8 <= n; i += 8) _mm_storeu_si128((__m128i*)(out + i), _mm256_cvtps_ph(_mm256_loadu_ps(in + i), 8));
+    return i;
+}
+inline int halves_at_once() {
+    static const int count = __builtin_cpu_supports("avx512f") ? 16 : __builtin_cpu_supports("f16c") ? 8 : 0;
+    return count;
+}
+inline npy_intp widen_many(const Half* in, float* out, npy_intp n) {
+    int at_once = halves_at_once();
+    return at_once == 16 ? widen_halves(in, out, n) : at_once ? widen_eights(in, out, n) : 0;
+}
+inline npy_intp narrow_many(const float* in, Half* out, npy_intp n) {
+    int at_once = halves_at_once();
+    return at_once == 16 ? narrow_halves(in, out, n) : at_once ? narrow_eights(in, out, n) : 0;
+}
+#else
+inline npy_intp widen_many(const Half*, float*, npy_intp) { return 0; }
+inline npy_intp narrow_many(const float*, Half*, npy_intp) { return 0; }
+#endif
+
 template <class From, class To> inline bool cast_run(const From*, To*, npy_intp) { return false; }
+inline bool cast_run(const Half* in, float* out, npy_intp n) {
+    for (npy_intp i = widen_many(in, out, n); i < n; i++) out[i] = widen(in[i]);
+    return true;
+}
+inline bool cast_run(const float* in, Half* out, npy_intp n) {
+    for (npy_intp i = narrow_many(in, out, n); i < n; i++) out[i] = Narrow<Half>::of(in[i]);
+    return true;
+}
 inline bool cast_run(const BFloat* in, float* out, npy_intp n) {
     return widen_run((const uint16_t*)in, (uint32_t*)out, n), true;
 }
 inline bool cast_run(const float* in, BFloat* out, npy_intp n) {
     return narrow_run((const uint32_t*)in, (uint16_t*)out, n), true;
+}
+
+template <class T> constexpr bool is_half = false;
+template <> inline constexpr bool is_half<Half> = true;
+template <> inline constexpr bool is_half<BFloat> = true;
+
+// Halves from and to other types: by floats, some at a time.
+template <class From, class To> void cast_through_floats(const From* in, To* out, npy_intp n) {
+    constexpr npy_intp some = 512;
+    float between[some];
+    for (npy_intp i = 0; i < n; i += some) {
+        npy_intp count = n - i < some ? n - i : some;
+        if constexpr (is_half<From>) {
+            cast_run(in + i, between, count);
+            for (npy_intp k = 0; k < count; k++) out[i + k] = Narrow<To>::of(between[k]);
+        } else {
+            for (npy_intp k = 0; k < count; k++) between[k] = (float)widen(in[i + k]);
+            cast_run(between, out + i, count);
+        }
+    }
 }
 
 template <class From, class To>
@@ -96,6 +167,7 @@ void cast_range(const char* in, npy_intp in_step, char* out, npy_intp out_step, 
         const From* x = (const From*)in;
         To* y = (To*)out;
         if (cast_run(x, y, n)) return;
+        if constexpr (is_half<From> != is_half<To>) return cast_through_floats(x, y, n);
         for (npy_intp i = 0; i < n; i++) y[i] = Narrow<To>::of(widen(x[i]));
         return;
     }

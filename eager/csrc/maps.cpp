@@ -118,7 +118,40 @@ struct Sixteen {
     long a, b;
 };
 
+// The same for conditions and results side by side, and choices that are side by side or one for all: without a branch.
+#define FB_CHOOSE(T, name) \
+    FB_EACH_MACHINE void name(const uint8_t* c, const T* a, const T* b, T* out, npy_intp n, bool one_a, bool one_b) { \
+        if (one_a || one_b) { \
+            const T *many = one_a ? b : a, one = one_a ? *a : *b, flip = one_a ? 1 : 0; \
+            if (one_a && one_b) { \
+                T other = *b; \
+                for (npy_intp i = 0; i < n; i++) out[i] = other ^ ((one ^ other) & (T)-(T)(c[i] != 0)); \
+                return; \
+            } \
+            for (npy_intp i = 0; i < n; i++) out[i] = one ^ ((one ^ many[i]) & (T)-(T)((c[i] != 0) ^ flip)); \
+            return; \
+        } \
+        for (npy_intp i = 0; i < n; i++) out[i] = b[i] ^ ((a[i] ^ b[i]) & (T)-(T)(c[i] != 0)); \
+    }
+FB_CHOOSE(uint32_t, choose_4)
+FB_CHOOSE(uint64_t, choose_8)
+FB_CHOOSE(uint16_t, choose_2)
+FB_CHOOSE(uint8_t, choose_1)
+#undef FB_CHOOSE
+
+template <class T> bool choose_run(void (*run)(const uint8_t*, const T*, const T*, T*, npy_intp, bool, bool), char** p,
+    npy_intp n, const npy_intp* s) {
+    const npy_intp size = sizeof(T);
+    if (s[0] != 1 || s[3] != size || (s[1] && s[1] != size) || (s[2] && s[2] != size)) return false;
+    run((const uint8_t*)p[0], (const T*)p[1], (const T*)p[2], (T*)p[3], n, !s[1], !s[2]);
+    return true;
+}
+
 void where_loop(int itemsize, char** p, npy_intp n, const npy_intp* s) {
+    if (itemsize == 4 && choose_run<uint32_t>(choose_4, p, n, s)) return;
+    if (itemsize == 8 && choose_run<uint64_t>(choose_8, p, n, s)) return;
+    if (itemsize == 2 && choose_run<uint16_t>(choose_2, p, n, s)) return;
+    if (itemsize == 1 && choose_run<uint8_t>(choose_1, p, n, s)) return;
     if (itemsize == 4) choose<int>(p, n, s);
     else if (itemsize == 8) choose<long>(p, n, s);
     else if (itemsize == 2) choose<short>(p, n, s);

@@ -5,6 +5,7 @@
 namespace {
 
 PyObject *ask, *proceed, *disabled; // overrides.ask; what it answers for ordinary calls; the handler that stands for none
+PyObject* complaint; // complaints.complaint
 long modes; // function modes that are active in any thread
 
 bool is_foreign(PyObject* x) {
@@ -34,7 +35,7 @@ struct Public {
 PyObject* call_public(PyObject* raw, PyObject* const* args, size_t nargsf, PyObject* names) {
     Attributes* self = (Attributes*)raw;
     PyObject* answer = ask_operands(self, args, nargsf, names);
-    return answer || PyErr_Occurred() ? answer : PyObject_Vectorcall(self->slow, args, nargsf, names);
+    return answer || PyErr_Occurred() ? answer : call_slow(self, args, nargsf, names);
 }
 
 void dealloc_public(PyObject* raw) {
@@ -68,9 +69,9 @@ PyObject* py_public(PyObject*, PyObject* args) {
 }
 
 PyObject* py_answers(PyObject*, PyObject* args) {
-    PyObject *first, *second, *third;
-    if (!PyArg_ParseTuple(args, "OOO", &first, &second, &third)) return nullptr;
-    ask = Py_NewRef(first), proceed = Py_NewRef(second), disabled = Py_NewRef(third);
+    PyObject *first, *second, *third, *fourth;
+    if (!PyArg_ParseTuple(args, "OOOO", &first, &second, &third, &fourth)) return nullptr;
+    ask = Py_NewRef(first), proceed = Py_NewRef(second), disabled = Py_NewRef(third), complaint = Py_NewRef(fourth);
     Py_RETURN_NONE;
 }
 
@@ -97,16 +98,52 @@ PyMethodDef functions[] = {{"public", py_public, METH_VARARGS,
 
 }
 
+static bool gather_arguments(PyObject* const* args, Py_ssize_t n, PyObject* names, Ref& positional, Ref& keywords) {
+    positional = Ref(PyTuple_New(n)), keywords = Ref(PyDict_New());
+    if (!positional || !keywords) return false;
+    for (Py_ssize_t k = 0; k < n; k++) PyTuple_SET_ITEM(positional.get(), k, Py_NewRef(args[k]));
+    for (Py_ssize_t k = 0; names && k < PyTuple_GET_SIZE(names); k++)
+        if (PyDict_SetItem(keywords.get(), PyTuple_GET_ITEM(names, k), args[n + k])) return false;
+    return true;
+}
+
+PyObject* call_slow(Attributes* self, PyObject* const* args, size_t nargsf, PyObject* names) {
+    PyObject* out = PyObject_Vectorcall(self->slow, args, nargsf, names);
+    return out ? out : complain(self, args, nargsf, names);
+}
+
+// Null, with the present error put into the library's words where they are somebody else's.
+PyObject* complain(Attributes* self, PyObject* const* args, size_t nargsf, PyObject* names) {
+    if (!complaint
+        || !(PyErr_ExceptionMatches(PyExc_AttributeError) || PyErr_ExceptionMatches(PyExc_ValueError)
+             || PyErr_ExceptionMatches(PyExc_TypeError) || PyErr_ExceptionMatches(PyExc_LookupError)
+             || PyErr_ExceptionMatches(PyExc_MemoryError) || PyErr_ExceptionMatches(PyExc_OverflowError)))
+        return nullptr;
+    PyObject *type, *error, *trace;
+    PyErr_Fetch(&type, &error, &trace);
+    PyErr_NormalizeException(&type, &error, &trace);
+    if (trace) PyException_SetTraceback(error, trace);
+    Ref positional, keywords, better;
+    if (gather_arguments(args, PyVectorcall_NARGS(nargsf), names, positional, keywords))
+        better = Ref(PyObject_CallFunctionObjArgs(
+            complaint, (PyObject*)self, positional.get(), keywords.get(), error, nullptr));
+    if (better && better.get() != Py_None) {
+        PyErr_SetObject((PyObject*)Py_TYPE(better.get()), better.get());
+        Py_XDECREF(type), Py_XDECREF(error), Py_XDECREF(trace);
+        return nullptr;
+    }
+    PyErr_Clear();
+    PyErr_Restore(type, error, trace);
+    return nullptr;
+}
+
 PyObject* ask_operands(Attributes* self, PyObject* const* args, size_t nargsf, PyObject* names) {
     Py_ssize_t n = PyVectorcall_NARGS(nargsf), all = n + (names ? PyTuple_GET_SIZE(names) : 0);
     bool found = modes > 0;
     for (Py_ssize_t k = 0; k < all && !found; k++) found = holds_foreign(args[k]);
     if (!found || !ask) return nullptr;
-    Ref positional(PyTuple_New(n)), keywords(PyDict_New());
-    if (!positional || !keywords) return nullptr;
-    for (Py_ssize_t k = 0; k < n; k++) PyTuple_SET_ITEM(positional.get(), k, Py_NewRef(args[k]));
-    for (Py_ssize_t k = n; k < all; k++)
-        if (PyDict_SetItem(keywords.get(), PyTuple_GET_ITEM(names, k - n), args[k])) return nullptr;
+    Ref positional, keywords;
+    if (!gather_arguments(args, n, names, positional, keywords)) return nullptr;
     PyObject* face = self->face == Py_None ? (PyObject*)self : self->face;
     PyObject* answer = PyObject_CallFunctionObjArgs(ask, face, positional.get(), keywords.get(), nullptr);
     if (answer == proceed) Py_CLEAR(answer);

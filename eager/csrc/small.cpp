@@ -225,7 +225,7 @@ template <int value> PyObject* from_sizes(const Call& c) {
 }
 
 PyObject* full(const Call& c) {
-    if (c.n != 2) return nullptr;
+    if (c.n != 2 || PyLong_Check(c.args[0])) return nullptr;
     PyObject *value = c.args[1], *device;
     Sizes s;
     int type = PyFloat_CheckExact(value) ? default_type() : PyLong_CheckExact(value) ? INT64 : BOOL;

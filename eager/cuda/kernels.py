@@ -165,11 +165,14 @@ def run_scatter(op, args, outs):
         return out
     index = tuple(cupy().broadcast_to(XP.asarray(i), sizes) for i in index)
     value = cupy().broadcast_to(XP.asarray(value), sizes).astype(out.dtype)
-    if op.mode == "add":
-        XP.add.at(out, index, value)
-    else:
+    if op.mode == "set":
         out[index] = value
+    else:
+        getattr(XP, COMBINED[op.mode]).at(out, index, value)
     return out
+
+
+COMBINED = {"add": "add", "mul": "multiply", "max": "maximum", "min": "minimum"}
 
 
 def written_through(view, out, args):

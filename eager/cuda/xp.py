@@ -61,6 +61,8 @@ class Ufunc:
     def at(self, x, index, value):
         if self.name == "add":
             return add_at(x, index, value)
+        if self.name == "multiply":
+            return multiply_at(x, index, value)
         return getattr(cupy(), self.name).at(x, index, value)
 
     def outer(self, a, b):
@@ -187,6 +189,22 @@ def _place(name):
         return getattr(cupy(), name)(x, axis=axis)
     run.__name__ = name
     return run
+
+
+def multiply_at(x, index, value):
+    """x[index] *= value with every element counting: cupy has no atomic products, so in each round the last element that still
+    waits for a place has its turn."""
+    places = cupy().arange(x.size).reshape(x.shape)[index].ravel()
+    values, flat = cupy().broadcast_to(value, index[0].shape if index else x.shape).ravel(), x.ravel()
+    waiting = cupy().arange(places.size)
+    while waiting.size:
+        last = cupy().full(x.size, -1, np.int64)
+        cupy().maximum.at(last, places[waiting], waiting)
+        now = last[places[waiting]] == waiting
+        chosen = waiting[now]
+        flat[places[chosen]] = flat[places[chosen]] * values[chosen]
+        waiting = waiting[~now]
+    x[...] = flat.reshape(x.shape)
 
 
 def tile(x, repeats):

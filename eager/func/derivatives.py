@@ -201,6 +201,8 @@ def jacrev(func, argnums=0, *, has_aux=False, chunk_size=None):
 
 def jacfwd(func, argnums=0, has_aux=False, *, randomness="error"):
     """The same as `jacrev`, column by column in PyTorch; here by rows, which gives the same values."""
+    if randomness not in ("error", "same", "different"):
+        raise RuntimeError(f"jacfwd: randomness must be 'error', 'different' or 'same', got {randomness!r}")
     return jacrev(func, argnums, has_aux=has_aux)
 
 

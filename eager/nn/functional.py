@@ -189,7 +189,12 @@ def linear(input, weight, bias=None):
 # -- normalisation
 
 def _normalized(input, normalized_shape, named):
+    if isinstance(normalized_shape, int):
+        raise TypeError("layer_norm(): argument 'normalized_shape' (position 2) must be tuple of ints, not int")
     shape, own = tuple(normalized_shape), tuple(input.shape)
+    if not shape:
+        raise RuntimeError("Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, "
+                           "but got normalized_shape = []")
     count = len(shape)
     if count > len(own) or any(n is not m and n != m for n, m in zip(own[len(own) - count:], shape)):
         raise RuntimeError(f"Given normalized_shape={list(shape)}, expected input with shape [*, "
@@ -205,6 +210,8 @@ def _normalized(input, normalized_shape, named):
 
 def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):
     count = _normalized(input, normalized_shape, {"weight": weight, "bias": bias})
+    if input.dtype.category < 2:
+        raise NotImplementedError(f'layer_norm: not implemented for {_type_name(input.dtype)!r}')
     return normalization.layer_norm(input, count, weight, bias, eps)[0]
 
 

@@ -254,6 +254,9 @@ def hardtanh(s, x, low: scalar, high: scalar):
     return s.minimum(s.maximum(x, low), high)
 
 
+hardtanh.native(lambda x, low, high: maps.unary("clamp", x, low, high))
+
+
 @hardtanh.grad("x")
 def _(g, out, low, high):
     """Nothing at the bounds themselves, unlike clamp."""

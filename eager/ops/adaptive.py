@@ -5,15 +5,17 @@ import functools
 
 import numpy as np
 
+from ...runtime import jobs
 from .. import dtypes
 from ..grads import Meta
-from ..op import composite, indexed, mask, Out, reduction, size
+from ..op import composite, indexed, mask, Out, reduction, size, static
 from ..prims import COMBINES
 from ..sizes import contiguous_strides
 from .halves import back, single
 from . import taps
 from .images import empty_image, image_like, tidy
 from .pooling import flat_last
+from .resampling import nearest
 from .creation import full
 from .indexing import scatter_add
 from .views import reshape
@@ -64,7 +66,7 @@ def _sum_load(s, i, r, x, output_size):
 
 @reduction(combine="sum", loop=_sum_load, ranges=lambda x, output_size: _extents(_spatial(x, output_size), output_size),
            meta=lambda x, output_size: image_like(x, _sizes(x, output_size)))
-def adaptive_sum(s, x, output_size: size):
+def windows_sum(s, x, output_size: size):
     return x
 
 
@@ -79,9 +81,24 @@ def _adjoint(n, m):
     return taps.adjoint(_taps(n, m), n)
 
 
+def _even(inputs, outputs):
+    """Whether all windows of a dim are equally long and apart."""
+    return all(type(n) is int and type(m) is int and m and n % m == 0 for n, m in zip(inputs, outputs))
+
+
+@composite
+def adaptive_sum(x, output_size: size):
+    """Windows that are equally long in one step, others one dim after the other: they are products of intervals."""
+    if _even(_spatial(x, output_size), output_size):
+        return windows_sum(x, output_size)
+    for d, m in enumerate(output_size, len(x.shape) - len(output_size)):
+        x = intervals_sum(x, d, m)
+    return x
+
+
 @adaptive_sum.numpy
+@windows_sum.numpy
 def _(x, output_size):
-    """One dim after the other: windows are products of intervals."""
     y = x
     for d, m in enumerate(output_size, x.ndim - len(output_size)):
         y = taps.apply(y, d, _taps(y.shape[d], m))
@@ -89,26 +106,49 @@ def _(x, output_size):
 
 
 @adaptive_sum.grad("x")
+@windows_sum.grad("x")
 def _(g, x: Meta, output_size):
     return adaptive_spread(g, _spatial(x, output_size))
 
 
-def _spread_load(s, i, r, slope, sizes):
-    """The r-th output whose window may cover input p: from floor(p m / n) on."""
-    lead, inside, index = i[:len(i) - len(sizes)], None, []
-    for p, k, n, m in zip(i[len(lead):], r, sizes, _spatial(slope, sizes)):
-        o = (p * m) // n + k
-        index.append(o)
-        fits = s.logical_and(s.lt(s.index(o), s.index(m)), s.lt(s.index(o * n), s.index((p + 1) * m)))
-        inside = fits if inside is None else s.logical_and(inside, fits)
-    return slope(*lead, *index, mask=inside, other=0)
+def _along(x, dim, n):
+    return image_like(x, (*x.shape[:dim], n, *x.shape[dim + 1:]))
 
 
-@reduction(combine="sum", loop=_spread_load,
-           ranges=lambda slope, sizes: tuple((m + n - 1) // n + 1 for n, m in zip(sizes, _spatial(slope, sizes))),
-           meta=lambda slope, sizes: image_like(slope, _sizes(slope, sizes)))
-def adaptive_spread(s, slope, sizes: size):
+def _interval_load(s, i, r, x, dim, size):
+    n, o = x.shape[dim], i[dim]
+    at = start_of(o, n, size) + r[0]
+    return x(*i[:dim], at, *i[dim + 1:], mask=s.lt(s.index(at), s.index(end_of(o, n, size))), other=0)
+
+
+@reduction(combine="sum", loop=_interval_load, meta=_along,
+           ranges=lambda x, dim, size: _extents((x.shape[dim],), (size,)))
+def intervals_sum(s, x, dim: static, size: size):
+    """`adaptive_sum` along one dim."""
+    return x
+
+
+@intervals_sum.numpy
+def _(x, dim, size):
+    return taps.apply(x, dim, _taps(x.shape[dim], size))
+
+
+@intervals_sum.calls
+def _(c, outs, x, dim, size):
+    return taps.call(c, outs[0], x, dim, lambda: _taps(x.shape[dim], size))
+
+
+@intervals_sum.grad("x")
+def _(g, x: Meta, dim):
+    return intervals_spread(g, dim, x.shape[dim])
+
+
+@composite
+def adaptive_spread(slope, sizes: size):
     """Each value added to all inputs of its window."""
+    for d, n in enumerate(sizes, len(slope.shape) - len(sizes)):
+        m = slope.shape[d]
+        slope = nearest(slope, d, n, None, False) if _even((n,), (m,)) else intervals_spread(slope, d, n)
     return slope
 
 
@@ -123,6 +163,36 @@ def _(slope, sizes):
 @adaptive_spread.grad("slope")
 def _(g, slope: Meta, sizes):
     return adaptive_sum(g, _spatial(slope, sizes))
+
+
+def _spread_load(s, i, r, slope, dim, size):
+    """The r-th output whose window may cover input p: from floor(p m / n) on."""
+    p, m = i[dim], slope.shape[dim]
+    o = (p * m) // size + r[0]
+    fits = s.logical_and(s.lt(s.index(o), s.index(m)), s.lt(s.index(o * size), s.index((p + 1) * m)))
+    return slope(*i[:dim], o, *i[dim + 1:], mask=fits, other=0)
+
+
+@reduction(combine="sum", loop=_spread_load, meta=_along,
+           ranges=lambda slope, dim, size: ((slope.shape[dim] + size - 1) // size + 1,))
+def intervals_spread(s, slope, dim: static, size: size):
+    """`adaptive_spread` along one dim."""
+    return slope
+
+
+@intervals_spread.numpy
+def _(slope, dim, size):
+    return taps.apply(slope, dim, _adjoint(size, slope.shape[dim]))
+
+
+@intervals_spread.calls
+def _(c, outs, slope, dim, size):
+    return taps.call(c, outs[0], slope, dim, lambda: _adjoint(size, slope.shape[dim]))
+
+
+@intervals_spread.grad("slope")
+def _(g, slope: Meta, dim):
+    return intervals_sum(g, dim, slope.shape[dim])
 
 
 @indexed(meta=lambda x, sizes: image_like(x))
@@ -164,6 +234,9 @@ def _(g, x: Meta, output_size):
 
 adaptive_sum.samples(lambda make: [(make(2, 3, 5, 7), (3, 4)), (make(2, 6), (4,)), (make(2, 3, 4, 4), (2, 2)),
                                    (make(1, 4, 4, 3).permute(0, 3, 1, 2), (3, 1)), (make(1, 2, 3), (5,))])
+windows_sum.samples(lambda make: [(make(2, 3, 4, 4), (2, 2)), (make(2, 6), (3,))])
+intervals_sum.samples(lambda make: [(make(2, 7, 3), 1, 3), (make(2, 5), 1, 4), (make(1, 3), 1, 5)])
+intervals_spread.samples(lambda make: [(make(2, 3, 4), 1, 7), (make(2, 4), 1, 6), (make(1, 5), 1, 3)])
 adaptive_spread.samples(lambda make: [(make(2, 3, 4), (5, 7)), (make(2, 4), (6,)), (make(1, 5), (3,))])
 adaptive_scale.samples(lambda make: [(make(2, 3, 4), (5, 7)), (make(2, 4), (6,))])
 adaptive_avg_pool.samples(lambda make: [(make(2, 3, 5, 7), (3, 4)), (make(2, 6), (4,))])
@@ -189,6 +262,22 @@ def _max_meta(x, output_size):
            ranges=lambda x, output_size: _spans(_spatial(x, output_size), output_size))
 def adaptive_max_pool(s, x, output_size: size):
     return x
+
+
+@adaptive_max_pool.native
+def _(x, output_size):
+    if not isinstance(x, np.ndarray) or not jobs.plain(x) or not x.size:
+        return NotImplemented
+    sizes, n = _spatial(x, output_size), len(output_size)
+    if n > 3 or 0 in output_size:
+        return NotImplemented
+    steps = contiguous_strides(_spans(sizes, output_size))
+    values = jobs.empty(_sizes(x, output_size), x.dtype)
+    places = jobs.empty(values.shape, np.dtype(np.int64))
+    ones = (1,) * (3 - n)
+    jobs.run("adaptive_max", x.dtype, _numel(x.shape[:x.ndim - n]), jobs.grain_of(_numel(sizes)), (values, places, x),
+             (*ones, *sizes, *ones, *output_size, *ones, *steps))
+    return values, places
 
 
 @adaptive_max_pool.grad("x")

@@ -8,6 +8,7 @@ import numpy as np
 
 from ...runtime import maps, moves
 from .. import dtypes
+from ..grads import Meta
 from ..op import OPS, mask, optional, pointwise, scalar, static, zeros
 from ..promote import ordered, result_type
 from .samples import binary, binary_int, unary
@@ -563,8 +564,8 @@ def _(x, source):
 
 
 @copy.grad("x")
-def _(g):
-    return zeros(g)
+def _(g, x: Meta):
+    return zeros(x)
 
 
 @copy.grad("source")

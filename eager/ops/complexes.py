@@ -74,6 +74,9 @@ def conj(x):
     return np.conjugate(x)
 
 
+conj.numpy(np.conjugate)
+
+
 _conjugate.append(conj)
 
 

@@ -6,6 +6,8 @@ one kernel tap at a time. Halves compute in float32 and are rounded once.
 
 import itertools
 
+import math
+
 import numpy as np
 
 from ...runtime import moves, native
@@ -73,7 +75,7 @@ def columns(x, windows, kernel, stride, padding, dilation, groups):
         x, (*x.shape[:2], *kernel, *windows),
         (*x.strides[:2], *(s * d for s, d in zip(steps, dilation)), *(s * t for s, t in zip(steps, stride))),
         writeable=False)
-    taps, count = int(np.prod(kernel)), int(np.prod(windows))
+    taps, count = math.prod(kernel), math.prod(windows)
     return view.reshape(x.shape[0], groups, x.shape[1] // groups * taps, count)
 
 
@@ -100,8 +102,8 @@ def _plain(x, weight, stride, padding, dilation, groups):
 
 def _transposed(x, weight, stride, padding, dilation, output_padding, groups):
     kernel, sizes = weight.shape[2:], x.shape[2:]
-    count, made = int(np.prod(sizes)), weight.shape[1] * groups
-    rows = weight.reshape(groups, weight.shape[0] // groups, weight.shape[1] * int(np.prod(kernel)))
+    count, made = math.prod(sizes), weight.shape[1] * groups
+    rows = weight.reshape(groups, weight.shape[0] // groups, weight.shape[1] * math.prod(kernel))
     unfolded = numpy_product(rows.swapaxes(-1, -2), x.reshape(x.shape[0], groups, x.shape[1] // groups, count))
     unfolded = unfolded.reshape(x.shape[0], made, *kernel, *sizes)
     spans = [(n - 1) * s + 1 for n, s in zip(sizes, stride)]

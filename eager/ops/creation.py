@@ -76,6 +76,16 @@ def linspace(s, i, start: scalar, end: scalar, length, dtype, device=None):
     return s.cast(s.where(left, at * step + start, s.const(end, inner) - back * step), dtype)
 
 
+@linspace.numpy
+def _(start, end, length, dtype, device):
+    """The same numbers: one half counted from each end."""
+    inner = (dtype.compute if dtype.is_floating_point else dtypes.float64).numpy.type
+    step, half = inner((float(end) - float(start)) / max(length - 1, 1)), (length + 1) // 2
+    first = np.arange(half).astype(inner) * step + inner(start)
+    last = inner(end) - np.arange(length - 1 - half, -1, -1).astype(inner) * step
+    return np.concatenate((first, last)).astype(dtype.numpy, copy=False)
+
+
 @linspace.samples
 def _(make):
     return [(0.0, 1.0, 5, dtypes.float32), (3.0, -2.0, 4, dtypes.float64), (1.0, 2.0, 1, dtypes.float32)]

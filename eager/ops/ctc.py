@@ -7,6 +7,7 @@ per class is minus the gradient.
 
 import numpy as np
 
+from ...runtime import ctc
 from ..meta import Spec
 from ..op import extern, mask, Out, static, tensor
 
@@ -82,6 +83,15 @@ def ctc_loss(x, targets: mask, lengths: static, counts: static, blank: static, z
     return loss.astype(x.dtype), alpha
 
 
+@ctc_loss.native
+def _(x, targets, lengths, counts, blank, zero_infinity, normalised):
+    found = ctc.forward(x, targets, lengths, counts, blank)
+    if found is NotImplemented or not zero_infinity:
+        return found
+    loss, alpha = found
+    return np.where(np.isinf(loss), loss.dtype.type(0), loss), alpha
+
+
 @ctc_loss.meta
 def _(x, targets, lengths, counts, blank, zero_infinity, normalised):
     length, rows, _ = x.shape
@@ -119,6 +129,9 @@ def ctc_loss_backward(g, x: tensor, targets: mask, alpha: tensor, loss: tensor, 
     scale = np.where(impossible & zero_infinity, 0.0, g)
     out = np.where(scale[None, :, None] == 0, 0.0, out) * scale[None, :, None]
     return out.astype(x.dtype)
+
+
+ctc_loss_backward.native(ctc.backward)
 
 
 @ctc_loss_backward.grad("*")

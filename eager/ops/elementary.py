@@ -173,7 +173,8 @@ def erf(s, x):
 
 @erf.native
 def _(x):
-    return native_map(native.ERF, x)
+    found = native_map(native.ERF, x)
+    return maps.every("erf", x) if found is NotImplemented else found
 
 
 @erf.grad("x")
@@ -307,7 +308,7 @@ def _(g, x):
 
 @extern(meta=_same_shape, promote="float")
 def erfinv(x):
-    """By Winitzki's approximation and three Newton steps on erf, in float64."""
+    """By Winitzki's approximation and three Newton steps on erf, in float64 (the native kernel has one of its own)."""
     return _floating(x, _inverse_erf)
 
 
@@ -319,6 +320,14 @@ def _inverse_erf(x):
     for _ in range(3):
         y = y - (prims.erf(y) - v) / (2 / math.sqrt(math.pi) * np.exp(-y * y))
     return np.where(np.abs(v) == 1, np.copysign(np.inf, v), y)
+
+
+erfinv.native(lambda x: maps.every("erfinv", x))
+
+
+@erfinv.calls
+def _(c, outs, x):
+    return maps.map_calls(c, "erfinv", outs[0], x)
 
 
 @erfinv.grad("x")

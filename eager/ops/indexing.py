@@ -4,6 +4,8 @@ Reads are Maps whose load goes to an index that was itself loaded; writes are Sc
 operations accept negative indices follows PyTorch: advanced indexing does, the others refuse them.
 """
 
+import functools
+
 import numpy as np
 
 from ...runtime import moves
@@ -12,10 +14,10 @@ from ..grads import Meta
 from ..meta import Spec
 from ..op import composite, indexed, mask, scalar, scatter, size, static, tensors
 from ..sizes import numel
-from .arithmetic import add, div, eq, masked_fill, maximum
+from .arithmetic import add, cast, div, eq, masked_fill, maximum, mul, where
 from .creation import arange, full
 from .rearrange import pad
-from .views import as_strided, reshape, restrided, squeeze, unsqueeze
+from .views import as_strided, reshape, restrided, slice_dim, squeeze, unsqueeze
 
 
 def checked(index, size, text, error=IndexError):
@@ -51,8 +53,9 @@ _OUT_OF_DIM = "index {bad} is out of bounds for dimension %d with size {size}"
 
 def _along(x_shape, index, dim):
     """numpy's index that addresses `index` along `dim` and the own position elsewhere."""
-    grid = np.ogrid[tuple(slice(n) for n in index.shape)]
-    return tuple(index if d == dim else grid[d] for d in range(index.ndim))
+    rank = index.ndim
+    return tuple([index if d == dim else np.arange(n).reshape((1,) * d + (n,) + (1,) * (rank - 1 - d))
+                  for d, n in enumerate(index.shape)])
 
 
 @indexed(meta=lambda x, dim, index: index.shape, promote="keep")
@@ -92,7 +95,12 @@ def row_major(x, *rest):
     return Spec(tuple(x.shape), x.dtype)
 
 
+_NATIVE = {"set": moves.set_elements, "add": moves.add_elements}
+
+
 def _scatter(name, mode, kernel):
+    native = _NATIVE.get(mode) or functools.partial(moves.combine_elements, {"mul": "product"}.get(mode, mode))
+
     @scatter(name=name, mode=mode, meta=row_major, ranges=lambda x, dim, index, source: index.shape, promote="keep")
     def record(s, i, x, dim: static, index: mask, source):
         at = s.indirect(index(*i), x.shape[dim])
@@ -108,7 +116,7 @@ def _scatter(name, mode, kernel):
     def write(x, dim, index, source):
         checked(index, x.shape[dim] if x.ndim else 1, _OUT_OF_DIM % dim, RuntimeError)
         source = source[tuple(slice(n) for n in index.shape)]
-        if mode == "set" or x.ndim == 0 or not moves.add_elements(x, dim, index, source):
+        if x.ndim == 0 or not native(x, dim, index, source):
             kernel(x, _along(x.shape, index, dim), source)
     return record
 
@@ -141,6 +149,105 @@ def _(g, dim, index, source: Meta):
     return _fit(gather(g, dim, index), source.shape)
 
 
+# -- products and extremes of what comes to one place
+
+scatter_mul = _scatter("scatter_mul", "mul", np.multiply.at)
+scatter_max = _scatter("scatter_max", "max", np.maximum.at)
+scatter_min = _scatter("scatter_min", "min", np.minimum.at)
+
+
+def _used(source, index):
+    """The part of a source whose elements have an index."""
+    for d, (n, m) in enumerate(zip(source.shape, index.shape)):
+        source = source if n == m else slice_dim(source, d, 0, 1, m)
+    return source
+
+
+def _factors(x, dim, index, source):
+    """Per place: the product without its zeros, and how many zeros there are, x's own among them."""
+    zero, none = eq(source, 0), eq(x, 0)
+    rest = scatter_mul(where(none, 1, x), dim, index, where(zero, 1, source))
+    return rest, scatter_add(cast(none, dtypes.int64), dim, index, cast(zero, dtypes.int64))
+
+
+def _without(rest, zeros, factor):
+    """The product of the others: of one of the factors of `rest`, with so many zeros at its place."""
+    zero = eq(factor, 0)
+    return where(zero, where(eq(zeros, 1), rest, 0), where(eq(zeros, 0), div(rest, where(zero, 1, factor)), 0))
+
+
+@scatter_mul.grad("x")
+def _(g, x, dim, index, source):
+    """Where nothing at a place is zero: the product by x."""
+    rest, zeros = _factors(x, dim, index, _used(source, index))
+    return mul(g, _without(rest, zeros, x))
+
+
+@scatter_mul.grad("source")
+def _(g, x, dim, index, source):
+    used = _used(source, index)
+    rest, zeros = _factors(x, dim, index, used)
+    others = _without(gather(rest, dim, index), gather(zeros, dim, index), used)
+    return _fit(mul(gather(g, dim, index), others), source.shape)
+
+
+def _winners(x, out, dim, index, source):
+    """Where x, and which elements of the source, have the extreme of their place; and how many share it."""
+    own, theirs = eq(x, out), eq(source, gather(out, dim, index))
+    count = scatter_add(cast(own, dtypes.int64), dim, index, cast(theirs, dtypes.int64))
+    return own, theirs, count
+
+
+def _share(here, g, count):
+    """What ties shares the gradient evenly; where a NaN has won, nothing equals it, and all is NaN."""
+    return mul(cast(here, g.dtype), div(g, cast(count, g.dtype)))
+
+
+def _to_source(g, x, out, dim, index, source):
+    _, theirs, count = _winners(x, out, dim, index, _used(source, index))
+    share = gather(div(g, cast(count, g.dtype)), dim, index)
+    return _fit(mul(cast(theirs, g.dtype), share), source.shape)
+
+
+def _to_base(g, x, out, dim, index, source):
+    own, _, count = _winners(x, out, dim, index, _used(source, index))
+    return _share(own, g, count)
+
+
+for _record in (scatter_max, scatter_min):
+    _record.grad("x")(_to_base)
+    _record.grad("source")(_to_source)
+
+
+@composite
+def scatter_extreme(x, dim: static, index: mask, source, largest: static, include_self: static):
+    """The largest or smallest of what comes to a place, and of what x has there unless that counts for nothing."""
+    if not include_self:
+        x = scatter_value(x, dim, index, beyond(x.dtype, not largest))
+    return (scatter_max if largest else scatter_min)(x, dim, index, source)
+
+
+def beyond(dtype, largest: bool):
+    """What every number of a type is at most, or at least."""
+    if dtype.is_floating_point:
+        return float("inf") if largest else float("-inf")
+    if dtype is dtypes.bool:
+        return largest
+    return dtypes.iinfo(dtype).max if largest else dtypes.iinfo(dtype).min
+
+
+@scatter_extreme.grad("x")
+def _(g, x, out, dim, index, source, include_self):
+    """x is asked whether it ties even where it counts for nothing, as PyTorch does."""
+    share = _to_base(g, x, out, dim, index, source)
+    return share if include_self else scatter_value(share, dim, index, 0)
+
+
+@scatter_extreme.grad("source")
+def _(g, x, out, dim, index, source):
+    return _to_source(g, x, out, dim, index, source)
+
+
 def _fit(g, shape):
     """Zeros behind g up to `shape`: elements of the source that no index used have no gradient."""
     if all(n == m for n, m in zip(g.shape, shape)):
@@ -156,6 +263,12 @@ def _scatter_samples(make):
 
 
 scatter_set.samples(_scatter_samples)
+scatter_extreme.samples(lambda make: [
+    (make(3, 4), 0, make.ints(3, 6, 4), make(6, 4), True, False), (make(3, 4), 1, make.ints(4, 3, 5), make(3, 5), False, True),
+    (make(4), 0, make.ints(4, 3), make(3), False, False)])
+for _record in (scatter_mul, scatter_max, scatter_min):
+    _record.samples(lambda make: _scatter_samples(make) + [(make(3, 4), 0, make.ints(3, 6, 4), make(6, 4)),
+                                                           (make(3, 4), 1, make.ints(4, 3, 5), make(3, 5))])
 scatter_add.samples(lambda make: _scatter_samples(make) + [(make(3, 4), 0, make.ints(3, 6, 4), make(6, 4))])
 
 
@@ -223,6 +336,8 @@ def _index_write(name, mode, kernel):
 
     @record.inplace.numpy
     def write(x, dim, index, source):
+        if mode == "add" and x.ndim > 1:
+            checked(index, x.shape[dim], _OUT_OF_DIM % dim, RuntimeError)
         checked(index, x.shape[dim] if x.ndim else 1, "index out of range in self")
         if mode == "set" or not added_rows(x, dim, index, source):
             kernel(x, (slice(None),) * dim + (index,), source)
@@ -479,7 +594,9 @@ def index(s, i, x, indices: tensors, dims: static):
 
 @index.numpy
 def _(x, indices, dims):
-    return x[_numpy_index(x, indices, dims)]
+    """(Where no element is asked for, no index is looked at.)"""
+    sizes = indexed_sizes(x, indices, dims)
+    return x[_numpy_index(x, indices, dims)] if 0 not in sizes else np.empty(sizes, x.dtype)
 
 
 @index.grad("x")
@@ -517,6 +634,8 @@ def _index_put(name, mode, kernel):
 
     @record.inplace.numpy
     def write(x, indices, values, dims):
+        if 0 in indexed_sizes(x, indices, dims):
+            return
         where = _numpy_index(x, indices, dims)
         if mode == "set" or dims != (0,) or values.shape != indices[0].shape + x.shape[1:] or not _added(x, indices[0],
                                                                                                      values):

@@ -4,6 +4,8 @@ What the gradient needs is x and two numbers per row (mean and 1/deviation), whi
 variance is that of the centred values; halves compute in float32 and are rounded once.
 """
 
+import math
+
 import numpy as np
 
 from ...runtime import rows
@@ -52,7 +54,7 @@ def _numpy_rows(x, normalized):
     """(rows, their length, rows per chunk) of contiguous float32 or float64, else None."""
     if x.dtype not in (np.float32, np.float64) or not x.flags.c_contiguous or not x.size:
         return None
-    width = int(np.prod(x.shape[x.ndim - normalized:]))
+    width = math.prod(x.shape[x.ndim - normalized:])
     return x.size // width, width, max(1, (1 << 15) // width)
 
 

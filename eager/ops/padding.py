@@ -22,12 +22,10 @@ def _source(s, at, n, before, mode):
     """Where position `at` of the padded dim is read."""
     if mode == "circular":
         return (at - before + n) % n
-    place, last = s.index(at - before), s.index(n - 1)
     if mode == "replicate":
-        place = s.minimum(s.maximum(place, 0), last)
-    else:
-        place = last - s.abs(last - s.abs(place))
-    return s.indirect(place, n, check=False)
+        return s.indirect(s.minimum(s.maximum(s.index(at - before), 0), s.index(n - 1)), n, check=False)
+    mirrored = s.indirect(s.abs(s.index(at - before)), n, check=False)
+    return n - 1 - s.indirect(s.abs(s.index(n - 1 - mirrored)), n, check=False)
 
 
 def _sizes(shape, padding):
@@ -45,9 +43,27 @@ def pad_edges(s, i, x, padding: size, mode: static):
 
 @pad_edges.numpy
 def _(x, padding, mode):
-    whole = np.pad(x, [(max(b, 0), max(a, 0)) for b, a in padding], _NUMPY_MODES[mode])     # what is cut off is mirrored too
+    whole = _padded(x, [(max(b, 0), max(a, 0)) for b, a in padding], mode)     # what is cut off is mirrored too
     kept = tuple(slice(max(-b, 0), n - max(-a, 0)) for n, (b, a) in zip(whole.shape, padding))
     return ordered(whole[kept], x)
+
+
+def _padded(x, padding, mode):
+    """numpy's pad by plain copies, one dim after the other; its own where a dim is walked more than once."""
+    if not x.flags.c_contiguous or any(max(pair) > n - (mode == "reflect") for n, pair in zip(x.shape, padding)):
+        return np.pad(x, padding, _NUMPY_MODES[mode])
+    out = np.empty([n + b + a for n, (b, a) in zip(x.shape, padding)], x.dtype)
+    out[tuple(slice(b, b + n) for n, (b, _) in zip(x.shape, padding))] = x
+    for d, (n, (before, after)) in enumerate(zip(x.shape, padding)):
+        y = out.swapaxes(0, d)
+        end = before + n
+        if mode == "reflect":
+            y[:before], y[end:] = y[2 * before:before:-1], y[end - after - 1:end - 1][::-1]
+        elif mode == "replicate":
+            y[:before], y[end:] = y[before:before + 1], y[end - 1:end]
+        else:
+            y[:before], y[end:] = y[n:end], y[before:before + after]
+    return out
 
 
 @pad_edges.grad("x")

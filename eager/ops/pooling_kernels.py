@@ -3,6 +3,7 @@
 A window is (kernel, stride, padding, dilation, ...), a number per pooled dim; sizes are those of the result.
 """
 
+import math
 from types import NoneType
 
 import numpy as np
@@ -33,9 +34,9 @@ def _run(name, x, big, outs, arrays, window, divisor, counted, n, inner):
     order = "last" if not x.flags.c_contiguous else "planes"
     channels = x.shape[1] if order == "last" else 1
     numbers = _numbers(channels, big, outs, *window, counted=counted)
-    positions = int(np.prod(outs[-n:])) * int(np.prod(window[0]))
+    positions = math.prod(outs[-n:]) * math.prod(window[0])
     if order == "planes":
-        units = int(np.prod(x.shape[:x.ndim - n]))
+        units = math.prod(x.shape[:x.ndim - n])
         jobs.run(f"{name}_planes", x.dtype, units, jobs.grain_of(positions), arrays, numbers, (float(divisor),))
     else:
         units, work = inner(x.shape[0], outs, positions * channels)

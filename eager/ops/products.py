@@ -6,7 +6,7 @@ and rounded once.
 
 import numpy as np
 
-from ...runtime import maps, native
+from ...runtime import maps, native, whole
 from .. import _call
 from ..dispatch import type_name
 from ..grads import Meta
@@ -28,6 +28,10 @@ def numpy_product(a, b):
             out = native.empty((*batch, a.shape[-2], b.shape[-1]), a.dtype)
             native.matmul(a, b, out)
             return out
+    if a.dtype.kind in "iu" and a.dtype == b.dtype and a.ndim >= 2 and b.ndim >= 2:
+        found = whole.product(a, b)
+        if found is not NotImplemented:
+            return found
     if a.dtype.itemsize < 4 and a.dtype.kind not in "biu":
         return np.matmul(a.astype(np.float32), b.astype(np.float32)).astype(a.dtype)
     return np.matmul(a, b)
@@ -227,6 +231,10 @@ def _(x, weight, bias):
 
 
 def _check_linear(x, weight, bias):
+    if bias is not None and bias.ndim and bias.shape[-1] not in (1, weight.shape[0]):
+        raise RuntimeError(f"linear: The expanded size of the tensor ({weight.shape[0]}) must match the existing size "
+                           f"({bias.shape[-1]}) of the bias. Target sizes: {[*x.shape[:-1], weight.shape[0]]}. "
+                           f"Tensor sizes: {list(bias.shape)}")
     if bias is not None and bias.dtype != weight.dtype:
         raise RuntimeError(f"self and mat2 must have the same dtype, but got {type_name(bias.dtype)} and "
                            f"{type_name(weight.dtype)}")

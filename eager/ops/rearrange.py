@@ -124,7 +124,8 @@ def flip(s, i, x, dims: static):
 
 @flip.numpy
 def _(x, dims):
-    return np.flip(x, dims).copy(order="K")
+    turned = np.flip(x, dims)
+    return moves.copied(turned) if x.flags.c_contiguous else turned.copy(order="K")
 
 
 @flip.grad("x")

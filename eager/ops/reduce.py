@@ -59,6 +59,8 @@ def _native(name, x, dim, keepdim, divisor=1.0):
 
 @sum.native
 def _(x, dim, keepdim):
+    if isinstance(x, np.ndarray) and x.dtype == np.bool_ and len(dim) == x.ndim:
+        return np.full((1,) * x.ndim if keepdim else (), np.count_nonzero(x), np.int64)
     return _native("sum", x, dim, keepdim)
 
 
@@ -126,6 +128,20 @@ mean.samples(_samples)
 @reduction(combine="prod", promote="int_to_long")
 def prod(s, x):
     return x
+
+
+@prod.native
+def _(x, dim, keepdim):
+    return _native("product", x, dim, keepdim)
+
+
+@prod.numpy
+def _(x, dim, keepdim):
+    if x.dtype.kind in "biu":
+        return np.multiply.reduce(x, dim, np.int64, keepdims=keepdim)
+    if x.dtype.itemsize < 4:
+        return np.multiply.reduce(x.astype(np.float32), dim, keepdims=keepdim).astype(x.dtype)
+    return np.multiply.reduce(x, dim, keepdims=keepdim)
 
 
 @prod.grad("x")

@@ -102,6 +102,11 @@ def _(n, slope, dim, scale, exact):
     return taps.apply(slope, dim, _nearest_adjoint(n, slope.shape[dim], scale, exact))
 
 
+@nearest_backward.calls
+def _(c, outs, n, slope, dim, scale, exact):
+    return taps.call(c, outs[0], slope, dim, lambda: _nearest_adjoint(n, slope.shape[dim], scale, exact))
+
+
 @nearest_backward.grad("slope")
 def _(g, slope: Meta, dim, n, scale, exact):
     return nearest(g, dim, slope.shape[dim], scale, exact)
@@ -148,6 +153,16 @@ def cubic_weights(t):
     return [_far(t + 1.0), _near(t), _near(1.0 - t), _far(2.0 - t)]
 
 
+def cubic_slopes(t):
+    """The derivatives of these weights by t."""
+    def near(u):
+        return (3 * (_A + 2) * u - 2 * (_A + 3)) * u
+
+    def far(u):
+        return ((3 * u - 10.0) * u + 8.0) * _A
+    return [far(t + 1.0), near(t), near(1.0 - t) * -1.0, far(2.0 - t) * -1.0]
+
+
 @functools.lru_cache(256)
 def _taps(n, size, kind, scale, align, dtype):
     found = reads(NUMPY, np.arange(size), n, size, kind, scale, align, dtypes.from_numpy(dtype))
@@ -175,6 +190,12 @@ def _(x, dim, size, kind, scale, align):
     return taps.apply(x, dim, _taps(x.shape[dim], size, kind, scale, align, x.dtype))
 
 
+@resample.calls
+def _(c, outs, x, dim, size, kind, scale, align):
+    dtype = x.dtype.numpy
+    return taps.call(c, outs[0], x, dim, lambda: _taps(x.shape[dim], size, kind, scale, align, dtype))
+
+
 @resample.grad("x")
 def _(g, x: Meta, dim, size, kind, scale, align):
     return resample_backward(x.shape[dim], g, dim, kind, scale, align)
@@ -198,6 +219,12 @@ def resample_backward(s, i, n: size, slope: tensor, dim: static, kind: static, s
 @resample_backward.numpy
 def _(n, slope, dim, kind, scale, align):
     return taps.apply(slope, dim, _adjoint(n, slope.shape[dim], kind, scale, align, slope.dtype))
+
+
+@resample_backward.calls
+def _(c, outs, n, slope, dim, kind, scale, align):
+    dtype = slope.dtype.numpy
+    return taps.call(c, outs[0], slope, dim, lambda: _adjoint(n, slope.shape[dim], kind, scale, align, dtype))
 
 
 @resample_backward.grad("slope")

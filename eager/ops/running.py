@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from ...runtime import running
 from ..grads import Meta
 from ..op import extern, Out, scan, static
 from ..state import state
@@ -23,6 +24,9 @@ def linear_scan(a, b, dim: static, reverse: static = False):
     for k, t in enumerate(steps):
         out[t] = b[t] if k == 0 else b[t] + a[t] * out[t + (1 if reverse else -1)]
     return np.ascontiguousarray(np.moveaxis(out, 0, dim))
+
+
+linear_scan.native(running.recurrence)
 
 
 def shifted(x, dim, back, fill=0):
@@ -51,6 +55,9 @@ def cumprod(s, x):
     return x
 
 
+cumprod.native(running.product)
+
+
 @cumprod.grad("x")
 def _(g, x, dim):
     """The product before an element times a recurrence over what comes after it: right at zeros too."""
@@ -70,6 +77,8 @@ def _running_extreme(name, combine):
         return x
     prologue.__name__ = name
     record = scan(prologue, combine=combine, outputs=_VALUES)
+
+    record.native(lambda x, dim: running.extreme(combine[3:], x, dim))
 
     @record.grad("x")
     def _(g, x: Meta, indices, dim):

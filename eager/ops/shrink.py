@@ -18,7 +18,7 @@ def _(g, x, lambd):
 @pointwise
 def softshrink(s, x, lambd: scalar):
     """x moved towards 0 by lambd, and 0 within."""
-    return s.where(x > lambd, x - lambd, s.where(x < -lambd, x + lambd, s.mul(x, 0)))
+    return s.where(x > lambd, x - lambd, s.where(s.neg(x) > lambd, x + lambd, s.mul(x, 0)))
 
 
 @softshrink.grad("x")

@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 
-from ...runtime import jobs
+from ...runtime import calls, jobs, moves
 from .images import array_is_last, empty_image
 
 _BATCHED = {4: (0, 2, 3, 1), 5: (0, 2, 3, 4, 1)}
@@ -64,6 +64,28 @@ def _native(x, dim, taps, out):
     else:
         jobs.run("taps_inner", x.dtype, outer * len(ends), jobs.grain_of(reads * inner), arrays,
                  (x.shape[dim], len(ends), inner))
+
+
+TABLE = 1 << 15          # taps of a map that stands in generated code
+
+
+def call(c, out, x, dim, make):
+    """For compiled code: `apply` of the map `make()`, where sizes along the dim are known and the table is no book."""
+    sizes = (x.shape[dim], out.shape[dim])
+    if any(type(n) is not int for n in sizes) or x.dtype.name not in calls.TYPES or c.is_empty(out) or c.is_empty(x):
+        return None
+    ends, index, weight = make()
+    if len(index) > TABLE:
+        return None
+    x = c.rows(x)
+    outer, inner = moves.product(x.shape[:dim]), moves.product(x.shape[dim + 1:])
+    reads = max(1, len(index) // len(ends))
+    arrays = (out, x, calls.Table(tuple(ends.tolist())), calls.Table(tuple(index.tolist())),
+              calls.Table(tuple(weight.tolist()), x.dtype))
+    numbers, type_ = (x.shape[dim], len(ends), inner), calls.TYPES[x.dtype.name]
+    if type(inner) is int and inner == 1:
+        return calls.Job("taps_single", type_, outer, reads * len(ends), arrays, numbers),
+    return calls.Job("taps_inner", type_, outer * len(ends), reads * inner, arrays, numbers),
 
 
 def _numpy(x, dim, taps, out):

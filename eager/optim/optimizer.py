@@ -9,6 +9,7 @@ import functools
 from collections import OrderedDict, defaultdict
 
 from ..autograd import enable_grad
+from ..autograd.api import zero_gradient
 from ..tensor import Tensor
 from ..utils.hooks import add_hook
 from .helpers import (  # noqa: F401  (third-party optimizers import these from here)
@@ -153,7 +154,7 @@ class Optimizer:
                 if set_to_none:
                     p.grad = None
                 elif p.grad is not None:
-                    p.grad.detach_().requires_grad_(False).zero_()
+                    zero_gradient(p.grad)
 
     def _prepare(self, group):
         """Make the state of the group's parameters that have a gradient and no state yet."""

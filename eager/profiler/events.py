@@ -95,6 +95,8 @@ class EventList(list):
               top_level_events_only: bool = False, header: str | None = None) -> str:
         """Rows of the averages, by default in the order of events; `sort_by`: a time (such as "self_cpu_time_total") or
         "count"."""
+        if top_level_events_only:
+            raise RuntimeError("table: top_level_events_only=True is not supported: averages do not keep what called them")
         rows = self
         if sort_by is not None:
             sort_by = sort_by.replace("device", "cpu").replace("cuda", "cpu")

@@ -78,9 +78,10 @@ class profile:
                  profile_memory: bool = False, with_stack: bool = False, with_flops: bool = False,
                  with_modules: bool = False, experimental_config=None, execution_trace_observer=None, acc_events=False,
                  use_cuda=None, custom_trace_id_callback=None):
-        for name, given in (("profile_memory", profile_memory), ("with_stack", with_stack), ("with_flops", with_flops)):
+        for name, given in (("profile_memory", profile_memory), ("with_stack", with_stack), ("with_flops", with_flops),
+                            ("with_modules", with_modules), ("execution_trace_observer", execution_trace_observer)):
             if given:
-                raise RuntimeError(f"profile: {name}=True is not supported: times, counts and shapes are recorded")
+                raise RuntimeError(f"profile: {name}={given!r} is not supported: times, counts and shapes are recorded")
         self.activities, self.schedule, self.on_trace_ready = activities, schedule or always, on_trace_ready
         self.shapes, self.step_num = record_shapes, 0
         self.recorder: Recorder | None = None

@@ -8,13 +8,14 @@ import math
 import numpy as np
 
 from .. import dtypes
-from ..ops import arithmetic as a
+from ..dispatch import type_name
+from ..ops import arithmetic as a, indexing as indexing_records
 from ..ops.creation import full
 from ..promote import result_type
 from ..tensor import Tensor
 from .arguments import device_of, dim_of, dtype_of, give, size_of, takes_out
 from .host import on_host
-from . import creation, indexing, products, reductions, shapes
+from . import creation, elementwise, indexing, products, reductions, shapes
 
 _wrap = Tensor._from_array
 
@@ -164,44 +165,57 @@ def unravel_index(indices, shape):
     return tuple(reversed(found))
 
 
-def range(start=0, end=None, step=1, *, dtype=None, device=None, requires_grad=False, out=None):
+def range(start=0, end=None, step=1, *, dtype=None, device=None, requires_grad=False, out=None, layout=None, pin_memory=False):
     """Like arange, but with the end included and floating by default."""
     start, end = (0, start) if end is None else (start, end)
     count = math.floor((end - start) / step) + 1
     t = creation.arange(count, dtype=dtypes.float64) * step + start
-    t = t.to(dtype_of(dtype, dtypes.get_default_dtype()))
-    return give(t.requires_grad_() if requires_grad else t, out)
+    t = t.to(device_of(device), dtype_of(dtype, dtypes.get_default_dtype()))
+    return creation.finished(t, requires_grad, out, pin_memory, layout)
 
 
 # -- parts out of place
 
 def select_scatter(input, src, dim, index):
     out = input.clone()
-    out.select(dim, index).copy_(src)
+    return _filled(out, out.select(dim, index), src)
+
+
+def _filled(out, part, src):
+    """`out` with a part of it replaced by a tensor of the part's sizes."""
+    if tuple(part.shape) != tuple(src.shape):
+        raise RuntimeError("expected src to have a size equal to the slice of self. "
+                           f"src size = {list(src.shape)}, slice size = {list(part.shape)}")
+    part.copy_(src)
     return out
 
 
 def slice_scatter(input, src, dim=0, start=None, end=None, step=1):
     out = input.clone()
     d = dim_of(input, dim)
-    out[(slice(None),) * d + (slice(start, end, step),)].copy_(src)
-    return out
+    return _filled(out, out[(slice(None),) * d + (slice(start, end, step),)], src)
 
 
 def diagonal_scatter(input, src, offset=0, dim1=0, dim2=1):
     out = input.clone()
-    shapes.diagonal(out, offset, dim1, dim2).copy_(src)
-    return out
+    return _filled(out, shapes.diagonal(out, offset, dim1, dim2), src)
 
 
 def as_strided_scatter(input, src, size, stride, storage_offset=None):
     out = input.clone()
-    out.as_strided(size, stride, storage_offset or 0).copy_(src)
-    return out
+    return _filled(out, out.as_strided(size, stride, storage_offset or 0), src)
 
 
 def put(input, index, source, accumulate=False):
     """A copy of input whose elements at flat positions are the source's."""
+    if index.dtype is not dtypes.int64:
+        raise RuntimeError(f"put_(): Expected a long tensor for index, but got {type_name(index.dtype)}")
+    if source.dtype is not input.dtype:
+        raise RuntimeError("put_(): self and source expected to have the same dtype, but got self.dtype = "
+                           f"{type_name(input.dtype)} and source.dtype = {type_name(source.dtype)}")
+    if index.numel() != source.numel():
+        raise IndexError("put_(): Expected source and index to have the same number of elements, but got source.numel() = "
+                         f"{source.numel()}, index.numel() = {index.numel()}")
     flat = input.reshape(-1)
     index, source = index.reshape(-1), source.reshape(-1)
     index = a.where(a.lt(index, 0), index + flat.shape[0], index)
@@ -215,13 +229,19 @@ def scatter_reduce(input, dim, index, src, reduce, *, include_self=True):
     """Elements of src that go to one place of input are combined with it by `reduce`."""
     if reduce not in _REDUCTIONS:
         raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}.")
-    d = dim_of(input, dim)
+    d, index, src = indexing._scatter_args(input, dim, index, src, "scatter")
+    if index is None:
+        return input.clone()
+    if not input.ndim:
+        return scatter_reduce(input.reshape(1), 0, index, src, reduce, include_self=include_self).reshape(())
     source = src if src.shape == index.shape else src[tuple(slice(n) for n in index.shape)]
-    base = input if include_self else input.scatter(d, index, _identity(reduce, input.dtype))
+    if reduce in ("amax", "amin"):
+        return _extreme(input, d, index, source, reduce == "amax", bool(include_self))
+    base = input if include_self else input.scatter(d, index, 1 if reduce == "prod" else 0)
     if reduce in ("sum", "mean"):
         total = base.scatter_add(d, index, source)
         return total if reduce == "sum" else _divided(total, input, d, index, include_self)
-    return _by_rounds(base, d, index, source, reduce, input, include_self)
+    return _product(base, d, index, source)
 
 
 def _divided(total, input, d, index, include_self):
@@ -231,63 +251,14 @@ def _divided(total, input, d, index, include_self):
     return a.div(total, counts) if total.dtype.category > 1 else a.floor_divide(total, counts.to(total.dtype))
 
 
-def _identity(reduce, dtype):
-    if reduce in ("sum", "mean"):
-        return 0
-    if reduce == "prod":
-        return 1
-    low = reduce == "amax"
-    if dtype.category > 1:
-        return -math.inf if low else math.inf
-    return dtypes.iinfo(dtype).min if low else dtypes.iinfo(dtype).max
+@on_host
+def _product(base, d, index, source):
+    return indexing_records.scatter_mul(base, d, index, source)
 
 
 @on_host
-def _by_rounds(base, d, index, source, reduce, input, include_self):
-    """Products and extremes: the k-th element that goes to a place is combined in round k, so that gradients (ties
-    split evenly among extremes) follow from records."""
-    order = _ranks(index._values("scatter_reduce()"), d)
-    if reduce == "prod":
-        out = base
-        for k in builtins.range(int(order.max()) + 1 if order.size else 0):
-            chosen = _wrap(order == k, dtypes.bool)
-            factors = full(tuple(base.shape), 1, base.dtype, base.device)
-            out = out * factors.scatter_add(d, index, a.where(chosen, a.sub(source, 1), 0))
-        return out
-    with_values = base.detach()
-    kernel = np.maximum if reduce == "amax" else np.minimum
-    best = with_values._values("scatter_reduce()").copy()
-    kernel.at(best, indexing_along(index._array, d), source.detach()._array)
-    best = _wrap(best, base.dtype)
-    own, theirs = a.eq(with_values, best), a.eq(source.detach(), best.gather(d, index))
-    if not include_self:
-        own = a.logical_and(own, a.eq(full(tuple(base.shape), 0, dtypes.int64, base.device).scatter(d, index, 1), 0))
-    count = own.long().scatter_add(d, index, theirs.long()).clamp(min=1)
-    if base.dtype.category < 2:
-        return best
-    theirs = a.where(theirs, a.still(source), 0.0)        # zeros, with the gradients of the winners
-    share = a.where(own, a.still(base), 0.0).scatter_add(d, index, theirs)
-    return a.add(best, a.div(share, count))
-
-
-def indexing_along(index, d):
-    grid = np.ogrid[tuple(slice(n) for n in index.shape)]
-    return tuple(index if k == d else grid[k] for k in builtins.range(index.ndim))
-
-
-def _ranks(index, d):
-    """Of each element along d, how many before it go to the same place."""
-    if not index.size:
-        return np.zeros_like(index)
-    rows = np.moveaxis(index, d, -1)
-    flat = rows.reshape(-1, rows.shape[-1])
-    out = np.zeros_like(flat)
-    for row, ranks in zip(flat, out):
-        order = np.argsort(row, kind="stable")
-        ordered = row[order]
-        first = np.searchsorted(ordered, ordered)
-        ranks[order] = np.arange(len(row)) - first
-    return np.moveaxis(out.reshape(rows.shape), -1, d)
+def _extreme(input, d, index, source, largest, include_self):
+    return indexing_records.scatter_extreme(input, d, index, source, largest, include_self)
 
 
 def index_reduce(input, dim, index, source, reduce, *, include_self=True):
@@ -297,7 +268,7 @@ def index_reduce(input, dim, index, source, reduce, *, include_self=True):
 
 
 def fill(input, value):
-    return a.copy(input, value)
+    return a.copy(input, elementwise.fill_value("fill", input, value))
 
 
 def fill_diagonal_(self, fill_value, wrap=False):
@@ -338,7 +309,7 @@ def _window(name, formula):
         values = np.ones(n) if n == 1 else formula(t, *args, **kw)
         d = dtype_of(dtype, dtypes.get_default_dtype())
         out = _wrap(np.asarray(values).astype(d.numpy), d).to(device)
-        return out.requires_grad_() if requires_grad else out
+        return creation.finished(out, requires_grad, None, pin_memory, layout)
     function.__name__ = function.__qualname__ = name
     return function
 

@@ -9,6 +9,7 @@ from ...runtime import native
 from .. import dtypes
 from ..device import runtimes
 from ..errors import DataDependent
+from ..formats import preserve_format, strided
 from ..meta import map_strides
 from ..op import OPS
 from ..ops import creation as records
@@ -17,8 +18,10 @@ from ..ops.complexes import complex_of
 from ..ops.rearrange import stack as stack_record
 from ..ops.views import contiguous as contiguous_record, contiguous_copy
 from ..promote import promote_types
-from ..sizes import SymFloat, SymInt
+from ..sizes import SymFloat, SymInt, is_int, is_number
+from ..storage import UntypedStorage
 from ..tensor import Tensor, fake_tensor
+from ..typed_storage import TypedStorage
 from .arguments import device_of, dtype_of, fitting, give, parse_to, size_of, sizes_of
 
 _wrap = Tensor._from_array
@@ -57,11 +60,24 @@ def _of_data(data, dtype, device, copy):
         device_of("cuda")
         t = runtimes["cuda"].imported(data).to(device=device, dtype=dtype_of(dtype))
         return t.clone() if copy else t
+    if isinstance(data, (UntypedStorage, TypedStorage)):
+        return _on_device(_of_storage(data, dtype_of(dtype)), device)
     try:
         t = _wrap(*_array_of(data, dtype_of(dtype), copy=copy))
     except Symbolic:
         t = _of_symbolic(data, dtype_of(dtype) or _type_of(data))
     return _on_device(t, device)
+
+
+def _of_storage(data, dtype):
+    """A tensor over a storage's memory, whatever was asked for: all of it, read as the type (of a typed storage: as its own)."""
+    held = data.untyped()
+    kind = data.dtype if isinstance(data, TypedStorage) else dtype or dtypes.int64
+    rest = held.nbytes() % kind.itemsize
+    if rest:
+        raise RuntimeError(f"a storage of {held.nbytes()} bytes is no whole number of elements of {kind}")
+    t = _wrap(np.empty(0, kind.numpy), kind).set_(held)
+    return t if dtype in (None, kind) else t.to(dtype)
 
 
 class Symbolic(DataDependent):
@@ -116,7 +132,7 @@ def scalar_tensor(value, *, dtype=None, device=None):
 def _array_of(data, dtype, copy):
     """(array, dtype) of data."""
     if isinstance(data, (bytearray, memoryview)):
-        data = np.asarray(data)
+        data = np.asarray(data) if isinstance(data, memoryview) else list(data)
     if isinstance(data, Tensor):
         source = data._values("tensor()")
         d = dtype or data.dtype
@@ -141,10 +157,15 @@ def _copied(array, kind, copy):
     return out
 
 
+MOST_DIMS = 128                 # of nested sequences; deeper ones hold themselves, or are a mistake
+
+
 def _holds_arrays(data):
-    first = data
+    first, depth = data, 0
     while isinstance(first, (list, tuple)) and first:
-        first = first[0]
+        first, depth = first[0], depth + 1
+        if depth > MOST_DIMS:
+            raise ValueError(f"too many dimensions '{type(first).__name__}'")
     return isinstance(first, (Tensor, np.ndarray, np.generic)) or any(isinstance(each,
             (Tensor, np.generic)) for each in data)
 
@@ -163,7 +184,11 @@ def _type_of(each):
 
 def _nested(each, dtype):
     if isinstance(each, Tensor):
-        return each._values("tensor()").astype(dtype.numpy)
+        if each.numel() != 1:
+            if each.dtype.category < 2:
+                raise TypeError("only integer tensors of a single element can be converted to an index")
+            raise ValueError("only one element tensors can be converted to Python scalars")
+        return each._values("tensor()").astype(dtype.numpy).reshape(())
     return [_nested(e, dtype) for e in each] if isinstance(each, (list, tuple)) else each
 
 
@@ -172,17 +197,16 @@ def _array_of_numbers(data, dtype):
         raise Symbolic("tensor() of a symbolic number")
     try:
         array = np.array(data)
-    except ValueError as error:
-        raise ValueError("expected sequence of equal length at every dim: " + str(error)) from None
-    except OverflowError as error:
-        raise RuntimeError(f"value cannot be converted to a tensor without overflow: {error}") from None
+    except ValueError:
+        array = _array_of_odd(data)
     if array.dtype.kind == "O" and any(isinstance(each, (SymInt, SymFloat)) for each in array.flat):
         raise Symbolic("tensor() of symbolic numbers")
+    if array.dtype.kind == "f" and array.size and not abs(array.flat[0]) < 2**63 and _type_of(data) is dtypes.int64:
+        array = np.array(data, object)          # NumPy's type for integers of which some fit into 64 bits with a sign, some without
     if array.dtype.kind == "O":
         array = _of_wide_numbers(array, dtype)
     if array.dtype.kind in "OUS":
-        kind = type(data).__name__ if not isinstance(data, (list, tuple)) else "its elements"
-        raise TypeError(f"tensor(): can't make a tensor of {kind} ({array.dtype})")
+        array = _array_of_odd(data, dtype)
     if dtype is None:
         dtype = _inferred(array)
     if dtype.category < 3 and array.dtype != dtype.numpy:
@@ -202,6 +226,8 @@ def _of_wide_numbers(array, dtype):
         return array.astype(np.complex128)
     if float in kinds or dtype is not None and dtype.is_floating_point:
         return array.astype(np.float64)
+    if dtype is dtypes.uint64 and 0 <= min(array.flat) and max(array.flat) < 2**64:
+        return array.astype(np.uint64)
     _refuse_wide(min(array.flat), dtype)
 
 
@@ -218,6 +244,8 @@ def _check_held(array, dtype):
         raise TypeError("must be real number, not complex")
     if dtype.category != 1 or kind == "b" or not array.size:
         return
+    if kind == "f" and dtype is dtypes.uint64:
+        raise TypeError("'float' object cannot be interpreted as an integer")
     least, most = array.min(), array.max()
     if kind in "iu" and (most > dtypes.iinfo(dtypes.int64).max or dtype is dtypes.uint64 and least < 0):
         return None if dtype is dtypes.uint64 and least >= 0 else _refuse_wide(least, dtype)
@@ -225,6 +253,54 @@ def _check_held(array, dtype):
     low = -limits.max if kind == "i" and not limits.min else limits.min
     if not (low <= least and most <= limits.max):
         raise RuntimeError(f"value cannot be converted to type {dtype.name} without overflow")
+
+
+def _array_of_odd(data, dtype=None):
+    """Data of which numpy makes no array of numbers: wide integers, nothing, or an error that says what is wrong."""
+    sizes, first = [], data
+    while isinstance(first, (list, tuple)) or isinstance(first, np.ndarray) and first.ndim:
+        sizes.append(len(first))
+        if len(sizes) > MOST_DIMS:
+            raise ValueError(f"too many dimensions '{type(first).__name__}'")
+        if not sizes[-1]:
+            break
+        first = first[0]
+    if isinstance(first, str) and sizes:
+        raise ValueError("too many dimensions 'str'")
+    if dtype is None:
+        _check_kinds(data)
+    if 0 in sizes:
+        return np.empty(sizes, np.float64)
+    _check_sizes(data, sizes, 0)
+    if dtype is None or dtype.category < 1:
+        raise ValueError("Overflow when unpacking long long")
+    if dtype.category == 1:
+        raise OverflowError("int too big to convert")
+    return np.array(data, dtype.numpy if dtype.itemsize > 2 else np.float32)
+
+
+def _check_kinds(each):
+    if isinstance(each, (list, tuple)):
+        for part in each:
+            _check_kinds(part)
+    elif isinstance(each, (str, bytes)):
+        raise TypeError(f"new(): invalid data type '{type(each).__name__}'")
+    elif not isinstance(each, _PLAIN_DATA) and not isinstance(each, (SymInt, SymFloat)):
+        raise RuntimeError(f"Could not infer dtype of {type(each).__name__}")
+
+
+def _check_sizes(each, sizes, d):
+    """Whether nested sequences are as long as the first of their level, and hold numbers at the last."""
+    if d == len(sizes):
+        if not isinstance(each, (int, float, complex, np.generic)) and getattr(each, "ndim", 1):
+            raise TypeError(f"'{type(each).__name__}' object cannot be interpreted as a number")
+        return
+    if not isinstance(each, (list, tuple)) and not (isinstance(each, np.ndarray) and each.ndim):
+        raise TypeError("not a sequence")
+    if len(each) != sizes[d]:
+        raise ValueError(f"expected sequence of length {sizes[d]} at dim {d} (got {len(each)})")
+    for part in each:
+        _check_sizes(part, sizes, d + 1)
 
 
 def _inferred(array):
@@ -258,9 +334,20 @@ def _refuse(device):
 
 # -- from sizes
 
-def _made(t, requires_grad, out=None):
-    t = give(t, out)
+def finished(t, requires_grad, out=None, pin_memory=False, layout=None, memory_format=None):
+    """What every factory ends with: its options are honoured, or refused by name."""
+    if layout is not None and layout is not strided:
+        raise RuntimeError(f"layout={layout}: factories make strided tensors only; sparse_coo_tensor() makes sparse ones from "
+                           "their places and values")
+    if memory_format is not None:
+        t = contiguous(t, memory_format)
+    t = give(t.pin_memory() if pin_memory else t, out)
     return t.requires_grad_() if requires_grad else t
+
+
+def _unnamed(names):
+    if names is not None:
+        raise RuntimeError(f"names={names!r}: there are no named tensors; leave the names out")
 
 
 def _factory_options(dtype, device):
@@ -271,38 +358,58 @@ def _factory_options(dtype, device):
 
 
 def empty(*size, dtype=None, device=None, requires_grad=False, out=None, layout=None, pin_memory=False,
-          memory_format=None,
-          names=None):
+          memory_format=None, names=None):
+    _unnamed(names)
     dtype, device = _factory_options(dtype, device)
-    made = records.empty(_sizes(size), dtype, device)
-    return _made(made.pin_memory() if pin_memory else made, requires_grad, out)
+    return finished(records.empty(_sizes(size), dtype, device), requires_grad, out, pin_memory, layout, memory_format)
 
 
 def _sizes(size, name="size"):
     size = sizes_of(size)
+    total = 1
     for n in size:
-        if type(n) is int and n < 0:
+        if type(n) is not int:
+            return size
+        if n < 0:
             raise RuntimeError(f"Trying to create tensor with negative dimension {n}: {list(size)}")
+        total *= n
+    if total >= _MOST:
+        _refuse_sizes(size)
     return size
 
 
+_MOST = 2**60                   # elements, of which no machine has memory for
+
+
+def _refuse_sizes(size):
+    wide = [n for n in size if n >= 2**63]
+    if wide:
+        raise TypeError(f"argument 'size' must be tuple of ints of 64 bits, but found {wide[0]}")
+    raise RuntimeError(f"Storage size calculation overflowed with sizes={list(size)}")
+
+
 def zeros(*size, dtype=None, device=None, requires_grad=False, out=None, layout=None, pin_memory=False, names=None):
+    _unnamed(names)
     dtype, device = _factory_options(dtype, device)
-    made = records.full(_sizes(size), 0, dtype, device)
-    return _made(made.pin_memory() if pin_memory else made, requires_grad, out)
+    return finished(records.full(_sizes(size), 0, dtype, device), requires_grad, out, pin_memory, layout)
 
 
 def ones(*size, dtype=None, device=None, requires_grad=False, out=None, layout=None, pin_memory=False, names=None):
+    _unnamed(names)
     dtype, device = _factory_options(dtype, device)
-    made = records.full(_sizes(size), 1, dtype, device)
-    return _made(made.pin_memory() if pin_memory else made, requires_grad, out)
+    return finished(records.full(_sizes(size), 1, dtype, device), requires_grad, out, pin_memory, layout)
 
 
-def full(size, fill_value, *, dtype=None, device=None, requires_grad=False, out=None, layout=None, pin_memory=False):
+def full(size, fill_value, *, dtype=None, device=None, requires_grad=False, out=None, layout=None, pin_memory=False, names=None):
+    _unnamed(names)
     fill_value = _number(fill_value)
+    if not is_number(fill_value):
+        raise TypeError(f"full(): argument 'fill_value' (position 2) must be Number, not {type(fill_value).__name__}")
+    if isinstance(size, int):
+        raise TypeError("full(): argument 'size' (position 1) must be tuple of ints, not int")
     dtype, device = _factory_options(dtype or dtypes.of_number(fill_value), device)
-    size = (size,) if isinstance(size, (int, SymInt)) else size
-    return _made(records.full(_sizes((size,)), fitting(fill_value, dtype), dtype, device), requires_grad, out)
+    made = records.full(_sizes((size,)), fitting(fill_value, dtype), dtype, device)
+    return finished(made, requires_grad, out, pin_memory, layout)
 
 
 def _number(fill_value):
@@ -314,54 +421,60 @@ def _like_options(input, dtype, device):
     return dtype_of(dtype, input.dtype), input.device if device is None else device_of(device)
 
 
-def _in_likeness(input, dtype, device, make, requires_grad):
-    """A tensor of input's sizes, and of its memory order where that is dense."""
+def _in_likeness(input, dtype, device, make, requires_grad, pin_memory=False, layout=None, memory_format=None):
+    """A tensor of input's sizes, and in the memory format that is asked for, or else in input's order where that is dense."""
     dtype, device = _like_options(input, dtype, device)
+    if memory_format is not None and memory_format is not preserve_format:
+        return finished(make(tuple(input.shape), dtype, device), requires_grad, None, pin_memory, layout, memory_format)
     strides = map_strides(tuple(input.shape), (input,)) if input.ndim > 1 and not input.is_contiguous() else None
     if strides is None or input.numel() == 0:
-        return _made(make(tuple(input.shape), dtype, device), requires_grad)
+        return finished(make(tuple(input.shape), dtype, device), requires_grad, None, pin_memory, layout)
     order = sorted(range(input.ndim), key=lambda d: -strides[d])
     dense = make(tuple(input.shape[d] for d in order), dtype, device)
-    return _made(dense.permute([order.index(d) for d in range(input.ndim)]).detach(), requires_grad)
+    made = dense.permute([order.index(d) for d in range(input.ndim)]).detach()
+    return finished(made, requires_grad, None, pin_memory, layout)
 
 
 def empty_like(input, *, dtype=None, device=None, requires_grad=False, memory_format=None, layout=None,
                pin_memory=False):
-    return _in_likeness(input, dtype, device, records.empty, requires_grad)
+    return _in_likeness(input, dtype, device, records.empty, requires_grad, pin_memory, layout, memory_format)
 
 
 def full_like(input, fill_value, *, dtype=None, device=None, requires_grad=False, memory_format=None, layout=None,
               pin_memory=False):
     fill = _number(fill_value)
     return _in_likeness(input, dtype, device, lambda size, d, where: records.full(size, fitting(fill, d), d, where),
-                        requires_grad)
+                        requires_grad, pin_memory, layout, memory_format)
 
 
 def zeros_like(input, *, dtype=None, device=None, requires_grad=False, memory_format=None, layout=None,
                pin_memory=False):
-    return full_like(input, 0, dtype=dtype, device=device, requires_grad=requires_grad)
+    return full_like(input, 0, dtype=dtype, device=device, requires_grad=requires_grad, memory_format=memory_format,
+                     layout=layout, pin_memory=pin_memory)
 
 
 def ones_like(input, *, dtype=None, device=None, requires_grad=False, memory_format=None, layout=None,
               pin_memory=False):
-    return full_like(input, 1, dtype=dtype, device=device, requires_grad=requires_grad)
+    return full_like(input, 1, dtype=dtype, device=device, requires_grad=requires_grad, memory_format=memory_format,
+                     layout=layout, pin_memory=pin_memory)
 
 
 def new_empty(self, *size, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False):
-    return _made(records.empty(_sizes(size), *_like_options(self, dtype, device)), requires_grad)
+    return finished(records.empty(_sizes(size), *_like_options(self, dtype, device)), requires_grad, None, pin_memory, layout)
 
 
 def new_zeros(self, *size, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False):
-    return _made(records.full(_sizes(size), 0, *_like_options(self, dtype, device)), requires_grad)
+    return finished(records.full(_sizes(size), 0, *_like_options(self, dtype, device)), requires_grad, None, pin_memory, layout)
 
 
 def new_ones(self, *size, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False):
-    return _made(records.full(_sizes(size), 1, *_like_options(self, dtype, device)), requires_grad)
+    return finished(records.full(_sizes(size), 1, *_like_options(self, dtype, device)), requires_grad, None, pin_memory, layout)
 
 
 def new_full(self, size, fill_value, *, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False):
     dtype, device = _like_options(self, dtype, device)
-    return _made(records.full(_sizes((size,)), fitting(_number(fill_value), dtype), dtype, device), requires_grad)
+    made = records.full(_sizes((size,)), fitting(_number(fill_value), dtype), dtype, device)
+    return finished(made, requires_grad, None, pin_memory, layout)
 
 
 def new_tensor(self, data, *, dtype=None, device=None, requires_grad=False):
@@ -372,7 +485,7 @@ def empty_strided(size, stride, *, dtype=None, device=None, requires_grad=False,
     dtype, device = _factory_options(dtype, device)
     span = 1 + sum((n - 1) * s for n, s in zip(size, stride)) if all(size) else 0
     flat = records.empty((span,), dtype, device)
-    return _made(flat.as_strided(tuple(size), tuple(stride)).detach(), requires_grad)
+    return finished(flat.as_strided(tuple(size), tuple(stride)).detach(), requires_grad, None, pin_memory, layout)
 
 
 def arange(*args, start=0, end=None, step=1, dtype=None, device=None, requires_grad=False, out=None, layout=None,
@@ -396,7 +509,7 @@ def arange(*args, start=0, end=None, step=1, dtype=None, device=None, requires_g
     length = math.ceil((end - start) / step) if floating else -((start - end) // step)
     if dtype.category == 1:                     # counted as the numbers are, in steps of their whole parts
         start, step = (int(v) if isinstance(v, float) else v for v in (start, step))
-    return _made(records.arange(start, step, length, dtype, device), requires_grad, out)
+    return finished(records.arange(start, step, length, dtype, device), requires_grad, out, pin_memory, layout)
 
 
 def linspace(start, end, steps, *, dtype=None, device=None, requires_grad=False, out=None, layout=None, pin_memory=False):
@@ -404,11 +517,14 @@ def linspace(start, end, steps, *, dtype=None, device=None, requires_grad=False,
     if isinstance(start, complex) or isinstance(end, complex):
         dtype = _complex_type(dtype)
     dtype, device = _factory_options(dtype, device)
+    steps = size_of(steps)
+    if steps < 0:
+        raise RuntimeError("number of steps must be non-negative")
     if dtype.is_complex:
-        real, imag = [records.linspace(getattr(start, part), getattr(end, part), size_of(steps), dtype.to_real(), device)
+        real, imag = [records.linspace(getattr(start, part), getattr(end, part), steps, dtype.to_real(), device)
                       for part in ("real", "imag")]
-        return _made(complex_of(real, imag), requires_grad, out)
-    return _made(records.linspace(start, end, size_of(steps), dtype, device), requires_grad, out)
+        return finished(complex_of(real, imag), requires_grad, out, pin_memory, layout)
+    return finished(records.linspace(start, end, steps, dtype, device), requires_grad, out, pin_memory, layout)
 
 
 def _complex_type(dtype):
@@ -426,12 +542,17 @@ def logspace(start, end, steps, base=10.0, *, dtype=None, device=None, requires_
     if dtype.category < 2 and steps != 1:
         start, end = int(start), int(end)       # the ends have the type of the result, what lies between has not
     exponents = linspace(start, end, steps, dtype=dtypes.complex128 if inexact else dtypes.float64)
-    return _made(cast(base ** exponents, dtype), requires_grad, out)
+    return finished(_on_device(cast(base ** exponents, dtype), device), requires_grad, out, pin_memory, layout)
 
 
 def eye(n, m=None, *, dtype=None, device=None, requires_grad=False, out=None, layout=None, pin_memory=False):
     dtype, device = _factory_options(dtype, device)
-    return _made(records.eye(n, n if m is None else m, dtype, device), requires_grad, out)
+    for name, count in (("n", n), ("m", n if m is None else m)):
+        if not is_int(count):
+            raise TypeError(f"eye(): argument '{name}' must be int, not {type(count).__name__}")
+        if count < 0:
+            raise RuntimeError(f"{name} must be greater or equal to 0, got {count}")
+    return finished(records.eye(n, n if m is None else m, dtype, device), requires_grad, out, pin_memory, layout)
 
 
 def tril(input, diagonal=0, *, out=None):
@@ -449,11 +570,13 @@ def _matrix(x, name):
 
 
 def tril_indices(row, col, offset=0, *, dtype=dtypes.int64, device=None, layout=None):
-    return _on_device(_wrap(np.stack(np.tril_indices(row, offset, col)).astype(dtype.numpy), dtype), device)
+    places = _wrap(np.stack(np.tril_indices(row, offset, col)).astype(dtype.numpy), dtype)
+    return finished(_on_device(places, device), False, layout=layout)
 
 
 def triu_indices(row, col, offset=0, *, dtype=dtypes.int64, device=None, layout=None):
-    return _on_device(_wrap(np.stack(np.triu_indices(row, offset, col)).astype(dtype.numpy), dtype), device)
+    places = _wrap(np.stack(np.triu_indices(row, offset, col)).astype(dtype.numpy), dtype)
+    return finished(_on_device(places, device), False, layout=layout)
 
 
 # -- conversions
@@ -493,6 +616,8 @@ def clone(input, *, memory_format=None):
 
 def _caster(name, dtype):
     def method(self, memory_format=None):
+        if memory_format is not None:
+            return to(self, dtype, memory_format=memory_format)
         return self if self.dtype is dtype else cast(self, dtype)
     method.__name__ = name
     return method
@@ -515,7 +640,11 @@ def type_of(self, dtype=None, non_blocking=False):
     if dtype is None:
         return "torch." + next(name for name, d in _TYPE_NAMES.items() if d == self.dtype.name)
     if isinstance(dtype, str):
+        if dtype.rpartition(".")[2] not in _TYPE_NAMES:
+            raise ValueError(f"invalid type: {dtype!r}")
         dtype = dtypes.BY_NAME[_TYPE_NAMES[dtype.rpartition(".")[2]]]
+    elif not isinstance(dtype, (dtypes.dtype, type)):
+        raise TypeError("dtype must be a type, str, or dtype object")
     return self if self.dtype is dtype else cast(self, dtype)
 
 
@@ -524,7 +653,7 @@ def type_as(self, other):
 
 
 def cpu(self, memory_format=None):
-    return to(self, device="cpu")
+    return to(self, device="cpu", memory_format=memory_format)
 
 
 def cuda(self, device=None, non_blocking=False, memory_format=None):

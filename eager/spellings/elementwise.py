@@ -8,9 +8,11 @@ from .. import dtypes
 from ..device import runtimes
 from ..dispatch import type_name
 from ..promote import result_type
+from ..sizes import is_number
 from ..op import OPS, specialise
 from ..ops import activations, arithmetic as a, complexes as c, elementary as e
 from ..ops.creation import full
+from ..ops.views import slice_dim
 from ..tensor import Tensor
 from .arguments import dim_of, fitting, give
 
@@ -37,6 +39,23 @@ def binary(record, name=None):
     return function
 
 
+def binary_of_tensors(record, name):
+    """f(input, other, *, out=None); a number is no `other`."""
+    call = specialise(record)
+
+    def function(input, other, *, out=None):
+        if not isinstance(other, Tensor):
+            refuse_number(name, other)
+        return call(input, other) if out is None else give(call(input, other), out)
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = record.doc or None
+    return function
+
+
+def refuse_number(name, other):
+    raise TypeError(f"{name}(): argument 'other' (position 2) must be Tensor, not {type(other).__name__}")
+
+
 UNARY = {name: (getattr(e, name) if hasattr(e, name) else getattr(a, name)) for name in (
     "exp exp2 expm1 log log2 log10 log1p sqrt rsqrt sin cos tan tanh sinh cosh erf sigmoid atan asin acos erfinv "
     "floor ceil "
@@ -53,6 +72,8 @@ BINARY.update(multiply=a.mul, less=a.lt, less_equal=a.le, greater=a.gt, greater_
 
 FUNCTIONS = {name: unary(record, name) for name, record in UNARY.items()}
 FUNCTIONS.update((name, binary(record, name)) for name, record in BINARY.items())
+FUNCTIONS.update((name, binary_of_tensors(BINARY[name], name)) for name in (
+    "maximum", "minimum", "logical_and", "logical_or", "logical_xor"))
 globals().update(FUNCTIONS)
 _add, _sub, _div, _mul = map(specialise, (a.add, a.sub, a.div, a.mul))
 
@@ -252,9 +273,7 @@ def masked_fill(input, mask, value):
 
 def _mask_and_value(input, mask, value):
     if mask.dtype is not dtypes.bool:
-        if mask.dtype is not dtypes.uint8:
-            raise RuntimeError("masked_fill_ only supports boolean masks, but got mask with dtype " + repr(mask.dtype))
-        mask = mask.bool()
+        raise RuntimeError("masked_fill_ only supports boolean masks, but got mask with dtype " + repr(mask.dtype))
     if isinstance(value, Tensor):
         if value.ndim:
             raise RuntimeError("masked_fill_ only supports a 0-dimensional value tensor, but got tensor with "
@@ -267,7 +286,14 @@ def _mask_and_value(input, mask, value):
 
 
 def masked_fill_(self, mask, value):
-    return a.masked_fill.inplace(self, *_mask_and_value(self, mask, value))
+    mask, value = _mask_and_value(self, mask, value)
+    target = distinct(self)
+    if target is not self:
+        mask = mask.expand(tuple(self.shape))
+        for d, n in enumerate(target.shape):
+            mask = mask.any(d, True) if n is not mask.shape[d] and n != mask.shape[d] else mask
+    a.masked_fill.inplace(target, mask, value)
+    return self
 
 
 def erfc(input, *, out=None):
@@ -365,6 +391,8 @@ def _complex_logaddexp(x, y):
 
 
 def hypot(input, other, *, out=None):
+    if not isinstance(other, Tensor):
+        refuse_number("hypot", other)
     return give(e.hypot(input, other), out)
 
 
@@ -476,8 +504,35 @@ def copy_(self, src, non_blocking=False):
 
 
 def fill_(self, value):
-    return a.copy.inplace(self, fitting(value, self.dtype))
+    value = fill_value("fill_", self, value)
+    if isinstance(value, Tensor):
+        a.copy.inplace(self, value)
+    else:
+        a.copy.inplace(distinct(self), value)
+    return self
+
+
+def distinct(x):
+    """The elements of expanded memory once each: dims over which it repeats are cut to one."""
+    if 0 not in x.stride() or 0 in x.shape:
+        return x
+    for d, (n, step) in enumerate(zip(x.shape, x.stride())):
+        if type(step) is int and step == 0 and n != 1:
+            x = slice_dim(x, d, 0, 1, 1)
+    return x
+
+
+def fill_value(name, x, value):
+    """One number: Python's, or a tensor without dims."""
+    if isinstance(value, Tensor):
+        if value.ndim:
+            raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions.")
+        return value
+    if not is_number(value):
+        raise TypeError(f"{name}(): argument 'value' must be Number or Tensor, not {type(value).__name__}")
+    return fitting(value, x.dtype)
 
 
 def zero_(self):
-    return a.copy.inplace(self, 0)
+    a.copy.inplace(distinct(self), 0)
+    return self

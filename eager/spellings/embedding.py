@@ -3,7 +3,9 @@
 from .. import dtypes
 from ..autograd import no_grad
 from ..dispatch import type_name
-from ..ops import indexing
+from ..ops import bags as bag_records, indexing
+from ..ops.creation import arange
+from ..ops.rearrange import cat
 
 
 def checked_indices(input, name):
@@ -96,23 +98,36 @@ def bags(input, offsets, include_last_offset):
     return input, steps[:-1].cumsum(0) - 1, count
 
 
+def first_places(input, offsets, include_last_offset):
+    """(flat indices, where each bag begins and the last one ends)."""
+    if input.dim() == 2:
+        count, length = input.shape
+        return input.reshape(-1), arange(0, 1, count + 1, dtypes.int64, input.device) * length
+    starts = offsets.long()[:-1] if include_last_offset else offsets.long()
+    return input, cat((starts, starts.new_full((1,), input.shape[0])), 0)
+
+
 def embedding_bag(input, weight, offsets=None, max_norm=None, norm_type=2, scale_grad_by_freq=False, mode="mean",
                   sparse=False, per_sample_weights=None, include_last_offset=False, padding_idx=None):
     """Bags of rows, summed, averaged or maximised: input (B, L), or one vector with the bags' first positions in
     `offsets`. Rows `padding_idx` are left out; an empty bag is zero. -> (B, D)"""
     _check_bags(input, weight, offsets, mode, per_sample_weights, scale_grad_by_freq, sparse)
-    flat, bag, count = bags(checked_indices(input, "embedding_bag"), offsets, include_last_offset)
+    index = checked_indices(input, "embedding_bag")
     padding = padding_row(padding_idx, weight)
     if max_norm is not None:
-        renorm(weight, flat, max_norm, norm_type)
+        renorm(weight, index, max_norm, norm_type)
+    if mode != "max" and not scale_grad_by_freq:
+        flat, first = first_places(index, offsets, include_last_offset)
+        scale = None if per_sample_weights is None else per_sample_weights.reshape(-1)
+        return bag_records.bag_sum(weight, flat, first, scale, padding, mode == "mean")
+    flat, bag, count = bags(index, offsets, include_last_offset)
     rows = indexing.embedding(weight, flat, padding)
-    if scale_grad_by_freq:
-        rows = _scaled_by_count(rows, flat, weight.shape[0])
     kept = flat != padding
-    if per_sample_weights is not None:
-        rows = rows * per_sample_weights.reshape(-1, 1)
     if mode == "max":
         return _greatest(rows, kept, bag, count)
+    rows = _scaled_by_count(rows, flat, weight.shape[0])
+    if per_sample_weights is not None:
+        rows = rows * per_sample_weights.reshape(-1, 1)
     total = rows.new_zeros((count, rows.shape[1])).index_add(0, bag, rows.masked_fill(~kept.unsqueeze(1), 0))
     if mode == "sum":
         return total

@@ -1,13 +1,9 @@
 """Rearrangements and sampling of images: unfold, fold, pixel and channel shuffles, affine_grid, grid_sample."""
 
-import itertools
 import warnings
 
-from ..ops import windows
-from ..ops.arithmetic import where
-from ..ops.indexing import gather
+from ..ops import grids, windows
 from ..ops.rearrange import stack
-from ..ops.resampling import cubic_weights
 from ..sizes import is_int, numel
 from .arguments import size_of
 from .creation import linspace
@@ -166,19 +162,7 @@ def grid_sample(input, grid, mode="bilinear", padding_mode="zeros", align_corner
     _check_grid(input, grid, mode, padding_mode)
     if align_corners is None:
         _tell_corners("grid_sample")
-    align, sizes = bool(align_corners), tuple(input.shape)[2:]
-    n, flat = len(sizes), input.reshape(*input.shape[:2], -1)
-    reads = []
-    for d, m in enumerate(sizes):
-        place = _place(grid.select(-1, n - 1 - d), m, align)
-        if mode != "bicubic":
-            place = _bounded(place, m, padding_mode, align)
-        reads.append(_READS[mode](place, m, padding_mode, align))
-    out = None
-    for chosen in itertools.product(*reads):
-        part = _read(flat, sizes, chosen, grid.shape[1:-1])
-        out = part if out is None else out + part
-    return out
+    return grids.grid_sample(input, grid, mode, padding_mode, bool(align_corners))
 
 
 def _check_grid(input, grid, mode, padding_mode):
@@ -199,61 +183,3 @@ def _check_grid(input, grid, mode, padding_mode):
                            f"with sizes {list(grid.shape)}")
     if mode == "bicubic" and input.ndim != 4:
         raise RuntimeError("grid_sampler(): bicubic interpolation only supports 4D input")
-
-
-def _place(x, m, align):
-    """From [-1, 1] to positions of a dim of size m."""
-    return (x + 1) * ((m - 1) / 2) if align else ((x + 1) * m - 1) / 2
-
-
-def _bounded(x, m, padding_mode, align):
-    """A position outside as the one whose value it takes."""
-    if padding_mode == "reflection":
-        x = _reflected(x, 0, m - 1) if align else _reflected(x, -0.5, m)
-    if padding_mode == "zeros":
-        return x
-    return where((x > 0) & (x < m - 1), x, x.detach().clamp(0, m - 1))      # (no gradient at the ends themselves)
-
-
-def _reflected(x, low, span):
-    if type(span) is int and span == 0:
-        return x * 0
-    x = (x - low).abs()
-    rest, odd = x.fmod(span), (x / span).floor().fmod(2) == 1
-    return where(odd, span - rest, rest) + low
-
-
-def _tap(at, weight, m):
-    """An index (clamped), and its weight: none outside."""
-    inside = (at >= 0) & (at <= m - 1)         # (NaN is nowhere)
-    return where(inside, at, 0).long(), inside.to(at.dtype) if weight is None else where(inside, weight, 0)
-
-
-def _nearest_reads(x, m, padding_mode, align):
-    return [_tap(x.round(), None, m)]
-
-
-def _linear_reads(x, m, padding_mode, align):
-    low = x.detach().floor()
-    t = x - low
-    return [_tap(low, 1 - t, m), _tap(low + 1, t, m)]
-
-
-def _cubic_reads(x, m, padding_mode, align):
-    low = x.detach().floor()
-    t = x - low
-    return [_tap(_bounded(low + (k - 1), m, padding_mode, align), w, m) for k, w in enumerate(cubic_weights(t))]
-
-
-_READS = {"nearest": _nearest_reads, "bilinear": _linear_reads, "bicubic": _cubic_reads}
-
-
-def _read(flat, sizes, taps, shape):
-    """The taps' product of weights times what lies at their indices: (N, C, *shape)."""
-    at = weight = None
-    for (index, w), m in zip(taps, sizes):
-        at = index if at is None else at * m + index
-        weight = w if weight is None else weight * w
-    n, c = flat.shape[:2]
-    picked = gather(flat, 2, at.reshape(n, 1, -1).expand(n, c, numel(shape)))
-    return picked.reshape(n, c, *shape) * weight.unsqueeze(1)

@@ -30,9 +30,9 @@ class _TypedTensor(type):
                 raise TypeError(f"expected {cls.__name__} (got {args[0].type()})")
             return args[0].detach()
         if len(args) == 1 and isinstance(args[0], (list, tuple, np.ndarray)) and not isinstance(args[0], Size):
-            return _tensor(args[0], dtype=cls.dtype)
+            return _tensor(args[0], dtype=cls.dtype, device=device)
         sizes = tuple(args[0]) if args and isinstance(args[0], Size) else args
-        return _empty(sizes or (0,), cls.dtype, devices.cpu)
+        return _empty(sizes or (0,), cls.dtype, devices.place(device or "cpu"))
 
     def __repr__(cls):
         return f"<class 'torch.{cls.__name__}'>"
@@ -45,17 +45,17 @@ TENSOR_TYPES = {f"{name}Tensor": _TypedTensor(f"{name}Tensor", (), {"dtype": d, 
 def new(self, *args, device=None):
     """The old `t.new(...)`: sizes give uninitialised memory of t's type, a sequence gives data."""
     if len(args) == 1 and isinstance(args[0], (list, tuple, np.ndarray)) and not isinstance(args[0], Size):
-        return _tensor(args[0], dtype=self.dtype)
+        return _tensor(args[0], dtype=self.dtype, device=device)
     if len(args) == 1 and isinstance(args[0], Tensor):
         return args[0].detach()
     sizes = tuple(args[0]) if args and isinstance(args[0], Size) else args
-    return _empty(sizes or (0,), self.dtype, self.device)
+    return _empty(sizes or (0,), self.dtype, self.device if device is None else devices.place(device))
 
 
 def pin_memory(self, device=None):
     """A copy in memory that a GPU reads by itself; without a GPU any tensor will do."""
     if not devices.usable("cuda"):
-        return self
+        raise RuntimeError("pin_memory(): memory is pinned for an accelerator, and none is available here")
     if self.device.type != "cpu":
         raise RuntimeError(f"cannot pin '{self.type()}' only dense CPU tensors can be pinned")
     return self if self.is_pinned() else _cuda().pinned(self)

@@ -212,11 +212,17 @@ def old_qr(input, some=True, *, out=None):
     return give(kind(*d.qr(_matrices(input, "qr"), "reduced" if some else "complete")), out)
 
 
+def _pivoted(pivot, name):
+    if not pivot:
+        raise RuntimeError(f"{name}: LU without pivoting is not implemented on the CPU: leave pivot=True")
+
+
 _ZERO_PIVOT = ("U[{},{}] is zero and using it on lu_solve would result in a division by zero. If you still want to perform the "
                "factorization, consider calling linalg.lu(A, pivot) or linalg.lu_factor_ex(A, pivot)")
 
 
 def lu_factor(A, *, pivot=True, out=None):
+    _pivoted(pivot, "linalg.lu_factor")
     packed, pivots = d.lu_factor(_matrices(A, "linalg.lu_factor"))
     if not packed._fake:
         _check_info(_first_zero(packed), "torch.linalg.lu_factor: " + _ZERO_PIVOT, RuntimeError)
@@ -224,6 +230,7 @@ def lu_factor(A, *, pivot=True, out=None):
 
 
 def lu_factor_ex(A, *, pivot=True, check_errors=False, out=None):
+    _pivoted(pivot, "linalg.lu_factor_ex")
     kind = namedtuple("linalg_lu_factor_ex", ["LU", "pivots", "info"])
     found = kind(*(parts := d.lu_factor(_matrices(A, "linalg.lu_factor"))), _first_zero(parts[0]))
     if check_errors:
@@ -247,22 +254,38 @@ def _permutation(pivots, rows, dtype):
 
 
 def lu_unpack(LU_data, LU_pivots, unpack_data=True, unpack_pivots=True, *, out=None):
+    """(P, L, U) of what `lu_factor` gave; what is not unpacked is an empty tensor."""
     kind = namedtuple("lu_unpack", ["P", "L", "U"])
     m, n = LU_data.shape[-2:]
     k = min(m, n)
-    low = creation.tril(LU_data.narrow(-1, 0, k), -1) + creation.eye(m, k, dtype=LU_data.dtype)
-    up = creation.triu(LU_data.narrow(-2, 0, k))
-    return kind(_permutation(LU_pivots, m, LU_data.dtype), low, up)
+    P = low = up = LU_data.new_empty(0)
+    if unpack_data:
+        low = creation.tril(LU_data.narrow(-1, 0, k), -1) + creation.eye(m, k, dtype=LU_data.dtype)
+        up = creation.triu(LU_data.narrow(-2, 0, k))
+    if unpack_pivots:
+        P = _permutation(LU_pivots, m, LU_data.dtype)
+    return give(kind(P, low, up), out)
 
 
 def lu(A, *, pivot=True, out=None):
     """A = P @ L @ U"""
+    _pivoted(pivot, "linalg.lu")
     return give(LU(*lu_unpack(*d.lu_factor(_matrices(A, "linalg.lu")))), out)
 
 
 @takes_out
 def lu_solve(LU, pivots, B, *, left=True, adjoint=False):
+    """X of A @ X = B (left) or X @ A = B, for A = P @ L @ U or (adjoint) its conjugate transpose."""
+    if not left:
+        return adjoint_of(_lu_solved(LU, pivots, adjoint_of(B), not adjoint))
+    return _lu_solved(LU, pivots, B, adjoint)
+
+
+def _lu_solved(LU, pivots, B, adjoint):
     P, low, up = lu_unpack(LU, pivots)
+    if adjoint:
+        x = d.solve_triangular(adjoint_of(up), B, False, False)
+        return products.matmul(P, d.solve_triangular(adjoint_of(low), x, True, True))
     x = d.solve_triangular(low, products.matmul(P.transpose(-2, -1), B), False, True)
     return d.solve_triangular(up, x, True, False)
 
@@ -271,19 +294,30 @@ def old_lu_solve(b, LU_data, LU_pivots, *, out=None):
     return lu_solve(LU_data, LU_pivots, b, out=out)
 
 
+def _no_driver(driver, name):
+    if driver is not None:
+        raise RuntimeError(f"{name}: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend.")
+
+
 def svd(A, full_matrices=True, *, driver=None, out=None):
+    _no_driver(driver, "torch.linalg.svd")
     return give(SVD(*d.svd(_matrices(A, "linalg.svd"), full_matrices)), out)
 
 
 def old_svd(input, some=True, compute_uv=True, *, out=None):
-    """(U, S, V) with V not transposed."""
+    """(U, S, V) with V not transposed; without `compute_uv`, U and V are zeros."""
     kind = namedtuple("svd", ["U", "S", "V"])
     u, s, vh = d.svd(_matrices(input, "svd"), not some)
+    if not compute_uv:
+        m, n = input.shape[-2:]
+        batch = tuple(input.shape[:-2])
+        return give(kind(input.new_zeros(*batch, m, m), s, input.new_zeros(*batch, n, n)), out)
     return give(kind(u, s, adjoint_of(vh)), out)
 
 
 @takes_out
 def svdvals(A, *, driver=None):
+    _no_driver(driver, "torch.linalg.svdvals")
     return d.svd(_matrices(A, "linalg.svdvals"), False)[1]
 
 
@@ -318,6 +352,13 @@ def _tolerance(s, A, atol, rtol):
 
 @takes_out
 def pinv(A, *, atol=None, rtol=None, hermitian=False):
+    """The pseudo-inverse; of a `hermitian` matrix by its eigenvalues, from its lower triangle."""
+    if hermitian:
+        values, vectors = d.eigh(_matrices(A, "linalg.pinv", True))
+        large = a.absolute(values.detach())
+        kept = a.gt(large, _tolerance(large, A, atol, rtol))
+        inverse = a.where(kept, a.div(1.0, a.where(kept, values, 1.0)), 0.0)
+        return products.matmul(a.mul(vectors, inverse.unsqueeze(-2)), adjoint_of(vectors))
     u, s, vh = d.svd(_matrices(A, "linalg.pinv"), False)
     kept = a.gt(s, _tolerance(s.detach(), A, atol, rtol))
     inverse = a.where(kept, a.div(1.0, a.where(kept, s, 1.0)), 0.0)
@@ -330,7 +371,7 @@ def pinverse(input, rcond=1e-15):
 
 @takes_out
 def matrix_rank(A, tol=None, *, atol=None, rtol=None, hermitian=False):
-    s = svdvals(A)
+    s = a.absolute(eigvalsh(A)) if hermitian else svdvals(A)
     return a.gt(s, _tolerance(s, A, atol if tol is None else tol, rtol)).sum(-1)
 
 

@@ -60,7 +60,8 @@ def chalf(self, memory_format=None):
 
 def new_empty_strided(self, size, stride, *, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False):
     return creation.empty_strided(tuple(size), tuple(stride), dtype=dtype_of(dtype, self.dtype),
-                                  device=self.device if device is None else device, requires_grad=requires_grad)
+                                  device=self.device if device is None else device, requires_grad=requires_grad,
+                                  layout=layout, pin_memory=pin_memory)
 
 
 def as_strided_(self, size, stride, storage_offset=None):

@@ -259,7 +259,8 @@ def empty_permuted(size, physical_layout, *, dtype=None, layout=None, device=Non
     for d in reversed(order):
         strides[d] = step
         step *= size[d] if type(size[d]) is not int else max(size[d], 1)
-    return creation.empty_strided(size, tuple(strides), dtype=dtype, device=device, requires_grad=requires_grad)
+    return creation.empty_strided(size, tuple(strides), dtype=dtype, device=device, requires_grad=requires_grad, layout=layout,
+                                  pin_memory=pin_memory)
 
 
 @on_host

@@ -1,5 +1,8 @@
 """Pooling functions for one to three dims under PyTorch's names: arguments as numbers or tuples, errors, None as stride."""
 
+import functools
+from types import NoneType
+
 from ..dispatch import type_name
 from ..ops import adaptive, pooling as records
 from ..ops.indexing import gather
@@ -21,7 +24,24 @@ def window_of(value, n, name, what):
 
 
 def _window(input, n, name, kernel_size, stride, padding, dilation=1, ceil_mode=False):
-    """The canonical window, checked against the input."""
+    """The canonical window, checked against the input; known ones are remembered."""
+    asked = tuple(input.shape), n, name, kernel_size, stride, padding, dilation, ceil_mode
+    return (_known_window if _are_plain(asked) else _checked_window)(*asked)
+
+
+def _are_plain(values):
+    """Numbers, names and tuples of numbers, none symbolic."""
+    for v in values:
+        if type(v) is tuple:
+            for m in v:
+                if type(m) is not int:
+                    return False
+        elif type(v) not in (int, bool, str, NoneType):
+            return False
+    return True
+
+
+def _checked_window(shape, n, name, kernel_size, stride, padding, dilation, ceil_mode):
     kernel = window_of(kernel_size, n, name, "kernel_size")
     given = stride is not None and (is_int(stride) or len(stride))
     stride = window_of(stride, n, name, "stride") if given else kernel
@@ -38,13 +58,16 @@ def _window(input, n, name, kernel_size, stride, padding, dilation=1, ceil_mode=
         if p > (d * (k - 1) + 1) // 2:
             raise RuntimeError("pad should be at most half of effective kernel size, but got "
                                f"pad={p}, kernel_size={k} and dilation={d}")
-    _check_rank(input, n, name)
-    sizes = records.pooled_sizes(input.shape, kernel, stride, padding, dilation, ceil_mode)[-n:]
+    _check_rank(shape, n, name)
+    sizes = records.pooled_sizes(shape, kernel, stride, padding, dilation, ceil_mode)[-n:]
     if any(m < 1 for m in sizes):
-        shown = tuple(input.shape)[-n - 1:]
+        shown = shape[-n - 1:]
         raise RuntimeError(f"Given input size: ({_times(shown)}). Calculated output size: "
                            f"({_times(shown[:1] + sizes)}). Output size is too small")
     return kernel, stride, padding, dilation
+
+
+_known_window = functools.lru_cache(512)(_checked_window)
 
 
 def _named(sizes, what):
@@ -55,13 +78,13 @@ def _times(sizes):
     return "x".join(map(str, sizes))
 
 
-def _check_rank(input, n, name):
-    if input.ndim not in (n + 1, n + 2):
+def _check_rank(shape, n, name):
+    if len(shape) not in (n + 1, n + 2):
         raise RuntimeError(f"{name}: non-empty {n + 1}D or {n + 2}D (batch mode) tensor expected for input, "
-                           f"but got: {list(input.shape)}")
-    if any(type(m) is int and m == 0 for m in tuple(input.shape)[-n - 1:]):
+                           f"but got: {list(shape)}")
+    if any(type(m) is int and m == 0 for m in shape[-n - 1:]):
         raise RuntimeError(f"Expected {n + 1}D or {n + 2}D (batch mode) tensor with optional 0 dim batch size for input, "
-                           f"but got:{list(input.shape)}")
+                           f"but got:{list(shape)}")
 
 
 def _refuse_bool(input, name):

@@ -5,18 +5,18 @@ import numpy as np
 from .. import dtypes
 from ..ops import random as r
 from ..tensor import Tensor
-from .arguments import device_of, dtype_of, give, size_of
-from .creation import _factory_options, _in_likeness, _like_options, _made, _sizes
+from .arguments import device_of, dtype_of, give
+from .creation import _factory_options, _in_likeness, _sizes, finished
 
 
 def rand(*size, generator=None, dtype=None, device=None, requires_grad=False, out=None, layout=None, pin_memory=False):
     dtype, device = _factory_options(dtype, device)
-    return _made(r.rand(_sizes(size), _floating(dtype, "rand"), device, generator), requires_grad, out)
+    return finished(r.rand(_sizes(size), _floating(dtype, "rand"), device, generator), requires_grad, out, pin_memory, layout)
 
 
 def randn(*size, generator=None, dtype=None, device=None, requires_grad=False, out=None, layout=None, pin_memory=False):
     dtype, device = _factory_options(dtype, device)
-    return _made(r.randn(_sizes(size), _floating(dtype, "randn"), device, generator), requires_grad, out)
+    return finished(r.randn(_sizes(size), _floating(dtype, "randn"), device, generator), requires_grad, out, pin_memory, layout)
 
 
 def _floating(dtype, name):
@@ -27,12 +27,14 @@ def _floating(dtype, name):
 
 def rand_like(input, *, dtype=None, device=None, requires_grad=False, memory_format=None, generator=None, layout=None,
               pin_memory=False):
-    return _in_likeness(input, dtype, device, lambda size, d, where: r.rand(size, d, where, generator), requires_grad)
+    return _in_likeness(input, dtype, device, lambda size, d, where: r.rand(size, d, where, generator), requires_grad,
+                        pin_memory, layout, memory_format)
 
 
 def randn_like(input, *, dtype=None, device=None, requires_grad=False, memory_format=None, generator=None, layout=None,
                pin_memory=False):
-    return _in_likeness(input, dtype, device, lambda size, d, where: r.randn(size, d, where, generator), requires_grad)
+    return _in_likeness(input, dtype, device, lambda size, d, where: r.randn(size, d, where, generator), requires_grad,
+                        pin_memory, layout, memory_format)
 
 
 def randint(low, high=None, size=None, *, generator=None, dtype=None, device=None, requires_grad=False, out=None, layout=None,
@@ -44,7 +46,7 @@ def randint(low, high=None, size=None, *, generator=None, dtype=None, device=Non
         low, high = 0, low
     _check_range(low, high)
     dtype, device = _factory_options(dtype or dtypes.int64, device)
-    return _made(r.randint(low, high, _sizes((size,)), dtype, device, generator), requires_grad, out)
+    return finished(r.randint(low, high, _sizes((size,)), dtype, device, generator), requires_grad, out, pin_memory, layout)
 
 
 def _check_range(low, high):
@@ -56,7 +58,8 @@ def randint_like(input, low, high=None, *, dtype=None, device=None, generator=No
                  layout=None):
     low, high = (0, low) if high is None else (low, high)
     _check_range(low, high)
-    return _made(r.randint(low, high, tuple(input.shape), *_like_options(input, dtype, device), generator), requires_grad)
+    return _in_likeness(input, dtype, device, lambda size, d, where: r.randint(low, high, size, d, where, generator),
+                        requires_grad, False, layout, memory_format)
 
 
 def _elsewhere(device):
@@ -66,7 +69,8 @@ def _elsewhere(device):
 
 
 def randperm(n, *, generator=None, dtype=None, device=None, out=None, requires_grad=False, layout=None, pin_memory=False):
-    return _made(r.randperm(size_of(n), dtype_of(dtype, dtypes.int64), _elsewhere(device), generator), requires_grad, out)
+    return finished(r.randperm(_sizes((n,))[0], dtype_of(dtype, dtypes.int64), _elsewhere(device), generator), requires_grad, out,
+                 pin_memory, layout)
 
 
 def normal(mean, std=1.0, size=None, *, generator=None, dtype=None, device=None, out=None, requires_grad=False):

@@ -134,10 +134,13 @@ def amin(input, dim=(), keepdim=False, *, out=None):
     return give(r.amin(input, _some(input, dim, "amin"), keepdim), out)
 
 
+_AMINMAX = namedtuple("aminmax", ["min", "max"])
+
+
 @numpy_names
 def aminmax(input, *, dim=None, keepdim=False, out=None):
     dims = () if dim is None else dim
-    return give(namedtuple("aminmax", ["min", "max"])(amin(input, dims, keepdim), amax(input, dims, keepdim)), out)
+    return give(_AMINMAX(amin(input, dims, keepdim), amax(input, dims, keepdim)), out)
 
 
 def _position(name, record):

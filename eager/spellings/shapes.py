@@ -26,7 +26,7 @@ def view(self, *shape, dtype=None, size=None):
 
 
 def view_as(self, other):
-    return v.view_as_size(self, tuple(other.shape))
+    return v.view_as_size(self, known_size(tuple(other.shape), self.numel()))
 
 
 def reshape(input, *shape, **kw):
@@ -40,9 +40,9 @@ def reshape_as(self, other):
 
 
 def flatten(input, start_dim=0, end_dim=-1):
+    a, b = dim_of(input, start_dim), dim_of(input, end_dim)
     if not input.ndim:
         return v.reshape(input, (1,))
-    a, b = dim_of(input, start_dim), dim_of(input, end_dim)
     if a > b:
         raise RuntimeError("flatten() has invalid args: start_dim cannot come after end_dim")
     if a == b:
@@ -289,6 +289,8 @@ def diagonal(input, offset=0, dim1=0, dim2=1):
 
 
 def diag(input, diagonal=0, *, out=None):
+    if input.ndim not in (1, 2):
+        raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {input.ndim}D")
     return give(diag_embed(input, diagonal) if input.ndim == 1 else v.diagonal(input, diagonal, 0, 1), out)
 
 
@@ -350,7 +352,7 @@ def unfold(self, dimension, size, step):
 def cat(tensors, dim=0, *, out=None, axis=None):
     tensors = tuple(tensors)
     if not tensors:
-        raise RuntimeError("torch.cat(): expected a non-empty list of Tensors")
+        raise ValueError("torch.cat(): expected a non-empty list of Tensors")
     for k, x in enumerate(tensors):
         if not isinstance(x, Tensor):
             raise TypeError(f"expected Tensor as element {k} in argument 0, but got {type(x).__name__}")
@@ -443,6 +445,11 @@ def meshgrid(*tensors, indexing="ij"):
     tensors = tensors[0] if len(tensors) == 1 and not isinstance(tensors[0], Tensor) else tensors
     if indexing not in ("ij", "xy"):
         raise RuntimeError(f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
+    if not tensors:
+        raise RuntimeError("meshgrid expects a non-empty TensorList")
+    if any(x.ndim > 1 for x in tensors):
+        raise RuntimeError("torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: "
+                           f"{[list(x.shape) for x in tensors]}")
     tensors = [atleast_1d(x) for x in tensors]
     if any(x.dtype is not tensors[0].dtype for x in tensors):
         raise RuntimeError("meshgrid expects all tensors to have the same dtype")
@@ -461,11 +468,15 @@ def meshgrid(*tensors, indexing="ij"):
 
 @takes_out
 def flip(input, *args, dims=None):
+    if dims is None and not args:
+        raise TypeError('flip() missing 1 required positional arguments: "dims"')
     dims = args if dims is None else (dims,)
     dims = dims[0] if len(dims) == 1 and not is_int(dims[0]) else dims
-    if not input.ndim:
-        return input.clone()
-    return rearrange.flip(input, tuple(sorted({dim_of(input, d) for d in dims})))
+    found = [dim_of(input, d) for d in dims]
+    twice = [d for d in found if found.count(d) > 1]
+    if twice:
+        raise RuntimeError(f"dim {twice[0]} appears multiple times in the list of dims")
+    return rearrange.flip(input, tuple(sorted(found))) if input.ndim else input.clone()
 
 
 def fliplr(input):

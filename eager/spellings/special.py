@@ -15,7 +15,7 @@ from ..ops import arithmetic as a, elementary as e, special as r
 from ..ops.complexes import complex_of, imag, real
 from ..tensor import Tensor
 from .arguments import give, takes_out
-from .elementwise import binary, unary
+from .elementwise import binary, refuse_number, unary
 from .host import on_host
 
 lgamma, digamma, erfcx = unary(r.lgamma), unary(r.digamma), unary(r.erfcx)
@@ -153,12 +153,16 @@ def isneginf(input, *, out=None):
 
 @takes_out
 def fmax(input, other):
-    """The larger; a number beats NaN."""
+    """The larger; what is not NaN beats NaN."""
+    if not isinstance(other, Tensor):
+        refuse_number("fmax", other)
     return a.where(a.logical_or(a.ge(input, other), e.isnan(other)), input, other)
 
 
 @takes_out
 def fmin(input, other):
+    if not isinstance(other, Tensor):
+        refuse_number("fmin", other)
     return a.where(a.logical_or(a.le(input, other), e.isnan(other)), input, other)
 
 

@@ -13,6 +13,7 @@ import warnings
 import weakref
 
 from .. import random
+from ..amp import autocast_mode
 from ..autograd import Function, backward, enable_grad, no_grad
 from ..autograd.graph import saved_tensors_hooks
 from ..record import Packed
@@ -81,11 +82,11 @@ class Surroundings:
 
     def __init__(self, preserve_rng_state: bool):
         self.rng = random.get_rng_state() if preserve_rng_state else None
-        self.autocast = state.autocast
+        self.autocast = autocast_mode.settings()
 
     @contextlib.contextmanager
     def again(self):
-        with random.fork_rng(enabled=self.rng is not None), setting(autocast=self.autocast):
+        with random.fork_rng(enabled=self.rng is not None), autocast_mode.restored(self.autocast):
             if self.rng is not None:
                 random.set_rng_state(self.rng)
             yield

@@ -11,7 +11,7 @@ from typing import Any
 
 from ...capture.expr import ExprLike, product
 from ...capture.shapes import SymFloat
-from ...runtime.calls import NUMBERS, TYPES, Conv, Job
+from ...runtime.calls import NUMBERS, TYPES, Conv, Job, Table
 from ...runtime.errors import Unsupported
 from ..loops import View
 from .text import cpp, factor
@@ -85,8 +85,11 @@ def conv_work(call: Conv) -> str:
 
 
 def job_lines(call: Job, pointer: Pointer, scalar: Scalar) -> list[str]:
-    arrays = [pointer(a) if a is not None else "nullptr" for a in call.arrays]
+    tables = [a for a in call.arrays if isinstance(a, Table)]
+    named = {id(a): f"(void*)table{k}" for k, a in enumerate(tables)}
+    arrays = [named.get(id(a)) or (pointer(a) if a is not None else "nullptr") for a in call.arrays]
     return [
+        *(table_line(a, k) for k, a in enumerate(tables)),
         f"void* const arrays[] = {{{', '.join(arrays)}}};",
         f"const i64 numbers[] = {{{', '.join([*map(number, call.numbers), '0'])}}};",
         f"const double reals[] = {{{', '.join([*(real(x, scalar) for x in call.reals), '0'])}}};",
@@ -96,10 +99,15 @@ def job_lines(call: Job, pointer: Pointer, scalar: Scalar) -> list[str]:
     ]
 
 
+def table_line(table: Table, number: int) -> str:
+    type_ = "i64" if table.dtype is None else "double" if table.dtype.name == "float64" else "float"
+    return f"static const {type_} table{number}[] = {{{', '.join([*map(repr, table.numbers), '0'])}}};"
+
+
 def list_lines(calls: tuple[Job, ...], pointer: Pointer, scalar: Scalar) -> list[str]:
     """Several jobs in one run. Equal numbers stand there once; the arrays of many jobs, a table of positions in `buffers`
     where they are inputs and outputs, compile quickly."""
-    numbers, reals, rows, pointers = Table(), Table(), [], []
+    numbers, reals, rows, pointers = Shared(), Shared(), [], []
     for call in calls:
         whole = numbers.place([number(n) for n in call.numbers])
         parts = reals.place([real(x, scalar) for x in call.reals])
@@ -154,7 +162,7 @@ class Place(str):
         return made
 
 
-class Table:
+class Shared:
     """Numbers in a row; equal runs are one."""
 
     def __init__(self):

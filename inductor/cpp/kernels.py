@@ -6,14 +6,16 @@ accesses in squares of registers; column reductions in blocks of columns with on
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-from ...capture.expr import is_const, lift
+from ...capture.expr import is_const, lift, product
 from ...runtime.data import data
 from ..body import Buffer, Value
 from ..loops import Axis, LoopKernel, Step, Store, fallible, step_bounds
-from .nest import Nest
+from .nest import ALIGNMENT, Nest
 from .prims import type_of
+from .segments import segments
 from .text import Lines, cpp, factor
 from .traffic import columns_ahead, rows_ahead, streamed
 from .writer import KernelWriter, Written, cost, decode, extents, work_text
@@ -22,6 +24,7 @@ RANGE = "static void {fn}(void* raw, i64 begin, i64 end, int thread)"
 MAP_BLOCK = 16384  # a map's rows up to this length are not cut into chunks (map_block in loops.h)
 SQUARE, STRIPE = 16, 64  # least extent for turning squares of registers; rows in one stripe of squares
 COLUMNS = 32  # vectors in one block of a column reduction: their accumulators stay in the first-level cache
+ROW, ROWS = 128, 64  # rows of fewer elements are walked several at a time, as long as so many groups of them are left
 STACK_BYTES = 65536  # row scratch below this lives on the stack
 
 
@@ -139,22 +142,45 @@ class MapKernel(RowKernel):
         if rows:
             body("const i64 row = point / chunks;")
             decode(body, rows, "row")
-        Nest(self, step, (last,), rows, "first", "past").write(body)
+        self.write_chunk(body, step, rows, last)
         body.close()
         block = f"map_block({extent})"
         points = " * ".join([*(factor(e) for e in extents(rows)), f"(({extent} + {block} - 1) / {block})"])
         return self.written(body, points, f"{block} * {cost(step)} / 4 + 1", block)
 
+    def write_chunk(self, body: Lines, step: Step, rows: tuple[Axis, ...], last: Axis) -> None:
+        """A chunk [first, past) of the last axis, in segments where there are any."""
+        step = replace(step, axes=(last,))
+        found = segments(rows, step, last)
+        if not found:
+            return Nest(self, step, (last,), rows, "first", "past").write(body)
+        for begin, part in found:
+            bounds = f"fb_max(first - {begin}, 0)", f"fb_min(past - {begin}, {part.axes[0].extent})"
+            Nest(self, part, part.axes, rows, *bounds, aligned=begin % ALIGNMENT == 0).write(body)
+
     def whole_rows(self, step: Step, rows: tuple[Axis, ...], last: Axis) -> Written:
         """Rows of a known length that need no chunks."""
         body = Lines(1)
         self.start_streams(body)
+        rows, inner = walked(rows, last)
         body.open("for (i64 point = begin; point < end; point++)")
         decode(body, rows, "point")
-        Nest(self, step, (last,), rows).write(body)
+        step = replace(step, axes=inner)
+        for part in [part for _, part in segments(rows, step, last)] or [step]:
+            Nest(self, part, part.axes, rows).write(body)
         body.close()
         points = " * ".join(factor(e) for e in extents(rows)) or "1"
-        return self.written(body, points, work_text([last.extent], cost(step)))
+        return self.written(body, points, work_text([a.extent for a in inner], cost(step)))
+
+
+def walked(rows: tuple[Axis, ...], last: Axis) -> tuple[tuple[Axis, ...], tuple[Axis, ...]]:
+    """(rows over the pool, axes of one row): finding the place of a short row takes longer than the row, so that several are
+    walked in a loop where enough are left to share."""
+    inner, left = (last,), product(extents(rows))
+    while rows and type(left) is int and product(extents(inner)) < ROW and left // rows[-1].extent >= ROWS:
+        left //= rows[-1].extent
+        rows, inner = rows[:-1], (rows[-1], *inner)
+    return rows, inner
 
 
 @data

@@ -15,6 +15,7 @@ import numpy as np
 
 from ...capture.graph import map_args
 from ...eager import dtypes
+from ...eager.state import state
 from ...eager.tensor import Tensor
 from ...runtime import counters, native
 from ...runtime.errors import CheckFailed
@@ -107,15 +108,26 @@ class Externs:
     def __init__(self, launch: Launch):
         self.calls, self.title, self.kernels = launch.externs, launch.title, launch.kernels
         self.lines, self.regions = launch.lines, launch.regions
+        self.functions: dict[int, Any] = {}                     # of calls that are one numpy function
 
     def __call__(self, number: int, arrays: tuple, numbers: tuple, seed: int, base: int) -> None:
-        from ..interpret import call_eagerly                    # few graphs have eager calls
         call = self.calls[number]
         counters.add("fallbacks", call.op.name)
         rest, values = iter(arrays), iter(numbers)
+        function = self.functions.get(number)
+        if function is not None and not state.modes:
+            operands = map_args(call.args, lambda x: next(rest) if isinstance(x, Region) else _filled(x, rest, values))
+            state.run(function, *operands, out=next(rest))
+            return
         args = map_args(call.args, lambda x: _filled(x, rest, values))
-        for tensor in call_eagerly(call, args, {"seed": seed, "base": base}):
-            next(rest)[...] = tensor._array
+        self.run(number, call, args, tuple(rest), {"seed": seed, "base": base})
+
+    def run(self, number: int, call: EagerCall, args: tuple, outputs: tuple, scalars: dict) -> None:
+        from ..interpret import call_eagerly, function_of       # few graphs have eager calls
+        for array, tensor in zip(outputs, call_eagerly(call, args, scalars)):
+            array[...] = tensor._array
+        if number not in self.functions:
+            self.functions[number] = function_of(call, args)
 
 
 def _filled(x: Any, arrays: Iterator, values: Iterator) -> Any:

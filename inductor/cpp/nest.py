@@ -34,12 +34,18 @@ class Place:
     at: str
     stride: str = ""
 
+    @property
+    def near(self) -> bool:
+        """A few elements from one lane to the next."""
+        return self.kind == "stride" and self.stride in ("2", "3", "4")
+
 
 class Nest:
     """Writes one step. `kernel` gives names; `acc(value)` the text of an accumulator read at the innermost level.
 
     `first`/`last` bound the innermost axis; `columns`: the innermost axis is an outer axis of the kernel whose
-    points lie side by side in a block (column reductions), accumulators are arrays over the vectors of the block.
+    points lie side by side in a block (column reductions), accumulators are arrays over the vectors of the block. `aligned`: `first` is a multiple of the
+    vector's width.
     """
 
     def __init__(
@@ -54,12 +60,13 @@ class Nest:
         acc: Callable[[Value], str | None] | None = None,
         squares: dict | None = None,
         ahead: Ahead | None = None,
+        aligned: bool = True,
     ):
         self.kernel, self.step, self.axes, self.columns, self.acc = kernel, step, axes, columns, acc
         self.bounds = kernel.bounds(outer, step)
         self.depth = {axis.name: k + 1 for k, axis in enumerate(axes)}
         self.inner = len(axes)
-        self.first, self.squares, self.ahead = first, squares, ahead
+        self.first, self.squares, self.ahead, self.aligned = first, squares, ahead, aligned
         self.last = last if last is not None else (cpp(axes[-1].extent, self.bounds) if axes else "1")
         self.levels: dict[int, int] = {}
         self.texts: dict[int, str] = {}
@@ -260,7 +267,7 @@ class Nest:
             return Place("same", at)
         if self.moving(e):
             return Place("any", at)
-        step = lane_step(e, self.axes[-1].var.atom)
+        step = lane_step(e, self.axes[-1].var.atom, self.aligned)
         if step is None:
             return Place("any", at)
         if is_const(step) and int(step) in (0, 1):
@@ -312,6 +319,8 @@ class Nest:
         if place.kind == "next":
             pointer = self.pointer(load.buffer, place.at)
             return f"ld_where({pointer}, {masked}, lanes)" if masked else f"ld({pointer}, lanes)"
+        if place.near and not masked:
+            return f"gather_by<{place.stride}>({self.pointer(load.buffer, place.at)}, lanes)"
         start, function = ("", self.lane_function(e)) if place.kind == "same" else self.lane_offset(place, e)
         pointer = self.pointer(load.buffer, start)
         return (
@@ -324,25 +333,27 @@ class Nest:
         e = self.kernel.linear(store.buffer, store.index, self.columns)
         place = self.place(e)
         value = convert(self.texts[store.value.id], type_of(store.value.dtype), type_of(store.buffer.dtype))
-        add = store.mode == "add"
+        combined = store.mode != "set"
         pointer = self.pointer(store.buffer, place.at)
         if self.squares and store in self.squares:
             out(f"{self.squares[store]}[turn] = {value};")
         elif not self.axes:
-            out(f"{'add_to1' if add else 'st1'}({pointer}, {value});")
+            out(f"{f'{store.mode}_to1' if combined else 'st1'}({pointer}, {value});")
         elif place.kind == "next":
             out(f"{self.store_call(store)}{pointer}, {value}, lanes);")
+        elif place.near and not combined:
+            out(f"scatter_by<{place.stride}>({pointer}, {value}, lanes);")
         else:
             start, function = ("", self.lane_function(e)) if place.kind == "same" else self.lane_offset(place, e)
             out(
-                f"{'scatter_add' if add else 'scatter'}"
+                f"{f'scatter_{store.mode}' if combined else 'scatter'}"
                 f"({self.pointer(store.buffer, start)}, {function}, {value}, lanes);"
             )
 
     def store_call(self, store: Store) -> str:
         """The function that stores neighbouring lanes, up to its first argument."""
-        if store.mode == "add":
-            return "add_to("
+        if store.mode != "set":
+            return f"{store.mode}_to("
         if store.buffer.name not in self.kernel.streams:
             return "st("
         return "stream_if(far, " if self.kernel.streams_if else "stream("
@@ -367,14 +378,15 @@ def exprs_of(value: Value) -> tuple[ExprLike, ...]:
 ALIGNMENT = 16
 
 
-def lane_step(e: ExprLike, lane: Atom) -> ExprLike | None:
-    """What `e` gains from one lane to the next, or None when that differs between lanes."""
+def lane_step(e: ExprLike, lane: Atom, whole: bool = True) -> ExprLike | None:
+    """What `e` gains from one lane to the next, or None when that differs between lanes. `whole`: vectors begin at
+    multiples of their width."""
     total: ExprLike = 0
     for monomial, coefficient in lift(e).terms:
         moving = [(atom, power) for atom, power in monomial if lane in atom.variables()]
         if not moving:
             continue
-        step = atom_step(moving[0][0], lane) if len(moving) == 1 and moving[0][1] == 1 else None
+        step = atom_step(moving[0][0], lane, whole) if len(moving) == 1 and moving[0][1] == 1 else None
         if step is None:
             return None
         rest = product(from_atom(atom) ** power for atom, power in monomial if atom is not moving[0][0])
@@ -382,18 +394,18 @@ def lane_step(e: ExprLike, lane: Atom) -> ExprLike | None:
     return total
 
 
-def atom_step(atom: Atom, lane: Atom) -> int | None:
+def atom_step(atom: Atom, lane: Atom, whole: bool) -> int | None:
     if atom == lane:
         return 1
     if atom.op not in ("floordiv", "mod"):
         return None
     a, d = atom.args
-    step = None if lane in lift(d).free_atoms() else lane_step(a, lane)
+    step = None if lane in lift(d).free_atoms() else lane_step(a, lane, whole)
     if step is None or not is_const(step):
         return None
     if int(step) == 0:
         return 0
-    if int(step) == 1 and is_const(d) and int(d) % ALIGNMENT == 0 and aligned(a, lane):
+    if int(step) == 1 and whole and is_const(d) and int(d) % ALIGNMENT == 0 and aligned(a, lane):
         return int(atom.op == "mod")
     return None
 

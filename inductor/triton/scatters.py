@@ -17,6 +17,15 @@ from .values import Written
 ATOMIC = ("float32", "float64", "float16", "bfloat16", "int32", "int64", "uint32", "uint64")
 
 
+COMBINED = {
+    "add": "there + new",
+    "mul": "there * new",
+    "max": "tl.where((there != there) | (there > new), there, new)",
+    "min": "tl.where((there != there) | (there < new), there, new)",
+}
+TRUTHS = {"add": "there | new", "max": "there | new", "mul": "there & new", "min": "there & new"}
+
+
 class ScatterWriter(LoopWriter):
     """The points of a scatter, in parallel or one after the other."""
 
@@ -29,7 +38,7 @@ class ScatterWriter(LoopWriter):
             if axis not in axes:
                 self.lines(f"{axis.name} = 0")
         atomic = step.stores[0].mode == "add" and kernel.target.dtype.name in ATOMIC
-        if atomic or not axes or not may_meet(kernel):
+        if atomic or not axes or step.stores[0].mode in ("set", "add") and not may_meet(kernel):
             return self.parallel(step, axes)
         return self.in_order(step, axes)
 
@@ -53,14 +62,13 @@ class ScatterWriter(LoopWriter):
         return self.written((), {})
 
     def put(self, store: Store, axes: tuple[Axis, ...]) -> None:
-        if store.mode == "set" or store.buffer.dtype.name in ATOMIC and axes:
+        if store.mode == "set" or store.mode == "add" and store.buffer.dtype.name in ATOMIC and axes:
             return self.store(store, ())
         place = self.place(store.buffer, self.text(store.buffer.linear(store.index)))
         value = self.get(store.value).text
-        if store.buffer.dtype.name == "bool":
-            self.lines(f"tl.store({place}, tl.load({place}) | {value})")
-        else:
-            self.lines(f"tl.store({place}, tl.load({place}) + {value})")
+        table = TRUTHS if store.buffer.dtype.name == "bool" else COMBINED
+        self.lines(f"there, new = tl.load({place}), {value}")
+        self.lines(f"tl.store({place}, {table[store.mode]})")
 
 
 def may_meet(kernel: ScatterKernel) -> bool:

@@ -147,9 +147,24 @@ bool describe(FbConv& c, PyArrayObject* x, PyArrayObject* out, PyArrayObject* ke
     return read(step, dims, c.step) && read(before, dims, c.before) && read(spread, dims, c.spread);
 }
 
+bool is_trivial(const FbConv& c, int d) { return c.in[d] == 1 && c.windows[d] == 1 && c.kernel[d] == 1 && c.before[d] == 0; }
+
+// Images of width 1 under kernels of width 1 are rows: the kernels run along the last dim, so trailing dims without extent
+// become leading ones.
+FbConv with_rows_last(FbConv c) {
+    for (int k = 0; k < 2 && is_trivial(c, 2) && !(is_trivial(c, 1) && is_trivial(c, 0)); k++) {
+        long* const all[] = {c.in, c.windows, c.kernel, c.step, c.before, c.spread, c.x_s, c.out_s};
+        for (long* a : all) a[2] = a[1], a[1] = a[0];
+        c.in[0] = c.windows[0] = c.kernel[0] = c.step[0] = c.spread[0] = 1;
+        c.before[0] = c.x_s[0] = c.out_s[0] = 0;
+    }
+    return c;
 }
 
-void run_conv(const FbConv* c) {
+}
+
+void run_conv(const FbConv* given) {
+    const FbConv moved = with_rows_last(*given), *c = &moved;
     if (table().images(c, &runtime_table)) return;
     ConvProblem p = problem_of(*c);
     ConvTap* tap = (ConvTap*)runtime_table.alloc((c->kernel[0] * c->kernel[1] * c->kernel[2] + 1) * sizeof(ConvTap));

@@ -5,12 +5,16 @@ namespace {
 #include "attention.h"
 #include "maps.h"
 #include "channels.h"
+#include "ctc.h"
+#include "grid.h"
 #include "moves.h"
 #include "order.h"
 #include "recurrent.h"
 #include "reduce.h"
 #include "rows.h"
+#include "running.h"
 #include "steps.h"
+#include "whole.h"
 #include "windows.h"
 
 }
@@ -72,9 +76,28 @@ namespace {
     {"elu", FB_SINGLE_TYPES_OF(map, ELU)}, \
     {"hardsigmoid", FB_ALL_TYPES_OF(map, HARDSIGMOID)}, \
     {"hardswish", FB_ALL_TYPES_OF(map, HARDSWISH)}, \
+    {"erf", FB_ALL_TYPES_OF(map, ERF)}, \
+    {"erfinv", FB_ALL_TYPES_OF(map, ERFINV)}, \
     {"add_row", FB_ALL_TYPES(add_row)}, \
     {"running_sum_rows", FB_ALL_TYPES(running_sum_rows)}, \
     {"running_sum_columns", FB_ALL_TYPES(running_sum_columns)}, \
+    {"grid_sample", FB_WHOLE_TYPES(grid_sample)}, \
+    {"grid_sample_back", FB_WHOLE_TYPES(grid_sample_back)}, \
+    {"ctc_forward", FB_WHOLE_TYPES(ctc_forward)}, \
+    {"ctc_backward", FB_WHOLE_TYPES(ctc_backward)}, \
+    {"max_elements", {gather_elements<float, 0>, gather_elements<double, 0>, nullptr, nullptr}}, \
+    {"min_elements", {gather_elements<float, 1>, gather_elements<double, 1>, nullptr, nullptr}}, \
+    {"product_elements", {gather_elements<float, 2>, gather_elements<double, 2>, nullptr, nullptr}}, \
+    {"set_elements", {gather_elements<u32, 3>, gather_elements<u64, 3>, gather_elements<u16, 3>, gather_elements<u8, 3>}}, \
+    {"bag_rows", FB_ALL_TYPES(bag_rows)}, \
+    {"adaptive_max", FB_ALL_TYPES(adaptive_max)}, \
+    {"running_product", FB_ALL_TYPES(running_product)}, \
+    {"running_max", FB_ALL_TYPES_OF(running_extreme, true)}, \
+    {"running_min", FB_ALL_TYPES_OF(running_extreme, false)}, \
+    {"recurrence", FB_WHOLE_TYPES(recurrence)}, \
+    {"product_rows", FB_ALL_TYPES_OF(reduce_rows, PRODUCT)}, \
+    {"whole_product", FB_SIZES(whole_product)}, \
+    {"sort_wide_rows", FB_SIZES(sort_wide_rows)}, \
     {"sort_rows", FB_SINGLE_TYPES(sort_rows)}, \
     {"topk_rows", FB_SINGLE_TYPES(topk_rows)}, \
     {"move", FB_SIZES(move)}, \

@@ -158,6 +158,43 @@ template <class T, class V> FB_INLINE void st1(T* p, V x) { put(p, lane(x, 0)); 
 template <class T, class V, class At, class M> FB_INLINE void scatter(T* p, At at, V x, M m) {
     for (int l = 0; l < count(m); l++) put(p + at(l), lane(x, l));
 }
+
+// ---- every S-th element, S known: the S vectors that hold them, with the others left alone
+template <int S, class T, class M> FB_INLINE auto gather_by(const T* p, M m) {
+    return gather(p, [](int l) -> i64 { return (i64)l * S; }, m);
+}
+template <int S, class T, class V, class M> FB_INLINE void scatter_by(T* p, V x, M m) {
+    scatter(p, [](int l) -> i64 { return (i64)l * S; }, x, m);
+}
+#if FB_ISA == 512
+template <int S> FB_INLINE u16 places_of(int k, int lanes) {
+    u16 places = 0;
+    for (int at = 0; at < FB_W; at++) places |= (k * FB_W + at) % S == 0 ? 1 << at : 0;
+    int left = lanes * S - k * FB_W;
+    return left >= FB_W ? places : left <= 0 ? 0 : places & ((1 << left) - 1);
+}
+template <int S, class M> FB_INLINE vf gather_by(const float* p, M m) {
+    vf r = {};
+#pragma GCC unroll 4
+    for (int k = 0; k < S; k++) {
+        vi from;
+        u16 lanes = 0, places = places_of<S>(k, count(m));
+        for (int l = 0; l < FB_W; l++) from[l] = l * S % FB_W, lanes |= l * S / FB_W == k ? 1 << l : 0;
+        vf part = places ? __builtin_ia32_loadups512_mask((float*)p + k * FB_W, r, places) : r;
+        r = __builtin_ia32_permvarsf512_mask(part, from, r, lanes);
+    }
+    return r;
+}
+template <int S, class M> FB_INLINE void scatter_by(float* p, vf x, M m) {
+#pragma GCC unroll 4
+    for (int k = 0; k < S; k++) {
+        vi from;
+        u16 places = places_of<S>(k, count(m));
+        for (int at = 0; at < FB_W; at++) from[at] = (k * FB_W + at) / S;
+        if (places) __builtin_ia32_storeups512_mask(p + k * FB_W, __builtin_ia32_permvarsf512_mask(x, from, x, FB_ALL), places);
+    }
+}
+#endif
 template <class S> FB_INLINE S plus(S a, S b) { return a + b; }
 FB_INLINE int plus(int a, int b) { return (int)((u32)a + (u32)b); }
 FB_INLINE i64 plus(i64 a, i64 b) { return (i64)((u64)a + (u64)b); }
@@ -176,6 +213,30 @@ template <class At, class M> FB_INLINE void scatter_add(bool* p, At at, vi x, M 
 }
 template <class M> FB_INLINE void add_to(bool* p, vi x, M m) { st(p, ld(p, m) | x, m); }
 FB_INLINE void add_to1(bool* p, vi x) { put(p, element(p) | lane(x, 0)); }
+
+// products and extremes of what comes to one place, in the order of the lanes; a NaN stays
+template <class S> FB_INLINE S times(S a, S b) { return a * b; }
+FB_INLINE int times(int a, int b) { return (int)((u32)a * (u32)b); }
+FB_INLINE i64 times(i64 a, i64 b) { return (i64)((u64)a * (u64)b); }
+template <class S> FB_INLINE S larger(S a, S b) { return a != a || a > b ? a : b; }
+template <class S> FB_INLINE S smaller(S a, S b) { return a != a || a < b ? a : b; }
+template <class T, class V, class At, class M> FB_INLINE void scatter_mul(T* p, At at, V x, M m) {
+    for (int l = 0; l < count(m); l++) put(p + at(l), times(element(p + at(l)), lane(x, l)));
+}
+template <class T, class V, class At, class M> FB_INLINE void scatter_max(T* p, At at, V x, M m) {
+    for (int l = 0; l < count(m); l++) put(p + at(l), larger(element(p + at(l)), lane(x, l)));
+}
+template <class T, class V, class At, class M> FB_INLINE void scatter_min(T* p, At at, V x, M m) {
+    for (int l = 0; l < count(m); l++) put(p + at(l), smaller(element(p + at(l)), lane(x, l)));
+}
+template <class T, class V> FB_INLINE void mul_to1(T* p, V x) { put(p, times(element(p), lane(x, 0))); }
+template <class T, class V> FB_INLINE void max_to1(T* p, V x) { put(p, larger(element(p), lane(x, 0))); }
+template <class T, class V> FB_INLINE void min_to1(T* p, V x) { put(p, smaller(element(p), lane(x, 0))); }
+// where the lanes are neighbours
+struct Neighbours { __attribute__((always_inline)) i64 operator()(int l) const { return l; } };
+template <class T, class V, class M> FB_INLINE void mul_to(T* p, V x, M m) { scatter_mul(p, Neighbours(), x, m); }
+template <class T, class V, class M> FB_INLINE void max_to(T* p, V x, M m) { scatter_max(p, Neighbours(), x, m); }
+template <class T, class V, class M> FB_INLINE void min_to(T* p, V x, M m) { scatter_min(p, Neighbours(), x, m); }
 
 // ---- index values
 FB_INLINE vl lanes_from(i64 start, i64 stride) { return index_lanes(0) * splat_l(stride) + splat_l(start); }

@@ -34,6 +34,26 @@ template <class E> FB_INLINE void turn_block(E* out, long out_row, const E* x, l
                     columns - j < 16 ? columns - j : 16);
     }
 }
+// n elements that lie in reverse
+template <class E> FB_INLINE void reverse(E* to, const E* from, long n) {
+    constexpr int W = 32 / sizeof(E);
+    typedef E V __attribute__((vector_size(32)));
+    V order;
+    for (int l = 0; l < W; l++) order[l] = (E)(W - 1 - l);
+    long j = 0;
+    for (; j + W <= n; j += W) {
+        V x;
+        __builtin_memcpy(&x, from - j - W + 1, sizeof x);
+#if defined(__clang__)
+        V y = x;
+        for (int l = 0; l < W; l++) x[l] = y[W - 1 - l];
+#else
+        x = __builtin_shuffle(x, order);
+#endif
+        __builtin_memcpy(to + j, &x, sizeof x);
+    }
+    for (; j < n; j++) to[j] = from[-j];
+}
 template <class E> void move(const Job& job, long begin, long end) {
     long dims = job.n[0];
     const long* d = job.n + 1;
@@ -60,6 +80,7 @@ template <class E> void move(const Job& job, long begin, long end) {
                 if (last[2] == 1) __builtin_memcpy(to, from, last[0] * sizeof(E));
                 else if (last[2] == 0)
                     for (long j = 0; j < last[0]; j++) to[j] = *from;
+                else if (last[2] == -1) reverse(to, from, last[0]);
                 else
                     for (long j = 0; j < last[0]; j++) to[j] = from[j * last[2]];
             }
@@ -73,6 +94,7 @@ template <class E> void move_run(const Job& job, long begin, long end) {
     const E* x = (const E*)job.p[1];
     long step = job.n[0];
     if (step == 1) __builtin_memcpy(out + begin, x + begin, (end - begin) * sizeof(E));
+    else if (step == -1) reverse(out + begin, x - begin, end - begin);
     else
         for (long i = begin; i < end; i++) out[i] = x[i * step];
 }
@@ -188,6 +210,46 @@ template <class T> void masked_scale(const Job& job, long begin, long end) {
         vi keep = ld((const bool*)job.p[1] + i, m);
         st((T*)job.p[0] + i, v_where(keep, ld((const T*)job.p[2] + i, m) * scale, V{}), m);
     });
+}
+
+// ---- greatest or least of elements that meet at an index (NaN wins), their product, or the last. p: out, x, index; n: size of out's dim,
+//      inner, size of the index's dim. A unit is one outer index
+template <class T, int kind> void gather_elements(const Job& job, long begin, long end) {
+    long size = job.n[0], inner = job.n[1], count = job.n[2];
+    for (long unit = begin; unit < end; unit++) {
+        T* out = (T*)job.p[0] + unit * size * inner;
+        const T* x = (const T*)job.p[1] + unit * count * inner;
+        const long* index = (const long*)job.p[2] + unit * count * inner;
+        for (long k = 0; k < count; k++)
+            for (long j = 0; j < inner; j++) {
+                T &to = out[index[k * inner + j] * inner + j], own = x[k * inner + j];
+                if (kind == 2) to *= own;
+                else if (kind == 3) to = own;
+                else if ((kind ? own < to : own > to) || own != own) to = own;
+            }
+    }
+}
+
+// ---- bags of rows, summed (a mean is divided by how many took part). p: out, table, index, first places of the bags (one more
+//      than bags), weights or null; n: width, row that is left out, mean. A unit is a bag
+template <class T> void bag_rows(const Job& job, long begin, long end) {
+    FB_TYPES(T);
+    long width = job.n[0];
+    const long *index = (const long*)job.p[2], *first = (const long*)job.p[3];
+    for (long bag = begin; bag < end; bag++) {
+        long taken = 0;
+        for (long k = first[bag]; k < first[bag + 1]; k++) taken += index[k] != job.n[1];
+        V divisor = Compute<T>::splat(taken ? (S)taken : (S)1);
+        each_vector<1>(0, width, [&](i64 i, auto m, int) FB_BODY {
+            V sum = {};
+            for (long k = first[bag]; k < first[bag + 1]; k++) {
+                if (index[k] == job.n[1]) continue;
+                V row = ld((const T*)job.p[1] + index[k] * width + i, m);
+                sum = sum + (job.p[4] ? row * Compute<T>::splat(element((const T*)job.p[4] + k)) : row);
+            }
+            st((T*)job.p[0] + bag * width + i, job.n[2] ? sum / divisor : sum, m);
+        });
+    }
 }
 
 #endif

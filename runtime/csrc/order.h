@@ -59,6 +59,77 @@ template <class T> void sort_rows(const Job& job, long begin, long end) {
     }
     job.rt->release(keys);
 }
+// ---- keys of 64 bits with their positions beside them: doubles and whole numbers of any size
+struct Placed {
+    u64 key;
+    long at;
+};
+enum KeyKind { UNSIGNED_KEYS, SIGNED_KEYS, REAL_KEYS };
+template <class E> FB_INLINE u64 wide_key(E raw, long kind, bool descending) {
+    constexpr u64 top = (u64)1 << (sizeof(E) * 8 - 1);
+    u64 bits = raw;
+    if (kind == SIGNED_KEYS) bits ^= top;
+    if constexpr (sizeof(E) == 8) {
+        if (kind == REAL_KEYS) {
+            double x = __builtin_bit_cast(double, bits);
+            bits = __builtin_bit_cast(u64, x + 0.);
+            bits = bits >> 63 ? ~bits : bits | top;
+            if (x != x) bits = ~(u64)0;
+        }
+    }
+    return descending ? ~bits : bits;
+}
+inline void sort_few(Placed* x, long n) {
+    for (long i = 1; i < n; i++) {
+        Placed own = x[i];
+        long j = i;
+        for (; j > 0 && x[j - 1].key > own.key; j--) x[j] = x[j - 1];
+        x[j] = own;
+    }
+}
+// Stable, from the highest digit on, as many bits at once as there are keys for. `bits` are the lowest ones that differ; the
+// result is in `x`, or in `room` if `over`.
+inline void sort_wide(Placed* x, Placed* room, long n, int bits, bool over) {
+    if (n <= 24 || !bits) {
+        if (bits) sort_few(x, n);
+        if (over) __builtin_memcpy(room, x, n * sizeof(Placed));
+        return;
+    }
+    int digit = 3;
+    while (digit < 11 && digit < bits && n >> (digit + 2)) digit++;
+    if (digit > bits) digit = bits;
+    int shift = bits - digit;
+    u64 mask = ((u64)1 << digit) - 1;
+    u32 start[2049];
+    __builtin_memset(start, 0, sizeof(u32) * ((1 << digit) + 1));
+    for (long i = 0; i < n; i++) start[(x[i].key >> shift & mask) + 1]++;
+    for (long b = 0; b < 1 << digit; b++) start[b + 1] += start[b];
+    for (long i = 0; i < n; i++) room[start[x[i].key >> shift & mask]++] = x[i];
+    for (long b = 0, from = 0; b < 1 << digit; b++) {
+        if (start[b] > from) sort_wide(room + from, x + from, start[b] - from, shift, !over);
+        from = start[b];
+    }
+}
+// p: values, x, positions (int64); n: n, descending, kind of keys. A unit is a row
+template <class E> void sort_wide_rows(const Job& job, long begin, long end) {
+    long n = job.n[0];
+    Placed* keys = (Placed*)job.rt->alloc(2 * n * sizeof(Placed));
+    for (long row = begin; row < end; row++) {
+        const E* x = (const E*)job.p[1] + row * n;
+        u64 some = 0, all = ~(u64)0;
+        for (long i = 0; i < n; i++) {
+            keys[i] = {wide_key(x[i], job.n[2], job.n[1]), i};
+            some |= keys[i].key, all &= keys[i].key;
+        }
+        u64 differ = some & ~all;
+        sort_wide(keys, keys + n, n, differ ? 64 - __builtin_clzl(differ) : 0, false);
+        for (long i = 0; i < n; i++) {
+            ((E*)job.p[0])[row * n + i] = x[keys[i].at];
+            ((long*)job.p[2])[row * n + i] = keys[i].at;
+        }
+    }
+    job.rt->release(keys);
+}
 // p: values, x, positions; n: n, k, largest. The k first of the sorted row
 template <class T> void topk_rows(const Job& job, long begin, long end) {
     long n = job.n[0], k = job.n[1];

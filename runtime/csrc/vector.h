@@ -380,13 +380,24 @@ FB_INLINE vf round_f16(vf x) { return half_to_float(float_to_half(x)); }
 
 typedef short s16v __attribute__((vector_size(FB_W * 2)));
 typedef i8 s8v __attribute__((vector_size(FB_W)));
+// (one conversion over two widths is taken apart into elements by the compiler)
+#if FB_ISA == 512 && !defined(__clang__)
+typedef char c8v __attribute__((vector_size(FB_W)));
+FB_INLINE vi wide(s8v x) { return (vi)__builtin_ia32_pmovsxbd512_mask((c8v)x, (vi){}, FB_ALL); }
+FB_INLINE vi wide(v8 x) { return (vi)__builtin_ia32_pmovzxbd512_mask((c8v)x, (vi){}, FB_ALL); }
+FB_INLINE v8 narrow8(vi x) { return __builtin_convertvector(x, v8); }
+#else
+FB_INLINE vi wide(s8v x) { return __builtin_convertvector(__builtin_convertvector(x, s16v), vi); }
+FB_INLINE vi wide(v8 x) { return __builtin_convertvector(__builtin_convertvector(x, v16), vi); }
+FB_INLINE v8 narrow8(vi x) { return __builtin_convertvector(__builtin_convertvector(x, v16), v8); }
+#endif
 template <class M> FB_INLINE vf ld(const bf16* p, M m) { return bf16_to_float(load16(p, m)); }
 template <class M> FB_INLINE vf ld(const f16* p, M m) { return half_to_float(load16(p, m)); }
 template <class M> FB_INLINE vi ld(const short* p, M m) { return __builtin_convertvector((s16v)load16(p, m), vi); }
 template <class M> FB_INLINE vi ld(const u16* p, M m) { return __builtin_convertvector(load16(p, m), vi); }
-template <class M> FB_INLINE vi ld(const i8* p, M m) { return __builtin_convertvector((s8v)load8(p, m), vi); }
-template <class M> FB_INLINE vi ld(const u8* p, M m) { return __builtin_convertvector(load8(p, m), vi); }
-template <class M> FB_INLINE vi ld(const bool* p, M m) { return __builtin_convertvector(load8(p, m), vi) != 0; }
+template <class M> FB_INLINE vi ld(const i8* p, M m) { return wide((s8v)load8(p, m)); }
+template <class M> FB_INLINE vi ld(const u8* p, M m) { return wide(load8(p, m)); }
+template <class M> FB_INLINE vi ld(const bool* p, M m) { return wide(load8(p, m)) != 0; }
 template <class M> FB_INLINE vl ld(const u32* p, M m) {
     vi x = ld((const int*)p, m);
     return {widen_first(x) & 0xffffffffl, widen_second(x) & 0xffffffffl};
@@ -395,9 +406,9 @@ template <class M> FB_INLINE void st(bf16* p, vf x, M m) { store16(p, float_to_b
 template <class M> FB_INLINE void st(f16* p, vf x, M m) { store16(p, float_to_half(x), m); }
 template <class M> FB_INLINE void st(short* p, vi x, M m) { store16(p, __builtin_convertvector(x, v16), m); }
 template <class M> FB_INLINE void st(u16* p, vi x, M m) { store16(p, __builtin_convertvector(x, v16), m); }
-template <class M> FB_INLINE void st(i8* p, vi x, M m) { store8(p, __builtin_convertvector(x, v8), m); }
-template <class M> FB_INLINE void st(u8* p, vi x, M m) { store8(p, __builtin_convertvector(x, v8), m); }
-template <class M> FB_INLINE void st(bool* p, vi x, M m) { store8(p, __builtin_convertvector(x & 1, v8), m); }
+template <class M> FB_INLINE void st(i8* p, vi x, M m) { store8(p, narrow8(x), m); }
+template <class M> FB_INLINE void st(u8* p, vi x, M m) { store8(p, narrow8(x), m); }
+template <class M> FB_INLINE void st(bool* p, vi x, M m) { store8(p, narrow8(x & 1), m); }
 
 template <class M> FB_INLINE void st(u32* p, vl x, M m) { st((int*)p, narrow(x.lo, x.hi), m); }
 

@@ -377,4 +377,36 @@ template <class T> void taps_single(const Job& job, long begin, long end) {
     }
 }
 
+// ---- maxima of windows from floor(o n / m) to ceil((o + 1) n / m), in three dims; the first of equals, NaN wins. p: values,
+//      places in their windows (int64), x; n: three sizes, three sizes of the result, three strides of a place. A unit is a plane
+template <class T> void adaptive_max(const Job& job, long begin, long end) {
+    const long *n = job.n, *m = job.n + 3, *step = job.n + 6;
+    long inputs = n[0] * n[1] * n[2], outputs = m[0] * m[1] * m[2];
+    auto start = [&](int d, long o) FB_BODY { return o * n[d] / m[d]; };
+    auto stop = [&](int d, long o) FB_BODY { return ((o + 1) * n[d] + m[d] - 1) / m[d]; };
+    for (long plane = begin; plane < end; plane++) {
+        const T* x = (const T*)job.p[2] + plane * inputs;
+        long o = plane * outputs;
+        for (long a = 0; a < m[0]; a++)
+            for (long b = 0; b < m[1]; b++)
+                for (long c = 0; c < m[2]; c++, o++) {
+                    long from[3] = {start(0, a), start(1, b), start(2, c)}, to[3] = {stop(0, a), stop(1, b), stop(2, c)};
+                    long place = 0, at = (from[0] * n[1] + from[1]) * n[2] + from[2];
+                    auto best = element(x + at);
+                    for (long i = from[0]; i < to[0]; i++)
+                        for (long j = from[1]; j < to[1]; j++) {
+                            const T* row = x + (i * n[1] + j) * n[2];
+                            for (long k = from[2]; k < to[2]; k++) {
+                                auto own = element(row + k);
+                                if (own > best || (own != own && best == best))
+                                    best = own, at = row + k - x,
+                                    place = (i - from[0]) * step[0] + (j - from[1]) * step[1] + (k - from[2]) * step[2];
+                            }
+                        }
+                    ((T*)job.p[0])[o] = x[at];
+                    ((long*)job.p[1])[o] = place;
+                }
+    }
+}
+
 #endif

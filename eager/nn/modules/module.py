@@ -11,6 +11,7 @@ from collections import OrderedDict, namedtuple
 from collections.abc import Mapping
 
 from ...autograd import no_grad
+from ...autograd.api import zero_gradient
 from ...spellings.arguments import parse_to
 from ...spellings.creation import empty_like
 from ...tensor import Tensor
@@ -403,7 +404,7 @@ class Module:
             if set_to_none:
                 param.grad = None
             elif param.grad is not None:
-                param.grad.detach_().requires_grad_(False).zero_()
+                zero_gradient(param.grad)
 
     def _apply(self, fn, recurse=True):
         """Replace every parameter's data, its gradient and every buffer by fn(it); Parameter objects stay the same."""

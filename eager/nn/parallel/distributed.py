@@ -14,6 +14,11 @@ class DistributedDataParallel(Module):
                  gradient_as_bucket_view=False, static_graph=False, delay_all_reduce_named_params=None,
                  param_to_hook_all_reduce=None, mixed_precision=None, device_mesh=None, skip_all_reduce_unused_params=False):
         super().__init__()
+        for name, given in (("mixed_precision", mixed_precision), ("device_mesh", device_mesh),
+                            ("delay_all_reduce_named_params", delay_all_reduce_named_params),
+                            ("param_to_hook_all_reduce", param_to_hook_all_reduce)):
+            if given is not None:
+                raise RuntimeError(f"DistributedDataParallel({name}=...) is not supported: this build runs groups of one process")
         if process_group is None and not distributed.is_initialized():
             raise ValueError("Default process group has not been initialized, please make sure to call "
                              "init_process_group.")
@@ -44,7 +49,9 @@ class DistributedDataParallel(Module):
         yield
 
     def register_comm_hook(self, state, hook):
-        """Hooks compress what is sent between processes: in a group of one nothing is sent."""
+        """Hooks compute what processes send each other; in a group of one nothing is sent."""
+        raise RuntimeError("DistributedDataParallel.register_comm_hook() is not supported: this build runs groups of one "
+                           "process, whose gradients no hook would see")
 
     def scatter(self, inputs, kwargs, device_ids):
         return inputs, kwargs

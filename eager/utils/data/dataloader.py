@@ -143,6 +143,8 @@ class DataLoader:
             warnings.warn("'pin_memory' argument is set as true but no accelerator is found, then device pinned memory "
                           "won't be used.", stacklevel=2)
         seed = self._base_seed()
+        if self.timeout and not self.num_workers:
+            raise AssertionError("DataLoader: timeout is for workers, and num_workers is 0: nothing is waited for")
         if not self.num_workers:
             return _SingleProcessDataLoaderIter(self, pinned(self._load_here(), pinning))
         return _MultiProcessingDataLoaderIter(self, pinned(self._load_by_workers(seed), pinning))

@@ -127,6 +127,8 @@ class SummaryWriter:
     def add_pr_curve_raw(self, tag, true_positive_counts, false_positive_counts, true_negative_counts,
                          false_negative_counts, precision, recall, global_step=None, num_thresholds=127, weights=None,
                          walltime=None):
+        if weights is not None:
+            raise RuntimeError("SummaryWriter.add_pr_curve_raw: weights is not supported: the counts hold them already")
         rows = map(numpy_of, (true_positive_counts, false_positive_counts, true_negative_counts, false_negative_counts,
                               precision, recall))
         self._add(messages.pr_curve_raw(tag, *rows, num_thresholds), global_step, walltime)

@@ -1,0 +1,135 @@
+"""Op records as programs of one call: their samples at three sizes, forward alone and with gradients.
+
+A sample is made larger by multiplying all its dims, its first dim, or also the sizes among its arguments, whichever the record
+takes; random tensors are drawn by the samples' own maker.
+"""
+
+import collections
+import itertools
+
+import flambeau
+from flambeau.eager.op import OPS
+from flambeau.eager.samples import Samples
+from flambeau.eager.tensor import Tensor
+
+SIZES = {"small": 1e2, "middle": 1e5, "large": 3e6}      # elements of the largest tensor
+LONGEST = 0.5                                            # seconds of an eager step, above which a smaller one is taken
+
+Case = collections.namedtuple("Case", "name kind steps rounds")
+
+
+class Scaled(Samples):
+    """A maker whose tensors have more elements than asked for."""
+
+    def __init__(self, grow):
+        super().__init__()
+        self.grow = grow
+
+    def __call__(self, *shape, dtype=None):
+        return super().__call__(*self.grow(shape), dtype=dtype)
+
+    def positive(self, *shape):
+        return super().positive(*self.grow(shape))
+
+    def uniform(self, *shape):
+        return super().uniform(*self.grow(shape))
+
+    def probabilities(self, *shape):
+        return super().probabilities(*self.grow(shape))
+
+    def ints(self, high, *shape):
+        return super().ints(high, *self.grow(shape))
+
+    def bools(self, *shape):
+        return super().bools(*self.grow(shape))
+
+
+def all_dims(factor, rank):
+    each = max(1, round(factor ** (1 / max(rank, 1))))
+    return lambda shape: tuple(n if n <= 1 else n * each for n in shape)
+
+
+def first_dim(factor, rank):
+    return lambda shape: tuple(n * max(1, round(factor)) if d == 0 and n > 1 else n for d, n in enumerate(shape))
+
+
+WAYS = (all_dims, first_dim)
+
+
+def cases(sizes):
+    for name, size in itertools.product(sorted(OPS), sizes):
+        op = OPS[name]
+        if op.sample_rule is None or op.mutates:
+            continue
+        for way in ("forward", "training") if op.grads or op.kind.value == "composite" else ("forward",):
+            label = f"ops {name} {size} {way}"
+            yield Case(label, "ops", lambda op=op, size=size, way=way: steps(op, SIZES[size], way == "training"), 9)
+
+
+def tensors(args):
+    for a in args:
+        if isinstance(a, Tensor):
+            yield a
+        elif isinstance(a, (tuple, list)):
+            yield from tensors(a)
+
+
+def largest(op):
+    """(number, rank and elements of the largest tensor) of the sample that is worth growing."""
+    found = [(max((t.numel() for t in tensors(args)), default=0), k, args) for k, args in enumerate(op.sample_rule(Samples()))]
+    elements, number, args = max(found, key=lambda one: one[0])
+    rank = max((t.dim() for t in tensors(args) if t.numel() == elements), default=1)
+    return number, rank, max(elements, 1)
+
+
+def arguments(op, elements):
+    """The sample at this size, in the first way that the record takes; smaller where a step would take too long."""
+    number, rank, own = largest(op)
+    while elements > own:
+        for way in WAYS:
+            try:
+                args = op.bind(tuple(op.sample_rule(Scaled(way(elements / own, rank)))[number]), {})
+                if quick(op, args):
+                    return args
+            except Exception:
+                continue
+        elements /= 4
+    return op.bind(tuple(op.sample_rule(Samples())[number]), {})
+
+
+def quick(op, args):
+    import time
+    start = time.process_time()
+    with flambeau.no_grad():
+        op(*args)
+    return time.process_time() - start < LONGEST
+
+
+def steps(op, elements, training):
+    """(eager step, compiled step) of one call."""
+    args = arguments(op, elements)
+    given = [t for t in tensors(args)]
+
+    def call(*values):
+        left = iter(values)
+        return op(*replaced(args, left))
+    compiled = flambeau.compile(call)
+    if not training:
+        def forward(f):
+            with flambeau.no_grad():
+                return f(*given)
+        return lambda: forward(call), lambda: forward(compiled)
+    leaves = [t.detach().requires_grad_() if t.is_floating_point() or t.dtype.is_complex else t for t in given]
+    return lambda: stepped(call, leaves), lambda: stepped(compiled, leaves)
+
+
+def replaced(args, values):
+    return [next(values) if isinstance(a, Tensor) else type(a)(replaced(a, values)) if type(a) in (tuple, list) else a for a in args]
+
+
+def stepped(f, leaves):
+    """Forward, and the gradients of all results."""
+    out = f(*leaves)
+    outs = [t for t in (out if isinstance(out, (tuple, list)) else [out]) if isinstance(t, Tensor) and t.requires_grad]
+    wanted = [t for t in leaves if t.requires_grad]
+    return flambeau.autograd.grad(outs, wanted, [flambeau.ones_like(t) for t in outs], allow_unused=True)

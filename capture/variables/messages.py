@@ -1,0 +1,159 @@
+"""What libraries tell while they work: `logging` and `warnings`.
+
+Whether a logger tells anything is asked while tracing, and guarded. What it tells is told behind the graph, in its turn among the
+other side effects: by a small function that stands where the program's own line stands, so that the file, the line, the name of
+the function and the registry of the module are those that Python would find. Handlers of the program's own may look at what
+it has changed meanwhile: with those, and where a warning would raise, the call is a graph break.
+"""
+
+from __future__ import annotations
+
+import logging
+import types
+import warnings
+
+from ..breaks import unsupported
+from .builtins import handles
+from .functions import UserFunctionVariable
+from .sequences import TupleVariable
+
+STANDARD = ("logging", "_pytest.logging")         # whose handlers write what they are given and look at nothing else
+
+
+@handles(logging.Logger.isEnabledFor)
+def _is_enabled(tx, args, kwargs):
+    logger, level = args[0], args[1] if len(args) > 1 else kwargs["level"]
+    real = getattr(logger, "value", None)
+    if real is None or logger.source is None or not level.is_constant() or changed_loggers(tx):
+        method = logging.Logger.isEnabledFor
+        return tx.inline(UserFunctionVariable(method, tx.pinned(method, "isEnabledFor")), args, kwargs)
+    enabled = tx.run_outside(real.isEnabledFor, level.plain())
+    tx.guard(logger.source, "predicate", Enabled(level.plain(), enabled))
+    return tx.constant(enabled)
+
+
+class Enabled:
+    """Guard: the logger tells messages of this level, or does not."""
+
+    def __init__(self, level, enabled):
+        self.level, self.enabled = level, enabled
+
+    def __call__(self, logger):
+        return logger.isEnabledFor(self.level) == self.enabled
+
+    def __str__(self):
+        return f"isEnabledFor({self.level}) is {self.enabled}"
+
+
+def changed_loggers(tx) -> bool:
+    """Whether the traced code has changed loggers: what they say now is not what they will say then."""
+    return any(issubclass(v.python_type(), (logging.Logger, logging.Manager, logging.Handler)) for v in tx.effects.attributes)
+
+
+@handles(logging.Logger._log)
+def _log(tx, args, kwargs):
+    logger = args[0]
+    real = getattr(logger, "value", None)
+    if real is None or logger.source is None or changed_loggers(tx) or any(n in kwargs for n in ("exc_info", "stack_info")):
+        raise unsupported("call", "a message of a logger with what only Python can add")
+    if not writes_only(real):
+        raise unsupported("call", f"a message of {logger}, whose handlers are the program's own")
+    tx.guard(logger.source, "predicate", writes_only)
+    refuse_values(args[1:], kwargs)
+    levels = kwargs.pop("stacklevel").plain() if "stacklevel" in kwargs else 1
+    tell(tx, logging.Logger._log, args, kwargs, levels)
+    return tx.constant(None)
+
+
+def writes_only(logger) -> bool:
+    """Guard: the message goes to handlers of the standard library, and to no filter."""
+    while logger is not None:
+        plain = logger.filters == [] and all(type(h).__module__.startswith(STANDARD) and not h.filters for h in logger.handlers)
+        if not plain or type(logger).handle is not logging.Logger.handle or type(logger).makeRecord is not logging.Logger.makeRecord:
+            return False
+        logger = logger.parent if logger.propagate else None
+    return True
+
+
+@handles(warnings.warn)
+def _warn(tx, args, kwargs):
+    given = dict(zip(("message", "category", "stacklevel", "source"), args)) | kwargs
+    message, category = given["message"], given.get("category")
+    if not message.is_constant() or category is not None and not category.is_constant() or set(given) - {"message", "category",
+                                                                                                      "stacklevel"}:
+        raise unsupported("call", "warnings.warn() of what is no constant")
+    kind = category.plain() if category is not None and category.plain() is not None else UserWarning
+    levels = given["stacklevel"].plain() if "stacklevel" in given else 1
+    guarded = Tells(kind)
+    if not isinstance(message.plain(), str) or not guarded(warnings) or tx.known(warnings.filters) in tx.effects.containers \
+            or tx.effects.stored_global(vars(warnings), "filters") or tx.effects.stored_global(vars(warnings), "showwarning"):
+        raise unsupported("call", f"a warning that may raise, or that the program looks at: {kind.__name__}")
+    tx.guard(tx.pinned(warnings, "warnings"), "predicate", guarded)
+    tell(tx, warnings.warn, [message, tx.constant(kind)], {}, levels)
+    return tx.constant(None)
+
+
+class Tells:
+    """Guard: a warning of this kind raises nothing, and nobody but Python shows it."""
+
+    def __init__(self, kind):
+        self.kind, self.shows = kind, warnings.showwarning
+
+    def __call__(self, module):
+        raises = any(action == "error" and issubclass(self.kind, kind) for action, _, kind, *_ in module.filters)
+        return not raises and module.showwarning is self.shows
+
+    def __str__(self):
+        return f"{self.kind.__name__} is shown, not raised"
+
+
+def refuse_values(args, kwargs) -> None:
+    """What is told later must be what it is now."""
+    for value in (*args, *kwargs.values()):
+        value = value.realize()
+        if isinstance(value, TupleVariable):
+            refuse_values(value.items, {})
+        elif not value.is_constant():
+            raise unsupported("call", f"a message with {value} in it")
+
+
+def tell(tx, function, args, kwargs, levels: int) -> None:
+    """Call it behind the graph, with `stacklevel` as if from here."""
+    frames = tx.frames[1:]                                # of the outermost, the generated code itself stands there
+    call = function if not frames else chain(function, frames)
+    tx.effects.call(call, args, kwargs | {"stacklevel": tx.constant(levels)})
+
+
+def chain(function, frames):
+    """The function behind frames that look like these, outermost first."""
+    for frame in reversed(frames):
+        function = standing_in(function, frame)
+    return function
+
+
+def standing_in(function, frame):
+    """A function that only calls another, in the file, at the line and under the name of a frame."""
+    line = frame.line or frame.code.co_firstlineno
+    code = _call.__code__.replace(co_filename=frame.code.co_filename, co_name=frame.code.co_name, co_firstlineno=line,
+                                  co_qualname=frame.code.co_qualname, co_linetable=one_line(_call.__code__))
+    made = types.FunctionType(code, frame.globals, frame.code.co_name, None, (types.CellType(function),))
+    return made
+
+
+def _outer(function):
+    def call(*args, **kwargs):
+        return function(*args, **kwargs)
+    return call
+
+
+_call = _outer(None)
+
+
+def one_line(code) -> bytes:
+    """A table of lines that says of all instructions: the first line."""
+    units, table = len(code.co_code) // 2, bytearray()
+    while units > 0:
+        length = min(units, 8)
+        table += bytes([0x80 | 13 << 3 | length - 1, 0])       # no columns, the line before and 0 more
+        units -= length
+    return bytes(table)

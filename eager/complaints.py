@@ -1,0 +1,95 @@
+"""Errors of public functions in the library's words.
+
+In: a function, its arguments and what it raised. Out: the error that the caller gets instead, or None. An argument of a
+kind that the function does not know is a TypeError that names it; what numpy says of arrays that a caller never made is
+told with the function's name and the sizes of its tensors. Nothing is asked of a call that succeeds.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+
+import numpy as np
+
+from .tensor import Tensor
+
+NUMPY = re.compile(
+    r"ufunc '|broadcast together with (remapped )?shapes [(]|could not be broadcast (from|to)|not broadcastable|cannot reshape array|numpy boolean|"
+    r"incompatible with shape of requested array|negative dimensions are not allowed|broadcast shape must be|"
+    r"too many indices for array|array is too big|maximum supported dimension|inhomogeneous shape|zero-size array|"
+    r"operand requires|input operand|same-kind casting|for axis \d|object arrays|array with a sequence|"
+    r"need at least one array|all the input array|don't match array|must be non-negative, got|scalar arrays can be converted"
+)
+NUMBERS = ("__index__", "__int__", "__float__")
+CONVERSIONS = re.compile(r"invalid literal for int|could not convert string to float|not supported between instances of|"
+                         r"object cannot be interpreted as an integer|^an integer is required|unsupported operand type|"
+                         r"bad operand type|must be real number|has no len|object is not (iterable|subscriptable)|argument must be")
+
+
+def complaint(function, args: tuple, kwargs: dict, error: BaseException):
+    """The error to raise instead (the old one stays its hidden context), or None."""
+    made = answer(function, args, kwargs, error)
+    if made is not None:
+        made.__context__, made.__suppress_context__ = error, True
+    return made
+
+
+def answer(function, args, kwargs, error):
+    if isinstance(error, AttributeError):
+        found = foreign(args, kwargs, function, error.obj)
+        return found and wrong_kind(function, *found, error.name in NUMBERS)
+    if isinstance(error, MemoryError):
+        return RuntimeError(f"{name_of(function)}(): not enough memory: you tried to allocate more than there is. {error}".rstrip(" "))
+    if isinstance(error, np.exceptions.AxisError) or NUMPY.search(str(error)):
+        return RuntimeError(f"{name_of(function)}(): cannot be computed for {described(args, kwargs)}")
+    if isinstance(error, (TypeError, ValueError)) and CONVERSIONS.search(str(error)):
+        found = odd(args, kwargs, function)
+        return found and wrong_kind(function, *found, False)
+    return None
+
+
+def name_of(function) -> str:
+    return getattr(function, "__name__", "function")
+
+
+def named(args: tuple, kwargs: dict, function):
+    """(position or None, name, value) of each argument."""
+    try:
+        names = [n for n, p in inspect.signature(inspect.unwrap(function)).parameters.items()
+                 if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    except (TypeError, ValueError):
+        names = []
+    for k, value in enumerate(args):
+        yield k + 1, names[k] if k < len(names) else None, value
+    for name, value in kwargs.items():
+        yield None, name, value
+
+
+def foreign(args, kwargs, function, value):
+    """The argument that is, or holds, the object of which an attribute was wanted."""
+    if isinstance(value, Tensor):
+        return None
+    for position, name, given in named(args, kwargs, function):
+        if given is value or isinstance(given, (list, tuple)) and any(each is value for each in given):
+            return position, name, value
+    return None
+
+
+def odd(args, kwargs, function):
+    """The first argument that no function of tensors takes, if there is one."""
+    return next(((position, name, value) for position, name, value in named(args, kwargs, function)
+                 if isinstance(value, (str, bytes, dict, set)) or type(value) is object), None)
+
+
+def wrong_kind(function, position, name, value, number: bool):
+    where = f"argument '{name}'" if name else "an argument"
+    where += f" (position {position})" if position else ""
+    wanted = "int" if number or name in ("dim", "dims", "n", "k", "index", "steps", "offset") else "Tensor"
+    return TypeError(f"{name_of(function)}(): {where} must be {wanted}, not {type(value).__name__}")
+
+
+def described(args, kwargs) -> str:
+    tensors = [x for given in (*args, *kwargs.values()) for x in (given if isinstance(given, (list, tuple)) else (given,))
+               if isinstance(x, Tensor)]
+    return "tensors of " + ", ".join(f"{list(x.shape)} ({str(x.dtype)[6:]})" for x in tensors) if tensors else "these arguments"

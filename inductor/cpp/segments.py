@@ -1,0 +1,147 @@
+"""Segments of an innermost axis: runs of its elements in which every index is a plain stride.
+
+In: a map's step and its innermost axis. Out: (begin, the step there) for each run, or nothing. The idea: `roll`, mirrored edges
+and concatenations read memory in order but for a few places, at which a remainder starts again, a minimum changes sides or a
+comparison turns; between two such places all of them are decided, so lanes neither divide nor gather nor choose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from ...capture.bounds import Bounds, simplify
+from ...capture.expr import Atom, Expr, ExprLike, is_const, lift
+from ..body import COMPARISONS, Rewriter, Value
+from ..loops import Axis, Step, Store, step_bounds
+from .nest import lane_step
+
+MOST, VALUES = 8, 600        # segments of one axis; values of all of them together
+LONG = 64                    # elements from which a comparison alone, which vectors take in masks, is worth a cut
+
+
+def segments(outer: tuple[Axis, ...], step: Step, axis: Axis) -> list[tuple[int, Step]]:
+    """(begin, step over the segment's own elements), in order; nothing where one loop serves."""
+    if type(axis.extent) is not int or not cuts_memory(step, axis) and (axis.extent < LONG or not turns(step, axis)):
+        return []
+    found: list[tuple[int, Step]] = []
+    waiting = [(0, axis.extent)]
+    while waiting:
+        begin, end = waiting.pop()
+        part = within(outer, step, axis, begin, end)
+        at = min(places(part, part.axes[-1]), default=None)
+        if at is None:
+            found.append((begin, part))
+        else:
+            waiting += [(begin + at, end), (begin, begin + at)]
+        if len(found) + len(waiting) > MOST:
+            return []
+    return found if 1 < len(found) and len(found) * len(step.values()) <= VALUES else []
+
+
+def within(outer: tuple[Axis, ...], step: Step, axis: Axis, begin: int, end: int) -> Step:
+    """The step over [begin, end) of its last axis, counted from `begin`, with all that this decides."""
+    own = Axis(axis.name, end - begin)
+    axes = (*step.axes[:-1], own)
+    bounds = Bounds({**step_bounds(outer, replace(step, axes=axes)).ranges})
+    body = step.stores[0].value.body
+    rewrite = Rewriter(body, {axis.name: axis.var + begin}, tidy=lambda e: simplify(e, bounds))
+    before, body.bounds = body.bounds, bounds
+    try:
+        stores = tuple([rewritten(rewrite, body, s) for s in step.stores])
+    finally:
+        body.bounds = before
+    return Step(axes, stores)
+
+
+def rewritten(rewrite: Rewriter, body, store: Store) -> Store:
+    for v in body.indirect_args(store.index):
+        rewrite(v)
+    return replace(store, index=tuple([rewrite.expr(lift(e)) for e in store.index]), value=rewrite(store.value))
+
+
+# -- where something changes
+
+def cuts_memory(step: Step, axis: Axis) -> bool:
+    """Whether a place in memory is what changes, so that lanes would be gathered one by one."""
+    lane = axis.var.atom
+    return any(lane_step(e, lane) is None and any(True for _ in turns_of(e, axis)) for e in addresses(step))
+
+
+def turns(step: Step, axis: Axis) -> bool:
+    return any(True for value in step.values() for _ in comparison_turns(value, axis))
+
+
+def addresses(step: Step) -> Iterator[ExprLike]:
+    for store in step.stores:
+        yield from store.index
+    for value in step.values():
+        if value.op == "load":
+            yield from value.attrs.index
+
+
+def places(step: Step, axis: Axis) -> Iterator[int]:
+    """Elements of the axis, not the first, from which on an index or comparison is another."""
+    for e in addresses(step):
+        yield from turns_of(e, axis)
+    for value in step.values():
+        if value.op == "index":
+            yield from turns_of(value.attrs, axis)
+        else:
+            yield from comparison_turns(value, axis)
+
+
+def comparison_turns(value: Value, axis: Axis) -> Iterator[int]:
+    if value.op in COMPARISONS and value.args[0].dtype.category == 1 and all(a.op in ("index", "const") for a in value.args):
+        difference = lift(value.args[0].attrs) - value.args[1].attrs
+        yield from sign_turns(difference - (value.op in ("gt", "le")), axis)
+
+
+def turns_of(e: ExprLike, axis: Axis) -> Iterator[int]:
+    for atom in compound(lift(e)):
+        if atom.op in ("max", "min"):
+            first = lift(atom.args[0])
+            for other in atom.args[1:]:
+                yield from sign_turns(first - other, axis)
+        else:
+            yield from quotient_turns(atom, axis)
+
+
+def compound(e: Expr) -> Iterator[Atom]:
+    """The quotients, remainders, maxima and minima in an expression, inner ones first."""
+    for monomial, _ in e.terms:
+        for atom, _ in monomial:
+            if atom.op != "var":
+                for a in atom.args:
+                    yield from compound(lift(a))
+                yield atom
+
+
+def line(e: ExprLike, axis: Axis) -> tuple[int, int] | None:
+    """(c, k) where e is c * axis + k with numbers."""
+    parts = lift(e).affine([axis.var])
+    if parts is None or not is_const(parts[1]) or not is_const(parts[0][axis.var]) or int(parts[0][axis.var]) == 0:
+        return None
+    return int(parts[0][axis.var]), int(parts[1])
+
+
+def sign_turns(difference: ExprLike, axis: Axis) -> Iterator[int]:
+    """Where `difference >= 0` becomes true or false."""
+    found = line(difference, axis)
+    if found is not None:
+        c, k = found
+        at = -(k // c) if c > 0 else k // -c + 1
+        if 0 < at < axis.extent:
+            yield at
+
+
+def quotient_turns(atom: Atom, axis: Axis) -> Iterator[int]:
+    """Where a // d grows or shrinks for the first time, if that happens a few times only."""
+    found = line(atom.args[0], axis)
+    if found is None or not is_const(atom.args[1]) or int(lift(atom.args[1]).value) <= 0:
+        return
+    (c, k), d = found, int(lift(atom.args[1]).value)
+    if abs(c) * axis.extent <= d * (MOST - 1):
+        at = -(((k // d) * d + d - k) // -c) if c > 0 else (k % d) // -c + 1
+        if 0 < at < axis.extent:
+            yield at
