@@ -149,7 +149,8 @@ def _like(x, shape):
 def searchsorted(edges, x, right=False):
     """Where x would be inserted into each sorted row of edges."""
     side = "right" if right else "left"
-    edges, x = [v.astype(np.float32) if v.dtype.itemsize == 2 and v.dtype.kind not in "iu" else v for v in (edges, x)]  # (NaN is last)
+    edges, x = [v.astype(np.float32) if v.dtype.itemsize == 2 and v.dtype.kind not in "iu" else v
+                for v in (edges, x)]                # (NaN is last)
     if edges.ndim == 1:
         return np.searchsorted(edges, x, side).astype(np.int64)
     if not x.size:
