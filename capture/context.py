@@ -10,6 +10,7 @@ from __future__ import annotations
 import collections
 import functools
 import operator
+import re
 import sys
 import types
 import typing
@@ -33,7 +34,7 @@ from .trace import GraphTracer
 from .variables import (builder, builtins, copying, evaluated, gradients, library, messages, objects, polyfills)  # noqa: F401
 from .variables.base import NotPlain, Variable
 from .variables.class_edits import ClassEdits
-from .variables.constant import ConstantVariable, SymVariable
+from .variables.constant import ConstantVariable, SymVariable, TextVariable, is_open, is_open_text, join_texts, sample
 from .variables.contexts import AutocastVariable, DecoratedVariable, GradModeVariable, RegionVariable, is_region
 from .variables.derived import derived_object
 from .variables.dicts import DictVariable
@@ -42,6 +43,7 @@ from .variables.functions import BoundMethodVariable, CellVariable, UserFunction
 from .variables.iterators import FixedIterator, IteratorVariable
 from .variables.module import Module, ModuleVariable
 from .variables.objects import ClassVariable, UserObjectVariable, lookup
+from .variables.outside import OutsideDict
 from .variables.sequences import ListVariable, TupleVariable, own_maker
 from .variables.tensor import TensorVariable
 
@@ -88,6 +90,7 @@ class Context:
         self.identities = False                           # whether the program asked for an id()
         self.class_edits = ClassEdits()
         self.lookups: dict = {}                           # class -> name -> what was found along its bases
+        self.memberships: dict = {}                       # (source, expression) -> (number, whether it is a key there, line)
         self.float_guards: dict = {}                      # (source, comparison) -> the one object of it
         self.initial_grad_mode = dispatch.state.grad
         self.owns = True                                  # the trace may make leaves: none of them is seen outside
@@ -118,6 +121,10 @@ class Context:
 
     def guard_identity(self, source: Source, value: Any) -> None:
         self.guard(source, "is", value)
+
+    def guard_membership(self, source: Source, number, there: bool) -> bool:
+        """Whether a symbolic number is among the keys of a container."""
+        return self.memberships.setdefault((source, number.expr), (number, there, self.line()))[1]
 
     def guard_function(self, source: Source, value: types.FunctionType) -> None:
         """A function that is inlined: the same one where a name was bound to it once, the same code where it is an
@@ -155,6 +162,7 @@ class Context:
                    if v.source is not None]
         for variable in changed:
             for _, other, source in self.memory.values():
+                other = getattr(other, "content", None) or other         # (of an object derived from a container)
                 if other is not variable and source is not None and type(other) is type(variable) \
                         and not lie_apart(variable, other):
                     self.guard_different(variable.source, source)
@@ -296,6 +304,9 @@ class Context:
                                         "typing", "collections", "contextlib", "enum", "abc", "cmath")
 
     def exception(self, error: Exception) -> ExceptionVariable:
+        """What library code raised. A text with a size that changes is Python's to write, with the number of each call."""
+        if self.env.symbols and not self.env.symbols.keys().isdisjoint(re.findall(r"\w+", str(error))):
+            raise unsupported("exception", f"the text of a {type(error).__name__} tells a size that changes") from error
         arguments = [self.constant(a if isinstance(a, (str, int, float, bool, type(None))) else str(a)) for a in error.args]
         return ExceptionVariable(type(error), arguments, error)
 
@@ -556,11 +567,19 @@ class Context:
     def pairs(self, variable: Variable) -> list:
         """(key, value) pairs for dict() and update()."""
         variable = variable.realize()
+        written = variable.written_pairs() if isinstance(variable, OutsideDict) else None
+        if written is not None:
+            return written
         if isinstance(variable, DictVariable):
             return [(key, variable.at(stand)) for stand, (key, _) in list(variable.entries.items())]
         if self.try_attr(variable, "keys") is not None and not isinstance(variable, IteratorVariable):
             return [(key, variable.get_item(self, key)) for key in self.unpack(variable.call_method(self, "keys", [], {}))]
-        return [tuple(self.unpack(pair)) for pair in self.unpack(variable)]
+        pairs = [tuple(self.unpack(pair)) for pair in self.unpack(variable)]
+        for number, pair in enumerate(pairs):
+            if len(pair) != 2:
+                text = f"dictionary update sequence element #{number} has length {len(pair)}; 2 is required"
+                self.raise_error(ValueError, text)
+        return pairs
 
     def next_or_raise(self, iterator: Variable) -> Variable:
         value = iterator.next(self)
@@ -632,6 +651,38 @@ class Context:
                 self.raise_error(TypeError, f"unsupported format string passed to {variable.python_type().__name__}.__format__")
             return self.text(variable)
         return self.text(variable, lambda value: format(value, spec))
+
+    def written(self, fn: Callable, args: list, kwargs: dict | None = None) -> TextVariable | None:
+        """The text `fn(*args, **kwargs)`, made when the code runs; None where all is known now, or must be."""
+        args, kwargs = [a.realize() for a in args], {k: v.realize() for k, v in (kwargs or {}).items()}
+        given = [*args, *kwargs.values()]
+        if not any(map(is_open, given)) or not all(is_open(v) or v.is_constant() for v in given) or \
+                not is_harmless(fn, args, given):
+            return None
+        made = TextVariable(fn, args, kwargs)
+        self.run_outside(sample, made)                   # raises what the program would see
+        return made
+
+    def text_variable(self, variable: Variable, form: Callable) -> Variable:
+        """str(), repr() or ascii()."""
+        variable = variable.realize()
+        if form is str and (isinstance(variable, TextVariable) or is_open_text(variable)):
+            return variable
+        return self.written(form, [variable]) or self.constant(self.text(variable, form))
+
+    def formatted_variable(self, variable: Variable, spec: Variable) -> Variable:
+        variable = variable.realize()
+        if not is_open(variable):
+            return self.constant(self.formatted(variable, spec.plain()))
+        spec = self.constant(spec.plain())
+        if spec.value == "" and variable.python_type() is str:
+            return variable
+        return self.written(format, [variable, spec]) or self.constant(self.formatted(variable, spec.value))
+
+    def joined(self, parts: list) -> Variable:
+        if any(map(is_open, parts)):
+            return join_texts(parts)
+        return self.constant("".join(part.plain() for part in parts))
 
     def on_settled(self, fn: Callable) -> Callable:
         """The function on arguments whose symbolic numbers have become numbers."""
@@ -730,6 +781,24 @@ class _Ordered:
         plain = kinds in ({int}, {str})
         told = [key.plain() for key in keys] if plain else [cls(tx, key) for key in keys]
         return sorted(range(len(keys)), key=told.__getitem__, reverse=reverse)
+
+
+CONVERSIONS = re.compile(r"%[^a-zA-Z%]*([a-zA-Z%])")
+
+
+def is_harmless(fn: Callable, args: list, given: list) -> bool:
+    """Whether making a text raises nothing for any number, if it raises nothing for one."""
+    if fn is format:
+        return not args[1].plain().endswith("c")
+    if fn is str.format:
+        return not re.search(r"[\[.]|\{[^}]*\{|c\}", args[0].plain()) if args[0].is_constant() else False
+    if fn is not operator.mod:
+        return True
+    if not args[0].is_constant():
+        return False
+    used = CONVERSIONS.findall(args[0].plain())
+    floats = "SymFloat" in {type(getattr(v, "value", None)).__name__ for g in given for v in (getattr(g, "items", None) or [g])}
+    return "*" not in args[0].plain() and "c" not in used and not (floats and {*used} & {*"dioxX"})
 
 
 def changes_state(name: str) -> bool:

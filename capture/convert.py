@@ -37,7 +37,7 @@ from .source import Free, Local, LocalCell, rest_local
 from .state import native
 from .variables.backward import Escaped, Opened, refuse_escaped, settled, with_spent
 from .variables.base import NULL, Lazy, NotPlain, Variable
-from .variables.constant import ConstantVariable
+from .variables.constant import ConstantVariable, is_open_text
 from .variables.dicts import DictVariable
 from .variables.functions import CellVariable
 from .variables.iterators import rest_of
@@ -227,6 +227,7 @@ class Trace:
         self.tx.memory.clear()
         self.tx.frames.clear()
         self.tx.generators.clear()
+        self.tx.effects.forget()
 
     # -- the entry -------------------------------------------------------------------------------------------------
 
@@ -449,7 +450,7 @@ def output_spec(variable: Variable, outputs: list, places: dict, made: set):
     variable = variable.realize() if getattr(variable, "_real", None) is not None else variable
     if variable.source is not None:
         return ("input", places[variable.source]) if variable.source in places else \
-            ("const", variable.value) if isinstance(variable, ConstantVariable) else None
+            ("const", variable.value) if isinstance(variable, ConstantVariable) and not is_open_text(variable) else None
     if isinstance(variable, TensorVariable):
         return next(i for i, fake in enumerate(outputs) if fake is variable.fake)
     if isinstance(variable, ConstantVariable):

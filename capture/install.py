@@ -9,7 +9,7 @@ from ..eager import dtypes
 from ..eager.storage import address
 from . import expr as E
 from .context import TensorFacts
-from .shapes import Relation, compile_guard
+from .shapes import Relation, compile_guard, compile_number
 from .source import Guard, Pinned, item, node_of
 from .state import native
 from .trace import on_gpu
@@ -38,6 +38,8 @@ def add(tree, guard: Guard, known: dict) -> None:
         tree.root.check(guard.kind, guard.payload, guard.describe(), guard.line)
         return
     node = node_of(tree.root, guard.source, known)
+    if guard.kind == "there":                            # a place that is missing fails by itself
+        return
     if guard.kind in ("same_as", "not_same"):
         getattr(node, guard.kind)(node_of(tree.root, guard.payload, known))
     elif guard.kind == "own_names":
@@ -79,6 +81,9 @@ def add_shapes(tree, tx) -> None:
         if guard.relation.free_names() <= set(names):
             line = f"{guard.stack[-1][0]}:{guard.stack[-1][1]}" if guard.stack else ""
             tree.relation(compile_guard(guard.relation, names), str(guard), line)
+    for (source, _), (number, there, line) in tx.memberships.items():
+        told = f"{number} is {'' if there else 'not '}in {source.name()}"
+        tree.relation(compile_number(number.expr, names), told, line, table=node_of(tree.root, source), there=there)
 
 
 def add_floats(tree, tx) -> None:

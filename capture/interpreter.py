@@ -21,18 +21,18 @@ from .breaks import UserRaise, unsupported
 from .listings import OWN, listing
 from .opcodes import CLOSE_RETURNS, call_pair
 from .quiet import closes_quietly
-from .side_effects import DELETED
+from .side_effects import DELETED, settled as resolved
 from .source import Global, Pinned, item
 from .variables.base import NULL, Lazy, NotPlain, Variable
-from .variables.constant import ConstantVariable
+from .variables.constant import ConstantVariable, SymVariable
 from .variables.dicts import DictVariable
 from .variables.exceptions import ExceptionVariable, TracebackVariable
 from .variables.functions import CellVariable, UserFunctionVariable
 from .variables.iterators import IteratorVariable
 from .variables.module import Module, ModuleVariable
 from .variables.objects import ClassVariable, SuperVariable, UserObjectVariable, lookup
+from .variables.outside import new_dict, new_set
 from .variables.sequences import ListVariable, SliceVariable, TupleVariable
-from .variables.sets import SetVariable
 
 BINARY = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv,
           "%": operator.mod, "**": operator.pow, "@": operator.matmul, "&": operator.and_, "|": operator.or_, "^": operator.xor,
@@ -232,8 +232,12 @@ class Frame:
             self.slots[i.argval] = value
 
     def DELETE_FAST(self, i):
-        if self.slots.pop(i.argval, None) is None:
+        value = self.slots.get(i.argval)
+        if value is None:
             self.unbound(i.argval)
+        if isinstance(value, Variable) and ends_loudly(value):
+            raise unsupported("call", f"{i.argval} is deleted, which may run __del__ of {value}")
+        del self.slots[i.argval]
 
     def LOAD_CLOSURE(self, i):
         self.push(self.cell_of(i.argval))
@@ -352,11 +356,11 @@ class Frame:
         self.push(ListVariable(self.popn(i.argval)))
 
     def BUILD_SET(self, i):
-        self.push(SetVariable(self.popn(i.argval)))
+        self.push(new_set(self.tx, self.popn(i.argval)))
 
     def BUILD_MAP(self, i):
         values = self.popn(2 * i.argval)
-        self.push(DictVariable(zip(values[::2], values[1::2])))
+        self.push(new_dict(self.tx, zip(values[::2], values[1::2])))
 
     def BUILD_CONST_KEY_MAP(self, i):
         keys = self.pop()
@@ -367,7 +371,7 @@ class Frame:
         self.push(SliceVariable(parts + [self.tx.constant(None)] * (3 - len(parts))))
 
     def BUILD_STRING(self, i):
-        self.push(self.tx.constant("".join(part.plain() for part in self.popn(i.argval))))
+        self.push(self.tx.joined(self.popn(i.argval)))
 
     def LIST_APPEND(self, i):
         value = self.pop()
@@ -414,8 +418,15 @@ class Frame:
     def LIST_TO_TUPLE(self, i):
         self.push(TupleVariable(self.pop().items))
 
+    def unpacked(self) -> list:
+        """The members of what is taken apart."""
+        value = self.pop().realize()
+        if isinstance(value, (ConstantVariable, SymVariable)) and not hasattr(value.python_type(), "__iter__"):
+            self.tx.raise_error(TypeError, f"cannot unpack non-iterable {value.python_type().__name__} object")
+        return self.tx.unpack(value)
+
     def UNPACK_SEQUENCE(self, i):
-        values = self.tx.unpack(self.pop())
+        values = self.unpacked()
         if len(values) != i.argval:
             few = f"not enough values to unpack (expected {i.argval}, got {len(values)})"
             many = f"too many values to unpack (expected {i.argval})"
@@ -425,7 +436,7 @@ class Frame:
 
     def UNPACK_EX(self, i):
         before, after = i.argval & 255, i.argval >> 8
-        values = self.tx.unpack(self.pop())
+        values = self.unpacked()
         if len(values) < before + after:
             least = f"expected at least {before + after}, got {len(values)}"
             self.tx.raise_error(ValueError, f"not enough values to unpack ({least})")
@@ -436,14 +447,14 @@ class Frame:
     # -- text ------------------------------------------------------------------------------------------------------
 
     def CONVERT_VALUE(self, i):
-        self.push(self.tx.constant(self.tx.text(self.pop(), {1: str, 2: repr, 3: ascii}[i.argval])))
+        self.push(self.tx.text_variable(self.pop(), {1: str, 2: repr, 3: ascii}[i.argval]))
 
     def FORMAT_SIMPLE(self, i):
-        self.push(self.tx.constant(self.tx.formatted(self.pop(), "")))
+        self.push(self.tx.formatted_variable(self.pop(), self.tx.constant("")))
 
     def FORMAT_WITH_SPEC(self, i):
         value, spec = self.popn(2)
-        self.push(self.tx.constant(self.tx.formatted(value, spec.plain())))
+        self.push(self.tx.formatted_variable(value, spec))
 
     # -- calls -----------------------------------------------------------------------------------------------------
 
@@ -500,7 +511,7 @@ class Frame:
 
     def _pop_is_none(self):
         value = self.pop()
-        return isinstance(value, ConstantVariable) and value.value is None
+        return isinstance(value, ConstantVariable) and value.python_type() is type(None)
 
     def POP_JUMP_IF_NONE(self, i):
         if self._pop_is_none():
@@ -699,11 +710,15 @@ class GeneratorVariable(IteratorVariable):
 
     def next(self, tx, sent=None):
         if self.done:
+            self.returned = None                 # told once, to whoever ran it to its end
             return None
         if self.frame in tx.frames:
             raise unsupported("generator", f"a generator of {self.frame.code.co_qualname} is advanced while it runs")
+        sent = (sent or tx.constant(None)).realize()
         if self.started:
-            self.frame.push(sent or tx.constant(None))
+            self.frame.push(sent)
+        elif not (sent.is_constant() and sent.plain() is None):
+            tx.raise_error(TypeError, "can't send non-None value to a just-started generator")
         self.started = True
         try:
             value = self.frame.run()
@@ -727,7 +742,9 @@ class GeneratorVariable(IteratorVariable):
 
     def close(self, tx):
         """Run what the generator has in `finally` and `with`."""
-        if self.started and not self.done:
+        if not self.started:
+            self.done = True
+        if not self.done:
             error = UserRaise(ExceptionVariable(GeneratorExit))
             try:
                 if self.frame.handle(error):
@@ -774,6 +791,12 @@ class GeneratorVariable(IteratorVariable):
 
     def reconstruct(self, gen):
         raise unsupported("generator", f"a generator of {self.frame.code.co_qualname} lives across the break")
+
+
+def ends_loudly(value: Variable) -> bool:
+    """Whether the program sees when nobody holds an object any more: Python has to let go of it."""
+    value = resolved(value)
+    return isinstance(value, UserObjectVariable) and value.source is not None and lookup(value.cls, "__del__") is not None
 
 
 MAX_DEPTH = 60

@@ -14,7 +14,9 @@ from ..eager.tensor import Tensor
 from ..runtime.data import data
 
 # Failures that symbolic sizes cure. A stride follows its sizes; an int or float argument becomes an input.
-CURABLE = frozenset({"size", "stride", "int", "float", "relation"})
+CURABLE = frozenset({"size", "stride", "int", "float", "len", "relation"})
+# Failures of a container that has grown: numbers that change beside them are cured all the same.
+GROWING = frozenset({"bool", "has_item", "no_item", "missing", "dict_keys"})
 
 
 @data
@@ -29,7 +31,7 @@ def learn(learned: Learned, failures: list[list]) -> None:
     """Take the entry that is nearest to the call; if only sizes and numbers differ there, those become symbolic."""
     nearest = min(failures, key=lambda of_entry: sum(f.kind not in CURABLE for f in of_entry) * 1000 + len(of_entry))
     learned.changed.update(dict.fromkeys((_place(f) for f in nearest), 1))
-    if all(f.kind in CURABLE for f in nearest):
+    if all(f.kind in CURABLE or f.kind in GROWING for f in nearest):
         learned.symbolic = _with(learned.symbolic, nearest)
 
 
@@ -37,10 +39,12 @@ def _with(symbolic: dict, failures: list) -> dict:
     """A new dictionary: settings made from the old one keep theirs."""
     grown = {name: set(dims) if isinstance(dims, set) else dims for name, dims in symbolic.items()}
     for f in failures:
-        if f.kind == "size":
+        if f.kind == "size" and grown.get(f.name) is not True:       # a place may hold a tensor now and a number then
             grown.setdefault(f.name, set()).add(f.dim)
         elif f.kind in ("int", "float"):
             grown[f.name] = True
+        elif f.kind == "len":
+            grown[f"len({f.name})"] = True
     return grown
 
 

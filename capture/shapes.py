@@ -102,9 +102,9 @@ class ShapeEnv:
 
     # -- symbols -----------------------------------------------------------------------------------------------------
     def create_symbol(self, hint: int, source_name: str, duck: bool = True, kind: str = "size") -> SymInt | int:
-        """A symbol for a size (or an int argument, kind="int") seen as `hint`; 0 and 1 stay ints. With `duck` an equal
+        """A symbol for a size (or an int argument, kind="int") seen as `hint`; sizes 0 and 1 stay ints. With `duck` an equal
         hint shares the symbol: its second source is then bound to the same symbol, which guards their equality."""
-        if hint in (0, 1):
+        if hint in (0, 1) and kind == "size":
             return hint
         if duck and hint in self._duck:
             name = self._duck[hint]
@@ -845,6 +845,11 @@ def compile_guard(relation: Relation, symbols: Sequence[str]) -> list[int]:
     """Stack code over int64: symbols are pushed by their position in `symbols`; one truth value is left."""
     order = {name: k for k, name in enumerate(symbols)}
     return [*_code(relation.lhs, order), *_code(relation.rhs, order), _RELATION_CODE[relation.op]]
+
+
+def compile_number(e: Expr, symbols: Sequence[str]) -> list[int]:
+    """Stack code that leaves the number."""
+    return _code(e, {name: k for k, name in enumerate(symbols)})
 
 
 def _code(e: Expr, order: Mapping[str, int]) -> list[int]:

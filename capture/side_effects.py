@@ -7,7 +7,6 @@ temporaries before the first write, because a source read after a write would gi
 
 from __future__ import annotations
 
-import collections
 import types
 
 from .breaks import unsupported
@@ -35,6 +34,10 @@ class SideEffects:
         self.late_globals: set[tuple[int, str]] = set()     # deleted before they were stored
         self.order: list[tuple[str, object]] = []
         self.held: list[int] = []                       # for each lock that is taken: how many changes came before
+
+    def forget(self) -> None:
+        for table in (self.attributes, self.moved, self.containers, self.cells, self.globals, self.late_globals, self.order):
+            table.clear()
 
     # -- recording -------------------------------------------------------------------------------------------------
 
@@ -181,7 +184,7 @@ class SideEffects:
     def replay_deletion(self, gen, variable, name) -> None:
         """What the trace stored and deleted again was never there for anyone else."""
         owner = getattr(variable, "value", None)
-        if owner is not None and not (name in getattr(owner, "__dict__", ()) or hasattr(owner, name) and is_slot(owner, name)):
+        if owner is not None and not (name in getattr(owner, "__dict__", ()) or is_slot(owner, name) and hasattr(owner, name)):
             return
         if variable.has_own_setattr:
             gen.load_const(object.__delattr__)
@@ -240,42 +243,12 @@ class SideEffects:
         gen.keep_all(contents(container))
 
     def replay_containers(self, gen, container):
-        if isinstance(container, ListVariable):
-            self.replay_list(gen, container)
-        elif isinstance(container, DictVariable):
-            self.replay_dict(gen, container)
-        elif isinstance(container, SetVariable):
-            gen.call_method(container, "clear")
-            gen.load_call(container.cls.update, [container, self.tx.tuple(container.members.values())])
+        steps = getattr(container, "steps", None)
+        if steps is None:
+            steps = rewriting(self.tx, container)
+        for name, args in steps:
+            gen.load_call(getattr(container.cls, name), [container, *args])      # (past methods that a derived class has)
             gen.emit.pop()
-        else:
-            raise unsupported("mutation", f"changing {container}")
-
-    def replay_list(self, gen, container):
-        if container.cls is collections.deque:
-            gen.call_method(container, "clear")
-            gen.call_method(container, "extend", [self.tx.tuple(container.items)])
-            return
-        gen.load_many(container.items)
-        gen.emit.build_list(len(container.items))
-        gen.load(container)
-        gen.load_const(slice(None))
-        gen.emit.store_subscr()
-
-    def replay_dict(self, gen, container):
-        """Only what changed; everything again where the order or a deletion demands it."""
-        before, after = list(container.original), list(container.entries)
-        changed = [k for k in after if k not in container.original
-                   or settled(container.original[k][1]) is not settled(container.entries[k][1])]
-        if after[:len(before)] != before:
-            gen.call_method(container, "clear")
-            changed = after
-        for stand in changed:
-            key, value = container.entries[stand]
-            gen.load(value)
-            gen.load(container)
-            gen.load(key)
-            gen.emit.store_subscr()
 
     def prepare_iterators(self, gen, iterator):
         gen.keep(iterator)
@@ -338,7 +311,21 @@ def settled(variable: Variable) -> Variable:
     return getattr(variable, "_real", None) or variable
 
 
+def rewriting(tx, container) -> list:
+    """Calls that give a container its contents."""
+    if isinstance(container, ListVariable):
+        return [("clear", ()), ("extend", (tx.tuple(container.items),))]
+    if isinstance(container, DictVariable):
+        return [("clear", ()), *(("__setitem__", pair) for pair in container.entries.values())]
+    if isinstance(container, SetVariable):
+        return [("clear", ()), ("update", (tx.tuple(container.members.values()),))]
+    raise unsupported("mutation", f"changing {container}")
+
+
 def contents(container) -> list:
+    steps = getattr(container, "steps", None)
+    if steps is not None:
+        return [value for _, args in steps for value in args]
     if isinstance(container, ListVariable):
         return list(container.items)
     if isinstance(container, DictVariable):

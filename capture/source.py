@@ -256,6 +256,25 @@ def rest_local(iterator: Source) -> str:
     return f".rest_{iterator.name()}"
 
 
+@data
+class Length(Source):
+    """How many members a container has."""
+
+    base: Source
+
+    def name(self):
+        return f"len({self.base.name()})"
+
+    def step(self):
+        return "length", None
+
+    def reconstruct(self, emit):
+        emit.load_const(len)
+        emit.as_callable()
+        self.base.reconstruct(emit)
+        emit.call(1)
+
+
 class Keyed(Source):
     """An item under a key that is compared by identity; `key_source` leads to that very object."""
 
@@ -338,7 +357,7 @@ WORDS = {
     "no_attr": "{0} has no attribute {1}", "no_item": "{0} has no entry {1}", "has_item": "{0} has the entry {1}",
     "bool": "the truth of {0} is {1}", "no_hooks": "{0} has no hooks", "same_as": "{0} is {1}", "not_same": "{0} is not {1}",
     "grad_mode": "gradients are recorded: {1}", "casting": "the settings of autocast are {1}",
-    "own_names": "{0} has the attributes {1}", "predicate": "{0} passes {1}",
+    "there": "{0} is there", "own_names": "{0} has the attributes {1}", "predicate": "{0} passes {1}",
 }
 
 

@@ -1082,3 +1082,90 @@ def scaled_before_promoted():
         "input, other, alpha if record.pure is a.add else -alpha)",
         "input, _mul(other, alpha if record.pure is a.add else -alpha), 1)",
     )
+@fault(
+    "guard",
+    "a list that is only appended to is guarded by its length",
+    "tests/capture/test_growth.py::test_growth_is_no_guard",
+    "tests/capture/test_growth.py::test_drawn_programs",
+)
+def appended_lists_guarded_by_length():
+    rewrite(
+        "capture.variables.outside:OutsideList.grow",
+        "self.back.extend(values)",
+        "self.tx.guard(self.source, 'len', len(self.base)); self.back.extend(values)",
+SMALL_LANGUAGE = "tests/capture/test_language_programs.py::test_small_programs"
+
+
+@fault("capture", "next() of an exhausted generator loses what the generator returned", SMALL_LANGUAGE)
+def stop_iteration_without_a_value():
+    rewrite(
+        "capture.variables.builtins:_next",
+        "return tx.next_or_raise(args[0])",
+        "value = args[0].next(tx)\n        return value if value is not None else tx.raise_error(StopIteration)",
+    )
+
+
+@fault("capture", "globals() is a dictionary like any other, apart from the names of the module", SMALL_LANGUAGE)
+def globals_apart_from_names():
+    def plain(known):
+        from flambeau.capture.variables.builder import _key
+        from flambeau.capture.variables.dicts import OutsideDict
+
+        def namespace_of(tx, value, source):
+            return tx.known(value) or tx.remember(value, OutsideDict(tx, value, source, _key))
+
+        return namespace_of
+
+    for module in ("builtins", "builder", "namespaces"):
+        replace(f"capture.variables.{module}:namespace_of", plain)
+
+
+@fault("capture", "a cached function that is called with a changing number is traced instead", SMALL_LANGUAGE)
+def cached_calls_traced_with_numbers():
+    rewrite(
+        "capture.variables.cached:CachedFunctionVariable.call",
+        "args, kwargs = self.with_numbers(tx, args, kwargs)",
+        "return self.inline(tx, args, kwargs)",
+    )
+
+
+@fault(
+    "capture",
+    "a read from the end of a list does not see what the trace has appended",
+    "tests/capture/test_growth.py::test_a_write_is_seen_by_a_later_read",
+    "tests/capture/test_growth.py::test_drawn_programs",
+)
+def pending_appends_unseen():
+    rewrite("capture.variables.outside:OutsideList.place_from_end", "return self.back, -count", "return self.stores, -count")
+
+
+@fault(
+    "capture",
+    "the length of a dictionary does not count what the trace has stored",
+    "tests/capture/test_growth.py::test_growth_is_no_guard",
+)
+def pending_stores_uncounted():
+    rewrite("capture.variables.outside:OutsideKeys.closed_length", "self.base_length(tx) + more", "self.base_length(tx)")
+
+
+@fault(
+    "guard",
+    "whether a symbolic key is in a dictionary is not guarded",
+    "tests/capture/test_growth.py::test_a_key_that_changes_is_looked_for",
+)
+def membership_unguarded():
+    rewrite("capture.install:add_shapes", "in tx.memberships.items()", "in ()")
+
+
+@fault(
+    "guard",
+    "two objects of a class derived from a container are not kept apart when one is changed",
+    "tests/capture/test_growth.py::test_counters_that_become_one_are_told_apart",
+)
+def derived_containers_not_apart():
+    rewrite("capture.context:Context.guard_distinct", 'getattr(other, "content", None) or other', "other")
+    "a compilation that is cut off leaves the thread as it was at that moment",
+    "tests/capture/test_interrupts.py::test_an_error_before_any_line_leaves_nothing",
+)
+def nothing_put_back():
+    rewrite("capture.surroundings:put_back", "for local in LOCALS:", "return\n    for local in LOCALS:")

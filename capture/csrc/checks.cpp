@@ -99,6 +99,10 @@ PyObject* step(const Node& node, PyObject* parent, const Slots& slots, Ref& owne
         case Access::TypeAttr: return PyType_Check(parent) ? found(_PyType_Lookup((PyTypeObject*)parent,
             node.key.get())) : nullptr;
         case Access::State: return state_field(node.key.get());
+        case Access::Length: {
+            Py_ssize_t size = PyObject_Size(parent);
+            return kept(owned, size < 0 ? nullptr : PyLong_FromSsize_t(size));
+        }
         case Access::Slot:
             return layout.tensor && PyType_IsSubtype(Py_TYPE(parent), layout.tensor) ? TensorLayout::at(parent,
                 node.number) : nullptr;
@@ -165,13 +169,13 @@ static bool truth(int answer) {
     return answer > 0;
 }
 
-static bool contains(PyObject* container, PyObject* key) {
+bool has_key(PyObject* container, PyObject* key) {
     return truth(PyDict_Check(container) ? PyDict_Contains(container, key) : PySequence_Contains(container, key));
 }
 
 static bool has_own(PyObject* value, PyObject* name) {
     PyObject* dict = instance_dict(value);
-    return dict && contains(dict, name);
+    return dict && has_key(dict, name);
 }
 
 static bool has_attribute(PyObject* value, PyObject* name) {
@@ -236,8 +240,8 @@ bool passes(const Check& check, PyObject* value) {
         case Test::DictKeys: return has_keys(value, check.payload.get());
         case Test::NoDictAttr: return !has_own(value, check.payload.get());
         case Test::NoAttr: return !has_attribute(value, check.payload.get());
-        case Test::NoItem: return !contains(value, check.payload.get());
-        case Test::HasItem: return contains(value, check.payload.get());
+        case Test::NoItem: return !has_key(value, check.payload.get());
+        case Test::HasItem: return has_key(value, check.payload.get());
         case Test::Bool: { bool now = is_true(value, failed); return !failed && now == (check.number != 0); }
         case Test::NoHooks: return no_hooks(value, check.payload.get());
         case Test::Predicate: return satisfies(check.payload.get(), value);

@@ -150,7 +150,7 @@ static bool explain_symbols(PyObject* list, GuardTree* tree, Fetched& fetched) {
         symbols[binding.symbol] = found[binding.first];
     }
     for (const Relation& relation : *tree->relations) {
-        if (holds(relation.code, symbols.data())) continue;
+        if (holds(relation, symbols.data(), fetched)) continue;
         Ref values(PyTuple_New(tree->symbols));
         for (int k = 0; values && k < tree->symbols; k++) PyTuple_SET_ITEM(values.get(), k,
             PyLong_FromLongLong(symbols[k]));

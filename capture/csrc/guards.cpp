@@ -47,7 +47,7 @@ bool guards::symbols_hold(const GuardTree* tree, Fetched& fetched) {
     Buffer<int64_t, 32> symbols(tree->symbols), found(tree->bindings->size());
     if (!bind_symbols(tree, fetched, symbols.data(), found.data())) return false;
     for (const Relation& relation : *tree->relations)
-        if (!holds(relation.code, symbols.data())) return false;
+        if (!holds(relation, symbols.data(), fetched)) return false;
     return true;
 }
 
@@ -149,7 +149,7 @@ static const std::unordered_map<std::string, Access> access_kinds = {
     {"arg", Access::Arg}, {"closure", Access::Closure}, {"cell", Access::Cell}, {"global", Access::Global},
     {"builtin", Access::Builtin}, {"object", Access::Object}, {"attr", Access::Attr}, {"dict_attr", Access::DictAttr},
     {"item", Access::Item}, {"type", Access::Type}, {"type_attr", Access::TypeAttr}, {"slot", Access::Slot}, {"state",
-        Access::State}};
+        Access::State}, {"length", Access::Length}};
 
 static const std::unordered_map<std::string, Test> test_kinds = {
     {"type_is", Test::TypeIs}, {"is", Test::Is}, {"equals", Test::Equals}, {"len", Test::Len},
@@ -167,6 +167,7 @@ static PyObject* default_name(const Node& parent, const char* kind, PyObject* ke
     if (k == "item") return PyUnicode_FromFormat("%U[%R]", parent.name.get(), key);
     if (k == "cell") return Ref(parent.name).release();
     if (k == "type") return PyUnicode_FromFormat("type(%U)", parent.name.get());
+    if (k == "length") return PyUnicode_FromFormat("len(%U)", parent.name.get());
     return PyUnicode_FromFormat("%U.%S", parent.name.get(), key);
 }
 
@@ -201,7 +202,8 @@ static bool resolve_key(Node& node, const char* kind, PyObject* key) {
         node.number = slot_offset((PyObject*)layout.tensor, key);
         if (node.number < 0) return false;
     }
-    if (node.access == Access::Object || node.access == Access::Cell || node.access == Access::Type) return true;
+    if (node.access == Access::Object || node.access == Access::Cell || node.access == Access::Type ||
+        node.access == Access::Length) return true;
     node.hash = PyObject_Hash(key);
     return node.hash != -1 || !PyErr_Occurred();
 }
@@ -467,9 +469,15 @@ static bool all_bound(GuardTree* tree, const std::vector<int64_t>& code) {
 }
 
 static PyObject* tree_relation(GuardTree* self, PyObject* args, PyObject* kwargs) {
-    static const char* names[] = {"code", "describe", "line", nullptr};
-    PyObject *code, *describe = Py_None, *line = Py_None;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|OO", (char**)names, &code, &describe, &line)) return nullptr;
+    static const char* names[] = {"code", "describe", "line", "table", "there", nullptr};
+    PyObject *code, *describe = Py_None, *line = Py_None, *table = nullptr;
+    int there = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|OOO!p", (char**)names, &code, &describe, &line, node_type, &table,
+                                     &there)) return nullptr;
+    if (table && ((GuardNode*)table)->tree != self) {
+        PyErr_SetString(PyExc_ValueError, "relation: the table is a node of this tree");
+        return nullptr;
+    }
     Ref sequence(PySequence_Tuple(code));
     if (!sequence || !may_change(self)) return nullptr;
     Relation relation;
@@ -486,6 +494,11 @@ static PyObject* tree_relation(GuardTree* self, PyObject* args, PyObject* kwargs
     relation.describe = describe != Py_None ? Ref::borrow(describe)
         : Ref(PyUnicode_FromString("a relation between sizes"));
     relation.line = Ref::borrow(line);
+    if (table) {
+        relation.table = ((GuardNode*)table)->node;
+        relation.there = there;
+        keep_value(self, relation.table);
+    }
     self->relations->push_back(std::move(relation));
     Py_RETURN_NONE;
 }
@@ -708,7 +721,7 @@ static void node_dealloc(GuardNode* self) {
 static PyMethodDef tree_methods[] = {
     METHOD("child", tree_child, METH_VARARGS | METH_KEYWORDS, "child(kind, key=None, name=None) of the root"),
     METHOD("relation", tree_relation, METH_VARARGS | METH_KEYWORDS,
-           "relation(code, describe='', line=''): stack code over bound symbols"),
+           "relation(code, describe='', line='', table=node, there=False): stack code over bound symbols; with a table, of a key"),
     METHOD("alias", tree_alias, METH_O,
            "alias([(node, group, byte distance), ...]): one group shares memory, groups do not overlap"),
     METHOD("evaluate", tree_evaluate, METH_VARARGS | METH_KEYWORDS,

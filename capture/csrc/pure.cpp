@@ -88,6 +88,7 @@ Truth pure_step(const Node& node, PyObject* parent, const Slots& slots, PyObject
         case Access::DictAttr: return in_plain(instance_dict(parent), node, value);
         case Access::Attr: return attribute(node, parent, value);
         case Access::Item: return item(node, parent, value);
+        case Access::Length: return Truth::Impure;
         default: break;
     }
     Ref owned;

@@ -36,7 +36,7 @@ static bool apply(int64_t opcode, int64_t a, int64_t b, int64_t& out) {
     return false;
 }
 
-bool holds(const std::vector<int64_t>& code, const int64_t* symbols) {
+static bool compute(const std::vector<int64_t>& code, const int64_t* symbols, int64_t& out) {
     int64_t stack[max_depth];
     int depth = 0;
     for (size_t i = 0; i < code.size(); i++) {
@@ -45,7 +45,16 @@ bool holds(const std::vector<int64_t>& code, const int64_t* symbols) {
         depth--;
         if (!apply(code[i], stack[depth - 1], stack[depth], stack[depth - 1])) return false;
     }
-    return stack[0] != 0;
+    out = stack[0];
+    return true;
+}
+
+bool holds(const Relation& relation, const int64_t* symbols, Fetched& fetched) {
+    int64_t found;
+    if (!compute(relation.code, symbols, found)) return false;
+    if (!relation.table) return found != 0;
+    Ref key(PyLong_FromLongLong(found));
+    return key && has_key(fetched[relation.table->fetch], key.get()) == relation.there;
 }
 
 const char* invalid_code(const std::vector<int64_t>& code, int symbols) {

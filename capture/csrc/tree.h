@@ -7,7 +7,7 @@
 namespace guards {
 
 enum class Access : uint8_t {
-    Root, Arg, Closure, Cell, Global, Builtin, Object, Attr, DictAttr, Item, Type, TypeAttr, Slot, State
+    Root, Arg, Closure, Cell, Global, Builtin, Object, Attr, DictAttr, Item, Type, TypeAttr, Slot, State, Length
 };
 
 enum class Test : uint8_t {
@@ -76,7 +76,8 @@ enum class Quantity : uint8_t { Size, Stride, Int };
 struct Binding {
     int symbol; Node* node; Quantity quantity; int dim; int first;   // first: index of the symbol's first binding
 };
-struct Relation { std::vector<int64_t> code; Ref describe, line; };
+// With a `table`, the number that the code leaves is a key that must (not) be in the container found there.
+struct Relation { std::vector<int64_t> code; Ref describe, line; Node* table = nullptr; bool there = false; };
 struct Pair { Node* left; Node* right; bool same; };
 struct AliasMember { Node* node; int group; int64_t distance; };   // bytes from the group's origin
 
@@ -96,7 +97,8 @@ bool lookup_holds(PyObject* cls, PyObject* expected);   // one member of a Looku
 bool read_quantity(const Binding& binding, PyObject* value, int64_t& out);
 
 // Runs stack code over int64 symbols. A false, overflowing or undefined relation does not hold.
-bool holds(const std::vector<int64_t>& code, const int64_t* symbols);
+bool holds(const Relation& relation, const int64_t* symbols, Fetched& fetched);
+bool has_key(PyObject* container, PyObject* key);
 const char* invalid_code(const std::vector<int64_t>& code, int symbols);   // why code cannot be run, or null
 
 // Bytes covered by an array; false when it covers none.

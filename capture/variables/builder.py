@@ -31,15 +31,16 @@ from ..trace import LARGEST_SYMBOL
 from .base import Lazy, OpaqueVariable, Variable
 from .builtins import HANDLERS, BuiltinVariable
 from .cached import Cached, CachedFunctionVariable
-from .constant import ConstantVariable, FloatVariable, SymVariable
+from .constant import ConstantVariable, FloatVariable, OutsideText, SymVariable
 from .contexts import AutocastVariable, GradModeVariable
 from .derived import wrap_derived
-from .dicts import DictVariable, OutsideDict, by_identity, pinned_key
+from .dicts import DictVariable, by_identity, pinned_key
 from .functions import BoundMethodVariable, DisabledVariable, PartialVariable, UserFunctionVariable
 from .iterators import OutsideIterator
 from .module import Module, ModuleVariable
 from .namespaces import NamespaceVariable, is_namespace, namespace_of
 from .objects import ClassVariable, SuperVariable, UserObjectVariable
+from .outside import OutsideDict, OutsideList, OutsideSet
 from .polyfills import REPLACED
 from .sequences import ListVariable, SliceVariable, TupleVariable
 from .sets import SetVariable
@@ -91,6 +92,8 @@ def _literal(tx, value, source):
         return _symbolic_int(tx, value, source)
     if type(value) is float:
         return _float(tx, value, source)
+    if type(value) is str and not isinstance(source, Pinned):
+        return OutsideText(tx, value, source)
     tx.guard(source, "equals", value)
     return ConstantVariable(value, source)
 
@@ -141,13 +144,10 @@ def _list(tx, value, source):
     if type(value) not in (list, collections.deque):
         return wrap_derived(tx, value, source, _key) or _unknown(tx, value, source)
     tx.guard(source, "type_is", type(value))
-    tx.guard(source, "len", len(value))
-    items = [Lazy(tx, v, item(source, i)) for i, v in enumerate(value)]
-    made = tx.remember(value, ListVariable(items, source, cls=type(value)))
-    if type(value) is collections.deque:
-        tx.guard(Attr(source, "maxlen"), "equals", value.maxlen)
-        made.maxlen = value.maxlen
-    return made
+    if type(value) is list:
+        return tx.remember(value, OutsideList(tx, value, source))
+    tx.guard(Attr(source, "maxlen"), "equals", value.maxlen)
+    return tx.remember(value, OutsideList(tx, value, source, collections.deque, value.maxlen))
 
 
 def _dict(tx, value, source):
@@ -185,20 +185,8 @@ def fresh_literal(value):
 def _set(tx, value, source):
     if type(value) not in (set, frozenset):
         return _unknown(tx, value, source)
-    cls, snapshot = type(value), frozenset(value)
-    if not (isinstance(source, Pinned) and cls is frozenset):
-        tx.guard(source, "predicate", SetEquals(cls, snapshot))
-    return tx.remember(value, SetVariable([_key(tx, member) for member in value], source, cls=cls, order=list(value)))
-
-
-class SetEquals:
-    """Guard: a set with these members."""
-
-    def __init__(self, cls, members):
-        self.cls, self.members = cls, members
-
-    def __call__(self, value):
-        return type(value) is self.cls and value == self.members
+    tx.guard(source, "type_is", type(value))
+    return tx.remember(value, OutsideSet(tx, value, source, _key))
 
 
 def _slice(tx, value, source):

@@ -275,7 +275,8 @@ def _descriptor(tx, args, kwargs):
 
 @handles(vars)
 def _vars(tx, args, kwargs):
-    return tx.get_attr(args[0], "__dict__")
+    found = tx.try_attr(args[0], "__dict__")
+    return found if found is not None else tx.raise_error(TypeError, "vars() argument must have __dict__ attribute")
 
 
 @handles(object)
@@ -369,12 +370,12 @@ def _not(tx, args, kwargs):
 
 @handles(str)
 def _str(tx, args, kwargs):
-    return tx.constant(tx.text(args[0]) if args else "")
+    return tx.text_variable(args[0], str) if args else tx.constant("")
 
 
 @handles(repr)
 def _repr(tx, args, kwargs):
-    return tx.constant(tx.text(args[0], repr))
+    return tx.text_variable(args[0], repr)
 
 
 @handles(ascii)
@@ -384,7 +385,7 @@ def _ascii(tx, args, kwargs):
 
 @handles(format)
 def _format(tx, args, kwargs):
-    return tx.constant(tx.formatted(args[0], args[1].plain() if len(args) > 1 else ""))
+    return tx.formatted_variable(args[0], args[1] if len(args) > 1 else tx.constant(""))
 
 
 def keeps(fn, number) -> bool:

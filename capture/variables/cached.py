@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 import gc
 
-from ..breaks import unsupported
+from ..breaks import UserRaise, unsupported
 from .base import NotPlain, Variable
 from .constant import SymVariable
 from .dicts import DictVariable
@@ -67,6 +67,8 @@ class CachedFunctionVariable(Variable):
         if any(map(is_symbolic, given)):
             args, kwargs = self.with_numbers(tx, args, kwargs)
         elif any(map(is_new, given)):
+            if may_forget(self.value) and not keeps_one(self.value):
+                raise unsupported("call", f"{self} has a cache so full that the order of its calls decides what it forgets")
             return self.inline(tx, args, kwargs)
         try:
             real = tuple(real_value(tx, a) for a in args)
@@ -79,7 +81,10 @@ class CachedFunctionVariable(Variable):
             if tx.options.fullgraph:
                 return self.inline(tx, args, kwargs)
             raise unsupported("call", f"{self} is called for the first time, and may see changes that are still to be made")
-        result = tx.run_outside(self.value, *real, **named)
+        try:
+            result = tx.run_outside(self.value, *real, **named)
+        except UserRaise as error:                     # nothing is kept of it: Python is to call it each time
+            raise unsupported("call", f"{self} raises {error.text}") from error
         self.guard_result(tx, real, named, result)
         return tx.wrap_pinned(result, f"{self.value.__name__}()")
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 import functools
 import operator
+import re
 import types
 
 from ...eager.sizes import SymBool, SymFloat, SymInt
@@ -147,15 +148,21 @@ class ConstantVariable(PlainVariable):
     def call_method(self, tx, name, args, kwargs):
         if not isinstance(self.value, str) or name == "__class__":
             return super().call_method(tx, name, args, kwargs)
+        made = tx.written(getattr(str, name), [self, *args], kwargs) if name == "format" else None
+        if made is not None:
+            return made
         if name == "join" and args:
             args = [tx.tuple(tx.unpack(args[0]))]
+            if is_open(args[0]) and all(part.python_type() is str for part in args[0].items):
+                return joined_by(self, args[0].items)
         method = tx.run(getattr, self.value, name)
         return tx.fresh(tx.run_variables(tx.on_settled(method), args, kwargs, what=f"str.{name}"))
 
     def binary(self, tx, op, other, reflected):
         """`%` of a string shows numbers, which must be known."""
         if op is operator.mod and isinstance(self.value, str) and not reflected:
-            return tx.fresh(tx.run_variables(tx.on_settled(operator.mod), [self, other], what="formatting"))
+            made = tx.written(operator.mod, [self, other])
+            return made or tx.fresh(tx.run_variables(tx.on_settled(operator.mod), [self, other], what="formatting"))
         return None
 
     def call(self, tx, args, kwargs):
@@ -172,6 +179,193 @@ class ConstantVariable(PlainVariable):
 
     def reconstruct(self, gen):
         gen.emit.load_const(self.value)
+
+
+class OutsideText(ConstantVariable):
+    """A text from outside: whoever asks for its value has it guarded; it may be stored, shown or made part of another text as
+    whatever it is then."""
+
+    shared, asked = True, False
+
+    def __init__(self, tx, value, source):
+        Variable.__init__(self, source)
+        self.tx, self.seen = tx, value
+        tx.guard(source, "type_is", str)
+
+    @property
+    def value(self):
+        self.asked = True
+        self.tx.guard(self.source, "equals", self.seen)
+        return self.seen
+
+    def python_type(self):
+        return str
+
+    def __str__(self):
+        return self.source.name()
+
+    def binary(self, tx, op, other, reflected):
+        return concatenated(op, other, self, reflected) or super().binary(tx, op, other, reflected)
+
+    def reconstruct(self, gen):
+        if self.asked:
+            gen.emit.load_const(self.seen)
+        else:
+            self.source.reconstruct(gen.emit)
+
+
+def is_open_text(variable) -> bool:
+    return isinstance(variable, OutsideText) and not variable.asked
+
+
+def is_open(variable) -> bool:
+    """A number or text, or a tuple with such, that is known when the code runs."""
+    if isinstance(variable, SymVariable):
+        return variable.python_type() is not bool
+    if getattr(variable, "cls", None) is tuple:
+        parts = [part.realize() for part in variable.items]
+        return any(map(is_open, parts)) and all(is_open(part) or part.is_constant() for part in parts)
+    return isinstance(variable, TextVariable) or is_open_text(variable)
+
+
+def sample(variable):
+    """A value that it may have."""
+    if isinstance(variable, SymVariable):
+        number = variable.value.hint
+        return variable.python_type()(1) if number is None else number
+    if isinstance(variable, TextVariable):
+        return variable.fn(*map(sample, variable.args), **{k: sample(v) for k, v in variable.kwargs.items()})
+    if isinstance(variable, OutsideText):
+        return variable.seen
+    return variable.plain() if variable.is_constant() else tuple(sample(part.realize()) for part in variable.items)
+
+
+def concatenated(op, other, text, reflected):
+    """`text + other`, which nobody has looked at; None where that is no text."""
+    texts = (other, text) if reflected else (text, other)
+    if op not in (operator.add, operator.iadd) or other.python_type() is not str:
+        return None
+    return join_texts(texts)
+
+
+def join_texts(texts) -> Variable:
+    parts = [part for text in texts for part in (text.args if getattr(text, "fn", None) is join else (text,))]
+    return TextVariable(join, parts)
+
+
+def joined_by(separator, texts) -> Variable:
+    between = [part for text in texts for part in (separator, text)]
+    return join_texts(between[1:])
+
+
+def join(*parts: str) -> str:
+    return "".join(parts)
+
+
+NUMBER_TEXT = "[-+0-9.einfa]+"
+CONVERSION = re.compile("%[^a-zA-Z%]*([a-zA-Z%])")                 # of a text before `%`
+WRITTEN = {"d": "[-+ 0-9]+", "i": "[-+ 0-9]+", "%": "%"}
+
+
+class TextVariable(Variable):
+    """A text that is made when the code runs: `fn(*args, **kwargs)` of numbers and texts that may be others in the next call.
+    Whoever asks what it says has those guarded."""
+
+    def __init__(self, fn, args, kwargs=None):
+        super().__init__()
+        self.fn, self.args, self.kwargs = fn, list(args), kwargs or {}
+
+    def python_type(self):
+        return str
+
+    def plain(self):
+        return self.fn(*map(settled_value, self.args), **{k: settled_value(v) for k, v in self.kwargs.items()})
+
+    def settled(self, tx):
+        return ConstantVariable(tx.run(self.plain))
+
+    def key(self):
+        return self.plain()
+
+    def truth(self, tx):
+        if self.fn is join and any(part.is_constant() and not is_open_text(part) and part.plain() for part in self.args):
+            return True
+        return self.settled(tx).truth(tx)
+
+    def get_attr(self, tx, name):
+        return self.settled(tx).get_attr(tx, name)
+
+    def call_method(self, tx, name, args, kwargs):
+        return self.settled(tx).call_method(tx, name, args, kwargs)
+
+    def get_item(self, tx, key):
+        return self.settled(tx).get_item(tx, key)
+
+    def contains(self, tx, member):
+        return self.settled(tx).contains(tx, member)
+
+    def iterate(self, tx):
+        return self.settled(tx).iterate(tx)
+
+    def length(self, tx):
+        return self.settled(tx).length(tx)
+
+    def binary(self, tx, op, other, reflected):
+        made = concatenated(op, other, self, reflected)
+        if made is not None:
+            return made
+        if op in (operator.eq, operator.ne) and other.python_type() is str:
+            told = self.compared(other)
+            if told is not None:
+                return tx.constant(told == (op is operator.eq))
+        mine = self.settled(tx)
+        return tx.binary(op, *((other, mine) if reflected else (mine, other)))
+
+    def pattern(self) -> str:
+        """A regular expression of what it may say."""
+        if self.fn is join:
+            return "".join(part.pattern() if isinstance(part, TextVariable) else ".*" if is_open_text(part)
+                           else re.escape(part.plain()) for part in self.args)
+        if self.fn is operator.mod:
+            pieces = CONVERSION.split(self.args[0].plain())             # text, letter, text, ...
+            return "".join(re.escape(piece) if not n % 2 else WRITTEN.get(piece, ".*") for n, piece in enumerate(pieces))
+        shown = self.fn in (str, repr) or self.fn is format and self.args[1].plain() == ""
+        return NUMBER_TEXT if shown and isinstance(self.args[0], SymVariable) else ".*"
+
+    def compared(self, other) -> bool | None:
+        """Whether it says the same as another text, if that is certain."""
+        if isinstance(other, TextVariable):
+            return True if same_making(self, other) else None
+        if not other.is_constant() or is_open_text(other) or type(other.plain()) is not str:
+            return None if other.python_type() is str else False
+        return None if re.fullmatch(self.pattern(), other.plain(), re.DOTALL) else False
+
+    def describe(self):
+        return "text"
+
+    def reconstruct(self, gen):
+        gen.load_call(self.fn, self.args, self.kwargs)
+
+
+def settled_value(variable):
+    if isinstance(variable, SymVariable):
+        return variable.python_type()(variable.value)
+    return variable.plain() if not is_open(variable) or isinstance(variable, (TextVariable, OutsideText)) else \
+        tuple(settled_value(part.realize()) for part in variable.items)
+
+
+def same_making(a, b) -> bool:
+    """Whether two numbers or texts are the same whatever the numbers in them are."""
+    if a is b:
+        return True
+    if isinstance(a, TextVariable) and isinstance(b, TextVariable):
+        return a.fn is b.fn and len(a.args) == len(b.args) and a.kwargs.keys() == b.kwargs.keys() and \
+            all(map(same_making, a.args, b.args)) and all(same_making(a.kwargs[k], b.kwargs[k]) for k in a.kwargs)
+    if isinstance(a, SymVariable) and isinstance(b, SymVariable):
+        return type(a.value) is type(b.value) and (
+            a.value.expr == b.value.expr if isinstance(a.value, SymInt) else
+            isinstance(a.value, SymFloat) and a.value.tree == b.value.tree)
+    return not is_open(a) and not is_open(b) and a.is_constant() and b.is_constant() and a.plain() == b.plain()
 
 
 COMPARISONS = (operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge)

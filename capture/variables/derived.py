@@ -14,12 +14,12 @@ from ..breaks import unsupported
 from ..source import item
 from .base import Lazy
 from .builtins import handles
-from .dicts import DictVariable, OutsideDict
+from .dicts import DictVariable
 from .objects import UserObjectVariable, lookup, python_method
+from .outside import OutsideDict, OutsideList
 from .sequences import ListVariable
 
 BASES = (collections.OrderedDict, dict, list)
-WRITERS = ("__setitem__", "clear")
 
 
 def base_of(cls) -> type | None:
@@ -159,17 +159,11 @@ def wrap_derived(tx, value, source, key_variable) -> DerivedVariable | None:
         return None
     tx.guard(source, "type_is", cls)
     if base is list:
-        tx.guard(source, "len", list.__len__(value))
-        content = ListVariable([Lazy(tx, v, item(source, i)) for i, v in enumerate(list.__iter__(value))], source)
+        content = OutsideList(tx, list.__iter__(value), source)
     else:
         real = {key: dict.__getitem__(value, key) for key in base.__iter__(value)}
         content = OutsideDict(tx, real, source, key_variable)
         content.cls = base
         content.past = base if past else None
-    if any(python_method(cls, name) for name in WRITERS):
-        content.changed = refuse_change
+    content.own_length = any(python_method(cls, name) for name in ("__len__", "__bool__"))
     return tx.remember(value, DerivedVariable(cls, content, value, source))
-
-
-def refuse_change(tx):
-    raise unsupported("mutation", "a container from outside whose class stores by a method of its own")

@@ -9,8 +9,8 @@ import types
 from ...eager import dtypes
 from ...eager.device import device
 from ...eager.tensor import Tensor
-from ..source import DictAttr, ItemPast, Keyed, Pinned, item
-from .base import Lazy
+from ..breaks import unsupported
+from ..source import DictAttr, Pinned
 from .containers import ContainerVariable
 from .identities import stand_in
 from .iterators import FixedIterator
@@ -126,10 +126,11 @@ class DictVariable(ContainerVariable):
         return value
 
     def method_popitem(self, tx, last=None):
+        if last is not None and self.cls is not collections.OrderedDict:
+            raise unsupported("builtin", f"{self.cls.__name__}.popitem() with an argument")
         if not self.entries:
             tx.raise_error(KeyError, "popitem(): dictionary is empty")
         stand = next(iter(self.entries)) if last is not None and not tx.truth(last) else next(reversed(self.entries))
-        self.changed(tx)
         pair = TupleVariable([self.entries[stand][0], self.at(stand)])
         self.del_item(tx, pair.items[0])
         return pair
@@ -210,81 +211,6 @@ class DictIterator(FixedIterator):
             super().reconstruct(gen)
         else:
             gen.load_call(iterator_of_changed, [gen.constant(dict)])
-
-
-class OutsideDict(DictVariable):
-    """A dict that existed before the call: a constant key that is looked up is guarded alone, every other question reads
-    all entries and guards all keys."""
-
-    def __init__(self, tx, value, source, key_variable, factory=None):
-        ContainerVariable.__init__(self, source)
-        self.tx, self.value, self.key_variable = tx, value, key_variable
-        self.cls, self.factory = type(value), factory
-        self.found: dict = {}           # key -> Lazy, of single look-ups
-        self.all = None
-
-    @property
-    def entries(self):
-        if self.all is None:
-            self.tx.guard(self.source, "dict_keys", tuple(self.value))
-            keys = [(self.key_variable(self.tx, k), k) for k in self.value]
-            self.all = {variable.key(): (variable, self.value_at(k)) for variable, k in keys}
-            self.original = dict(self.all)
-        return self.all
-
-    @entries.setter
-    def entries(self, entries):
-        self.all = entries
-
-    def value_at(self, key, source=None):
-        stand = id(key) if by_identity(key) else key
-        if stand not in self.found:
-            self.found[stand] = Lazy(self.tx, self.value[key], source or self.item(key))
-        return self.found[stand]
-
-    past = None             # the builtin base whose items are read, where the class of the dict has a method of its own
-
-    def item(self, key):
-        if self.past is not None:
-            return ItemPast(self.source, key, self.past)
-        return Keyed(self.source, key, pinned_key(key)) if by_identity(key) else item(self.source, key)
-
-    def alone(self, key) -> tuple | None:
-        """(the real key,) where one guard on this key is enough: a constant, or an object from outside that is compared by
-        identity."""
-        if self.all is not None:
-            return None
-        if key.is_constant():
-            return key.plain(),
-        return (key.outside,) if key.source is not None and by_identity(getattr(key, "outside", None)) else None
-
-    def found_alone(self, tx, key, real) -> bool:
-        """Whether the key is there, guarded."""
-        if not key.is_constant():
-            tx.guard_identity(key.source, real)
-        tx.guard(self.source, "has_item" if real in self.value else "no_item", real)
-        return real in self.value
-
-    def at_alone(self, key, real):
-        return self.value_at(real, None if key.is_constant() else Keyed(self.source, real, key.source)).realize()
-
-    def contains(self, tx, member):
-        alone = self.alone(member)
-        return super().contains(tx, member) if alone is None else self.found_alone(tx, member, *alone)
-
-    def get_item(self, tx, key):
-        alone = self.alone(key)
-        if alone is None or self.factory is not None and alone[0] not in self.value:
-            return super().get_item(tx, key)
-        if self.found_alone(tx, key, *alone):
-            return self.at_alone(key, *alone)
-        return tx.raise_error(KeyError, tx.plain_or_text(key))
-
-    def method_get(self, tx, key, default=None):
-        alone = self.alone(key)
-        if alone is None:
-            return super().method_get(tx, key, default)
-        return self.at_alone(key, *alone) if self.found_alone(tx, key, *alone) else default or tx.constant(None)
 
 
 def by_identity(value) -> bool:

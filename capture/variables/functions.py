@@ -133,26 +133,28 @@ class UserFunctionVariable(Variable):
         at = count + code.co_kwonlyargcount
         if code.co_flags & inspect.CO_VARARGS:
             bound[names[at]], rest, at = TupleVariable(rest), [], at + 1
-        if rest:
-            self.refuse_surplus(tx, len(args), keywords)
-        for name in [n for n in keywords if n in names[code.co_posonlyargcount:count + code.co_kwonlyargcount]]:
-            if name in bound:
+        parameters, takes_any = names[code.co_posonlyargcount:count + code.co_kwonlyargcount], code.co_flags & inspect.CO_VARKEYWORDS
+        for name in kwargs:                              # complaints come in Python's order
+            if name in parameters and name in bound:
                 tx.raise_error(TypeError, f"{code.co_qualname}() got multiple values for argument {name!r}")
-            bound[name] = keywords.pop(name)
-        if code.co_flags & inspect.CO_VARKEYWORDS:
+            if name in parameters:
+                bound[name] = keywords.pop(name)
+            elif not takes_any:
+                self.refuse_keywords(tx, list(kwargs), name)
+        if takes_any:
             bound[names[at]] = DictVariable([(tx.constant(k), v) for k, v in keywords.items()])
-        elif keywords:
-            self.refuse_keywords(tx, list(keywords))
+        if rest:
+            self.refuse_surplus(tx, len(args), kwargs)
         return self.fill_defaults(tx, bound)
 
-    def refuse_keywords(self, tx, names: list) -> None:
+    def refuse_keywords(self, tx, names: list, first: str) -> None:
         code = self.code
         misplaced = [n for n in names if n in code.co_varnames[:code.co_posonlyargcount]]
         if misplaced:
             tx.raise_error(TypeError, f"{code.co_qualname}() got some positional-only arguments passed as keyword arguments: "
                                       f"{', '.join(misplaced)!r}")
         probe = types.FunctionType(code, {}, closure=tuple(types.CellType() for _ in code.co_freevars))
-        tx.run_outside(probe, **{names[0]: None})            # raises before its code begins, in this Python's words
+        tx.run_outside(probe, **{first: None})            # raises before its code begins, in this Python's words
 
     def refuse_surplus(self, tx, given: int, keywords: dict) -> None:
         """The TypeError of too many positional arguments, in Python's words."""

@@ -65,14 +65,16 @@ class NamespaceVariable(Variable):
 
     def del_attr(self, tx, name):
         if name not in self.value.__dict__ and tx.effects.stored_global(self.value.__dict__, name) is None:
-            self.missing(tx, name)
+            self.missing(tx, name, f"{self.python_type().__name__!r} object has no attribute {name!r}")
         self.get_attr(tx, name)
         tx.effects.store_global(self.value.__dict__, name, DELETED)
 
-    def missing(self, tx, name):
-        if "__getattr__" in self.value.__dict__:
+    def missing(self, tx, name, text=None):
+        if text is None and "__getattr__" in self.value.__dict__:
             raise unsupported("attribute", f"attribute {name!r} of {self}, which has a __getattr__ of its own")
-        return tx.raise_error(AttributeError, f"module {self.value.__name__!r} has no attribute {name!r}")
+        if name not in self.value.__dict__ and not tx.is_trusted(self.value.__name__):
+            tx.guard(tx.pinned(self.value.__dict__, f"vars({self.value.__name__})"), "no_item", name)
+        return tx.raise_error(AttributeError, text or f"module {self.value.__name__!r} has no attribute {name!r}")
 
     def reconstruct(self, gen):
         gen.emit.load_const(self.value)

@@ -324,6 +324,7 @@ class UserObjectVariable(Variable):
         raise unsupported("iteration", f"iterating over {self}")
 
     def next(self, tx):
+        self.stopped = None
         try:
             return self.call_special(tx, "__next__")
         except UserRaise as error:

@@ -258,6 +258,12 @@ class ListVariable(SequenceVariable):
     def plain(self):
         return self.cls([self.at(i).plain() for i in range(len(self.items))])
 
+    def rebuilt(self, items):
+        made = ListVariable(items, cls=self.cls)
+        made.maxlen = self.maxlen
+        made.trim(first=True)
+        return made
+
     def binary(self, tx, op, other, reflected):
         if op is operator.iadd and not reflected:
             self.method_extend(tx, other)

@@ -255,8 +255,7 @@ def round(input, *, decimals=0, out=None):
 
 def where(condition, input=None, other=None, *, out=None):
     if input is None and other is None:
-        from .indexing import nonzero
-        return nonzero(condition, as_tuple=True)
+        return condition.nonzero(as_tuple=True)
     if input is None or other is None:
         raise TypeError("where() takes a condition alone, or with both input and other")
     if condition.dtype is not dtypes.bool:

@@ -92,7 +92,7 @@ def pictures_of(text, wrap, name, calls, given_by, fresh):
                 result = error
         alive.append((given, result))
         pictures.append((seen([result, given, world["state"], world["log"], world["global_list"], world["global_number"]]),
-                         printed.getvalue(), torch.is_grad_enabled()))
+                         world.get("shown", tuple)(), printed.getvalue(), torch.is_grad_enabled()))
         torch.set_grad_enabled(True)
     return pictures
 
@@ -167,30 +167,30 @@ def unsound(seed, calls=6):
     return f"seed {seed}, call {k + 1}: an entry accepts arguments that it is wrong for\n{text}\nplain: {plain}\ncaptured: {captured}"
 
 
-def minimised(program, differs, most=400):
-    """The program with as little as possible in it that still differs."""
+def minimised(program, differs, most=400, kind=programs):
+    """The program, of a module that makes and writes such, with as little as possible in it that still differs."""
     found = True
     while found and most > 0:
         found = False
         for body in programs.smaller(program.body):
             most -= 1
             before, program.body = program.body, body
-            if valid(programs.source(program)) and differs(programs.source(program)):
+            if valid(kind.source(program)) and differs(kind.source(program)):
                 found = True
                 break
             program.body = before
             if most <= 0:
                 break
-    return programs.source(program)
+    return kind.source(program)
 
 
-def differing(seed, **settings):
-    """None, or a text about the smallest program of this seed that differs."""
-    program = programs.Program(seed)
-    text = programs.source(program)
+def differing(seed, kind=programs, **settings):
+    """None, or a text about the smallest program of this seed and kind that differs."""
+    program = kind.Program(seed)
+    text = kind.source(program)
     if not valid(text) or compare(text, **settings) is None:
         return None
-    least = minimised(program, lambda t: compare(t, **settings) is not None)
+    least = minimised(program, lambda t: compare(t, **settings) is not None, kind=kind)
     k, plain, captured = compare(least, **settings) or compare(text, **settings)
     return f"seed {seed}, call {k + 1}:\n{least}\nplain:    {plain}\ncaptured: {captured}"
 

@@ -1,0 +1,161 @@
+"""Drawn programs about the language (language_draw.py), and small ones for what they and others found: plain and captured runs show the same.
+
+`LANGUAGE_PROGRAMS` says how many are drawn.
+"""
+
+import os
+import pathlib
+import sys
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))   # pytest's importlib mode does not
+import fuzzing
+import language_draw as language
+
+DRAWN = int(os.environ.get("LANGUAGE_PROGRAMS", 60 if sys.version_info < (3, 12) else 20))
+FIRST = int(os.environ.get("LANGUAGE_FIRST", 0))
+PARTS = 4
+
+
+def backend_of(seed):
+    """Mostly the captured graph alone."""
+    return {0: "aot_eager", 7: "loops"}.get(seed % 15, "inductor" if seed % 60 == 31 else fuzzing.interpreted)
+
+
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize("k", range(PARTS))
+def test_drawn_programs_do_what_plain_ones_do(k):
+    found = [told for seed in range(FIRST + k, FIRST + DRAWN, PARTS)
+             if (told := fuzzing.differing(seed, kind=language, calls=3, backend=backend_of(seed), close=True))]
+    assert not found, "\n\n".join(found[:3])
+
+
+SMALL = {
+    "stop_iteration_value": """
+        def gen():
+            yield x
+            return 7
+        g = gen(); next(g)
+        try:
+            next(g)
+        except StopIteration as e:
+            out.append((e.value, e.args))
+        try:
+            next(g)
+        except StopIteration as e:
+            out.append((e.value, e.args))
+        g = gen(); list(g)
+        try:
+            g.send(None)
+        except StopIteration as e:
+            out.append(e.value)
+        """,
+    "stop_iteration_of_an_object": """
+        it = Counting(1); next(it)
+        try:
+            next(it)
+        except StopIteration as e:
+            out.append(e.value)
+        def outer():
+            got = yield from Counting(2)
+            yield got * x
+        out.append(list(outer()))
+        """,
+    "send_to_a_new_generator": """
+        g = inner_gen(x, 1)
+        out.append(told(lambda: g.send(n)))
+        out.append(list(g))
+        h = inner_gen(x, 1); h.close()
+        out.append(told(lambda: h.send(n)))
+        """,
+    "globals_in_all_spellings": """
+        globals()['G'] = 0
+        out.append(x + G)
+        globals().update(G=5)
+        out.append((G, get_g()))
+        set_g(n)
+        out.append((globals()['G'], globals().get('G'), 'G' in globals(), 'Y' in globals()))
+        globals()['Y'] = x
+        out.append([k for k in globals() if k in 'GHYZ'])
+        out.append(globals().pop('Y') is x)
+        """,
+    "globals_deleted_and_stored": """
+        del globals()['G']
+        out.append(told(lambda: get_g()))
+        globals()['G'] = x
+        out.append([k for k in globals() if k in 'GH'])
+        """,
+    "names_of_another_module": """
+        out.append(getattr(this, 'Z', None))
+        out.append(told(lambda: delattr(this, 'Z')))
+        vars(this)['G'] = n
+        out.append(x * this.read())
+        this.write(x)
+        out.append((this.G, vars(this).get('G'), hasattr(this, 'Q')))
+        this.Z = 1
+        out.append(told(this.forget))
+        out.append(hasattr(this, 'Z'))
+        this.__dict__.update(Z=x)
+        """,
+    "cached_with_numbers_that_change": "out.append(x * cached(n)); out.append(cached(x.shape[0], b=n)); out.append(cached((n, 1)[0]))",
+    "cached_behind_effects": "log.append('before'); out.append(x * cached(n)); out.append(table(1) is table(1)); table(1).append(n)",
+    "cached_that_raises": "out.append(told(lambda: failing(1))); out.append(told(lambda: failing(n)))",
+    "cached_property_deleted": "out.append(kept.heavy + n); out.append(kept.__dict__.pop('heavy', None)); out.append(sorted(vars(kept)))",
+    "complaints_in_order": """
+        def one(p, /, q): return p
+        def two(p, *, k=1): return p
+        for call in (lambda: one(1, 2, 3, s=4), lambda: one(1, p=2, q=3), lambda: two(1, 2, k=3), lambda: two(1, 2, p=3), lambda: two(z=1, p=2)):
+            out.append(told(call))
+        try:
+            a, b = n
+        except TypeError as e:
+            out.append(str(e))
+        """,
+    "errors_with_sizes": """
+        try:
+            x.view(7, -1)
+        except RuntimeError as e:
+            out.append(str(e))
+        out.append(told(lambda: x.reshape(n + 9, 2)))
+        out.append(told(lambda: torch.cat([x, torch.ones(2, 2)])))
+        """,
+    "evaluated": """
+        def inner():
+            return n
+        out.append(eval('x * n + G'))
+        out.append(told(lambda: eval('nothing')))
+        out.append(eval(' inner()  # and a remark'))
+        out.append(eval('[n for _ in range(2)]'))
+        out.append(told(lambda: eval('1 +')))
+        """,
+    "ends_of_objects": """
+        class Ends:
+            def __init__(self, a=1):
+                self.a = a
+            def __del__(self):
+                log.append('gone')
+        one = Ends()
+        y = x * 2
+        del one
+        log.append('after')
+        """,
+}
+
+
+@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("backend", ["interpreted", "aot_eager"])
+def test_small_programs(name, backend):
+    import textwrap
+    body = textwrap.indent(textwrap.dedent(SMALL[name]).strip(), "    ")
+    text = f"{language.PRELUDE}\ndef f(x, y, n, items, box):\n    out = []\n{body}\n    return out\n"
+    found = fuzzing.compare(text, name="small", calls=3, backend=fuzzing.interpreted if backend == "interpreted" else backend)
+    assert found is None, found
+
+
+def test_the_programs_are_about_everything():
+    """Every fragment is drawn, few texts are no Python, and most have something to show."""
+    texts = [language.source(language.Program(seed))[len(language.PRELUDE):] for seed in range(300)]
+    for word in ("globals()", "yield from", ".throw(", "cached(", "nonlocal", "except*", "ExitStack", "match ", "*rest", "f'{", "class Cls", "finally", "eval"):
+        assert word == "eval" or sum(word in text for text in texts) > 5, word
+    assert sum(map(fuzzing.valid, texts)) > 285
