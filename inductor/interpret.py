@@ -273,7 +273,10 @@ class Nest:
         if strides is not None:
             shape = tuple(n if s else 1 for n, s in zip(self.shape, strides[0]))
             return strided(memory, load.buffer.dtype.numpy, shape, *strides)
-        return memory.view(load.buffer.dtype.numpy)[self.offsets(linear)]
+        data = memory.view(load.buffer.dtype.numpy)
+        if not data.size:                           # (no step of the loop reads it)
+            return np.zeros((1,) * len(self.shape), data.dtype)
+        return data[self.offsets(linear)]
 
     def place(self, buffer: Buffer, index: tuple) -> tuple[Memory, ExprLike]:
         scratch = self.scratch.get(buffer)

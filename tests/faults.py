@@ -1041,6 +1041,47 @@ def divisibility_unguarded():
     )
 
 
+EXTREMES = "tests/eager/test_edges.py"
+
+
+@fault(
+    "eager",
+    "binary cross entropy has the gradient of its formula, 0 * inf at a certain answer",
+    f"{EXTREMES}::test_certain_answers_have_a_gradient",
+)
+def certain_answers_without_gradient():
+    find("eager.ops.losses:binary_cross_entropy").grads.clear()
+
+
+@fault(
+    "eager",
+    "norms and deviations of halves are summed in halves",
+    f"{EXTREMES}::test_norms_of_halves_are_summed_in_floats",
+)
+def norms_of_halves_in_halves():
+    replace("eager.ops.reduce:single", lambda single: lambda x: x)
+
+
+@fault(
+    "eager",
+    "the gradient of Huber's loss is that of its formula, inf - inf where the square overflows",
+    f"{EXTREMES}::test_far_errors_have_the_slope_of_the_line",
+)
+def far_errors_without_slope():
+    find("eager.ops.losses:huber_loss").grads.clear()
+
+
+@fault(
+    "eager",
+    "operands of sums of scaled terms are multiplied before they meet in one type",
+    f"{EXTREMES}::test_mixed_types_are_promoted_before_they_are_multiplied",
+)
+def scaled_before_promoted():
+    rewrite(
+        "eager.spellings.elementwise:_plus_scaled",
+        "input, other, alpha if record.pure is a.add else -alpha)",
+        "input, _mul(other, alpha if record.pure is a.add else -alpha), 1)",
+    )
 @fault(
     "guard",
     "a list that is only appended to is guarded by its length",

@@ -219,7 +219,7 @@ def rms_norm(input, normalized_shape, weight=None, eps=None):
     count = _normalized(input, normalized_shape, {"weight": weight})
     if input.dtype.category < 2:
         raise RuntimeError(f'"rms_norm" not implemented for {_type_name(input.dtype)!r}')
-    eps = dtypes.finfo(input.dtype).eps if eps is None else eps
+    eps = dtypes.finfo(input.dtype.compute).eps if eps is None else eps         # (of the type that it computes in)
     return normalization.rms_norm(input, count, weight, eps)[0]
 
 

@@ -131,16 +131,18 @@ def _(g, a, out):
 def _zero_pivots(lu):
     """Per factorised matrix the number of its first pivot that is zero, counted from 1; 0 where there is none."""
     zero = np.diagonal(lu, 0, -2, -1) == 0
-    return np.where(zero.any(-1), zero.argmax(-1) + 1, 0).astype(np.int32) if zero.shape[-1] else np.zeros(zero.shape[:-1], np.int32)
+    if not zero.shape[-1]:
+        return np.zeros(zero.shape[:-1], np.int32)
+    return np.where(zero.any(-1), zero.argmax(-1) + 1, 0).astype(np.int32)
 
 
 def _divided(a, b):
     """(a solution by elimination, where pivots that are zero divide as any number does; the numbers of these pivots)"""
     with np.errstate(all="ignore"):
         lu, pivots = lu_factor.fn(a)
-        order = row_order.fn(pivots, a.shape[-1])
-        rows = np.take_along_axis(np.broadcast_to(b, (*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), *b.shape[-2:])),
-                                  np.broadcast_to(order, (*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-1]))[..., None], -2)
+        batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+        order = np.broadcast_to(row_order.fn(pivots, a.shape[-1]), (*batch, a.shape[-1]))
+        rows = np.take_along_axis(np.broadcast_to(b, (*batch, *b.shape[-2:])), order[..., None], -2)
         return solve_triangular.fn(lu, solve_triangular.fn(lu, rows, False, True), True, False), _zero_pivots(lu)
 
 

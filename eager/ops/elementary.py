@@ -9,7 +9,7 @@ import numpy as np
 
 from ...runtime import maps, native
 from .. import dtypes, prims
-from ..op import extern, pointwise, scalar, static, zeros
+from ..op import extern, OPS, pointwise, scalar, static, zeros
 from ..promote import ordered
 from .arithmetic import add, cast, div, eq, ge, logical_and, mul, neg, square, sub, where
 from .native_maps import native_map
@@ -212,6 +212,8 @@ def _(g, a, b, out):
     a = cast(a, out.dtype) if hasattr(a, "shape") and a.dtype.category < 2 else a
     base = log(a) if hasattr(a, "shape") else float(np.log(a)) if a > 0 else float("-inf") if a == 0 else float("nan")
     slope = mul(out, base)
+    if b.dtype.is_complex:
+        b = OPS["real"](b)
     at_zero = logical_and(eq(a, 0), ge(b, 0))
     return mul(g, where(at_zero, 0.0, slope))
 
@@ -415,6 +417,16 @@ def _rounding(name):
 
 
 floor, ceil, trunc, round = map(_rounding, ("floor", "ceil", "trunc", "round"))
+
+
+@pointwise(promote=ordered("div_trunc", "float"))
+def whole_quotient(s, a, b):
+    """Of floating numbers, rounded towards zero."""
+    return s.trunc(a / b)
+
+
+whole_quotient.grad("a", "b")(lambda g: zeros(g))
+whole_quotient.samples(lambda make: [(make(3, 4), make.positive(4)), (make(3), 0.7), (make(0), make(0))])
 
 
 @pointwise(promote=ordered("round"))

@@ -48,6 +48,8 @@ _VALUES = ("values", Out("indices", differentiable=False))
 
 def _scattered(g, x, indices, dim):
     """The gradient of picking elements by position along a dim."""
+    if not len(x.shape):
+        return g
     return scatter_add(full(x.shape, 0, g.dtype, g.device), dim, indices, g)
 
 
@@ -147,6 +149,8 @@ def _like(x, shape):
 def searchsorted(edges, x, right=False):
     """Where x would be inserted into each sorted row of edges."""
     side = "right" if right else "left"
+    edges, x = [v.astype(np.float32) if v.dtype.itemsize == 2 and v.dtype.kind not in "iu" else v
+                for v in (edges, x)]                # (NaN is last)
     if edges.ndim == 1:
         return np.searchsorted(edges, x, side).astype(np.int64)
     if not x.size:

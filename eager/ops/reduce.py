@@ -146,7 +146,8 @@ def _(x, dim, keepdim):
 
 @prod.grad("x")
 def _(g, x, out, dim, keepdim):
-    """Of one element: as it is. Where a row has no zero: out / x. With one zero: at the zero, the product of the others. With more: nothing."""
+    """Of one element: as it is. Where a row has no zero: out / x. With one zero: at the zero, the product of the others.
+    With more: nothing."""
     if _alone(x.shape, dim):
         return keep_dims(g, dim, keepdim)
     zero = eq(x, 0)
@@ -208,7 +209,8 @@ def _position(name):
     def fn(s, x):
         return x
     fn.__name__ = name
-    record = reduction(fn, combine=name, promote=ordered(name, "long", "{}(): does not support complex input"), finish=lambda s, acc, n: acc[1],
+    record = reduction(fn, combine=name, promote=ordered(name, "long", "{}(): does not support complex input"),
+                       finish=lambda s, acc, n: acc[1],
                        outputs=(Out(differentiable=False),))
 
     @record.native

@@ -170,7 +170,7 @@ def _quotient(rounding_mode):
 
 def div(input, other, *, rounding_mode=None, out=None):
     if rounding_mode == "trunc" and result_type((input, other)).category > 1:
-        return give(e.trunc(_div(input, other)), out)
+        return give(e.whole_quotient(input, other), out)
     return give(_quotient(rounding_mode)(input, other), out)
 
 
@@ -457,7 +457,7 @@ def sub_(self, other, *, alpha=1):
 
 def div_(self, other, *, rounding_mode=None):
     if rounding_mode == "trunc" and self.dtype.category > 1:
-        return a.copy.inplace(self, e.trunc(_div(self.clone(), other)))
+        return a.copy.inplace(self, e.whole_quotient(self.clone(), other))
     return _quotient(rounding_mode).inplace(self, other)
 
 

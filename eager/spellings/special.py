@@ -37,6 +37,8 @@ def _operands(x, y):
 
 
 def atan2(input, other, *, out=None):
+    if result_type((input, other)).is_complex:
+        raise NotImplementedError("atan2 is not implemented for complex numbers: they have no order")
     return give(r.atan2(*_operands(input, other)), out)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from .. import dtypes
 from ..dispatch import type_name
 from ..ops import arithmetic as a, elementary as e, reduce as r, running as s
+from ..ops.halves import back, single
 from ..ops.views import reshape, unsqueeze
 from ..promote import result_type
 from ..tensor import Tensor, read_of_fake
@@ -189,6 +190,7 @@ def mode(input, dim=-1, keepdim=False, *, out=None):
     """The most frequent value (of several the smallest), and the last place where it stands."""
     d = dim_of(input, dim)
     x = input._values("mode()")
+    x = x.astype(np.float32) if x.dtype.itemsize == 2 and input.dtype.is_floating_point else x
     if not x.ndim:
         return give(Mode(input.clone(), input.new_zeros((), dtype=dtypes.int64)), out)
     if not x.shape[d]:
@@ -197,8 +199,9 @@ def mode(input, dim=-1, keepdim=False, *, out=None):
     flat = rows.reshape(math.prod(rows.shape[:-1]), rows.shape[-1])
     places = np.empty(len(flat), np.int64)
     for k, row in enumerate(flat):
-        values, counts = np.unique(row, return_counts=True)
-        places[k] = np.flatnonzero(row == values[np.argmax(counts)])[-1]
+        values, counts = np.unique(row, return_counts=True, equal_nan=False)
+        value = values[np.argmax(counts)]
+        places[k] = np.flatnonzero(row == value)[-1] if value == value else 0
     index = unsqueeze(_wrap(places.reshape(rows.shape[:-1]), dtypes.int64), d)
     values = input.gather(d, index)
     return give(Mode(values, index) if keepdim else Mode(values.squeeze(d), index.squeeze(d)), out)
@@ -428,10 +431,10 @@ def renorm(input, p, dim, maxnorm):
         raise RuntimeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm:g}")
     d = dim_of(input, dim)
     rest = tuple(k for k in range(input.ndim) if k != d)
-    norm = reductions._norm_over(input, float(p), rest, True)
+    norm = reductions._norm_over(single(input), float(p), rest, True)
     over = a.gt(norm, maxnorm)                  # (others take no part, in gradients either)
     scale = a.where(over, a.div(maxnorm, a.add(a.where(over, norm, 1.0), 1e-7)), 1.0)
-    return a.mul(input, scale.to(input.dtype))
+    return back(a.mul(single(input), scale), input)
 
 
 def is_nonzero(input):

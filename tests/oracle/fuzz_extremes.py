@@ -13,6 +13,8 @@ import re
 
 import numpy as np
 
+from flambeau.runtime.config import config
+
 from . import fuzz, fuzz_deviations
 from .fuzz import FLOATS, Spec, mapped, specs_of
 from .fuzz_draw import TABLE, Draw
@@ -58,7 +60,7 @@ def case_of(entry, seed, forms):
     case = entry.case(seed, tuple(f for f in forms if f != "out") or forms)
     d = Draw((seed, 77), entry.name)
     mild = bool(MILD.search(entry.name))
-    dtype, kind = d.pick(*FLOATS), d.pick("mild", "ties", "flat") if mild else d.pick(*KINDS)
+    dtype, kind = d.pick(*FLOATS), d.pick("mild", "ties") if mild else d.pick(*KINDS)
     whole = any(s.values in ("regular", "definite") for s in specs_of((case.args, dict(case.kwargs))))    # (matrices keep types)
     mixed = entry.make.__module__.endswith("fuzz_elements") and "prelu" not in entry.name
 
@@ -102,11 +104,17 @@ MEANT = {
     (r"special\.i1", r"gradient 1.*values"): "PyTorch's derivative forgets NaN",
     (r"xlog1?p?y", r"gradient 1.1: values \(infinity\)"): "a product that is 0 by definition next to one that is not",
     (r"logit .*(bfloat16|float16)", r"values"): "the bounds eps and 1 - eps are not rounded to the type",
-    (r"hardshrink|hardtanh|relu6|hardswish|hardsigmoid|max_pool3d", r"gradient 1.*values"):
+    (r"hardshrink|hardtanh|relu6|hardswish|hardsigmoid|max_pool", r"gradient 1.*values"):
         "at NaN PyTorch's vector and scalar kernels differ; of several NaN it takes the last",
     (r"addcmul|addcdiv|lerp", r"result: values \((NaN|infinity)\)"): "at overflow: PyTorch's vectors fuse product and sum",
-    (r"torch\.complex .*float16", r"ComplexHalf"): "halves make complex numbers of floats: there is no complex32",
+    (r"float16", r"ComplexHalf"): "halves make complex numbers of floats: there is no complex32",
     (r"fake_quantize|vander", r"Scale must be|supports floating point"): "more types are taken",
+    (r"log_ndtr", r"gradient 1.0: values\n"): "far below, PyTorch divides exponentials that underflow",
+    (r"erfcx|index_reduce|scatter_reduce|prod", r"gradient 1.\d: values \(infinity of torch\)"): "at overflow: products in another order",
+    (r"(sinh|cosh|log10|sin|cos|tan|exp|sqrt|log|log1p|expm1|asinh|acosh|a(rc)?(sin|cos|tan)h?) .*complex", r"values \((NaN|infinity)\)"):
+        "complex numbers with one part infinite or NaN",
+    (r"torch\.mode", r"result: values"): "PyTorch sorts NaN by comparing with it",
+    (r"arg(max|min) .*complex", r"error type"): "of two refusals the other one",
     (r"nan_to_num .*bool", r"more than one element"): "writing in place to a tensor that overlaps itself is refused everywhere",
     (r"histc .*(bfloat16|float16)", r"result: values"): "the bins of halves are counted in float32",
 }
@@ -130,7 +138,7 @@ def deviation(case, text):
     for (name, pattern), why in MEANT.items():
         if not found and re.search(name, f"{case.name} {types}") and re.search(pattern, text):
             found = why
-    if not found and "values" in text and SQUARED.search(case.name) and squares_overflow(case):
+    if not found and ("values" in text or text.startswith("input")) and SQUARED.search(case.name) and squares_overflow(case):
         found = "squares that overflow"
     return found
 
@@ -226,7 +234,11 @@ def compiled_differs(lib, cases, backend):
     f, tensors, text = program_of(lib, cases)
     wanted, slopes = observed(lib, f, tensors)
     lib.compiler.reset()
-    found, other = observed(lib, lib.compile(f, backend=backend), tensors)
+    try:
+        with config.patch(strict=True):
+            found, other = observed(lib, lib.compile(f, backend=backend), tensors)
+    except Exception as error:
+        return f"raises {error!r}\n{text}"
     pairs = [(case, a, b, f"result of {written(case, 0)}") for case, x, y in zip(cases, found, wanted) for a, b in zip(x, y)]
     owners = [case for case in cases for s in specs_of((case.args, dict(case.kwargs))) if s.grad]
     pairs += [(case, a, b, f"gradient {k} of {written(case, 0)}") for k, (case, a, b) in enumerate(zip(owners, other, slopes))]

@@ -6,6 +6,9 @@ EXTREME_SEED: where they start.
 """
 
 import os
+import pathlib
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -57,6 +60,15 @@ def test_edges_of_training(name):
         case = fuzz_extremes.case_of(entry, seed, forms(entry.call))
         text = check(case)
         assert not text, f"{name}, seed {seed}: {text}\n{fuzz.program(case)}"
+
+
+@pytest.mark.parametrize("fault", ["certain_answers_without_gradient", "norms_of_halves_in_halves", "far_errors_without_slope"])
+def test_the_net_bites(fault):
+    """With a mend taken back, in a process of its own."""
+    command = [sys.executable, "-m", "pytest", "-n", "0", "-q", "-x", "-p", "no:cacheprovider", "--fault", fault, __file__, "-k",
+               "edges_of_training"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=pathlib.Path(__file__).parents[2])
+    assert done.returncode == 1 and "AssertionError" in done.stdout, done.stdout[-2000:]
 
 
 # nn.functional's functions that no entry calls -> why
