@@ -1039,3 +1039,43 @@ def divisibility_unguarded():
         "for guard in env.guards:",
         "for guard in [g for g in env.guards if '%' not in str(g.relation)]:",
     )
+
+
+KEYS = "tests/semantics/test_indexing.py"
+
+
+@fault("graph", "a list of indices is stacked into one", f"{KEYS}::test_sequences_of_more_than_numbers_are_tuples")
+def list_of_indices_stacked():
+    rewrite("eager.spellings.indexing:_parts", "if len(key) < _AS_TUPLE and any(", "if len(key) < 0 and any(")
+
+
+@fault("capture", "in a trace, an integer tensor without dims picks a copy", "tests/capture/test_indexing.py")
+def index_without_dims_copies():
+    rewrite(
+        "eager.spellings.indexing:_convert",
+        "(number or _number_of)(k)",
+        "(number or (_number_of if k._array is not None else _same))(k)",
+    )
+
+
+@fault("code", "view_as looks beyond its memory", f"{KEYS}::test_view_as_of_another_number_of_elements")
+def view_as_unchecked():
+    rewrite("eager.spellings.shapes:view_as", "known_size(tuple(other.shape), self.numel())", "tuple(other.shape)")
+
+
+@fault("formula", "indices without dims are broadcast", f"{KEYS}::test_indices_without_dims_are_single")
+def index_without_dims_broadcast():
+    rewrite(
+        "eager.spellings.indexing:gather",
+        "give(found if len(shape) == index.ndim else v.reshape(found, shape), out)",
+        "give(found if len(shape) == index.ndim else v.expand(found, x.shape), out)",
+    )
+
+
+@fault("gradient", "a view of a leaf that is a view itself is written", f"{KEYS}::test_views_of_leaves_that_are_views")
+def leaf_that_is_a_view_written():
+    rewrite(
+        "eager.dispatch:check_leaf",
+        "if parent._grad_fn is None and parent._requires_grad:",
+        "if parent._view is None and parent._grad_fn is None and parent._requires_grad:",
+    )
