@@ -254,6 +254,8 @@ def setitem(self, key, value):
         fill_masked(target, mask, value.to(self.dtype) if isinstance(value, Tensor) else fitting(value, self.dtype, True))
         return
     value = _as_value(self, value)
+    if type(key) is int and not -2**63 <= key < 2**63:
+        raise ValueError("Overflow when unpacking long long")
     if type(key) is bool:
         if key:
             _assign(v.unsqueeze(self, 0), value)
@@ -394,7 +396,7 @@ def _is_empty(x):
 def gather(input, dim, index, *, sparse_grad=False, out=None):
     d, shape = dim_of(input, dim), tuple(index.shape)
     if _is_empty(index):
-        return give(v.expand(v.reshape(input, (-1,))[:0].sum(), shape) if input.requires_grad else input.new_empty(shape), out)
+        return give(v.reshape(v.slice_dim(v.reshape(input, (input.numel(),)), 0, 0, 1, 0), shape), out)
     x, index = _row(input), _row(_long(index, "gather"))
     if x.ndim != index.ndim:
         raise RuntimeError("Index tensor must have the same number of dimensions as input tensor: got "
@@ -446,7 +448,8 @@ def _scatter_args(self, dim, index, src, name):
     if isinstance(src, Tensor):
         if src.dtype is not self.dtype:
             raise RuntimeError(f"{name}(): Expected self.dtype to be equal to src.dtype")
-    if _is_empty(index):
+    if _is_empty(index) and (index.dtype is not dtypes.int64 or max(self.ndim, 1) != index.ndim
+                             or isinstance(src, Tensor) and src.ndim != index.ndim):
         return d, None, src
     index = _row(_long(index, name))
     if max(self.ndim, 1) != index.ndim:
@@ -471,7 +474,7 @@ def _scatter(self, dim, index, src, value, inplace, name="scatter", record=None)
         raise TypeError(f"{name}(): argument 'src' (position 3) must be Tensor or Number, not {type(src).__name__}")
     d, index, src = _scatter_args(self, dim, index, src, name)
     if index is None:
-        return self if inplace else self.clone()
+        return self if inplace else self.clone()           # no element goes anywhere, whatever the index is made of
     record = record or (r.scatter_set if isinstance(src, Tensor) else r.scatter_value)
     src = src if isinstance(src, Tensor) else fitting(src, self.dtype)
     if not inplace:
