@@ -1,7 +1,7 @@
-"""Calls of every public function with one argument spoilt: PyTorch's kinds of errors, and none in the words of numpy.
+"""Calls of every public function with one argument spoilt: no error is in the words of numpy, or an accident.
 
 Right calls are drawn by the tables of fuzz*.py; then one argument becomes text, nothing, a fraction, a list, a negative or a
-large number, or a tensor of another rank or type. BAD_CALLS: how many (default 2500); BAD_CALLS_SEED: where they start.
+large number, or a tensor of another rank or type. BAD_CALLS: how many (default 1000); BAD_CALLS_SEED: where they start.
 """
 
 import dataclasses
@@ -20,10 +20,10 @@ from . import fuzz, fuzz_elements, fuzz_layers, fuzz_numbers, fuzz_shapes  # noq
 from .fuzz_draw import TABLE
 from .test_fuzz import forms
 
-COUNT = int(os.environ.get("BAD_CALLS", 2500))
+COUNT = int(os.environ.get("BAD_CALLS", 1000))
 SEED = int(os.environ.get("BAD_CALLS_SEED", 0)) * 10**6
-FOREIGN = (AttributeError, KeyError, AssertionError, UnboundLocalError, NameError, ZeroDivisionError, StopIteration, MemoryError)
-WORDS = re.compile(NUMPY.pattern + r"|numpy\.|ndarray|'int' object|'str' object|'float' object|NoneType' object")
+FOREIGN = (AttributeError, KeyError, AssertionError, UnboundLocalError, NameError, StopIteration, MemoryError)
+WORDS = re.compile(NUMPY.pattern + r"|numpy\.|ndarray")
 NAMES = list(TABLE)
 AVAILABLE = {name: forms(entry.call) for name, entry in TABLE.items()}
 
@@ -66,7 +66,7 @@ def complaint_of(case):
     if ours is None or not (isinstance(ours, FOREIGN) or type(ours).__module__.startswith("numpy") or WORDS.search(str(ours))):
         return ""
     theirs = fuzz.run(torch, case).error
-    if type(theirs) is type(ours) and not NUMPY.search(str(ours)):
+    if type(theirs) is type(ours) and (str(ours) == str(theirs) or not NUMPY.search(str(ours))):
         return ""
     return f"{case}\n{type(ours).__name__}: {ours}\nPyTorch: {type(theirs).__name__}: {str(theirs)[:200]}"
 
