@@ -42,7 +42,7 @@ def answer(function, args, kwargs, error):
         found = foreign(args, kwargs, function, error.obj) or odd(args, kwargs, function)
         return found and wrong_kind(function, *found, error.name in NUMBERS)
     if isinstance(error, MemoryError):
-        return RuntimeError(f"{name_of(function)}(): not enough memory: you tried to allocate more than there is. {error}".rstrip(" "))
+        return RuntimeError(f"{name_of(function)}(): not enough memory for the result. {error}".rstrip())
     if isinstance(error, np.exceptions.AxisError) or NUMPY.search(str(error)):
         found = odd(args, kwargs, function)
         if found or args and args[0] is None:
