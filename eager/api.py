@@ -252,7 +252,7 @@ __all__ = [*extended.NAMES, *_INPLACE] + sorted(
     "cfloat", "complex128", "cdouble", "float8_e4m3fn", "float8_e5m2", "dtype", *formats.NAMES]
 
 _UNASKED = set("is_tensor is_storage tensor as_tensor asarray from_numpy frombuffer manual_seed seed".split())
-overrides.publish(globals(), [name for name in {**_FUNCTIONS, **_INPLACE, "detach": 0, "result_type": 0}
+overrides.publish(globals(), [name for name in {**_FUNCTIONS, **_INPLACE, "detach": 0, "result_type": 0, "promote_types": 0}
                               if name not in _UNASKED])
 overrides.publish_methods([*interop.METHODS, *memory.METHODS, *_methods(), *_operators()])
 overrides.namespaces.append(sys.modules[__name__])

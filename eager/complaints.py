@@ -15,12 +15,14 @@ import numpy as np
 from .tensor import Tensor
 
 NUMPY = re.compile(
-    r"ufunc '|broadcast together with (remapped )?shapes [(]|could not be broadcast (from|to)|not broadcastable|cannot reshape array|numpy boolean|"
+    r"ufunc '|broadcast together with (remapped )?shapes [(]|could not be broadcast (from |to )|not broadcastable|"
+    r"cannot reshape array|numpy boolean|"
     r"incompatible with shape of requested array|negative dimensions are not allowed|broadcast shape must be|"
     r"too many indices for array|array is too big|maximum supported dimension|inhomogeneous shape|zero-size array|"
     r"operand requires|input operand|same-kind casting|for axis \d|object arrays|array with a sequence|"
     r"need at least one array|all the input array|don't match array|must be non-negative, got|scalar arrays can be converted"
 )
+KINDS = re.compile("not supported for the input types|numpy boolean|did not contain a loop")
 NUMBERS = ("__index__", "__int__", "__float__")
 CONVERSIONS = re.compile(r"invalid literal for int|could not convert string to float|not supported between instances of|"
                          r"object cannot be interpreted as an integer|^an integer is required|unsupported operand type|"
@@ -37,11 +39,16 @@ def complaint(function, args: tuple, kwargs: dict, error: BaseException):
 
 def answer(function, args, kwargs, error):
     if isinstance(error, AttributeError):
-        found = foreign(args, kwargs, function, error.obj)
+        found = foreign(args, kwargs, function, error.obj) or odd(args, kwargs, function)
         return found and wrong_kind(function, *found, error.name in NUMBERS)
     if isinstance(error, MemoryError):
-        return RuntimeError(f"{name_of(function)}(): not enough memory: you tried to allocate more than there is. {error}".rstrip(" "))
+        return RuntimeError(f"{name_of(function)}(): not enough memory for the result. {error}".rstrip())
     if isinstance(error, np.exceptions.AxisError) or NUMPY.search(str(error)):
+        found = odd(args, kwargs, function)
+        if found or args and args[0] is None:
+            return wrong_kind(function, *(found or next(named(args, kwargs, function))), False)
+        if KINDS.search(str(error)):
+            return NotImplementedError(f"{name_of(function)}(): not implemented for {described(args, kwargs)}")
         return RuntimeError(f"{name_of(function)}(): cannot be computed for {described(args, kwargs)}")
     if isinstance(error, (TypeError, ValueError)) and CONVERSIONS.search(str(error)):
         found = odd(args, kwargs, function)

@@ -1082,51 +1082,47 @@ def scaled_before_promoted():
         "input, other, alpha if record.pure is a.add else -alpha)",
         "input, _mul(other, alpha if record.pure is a.add else -alpha), 1)",
     )
-@fault(
-    "guard",
-    "a list that is only appended to is guarded by its length",
-    "tests/capture/test_growth.py::test_growth_is_no_guard",
-    "tests/capture/test_growth.py::test_drawn_programs",
-)
-def appended_lists_guarded_by_length():
-    rewrite(
-        "capture.variables.outside:OutsideList.grow",
-        "self.back.extend(values)",
-        "self.tx.guard(self.source, 'len', len(self.base)); self.back.extend(values)",
-SMALL_LANGUAGE = "tests/capture/test_language_programs.py::test_small_programs"
 
 
-@fault("capture", "next() of an exhausted generator loses what the generator returned", SMALL_LANGUAGE)
-def stop_iteration_without_a_value():
+KEYS = "tests/semantics/test_indexing.py"
+
+
+@fault("graph", "a list of indices is stacked into one", f"{KEYS}::test_sequences_of_more_than_numbers_are_tuples")
+def list_of_indices_stacked():
+    rewrite("eager.spellings.indexing:_parts", "if len(key) < _AS_TUPLE and any(", "if len(key) < 0 and any(")
+
+
+@fault("capture", "in a trace, an integer tensor without dims picks a copy", "tests/capture/test_indexing.py")
+def index_without_dims_copies():
+    rewrite("eager.spellings.indexing:_number_of", 'read_of_fake(k, "item")', "k.long()")
+
+
+@fault("code", "view_as looks beyond its memory", f"{KEYS}::test_view_as_of_another_number_of_elements")
+def view_as_unchecked():
+    rewrite("eager.spellings.shapes:view_as", "known_size(tuple(other.shape), self.numel())", "tuple(other.shape)")
+
+
+@fault("formula", "indices without dims are broadcast", f"{KEYS}::test_indices_without_dims_are_single")
+def index_without_dims_broadcast():
     rewrite(
-        "capture.variables.builtins:_next",
-        "return tx.next_or_raise(args[0])",
-        "value = args[0].next(tx)\n        return value if value is not None else tx.raise_error(StopIteration)",
+        "eager.spellings.indexing:gather",
+        "give(found if len(shape) == index.ndim else v.reshape(found, shape), out)",
+        "give(found if len(shape) == index.ndim else v.expand(found, x.shape), out)",
     )
 
 
-@fault("capture", "globals() is a dictionary like any other, apart from the names of the module", SMALL_LANGUAGE)
-def globals_apart_from_names():
-    def plain(known):
-        from flambeau.capture.variables.builder import _key
-        from flambeau.capture.variables.dicts import OutsideDict
-
-        def namespace_of(tx, value, source):
-            return tx.known(value) or tx.remember(value, OutsideDict(tx, value, source, _key))
-
-        return namespace_of
-
-    for module in ("builtins", "builder", "namespaces"):
-        replace(f"capture.variables.{module}:namespace_of", plain)
-
-
-@fault("capture", "a cached function that is called with a changing number is traced instead", SMALL_LANGUAGE)
-def cached_calls_traced_with_numbers():
+@fault("gradient", "a view of a leaf that is a view itself is written", f"{KEYS}::test_views_of_leaves_that_are_views")
+def leaf_that_is_a_view_written():
     rewrite(
-        "capture.variables.cached:CachedFunctionVariable.call",
-        "args, kwargs = self.with_numbers(tx, args, kwargs)",
-        "return self.inline(tx, args, kwargs)",
+        "eager.dispatch:check_leaf",
+        "if parent._grad_fn is None and parent._requires_grad:",
+        "if parent._view is None and parent._grad_fn is None and parent._requires_grad:",
+    )
+
+
 DRAWN_FUNCTIONS = "tests/inductor/test_callers.py::test_drawn_programs[functions-0]"
+
+
 DRAWN_RESULTS = "tests/inductor/test_callers.py::test_drawn_programs[results-0]"
 
 
@@ -1164,6 +1160,95 @@ def draws_without_history():
 
 
 @fault(
+    "graph",
+    "halves that decide are not rounded",
+    "tests/inductor/test_callers.py::test_extremes_of_halves_find_themselves_again",
+    "tests/inductor/test_callers.py::test_what_halves_decide_is_decided_as_in_eager",
+)
+def decisions_unrounded():
+    replace("inductor.driver:settle", lambda settle: lambda graph, *more: graph)
+    replace("inductor.driver:settled_copy", lambda settled_copy: lambda graph, own: graph)
+
+
+@fault(
+    "graph",
+    "results of a custom function that share memory become copies that the caller sees",
+    DRAWN_FUNCTIONS,
+    "tests/inductor/test_callers.py::test_results_of_a_custom_function_that_share_memory",
+)
+def function_results_apart():
+    replace("capture.variables.gradients:in_common", lambda in_common: lambda outs, k: False)
+
+
+@fault(
+    "graph",
+    "hooks of a compiled call's results are called without a gradient",
+    "tests/inductor/test_callers.py::test_hooks_of_results_that_no_gradient_reaches_are_not_called",
+)
+def hooks_without_gradient():
+    find("eager.autograd.function:AttachedNode").joined = False
+
+
+SMALL_LANGUAGE = "tests/capture/test_language_programs.py::test_small_programs"
+
+
+@fault("capture", "next() of an exhausted generator loses what the generator returned", SMALL_LANGUAGE)
+def stop_iteration_without_a_value():
+    rewrite(
+        "capture.variables.builtins:_next",
+        "return tx.next_or_raise(args[0])",
+        "value = args[0].next(tx)\n        return value if value is not None else tx.raise_error(StopIteration)",
+    )
+
+
+@fault("capture", "globals() is a dictionary like any other, apart from the names of the module", SMALL_LANGUAGE)
+def globals_apart_from_names():
+    def plain(known):
+        from flambeau.capture.variables.builder import _key
+        from flambeau.capture.variables.dicts import OutsideDict
+
+        def namespace_of(tx, value, source):
+            return tx.known(value) or tx.remember(value, OutsideDict(tx, value, source, _key))
+
+        return namespace_of
+
+    for module in ("builtins", "builder", "namespaces"):
+        replace(f"capture.variables.{module}:namespace_of", plain)
+
+
+@fault("capture", "a cached function that is called with a changing number is traced instead", SMALL_LANGUAGE)
+def cached_calls_traced_with_numbers():
+    rewrite(
+        "capture.variables.cached:CachedFunctionVariable.call",
+        "args, kwargs = self.with_numbers(tx, args, kwargs)",
+        "return self.inline(tx, args, kwargs)",
+    )
+
+
+@fault(
+    "capture",
+    "a compilation that is cut off leaves the thread as it was at that moment",
+    "tests/capture/test_interrupts.py::test_an_error_before_any_line_leaves_nothing",
+)
+def nothing_put_back():
+    rewrite("capture.surroundings:put_back", "for local in LOCALS:", "return\n    for local in LOCALS:")
+
+
+@fault(
+    "guard",
+    "a list that is only appended to is guarded by its length",
+    "tests/capture/test_growth.py::test_growth_is_no_guard",
+    "tests/capture/test_growth.py::test_drawn_programs",
+)
+def appended_lists_guarded_by_length():
+    rewrite(
+        "capture.variables.outside:OutsideList.grow",
+        "self.back.extend(values)",
+        "self.tx.guard(self.source, 'len', len(self.base)); self.back.extend(values)",
+    )
+
+
+@fault(
     "capture",
     "a read from the end of a list does not see what the trace has appended",
     "tests/capture/test_growth.py::test_a_write_is_seen_by_a_later_read",
@@ -1171,6 +1256,36 @@ def draws_without_history():
 )
 def pending_appends_unseen():
     rewrite("capture.variables.outside:OutsideList.place_from_end", "return self.back, -count", "return self.stores, -count")
+
+
+@fault(
+    "capture",
+    "the length of a dictionary does not count what the trace has stored",
+    "tests/capture/test_growth.py::test_growth_is_no_guard",
+)
+def pending_stores_uncounted():
+    rewrite("capture.variables.outside:OutsideKeys.closed_length", "self.base_length(tx) + more", "self.base_length(tx)")
+
+
+@fault(
+    "guard",
+    "whether a symbolic key is in a dictionary is not guarded",
+    "tests/capture/test_growth.py::test_a_key_that_changes_is_looked_for",
+)
+def membership_unguarded():
+    rewrite("capture.install:add_shapes", "in tx.memberships.items()", "in ()")
+
+
+@fault(
+    "guard",
+    "two objects of a class derived from a container are not kept apart when one is changed",
+    "tests/capture/test_growth.py::test_counters_that_become_one_are_told_apart",
+)
+def derived_containers_not_apart():
+    rewrite("capture.context:Context.guard_distinct", 'getattr(other, "content", None) or other', "other")
+
+
+@fault(
     "capture",
     "a nested frame that was captured without a tensor operation is captured again for other values",
     "tests/capture/test_storms.py::test_a_frame_without_operations_is_not_compiled_for_every_value",
@@ -1181,11 +1296,6 @@ def barren_frames_forgotten():
 
 @fault(
     "capture",
-    "the length of a dictionary does not count what the trace has stored",
-    "tests/capture/test_growth.py::test_growth_is_no_guard",
-)
-def pending_stores_uncounted():
-    rewrite("capture.variables.outside:OutsideKeys.closed_length", "self.base_length(tx) + more", "self.base_length(tx)")
     "code that breaks without a tensor operation is tried without end, and so is a program of such",
     "tests/capture/test_storms.py::test_code_that_breaks_in_vain_is_given_up",
     "tests/capture/test_storms.py::test_a_program_that_breaks_in_vain_is_given_up",
@@ -1243,25 +1353,6 @@ def locks_not_taken():
 
 @fault(
     "guard",
-    "whether a symbolic key is in a dictionary is not guarded",
-    "tests/capture/test_growth.py::test_a_key_that_changes_is_looked_for",
-)
-def membership_unguarded():
-    rewrite("capture.install:add_shapes", "in tx.memberships.items()", "in ()")
-
-
-@fault(
-    "guard",
-    "two objects of a class derived from a container are not kept apart when one is changed",
-    "tests/capture/test_growth.py::test_counters_that_become_one_are_told_apart",
-)
-def derived_containers_not_apart():
-    rewrite("capture.context:Context.guard_distinct", 'getattr(other, "content", None) or other', "other")
-    "a compilation that is cut off leaves the thread as it was at that moment",
-    "tests/capture/test_interrupts.py::test_an_error_before_any_line_leaves_nothing",
-)
-def nothing_put_back():
-    rewrite("capture.surroundings:put_back", "for local in LOCALS:", "return\n    for local in LOCALS:")
     "whether a logger tells messages of a level is not guarded",
     "tests/capture/test_storms.py::test_a_loggers_level_is_guarded",
 )
@@ -1286,33 +1377,8 @@ def messages_from_elsewhere():
 )
 def changes_out_of_reach():
     rewrite("capture.variables.reach:Walk.finds", "if id(value) in self.changed:", "if False:")
-    "graph",
-    "halves that decide are not rounded",
-    "tests/inductor/test_callers.py::test_extremes_of_halves_find_themselves_again",
-    "tests/inductor/test_callers.py::test_what_halves_decide_is_decided_as_in_eager",
-)
-def decisions_unrounded():
-    replace("inductor.driver:settle", lambda settle: lambda graph, *more: graph)
-    replace("inductor.driver:settled_copy", lambda settled_copy: lambda graph, own: graph)
 
 
-@fault(
-    "graph",
-    "results of a custom function that share memory become copies that the caller sees",
-    DRAWN_FUNCTIONS,
-    "tests/inductor/test_callers.py::test_results_of_a_custom_function_that_share_memory",
-)
-def function_results_apart():
-    replace("capture.variables.gradients:in_common", lambda in_common: lambda outs, k: False)
-
-
-@fault(
-    "graph",
-    "hooks of a compiled call's results are called without a gradient",
-    "tests/inductor/test_callers.py::test_hooks_of_results_that_no_gradient_reaches_are_not_called",
-)
-def hooks_without_gradient():
-    find("eager.autograd.function:AttachedNode").joined = False
 # -- moving elements
 
 
@@ -1353,6 +1419,9 @@ def taps_shifted():
        "tests/inductor/test_moves.py::test_functions_of_numpy_write_into_planned_memory")
 def planned_memory_unwritten():
     rewrite("inductor.cpp.launch:Externs.__call__", "out=next(rest))", "out=next(rest).copy())")
+
+
+@fault(
     "formula",
     "whole numbers are ordered as if they had no sign",
     "tests/eager/test_native_kernels.py::test_order_is_stable",

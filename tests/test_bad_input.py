@@ -84,7 +84,7 @@ CALLS = {
     "an unknown argument": (lambda: torch.sum(a(), dims=1), TypeError, "sum.*'dims'"),
     "a size that is no int": (lambda: torch.zeros(2.5), TypeError, "sizes must be ints, but found float"),
     "a negative size": (lambda: torch.zeros(-1), RuntimeError, "negative dimension -1"),
-    "a ragged list": (lambda: torch.tensor([[1], [1, 2]]), ValueError, "equal length"),
+    "a ragged list": (lambda: torch.tensor([[1], [1, 2]]), ValueError, "sequence of length 1 at dim 1 .got 2"),
     "a step of zero": (lambda: torch.arange(0, 5, 0), RuntimeError, "step must be nonzero"),
     "an unknown device": (lambda: torch.ones(2, device="tpu"), RuntimeError, "tpu"),
     "a probability above one": (lambda: F.dropout(a(), p=2.0), ValueError, "between 0 and 1, but got 2"),

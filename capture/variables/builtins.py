@@ -562,6 +562,8 @@ def _filter(tx, args, kwargs):
 
 @handles(reversed)
 def _reversed(tx, args, kwargs):
+    if isinstance(args[0], TensorVariable):
+        return tx.fresh(tx.run(reversed, args[0].fake))
     if isinstance(args[0], UserObjectVariable) and lookup(args[0].cls, "__reversed__"):
         return tx.iterate(args[0].call_special(tx, "__reversed__"))
     return FixedIterator(tx.unpack(args[0])[::-1], cls=type(reversed([])))

@@ -230,7 +230,7 @@ def scatter_reduce(input, dim, index, src, reduce, *, include_self=True):
     if reduce not in _REDUCTIONS:
         raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}.")
     d, index, src = indexing._scatter_args(input, dim, index, src, "scatter")
-    if index is None:
+    if index is None or 0 in index.shape:
         return input.clone()
     if not input.ndim:
         return scatter_reduce(input.reshape(1), 0, index, src, reduce, include_self=include_self).reshape(())

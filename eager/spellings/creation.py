@@ -201,7 +201,7 @@ def _array_of_numbers(data, dtype):
         array = _array_of_odd(data)
     if array.dtype.kind == "O" and any(isinstance(each, (SymInt, SymFloat)) for each in array.flat):
         raise Symbolic("tensor() of symbolic numbers")
-    if array.dtype.kind == "f" and array.size and not abs(array.flat[0]) < 2**63 and _type_of(data) is dtypes.int64:
+    if array.dtype.kind == "f" and array.size and np.fmax.reduce(np.abs(array), axis=None) >= 2.0**63 and _type_of(data) is dtypes.int64:
         array = np.array(data, object)          # NumPy's type for integers of which some fit into 64 bits with a sign, some without
     if array.dtype.kind == "O":
         array = _of_wide_numbers(array, dtype)
@@ -293,7 +293,9 @@ def _check_sizes(each, sizes, d):
     """Whether nested sequences are as long as the first of their level, and hold numbers at the last."""
     if d == len(sizes):
         if not isinstance(each, (int, float, complex, np.generic)) and getattr(each, "ndim", 1):
-            raise TypeError(f"'{type(each).__name__}' object cannot be interpreted as a number")
+            if not isinstance(each, (list, tuple, np.ndarray)):
+                raise RuntimeError(f"Could not infer dtype of {type(each).__name__}")
+            raise TypeError(f"'{type(each).__name__}' object cannot be interpreted as an integer")
         return
     if not isinstance(each, (list, tuple)) and not (isinstance(each, np.ndarray) and each.ndim):
         raise TypeError("not a sequence")
@@ -405,7 +407,7 @@ def full(size, fill_value, *, dtype=None, device=None, requires_grad=False, out=
     fill_value = _number(fill_value)
     if not is_number(fill_value):
         raise TypeError(f"full(): argument 'fill_value' (position 2) must be Number, not {type(fill_value).__name__}")
-    if isinstance(size, int):
+    if is_int(size):
         raise TypeError("full(): argument 'size' (position 1) must be tuple of ints, not int")
     dtype, device = _factory_options(dtype or dtypes.of_number(fill_value), device)
     made = records.full(_sizes((size,)), fitting(fill_value, dtype), dtype, device)

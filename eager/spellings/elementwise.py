@@ -12,8 +12,8 @@ from ..sizes import is_number
 from ..op import OPS, specialise
 from ..ops import activations, arithmetic as a, complexes as c, elementary as e
 from ..ops.creation import full
-from ..ops.views import slice_dim
 from ..tensor import Tensor
+from . import expanded
 from .arguments import dim_of, fitting, give
 
 
@@ -285,14 +285,7 @@ def _mask_and_value(input, mask, value):
 
 
 def masked_fill_(self, mask, value):
-    mask, value = _mask_and_value(self, mask, value)
-    target = distinct(self)
-    if target is not self:
-        mask = mask.expand(tuple(self.shape))
-        for d, n in enumerate(target.shape):
-            mask = mask.any(d, True) if n is not mask.shape[d] and n != mask.shape[d] else mask
-    a.masked_fill.inplace(target, mask, value)
-    return self
+    return expanded.fill_masked(self, *_mask_and_value(self, mask, value))
 
 
 def erfc(input, *, out=None):
@@ -504,21 +497,7 @@ def copy_(self, src, non_blocking=False):
 
 def fill_(self, value):
     value = fill_value("fill_", self, value)
-    if isinstance(value, Tensor):
-        a.copy.inplace(self, value)
-    else:
-        a.copy.inplace(distinct(self), value)
-    return self
-
-
-def distinct(x):
-    """The elements of expanded memory once each: dims over which it repeats are cut to one."""
-    if 0 not in x.stride() or 0 in x.shape:
-        return x
-    for d, (n, step) in enumerate(zip(x.shape, x.stride())):
-        if type(step) is int and step == 0 and n != 1:
-            x = slice_dim(x, d, 0, 1, 1)
-    return x
+    return a.copy.inplace(self, value) if isinstance(value, Tensor) else expanded.fill(self, value)
 
 
 def fill_value(name, x, value):
@@ -533,5 +512,4 @@ def fill_value(name, x, value):
 
 
 def zero_(self):
-    a.copy.inplace(distinct(self), 0)
-    return self
+    return expanded.fill(self, 0)

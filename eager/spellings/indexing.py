@@ -19,7 +19,7 @@ from ..sizes import SymFloat, SymInt, is_number
 from ..tensor import Tensor, read_of_fake
 from .arguments import dim_of, fitting, give
 from .creation import as_tensor
-from .elementwise import distinct, fill_, masked_fill_
+from .expanded import distinct, fill, fill_masked
 
 _FULL = slice(None)
 _AS_TUPLE = 32                  # sequences of as many parts or more are always one index
@@ -55,14 +55,15 @@ def _is_sequence(k) -> bool:
         not isinstance(k, (Tensor, dict, np.generic)) and hasattr(type(k), "__getitem__") and hasattr(type(k), "__len__"))
 
 
-def _take_apart(x, key):
-    """(view, index tensors, their dims in the view)."""
+def _take_apart(x, key, number=None):
+    """(view, index tensors, their dims in the view). `number`: what an integer tensor without dims stands for."""
     given = _parts(key)
     room = x.ndim - sum(_width(k) for k in given)
     if room < 0:
         raise IndexError(f"too many indices for tensor of dimension {x.ndim}")
     indices, dims, d = [], [], 0
-    for k in map(_convert, given):
+    for k in given:
+        k = _convert(k, number or _number_of)
         if type(k) is int or isinstance(k, SymInt):
             x = _select(x, d, k)
         elif type(k) is slice:
@@ -88,6 +89,7 @@ def _take_apart(x, key):
                 indices.append(index)
                 dims.append(d)
                 d += 1
+    indices = [_as_long(k) for k in indices]
     _check_places(x, indices, dims)
     return x, tuple(indices), tuple(dims)
 
@@ -108,12 +110,12 @@ def _common(indices):
     return r._broadcast([index.shape for index in indices])
 
 
-def _convert(k):
+def _convert(k, number=None):
     """A part of a key as int, slice, None, Ellipsis, bool or tensor."""
     if k is None or k is Ellipsis or type(k) in (int, slice, bool) or isinstance(k, SymInt):
         return k
     if isinstance(k, Tensor):
-        return _number_of(k) if k.ndim == 0 and k.dtype.category == 1 and k.dtype is not dtypes.uint8 else k
+        return (number or _number_of)(k) if _is_position(k) and k.dtype.category == 1 else k
     if _is_sequence(k):
         k = _of_sequence(k)
         return _number_of(k) if k.ndim == 0 and k.dtype is dtypes.int64 else k
@@ -134,16 +136,33 @@ def _number_of(k):
     return int(k.item()) if k._array is not None else read_of_fake(k, "item")
 
 
+def _same(k):
+    return k.long()
+
+
+def _all_unread(key) -> bool:
+    """Whether the only tensors of a key are integers that a trace does not know: a write needs no view of the place, so
+    they need not be read."""
+    tensors = [k for k in _parts(key) if not (k is None or k is Ellipsis or isinstance(k, (int, slice, SymInt))
+                                              and type(k) is not bool)]
+    return bool(tensors) and all(isinstance(k, Tensor) and k._array is None and _is_position(k) and k.dtype.category == 1
+                                 for k in tensors)
+
+
 def _of_sequence(k):
     """A sequence or an array as a tensor of positions, or as a mask."""
     if isinstance(k, (str, bytes)):
         raise TypeError(f"new(): invalid data type '{type(k).__name__}'")
     if not isinstance(k, (list, tuple, np.ndarray)):
         k = list(k)
+    if isinstance(k, (list, tuple)) and any(isinstance(each, Tensor) and each.dtype.category > 1 for each in k):
+        raise TypeError("only integer tensors of a single element can be converted to an index")
     if isinstance(k, (list, tuple)) and k and all(isinstance(each, Tensor) and each._array is None for each in k):
         t = stack(tuple([v.reshape(each, ()) for each in k]), 0)
     else:
         t = as_tensor(k)
+    if t.dtype.is_complex:
+        raise TypeError("'complex' object cannot be interpreted as an integer")
     return t if t.dtype in _MASKS else t.long()
 
 
@@ -155,9 +174,7 @@ def _width(k):
 
 
 def _positions(k, x, d):
-    """An index tensor as int64 positions; a mask as the positions of its True elements, one tensor per dim."""
-    if k.dtype is dtypes.int64:
-        return k,
+    """An index tensor, or of a mask the positions of its True elements, one tensor per dim."""
     if k.dtype in _MASKS:
         shape = x.shape[d:d + k.ndim]
         for e, n in enumerate(k.shape):
@@ -166,9 +183,15 @@ def _positions(k, x, d):
                                  "indexed tensor "
                                  f"{list(x.shape)} at index {d + e}")
         return nonzero(k, as_tuple=True)
+    return k,
+
+
+def _as_long(k):
+    if k.dtype is dtypes.int64:
+        return k
     if k.dtype is not dtypes.int32:
         raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
-    return k.long(),
+    return k.long()
 
 
 def _select(x, d, index):
@@ -176,7 +199,7 @@ def _select(x, d, index):
         raise IndexError("invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ "
                          "to convert a 0-dim "
                          "tensor to a number")
-    n = x.shape[d]
+    n = x.shape[d] if d < x.ndim else 0
     if index >= n or index < -n:
         if type(index) is int and not -2**63 <= index < 2**63:
             raise ValueError("Overflow when unpacking long long")
@@ -187,12 +210,14 @@ def _select(x, d, index):
 def _slice(x, d, key):
     if not x.ndim:
         raise IndexError("slice() cannot be applied to a 0-dim tensor.")
-    n = x.shape[d]
+    n = x.shape[d] if d < x.ndim else 0
     step = 1 if key.step is None else _number(key.step)
     if type(step) is int and step == 0:
         raise ValueError("slice step cannot be zero")
     if step <= 0:
         raise ValueError("step must be greater than zero")
+    if d >= x.ndim:
+        raise IndexError(f"too many indices for tensor of dimension {x.ndim}")
     start = 0 if key.start is None else _within(_number(key.start), n)
     stop = n if key.stop is None else _within(_number(key.stop), n)
     length = stop - start
@@ -226,19 +251,22 @@ def setitem(self, key, value):
         _check_mask(self, mask)
         for _ in range(self.ndim - mask.ndim):
             mask = v.unsqueeze(mask, mask.ndim)
-        masked_fill_(target, mask, value.to(self.dtype) if isinstance(value, Tensor) else fitting(value, self.dtype, True))
+        fill_masked(target, mask, value.to(self.dtype) if isinstance(value, Tensor) else fitting(value, self.dtype, True))
         return
     value = _as_value(self, value)
+    if type(key) is int and not -2**63 <= key < 2**63:
+        raise ValueError("Overflow when unpacking long long")
     if type(key) is bool:
         if key:
             _assign(v.unsqueeze(self, 0), value)
         return
-    out, indices, dims = _take_apart(self, key)
+    unread = _all_unread(key)
+    out, indices, dims = _take_apart(self, key, _same if unread else _number_of)
     if not indices:
         _assign(out, value)
         return
-    values = _as_values(out, value, _fills(_parts(key), value))
     places = r.indexed_sizes(out, indices, dims)
+    values = _as_values(out, value, unread or _fills(_parts(key), value))
     values = _strip(values, len(places))
     _check_fits(values, places)
     r.index_put.inplace(out, indices, values, dims)
@@ -306,12 +334,13 @@ def _as_values(x, value, casts):
 
 def _fills(key, value):
     """One value at a single mask may have another type than the tensor."""
-    places = [_convert(k) for k in key if not (k is None or k is Ellipsis or type(k) is slice)]
-    masks = [k for k in places if type(k) is bool or isinstance(k, Tensor)]
+    places = [_convert(k, _same) for k in key if not (k is None or k is Ellipsis or type(k) is slice)]
+    masks = [k for k in places if type(k) is bool or isinstance(k, Tensor) and not _is_position(k)]
     one = len(masks) == 1 and (not isinstance(value, Tensor) or value.numel() == 1)
-    if one and isinstance(masks[0], Tensor) and masks[0].dtype is dtypes.uint8:
+    one = one and isinstance(masks[0], Tensor) and masks[0].ndim > 0
+    if one and masks[0].dtype is dtypes.uint8:
         raise RuntimeError("masked_fill_ only supports boolean masks, but got mask with dtype unsigned char")
-    return one and isinstance(value, Tensor) and (type(masks[0]) is bool or masks[0].ndim and masks[0].dtype is dtypes.bool)
+    return one and isinstance(value, Tensor) and masks[0].dtype is dtypes.bool
 
 
 # -- functions
@@ -369,7 +398,7 @@ def gather(input, dim, index, *, sparse_grad=False, out=None):
         raise RuntimeError("gather(sparse_grad=True) is not supported: gradients are dense; leave it out")
     d, shape = dim_of(input, dim), tuple(index.shape)
     if _is_empty(index):
-        return give(v.expand(v.reshape(input, (-1,))[:0].sum(), shape) if input.requires_grad else input.new_empty(shape), out)
+        return give(v.reshape(v.slice_dim(v.reshape(input, (input.numel(),)), 0, 0, 1, 0), shape), out)
     x, index = _row(input), _row(_long(index, "gather"))
     if x.ndim != index.ndim:
         raise RuntimeError("Index tensor must have the same number of dimensions as input tensor: got "
@@ -421,7 +450,8 @@ def _scatter_args(self, dim, index, src, name):
     if isinstance(src, Tensor):
         if src.dtype is not self.dtype:
             raise RuntimeError(f"{name}(): Expected self.dtype to be equal to src.dtype")
-    if _is_empty(index):
+    if _is_empty(index) and (index.dtype is not dtypes.int64 or max(self.ndim, 1) != index.ndim
+                             or isinstance(src, Tensor) and src.ndim != index.ndim):
         return d, None, src
     index = _row(_long(index, name))
     if max(self.ndim, 1) != index.ndim:
@@ -446,7 +476,7 @@ def _scatter(self, dim, index, src, value, inplace, name="scatter", record=None)
         raise TypeError(f"{name}(): argument 'src' (position 3) must be Tensor or Number, not {type(src).__name__}")
     d, index, src = _scatter_args(self, dim, index, src, name)
     if index is None:
-        return self if inplace else self.clone()
+        return self if inplace else self.clone()           # no element goes anywhere, whatever the index is made of
     record = record or (r.scatter_set if isinstance(src, Tensor) else r.scatter_value)
     src = src if isinstance(src, Tensor) else fitting(src, self.dtype)
     if not inplace:
@@ -582,7 +612,7 @@ def _written(record, self, d, index, what, inplace):
     if inplace and record is r.index_fill and self.ndim:
         x = distinct(self)
         if x.shape[d] != self.shape[d]:
-            return self if _is_empty(index) else fill_(self, what)
+            return self if _is_empty(index) else fill(self, what)
         record.inplace(x, d, index, what)
         return self
     x, what = _rows_of(self, d, what) if isinstance(what, Tensor) else (self if self.ndim else v.unsqueeze(self, 0), what)
