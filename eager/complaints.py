@@ -26,7 +26,8 @@ KINDS = re.compile("not supported for the input types|numpy boolean|did not cont
 NUMBERS = ("__index__", "__int__", "__float__")
 CONVERSIONS = re.compile(r"invalid literal for int|could not convert string to float|not supported between instances of|"
                          r"object cannot be interpreted as an integer|^an integer is required|unsupported operand type|"
-                         r"bad operand type|must be real number|has no len|object is not (iterable|subscriptable)|argument must be")
+                         r"bad operand type|must be real number|has no len|object is not (iterable|subscriptable)|"
+                         r"argument must be")
 
 
 def complaint(function, args: tuple, kwargs: dict, error: BaseException):

@@ -272,7 +272,7 @@ def interpreted(graph: Graph, name: str, writes: tuple = (), donated: frozenset 
 
 def apart(values: Sequence, inputs: Sequence) -> list:
     """Results that are inputs, or lie in memory of their own, as kernels make them: eager's views, and what rested on a copy
-    that the passes took out, share it. None is a view of a temporary: made without recording, it would refuse to be written into."""
+    that the passes took out, share it. None is a view of a temporary: made without recording, it would refuse writes."""
     given = {id(x) for x in inputs}
     taken = {id(x._ensure_storage()) for x in inputs if isinstance(x, Tensor)}
     found = []

@@ -47,7 +47,8 @@ class Origin(NamedTuple):
 
 @data(eq=False)
 class Store:
-    """Write `value` at `index`; mode "set", or "add", "mul", "max", "min" (combine with what is there; colliding elements all count)."""
+    """Write `value` at `index`; mode "set", or "add", "mul", "max", "min" (combine with what is there; elements that meet all
+    count)."""
 
     buffer: Buffer
     index: tuple[ExprLike, ...]

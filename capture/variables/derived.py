@@ -11,7 +11,6 @@ import collections.abc
 import operator
 
 from ..breaks import unsupported
-from ..source import item
 from .builtins import handles
 from .dicts import DictVariable
 from .objects import UserObjectVariable, lookup, python_method

@@ -1,8 +1,8 @@
 """`eval(text)` of a constant text: the expression, interpreted where it stands.
 
-The text becomes a function of the calling frame's locals that it names, which is inlined like any other. An expression with a scope
-of its own (a lambda, a comprehension), or one that binds a name, is left to Python: what such a scope sees of the locals is not what a
-function would see.
+The text becomes a function of the calling frame's locals that it names, which is inlined like any other. An expression with a
+scope of its own (a lambda, a comprehension), or one that binds a name, is left to Python: what such a scope sees of the locals is
+not what a function would see.
 """
 
 from __future__ import annotations

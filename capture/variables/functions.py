@@ -133,7 +133,8 @@ class UserFunctionVariable(Variable):
         at = count + code.co_kwonlyargcount
         if code.co_flags & inspect.CO_VARARGS:
             bound[names[at]], rest, at = TupleVariable(rest), [], at + 1
-        parameters, takes_any = names[code.co_posonlyargcount:count + code.co_kwonlyargcount], code.co_flags & inspect.CO_VARKEYWORDS
+        parameters = names[code.co_posonlyargcount:count + code.co_kwonlyargcount]
+        takes_any = code.co_flags & inspect.CO_VARKEYWORDS
         for name in kwargs:                              # complaints come in Python's order
             if name in parameters and name in bound:
                 tx.raise_error(TypeError, f"{code.co_qualname}() got multiple values for argument {name!r}")

@@ -35,6 +35,11 @@ class OutsideVariable(ContainerVariable):
         self.steps = None
         super().changed(tx)
 
+    def opened(self):
+        """From here on the contents are known, with what was written before."""
+        if self.known is None:
+            self.open()
+
     def noted(self, tx, act, method, *args):
         """The change that `act` makes here is, on the live object, this call."""
         steps, self.stored_at = self.steps, {}
@@ -211,7 +216,7 @@ class OutsideList(OutsideVariable, ListVariable):
         if any((other < 0) != (index < 0) for other in self.stored_at):
             self.stored_at = {}                          # (two such indices may be one place)
         if place is None:
-            self.items                                   # (known from here on)
+            self.opened()
             if not -len(self.items) <= index < len(self.items):
                 ListVariable.set_item(self, tx, key, value)
             self.noted_store(tx, lambda: ListVariable.set_item(self, tx, key, value), index, key, value)
@@ -535,7 +540,7 @@ class OutsideDict(OutsideKeys, DictVariable):
 
     def set_item(self, tx, key, value):
         if not self.is_simple(key):
-            self.entries                                 # (known from here on)
+            self.opened()
             self.noted_store(tx, lambda: DictVariable.set_item(self, tx, key, value), self.stand(tx, key), key, value)
         else:
             stand = key.plain() if key.is_constant() and not is_open_text(key) else None
@@ -589,7 +594,7 @@ class OutsideSet(OutsideKeys, SetVariable):
 
     @property
     def table(self):
-        self.members                                     # (it is made with them)
+        self.opened()
         return self.stands
 
     @table.setter
@@ -620,7 +625,7 @@ class OutsideSet(OutsideKeys, SetVariable):
             self.stands.add(stand)
 
     def unpack(self, tx):
-        self.members                                     # (what was written before counts)
+        self.opened()
         return super().unpack(tx)
 
     def contains(self, tx, member):

@@ -201,8 +201,8 @@ def _array_of_numbers(data, dtype):
         array = _array_of_odd(data)
     if array.dtype.kind == "O" and any(isinstance(each, (SymInt, SymFloat)) for each in array.flat):
         raise Symbolic("tensor() of symbolic numbers")
-    if array.dtype.kind == "f" and array.size and np.fmax.reduce(np.abs(array), axis=None) >= 2.0**63 and _type_of(data) is dtypes.int64:
-        array = np.array(data, object)          # NumPy's type for integers of which some fit into 64 bits with a sign, some without
+    if _is_mixed(array) and _type_of(data) is dtypes.int64:
+        array = np.array(data, object)
     if array.dtype.kind == "O":
         array = _of_wide_numbers(array, dtype)
     if array.dtype.kind in "OUS":
@@ -213,6 +213,11 @@ def _array_of_numbers(data, dtype):
         _check_held(array, dtype)
     with np.errstate(over="ignore", invalid="ignore"):
         return array.astype(dtype.numpy, copy=False), dtype
+
+
+def _is_mixed(array):
+    """Whether these may be integers of which some fit into 64 bits with a sign, some without: floating numbers to NumPy."""
+    return array.dtype.kind == "f" and array.size > 0 and np.fmax.reduce(np.abs(array), axis=None) >= 2.0**63
 
 
 def _of_wide_numbers(array, dtype):

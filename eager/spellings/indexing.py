@@ -101,7 +101,7 @@ def _check_places(x, indices, dims):
     """What sizes alone refuse: more indices than dims, and indices into a dim without elements."""
     if dims and dims[-1] >= x.ndim:
         raise IndexError(f"too many indices for tensor of dimension {x.ndim} (got {dims[-1] + 1})")
-    for index, d in zip(indices, dims):
+    for d in dims:
         if type(x.shape[d]) is int and x.shape[d] == 0 and all(type(n) is not int or n for n in _common(indices)):
             raise IndexError("index is out of bounds for dimension with size 0")
 

@@ -70,7 +70,7 @@ def table_with_length(held, x, i):
 
 def texts(held, x, i):
     held["n"] = f"{i:03d}|{'%d-%s' % (i, 'a')}|{str(i) + '!'}"
-    held[f"step {i}/loss"] = "{}:{}".format(i, i * 0.5)
+    held[f"step {i}/loss"] = f"{i}:{i * 0.5}"
     held["all"] = held.get("all", "") + f"{i},"
 
 
