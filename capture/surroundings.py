@@ -1,8 +1,8 @@
 """What a thread's calls depend on besides their arguments: kept before a compilation, put back behind it.
 
 An exception may come between any two instructions (Ctrl-C, a handler of any signal), so a `with` or `finally` that sets a field
-back is not enough: it may be cut off before it began. The native door calls `keep` before it asks the compiler, and `put_back` when
-that has ended, however it did, again and again until it ends by itself: doing it twice is doing it once.
+back is not enough: it may be cut off before it began. The native door calls `keep` before it asks the compiler, and `put_back`
+when that has ended, however it did, again and again until it ends by itself: doing it twice is doing it once.
 """
 
 from __future__ import annotations
