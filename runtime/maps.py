@@ -27,11 +27,11 @@ def unary(name, x, *reals):
 
 
 def every(name, x):
-    """A map that is there for all floating types, of an array of any strides."""
+    """A map that is there for all floating types, of an array of any strides; the result keeps the order of its memory."""
     if not isinstance(x, np.ndarray) or not x.size or x.dtype not in _TYPES:
         return NotImplemented
-    y = x if plain(x) else x.copy(order="C")
-    out = empty(y.shape, y.dtype)
+    y = x if plain(x) else x.copy(order="K")
+    out = empty(y.shape, y.dtype) if y.flags.c_contiguous else np.empty_like(y)
     run(name, y.dtype, y.size, GRAIN // 4, (out, y), (), ())
     return out
 
