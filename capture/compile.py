@@ -146,9 +146,12 @@ class Compiled(Base):
         surroundings = (slots, globals, builtins, closure)
         if not stance.current.compiles or stance.current.name == "eager_then_compile" and not _seen_before(door, slots):
             return self._refused(door, code, surroundings)
-        if (why := self.tries.refuses(door, code, globals, closure, slots)) is not None:
-            return plain.leave(door, why, slots)
-        failures = [entry.guards.explain(*surroundings) for entry in door.entries]
+        try:
+            if (why := self.tries.refuses(door, code, globals, closure, slots)) is not None:
+                return plain.leave(door, why, slots)
+            failures = [entry.guards.explain(*surroundings) for entry in door.entries]
+        except RecursionError:
+            return _without_room()
         if failures and not self._recompile(door, code, surroundings, failures):
             return None
         symbolic = _learned(door).symbolic if self.settings.dynamic is not False else {}
@@ -196,8 +199,7 @@ class Compiled(Base):
         except RecursionError as error:
             if sys.getrecursionlimit() - _depth() > ROOM:
                 raise InternalError(f"compiling {code.co_qualname} nests without end") from error
-            counters.add("fallbacks", "near the recursion limit")       # the next call may have more room
-            return None
+            return _without_room()
         except Exception as error:
             entry = self._failed(error, code, settings)
         self._account(code, record, time.perf_counter() - start)
@@ -250,6 +252,11 @@ class Compiled(Base):
 
 
 ROOM = 800                  # Python frames that compiling a function does with
+
+
+def _without_room() -> None:
+    """The call runs plain; the next one may have more room."""
+    counters.add("fallbacks", "near the recursion limit")
 
 
 def _depth() -> int:

@@ -1446,3 +1446,21 @@ def grid_axes_exchanged():
 )
 def projection_not_measured():
     rewrite("eager.autograd.check:compare_projected", "np.isclose(analytic, numeric,", "np.isclose(analytic, analytic,")
+
+
+@fault("capture", "a set that the program wrote down is guarded as if it had come from outside",
+       "tests/capture/test_gaps_containers.py::test_a_written_container_counts_equal_symbols_once")
+def written_sets_guarded():
+    rewrite("capture.variables.outside:OutsideKeys.in_base", "if self.source is None or key.source", "if key.source")
+
+
+@fault("capture", "the keys of a written dictionary are asked for behind the guards",
+       "tests/capture/test_gaps_containers.py::test_a_written_dictionary_with_a_name_for_a_key")
+def written_keys_asked():
+    rewrite("capture.convert:output_spec", 'getattr(variable, "known", made) is None', "False")
+
+
+@fault("capture", "the text of a library's error has the name of a symbol",
+       "tests/capture/test_exceptions.py::test_texts_that_tell_a_size_are_those_of_each_call")
+def texts_with_symbols():
+    rewrite("capture.context:Context.exception", "if self.env.symbols and", "if False and")

@@ -14,7 +14,7 @@ import itertools
 import linecache
 import re
 import textwrap
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import flambeau as torch
 from flambeau.eager import dispatch
@@ -36,6 +36,7 @@ class Construct:
     positions: tuple[str, ...] = ()  # all, if empty
     sources: tuple[str, ...] = ()    # all, if empty
     breaks: object = 0              # a number, or the reason why it breaks: then results count, numbers do not
+    breaks_with_symbols: str = ""    # the reason why it breaks where sizes are symbols, and there alone
     gaps: tuple[str, ...] = ()      # kinds of `v` with which alone it breaks
     graphs: object = 1
     ops: int | None = None          # None: as many as plain Python dispatches; -1: not compared
@@ -323,6 +324,8 @@ def may_break(construct, case):
 
 def check_case(construct: Construct, kind: str, position: str, source: str, dynamic: bool) -> None:
     """Run one cell: plainly and compiled, twice, then with other sizes."""
+    if dynamic and construct.breaks_with_symbols:
+        construct = replace(construct, breaks=construct.breaks_with_symbols)
     case = Case(construct, kind, position, source)
     plain = case.namespace["f"]
     counting = Counting()

@@ -99,3 +99,46 @@ def test_exceptions_of_kernels_are_those_of_eager(name, backend):
         for call in ("first call", "second call"):
             compare(world.KERNELS[name], compiled, call)
     assert counters.snapshot()["graphs"] > 0
+
+
+def its_text(error, a, v):
+    return str(error), f"{error}: {error!r}"
+
+
+def its_arguments(error, a, v):
+    return error.args
+
+
+def itself(error, a, v):
+    return [type(kept).__name__ for kept in (error,)], str(ValueError(str(error)))
+
+
+def other_arguments(error, a, v):
+    error.args = (v,)
+    return error.args, str(error)
+
+
+def nothing_of_it(error, a, v):
+    error.add_note("seen")
+    return type(error).__name__, bool(error)
+
+
+@pytest.mark.parametrize("look, breaks", [(its_text, True), (its_arguments, True), (itself, True), (other_arguments, False),
+                                          (nothing_of_it, False)])
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_texts_that_tell_a_size_are_those_of_each_call(look, breaks, dynamic):
+    """Only who looks at such a text breaks the graph, and finds the numbers of this call."""
+    def f(a, v):
+        b = a * v
+        try:
+            b.reshape(v * 100)
+        except RuntimeError as error:
+            return b, look(error, a, v)
+
+    compiled = torch.compile(f, backend="eager", dynamic=dynamic)
+    for n in (2, 3, 4, 5):
+        a = torch.ones(n, 3)
+        found, wanted = compiled(a, n), f(a, n)
+        assert found[1] == wanted[1] and found[0].tolist() == wanted[0].tolist()
+    seen = counters.snapshot()["breaks"]
+    assert bool(seen.get("exception")) is breaks and (breaks or not seen)

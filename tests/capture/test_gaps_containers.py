@@ -151,3 +151,43 @@ def test_a_method_that_stores_is_called_once_a_call():
         d, made = compiled(torch.ones(2), Logged())
         assert log == ["a", "b"] and list(d) == ["a"] and list(made) == ["b"] and type(made) is Logged
     assert counters.snapshot()["breaks"] == {}
+
+
+SYMBOLIC_MEMBERS = {
+    "len({n, 4})": lambda a, n: len({n, 4}),
+    "len({n, n})": lambda a, n: len({n, n}),
+    "len({n, n - 1, 3, m})": lambda a, n: len({n, n - 1, 3, a.shape[0]}),
+    "len({n: 1, 4: 2})": lambda a, n: len({n: 1, 4: 2}),
+    "in": lambda a, n: (4 in {n, 6}, n in {4, 5}, n + 1 in {n: 1, 5: 2}, {n: 1, 4: 2}.get(4), bool({n})),
+    "discard": lambda a, n: (lambda s: (s.discard(4), len(s), 4 in s))({n, 4}),
+    "equal": lambda a, n: sorted({n, 4} | {n + 1}),
+}
+
+
+@pytest.mark.parametrize("name", SYMBOLIC_MEMBERS)
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_a_written_container_counts_equal_symbols_once(name, dynamic):
+    """It has no outside: nothing of it is guarded but whether its members are equal."""
+    act = SYMBOLIC_MEMBERS[name]
+
+    def f(a, n):
+        return a * 2, act(a, n)
+
+    compiled = torch.compile(f, backend="eager", dynamic=dynamic)
+    with config.patch(strict=True):
+        for n in (2, 3, 4, 5, 6, 4):
+            assert compiled(torch.ones(n), n)[1] == f(torch.ones(n), n)[1]
+
+
+def named_later(a):
+    return a
+
+
+def test_a_written_dictionary_with_a_name_for_a_key():
+    """Nobody has asked for its keys when the graph's result is described."""
+    def f(a):
+        return {"a": a, named_later.__name__: a + 1}, [a * 2]
+
+    with config.patch(strict=True):
+        found = torch.compile(f, backend="eager")(torch.ones(3))
+    assert list(found[0]) == ["a", "named_later"] and found[0]["named_later"].tolist() == [2] * 3
