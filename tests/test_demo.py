@@ -127,7 +127,7 @@ def test_products_called_directly_name_their_lines_too(step):
 def kernels(step, graph):
     """Texts of the fused loop nests of one graph."""
     text = step.texts["loops.txt"].split(f"# {graph}, after fusion\n")[1].split(", before fusion\n")[0]
-    return re.split(r"^(?=kernel |gemm |scatter |extern )", text, flags=re.MULTILINE)[1:]
+    return re.split(r"^(?=kernel |gemm |scatter |extern |native )", text, flags=re.MULTILINE)[1:]
 
 
 def test_each_layer_norm_of_the_forward_is_one_loop_nest(step):

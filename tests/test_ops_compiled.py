@@ -80,7 +80,7 @@ NO_LOWERING = {                             # record -> why eager runs it betwee
     "gru_sequence_backward": "with a gradient of the gates",
     "atan2": "no scalar primitive", "cummax": "the loop IR has no scans", "cummin": "the loop IR has no scans",
     "cumprod": "the loop IR has no scans", "logcumsumexp": "the loop IR has no scans",
-    "linear_scan": "steps that depend on each other", "lgamma": "no scalar primitive",
+    "linear_scan": "steps that depend on each other", "lgamma": "no scalar primitive", "ndtri": "no scalar primitive",
     "digamma": "no scalar primitive", "polygamma": "no scalar primitive", "zeta": "no scalar primitive",
     "i0": "no scalar primitive", "i0e": "no scalar primitive", "i1": "no scalar primitive",
     "i1e": "no scalar primitive", "erfcx": "no scalar primitive", "igamma": "no scalar primitive",

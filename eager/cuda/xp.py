@@ -63,7 +63,7 @@ class Ufunc:
             return add_at(x, index, value)
         if self.name == "multiply":
             return multiply_at(x, index, value)
-        return getattr(cupy(), self.name).at(x, index, value)
+        return extreme_at(self, x, index, value)
 
     def outer(self, a, b):
         return self(a.reshape(a.shape + (1,) * b.ndim), b)
@@ -192,18 +192,36 @@ def _place(name):
 
 
 def multiply_at(x, index, value):
-    """x[index] *= value with every element counting: cupy has no atomic products, so in each round the last element that still
-    waits for a place has its turn."""
+    """x[index] *= value with every element counting: cupy has no atomic products, so in each round one of the elements that
+    still wait for a place has its turn."""
     places = cupy().arange(x.size).reshape(x.shape)[index].ravel()
     values, flat = cupy().broadcast_to(value, index[0].shape if index else x.shape).ravel(), x.ravel()
     waiting = cupy().arange(places.size)
     while waiting.size:
-        last = cupy().full(x.size, -1, np.int64)
-        cupy().maximum.at(last, places[waiting], waiting)
+        last = cupy().empty(x.size, np.int64)
+        last[places[waiting]] = waiting             # whichever is written last
         now = last[places[waiting]] == waiting
         chosen = waiting[now]
         flat[places[chosen]] = flat[places[chosen]] * values[chosen]
         waiting = waiting[~now]
+    x[...] = flat.reshape(x.shape)
+
+
+def extreme_at(extreme, x, index, value):
+    """x[index] = extreme(x[index], value) with every element counting: cupy's own knows few types and no NaN. The elements are
+    sorted by place and value, NaN behind all numbers; of each place the first and the last are of interest."""
+    places = cupy().arange(x.size).reshape(x.shape)[index].ravel()
+    values, flat = cupy().broadcast_to(value, index[0].shape if index else x.shape).ravel(), x.ravel()
+    if not places.size:
+        return
+    order = cupy().argsort(values, kind="stable")
+    order = order[cupy().argsort(places[order], kind="stable")]
+    places, values = places[order], values[order]
+    new = places[1:] != places[:-1]
+    edge = cupy().ones(1, bool)
+    for ends in (cupy().concatenate((edge, new)), cupy().concatenate((new, edge))):
+        where = places[ends]
+        flat[where] = extreme(flat[where], values[ends])
     x[...] = flat.reshape(x.shape)
 
 

@@ -10,7 +10,7 @@ from ..grads import Meta
 from ..meta import Spec
 from ..op import composite, optional, Out, scalar, static
 from ..state import state
-from .arithmetic import absolute, add, cast, clamp, div, eq, le, lt, masked_fill, mul, ne, neg, sign, square, sub, where
+from .arithmetic import absolute, add, cast, clamp, div, eq, lt, masked_fill, mul, ne, neg, sign, square, sub, where
 from .elementary import exp, log, log1p, sigmoid
 from .halves import back, single
 from .indexing import checked, gather, index_select, spread
@@ -92,7 +92,7 @@ def _bent(x, bound, height):
     """A line through 0 that goes on as +-height beyond the bound: finite for every number, whatever its square."""
     if bound == 0:
         return sign(x)
-    return where(le(absolute(x), bound), mul(x, height / bound), where(eq(x, x), mul(sign(x), height), x))
+    return where(lt(absolute(x), bound), mul(x, height / bound), where(eq(x, x), mul(sign(x), height), x))
 
 
 def _pairs(make, *extra):

@@ -10,7 +10,7 @@ import operator
 import numpy as np
 
 from .. import dtypes
-from ..dispatch import type_name
+from ..dispatch import number_of, type_name
 from ..meta import broadcast_shapes
 from ..ops import arithmetic as a, indexing as r, views as v
 from ..ops.rearrange import stack
@@ -266,7 +266,7 @@ def setitem(self, key, value):
         _assign(out, value)
         return
     places = r.indexed_sizes(out, indices, dims)
-    values = _as_values(out, value, unread or _fills(_parts(key), value))
+    values = _as_values(out, value, unread or _fills(out, _parts(key), value))
     values = _strip(values, len(places))
     _check_fits(values, places)
     r.index_put.inplace(out, indices, values, dims)
@@ -332,15 +332,18 @@ def _as_values(x, value, casts):
     return value.to(x.dtype)
 
 
-def _fills(key, value):
-    """One value at a single mask may have another type than the tensor."""
+def _fills(x, key, value):
+    """One value at a single mask may have another type than the tensor. How many there are is asked only where it matters."""
     places = [_convert(k, _same) for k in key if not (k is None or k is Ellipsis or type(k) is slice)]
     masks = [k for k in places if type(k) is bool or isinstance(k, Tensor) and not _is_position(k)]
-    one = len(masks) == 1 and (not isinstance(value, Tensor) or value.numel() == 1)
-    one = one and isinstance(masks[0], Tensor) and masks[0].ndim > 0
-    if one and masks[0].dtype is dtypes.uint8:
+    if len(masks) != 1 or not isinstance(masks[0], Tensor) or not masks[0].ndim:
+        return False
+    bytes_, given = masks[0].dtype is dtypes.uint8, isinstance(value, Tensor)
+    if not bytes_ and (not given or value.dtype is x.dtype) or given and value.numel() != 1:
+        return False
+    if bytes_:
         raise RuntimeError("masked_fill_ only supports boolean masks, but got mask with dtype unsigned char")
-    return one and isinstance(value, Tensor) and masks[0].dtype is dtypes.bool
+    return masks[0].dtype is dtypes.bool
 
 
 # -- functions
@@ -599,7 +602,8 @@ def _index_fill_args(self, dim, index, value):
             raise RuntimeError("index_fill_ only supports a 0-dimensional value tensor, but got tensor with "
                                f"{value.ndim} dimension(s).")
         value = value.item()
-    elif not is_number(value):
+    value = number_of(value)
+    if not is_number(value):
         raise TypeError(f"index_fill_(): argument 'value' (position 3) must be Number or Tensor, not {type(value).__name__}")
     index, n = _row(index), self.shape[d] if self.ndim else 1
     if index._array is None or index._array.size and index._array.min() < 0:
@@ -658,7 +662,7 @@ def _put_args(self, indices, values, accumulate):
     if not isinstance(values, Tensor):
         raise TypeError(f"index_put(): argument 'values' (position 2) must be Tensor, not {type(values).__name__}")
     x, where, dims = _take_apart(self, tuple(v.unsqueeze(i, 0) if _is_position(i) else i for i in indices))
-    values = _as_values(self, values, not accumulate and _fills(tuple(indices), values))
+    values = _as_values(self, values, not accumulate and _fills(self, tuple(indices), values))
     values = _strip(values, len(r.indexed_sizes(x, where, dims)))
     _check_fits(values, r.indexed_sizes(x, where, dims))
     return x, where, values, dims

@@ -63,7 +63,7 @@ def test_questions_without_a_gpu():
     cuda.manual_seed(3), cuda.manual_seed_all(3), cuda.empty_cache(), cuda.reset_peak_memory_stats(), cuda.ipc_collect()
     with cuda.device(None), cuda.device(-1), cuda.stream(None):
         pass
-    assert torch.device("cuda:1").index == 1 and torch.ones(2).pin_memory() is not None
+    assert torch.device("cuda:1").index == 1
 
 
 @needs_no_gpu

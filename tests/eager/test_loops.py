@@ -75,6 +75,9 @@ def scanned(op, value, args):
     return [np.stack(p, dim).astype(t.numpy) for p, t in zip(zip(*parts), op.result_types(*args))][:1]
 
 
+MODES = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
+
+
 def by_scatter(op, s, args):
     base = args[0]
     spec = infer(op, args)[0]
@@ -84,7 +87,7 @@ def by_scatter(op, s, args):
     value = np.broadcast_to(value, sizes)
     for at in np.ndindex(*sizes):
         where = tuple(int(np.broadcast_to(i, sizes)[at]) for i in index)
-        out[where] = out[where] + value[at] if op.mode == "add" else value[at]
+        out[where] = value[at] if op.mode == "set" else MODES[op.mode](out[where], value[at])
     return [out]
 
 
