@@ -16,7 +16,7 @@ from ..eager import dtypes
 from ..eager.prims import COMBINES
 from ..runtime.data import data
 from ..runtime.errors import InternalError
-from .body import Body, Buffer, Check, Indirect, Load, Rewriter, Value, index_var, reachable
+from .body import Body, Buffer, Check, Indirect, Load, Rewriter, Value, index_var, reachable, strides_of
 
 __all__ = ["Axis", "Body", "Buffer", "Check", "ExternCall", "GemmKernel", "Indirect", "Kernel", "Load", "LoopKernel", "Operand",
            "Origin", "Program", "Reduce", "Rewriter", "ScatterKernel", "Step", "Store", "Symbol", "Value", "View",
@@ -346,6 +346,24 @@ def fallible(kernel: Kernel) -> list[int]:
     return sorted({check for check in found if check is not None})
 
 
+def row_of(place: ExprLike, axes: tuple[Axis, ...]) -> tuple | None:
+    """The set of places that a step's axes walk through: (what does not vary, ((stride, extent), ...)), axes that are one
+    run of memory taken as one; None where that is not known."""
+    factors, tangled = strides_of(place) if isinstance(place, Expr) else ({}, frozenset())
+    walked = [(factors[a.name], a.extent) for a in axes if a.name in factors]
+    if any(a.name in tangled for a in axes) or any(type(n) is not int or n < 1 for pair in walked for n in pair):
+        return None
+    runs: list[tuple[int, int]] = []
+    for stride, extent in sorted(walked):
+        if runs and stride == runs[-1][0] * runs[-1][1]:
+            stride, extent = runs[-1][0], runs.pop()[1] * extent
+        runs.append((stride, extent))
+    rest = place
+    for a in axes:
+        rest = rest - a.var * factors.get(a.name, 0)
+    return plain(rest), tuple(runs)
+
+
 def step_bounds(outer: tuple[Axis, ...], step: Step) -> Bounds:
     """What is known of the variables inside a step."""
     ranges = {a.name: (0, a.extent - 1) for a in (*outer, *step.axes)}
@@ -510,11 +528,11 @@ class Verifier:
         outer = outer_axes(kernel)
         accs = {kernel.acc} if isinstance(kernel, GemmKernel) else set()
         locals_written: set[Buffer] = set()
-        before: list[Store] = []
+        before: list[Step] = []
         for step in steps(kernel):
             self.check_step(outer, step, accs, locals_written, before)
             accs |= {name for r in step.reduces for name in r.names}
-            before += step.stores
+            before.append(step)
             locals_written |= {s.buffer for s in step.stores}
 
     def check_outputs_of_checks(self, kernel: Kernel) -> None:
@@ -522,7 +540,7 @@ class Verifier:
         for check in fallible(kernel):
             self.require(check in idents, f"check {check} is not declared")
 
-    def check_step(self, outer, step: Step, accs: set[str], locals_written: set, before: list[Store]) -> None:
+    def check_step(self, outer, step: Step, accs: set[str], locals_written: set, before: list[Step]) -> None:
         axes = [a.name for a in (*outer, *step.axes)]
         self.require(len(set(axes)) == len(axes), f"an axis appears twice in {axes}")
         bounds = step_bounds(outer, step)
@@ -581,22 +599,24 @@ class Verifier:
     def surely_outside(e: ExprLike, low: float, high: float, size: ExprLike, bounds: Bounds) -> bool:
         """Intervals of affine expressions of independent variables are exact; anything else counts only if never inside."""
         exact = not isinstance(e, Expr) or all(len(m) <= 1 and all(a.op == "var" and p == 1 for a, p in m) for m, _ in e.terms)
-        if exact and isinstance(size, int) and high != float("inf"):
+        if exact and isinstance(size, int) and low != -float("inf") and high != float("inf"):
             return low < 0 or high >= size
         return high < 0 or (isinstance(size, int) and low >= size)
 
-    def check_load(self, value: Value, step: Step, locals_written: set, before: list[Store]) -> None:
-        """What the kernel itself writes may be read at the same place only; in a kernel of one point anywhere, once the
-        step that writes it is over."""
+    def check_load(self, value: Value, step: Step, locals_written: set, before: list[Step]) -> None:
+        """What the kernel itself writes may be read at the same place only, or in the row that a step before wrote there; in
+        a kernel of one point anywhere, once the step that writes it is over."""
         load = value.attrs
         if load.buffer.kind == "local":
             self.require(load.buffer in locals_written, f"row scratch {load.buffer.name} is read before it is written")
             return
         over = before if outer_axes(self.kernel) else ()
-        own = [s for s in (*over, *step.stores) if s.buffer == load.buffer]
+        own = [(at, s) for at in (*over, step) for s in at.stores if s.buffer == load.buffer]
         if own:
             place = plain(load.buffer.linear(load.index))
-            self.require(all(plain(s.buffer.linear(s.index)) == place for s in own),
+            row = row_of(place, step.axes)
+            wrote = [(at, plain(s.buffer.linear(s.index))) for at, s in own]
+            self.require(all(e == place or at is not step and row is not None and row == row_of(e, at.axes) for at, e in wrote),
                          f"{_place(load.buffer, load.index)} is read where the kernel writes another place of it")
-            stored = load.buffer in self.written or any(s.buffer == load.buffer for s in before)
+            stored = load.buffer in self.written or any(s.buffer == load.buffer for at in before for s in at.stores)
             self.require(stored, f"{load.buffer.name} is read before it is written")

@@ -126,6 +126,15 @@ def test_erfinv_at_the_edges(dtype):
     np.testing.assert_array_equal(fb.erfinv(strided).double().numpy(), fb.erfinv(strided.contiguous()).double().numpy())
 
 
+@pytest.mark.parametrize("dtype", (fb.float32, fb.float64, fb.float16, fb.bfloat16))
+def test_erf_keeps_the_order_of_memory(dtype):
+    f, x = fb.erf, fb.linspace(-0.9, 0.9, 120).reshape(4, 5, 6).to(dtype)
+    for given in (x.permute(2, 0, 1), x.transpose(0, 1)[:, ::2], x[..., ::2], x[:1].expand(3, 5, 6), x.mT):
+        wanted, compiled = f(given), fb.compile(f)(given)
+        assert wanted.stride() == fb.sin(given).stride() == compiled.stride() == f(given.to(device="meta")).stride()
+        np.testing.assert_array_equal(wanted.double().numpy(), f(given.contiguous()).double().numpy())
+
+
 @pytest.mark.parametrize("name", ("erf", "erfinv"))
 @pytest.mark.parametrize("dtype", (fb.float16, fb.bfloat16))
 def test_halves_are_rounded_once(name, dtype):

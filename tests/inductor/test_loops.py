@@ -1,5 +1,7 @@
 """The loop IR itself: hash-consing, types, folding, printing, and a verifier that refuses broken programs."""
 
+import math
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -8,7 +10,7 @@ from flambeau.capture.expr import const, var
 from flambeau.eager import dtypes
 from flambeau.inductor import interpret
 from flambeau.inductor.body import Body, Buffer, Rewriter, reachable
-from flambeau.inductor.loops import Axis, LoopKernel, Program, Reduce, Step, Store
+from flambeau.inductor.loops import Axis, LoopKernel, Program, Reduce, Step, Store, Verifier
 from flambeau.runtime.config import config
 from flambeau.runtime.errors import CheckFailed, InternalError
 
@@ -125,6 +127,40 @@ def test_verifier_refuses_reading_what_another_point_writes():
     shifted = Step((i,), (Store(y, (i.var,), s.load(y, (i.var + 1,))),))
     with pytest.raises(InternalError, match="another place"):
         Program((y,), (LoopKernel("k", (), (shifted,)),), (), (y,)).verify()
+
+
+def row_twice(read):
+    """A kernel that writes rows of 2 by 3 and reads them in a later step of `read` elements."""
+    s, x, y, z = Body(), buffer("x", 24), buffer("y", 24, kind="output"), buffer("z", 24, kind="output")
+    i, j, k, m = Axis("i", 4), Axis("j", 2), Axis("k", 3), Axis("m", read)
+    first, again = 6 * i.var + 3 * j.var + k.var, 6 * i.var + m.var
+    steps = (Step((j, k), (Store(y, (first,), s.neg(s.load(x, (first,)))),)),
+             Step((m,), (Store(z, (again,), s.neg(s.load(y, (again,)))),)))
+    return Program((x, y, z), (LoopKernel("k", (i,), steps),), (x,), (y, z))
+
+
+def test_a_row_may_be_read_back_with_its_axes_taken_as_one():
+    program, x = row_twice(6), np.arange(24, dtype=np.float32)
+    program.verify()
+    np.testing.assert_array_equal(interpret.run(program, [x])[1], x)
+    for other in (5, 4):
+        with pytest.raises(InternalError, match="another place"):
+            row_twice(other).verify()
+
+
+def test_an_axis_without_a_known_end_may_run_backwards():
+    assert not Verifier.surely_outside(7 - var("n"), -math.inf, 7, 8, None)
+    assert Verifier.surely_outside(7 - var("n"), -1, 7, 8, None) and Verifier.surely_outside(var("n") - 9, -math.inf, -1, 8, None)
+
+
+def test_constants_fold_as_the_code_computes_them():
+    s = Body()
+    zero, none = s.const(0.0, dtypes.float32), s.const(0, dtypes.int64)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert math.isnan(s.folded("truediv", (zero, zero), dtypes.float32).attrs)
+        assert s.folded("log", (zero,), dtypes.float32).attrs == -math.inf
+        assert s.folded("floordiv", (none, none), dtypes.int64) is None
 
 
 def test_verifier_refuses_an_output_that_nothing_writes():
