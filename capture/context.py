@@ -38,7 +38,7 @@ from .variables.constant import ConstantVariable, SymVariable, TextVariable, is_
 from .variables.contexts import AutocastVariable, DecoratedVariable, GradModeVariable, RegionVariable, is_region
 from .variables.derived import derived_object
 from .variables.dicts import DictVariable
-from .variables.exceptions import ExceptionVariable
+from .variables.exceptions import ExceptionVariable, SizedExceptionVariable
 from .variables.functions import BoundMethodVariable, CellVariable, UserFunctionVariable
 from .variables.iterators import FixedIterator, IteratorVariable
 from .variables.module import Module, ModuleVariable
@@ -305,9 +305,9 @@ class Context:
                                         "typing", "collections", "contextlib", "enum", "abc", "cmath")
 
     def exception(self, error: Exception) -> ExceptionVariable:
-        """What library code raised. A text with a size that changes is Python's to write, with the number of each call."""
+        """What library code raised."""
         if self.env.symbols and not self.env.symbols.keys().isdisjoint(re.findall(r"\w+", str(error))):
-            raise unsupported("exception", f"the text of a {type(error).__name__} tells a size that changes") from error
+            return SizedExceptionVariable(error)
         arguments = [self.constant(a if isinstance(a, (str, int, float, bool, type(None))) else str(a)) for a in error.args]
         return ExceptionVariable(type(error), arguments, error)
 

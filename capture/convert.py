@@ -458,6 +458,8 @@ def output_spec(variable: Variable, outputs: list, places: dict, made: set):
     if id(variable) in made:                  # one list in two places: a description would make two
         return None
     made.add(id(variable))
+    if getattr(variable, "known", made) is None:            # nobody has looked at its keys: that would be one more guard
+        return None
     if isinstance(variable, (TupleVariable, ListVariable)) and variable.cls in (tuple, list):
         parts = [output_spec(item, outputs, places, made) for item in variable.items]
         return None if None in parts else (variable.cls.__name__, parts)

@@ -39,7 +39,8 @@ from .spellings import memory, vision
 from .tensor import DATA, Tensor, install_methods
 
 _METHODS_ONLY = set("""
-to cpu cuda type_as type_of legacy_tensor to_device unary binary getitem setitem iterate contains view view_as
+to cpu cuda type_as type_of legacy_tensor to_device unary binary binary_of_tensors refuse_number fill_value finished
+getitem setitem iterate contains view view_as
 reshape_as expand expand_as repeat new_empty new_zeros new_ones new_full new_tensor split_with_sizes contiguous
 vector_norm one_hot unfold
 """.split())

@@ -20,7 +20,7 @@ NUMPY = re.compile(
     r"incompatible with shape of requested array|negative dimensions are not allowed|broadcast shape must be|"
     r"too many indices for array|array is too big|maximum supported dimension|inhomogeneous shape|zero-size array|"
     r"operand requires|input operand|same-kind casting|for axis \d|object arrays|array with a sequence|"
-    r"need at least one array|all the input array|don't match array|must be non-negative, got|scalar arrays can be converted"
+    r"need at least one array|all the input array|don't match array|must be non-negative, got -|scalar arrays can be converted"
 )
 KINDS = re.compile("not supported for the input types|numpy boolean|did not contain a loop")
 NUMBERS = ("__index__", "__int__", "__float__")

@@ -66,7 +66,14 @@ class HasScalars(TypeError):
 
 def numbers(args) -> tuple:
     """Arguments with Python's numbers for numpy's scalars; a numpy.bool counts as a float, as in PyTorch."""
-    return tuple([(float(a) if a.dtype.kind == "b" else a.item()) if isinstance(a, np.generic) else a for a in args])
+    return tuple([number_of(a) for a in args])
+
+
+def number_of(a):
+    """A Python number for a numpy scalar that is one; all else as it is."""
+    if not isinstance(a, np.generic) or a.dtype.kind not in "biufc":
+        return a
+    return float(a) if a.dtype.kind == "b" else a.item()
 
 
 def call(op: Op, args: tuple):

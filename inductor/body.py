@@ -403,8 +403,10 @@ class Body:
         return None
 
     def folded(self, name: str, values: tuple[Value, ...], dtype: Any) -> Value | None:
+        """What the code would compute; whole numbers that numpy warns of (0 as a divisor, overflow) are left to it."""
         try:
-            result = PRIMS[name].numpy(*[v.dtype.numpy.type(v.attrs) for v in values])
+            with np.errstate(all="ignore" if dtype.is_floating_point else "raise"):
+                result = PRIMS[name].numpy(*[v.dtype.numpy.type(v.attrs) for v in values])
         except (ZeroDivisionError, OverflowError, FloatingPointError):
             return None
         return self.const(result.item() if hasattr(result, "item") else result, dtype)

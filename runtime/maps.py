@@ -27,15 +27,13 @@ def unary(name, x, *reals):
 
 
 def every(name, x):
-    """A map that is there for all floating types, of an array of any strides: the result has its dims in the same order."""
+    """A map that is there for all floating types, of an array of any strides; the result keeps the order of its memory."""
     if not isinstance(x, np.ndarray) or not x.size or x.dtype not in _TYPES:
         return NotImplemented
-    order = sorted(range(x.ndim), key=lambda d: -abs(x.strides[d]))
-    y = x.transpose(order)
-    y = y if plain(y) else y.copy(order="C")
-    out = empty(y.shape, y.dtype)
+    y = x if plain(x) else x.copy(order="K")
+    out = empty(y.shape, y.dtype) if y.flags.c_contiguous else np.empty_like(y)
     run(name, y.dtype, y.size, GRAIN // 4, (out, y), (), ())
-    return out.transpose(sorted(range(x.ndim), key=order.__getitem__))
+    return out
 
 
 def map_calls(c, name, out, x):

@@ -1205,7 +1205,7 @@ def stop_iteration_without_a_value():
 def globals_apart_from_names():
     def plain(known):
         from flambeau.capture.variables.builder import _key
-        from flambeau.capture.variables.dicts import OutsideDict
+        from flambeau.capture.variables.outside import OutsideDict
 
         def namespace_of(tx, value, source):
             return tx.known(value) or tx.remember(value, OutsideDict(tx, value, source, _key))

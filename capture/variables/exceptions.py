@@ -121,6 +121,28 @@ class ExceptionVariable(Variable):
             gen.store_attr_on_top("__notes__", self.notes)
 
 
+class SizedExceptionVariable(ExceptionVariable):
+    """What library code raised with a size that changes in its text: that is Python's to write, with the number of each call.
+    It can be caught; who looks at its arguments, or keeps it, lets Python raise it."""
+
+    def __init__(self, error: Exception):
+        super().__init__(type(error), (), error)
+        self.given = None            # what the program has written for arguments
+
+    @property
+    def arguments(self):
+        if self.given is None:
+            raise self.made_by_python(f"the text of a {self.cls.__name__} tells a size that changes")
+        return self.given
+
+    @arguments.setter
+    def arguments(self, arguments):
+        self.given = arguments
+
+    def describe(self):
+        return self.cls.__name__
+
+
 class AddsNote(Variable):
     """`exception.add_note`."""
 

@@ -54,8 +54,8 @@ class NamespaceVariable(Variable):
             return namespace_of(tx, self.value.__dict__, Pinned(self.value.__dict__, f"vars({self.value.__name__})"))
         try:
             value = getattr(self.value, name)
-        except AttributeError:
-            return self.missing(tx, name)
+        except AttributeError as error:
+            return self.missing(tx, name, str(error) if tx.is_trusted(self.value.__name__) else None)
         if tx.is_trusted(self.value.__name__) or name not in self.value.__dict__:
             return tx.wrap_pinned(value, f"{self.value.__name__}.{name}")
         return tx.wrap(value, DictAttr(tx.pinned(self.value, self.value.__name__), name))

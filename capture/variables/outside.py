@@ -344,10 +344,10 @@ class OutsideKeys(OutsideVariable):
 
     def in_base(self, tx, key) -> bool:
         """Whether the key is in what came from outside, guarded."""
-        if isinstance(key, SymVariable) and key.python_type() is int and key.value.hint is not None:
-            return tx.guard_membership(self.source, key.value, key.value.hint in self.base)
         if self.source is None or key.source is None and isinstance(key, TensorVariable):       # the trace made it
             return False
+        if isinstance(key, SymVariable) and key.python_type() is int and key.value.hint is not None:
+            return tx.guard_membership(self.source, key.value, key.value.hint in self.base)
         key = settled_key(tx, key)
         real = key.plain() if key.is_constant() else key.outside
         if not key.is_constant():

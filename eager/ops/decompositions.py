@@ -184,7 +184,7 @@ def _(g_inverse, inverse):
     return neg(matmul(matmul(back, g_inverse), back))
 
 
-@extern(meta=lambda a, b, upper, unit: (*broadcast_shapes((_batch(a), _batch(b)), "solve"), *b.shape[-2:]))
+@extern(meta=lambda a, b, upper, unit: _like(b, *broadcast_shapes((_batch(a), _batch(b)), "solve"), *b.shape[-2:]))
 def solve_triangular(a, b, upper: static, unit: static):
     """The X of a @ X = b, where only one triangle of a counts (`unit`: its diagonal counts as ones), by substitution."""
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])

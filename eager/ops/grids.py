@@ -125,7 +125,7 @@ def _(g, x, grid, mode, padding, align, needs):
 
 def _gradients(g, x, grid, mode, padding, align):
     flat, shape = x.reshape(*x.shape[:2], -1), grid.shape[1:-1]
-    lines = g.reshape(*x.shape[:2], -1)
+    lines = g.reshape(*x.shape[:2], numel(shape))
     to_x, to_grid = full(tuple(flat.shape), 0, x.dtype, x.device), [None] * len(shape)
     for chosen in itertools.product(*_reads(x, grid, mode, padding, align)):
         at = _index(chosen, x, shape)

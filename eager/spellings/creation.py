@@ -8,6 +8,7 @@ import numpy as np
 from ...runtime import native
 from .. import dtypes
 from ..device import runtimes
+from ..dispatch import number_of
 from ..errors import DataDependent
 from ..formats import preserve_format, strided
 from ..meta import map_strides
@@ -217,7 +218,7 @@ def _array_of_numbers(data, dtype):
 
 def _is_mixed(array):
     """Whether these may be integers of which some fit into 64 bits with a sign, some without: floating numbers to NumPy."""
-    return array.dtype.kind == "f" and array.size > 0 and np.fmax.reduce(np.abs(array), axis=None) >= 2.0**63
+    return array.dtype == np.float64 and array.size > 0 and np.fmax.reduce(np.abs(array), axis=None) >= 2.0**63
 
 
 def _of_wide_numbers(array, dtype):
@@ -409,9 +410,7 @@ def ones(*size, dtype=None, device=None, requires_grad=False, out=None, layout=N
 
 def full(size, fill_value, *, dtype=None, device=None, requires_grad=False, out=None, layout=None, pin_memory=False, names=None):
     _unnamed(names)
-    fill_value = _number(fill_value)
-    if not is_number(fill_value):
-        raise TypeError(f"full(): argument 'fill_value' (position 2) must be Number, not {type(fill_value).__name__}")
+    fill_value = _number("full", fill_value)
     if is_int(size):
         raise TypeError("full(): argument 'size' (position 1) must be tuple of ints, not int")
     dtype, device = _factory_options(dtype or dtypes.of_number(fill_value), device)
@@ -419,9 +418,12 @@ def full(size, fill_value, *, dtype=None, device=None, requires_grad=False, out=
     return finished(made, requires_grad, out, pin_memory, layout)
 
 
-def _number(fill_value):
-    """What a tensor of one element says where a number is meant."""
-    return fill_value.item() if isinstance(fill_value, Tensor) else fill_value
+def _number(name, fill_value):
+    """A number: Python's, numpy's, or what a tensor of one element says."""
+    found = fill_value.item() if isinstance(fill_value, Tensor) else number_of(fill_value)
+    if not is_number(found):
+        raise TypeError(f"{name}(): argument 'fill_value' (position 2) must be Number, not {type(found).__name__}")
+    return found
 
 
 def _like_options(input, dtype, device):
@@ -449,7 +451,7 @@ def empty_like(input, *, dtype=None, device=None, requires_grad=False, memory_fo
 
 def full_like(input, fill_value, *, dtype=None, device=None, requires_grad=False, memory_format=None, layout=None,
               pin_memory=False):
-    fill = _number(fill_value)
+    fill = _number("full_like", fill_value)
     return _in_likeness(input, dtype, device, lambda size, d, where: records.full(size, fitting(fill, d), d, where),
                         requires_grad, pin_memory, layout, memory_format)
 
@@ -480,7 +482,7 @@ def new_ones(self, *size, dtype=None, device=None, requires_grad=False, layout=N
 
 def new_full(self, size, fill_value, *, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False):
     dtype, device = _like_options(self, dtype, device)
-    made = records.full(_sizes((size,)), fitting(_number(fill_value), dtype), dtype, device)
+    made = records.full(_sizes((size,)), fitting(_number("new_full", fill_value), dtype), dtype, device)
     return finished(made, requires_grad, None, pin_memory, layout)
 
 

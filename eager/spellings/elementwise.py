@@ -6,7 +6,7 @@ import numpy as np
 
 from .. import dtypes
 from ..device import runtimes
-from ..dispatch import type_name
+from ..dispatch import number_of, type_name
 from ..promote import result_type
 from ..sizes import is_number
 from ..op import OPS, specialise
@@ -506,6 +506,7 @@ def fill_value(name, x, value):
         if value.ndim:
             raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions.")
         return value
+    value = number_of(value)
     if not is_number(value):
         raise TypeError(f"{name}(): argument 'value' must be Number or Tensor, not {type(value).__name__}")
     return fitting(value, x.dtype)

@@ -31,7 +31,7 @@ def _of(module):
 _FOUND = {}
 for _module in _MODULES:
     _FOUND.update(_of(_module))
-for _name in ("unary", "give", "takes_out"):
+for _name in ("unary", "binary", "refuse_number", "number_of", "give", "takes_out"):
     _FOUND.pop(_name, None)
 _FOUND.update(linalg.TOP_LEVEL)
 FUNCTIONS = {name: f for name, f in _FOUND.items() if name not in _NOT_FUNCTIONS}

@@ -10,7 +10,7 @@ import operator
 import numpy as np
 
 from .. import dtypes
-from ..dispatch import type_name
+from ..dispatch import number_of, type_name
 from ..meta import broadcast_shapes
 from ..ops import arithmetic as a, indexing as r, views as v
 from ..ops.rearrange import stack
@@ -602,7 +602,8 @@ def _index_fill_args(self, dim, index, value):
             raise RuntimeError("index_fill_ only supports a 0-dimensional value tensor, but got tensor with "
                                f"{value.ndim} dimension(s).")
         value = value.item()
-    elif not is_number(value):
+    value = number_of(value)
+    if not is_number(value):
         raise TypeError(f"index_fill_(): argument 'value' (position 3) must be Number or Tensor, not {type(value).__name__}")
     index, n = _row(index), self.shape[d] if self.ndim else 1
     if index._array is None or index._array.size and index._array.min() < 0:

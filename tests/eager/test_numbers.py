@@ -15,7 +15,8 @@ def test_scalars_of_numpy_are_numbers(x):
     ones, whole = fl.ones(2), fl.ones(2, dtype=fl.int32)
     calls = [lambda n: fl.add(ones, n), lambda n: fl.pow(n, ones), lambda n: fl.add(whole, n), lambda n: n * whole,
              lambda n: fl.where(ones > 0, n, ones), lambda n: fl.clamp(ones, n), lambda n: fl.full((2,), n),
-             lambda n: fl.zeros(2).fill_(n), lambda n: ones.masked_fill(ones > 0, n), lambda n: fl.full_like(whole, n)]
+             lambda n: fl.zeros(2).fill_(n), lambda n: ones.masked_fill(ones > 0, n), lambda n: fl.full_like(whole, n),
+             lambda n: ones.new_full((2,), n), lambda n: fl.fill(ones, n), lambda n: ones.index_fill(0, fl.tensor([0]), n)]
     for k, call in enumerate(calls):
         want, got = call(number), call(x)
         if x.dtype.kind != "b" or k != 3:                      # a factor that is a bool leaves whole numbers whole

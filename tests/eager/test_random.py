@@ -67,8 +67,10 @@ def test_state_round_trip_and_fork():
     assert (draw(rand) == a).all() and state.dtype is d.uint8
     g = pickle.loads(pickle.dumps(random.default_generator))
     assert (draw(rand, generator=g) == draw(rand)).all()
-    with pytest.raises(RuntimeError, match="RNG state must be a uint8 tensor"):
+    with pytest.raises(TypeError, match="RNG state must be a torch.ByteTensor"):          # PyTorch's error for another type
         random.set_rng_state(rand((3,), d.float32, None, None))
+    with pytest.raises(RuntimeError, match="RNG state must be a uint8 tensor of"):
+        random.set_rng_state(state[:3])
 
 
 def test_distributions():
