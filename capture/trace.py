@@ -65,6 +65,7 @@ class GraphTracer(dispatch.Mode):
             if self.opens:
                 return op.fn(*args)
             self.closed = True
+        args = settled(op, args)
         inputs = map_args(tuple(args), self.argument)
         if op.mutates:
             self.note_writes(op, args)
@@ -321,6 +322,12 @@ def dense_order(value: Tensor) -> list[int] | None:
             return None
         step *= max(value.shape[d], 1)
     return order
+
+
+def settled(op, args) -> tuple:
+    """With the values of integers that a program made with other ones would be another kernel: dims and other settings."""
+    return tuple([int(a) if isinstance(a, SymInt) and k < len(op.params) and op.params[k].role == "static" else a
+                  for k, a in enumerate(args)])
 
 
 def tensors_of(args):
