@@ -1449,13 +1449,15 @@ def projection_not_measured():
 
 
 @fault("capture", "a set that the program wrote down is guarded as if it had come from outside",
-       "tests/capture/test_gaps_containers.py::test_a_written_container_counts_equal_symbols_once")
+       "tests/capture/test_gaps_containers.py::test_a_written_container_counts_equal_symbols_once",
+       error="AttributeError")
 def written_sets_guarded():
     rewrite("capture.variables.outside:OutsideKeys.in_base", "if self.source is None or key.source", "if key.source")
 
 
 @fault("capture", "the keys of a written dictionary are asked for behind the guards",
-       "tests/capture/test_gaps_containers.py::test_a_written_dictionary_with_a_name_for_a_key")
+       "tests/capture/test_gaps_containers.py::test_a_written_dictionary_with_a_name_for_a_key",
+       error="InternalError")
 def written_keys_asked():
     rewrite("capture.convert:output_spec", 'getattr(variable, "known", made) is None', "False")
 
