@@ -60,7 +60,7 @@ class GraphTracer(dispatch.Mode):
     # -- ops -------------------------------------------------------------------------------------------------------
 
     def dispatch(self, op, args):
-        grad = dispatch.state.grad
+        grad, args = dispatch.state.grad, with_plain_dim(op, args)
         if grad and op.kind is Kind.COMPOSITE and not op.grads and any(t.requires_grad for t in tensors_of(args)):
             if self.opens:
                 return op.fn(*args)
@@ -343,3 +343,11 @@ def on_gpu(value: Any) -> bool:
     """A real tensor in a GPU's memory (a fake has no storage with bytes anywhere)."""
     gpu = isinstance(value, Tensor) and value._array is None and value._device.type == "cuda"
     return gpu and value._storage.runtime is not None
+
+
+def with_plain_dim(op, args) -> tuple:
+    """Which dim an op goes along is no size: its symbol is asked for the number, under a guard."""
+    at = op.names.get("dim", len(args))
+    if at >= len(args) or not isinstance(args[at], SymInt):
+        return args
+    return *args[:at], operator.index(args[at]), *args[at + 1:]

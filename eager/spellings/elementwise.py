@@ -85,7 +85,8 @@ def add(input, other, *, alpha=1, out=None):
 
 def _plus_scaled(record, input, other, alpha):
     """`record` (a sum or a difference) of input and alpha * other. Its operands meet in one type before they are scaled."""
-    if is_number(alpha) and type(alpha) not in (builtins.bool, builtins.complex) and result_type((input, other)).is_floating_point:
+    number = is_number(alpha) and type(alpha) not in (builtins.bool, builtins.complex)
+    if number and result_type((input, other)).is_floating_point:
         return (a.add_scaled if record is record.pure else a.add_scaled.inplace)(
             input, other, alpha if record.pure is a.add else -alpha)
     return record(input, _times(input, other, alpha))
