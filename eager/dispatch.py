@@ -377,14 +377,10 @@ def old_value(target: Tensor) -> Tensor:
 
 def check_overlap(op, target: Tensor, args: tuple) -> None:
     """The written memory holds each element once, and no operand lies across it."""
-    for n, step in zip(target._sizes, target._strides):
-        if type(step) is int and step == 0 and not (type(n) is int and n <= 1):
-            if any([type(m) is int and m == 0 for m in target._sizes]) or may_overlap(op.functional, target, args):
-                return
-            raise RuntimeError(
-                "unsupported operation: more than one element of the written-to tensor refers to a single memory "
-                f"location. Please clone() the tensor before performing the operation. ({op.name})"
-            )
+    if repeats(target):
+        if not may_overlap(op.functional, target, args):
+            refuse_repeats(op.name, target)
+        return
     storage = target._storage
     for a in args[1:]:
         if isinstance(a, Tensor) and a._storage is storage is not None and a is not target and lies_across(target, a):
@@ -392,6 +388,20 @@ def check_overlap(op, target: Tensor, args: tuple) -> None:
                 "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
                 f"memory location. Please clone() the tensor before performing the operation. ({op.name})"
             )
+
+
+def repeats(target: Tensor) -> bool:
+    """Whether several elements share a place."""
+    for n, step in zip(target._sizes, target._strides):
+        if type(step) is int and step == 0 and not (type(n) is int and n <= 1):
+            return not any([type(m) is int and m == 0 for m in target._sizes])
+    return False
+
+
+def refuse_repeats(name: str, target: Tensor) -> None:
+    if repeats(target):
+        raise RuntimeError("unsupported operation: more than one element of the written-to tensor refers to a single memory "
+                           f"location. Please clone() the tensor before performing the operation. ({name})")
 
 
 def may_overlap(pure, target: Tensor, args: tuple) -> bool:

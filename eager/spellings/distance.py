@@ -1,6 +1,8 @@
 """Distances and products of pairs: pairwise_distance, cdist, pdist, bilinear; local response norm."""
 
-from ..ops.arithmetic import where
+import math
+
+from ..ops.arithmetic import still, where
 from ..ops.products import matmul
 from ..sizes import numel
 from .pooling import avg_pool2d, avg_pool3d
@@ -32,7 +34,7 @@ def cdist(x1, x2, p=2.0, compute_mode="use_mm_for_euclid_dist_if_necessary"):
         product = x1.shape[-2] > 25 or x2.shape[-2] > 25
     if p == 2 and product:
         return _euclidean(x1, x2)
-    return (x1.unsqueeze(-2) - x2.unsqueeze(-3)).norm(float(p), -1)
+    return _length(x1.unsqueeze(-2) - x2.unsqueeze(-3), float(p))
 
 
 def _euclidean(x1, x2):
@@ -51,7 +53,16 @@ def pdist(input, p=2.0):
     pairs = [(i, j) for i in range(n) for j in range(i + 1, n)]
     first = input.new_tensor([i for i, _ in pairs]).long()
     second = input.new_tensor([j for _, j in pairs]).long()
-    return (input[first] - input[second]).norm(float(p), -1)
+    return _length(input[first] - input[second], float(p))
+
+
+def _length(apart, p):
+    """The norm over the last dim. Of equal largest parts each has the whole gradient, as PyTorch's distances have it."""
+    if p != math.inf or not apart.shape[-1]:
+        return apart.norm(p, -1)
+    largest = apart.detach().abs().amax(-1, keepdim=True)
+    slope = where(apart.detach().abs() == largest, apart.detach().sign(), 0.0)
+    return largest.squeeze(-1) + (still(apart) * slope).sum(-1)
 
 
 def bilinear(input1, input2, weight, bias=None):

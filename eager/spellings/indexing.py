@@ -10,7 +10,7 @@ import operator
 import numpy as np
 
 from .. import dtypes
-from ..dispatch import number_of, type_name
+from ..dispatch import number_of, refuse_repeats, type_name
 from ..meta import broadcast_shapes
 from ..ops import arithmetic as a, indexing as r, views as v
 from ..ops.rearrange import stack
@@ -699,6 +699,7 @@ def masked_scatter_(self, mask, source):
     if not self.ndim:
         masked_scatter_(v.unsqueeze(self, 0), v.reshape(mask, (1,)), source)
         return self
+    refuse_repeats("masked_scatter_", self)
     where = nonzero(mask.expand(*self.shape), as_tuple=True)
     if source.numel() < where[0].shape[0]:
         raise RuntimeError("Number of elements of source < number of ones in mask")

@@ -71,6 +71,11 @@ class Reached(dispatch.Mode):
 UNREACHED = {
     "restrided": "graphs whose results have other strides than their loops",
     "custom_gradient": "graphs of programs with functions that have a gradient of their own",
+    "custom_gradient_of_results": "graphs of programs with functions whose gradient needs their results",
+    "still": "gradients of distances by the largest difference: a rare draw, in tests/semantics/test_numerics.py",
+    "windows_sum": "graphs with adaptive pooling of even windows, which is one kernel in eager mode",
+    "intervals_sum": "graphs with adaptive pooling of uneven windows, which is one kernel in eager mode",
+    "intervals_spread": "gradients of these in graphs",
     "keep_mask": "graphs with dropout, whose mask and product are one kernel in eager mode",
     "dropped_attention": "attention with dropout, whose draws are not PyTorch's",
     "grouped_mm": "PyTorch takes strides of 16 bytes only: compared with a product per group in tests/eager/test_numbers.py",

@@ -235,3 +235,13 @@ def test_numbers_that_no_type_holds(lib):
         with pytest.raises(RuntimeError, match="without overflow"):
             lib.tensor(data, dtype=kind)
     assert lib.tensor([2**63], dtype=lib.float64).tolist() == [2.0**63] and lib.tensor([-1], dtype=lib.uint8).tolist() == [255]
+
+
+def test_masked_scatter_into_repeated_places(lib):
+    source = lib.arange(6.0)
+    for mask in (True, False, [True] + [False] * 4):
+        with pytest.raises(RuntimeError, match="more than one element of the written-to tensor"):
+            lib.tensor([-1.0]).expand(5).masked_scatter_(lib.tensor(mask), source)
+    assert lib.tensor([-1.0]).expand(3).masked_scatter(lib.tensor([True, False, True]), source).tolist() == [0, -1, 1]
+    assert lib.tensor([-1.0]).expand(0).masked_scatter_(lib.tensor(True), source).tolist() == []
+    assert lib.tensor([-1.0]).expand(1).masked_scatter_(lib.tensor(True), source).tolist() == [0]

@@ -92,3 +92,11 @@ def test_40_cross_entropy(lib, sub):
     assert F.cross_entropy(x, soft).item() == pytest.approx(each.mean().item(), abs=1e-6)
     assert F.cross_entropy(lib.zeros(2, 3, 4, 5), lib.zeros(2, 4, 5, dtype=lib.int64)).item() == pytest.approx(math.log(3))
     assert math.isnan(F.cross_entropy(x, lib.tensor([-100, -100])).item())
+
+
+def test_gradients_of_largest_differences(lib):
+    for distance in (lib.nn.functional.pdist, lambda x, p: lib.cdist(x[:1], x[1:], p)):
+        x = lib.tensor([[2.0, 2.0, 1.0], [-1.0, -1.0, 1.0]], requires_grad=True)
+        found = distance(x, math.inf)
+        found.sum().backward()
+        assert found.tolist() in ([3], [[3]]) and x.grad.tolist() == [[1, 1, 0], [-1, -1, 0]]    # each of equal parts has all of it
