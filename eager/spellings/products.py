@@ -5,6 +5,7 @@ from ..ops import arithmetic as a, products as p
 from ..ops.reduce import sum as sum_dims
 from ..ops.views import diagonal, expand, permute, reshape, unsqueeze
 from ..meta import check_expandable
+from ..state import state
 from .arguments import dim_of, give, lowered
 
 
@@ -74,15 +75,33 @@ def _scaled_sum(input, product, beta, alpha):
     return a.add(input if beta == 1 else a.mul(input, beta), product)
 
 
+def _of_halves(beta, alpha, *tensors) -> bool:
+    """Whether a scaled sum is one of halves, which is rounded once, not behind its product as well."""
+    kinds = {x.dtype for x in tensors}
+    return len(kinds) == 1 and tensors[0].dtype.is_floating_point and tensors[0].dtype.itemsize == 2 and \
+        state.autocast is None and not (beta == 1 and alpha == 1)
+
+
+def _rounded_once(product, input, left, right, beta, alpha):
+    wide, left, right = (a.cast(x, dtypes.float32) for x in (input, left, right))
+    return a.cast(_scaled_sum(wide, product(left, right), beta, alpha), input.dtype)
+
+
 def addmm(input, mat1, mat2, *, beta=1, alpha=1, out=None):
+    if _of_halves(beta, alpha, input, mat1, mat2):
+        return give(_rounded_once(mm, input, mat1, mat2, beta, alpha), out)
     return give(_scaled_sum(*lowered(p.gemm, input), mm(mat1, mat2), beta, alpha), out)
 
 
 def addmv(input, mat, vec, *, beta=1, alpha=1, out=None):
+    if _of_halves(beta, alpha, input, mat, vec):
+        return give(_rounded_once(mv, input, mat, vec, beta, alpha), out)
     return give(_scaled_sum(input, mv(mat, vec), beta, alpha), out)
 
 
 def baddbmm(input, batch1, batch2, *, beta=1, alpha=1, out=None):
+    if _of_halves(beta, alpha, input, batch1, batch2):
+        return give(_rounded_once(bmm, input, batch1, batch2, beta, alpha), out)
     return give(_scaled_sum(*lowered(p.gemm, input), bmm(batch1, batch2), beta, alpha), out)
 
 

@@ -288,3 +288,15 @@ def test_special_functions_at_their_ends():
     close(slope(lambda x: x.pow(0), nan), [0.0])
     close(slope(flambeau.logit, 0.0, 1.0, 2.0), [inf, inf, nan])
     close(slope(lambda x: flambeau.div(x, 2.0, rounding_mode="trunc"), inf), [0.0])
+
+
+@pytest.mark.parametrize("dtype", [flambeau.bfloat16, flambeau.float16])
+def test_scaled_sums_of_halves_are_rounded_once(dtype):
+    """addmm and its family with factors: within half a unit in the last place of what the halves exactly give."""
+    x, y, z, v = (flambeau.randn(*size).to(dtype) for size in ((6, 8), (8, 5), (6, 5), (8,)))
+    one = v.new_tensor(0.0) + z[:, 0]
+    calls = (flambeau.addmm(z, x, y, beta=-4.775, alpha=2.0315), -4.775 * z.double() + 2.0315 * (x.double() @ y.double())), \
+        (flambeau.baddbmm(z[None], x[None], y[None], beta=-4.775, alpha=2.0315)[0], -4.775 * z.double() + 2.0315 * (x.double() @ y.double())), \
+        (flambeau.addmv(one, x, v, beta=-4.775, alpha=2.0315), -4.775 * one.double() + 2.0315 * (x.double() @ v.double()))
+    for got, want in calls:
+        assert ((got.double() - want).abs() <= want.abs() * flambeau.finfo(dtype).eps * 0.51 + 1e-6).all()
