@@ -31,10 +31,10 @@ def changed_objects(effects) -> set | None:
     """The ids of the objects that are to be changed; None where one is not known."""
     found = set()
     for kind, key in effects.order:
-        if not effects.is_visible(kind, key) or kind in ("globals", "locks", "calls"):
-            continue
+        if not effects.is_visible(kind, key) or kind in ("globals", "locks", "calls", "managers"):
+            continue                            # (what managers set is set for real while tracing)
         real = next((r for r in (getattr(key, name, None) for name in ("real", "value", "outside")) if r is not None), None)
-        if kind == "managers" or real is None:
+        if real is None:
             return None
         found |= {id(real), id(getattr(real, "__dict__", real))}
     return found

@@ -723,3 +723,15 @@ def test_a_cached_function_is_called_early_only_where_it_sees_no_change():
         counters.reset()
         assert torch.equal(compiled(f)(X, function, argument), X * wanted) and counted().breaks == breaks
         assert function.cache_info().misses == 1
+
+
+def test_a_cached_function_is_called_early_under_autocast():
+    """What a manager of the library sets is set for real while tracing, so a call sees it."""
+    apart, _, _ = cached_functions()
+
+    def f(x):
+        with torch.autocast("cpu", enabled=False):
+            return x * apart("abc de")[0]
+
+    counters.reset()
+    assert torch.equal(compiled(f)(X), X * 3) and counted().breaks == 0
