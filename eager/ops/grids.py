@@ -49,7 +49,7 @@ def _reflected(x, low, span):
 def _tap(at, weight, slope, m):
     within = (at >= 0) & (at <= m - 1)
     zero = full((), 0, at.dtype, at.device)
-    return where(within, at, zero).long(), where(within, weight, weight * 0), where(within, slope, zero)
+    return where(within, at, zero).long(), where(within, weight, weight * 0), where(within, slope, zero), within
 
 
 def _nearest_taps(x, scale, m, padding, align):
@@ -87,7 +87,7 @@ def _reads(x, grid, mode, padding, align):
 def _index(chosen, x, shape):
     """The flat indices of one tap per dim, for every channel: (N, C, points)."""
     at = None
-    for (index, _, _), m in zip(chosen, tuple(x.shape)[2:]):
+    for (index, *_), m in zip(chosen, tuple(x.shape)[2:]):
         at = index if at is None else at * m + index
     return at.reshape(x.shape[0], 1, -1).expand(x.shape[0], x.shape[1], numel(shape))
 
@@ -104,7 +104,7 @@ def grid_sample(x, grid, mode: static, padding: static, align: static):
     flat, shape, out = x.reshape(*x.shape[:2], -1), grid.shape[1:-1], None
     for chosen in itertools.product(*_reads(x, grid, mode, padding, align)):
         picked = gather(flat, 2, _index(chosen, x, shape)).reshape(*x.shape[:2], *shape)
-        part = picked * _product(w for _, w, _ in chosen).unsqueeze(1)
+        part = picked * _product(w for _, w, *_ in chosen).unsqueeze(1)
         out = part if out is None else out + part
     return out
 
@@ -129,11 +129,13 @@ def _gradients(g, x, grid, mode, padding, align):
     to_x, to_grid = full(tuple(flat.shape), 0, x.dtype, x.device), [None] * len(shape)
     for chosen in itertools.product(*_reads(x, grid, mode, padding, align)):
         at = _index(chosen, x, shape)
-        weight = _product(w for _, w, _ in chosen)
-        to_x = scatter_add(to_x, 2, at, mul(lines, weight.reshape(x.shape[0], 1, -1)))
+        weight = _product(w for _, w, *_ in chosen)
+        weighed = mul(lines, weight.reshape(x.shape[0], 1, -1))
+        inside = _product(within for *_, within in chosen).reshape(x.shape[0], 1, -1)
+        to_x = scatter_add(to_x, 2, at, where(inside, weighed, full((), 0, x.dtype, x.device)))    # (infinity by 0 is NaN)
         along = (lines * gather(flat, 2, at)).sum(1).reshape(x.shape[0], *shape)
         for d in range(len(shape)):
-            part = along * _product(s if e == d else w for e, (_, w, s) in enumerate(chosen))
+            part = along * _product(s if e == d else w for e, (_, w, s, _) in enumerate(chosen))
             to_grid[d] = part if to_grid[d] is None else to_grid[d] + part
     return to_x.reshape(x.shape), stack(tuple(to_grid[::-1]), len(grid.shape) - 1)
 

@@ -81,3 +81,4 @@ construct("backward_inside", "module", "loss = v(a).sum()\nloss.backward()\nr = 
 construct("autograd_grad_inside", "int", "b = (a * a).sum()\n(g,) = torch.autograd.grad(b, a)\nr = g * v", grad=True)
 construct("optimizer_step", "module", "opt = torch.optim.SGD(v.parameters(), lr=0.1)\nloss = v(a).sum()\nloss.backward()\nopt.step()\nopt.zero_grad()\nr = loss.detach()", sources=("argument", "attribute", "global"))
 construct("float_branch", "float", "w = a if v < 5.0 else a * 2\nr = w + v")
+construct("library_error_text", "int", "try:\n    r = a + torch.ones(7, 7)\nexcept RuntimeError as error:\n    r = a * v, 'size' in str(error)", breaks_with_symbols="the text tells a size that changes")
