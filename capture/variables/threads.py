@@ -13,6 +13,7 @@ import types
 from ..breaks import unsupported
 from ..source import Attr
 from .base import Variable
+from .contexts import ManagerMethod
 from .objects import UserObjectVariable, bind, is_data_descriptor, lookup
 
 LOCKS = (type(threading.Lock()), type(threading.RLock()))
@@ -47,7 +48,7 @@ class LockVariable(Variable):
 
     def get_attr(self, tx, name):
         if name in METHODS:
-            return LockMethod(self, name)
+            return ManagerMethod(self, name)
         raise unsupported("call", f"{name} of {self}")
 
     def call_method(self, tx, name, args, kwargs):
@@ -77,21 +78,6 @@ class LockVariable(Variable):
 
 def waits(args) -> bool:
     return len(args) == 1 and args[0].is_constant() and args[0].plain() is True
-
-
-class LockMethod(Variable):
-    """`lock.__exit__`, as a `with` statement keeps it on the stack."""
-
-    def __init__(self, owner, name):
-        super().__init__()
-        self.owner, self.name = owner, name
-
-    def call(self, tx, args, kwargs):
-        return self.owner.call_method(tx, self.name, args, kwargs)
-
-    def reconstruct(self, gen):
-        gen.load(self.owner)
-        gen.emit.load_attr(self.name)
 
 
 class LocalVariable(UserObjectVariable):
