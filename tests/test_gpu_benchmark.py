@@ -7,7 +7,6 @@ import sys
 import time
 
 import pytest
-import flambeau
 
 FOLDER = str(pathlib.Path(__file__).parents[1] / "benchmarks")
 
@@ -90,7 +89,7 @@ def test_a_process_that_hangs_is_ended(gpu):
 def test_a_measurement_in_a_process_of_its_own(gpu, monkeypatch):
     options = gpu.arguments(["--device", "cpu", "--size", "tiny", "--seconds", "0"])
     monkeypatch.setattr(gpu, "RUNS", (("flambeau", "eager"),))
-    folder = str(pathlib.Path(flambeau.__file__).parents[1])
-    monkeypatch.setenv("PYTHONPATH", folder)
-    found = gpu.measured("softmax", options, lambda: 100.0)
+    with gpu.package() as folder:
+        monkeypatch.setenv("PYTHONPATH", folder)
+        found = gpu.measured("softmax", options, lambda: 100.0)
     assert found["flambeau eager"]["value"] == pytest.approx(1 / 40)

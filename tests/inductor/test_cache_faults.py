@@ -92,7 +92,7 @@ def shim(tmp_path, text):
 
 
 def test_a_killed_compiler(tmp_path, full):
-    compiler = shim(tmp_path, f"if [ ! -e {tmp_path}/died ]; then touch {tmp_path}/died; kill -9 $$; fi")
+    compiler = shim(tmp_path, f"if mkdir {tmp_path}/died 2>/dev/null; then kill -9 $$; fi")
     folder = tmp_path / "cache"
     said, result = run(PROGRAM, folder, CXX=compiler)
     assert "was killed by signal 9" in said and said.count("RuntimeWarning") == 1 and result == full[1]
@@ -103,7 +103,7 @@ def test_a_killed_compiler(tmp_path, full):
 
 def test_a_killed_process(tmp_path, full):
     """Killed while the compiler runs for it: the next one does not wait, and finds nothing half-made."""
-    compiler = shim(tmp_path, f"if [ ! -e {tmp_path}/died ]; then touch {tmp_path}/died; kill -9 $PPID; exit 1; fi")
+    compiler = shim(tmp_path, f"if mkdir {tmp_path}/died 2>/dev/null; then kill -9 $PPID; exit 1; fi")
     folder = tmp_path / "cache"
     dying = start(PROGRAM, folder, CXX=compiler)
     dying.communicate()
