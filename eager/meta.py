@@ -109,6 +109,9 @@ def cached_computation(op, args):
             key.append(a._dtype if a.ndim else (a._dtype,))
         elif code == 2 and a is not None:
             key.append(tuple([(x._dtype, x.ndim == 0) for x in a]))
+        elif a.__class__ is int:
+            dtypes.of_number(a)                 # (refuses one that 64 bits do not hold)
+            key.append(int)
         else:
             key.append(a if a.__class__ is dtypes.dtype else a.__class__)
     key = tuple(key)

@@ -2,7 +2,10 @@
 // cat, stack, zeros and its kin, fill_, zero_, copy_.
 #include "small.h"
 
+#include <float.h>
 #include <string.h>
+
+#include <cmath>
 
 namespace {
 
@@ -111,6 +114,7 @@ bool fill(void* out, int type, npy_intp n, PyObject* value) {
     if (type == FLOAT32 || type == FLOAT64) {
         if (!is_whole && !truth && !PyFloat_CheckExact(value)) return false;
         double real = is_whole ? (double)whole : truth ? 1 : PyFloat_AS_DOUBLE(value);
+        if (type == FLOAT32 && std::isfinite(real) && std::fabs(real) > FLT_MAX) return false;
         type == FLOAT32 ? repeat<float>(out, n, (float)real) : repeat<double>(out, n, real);
         return true;
     }

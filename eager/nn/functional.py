@@ -6,7 +6,7 @@ import warnings
 from .. import api, dtypes, overrides
 from ..dispatch import type_name as _type_name
 from ..ops import activations as act, losses, normalization, products
-from ..spellings.arguments import dim_of as _dim_of
+from ..spellings.arguments import dim_of as _dim_of, fitting as _fitting
 from ..spellings.activations import (celu_ as celu_, elu_ as elu_, gumbel_softmax as gumbel_softmax,
                                      hardshrink as hardshrink, hardtanh_ as hardtanh_, leaky_relu_ as leaky_relu_,
                                      prelu as prelu, rrelu as rrelu, rrelu_ as rrelu_, selu_ as selu_,
@@ -103,8 +103,13 @@ def mish(input, inplace=False):
     return input.copy_(act.mish(input.clone())) if inplace else act.mish(input)
 
 
+def _held(x, *numbers):
+    """The numbers as elements of x hold them: an integer type refuses those beyond it."""
+    return [_fitting(n, x.dtype) for n in numbers] if x.dtype.category == 1 else numbers
+
+
 def hardtanh(input, min_val=-1.0, max_val=1.0, inplace=False):
-    return (act.hardtanh.inplace if inplace else act.hardtanh)(input, min_val, max_val)
+    return (act.hardtanh.inplace if inplace else act.hardtanh)(input, *_held(input, min_val, max_val))
 
 
 def relu6(input, inplace=False):
@@ -112,7 +117,7 @@ def relu6(input, inplace=False):
 
 
 def threshold(input, threshold, value, inplace=False):
-    return (act.threshold.inplace if inplace else act.threshold)(input, threshold, value)
+    return (act.threshold.inplace if inplace else act.threshold)(input, *_held(input, threshold, value))
 
 
 def softplus(input, beta=1.0, threshold=20.0):

@@ -63,7 +63,8 @@ def dims_of(x, dim):
     return tuple(sorted(found)) if rank else ()
 
 
-_C_NAMES = {"int32": "int", "float32": "float", "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16"}
+_C_NAMES = {"int32": "int", "float32": "float", "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16",
+            "complex64": "c10::complex<float>"}
 
 
 def fitting(value, dtype, unbounded=False):
@@ -71,7 +72,11 @@ def fitting(value, dtype, unbounded=False):
     negative numbers; what is out of range is refused (halves take it as infinity if `unbounded`). Tensors and symbolic
     numbers stay as they are.
     """
-    if not isinstance(value, (int, float, complex)) or dtype.category in (0, 3):
+    if not isinstance(value, (int, float, complex)) or dtype.category == 0:
+        return value
+    if dtype.category == 3:
+        most = dtypes.finfo(dtype.to_real()).max
+        _in_range(all(abs(part) <= most or not math.isfinite(part) for part in (value.real, value.imag)), dtype)
         return value
     if isinstance(value, complex):
         _in_range(value.imag == 0, dtype)

@@ -533,6 +533,8 @@ def linspace(start, end, steps, *, dtype=None, device=None, requires_grad=False,
         real, imag = [records.linspace(getattr(start, part), getattr(end, part), steps, dtype.to_real(), device)
                       for part in ("real", "imag")]
         return finished(complex_of(real, imag), requires_grad, out, pin_memory, layout)
+    if steps:
+        start, end = fitting(start, dtype), fitting(end, dtype)
     return finished(records.linspace(start, end, steps, dtype, device), requires_grad, out, pin_memory, layout)
 
 

@@ -87,6 +87,7 @@ def _plus_scaled(record, input, other, alpha):
     """`record` (a sum or a difference) of input and alpha * other. Its operands meet in one type before they are scaled."""
     number = is_number(alpha) and type(alpha) not in (builtins.bool, builtins.complex)
     if number and result_type((input, other)).is_floating_point:
+        alpha = fitting(alpha, result_type((input, other)))
         return (a.add_scaled if record is record.pure else a.add_scaled.inplace)(
             input, other, alpha if record.pure is a.add else -alpha)
     return record(input, _times(input, other, alpha))
@@ -124,7 +125,7 @@ def _times(input, other, alpha):
         raise RuntimeError("Boolean alpha only supported for Boolean results.")
     if type(alpha) is float and kind.category < 2:
         raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
-    alpha = builtins.bool(alpha) if kind is dtypes.bool else alpha
+    alpha = builtins.bool(alpha) if kind is dtypes.bool else fitting(alpha, kind)
     return _mul(other.to(kind), alpha) if isinstance(other, Tensor) else other * alpha
 
 
@@ -201,6 +202,7 @@ def _pow(input, exponent):
                 raise RuntimeError("Integers to negative integer powers are not allowed.")
             if exponent == 2 and input.dtype is not dtypes.bool:
                 return a.square(input)
+            exponent = fitting(exponent, result_type((input, exponent)))
     if isinstance(exponent, Tensor) and exponent.dtype.category == 1 and result_type((input, exponent)).category < 2:
         return _whole_power(input, exponent)
     return e.power(input, exponent)
@@ -233,8 +235,8 @@ def clamp(input, min=None, max=None, *, out=None):
 
 
 def _bound(x, number):
-    """Integers are refused that x's type does not hold."""
-    return fitting(number, x.dtype) if isinstance(number, int) else number
+    """A number is refused that the type does not hold in which x and it are compared."""
+    return fitting(number, result_type((x, number))) if isinstance(number, (int, float)) else number
 
 
 clip = clamp
@@ -264,6 +266,9 @@ def where(condition, input=None, other=None, *, out=None):
             raise RuntimeError("where expected condition to be a boolean tensor, but got a tensor with dtype "
                                f"{type_name(condition.dtype)}")
         condition = condition.bool()
+    if not (isinstance(input, Tensor) and isinstance(other, Tensor)):
+        kind = result_type((input, other))
+        input, other = (x if isinstance(x, Tensor) else fitting(x, kind, True) for x in (input, other))
     return give(a.where(condition, input, other), out)
 
 
@@ -304,6 +309,7 @@ def _value(value, *operands):
     kind = result_type(operands)
     if type(value) not in (int, float, builtins.bool) or kind.is_complex:
         return None
+    value = fitting(value, kind, True)
     return int(value) if type(value) is float and kind.category < 2 else value
 
 
@@ -365,7 +371,7 @@ def lerp_(self, end, weight):
 def _between(input, end, weight, add, fused):
     if input.dtype.is_complex:
         return add(input, _mul(_sub(end, input), weight))
-    return fused(input, end, weight)
+    return fused(input, end, fitting(weight, input.dtype, True))
 
 
 def logaddexp(input, other, *, out=None):

@@ -2,7 +2,7 @@
 
 from ..ops import padding as edges, rearrange
 from ..sizes import is_int
-from .arguments import size_of
+from .arguments import fitting, size_of
 
 _COMBINATIONS = """
 Supported combinations for non-constant padding:
@@ -25,7 +25,7 @@ def pad(input, pad, mode="constant", value=None):
     full = ((0, 0),) * (input.ndim - len(pairs)) + pairs
     if mode == "constant":
         _check_sizes(input, full)
-        return rearrange.pad(input, full, 0 if value is None else value)
+        return rearrange.pad(input, full, 0 if value is None else fitting(value, input.dtype))
     if value is not None and value != 0:
         raise RuntimeError(f'Padding mode "{mode}" doesn\'t take in value argument')
     _check_edges(input, len(pad), full, mode)

@@ -44,20 +44,37 @@ def randint(low, high=None, size=None, *, generator=None, dtype=None, device=Non
         low, high, size = 0, low, high
     elif high is None:
         low, high = 0, low
-    _check_range(low, high)
     dtype, device = _factory_options(dtype or dtypes.int64, device)
+    _check_range(low, high, dtype)
     return finished(r.randint(low, high, _sizes((size,)), dtype, device, generator), requires_grad, out, pin_memory, layout)
 
 
-def _check_range(low, high):
+def _check_range(low, high, dtype):
+    """Whole numbers from `low` to below `high` exist, and the type holds them."""
     if high <= low:
         raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
+    least, most = _limits(dtype)
+    for name, bound in (("from", low), ("to - 1", high - 1)):
+        if type(bound) is int and not least <= bound <= most:
+            raise RuntimeError(f"{name} is out of bounds for {_C_TYPES.get(dtype.name, dtype.name)}")
+
+
+_C_TYPES = {"uint8": "unsigned char", "int8": "signed char", "int16": "short int", "int32": "int", "int64": "long int", "float16": "c10::Half",
+            "bfloat16": "c10::BFloat16", "float32": "float", "float64": "double", "uint16": "short unsigned int",
+            "uint32": "unsigned int", "uint64": "long unsigned int"}
+
+
+def _limits(dtype):
+    if dtype is dtypes.bool:
+        return 0, 1
+    limits = dtypes.finfo(dtype) if dtype.is_floating_point else dtypes.iinfo(dtype)
+    return limits.min, limits.max
 
 
 def randint_like(input, low, high=None, *, dtype=None, device=None, generator=None, requires_grad=False, memory_format=None,
                  layout=None):
     low, high = (0, low) if high is None else (low, high)
-    _check_range(low, high)
+    _check_range(low, high, dtype_of(dtype, input.dtype))
     return _in_likeness(input, dtype, device, lambda size, d, where: r.randint(low, high, size, d, where, generator),
                         requires_grad, False, layout, memory_format)
 
@@ -152,7 +169,7 @@ def random_(self, low=None, high=None, *, generator=None, **names):
     low, high = _plain(*_bounds("random_", low, high, names))
     if high is None:
         low, high = (0, low) if low is not None else (0, _span(self.dtype))
-    _check_range(low, high)
+    _check_range(low, high, self.dtype)
     return r.random_integers.inplace(self, low, high, generator)
 
 

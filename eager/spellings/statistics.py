@@ -127,7 +127,9 @@ def isin(elements, test_elements, *, assume_unique=False, invert=False):
         if t is not None and t.dtype.category in (0, 3):
             raise RuntimeError(f"Unsupported input type encountered for isin(): {type_name(t.dtype)}")
     kind = result_type([elements, test_elements]).numpy
-    x, y = (t._values("isin()").astype(kind) if isinstance(t, Tensor) else np.asarray(t, kind) for t in (elements, test_elements))
+    whole = [type(t) is int and kind.kind in "iu" for t in (elements, test_elements)]       # may lie beyond the elements' type
+    x, y = (t._values("isin()").astype(kind) if isinstance(t, Tensor) else np.asarray(t, None if wide else kind)
+            for t, wide in zip((elements, test_elements), whole))
     return _wrap(np.asarray(np.isin(x, y, invert=invert)), dtypes.bool)
 
 

@@ -1,0 +1,86 @@
+"""Python numbers that a type does not hold are refused wherever they meet one; those that it does hold are taken."""
+
+import pytest
+
+import flambeau as torch
+import flambeau.nn.functional as F
+
+BYTE, SHORT, HALF, SINGLE, COMPLEX = torch.int8, torch.int16, torch.float16, torch.float32, torch.complex64
+ones = lambda dtype: torch.ones(2, dtype=dtype)
+which = torch.tensor([True, False])
+
+# what takes a tensor and a number that becomes one of its elements -> types, the largest number that they hold, one that they do not
+PLACES = {
+    "alpha of add": lambda x, n: x.add(x, alpha=n),
+    "alpha of sub": lambda x, n: x.sub(x, alpha=n),
+    "alpha of add_": lambda x, n: x.add_(x, alpha=n),
+    "where": lambda x, n: torch.where(which, x, n),
+    "where's first": lambda x, n: torch.where(which, n, x),
+    "value of pad": lambda x, n: F.pad(x, (1, 1), value=n),
+    "clamp": lambda x, n: x.clamp(max=n),
+    "clamp_": lambda x, n: x.clamp_(max=n),
+    "fill_": lambda x, n: x.fill_(n),
+    "full": lambda x, n: torch.full((2,), n, dtype=x.dtype),
+    "full_like": torch.full_like,
+    "new_full": lambda x, n: x.new_full((2,), n),
+    "masked_fill": lambda x, n: x.masked_fill(which, n),
+    "linspace": lambda x, n: torch.linspace(0, n, 3, dtype=x.dtype),
+    "value of addcmul": lambda x, n: x.addcmul(x, x, value=n),
+}
+HELD = {BYTE: (127, 128), SHORT: (-32768, -32769), SINGLE: (3e38, 1e300)}
+
+
+@pytest.mark.parametrize("dtype", HELD, ids=str)
+@pytest.mark.parametrize("place", PLACES)
+def test_what_the_type_does_not_hold(place, dtype):
+    fits, too_large = HELD[dtype]
+    assert PLACES[place](ones(dtype), fits).dtype is dtype
+    kept = ones(dtype)
+    with pytest.raises(RuntimeError, match="value cannot be converted to type .* without overflow"):
+        PLACES[place](kept, too_large)
+    assert kept.tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("place", ["fill_", "full", "full_like", "new_full"])
+def test_complex_numbers(place):
+    assert PLACES[place](ones(COMPLEX), 3e38j)[0].item().imag == pytest.approx(3e38)
+    assert PLACES[place](ones(COMPLEX), complex(0, float("inf")))[0].item().imag == float("inf")
+    with pytest.raises(RuntimeError, match="value cannot be converted to type"):
+        PLACES[place](ones(COMPLEX), 1e300j)
+
+
+@pytest.mark.parametrize("f", [lambda x: F.hardtanh(x, -300, 300), lambda x: F.threshold(x, 0, 300), lambda x: x ** 300], ids=["hardtanh", "threshold", "power"])
+def test_settings_of_functions_of_integers(f):
+    assert f(ones(torch.int16)).dtype is torch.int16
+    with pytest.raises(RuntimeError, match="int8_t without overflow"):
+        f(ones(BYTE))
+
+
+@pytest.mark.parametrize("dtype", [BYTE, torch.int64, SINGLE], ids=str)
+def test_integers_beyond_64_bits(dtype):
+    """They wrapped around to other numbers beside integers."""
+    x = ones(dtype)
+    for f in (lambda n: x + n, lambda n: n - x, lambda n: x * n, lambda n: x == n, lambda n: x < n, lambda n: x.pow(n) if dtype is SINGLE else x // n,
+              lambda n: x.clamp(max=n), lambda n: torch.full_like(x, n) if dtype is not SINGLE else x + n):
+        with pytest.raises((OverflowError, RuntimeError), match="too big|negative int|without overflow"):
+            f(2**64)
+    assert (x + (2**63 - 1) == x + (2**63 - 1)).all()
+
+
+@pytest.mark.parametrize("dtype, low, high, words", [
+    (BYTE, 0, 129, "to - 1 is out of bounds for signed char"), (BYTE, -129, 0, "from is out of bounds for signed char"),
+    (torch.uint8, -1, 5, "from is out of bounds for unsigned char"), (torch.bool, 0, 3, "to - 1 is out of bounds for bool"),
+    (HALF, 0, 65506, "to - 1 is out of bounds for c10::Half"), (torch.int32, 0, 2**31 + 1, "to - 1 is out of bounds for int")])
+def test_bounds_of_whole_draws(dtype, low, high, words):
+    for draw in (lambda a, b: torch.zeros(3, dtype=dtype).random_(a, b), lambda a, b: torch.randint(a, b, (3,), dtype=dtype),
+                 lambda a, b: torch.randint_like(torch.zeros(3, dtype=dtype), a, b)):
+        with pytest.raises(RuntimeError, match=words):
+            draw(low, high)
+        drawn = draw(0, 2)
+        assert drawn.dtype is dtype and bool((drawn >= 0).all()) and bool((drawn <= 1).all())
+
+
+def test_a_number_beyond_the_elements_type_is_not_among_them():
+    x = torch.tensor([1, 44], dtype=BYTE)                       # 300 wraps around to 44
+    assert torch.isin(x, 300).tolist() == [False, False] and torch.isin(x, 44).tolist() == [False, True]
+    assert torch.isin(300, x).item() is False and torch.isin(torch.tensor([0.5, 2.0]), 2).tolist() == [False, True]
