@@ -1466,3 +1466,10 @@ def written_keys_asked():
        "tests/capture/test_exceptions.py::test_texts_that_tell_a_size_are_those_of_each_call")
 def texts_with_symbols():
     rewrite("capture.context:Context.exception", "if self.env.symbols and", "if False and")
+
+
+@fault("formula", "integers beyond 64 bits wrap around beside tensors", "tests/eager/test_refused_values.py::test_integers_beyond_64_bits",
+       "tests/eager/test_refused_values.py::test_what_the_type_does_not_hold")
+def wide_integers_wrap():
+    rewrite("eager.dtypes:of_number", "not -2**63 <= number < 2**64", "False")
+    rewrite("eager.spellings.arguments:_in_range", "if not fits", "if False")

@@ -7,11 +7,18 @@ Shapes: input (N, C, *sizes), weight (O, C / groups, *kernel), grad_output (N, O
 from ..ops.convolution import convolution, convolution_weight, unwindowed_sizes, window_sizes
 from ..spellings.arguments import size_of
 from ..spellings.convolution import _numbers
+from ..tensor import Tensor
 
 
 def _arguments(n, stride, padding, dilation):
     return [_numbers(value, n, what, f"conv{n}d") for what, value in
             (("stride", stride), ("padding", padding), ("dilation", dilation))]
+
+
+def _check_tensors(n, **operands):
+    for name, x in operands.items():
+        if not isinstance(x, Tensor):
+            raise TypeError(f"gradient of conv{n}d: argument '{name}' must be Tensor, not {type(x).__name__}")
 
 
 def _check_windows(n, sizes, kernel, grad_output, stride, padding, dilation):
@@ -22,6 +29,7 @@ def _check_windows(n, sizes, kernel, grad_output, stride, padding, dilation):
 
 
 def _input(n, input_size, weight, grad_output, stride, padding, dilation, groups):
+    _check_tensors(n, weight=weight, grad_output=grad_output)
     stride, padding, dilation = _arguments(n, stride, padding, dilation)
     sizes, kernel = tuple([size_of(d) for d in input_size])[2:], tuple(weight.shape[2:])
     _check_windows(n, sizes, kernel, grad_output, stride, padding, dilation)
@@ -31,6 +39,7 @@ def _input(n, input_size, weight, grad_output, stride, padding, dilation, groups
 
 
 def _weight(n, input, weight_size, grad_output, stride, padding, dilation, groups):
+    _check_tensors(n, input=input, grad_output=grad_output)
     stride, padding, dilation = _arguments(n, stride, padding, dilation)
     kernel = tuple([size_of(d) for d in weight_size])[2:]
     _check_windows(n, tuple(input.shape[2:]), kernel, grad_output, stride, padding, dilation)

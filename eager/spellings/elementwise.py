@@ -371,6 +371,8 @@ def lerp_(self, end, weight):
 def _between(input, end, weight, add, fused):
     if input.dtype.is_complex:
         return add(input, _mul(_sub(end, input), weight))
+    if not isinstance(weight, Tensor):
+        result_type((input, weight))            # (refuses an integer that 64 bits do not hold)
     return fused(input, end, fitting(weight, input.dtype, True))
 
 

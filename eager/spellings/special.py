@@ -14,7 +14,7 @@ from ..promote import result_type, to_float
 from ..ops import arithmetic as a, elementary as e, special as r
 from ..ops.complexes import complex_of, imag, real
 from ..tensor import Tensor
-from .arguments import give, takes_out
+from .arguments import fitting, give, takes_out
 from .elementwise import binary, refuse_number, unary
 from .host import on_host
 
@@ -53,6 +53,7 @@ def polygamma(n, input, *, out=None):
 
 def mvlgamma(input, p, *, out=None):
     """The logarithm of the multivariate gamma function of dimension p."""
+    dtypes.of_number(p)                         # (refuses one that 64 bits do not hold)
     steps = input.new_tensor([-0.5 * k for k in range(p)], dtype=_floating(input).dtype)
     total = a.add(lgamma(a.add(input.unsqueeze(-1), steps)).sum(-1), p * (p - 1) / 4 * math.log(math.pi))
     return give(total, out)
@@ -221,7 +222,8 @@ def entr(input):
 
 @takes_out
 def logit(input, eps=None):
-    return r.logit(_floating(input), eps)
+    x = _floating(input)
+    return r.logit(x, None if eps is None else fitting(eps, x.dtype))
 
 
 sinc = unary(r.sinc)

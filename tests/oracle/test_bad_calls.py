@@ -26,6 +26,7 @@ COUNT = int(os.environ.get("BAD_CALLS", 1000))
 SEED = int(os.environ.get("BAD_CALLS_SEED", 0)) * 10**6
 FOREIGN = (AttributeError, KeyError, AssertionError, UnboundLocalError, NameError, StopIteration, MemoryError)
 WORDS = re.compile(NUMPY.pattern + r"|numpy\.|ndarray")
+REFUSED = re.compile("without overflow|int too big to convert|is out of bounds for")
 NAMES = list(TABLE)
 AVAILABLE = {name: forms(entry.call) for name, entry in TABLE.items()}
 
@@ -43,10 +44,17 @@ def spoilt(value, rng):
     if isinstance(value, bool):
         return rng.choice(("a", [], 2.5))
     if isinstance(value, int):
-        return rng.choice((-7, 9, "a", 2.5, None, -1, [0, 0]))
+        return rng.choice((-7, 9, "a", 2.5, None, -1, [0, 0], 2**70))
+    if isinstance(value, float):
+        return rng.choice(("a", {}, [1], 1e300, 2**70))
     if isinstance(value, (tuple, list)):
         return rng.choice(("a", (9,), (-7, 1), (0, 0), None, 2.5, ("a", "b")))
     return rng.choice(("a", {}, [1]))
+
+
+def beyond(value):
+    """A number that few types hold."""
+    return type(value) in (int, float) and abs(value) >= 1e300 or type(value) is int and abs(value) >= 2**64
 
 
 def bad_call(seed):
@@ -63,8 +71,11 @@ def bad_call(seed):
 
 
 def complaint_of(case):
-    """What is wrong with our error, or ""."""
+    """What is wrong with our error, or with none, or ""."""
     ours = fuzz.run(flambeau, case).error
+    if ours is None and any(beyond(value) for value in (*case.args, *dict(case.kwargs).values())):
+        theirs = fuzz.run(torch, case).error
+        return f"{case}\naccepted\nPyTorch: {theirs}" if REFUSED.search(str(theirs)) else ""
     if ours is None or not (isinstance(ours, FOREIGN) or type(ours).__module__.startswith("numpy") or WORDS.search(str(ours))):
         return ""
     theirs = fuzz.run(torch, case).error
