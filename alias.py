@@ -4,6 +4,7 @@ The module `torch` has flambeau's names and PyTorch's version number. Paths belo
 finder as the very same module objects; `importlib.metadata` is told of a distribution `torch` of that version.
 """
 
+import functools
 import importlib.machinery
 import importlib.metadata
 import sys
@@ -13,6 +14,7 @@ from .eager.compat import version
 from .runtime import children
 
 NAME = "torch"
+SPAWN = "multiprocessing.spawn"
 
 
 class TorchModule(types.ModuleType):
@@ -44,10 +46,14 @@ class Distribution(importlib.metadata.Distribution):
 
 
 class Metadata(importlib.metadata.DistributionFinder):
-    """Finds the distribution `torch` before any installed one."""
+    """Finds the distribution `torch` before any installed one, and multiprocessing's way to start processes."""
 
     def find_spec(self, name, path=None, target=None):
-        return None
+        if name != SPAWN:
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
+        spec.loader = _Spawning(spec.loader)
+        return spec
 
     def find_distributions(self, context=importlib.metadata.DistributionFinder.Context()):
         return [Distribution()] if context.name == NAME else []
@@ -67,10 +73,44 @@ def install(flambeau):
     sys.modules[NAME] = _module(flambeau)
     sys.meta_path.insert(0, Metadata())
     children.setup.append(flambeau.alias_torch)     # spawned workers unpickle classes that import torch
+    if SPAWN in sys.modules:
+        _reach_children(sys.modules[SPAWN])
     for path, module in [*sys.modules.items()]:
         public, _, rest = path.partition(".")
         if public == flambeau.__name__ and rest.partition(".")[0] in flambeau._PUBLIC_MODULES:
             sys.modules.setdefault(f"{NAME}.{rest}", module)
+
+
+class _Started:
+    """Part of what a spawned process is told before it imports the program: reading it there aliases torch."""
+
+    def __reduce__(self):
+        return exec, (f"import sys\nsys.path += [path for path in {sys.path!r} if path not in sys.path]\n"
+                      f"import {__package__}\n{__package__}.alias_torch()\n",)
+
+
+class _Spawning:
+    """Loads multiprocessing.spawn as its own loader does."""
+
+    def __init__(self, loader):
+        self.loader = loader
+
+    def create_module(self, spec):
+        return self.loader.create_module(spec)
+
+    def exec_module(self, module):
+        self.loader.exec_module(module)
+        _reach_children(module)
+
+
+def _reach_children(spawn):
+    """Children of plain multiprocessing (spawn, forkserver) have the alias before they read what the program sends them."""
+    before = spawn.get_preparation_data
+
+    @functools.wraps(before)
+    def prepared(name):
+        return {"torch": _Started(), **before(name)}
+    spawn.get_preparation_data = prepared
 
 
 def _module(flambeau):

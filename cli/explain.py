@@ -19,7 +19,7 @@ HELP = "graphs, breaks with reason, line and fix, and guards of one function"
 EXAMPLES = """
     python -m flambeau explain model.py:step "torch.randn(8, 16)"
     python -m flambeau explain model.py:model.encoder "torch.randn(8, 16)" --backend eager
-    python -m flambeau explain --torch train.py:loss         # the file imports torch; its example_inputs are used
+    python -m flambeau explain train.py:loss                 # the file imports torch; its example_inputs are used
 """
 
 

@@ -10,16 +10,21 @@ import contextlib
 import sys
 import textwrap
 
-from . import bench, bisect, cache, doctor, explain, ops, report, run, show
+from . import bench, bisect, cache, doctor, explain, ops, report, run, show, torch
 from .answer import FAILED, INTERRUPTED, STATUSES, WRONG, ScriptFailed, Wrong
 
-COMMANDS = {"run": run, "explain": explain, "report": report, "show": show, "ops": ops, "cache": cache, "bench": bench,
-            "doctor": doctor, "bisect": bisect}
+COMMANDS = {"run": run, "torch": torch, "explain": explain, "report": report, "show": show, "ops": ops, "cache": cache,
+            "bench": bench, "doctor": doctor, "bisect": bisect}
 PROGRAM = "python -m flambeau"
 
 
 def statuses() -> str:
     return "exit status:\n" + "\n".join(f"  {number}  {meaning}" for number, meaning in STATUSES.items())
+
+
+def version() -> str:
+    import flambeau
+    return flambeau.__version__
 
 
 def parser() -> argparse.ArgumentParser:
@@ -28,7 +33,8 @@ def parser() -> argparse.ArgumentParser:
         prog=PROGRAM, description="What the compiler did with a program, and what this installation can do.",
         epilog=f"`{PROGRAM} COMMAND --help` has examples.\n\n{statuses()}",
         formatter_class=argparse.RawDescriptionHelpFormatter)
-    commands = made.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    made.add_argument("--version", action="version", version=f"flambeau {version()}")
+    commands = made.add_subparsers(dest="command", metavar="COMMAND")
     for name, module in COMMANDS.items():
         examples = textwrap.indent(textwrap.dedent(module.EXAMPLES).strip(), "  ")
         one = commands.add_parser(name, help=module.HELP, description=module.__doc__, prog=f"{PROGRAM} {name}",
@@ -56,6 +62,9 @@ def parsed(arguments: list[str] | None) -> argparse.Namespace:
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; the exit status."""
     options = parsed(arguments)
+    if options.command is None:
+        parser().print_help()
+        return 0
     try:
         with contextlib.redirect_stdout(sys.stderr) if options.json else contextlib.nullcontext():
             found = COMMANDS[options.command].run(options)          # what a program prints is no part of the JSON

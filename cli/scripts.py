@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib.machinery
 import io
 import os
+import runpy
 import sys
 import tempfile
 import traceback
@@ -32,22 +34,53 @@ def run(path: str, arguments: list[str]) -> dict[str, Any]:
     return _run(path, "__main__", arguments)
 
 
+def run_module(name: str, arguments: list[str]) -> None:
+    """Run a module as `python -m NAME ARGUMENTS` does. Raises ScriptFailed, with the traceback on stderr, where it fails, and
+    Wrong where there is none of this name."""
+    with _surroundings(name, os.getcwd(), arguments), ending(name):
+        try:
+            _, spec, _ = runpy._get_module_details(name)            # (imports the packages above it, as `python -m` does)
+        except (ImportError, runpy._Error) as error:
+            raise Wrong(str(error)) from None
+        sys.argv[0] = spec.origin
+        runpy.run_module(name, run_name="__main__", alter_sys=True)
+
+
+def run_text(text: str, arguments: list[str]) -> None:
+    """Run statements as `python -c TEXT ARGUMENTS` does."""
+    module = types.ModuleType("__main__")
+    try:
+        code = compile(text, "<string>", "exec")
+    except (SyntaxError, ValueError) as error:
+        raise Wrong(f"no Python program: {error}") from None
+    with _surroundings("-c", "", arguments, module), ending("the program"):
+        exec(code, module.__dict__)
+
+
 def _run(path: str, name: str, arguments: list[str]) -> dict[str, Any]:
     code = compiled(path)
     module = types.ModuleType(name)
     module.__file__ = os.path.abspath(path)
-    with _as_program(module, path, arguments):
-        try:
-            exec(code, module.__dict__)
-        except SystemExit as ended:
-            if status := _status(ended.code):
-                raise ScriptFailed(f"{path} ended with status {status}", status) from None
-        except (Exception, KeyboardInterrupt) as error:
-            print_error(error)
-            if isinstance(error, KeyboardInterrupt):
-                raise ScriptFailed(f"{path} was interrupted", INTERRUPTED) from error
-            raise ScriptFailed(f"{path} raised {type(error).__name__}") from error
+    with _surroundings(path, os.path.dirname(os.path.abspath(path)), arguments, module), ending(path):
+        exec(code, module.__dict__)
     return module.__dict__
+
+
+@contextlib.contextmanager
+def ending(what: str):
+    """How a program ends: an error of its own is printed, and ScriptFailed tells what became of it."""
+    try:
+        yield
+    except SystemExit as ended:
+        if status := _status(ended.code):
+            raise ScriptFailed(f"{what} ended with status {status}", status) from None
+    except Wrong:
+        raise
+    except (Exception, KeyboardInterrupt) as error:
+        print_error(error)
+        if isinstance(error, KeyboardInterrupt):
+            raise ScriptFailed(f"{what} was interrupted", INTERRUPTED) from error
+        raise ScriptFailed(f"{what} raised {type(error).__name__}") from error
 
 
 def _status(code: Any) -> int:
@@ -77,23 +110,46 @@ def print_error(error: BaseException) -> None:
 
 
 @contextlib.contextmanager
-def _as_program(module: types.ModuleType, path: str, arguments: list[str]):
-    before = sys.argv, sys.path[:], sys.modules.get(module.__name__)
-    sys.argv = [path, *arguments]
-    sys.path[0:0] = [os.path.dirname(os.path.abspath(path))]
-    sys.modules[module.__name__] = module
+def _surroundings(first: str, folder: str, arguments: list[str], module: types.ModuleType | None = None):
+    """`sys.argv`, `sys.path[0]` and the module (if one is given) under its name, for as long as a program runs."""
+    name = module.__name__ if module else "__main__"
+    before = sys.argv, sys.path[:], sys.modules.get(name)
+    sys.argv = [first, *arguments]
+    sys.path[0:0] = [folder]
+    if module:
+        sys.modules[name] = module
+    asked = TorchWhenAsked()
+    sys.meta_path.append(asked)
     try:
         yield
     finally:
+        sys.meta_path.remove(asked)
         sys.argv, sys.path[:] = before[0], before[1]
         if before[2] is None:
-            del sys.modules[module.__name__]
+            sys.modules.pop(name, None)
         else:
-            sys.modules[module.__name__] = before[2]
+            sys.modules[name] = before[2]
+
+
+class TorchWhenAsked:
+    """The last of the finders: where no PyTorch is installed, a program that imports torch gets flambeau."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        if name != "torch" or name in sys.modules:
+            return None
+        alias(True)
+        self.module = sys.modules.pop(name)             # import asks again for a module that a finder has left there
+        return importlib.machinery.ModuleSpec(name, self, origin=PACKAGE, is_package=True)
+
+    def create_module(self, spec: Any) -> Any:
+        return self.module
+
+    def exec_module(self, module: Any) -> None:
+        """The alias is complete."""
 
 
 def alias(wanted: bool) -> None:
-    """`--torch`: the program's `import torch` gives flambeau."""
+    """`--torch`: the program's `import torch` gives flambeau, also where PyTorch is installed."""
     if wanted:
         import flambeau
         flambeau.alias_torch()
@@ -106,8 +162,8 @@ def add_program(parser: Any, out: str) -> None:
     add_script(parser)
 
 
-def add_script(parser: Any) -> None:
-    parser.add_argument("script", metavar="SCRIPT")
+def add_script(parser: Any, needed: bool = True) -> None:
+    parser.add_argument("script", metavar="SCRIPT", nargs=None if needed else "?")
     own = parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGUMENTS", help="the script's own")
     own.required = False
 
@@ -130,4 +186,5 @@ def target(options: Any, ending: str) -> str:
 
 
 def add_torch(parser: Any) -> None:
-    parser.add_argument("--torch", action="store_true", help="let the program's `import torch` give flambeau (alias_torch)")
+    parser.add_argument("--torch", action="store_true",
+                        help="let the program's `import torch` give flambeau also where PyTorch is installed")

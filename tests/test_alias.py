@@ -106,3 +106,31 @@ def test_spawned_workers_see_the_alias(tmp_path):
 def test_absent_devices_say_so(name):
     code, out, err = run(f"import torch; print(torch.{name}.is_available())")
     assert (code, out) == (0, "False"), err
+
+
+CHILDREN = """
+    import sys; sys.path.insert(0, {folder!r})
+    import flambeau
+    {first}flambeau.alias_torch()
+    import multiprocessing, torch, rows
+    {last}flambeau.alias_torch()
+    if __name__ == "__main__":
+        for method in ("fork", "spawn", "forkserver"):
+            with multiprocessing.get_context(method).Pool(1) as pool:
+                print(method, pool.apply(rows.total, (torch.ones(3), rows.Kept(2))))
+"""
+
+
+@pytest.mark.parametrize("early", [True, False])
+def test_children_of_plain_multiprocessing_have_the_alias(tmp_path, early):
+    """However they are started, and whether multiprocessing was imported before the alias or after it."""
+    (tmp_path / "rows.py").write_text(textwrap.dedent("""
+        import torch
+        class Kept:
+            def __init__(self, n): self.x = torch.full((2,), float(n))
+        def total(x, kept): return (x.sum() + kept.x.sum()).item()
+    """))
+    program = textwrap.dedent(CHILDREN).format(folder=str(tmp_path), first="" if early else "import multiprocessing.spawn; ", last="")
+    (tmp_path / "program.py").write_text(program)
+    done = subprocess.run([sys.executable, str(tmp_path / "program.py")], capture_output=True, text=True)
+    assert done.returncode == 0 and done.stdout.split("\n") == ["fork 7.0", "spawn 7.0", "forkserver 7.0", ""], done.stderr

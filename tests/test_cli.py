@@ -67,7 +67,7 @@ def test_help_of_every_command_has_examples(capsys):
         text = capsys.readouterr().out
         assert ended.value.code == 0 and "examples:" in text and f"python -m flambeau {name}" in text
         assert all(meaning in text for meaning in STATUSES.values())
-    assert set(COMMANDS) == {"run", "explain", "report", "show", "ops", "cache", "bench", "doctor", "bisect"}
+    assert set(COMMANDS) == {"run", "explain", "report", "show", "ops", "cache", "bench", "doctor", "bisect", "torch"}
 
 
 def test_unknown_command(capsys):
@@ -215,6 +215,61 @@ def test_report_of_other_processes(program):
     pages, facts = list(program.glob("reports/*.html")), list(program.glob("reports/*.json"))
     assert len(pages) == len(facts) == 1
     assert [node["op"] for graph in json.loads(facts[0].read_text())["graphs"] for node in graph["nodes"]] == ["mul"]
+
+
+def flambeau_run(*arguments, **options):
+    return subprocess.run([sys.executable, "-m", "flambeau", "run", *arguments], capture_output=True, text=True, **options)
+
+
+def test_a_module_and_statements_for_pytorch(program):
+    """As `python -m` and `python -c`: names, arguments, the path, the module's package, children of a module."""
+    (program / "inner").mkdir()
+    (program / "inner" / "__init__.py").write_text("")
+    (program / "inner" / "helper.py").write_text("import torch\nvalue = torch.ones(3)\n")
+    (program / "inner" / "main.py").write_text(FOR_PYTORCH.replace("import torch\n", "import torch\nfrom .helper import value\n", 1))
+    done = flambeau_run("--counts", "-m", "inner.main", "--lr", "1")
+    assert done.returncode == 5 and done.stdout.startswith("__mp_main__ torch [2.0, 2.0] 1.0 ['--lr', '1']\nframes 1, graphs 1,"), done
+    done = flambeau_run("-c", "import sys, torch\nfrom inner.helper import value\nprint(__name__, sys.argv, value + torch.ones(1)); sys.exit(3)", "-x", "y")
+    assert (done.returncode, done.stdout) == (3, "__main__ ['-c', '-x', 'y'] tensor([2., 2., 2.])\n"), done
+    done = flambeau_run("-m", "pytest", "--version")
+    assert done.returncode == 0 and "pytest" in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("arguments, told", [([], "name a program"), (["-m"], "the module is missing"), (["-c"], "the text is missing"),
+                                             (["-m", "no_such"], "No module named no_such"), (["-c", "1 +"], "no Python program")])
+def test_no_program_for_pytorch(program, arguments, told):
+    done = flambeau_run(*arguments)
+    assert done.returncode == WRONG and told in done.stderr and "Traceback" not in done.stderr, done.stderr
+
+
+ASKED = """
+import torch
+from torch import nn
+
+def step(x):
+    return nn.functional.relu(x) + 1
+
+example_inputs = (torch.ones(3),)
+if __name__ == "__main__":
+    print(torch.compile(step, backend="eager")(torch.ones(2)))
+"""
+
+
+@pytest.mark.parametrize("arguments", [["explain", "asked.py:step"], ["report", "asked.py"]])
+def test_programs_that_import_torch_need_no_option(program, arguments):
+    """Where no PyTorch is installed; and the process that ran them asks no further."""
+    (program / "asked.py").write_text(ASKED)
+    code = f"import sys\nfrom flambeau.cli.main import main\nkept = list(sys.meta_path)\nassert main({arguments!r}) == 0\n" \
+           "assert not [f for f in sys.meta_path if type(f).__name__ == 'TorchWhenAsked']"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0 and "1 graph" in done.stdout, done.stderr
+
+
+def test_without_a_command(capsys):
+    assert main([]) == DONE and "COMMAND" in capsys.readouterr().out
+    with pytest.raises(SystemExit) as ended:
+        main(["--version"])
+    assert ended.value.code == 0 and flambeau.__version__ in capsys.readouterr().out
 
 
 # -- show, cache
@@ -397,5 +452,5 @@ def test_graphs_in_a_notebook():
 
 def test_the_parser_knows_json_everywhere():
     for name in COMMANDS:
-        extra = {"explain": ["a:b"], "report": ["a"], "bisect": ["a"], "run": ["a"], "cache": ["ls"]}.get(name, [])
+        extra = {"explain": ["a:b"], "report": ["a"], "bisect": ["a"], "run": ["a"], "cache": ["ls"], "torch": ["--status"]}.get(name, [])
         assert parser().parse_args([name, "--json", *extra]).json

@@ -59,9 +59,9 @@ def _check_range(low, high, dtype):
             raise RuntimeError(f"{name} is out of bounds for {_C_TYPES.get(dtype.name, dtype.name)}")
 
 
-_C_TYPES = {"uint8": "unsigned char", "int8": "signed char", "int16": "short int", "int32": "int", "int64": "long int", "float16": "c10::Half",
-            "bfloat16": "c10::BFloat16", "float32": "float", "float64": "double", "uint16": "short unsigned int",
-            "uint32": "unsigned int", "uint64": "long unsigned int"}
+_C_TYPES = {"uint8": "unsigned char", "int8": "signed char", "int16": "short int", "int32": "int", "int64": "long int",
+            "uint16": "short unsigned int", "uint32": "unsigned int", "uint64": "long unsigned int",
+            "float16": "c10::Half", "bfloat16": "c10::BFloat16", "float32": "float", "float64": "double"}
 
 
 def _limits(dtype):
