@@ -23,6 +23,8 @@ _PUBLIC_MODULES = {
     "profiler": "eager.profiler",
     "jit": "eager.compat.jit",
     "version": "eager.compat.version",
+    "torch_version": "eager.compat.torch_version",
+    "return_types": "eager.returned",
     "types": "eager.compat.types",
     "library": "eager.compat.library",
     "backends": "eager.compat.backends",

@@ -183,6 +183,7 @@ class Tensor:
     is_sparse = is_sparse_csr = is_quantized = is_mkldnn = is_nested = False
     is_mps = is_xpu = is_xla = is_ipu = is_mtia = is_maia = is_vulkan = False        # places that do not exist here
     names = property(lambda self: (None,) * self.ndim)
+    name = property(lambda self: None)
 
     @property
     def layout(self):

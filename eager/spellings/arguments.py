@@ -7,6 +7,7 @@ import builtins
 import functools
 import inspect
 import math
+import warnings
 from collections.abc import Iterable
 
 import numpy as np
@@ -15,7 +16,7 @@ from .. import dtypes
 from .. import device as devices
 from ..autograd import is_grad_enabled
 from ..dispatch import store, type_name
-from ..sizes import is_int, numel
+from ..sizes import is_int, is_number, numel
 from ..state import state
 from ..tensor import Tensor
 
@@ -155,6 +156,19 @@ def written(function, name):
         return self.copy_(result)
     method.__name__ = method.__qualname__ = name
     return method
+
+
+def from_old_form(function, args, tensors, *names):
+    """A call in the form of before PyTorch 1.5, with numbers before or between the tensors: `x.add_(alpha, other)`,
+    `torch.addmm(beta, x, alpha, mat1, mat2)`. `tensors`: how many there are; `names`: what the numbers are, in their order."""
+    given = [x for x in args if isinstance(x, Tensor)]
+    numbers = [x for x in args if not isinstance(x, Tensor)]
+    called = function.__name__
+    if len(given) != tensors or not all(map(is_number, numbers)) or len(numbers) > len(names):
+        raise TypeError(f"{called}() takes {tensors} tensors ({', '.join(names)} by name), but got "
+                        f"({', '.join([type(x).__name__ for x in args])})")
+    warnings.warn(f"{called}: numbers before tensors are a deprecated form; give {', '.join(names)} by name", stacklevel=3)
+    return function(*given, **dict(zip(names, numbers)))
 
 
 def takes_out(fn):

@@ -13,7 +13,7 @@ from ..ops import arithmetic as a, indexing as indexing_records
 from ..ops.creation import full
 from ..promote import result_type
 from ..tensor import Tensor
-from .arguments import device_of, dim_of, dtype_of, give, size_of, takes_out
+from .arguments import device_of, dim_of, dtype_of, from_old_form, give, size_of, takes_out
 from .host import on_host
 from . import creation, elementwise, indexing, products, reductions, shapes
 
@@ -77,7 +77,9 @@ def ger(input, vec2, *, out=None):
     return products.outer(input, vec2, out=out)
 
 
-def addr(input, vec1, vec2, *, beta=1, alpha=1, out=None):
+def addr(input, vec1, vec2, *old, beta=1, alpha=1, out=None):
+    if old:
+        return from_old_form(addr, (input, vec1, vec2, *old), 3, "beta", "alpha")
     for name, factor in (("beta", beta), ("alpha", alpha)):
         if isinstance(factor, float) and result_type((input, vec1, vec2)).category < 2:
             raise RuntimeError(f"For integral input tensors, argument {name} must not be a floating point number.")

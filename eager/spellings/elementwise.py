@@ -14,7 +14,7 @@ from ..ops import activations, arithmetic as a, complexes as c, elementary as e
 from ..ops.creation import full
 from ..tensor import Tensor
 from . import expanded
-from .arguments import dim_of, fitting, give
+from .arguments import dim_of, fitting, from_old_form, give
 
 
 def unary(record, name=None):
@@ -78,7 +78,9 @@ globals().update(FUNCTIONS)
 _add, _sub, _div, _mul = map(specialise, (a.add, a.sub, a.div, a.mul))
 
 
-def add(input, other, *, alpha=1, out=None):
+def add(input, other, *old, alpha=1, out=None):
+    if old:
+        return from_old_form(add, (input, other, *old), 2, "alpha")
     r = _add(input, other) if type(alpha) is int and alpha == 1 else _plus_scaled(a.add, input, other, alpha)
     return r if out is None else give(r, out)
 
@@ -143,7 +145,9 @@ def sign(input, *, out=None):
     return give(input.clone() if input.dtype is dtypes.bool else a.sign(input), out)
 
 
-def sub(input, other, *, alpha=1, out=None):
+def sub(input, other, *old, alpha=1, out=None):
+    if old:
+        return from_old_form(sub, (input, other, *old), 2, "alpha")
     _no_bools(input, other)
     r = _sub(input, other) if type(alpha) is int and alpha == 1 else _plus_scaled(a.sub, input, other, alpha)
     return r if out is None else give(r, out)
@@ -326,11 +330,15 @@ def _plus_product(input, tensor1, tensor2, value, add, fused):
     return fused(input, tensor1, tensor2, factor)
 
 
-def addcmul(input, tensor1, tensor2, *, value=1, out=None):
+def addcmul(input, tensor1, tensor2, *old, value=1, out=None):
+    if old:
+        return from_old_form(addcmul, (input, tensor1, tensor2, *old), 3, "value")
     return give(_plus_product(input, tensor1, tensor2, value, _add, a.addcmul), out)
 
 
-def addcmul_(self, tensor1, tensor2, *, value=1):
+def addcmul_(self, tensor1, tensor2, *old, value=1):
+    if old:
+        return from_old_form(addcmul_, (self, tensor1, tensor2, *old), 3, "value")
     return _plus_product(self, tensor1, tensor2, value, a.add.inplace, a.addcmul.inplace)
 
 
@@ -344,11 +352,15 @@ def _plus_quotient(input, tensor1, tensor2, value, add, fused):
     return fused(input, tensor1, tensor2, factor)
 
 
-def addcdiv(input, tensor1, tensor2, *, value=1, out=None):
+def addcdiv(input, tensor1, tensor2, *old, value=1, out=None):
+    if old:
+        return from_old_form(addcdiv, (input, tensor1, tensor2, *old), 3, "value")
     return give(_plus_quotient(input, tensor1, tensor2, value, _add, a.addcdiv), out)
 
 
-def addcdiv_(self, tensor1, tensor2, *, value=1):
+def addcdiv_(self, tensor1, tensor2, *old, value=1):
+    if old:
+        return from_old_form(addcdiv_, (self, tensor1, tensor2, *old), 3, "value")
     return _plus_quotient(self, tensor1, tensor2, value, a.add.inplace, a.addcdiv.inplace)
 
 
@@ -448,11 +460,15 @@ def equal(input, other):
 
 # -- in-place methods beyond `name_` of the regular ones
 
-def add_(self, other, *, alpha=1):
+def add_(self, other, *old, alpha=1):
+    if old:
+        return from_old_form(add_, (self, other, *old), 2, "alpha")
     return a.add.inplace(self, other) if type(alpha) is int and alpha == 1 else _plus_scaled(a.add.inplace, self, other, alpha)
 
 
-def sub_(self, other, *, alpha=1):
+def sub_(self, other, *old, alpha=1):
+    if old:
+        return from_old_form(sub_, (self, other, *old), 2, "alpha")
     _no_bools(self, other)
     return a.sub.inplace(self, other) if type(alpha) is int and alpha == 1 else _plus_scaled(a.sub.inplace, self, other, alpha)
 

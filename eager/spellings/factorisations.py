@@ -1,18 +1,16 @@
 """Factorisations beside torch.linalg's: reflections as LAPACK keeps them, and a few singular or eigenvalues of large
 matrices. Names of torch that were removed say so."""
 
-from collections import namedtuple
-
 import numpy as np
 
-from .. import dtypes
+from .. import dtypes, returned
 from ..dispatch import type_name
 from ..tensor import Tensor
 from . import creation, linalg, products, shapes
 from .arguments import give
 from .host import on_host
 
-Geqrf = namedtuple("geqrf", ["a", "tau"])
+Geqrf = returned.geqrf
 
 
 # -- reflections

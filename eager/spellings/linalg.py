@@ -4,23 +4,22 @@ Batches of matrices lie in the last two dims. Results with several parts are nam
 """
 
 import math
-from collections import namedtuple
 
-from .. import dtypes
+from .. import dtypes, returned
 from ..ops import arithmetic as a, complexes as c, decompositions as d, elementary as e, reduce as r
 from ..tensor import Tensor
 from . import building, creation, products, reductions, shapes
 from .arguments import dim_of, dims_of, dtype_of, give, takes_out
 
 LinAlgError = d.LinAlgError
-SLogDet = namedtuple("linalg_slogdet", ["sign", "logabsdet"])
-QR = namedtuple("linalg_qr", ["Q", "R"])
-SVD = namedtuple("linalg_svd", ["U", "S", "Vh"])
-Eig = namedtuple("linalg_eig", ["eigenvalues", "eigenvectors"])
-Eigh = namedtuple("linalg_eigh", ["eigenvalues", "eigenvectors"])
-LU = namedtuple("linalg_lu", ["P", "L", "U"])
-LUFactor = namedtuple("linalg_lu_factor", ["LU", "pivots"])
-LstSq = namedtuple("linalg_lstsq", ["solution", "residuals", "rank", "singular_values"])
+SLogDet = returned.linalg_slogdet
+QR = returned.linalg_qr
+SVD = returned.linalg_svd
+Eig = returned.linalg_eig
+Eigh = returned.linalg_eigh
+LU = returned.linalg_lu
+LUFactor = returned.linalg_lu_factor
+LstSq = returned.linalg_lstsq
 
 
 def _matrices(x, name, square=False):
@@ -46,7 +45,7 @@ def inv(A):
 
 
 def inv_ex(A, *, check_errors=False, out=None):
-    kind = namedtuple("linalg_inv_ex", ["inverse", "info"])
+    kind = returned.linalg_inv_ex
     found = kind(*d.inv_ex(_matrices(A, "linalg.inv", True)))
     if check_errors:
         _check_info(found.info, "linalg.inv_ex: The diagonal element {} is zero, the inversion could not be completed because "
@@ -71,6 +70,11 @@ def det(A):
 
 def slogdet(A, *, out=None):
     return give(SLogDet(*d.slogdet(_matrices(A, "linalg.slogdet", True))), out)
+
+
+def _slogdet(A, *, out=None):
+    """torch.slogdet: its result has a name of its own."""
+    return give(returned.slogdet(*slogdet(A)), out)
 
 
 def logdet(input):
@@ -132,7 +136,7 @@ def _solved(A, B, left, record):
 
 
 def solve_ex(A, B, *, left=True, check_errors=False, out=None):
-    kind = namedtuple("linalg_solve_ex", ["result", "info"])
+    kind = returned.linalg_solve_ex
     found = kind(*_solved(A, B, left, d.solve_ex))
     if check_errors:
         _check_info(found.info, "torch.linalg.solve_ex: The solver failed because the input matrix is singular.")
@@ -148,7 +152,7 @@ def solve_triangular(A, B, *, upper, left=True, unitriangular=False):
 
 
 def triangular_solve(b, A, upper=True, transpose=False, unitriangular=False, *, out=None):
-    kind = namedtuple("triangular_solve", ["solution", "cloned_coefficient"])
+    kind = returned.triangular_solve
     x = d.solve_triangular(A.transpose(-2, -1), b, not upper, unitriangular) if transpose else \
         d.solve_triangular(A, b, upper, unitriangular)
     return give(kind(x, A.clone()), out)
@@ -162,7 +166,7 @@ def cholesky(A, *, upper=False):
 
 def cholesky_ex(A, *, upper=False, check_errors=False, out=None):
     """(L, info): info is the order of the leading minor that is not positive-definite, or 0."""
-    kind = namedtuple("linalg_cholesky_ex", ["L", "info"])
+    kind = returned.linalg_cholesky_ex
     low, info = d.cholesky_ex(_matrices(A, "linalg.cholesky", True))
     if check_errors:
         _check_info(info, "linalg.cholesky_ex: The factorization could not be completed because the input is not "
@@ -208,7 +212,7 @@ def qr(A, mode="reduced", *, out=None):
 
 
 def old_qr(input, some=True, *, out=None):
-    kind = namedtuple("qr", ["Q", "R"])
+    kind = returned.qr
     return give(kind(*d.qr(_matrices(input, "qr"), "reduced" if some else "complete")), out)
 
 
@@ -231,7 +235,7 @@ def lu_factor(A, *, pivot=True, out=None):
 
 def lu_factor_ex(A, *, pivot=True, check_errors=False, out=None):
     _pivoted(pivot, "linalg.lu_factor_ex")
-    kind = namedtuple("linalg_lu_factor_ex", ["LU", "pivots", "info"])
+    kind = returned.linalg_lu_factor_ex
     found = kind(*(parts := d.lu_factor(_matrices(A, "linalg.lu_factor"))), _first_zero(parts[0]))
     if check_errors:
         _check_info(found.info, "torch.linalg.lu_factor_ex: " + _ZERO_PIVOT, RuntimeError)
@@ -255,7 +259,7 @@ def _permutation(pivots, rows, dtype):
 
 def lu_unpack(LU_data, LU_pivots, unpack_data=True, unpack_pivots=True, *, out=None):
     """(P, L, U) of what `lu_factor` gave; what is not unpacked is an empty tensor."""
-    kind = namedtuple("lu_unpack", ["P", "L", "U"])
+    kind = returned.lu_unpack
     m, n = LU_data.shape[-2:]
     k = min(m, n)
     P = low = up = LU_data.new_empty(0)
@@ -306,7 +310,7 @@ def svd(A, full_matrices=True, *, driver=None, out=None):
 
 def old_svd(input, some=True, compute_uv=True, *, out=None):
     """(U, S, V) with V not transposed; without `compute_uv`, U and V are zeros."""
-    kind = namedtuple("svd", ["U", "S", "V"])
+    kind = returned.svd
     u, s, vh = d.svd(_matrices(input, "svd"), not some)
     if not compute_uv:
         m, n = input.shape[-2:]
@@ -523,7 +527,7 @@ def householder_product(A, tau):
 
 
 # torch's own older names
-TOP_LEVEL = dict(inverse=inv, det=det, slogdet=slogdet, logdet=logdet, matrix_power=matrix_power, matrix_exp=matrix_exp,
+TOP_LEVEL = dict(inverse=inv, det=det, slogdet=_slogdet, logdet=logdet, matrix_power=matrix_power, matrix_exp=matrix_exp,
                  cholesky=old_cholesky, cholesky_solve=cholesky_solve, cholesky_inverse=cholesky_inverse, qr=old_qr,
                  svd=old_svd, pinverse=pinverse, triangular_solve=triangular_solve, lu_solve=old_lu_solve,
                  lu_unpack=lu_unpack, orgqr=householder_product)

@@ -6,7 +6,7 @@ from ..ops.reduce import sum as sum_dims
 from ..ops.views import diagonal, expand, permute, reshape, unsqueeze
 from ..meta import check_expandable
 from ..state import state
-from .arguments import dim_of, give, lowered
+from .arguments import dim_of, from_old_form, give, lowered
 
 
 def matmul(input, other, *, out=None):
@@ -87,19 +87,25 @@ def _rounded_once(product, input, left, right, beta, alpha):
     return a.cast(_scaled_sum(wide, product(left, right), beta, alpha), input.dtype)
 
 
-def addmm(input, mat1, mat2, *, beta=1, alpha=1, out=None):
+def addmm(input, mat1, mat2, *old, beta=1, alpha=1, out=None):
+    if old:
+        return from_old_form(addmm, (input, mat1, mat2, *old), 3, "beta", "alpha")
     if _of_halves(beta, alpha, input, mat1, mat2):
         return give(_rounded_once(mm, input, mat1, mat2, beta, alpha), out)
     return give(_scaled_sum(*lowered(p.gemm, input), mm(mat1, mat2), beta, alpha), out)
 
 
-def addmv(input, mat, vec, *, beta=1, alpha=1, out=None):
+def addmv(input, mat, vec, *old, beta=1, alpha=1, out=None):
+    if old:
+        return from_old_form(addmv, (input, mat, vec, *old), 3, "beta", "alpha")
     if _of_halves(beta, alpha, input, mat, vec):
         return give(_rounded_once(mv, input, mat, vec, beta, alpha), out)
     return give(_scaled_sum(input, mv(mat, vec), beta, alpha), out)
 
 
-def baddbmm(input, batch1, batch2, *, beta=1, alpha=1, out=None):
+def baddbmm(input, batch1, batch2, *old, beta=1, alpha=1, out=None):
+    if old:
+        return from_old_form(baddbmm, (input, batch1, batch2, *old), 3, "beta", "alpha")
     if _of_halves(beta, alpha, input, batch1, batch2):
         return give(_rounded_once(bmm, input, batch1, batch2, beta, alpha), out)
     return give(_scaled_sum(*lowered(p.gemm, input), bmm(batch1, batch2), beta, alpha), out)
@@ -111,7 +117,9 @@ def _summed(products):
     return total if total.dtype is products.dtype else a.cast(total, products.dtype)
 
 
-def addbmm(input, batch1, batch2, *, beta=1, alpha=1, out=None):
+def addbmm(input, batch1, batch2, *old, beta=1, alpha=1, out=None):
+    if old:
+        return from_old_form(addbmm, (input, batch1, batch2, *old), 3, "beta", "alpha")
     if batch1.dtype is dtypes.bool:
         raise RuntimeError("addbmm: sums over the batch can't be cast to the desired output type Bool; convert the matrices "
                            "to int64 first")

@@ -4,6 +4,7 @@ import numpy as np
 
 from .. import dtypes
 from ..ops import random as r
+from ..ops.complexes import view_as_complex
 from ..tensor import Tensor
 from .arguments import device_of, dtype_of, give
 from .creation import _factory_options, _in_likeness, _sizes, finished
@@ -11,29 +12,33 @@ from .creation import _factory_options, _in_likeness, _sizes, finished
 
 def rand(*size, generator=None, dtype=None, device=None, requires_grad=False, out=None, layout=None, pin_memory=False):
     dtype, device = _factory_options(dtype, device)
-    return finished(r.rand(_sizes(size), _floating(dtype, "rand"), device, generator), requires_grad, out, pin_memory, layout)
+    return finished(_drawn(r.rand, _sizes(size), dtype, device, generator), requires_grad, out, pin_memory, layout)
 
 
 def randn(*size, generator=None, dtype=None, device=None, requires_grad=False, out=None, layout=None, pin_memory=False):
     dtype, device = _factory_options(dtype, device)
-    return finished(r.randn(_sizes(size), _floating(dtype, "randn"), device, generator), requires_grad, out, pin_memory, layout)
+    return finished(_drawn(r.randn, _sizes(size), dtype, device, generator), requires_grad, out, pin_memory, layout)
 
 
-def _floating(dtype, name):
+def _drawn(record, size, dtype, device, generator):
+    """Floating numbers; complex ones have parts that are drawn apart (of a normal one each has half of the variance)."""
+    if dtype.is_complex:
+        parts = record((*size, 2), dtype.to_real(), device, generator)
+        return view_as_complex(parts * 0.5**0.5 if record is r.randn else parts)
     if not dtype.is_floating_point:
-        raise RuntimeError(f"{name}: dtype must be a floating point type, got {dtype}")
-    return dtype
+        raise RuntimeError(f"{record.name}: dtype must be a floating point type, got {dtype}")
+    return record(size, dtype, device, generator)
 
 
 def rand_like(input, *, dtype=None, device=None, requires_grad=False, memory_format=None, generator=None, layout=None,
               pin_memory=False):
-    return _in_likeness(input, dtype, device, lambda size, d, where: r.rand(size, d, where, generator), requires_grad,
+    return _in_likeness(input, dtype, device, lambda size, d, where: _drawn(r.rand, size, d, where, generator), requires_grad,
                         pin_memory, layout, memory_format)
 
 
 def randn_like(input, *, dtype=None, device=None, requires_grad=False, memory_format=None, generator=None, layout=None,
                pin_memory=False):
-    return _in_likeness(input, dtype, device, lambda size, d, where: r.randn(size, d, where, generator), requires_grad,
+    return _in_likeness(input, dtype, device, lambda size, d, where: _drawn(r.randn, size, d, where, generator), requires_grad,
                         pin_memory, layout, memory_format)
 
 
@@ -71,9 +76,11 @@ def _limits(dtype):
     return limits.min, limits.max
 
 
-def randint_like(input, low, high=None, *, dtype=None, device=None, generator=None, requires_grad=False, memory_format=None,
+def randint_like(input, low=None, high=None, *, dtype=None, device=None, generator=None, requires_grad=False, memory_format=None,
                  layout=None):
-    low, high = (0, low) if high is None else (low, high)
+    if low is None and high is None:
+        raise TypeError("randint_like() missing 1 required argument: 'high'")
+    low, high = (0, low) if high is None else (low or 0, high)
     _check_range(low, high, dtype_of(dtype, input.dtype))
     return _in_likeness(input, dtype, device, lambda size, d, where: r.randint(low, high, size, d, where, generator),
                         requires_grad, False, layout, memory_format)

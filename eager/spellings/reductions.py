@@ -3,9 +3,8 @@
 import builtins
 import math
 import warnings
-from collections import namedtuple
 
-from .. import dtypes
+from .. import dtypes, returned
 from ..dispatch import type_name
 from ..ops import arithmetic as a, order as o, reduce as r
 from ..ops.complexes import imag, real
@@ -16,10 +15,10 @@ from ..tensor import Tensor
 from .arguments import dim_of, dims_of, dtype_of, give, numpy_names
 from .elementwise import sub
 
-Sorted = namedtuple("sort", ["values", "indices"])
-TopK = namedtuple("topk", ["values", "indices"])
-Median = namedtuple("median", ["values", "indices"])
-Kth = namedtuple("kthvalue", ["values", "indices"])
+Sorted = returned.sort
+TopK = returned.topk
+Median = returned.median
+Kth = returned.kthvalue
 
 
 def _cast(x, dtype):
@@ -95,7 +94,7 @@ def _some(x, dim, name):
     return _nonempty(x, dims_of(x, dim), name)
 
 
-PAIRS = {name: namedtuple(name, ["values", "indices"]) for name in ("max", "min")}
+PAIRS = {"max": returned.max, "min": returned.min}
 
 
 def _extremes(name, over, along, pairwise):
@@ -134,7 +133,7 @@ def amin(input, dim=(), keepdim=False, *, out=None):
     return give(r.amin(input, _some(input, dim, "amin"), keepdim), out)
 
 
-_AMINMAX = namedtuple("aminmax", ["min", "max"])
+_AMINMAX = returned.aminmax
 
 
 @numpy_names

@@ -166,7 +166,7 @@ def expand_as(self, other):
 
 
 def broadcast_to(input, size):
-    return expand(input, *size)
+    return expand(input, *((size,) if is_int(size) else size))
 
 
 def broadcast_shapes(*shapes):

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from .. import dtypes
+from .. import dtypes, returned
 from ..dispatch import type_name
 from ..meta import broadcast_shapes
 from ..promote import result_type, to_float
@@ -252,14 +252,13 @@ def _power_of_two(x):
 @on_host
 def frexp(input, *, out=None):
     """(mantissa in [0.5, 1), exponent): input = mantissa * 2 ** exponent."""
-    from collections import namedtuple
     if not input.dtype.is_floating_point:
         raise RuntimeError("torch.frexp() only supports floating-point dtypes")
     x = input._values("frexp()")
     mantissa, exponent = np.frexp(x)
     pair = (Tensor._from_array(np.asarray(mantissa, x.dtype), input.dtype),
             Tensor._from_array(np.asarray(exponent, np.int32), dtypes.int32))
-    return give(namedtuple("frexp", "mantissa exponent")(*pair), out)
+    return give(returned.frexp(*pair), out)
 
 
 logaddexp2 = binary(e.logaddexp2)

@@ -5,11 +5,10 @@ What has sizes that depend on values (unique, bincount) reads the values; a trac
 
 import builtins
 import math
-from collections import namedtuple
 
 import numpy as np
 
-from .. import dtypes
+from .. import dtypes, returned
 from ..dispatch import type_name
 from ..ops import arithmetic as a, elementary as e, reduce as r, running as s
 from ..ops.halves import back, single
@@ -22,10 +21,10 @@ from .host import on_host
 from .reductions import _cast, _median_of_none, _running_input
 
 _wrap = Tensor._from_array
-Extreme = namedtuple("cummax", ["values", "indices"])
-Least = namedtuple("cummin", ["values", "indices"])
-Mode = namedtuple("mode", ["values", "indices"])
-Histogram = namedtuple("histogram", ["hist", "bin_edges"])
+Extreme = returned.cummax
+Least = returned.cummin
+Mode = returned.mode
+Histogram = returned.histogram
 
 
 # -- running
@@ -285,7 +284,7 @@ def nanmedian(input, dim=None, keepdim=False, *, out=None):
     x = reshape(input, (input.numel(),)) if dim is None else input
     d = dim_of(x, 0 if dim is None else dim)
     if x.ndim == 0:
-        return give(namedtuple("nanmedian", ["values", "indices"])(x.clone(), creation.zeros((), dtype=dtypes.int64)), out)
+        return give(returned.nanmedian(x.clone(), creation.zeros((), dtype=dtypes.int64)), out)
     if x.shape[d] == 0:
         if dim is None:
             return give(_median_of_none(x), out)
@@ -296,7 +295,7 @@ def nanmedian(input, dim=None, keepdim=False, *, out=None):
     found = values.gather(d, at), indices.gather(d, at)
     if dim is None:
         return give(found[0].reshape(()), out)
-    kind = namedtuple("nanmedian", ["values", "indices"])
+    kind = returned.nanmedian
     return give(kind(*found) if keepdim else kind(*(t.squeeze(d) for t in found)), out)
 
 

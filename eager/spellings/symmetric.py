@@ -3,19 +3,18 @@ as LAPACK keeps it: D and L in the lower triangle, exchanges counted from 1, neg
 """
 
 import math
-from collections import namedtuple
 
 import numpy as np
 
-from .. import dtypes
+from .. import dtypes, returned
 from ..dispatch import type_name
 from ..ops.decompositions import LinAlgError
 from ..tensor import Tensor
 from .arguments import give, takes_out
 from .host import on_host
 
-LDL = namedtuple("linalg_ldl_factor", ["LD", "pivots"])
-LDLInfo = namedtuple("linalg_ldl_factor_ex", ["LD", "pivots", "info"])
+LDL = returned.linalg_ldl_factor
+LDLInfo = returned.linalg_ldl_factor_ex
 _GROWTH = (1 + math.sqrt(17)) / 8
 
 
