@@ -116,7 +116,7 @@ def _reach_children(spawn):
 def _module(flambeau):
     module = TorchModule(NAME, flambeau.__doc__)
     module.__dict__.update({k: v for k, v in vars(flambeau).items() if not (k.startswith("__") and k.endswith("__"))})
-    module.__flambeau__ = flambeau
+    module.__flambeau__, module.torch = flambeau, module
     module.__version__ = version.__version__
     module.__file__, module.__path__ = flambeau.__file__, []
     module.__spec__ = importlib.machinery.ModuleSpec(NAME, None, origin=flambeau.__file__, is_package=True)

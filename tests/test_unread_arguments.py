@@ -41,6 +41,7 @@ LISTED = {
     "BFloat16Storage.__init__": {"device": ONE_PLACE}, "BFloat16Storage.from_buffer": {"device": ONE_PLACE},
     **{f"{kind}.{name}": {"device": ONE_PLACE} for kind in ("BFloat16Storage", "UntypedStorage", "Tensor")
        for name in ("is_pinned", "pin_memory")},
+    "Future.__init__": {"devices": ONE_PLACE},
     "Tensor.sort": {"stable": "always stable"}, "Tensor.argsort": {"stable": "always stable"},
     "Tensor.unique": {"sorted": "always sorted"},
     "Tensor.expand": {"implicit": "a mark of PyTorch's own transforms"},

@@ -1,7 +1,7 @@
 """torch._dynamo and torch._inductor: the few names that people use, on this compiler."""
 
 from ...runtime.counters import snapshot
-from . import config, eval_frame, utils
+from . import config, eval_frame, testing, utils
 from .. import backends
 from ..compile import compile, reset
 from ..explain import explain

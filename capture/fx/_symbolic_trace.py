@@ -25,6 +25,7 @@ from ...eager.nn.modules.module import Module
 from ...eager.nn.parameter import Parameter
 from ...eager.spellings.legacy import _assert
 from ...eager.tensor import Tensor
+from ._compatibility import compatibility as compatibility
 from .graph import Graph
 from .graph_module import GraphModule
 from .node import Node, base_types, map_aggregate

@@ -11,6 +11,7 @@ from . import accelerators, missing
 from ..cuda import OutOfMemoryError as OutOfMemoryError
 from .jit import ScriptFunction as ScriptFunction
 from .jit import ScriptModule as ScriptModule
+from .futures import Future as Future
 
 PyTorchFileReader = missing.kind("torch.PyTorchFileReader", "use torch.load, or zipfile for the raw records")
 PyTorchFileWriter = missing.kind("torch.PyTorchFileWriter", "use torch.save")

@@ -44,6 +44,14 @@ def sum_rightmost(value, dim):
     return value if dim == 0 else value.reshape(tuple(value.shape[:-dim]) + (-1,)).sum(-1)
 
 
+_sum_rightmost = sum_rightmost
+
+
+def _standard_normal(shape, dtype, device):
+    """Normal numbers of mean 0 and variance 1."""
+    return api.randn(tuple(shape), dtype=dtype, device=device)
+
+
 class lazy_property:
     """An attribute computed at the first use, with gradients on."""
 

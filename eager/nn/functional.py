@@ -4,6 +4,7 @@ arguments."""
 import warnings
 
 from .. import api, dtypes, overrides
+from . import _reduction as _Reduction  # noqa: F401 (by the name that packages use)
 from ..dispatch import type_name as _type_name
 from ..ops import activations as act, losses, normalization, products
 from ..spellings.arguments import dim_of as _dim_of, fitting as _fitting

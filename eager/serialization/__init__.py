@@ -3,6 +3,10 @@ and `unpickler` are the two directions of the object, `names` and `rebuild` what
 old format.
 """
 
+from collections.abc import Callable
+
+from ..device import device
+from ..storage import UntypedStorage
 from .files import (
     add_safe_globals,
     clear_safe_globals,
@@ -17,6 +21,9 @@ from .files import (
     set_default_mmap_options,
 )
 from .locations import default_restore_location, location_tag, normalize_storage_type, register_package
+
+
+MAP_LOCATION = Callable[[UntypedStorage, str], UntypedStorage] | device | str | dict[str, str] | None     # what `map_location` is
 
 
 class SourceChangeWarning(Warning):

@@ -1,12 +1,17 @@
 """Utilities: datasets and loaders, hook handles, checkpoints."""
 
+import importlib
+
 from ..later import submodules
 
-_modules = submodules(__name__, "checkpoint", "data", "dlpack", "flop_counter", "hooks", "model_zoo", "tensorboard")
+_modules = submodules(__name__, "benchmark", "checkpoint", "collect_env", "data", "dlpack", "flop_counter", "hooks", "model_zoo",
+                      "tensorboard")
 
 
 def __getattr__(name):
     if name == "_pytree":
         from ..compat import pytree
         return pytree
+    if name in ("cpp_extension", "mobile_optimizer"):
+        return importlib.import_module(f"..compat.absent.{name}", __package__)
     return _modules(name)

@@ -9,6 +9,10 @@ from . import annotations  # noqa: F401
 _ADVICE = "there is no TorchScript; flambeau.compile compiles Python code as it stands"
 
 
+class Error(RuntimeError):
+    """What scripts raise in PyTorch; nothing raises it here."""
+
+
 def _same(obj=None, *args, **kwargs):
     """Returns its argument."""
     return obj

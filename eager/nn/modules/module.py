@@ -113,6 +113,9 @@ class Module:
     def _call_impl(self, *args, **kwargs):
         return Module.__call__(self, *args, **kwargs)
 
+    def _wrapped_call_impl(self, *args, **kwargs):
+        return self._call_impl(*args, **kwargs)
+
     # -- hooks -----------------------------------------------------------------------------------------------------
 
     def register_forward_pre_hook(self, hook, *, prepend=False, with_kwargs=False):

@@ -92,6 +92,9 @@ class RNNBase(Module):
     def flatten_parameters(self):
         """Nothing: the weights need not lie in one block."""
 
+    def _update_flat_weights(self):
+        """Nothing: `_flat_weights` looks them up."""
+
     @property
     def _flat_weights_names(self):
         return [name for names in self._all_weights for name in names]
@@ -131,6 +134,12 @@ class RNNBase(Module):
     def check_hidden_size(self, hx, expected_hidden_size, msg="Expected hidden size {}, got {}"):
         if tuple(hx.size()) != tuple(expected_hidden_size):
             raise RuntimeError(msg.format(tuple(expected_hidden_size), list(hx.size())))
+
+    def check_forward_args(self, input, hidden, batch_sizes):
+        """An error unless the input and the state (a pair for LSTM) have the sizes that the layer wants."""
+        self.check_input(input, batch_sizes)
+        for state, (size, text) in zip(self._states(hidden), self._expected(input, batch_sizes)):
+            self.check_hidden_size(state, size, text)
 
     def _expected(self, input, batch_sizes):
         """Per state: its sizes and the text when they are others."""

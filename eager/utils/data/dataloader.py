@@ -7,6 +7,8 @@ In: a map-style or iterable dataset. Out: an iterator over batches, loaded in th
 import itertools
 import warnings
 import weakref
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from ... import api, device as devices
 from ...random import Generator
@@ -16,6 +18,10 @@ from .fetch import END, IterableFetcher, MapFetcher
 from .pinned import pinned
 from .sampler import BatchSampler, RandomSampler, SequentialSampler
 from .workers import Plan, Workers
+
+T = TypeVar("T")
+_collate_fn_t = Callable[[list[T]], Any]            # for annotations of packages
+_worker_init_fn_t = Callable[[int], None]
 
 
 class _Endless:
