@@ -61,18 +61,18 @@ def refuse_reentrant(tx, args, named, options):
                                   "keyword arguments")
 
 
-@handles(Optimizer._prepare)
+@handles(Optimizer._fl_prepare)
 def _prepare(tx, args, kwargs):
     """The state is made here and now, as the eager step would do next: then the first step and all others are one entry.
     Where the traced code has already looked at the state, the function is inlined."""
     owner, group = args
     real, which = getattr(owner, "value", None), group.outside if hasattr(group, "outside") else None
     if real is None or which is None or tx.effects.attributes.get(owner) or tx.known(real.state) is not None:
-        return tx.inline(UserFunctionVariable(Optimizer._prepare), args, kwargs)
+        return tx.inline(UserFunctionVariable(Optimizer._fl_prepare), args, kwargs)
     with no_modes(), setting(grad=False):
         for p in which["params"]:
             if has_gradient(tx, p) and not real.state[p]:
-                tx.run_outside(real._make_state, p, which)
+                tx.run_outside(real._fl_make_state, p, which)
     return tx.constant(None)
 
 

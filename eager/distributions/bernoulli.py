@@ -12,9 +12,9 @@ from .utils import broadcast_all, lazy_property, log_softplus, logits_to_probs, 
 class ProbsOrLogits:
     """`probs` or `logits`, the other one computed when it is asked for."""
 
-    _binary = True
+    _fl_binary = True
 
-    def _take(self, probs, logits):
+    def _fl_take(self, probs, logits):
         if (probs is None) == (logits is None):
             raise ValueError("Either `probs` or `logits` must be specified, but not both.")
         self._by_probs = probs is not None
@@ -35,11 +35,11 @@ class ProbsOrLogits:
 
     @lazy_property
     def logits(self):
-        return probs_to_logits(self.probs, self._binary)
+        return probs_to_logits(self.probs, self._fl_binary)
 
     @lazy_property
     def probs(self):
-        return logits_to_probs(self.logits, self._binary)
+        return logits_to_probs(self.logits, self._fl_binary)
 
     @property
     def param_shape(self):
@@ -56,7 +56,7 @@ class Bernoulli(ProbsOrLogits, ExponentialFamily):
     support, has_enumerate_support = constraints.boolean, True
 
     def __init__(self, probs=None, logits=None, validate_args=None):
-        self._take(probs, logits)
+        self._fl_take(probs, logits)
         scalar = not isinstance(probs if logits is None else logits, Tensor)
         super().__init__(Size() if scalar else self._param.size(), validate_args=validate_args)
 

@@ -81,11 +81,11 @@ class Categorical(Distribution):
 
 
 class OverCategories(Distribution):
-    """What has a Categorical in `_categorical`, and one more parameter, whose name is `_own`, that batches share."""
+    """What has a Categorical in `_categorical`, and one more parameter, whose name is `_fl_own`, that batches share."""
 
     def expand(self, batch_shape, _instance=None):
         new = super().expand(batch_shape, _instance)
-        setattr(new, self._own, getattr(self, self._own))
+        setattr(new, self._fl_own, getattr(self, self._fl_own))
         new._categorical = self._categorical.expand(batch_shape)
         return new
 

@@ -26,7 +26,7 @@ class ContinuousBernoulli(ProbsOrLogits, ExponentialFamily):
                 raise ValueError("The parameter probs has invalid values")
             probs = clamp_probs(probs)
         self._lims = lims
-        self._take(probs, logits)
+        self._fl_take(probs, logits)
         super().__init__(self._param.size(), validate_args=validate_args)
 
     def expand(self, batch_shape, _instance=None):
@@ -34,26 +34,26 @@ class ContinuousBernoulli(ProbsOrLogits, ExponentialFamily):
         new._lims = self._lims
         return new
 
-    def _far(self):
+    def _fl_far(self):
         """(whether away from 1/2, probabilities that are nowhere near it, the distance from 1/2)"""
         probs = self.probs
         far = (probs <= self._lims[0]) | (probs > self._lims[1])
         return far, api.where(far, probs, self._lims[0]), probs - 0.5
 
     def _log_normalizer(self):
-        far, p, x = self._far()
+        far, p, x = self._fl_far()
         exact = ((1 - p).log() - p.log()).abs().log() - (1 - 2 * p).abs().log()
         return api.where(far, exact, math.log(2.0) + (4 / 3 + 104 / 45 * x * x) * x * x)
 
     @property
     def mean(self):
-        far, p, x = self._far()
+        far, p, x = self._fl_far()
         exact = p / (2 * p - 1) + 1 / (api.log1p(-p) - p.log())
         return api.where(far, exact, 0.5 + (1 / 3 + 16 / 45 * x * x) * x)
 
     @property
     def variance(self):
-        far, p, x = self._far()
+        far, p, x = self._fl_far()
         exact = p * (p - 1) / (1 - 2 * p).square() + 1 / (api.log1p(-p) - p.log()).square()
         return api.where(far, exact, 1 / 12 - (1 / 15 - 128 / 945 * x * x) * x * x)
 
@@ -69,12 +69,12 @@ class ContinuousBernoulli(ProbsOrLogits, ExponentialFamily):
     def cdf(self, value):
         if self._validate_args:
             self._validate_sample(value)
-        far, p, _ = self._far()
+        far, p, _ = self._fl_far()
         inside = api.where(far, (p ** value * (1 - p) ** (1 - value) + p - 1) / (2 * p - 1), value)
         return api.where(value <= 0, 0.0, api.where(value >= 1, 1.0, inside))
 
     def icdf(self, value):
-        far, p, _ = self._far()
+        far, p, _ = self._fl_far()
         return api.where(far, (api.log1p(-p + value * (2 * p - 1)) - api.log1p(-p)) / (p.log() - api.log1p(-p)), value)
 
     def entropy(self):

@@ -21,7 +21,7 @@ class Geometric(ProbsOrLogits, Distribution):
     support = constraints.nonnegative_integer
 
     def __init__(self, probs=None, logits=None, validate_args=None):
-        self._take(probs, logits)
+        self._fl_take(probs, logits)
         super().__init__(self._param.size(), validate_args=validate_args)
         if self._validate_args and probs is not None and not holds(self.probs > 0):
             raise ValueError(f"Expected parameter probs of distribution {self!r} to be positive but found invalid "
@@ -79,7 +79,7 @@ class Binomial(ProbsOrLogits, Distribution):
         if given is not None:
             self.total_count, given = broadcast_all(total_count, given)
             self.total_count = self.total_count.to(given.dtype)
-        self._take(given if logits is None else None, given if logits is not None and probs is None else
+        self._fl_take(given if logits is None else None, given if logits is not None and probs is None else
                    (logits if probs is not None else None))
         super().__init__(self._param.size(), validate_args=validate_args)
 
@@ -127,7 +127,7 @@ class NegativeBinomial(ProbsOrLogits, Distribution):
             raise ValueError("Either `probs` or `logits` must be specified, but not both.")
         self.total_count, given = broadcast_all(total_count, probs if logits is None else logits)
         self.total_count = self.total_count.to(given.dtype)
-        self._take(given if logits is None else None, given if probs is None else None)
+        self._fl_take(given if logits is None else None, given if probs is None else None)
         super().__init__(self._param.size(), validate_args=validate_args)
 
     mean = property(lambda self: self.total_count * api.exp(self.logits))
@@ -149,7 +149,7 @@ class NegativeBinomial(ProbsOrLogits, Distribution):
 
 
 class Multinomial(OverCategories):
-    _own = "total_count"
+    _fl_own = "total_count"
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
 
     def __init__(self, total_count=1, probs=None, logits=None, validate_args=None):

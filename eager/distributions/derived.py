@@ -85,11 +85,11 @@ class Weibull(TransformedDistribution):
     def expand(self, batch_shape, _instance=None):
         return Weibull(self.scale.expand(batch_shape), self.concentration.expand(batch_shape), validate_args=False)
 
-    def _moment(self, k):
+    def _fl_moment(self, k):
         return api.exp(api.lgamma(1 + k * self.concentration.reciprocal()))
 
-    mean = property(lambda self: self.scale * self._moment(1))
-    variance = property(lambda self: self.scale.pow(2) * (self._moment(2) - self._moment(1).pow(2)))
+    mean = property(lambda self: self.scale * self._fl_moment(1))
+    variance = property(lambda self: self.scale.pow(2) * (self._fl_moment(2) - self._fl_moment(1).pow(2)))
     mode = property(lambda self: self.scale * ((self.concentration - 1) / self.concentration) ** self.concentration.reciprocal())
 
     def entropy(self):
@@ -142,13 +142,13 @@ class Kumaraswamy(TransformedDistribution):
     def expand(self, batch_shape, _instance=None):
         return Kumaraswamy(self.concentration1.expand(batch_shape), self.concentration0.expand(batch_shape), False)
 
-    def _moment(self, n):
+    def _fl_moment(self, n):
         a = 1 + n / self.concentration1
         log = api.lgamma(a) + api.lgamma(self.concentration0) - api.lgamma(a + self.concentration0)
         return self.concentration0 * log.exp()
 
-    mean = property(lambda self: self._moment(1))
-    variance = property(lambda self: self._moment(2) - self.mean.pow(2))
+    mean = property(lambda self: self._fl_moment(1))
+    variance = property(lambda self: self._fl_moment(2) - self.mean.pow(2))
 
     @property
     def mode(self):
@@ -169,7 +169,7 @@ class LogitRelaxedBernoulli(ProbsOrLogits, Distribution):
 
     def __init__(self, temperature, probs=None, logits=None, validate_args=None):
         self.temperature = temperature
-        self._take(probs, logits)
+        self._fl_take(probs, logits)
         super().__init__(self._param.size(), validate_args=validate_args)
 
     def expand(self, batch_shape, _instance=None):
@@ -205,7 +205,7 @@ class RelaxedBernoulli(TransformedDistribution):
 
 
 class ExpRelaxedCategorical(OverCategories):
-    _own = "temperature"
+    _fl_own = "temperature"
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
     support, has_rsample = constraints.real_vector, True
 

@@ -30,10 +30,10 @@ class Distribution:
         if validate_args is not None:
             self._validate_args = validate_args
         if self._validate_args:
-            self._validate_parameters()
+            self._fl_validate_parameters()
         super().__init__()
 
-    def _validate_parameters(self):
+    def _fl_validate_parameters(self):
         try:
             wanted = self.arg_constraints
         except AttributeError:
@@ -78,28 +78,28 @@ class Distribution:
     def event_shape(self):
         return self._event_shape
 
-    def _absent(self, what):
+    def _fl_absent(self, what):
         raise NotImplementedError(f"{type(self).__name__} has no {what}")
 
     @property
     def arg_constraints(self):
-        return self._absent("arg_constraints")
+        return self._fl_absent("arg_constraints")
 
     @property
     def support(self):
-        return self._absent("support")
+        return self._fl_absent("support")
 
     @property
     def mean(self):
-        return self._absent("mean")
+        return self._fl_absent("mean")
 
     @property
     def mode(self):
-        return self._absent("mode")
+        return self._fl_absent("mode")
 
     @property
     def variance(self):
-        return self._absent("variance")
+        return self._fl_absent("variance")
 
     @property
     def stddev(self):
@@ -110,26 +110,26 @@ class Distribution:
             return self.rsample(sample_shape)
 
     def rsample(self, sample_shape=Size()):
-        return self._absent("rsample")
+        return self._fl_absent("rsample")
 
     def sample_n(self, n):
         warnings.warn("sample_n(n) will be deprecated. Use .sample((n,)) instead.", UserWarning, stacklevel=2)
         return self.sample(Size((n,)))
 
     def log_prob(self, value):
-        return self._absent("log_prob")
+        return self._fl_absent("log_prob")
 
     def cdf(self, value):
-        return self._absent("cdf")
+        return self._fl_absent("cdf")
 
     def icdf(self, value):
-        return self._absent("icdf")
+        return self._fl_absent("icdf")
 
     def enumerate_support(self, expand=True):
-        return self._absent("enumerate_support")
+        return self._fl_absent("enumerate_support")
 
     def entropy(self):
-        return self._absent("entropy")
+        return self._fl_absent("entropy")
 
     def perplexity(self):
         return api.exp(self.entropy())

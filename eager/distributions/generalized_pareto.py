@@ -22,7 +22,7 @@ class GeneralizedPareto(Distribution):
         end = self.loc - self.scale / api.where(self.concentration < 0, self.concentration, -1.0)
         return constraints.interval(self.loc, api.where(self.concentration < 0, end, math.inf))
 
-    def _shape(self):
+    def _fl_shape(self):
         """(whether it is 0, the concentration with 1 in place of 0)"""
         zero = api.isclose(self.concentration, api.zeros_like(self.concentration))
         return zero, api.where(zero, 1.0, self.concentration)
@@ -30,21 +30,21 @@ class GeneralizedPareto(Distribution):
     def rsample(self, sample_shape=Size()):
         return self.icdf(api.rand(self._extended_shape(sample_shape), dtype=self.loc.dtype))
 
-    def _exceedance(self, value):
+    def _fl_exceedance(self, value):
         """-log(1 - cdf)"""
-        zero, c = self._shape()
+        zero, c = self._fl_shape()
         y = (value - self.loc) / self.scale
         return api.where(zero, y - self.concentration * y * y / 2, api.log1p(c * y) / c)
 
     def log_prob(self, value):
         if self._validate_args:
             self._validate_sample(value)
-        return -(1 + self.concentration) * self._exceedance(value) - self.scale.log()
+        return -(1 + self.concentration) * self._fl_exceedance(value) - self.scale.log()
 
     def log_survival_function(self, value):
         if self._validate_args:
             self._validate_sample(value)
-        return -self._exceedance(value)
+        return -self._fl_exceedance(value)
 
     def log_cdf(self, value):
         return api.log1p(-self.log_survival_function(value).exp())
@@ -53,7 +53,7 @@ class GeneralizedPareto(Distribution):
         return self.log_cdf(value).exp()
 
     def icdf(self, value):
-        zero, c = self._shape()
+        zero, c = self._fl_shape()
         steps = -api.log1p(-value)
         return self.loc + self.scale * api.where(
             zero, steps + self.concentration * steps * steps / 2, api.expm1(c * steps) / c)

@@ -21,12 +21,12 @@ class InverseGamma(TransformedDistribution):
     rate = property(lambda self: self.base_dist.rate)
     mode = property(lambda self: self.rate / (self.concentration + 1))
 
-    def _where(self, least, formula):
+    def _fl_where(self, least, formula):
         enough = self.concentration > least
         return api.where(enough, formula(api.where(enough, self.concentration, least + 1.0)), math.inf)
 
-    mean = property(lambda self: self._where(1, lambda a: self.rate / (a - 1)))
-    variance = property(lambda self: self._where(2, lambda a: self.rate.square() / ((a - 1).square() * (a - 2))))
+    mean = property(lambda self: self._fl_where(1, lambda a: self.rate / (a - 1)))
+    variance = property(lambda self: self._fl_where(2, lambda a: self.rate.square() / ((a - 1).square() * (a - 2))))
 
     def entropy(self):
         a = self.concentration

@@ -167,9 +167,9 @@ def _uniform_normal(p, q):
 def _multivariate_normal(p, q):
     if p.event_shape != q.event_shape:
         raise ValueError("KL-divergence between two Multivariate Normals with different event shapes cannot be computed")
-    trace = sum(q._squares(root) for root in p._roots())
-    distance = q._squares((q.loc - p.loc).unsqueeze(-1))
-    return q._half_log_det() - p._half_log_det() + 0.5 * (trace + distance - p.event_shape[0])
+    trace = sum(q._fl_squares(root) for root in p._fl_roots())
+    distance = q._fl_squares((q.loc - p.loc).unsqueeze(-1))
+    return q._fl_half_log_det() - p._fl_half_log_det() + 0.5 * (trace + distance - p.event_shape[0])
 
 
 # -- the continuous Bernoulli

@@ -28,7 +28,7 @@ class LKJCholesky(Distribution):
         new.dim = self.dim
         return new
 
-    def _lengths(self):
+    def _fl_lengths(self):
         """Of the squared lengths of the rows, from the second on."""
         rows = api.arange(1, self.dim, dtype=self.concentration.dtype)
         rest = self.concentration.unsqueeze(-1) + (self.dim - 1 - rows) / 2
@@ -39,7 +39,7 @@ class LKJCholesky(Distribution):
             shape = self._extended_shape(sample_shape)
             directions = api.tril(api.randn(shape, dtype=self.concentration.dtype), -1)[..., 1:, :]
             directions = directions / directions.norm(dim=-1, keepdim=True)
-            squares = self._lengths().sample(sample_shape).unsqueeze(-1)
+            squares = self._fl_lengths().sample(sample_shape).unsqueeze(-1)
             below = api.cat([api.zeros((*shape[:-2], 1, self.dim), dtype=directions.dtype), squares.sqrt() * directions], -2)
             tiny = api.finfo(below.dtype).tiny
             return below + api.diag_embed((1 - below.square().sum(-1)).clamp(min=tiny).sqrt())

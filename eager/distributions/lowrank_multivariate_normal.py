@@ -29,7 +29,7 @@ class LowRankMultivariateNormal(NormalVectors):
         super().__init__(batch, event, validate_args=validate_args)
 
     @lazy_property
-    def _capacitance_tril(self):
+    def _fl_capacitance_tril(self):
         """The Cholesky factor of 1 + W^T D^-1 W."""
         small = self.cov_factor.mT @ (self.cov_factor / self.cov_diag.unsqueeze(-1))
         return linalg.cholesky(small + api.eye(small.shape[-1], dtype=small.dtype))
@@ -47,25 +47,25 @@ class LowRankMultivariateNormal(NormalVectors):
 
     @lazy_property
     def precision_matrix(self):
-        a = self._reduced(api.diag_embed(api.ones_like(self.cov_diag)))
+        a = self._fl_reduced(api.diag_embed(api.ones_like(self.cov_diag)))
         return api.diag_embed(self.cov_diag.reciprocal()) - a.mT @ a
 
-    def _reduced(self, x):
+    def _fl_reduced(self, x):
         """A x, of A^T A = D^-1 - (the precision matrix)."""
         right = self.cov_factor.mT @ (x / self.cov_diag.unsqueeze(-1))
-        low = self._capacitance_tril
+        low = self._fl_capacitance_tril
         batch = tuple(api.broadcast_shapes(tuple(low.shape[:-2]), tuple(right.shape[:-2])))
         return linalg.solve_triangular(low.expand(batch + tuple(low.shape[-2:])), right.expand(batch + tuple(right.shape[-2:])),
                                        upper=False)
 
-    def _squares(self, x):
+    def _fl_squares(self, x):
         """trace(x^T precision x)"""
-        return (x.square() / self.cov_diag.unsqueeze(-1)).sum((-2, -1)) - self._reduced(x).square().sum((-2, -1))
+        return (x.square() / self.cov_diag.unsqueeze(-1)).sum((-2, -1)) - self._fl_reduced(x).square().sum((-2, -1))
 
-    def _half_log_det(self):
-        return self._capacitance_tril.diagonal(dim1=-2, dim2=-1).log().sum(-1) + 0.5 * self.cov_diag.log().sum(-1)
+    def _fl_half_log_det(self):
+        return self._fl_capacitance_tril.diagonal(dim1=-2, dim2=-1).log().sum(-1) + 0.5 * self.cov_diag.log().sum(-1)
 
-    def _roots(self):
+    def _fl_roots(self):
         """Matrices whose squares add up to the covariance."""
         return self.cov_factor, api.diag_embed(self.cov_diag.sqrt())
 

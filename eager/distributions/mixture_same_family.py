@@ -31,25 +31,25 @@ class MixtureSameFamily(Distribution):
         return MixtureSameFamily(self._mixture_distribution.expand(batch_shape),
                                  self._component_distribution.expand(tuple(batch_shape) + count), validate_args=False)
 
-    def _weights(self):
+    def _fl_weights(self):
         probs = self._mixture_distribution.probs
         return probs.reshape(tuple(probs.shape) + (1,) * len(self._event_shape))
 
-    def _over(self):
+    def _fl_over(self):
         return -1 - len(self._event_shape)
 
     @property
     def mean(self):
-        return (self._weights() * self._component_distribution.mean).sum(self._over())
+        return (self._fl_weights() * self._component_distribution.mean).sum(self._fl_over())
 
     @property
     def variance(self):
-        weights, means = self._weights(), self._component_distribution.mean
-        inner = (weights * self._component_distribution.variance).sum(self._over())
-        return inner + (weights * (means - self.mean.unsqueeze(self._over())).pow(2)).sum(self._over())
+        weights, means = self._fl_weights(), self._component_distribution.mean
+        inner = (weights * self._component_distribution.variance).sum(self._fl_over())
+        return inner + (weights * (means - self.mean.unsqueeze(self._fl_over())).pow(2)).sum(self._fl_over())
 
     def _pad(self, x):
-        return x.unsqueeze(self._over())
+        return x.unsqueeze(self._fl_over())
 
     def log_prob(self, value):
         if self._validate_args:

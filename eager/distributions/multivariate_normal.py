@@ -15,11 +15,11 @@ class NormalVectors(Distribution):
     def log_prob(self, value):
         if self._validate_args:
             self._validate_sample(value)
-        m = self._squares((value - self.loc).unsqueeze(-1))
-        return -0.5 * (self._event_shape[0] * math.log(2 * math.pi) + m) - self._half_log_det()
+        m = self._fl_squares((value - self.loc).unsqueeze(-1))
+        return -0.5 * (self._event_shape[0] * math.log(2 * math.pi) + m) - self._fl_half_log_det()
 
     def entropy(self):
-        h = 0.5 * self._event_shape[0] * (1.0 + math.log(2 * math.pi)) + self._half_log_det()
+        h = 0.5 * self._event_shape[0] * (1.0 + math.log(2 * math.pi)) + self._fl_half_log_det()
         return h.expand(self._batch_shape)
 
 
@@ -42,10 +42,10 @@ class MultivariateNormal(NormalVectors):
         setattr(self, name, matrix.expand(batch + tuple(matrix.shape[-2:])))
         self.loc = loc.expand(batch + tuple(loc.shape[-1:]))
         super().__init__(batch, self.loc.shape[-1:], validate_args=validate_args)
-        self._unbroadcasted_scale_tril = self._factor(name, matrix)
+        self._unbroadcasted_scale_tril = self._fl_factor(name, matrix)
 
     @staticmethod
-    def _factor(name, matrix):
+    def _fl_factor(name, matrix):
         if name == "precision_matrix":
             return linalg.cholesky(linalg.inv(matrix))
         return matrix if name == "scale_tril" else linalg.cholesky(matrix)
@@ -76,16 +76,16 @@ class MultivariateNormal(NormalVectors):
         eps = api.randn(self._extended_shape(sample_shape), dtype=self.loc.dtype)
         return self.loc + (self._unbroadcasted_scale_tril @ eps.unsqueeze(-1)).squeeze(-1)
 
-    def _squares(self, x):
+    def _fl_squares(self, x):
         """trace(x^T precision x)"""
         low = self._unbroadcasted_scale_tril
         batch = tuple(api.broadcast_shapes(tuple(low.shape[:-2]), tuple(x.shape[:-2])))
         return linalg.solve_triangular(low.expand(batch + tuple(low.shape[-2:])), x.expand(batch + tuple(x.shape[-2:])),
                                        upper=False).square().sum((-2, -1))
 
-    def _roots(self):
+    def _fl_roots(self):
         """Matrices whose squares add up to the covariance."""
         return (self._unbroadcasted_scale_tril,)
 
-    def _half_log_det(self):
+    def _fl_half_log_det(self):
         return self._unbroadcasted_scale_tril.diagonal(dim1=-2, dim2=-1).log().sum(-1)

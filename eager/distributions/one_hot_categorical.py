@@ -26,16 +26,16 @@ class OneHotCategorical(Distribution):
     mean = property(lambda self: self.probs)
     variance = property(lambda self: self.probs * (1 - self.probs))
     param_shape = property(lambda self: self._categorical.param_shape)
-    mode = property(lambda self: self._one_hot(self.probs.argmax(-1)))
+    mode = property(lambda self: self._fl_one_hot(self.probs.argmax(-1)))
 
     def _parameters(self):
         return ()
 
-    def _one_hot(self, index):
+    def _fl_one_hot(self, index):
         return api.one_hot(index, self._event_shape[0]).to(self._param.dtype)
 
     def sample(self, sample_shape=Size()):
-        return self._one_hot(self._categorical.sample(Size(sample_shape)))
+        return self._fl_one_hot(self._categorical.sample(Size(sample_shape)))
 
     def log_prob(self, value):
         if self._validate_args:

@@ -178,7 +178,7 @@ class StudentT(Distribution):
         z = Chi2(self.df, validate_args=False).rsample(sample_shape)
         return self.loc + self.scale * api.randn(shape, dtype=self.df.dtype) * api.rsqrt(z / self.df)
 
-    def _normaliser(self):
+    def _fl_normaliser(self):
         return (self.scale.log() + 0.5 * self.df.log() + 0.5 * math.log(math.pi) + api.lgamma(0.5 * self.df)
                 - api.lgamma(0.5 * (self.df + 1.0)))
 
@@ -186,7 +186,7 @@ class StudentT(Distribution):
         if self._validate_args:
             self._validate_sample(value)
         y = (value - self.loc) / self.scale
-        return -0.5 * (self.df + 1.0) * api.log1p(y ** 2.0 / self.df) - self._normaliser()
+        return -0.5 * (self.df + 1.0) * api.log1p(y ** 2.0 / self.df) - self._fl_normaliser()
 
     def entropy(self):
         lbeta = api.lgamma(0.5 * self.df) + math.lgamma(0.5) - api.lgamma(0.5 * (self.df + 1))

@@ -119,7 +119,7 @@ class TransformedDistribution(Distribution):
             y = x
         return total + sum_rightmost(self.base_dist.log_prob(y), event_dim - len(self.base_dist.event_shape))
 
-    def _turned(self, value):
+    def _fl_turned(self, value):
         sign = 1
         for t in self.transforms:
             sign = sign * t.sign
@@ -130,10 +130,10 @@ class TransformedDistribution(Distribution):
             value = t.inv(value)
         if self._validate_args:
             self.base_dist._validate_sample(value)
-        return self._turned(self.base_dist.cdf(value))
+        return self._fl_turned(self.base_dist.cdf(value))
 
     def icdf(self, value):
-        value = self.base_dist.icdf(self._turned(value))
+        value = self.base_dist.icdf(self._fl_turned(value))
         for t in self.transforms:
             value = t(value)
         return value

@@ -437,21 +437,21 @@ class StickBreakingTransform(Transform):
 
     domain, codomain, bijective = constraints.real_vector, constraints.simplex, True
 
-    def _offset(self, n, like):
+    def _fl_offset(self, n, like):
         return (n + 1 - api.arange(1, n + 1, dtype=like.dtype))
 
     def _call(self, x):
-        z = SigmoidTransform()._call(x - self._offset(x.shape[-1], x).log())
+        z = SigmoidTransform()._call(x - self._fl_offset(x.shape[-1], x).log())
         rest = (1 - z).cumprod(-1)
         return F.pad(z, [0, 1], value=1.0) * F.pad(rest, [1, 0], value=1.0)
 
     def _inverse(self, y):
         cut = y[..., :-1]
         left = (1 - cut.cumsum(-1)).clamp(min=api.finfo(y.dtype).tiny)
-        return cut.log() - left.log() + self._offset(cut.shape[-1], y).log()
+        return cut.log() - left.log() + self._fl_offset(cut.shape[-1], y).log()
 
     def log_abs_det_jacobian(self, x, y):
-        x = x - self._offset(x.shape[-1], x).log()
+        x = x - self._fl_offset(x.shape[-1], x).log()
         return (-x + F.logsigmoid(x) + y[..., :-1].log()).sum(-1)
 
     def forward_shape(self, shape):
@@ -553,17 +553,17 @@ class CatTransform(Transform):
     domain = property(lambda self: constraints.cat([t.domain for t in self.transforms], self.dim, self.lengths))
     codomain = property(lambda self: constraints.cat([t.codomain for t in self.transforms], self.dim, self.lengths))
 
-    def _parts(self, x):
+    def _fl_parts(self, x):
         return api.split(x, self.lengths, self.dim)
 
     def _call(self, x):
-        return api.cat([t(part) for t, part in zip(self.transforms, self._parts(x))], self.dim)
+        return api.cat([t(part) for t, part in zip(self.transforms, self._fl_parts(x))], self.dim)
 
     def _inverse(self, y):
-        return api.cat([t.inv(part) for t, part in zip(self.transforms, self._parts(y))], self.dim)
+        return api.cat([t.inv(part) for t, part in zip(self.transforms, self._fl_parts(y))], self.dim)
 
     def log_abs_det_jacobian(self, x, y):
-        parts = [t.log_abs_det_jacobian(a, b) for t, a, b in zip(self.transforms, self._parts(x), self._parts(y))]
+        parts = [t.log_abs_det_jacobian(a, b) for t, a, b in zip(self.transforms, self._fl_parts(x), self._fl_parts(y))]
         return api.cat(parts, self.dim)
 
 

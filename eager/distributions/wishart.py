@@ -47,20 +47,20 @@ class Wishart(ExponentialFamily):
         return Wishart(self.df.expand(shape), **{name: self.__dict__[name].expand(shape + tuple(self._event_shape))},
                        validate_args=False)
 
-    def _whole(self, matrix):
+    def _fl_whole(self, matrix):
         return matrix.expand(self._batch_shape + self._event_shape)
 
     @lazy_property
     def scale_tril(self):
-        return self._whole(self._unbroadcasted_scale_tril)
+        return self._fl_whole(self._unbroadcasted_scale_tril)
 
     @lazy_property
     def covariance_matrix(self):
-        return self._whole(self._unbroadcasted_scale_tril @ self._unbroadcasted_scale_tril.mT)
+        return self._fl_whole(self._unbroadcasted_scale_tril @ self._unbroadcasted_scale_tril.mT)
 
     @lazy_property
     def precision_matrix(self):
-        return self._whole(api.cholesky_inverse(self._unbroadcasted_scale_tril))
+        return self._fl_whole(api.cholesky_inverse(self._unbroadcasted_scale_tril))
 
     mean = property(lambda self: self.df[..., None, None] * self.covariance_matrix)
 
@@ -85,7 +85,7 @@ class Wishart(ExponentialFamily):
         factor = low @ drawn
         return factor @ factor.mT
 
-    def _half_log_det(self):
+    def _fl_half_log_det(self):
         return self._unbroadcasted_scale_tril.diagonal(dim1=-2, dim2=-1).log().sum(-1)
 
     def log_prob(self, value):
@@ -93,11 +93,11 @@ class Wishart(ExponentialFamily):
             self._validate_sample(value)
         n, df = self._event_shape[-1], self.df
         trace = api.cholesky_solve(value, self._unbroadcasted_scale_tril.expand(value.shape)).diagonal(dim1=-2, dim2=-1).sum(-1)
-        return (-df * (self._half_log_det() + n * math.log(2) / 2) - api.mvlgamma(df / 2, n)
+        return (-df * (self._fl_half_log_det() + n * math.log(2) / 2) - api.mvlgamma(df / 2, n)
                 + (df - n - 1) / 2 * linalg.slogdet(value).logabsdet - trace / 2)
 
     def entropy(self):
         n, df = self._event_shape[-1], self.df
         slopes = api.digamma((df.unsqueeze(-1) - api.arange(n, dtype=df.dtype)) / 2).sum(-1)
-        return ((n + 1) * (self._half_log_det() + n * math.log(2) / 2) + api.mvlgamma(df / 2, n)
+        return ((n + 1) * (self._fl_half_log_det() + n * math.log(2) / 2) + api.mvlgamma(df / 2, n)
                 - (df - n - 1) / 2 * slopes + n * df / 2)

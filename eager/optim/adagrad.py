@@ -16,18 +16,18 @@ class Adagrad(PerParameter):
                                       maximize=maximize, differentiable=differentiable, fused=fused))
         for group in self.param_groups:
             for p in group["params"]:
-                self._state_of(p, group)
+                self._fl_state_of(p, group)
 
     def share_memory(self):
         """Puts the state where other processes see it."""
         for state in self.state.values():
             state["sum"].share_memory_()
 
-    def _slots(self, p, group):
+    def _fl_slots(self, p, group):
         start = group["initial_accumulator_value"]
         return {"sum": api.full_like(p, complex(start, start) if p.is_complex() else start)}
 
-    def _update(self, p, grad, state, group, lr, t):
+    def _fl_update(self, p, grad, state, group, lr, t):
         total = state["sum"].addcmul_(grad, grad, value=1)
         moved_by_quotient(p, grad, total.sqrt().add(group["eps"]), -lr / (1 + (t - 1) * group["lr_decay"]))
 
@@ -40,10 +40,10 @@ class Adadelta(PerParameter):
         super().__init__(params, dict(lr=lr, rho=rho, eps=eps, weight_decay=weight_decay, maximize=maximize,
                                       capturable=capturable, foreach=foreach, differentiable=differentiable))
 
-    def _slots(self, p, group):
+    def _fl_slots(self, p, group):
         return {"square_avg": api.zeros_like(p), "acc_delta": api.zeros_like(p)}
 
-    def _update(self, p, grad, state, group, lr, t):
+    def _fl_update(self, p, grad, state, group, lr, t):
         rho, eps = group["rho"], group["eps"]
         spread = average_square(state["square_avg"], grad, rho).add(eps).sqrt()
         delta = state["acc_delta"].add(eps).sqrt().div(spread).mul(grad)

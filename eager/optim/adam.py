@@ -31,7 +31,7 @@ class Adam(Optimizer):
                                       differentiable=differentiable, fused=fused,
                                       decoupled_weight_decay=decoupled_weight_decay))
 
-    def _make_state(self, p, group):
+    def _fl_make_state(self, p, group):
         state = self.state[p]
         state["step"] = api.tensor(0.0, dtype=api.float32)
         for name in ("exp_avg", "exp_avg_sq") + (("max_exp_avg_sq",) if group["amsgrad"] else ()):
@@ -39,12 +39,12 @@ class Adam(Optimizer):
 
     @differentiable_step
     def step(self, closure=None):
-        loss = self._evaluate(closure)
+        loss = self._fl_evaluate(closure)
         for group in self.param_groups:
             beta1, beta2 = group["betas"]
             options = (as_float(group["lr"]), beta1, beta2, group["eps"], group["weight_decay"],
                        group["decoupled_weight_decay"], group["maximize"])
-            self._prepare(group)
+            self._fl_prepare(group)
             rows = []
             for p in group["params"]:
                 grad = p.grad
@@ -52,7 +52,7 @@ class Adam(Optimizer):
                     continue
                 state = self.state[p]
                 if not state:
-                    self._make_state(p, group)
+                    self._fl_make_state(p, group)
                 if group["differentiable"]:
                     adam(p, grad, state, group)
                     continue

@@ -21,10 +21,10 @@ class Adamax(PerParameter):
         super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, foreach=foreach,
                                       maximize=maximize, differentiable=differentiable, capturable=capturable))
 
-    def _slots(self, p, group):
+    def _fl_slots(self, p, group):
         return _averages(p, "exp_inf")
 
-    def _update(self, p, grad, state, group, lr, t):
+    def _fl_update(self, p, grad, state, group, lr, t):
         beta1, beta2 = group["betas"]
         move = average(state["exp_avg"], grad, beta1)
         top = state["exp_inf"].copy_(api.maximum(state["exp_inf"] * beta2, grad.abs().add_(group["eps"])))
@@ -43,10 +43,10 @@ class NAdam(PerParameter):
                                       maximize=maximize, foreach=foreach, capturable=capturable,
                                       differentiable=differentiable))
 
-    def _slots(self, p, group):
+    def _fl_slots(self, p, group):
         return {"mu_product": api.ones((), dtype=api.float32), **_averages(p, "exp_avg_sq")}
 
-    def _update(self, p, grad, state, group, lr, t):
+    def _fl_update(self, p, grad, state, group, lr, t):
         (beta1, beta2), decay = group["betas"], group["momentum_decay"]
         now, later = (beta1 * (1.0 - 0.5 * 0.96 ** (step * decay)) for step in (t, t + 1))
         state["mu_product"] *= now
@@ -66,10 +66,10 @@ class RAdam(PerParameter):
                                       foreach=foreach, capturable=capturable,
                                       decoupled_weight_decay=decoupled_weight_decay, differentiable=differentiable))
 
-    def _slots(self, p, group):
+    def _fl_slots(self, p, group):
         return _averages(p, "exp_avg_sq")
 
-    def _update(self, p, grad, state, group, lr, t):
+    def _fl_update(self, p, grad, state, group, lr, t):
         beta1, beta2 = group["betas"]
         move = average(state["exp_avg"], grad, beta1).div(1 - beta1 ** t)
         spread = average_square(state["exp_avg_sq"], grad, beta2)
@@ -93,7 +93,7 @@ class SparseAdam(PerParameter):
         check_betas(betas)
         super().__init__(params, dict(lr=lr, betas=betas, eps=eps, maximize=maximize))
 
-    def _step_one(self, p, group):
+    def _fl_step_one(self, p, group):
         raise RuntimeError("SparseAdam does not support dense gradients, please consider Adam instead")
 
-    _make_state = _step_one
+    _fl_make_state = _fl_step_one

@@ -14,11 +14,11 @@ class ASGD(PerParameter):
                                       foreach=foreach, maximize=maximize, differentiable=differentiable,
                                       capturable=capturable))
 
-    def _slots(self, p, group):
+    def _fl_slots(self, p, group):
         return {"eta": api.tensor(float(group["lr"]), dtype=api.float32), "mu": api.ones((), dtype=api.float32),
                 "ax": api.zeros_like(p)}
 
-    def _update(self, p, grad, state, group, lr, t):
+    def _fl_update(self, p, grad, state, group, lr, t):
         lambd, eta, mu = group["lambd"], number_of(state["eta"]), number_of(state["mu"])
         p.mul_(1 - lambd * eta)
         moved(p, grad, -eta)
@@ -41,11 +41,11 @@ class Rprop(PerParameter):
         super().__init__(params, dict(lr=lr, etas=etas, step_sizes=step_sizes, foreach=foreach, maximize=maximize,
                                       differentiable=differentiable, capturable=capturable))
 
-    def _slots(self, p, group):
+    def _fl_slots(self, p, group):
         lr = float(group["lr"])
         return {"prev": api.zeros_like(p), "step_size": api.full_like(p, complex(lr, lr) if p.is_complex() else lr)}
 
-    def _update(self, p, grad, state, group, lr, t):
+    def _fl_update(self, p, grad, state, group, lr, t):
         (shrink, grow), (low, high) = group["etas"], group["step_sizes"]
         agree = grad * state["prev"]
         factor = api.where(agree > 0, grow, api.where(agree < 0, shrink, 1.0)).to(grad.dtype)

@@ -20,7 +20,7 @@ class Adafactor(PerParameter):
         super().__init__(params, dict(lr=lr, beta2_decay=beta2_decay, eps=eps, d=d, weight_decay=weight_decay, foreach=foreach,
                                       maximize=maximize))
 
-    def _slots(self, p, group):
+    def _fl_slots(self, p, group):
         if p.is_complex():
             raise RuntimeError("Adafactor does not support complex parameters")
         if p.dim() < 2:
@@ -28,21 +28,21 @@ class Adafactor(PerParameter):
         *front, rows, columns = p.shape
         return {"row_var": p.new_zeros((*front, rows, 1)), "col_var": p.new_zeros((*front, 1, columns))}
 
-    def _step_one(self, p, group):
-        state, lr = self._state_of(p, group), number_of(group["lr"])
+    def _fl_step_one(self, p, group):
+        state, lr = self._fl_state_of(p, group), number_of(group["lr"])
         state["step"] += 1
-        self._update(p, -p.grad if group["maximize"] else p.grad, state, group, lr, number_of(state["step"]))
+        self._fl_update(p, -p.grad if group["maximize"] else p.grad, state, group, lr, number_of(state["step"]))
 
-    def _update(self, p, grad, state, group, lr, t):
+    def _fl_update(self, p, grad, state, group, lr, t):
         floor = api.finfo(p.dtype).eps if group["eps"][0] is None else group["eps"][0]
         size = number_of(p.norm(2)) / p.numel() ** 0.5
         rate = larger(size, group["eps"][1]) * smaller(1 / t ** 0.5, lr)
         p.mul_(1 - lr * group["weight_decay"])              # the size is that before
-        update = self._moment(grad, state, t ** group["beta2_decay"], floor).clamp_(min=floor * floor).rsqrt_().mul_(grad)
+        update = self._fl_moment(grad, state, t ** group["beta2_decay"], floor).clamp_(min=floor * floor).rsqrt_().mul_(grad)
         moved(p, update, -rate / larger(number_of(update.norm(2)) / (p.numel() ** 0.5 * group["d"]), 1.0))
 
     @staticmethod
-    def _moment(grad, state, rate, floor):
+    def _fl_moment(grad, state, rate, floor):
         """The second moment of each element; that of a matrix is an outer product over its mean."""
         if grad.dim() < 2:
             return blended(state["variance"], grad * grad, rate).clone()
@@ -68,11 +68,11 @@ class Muon(PerParameter):
                 if p.dim() != 2:
                     raise ValueError(f"Muon only supports 2D parameters whereas we found a parameter with size: {p.shape}")
 
-    def _make_state(self, p, group):
+    def _fl_make_state(self, p, group):
         self.state[p]["momentum_buffer"] = api.zeros_like(p)
 
-    def _step_one(self, p, group):
-        state, grad, lr = self._state_of(p, group), p.grad, number_of(group["lr"])
+    def _fl_step_one(self, p, group):
+        state, grad, lr = self._fl_state_of(p, group), p.grad, number_of(group["lr"])
         kept = state["momentum_buffer"].lerp_(grad, 1 - group["momentum"])
         update = _orthogonal(grad.lerp(kept, group["momentum"]) if group["nesterov"] else kept, group)
         p.mul_(1 - lr * group["weight_decay"])

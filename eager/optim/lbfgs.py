@@ -30,23 +30,23 @@ class LBFGS(Optimizer):
         return api.cat([api.zeros(p.numel(), dtype=p.dtype) if p.grad is None else p.grad.reshape(-1)
                         for p in self._params])
 
-    def _move(self, t, direction):
+    def _fl_move(self, t, direction):
         offset = 0
         for p in self._params:
             n = p.numel()
             p.add_(direction[offset:offset + n].view_as(p), alpha=t)
             offset += n
 
-    def _restore(self, values):
+    def _fl_restore(self, values):
         for p, value in zip(self._params, values):
             p.copy_(value)
 
-    def _probe(self, closure, start, t, direction):
+    def _fl_probe(self, closure, start, t, direction):
         """(loss, gradient) at start + t * direction; the parameters stay where they were."""
-        self._move(t, direction)
+        self._fl_move(t, direction)
         loss = float(closure())
         grad = self._gather_flat_grad()
-        self._restore(start)
+        self._fl_restore(start)
         return loss, grad
 
     # -- one step: up to max_iter iterations
@@ -65,14 +65,14 @@ class LBFGS(Optimizer):
         state["func_evals"] += 1
         if grad.abs().max() <= group["tolerance_grad"]:
             return first
-        self._iterate(closure, state, group, loss, grad)
+        self._fl_iterate(closure, state, group, loss, grad)
         return first
 
-    def _iterate(self, closure, state, group, loss, grad):
+    def _fl_iterate(self, closure, state, group, loss, grad):
         evaluations = 1
         for iteration in range(1, group["max_iter"] + 1):
             state["n_iter"] += 1
-            self._direct(state, grad, group["history_size"])
+            self._fl_direct(state, grad, group["history_size"])
             state["prev_flat_grad"], previous = grad.clone(), loss
             lr, direction = as_float(group["lr"]), state["d"]
             t = min(1.0, 1.0 / grad.abs().sum().item()) * lr if state["n_iter"] == 1 else lr
@@ -81,7 +81,7 @@ class LBFGS(Optimizer):
             if slope > -group["tolerance_change"]:
                 return
             last = iteration == group["max_iter"]
-            t, loss, grad, used = self._advance(closure, group, t, direction, loss, grad, slope, last)
+            t, loss, grad, used = self._fl_advance(closure, group, t, direction, loss, grad, slope, last)
             evaluations += used
             state["t"] = t
             state["func_evals"] += used
@@ -91,22 +91,22 @@ class LBFGS(Optimizer):
             if direction.mul(t).abs().max() <= small or abs(loss - previous) < small:
                 return
 
-    def _advance(self, closure, group, t, direction, loss, grad, slope, last):
+    def _fl_advance(self, closure, group, t, direction, loss, grad, slope, last):
         """Move along the direction: (step taken, loss, gradient, evaluations of the closure)."""
         if group["line_search_fn"] == "strong_wolfe":
             start = [p.clone() for p in self._params]
-            loss, grad, t, used = strong_wolfe(lambda at: self._probe(closure, start, at, direction), t, direction,
+            loss, grad, t, used = strong_wolfe(lambda at: self._fl_probe(closure, start, at, direction), t, direction,
                                                loss, grad, slope)
-            self._move(t, direction)
+            self._fl_move(t, direction)
             return t, loss, grad, used
-        self._move(t, direction)
+        self._fl_move(t, direction)
         if last:
             return t, loss, grad, 0
         with enable_grad():
             loss = float(closure())
         return t, loss, self._gather_flat_grad(), 1
 
-    def _direct(self, state, grad, history):
+    def _fl_direct(self, state, grad, history):
         """The direction: the two-loop recursion over the remembered changes of position and gradient."""
         if state["n_iter"] == 1:
             state.update(d=grad.neg(), old_dirs=[], old_stps=[], ro=[], H_diag=1)

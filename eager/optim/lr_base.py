@@ -35,7 +35,7 @@ class LRScheduler:
         self._step_count = 0
         self.step()
 
-    def _rates(self):
+    def _fl_rates(self):
         return [_number(group["lr"]) for group in self.optimizer.param_groups]
 
     def get_lr(self):
@@ -54,7 +54,7 @@ class LRScheduler:
             rates = self._get_closed_form_lr() if hasattr(self, "_get_closed_form_lr") else self.get_lr()
         for group, rate in zip(self.optimizer.param_groups, rates):
             set_rate(group, rate)
-        self._last_lr = self._rates()
+        self._last_lr = self._fl_rates()
 
     def state_dict(self):
         return {key: value for key, value in self.__dict__.items() if key != "optimizer"}

@@ -31,13 +31,13 @@ class CosineAnnealingWarmRestarts(LRScheduler):
                 self.T_cur -= self.T_i
                 self.T_i *= self.T_mult
         else:
-            self._place(epoch)
+            self._fl_place(epoch)
         self.last_epoch = math.floor(epoch)
         for group, rate in zip(self.optimizer.param_groups, self.get_lr()):
             set_rate(group, rate)
-        self._last_lr = self._rates()
+        self._last_lr = self._fl_rates()
 
-    def _place(self, epoch):
+    def _fl_place(self, epoch):
         if epoch < 0:
             raise ValueError(f"Expected non-negative epoch, but got {epoch}")
         if epoch < self.T_0:
@@ -93,11 +93,11 @@ class CyclicLR(LRScheduler):
                 set_rate(group, rate)
         self.max_lrs = per_group(optimizer, max_lr, "max_lr")
         if cycle_momentum:
-            self._prepare_momentum(base_momentum, max_momentum, last_epoch)
+            self._fl_prepare_momentum(base_momentum, max_momentum, last_epoch)
         super().__init__(optimizer, last_epoch)
         self.base_lrs = per_group(optimizer, base_lr, "base_lr")
 
-    def _prepare_momentum(self, base, top, last_epoch):
+    def _fl_prepare_momentum(self, base, top, last_epoch):
         if "momentum" not in self.optimizer.defaults and "betas" not in self.optimizer.defaults:
             raise ValueError("optimizer must support momentum or beta1 with `cycle_momentum` option enabled")
         self.base_momentums = per_group(self.optimizer, base, "base_momentum")
@@ -150,7 +150,7 @@ class OneCycleLR(LRScheduler):
             raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
         self.optimizer = optimizer
         self.total_steps = _total_steps(total_steps, epochs, steps_per_epoch)
-        self._schedule_phases = self._phases(pct_start, three_phase, cycle_momentum)
+        self._schedule_phases = self._fl_phases(pct_start, three_phase, cycle_momentum)
         if pct_start < 0 or pct_start > 1 or not isinstance(pct_start, float):
             raise ValueError(f"Expected float between 0 and 1 pct_start, but got {pct_start}")
         if anneal_strategy not in ("cos", "linear"):
@@ -162,10 +162,10 @@ class OneCycleLR(LRScheduler):
                 group["initial_lr"], group["max_lr"] = top / div_factor, top
                 group["min_lr"] = group["initial_lr"] / final_div_factor
         if cycle_momentum:
-            self._prepare_momentum(base_momentum, max_momentum, last_epoch)
+            self._fl_prepare_momentum(base_momentum, max_momentum, last_epoch)
         super().__init__(optimizer, last_epoch)
 
-    def _prepare_momentum(self, base, top, last_epoch):
+    def _fl_prepare_momentum(self, base, top, last_epoch):
         if "momentum" not in self.optimizer.defaults and "betas" not in self.optimizer.defaults:
             raise ValueError("optimizer must support momentum or beta1 with `cycle_momentum` option enabled")
         if last_epoch != -1:
@@ -175,7 +175,7 @@ class OneCycleLR(LRScheduler):
             momentum_of(group, high)
             group["max_momentum"], group["base_momentum"] = high, low
 
-    def _phases(self, pct_start, three_phase, cycle_momentum):
+    def _fl_phases(self, pct_start, three_phase, cycle_momentum):
         """[(last step, rate at start, rate at end, momentum at start, at end)], as names of the group's entries."""
         rise = float(pct_start * self.total_steps) - 1
         names = [("initial_lr", "max_lr", "max_momentum", "base_momentum"),
@@ -187,7 +187,7 @@ class OneCycleLR(LRScheduler):
         keys = ("end_step", "start_lr", "end_lr", "start_momentum", "end_momentum")
         return [dict(zip(keys, (end, *each))) for end, each in zip(ends, names)]
 
-    def _anneal(self, start, end, done):
+    def _fl_anneal(self, start, end, done):
         if self._anneal_func_type == "linear":
             return (end - start) * done + start
         return end + (start - end) / 2.0 * (math.cos(math.pi * done) + 1)
@@ -205,8 +205,8 @@ class OneCycleLR(LRScheduler):
         groups = self.optimizer.param_groups
         if self.cycle_momentum:
             for group in groups:
-                momentum_of(group, self._anneal(group[phase["start_momentum"]], group[phase["end_momentum"]], done))
-        return [self._anneal(group[phase["start_lr"]], group[phase["end_lr"]], done) for group in groups]
+                momentum_of(group, self._fl_anneal(group[phase["start_momentum"]], group[phase["end_momentum"]], done))
+        return [self._fl_anneal(group[phase["start_lr"]], group[phase["end_lr"]], done) for group in groups]
 
 
 def _total_steps(total_steps, epochs, steps_per_epoch):
@@ -237,7 +237,7 @@ class ReduceLROnPlateau(LRScheduler):
         self.min_lrs = per_group(optimizer, min_lr, "min_lr")
         self.patience, self.cooldown, self.eps = patience, cooldown, eps
         self.mode, self.threshold, self.threshold_mode = mode, threshold, threshold_mode
-        self.last_epoch, self._last_lr = 0, self._rates()
+        self.last_epoch, self._last_lr = 0, self._fl_rates()
         self._reset()
 
     def _reset(self):
@@ -257,10 +257,10 @@ class ReduceLROnPlateau(LRScheduler):
         if self.num_bad_epochs > self.patience:
             self._reduce_lr(self.last_epoch)
             self.cooldown_counter, self.num_bad_epochs = self.cooldown, 0
-        self._last_lr = self._rates()
+        self._last_lr = self._fl_rates()
 
     def _reduce_lr(self, epoch):
-        for group, rate, low in zip(self.optimizer.param_groups, self._rates(), self.min_lrs):
+        for group, rate, low in zip(self.optimizer.param_groups, self._fl_rates(), self.min_lrs):
             lower = max(rate * self.factor, low)
             if rate - lower > self.eps:
                 set_rate(group, lower)

@@ -47,8 +47,8 @@ class MultiplicativeLR(LambdaLR):
 
     def get_lr(self):
         if self.last_epoch == 0:
-            return self._rates()
-        return [rate * fn(self.last_epoch) for fn, rate in zip(self.lr_lambdas, self._rates())]
+            return self._fl_rates()
+        return [rate * fn(self.last_epoch) for fn, rate in zip(self.lr_lambdas, self._fl_rates())]
 
 
 class StepLR(LRScheduler):
@@ -60,7 +60,7 @@ class StepLR(LRScheduler):
 
     def get_lr(self):
         due = self.last_epoch != 0 and self.last_epoch % self.step_size == 0
-        return [rate * self.gamma if due else rate for rate in self._rates()]
+        return [rate * self.gamma if due else rate for rate in self._fl_rates()]
 
     def _get_closed_form_lr(self):
         return [base * self.gamma ** (self.last_epoch // self.step_size) for base in self.base_lrs]
@@ -75,7 +75,7 @@ class MultiStepLR(LRScheduler):
 
     def get_lr(self):
         times = self.milestones.count(self.last_epoch)
-        return [rate * self.gamma ** times if times else rate for rate in self._rates()]
+        return [rate * self.gamma ** times if times else rate for rate in self._fl_rates()]
 
     def _get_closed_form_lr(self):
         return [base * self.gamma ** bisect.bisect_right(self.milestones, self.last_epoch) for base in self.base_lrs]
@@ -89,7 +89,7 @@ class ExponentialLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self):
-        return self._rates() if self.last_epoch == 0 else [rate * self.gamma for rate in self._rates()]
+        return self._fl_rates() if self.last_epoch == 0 else [rate * self.gamma for rate in self._fl_rates()]
 
     def _get_closed_form_lr(self):
         return [base * self.gamma ** self.last_epoch for base in self.base_lrs]
@@ -106,7 +106,7 @@ class ConstantLR(LRScheduler):
 
     def get_lr(self):
         scale = self.factor if self.last_epoch == 0 else 1 / self.factor if self.last_epoch == self.total_iters else 1
-        return [rate * scale for rate in self._rates()]
+        return [rate * scale for rate in self._fl_rates()]
 
     def _get_closed_form_lr(self):
         return [base * (self.factor if self.last_epoch < self.total_iters else 1) for base in self.base_lrs]
@@ -125,12 +125,12 @@ class LinearLR(LRScheduler):
 
     def get_lr(self):
         if self.last_epoch == 0:
-            return [rate * self.start_factor for rate in self._rates()]
+            return [rate * self.start_factor for rate in self._fl_rates()]
         if self.last_epoch > self.total_iters:
-            return self._rates()
+            return self._fl_rates()
         slope = self.end_factor - self.start_factor
         scale = 1.0 + slope / (self.total_iters * self.start_factor + (self.last_epoch - 1) * slope)
-        return [rate * scale for rate in self._rates()]
+        return [rate * scale for rate in self._fl_rates()]
 
     def _get_closed_form_lr(self):
         done = min(self.total_iters, self.last_epoch) / self.total_iters
@@ -147,14 +147,14 @@ class CosineAnnealingLR(LRScheduler):
     def get_lr(self):
         t, T, low = self.last_epoch, self.T_max, self.eta_min
         if t == 0:
-            return self._rates()
+            return self._fl_rates()
         if self._step_count == 1 and t > 0:
             return [low + (base - low) * (1 + math.cos(t * math.pi / T)) / 2 for base in self.base_lrs]
         if (t - 1 - T) % (2 * T) == 0:
             return [rate + (base - low) * (1 - math.cos(math.pi / T)) / 2
-                    for base, rate in zip(self.base_lrs, self._rates())]
+                    for base, rate in zip(self.base_lrs, self._fl_rates())]
         ratio = (1 + math.cos(math.pi * t / T)) / (1 + math.cos(math.pi * (t - 1) / T))
-        return [ratio * (rate - low) + low for rate in self._rates()]
+        return [ratio * (rate - low) + low for rate in self._fl_rates()]
 
     def _get_closed_form_lr(self):
         scale = (1 + math.cos(math.pi * self.last_epoch / self.T_max)) / 2
@@ -207,9 +207,9 @@ class PolynomialLR(LRScheduler):
 
     def get_lr(self):
         if self.last_epoch == 0 or self.last_epoch > self.total_iters:
-            return self._rates()
+            return self._fl_rates()
         left = (1.0 - self.last_epoch / self.total_iters) / (1.0 - (self.last_epoch - 1) / self.total_iters)
-        return [rate * left ** self.power for rate in self._rates()]
+        return [rate * left ** self.power for rate in self._fl_rates()]
 
     def _get_closed_form_lr(self):
         left = 1.0 - min(self.total_iters, self.last_epoch) / self.total_iters
@@ -226,11 +226,11 @@ class ChainedScheduler(LRScheduler):
         if any(scheduler.optimizer is not optimizer for scheduler in schedulers):
             raise ValueError("ChainedScheduler expects all schedulers to belong to the same optimizer")
         self._schedulers, self.optimizer = list(schedulers), optimizer
-        self._last_lr = self._schedulers[-1]._rates()
+        self._last_lr = self._schedulers[-1]._fl_rates()
 
     def step(self):
         for scheduler in self._schedulers:
             scheduler.step()
-        self._last_lr = self._rates()
+        self._last_lr = self._fl_rates()
 
     state_dict, load_state_dict = SequentialLR.state_dict, SequentialLR.load_state_dict

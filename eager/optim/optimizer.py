@@ -61,12 +61,13 @@ required = _Required()
 class Optimizer:
     """Base class: a subclass gives `defaults` and a `step(closure=None)`."""
 
-    _step_pre_hooks = _step_post_hooks = None       # of a wrapper that never runs __init__: its steps have no hooks
+    # a wrapper that never runs __init__ has no hooks of its steps
+    _optimizer_step_pre_hooks = _optimizer_step_post_hooks = None
 
     def __init__(self, params, defaults):
         self.defaults = defaults
-        self._step_pre_hooks = OrderedDict()
-        self._step_post_hooks = OrderedDict()
+        self._optimizer_step_pre_hooks = OrderedDict()
+        self._optimizer_step_post_hooks = OrderedDict()
         self.__dict__.update((name, OrderedDict()) for name in _STATE_HOOKS)
         if isinstance(params, Tensor):
             raise TypeError("params argument given to the optimizer should be an iterable of Tensors or dicts, "
@@ -91,7 +92,7 @@ class Optimizer:
 
     def __setstate__(self, state):
         self.__dict__.update(state)
-        for hooks in ("_step_pre_hooks", "_step_post_hooks", *_STATE_HOOKS):
+        for hooks in ("_optimizer_step_pre_hooks", "_optimizer_step_post_hooks", *_STATE_HOOKS):
             self.__dict__.setdefault(hooks, OrderedDict())
 
     def __repr__(self):
@@ -103,10 +104,10 @@ class Optimizer:
 
     def register_step_pre_hook(self, hook):
         """`hook(optimizer, args, kwargs)` before each step; may return new (args, kwargs)."""
-        return add_hook(self._step_pre_hooks, hook)
+        return add_hook(self._optimizer_step_pre_hooks, hook)
 
     def register_step_post_hook(self, hook):
-        return add_hook(self._step_post_hooks, hook)
+        return add_hook(self._optimizer_step_post_hooks, hook)
 
     def register_state_dict_pre_hook(self, hook, prepend=False):
         """`hook(optimizer)` before `state_dict()`."""
@@ -156,20 +157,20 @@ class Optimizer:
                 elif p.grad is not None:
                     zero_gradient(p.grad)
 
-    def _prepare(self, group):
+    def _fl_prepare(self, group):
         """Make the state of the group's parameters that have a gradient and no state yet."""
         if len(self.state) < sum(len(g["params"]) for g in self.param_groups):
             for p in group["params"]:
                 if p.grad is not None and not self.state[p]:
-                    self._make_state(p, group)
+                    self._fl_make_state(p, group)
 
-    def _make_state(self, p, group):
+    def _fl_make_state(self, p, group):
         """Put a new parameter's state into `self.state[p]`."""
 
     def step(self, closure=None):
         raise RuntimeError(f"{type(self).__name__} does not define step()")
 
-    def _evaluate(self, closure):
+    def _fl_evaluate(self, closure):
         """The loss of a closure, which is run with gradients on."""
         if closure is None:
             return None
@@ -238,15 +239,16 @@ def _cast_state(param, value, key=None):
 def _with_step_hooks(step):
     @functools.wraps(step)
     def run(self, *args, **kwargs):
-        if self._step_pre_hooks is None or not (self._step_pre_hooks or self._step_post_hooks or _global_step_pre_hooks
-                                                or _global_step_post_hooks):
+        if self._optimizer_step_pre_hooks is None or not (
+                self._optimizer_step_pre_hooks or self._optimizer_step_post_hooks or _global_step_pre_hooks
+                or _global_step_post_hooks):
             return step(self, *args, **kwargs)
-        for hook in (*_global_step_pre_hooks.values(), *self._step_pre_hooks.values()):
+        for hook in (*_global_step_pre_hooks.values(), *self._optimizer_step_pre_hooks.values()):
             changed = hook(self, args, kwargs)
             if changed is not None:
                 args, kwargs = changed
         result = step(self, *args, **kwargs)
-        for hook in (*self._step_post_hooks.values(), *_global_step_post_hooks.values()):
+        for hook in (*self._optimizer_step_post_hooks.values(), *_global_step_post_hooks.values()):
             hook(self, args, kwargs)
         return result
     return run

@@ -40,19 +40,19 @@ def differentiable_step(step):
 class PerParameter(Optimizer):
     decoupled = False      # weight decay goes into the gradient
 
-    def _slots(self, p, group):
+    def _fl_slots(self, p, group):
         return {}
 
-    def _update(self, p, grad, state, group, lr, t):
+    def _fl_update(self, p, grad, state, group, lr, t):
         raise RuntimeError(f"{type(self).__name__} does not define _update()")
 
-    def _make_state(self, p, group):
+    def _fl_make_state(self, p, group):
         self.state[p]["step"] = api.tensor(0.0, dtype=api.float32)
-        self.state[p].update(self._slots(p, group))
+        self.state[p].update(self._fl_slots(p, group))
 
-    def _state_of(self, p, group):
+    def _fl_state_of(self, p, group):
         if not self.state[p]:
-            self._make_state(p, group)
+            self._fl_make_state(p, group)
         return self.state[p]
 
     def __setstate__(self, state):
@@ -63,16 +63,16 @@ class PerParameter(Optimizer):
 
     @differentiable_step
     def step(self, closure=None):
-        loss = self._evaluate(closure)
+        loss = self._fl_evaluate(closure)
         for group in self.param_groups:
-            self._prepare(group)
+            self._fl_prepare(group)
             for p in group["params"]:
                 if p.grad is not None:
-                    self._step_one(p, group)
+                    self._fl_step_one(p, group)
         return loss
 
-    def _step_one(self, p, group):
-        state = self._state_of(p, group)
+    def _fl_step_one(self, p, group):
+        state = self._fl_state_of(p, group)
         state["step"] += 1
         grad = -p.grad if group.get("maximize") else p.grad
         decay, lr = group.get("weight_decay", 0), number_of(group["lr"])
@@ -82,10 +82,10 @@ class PerParameter(Optimizer):
             grad = grad.add(p, alpha=decay)
         if p.is_complex():
             pairs = {k: api.view_as_real(v) if getattr(v, "is_complex", bool)() else v for k, v in state.items()}
-            self._update(api.view_as_real(p), api.view_as_real(grad), pairs, group, lr, number_of(state["step"]))
+            self._fl_update(api.view_as_real(p), api.view_as_real(grad), pairs, group, lr, number_of(state["step"]))
             state.update((k, v) for k, v in pairs.items() if not state.get(k, v).is_complex())
         else:
-            self._update(p, grad, state, group, lr, number_of(state["step"]))
+            self._fl_update(p, grad, state, group, lr, number_of(state["step"]))
 
 
 def average(slot, value, rate):

@@ -15,7 +15,7 @@ class RMSprop(PerParameter):
                                       weight_decay=weight_decay, capturable=capturable, foreach=foreach,
                                       maximize=maximize, differentiable=differentiable))
 
-    def _slots(self, p, group):
+    def _fl_slots(self, p, group):
         slots = {"square_avg": api.zeros_like(p)}
         if group["momentum"] > 0:
             slots["momentum_buffer"] = api.zeros_like(p)
@@ -23,7 +23,7 @@ class RMSprop(PerParameter):
             slots["grad_avg"] = api.zeros_like(p)
         return slots
 
-    def _update(self, p, grad, state, group, lr, t):
+    def _fl_update(self, p, grad, state, group, lr, t):
         spread = average_square(state["square_avg"], grad, group["alpha"])
         if group["centered"]:
             middle = average(state["grad_avg"], grad, group["alpha"])

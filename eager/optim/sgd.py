@@ -21,16 +21,16 @@ class SGD(Optimizer):
                                       nesterov=nesterov, maximize=maximize, foreach=foreach,
                                       differentiable=differentiable, fused=fused))
 
-    def _make_state(self, p, group):
+    def _fl_make_state(self, p, group):
         self.state[p]["momentum_buffer"] = p.detach().clone().zero_()
 
     @differentiable_step
     def step(self, closure=None):
-        loss = self._evaluate(closure)
+        loss = self._fl_evaluate(closure)
         for group in self.param_groups:
             momentum, options = group["momentum"], (group["weight_decay"], group["nesterov"], group["maximize"])
             if momentum != 0 and not group["dampening"] and not group["differentiable"]:
-                self._prepare(group)
+                self._fl_prepare(group)
             first, rows = [], []
             for p in group["params"]:
                 grad = p.grad
@@ -44,7 +44,7 @@ class SGD(Optimizer):
                     state = self.state[p]
                     started = state.get("momentum_buffer") is not None
                     if not started:     # PyTorch starts the buffer from the first gradient, undamped
-                        self._make_state(p, group)
+                        self._fl_make_state(p, group)
                     (rows if started else first).append((p, grad, state["momentum_buffer"]))
             lr = as_float(group["lr"])
             if first:

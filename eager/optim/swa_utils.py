@@ -147,7 +147,7 @@ class SWALR(LRScheduler):
             step = max(1, step)
         before = self._share(max(0, min(1, (step - 1) / max(1, self.anneal_epochs))))
         now = self._share(max(0, min(1, step / max(1, self.anneal_epochs))))
-        return [self._rate(group, rate, before, now) for group, rate in zip(self.optimizer.param_groups, self._rates())]
+        return [self._rate(group, rate, before, now) for group, rate in zip(self.optimizer.param_groups, self._fl_rates())]
 
     def _rate(self, group, rate, before, now):
         target = group["swa_lr"]

@@ -42,7 +42,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             first.reset_parameters()
             second.reset_parameters()
 
-    def _check(self, input, target):
+    def _fl_check(self, input, target):
         if target.dim() == 1:
             if input.shape[0] != target.shape[0]:
                 raise RuntimeError("Input and target should have the same size in the batch dimension.")
@@ -57,7 +57,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
 
     def forward(self, input, target_):
-        self._check(input, target_)
+        self._fl_check(input, target_)
         lone = target_.dim() == 0
         x, target = (input.unsqueeze(0), target_.unsqueeze(0)) if lone else (input, target_)
         low, high = int(target.min()), int(target.max())

@@ -22,25 +22,25 @@ def _absolute(index, length):
 class _Indexed(Module):
     """What Sequential and ModuleList share: children named by their position."""
 
-    def _set_all(self, modules):
+    def _fl_set_all(self, modules):
         self._modules.clear()
         for i, module in enumerate(modules):
             self.add_module(str(i), module)
 
-    def _key(self, index):
+    def _fl_key(self, index):
         return list(self._modules)[_absolute(index, len(self))]
 
     def __getitem__(self, index):
         if isinstance(index, slice):
-            return self._sliced(list(self._modules.items())[index])
-        return self._modules[self._key(index)]
+            return self._fl_sliced(list(self._modules.items())[index])
+        return self._modules[self._fl_key(index)]
 
     def __setitem__(self, index, module):
-        setattr(self, self._key(index), module)
+        setattr(self, self._fl_key(index), module)
 
     def __delitem__(self, index):
         keys = list(self._modules)
-        for key in keys[index] if isinstance(index, slice) else [self._key(index)]:
+        for key in keys[index] if isinstance(index, slice) else [self._fl_key(index)]:
             delattr(self, key)
         modules = list(self._modules.values())
         self._modules.clear()
@@ -70,7 +70,7 @@ class _Indexed(Module):
     def insert(self, index, module):
         modules = list(self._modules.values())
         modules.insert(index, module)
-        self._set_all(modules)
+        self._fl_set_all(modules)
         return self
 
     def pop(self, index):
@@ -88,9 +88,9 @@ class Sequential(_Indexed):
             for name, module in args[0].items():
                 self.add_module(name, module)
         else:
-            self._set_all(args)
+            self._fl_set_all(args)
 
-    def _sliced(self, items):
+    def _fl_sliced(self, items):
         return type(self)(OrderedDict(items))
 
     def forward(self, input):
@@ -124,7 +124,7 @@ class ModuleList(_Indexed):
         if modules is not None:
             self.extend(modules)
 
-    def _sliced(self, items):
+    def _fl_sliced(self, items):
         return type(self)([module for _, module in items])
 
     def __iadd__(self, modules):

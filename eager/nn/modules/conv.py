@@ -86,20 +86,20 @@ class _ConvNd(Module):
 
 
 class _Conv(_ConvNd):
-    """What Conv1d, Conv2d and Conv3d share; `_dims` is the number of spatial dims."""
+    """What Conv1d, Conv2d and Conv3d share; `_fl_dims` is the number of spatial dims."""
 
     def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1, bias=True,
                  padding_mode="zeros", device=None, dtype=None):
-        own = _TUPLE[self._dims]
+        own = _TUPLE[self._fl_dims]
         super().__init__(in_channels, out_channels, own(kernel_size), own(stride),
                          padding if isinstance(padding, str) else own(padding), own(dilation), False, own(0), groups, bias,
                          padding_mode, device, dtype)
 
     def _conv_forward(self, input, weight, bias):
-        function, padding = self._function, self.padding
+        function, padding = self._fl_function, self.padding
         if self.padding_mode != "zeros":
             input = F.pad(input, self._reversed_padding_repeated_twice, mode=self.padding_mode)
-            padding = (0,) * self._dims
+            padding = (0,) * self._fl_dims
         return function(input, weight, bias, self.stride, padding, self.dilation, self.groups)
 
     def forward(self, input):
@@ -109,19 +109,19 @@ class _Conv(_ConvNd):
 class Conv1d(_Conv):
     """Convolution over (N, C, L) or (C, L)."""
 
-    _dims, _function = 1, staticmethod(F.conv1d)
+    _fl_dims, _fl_function = 1, staticmethod(F.conv1d)
 
 
 class Conv2d(_Conv):
     """Convolution over (N, C, H, W) or (C, H, W)."""
 
-    _dims, _function = 2, staticmethod(F.conv2d)
+    _fl_dims, _fl_function = 2, staticmethod(F.conv2d)
 
 
 class Conv3d(_Conv):
     """Convolution over (N, C, D, H, W) or (C, D, H, W)."""
 
-    _dims, _function = 3, staticmethod(F.conv3d)
+    _fl_dims, _fl_function = 3, staticmethod(F.conv3d)
 
 
 # -- transposed
@@ -133,7 +133,7 @@ class _ConvTransposeNd(_ConvNd):
                  dilation=1, padding_mode="zeros", device=None, dtype=None):
         if padding_mode != "zeros":
             raise ValueError(f'Only "zeros" padding mode is supported for {type(self).__name__}')
-        own = _TUPLE[self._dims]
+        own = _TUPLE[self._fl_dims]
         super().__init__(in_channels, out_channels, own(kernel_size), own(stride), own(padding), own(dilation), True,
                          own(output_padding), groups, bias, padding_mode, device, dtype)
 
@@ -157,27 +157,27 @@ class _ConvTransposeNd(_ConvNd):
         return tuple([n - low for n, low in zip(output_size, least)])
 
     def forward(self, input, output_size=None):
-        extra = self._output_padding(input, output_size, self.stride, self.padding, self.kernel_size, self._dims,
+        extra = self._output_padding(input, output_size, self.stride, self.padding, self.kernel_size, self._fl_dims,
                                      self.dilation)
-        return self._function(input, self.weight, self.bias, self.stride, self.padding, extra, self.groups, self.dilation)
+        return self._fl_function(input, self.weight, self.bias, self.stride, self.padding, extra, self.groups, self.dilation)
 
 
 class ConvTranspose1d(_ConvTransposeNd):
     """Transposed convolution over (N, C, L) or (C, L)."""
 
-    _dims, _function = 1, staticmethod(F.conv_transpose1d)
+    _fl_dims, _fl_function = 1, staticmethod(F.conv_transpose1d)
 
 
 class ConvTranspose2d(_ConvTransposeNd):
     """Transposed convolution over (N, C, H, W) or (C, H, W)."""
 
-    _dims, _function = 2, staticmethod(F.conv_transpose2d)
+    _fl_dims, _fl_function = 2, staticmethod(F.conv_transpose2d)
 
 
 class ConvTranspose3d(_ConvTransposeNd):
     """Transposed convolution over (N, C, D, H, W) or (C, D, H, W)."""
 
-    _dims, _function = 3, staticmethod(F.conv_transpose3d)
+    _fl_dims, _fl_function = 3, staticmethod(F.conv_transpose3d)
 
 
 # -- lazy
@@ -185,7 +185,7 @@ class ConvTranspose3d(_ConvTransposeNd):
 class _LazyConvXdMixin(LazyModuleMixin):
     """A convolution that takes its number of input channels from the first input."""
 
-    def _open(self, out_channels, bias, device, dtype):
+    def _fl_open(self, out_channels, bias, device, dtype):
         """What the constructor leaves: no sizes for weight and bias."""
         self.weight = UninitializedParameter(device=device, dtype=dtype)
         self.out_channels = out_channels
@@ -217,14 +217,14 @@ class _LazyConvXdMixin(LazyModuleMixin):
         return input.shape[1] if input.dim() == n + 2 else input.shape[0]
 
     def _get_num_spatial_dims(self):
-        return self._dims
+        return self._fl_dims
 
 
 class _LazyConv(_LazyConvXdMixin):
     def __init__(self, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1, bias=True,
                  padding_mode="zeros", device=None, dtype=None):
         super().__init__(0, 0, kernel_size, stride, padding, dilation, groups, False, padding_mode, device, dtype)
-        self._open(out_channels, bias, device, dtype)
+        self._fl_open(out_channels, bias, device, dtype)
 
 
 class _LazyConvTranspose(_LazyConvXdMixin):
@@ -232,7 +232,7 @@ class _LazyConvTranspose(_LazyConvXdMixin):
                  padding_mode="zeros", device=None, dtype=None):
         super().__init__(0, 0, kernel_size, stride, padding, output_padding, groups, False, dilation, padding_mode, device,
                          dtype)
-        self._open(out_channels, bias, device, dtype)
+        self._fl_open(out_channels, bias, device, dtype)
 
 
 class LazyConv1d(_LazyConv, Conv1d):

@@ -17,13 +17,13 @@ class _InstanceNorm(_NormBase):
     def forward(self, input):
         self._check_input_dim(input)
         lone = input.ndim == self._get_no_batch_dim()
-        self._check_features(input, -self._get_no_batch_dim())
+        self._fl_check_features(input, -self._get_no_batch_dim())
         out = F.instance_norm(input.unsqueeze(0) if lone else input, self.running_mean, self.running_var, self.weight,
                               self.bias, self.training or not self.track_running_stats,
                               0.0 if self.momentum is None else self.momentum, self.eps)
         return out.squeeze(0) if lone else out
 
-    def _check_features(self, input, dim):
+    def _fl_check_features(self, input, dim):
         if input.shape[dim] != self.num_features:
             place = input.ndim + dim
             if self.affine:

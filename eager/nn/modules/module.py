@@ -131,15 +131,15 @@ class Module:
 
     def register_full_backward_hook(self, hook, prepend=False):
         """`hook(module, grad_input, grad_output)` runs when the gradients of the module's inputs are known."""
-        self._set_backward_kind(True)
+        self._fl_set_backward_kind(True)
         return add_hook(self._backward_hooks, hook, prepend)
 
     def register_backward_hook(self, hook):
         """The older kind: it sees the gradients of the last node of the result."""
-        self._set_backward_kind(False)
+        self._fl_set_backward_kind(False)
         return add_hook(self._backward_hooks, hook)
 
-    def _set_backward_kind(self, full):
+    def _fl_set_backward_kind(self, full):
         if self._is_full_backward_hook is (not full):
             raise RuntimeError("Cannot use both regular backward hooks and full backward hooks on a single Module. Please "
                                "use only one of them.")
@@ -178,19 +178,19 @@ class Module:
 
     def __setattr__(self, name, value):
         if isinstance(value, Parameter):
-            self._assign_parameter(name, value)
+            self._fl_assign_parameter(name, value)
         elif isinstance(value, Module):
-            self._assign_module(name, value)
-        elif not self._assign_to_table(name, value):
+            self._fl_assign_module(name, value)
+        elif not self._fl_assign_to_table(name, value):
             object.__setattr__(self, name, value)
 
-    def _table_or_raise(self, table, what):
+    def _fl_table_or_raise(self, table, what):
         members = self.__dict__.get(table)
         if members is None:
             raise AttributeError(f"cannot assign {what} before Module.__init__() call")
         return members
 
-    def _forget(self, name, keep):
+    def _fl_forget(self, name, keep):
         """Take `name` out of every table but `keep`."""
         fields = self.__dict__
         fields.pop(name, None)
@@ -199,17 +199,17 @@ class Module:
                 fields[table].pop(name, None)
         fields["_non_persistent_buffers_set"].discard(name)
 
-    def _assign_parameter(self, name, value):
-        self._table_or_raise("_parameters", "parameters")
-        self._forget(name, "_parameters")
+    def _fl_assign_parameter(self, name, value):
+        self._fl_table_or_raise("_parameters", "parameters")
+        self._fl_forget(name, "_parameters")
         self.register_parameter(name, value)
 
-    def _assign_module(self, name, value):
-        modules = self._table_or_raise("_modules", "module")
-        self._forget(name, "_modules")
+    def _fl_assign_module(self, name, value):
+        modules = self._fl_table_or_raise("_modules", "module")
+        self._fl_forget(name, "_modules")
         modules[name] = registered(_global_module_registration_hooks, self, name, value)
 
-    def _assign_to_table(self, name, value):
+    def _fl_assign_to_table(self, name, value):
         """Assign a plain value over a registered name; says whether there was one."""
         fields = self.__dict__
         if name in fields.get("_parameters", ()):
@@ -223,13 +223,13 @@ class Module:
                                 "(torch.nn.Module or None expected)")
             fields["_modules"][name] = None
         elif isinstance(value, Buffer) or name in fields.get("_buffers", ()):
-            self._assign_buffer(name, value)
+            self._fl_assign_buffer(name, value)
         else:
             return False
         return True
 
-    def _assign_buffer(self, name, value):
-        buffers = self._table_or_raise("_buffers", "buffer")
+    def _fl_assign_buffer(self, name, value):
+        buffers = self._fl_table_or_raise("_buffers", "buffer")
         if value is not None and not isinstance(value, Tensor):
             raise TypeError(f"cannot assign '{typename(value)}' as buffer '{name}' "
                             "(torch.nn.Buffer, torch.Tensor or None expected)")
@@ -252,7 +252,7 @@ class Module:
         names = itertools.chain(dir(type(self)), self.__dict__, *(self.__dict__.get(t, ()) for t in _TABLES))
         return sorted({name for name in names if not name[0].isdigit()})
 
-    def _check_new_name(self, name, table, what):
+    def _fl_check_new_name(self, name, table, what):
         if not isinstance(name, str):
             raise TypeError(f"{what} name should be a string. Got {typename(name)}")
         if "." in name:
@@ -264,8 +264,8 @@ class Module:
             raise KeyError(f"attribute '{name}' already exists")
 
     def register_parameter(self, name, param):
-        parameters = self._table_or_raise("_parameters", "parameter")
-        self._check_new_name(name, "_parameters", "parameter")
+        parameters = self._fl_table_or_raise("_parameters", "parameter")
+        self._fl_check_new_name(name, "_parameters", "parameter")
         if param is not None and not isinstance(param, Parameter):
             raise TypeError(f"cannot assign '{typename(param)}' object to parameter '{name}' "
                             "(torch.nn.Parameter or None required)")
@@ -278,8 +278,8 @@ class Module:
         parameters[name] = param
 
     def register_buffer(self, name, tensor, persistent=True):
-        buffers = self._table_or_raise("_buffers", "buffer")
-        self._check_new_name(name, "_buffers", "buffer")
+        buffers = self._fl_table_or_raise("_buffers", "buffer")
+        self._fl_check_new_name(name, "_buffers", "buffer")
         if tensor is not None and not isinstance(tensor, Tensor):
             raise TypeError(f"cannot assign '{typename(tensor)}' object to buffer '{name}' "
                             "(torch Tensor or None required)")
@@ -289,8 +289,8 @@ class Module:
     def add_module(self, name, module):
         if module is not None and not isinstance(module, Module):
             raise TypeError(f"{typename(module)} is not a Module subclass")
-        modules = self._table_or_raise("_modules", "module")
-        self._check_new_name(name, "_modules", "module")
+        modules = self._fl_table_or_raise("_modules", "module")
+        self._fl_check_new_name(name, "_modules", "module")
         modules[name] = registered(_global_module_registration_hooks, self, name, module)
 
     def register_module(self, name, module):
@@ -306,7 +306,7 @@ class Module:
                 raise AttributeError(f"`{name}` is not an nn.Module")
         return module
 
-    def _get_member(self, target, table, what):
+    def _fl_get_member(self, target, table, what):
         path, _, name = target.rpartition(".")
         module = self.get_submodule(path)
         if not hasattr(module, name):
@@ -316,10 +316,10 @@ class Module:
         return getattr(module, name)
 
     def get_parameter(self, target):
-        return self._get_member(target, "_parameters", "an nn.Parameter")
+        return self._fl_get_member(target, "_parameters", "an nn.Parameter")
 
     def get_buffer(self, target):
-        return self._get_member(target, "_buffers", "a buffer")
+        return self._fl_get_member(target, "_buffers", "a buffer")
 
     def set_submodule(self, target, module):
         path, _, name = target.rpartition(".")
@@ -476,7 +476,7 @@ class Module:
     def set_extra_state(self, state):
         raise RuntimeError("Reached a code path in Module.set_extra_state() that should never be called.")
 
-    def _has_extra_state(self):
+    def _fl_has_extra_state(self):
         return type(self).get_extra_state is not Module.get_extra_state
 
     def _save_to_state_dict(self, destination, prefix, keep_vars):
@@ -486,7 +486,7 @@ class Module:
         for name, buffer in self._buffers.items():
             if buffer is not None and name not in self._non_persistent_buffers_set:
                 destination[prefix + name] = buffer if keep_vars else buffer.detach()
-        if self._has_extra_state():
+        if self._fl_has_extra_state():
             destination[prefix + EXTRA_STATE] = self.get_extra_state()
 
     def state_dict(self, *args, destination=None, prefix="", keep_vars=False):
@@ -511,7 +511,7 @@ class Module:
             destination = destination if replaced is None else replaced
         return destination
 
-    def _own_state(self):
+    def _fl_own_state(self):
         """name -> tensor of the parameters and persistent buffers that are not None."""
         state = {k: v for k, v in self._parameters.items() if v is not None}
         state.update((k, v) for k, v in self._buffers.items()
@@ -523,21 +523,21 @@ class Module:
         """Copy this module's own entries; keys and errors are appended to the three lists."""
         for hook in tuple(self._load_state_dict_pre_hooks.values()):
             hook(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
-        own = self._own_state()
+        own = self._fl_own_state()
         assign = local_metadata.get("assign_to_params_buffers", False)
         for name, param in own.items():
             key = prefix + name
             if key in state_dict:
-                error = self._load_one(name, key, param, state_dict[key], assign)
+                error = self._fl_load_one(name, key, param, state_dict[key], assign)
                 if error:
                     error_msgs.append(error)
             elif strict:
                 missing_keys.append(key)
-        self._load_extra_state(state_dict, prefix + EXTRA_STATE, strict, missing_keys, unexpected_keys)
+        self._fl_load_extra_state(state_dict, prefix + EXTRA_STATE, strict, missing_keys, unexpected_keys)
         if strict:
-            self._list_unexpected(state_dict, prefix, own, unexpected_keys)
+            self._fl_list_unexpected(state_dict, prefix, own, unexpected_keys)
 
-    def _load_one(self, name, key, param, value, assign):
+    def _fl_load_one(self, name, key, param, value, assign):
         if not isinstance(value, Tensor):
             return (f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like object from '
                     f"checkpoint but received {type(value)}")
@@ -549,7 +549,7 @@ class Module:
         try:
             with no_grad():
                 if assign:
-                    self._assign_loaded(name, param, value)
+                    self._fl_assign_loaded(name, param, value)
                 else:
                     param.copy_(value)
         except Exception as error:
@@ -557,7 +557,7 @@ class Module:
                     f"whose dimensions in the checkpoint are {value.size()}, an exception occurred : {error.args}.")
         return None
 
-    def _assign_loaded(self, name, param, value):
+    def _fl_assign_loaded(self, name, param, value):
         if isinstance(param, Parameter):
             if not isinstance(value, Parameter):
                 value = Parameter(value, requires_grad=param.requires_grad)
@@ -565,7 +565,7 @@ class Module:
                 value.requires_grad_(param.requires_grad)
         setattr(self, name, value)
 
-    def _load_extra_state(self, state_dict, key, strict, missing_keys, unexpected_keys):
+    def _fl_load_extra_state(self, state_dict, key, strict, missing_keys, unexpected_keys):
         if type(self).set_extra_state is not Module.set_extra_state:
             if key in state_dict:
                 self.set_extra_state(state_dict[key])
@@ -574,7 +574,7 @@ class Module:
         elif strict and key in state_dict:
             unexpected_keys.append(key)
 
-    def _list_unexpected(self, state_dict, prefix, own, unexpected_keys):
+    def _fl_list_unexpected(self, state_dict, prefix, own, unexpected_keys):
         for key in state_dict:
             if key.startswith(prefix) and key != prefix + EXTRA_STATE:
                 name, dot, _ = key[len(prefix):].partition(".")

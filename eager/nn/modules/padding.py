@@ -9,15 +9,15 @@ _sextuple = _ntuple(6, "_sextuple")
 
 class _PadNd(Module):
     __constants__ = ["padding"]
-    _sides = staticmethod(_pair)
-    _mode = "constant"
+    _fl_sides = staticmethod(_pair)
+    _fl_mode = "constant"
 
     def __init__(self, padding):
         super().__init__()
-        self.padding = self._sides(padding)
+        self.padding = self._fl_sides(padding)
 
     def forward(self, input):
-        return F.pad(input, self.padding, self._mode)
+        return F.pad(input, self.padding, self._fl_mode)
 
     def extra_repr(self):
         return f"{self.padding}"
@@ -42,11 +42,11 @@ class ConstantPad1d(_ConstantPadNd):
 
 
 class ConstantPad2d(_ConstantPadNd):
-    _sides = staticmethod(_quadruple)
+    _fl_sides = staticmethod(_quadruple)
 
 
 class ConstantPad3d(_ConstantPadNd):
-    _sides = staticmethod(_sextuple)
+    _fl_sides = staticmethod(_sextuple)
 
 
 class _Zero:
@@ -70,7 +70,7 @@ class ZeroPad3d(_Zero, ConstantPad3d):
 
 
 class _ReflectionPadNd(_PadNd):
-    _mode = "reflect"
+    _fl_mode = "reflect"
 
 
 class ReflectionPad1d(_ReflectionPadNd):
@@ -78,15 +78,15 @@ class ReflectionPad1d(_ReflectionPadNd):
 
 
 class ReflectionPad2d(_ReflectionPadNd):
-    _sides = staticmethod(_quadruple)
+    _fl_sides = staticmethod(_quadruple)
 
 
 class ReflectionPad3d(_ReflectionPadNd):
-    _sides = staticmethod(_sextuple)
+    _fl_sides = staticmethod(_sextuple)
 
 
 class _ReplicationPadNd(_PadNd):
-    _mode = "replicate"
+    _fl_mode = "replicate"
 
 
 class ReplicationPad1d(_ReplicationPadNd):
@@ -94,15 +94,15 @@ class ReplicationPad1d(_ReplicationPadNd):
 
 
 class ReplicationPad2d(_ReplicationPadNd):
-    _sides = staticmethod(_quadruple)
+    _fl_sides = staticmethod(_quadruple)
 
 
 class ReplicationPad3d(_ReplicationPadNd):
-    _sides = staticmethod(_sextuple)
+    _fl_sides = staticmethod(_sextuple)
 
 
 class _CircularPadNd(_PadNd):
-    _mode = "circular"
+    _fl_mode = "circular"
 
     def _check_input_dim(self, input):
         raise NotImplementedError(f"{type(self).__name__} does not say which inputs it takes")
@@ -123,14 +123,14 @@ class CircularPad1d(_CircularPadNd):
 
 
 class CircularPad2d(_CircularPadNd):
-    _sides = staticmethod(_quadruple)
+    _fl_sides = staticmethod(_quadruple)
 
     def _check_input_dim(self, input):
         _check_rank(input, 3, 4)
 
 
 class CircularPad3d(_CircularPadNd):
-    _sides = staticmethod(_sextuple)
+    _fl_sides = staticmethod(_sextuple)
 
     def _check_input_dim(self, input):
         _check_rank(input, 4, 5)

@@ -21,34 +21,34 @@ class _MaxPoolNd(Module):
         return (f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}, "
                 f"dilation={self.dilation}, ceil_mode={self.ceil_mode}")
 
-    def _pooled(self, function, input):
+    def _fl_pooled(self, function, input):
         return function(input, self.kernel_size, self.stride, self.padding, self.dilation, ceil_mode=self.ceil_mode,
                         return_indices=self.return_indices)
 
 
 class MaxPool1d(_MaxPoolNd):
     def forward(self, input):
-        return self._pooled(F.max_pool1d, input)
+        return self._fl_pooled(F.max_pool1d, input)
 
 
 class MaxPool2d(_MaxPoolNd):
     def forward(self, input):
-        return self._pooled(F.max_pool2d, input)
+        return self._fl_pooled(F.max_pool2d, input)
 
 
 class MaxPool3d(_MaxPoolNd):
     def forward(self, input):
-        return self._pooled(F.max_pool3d, input)
+        return self._fl_pooled(F.max_pool3d, input)
 
 
 class _MaxUnpoolNd(Module):
-    _tuple = staticmethod(_single)
+    _fl_tuple = staticmethod(_single)
 
     def __init__(self, kernel_size, stride=None, padding=0):
         super().__init__()
-        self.kernel_size = self._tuple(kernel_size)
-        self.stride = self._tuple(stride if stride is not None else kernel_size)
-        self.padding = self._tuple(padding)
+        self.kernel_size = self._fl_tuple(kernel_size)
+        self.stride = self._fl_tuple(stride if stride is not None else kernel_size)
+        self.padding = self._fl_tuple(padding)
 
     def extra_repr(self):
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
@@ -60,14 +60,14 @@ class MaxUnpool1d(_MaxUnpoolNd):
 
 
 class MaxUnpool2d(_MaxUnpoolNd):
-    _tuple = staticmethod(_pair)
+    _fl_tuple = staticmethod(_pair)
 
     def forward(self, input, indices, output_size=None):
         return F.max_unpool2d(input, indices, self.kernel_size, self.stride, self.padding, output_size)
 
 
 class MaxUnpool3d(_MaxUnpoolNd):
-    _tuple = staticmethod(_triple)
+    _fl_tuple = staticmethod(_triple)
 
     def forward(self, input, indices, output_size=None):
         return F.max_unpool3d(input, indices, self.kernel_size, self.stride, self.padding, output_size)
@@ -104,19 +104,19 @@ class _AvgPoolWithDivisor(_AvgPoolNd):
         self.count_include_pad = count_include_pad
         self.divisor_override = divisor_override
 
-    def _pooled(self, function, input):
+    def _fl_pooled(self, function, input):
         return function(input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad,
                         self.divisor_override)
 
 
 class AvgPool2d(_AvgPoolWithDivisor):
     def forward(self, input):
-        return self._pooled(F.avg_pool2d, input)
+        return self._fl_pooled(F.avg_pool2d, input)
 
 
 class AvgPool3d(_AvgPoolWithDivisor):
     def forward(self, input):
-        return self._pooled(F.avg_pool3d, input)
+        return self._fl_pooled(F.avg_pool3d, input)
 
 
 class _LPPoolNd(Module):
@@ -204,7 +204,7 @@ class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
 
 class _FractionalMaxPoolNd(Module):
     __constants__ = ["kernel_size", "return_indices", "output_size", "output_ratio"]
-    _tuple = staticmethod(_pair)
+    _fl_tuple = staticmethod(_pair)
 
     def __init__(self, kernel_size, output_size=None, output_ratio=None, return_indices=False, _random_samples=None):
         super().__init__()
@@ -213,11 +213,11 @@ class _FractionalMaxPoolNd(Module):
             raise ValueError(f"{name} requires specifying either an output size, or a pooling ratio")
         if output_size is not None and output_ratio is not None:
             raise ValueError("only one of output_size and output_ratio may be specified")
-        self.kernel_size = self._tuple(kernel_size)
+        self.kernel_size = self._fl_tuple(kernel_size)
         self.return_indices = return_indices
         self.register_buffer("_random_samples", _random_samples)
-        self.output_size = None if output_size is None else self._tuple(output_size)
-        self.output_ratio = None if output_ratio is None else self._tuple(output_ratio)
+        self.output_size = None if output_size is None else self._fl_tuple(output_size)
+        self.output_ratio = None if output_ratio is None else self._fl_tuple(output_ratio)
         if self.output_ratio is not None and not all(0 < r < 1 for r in self.output_ratio):
             raise ValueError(f"output_ratio must be between 0 and 1 (got {output_ratio})")
 
@@ -229,7 +229,7 @@ class FractionalMaxPool2d(_FractionalMaxPoolNd):
 
 
 class FractionalMaxPool3d(_FractionalMaxPoolNd):
-    _tuple = staticmethod(_triple)
+    _fl_tuple = staticmethod(_triple)
 
     def forward(self, input):
         return F.fractional_max_pool3d(input, self.kernel_size, self.output_size, self.output_ratio,

@@ -65,10 +65,10 @@ class RNNBase(Module):
         self._all_weights = []
         for layer in range(num_layers):
             for suffix in ("", "_reverse")[:1 + bool(bidirectional)]:
-                self._add_weights(layer, suffix, {"device": device, "dtype": dtype})
+                self._fl_add_weights(layer, suffix, {"device": device, "dtype": dtype})
         self.reset_parameters()
 
-    def _add_weights(self, layer, suffix, kind):
+    def _fl_add_weights(self, layer, suffix, kind):
         directions, state = 2 if self.bidirectional else 1, self.proj_size or self.hidden_size
         gates = _GATES[self.mode] * self.hidden_size
         sizes = {"weight_ih": (gates, self.input_size if layer == 0 else state * directions),
@@ -123,12 +123,12 @@ class RNNBase(Module):
 
     def get_expected_hidden_size(self, input, batch_sizes):
         batch = batch_sizes[0] if batch_sizes is not None else input.size(0 if self.batch_first else 1)
-        return self._state_count(), batch, self.proj_size or self.hidden_size
+        return self._fl_state_count(), batch, self.proj_size or self.hidden_size
 
     def get_expected_cell_size(self, input, batch_sizes):
         return (*self.get_expected_hidden_size(input, batch_sizes)[:2], self.hidden_size)
 
-    def _state_count(self):
+    def _fl_state_count(self):
         return self.num_layers * (2 if self.bidirectional else 1)
 
     def check_hidden_size(self, hx, expected_hidden_size, msg="Expected hidden size {}, got {}"):
@@ -138,52 +138,52 @@ class RNNBase(Module):
     def check_forward_args(self, input, hidden, batch_sizes):
         """An error unless the input and the state (a pair for LSTM) have the sizes that the layer wants."""
         self.check_input(input, batch_sizes)
-        for state, (size, text) in zip(self._states(hidden), self._expected(input, batch_sizes)):
+        for state, (size, text) in zip(self._fl_states(hidden), self._fl_expected(input, batch_sizes)):
             self.check_hidden_size(state, size, text)
 
-    def _expected(self, input, batch_sizes):
+    def _fl_expected(self, input, batch_sizes):
         """Per state: its sizes and the text when they are others."""
         return [(self.get_expected_hidden_size(input, batch_sizes), "Expected hidden size {}, got {}")]
 
-    def _check_rank(self, hx, batched):
+    def _fl_check_rank(self, hx, batched):
         if hx[0].dim() != (3 if batched else 2):
             raise RuntimeError(f"For {'batched 3-D' if batched else 'unbatched 2-D'} input, hx should also be "
                                f"{3 if batched else 2}-D but got {hx[0].dim()}-D tensor")
 
     # -- forward
 
-    def _states(self, hx):
+    def _fl_states(self, hx):
         return (hx,)
 
     def forward(self, input, hx=None):
         """`input`: (T, N, F), (N, T, F) with batch_first, (T, F), or a PackedSequence. -> (outputs, last state)."""
-        states = None if hx is None else self._states(hx)
+        states = None if hx is None else self._fl_states(hx)
         if isinstance(input, PackedSequence):
-            return self._forward_packed(input, states)
+            return self._fl_forward_packed(input, states)
         name = self.mode[:3] if self.mode.startswith("RNN") else self.mode
         if input.dim() not in (2, 3):
             raise ValueError(f"{name}: Expected input to be 2D or 3D, got {input.dim()}D "
                              f"{'tensor ' if name == 'RNN' else ''}instead")
         batched = input.dim() == 3
         if states is not None:
-            self._check_rank(states, batched)
+            self._fl_check_rank(states, batched)
         if not batched:
             input = input.unsqueeze(0 if self.batch_first else 1)
             states = None if states is None else tuple(s.unsqueeze(1) for s in states)
-        out, states = self._run(input, states, None)
+        out, states = self._fl_run(input, states, None)
         if not batched:
             out, states = out.squeeze(0 if self.batch_first else 1), tuple(s.squeeze(1) for s in states)
-        return out, self._given(states)
+        return out, self._fl_given(states)
 
-    def _forward_packed(self, packed, states):
+    def _fl_forward_packed(self, packed, states):
         data, sizes, order, back = packed
         states = None if states is None else _permuted(states, order)
-        out, states = self._run(data, states, sizes.tolist())
-        return PackedSequence(out, sizes, order, back), self._given(_permuted(states, back))
+        out, states = self._fl_run(data, states, sizes.tolist())
+        return PackedSequence(out, sizes, order, back), self._fl_given(_permuted(states, back))
 
-    def _run(self, input, states, batch_sizes):
+    def _fl_run(self, input, states, batch_sizes):
         self.check_input(input, batch_sizes)
-        expected = self._expected(input, batch_sizes)
+        expected = self._fl_expected(input, batch_sizes)
         if states is None:
             states = tuple(zeros(size, dtype=input.dtype, device=input.device) for size, _ in expected)
         for state, (size, text) in zip(states, expected):
@@ -192,7 +192,7 @@ class RNNBase(Module):
                                     self.dropout, self.training, self.bidirectional, self.batch_first and batch_sizes is None,
                                     batch_sizes)
 
-    def _given(self, states):
+    def _fl_given(self, states):
         return states[0]
 
     def permute_hidden(self, hx, permutation):
@@ -245,17 +245,17 @@ class LSTM(RNNBase):
         super().__init__("LSTM", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional,
                          proj_size, device, dtype)
 
-    def _states(self, hx):
+    def _fl_states(self, hx):
         return tuple(hx)
 
-    def _given(self, states):
+    def _fl_given(self, states):
         return states
 
-    def _expected(self, input, batch_sizes):
+    def _fl_expected(self, input, batch_sizes):
         return [(self.get_expected_hidden_size(input, batch_sizes), "Expected hidden[0] size {}, got {}"),
                 (self.get_expected_cell_size(input, batch_sizes), "Expected hidden[1] size {}, got {}")]
 
-    def _check_rank(self, hx, batched):
+    def _fl_check_rank(self, hx, batched):
         rank = 3 if batched else 2
         if any(s.dim() != rank for s in hx):
             raise RuntimeError(f"For {'batched 3-D' if batched else 'unbatched 2-D'} input, hx and cx should also be "
@@ -293,10 +293,10 @@ class RNNCellBase(Module):
         nonlinearity = getattr(self, "nonlinearity", "tanh")
         return shown + ("" if nonlinearity == "tanh" else f", nonlinearity={nonlinearity}")
 
-    def _checked_mode(self):
+    def _fl_checked_mode(self):
         return self.mode
 
-    def _step(self, input, states, count, text):
+    def _fl_step(self, input, states, count, text):
         """New states for `input` (N, F) or (F)."""
         name = type(self).__name__
         if input.dim() not in (1, 2):
@@ -310,7 +310,7 @@ class RNNCellBase(Module):
             states = (zeros(input.size(0), self.hidden_size, dtype=input.dtype, device=input.device),) * count
         elif lone:
             states = tuple(s.unsqueeze(0) for s in states)
-        states = recurrent_layers.cell(self._checked_mode(), input, states, self.weight_ih, self.weight_hh,
+        states = recurrent_layers.cell(self._fl_checked_mode(), input, states, self.weight_ih, self.weight_hh,
                                        self.bias_ih, self.bias_hh)
         return tuple(s.squeeze(0) for s in states) if lone else states
 
@@ -320,13 +320,13 @@ class RNNCell(RNNCellBase):
         super().__init__(input_size, hidden_size, bias, 1, device, dtype)
         self.nonlinearity = nonlinearity
 
-    def _checked_mode(self):
+    def _fl_checked_mode(self):
         if self.nonlinearity not in ("tanh", "relu"):
             raise RuntimeError(f"Unknown nonlinearity: {self.nonlinearity}")
         return "RNN_" + self.nonlinearity.upper()
 
     def forward(self, input, hx=None):
-        return self._step(input, None if hx is None else (hx,), 1, "hidden")[0]
+        return self._fl_step(input, None if hx is None else (hx,), 1, "hidden")[0]
 
 
 class GRUCell(RNNCellBase):
@@ -336,7 +336,7 @@ class GRUCell(RNNCellBase):
         super().__init__(input_size, hidden_size, bias, 3, device, dtype)
 
     def forward(self, input, hx=None):
-        return self._step(input, None if hx is None else (hx,), 1, "hidden")[0]
+        return self._fl_step(input, None if hx is None else (hx,), 1, "hidden")[0]
 
 
 class LSTMCell(RNNCellBase):
@@ -348,4 +348,4 @@ class LSTMCell(RNNCellBase):
         super().__init__(input_size, hidden_size, bias, 4, device, dtype)
 
     def forward(self, input, hx=None):
-        return self._step(input, None if hx is None else tuple(hx), 2, "hx[{}]")
+        return self._fl_step(input, None if hx is None else tuple(hx), 2, "hx[{}]")

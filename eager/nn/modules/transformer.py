@@ -33,7 +33,7 @@ def _generate_square_subsequent_mask(sz, device=None, dtype=None):
 class _Layer(Module):
     """What encoder and decoder layers share: the feed-forward block and how a block is added."""
 
-    def _set_up(self, d_model, dim_feedforward, dropout, activation, eps, norm_first, bias, norms, made):
+    def _fl_set_up(self, d_model, dim_feedforward, dropout, activation, eps, norm_first, bias, norms, made):
         self.linear1 = Linear(d_model, dim_feedforward, bias=bias, **made)
         self.dropout = Dropout(dropout)
         self.linear2 = Linear(dim_feedforward, d_model, bias=bias, **made)
@@ -48,10 +48,10 @@ class _Layer(Module):
         super().__setstate__(state)
         self.__dict__.setdefault("activation", F.relu)      # of layers pickled before there was a choice
 
-    def _feed_forward(self, x, drop):
+    def _fl_feed_forward(self, x, drop):
         return drop(self.linear2(self.dropout(self.activation(self.linear1(x)))))
 
-    def _add(self, x, norm, block):
+    def _fl_add(self, x, norm, block):
         return x + block(norm(x)) if self.norm_first else norm(x + block(x))
 
 
@@ -65,18 +65,18 @@ class TransformerEncoderLayer(_Layer):
         super().__init__()
         made = {"device": device, "dtype": dtype}
         self.self_attn = MultiheadAttention(d_model, nhead, dropout=dropout, bias=bias, batch_first=batch_first, **made)
-        self._set_up(d_model, dim_feedforward, dropout, activation, layer_norm_eps, norm_first, bias, 2, made)
+        self._fl_set_up(d_model, dim_feedforward, dropout, activation, layer_norm_eps, norm_first, bias, 2, made)
 
     def forward(self, src, src_mask=None, src_key_padding_mask=None, is_causal=False):
-        x = self._add(src, self.norm1, lambda y: self._sa_block(y, src_mask, src_key_padding_mask, is_causal))
-        return self._add(x, self.norm2, self._ff_block)
+        x = self._fl_add(src, self.norm1, lambda y: self._sa_block(y, src_mask, src_key_padding_mask, is_causal))
+        return self._fl_add(x, self.norm2, self._ff_block)
 
     def _sa_block(self, x, attn_mask, key_padding_mask, is_causal=False):
         return self.dropout1(self.self_attn(x, x, x, attn_mask=attn_mask, key_padding_mask=key_padding_mask,
                                             need_weights=False, is_causal=is_causal)[0])
 
     def _ff_block(self, x):
-        return self._feed_forward(x, self.dropout2)
+        return self._fl_feed_forward(x, self.dropout2)
 
 
 class TransformerDecoderLayer(_Layer):
@@ -91,14 +91,14 @@ class TransformerDecoderLayer(_Layer):
         self.self_attn = MultiheadAttention(d_model, nhead, dropout=dropout, bias=bias, batch_first=batch_first, **made)
         self.multihead_attn = MultiheadAttention(d_model, nhead, dropout=dropout, bias=bias, batch_first=batch_first,
                                                  **made)
-        self._set_up(d_model, dim_feedforward, dropout, activation, layer_norm_eps, norm_first, bias, 3, made)
+        self._fl_set_up(d_model, dim_feedforward, dropout, activation, layer_norm_eps, norm_first, bias, 3, made)
 
     def forward(self, tgt, memory, tgt_mask=None, memory_mask=None, tgt_key_padding_mask=None,
                 memory_key_padding_mask=None, tgt_is_causal=False, memory_is_causal=False):
-        x = self._add(tgt, self.norm1, lambda y: self._sa_block(y, tgt_mask, tgt_key_padding_mask, tgt_is_causal))
-        x = self._add(x, self.norm2, lambda y: self._mha_block(y, memory, memory_mask, memory_key_padding_mask,
+        x = self._fl_add(tgt, self.norm1, lambda y: self._sa_block(y, tgt_mask, tgt_key_padding_mask, tgt_is_causal))
+        x = self._fl_add(x, self.norm2, lambda y: self._mha_block(y, memory, memory_mask, memory_key_padding_mask,
                                                                memory_is_causal))
-        return self._add(x, self.norm3, self._ff_block)
+        return self._fl_add(x, self.norm3, self._ff_block)
 
     def _sa_block(self, x, attn_mask, key_padding_mask, is_causal=False):
         return self.dropout1(self.self_attn(x, x, x, attn_mask=attn_mask, key_padding_mask=key_padding_mask,
@@ -109,7 +109,7 @@ class TransformerDecoderLayer(_Layer):
                                                  is_causal=is_causal, need_weights=False)[0])
 
     def _ff_block(self, x):
-        return self._feed_forward(x, self.dropout3)
+        return self._fl_feed_forward(x, self.dropout3)
 
 
 class TransformerEncoder(Module):
@@ -130,12 +130,12 @@ class TransformerEncoder(Module):
     def forward(self, src, mask=None, src_key_padding_mask=None, is_causal=None):
         for layer in self.layers:
             src = layer(src, src_mask=mask, is_causal=bool(is_causal), src_key_padding_mask=src_key_padding_mask)
-        if mask is None and src_key_padding_mask is not None and self._drops_padding(src):
+        if mask is None and src_key_padding_mask is not None and self._fl_drops_padding(src):
             src = _without_padding(src, src_key_padding_mask, self.mask_check)
         return src if self.norm is None else self.norm(src)
 
 
-    def _drops_padding(self, src):
+    def _fl_drops_padding(self, src):
         layer = self.layers[0] if len(self.layers) else None
         if not (self.enable_nested_tensor and type(layer) is TransformerEncoderLayer and src.dim() == 3):
             return False
@@ -203,14 +203,14 @@ class Transformer(Module):
     def forward(self, src, tgt, src_mask=None, tgt_mask=None, memory_mask=None, src_key_padding_mask=None,
                 tgt_key_padding_mask=None, memory_key_padding_mask=None, src_is_causal=None, tgt_is_causal=None,
                 memory_is_causal=False):
-        self._check(src, tgt)
+        self._fl_check(src, tgt)
         memory = self.encoder(src, mask=src_mask, src_key_padding_mask=src_key_padding_mask, is_causal=src_is_causal)
         return self.decoder(tgt, memory, tgt_mask=tgt_mask, memory_mask=memory_mask,
                             tgt_key_padding_mask=tgt_key_padding_mask,
                             memory_key_padding_mask=memory_key_padding_mask, tgt_is_causal=tgt_is_causal,
                             memory_is_causal=memory_is_causal)
 
-    def _check(self, src, tgt):
+    def _fl_check(self, src, tgt):
         batched = src.dim() == 3
         if batched and src.size(0 if self.batch_first else 1) != tgt.size(0 if self.batch_first else 1):
             raise RuntimeError("the batch number of src and tgt must be equal")

@@ -60,7 +60,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
     def _shutdown_workers(self):
         """Ends the workers of this epoch, and those that outlive epochs."""
         self._batches.close()
-        self._loader._end_workers()
+        self._loader._fl_end_workers()
 
 
 class DataLoader:
@@ -90,8 +90,8 @@ class DataLoader:
         self.multiprocessing_context = multiprocessing_context
         self.worker_init_fn, self.generator, self.drop_last = worker_init_fn, generator, drop_last
         self._iterable = isinstance(dataset, IterableDataset)
-        self._check_order(shuffle, sampler, batch_sampler, batch_size, drop_last)
-        self.sampler = self._default_sampler(shuffle) if sampler is None else sampler
+        self._fl_check_order(shuffle, sampler, batch_sampler, batch_size, drop_last)
+        self.sampler = self._fl_default_sampler(shuffle) if sampler is None else sampler
         if batch_sampler is None and batch_size is not None:
             batch_sampler = BatchSampler(self.sampler, batch_size, drop_last)
             self.batch_size = batch_size
@@ -100,7 +100,7 @@ class DataLoader:
         self.batch_sampler = batch_sampler
         self.collate_fn = collate_fn or (default_convert if batch_sampler is None else default_collate)
 
-    def _check_order(self, shuffle, sampler, batch_sampler, batch_size, drop_last):
+    def _fl_check_order(self, shuffle, sampler, batch_sampler, batch_size, drop_last):
         if self._iterable:
             if shuffle:
                 raise ValueError("DataLoader with IterableDataset: expected unspecified shuffle option, "
@@ -115,7 +115,7 @@ class DataLoader:
         if batch_size is None and drop_last:
             raise ValueError("batch_size=None option disables auto-batching and is mutually exclusive with drop_last")
 
-    def _default_sampler(self, shuffle):
+    def _fl_default_sampler(self, shuffle):
         if self._iterable:
             return _Endless()
         return RandomSampler(self.dataset, generator=self.generator) if shuffle else SequentialSampler(self.dataset)
@@ -137,7 +137,7 @@ class DataLoader:
             context = multiprocessing.get_context(context)
         self._context = context
 
-    def _order(self):
+    def _fl_order(self):
         """What the fetcher is asked for, one batch after the other."""
         if self._iterable:
             return itertools.repeat(None if self.batch_size is None else range(self.batch_size))
@@ -148,56 +148,56 @@ class DataLoader:
         if self.pin_memory and not pinning:
             warnings.warn("'pin_memory' argument is set as true but no accelerator is found, then device pinned memory "
                           "won't be used.", stacklevel=2)
-        seed = self._base_seed()
+        seed = self._fl_base_seed()
         if self.timeout and not self.num_workers:
             raise AssertionError("DataLoader: timeout is for workers, and num_workers is 0: nothing is waited for")
         if not self.num_workers:
-            return _SingleProcessDataLoaderIter(self, pinned(self._load_here(), pinning))
-        return _MultiProcessingDataLoaderIter(self, pinned(self._load_by_workers(seed), pinning))
+            return _SingleProcessDataLoaderIter(self, pinned(self._fl_load_here(), pinning))
+        return _MultiProcessingDataLoaderIter(self, pinned(self._fl_load_by_workers(seed), pinning))
 
-    def _base_seed(self):
+    def _fl_base_seed(self):
         """One draw an epoch, as with any number of workers: shuffling is then the same for all of them."""
         return int(api.randint(0, 2 ** 63 - 1, (), generator=self.generator).item()) % (2 ** 63 - self.num_workers)
 
-    def _batched(self):
+    def _fl_batched(self):
         return self.batch_size is not None if self._iterable else self.batch_sampler is not None
 
-    def _load_here(self):
+    def _fl_load_here(self):
         kind = IterableFetcher if self._iterable else MapFetcher
-        fetch = kind(self.dataset, self._batched(), self.collate_fn, self.drop_last)
-        for indices in self._order():
+        fetch = kind(self.dataset, self._fl_batched(), self.collate_fn, self.drop_last)
+        for indices in self._fl_order():
             batch = fetch(indices)
             if batch is END:
                 return
             yield batch
 
-    def _load_by_workers(self, seed):
+    def _fl_load_by_workers(self, seed):
         if self.persistent_workers:
-            yield from self._persistent(seed).batches(self._order())
+            yield from self._fl_persistent(seed).batches(self._fl_order())
             return
-        workers = self._start(seed)
+        workers = self._fl_start(seed)
         try:
-            yield from workers.batches(self._order())
+            yield from workers.batches(self._fl_order())
         finally:
             workers.close()
 
-    def _persistent(self, seed):
+    def _fl_persistent(self, seed):
         """The same processes for every epoch; they end with the loader."""
         if self._workers is None:
-            self._workers = self._start(seed)
+            self._workers = self._fl_start(seed)
             self._ending = weakref.finalize(self, self._workers.close)
         else:
             self._workers.renew(seed)
         return self._workers
 
-    def _end_workers(self):
+    def _fl_end_workers(self):
         if self._workers is not None:
             self._ending()
             self._workers = None
 
-    def _start(self, seed):
+    def _fl_start(self, seed):
         import multiprocessing
-        plan = Plan(self.dataset, self._iterable, self._batched(), self.collate_fn, self.drop_last,
+        plan = Plan(self.dataset, self._iterable, self._fl_batched(), self.collate_fn, self.drop_last,
                     self.worker_init_fn, self.num_workers)
         return Workers(plan, self._context or multiprocessing, seed, max(1, self.prefetch_factor), self.timeout,
                        self.in_order)

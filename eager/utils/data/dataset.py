@@ -52,28 +52,28 @@ class StackDataset(Dataset):
         if not args and not kwargs:
             raise ValueError("At least one dataset should be passed")
         self.datasets = args or kwargs
-        self._length = len(self._parts()[0])
-        if any(len(d) != self._length for d in self._parts()):
+        self._length = len(self._fl_parts()[0])
+        if any(len(d) != self._length for d in self._fl_parts()):
             raise ValueError("Size mismatch between datasets")
 
-    def _parts(self):
+    def _fl_parts(self):
         return list(self.datasets.values() if isinstance(self.datasets, dict) else self.datasets)
 
-    def _row(self, values):
+    def _fl_row(self, values):
         return dict(zip(self.datasets, values)) if isinstance(self.datasets, dict) else tuple(values)
 
     def __getitem__(self, index):
-        return self._row([d[index] for d in self._parts()])
+        return self._fl_row([d[index] for d in self._fl_parts()])
 
     def __getitems__(self, indices):
         """Several rows, each dataset asked once where it can be."""
         columns = []
-        for d in self._parts():
+        for d in self._fl_parts():
             ask = getattr(d, "__getitems__", None)
             columns.append(ask(indices) if callable(ask) else [d[k] for k in indices])
             if len(columns[-1]) != len(indices):
                 raise ValueError(f"Nested dataset's output size mismatch. Expected {len(indices)}, got {len(columns[-1])}")
-        return [self._row(values) for values in zip(*columns)]
+        return [self._fl_row(values) for values in zip(*columns)]
 
     def __len__(self):
         return self._length
