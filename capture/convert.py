@@ -20,6 +20,7 @@ from ..runtime import counters, log, records
 from ..runtime.config import config
 from ..runtime.data import data
 from ..runtime.errors import InternalError, Unsupported
+from ..runtime.identity import WeakIdKeyDictionary
 from .breaks import RunPlain, UserRaise, tell_break, unsupported
 from .codegen import Codegen
 from .context import Context
@@ -49,8 +50,9 @@ HOOKED = ("CALL", "CALL_FUNCTION_EX", "BEFORE_WITH", "LOAD_ATTR", "BINARY_OP", "
 MAX_RESTARTS = 5
 
 # resume code -> (the code it was cut from, its instructions' indices there): cuts of cuts are cuts of the original,
-# so that a loop that breaks in every iteration comes back to the same resume functions
-ORIGINS: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+# so that a loop that breaks in every iteration comes back to the same resume functions. By identity: equal code is cut alike,
+# but its resume codes live and die apart
+ORIGINS = WeakIdKeyDictionary()
 
 
 @data

@@ -12,6 +12,7 @@ import importlib
 import inspect
 import re
 import textwrap
+import weakref
 from collections.abc import Callable
 
 FAULTS = {}
@@ -1292,6 +1293,15 @@ def derived_containers_not_apart():
 )
 def barren_frames_forgotten():
     rewrite("capture.plain:Tries.refuses", "if barren >= MOST_BARREN and barren == len(door.entries):", "if False:")
+
+
+@fault(
+    "capture",
+    "what is known of resume functions is kept by equality: it goes when equal code is collected",
+    "tests/runtime/test_identity.py::test_what_is_known_of_equal_functions_lives_apart",
+)
+def equal_codes_taken_for_one():
+    replace("capture.convert:ORIGINS", lambda kept: weakref.WeakKeyDictionary())
 
 
 @fault(
