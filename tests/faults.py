@@ -1306,6 +1306,43 @@ def equal_codes_taken_for_one():
 
 @fault(
     "capture",
+    "what the program itself makes larger is compiled for each size, until the limit",
+    "tests/capture/test_growth.py::test_what_is_made_anew_is_bounded",
+)
+def growth_without_end():
+    rewrite("capture.growth:Watch.relies", "if not self.active or", "if True or")
+
+
+@fault(
+    "capture",
+    "a window that is once too short is Python's for good",
+    "tests/capture/test_growth.py::test_a_window_is_compiled_whole_when_the_list_is_long_enough",
+    "tests/capture/test_growth.py::test_a_deque_that_fills_up_breaks_until_it_is_full",
+)
+def growth_that_never_ends():
+    rewrite("capture.growth:Watch.relies", "None if until is None else (source, \"predicate\", until)", "None")
+
+
+@fault(
+    "capture",
+    "an entry that went another way at a comparison hides which numbers change",
+    "tests/capture/test_growth.py::test_numbers_that_fall_again_find_their_entries",
+)
+def nearest_entry_teaches_nothing():
+    rewrite("capture.recompiles:learn", "* 500", "* 0")
+
+
+@fault(
+    "capture",
+    "lists of other lengths that callers pass are taken for growth",
+    "tests/capture/test_growth.py::test_what_callers_pass_is_no_growth",
+)
+def every_length_is_growth():
+    rewrite("capture.growth:Watch.relies", "enough and (source is None or self.is_written(source, name))", "enough")
+
+
+@fault(
+    "capture",
     "code that breaks without a tensor operation is tried without end, and so is a program of such",
     "tests/capture/test_storms.py::test_code_that_breaks_in_vain_is_given_up",
     "tests/capture/test_storms.py::test_a_program_that_breaks_in_vain_is_given_up",
