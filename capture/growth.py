@@ -58,8 +58,8 @@ class Watch:
     active: bool = True         # under fullgraph nothing is left to Python
 
     def relies(self, source, name: str, state: Any, grows: bool = False, until: Callable | None = None) -> None:
-        """The code would hold for this state of a place only. `grows`: it is a length. `until`: a guard of the code with the break,
-        for growth that ends: other code will be made then, so that the break comes one call earlier."""
+        """The code would hold for this state of a place only. `grows`: it is a length. `until`: a guard of code with the break, for
+        growth that ends: other code will be made then, so that the break comes one call earlier."""
         if not self.active or isinstance(source, Pinned):
             return
         code, index = self.where()

@@ -1343,6 +1343,24 @@ def every_length_is_growth():
 
 @fault(
     "capture",
+    "an argument that a custom function gives back unrecorded is the argument itself",
+    "tests/capture/test_custom_views.py::test_an_argument_that_comes_back_unrecorded_has_no_history",
+)
+def argument_itself_comes_back():
+    rewrite("eager.autograd.function:apart", "if not isinstance(t, Tensor):", "if True:")
+
+
+@fault(
+    "eager",
+    "a custom function's view keeps its history when its base is written",
+    "tests/capture/test_custom_views.py::test_a_custom_view_ends_where_its_base_is_written",
+)
+def custom_view_outlives_its_base():
+    rewrite("eager.record:refresh_views", "if each is not done:", "if False:")
+
+
+@fault(
+    "capture",
     "code that breaks without a tensor operation is tried without end, and so is a program of such",
     "tests/capture/test_storms.py::test_code_that_breaks_in_vain_is_given_up",
     "tests/capture/test_storms.py::test_a_program_that_breaks_in_vain_is_given_up",

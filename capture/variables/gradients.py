@@ -38,9 +38,17 @@ def _apply(tx, args, kwargs):
     silent = {id(t.fake) for t in field(tx, ctx, "non_differentiable")}
     chosen = [k for k, o in enumerate(outs) if isinstance(o, TensorVariable) and id(o.fake) not in silent
               and o.fake.dtype.category >= 2]
-    if not recorded or not chosen:
+    if not recorded:
+        outs = [apart(tx, o) if any(o is a for a in given) else o for o in outs]
+        return TupleVariable(outs) if isinstance(out, TupleVariable) else outs[0]
+    if not chosen:
         return out
     return connected(tx, cls, ctx, given, inputs, outs, chosen, known, isinstance(out, TupleVariable))
+
+
+def apart(tx, value):
+    """What eager gives for an argument that comes back as it was, from a call that is not recorded."""
+    return tx.fresh(tx.run(library.apart, value.fake)) if isinstance(value, TensorVariable) else value
 
 
 def unrecorded(tx, run):
