@@ -1,8 +1,9 @@
 """What the program's own writes change from call to call, where a trace relies on it: left to Python the third time.
 
-In: what traces rely on (`relies`: the name of a place, its state), what they write (`note_writes`). Out: the graph break `growth` at
-an instruction that would rely on yet another state. A door keeps the states that it has code for, a compiled object what
-its frames write and which instructions break: a function that is captured by itself behind such a break breaks there at once.
+In: what traces rely on (`relies`: the name of a place, its state), what they write (`note_writes`). Out: the graph break
+`growth` at an instruction that would rely on yet another state. A door keeps the states that it has code for, a compiled
+object what its frames write and which instructions break: a function that is captured by itself behind such a break breaks
+there at once.
 """
 
 from __future__ import annotations
@@ -58,8 +59,8 @@ class Watch:
     active: bool = True         # under fullgraph nothing is left to Python
 
     def relies(self, source, name: str, state: Any, grows: bool = False, until: Callable | None = None) -> None:
-        """The code would hold for this state of a place only. `grows`: it is a length. `until`: a guard of code with the break, for
-        growth that ends: other code will be made then, so that the break comes one call earlier."""
+        """The code would hold for this state of a place only. `grows`: it is a length. `until`: a guard of code with the
+        break, for growth that ends: other code will be made then, so that the break comes one call earlier."""
         if not self.active or isinstance(source, Pinned):
             return
         code, index = self.where()

@@ -549,10 +549,10 @@ class Refusing(Node):
     def apply(self, grads, needs):
         name, number = self.made
         raise RuntimeError(
-            f"Output {number} of {name} is a view and its base or another view of its base has been modified inplace. This view was "
-            "created inside a custom Function (or because an input was returned as-is) and the autograd logic to handle view+inplace "
-            "would override the custom backward associated with the custom Function, leading to incorrect gradients. This behavior is "
-            "forbidden. You can fix this by cloning the output of the custom Function."
+            f"Output {number} of {name} is a view and its base or another view of its base has been modified inplace. This view "
+            "was created inside a custom Function (or because an input was returned as-is) and the autograd logic to handle "
+            "view+inplace would override the custom backward associated with the custom Function, leading to incorrect "
+            "gradients. This behavior is forbidden. You can fix this by cloning the output of the custom Function."
         )
 
 

@@ -1351,7 +1351,7 @@ def argument_itself_comes_back():
 
 
 @fault(
-    "eager",
+    "gradient",
     "a custom function's view keeps its history when its base is written",
     "tests/capture/test_custom_views.py::test_a_custom_view_ends_where_its_base_is_written",
 )

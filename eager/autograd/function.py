@@ -255,7 +255,8 @@ class Function:
             if state.anomaly:
                 node.stack = state.anomaly()
         else:
-            outs = tuple([apart(t) if any(t is a for a in args) and not any(t is d for d in ctx.dirty_tensors) else t for t in outs])
+            given = {id(t) for t in args}.difference(map(id, ctx.dirty_tensors))
+            outs = tuple([apart(t) if id(t) in given else t for t in outs])
         ctx._saved = SavedList(node, checked_saved(ctx.to_save), [t for t in outs if isinstance(t, Tensor)])
         ctx.to_save = ()
         return outs if isinstance(out, tuple) else outs[0]
