@@ -307,7 +307,7 @@ class Context:
 
     def exception(self, error: Exception) -> ExceptionVariable:
         """What library code raised."""
-        if self.env.symbols and not self.env.symbols.keys().isdisjoint(re.findall(r"\w+", str(error))):
+        if self.env.symbols and not self.env.symbols.keys().isdisjoint(re.findall(r"[a-z]\d+", str(error))):     # "s0xs1" has two
             return SizedExceptionVariable(error)
         arguments = [self.constant(a if isinstance(a, (str, int, float, bool, type(None))) else str(a)) for a in error.args]
         return ExceptionVariable(type(error), arguments, error)

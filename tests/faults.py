@@ -1360,6 +1360,24 @@ def custom_view_outlives_its_base():
 
 
 @fault(
+    "gradient",
+    "a gradient flows past a custom function into an argument that comes back as a result",
+    "tests/capture/test_custom_views.py::test_an_argument_that_comes_back_has_the_gradients_of_the_function_alone",
+)
+def gradient_past_a_custom_function():
+    rewrite("capture.variables.gradients:connected", "apart(tx, outs[k]).fake if outs[k].fake.requires_grad else outs[k].fake", "outs[k].fake")
+
+
+@fault(
+    "capture",
+    "sizes that change in the text of an error are looked for word by word",
+    "tests/capture/test_dynamic.py::test_texts_of_errors_tell_the_sizes_of_each_call",
+)
+def sizes_in_words_not_seen():
+    rewrite("capture.context:Context.exception", '[a-z]\\d+', '\\w+')
+
+
+@fault(
     "capture",
     "code that breaks without a tensor operation is tried without end, and so is a program of such",
     "tests/capture/test_storms.py::test_code_that_breaks_in_vain_is_given_up",

@@ -76,7 +76,7 @@ def field(tx, ctx, name: str) -> list:
 
 def connected(tx, cls, ctx, given, inputs, outs, chosen, known, several):
     """The results behind a node whose gradient is the traced backward."""
-    results = tuple(outs[k].fake for k in chosen)
+    results = tuple(apart(tx, outs[k]).fake if outs[k].fake.requires_grad else outs[k].fake for k in chosen)   # (an argument itself)
     shared = [k for k in chosen if id(outs[k].fake._storage) in known]
     if shared and tx.exact:
         raise unsupported("hidden alias", f"a result of {cls} shares memory with its argument")
@@ -116,7 +116,8 @@ def traced_backward(tx, cls, ctx, given, outs, chosen):
             graph.placeholder(name, number)
     if any(tx.effects.is_visible(*step) for step in tx.effects.order[effects:]):
         raise unsupported("backward", f"the backward of {cls} has side effects")
-    results, saved = {id(outs[k].fake): n for n, k in enumerate(chosen)}, []
+    arguments = {id(a.fake) for a in given if isinstance(a, TensorVariable)}          # one that comes back stays the argument
+    results, saved = {id(outs[k].fake): n for n, k in enumerate(chosen) if id(outs[k].fake) not in arguments}, []
     for t in lifted:
         if id(t) in results:
             wanted.append(("result", results[id(t)]))

@@ -73,3 +73,38 @@ def test_a_custom_view_ends_where_its_base_is_written(function, backend):
     v = function.apply(x * 1)                                       # without a write it is a view like any other
     (v * 2).sum().backward()
     assert x.grad.tolist() == [6.0] * 3
+
+
+class Both(Function):
+    """A result, and an argument as it came; the backward reads that argument."""
+
+    @staticmethod
+    def forward(ctx, t, u):
+        ctx.save_for_backward(t, u)
+        return t * u, t
+
+    @staticmethod
+    def backward(ctx, *g):
+        t, u = ctx.saved_tensors
+        return g[0] * u + g[1] * t * 10, g[0] * t + g[1] * 100
+
+
+CALLERS = {
+    "alone": lambda a, b: Both.apply(a * 2, b)[1] * 1, "both": lambda a, b: sum(Both.apply(a * 2, b * 1)), "twice": lambda a, b: Both.apply(a, a)[1].sin(),
+    "of one value twice": lambda a, b: (lambda u: Both.apply(u, u)[1] * b)(a * 2), "leaf": lambda a, b: Both.apply(a, b)[1] * 2,
+}
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "loops"])
+@pytest.mark.parametrize("caller", CALLERS)
+def test_an_argument_that_comes_back_has_the_gradients_of_the_function_alone(caller, backend):
+    """Of first and second order: neither past the function, nor through the result where the argument was saved."""
+    f = CALLERS[caller]
+    seen = []
+    for h in (f, torch.compile(f, backend=backend), torch.compile(f, backend=backend)):
+        a, b = torch.tensor([1.0, 2.0, 3.0], requires_grad=True), torch.tensor([0.5, -1.0, 2.0], requires_grad=True)
+        first = torch.autograd.grad(h(a, b).sum(), (a, b), create_graph=True, allow_unused=True)
+        sum((g * g).sum() for g in first if g is not None and g.requires_grad).backward()
+        seen.append([None if t is None else t.tolist() for t in (*first, a.grad, b.grad)])
+    for got in seen[1:]:
+        assert all(p is q is None or p == pytest.approx(q, rel=1e-5) for p, q in zip(seen[0], got)), seen
