@@ -76,7 +76,8 @@ def field(tx, ctx, name: str) -> list:
 
 def connected(tx, cls, ctx, given, inputs, outs, chosen, known, several):
     """The results behind a node whose gradient is the traced backward."""
-    results = tuple(apart(tx, outs[k]).fake if outs[k].fake.requires_grad else outs[k].fake for k in chosen)   # (an argument itself)
+    # an argument that is a result has a history, which is none of the result's
+    results = tuple(apart(tx, outs[k]).fake if outs[k].fake.requires_grad else outs[k].fake for k in chosen)
     shared = [k for k in chosen if id(outs[k].fake._storage) in known]
     if shared and tx.exact:
         raise unsupported("hidden alias", f"a result of {cls} shares memory with its argument")
