@@ -16,6 +16,7 @@ CODES = {
     "branch-on-data": "write the choice with where(), or take the branch outside of the compiled function",
     "call": "write it with tensor operations, or leave it outside of the compiled function",
     "builtin": "write it with tensor operations or plain Python containers",
+    "growth": "keep what grows out of the compiled function, or read its length or single members only",
     "generator": "a generator that is half consumed cannot cross a graph break: build a list",
     "attribute": "store a plain value, or move the attribute access out of the compiled function",
     "iterator": "pass a list or a tuple: an iterator's position cannot be guarded",

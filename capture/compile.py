@@ -26,6 +26,7 @@ from ..runtime.data import data
 from ..runtime.errors import BackendError, ConstraintViolation, InternalError, RecompileError, Unsupported
 from ..runtime.garbage import uncollected
 from . import backends, plain, stance, state
+from .growth import Growth, History
 from .recompiles import Learned, changed, describe, learn, reasons, shapes_of, warning
 from .state import Disabled, native
 
@@ -49,6 +50,7 @@ class Settings:
     option_items: tuple = ()
     name: str = ""
     symbolic: dict = dataclasses.field(default_factory=dict)   # source name -> dims, or True for an int
+    history: History | None = None                             # what the door has relied on so far
 
     @property
     def backend(self) -> Callable:
@@ -121,7 +123,7 @@ class Compiled(Base):
     def __init__(self, settings: Settings, converter: Callable = default_converter):
         self.settings, self.converter = settings, converter
         self.records: list = []
-        self.tries = plain.Tries()
+        self.tries, self.growth = plain.Tries(), Growth()
         self.wrapper: Callable = lambda: None   # weak reference to the door of the compiled function itself
         _living.add(self)
 
@@ -155,7 +157,9 @@ class Compiled(Base):
         if failures and not self._recompile(door, code, surroundings, failures):
             return None
         symbolic = _learned(door).symbolic if self.settings.dynamic is not False else {}
-        settings = dataclasses.replace(self.settings, symbolic=symbolic, name=code.co_qualname)
+        history = door.__dict__.setdefault("history", History())
+        history.conversions += 1
+        settings = dataclasses.replace(self.settings, symbolic=symbolic, name=code.co_qualname, history=history)
         if stance.current.backend is not None:
             settings = dataclasses.replace(settings, backend_given=stance.current.backend)
         return self._convert(door, code, surroundings, settings, reasons(failures))
@@ -396,11 +400,12 @@ def reset() -> None:
             if door.plain != "generator":
                 door.clear()
             door.__dict__.pop("learned", None)
+            door.__dict__.pop("history", None)
             door.__dict__.pop("seen", None)
             door.__dict__.pop("made_for", None)
             door.__dict__.pop("barren", None)
         compiled.reset()
-        compiled.tries = plain.Tries()
+        compiled.tries, compiled.growth = plain.Tries(), Growth()
         compiled.records.clear()
     counters.reset()
 

@@ -90,6 +90,7 @@ class Context:
         self.cached_calls: set = set()                    # calls of functions with a cache that are guarded already
         self.identities = False                           # whether the program asked for an id()
         self.class_edits = ClassEdits()
+        self.watch = None                                 # what the code relies on, of what changes from call to call
         self.lookups: dict = {}                           # class -> name -> what was found along its bases
         self.memberships: dict = {}                       # (source, expression) -> (number, whether it is a key there, line)
         self.float_guards: dict = {}                      # (source, comparison) -> the one object of it
@@ -306,7 +307,7 @@ class Context:
 
     def exception(self, error: Exception) -> ExceptionVariable:
         """What library code raised."""
-        if self.env.symbols and not self.env.symbols.keys().isdisjoint(re.findall(r"\w+", str(error))):
+        if self.env.symbols and not self.env.symbols.keys().isdisjoint(re.findall(r"[a-z]\d+", str(error))):     # "s0xs1" has two
             return SizedExceptionVariable(error)
         arguments = [self.constant(a if isinstance(a, (str, int, float, bool, type(None))) else str(a)) for a in error.args]
         return ExceptionVariable(type(error), arguments, error)

@@ -7,6 +7,8 @@ instruction runs in Python, and resume functions, doors of their own, go on from
 
 from __future__ import annotations
 
+import functools
+import inspect
 import types
 import weakref
 from typing import Any
@@ -20,10 +22,12 @@ from ..runtime import counters, log, records
 from ..runtime.config import config
 from ..runtime.data import data
 from ..runtime.errors import InternalError, Unsupported
+from ..runtime.identity import WeakIdKeyDictionary
 from .breaks import RunPlain, UserRaise, tell_break, unsupported
 from .codegen import Codegen
 from .context import Context
 from .emitter import Emitter
+from .growth import Growth, History, Watch
 from .install import build_tree, tree_text
 from .instructions import NOWHERE, decode, text
 from .interpreter import Frame, Stop, inline, load_global
@@ -31,6 +35,7 @@ from .listings import listing
 from .liveness import SYNTHETIC, is_local
 from .plain import is_library, line_of_program
 from .reads import in_pieces
+from .recompiles import Learned
 from .resume import check_splittable, emit_break, exit_sequence, first_own, is_resume, split, write_taken
 from .side_effects import settled as resolved
 from .source import Free, Local, LocalCell, rest_local
@@ -49,8 +54,9 @@ HOOKED = ("CALL", "CALL_FUNCTION_EX", "BEFORE_WITH", "LOAD_ATTR", "BINARY_OP", "
 MAX_RESTARTS = 5
 
 # resume code -> (the code it was cut from, its instructions' indices there): cuts of cuts are cuts of the original,
-# so that a loop that breaks in every iteration comes back to the same resume functions
-ORIGINS: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+# so that a loop that breaks in every iteration comes back to the same resume functions. By identity: equal code is cut alike,
+# but its resume codes live and die apart
+ORIGINS = WeakIdKeyDictionary()
 
 
 @data
@@ -173,9 +179,16 @@ class Trace:
         self.tx = Context(inline, load_global, job.options, getattr(job.options, "symbolic", None) or {})
         self.root = Frame(self.tx, job.code, job.globals, self.arguments(), self.free_cells(), job.instrs, stop, root=True)
         self.root.trusted, self.tx.exact, self.tx.tracer.opens = False, job.exact, job.opened
-        self.tx.owns = job.owns
+        self.tx.owns, self.tx.watch = job.owns, self.watch()
+        self.tx.env.relies = self.tx.watch.relies
         self.failed_at: tuple = ()
         self.compiled = None
+
+    def watch(self) -> Watch:
+        options, first = self.job.options, ORIGINS.get(self.job.code, (self.job.code,))[0]
+        given = frozenset(first.co_varnames[:arguments_of(first)])
+        return Watch(getattr(self.job.cache, "growth", None) or Growth(), getattr(options, "history", None) or History(),
+                     functools.partial(place, self.tx.frames), given, not options.fullgraph)
 
     def arguments(self) -> dict[str, Variable]:
         cells = self.job.code.co_cellvars
@@ -228,6 +241,7 @@ class Trace:
         self.tx.frames.clear()
         self.tx.generators.clear()
         self.tx.effects.forget()
+        self.tx.env.relies = None
 
     # -- the entry -------------------------------------------------------------------------------------------------
 
@@ -235,6 +249,9 @@ class Trace:
         """Graph to callable, guards to tree, state to bytecode."""
         body = Emitter(self.root.instr.position if self.root.instr else NOWHERE)
         gen = Codegen(self.tx, body)
+        self.tx.watch.note_writes(self.tx.effects)
+        if getattr(self.reason, "guard", None) is not None:
+            self.tx.guard(*self.reason.guard)
         with record.stage("bytecode"):
             self.write_tail(gen)
         refuse_escaped(self.tx, gen.outputs)
@@ -404,7 +421,15 @@ class Trace:
         """Write the call of the resume door at an instruction."""
         dead = frozenset(self.dead).difference(unbound)
         point, door = self.door(index, depth, nulls, unbound, dead)
+        if self.reason.code == "growth" and not door.entries:
+            self.hand_on(door, depth)
         exit_sequence(e, point, lambda e: e.load_const(door))
+
+    def hand_on(self, door, depth: int) -> None:
+        """Tell the resume function what changes from call to call: the result of the instruction, and what was seen to here."""
+        top = f"{SYNTHETIC}stack_{depth - 1}"
+        door.__dict__.setdefault("history", History()).own.add(top)
+        door.__dict__.setdefault("learned", Learned()).symbolic = dict(self.tx.symbolic) | {top: True}
 
     def door(self, index, depth, nulls, unbound, dead):
         code, origin = origin_of(self.job.code, index)
@@ -497,6 +522,17 @@ def is_root(cache, code) -> bool:
     """Whether it is the code of the compiled function itself."""
     wrapper = getattr(cache, "wrapper", lambda: None)()
     return wrapper is not None and wrapper.code is code
+
+
+def place(frames: list) -> tuple:
+    """(code, index) of the instruction that is interpreted, in the code that was cut first."""
+    return origin_of(frames[-1].code, frames[-1].instr.index)
+
+
+def arguments_of(code) -> int:
+    """How many of a function's variables callers give."""
+    starred = bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
+    return code.co_argcount + code.co_kwonlyargcount + starred
 
 
 def indices_of(cut) -> list:

@@ -19,11 +19,12 @@ from collections.abc import Callable
 from ..eager.nn.modules.lazy import LazyModuleMixin
 from ..eager.nn.modules.module import Module
 from ..runtime import locks
+from ..runtime.identity import WeakIdKeyDictionary
 from . import compile as compiling
 from .state import disable, native
 
 PREFIX = "_orig_mod."
-_classes: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+_classes = WeakIdKeyDictionary()         # a module's class -> its compiled class, weakly: that holds its base
 _making = locks.fresh(threading.RLock)
 
 
@@ -97,13 +98,19 @@ def _rebuild(module: Module, arguments: dict):
 
 
 def _class_of(original: type) -> type:
-    if original not in _classes:
-        fields = {"__slots__": ("_flambeau_original", "_flambeau_door", "_flambeau_how"),
-                  "__module__": original.__module__,
-                  "__qualname__": original.__qualname__, "__doc__": original.__doc__}
-        mixin = CompiledLazyModule if issubclass(original, LazyModuleMixin) else CompiledModule
-        _classes[original] = type(original.__name__, (mixin, original), fields)
-    return _classes[original]
+    with _making:
+        known = _classes.get(original, lambda: None)()
+        return known or _new_class(original)
+
+
+def _new_class(original: type) -> type:
+    fields = {"__slots__": ("_flambeau_original", "_flambeau_door", "_flambeau_how"),
+              "__module__": original.__module__,
+              "__qualname__": original.__qualname__, "__doc__": original.__doc__}
+    mixin = CompiledLazyModule if issubclass(original, LazyModuleMixin) else CompiledModule
+    made = type(original.__name__, (mixin, original), fields)
+    _classes[original] = weakref.ref(made)
+    return made
 
 
 def _door(module: Module, source: Callable, settings, converter) -> Any:

@@ -12,13 +12,13 @@ import collections
 import functools
 import sys
 import types
-import weakref
 from collections.abc import Iterable
 
 from ..eager.nn.modules.module import Module
 from ..eager.optim.optimizer import Optimizer
 from ..eager.tensor import Tensor
 from ..runtime import counters, log
+from ..runtime.identity import WeakIdKeyDictionary
 from . import state
 
 MOST_BARREN = 2             # entries without a graph that a nested frame or a resume point gets
@@ -40,9 +40,9 @@ class Tries:
     """What one compiled object has tried in vain."""
 
     def __init__(self):
-        self.in_vain: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # code -> tries that gave nothing
-        self.useful: weakref.WeakSet = weakref.WeakSet()                       # code with a graph
-        self.given_up: weakref.WeakSet = weakref.WeakSet()
+        self.in_vain = WeakIdKeyDictionary()     # code -> tries that gave nothing
+        self.useful = WeakIdKeyDictionary()      # code with a graph -> True
+        self.given_up = WeakIdKeyDictionary()    # code -> True
         self.total, self.seconds = 0, 0.0
         self.told: set[str] = set()              # lines of the program that a break in a library below them was told for
 
@@ -78,7 +78,7 @@ class Tries:
         """Told of every conversion."""
         origin = door.__dict__.get("origin", code)
         if record.graphs:
-            self.useful.add(origin)
+            self.useful[origin] = True
             return
         door.__dict__["barren"] = door.__dict__.get("barren", 0) + 1
         if door.kind == "wrapper" or door.__dict__.get("of_root") or not record.breaks:
@@ -93,7 +93,7 @@ class Tries:
                                   "tensors among their arguments are captured")
 
     def give_up(self, origin, doors) -> None:
-        self.given_up.add(origin)
+        self.given_up[origin] = True
         counters.add("fallbacks", "breaks again and again")
         log.channel("breaks")(f"{origin.co_qualname} ({origin.co_filename}:{origin.co_firstlineno}) runs plain: it breaks again "
                               "and again, without a tensor operation")

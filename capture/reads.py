@@ -250,6 +250,7 @@ def missing_symbols(graph: Graph, nodes=None) -> set[str]:
 def free_names(value) -> frozenset:
     """Names of the symbols in a number or in the geometry of a tensor."""
     if isinstance(value, Tensor):
-        return frozenset().union(*map(free_names, (*value._sizes, *value._strides, value._geometry[2] if value._geometry else 0)))
+        offset = value._geometry[2] if value._fake and value._geometry else 0      # a constant has bytes, and numbers
+        return frozenset().union(*map(free_names, (*value._sizes, *value._strides, offset)))
     return value.expr.free_names() if isinstance(value, SymInt) else \
         value.free_names() if isinstance(value, SymFloat) else frozenset()

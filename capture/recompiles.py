@@ -28,8 +28,12 @@ class Learned:
 
 
 def learn(learned: Learned, failures: list[list]) -> None:
-    """Take the entry that is nearest to the call; if only sizes and numbers differ there, those become symbolic."""
-    nearest = min(failures, key=lambda of_entry: sum(f.kind not in CURABLE for f in of_entry) * 1000 + len(of_entry))
+    """Take the entry that is nearest to the call; if only sizes and numbers differ there, those become symbolic. One that differs
+    in what is symbolic already (it went another way at a comparison) teaches nothing: the others are asked first."""
+    def distance(of_entry: list) -> int:
+        foreign = sum(f.kind not in CURABLE for f in of_entry)
+        return foreign * 1000 + (_with(learned.symbolic, of_entry) == learned.symbolic) * 500 + len(of_entry)
+    nearest = min(failures, key=distance)
     learned.changed.update(dict.fromkeys((_place(f) for f in nearest), 1))
     if all(f.kind in CURABLE or f.kind in GROWING for f in nearest):
         learned.symbolic = _with(learned.symbolic, nearest)

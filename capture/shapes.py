@@ -90,6 +90,7 @@ class ShapeEnv:
         self.specialised_floats: dict[str, float] = {}
         self.float_guards: dict[FloatComparison, tuple] = {}       # comparison -> the user's stack
         self.where = where                          # gives the user's stack
+        self.relies: Callable | None = None         # told of numbers that must be known to read a text, or under a key
         self._sealed = False
         self.assumed: list[Relation] = []           # of numbers that only the data knows: checked when it is known
         self.assumes = False                        # whether library code asks, which takes them for sizes and indices

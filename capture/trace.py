@@ -117,6 +117,9 @@ class GraphTracer(dispatch.Mode):
                 return self.lift(tensor)
             if tensor._fake:
                 raise unsupported("metadata", "a tensor that no traced operation made (set_, .data or a geometry change)")
+            if self.lifted is not None:                     # numbers that a backward was written with: what the call saves
+                self.root_nodes[id(tensor)] = tensor, self.root.get_attr("constant", tensor)
+                return self.lift(tensor)
             found = self.nodes[id(tensor)] = tensor, self.graph.get_attr("constant", tensor)
         return found[1]
 

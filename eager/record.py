@@ -536,6 +536,26 @@ def mark_multiple(outs: tuple) -> tuple:
     return outs
 
 
+class Refusing(Node):
+    """The history of a custom function's view whose base was written: what its backward is then, nobody knows."""
+
+    def __init__(self, made: tuple, edges: tuple, metas):
+        super().__init__(None, None, None, edges, metas)
+        self.made = made
+
+    def name(self) -> str:
+        return f"{self.made[0]}Backward"
+
+    def apply(self, grads, needs):
+        name, number = self.made
+        raise RuntimeError(
+            f"Output {number} of {name} is a view and its base or another view of its base has been modified inplace. This view "
+            "was created inside a custom Function (or because an input was returned as-is) and the autograd logic to handle "
+            "view+inplace would override the custom backward associated with the custom Function, leading to incorrect "
+            "gradients. This behavior is forbidden. You can fix this by cloning the output of the custom Function."
+        )
+
+
 class Custom:
     """Stands for the record where a custom function made the view: its gradient is not known, nor is `put`."""
 
@@ -655,6 +675,8 @@ def refresh_views(base: Tensor, done=None) -> None:
         if each._view is not None and each._view.parent is not None and root_of(each)[0] is base:
             parent, op, args, _ = each._view
             if op is CUSTOM:
+                if each is not done:
+                    give_history(each, Refusing(args, (edge_of(parent),), metas_of((each,))), 0)
                 continue
             give_history(each, view_node(op, parent, args, each), 0)
 

@@ -12,6 +12,7 @@ import importlib
 import inspect
 import re
 import textwrap
+import weakref
 from collections.abc import Callable
 
 FAULTS = {}
@@ -1292,6 +1293,88 @@ def derived_containers_not_apart():
 )
 def barren_frames_forgotten():
     rewrite("capture.plain:Tries.refuses", "if barren >= MOST_BARREN and barren == len(door.entries):", "if False:")
+
+
+@fault(
+    "capture",
+    "what is known of resume functions is kept by equality: it goes when equal code is collected",
+    "tests/runtime/test_identity.py::test_what_is_known_of_equal_functions_lives_apart",
+)
+def equal_codes_taken_for_one():
+    replace("capture.convert:ORIGINS", lambda kept: weakref.WeakKeyDictionary())
+
+
+@fault(
+    "capture",
+    "what the program itself makes larger is compiled for each size, until the limit",
+    "tests/capture/test_growth.py::test_what_is_made_anew_is_bounded",
+)
+def growth_without_end():
+    rewrite("capture.growth:Watch.relies", "if not self.active or", "if True or")
+
+
+@fault(
+    "capture",
+    "a window that is once too short is Python's for good",
+    "tests/capture/test_growth.py::test_a_window_is_compiled_whole_when_the_list_is_long_enough",
+    "tests/capture/test_growth.py::test_a_deque_that_fills_up_breaks_until_it_is_full",
+)
+def growth_that_never_ends():
+    rewrite("capture.growth:Watch.relies", "None if until is None else (source, \"predicate\", until)", "None")
+
+
+@fault(
+    "capture",
+    "an entry that went another way at a comparison hides which numbers change",
+    "tests/capture/test_growth.py::test_numbers_that_fall_again_find_their_entries",
+)
+def nearest_entry_teaches_nothing():
+    rewrite("capture.recompiles:learn", "* 500", "* 0")
+
+
+@fault(
+    "capture",
+    "lists of other lengths that callers pass are taken for growth",
+    "tests/capture/test_growth.py::test_what_callers_pass_is_no_growth",
+)
+def every_length_is_growth():
+    rewrite("capture.growth:Watch.relies", "enough and (source is None or self.is_written(source, name))", "enough")
+
+
+@fault(
+    "capture",
+    "an argument that a custom function gives back unrecorded is the argument itself",
+    "tests/capture/test_custom_views.py::test_an_argument_that_comes_back_unrecorded_has_no_history",
+)
+def argument_itself_comes_back():
+    rewrite("eager.autograd.function:apart", "if not isinstance(t, Tensor):", "if True:")
+
+
+@fault(
+    "gradient",
+    "a custom function's view keeps its history when its base is written",
+    "tests/capture/test_custom_views.py::test_a_custom_view_ends_where_its_base_is_written",
+)
+def custom_view_outlives_its_base():
+    rewrite("eager.record:refresh_views", "if each is not done:", "if False:")
+
+
+@fault(
+    "gradient",
+    "a gradient flows past a custom function into an argument that comes back as a result",
+    "tests/capture/test_custom_views.py::test_an_argument_that_comes_back_has_the_gradients_of_the_function_alone",
+)
+def gradient_past_a_custom_function():
+    rewrite("capture.variables.gradients:connected", "apart(tx, outs[k]).fake if outs[k].fake.requires_grad else outs[k].fake", "outs[k].fake")
+
+
+@fault(
+    "capture",
+    "sizes that change in the text of an error are looked for word by word",
+    "tests/capture/test_dynamic.py::test_texts_of_errors_tell_the_sizes_of_each_call",
+)
+def sizes_in_words_not_seen():
+    rewrite("capture.context:Context.exception", '[a-z]\\d+', '\\w+')
 
 
 @fault(

@@ -31,7 +31,7 @@ from ..trace import LARGEST_SYMBOL
 from .base import Lazy, OpaqueVariable, Variable
 from .builtins import HANDLERS, BuiltinVariable
 from .cached import Cached, CachedFunctionVariable
-from .constant import ConstantVariable, FloatVariable, OutsideText, SymVariable
+from .constant import ConstantVariable, FloatVariable, OutsideText, PlainMethod, SymVariable
 from .contexts import AutocastVariable, GradModeVariable
 from .derived import wrap_derived
 from .dicts import DictVariable, by_identity, pinned_key
@@ -63,6 +63,7 @@ IMMUTABLE = (*ALIASES, formats.layout, formats.memory_format, dtypes.finfo, dtyp
              inspect.Signature, inspect.Parameter)
 TRANSFORMS = tuple(f"{overrides.__package__}.{name}" for name in ("func", "autograd.functional"))
 MORTAL = (ClassVariable, CachedFunctionVariable)       # where the frame holds the value, generated code does not hold it, too
+BOUND = (str, list, dict, set, collections.deque, collections.OrderedDict, collections.defaultdict)
 NOT_OBJECTS = (dict, list, tuple, set, frozenset, str, bytes, int, float, complex, type, BaseException)
 
 
@@ -143,6 +144,8 @@ def _tuple(tx, value, source):
         parts = [Lazy(tx, v, Pinned(v, f"{source.label}[{i}]")) for i, v in enumerate(value)]
         return TupleVariable(parts, source, cls=type(value))
     tx.guard(source, "type_is", type(value))
+    if type(value) is tuple:
+        tx.watch.relies(source, source.name(), len(value), grows=True)
     tx.guard(source, "len", len(value))
     return TupleVariable([Lazy(tx, v, item(source, i)) for i, v in enumerate(value)], source, cls=type(value))
 
@@ -226,6 +229,11 @@ def _method(tx, value, source):
 
 
 def _builtin(tx, value, source):
+    """A method of a container or text that the frame has looked up is made anew by each look: what it belongs to is asked."""
+    if type(value) is types.BuiltinMethodType and type(value.__self__) in BOUND and of_frame(source):
+        tx.guard(source, "type_is", types.BuiltinMethodType)
+        tx.guard(Attr(source, "__name__"), "equals", value.__name__)
+        return PlainMethod(tx.wrap(value.__self__, Attr(source, "__self__")), value.__name__)
     tx.guard_identity(source, value)
     return BuiltinVariable(value, source)
 

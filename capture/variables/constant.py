@@ -118,7 +118,7 @@ class PlainMethod(Variable):
         self.owner, self.name = owner, name
 
     def python_type(self):
-        return type(getattr(self.owner.plain(), self.name))
+        return types.BuiltinMethodType if self.owner.python_type() is str else type(getattr(self.owner.plain(), self.name))
 
     def get_attr(self, tx, name):
         return tx.fresh(tx.run(getattr, getattr(self.owner.plain(), self.name), name))
@@ -194,9 +194,19 @@ class OutsideText(ConstantVariable):
 
     @property
     def value(self):
+        if not self.asked:
+            self.tx.watch.relies(self.source, self.source.name(), self.seen)
         self.asked = True
         self.tx.guard(self.source, "equals", self.seen)
         return self.seen
+
+    def get_attr(self, tx, name):
+        return PlainMethod(self, name) if name in METHODS and not self.asked else super().get_attr(tx, name)
+
+    def truth(self, tx):
+        if not self.asked:
+            tx.guard(self.source, "bool", bool(self.seen))
+        return bool(self.seen)
 
     def python_type(self):
         return str
@@ -262,6 +272,7 @@ def join(*parts: str) -> str:
     return "".join(parts)
 
 
+METHODS = frozenset(name for name in vars(str) if not name.startswith("__"))
 NUMBER_TEXT = "[-+0-9.einfa]+"
 CONVERSION = re.compile("%[^a-zA-Z%]*([a-zA-Z%])")                 # of a text before `%`
 WRITTEN = {"d": "[-+ 0-9]+", "i": "[-+ 0-9]+", "%": "%"}
@@ -293,7 +304,7 @@ class TextVariable(Variable):
         return self.settled(tx).truth(tx)
 
     def get_attr(self, tx, name):
-        return self.settled(tx).get_attr(tx, name)
+        return PlainMethod(self, name) if name in METHODS else self.settled(tx).get_attr(tx, name)
 
     def call_method(self, tx, name, args, kwargs):
         return self.settled(tx).call_method(tx, name, args, kwargs)
@@ -347,8 +358,16 @@ class TextVariable(Variable):
         gen.load_call(self.fn, self.args, self.kwargs)
 
 
+def rely_on(number) -> None:
+    """The code is to hold for this value of a symbolic number only: one more of them may be a growth break."""
+    env, hint = number.value.env, number.value.hint
+    if number.python_type() is not bool and env.relies is not None and hint is not None:
+        env.relies(None, f"the number {number.value}", hint)
+
+
 def settled_value(variable):
     if isinstance(variable, SymVariable):
+        rely_on(variable)
         return variable.python_type()(variable.value)
     return variable.plain() if not is_open(variable) or isinstance(variable, (TextVariable, OutsideText)) else \
         tuple(settled_value(part.realize()) for part in variable.items)
@@ -420,6 +439,7 @@ class SymVariable(PlainVariable):
         return next(kind for symbolic, kind in NUMBERS.items() if isinstance(self.value, symbolic))
 
     def key(self):
+        rely_on(self)
         return self.python_type()(self.value)
 
     def settled(self, tx):

@@ -38,9 +38,17 @@ def _apply(tx, args, kwargs):
     silent = {id(t.fake) for t in field(tx, ctx, "non_differentiable")}
     chosen = [k for k, o in enumerate(outs) if isinstance(o, TensorVariable) and id(o.fake) not in silent
               and o.fake.dtype.category >= 2]
-    if not recorded or not chosen:
+    if not recorded:
+        outs = [apart(tx, o) if any(o is a for a in given) else o for o in outs]
+        return TupleVariable(outs) if isinstance(out, TupleVariable) else outs[0]
+    if not chosen:
         return out
     return connected(tx, cls, ctx, given, inputs, outs, chosen, known, isinstance(out, TupleVariable))
+
+
+def apart(tx, value):
+    """What eager gives for an argument that comes back as it was, from a call that is not recorded."""
+    return tx.fresh(tx.run(library.apart, value.fake)) if isinstance(value, TensorVariable) else value
 
 
 def unrecorded(tx, run):
@@ -68,7 +76,8 @@ def field(tx, ctx, name: str) -> list:
 
 def connected(tx, cls, ctx, given, inputs, outs, chosen, known, several):
     """The results behind a node whose gradient is the traced backward."""
-    results = tuple(outs[k].fake for k in chosen)
+    # an argument that is a result has a history, which is none of the result's
+    results = tuple(apart(tx, outs[k]).fake if outs[k].fake.requires_grad else outs[k].fake for k in chosen)
     shared = [k for k in chosen if id(outs[k].fake._storage) in known]
     if shared and tx.exact:
         raise unsupported("hidden alias", f"a result of {cls} shares memory with its argument")
@@ -108,7 +117,8 @@ def traced_backward(tx, cls, ctx, given, outs, chosen):
             graph.placeholder(name, number)
     if any(tx.effects.is_visible(*step) for step in tx.effects.order[effects:]):
         raise unsupported("backward", f"the backward of {cls} has side effects")
-    results, saved = {id(outs[k].fake): n for n, k in enumerate(chosen)}, []
+    arguments = {id(a.fake) for a in given if isinstance(a, TensorVariable)}          # one that comes back stays the argument
+    results, saved = {id(outs[k].fake): n for n, k in enumerate(chosen) if id(outs[k].fake) not in arguments}, []
     for t in lifted:
         if id(t) in results:
             wanted.append(("result", results[id(t)]))

@@ -494,6 +494,7 @@ class OutsideIterator(IteratorVariable):
         rest = rest_of(self.value) if self.cls in TELLING else None
         if rest is None or len(rest) > MOST_KNOWN:
             raise unsupported("iterator", f"advancing {self.source.name()} ({self.cls.__name__}), which came from outside")
+        tx.watch.relies(self.source, self.source.name(), len(rest), grows=True)
         tx.guard(self.source, "len", len(rest))
         self.owners = gc.get_referents(self.value)
         self.rest = [Lazy(tx, member, Given(self.source, k, int)) for k, member in enumerate(rest)]

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import operator
 
+from ..growth import Shorter, stands
 from ..source import ItemPast, Keyed, Length, Pinned, item
 from .base import Lazy, Variable
-from .constant import SymVariable, TextVariable, is_open_text
+from .constant import SymVariable, TextVariable, is_open_text, rely_on
 from .containers import ContainerVariable
 from .dicts import DictVariable, by_identity, pinned_key
 from .identities import IDENTITY, kinds
@@ -108,8 +109,12 @@ class OutsideList(OutsideVariable, ListVariable):
         self.known = items
 
     def open(self):
-        self.tx.guard(self.source, "len", len(self.base))
         size = len(self.base)
+        filling = self.maxlen is not None and size < self.maxlen
+        if self.maxlen is None or filling:
+            until = Shorter(self.maxlen) if filling else None
+            self.tx.watch.relies(self.source, self.source.name(), size, grows=True, until=until)
+        self.tx.guard(self.source, "len", size)
         middle = [self.stored(i) or self.stored(i - size) or self.member(i, size) for i in range(size)]
         self.known = self.front + middle[self.cut_front:size - self.cut_back] + self.back
         self.trim(first=True)
@@ -167,6 +172,8 @@ class OutsideList(OutsideVariable, ListVariable):
     def get_item(self, tx, key):
         if isinstance(key, SliceVariable):
             return self.tail(tx, key) or super().get_item(tx, key)
+        if isinstance(key, SymVariable):
+            rely_on(key)
         index = tx.index(key)
         found = self.peek(tx, index)
         return super().get_item(tx, tx.constant(index)) if found is None else found
@@ -176,8 +183,16 @@ class OutsideList(OutsideVariable, ListVariable):
         start, stop, step = (part.plain() if part.is_constant() else 0 for part in key.parts)
         if type(start) is not int or start >= 0 or stop is not None or step not in (None, 1) or self.cls is not list or \
                 self.place(start) is None:
+            if type(start) is int and start < 0 and self.known is None:
+                self.too_short(tx, -start)
             return None
         return ListVariable([self.peek(tx, i) for i in range(start, 0)])
+
+    def too_short(self, tx, count) -> None:
+        """A slice from the end that reaches before the first member: a list that grows will be long enough."""
+        more = len(self.front) + len(self.back) - self.cut_front - self.cut_back
+        if self.cls is list and self.maxlen is None and len(self.base) + more < count:
+            tx.watch.relies(self.source, self.source.name(), len(self.base), grows=True, until=Shorter(count - more))
 
     def length(self, tx):
         if self.known is not None or self.own_length:
@@ -446,6 +461,7 @@ class OutsideDict(OutsideKeys, DictVariable):
 
     def open(self):
         if self.source is not None:
+            self.tx.watch.relies(self.source, self.source.name(), stands(self.base))
             self.tx.guard(self.source, "dict_keys", tuple(self.base))
         keys = [(self.key_variable(self.tx, k), k) for k in self.base]
         entries = {variable.key(): (variable, self.value_at(k)) for variable, k in keys}
@@ -603,6 +619,7 @@ class OutsideSet(OutsideKeys, SetVariable):
 
     def open(self):
         if self.source is not None and not (isinstance(self.source, Pinned) and self.cls is frozenset):
+            self.tx.watch.relies(self.source, self.source.name(), stands(self.base))
             self.tx.guard(self.source, "predicate", SetEquals(self.cls, frozenset(self.base)))
         variables = [self.key_variable(self.tx, member) for member in self.base]
         self.known = {variable.key(): variable for variable in variables}

@@ -254,6 +254,9 @@ class Function:
             outs = connect(node, args, outs)
             if state.anomaly:
                 node.stack = state.anomaly()
+        else:
+            given = {id(t) for t in args}.difference(map(id, ctx.dirty_tensors))
+            outs = tuple([apart(t) if id(t) in given else t for t in outs])
         ctx._saved = SavedList(node, checked_saved(ctx.to_save), [t for t in outs if isinstance(t, Tensor)])
         ctx.to_save = ()
         return outs if isinstance(out, tuple) else outs[0]
@@ -311,7 +314,18 @@ def connect(node, inputs, outs: tuple) -> tuple:
             base = None if id(t) in dirty else same[k] if k in same else viewed(t, given)
             t._grad_fn, t._output_nr, t._requires_grad = node, k, False
             t._view = None if base is None else View(base, CUSTOM, (node.function.__name__, k))
+            if base is not None:
+                t._ensure_storage().add_view(t)             # a recorded write into the base ends its history
     return outs
+
+
+def apart(t):
+    """What stands for an argument that is returned as it came, by a call that is not recorded: another tensor over its memory,
+    without its history; of one without any, a view as they are made under no_grad."""
+    if not isinstance(t, Tensor):
+        return t
+    with recording(False):
+        return t.detach() if t.requires_grad else t.view_as(t)
 
 
 def viewed(t: Tensor, given: dict):

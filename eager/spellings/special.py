@@ -107,8 +107,8 @@ arcsinh, arccosh, arctanh = asinh, acosh, atanh
 @on_host
 def signbit(input):
     x = input._values("signbit()")
-    return Tensor._from_array(np.signbit(x.astype(np.float32) if x.dtype.kind == "V" else x)
-                              if x.dtype.kind not in "bu" else np.zeros(x.shape, bool), dtypes.bool)
+    told = np.zeros(x.shape, bool) if x.dtype.kind in "bu" else np.signbit(x.astype(np.float32) if x.dtype.kind == "V" else x)
+    return Tensor._from_array(np.asarray(told), dtypes.bool)          # (of one number numpy gives no array)
 
 
 @takes_out

@@ -19,6 +19,7 @@ from ..autograd.graph import saved_tensors_hooks
 from ..record import Packed
 from ..state import setting, state
 from ..tensor import Tensor
+from ...runtime.identity import WeakIdKeyDictionary
 
 __all__ = [
     "checkpoint",
@@ -197,7 +198,7 @@ class _Region:
         self.args = [Packed(a, packer) if keep and isinstance(a, Tensor) else a for a in args]
         self.places: list = []
         self.first: list = []
-        self.done: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+        self.done = WeakIdKeyDictionary()        # run of the engine -> True
 
     # the first run
 

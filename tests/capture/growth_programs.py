@@ -1,7 +1,8 @@
 """Drawn programs of the kind that training loops are: containers of every kind that grow and are sometimes read, twelve calls each.
 
 `differs(seed, backend)` runs one plainly and compiled, each in a world of its own, and tells a difference in results, printed
-text, or what the containers hold afterwards, or that a door has more than three entries although nothing but growth changed.
+text, or what the containers hold afterwards, or that a door has more than three entries although nothing but growth changed, or runs plain after too many where the program makes
+larger things of those it had, counts down, or reads texts with numbers.
 `python growth_programs.py FIRST LAST [BACKEND ...]` prints what differs.
 """
 
@@ -19,7 +20,7 @@ from flambeau.runtime import counters
 CALLS = 12
 BACKENDS = ("eager", "aot_eager", "loops", "inductor")
 PLACES = ("module", "closure", "global", "argument", "object")
-KINDS = "LDQPSCKFO"          # list, dict, deque with and without an end, set, Counter, defaultdicts of lists, of ints, OrderedDict
+KINDS = "LDQPSCKFOT"         # list, dict, deque with and without an end, set, Counter, defaultdicts of lists, of ints, OrderedDict, tuple
 
 VALUES = ("x.sum()", "x.detach()", "x.sum().item()", "i", "float(i)", "f'step {i}'", "(i, x)", "[i]", "{'i': i}", "None", "x",
           "'%03d' % i", "str(i) + '!'", "f'{i:>4}|{i * 0.5:.2f}'", "x * 2", "'{}-{}'.format('a', i)", "-i", "i * 3 + 1", "s.step")
@@ -39,6 +40,7 @@ WRITES = {
     "K": ("{h}['loss'].append({v})", "{h}[{k}] = [{v}]", "{h}['loss'].append({v}); {h}['rows'].append({w})", "{h}[i].append({v})"),
     "F": ("{h}['n'] += 1", "{h}['n'] += i", "{h}[{k}] = i", "{h}[i] += 2"),
     "O": ("{h}[{k}] = {v}", "{h}['last'] = {v}; {h}.move_to_end('last')", "{h}.setdefault({k}, {v})"),
+    "T": ("s.seen = {h}",),
 }
 NUMBERS = ("s.step += 1", "s.total += 0.5", "s.total += x.sum().item()", "s.best = i", "s.text += f'{{i}},'", "s.step = s.step + 2",
            "s.name = f'run {{i}}'", "s.last = x", "s.total = s.total * 0.5 + i", "s.pair = (i, s.step)")
@@ -49,7 +51,28 @@ READS = {                                # of the length, one member, or nothing
     "Q": ("s.seen = {h}[-1]", "r = r + (1 if {h} else 2)"), "P": ("r = r + len({h})", "s.seen = {h}[-1]"),
     "S": ("r = r + len({h})", "r = r + (1 if 'z' in {h} else 2)", "r = r + (i in {h})"), "C": ("r = r * {h}['a']", "s.seen = len({h})"),
     "K": ("r = r + len({h}['loss'])", "r = r + len({h})"), "F": ("r = r * {h}['n']",), "O": ("r = r + len({h})",),
+    "T": ("s.seen = {h}",),
 }
+GROWN = {                                # made anew from what there was, larger each time: capture or a graph break, but no end of entries
+    "L": ("{h} = {h} + [{v}]", "{h} = [*{h}, {v}]", "{h} = [{v}] + {h}", "{h} = ({h} + [{v}])[-4:]", "{h}.append({v}); s.seen = {h}[-5:]",
+          "{h}.append({v}); s.seen = {h}[-30:]", "{h} = list({h}); {h}.append({v})", "{h}.append(i); s.seen = len([a for a in {h}])",
+          "{h}.append(float(i)); s.seen = max(a for a in {h} if isinstance(a, float))", "{h}.append({v}); s.seen = tuple({h})"),
+    "D": ("{h} = {{**{h}, i: {v}}}", "{h} = {h} | {{i: {v}}}", "{h}[i] = {v}; s.seen = list({h})", "{h}[f'k{{i}}'] = {h}.get(f'k{{i}}', 0) + 1",
+          "print(end=''); {h}[i] = {h}.get(i, 0) + 1"),
+    "Q": ("{h}.append(i); s.seen = {h}[0]", "{h}.append(i); s.seen = list({h})", "{h}.append({v}); r = r + len(list({h}))"),
+    "P": ("{h}.append({v}); s.seen = list({h})", "{h}.append({v}); {h}.rotate(1)"),
+    "S": ("{h} = {h} | {{i}}", "{h}.add(i); s.seen = sorted(map(str, {h}))"),
+    "C": ("{h}[i] += 1", "print(end=''); {h}[i] += 1", "{h}[i // 3] += 1"),
+    "K": ("{h}[i // 3].append({v})", "print(end=''); {h}[i].append({v})"),
+    "F": ("{h}[i] += 1", "print(end=''); {h}[i] += 1", "{h}[i % 3] += 1"),
+    "O": ("{h}[i] = {v}; s.seen = list({h})", "{h}[i] = {v}; {h}.popitem(last=False) if len({h}) > 4 else None"),
+    "T": ("{h} = {h} + ({v},)", "{h} += ({v},)", "{h} = (*{h}, {v})", "{h} = ({h} + (i,))[-3:]", "{h} = {h} + (i,); r = r * len({h})"),
+}
+FALLING = ("s.step = (s.step + 1) % 3", "s.step = (s.step + 1) % 4; r = r + s.step", "s.step = 0 if i % 4 == 3 else s.step + 1; r = r * s.step",
+           "s.best = i if i < 6 else s.best - 1; r = r + s.best", "n = 0\nfor k in range(4): n += 1; print(end=''); r = r + n",
+           "n, m = i, 0\nfor k in range(3): m += n; print(end=''); n -= 1; r = r * m")
+READING = ("s.seen = f'step {i}'.upper()", "r = r + len(f'step {i}')", "r = r + (f'{i}' == '5')", "s.seen = int(f'{i} a'.split()[0])",
+           "s.text += f'{i},'; r = r + len(s.text)", "setattr(s, f'at_{i}', x)", "r = r + (1 if f'{i:02d}'.startswith('1') else 2)")
 OPENING = {                              # of all: as many entries as it takes
     "L": ("s.seen = {h}[1:]", "r = r + sum(1 for _ in {h})", "s.seen = list(reversed({h}))", "r = r + (None in {h})", "{h}.reverse()",
           "s.seen = {h} + [i]", "s.seen = {h}[-2:]", "{h}.insert(1, i)", "del {h}[0]", "{h}.pop(0)",
@@ -59,14 +82,14 @@ OPENING = {                              # of all: as many entries as it takes
     "P": ("{h}.append({v}); {h}.popleft()", "s.seen = list({h})", "{h}.clear()"),
     "S": ("s.seen = sorted(map(str, {h}))", "s.seen = {h} | {{1}}", "{h} &= {{1, 2, i}}", "{h}.clear()", "{h} -= {{i}}"),
     "C": ("s.seen = {h}.most_common(1)", "s.seen = sum({h}.values())"), "K": ("s.seen = sorted(map(str, {h}))",),
-    "F": ("s.seen = sum({h}.values())",), "O": ("s.seen = list({h})", "s.seen = {h}.popitem(last=False)"),
+    "F": ("s.seen = sum({h}.values())",), "T": ("s.seen = {h}[1:]",), "O": ("s.seen = list({h})", "s.seen = {h}.popitem(last=False)"),
 }
 ASKING = ("len(", " in ", "setdefault", "get(", "pop(", "+=", "-=", "remove", "seen", "update(['a'", "append")
 BREAKS = ("print('at', i)", "print(f'{{i}}', len({h}))", "print(r.tolist())", "print('here')")
 ERRORS = ("try: {h}[[]] = 1\n    except TypeError: r = r + 1", "try: {h}.nothing()\n    except AttributeError: r = r + 2")
 STARTS = {"L": "[0, 'b']", "D": "{'last': 0}", "Q": "collections.deque([0], maxlen=4)", "P": "collections.deque([0])", "S": "{0}",
           "C": "collections.Counter('a')", "K": "collections.defaultdict(list)", "F": "collections.defaultdict(int)",
-          "O": "collections.OrderedDict(last=0)"}
+          "O": "collections.OrderedDict(last=0)", "T": "()"}
 EMPTY = {"L": "[]", "D": "{}", "Q": "collections.deque(maxlen=3)", "S": "set()", "L2": "Rows()"}
 
 HOMES = {"module": "s.{n}", "object": "s.{n}", "closure": "{n}", "global": "{n}", "argument": "{n}"}
@@ -109,7 +132,7 @@ class Program:
         self.starts = [self.start(kind) for kind in self.kinds]
         self.first, self.step = rng.choice(((0, 1), (0, 1), (3, 1), (2, 5))), None
         self.alias = rng.random() < 0.1 and len(self.kinds) > 1
-        self.only_growth, self.lines, self.breaks, self.told = True, [], 0, []
+        self.only_growth, self.bounded, self.lines, self.breaks, self.told = True, True, [], 0, []
         self.texts = set()
         for _ in range(rng.randint(1, 5)):
             self.lines += [line.strip() for line in self.statement().split("\n")]
@@ -117,7 +140,7 @@ class Program:
         if self.alias:
             self.kinds[1] = self.kinds[0]
             self.starts[1] = self.names[0]
-            self.only_growth = False
+            self.only_growth = self.bounded = False
 
     def start(self, kind):
         if kind == "L" and self.rng.random() < 0.15:
@@ -131,14 +154,17 @@ class Program:
             line = rng.choice(WRITES[kind])
         elif p < 0.7:
             line = rng.choice(NUMBERS)
-        elif p < 0.85:
+        elif p < 0.78:
             line = rng.choice(READS[kind])
+        elif p < 0.86:
+            line, self.only_growth = rng.choice(rng.choice((GROWN[kind], GROWN[kind], FALLING, READING))), False
+            line = line.replace("{", "{{").replace("}", "}}") if line in READING else line
         elif p < 0.9:
-            line, self.only_growth = rng.choice(OPENING[kind]), False
+            line, self.only_growth, self.bounded = rng.choice(OPENING[kind]), False, False
         elif p < 0.97:
             line, self.breaks = rng.choice(BREAKS), self.breaks + 1
         else:
-            line, self.only_growth = rng.choice(ERRORS), False
+            line, self.only_growth, self.bounded = rng.choice(ERRORS), False, False
         held = HOMES[self.place].format(n=self.names[n])
         self.told.append((n, line))
         made = line.format(h=held, v=rng.choice(VALUES), w=rng.choice(VALUES), k=self.key(n, line))
@@ -157,7 +183,7 @@ class Program:
         return any(n in self.texts and any(word in line for word in ASKING) for n, line in self.told)
 
     def mixed(self):
-        self.only_growth = False
+        self.only_growth = self.bounded = False
         return True
 
     def text(self):
@@ -232,7 +258,7 @@ def differs(seed, backend):
         return f"an error of the compiler\n{told}"
     most = max((len(door.entries) for door in f.cache.all_doors()), default=0)
     limited = any(door.plain == "recompile limit" for door in f.cache.all_doors())
-    if program.only_growth and (most > 3 or limited):
+    if program.only_growth and most > 3 or program.bounded and limited:
         return f"{most} entries of one door\n{told}"
     return None
 

@@ -300,3 +300,25 @@ def test_whole_numbers_from_symbolic_ones():
         return a[: int(n / 2)] * math.sqrt(n), halves, math.log(n) + math.exp(n / 8) + math.tanh(n)
     _, seen = run(fn, *((x(n, 2),) for n in (8, 9, 10, 17, 11)), dynamic=True)
     assert seen["graphs"] == 1
+
+
+ERRORS = {
+    "product": (lambda a, n: a @ a, lambda e: str(e)), "view": (lambda a, n: a.view(7, n + 9), str), "sum": (lambda a, n: a + torch.ones(n + 1, 2), repr),
+    "index": (lambda a, n: a[n + 1], lambda e: e.args[0]), "cat": (lambda a, n: torch.cat([a, torch.ones(2, 3, 4)]), lambda e: f"{e}"),
+    "number": (lambda a, n: torch.ones(n)[n], lambda e: str(e).upper()), "product of both": (lambda a, n: a.t() @ a.t(), lambda e: (str(e), len(str(e)))),
+}
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_texts_of_errors_tell_the_sizes_of_each_call(name):
+    act, tell = ERRORS[name]
+
+    def fn(a):
+        try:
+            return act(a, a.shape[0])
+        except (RuntimeError, IndexError) as error:
+            return tell(error), a * 2
+    compiled = torch.compile(fn, backend="eager")
+    for n in (3, 4, 5, 12):
+        (told, doubled), (wanted, plain) = compiled(x(n, n + 2)), fn(x(n, n + 2))
+        assert told == wanted and doubled.shape == plain.shape

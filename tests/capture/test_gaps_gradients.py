@@ -306,3 +306,43 @@ def test_managers_that_decorate_inside(manager, outer):
         with outer():
             return fn(x), x * 4
     check(within, torch.ones(3, requires_grad=True))
+
+
+# -- tensors that a backward makes of numbers ----------------------------------------------------------------------------------
+
+MADE_OF_NUMBERS = {
+    "tensor": lambda g: torch.tensor(2.0) * g, "new_tensor": lambda g: g.new_tensor(3.0) * g, "as_tensor": lambda g: torch.as_tensor(1.5) * g,
+    "list": lambda g: torch.tensor([1.0, 2.0, 4.0]) * g, "alone": lambda g: torch.tensor([1.0, 2.0, 4.0]), "full": lambda g: torch.full((3,), 2.0) * g,
+    "double": lambda g: (torch.tensor([1.0, 2.0, 4.0], dtype=torch.float64) * g).float(), "twice": lambda g: torch.tensor(2.0) * g + torch.tensor(2.0),
+    "index": lambda g: g[torch.tensor([2, 0, 1])], "mask": lambda g: torch.where(torch.tensor([True, False, True]), g, -g),
+}
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "loops"])
+@pytest.mark.parametrize("name", MADE_OF_NUMBERS)
+def test_tensors_that_a_backward_makes_are_saved(name, backend):
+    make = MADE_OF_NUMBERS[name]
+
+    class Scaled(Function):
+        @staticmethod
+        def forward(ctx, t, u):
+            ctx.save_for_backward(t)
+            return t * u
+
+        @staticmethod
+        def backward(ctx, g):
+            (t,) = ctx.saved_tensors
+            return make(g), g * t
+    counters.reset()
+    f = lambda x, y: Scaled.apply(x * 2, y).sin()
+    compiled = torch.compile(f, backend=backend, fullgraph=True)
+    for n in range(2):
+        seen = []
+        for h in (f, compiled):
+            x, y = torch.tensor([1.0, 2.0, 3.0 + n], requires_grad=True), torch.tensor([0.5, -1.0, 2.0], requires_grad=True)
+            z = h(x, y)
+            first = torch.autograd.grad(z.sum(), (x, y), create_graph=True)
+            second = torch.autograd.grad(first[1].sum(), (x, y), allow_unused=True)
+            seen.append([None if t is None else t.tolist() for t in (z, *first, *second)])
+        assert all(a is b is None or a == pytest.approx(b) for a, b in zip(*seen))
+    assert counters.snapshot()["fallbacks"] == {}

@@ -228,3 +228,155 @@ def test_a_text_from_outside_is_guarded_where_it_is_asked():
     assert held[-2:] == ["run 5", "run 5/loss"] and counters.snapshot()["recompiles"] == 0
     ask = torch.compile(lambda x, name: x * (2 if name == "a" else 3), backend="eager")
     assert [ask(torch.ones(1), name).item() for name in ("a", "b", "a")] == [2, 3, 2]
+
+
+# -- what no guard can leave open --------------------------------------------------------------------------------------------
+
+MOST_ENTRIES = 5
+
+
+def bounded(make, count=30):
+    """The same as plain Python, and no door that runs plain after too many entries; (recompilations, breaks)."""
+    plain, compiled, recompiles = calls(make, count=count)
+    assert compiled == plain
+    told = counters.snapshot()
+    assert told["fallbacks"] == {} and recompiles <= MOST_ENTRIES
+    return recompiles, told["breaks"]
+
+
+class Holder:
+    def __init__(self):
+        self.h, self.t, self.d, self.n, self.text, self.seen = [], (), {}, 0, "", None
+
+    def __repr__(self):
+        return repr(growth_programs.picture(vars(self)))
+
+
+MADE_ANEW = {
+    "list and one": lambda s, x, i: setattr(s, "h", s.h + [x]), "starred": lambda s, x, i: setattr(s, "h", [*s.h, x]),
+    "in front": lambda s, x, i: setattr(s, "h", [x] + s.h), "copy": lambda s, x, i: setattr(s, "h", list(s.h) + [i]),
+    "tuple": lambda s, x, i: setattr(s, "t", s.t + (i,)), "tuple of tensors": lambda s, x, i: setattr(s, "t", (*s.t, x)),
+    "window of a tuple": lambda s, x, i: setattr(s, "t", (s.t + (i,))[-3:]),
+    "table": lambda s, x, i: setattr(s, "d", {**s.d, i: x}), "union": lambda s, x, i: setattr(s, "d", s.d | {i: x}),
+    "window": lambda s, x, i: (s.h.append(i), sum(s.h[-8:]))[1], "long window": lambda s, x, i: (s.h.append(x), setattr(s, "seen", s.h[-90:]))[1],
+    "mean": lambda s, x, i: (s.h.append(float(i)), sum(s.h) / len(s.h))[1], "stack": lambda s, x, i: (s.h.append(x), torch.stack(s.h).mean(0))[1],
+    "middle": lambda s, x, i: (s.h.append(i), s.h[len(s.h) // 2])[1], "comprehension": lambda s, x, i: (s.h.append(x), [y * 2 for y in s.h][-1])[1],
+    "upper": lambda s, x, i: setattr(s, "seen", f"step {i}".upper()), "split": lambda s, x, i: int(f"step {i}".split()[1]),
+    "key": lambda s, x, i: s.d.update({f"k{i}": s.d.get(f"k{i}", 0) + 1}), "attribute": lambda s, x, i: setattr(s, f"a{i}", x),
+    "log": lambda s, x, i: (setattr(s, "text", (s.text or "") + f"{i} "), len(s.text))[1],
+    "every third": lambda s, x, i: s.d.update({i % 3: s.d.get(i % 3, 0) + 1}),
+}
+
+
+@pytest.mark.parametrize("name", MADE_ANEW)
+def test_what_is_made_anew_is_bounded(name):
+    recompiles, breaks = bounded(holder(Holder, MADE_ANEW[name]))
+    assert set(breaks) <= {"growth"} and breaks.get("growth")
+
+
+@pytest.mark.parametrize("size", [4, 8])
+def test_a_deque_that_fills_up_breaks_until_it_is_full(size):
+    """Full, it is compiled whole."""
+    def make():
+        held = collections.deque(maxlen=size)
+
+        def f(x, i):
+            held.append(x)
+            return torch.stack(list(held)).sum()
+        return f, lambda: len(held)
+    f, _ = make()
+    compiled = torch.compile(f, backend="eager")
+    for i in range(size):
+        compiled(torch.ones(3) + i, i)
+    counters.reset()
+    for i in range(20):
+        compiled(torch.ones(3) + i, i)
+    assert counters.snapshot()["breaks"] == {} and counters.snapshot()["frames"] == 1
+
+
+def test_a_window_is_compiled_whole_when_the_list_is_long_enough():
+    held = []
+
+    def f(x):
+        held.append(x)
+        return torch.stack(held[-3:]).sum()
+    compiled = torch.compile(f, backend="eager")
+    counters.reset()
+    for i in range(12):
+        assert compiled(torch.ones(2) + i).item() == sum(2 * (1 + k) for k in range(max(0, i - 2), i + 1))
+        if i == 1:
+            assert counters.snapshot()["breaks"] == {"growth": 2}
+            counters.reset()
+    told = counters.snapshot()
+    assert told["breaks"] == {} and told["frames"] == 1 and told["fallbacks"] == {}
+
+
+FALLING = {
+    "modulo": lambda s, x, i: (setattr(s, "n", (s.n + 1) % 5), s.n)[1], "toggle": lambda s, x, i: (setattr(s, "n", 1 - s.n), s.n)[1],
+    "patience": lambda s, x, i: (setattr(s, "n", 0 if i % 4 == 3 else s.n + 1), s.n)[1],
+    "behind a comparison": lambda s, x, i: (setattr(s, "n", i if i < 10 else s.n - 1), s.n)[1],
+}
+
+
+@pytest.mark.parametrize("name", FALLING)
+def test_numbers_that_fall_again_find_their_entries(name):
+    recompiles, breaks = bounded(holder(Holder, FALLING[name]))
+    assert not breaks and recompiles <= 4
+
+
+def test_counters_of_the_frame_itself_behind_a_break(capsys):
+    def make():
+        def f(x, i):
+            n, found, made = 0, {}, ()
+            for k in range(9):
+                n += 1
+                found[f"k{k}"] = n
+                made += (x * n,)
+                print(end="")
+            return made, found
+        return f, lambda: 0
+    plain, compiled, _ = calls(make)
+    assert compiled == plain and counters.snapshot()["fallbacks"] == {}
+
+
+def test_growth_is_no_break_under_fullgraph():
+    held = Holder()
+
+    def f(x):
+        held.h = held.h + [x]
+        return x * 2
+    compiled = torch.compile(f, backend="eager", fullgraph=True)
+    counters.reset()
+    for i in range(5):
+        compiled(torch.ones(2))
+    assert len(held.h) == 5 and counters.snapshot()["breaks"] == {}
+
+
+def test_what_callers_pass_is_no_growth():
+    """Lists of other lengths that the program does not write, and texts and numbers of modes, have entries as they always had."""
+    def f(x, rows, mode, n):
+        return sum(rows) * (2 if mode == "a" else 3) + (x * 2 if n == 3 else x)
+    compiled = torch.compile(f, backend="eager")
+    counters.reset()
+    for n in range(1, 6):
+        args = torch.ones(2), [torch.ones(2)] * n, "abcde"[n - 1], 3
+        assert torch.equal(compiled(*args), f(*args))
+    assert counters.snapshot()["breaks"] == {}
+
+
+def test_a_function_behind_a_growth_break_breaks_at_once():
+    """What its caller found out about an instruction, a function that is captured by itself need not find out again."""
+    held = Holder()
+
+    def mean(values):
+        return sum(values) / len(values)
+
+    def f(x, i):
+        held.h.append(x * i)
+        return x * mean(held.h)
+    compiled = torch.compile(f, backend="eager")
+    counters.reset()
+    for i in range(20):
+        assert compiled(torch.ones(1), i).item() == pytest.approx(i / 2)
+    told = counters.snapshot()
+    assert told["breaks"] == {"growth": 2} and told["recompiles"] <= 4 and told["fallbacks"] == {}

@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 
 import flambeau as torch
@@ -164,3 +165,12 @@ def test_truth_values_are_not_shifted():
     for shift in (torch.bitwise_left_shift, torch.bitwise_right_shift):
         with pytest.raises(NotImplementedError, match="only for integers"):
             shift(x, x)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16", "int64", "bool"])
+def test_the_sign_of_one_number_is_a_tensor(dtype):
+    """Of an array without dimensions numpy's function gives no array."""
+    told = torch.signbit(torch.tensor(0 if dtype == "bool" else -1).to(getattr(torch, dtype)))
+    assert told.shape == () and told.dtype is torch.bool and isinstance(told.numpy(), np.ndarray)
+    assert told.item() is (dtype in ("float32", "float64", "float16", "bfloat16", "int64")) and (~told).item() is not told.item()
+    assert torch.compile(lambda t: torch.signbit(t), backend="eager")(torch.tensor(-2.0)).item()

@@ -140,6 +140,12 @@ def draw_function(d: Draws, name: str, shape: tuple) -> tuple[str, list[View]]:
     return text, results
 
 
+# tensors that a backward makes of Python numbers
+MADE_OF_NUMBERS = ("da = torch.tensor(2.0) * da", "da = da * da.new_tensor(1.5)", "da = torch.as_tensor(0.5) * da + da.new_tensor(0.25)",
+                   "da = da * torch.tensor([1.0, 2.0])[1]", "c0 = torch.tensor([0.5, 2.0]); c0.mul_(2); da = da * c0[0]",
+                   "da = da * da.new_full((), 3.0)")
+
+
 def backward_lines(d: Draws, results, saved, shape) -> list[str]:
     lines = [f"s{k} = ctx.saved_tensors[{k}]" for k in range(len(saved))]
     given = [View(f"s{k}", s.shape) for k, s in enumerate(saved)]
@@ -159,6 +165,10 @@ def backward_lines(d: Draws, results, saved, shape) -> list[str]:
         lines += ["c = s0.clone()", *writes(d, [View("c", given[0].shape)], "c", 2), "da = da * c.mean()"]
     first = "da if ctx.needs_input_grad[0] else None" if d.chance(0.3) else "da"
     second = d.choice(("None", "da.clone().mul_(ctx.k)", "da * 0.5 if ctx.needs_input_grad[1] else None", "da.flip(0)"))
+    if d.chance(0.2):
+        lines.append(d.choice(MADE_OF_NUMBERS))
+    if d.chance(0.08) and (kept := [s.text for s in given if s.shape == shape]):
+        second = d.choice(kept)
     return [*lines, f"return {first}, {second}, None"]
 
 
@@ -184,6 +194,9 @@ def draw(seed: int) -> Program:
     if d.chance(0.4):
         body.append(d.choice(("r[0] = r[0] * 2", "r[0] = r[0].sin()", "r[-1] = r[-1] * 1", "r.append(r[0] + 1)", "r[0] = r[0][0]",
                               "r[0] = (r[0] * 1).transpose(0, 1)", "r[0] = r[0] + u.sum()", "r[0] = r[0].mul_(2)")))
+    if d.chance(0.1):                                       # unrecorded: an argument may come back, a view of one, or a new tensor
+        body += ["with torch.no_grad(): q = flat(F.apply(u, b, 2))", f"q[-1].mul_({d.choice(('2', '0.5', 'q[-1].sin()'))})" if d.chance(0.3) else "",
+                 "r.append(q[-1] * 1)"]
     source = f"{text}\n\ndef f(a, b):\n{indented(body, 4)}\n    return tuple(r)\n"
     return Program(source, tuple(caller(d, shape)), d.dtype())
 
