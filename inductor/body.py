@@ -166,6 +166,8 @@ class Body:
         self.checks: list[Check] = []
         self.bounds: Bounds | None = None                   # what is known of the axes
         self.ordinal = 0                                    # draw number of the random node at hand
+        self.mask: Value | None = None                      # where what is being built is read at all (None: everywhere)
+        self.looks: list[Value] | None = None               # while somebody listens: the checked values of a formula
 
     # -- leaves
 
@@ -221,19 +223,35 @@ class Body:
         return self.make("load", (mask, *args), buffer.dtype, attrs, key=key)
 
     def indirect(self, value: Value | int, size: ExprLike, check: bool | str = True) -> ExprLike:
-        """`value` as an index into a dimension of `size`; `check` may be the text of the error."""
+        """`value` as an index into a dimension of `size`; `check` may be the text of the error. An index is proved to lie
+        within, or looked at when the kernel runs; without `check` the formula has seen to that.
+        """
         size = size.expr if isinstance(size, SymInt) else size
         if not isinstance(value, Value):
-            return value
-        if value.op == "const":
-            return int(value.attrs)
-        if value.op == "index":
-            return value.attrs
-        value = self.cast(value, dtypes.int64)
-        found = self.table.get(("indirect", value.id, "int64", size))
+            value = self.value(value)
+        if value.op in ("const", "index"):
+            known = int(value.attrs) if value.op == "const" else value.attrs
+            if not check or self.is_within(known, size):
+                return known
+        if check and self.mask is not None:                 # what is read nowhere else asks for no index
+            value = self.where(self.mask, value, 0)
+        return self.looked_at(self.cast(value, dtypes.int64), size, check)
+
+    def is_within(self, e: ExprLike, size: ExprLike) -> bool:
+        """Whether an index expression provably lies in [0, size)."""
+        if is_const(e) and is_const(size):
+            return 0 <= int(e) < int(size)
+        return self.bounds is not None and self.bounds.nonnegative(e) and self.bounds.less(e, size)
+
+    def looked_at(self, value: Value, size: ExprLike, check: bool | str) -> ExprLike:
+        """The variable of an index that is looked at (unless `check` is False), one for equal values and sizes."""
+        key = (size, bool(check))
+        found = self.table.get(("indirect", value.id, "int64", key))
         if found is None:
-            found = self.make("indirect", (value,), dtypes.int64, self._new_indirect(size, check), key=size)
+            found = self.make("indirect", (value,), dtypes.int64, self._new_indirect(size, check), key=key)
             self.indirects[found.attrs.name] = found
+        if check and self.looks is not None:
+            self.looks.append(found)
         return index_var(found.attrs.name)
 
     def _new_indirect(self, size: ExprLike, check: bool | str) -> Indirect:
@@ -289,12 +307,13 @@ class Body:
         """`b`, after a check that it is not zero: a check of an index that is 0 where all is well, and is added."""
         if b.op == "const" and b.attrs or b.op == "index" and self.bounds and self.bounds.nonnegative(b.attrs - 1):
             return b
-        flag = self.cast(self.where(self.prim("eq", b, 0), 2, 0), dtypes.int64)
-        found = self.table.get(("indirect", flag.id, "int64", 2))
-        if found is None:
-            found = self.make("indirect", (flag,), dtypes.int64, self._new_indirect(2, "ZeroDivisionError"), key=2)
-            self.indirects[found.attrs.name] = found
-        return self.prim("add", b, self.cast(self.index(index_var(found.attrs.name)), b.dtype))
+        zero = self.prim("eq", b, 0)
+        zero = zero if self.mask is None else self.prim("logical_and", self.mask, zero)
+        return self.prim("add", b, self.cast(self.index(self.refused(zero, "ZeroDivisionError")), b.dtype))
+
+    def refused(self, condition: Value, text: str) -> ExprLike:
+        """Fails the call where `condition` holds: the variable of an index that is 0 where all is well, and else too large."""
+        return self.looked_at(self.cast(self.where(condition, 2, 0), dtypes.int64), 2, text)
 
     def value(self, x: Any) -> Value:
         """A number, symbolic number or value, as a value."""
@@ -591,14 +610,14 @@ class Rewriter:
             return value
         attrs = value.attrs
         size = self.expr(attrs.size)
-        key = ("indirect", arg.id, "int64", size)
-        new = self.body.table.get(key)
+        key = (size, attrs.check is not None)
+        new = self.body.table.get(("indirect", arg.id, "int64", key))
         if arg.op == "const" and (attrs.check is None or not is_const(size) or 0 <= arg.attrs < int(size)):
             self.vars[attrs.name] = int(arg.attrs)
             return arg
         if new is None:
             fresh = Indirect(f"ind{len(self.body.indirects)}", size, attrs.check)
-            new = self.body.make("indirect", (arg,), dtypes.int64, fresh, key=size)
+            new = self.body.make("indirect", (arg,), dtypes.int64, fresh, key=key)
             self.body.indirects[fresh.name] = new
         self.vars[attrs.name] = index_var(new.attrs.name)
         return new

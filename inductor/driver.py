@@ -167,9 +167,9 @@ def donated(crossing: Crossing, hidden: frozenset) -> frozenset:
 
 def joint_of(functional: FunctionalGraph, requires: tuple[bool, ...], present: frozenset | None = None, saved: Sequence = ()):
     joint = build_joint(functional, requires, present)
-    passes.tidy(joint.graph, across_grad=True)
+    passes.tidy(joint.graph, across_grad=True, within=joint.forward)
     if join_slices(joint):
-        passes.tidy(joint.graph, across_grad=True)
+        passes.tidy(joint.graph, across_grad=True, within=joint.forward)
     settle(joint.graph, True, joint.forward, saved)
     joint.refresh()
     compute_again(joint)
