@@ -219,7 +219,7 @@ for _record in (scatter_max, scatter_min):
     _record.grad("source")(_to_source)
 
 
-@composite
+@composite(refuses=True)
 def scatter_extreme(x, dim: static, index: mask, source, largest: static, include_self: static):
     """The largest or smallest of what comes to a place, and of what x has there unless that counts for nothing."""
     if not include_self:
@@ -459,7 +459,7 @@ embedding_lookup.samples(lambda make: [(make(5, 3), make.ints(5, 4)), (make(5, 3
                                        (make(4, 2), make.ints(4)), (make(4, 2), make.ints(4, 0))])
 
 
-@composite
+@composite(refuses=True)
 def embedding(weight, index, padding_idx: static = -1):
     """`padding_idx` names the row that gets no gradient (-1: none)."""
     return embedding_lookup(weight, index)
