@@ -8,6 +8,7 @@ which equal expressions are one object, so inlining the same producer twice cost
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Iterable
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
@@ -15,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..capture.bounds import Bounds
-from ..capture.expr import Expr, ExprLike, from_atom, is_const, maximum, minimum, plain, product, var
+from ..capture.expr import Expr, ExprLike, from_atom, is_const, lift, maximum, minimum, plain, product, var
 from ..eager import dtypes
 from ..eager.prims import PRIMS
 from ..eager.sizes import SymFloat, SymInt
@@ -229,13 +230,26 @@ class Body:
         size = size.expr if isinstance(size, SymInt) else size
         if not isinstance(value, Value):
             value = self.value(value)
-        if value.op in ("const", "index"):
-            known = int(value.attrs) if value.op == "const" else value.attrs
-            if not check or self.is_within(known, size):
-                return known
+        known = self.exact(value)
+        if known is not None and (not check or self.is_within(known, size)):
+            return known
         if check and self.mask is not None:                 # what is read nowhere else asks for no index
             value = self.where(self.mask, value, 0)
         return self.looked_at(self.cast(value, dtypes.int64), size, check)
+
+    def exact(self, value: Value) -> ExprLike | None:
+        """The index expression that an integer is, through sums, products and choices that the axes' ranges decide."""
+        if value.op in ("const", "index"):
+            return int(value.attrs) if value.op == "const" else value.attrs
+        if value.dtype is not dtypes.int64 or value.op not in ("add", "sub", "mul", "where"):
+            return None
+        if value.op == "where":
+            condition = value.args[0]
+            sides = [self.exact(a) for a in condition.args] if condition.op in COMPARISONS and self.bounds else [None]
+            chosen = None if None in sides else self.decided(condition.op, lift(sides[0]) - sides[1])
+            return None if chosen is None else self.exact(value.args[1 if chosen.attrs else 2])
+        sides = [self.exact(a) for a in value.args]
+        return None if None in sides else plain(ARITHMETIC[value.op](*map(lift, sides)))
 
     def is_within(self, e: ExprLike, size: ExprLike) -> bool:
         """Whether an index expression provably lies in [0, size)."""
@@ -432,6 +446,7 @@ class Body:
 
 
 # what stays an index expression, so that memory is addressed by it without a value in between
+ARITHMETIC = {"add": operator.add, "sub": operator.sub, "mul": operator.mul}
 INDEX_FORMS = {"maximum": maximum, "minimum": minimum, "abs": lambda e: maximum(e, -e)}
 
 # comparison of a and b -> (true when a - b is large rather than small, false when they are equal)

@@ -16,7 +16,7 @@ from itertools import combinations, islice
 from typing import Any
 
 from ..capture.bounds import Bounds, simplify
-from ..capture.expr import Expr, ExprLike, const, plain
+from ..capture.expr import Expr, ExprLike, const, lift, plain
 from ..capture.graph import Graph, Node
 from ..capture.shapes import SymFloat, SymInt, expr_of
 from ..eager import dtypes
@@ -44,6 +44,7 @@ from .loops import (
     View,
     outer_axes,
     row_major,
+    step_bounds,
     steps,
 )
 
@@ -438,10 +439,10 @@ class Lowering:
         """Kernels for what no kernel looks at as a whole: part of a result is read, or none, or the index fell away with a
         dimension of one element."""
         seen: dict[Value, list[tuple[Axis, ...]]] = {}
-        for kernel in self.kernels:
+        for kernel in self.kernels if self.looks else ():
             for step in steps(kernel):
-                for value in step.values():
-                    if value.op == "indirect" and value.attrs.check is not None:
+                for value in addressing(self.body, step, step_bounds(outer_axes(kernel), step)):
+                    if value.attrs.check is not None:
                         seen.setdefault(value, []).append((*outer_axes(kernel), *step.axes))
         wanted: dict[tuple, list[Value]] = {}
         for at, node, value in dict.fromkeys(self.looks):
@@ -671,6 +672,23 @@ LOWER = {Kind.MAP: Lowering.map, Kind.VIEW: Lowering.map, Kind.RANDOM: Lowering.
 
 
 # -- questions
+
+def addressing(body: Body, step: Step, bounds: Bounds) -> list[Value]:
+    """The indirect values of a step that are left when its places in memory are offsets: an index into a dimension of one element,
+    or into one whose elements share their memory, takes no part in those."""
+    if not any(v.op == "indirect" for v in step.values()):
+        return []
+    found: dict[int, Value] = {}
+    named = lambda at: body.indirect_args((simplify(lift(at.buffer.linear(at.index)), bounds),))
+    stack = [*(v for s in step.stores for v in named(s)), *(s.value for s in step.stores), *(v for r in step.reduces for v in r.values), *step.looks]
+    while stack:
+        value = stack.pop()
+        if value.id not in found:
+            found[value.id] = value
+            load = value.attrs
+            stack += [*value.args[:load.masked], *named(load)] if value.op == "load" else value.args
+    return [v for v in found.values() if v.op == "indirect"]
+
 
 def flatten(x: Any) -> Iterator:
     if isinstance(x, (tuple, list)):
