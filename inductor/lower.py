@@ -674,13 +674,13 @@ LOWER = {Kind.MAP: Lowering.map, Kind.VIEW: Lowering.map, Kind.RANDOM: Lowering.
 # -- questions
 
 def addressing(body: Body, step: Step, bounds: Bounds) -> list[Value]:
-    """The indirect values of a step that are left when its places in memory are offsets: an index into a dimension of one element,
-    or into one whose elements share their memory, takes no part in those."""
+    """The indirect values of a step that are left when its places in memory are offsets: an index into a dimension of one
+    element, or into one whose elements share their memory, takes no part in those."""
     if not any(v.op == "indirect" for v in step.values()):
         return []
     found: dict[int, Value] = {}
     named = lambda at: body.indirect_args((simplify(lift(at.buffer.linear(at.index)), bounds),))
-    stack = [*(v for s in step.stores for v in named(s)), *(s.value for s in step.stores), *(v for r in step.reduces for v in r.values), *step.looks]
+    stack = [*(v for s in step.stores for v in (s.value, *named(s))), *(v for r in step.reduces for v in r.values), *step.looks]
     while stack:
         value = stack.pop()
         if value.id not in found:

@@ -1,7 +1,8 @@
 """What only data can tell: records that refuse it, and do nothing else.
 
-A spelling calls one where PyTorch looks at the numbers that it was given. Eager raises there; a compiled graph keeps the call, whoever
-reads its result, looks at the numbers in a kernel of its own, and gives a call that fails back to eager, whose error is the user's.
+A spelling calls one where PyTorch looks at the numbers that it was given. Eager raises there; a compiled graph keeps the
+call, whoever reads its result, looks at the numbers in a kernel, and gives a call that fails back to eager, whose error
+is the user's.
 """
 
 import numpy as np

@@ -323,7 +323,8 @@ index_select.samples(lambda make: [(make(3, 4), 0, make.ints(3, 5)), (make(3, 4)
 
 
 def _index_write(name, mode, kernel):
-    @scatter(name=name, mode=mode, meta=row_major, ranges=lambda x, dim, index, source: source.shape, promote="keep", refuses=True)
+    @scatter(name=name, mode=mode, meta=row_major, ranges=lambda x, dim, index, source: source.shape, promote="keep",
+             refuses=True)
     def record(s, i, x, dim: static, index: mask, source):
         at = s.indirect(index(i[dim]), x.shape[dim])
         return (*i[:dim], at, *i[dim + 1:]), source(*i)

@@ -330,8 +330,9 @@ def segment_reduce(data, reduce, *, lengths=None, indices=None, offsets=None, ax
     if not unsafe:
         all_within(sizes, 0, None, "lengths contains negative value!")
         if lengths is not None:
-            all_within(sizes.sum(-1), data.shape[axis], data.shape[axis], "segment_reduce(): Expected all rows of lengths along axis "
-                       "to sum to data.size(lengths.dim()-1) when !unsafe.")
+            n = data.shape[axis]
+            all_within(sizes.sum(-1), n, n, "segment_reduce(): Expected all rows of lengths along axis to sum to "
+                                            "data.size(lengths.dim()-1) when !unsafe.")
     segment = _segments(sizes.long(), data.shape[axis])
     return _reduced_segments(data, kind, axis, sizes, segment, initial)
 
