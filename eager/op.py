@@ -80,9 +80,9 @@ OPS: dict[str, Op] = {}
 @data(eq=False)
 class Op:
     """Fields: see DESIGN in docs/ARCHITECTURE.md. `refuses`: a call may raise for what its tensors hold (True, or a
-    predicate of the arguments), also where nobody reads its result. `ranges(*args)`: extents of the reduction index (Reduce) or of the
-    source (Scatter). `functional`: the pure record of an in-place one. `meta_rule(*args)` -> sizes, `Spec`, or one
-    per output.
+    predicate of the arguments), also where nobody reads its result. `ranges(*args)`: extents of the reduction index
+    (Reduce) or of the source (Scatter). `functional`: the pure record of an in-place one. `meta_rule(*args)` -> sizes,
+    `Spec`, or one per output.
     """
 
     name: str

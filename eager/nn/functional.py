@@ -367,7 +367,7 @@ def cross_entropy(input, target, weight=None, size_average=None, ignore_index=-1
         return _soft_cross_entropy(input, target, weight, reduction, label_smoothing)
     x, t, lone = _classes_first(input, target, "cross_entropy")
     if weight is not None:
-        _check_class_weights(weight, x, "cross_entropy: ")
+        weight = _class_weights(weight, x)
     return _class_loss(losses.cross_entropy(x, t, weight, reduction, ignore_index, label_smoothing)[0], lone, reduction)
 
 

@@ -287,3 +287,20 @@ def test_loops_that_look_belong_to_marked_records(monkeypatch):
                 except (IndexError, AttributeError):
                     continue
     assert not unmarked
+
+
+# -- what is not read cannot spoil what is
+
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("backend", ["loops", "inductor"])
+def test_a_filter_reads_its_window_alone(backend, dynamic, mode):
+    """One infinite pixel is seen where the filter reaches it, and nowhere else."""
+    def smaller(x):
+        return F.interpolate(x, (5, 7), mode=mode, antialias=True)
+    x = flambeau.randn(1, 2, 20, 24)
+    x[0, 0, 3, 3] = float("inf")
+    expected = smaller(x).numpy()
+    assert np.isfinite(expected[0, 1]).all() and 0 < (~np.isfinite(expected[0, 0])).sum() < 16
+    made = flambeau.compile(smaller, backend=backend, dynamic=dynamic)(x).numpy()
+    np.testing.assert_allclose(made, expected, rtol=1e-4, atol=1e-5)
