@@ -225,7 +225,8 @@ class Body:
 
     def indirect(self, value: Value | int, size: ExprLike, check: bool | str = True) -> ExprLike:
         """`value` as an index into a dimension of `size`; `check` may be the text of the error. An index is proved to lie
-        within, or looked at when the kernel runs; without `check` the formula has seen to that.
+        within, or looked at when the kernel runs; without `check` the formula has seen to that. (Of a masked read it is 0
+        where nothing is read, as all that was loaded for it.)
         """
         size = size.expr if isinstance(size, SymInt) else size
         if not isinstance(value, Value):
@@ -233,8 +234,6 @@ class Body:
         known = self.exact(value)
         if known is not None and (not check or self.is_within(known, size)):
             return known
-        if check and self.mask is not None:                 # what is read nowhere else asks for no index
-            value = self.where(self.mask, value, 0)
         return self.looked_at(self.cast(value, dtypes.int64), size, check)
 
     def exact(self, value: Value) -> ExprLike | None:
@@ -321,7 +320,7 @@ class Body:
         """`b`, after a check that it is not zero: a check of an index that is 0 where all is well, and is added."""
         if b.op == "const" and b.attrs or b.op == "index" and self.bounds and self.bounds.nonnegative(b.attrs - 1):
             return b
-        zero = self.prim("eq", b, 0)
+        zero = self.prim("eq", b, 0)                        # as a masked read's divisor is where nothing is read
         zero = zero if self.mask is None else self.prim("logical_and", self.mask, zero)
         return self.prim("add", b, self.cast(self.index(self.refused(zero, "ZeroDivisionError")), b.dtype))
 

@@ -12,13 +12,16 @@ SIZE = 50
 BATCHES = range(max(COUNT // 10 // SIZE, 1))
 
 
+def told(found):
+    program, words = found[0]
+    return f"{len(found)} of {SIZE} programs: {words}\n\n{program.printed() if program else ''}"
+
+
 @pytest.mark.parametrize("number", BATCHES)
 def test_drawn_refusals(number):
     """Every third batch in C++ as well."""
     found = problems(refused(SEED + number * 1000, SIZE), COMPILER and number % 3 == 0)
-    if found:
-        program, words = found[0]
-        pytest.fail(f"{len(found)} of {SIZE} programs: {words}\n\n{program.printed() if program else ''}")
+    assert not found, told(found)
 
 
 def test_refusals_are_of_all_kinds():
