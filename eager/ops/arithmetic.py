@@ -73,7 +73,8 @@ def _(g, a, b):
 def _divides_integers(a, b):
     """Whether there is a divisor that may be zero and whose type has no infinity to show for it."""
     types = [x.dtype for x in (a, b) if hasattr(x, "dtype")]
-    return hasattr(b, "dtype") and not any(t.is_floating_point for t in types) and not isinstance(a, float)
+    whole = not any(isinstance(x, float) for x in (a, b)) and not any(t.is_floating_point for t in types)
+    return whole and (type(b) is not int or b == 0)
 
 
 @pointwise(promote=ordered("floor_divide"), refuses=_divides_integers)
