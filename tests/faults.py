@@ -1518,5 +1518,5 @@ def upper_ends_forgotten():
 @fault("formula", "an antialiased filter whose sizes are not known takes in numbers outside of its window",
        "tests/inductor/test_refusals.py::test_a_filter_reads_its_window_alone")
 def windows_of_filters_ignored():
-    rewrite("eager.ops.resampling:_weighed", "where(window, mul(unsqueeze(moved, last), weights), 0.0)",
-            "mul(unsqueeze(moved, last), weights)")
+    rewrite("eager.ops.resampling:_weighed", "where(window, mul(unsqueeze(x, dim), weights), 0.0)",
+            "mul(unsqueeze(x, dim), weights)")

@@ -313,10 +313,9 @@ def _filter_adjoint(n, size, kind, scale, align, dtype):
 
 def _weighed(x, dim, weights, window):
     """Sums over one dim of x times the rows of a matrix, of what lies in the rows' windows."""
-    last = len(x.shape) - 1
-    moved = x if dim == last else transpose(x, dim, last)
-    found = sum_dims(where(window, mul(unsqueeze(moved, last), weights), 0.0), (last + 1,), False)
-    return found if dim == last else transpose(found, dim, last)
+    for _ in x.shape[dim + 1:]:
+        weights, window = unsqueeze(weights, len(weights.shape)), unsqueeze(window, len(window.shape))
+    return sum_dims(where(window, mul(unsqueeze(x, dim), weights), 0.0), (dim + 1,), False)
 
 
 @composite
