@@ -105,6 +105,13 @@ class Node:
         return self.op == "call_function" and self.target is operator.getitem
 
     @property
+    def refuses(self) -> bool:
+        """Whether the call may raise for what its tensors hold: it may not be dropped then, whoever reads its result."""
+        if not (self.is_op and self.target.refuses):
+            return False
+        return self.target.may_refuse(self.target.bind(map_args(self.args, lambda v: v.value if isinstance(v, Node) else v), {}))
+
+    @property
     def next(self) -> Node:
         return self._next
 

@@ -79,9 +79,10 @@ OPS: dict[str, Op] = {}
 
 @data(eq=False)
 class Op:
-    """Fields: see DESIGN in docs/ARCHITECTURE.md. `ranges(*args)`: extents of the reduction index (Reduce) or of the
-    source (Scatter). `functional`: the pure record of an in-place one. `meta_rule(*args)` -> sizes, `Spec`, or one
-    per output.
+    """Fields: see DESIGN in docs/ARCHITECTURE.md. `refuses`: a call may raise for what its tensors hold (True, or a
+    predicate of the arguments), also where nobody reads its result. `ranges(*args)`: extents of the reduction index
+    (Reduce) or of the source (Scatter). `functional`: the pure record of an in-place one. `meta_rule(*args)` -> sizes,
+    `Spec`, or one per output.
     """
 
     name: str
@@ -105,6 +106,7 @@ class Op:
     cost: Callable | None = None
     autocast: str | None = None
     effects: bool = False
+    refuses: Any = False
     sample_rule: Callable | None = None
     combine: str | None = None
     finish: Callable | None = None
@@ -216,6 +218,10 @@ class Op:
         _fill(self, "explicit_loop", True)
         return _fill(self, "loop", fn)
 
+    def may_refuse(self, args: tuple) -> bool:
+        """Whether a call with these arguments (fakes will do) may raise for what its tensors hold."""
+        return self.refuses(*args) if callable(self.refuses) else self.refuses
+
     # -- derived records
 
     @property
@@ -305,6 +311,7 @@ def _make_inplace(op: Op) -> Op:
         combine=op.combine,
         finish=op.finish,
         mode=op.mode,
+        refuses=op.refuses,
         functional=op,
         doc=op.doc,
     )
@@ -351,6 +358,7 @@ def _make_pure(op: Op) -> Op:
         draws=op.draws,
         autocast=op.autocast,
         call_rule=op.call_rule,
+        refuses=op.refuses,
     )
     return _fill(op, "functional", new)
 

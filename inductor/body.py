@@ -8,6 +8,7 @@ which equal expressions are one object, so inlining the same producer twice cost
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Iterable
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
@@ -15,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..capture.bounds import Bounds
-from ..capture.expr import Expr, ExprLike, from_atom, is_const, maximum, minimum, plain, product, var
+from ..capture.expr import Expr, ExprLike, from_atom, is_const, lift, maximum, minimum, plain, product, var
 from ..eager import dtypes
 from ..eager.prims import PRIMS
 from ..eager.sizes import SymFloat, SymInt
@@ -166,6 +167,8 @@ class Body:
         self.checks: list[Check] = []
         self.bounds: Bounds | None = None                   # what is known of the axes
         self.ordinal = 0                                    # draw number of the random node at hand
+        self.mask: Value | None = None                      # where what is being built is read at all (None: everywhere)
+        self.looks: list[Value] | None = None               # while somebody listens: the checked values of a formula
 
     # -- leaves
 
@@ -221,19 +224,47 @@ class Body:
         return self.make("load", (mask, *args), buffer.dtype, attrs, key=key)
 
     def indirect(self, value: Value | int, size: ExprLike, check: bool | str = True) -> ExprLike:
-        """`value` as an index into a dimension of `size`; `check` may be the text of the error."""
+        """`value` as an index into a dimension of `size`; `check` may be the text of the error. An index is proved to lie
+        within, or looked at when the kernel runs; without `check` the formula has seen to that. (Of a masked read it is 0
+        where nothing is read, as all that was loaded for it.)
+        """
         size = size.expr if isinstance(size, SymInt) else size
         if not isinstance(value, Value):
-            return value
-        if value.op == "const":
-            return int(value.attrs)
-        if value.op == "index":
-            return value.attrs
-        value = self.cast(value, dtypes.int64)
-        found = self.table.get(("indirect", value.id, "int64", size))
+            value = self.value(value)
+        known = self.exact(value)
+        if known is not None and (not check or self.is_within(known, size)):
+            return known
+        return self.looked_at(self.cast(value, dtypes.int64), size, check)
+
+    def exact(self, value: Value) -> ExprLike | None:
+        """The index expression that an integer is, through sums, products and choices that the axes' ranges decide."""
+        if value.op in ("const", "index"):
+            return int(value.attrs) if value.op == "const" else value.attrs
+        if value.dtype is not dtypes.int64 or value.op not in ("add", "sub", "mul", "where"):
+            return None
+        if value.op == "where":
+            condition = value.args[0]
+            sides = [self.exact(a) for a in condition.args] if condition.op in COMPARISONS and self.bounds else [None]
+            chosen = None if None in sides else self.decided(condition.op, lift(sides[0]) - sides[1])
+            return None if chosen is None else self.exact(value.args[1 if chosen.attrs else 2])
+        sides = [self.exact(a) for a in value.args]
+        return None if None in sides else plain(ARITHMETIC[value.op](*map(lift, sides)))
+
+    def is_within(self, e: ExprLike, size: ExprLike) -> bool:
+        """Whether an index expression provably lies in [0, size)."""
+        if is_const(e) and is_const(size):
+            return 0 <= int(e) < int(size)
+        return self.bounds is not None and self.bounds.nonnegative(e) and self.bounds.less(e, size)
+
+    def looked_at(self, value: Value, size: ExprLike, check: bool | str) -> ExprLike:
+        """The variable of an index that is looked at (unless `check` is False), one for equal values and sizes."""
+        key = (size, bool(check))
+        found = self.table.get(("indirect", value.id, "int64", key))
         if found is None:
-            found = self.make("indirect", (value,), dtypes.int64, self._new_indirect(size, check), key=size)
+            found = self.make("indirect", (value,), dtypes.int64, self._new_indirect(size, check), key=key)
             self.indirects[found.attrs.name] = found
+        if check and self.looks is not None:
+            self.looks.append(found)
         return index_var(found.attrs.name)
 
     def _new_indirect(self, size: ExprLike, check: bool | str) -> Indirect:
@@ -289,12 +320,13 @@ class Body:
         """`b`, after a check that it is not zero: a check of an index that is 0 where all is well, and is added."""
         if b.op == "const" and b.attrs or b.op == "index" and self.bounds and self.bounds.nonnegative(b.attrs - 1):
             return b
-        flag = self.cast(self.where(self.prim("eq", b, 0), 2, 0), dtypes.int64)
-        found = self.table.get(("indirect", flag.id, "int64", 2))
-        if found is None:
-            found = self.make("indirect", (flag,), dtypes.int64, self._new_indirect(2, "ZeroDivisionError"), key=2)
-            self.indirects[found.attrs.name] = found
-        return self.prim("add", b, self.cast(self.index(index_var(found.attrs.name)), b.dtype))
+        zero = self.prim("eq", b, 0)                        # as a masked read's divisor is where nothing is read
+        zero = zero if self.mask is None else self.prim("logical_and", self.mask, zero)
+        return self.prim("add", b, self.cast(self.index(self.refused(zero, "ZeroDivisionError")), b.dtype))
+
+    def refused(self, condition: Value, text: str) -> ExprLike:
+        """Fails the call where `condition` holds: the variable of an index that is 0 where all is well, and else too large."""
+        return self.looked_at(self.cast(self.where(condition, 2, 0), dtypes.int64), 2, text)
 
     def value(self, x: Any) -> Value:
         """A number, symbolic number or value, as a value."""
@@ -413,6 +445,7 @@ class Body:
 
 
 # what stays an index expression, so that memory is addressed by it without a value in between
+ARITHMETIC = {"add": operator.add, "sub": operator.sub, "mul": operator.mul}
 INDEX_FORMS = {"maximum": maximum, "minimum": minimum, "abs": lambda e: maximum(e, -e)}
 
 # comparison of a and b -> (true when a - b is large rather than small, false when they are equal)
@@ -591,14 +624,14 @@ class Rewriter:
             return value
         attrs = value.attrs
         size = self.expr(attrs.size)
-        key = ("indirect", arg.id, "int64", size)
-        new = self.body.table.get(key)
+        key = (size, attrs.check is not None)
+        new = self.body.table.get(("indirect", arg.id, "int64", key))
         if arg.op == "const" and (attrs.check is None or not is_const(size) or 0 <= arg.attrs < int(size)):
             self.vars[attrs.name] = int(arg.attrs)
             return arg
         if new is None:
             fresh = Indirect(f"ind{len(self.body.indirects)}", size, attrs.check)
-            new = self.body.make("indirect", (arg,), dtypes.int64, fresh, key=size)
+            new = self.body.make("indirect", (arg,), dtypes.int64, fresh, key=key)
             self.body.indirects[fresh.name] = new
         self.vars[attrs.name] = index_var(new.attrs.name)
         return new

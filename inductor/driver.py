@@ -167,9 +167,9 @@ def donated(crossing: Crossing, hidden: frozenset) -> frozenset:
 
 def joint_of(functional: FunctionalGraph, requires: tuple[bool, ...], present: frozenset | None = None, saved: Sequence = ()):
     joint = build_joint(functional, requires, present)
-    passes.tidy(joint.graph, across_grad=True)
+    passes.tidy(joint.graph, across_grad=True, within=joint.forward)
     if join_slices(joint):
-        passes.tidy(joint.graph, across_grad=True)
+        passes.tidy(joint.graph, across_grad=True, within=joint.forward)
     settle(joint.graph, True, joint.forward, saved)
     joint.refresh()
     compute_again(joint)
@@ -378,12 +378,12 @@ def as_tensor(value):
 
 def around_outputs(graph: Graph, build: Callable[[Graph, tuple], Executable], writes: tuple) -> Executable:
     """Targets compute each value once and never return an input: outputs that are inputs, or the same value again, are
-    put in around them. A graph that computes nothing needs no target."""
+    put in around them. A graph that computes and refuses nothing needs no target."""
     outputs = graph.output.args[0]
     inputs = {n: k for k, n in enumerate(graph.inputs)}
     computed = list(dict.fromkeys(n for n in outputs if isinstance(n, Node) and n not in inputs))
     places = [(False, inputs[n]) if n in inputs else (True, computed.index(n)) for n in outputs]
-    if not computed:
+    if not computed and not any(n.refuses for n in graph.calls):
         return Around(None, places)
     if list(outputs) == computed:
         return build(graph, writes)

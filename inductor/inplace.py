@@ -147,7 +147,7 @@ def _step(step: Step, swap) -> Step:
         Store(swap(s.buffer), tuple(map(rewrite.expr, s.index)), values[s.value.id], s.mode) for s in step.stores
     )
     reduces = tuple(replace(r, values=tuple(values[v.id] for v in r.values)) for r in step.reduces)
-    return replace(step, stores=stores, reduces=reduces)
+    return replace(step, stores=stores, reduces=reduces, looks=tuple(values[v.id] for v in step.looks))
 
 
 def _args(value, swap):

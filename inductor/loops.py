@@ -74,19 +74,21 @@ class Reduce:
 class Step:
     """One loop nest inside a kernel. The innermost axis is the vector axis (unless the kernel's is "outer").
 
-    Per point all loads come before the stores. Values that do not depend on the axes may be computed once.
+    Per point all loads come before the stores. Values that do not depend on the axes may be computed once. `looks`: indirect
+    values whose check is all that is wanted of them.
     """
 
     axes: tuple[Axis, ...]
     stores: tuple[Store, ...] = ()
     reduces: tuple[Reduce, ...] = ()
+    looks: tuple[Value, ...] = ()
 
     def roots(self) -> list[Value]:
         return [s.value for s in self.stores] + [v for r in self.reduces for v in r.values] + self.index_values()
 
     def index_values(self) -> list[Value]:
-        """The values that the stores' indices are bound to."""
-        return [v for s in self.stores for v in s.value.body.indirect_args(s.index)]
+        """The values that the stores' indices are bound to, and those that are looked at for their checks alone."""
+        return [v for s in self.stores for v in s.value.body.indirect_args(s.index)] + list(self.looks)
 
     def values(self) -> list[Value]:
         """All values of the step, arguments first."""
@@ -461,6 +463,8 @@ def _step_lines(step: Step, names: dict[int, str]) -> Iterator[str]:
     for store in step.stores:
         sign = {"set": "=", "add": "+=", "mul": "*="}.get(store.mode, f"{store.mode}=")
         yield f"    {_place(store.buffer, store.index)} {sign} {_value_ref(store.value, names)}"
+    for value in step.looks:
+        yield f"    look at {_value_ref(value, names)}"
 
 
 def _place(buffer: Buffer, index: tuple) -> str:

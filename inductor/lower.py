@@ -12,10 +12,11 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from functools import cached_property
+from itertools import combinations, islice
 from typing import Any
 
 from ..capture.bounds import Bounds, simplify
-from ..capture.expr import Expr, ExprLike, const, plain
+from ..capture.expr import Expr, ExprLike, const, lift, plain
 from ..capture.graph import Graph, Node
 from ..capture.shapes import SymFloat, SymInt, expr_of
 from ..eager import dtypes
@@ -24,7 +25,7 @@ from ..eager.sizes import contiguous_strides
 from ..eager.tensor import Tensor
 from ..runtime.data import data
 from ..runtime.errors import InternalError, Unsupported
-from .body import Body, Buffer, Value, reachable, strides_of
+from .body import Body, Buffer, Rewriter, Value, is_zero, reachable, strides_of
 from .calls import geometry, has_kernel, native_call, raw_buffer, rows_of
 from .loops import (
     Axis,
@@ -41,7 +42,10 @@ from .loops import (
     Store,
     Symbol,
     View,
+    outer_axes,
     row_major,
+    step_bounds,
+    steps,
 )
 
 # The budget of inlining: work is in units of one addition per element, a load counts apart.
@@ -51,6 +55,7 @@ WORK = {"exp": 10, "log": 10, "log2": 10, "log1p": 12, "expm1": 12, "tanh": 12, 
 MAX_BODY = 120              # values of an inlined expression
 CHEAP_WORK = 6              # work that may be done again by every user, where it costs no traffic
 SMALL_PART = 4              # a load of fewer elements than 1/4 of the value's counts as no traffic
+MAX_SPACES = 20             # ways to find the axes of an index among those of a kernel
 DEAR_WORK = 10              # work that is not repeated along a broadcast
 
 
@@ -126,6 +131,8 @@ class Lowering:
         self.tidied: dict[Expr, ExprLike] = {}
         self.called: set[Node] = set()                      # those that the runtime's kernels compute
         self.axis_names: dict[tuple, str] = {}
+        self.axes: dict[str, Axis] = {}
+        self.looks: list[tuple[int, Node, Value]] = []      # (kernels made before, whose, an index that must be looked at)
         self.used_names: set[str] = set()
 
     def nodes(self) -> None:
@@ -137,6 +144,7 @@ class Lowering:
 
     def program(self) -> Program:
         outputs = tuple(self.output(x) for x in flatten(self.graph.output.args))
+        self.add_looks()
         symbols, floats = self.symbols()
         self.refuse_unknown_sizes({s.name for s in symbols})
         return Program(buffers=tuple(self.buffers), kernels=tuple(self.kernels), inputs=self.inputs(), outputs=outputs,
@@ -208,6 +216,7 @@ class Lowering:
                 name += "x"
             self.axis_names[key] = name
             self.bounds.ranges[name] = (0, extent - 1)
+            self.axes[name] = Axis(name, extent)
         return Axis(name, extent)
 
     def space(self, shape: tuple) -> tuple[tuple[Axis, ...], tuple[ExprLike, ...]]:
@@ -275,12 +284,13 @@ class Lowering:
         if node.target is operator.getitem:
             return
         op = node.target
-        if node in self.called:
-            self.extern(node)
-        elif all(loopable(t) for t in tensors_of(node)):
-            LOWER.get(op.kind, Lowering.extern)(self, node)
-        else:
-            self.extern(node)
+        if node in self.called or op.kind not in LOWER or not all(loopable(t) for t in tensors_of(node)):
+            return self.extern(node)
+        looked = node.refuses
+        if not looked or node.users or op.kind in (Kind.MAP, Kind.RANDOM):
+            LOWER[op.kind](self, node)
+        if looked:
+            self.looks += [(len(self.kernels), node, value) for value in self.looks_of(node)]
 
     def args(self, node: Node) -> list:
         """The node's arguments for a loop: loaders for tensors, the rest as it is."""
@@ -322,7 +332,9 @@ class Lowering:
             result = memo.get(key)
             if result is None:
                 body.ordinal = node.draw or 0
+                around, body.mask, body.looks = (body.mask, body.looks), mask, None
                 result = memo[key] = op.loop(body, index, (), *([masked(a, mask) for a in args] if mask is not None else args))
+                body.mask, body.looks = around
             value = result[number] if several else result
             return value if mask is None else body.where(mask, value, body.const(other, value.dtype))
         return fetch
@@ -407,6 +419,64 @@ class Lowering:
     def repeats(self, node: Node, user: Node) -> bool:
         """Whether `user` reads elements of `node` more than once."""
         return max((numel_of(t) for t in tensors_of(user)), default=0) > numel_of(first_tensor(node.value))
+
+    # -- what must be looked at, whoever reads the result
+
+    def looks_of(self, node: Node) -> list[Value]:
+        """The indices and divisors of a call that are not proved right, at every point of its own space."""
+        op, args, body = node.target, self.args(node), self.body
+        if op.kind is Kind.REDUCE:
+            *_, index, _, r = self.reduction_space(node, args, tuple(op.ranges(*args)))
+        else:
+            shape = op.ranges(*args) if op.kind is Kind.SCATTER else first_tensor(node.value).shape
+            index, r = self.space(tuple(shape))[1], ()
+        body.ordinal, body.mask, body.looks = node.draw or 0, None, []
+        op.loop(body, index, r, *args)
+        found, body.looks = body.looks, None
+        return list(dict.fromkeys(found))
+
+    def add_looks(self) -> None:
+        """Kernels for what no kernel looks at as a whole: part of a result is read, or none, or the index fell away with a
+        dimension of one element."""
+        seen: dict[Value, list[tuple[Axis, ...]]] = {}
+        for kernel in self.kernels if self.looks else ():
+            for step in steps(kernel):
+                for value in addressing(self.body, step, step_bounds(outer_axes(kernel), step)):
+                    if value.attrs.check is not None:
+                        seen.setdefault(value, []).append((*outer_axes(kernel), *step.axes))
+        wanted: dict[tuple, list[Value]] = {}
+        for at, node, value in dict.fromkeys(self.looks):
+            axes = self.axes_of(value)
+            if not any(is_zero(a.extent) for a in axes) and not self.looked_at(value, axes, seen):
+                wanted.setdefault((at, node, axes), []).append(value)
+        for (at, node, axes), values in reversed(wanted.items()):
+            kernel = LoopKernel(self.unique("k_look_" + node.name), axes, (Step((), looks=tuple(values)),), origins=origins(node))
+            self.kernels.insert(at, kernel)
+
+    def axes_of(self, value: Value) -> tuple[Axis, ...]:
+        """The axes that a value depends on, in the order of their positions."""
+        exprs = [e for v in reachable((value,)) if v.op in ("load", "index")
+                 for e in (v.attrs.index if v.op == "load" else (v.attrs,))]
+        names = {name for e in exprs if isinstance(e, Expr) for name in e.free_names()}
+        return tuple(axis for axis in self.axes.values() if axis.name in names)
+
+    def looked_at(self, value: Value, axes: tuple[Axis, ...], seen: dict) -> bool:
+        """Whether some kernel looks at all of a value: over its axes, or over others of the same extents."""
+        filled = lambda spare: all(self.bounds.nonnegative(a.extent - 1) for a in spare)
+        if any(filled(set(space) - set(axes)) for space in seen.get(value, ())):
+            return True
+        if any(v.op == "indirect" for v in reachable(value.args)):
+            return False
+        for other, spaces in seen.items():
+            if other.attrs.size != value.attrs.size or other.args[0].op != value.args[0].op:
+                continue
+            for space in spaces:
+                for chosen in islice(combinations(space, len(axes)), MAX_SPACES):
+                    if all(a.extent == b.extent for a, b in zip(axes, chosen)) and filled(set(space) - set(chosen)):
+                        moved = Rewriter(self.body, {a.name: b.var for a, b in zip(axes, chosen)}, tidy=self.tidy)
+                        if moved(value.args[0]) is other.args[0]:
+                            return True
+        return False
 
     # -- reductions
 
@@ -602,6 +672,23 @@ LOWER = {Kind.MAP: Lowering.map, Kind.VIEW: Lowering.map, Kind.RANDOM: Lowering.
 
 
 # -- questions
+
+def addressing(body: Body, step: Step, bounds: Bounds) -> list[Value]:
+    """The indirect values of a step that are left when its places in memory are offsets: an index into a dimension of one
+    element, or into one whose elements share their memory, takes no part in those."""
+    if not any(v.op == "indirect" for v in step.values()):
+        return []
+    found: dict[int, Value] = {}
+    named = lambda at: body.indirect_args((simplify(lift(at.buffer.linear(at.index)), bounds),))
+    stack = [*(v for s in step.stores for v in (s.value, *named(s))), *(v for r in step.reduces for v in r.values), *step.looks]
+    while stack:
+        value = stack.pop()
+        if value.id not in found:
+            found[value.id] = value
+            load = value.attrs
+            stack += [*value.args[:load.masked], *named(load)] if value.op == "load" else value.args
+    return [v for v in found.values() if v.op == "indirect"]
+
 
 def flatten(x: Any) -> Iterator:
     if isinstance(x, (tuple, list)):

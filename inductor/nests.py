@@ -81,7 +81,7 @@ class Nest:
 
 def nest_of(kernel: Kernel, bit: int) -> Nest:
     base = dict(ids=bit, name=kernel.name, origins=kernel.origins, notes=list(kernel.notes))
-    if isinstance(kernel, LoopKernel):
+    if isinstance(kernel, LoopKernel) and not any(step.looks for step in kernel.steps):
         items = [Item(step.axes, reduce=r) for step in kernel.steps for r in step.reduces]
         items += [Item(step.axes, store=s) for step in kernel.steps for s in step.stores]
         return Nest(kernel.outer, items, **base)

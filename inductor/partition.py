@@ -79,7 +79,8 @@ def split(joint: JointGraph, names: list[str]) -> Partition:
 def _forward(joint: JointGraph, saved: list[Node], inputs: list[Node]) -> Graph:
     new = joint.graph.like("forward")
     table = {n: new.placeholder(n.name, n.value, n.source) for n in inputs}
-    _copy_needed(joint.graph, new, table, [*joint.outputs, *saved])
+    refusing = [n for n in joint.graph.calls if n in joint.forward and n.refuses]
+    _copy_needed(joint.graph, new, table, [*joint.outputs, *saved, *refusing])
     copies = {n: new.call(find("clone"), (table[n],), stored(n.value), grad=False) for n in saved
               if root(n) in inputs and inputs.index(root(n)) in joint.written}
     new.set_output((*(table[n] for n in joint.outputs), *(copies.get(n, table[n]) for n in saved)))

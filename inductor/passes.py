@@ -17,23 +17,25 @@ from ..eager.tensor import Tensor
 from .tracing import on_fakes, passes_gradients
 
 
-def tidy(graph: Graph, across_grad: bool = False) -> Graph:
-    """The usual column of passes."""
-    remove_dead(graph)
+def tidy(graph: Graph, across_grad: bool = False, within: set[Node] | None = None) -> Graph:
+    """The usual column of passes; `within`: see `remove_dead`."""
+    remove_dead(graph, within)
     remove_noops(graph, across_grad)
     fold_numbers(graph)
     merge_common(graph, across_grad)
-    remove_dead(graph)
+    remove_dead(graph, within)
     return graph
 
 
-def remove_dead(graph: Graph) -> None:
-    """Erase calls that nothing reads and that have no effect."""
+def remove_dead(graph: Graph, within: set[Node] | None = None) -> None:
+    """Erase calls that nothing reads and that have no effect. Those that may refuse what they are given stay, for eager raises
+    as well where nobody reads the result; with `within` only those in it (a backward's indices have been looked at)."""
     for node in reversed(graph.nodes):
         if (
             node.op in ("call_function", "get_attr")
             and not node.users
             and not (node.is_op and (node.target.effects or node.target.mutates))
+            and not ((within is None or node in within) and node.refuses)
         ):
             graph.erase(node)
 

@@ -53,6 +53,7 @@ MORE = {
     "randperm": lambda make: [(7, dtypes.int64, None, None)],
     "multinomial": lambda make: [(make.positive(2, 5), 3, False, None), (make.positive(5), 4, True, None)],
     "antialias_weights": lambda make: [(7, 3, "linear", None, False, dtypes.float32, None)],
+    "antialias_window": lambda make: [(7, 3, "linear", None, False, dtypes.float32, None)],
     "sgd_step": lambda make: [(make(3), make(3), 0.1, 0.01, False)],
     "sgd_momentum_step": lambda make: [(make(3), make(3), make(3), 0.1, 0.9, 0.0, 0.01, True, False)],
     "adam_step": lambda make: [(make(3), make(3), make(3), make.positive(3), make.positive(), 0.1, 0.9, 0.99,

@@ -8,6 +8,7 @@ from . import _reduction as _Reduction  # noqa: F401 (by the name that packages 
 from ..dispatch import type_name as _type_name
 from ..ops import activations as act, losses, normalization, products
 from ..spellings.arguments import dim_of as _dim_of, fitting as _fitting
+from ..ops.checks import all_within as _all_within
 from ..spellings.activations import (celu_ as celu_, elu_ as elu_, gumbel_softmax as gumbel_softmax,
                                      hardshrink as hardshrink, hardtanh_ as hardtanh_, leaky_relu_ as leaky_relu_,
                                      prelu as prelu, rrelu as rrelu, rrelu_ as rrelu_, selu_ as selu_,
@@ -303,8 +304,7 @@ def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=N
                          "is deprecated. Please "
                          "ensure they have the same size.")
     for name, x in (("input", input), ("target", target)):
-        if not x._fake and x._array.size and not ((x._array >= 0) & (x._array <= 1)).all():
-            raise RuntimeError(f"all elements of {name} should be between 0 and 1")
+        _all_within(x, 0, 1, f"all elements of {name} should be between 0 and 1")
     return losses.binary_cross_entropy(input, target, weight, reduction)
 
 
@@ -342,8 +342,27 @@ def _class_loss(result, lone, reduction):
 def nll_loss(input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean"):
     reduction = _check_reduction(_legacy_reduction(size_average, reduce, reduction))
     x, t, lone = _classes_first(input, target, "nll_loss")
+    if weight is not None:
+        weight = _class_weights(weight, x)
     losses.check_targets(t, x.shape[1], ignore_index)
     return _class_loss(losses.nll_loss(x, t, weight, reduction, ignore_index)[0], lone, reduction)
+
+
+def _class_weights(weight, x):
+    """The weights as a row: over images and the like PyTorch asks for their number alone."""
+    if x.ndim > 2:
+        if weight.numel() != x.shape[1]:
+            raise RuntimeError("weight tensor should be defined either for all or no classes")
+        return weight.reshape(-1)
+    _check_class_weights(weight, x, "")
+    return weight
+
+
+def _check_class_weights(weight, x, name):
+    if tuple(weight.shape) == (x.shape[1],):
+        return
+    raise RuntimeError(f"{name}weight tensor should be defined either for all {x.shape[1]} classes or no classes but got weight "
+                       f"tensor of shape: {list(weight.shape)}")
 
 
 def cross_entropy(input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean",
@@ -353,10 +372,8 @@ def cross_entropy(input, target, weight=None, size_average=None, ignore_index=-1
     if target.dtype.is_floating_point and target.ndim == input.ndim:
         return _soft_cross_entropy(input, target, weight, reduction, label_smoothing)
     x, t, lone = _classes_first(input, target, "cross_entropy")
-    if weight is not None and tuple(weight.shape) != (x.shape[1],):
-        raise RuntimeError(f"cross_entropy: weight tensor should be defined either for all {x.shape[1]} classes or no "
-                           "classes but got weight "
-                           f"tensor of shape: {list(weight.shape)}")
+    if weight is not None:
+        weight = _class_weights(weight, x)
     return _class_loss(losses.cross_entropy(x, t, weight, reduction, ignore_index, label_smoothing)[0], lone, reduction)
 
 
@@ -369,6 +386,7 @@ def _soft_cross_entropy(input, target, weight, reduction, label_smoothing):
         target = target * (1.0 - label_smoothing) + label_smoothing / input.shape[dim]
     loss = api.log_softmax(input, dim) * target
     if weight is not None:
+        _check_class_weights(weight, input if dim else input.unsqueeze(0), "cross_entropy: ")
         loss = loss * weight.reshape((1,) * dim + (-1,) + (1,) * (input.ndim - dim - 1))
     loss = -loss.sum(dim)
     if reduction == "mean":

@@ -1,6 +1,6 @@
 """All op records, by family. Importing this package registers them in `OPS`."""
 
-from . import (activations, arithmetic, attention, creation, elementary, indexing, losses, normalization, optimizer,
+from . import (activations, arithmetic, attention, checks, creation, elementary, indexing, losses, normalization, optimizer,
                order,
                products, random, rearrange, recurrent, reduce, tiling, views)
 from . import adaptive, batchnorm, padding, pooling, resampling, windows

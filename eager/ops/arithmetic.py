@@ -70,20 +70,27 @@ def _(g, a, b):
     return neg(div(mul(g, div(a, b)), b))
 
 
-@pointwise(promote=ordered("floor_divide"))
+def _divides_integers(a, b):
+    """Whether there is a divisor that may be zero and whose type has no infinity to show for it."""
+    types = [x.dtype for x in (a, b) if hasattr(x, "dtype")]
+    whole = not any(isinstance(x, float) for x in (a, b)) and not any(t.is_floating_point for t in types)
+    return whole and (type(b) is not int or b == 0)
+
+
+@pointwise(promote=ordered("floor_divide"), refuses=_divides_integers)
 def floor_divide(s, a, b):
     """Division rounded down."""
     return a // b
 
 
-@pointwise(promote=ordered("trunc_divide"))
+@pointwise(promote=ordered("trunc_divide"), refuses=_divides_integers)
 def trunc_divide(s, a, b):
     """Division rounded toward zero: floor of the magnitudes with the quotient's sign."""
     q = s.abs(a) // s.abs(b)
     return s.where(s.ne(s.lt(a, 0), s.lt(b, 0)), -q, q)
 
 
-@pointwise(promote=ordered("remainder"))
+@pointwise(promote=ordered("remainder"), refuses=_divides_integers)
 def remainder(s, a, b):
     """The remainder with the divisor's sign."""
     return a % b
@@ -99,7 +106,7 @@ def _(g, a, b):
     return neg(mul(g, floor_divide(a, b)))
 
 
-@pointwise(promote=ordered("fmod"))
+@pointwise(promote=ordered("fmod"), refuses=_divides_integers)
 def fmod(s, a, b):
     """The remainder with the dividend's sign."""
     r = s.abs(a) % s.abs(b)

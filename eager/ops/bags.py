@@ -30,7 +30,7 @@ def _sizes(index, bag, skip, count, like):
     return maximum(index_add(full((count,), 0, like.dtype, like.device), 0, bag, _taken(index, skip, like)), 1)
 
 
-@composite
+@composite(refuses=True)
 def bag_sum(weight, index: mask, first: mask, scale: optional, skip: static, mean: static):
     """(bags, width): rows of the weight, times `scale` where it is given; the row `skip` (-1: none) takes no part."""
     bag, count = bag_of(index, first), first.shape[0] - 1

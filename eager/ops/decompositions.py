@@ -12,16 +12,13 @@ from ..meta import Spec, broadcast_shapes
 from ..op import composite, extern, Out, size, static
 from .arithmetic import add, cast, div, eq, mul, neg, sub, where
 from .complexes import conj, real
+from .checks import LinAlgError
 from .creation import eye, tril, triu
 from .indexing import scatter_add
 from .products import matmul
 from .rearrange import cat
 from .reduce import sum as sum_dims
 from .views import diagonal, expand, slice_dim, transpose, unsqueeze
-
-
-class LinAlgError(RuntimeError):
-    """A matrix has no factorisation or inverse of the kind asked for."""
 
 
 def _run(function, *args, text="linalg", **kw):
@@ -56,7 +53,7 @@ def _diagonal_matrix(values):
 
 # -- inverse, determinant, solutions
 
-@extern(meta=lambda x: x.shape)
+@extern(meta=lambda x: x.shape, refuses=True)
 def inv(x):
     return _run(np.linalg.inv, x, text="linalg.inv: The diagonal element is zero, the inversion could not be completed "
                                        "because the input matrix is singular")
@@ -111,7 +108,7 @@ def _(g_logabsdet, x):
     return mul(unsqueeze(unsqueeze(g_logabsdet, len(g_logabsdet.shape)), len(g_logabsdet.shape) + 1), _h(inv(x)))
 
 
-@extern(meta=lambda a, b: (*broadcast_shapes((_batch(a), _batch(b)), "solve"), *b.shape[-2:]))
+@extern(meta=lambda a, b: (*broadcast_shapes((_batch(a), _batch(b)), "solve"), *b.shape[-2:]), refuses=True)
 def solve(a, b):
     """The X of a @ X = b."""
     return _run(np.linalg.solve, a, b, text="torch.linalg.solve: The solver failed because the input matrix is "
@@ -211,7 +208,7 @@ def _(g, a, out, upper, unit):
 
 # -- Cholesky, QR, LU
 
-@extern(meta=lambda x: x.shape)
+@extern(meta=lambda x: x.shape, refuses=True)
 def cholesky(x):
     """The lower triangular factor of x = L @ L^H."""
     return _run(np.linalg.cholesky, x, text="linalg.cholesky: The factorization could not be completed because the input "
@@ -381,7 +378,7 @@ def _(g, lu, pivots):
 
 # -- eigenvalues and singular values
 
-@extern(outputs=("values", "vectors"),
+@extern(refuses=True, outputs=("values", "vectors"),
         meta=lambda x: (_like(x, *x.shape[:-1], dtype=x.dtype.to_real()), _like(x, *x.shape)))
 def eigh(x):
     """Of a Hermitian matrix (its lower triangle counts): eigenvalues in ascending order, eigenvectors as columns."""
@@ -412,7 +409,7 @@ def _svd_meta(x, full_matrices):
     return (_like(x, *_batch(x), m, u), _like(x, *_batch(x), k, dtype=x.dtype.to_real()), _like(x, *_batch(x), vh, n))
 
 
-@extern(outputs=("u", "s", "vh"), meta=_svd_meta)
+@extern(refuses=True, outputs=("u", "s", "vh"), meta=_svd_meta)
 def svd(x, full_matrices: static):
     return _run(np.linalg.svd, x, full_matrices=full_matrices)
 
@@ -449,7 +446,7 @@ def _(g_u, g_s, g_vh, u, s, vh, full_matrices):
     return out
 
 
-@extern(outputs=("values", "vectors"),
+@extern(refuses=True, outputs=("values", "vectors"),
         meta=lambda x: (_like(x, *x.shape[:-1], dtype=x.dtype.to_complex()), _like(x, *x.shape, dtype=x.dtype.to_complex())))
 def eig(x):
     """Of any square matrix, complex; eigenvectors of length 1."""

@@ -58,7 +58,7 @@ def _along(x_shape, index, dim):
                   for d, n in enumerate(index.shape)])
 
 
-@indexed(meta=lambda x, dim, index: index.shape, promote="keep")
+@indexed(meta=lambda x, dim, index: index.shape, promote="keep", refuses=True)
 def gather(s, i, x, dim: static, index: mask):
     at = s.indirect(index(*i), x.shape[dim])
     return x(*i[:dim], at, *i[dim + 1:])
@@ -101,7 +101,7 @@ _NATIVE = {"set": moves.set_elements, "add": moves.add_elements}
 def _scatter(name, mode, kernel):
     native = _NATIVE.get(mode) or functools.partial(moves.combine_elements, {"mul": "product"}.get(mode, mode))
 
-    @scatter(name=name, mode=mode, meta=row_major, ranges=lambda x, dim, index, source: index.shape, promote="keep")
+    @scatter(name=name, mode=mode, meta=row_major, ranges=lambda x, dim, index, source: index.shape, promote="keep", refuses=True)
     def record(s, i, x, dim: static, index: mask, source):
         at = s.indirect(index(*i), x.shape[dim])
         return (*i[:dim], at, *i[dim + 1:]), source(*i)
@@ -219,7 +219,7 @@ for _record in (scatter_max, scatter_min):
     _record.grad("source")(_to_source)
 
 
-@composite
+@composite(refuses=True)
 def scatter_extreme(x, dim: static, index: mask, source, largest: static, include_self: static):
     """The largest or smallest of what comes to a place, and of what x has there unless that counts for nothing."""
     if not include_self:
@@ -272,7 +272,7 @@ for _record in (scatter_mul, scatter_max, scatter_min):
 scatter_add.samples(lambda make: _scatter_samples(make) + [(make(3, 4), 0, make.ints(3, 6, 4), make(6, 4))])
 
 
-@scatter(name="scatter_value", meta=row_major, ranges=lambda x, dim, index, value: index.shape, promote="keep")
+@scatter(name="scatter_value", meta=row_major, ranges=lambda x, dim, index, value: index.shape, promote="keep", refuses=True)
 def scatter_value(s, i, x, dim: static, index: mask, value: scalar):
     at = s.indirect(index(*i), x.shape[dim])
     return (*i[:dim], at, *i[dim + 1:]), s.const(value, x.dtype)
@@ -295,7 +295,7 @@ scatter_value.samples(lambda make: [(make(3, 4), 0, make.ints(3, 2, 4), 1.5), (m
                                     (make(4), 0, make.ints(4, 0), 1)])
 
 
-@indexed(meta=lambda x, dim, index: (*x.shape[:dim], index.shape[0], *x.shape[dim + 1:]), promote="keep")
+@indexed(meta=lambda x, dim, index: (*x.shape[:dim], index.shape[0], *x.shape[dim + 1:]), promote="keep", refuses=True)
 def index_select(s, i, x, dim: static, index: mask):
     at = s.indirect(index(i[dim]), x.shape[dim])
     return x(*i[:dim], at, *i[dim + 1:])
@@ -323,7 +323,8 @@ index_select.samples(lambda make: [(make(3, 4), 0, make.ints(3, 5)), (make(3, 4)
 
 
 def _index_write(name, mode, kernel):
-    @scatter(name=name, mode=mode, meta=row_major, ranges=lambda x, dim, index, source: source.shape, promote="keep")
+    @scatter(name=name, mode=mode, meta=row_major, ranges=lambda x, dim, index, source: source.shape, promote="keep",
+             refuses=True)
     def record(s, i, x, dim: static, index: mask, source):
         at = s.indirect(index(i[dim]), x.shape[dim])
         return (*i[:dim], at, *i[dim + 1:]), source(*i)
@@ -373,7 +374,8 @@ def _(g, dim, index):
     return index_select(g, dim, index)
 
 
-@scatter(ranges=lambda x, dim, index, value: (*x.shape[:dim], index.shape[0], *x.shape[dim + 1:]), promote="keep")
+@scatter(ranges=lambda x, dim, index, value: (*x.shape[:dim], index.shape[0], *x.shape[dim + 1:]), promote="keep",
+         refuses=True)
 def index_fill(s, i, x, dim: static, index: mask, value: scalar):
     at = s.indirect(index(i[dim]), x.shape[dim])
     return (*i[:dim], at, *i[dim + 1:]), s.const(value, x.dtype)
@@ -432,7 +434,7 @@ one_hot.samples(lambda make: [(make.ints(5, 3), 5), (make.ints(4, 2, 3), 6), (ma
 
 # -- embedding
 
-@indexed(meta=lambda weight, index: (*index.shape, *weight.shape[1:]), promote="keep")
+@indexed(meta=lambda weight, index: (*index.shape, *weight.shape[1:]), promote="keep", refuses=True)
 def embedding_lookup(s, i, weight, index: mask):
     """Rows of weight (rows, *rest) at integers of any shape."""
     n = len(index.shape)
@@ -458,7 +460,7 @@ embedding_lookup.samples(lambda make: [(make(5, 3), make.ints(5, 4)), (make(5, 3
                                        (make(4, 2), make.ints(4)), (make(4, 2), make.ints(4, 0))])
 
 
-@composite
+@composite(refuses=True)
 def embedding(weight, index, padding_idx: static = -1):
     """`padding_idx` names the row that gets no gradient (-1: none)."""
     return embedding_lookup(weight, index)
@@ -473,7 +475,7 @@ embedding.samples(lambda make: [(make(5, 3), make.ints(5, 4)), (make(5, 3), make
 
 
 @scatter(mode="add", ranges=lambda rows, index, x, padding_idx: x.shape, promote="same",
-         meta=lambda rows, index, x, padding_idx: (rows, *x.shape[len(index.shape):]))
+         refuses=True, meta=lambda rows, index, x, padding_idx: (rows, *x.shape[len(index.shape):]))
 def embedding_backward(s, i, rows: size, index: mask, x, padding_idx: static = -1):
     """Rows of x added up at `index`; those of `padding_idx` add nothing."""
     n = len(index.shape)
@@ -586,7 +588,7 @@ def _numpy_index(x, indices, dims):
     return tuple(where.get(d, slice(None)) for d in range(max(dims) + 1))
 
 
-@indexed(meta=indexed_sizes, promote="keep", exclude=("indices",))
+@indexed(meta=indexed_sizes, promote="keep", exclude=("indices",), refuses=True)
 def index(s, i, x, indices: tensors, dims: static):
     """x[..., indices, ...]: integer tensors (broadcast together) at `dims`, everything at the other dims."""
     return x(*_source(s, i, x, indices, dims))
@@ -619,7 +621,7 @@ def _added(x, index, values) -> bool:
 
 
 def _index_put(name, mode, kernel):
-    @scatter(name=name, mode=mode, promote="keep", exclude=("indices",),
+    @scatter(name=name, mode=mode, promote="keep", exclude=("indices",), refuses=True,
              ranges=lambda x, indices, values, dims: indexed_sizes(x, indices, dims))
     def record(s, i, x, indices: tensors, values, dims: static):
         own = i[len(i) - len(values.shape):]

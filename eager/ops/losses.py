@@ -243,7 +243,7 @@ def _all(x):
     return tuple(range(len(x.shape)))
 
 
-@composite(outputs=("out", Out("total", differentiable=False, hidden=True)))
+@composite(outputs=("out", Out("total", differentiable=False, hidden=True)), refuses=True)
 def nll_loss(x, target, weight: optional, reduction: static, ignore_index: static):
     """-weight[target] * x[target]; the mean divides by the sum of the weights."""
     safe, w = _class_weights(target, weight, ignore_index, x)
@@ -270,7 +270,7 @@ def _(g, x: Meta, target, weight, reduction, ignore_index, total):
 
 
 @composite(outputs=("out", Out("lse", differentiable=False, hidden=True),
-                    Out("total", differentiable=False, hidden=True)))
+                    Out("total", differentiable=False, hidden=True)), refuses=True)
 def cross_entropy(x, target, weight: optional, reduction: static, ignore_index: static, label_smoothing: scalar):
     """-log softmax(x)[target], weighted; smoothing mixes in the mean over all classes."""
     y = single(x)

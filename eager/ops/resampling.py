@@ -7,6 +7,7 @@ computation type, as PyTorch does. Several dims are resampled one after the othe
 
 import functools
 import math
+import types
 
 import numpy as np
 
@@ -15,11 +16,10 @@ from ..grads import Meta
 from ..op import composite, indexed, scatter, size, static, tensor
 from ..prims import NUMPY
 from . import taps
-from .arithmetic import absolute, add, div, eq, lt, mul, sub, where
+from .arithmetic import absolute, div, mul, where
 from .creation import arange
-from .elementary import sin
+from .elementary import floor, sin
 from .images import image_like
-from .products import matmul
 from .reduce import sum as sum_dims
 from .views import transpose, unsqueeze
 
@@ -239,33 +239,29 @@ resample.samples(lambda make: [
 resample_backward.samples(lambda make: [(3, make(2, 6), 1, "linear", None, False), (5, make(2, 3), 1, "cubic", None, True)])
 
 
-# -- antialiased: a filter stretched over what one output covers, as a matrix of weights
+# -- antialiased: a filter stretched over what one output covers
 
-def _filter(x, kind):
+REACH = {"linear": 1.0, "cubic": 2.0, "lanczos": 3.0}
+
+
+# the same words for numpy's arrays and for tensors
+_WORDS = types.SimpleNamespace(where=where, sin=sin, floor=floor, absolute=absolute)
+
+
+def _filter(s, x, kind):
     """The kernel at distances x >= 0: a triangle, Keys' cubic with -1/2, or Lanczos' windowed sinc."""
     if kind == "linear":
-        return where(lt(x, 1.0), sub(1.0, x), 0.0)
+        return s.where(x < 1.0, 1.0 - x, 0.0)
     if kind == "lanczos":
-        return where(lt(x, 3.0), mul(_sinc(x), _sinc(div(x, 3.0))), 0.0)
-    near = add(mul(mul(sub(mul(x, 1.5), 2.5), x), x), 1.0)
-    far = mul(sub(mul(add(mul(sub(x, 5.0), x), 8.0), x), 4.0), -0.5)
-    return where(lt(x, 1.0), near, where(lt(x, 2.0), far, 0.0))
+        return s.where(x < 3.0, _sinc(s, x) * _sinc(s, x / 3.0), 0.0)
+    near = (x * 1.5 - 2.5) * x * x + 1.0
+    far = (((x - 5.0) * x + 8.0) * x - 4.0) * -0.5
+    return s.where(x < 1.0, near, s.where(x < 2.0, far, 0.0))
 
 
-def _sinc(x):
-    turn = mul(where(eq(x, 0.0), 1.0, x), math.pi)
-    return where(eq(x, 0.0), 1.0, div(sin(turn), turn))
-
-
-@composite
-def antialias_weights(n: size, size: size, kind: static, scale: static, align: static, dtype: static, device: static):
-    """(size, n): row o holds the weights of the inputs for output o; rows add up to 1."""
-    ratio = _ratio(n, size, scale, align)
-    stretch = max(ratio, 1.0)
-    center = mul(add(unsqueeze(arange(0, 1, size, dtype, device), 1), 0.5), ratio)
-    place = add(unsqueeze(arange(0, 1, n, dtype, device), 0), 0.5)
-    weights = _filter(div(absolute(sub(place, center)), stretch), kind)
-    return div(weights, sum_dims(weights, (1,), True))
+def _sinc(s, x):
+    turn = s.where(x == 0.0, 1.0, x) * math.pi
+    return s.where(x == 0.0, 1.0, s.sin(turn) / turn)
 
 
 def _ratio(n, size, scale, align):
@@ -274,16 +270,113 @@ def _ratio(n, size, scale, align):
     return n / size if scale is None else scale
 
 
+def _weights(s, inputs, outputs, ratio, kind):
+    """The filter of each output (a column) at each input (a row), not yet divided by its sum."""
+    return _filter(s, s.absolute(inputs + 0.5 - (outputs + 0.5) * ratio) / max(ratio, 1.0), kind)
+
+
+def _window(s, inputs, outputs, ratio, kind):
+    """Whether an output reads an input at all."""
+    center, reach = (outputs + 0.5) * ratio, max(ratio, 1.0) * REACH[kind]
+    return (inputs >= s.floor(center - reach + 0.5)) & (inputs < s.floor(center + reach + 0.5))
+
+
+@composite
+def antialias_weights(n: size, size: size, kind: static, scale: static, align: static, dtype: static, device: static):
+    """(size, n): row o holds the weights of the inputs for output o; rows add up to 1."""
+    weights = _weights(_WORDS, *_places(n, size, dtype, device), _ratio(n, size, scale, align), kind)
+    return div(weights, sum_dims(weights, (1,), True))
+
+
+@composite
+def antialias_window(n: size, size: size, kind: static, scale: static, align: static, dtype: static, device: static):
+    """(size, n): whether output o reads an input at all. The others' numbers are nothing to it, not even infinite ones."""
+    return _window(_WORDS, *_places(n, size, dtype, device), _ratio(n, size, scale, align), kind)
+
+
+def _places(n, size, dtype, device):
+    return unsqueeze(arange(0, 1, n, dtype, device), 0), unsqueeze(arange(0, 1, size, dtype, device), 1)
+
+
+@functools.lru_cache(256)
+def _filter_taps(n, size, kind, scale, align, dtype):
+    """The map of the filter, from the rows of its matrix."""
+    of = np.arange(n, dtype=dtype)[None], np.arange(size, dtype=dtype)[:, None], _ratio(n, size, scale, align), kind
+    weights, window = _weights(np, *of), np.broadcast_to(_window(np, *of), (size, n))
+    return np.cumsum(window.sum(1)), window.nonzero()[1], (weights / weights.sum(1, keepdims=True))[window]
+
+
+@functools.lru_cache(256)
+def _filter_adjoint(n, size, kind, scale, align, dtype):
+    return taps.adjoint(_filter_taps(n, size, kind, scale, align, dtype), n)
+
+
+def _weighed(x, dim, weights, window):
+    """Sums over one dim of x times the rows of a matrix, of what lies in the rows' windows."""
+    for _ in x.shape[dim + 1:]:
+        weights, window = unsqueeze(weights, len(weights.shape)), unsqueeze(window, len(window.shape))
+    return sum_dims(where(window, mul(unsqueeze(x, dim), weights), 0.0), (dim + 1,), False)
+
+
 @composite
 def resample_filtered(x, dim: static, size: size, kind: static, scale: static, align: static):
-    """One dim of a floating tensor through the filter's matrix."""
-    last = len(x.shape) - 1
-    weights = antialias_weights(x.shape[dim], size, kind, scale, align, x.dtype, x.device)
-    if dim == last:
-        return matmul(x, transpose(weights, 0, 1))
-    moved = transpose(x, dim, last)
-    return transpose(matmul(moved, transpose(weights, 0, 1)), dim, last)
+    """One dim of a floating tensor through the filter, which reads a few elements per output."""
+    of = (x.shape[dim], size, kind, scale, align, x.dtype, x.device)
+    return _weighed(x, dim, antialias_weights(*of), antialias_window(*of))
 
 
-resample_filtered.samples(lambda make: [(make(2, 3, 6), 2, 4, "linear", None, False), (make(2, 7, 2), 1, 3, "cubic", None, False),
-                                        (make(1, 4), 1, 6, "linear", None, False)])
+@composite
+def resample_filtered_backward(n: size, slope: tensor, dim: static, kind: static, scale: static, align: static):
+    """The adjoint of `resample_filtered`: `n` is the size of the dim before."""
+    of = (n, slope.shape[dim], kind, scale, align, slope.dtype, slope.device)
+    return _weighed(slope, dim, transpose(antialias_weights(*of), 0, 1), transpose(antialias_window(*of), 0, 1))
+
+
+@resample_filtered.meta
+def _(x, dim, size, *rest):
+    return image_like(x, _sizes(x, dim, size))
+
+
+@resample_filtered_backward.meta
+def _(n, slope, dim, *rest):
+    return image_like(slope, _sizes(slope, dim, n))
+
+
+@resample_filtered.numpy
+def _(x, dim, size, kind, scale, align):
+    return taps.apply(x, dim, _filter_taps(x.shape[dim], size, kind, scale, align, x.dtype))
+
+
+@resample_filtered_backward.numpy
+def _(n, slope, dim, kind, scale, align):
+    return taps.apply(slope, dim, _filter_adjoint(n, slope.shape[dim], kind, scale, align, slope.dtype))
+
+
+@resample_filtered.calls
+def _(c, outs, x, dim, size, kind, scale, align):
+    dtype = x.dtype.numpy
+    return taps.call(c, outs[0], x, dim, lambda: _filter_taps(x.shape[dim], size, kind, scale, align, dtype))
+
+
+@resample_filtered_backward.calls
+def _(c, outs, n, slope, dim, kind, scale, align):
+    dtype = slope.dtype.numpy
+    return taps.call(c, outs[0], slope, dim, lambda: _filter_adjoint(n, slope.shape[dim], kind, scale, align, dtype))
+
+
+@resample_filtered.grad("x")
+def _(g, x: Meta, dim, size, kind, scale, align):
+    return resample_filtered_backward(x.shape[dim], g, dim, kind, scale, align)
+
+
+@resample_filtered_backward.grad("slope")
+def _(g, slope: Meta, dim, n, kind, scale, align):
+    return resample_filtered(g, dim, slope.shape[dim], kind, scale, align)
+
+
+resample_filtered.samples(lambda make: [
+    (make(2, 3, 6), 2, 4, "linear", None, False), (make(2, 7, 2), 1, 3, "cubic", None, False),
+    (make(1, 4), 1, 6, "linear", None, False),
+    (make(2, 9, 2), 1, 4, "lanczos", None, False), (make(2, 9), 1, 3, "linear", None, True)])
+resample_filtered_backward.samples(lambda make: [(6, make(2, 3, 4), 2, "linear", None, False),
+                                                 (7, make(2, 3, 2), 1, "cubic", None, False)])

@@ -13,6 +13,7 @@ from .. import dtypes
 from ..dispatch import number_of, refuse_repeats, type_name
 from ..meta import broadcast_shapes
 from ..ops import arithmetic as a, indexing as r, views as v
+from ..ops.checks import all_within
 from ..ops.rearrange import stack
 from ..record import mark_multiple
 from ..sizes import SymFloat, SymInt, is_number
@@ -269,7 +270,17 @@ def setitem(self, key, value):
     values = _as_values(out, value, unread or _fills(out, _parts(key), value))
     values = _strip(values, len(places))
     _check_fits(values, places)
+    if unread and any(type(n) is int and n == 0 for n in places):
+        _check_positions(out, indices, dims)
     r.index_put.inplace(out, indices, values, dims)
+
+
+def _check_positions(out, indices, dims):
+    """Positions that a trace does not know are looked at also where nothing is written, as those that are known are."""
+    for index, d in zip(indices, dims):
+        if not index.ndim:
+            n = out.shape[d]
+            all_within(index, -n, n - 1, f"index {{bad}} is out of bounds for dimension {d} with size {n}", "IndexError")
 
 
 def _check_fits(values, places):

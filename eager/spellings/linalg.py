@@ -7,6 +7,7 @@ import math
 
 from .. import dtypes, returned
 from ..ops import arithmetic as a, complexes as c, decompositions as d, elementary as e, reduce as r
+from ..ops.checks import all_solved
 from ..tensor import Tensor
 from . import building, creation, products, reductions, shapes
 from .arguments import dim_of, dims_of, dtype_of, give, takes_out
@@ -54,13 +55,8 @@ def inv_ex(A, *, check_errors=False, out=None):
 
 
 def _check_info(info, text, kind=LinAlgError):
-    """An error about the first matrix of a batch that has no solution (fakes have no numbers yet)."""
-    if not info._fake and info._values("check_errors").any():
-        wrong = info._array.reshape(-1)
-        at = int(wrong.nonzero()[0][0])
-        place = f"(Batch element {at}): " if info.ndim else ""
-        name, colon, rest = text.partition(": ")
-        raise kind(name + colon + place + rest.format(wrong[at], wrong[at]))
+    """An error about the first matrix of a batch that has no solution."""
+    all_solved(info, text, kind.__name__)
 
 
 @takes_out
@@ -228,8 +224,7 @@ _ZERO_PIVOT = ("U[{},{}] is zero and using it on lu_solve would result in a divi
 def lu_factor(A, *, pivot=True, out=None):
     _pivoted(pivot, "linalg.lu_factor")
     packed, pivots = d.lu_factor(_matrices(A, "linalg.lu_factor"))
-    if not packed._fake:
-        _check_info(_first_zero(packed), "torch.linalg.lu_factor: " + _ZERO_PIVOT, RuntimeError)
+    _check_info(_first_zero(packed), "torch.linalg.lu_factor: " + _ZERO_PIVOT, RuntimeError)
     return give(LUFactor(packed, pivots), out)
 
 

@@ -8,6 +8,7 @@ from ..ops import ctc as _ctc
 from ..ops import losses as _losses
 from ..ops.activations import log_sigmoid
 from ..ops.arithmetic import where
+from ..ops.checks import all_within
 from ..tensor import Tensor
 
 
@@ -45,8 +46,7 @@ def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"
                 raise ValueError("var is of incorrect size") from None
     if reduction not in ("none", "mean", "sum"):
         raise ValueError(reduction + " is not valid")
-    if not var._fake and bool((var < 0).any()):
-        raise ValueError("var has negative entry/entries")
+    all_within(where(var.isnan(), 0, var), 0, None, "var has negative entry/entries", "ValueError")
     known = var.detach()
     var = where(known < eps, var - known + eps, var)        # the value of the cut, the gradient of var
     loss = 0.5 * (var.log() + (input - target) ** 2 / var)
@@ -77,6 +77,7 @@ def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduct
     _label_sizes(input, target, "multilabel_margin_loss")
     lone = input.ndim < 2
     x, t = (input.reshape(1, -1), target.reshape(1, -1)) if lone else (input, target)
+    all_within(t, -1, x.shape[1] - 1, "argument #2 'target' is out of range")
     listed = (t < 0).long().cumsum(1) == 0
     places = t.clamp(min=0)
     chosen = t.new_zeros(x.shape).scatter_add(1, places, listed.long()) > 0
@@ -112,6 +113,9 @@ def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=
     x, t = (input.reshape(1, -1), target.reshape(1)) if lone else (input, target)
     if x.ndim != 2 or tuple(t.shape) != (x.shape[0],):
         raise RuntimeError(f"inconsistent target size, expected {[x.shape[0]]} but got {list(t.shape)}")
+    if weight is not None and weight.shape[0] != x.shape[1]:
+        raise RuntimeError(f"inconsistent weight size, expected {x.shape[1]} but got {list(weight.shape)}")
+    all_within(t, 0, x.shape[1] - 1, "target out of range")
     own = t.unsqueeze(1)
     gaps = _positive(margin - x.gather(1, own) + x)
     gaps = gaps if p == 1 else gaps * gaps

@@ -5,6 +5,7 @@ from types import NoneType
 
 from ..dispatch import type_name
 from ..ops import adaptive, pooling as records
+from ..ops.checks import all_within
 from ..ops.indexing import gather
 from ..sizes import is_int, numel
 from .arguments import size_of
@@ -282,11 +283,7 @@ def _max_unpool(n, input, indices, kernel_size, stride, padding, output_size):
 
 
 def _check_indices(indices, sizes):
-    if not indices._fake and indices.numel():
-        array = indices._array
-        bad = array.max() if array.max() >= numel(sizes) else array.min() if array.min() < 0 else None
-        if bad is not None:
-            raise RuntimeError(f"Found an invalid max index: {bad} (output volumes are of size {_times(sizes)})")
+    all_within(indices, 0, numel(sizes) - 1, f"Found an invalid max index: {{bad}} (output volumes are of size {_times(sizes)})")
 
 
 def _unpooled(sizes, kernel, stride, padding, output_size):

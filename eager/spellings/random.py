@@ -5,6 +5,7 @@ import numpy as np
 from .. import dtypes
 from ..ops import random as r
 from ..ops.complexes import view_as_complex
+from ..ops.checks import all_within
 from ..tensor import Tensor
 from .arguments import device_of, dtype_of, give
 from .creation import _factory_options, _in_likeness, _sizes, finished
@@ -109,8 +110,8 @@ def normal(mean, std=1.0, size=None, *, generator=None, dtype=None, device=None,
 
 def _check_std(std):
     if isinstance(std, Tensor):
-        if not std._fake and std.numel() and not std.dtype.is_complex and bool((std.detach() < 0).any()):
-            raise RuntimeError("normal expects all elements of std >= 0.0")
+        if not std.dtype.is_complex:
+            all_within(std, 0, None, "normal expects all elements of std >= 0.0")
     elif std < 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
 
@@ -122,10 +123,19 @@ def _plain(*numbers):
 
 def bernoulli(input, p=None, *, generator=None, out=None):
     if p is not None:
+        _check_probability(p)
         return give(r.bernoulli_like(input, p, generator), out)
-    if not input._fake and input._array.size and not ((input._array >= 0) & (input._array <= 1)).all():
-        raise RuntimeError("Expected p_in >= 0 && p_in <= 1 to be true, but got false.")
+    _check_probabilities(input)
     return give(r.bernoulli(input, generator), out)
+
+
+def _check_probabilities(p):
+    all_within(p, 0, 1, "Expected p_in >= 0 && p_in <= 1 to be true, but got false.")
+
+
+def _check_probability(p):
+    if not 0 <= p <= 1:
+        raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p:g}")
 
 
 def multinomial(input, num_samples, replacement=False, *, generator=None, out=None):
@@ -160,7 +170,9 @@ def exponential_(self, lambd=1.0, *, generator=None):
 
 def bernoulli_(self, p=0.5, *, generator=None):
     if isinstance(p, Tensor):
+        _check_probabilities(p)
         return self.copy_(r.bernoulli(p.expand(*self.shape), generator))
+    _check_probability(p)
     return r.bernoulli_like.inplace(self, p, generator)
 
 

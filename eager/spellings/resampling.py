@@ -137,6 +137,8 @@ def _smooth(input, sizes, factors, kind, align, antialias):
         scale = None if factor is None or align else 1.0 / factor
         if _same(out.shape[d], size) and (scale is None or scale == 1.0):
             continue
+        if antialias and scale is None and out.shape[d] == size:    # one tap each
+            continue
         if antialias:
             out = records.resample_filtered(out, d, size, kind, scale, align)
         else:

@@ -35,7 +35,7 @@ def write_loops(program: Any, kernel: LoopKernel) -> Written:
     step = kernel.steps[0]
     if len(kernel.steps) > 1 or step.reduces or kernel.locals or not (kernel.outer or step.axes):
         return RowKernel(program, kernel).write()
-    turning = turned(kernel)
+    turning = None if step.looks else turned(kernel)
     return SquareKernel(program, kernel, turning).write() if turning else MapKernel(program, kernel).write()
 
 

@@ -124,7 +124,7 @@ class Nest:
             reducer.close(out, phase)
 
     def needed(self, reducers: list[Reducer], stores: tuple[Store, ...]) -> list[Value]:
-        part = Step(self.step.axes, stores, tuple(r.reduce for r in reducers))
+        part = Step(self.step.axes, stores, tuple(r.reduce for r in reducers), self.step.looks)
         return part.values()
 
     def guard(self, out: Lines) -> None:

@@ -22,7 +22,9 @@ LONG = 64                    # elements from which a comparison alone, which vec
 
 def segments(outer: tuple[Axis, ...], step: Step, axis: Axis) -> list[tuple[int, Step]]:
     """(begin, step over the segment's own elements), in order; nothing where one loop serves."""
-    if type(axis.extent) is not int or not cuts_memory(step, axis) and (axis.extent < LONG or not turns(step, axis)):
+    if step.looks or type(axis.extent) is not int:
+        return []
+    if not cuts_memory(step, axis) and (axis.extent < LONG or not turns(step, axis)):
         return []
     found: list[tuple[int, Step]] = []
     waiting = [(0, axis.extent)]

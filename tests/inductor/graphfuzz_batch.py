@@ -26,7 +26,7 @@ from flambeau.inductor.memory import overwritten
 from flambeau.inductor.stages import own_copy
 from flambeau.runtime import records, toolchain
 from flambeau.runtime.config import config
-from flambeau.runtime.errors import Unsupported
+from flambeau.runtime.errors import CheckFailed, Unsupported
 
 from .graphfuzz import arrays_differ, coarsest, difference, show, spread, strides_told
 
@@ -47,20 +47,26 @@ class Twin:
     def __call__(self, inputs, seed, base):
         if self.native is None:
             given = copies(inputs)
-            values = self.looped(inputs, seed, base)
-            self.calls.append((given, seed, base, copies(values)))
-            return values
-        wanted = self.looped(copies(inputs), seed, base)
-        values = self.native(inputs, seed, base)
-        self.compare(wanted, values)
+            values = unless_refused(self.looped, inputs, seed, base)
+            self.calls.append((given, seed, base, values and copies(values)))
+        else:
+            wanted = unless_refused(self.looped, copies(inputs), seed, base)
+            values = unless_refused(self.native, inputs, seed, base)
+            self.compare(wanted, values)
+        if values is None:
+            raise CheckFailed("a check of a drawn program")
         return values
 
     def again(self):
         """The calls there were, natively."""
         for given, seed, base, wanted in self.calls:
-            self.compare(wanted, self.native(given, seed, base))
+            self.compare(wanted, unless_refused(self.native, given, seed, base))
 
     def compare(self, wanted, values):
+        if wanted is None or values is None:
+            told = f"{self.name}: refused by {'C++' if wanted is not None else 'the loop interpreter'} alone\n{self.program.text()}"
+            self.problems += [told] if wanted is not values else []
+            return
         for k, (a, b) in enumerate(zip(wanted, values, strict=True)):
             if isinstance(a, Tensor):
                 problem = arrays_differ(a._array, b._array)
@@ -74,6 +80,14 @@ class Twin:
         with recording(False):
             values = run_program(self.program, inputs, {"seed": seed, "base": base})
         return [driver.as_tensor(v) if k is None else inputs[k] for k, v in zip(self.own, values)]
+
+
+def unless_refused(run, *given):
+    """What a run gives, or None where a check fails."""
+    try:
+        return run(*given)
+    except CheckFailed:
+        return None
 
 
 def copies(values):
