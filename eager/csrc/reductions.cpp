@@ -242,13 +242,16 @@ template <bool all> PyObject* truth(const Call& c) {
     return tensor_around(array, BOOL);
 }
 
-FbJob job_named(const char* name, int type) {
-    for (const JobKernel* k = world.api->jobs(); k->name; k++)
-        if (!strcmp(k->name, name)) return k->run[type];
-    return nullptr;
+// The place of a kernel in the runtime's tables, one for all instruction sets.
+int job_number(const char* name) {
+    const JobKernel* first = world.api->jobs();
+    for (const JobKernel* k = first; k->name; k++)
+        if (!strcmp(k->name, name)) return (int)(k - first);
+    return -1;
 }
 
-// The runtime's own kernel on rows: the bits are those of larger tensors.
+// The runtime's own kernel on rows: the bits are those of larger tensors. The table is asked in every call, since the
+// instruction set may be another than at the first one.
 template <bool logarithm> PyObject* softmax(const Call& c) {
     static const Names<3> names("input", "dim", "dtype");
     PyObject* a[3];
@@ -256,15 +259,14 @@ template <bool logarithm> PyObject* softmax(const Call& c) {
     if (!parse(c, names, a) || !a[0] || !a[1] || !PyLong_CheckExact(a[1]) || !absent(a[2])
         || !read_span(a[0], a[1], s) || s.inner != 1 || (s.type != FLOAT32 && s.type != FLOAT64))
         return nullptr;
-    static const FbJob runs[2] = {job_named(logarithm ? "log_softmax_rows" : "softmax_rows", 0),
-        job_named(logarithm ? "log_softmax_rows" : "softmax_rows", 1)};
+    static const int number = job_number(logarithm ? "log_softmax_rows" : "softmax_rows");
     Ref array(fresh_array(s.type, PyArray_NDIM(s.a), PyArray_DIMS(s.a), nullptr));
     if (!array) return nullptr;
     Job job = {};
     job.rt = world.api->runtime;
     job.p[0] = PyArray_DATA((PyArrayObject*)array.get()), job.p[1] = PyArray_DATA(s.a);
     job.n[0] = s.n;
-    runs[s.type == FLOAT64](job, 0, s.outer);
+    world.api->jobs()[number].run[s.type == FLOAT64](job, 0, s.outer);
     Ref out(tensor_around(array.release(), s.type));
     if (!out || !c.grad || !needs_grad(a[0])) return out.release();
     Ref dim(PyLong_FromLong(s.first));
