@@ -247,6 +247,21 @@ template <int value, bool like> PyObject* from_tensor(const Call& c) {
     return made(s, type, constant(value));
 }
 
+}
+
+int small_default_type() { return default_type(); }
+bool small_options(const Call& c, int& type, PyObject*& device) { return read_options(c, type, device); }
+bool small_sizes(PyObject* const* args, Py_ssize_t n, npy_intp* sizes, int& dims, npy_intp& total) {
+    Sizes s;
+    if (!read_sizes(args, n, s)) return false;
+    memcpy(sizes, s.n, s.count * sizeof(npy_intp));
+    dims = s.count, total = s.total;
+    return true;
+}
+PyArrayObject* small_writable(PyObject* x, bool grad) { return writable(x, grad); }
+
+namespace {
+
 // ---- the callable
 
 PyObject* call_small(PyObject* raw, PyObject* const* args, size_t nargsf, PyObject* names) {
@@ -268,7 +283,7 @@ void dealloc_small(PyObject* raw) {
 PyTypeObject SmallType = {PyVarObject_HEAD_INIT(nullptr, 0)};
 
 SmallHandler handler_of(const char* name) {
-    for (const SmallEntry* table : {small_reductions, small_builders})
+    for (const SmallEntry* table : {small_reductions, small_builders, small_lookups, small_draws})
         for (; table->name; table++)
             if (!strcmp(table->name, name)) return table->handler;
     return nullptr;

@@ -27,7 +27,16 @@ struct SmallEntry {
     const char* name;
     SmallHandler handler;
 };
-extern const SmallEntry small_reductions[], small_builders[]; // end with a null name
+extern const SmallEntry small_reductions[], small_builders[], small_lookups[], small_draws[]; // end with a null name
+
+// ---- what factories and writes have in common (small.cpp)
+int small_default_type();
+// The keywords of a factory: dtype (its number into `type`), device, requires_grad=False.
+bool small_options(const Call& c, int& type, PyObject*& device);
+// Sizes as arguments or as one sequence.
+bool small_sizes(PyObject* const* args, Py_ssize_t n, npy_intp* sizes, int& dims, npy_intp& total);
+// A target of a write that no record, view or reader could refuse.
+PyArrayObject* small_writable(PyObject* x, bool grad);
 
 template <int N> struct Names {
     PyObject* names[N];

@@ -134,7 +134,7 @@ def amin(input, dim=(), keepdim=False, *, out=None):
     return give(r.amin(input, _some(input, dim, "amin"), keepdim), out)
 
 
-_AMINMAX = namedtuple("aminmax", ["min", "max"])
+PAIRS["aminmax"] = _AMINMAX = namedtuple("aminmax", ["min", "max"])
 
 
 @numpy_names
