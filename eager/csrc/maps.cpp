@@ -186,11 +186,14 @@ void run_block(const Program& p, char* const* data, const npy_intp* strides, npy
     for (const Step& s : p.steps) {
         char* pointers[5];
         npy_intp steps[5];
-        for (int k = 0; k < s.count; k++) pointers[k] = at[s.in[k]], steps[k] = step[s.in[k]];
-        pointers[s.count] = at[s.out], steps[s.count] = step[s.out];
-        if (s.kind == LOOP) s.loop(pointers, &n, steps, s.data);
-        else if (s.kind == CAST) s.cast(pointers[0], steps[0], pointers[1], steps[1], n);
-        else where_loop(s.itemsize, pointers, n, steps);
+        bool one = s.out != last; // of operands that are one for all, so is the result
+        for (int k = 0; k < s.count; k++) pointers[k] = at[s.in[k]], steps[k] = step[s.in[k]], one = one && !steps[k];
+        npy_intp count = one ? 1 : n;
+        if (s.out != last) step[s.out] = one ? 0 : p.itemsize[s.out];
+        pointers[s.count] = at[s.out], steps[s.count] = one ? p.itemsize[s.out] : step[s.out];
+        if (s.kind == LOOP) s.loop(pointers, &count, steps, s.data);
+        else if (s.kind == CAST) s.cast(pointers[0], steps[0], pointers[1], steps[1], count);
+        else where_loop(s.itemsize, pointers, count, steps);
     }
     if (aside) move_loop(p.result)(at[last], step[last], data[MAX_ARGS], strides[MAX_ARGS], n);
 }

@@ -4,7 +4,13 @@
 
 #include <string.h>
 
+#include <type_traits>
+
+#include "casts.h"
+
 namespace {
+
+constexpr npy_intp FILLED_BYTES = 1 << 21; // up to which one thread fills memory
 
 PyObject *device_scope, *dtype_scope; // the modules' dictionaries, which hold the defaults
 
@@ -99,8 +105,17 @@ PyObject* stack(const Call& c) {
 
 // ---- filling
 
+FB_EACH_MACHINE void repeat_words(uint32_t* out, npy_intp n, uint32_t value) {
+    for (npy_intp k = 0; k < n; k++) out[k] = value;
+}
+FB_EACH_MACHINE void repeat_longs(uint64_t* out, npy_intp n, uint64_t value) {
+    for (npy_intp k = 0; k < n; k++) out[k] = value;
+}
 template <class T> void repeat(void* out, npy_intp n, T value) {
-    for (npy_intp k = 0; k < n; k++) ((T*)out)[k] = value;
+    std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t> bits;
+    memcpy(&bits, &value, sizeof bits);
+    if constexpr (sizeof(T) == 4) repeat_words((uint32_t*)out, n, bits);
+    else repeat_longs((uint64_t*)out, n, bits);
 }
 
 // A Python number into every element, where the type holds it without a conversion that Python would see.
@@ -130,7 +145,7 @@ PyArrayObject* writable(PyObject* x, bool grad) {
 
 PyObject* filled(PyObject* x, PyObject* value, bool grad) {
     PyArrayObject* a = writable(x, grad);
-    if (!a || PyArray_NBYTES(a) > SMALL_BYTES || !fill(PyArray_DATA(a), type_of(x), PyArray_SIZE(a), value))
+    if (!a || PyArray_NBYTES(a) > FILLED_BYTES || !fill(PyArray_DATA(a), type_of(x), PyArray_SIZE(a), value))
         return nullptr;
     return bump(x) ? Py_NewRef(x) : nullptr;
 }
