@@ -22,7 +22,10 @@ def special(name, x, kind, function=None, s=0, factor=1.0):
     out = empty(y.shape, inner)
     coefficients, counts = _coefficients(name, function)
     run(name, inner, y.size, GRAIN // 16, (out, y, coefficients), (*counts, *_STEPS.get(name, ())) or (s,), (factor,))
-    return out if inner == kind else out.astype(kind)
+    if inner == kind:
+        return out
+    with np.errstate(all="ignore"):
+        return out.astype(kind)
 
 
 def _coefficients(name, function):

@@ -54,7 +54,7 @@ def pdist(input, p=2.0):
         raise RuntimeError(f"pdist only supports 2D tensors, got: {input.ndim}D")
     n = input.shape[0]
     first, second = (input.new_tensor(k, dtype=dtypes.int64) for k in np.triu_indices(n, 1))
-    return _length(input[first] - input[second], float(p))
+    return _length(input.index_select(0, first) - input.index_select(0, second), float(p))
 
 
 def _length(apart, p):
