@@ -189,6 +189,9 @@ void run_block(const Program& p, char* const* data, const npy_intp* strides, npy
         bool one = s.out != last; // of operands that are one for all, so is the result
         for (int k = 0; k < s.count; k++) pointers[k] = at[s.in[k]], steps[k] = step[s.in[k]], one = one && !steps[k];
         npy_intp count = one ? 1 : n;
+        char kept[4][16]; // what is one for all lies where the result goes
+        for (int k = 0; k < s.count && !one; k++)
+            if (s.in[k] == s.out && !steps[k]) pointers[k] = (char*)memcpy(kept[k], pointers[k], p.itemsize[s.out]);
         if (s.out != last) step[s.out] = one ? 0 : p.itemsize[s.out];
         pointers[s.count] = at[s.out], steps[s.count] = one ? p.itemsize[s.out] : step[s.out];
         if (s.kind == LOOP) s.loop(pointers, &count, steps, s.data);
