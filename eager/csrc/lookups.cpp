@@ -3,6 +3,7 @@
 // to the Python path, which knows the words.
 #include "small.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "casts.h"
@@ -284,6 +285,48 @@ template <bool adds> PyObject* index_write(const Call& c) {
     return recorded(c, given, 4, 9, tensor_around(out.release(), s.type));
 }
 
+// ---- distances of all pairs of rows, above the diagonal row by row
+
+// Columns of a transposed copy lie side by side, so that a row meets many rows at once.
+FB_EACH_MACHINE void pair_distances(const float* columns, npy_intp rows, npy_intp width, float* out) {
+    constexpr npy_intp some = 64;
+    for (npy_intp i = 0; i < rows; i++)
+        for (npy_intp j = i + 1; j < rows; j += some) {
+            npy_intp n = rows - j < some ? rows - j : some;
+            float total[some] = {};
+            for (npy_intp k = 0; k < width; k++) {
+                const float own = columns[k * rows + i], *other = columns + k * rows + j;
+                if (n == some)
+                    for (npy_intp l = 0; l < some; l++) total[l] += (own - other[l]) * (own - other[l]);
+                else
+                    for (npy_intp l = 0; l < n; l++) total[l] += (own - other[l]) * (own - other[l]);
+            }
+            for (npy_intp l = 0; l < n; l++) *out++ = __builtin_sqrtf(total[l]);
+        }
+}
+
+PyObject* pdist(const Call& c) {
+    static const Names<2> names("input", "p");
+    PyObject* a[2];
+    if (!parse(c, names, a) || !a[0] || (c.grad && is_tensor(a[0]) && needs_grad(a[0]))) return nullptr;
+    PyArrayObject* x = dense_array(a[0]);
+    if (!x || type_of(a[0]) != FLOAT32 || PyArray_NDIM(x) != 2
+        || (a[1] && !(PyFloat_CheckExact(a[1]) && PyFloat_AS_DOUBLE(a[1]) == 2)))
+        return nullptr;
+    npy_intp rows = PyArray_DIM(x, 0), width = PyArray_DIM(x, 1), pairs = rows * (rows - 1) / 2;
+    if (rows < 2 || !width || rows * width > 1 << 20) return nullptr;
+    const float* from = (const float*)PyArray_DATA(x);
+    Ref array(fresh_array(FLOAT32, 1, &pairs, nullptr));
+    if (!array) return nullptr;
+    float *columns = new float[rows * width], *out = (float*)data(array.get());
+    for (npy_intp i = 0; i < rows; i++)
+        for (npy_intp k = 0; k < width; k++) columns[k * rows + i] = from[i * width + k];
+    Py_BEGIN_ALLOW_THREADS pair_distances(columns, rows, width, out);
+    Py_END_ALLOW_THREADS
+    delete[] columns;
+    return tensor_around(array.release(), FLOAT32);
+}
+
 // ---- running sums: one after the other, in the type in which the record sums
 
 template <class T, class Total> void run_sums(const Along& s, void* result) {
@@ -329,4 +372,4 @@ PyObject* cumsum(const Call& c) {
 const SmallEntry small_lookups[] = {{"gather", gather}, {"take_along_dim", take_along_dim}, {"take", take},
     {"index_select", index_select}, {"masked_select", masked_select}, {"scatter", scatter<false>},
     {"scatter_add", scatter<true>}, {"index_add", index_write<true>}, {"index_copy", index_write<false>},
-    {"cumsum", cumsum}, {nullptr, nullptr}};
+    {"cumsum", cumsum}, {"pdist", pdist}, {nullptr, nullptr}};

@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 from .. import dtypes
+from ..dispatch import small
 from ..ops.arithmetic import still, where
 from ..ops.products import matmul
 from ..sizes import numel
@@ -55,6 +56,9 @@ def pdist(input, p=2.0):
     n = input.shape[0]
     first, second = (input.new_tensor(k, dtype=dtypes.int64) for k in np.triu_indices(n, 1))
     return _length(input.index_select(0, first) - input.index_select(0, second), float(p))
+
+
+pdist = small("pdist", pdist)
 
 
 def _length(apart, p):

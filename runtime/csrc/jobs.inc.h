@@ -124,9 +124,9 @@ namespace {
     {"to_float16", FB_ALL_TYPES_OF(convert, f16)}, \
     {"take_rows", {take_rows<float>, nullptr, nullptr, nullptr}}, \
     {"check_indices", {check_indices<float>, nullptr, nullptr, nullptr}}, \
-    {"add_rows", FB_WHOLE_TYPES(add_rows)}, \
+    {"add_rows", FB_ALL_TYPES(add_rows)}, \
     {"take_elements", FB_SIZES(take_elements)}, \
-    {"add_elements", FB_WHOLE_TYPES(add_elements)}, \
+    {"add_elements", FB_ALL_TYPES(add_elements)}, \
     {"dropout", FB_ALL_TYPES(dropout)}, \
     {"masked_scale", FB_ALL_TYPES(masked_scale)}, \
     {"attention_forward", FB_ALL_TYPES(attention_forward)}, \
