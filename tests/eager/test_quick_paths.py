@@ -369,8 +369,8 @@ def test_pairs_of_rows():
     wanted = [float((x[i] - x[j]).detach().norm()) for i in range(9) for j in range(i + 1, 9)]
     np.testing.assert_allclose(F.pdist(x).detach().numpy(), wanted)
     assert fb.autograd.gradcheck(F.pdist, (x,))
-    for rows in (2, 3, 64, 65, 66, 130):
-        y = values("float32", rows, 5)
+    for count in (2, 3, 64, 65, 66, 130):
+        y = values("float32", count, 5)
         np.testing.assert_allclose(F.pdist(y).numpy(), F.pdist(y.clone().requires_grad_()).detach().numpy(), rtol=1e-5)
     assert F.pdist(x[:1]).shape == F.pdist(x[:0]).shape == (0,)
 
