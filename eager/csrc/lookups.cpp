@@ -211,6 +211,34 @@ PyObject* masked_select(const Call& c) {
     return tensor_around(array.release(), type);
 }
 
+// Elements moved along one dim, or along all of them as one; those that leave come in again. Without history.
+PyObject* roll(const Call& c) {
+    static const Names<3> names("input", "shifts", "dims");
+    PyObject* a[3];
+    npy_intp shift;
+    if (!parse(c, names, a) || !a[0] || !a[1] || !small_int(a[1], shift)) return nullptr;
+    Along s;
+    if (a[2]) {
+        if (!PyLong_CheckExact(a[2]) || !read_along(a[0], a[2], s)) return nullptr;
+    } else {
+        s.a = dense_array(a[0]);
+        if (!s.a || (s.type = type_of(a[0])) < 0) return nullptr;
+        s.outer = s.inner = 1, s.size = PyArray_SIZE(s.a);
+    }
+    npy_intp bytes = PyArray_NBYTES(s.a);
+    if (!bytes || bytes > 1 << 21 || (c.grad && needs_grad(a[0]))) return nullptr;
+    PyObject* array = fresh_array(s.type, PyArray_NDIM(s.a), PyArray_DIMS(s.a), nullptr);
+    if (!array) return nullptr;
+    npy_intp row = bytes / s.outer, moved = ((shift % s.size + s.size) % s.size) * (row / s.size);
+    const char* x = (const char*)PyArray_DATA(s.a);
+    char* out = (char*)data(array);
+    for (npy_intp o = 0; o < s.outer; o++, x += row, out += row) {
+        memcpy(out + moved, x, row - moved);
+        memcpy(out, x + row - moved, moved);
+    }
+    return tensor_around(array, s.type);
+}
+
 // ---- writing into a copy
 
 Ref copy_of(PyArrayObject* a, int type) {
@@ -372,4 +400,4 @@ PyObject* cumsum(const Call& c) {
 const SmallEntry small_lookups[] = {{"gather", gather}, {"take_along_dim", take_along_dim}, {"take", take},
     {"index_select", index_select}, {"masked_select", masked_select}, {"scatter", scatter<false>},
     {"scatter_add", scatter<true>}, {"index_add", index_write<true>}, {"index_copy", index_write<false>},
-    {"cumsum", cumsum}, {"pdist", pdist}, {nullptr, nullptr}};
+    {"cumsum", cumsum}, {"pdist", pdist}, {"roll", roll}, {nullptr, nullptr}};

@@ -10,7 +10,7 @@
 
 namespace {
 
-constexpr npy_intp FILLED_BYTES = 1 << 21; // up to which one thread fills memory
+constexpr npy_intp FILLED_BYTES = 1 << 21; // up to which one thread fills memory, or puts parts together
 
 PyObject *device_scope, *dtype_scope; // the modules' dictionaries, which hold the defaults
 
@@ -61,7 +61,7 @@ PyObject* call_record(const Call& c, const Parts& p, int dim) {
 PyObject* joined(const Call& c, const Parts& p, int dim, int dims, const npy_intp* sizes) {
     npy_intp bytes = world.types[p.type].itemsize, outer = 1;
     for (int d = 0; d < dims; d++) bytes *= sizes[d];
-    if ((p.leads && c.grad) || bytes > SMALL_BYTES) return call_record(c, p, dim);
+    if ((p.leads && c.grad) || bytes > FILLED_BYTES) return call_record(c, p, dim);
     for (int d = 0; d < dim; d++) outer *= sizes[d];
     PyObject* array = fresh_array(p.type, dims, sizes, nullptr);
     if (!array) return nullptr;

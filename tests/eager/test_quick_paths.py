@@ -119,6 +119,23 @@ def test_masked_elements(dtype):
             same("masked_select", x, mask)
 
 
+@pytest.mark.parametrize("dtype", TYPES)
+def test_rolled_and_joined(dtype):
+    for shape in [*((n,) for n in SIZES), (5, 17), (3, 4, 5), (0, 3)]:
+        x = values(dtype, *shape)
+        for shift in (0, 1, -1, 3, -7, 1000):
+            same("roll", x, shift)
+            for d in range(-len(shape), len(shape)):
+                same("roll", x, shift, d)
+    for shape in ((300, 250), (70000,)):
+        x, y = values(dtype, *shape), values(dtype, *shape, seed=4)
+        for d in range(len(shape)):
+            same("cat", [x, y], d)
+            same("stack", [x, y], d)
+    with pytest.raises(IndexError):
+        fb.roll(x, 1, 5)
+
+
 # -- running sums, extremes, counts
 
 
@@ -362,6 +379,61 @@ def test_transforms_along_other_dims_and_their_gradients():
 
 
 # -- others
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int64", "bool"])
+def test_sums_over_rows_without_columns(dtype):
+    kind = getattr(fb, dtype)
+    for shape, dims in (((300, 0), 0), ((300, 0, 3), (0, 1)), ((0, 300), 0), ((300, 0), 1), ((129, 2, 0), (0, 1))):
+        x = fb.zeros(*shape, dtype=kind)
+        assert fb.equal(x.sum(dims), fb.from_numpy(np.zeros(shape).sum(dims)).to(x.sum(dims).dtype))
+
+
+@pytest.mark.parametrize("shapes", [((3, 4), (5, 2)), ((3,), (2,)), ((2, 3, 4), (3, 2)), ((), (2, 2)), ((2,), ()), ((), ()),
+                                    ((0, 2), (3, 2)), ((2, 3), (4,))])
+def test_products_of_blocks(shapes):
+    x, y = (values("float64", *shape, seed=k) for k, shape in enumerate(shapes))
+    assert np.array_equal(fb.kron(x, y).numpy(), np.kron(x.numpy(), y.numpy()))
+
+
+def test_gradients_of_blocks():
+    x, y = values("float64", 2, 3).requires_grad_(), values("float64", 3, 2).requires_grad_()
+    assert fb.autograd.gradcheck(fb.kron, (x, y)) and fb.autograd.gradgradcheck(fb.kron, (x, y))
+    assert fb.autograd.gradcheck(fb.block_diag, (x, y))
+    assert fb.equal(fb.block_diag(x, y).detach(), fb.block_diag(x.detach(), y.detach()))
+    for dtype in TYPES:
+        parts = [values(dtype, 2, 3), values(dtype, 2), values(dtype)]
+        made = fb.block_diag(*parts)
+        assert made.shape == (4, 6) and fb.equal(made[:2, :3], parts[0]) and fb.equal(made[2, 3:5], parts[1])
+
+
+def test_bent_losses_and_rows_of_one_class():
+    x, y = values("float64", 7, 5).requires_grad_(), values("float64", 7, 5, seed=3).requires_grad_()
+    for loss in (lambda a, b: F.huber_loss(a, b, delta=0.7), lambda a, b: F.smooth_l1_loss(a, b, beta=2.0, reduction="sum")):
+        assert fb.autograd.gradcheck(loss, (x, y)) and fb.autograd.gradgradcheck(loss, (x, y))
+    d = (x - y).detach().abs().numpy()
+    np.testing.assert_allclose(F.huber_loss(x, y, delta=0.7).item(), np.where(d < 0.7, d * d / 2, 0.7 * (d - 0.35)).mean())
+    k = places(5, 7)
+    for reduction in ("none", "mean", "sum"):
+        found, wanted = (F.nll_loss(a, k, w, reduction=reduction) for a, w in ((x, None), (x, fb.ones(5, dtype=fb.float64))))
+        np.testing.assert_allclose(found.detach().numpy(), wanted.detach().numpy())
+    assert fb.autograd.gradcheck(lambda a: F.nll_loss(a, k), (x,))
+    assert F.nll_loss(x, fb.where(k == 1, -100, k)).item() != F.nll_loss(x, k).item()
+    with pytest.raises(IndexError, match="Target 5 is out of bounds"):
+        F.nll_loss(x, k + 5 - k)
+
+
+def test_the_most_frequent_of_rows():
+    rng = np.random.default_rng(5)
+    for shape in ((1,), (9,), (10, 10), (7, 33)):
+        x = rng.integers(0, 5, shape)
+        found = fb.from_numpy(x).mode(-1)
+        for row, value, place in zip(x.reshape(-1, shape[-1]), found.values.reshape(-1), found.indices.reshape(-1)):
+            kinds, counts = np.unique(row, return_counts=True)
+            wanted = kinds[counts.argmax()]
+            assert value == wanted and place == np.flatnonzero(row == wanted)[-1]
+    odd = fb.tensor([[np.nan, 2.0, 2.0], [np.nan, np.nan, 1.0]]).mode(-1)
+    assert odd.values.tolist() == [2.0, 1.0] and odd.indices.tolist() == [2, 2]
 
 
 def test_pairs_of_rows():
