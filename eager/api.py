@@ -55,7 +55,8 @@ _SMALL = dict(sum=_reduce.sum, mean=_reduce.mean, amax=_reduce.amax, amin=_reduc
               index_add=_indexing.index_add, index_copy=_indexing.index_copy, cumsum=_order.cumsum)
 # those that record nothing natively
 _UNRECORDED = """fill_ zero_ copy_ zeros ones empty full zeros_like ones_like empty_like new_zeros new_ones new_empty take
-masked_select roll count_nonzero aminmax rand randn randint uniform_ normal_ exponential_ random_ bernoulli""".split()
+masked_select roll count_nonzero aminmax rand randn randint uniform_ normal_ exponential_ random_ bernoulli normal
+randperm multinomial""".split()
 
 
 def _functions_of(module):

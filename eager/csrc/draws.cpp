@@ -2,7 +2,13 @@
 // those of the records' formulas: one ordinal a call, elements in row-major order.
 #include "small.h"
 
+#include <math.h>
 #include <string.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "casts.h"
 
 namespace {
 
@@ -20,7 +26,7 @@ bool drawn(PyObject* generator, int kind, void* out, npy_intp n) {
     return true;
 }
 
-enum { UNIFORM = 0, BITS = 2, NORMAL = 3 }; // as the runtime counts them
+enum { UNIFORM = 0, DOUBLES = 1, BITS = 2, NORMAL = 3 }; // as the runtime counts them
 
 // ---- new tensors
 
@@ -87,11 +93,14 @@ bool plain_generator(PyObject* x) { return absent(x); }
 
 template <class Body> PyObject* drawn_into(const Call& c, PyObject* x, int kind, Body body) {
     PyArrayObject* a = small_writable(x, c.grad);
-    if (!a || type_of(x) != FLOAT32 || PyArray_SIZE(a) > FEW) return nullptr;
-    float* values = (float*)PyArray_DATA(a);
-    npy_intp n = PyArray_SIZE(a);
+    int type = a ? type_of(x) : -1;
+    npy_intp n = a ? PyArray_SIZE(a) : 0;
+    bool half = type == FLOAT16 || type == BFLOAT16; // these compute in floats
+    if ((type != FLOAT32 && !half) || n > FEW) return nullptr;
+    float room[half ? n + 1 : 1], *values = half ? room : (float*)PyArray_DATA(a);
     if (!drawn(nullptr, kind, values, n)) return nullptr;
     body(values, n);
+    if (half) cast_loop(FLOAT32, type)((const char*)values, sizeof(float), (char*)PyArray_DATA(a), 2, n);
     return bump(x) ? Py_NewRef(x) : nullptr;
 }
 
@@ -189,6 +198,104 @@ PyObject* bernoulli(const Call& c) {
     return tensor_around(array.release(), FLOAT32);
 }
 
+// A mean and a deviation per element
+PyObject* normal(const Call& c) {
+    if (c.n != 2 || c.names) return nullptr;
+    PyArrayObject *mean = dense_array(c.args[0]), *std = mean ? dense_array(c.args[1]) : nullptr;
+    if (!std || type_of(c.args[0]) != FLOAT32 || type_of(c.args[1]) != FLOAT32 || PyArray_NDIM(mean) != PyArray_NDIM(std)
+        || !PyArray_CompareLists(PyArray_DIMS(mean), PyArray_DIMS(std), PyArray_NDIM(mean))
+        || (c.grad && (needs_grad(c.args[0]) || needs_grad(c.args[1]))))
+        return nullptr;
+    npy_intp n = PyArray_SIZE(mean);
+    const float *m = (const float*)PyArray_DATA(mean), *s = (const float*)PyArray_DATA(std);
+    if (n > FEW) return nullptr;
+    for (npy_intp k = 0; k < n; k++)
+        if (!(s[k] >= 0)) return nullptr;
+    Ref array(fresh_array(FLOAT32, PyArray_NDIM(mean), PyArray_DIMS(mean), nullptr));
+    float* out = array ? (float*)PyArray_DATA((PyArrayObject*)array.get()) : nullptr;
+    if (!out || !drawn(nullptr, NORMAL, out, n)) return nullptr;
+    for (npy_intp k = 0; k < n; k++) out[k] = out[k] * s[k] + m[k];
+    return tensor_around(array.release(), FLOAT32);
+}
+
+// ---- orders and choices
+
+struct Key {
+    uint64_t key;
+    int64_t place;
+};
+
+// By keys of 53 bits, equal ones in order: digits of 14 bits.
+void sort_keys(std::vector<Key>& keys) {
+    constexpr int bits = 14, digits = 1 << bits;
+    if (keys.size() < 4096) {
+        std::stable_sort(keys.begin(), keys.end(), [](const Key& a, const Key& b) { return a.key < b.key; });
+        return;
+    }
+    std::vector<Key> other(keys.size());
+    std::vector<uint32_t> first(digits);
+    for (int shift = 0; shift < 53; shift += bits) {
+        std::fill(first.begin(), first.end(), 0);
+        for (const Key& k : keys) first[k.key >> shift & (digits - 1)]++;
+        uint32_t at = 0;
+        for (uint32_t& f : first) at += std::exchange(f, at);
+        for (const Key& k : keys) other[first[k.key >> shift & (digits - 1)]++] = k;
+        keys.swap(other);
+    }
+}
+
+// The order of n random doubles.
+PyObject* randperm(const Call& c) {
+    npy_intp n;
+    if (c.n != 1 || !small_int(c.args[0], n) || n < 0 || n > 1 << 20 || !plain_options(c, INT64)) return nullptr;
+    Ref array(fresh_array(INT64, 1, &n, nullptr));
+    std::vector<double> numbers(n + 1);
+    if (!array || !drawn(nullptr, DOUBLES, numbers.data(), n)) return nullptr;
+    std::vector<Key> keys(n);
+    for (npy_intp k = 0; k < n; k++) keys[k] = {(uint64_t)(numbers[k] * 9007199254740992.0), k};
+    sort_keys(keys);
+    int64_t* out = (int64_t*)PyArray_DATA((PyArrayObject*)array.get());
+    for (npy_intp k = 0; k < n; k++) out[k] = keys[k].place;
+    return tensor_around(array.release(), INT64);
+}
+
+// Places drawn along the last dim in proportion to weights, each time anew: by the inverse of the running sum. Few weights:
+// for more the record's kernels sum in another order.
+PyObject* multinomial(const Call& c) {
+    static const Names<4> names("input", "num_samples", "replacement", "generator");
+    PyObject* a[4];
+    npy_intp count;
+    if (c.n > 3 || !parse(c, names, a) || !a[0] || !a[1] || a[2] != Py_True || !plain_generator(a[3]) || !small_int(a[1], count))
+        return nullptr;
+    PyArrayObject* x = dense_array(a[0]);
+    int dims = x ? PyArray_NDIM(x) : 0;
+    npy_intp size = x ? PyArray_SIZE(x) : 0;
+    if ((dims != 1 && dims != 2) || type_of(a[0]) != FLOAT32 || !size || size > 2048 || count < 1 || count > 4096) return nullptr;
+    npy_intp n = PyArray_DIM(x, dims - 1), rows = size / n, sizes[2] = {rows, count};
+    if (rows * count > FEW) return nullptr;
+    const float* w = (const float*)PyArray_DATA(x);
+    std::vector<npy_intp> top(rows, -1);
+    for (npy_intp k = 0; k < size; k++) {
+        if (!(w[k] >= 0 && w[k] <= 3.4028235e38f)) return nullptr;
+        if (w[k] > 0) top[k / n] = k % n;
+    }
+    for (npy_intp r = 0; r < rows; r++)
+        if (top[r] < 0) return nullptr;
+    Ref array(fresh_array(INT64, dims, sizes + 2 - dims, nullptr));
+    float u[rows * count], edges[n];
+    if (!array || !drawn(nullptr, UNIFORM, u, rows * count)) return nullptr;
+    int64_t* out = (int64_t*)PyArray_DATA((PyArrayObject*)array.get());
+    for (npy_intp r = 0; r < rows; r++, w += n) {
+        float sum = 0, total = small_row_sum(w, n);
+        for (npy_intp k = 0; k < n; k++) sum += w[k], edges[k] = sum / total;
+        for (npy_intp k = 0; k < count; k++) {
+            npy_intp place = std::upper_bound(edges, edges + n, u[r * count + k]) - edges;
+            *out++ = place < top[r] ? place : top[r];
+        }
+    }
+    return tensor_around(array.release(), INT64);
+}
+
 PyObject* py_draws(PyObject*, PyObject* function) {
     draw_function = Py_NewRef(function);
     Py_RETURN_NONE;
@@ -201,6 +308,7 @@ PyMethodDef functions[] = {{"draws", py_draws, METH_O, "draws(function): (genera
 
 const SmallEntry small_draws[] = {{"rand", floats<UNIFORM>}, {"randn", floats<NORMAL>}, {"randint", randint},
     {"uniform_", uniform_in_place}, {"normal_", normal_in_place}, {"exponential_", exponential_in_place},
-    {"random_", random_in_place}, {"bernoulli", bernoulli}, {nullptr, nullptr}};
+    {"random_", random_in_place}, {"bernoulli", bernoulli}, {"normal", normal},
+    {"randperm", randperm}, {"multinomial", multinomial}, {nullptr, nullptr}};
 
 bool add_draws(PyObject* module) { return PyModule_AddFunctions(module, functions) == 0; }

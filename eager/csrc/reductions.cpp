@@ -413,6 +413,8 @@ template <bool logarithm> PyObject* softmax(const Call& c) {
 
 }
 
+float small_row_sum(const float* x, npy_intp n) { return total_of<float, float>(x, 1, n); }
+
 const SmallEntry small_reductions[] = {{"sum", sum<false>}, {"mean", sum<true>}, {"amax", amax<true>},
     {"amin", amax<false>}, {"max", max<true>}, {"min", max<false>}, {"argmax", argmax<true>}, {"count_nonzero", count_nonzero},
     {"aminmax", aminmax},

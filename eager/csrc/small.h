@@ -29,6 +29,9 @@ struct SmallEntry {
 };
 extern const SmallEntry small_reductions[], small_builders[], small_lookups[], small_draws[]; // end with a null name
 
+// The sum of floats side by side, with the bits of the record's kernel (reductions.cpp).
+float small_row_sum(const float* x, npy_intp n);
+
 // ---- what factories and writes have in common (small.cpp)
 int small_default_type();
 // The keywords of a factory: dtype (its number into `type`), device, requires_grad=False.

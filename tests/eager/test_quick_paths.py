@@ -182,20 +182,47 @@ DRAWS = {
     "rand": lambda f, n: f(n, 3), "randn": lambda f, n: f((n,)), "randint": lambda f, n: f(-3, 9, (n, 2)),
     "uniform_": lambda f, n: f(fb.empty(n), -1.5, 2), "normal_": lambda f, n: f(fb.empty(n), 1, 0.3),
     "exponential_": lambda f, n: f(fb.empty(n), 2.5), "random_": lambda f, n: f(fb.empty(n, dtype=fb.int64), 5, 90),
-    "bernoulli": lambda f, n: f(fb.linspace(0, 1, n)),
+    "bernoulli": lambda f, n: f(fb.linspace(0, 1, n)), "randperm": lambda f, n: f(n),
+    "normal": lambda f, n: f(fb.linspace(-1, 1, n), fb.linspace(0, 3, n)),
 }
 
 
 @pytest.mark.parametrize("name", DRAWS)
 def test_draws_have_the_bits_and_the_ordinals_of_the_records(name):
     public = getattr(api, name)
-    for n in (*SIZES, 0, 1000):
+    for n in (*SIZES, 0, 1000, 5000):
         found = []
         for function in (public, public.__wrapped__):
             fb.manual_seed(7)
             fb.rand(2)
             found.append((bits(DRAWS[name](function, n)), fb.get_rng_state().tolist()))
         assert found[0] == found[1], n
+
+
+@pytest.mark.parametrize("name", ["uniform_", "normal_", "exponential_"])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])
+def test_draws_of_other_types(name, dtype):
+    for n in SIZES:
+        found = []
+        for function in (getattr(api, name), getattr(api, name).__wrapped__):
+            fb.manual_seed(n)
+            found.append(bits(function(fb.empty(n, dtype=getattr(fb, dtype)), 0.75)))
+        assert found[0] == found[1], n
+
+
+@pytest.mark.parametrize("shape", [(1,), (7,), (100,), (300,), (1, 5), (10, 10), (3, 129), (20, 100)])
+def test_choices_in_proportion_to_weights(shape):
+    w = values("float32", *shape).clamp(min=0)
+    w[..., -1] = 0.5 if shape[-1] == 1 else 0.0
+    w[..., 0] += 0.25
+    found = []
+    for function in (api.multinomial, api.multinomial.__wrapped__):
+        fb.manual_seed(5)
+        found.append((bits(function(w, 50, True)), bits(function(w, num_samples=3, replacement=True)), fb.get_rng_state().tolist()))
+    assert found[0] == found[1]
+    for bad in (w * 0, w - 100, w + float("inf"), w * float("nan")):
+        with pytest.raises(RuntimeError):
+            fb.multinomial(bad, 2, True)
 
 
 def test_draws_with_a_generator_or_a_forced_ordinal():
