@@ -61,8 +61,10 @@ PyObject* call_record(const Call& c, const Parts& p, int dim) {
 PyObject* joined(const Call& c, const Parts& p, int dim, int dims, const npy_intp* sizes) {
     npy_intp bytes = world.types[p.type].itemsize, outer = 1;
     for (int d = 0; d < dims; d++) bytes *= sizes[d];
-    if ((p.leads && c.grad) || bytes > FILLED_BYTES) return call_record(c, p, dim);
     for (int d = 0; d < dim; d++) outer *= sizes[d];
+    // (short runs are worth a copy each in small memory only)
+    if ((p.leads && c.grad) || bytes > FILLED_BYTES || (bytes > SMALL_BYTES && bytes / outer < 256 * p.count))
+        return call_record(c, p, dim);
     PyObject* array = fresh_array(p.type, dims, sizes, nullptr);
     if (!array) return nullptr;
     char* out = (char*)PyArray_DATA((PyArrayObject*)array);
