@@ -11,7 +11,7 @@ import functools
 
 import numpy as np
 
-from ..runtime import native
+from ..runtime import moves, native
 from . import dtypes
 from .loops import Draw, argument, cast_results, computation, finish, operands
 from .meta import broadcast_shapes, cached_computation, infer, map_strides, tensors_of
@@ -357,7 +357,9 @@ def extreme_scan(combine, value, dim):
 def run_scatter(op, args) -> tuple[Tensor, ...]:
     base = args[0]
     if isinstance(base, Tensor):
-        out, dtype = restride(base._array.copy(order="K"), infer(op, args)[0].strides), base._dtype
+        x = base._array
+        out = moves.copied(x) if x.flags.c_contiguous else restride(x.copy(order="K"), infer(op, args)[0].strides)
+        dtype = base._dtype
     else:
         spec = infer(op, args)[0]
         out, dtype = np.zeros(spec.sizes, spec.dtype.numpy), spec.dtype

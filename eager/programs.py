@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from . import dtypes
+from . import _call, dtypes
 from .loops import computation
 from .prims import PRIMS
 from .sizes import is_number
 from .tensor import Tensor
 
+_OWN = _call.own_loops()          # loops of the native module that stand for numpy's (csrc/own.h)
 NUMBERS = {d: k for k, d in enumerate(dtypes.ALL)}
 _MOVED = frozenset(d for d in dtypes.ALL if d.category < 3 and d.itemsize >= 1) - {
     dtypes.uint16, dtypes.uint32, dtypes.uint64, dtypes.float8_e4m3fn, dtypes.float8_e5m2}
@@ -91,6 +92,10 @@ class Builder:
         if name == "where":
             return self.where(*values)
         function = PRIMS[name].numpy
+        if name == "pow" and not isinstance(values[0], Value) and values[0] == 2.0 and sample(values[1]).dtype.kind == "f":
+            return self.apply_ufunc(np.exp2, values[1])
+        if name == "logical_not" and sample(values[0]).dtype.kind == "f":
+            return self.apply_ufunc(np.equal, values[0], 0)
         if name == "rsqrt":
             return self.apply_ufunc(np.reciprocal, self.apply_ufunc(np.sqrt, values[0]))
         if type(function) is not np.ufunc:
@@ -107,7 +112,9 @@ class Builder:
         signature = common.char * len(values) + "->" + result.char
         if signature not in function.types or common.kind == "c":
             raise NotAProgram(f"no loop {function.__name__} {signature}")
-        return self.emit(function, function.types.index(signature), [self.as_type(v, common) for v in values], result)
+        own = f"{function.__name__} {signature}"
+        operands = [self.as_type(v, common) for v in values]
+        return self.emit(own if own in _OWN else function, function.types.index(signature), operands, result)
 
     def where(self, condition, a, b):
         if not isinstance(condition, Value) or condition.dtype != np.bool_:

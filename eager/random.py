@@ -15,7 +15,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from ..runtime import locks
-from . import device as devices
+from . import _call, device as devices
 from . import dtypes
 from .tensor import Tensor
 
@@ -116,6 +116,9 @@ def at(seed: int, ordinal: int):
 def draw(generator: Generator | None = None) -> tuple[int, int]:
     """(seed, ordinal) for one random op."""
     return _forced.key or (generator or default_generator).reserve()
+
+
+_call.draws(draw)
 
 
 # -- the module functions of `torch.random`

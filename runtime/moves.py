@@ -160,7 +160,7 @@ def take_rows(table, index):
 
 def add_rows(out, index, x, skip=-1):
     """out[o, index[k], :] += x[o, k, :] for `out` (outer, rows, width), `x` (outer, count, width); returns bad."""
-    if out.dtype not in WHOLE or x.dtype != out.dtype or not _index_ready(index, out, x):
+    if out.dtype not in TYPES or x.dtype != out.dtype or not _index_ready(index, out, x):
         return NotImplemented
     outer, rows, width = out.shape
     block = max(16, -(-width // 4 // 16) * 16) if outer * width >= 128 else width
@@ -191,7 +191,7 @@ def take_elements(x, dim, index):
 def add_elements(out, dim, index, x) -> bool:
     """out at `index` (within range) along `dim` += x, in place; False where numpy has to do it."""
     found = _along(out, dim, index)
-    if found is None or out.dtype not in WHOLE or x.dtype != out.dtype or x.shape != index.shape or not index.size \
+    if found is None or out.dtype not in TYPES or x.dtype != out.dtype or x.shape != index.shape or not index.size \
             or not _index_ready(index, out, x):
         return False
     outer, inner = found

@@ -72,7 +72,7 @@ template <> struct Narrow<Half> {
 
 // Between floats and bfloat16 side by side, in the widest vectors that the machine has.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#define FB_EACH_MACHINE __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default"), optimize("O3")))
+#define FB_EACH_MACHINE __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default"), optimize("O3", "no-trapping-math")))
 #else
 #define FB_EACH_MACHINE
 #endif

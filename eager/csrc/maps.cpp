@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "casts.h"
+#include "own.h"
 
 namespace {
 
@@ -38,6 +39,14 @@ struct Program {
 
 // ---- plans from Python
 
+bool own_step(PyObject* name, Step& step) {
+    step.kind = LOOP;
+    for (const OwnLoop* own = own_loops; own->name; own++)
+        if (!PyUnicode_CompareWithASCIIString(name, own->name)) return step.loop = (PyUFuncGenericFunction)own->loop, true;
+    PyErr_Format(PyExc_ValueError, "no loop %U", name);
+    return false;
+}
+
 bool read_step(PyObject* item, Step& step) {
     PyObject *what, *in;
     int which;
@@ -52,6 +61,7 @@ bool read_step(PyObject* item, Step& step) {
         if (step.kind == CAST && !step.cast) PyErr_SetString(PyExc_ValueError, "no cast between these types");
         return !PyErr_Occurred();
     }
+    if (PyUnicode_Check(what)) return own_step(what, step);
     PyUFuncObject* ufunc = (PyUFuncObject*)what;
     if (!PyObject_TypeCheck(what, &PyUFunc_Type) || which < 0 || which >= ufunc->ntypes) {
         PyErr_SetString(PyExc_ValueError, "no such loop");
@@ -176,11 +186,17 @@ void run_block(const Program& p, char* const* data, const npy_intp* strides, npy
     for (const Step& s : p.steps) {
         char* pointers[5];
         npy_intp steps[5];
-        for (int k = 0; k < s.count; k++) pointers[k] = at[s.in[k]], steps[k] = step[s.in[k]];
-        pointers[s.count] = at[s.out], steps[s.count] = step[s.out];
-        if (s.kind == LOOP) s.loop(pointers, &n, steps, s.data);
-        else if (s.kind == CAST) s.cast(pointers[0], steps[0], pointers[1], steps[1], n);
-        else where_loop(s.itemsize, pointers, n, steps);
+        bool one = s.out != last; // of operands that are one for all, so is the result
+        for (int k = 0; k < s.count; k++) pointers[k] = at[s.in[k]], steps[k] = step[s.in[k]], one = one && !steps[k];
+        npy_intp count = one ? 1 : n;
+        char kept[4][16]; // what is one for all lies where the result goes
+        for (int k = 0; k < s.count && !one; k++)
+            if (s.in[k] == s.out && !steps[k]) pointers[k] = (char*)memcpy(kept[k], pointers[k], p.itemsize[s.out]);
+        if (s.out != last) step[s.out] = one ? 0 : p.itemsize[s.out];
+        pointers[s.count] = at[s.out], steps[s.count] = one ? p.itemsize[s.out] : step[s.out];
+        if (s.kind == LOOP) s.loop(pointers, &count, steps, s.data);
+        else if (s.kind == CAST) s.cast(pointers[0], steps[0], pointers[1], steps[1], count);
+        else where_loop(s.itemsize, pointers, count, steps);
     }
     if (aside) move_loop(p.result)(at[last], step[last], data[MAX_ARGS], strides[MAX_ARGS], n);
 }
@@ -332,7 +348,7 @@ struct Map {
     Attributes head;
     int arguments;
     bool swapped, inplace;
-    long native_from; // from so many elements on a native kernel of the record is called; 0: there is none
+    long native_from; // from so many floats on a native kernel of the record is called; 0: there is none
     std::vector<Plan>* plans;
     NeedsTable needs;
 };
@@ -436,7 +452,7 @@ PyObject* compute(const Map* self, const Program& p, Operands& o, PyArrayObject*
     } else out = Ref(fresh_array(p.result, shape.dims, shape.sizes, nullptr));
     if (!out) return nullptr;
     plan_space(p, o.arrays, (PyArrayObject*)out.get(), shape, permuted ? order : nullptr, space);
-    if (self->native_from && space.total >= self->native_from) return nullptr;
+    if (self->native_from && space.total >= self->native_from && world.types[p.result].category == 2) return nullptr;
     run(p, space, into && space.strides[MAX_ARGS][space.dims - 1] != p.itemsize[p.registers - 1]);
     return out.release();
 }
@@ -556,8 +572,37 @@ PyMethodDef map_methods[] = {REDUCE_METHOD, {"key", py_map_key, METH_O,
     {"native_from", py_map_native, METH_O, "native_from(count): calls of so many elements take the Python path"},
     {nullptr, nullptr, 0, nullptr}};
 
+// The names of the loops of own.h.
+PyObject* py_own_loops(PyObject*, PyObject*) {
+    PyObject* names = PySet_New(nullptr);
+    for (const OwnLoop* own = own_loops; names && own->name; own++) {
+        Ref name(PyUnicode_FromString(own->name));
+        if (!name || PySet_Add(names, name.get())) Py_CLEAR(names);
+    }
+    return names;
+}
+
+// A row-major array in another type, by the loops of casts.h; None where there is none, or the memory is not plain.
+PyObject* py_converted(PyObject*, PyObject* args) {
+    PyArrayObject* x;
+    int from, to;
+    if (!PyArg_ParseTuple(args, "O!ii", &PyArray_Type, &x, &from, &to)) return nullptr;
+    CastLoop loop = from < 0 || to < 0 || from >= TYPES || to >= TYPES ? nullptr : cast_loop(from, to);
+    if (!loop || !PyArray_ISCARRAY_RO(x) || PyArray_NDIM(x) > MAX_DIMS) Py_RETURN_NONE;
+    PyObject* out = fresh_array(to, PyArray_NDIM(x), PyArray_DIMS(x), nullptr);
+    if (!out) return nullptr;
+    const char* in = (const char*)PyArray_DATA(x);
+    char* made = (char*)PyArray_DATA((PyArrayObject*)out);
+    npy_intp n = PyArray_SIZE(x);
+    Py_BEGIN_ALLOW_THREADS loop(in, world.types[from].itemsize, made, world.types[to].itemsize, n);
+    Py_END_ALLOW_THREADS
+    return out;
+}
+
 PyMethodDef functions[] = {
     {"map", py_map, METH_VARARGS, "map(op, slow, arguments, swapped, inplace): the call path of a pointwise record"},
+    {"own_loops", py_own_loops, METH_NOARGS, "names of the loops that are not numpy's"},
+    {"converted", py_converted, METH_VARARGS, "converted(array, from, to): in another type, by numbers of types; or None"},
     {nullptr, nullptr, 0, nullptr}};
 
 }

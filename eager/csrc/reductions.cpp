@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "../../runtime/csrc/job.h"
+#include "casts.h"
 
 namespace {
 
@@ -33,9 +34,9 @@ bool read_dims(PyObject* dim, int dims, Span& s) {
     return true;
 }
 
-bool read_span(PyObject* x, PyObject* dim, Span& s) {
+bool read_span(PyObject* x, PyObject* dim, Span& s, npy_intp limit = SMALL_REDUCTION) {
     s.a = dense_array(x);
-    if (!s.a || (s.type = type_of(x)) < 0 || PyArray_SIZE(s.a) == 0 || PyArray_SIZE(s.a) > SMALL_REDUCTION
+    if (!s.a || (s.type = type_of(x)) < 0 || PyArray_SIZE(s.a) == 0 || PyArray_SIZE(s.a) > limit
         || !read_dims(dim, PyArray_NDIM(s.a), s))
         return false;
     s.outer = s.n = s.inner = 1;
@@ -99,9 +100,10 @@ template <class T, class Total> void sum_into(const Span& s, void* out, Total di
 // The place of the first greatest or least element; of the first NaN, if there is one.
 template <class T, bool greatest> npy_intp extreme_of(const T* x, npy_intp step, npy_intp n) {
     npy_intp best = 0;
-    for (npy_intp k = 1; k < n && x[best * step] == x[best * step]; k++) {
-        T v = x[k * step], top = x[best * step];
-        if ((greatest ? v > top : v < top) || v != v) best = k;
+    auto top = widen(x[0]);
+    for (npy_intp k = 1; k < n && top == top; k++) {
+        auto v = widen(x[k * step]);
+        if ((greatest ? v > top : v < top) || v != v) best = k, top = v;
     }
     return best;
 }
@@ -125,10 +127,64 @@ template <bool greatest> bool extremes(const Span& s, const Extremes& out) {
     case FLOAT64: return extremes_into<double, greatest>(s, out), true;
     case INT64: return extremes_into<int64_t, greatest>(s, out), true;
     case INT32: return extremes_into<int32_t, greatest>(s, out), true;
+    case INT16: return extremes_into<int16_t, greatest>(s, out), true;
+    case INT8: return extremes_into<int8_t, greatest>(s, out), true;
+    case FLOAT16: return extremes_into<Half, greatest>(s, out), true;
+    case BFLOAT16: return extremes_into<BFloat, greatest>(s, out), true;
     case UINT8: case BOOL: return extremes_into<uint8_t, greatest>(s, out), true;
     }
     return false;
 }
+
+// Whole numbers of any count, without places: rows into the greatest (least) of each, or of all.
+#define FB_TOP(T, name, op) \
+    FB_EACH_MACHINE T name##_run(const T* x, npy_intp n) { \
+        T top = x[0]; \
+        for (npy_intp k = 1; k < n; k++) top = x[k] op top ? x[k] : top; \
+        return top; \
+    } \
+    FB_EACH_MACHINE void name##_rows(T* out, const T* x, npy_intp n) { \
+        for (npy_intp k = 0; k < n; k++) out[k] = x[k] op out[k] ? x[k] : out[k]; \
+    }
+FB_TOP(int64_t, greatest_long, >)
+FB_TOP(int64_t, least_long, <)
+FB_TOP(int32_t, greatest_int, >)
+FB_TOP(int32_t, least_int, <)
+FB_TOP(uint8_t, greatest_byte, >)
+FB_TOP(uint8_t, least_byte, <)
+#undef FB_TOP
+
+template <class T> void whole_tops(const Span& s, void* result, T (*run)(const T*, npy_intp), void (*rows)(T*, const T*, npy_intp)) {
+    const T* x = (const T*)PyArray_DATA(s.a);
+    T* out = (T*)result;
+    for (npy_intp o = 0; o < s.outer; o++, x += s.n * s.inner, out += s.inner) {
+        if (s.inner == 1) {
+            *out = run(x, s.n);
+            continue;
+        }
+        memcpy(out, x, s.inner * sizeof(T));
+        for (npy_intp k = 1; k < s.n; k++) rows(out, x + k * s.inner, s.inner);
+    }
+}
+template <bool greatest> bool large_extremes(const Span& s, void* out) {
+    switch (s.type) {
+    case INT64:
+        whole_tops<int64_t>(s, out, greatest ? greatest_long_run : least_long_run, greatest ? greatest_long_rows : least_long_rows);
+        return true;
+    case INT32:
+        whole_tops<int32_t>(s, out, greatest ? greatest_int_run : least_int_run, greatest ? greatest_int_rows : least_int_rows);
+        return true;
+    case UINT8: case BOOL:
+        whole_tops<uint8_t>(s, out, greatest ? greatest_byte_run : least_byte_run, greatest ? greatest_byte_rows : least_byte_rows);
+        return true;
+    }
+    return false;
+}
+bool is_whole(PyObject* x) {
+    int type = is_tensor(x) ? type_of(x) : -1;
+    return type == INT64 || type == INT32 || type == UINT8 || type == BOOL;
+}
+npy_intp limit_of(PyObject* x) { return is_whole(x) ? 1l << 24 : SMALL_REDUCTION; }
 
 // ---- handlers
 
@@ -169,7 +225,8 @@ template <bool mean> PyObject* sum(const Call& c) {
 template <bool greatest> PyObject* whole_extreme(const Call& c, PyObject* x, const Span& s, bool keepdim) {
     PyObject* array = result_of(s, s.type, keepdim);
     if (!array) return nullptr;
-    if (!extremes<greatest>(s, {PyArray_DATA((PyArrayObject*)array), nullptr})) {
+    void* out = PyArray_DATA((PyArrayObject*)array);
+    if (!large_extremes<greatest>(s, out) && !extremes<greatest>(s, {out, nullptr})) {
         Py_DECREF(array);
         return nullptr;
     }
@@ -182,7 +239,8 @@ template <bool greatest> PyObject* amax(const Call& c) {
     PyObject* a[3];
     Span s;
     bool keepdim;
-    if (!parse(c, names, a) || !a[0] || a[1] == Py_None || !flag_of(a[2], keepdim) || !read_span(a[0], a[1], s))
+    if (!parse(c, names, a) || !a[0] || a[1] == Py_None || !flag_of(a[2], keepdim)
+        || !read_span(a[0], a[1], s, limit_of(a[0])))
         return nullptr;
     return whole_extreme<greatest>(c, a[0], s, keepdim);
 }
@@ -194,7 +252,7 @@ template <bool greatest> PyObject* max(const Call& c) {
     Span s;
     bool keepdim;
     if (!parse(c, names, a) || !a[0] || !flag_of(a[2], keepdim)) return nullptr;
-    if (!a[1]) return !a[2] && read_span(a[0], nullptr, s) ? whole_extreme<greatest>(c, a[0], s, false) : nullptr;
+    if (!a[1]) return !a[2] && read_span(a[0], nullptr, s, limit_of(a[0])) ? whole_extreme<greatest>(c, a[0], s, false) : nullptr;
     if (!PyLong_CheckExact(a[1]) || (c.grad && needs_grad(a[0])) || !read_span(a[0], a[1], s)) return nullptr;
     Ref values(result_of(s, s.type, keepdim)), places(result_of(s, INT64, keepdim));
     if (!values || !places) return nullptr;
@@ -208,6 +266,85 @@ template <bool greatest> PyObject* max(const Call& c) {
     PyTuple_SET_ITEM(pair, 0, first.release());
     PyTuple_SET_ITEM(pair, 1, second.release());
     return pair;
+}
+
+// Elements that are not zero, of a whole tensor.
+#define FB_COUNT(T, name) \
+    FB_EACH_MACHINE npy_intp name(const T* x, npy_intp n) { \
+        npy_intp count = 0; \
+        for (npy_intp k = 0; k < n;) { \
+            uint32_t some = 0; \
+            npy_intp stop = n - k < 4096 ? n : k + 4096; \
+            for (; k < stop; k++) some += x[k] != 0; \
+            count += some; \
+        } \
+        return count; \
+    }
+FB_COUNT(uint8_t, count_bytes)
+FB_COUNT(int64_t, count_longs)
+FB_COUNT(int32_t, count_ints)
+FB_COUNT(float, count_floats)
+FB_COUNT(double, count_doubles)
+#undef FB_COUNT
+
+PyObject* count_nonzero(const Call& c) {
+    if (c.n != 1 || c.names) return nullptr;
+    PyArrayObject* a = dense_array(c.args[0]);
+    if (!a || PyArray_SIZE(a) > 1 << 24) return nullptr;
+    npy_intp n = PyArray_SIZE(a), count;
+    const void* x = PyArray_DATA(a);
+    switch (type_of(c.args[0])) {
+    case BOOL: case UINT8: case INT8: count = count_bytes((const uint8_t*)x, n); break;
+    case INT64: count = count_longs((const int64_t*)x, n); break;
+    case INT32: count = count_ints((const int32_t*)x, n); break;
+    case FLOAT32: count = count_floats((const float*)x, n); break;
+    case FLOAT64: count = count_doubles((const double*)x, n); break;
+    default: return nullptr;
+    }
+    PyObject* array = fresh_array(INT64, 0, nullptr, nullptr);
+    if (array) *(int64_t*)PyArray_DATA((PyArrayObject*)array) = count;
+    return tensor_around(array, INT64);
+}
+
+// The least and the greatest of all; NaN where one is. Many lanes beside each other, so that the loop needs no order.
+FB_EACH_MACHINE void float_range(const float* x, npy_intp n, float* out) {
+    constexpr int many = 64;
+    float low[many], high[many], odd[many];
+    for (int j = 0; j < many; j++) low[j] = high[j] = x[0], odd[j] = 0;
+    npy_intp k = 0;
+    for (; k + many <= n; k += many)
+        for (int j = 0; j < many; j++) {
+            float v = x[k + j];
+            low[j] = v < low[j] ? v : low[j], high[j] = v > high[j] ? v : high[j], odd[j] += v - v;
+        }
+    for (; k < n; k++) low[0] = x[k] < low[0] ? x[k] : low[0], high[0] = x[k] > high[0] ? x[k] : high[0], odd[0] += x[k] - x[k];
+    bool doubtful = false; // infinities, or NaN
+    for (int j = 0; j < many; j++) {
+        low[0] = low[j] < low[0] ? low[j] : low[0], high[0] = high[j] > high[0] ? high[j] : high[0];
+        doubtful |= odd[j] != 0;
+    }
+    out[0] = low[0], out[1] = high[0];
+    if (doubtful)
+        for (k = 0; k < n; k++)
+            if (x[k] != x[k]) out[0] = out[1] = x[k];
+}
+
+PyObject* aminmax(const Call& c) {
+    if (c.n != 1 || c.names || (c.grad && is_tensor(c.args[0]) && needs_grad(c.args[0]))) return nullptr;
+    PyArrayObject* a = dense_array(c.args[0]);
+    npy_intp n = a ? PyArray_SIZE(a) : 0;
+    if (!n || n > 1 << 20 || type_of(c.args[0]) != FLOAT32) return nullptr;
+    float range[2];
+    float_range((const float*)PyArray_DATA(a), n, range);
+    Ref pair(((PyTypeObject*)c.self->pair)->tp_alloc((PyTypeObject*)c.self->pair, 2));
+    for (int k = 0; pair && k < 2; k++) {
+        PyObject* array = fresh_array(FLOAT32, 0, nullptr, nullptr);
+        if (array) *(float*)PyArray_DATA((PyArrayObject*)array) = range[k];
+        PyObject* t = tensor_around(array, FLOAT32);
+        if (!t) return nullptr;
+        PyTuple_SET_ITEM(pair.get(), k, t);
+    }
+    return pair.release();
 }
 
 template <bool greatest> PyObject* argmax(const Call& c) {
@@ -242,13 +379,16 @@ template <bool all> PyObject* truth(const Call& c) {
     return tensor_around(array, BOOL);
 }
 
-FbJob job_named(const char* name, int type) {
-    for (const JobKernel* k = world.api->jobs(); k->name; k++)
-        if (!strcmp(k->name, name)) return k->run[type];
-    return nullptr;
+// The place of a kernel in the runtime's tables, one for all instruction sets.
+int job_number(const char* name) {
+    const JobKernel* first = world.api->jobs();
+    for (const JobKernel* k = first; k->name; k++)
+        if (!strcmp(k->name, name)) return (int)(k - first);
+    return -1;
 }
 
-// The runtime's own kernel on rows: the bits are those of larger tensors.
+// The runtime's own kernel on rows: the bits are those of larger tensors. The table is asked in every call, since the
+// instruction set may be another than at the first one.
 template <bool logarithm> PyObject* softmax(const Call& c) {
     static const Names<3> names("input", "dim", "dtype");
     PyObject* a[3];
@@ -256,15 +396,14 @@ template <bool logarithm> PyObject* softmax(const Call& c) {
     if (!parse(c, names, a) || !a[0] || !a[1] || !PyLong_CheckExact(a[1]) || !absent(a[2])
         || !read_span(a[0], a[1], s) || s.inner != 1 || (s.type != FLOAT32 && s.type != FLOAT64))
         return nullptr;
-    static const FbJob runs[2] = {job_named(logarithm ? "log_softmax_rows" : "softmax_rows", 0),
-        job_named(logarithm ? "log_softmax_rows" : "softmax_rows", 1)};
+    static const int number = job_number(logarithm ? "log_softmax_rows" : "softmax_rows");
     Ref array(fresh_array(s.type, PyArray_NDIM(s.a), PyArray_DIMS(s.a), nullptr));
     if (!array) return nullptr;
     Job job = {};
     job.rt = world.api->runtime;
     job.p[0] = PyArray_DATA((PyArrayObject*)array.get()), job.p[1] = PyArray_DATA(s.a);
     job.n[0] = s.n;
-    runs[s.type == FLOAT64](job, 0, s.outer);
+    world.api->jobs()[number].run[s.type == FLOAT64](job, 0, s.outer);
     Ref out(tensor_around(array.release(), s.type));
     if (!out || !c.grad || !needs_grad(a[0])) return out.release();
     Ref dim(PyLong_FromLong(s.first));
@@ -274,7 +413,10 @@ template <bool logarithm> PyObject* softmax(const Call& c) {
 
 }
 
+float small_row_sum(const float* x, npy_intp n) { return total_of<float, float>(x, 1, n); }
+
 const SmallEntry small_reductions[] = {{"sum", sum<false>}, {"mean", sum<true>}, {"amax", amax<true>},
-    {"amin", amax<false>}, {"max", max<true>}, {"min", max<false>}, {"argmax", argmax<true>},
+    {"amin", amax<false>}, {"max", max<true>}, {"min", max<false>}, {"argmax", argmax<true>}, {"count_nonzero", count_nonzero},
+    {"aminmax", aminmax},
     {"argmin", argmax<false>}, {"any", truth<false>}, {"all", truth<true>}, {"softmax", softmax<false>},
     {"log_softmax", softmax<true>}, {nullptr, nullptr}};

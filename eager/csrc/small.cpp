@@ -6,8 +6,13 @@
 #include <string.h>
 
 #include <cmath>
+#include <type_traits>
+
+#include "casts.h"
 
 namespace {
+
+constexpr npy_intp FILLED_BYTES = 1 << 21; // up to which one thread fills memory, or puts parts together
 
 PyObject *device_scope, *dtype_scope; // the modules' dictionaries, which hold the defaults
 
@@ -58,8 +63,10 @@ PyObject* call_record(const Call& c, const Parts& p, int dim) {
 PyObject* joined(const Call& c, const Parts& p, int dim, int dims, const npy_intp* sizes) {
     npy_intp bytes = world.types[p.type].itemsize, outer = 1;
     for (int d = 0; d < dims; d++) bytes *= sizes[d];
-    if ((p.leads && c.grad) || bytes > SMALL_BYTES) return call_record(c, p, dim);
     for (int d = 0; d < dim; d++) outer *= sizes[d];
+    // (short runs are worth a copy each in small memory only)
+    if ((p.leads && c.grad) || bytes > FILLED_BYTES || (bytes > SMALL_BYTES && bytes / outer < 256 * p.count))
+        return call_record(c, p, dim);
     PyObject* array = fresh_array(p.type, dims, sizes, nullptr);
     if (!array) return nullptr;
     char* out = (char*)PyArray_DATA((PyArrayObject*)array);
@@ -102,8 +109,17 @@ PyObject* stack(const Call& c) {
 
 // ---- filling
 
+FB_EACH_MACHINE void repeat_words(uint32_t* out, npy_intp n, uint32_t value) {
+    for (npy_intp k = 0; k < n; k++) out[k] = value;
+}
+FB_EACH_MACHINE void repeat_longs(uint64_t* out, npy_intp n, uint64_t value) {
+    for (npy_intp k = 0; k < n; k++) out[k] = value;
+}
 template <class T> void repeat(void* out, npy_intp n, T value) {
-    for (npy_intp k = 0; k < n; k++) ((T*)out)[k] = value;
+    std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t> bits;
+    memcpy(&bits, &value, sizeof bits);
+    if constexpr (sizeof(T) == 4) repeat_words((uint32_t*)out, n, bits);
+    else repeat_longs((uint64_t*)out, n, bits);
 }
 
 // A Python number into every element, where the type holds it without a conversion that Python would see.
@@ -134,7 +150,7 @@ PyArrayObject* writable(PyObject* x, bool grad) {
 
 PyObject* filled(PyObject* x, PyObject* value, bool grad) {
     PyArrayObject* a = writable(x, grad);
-    if (!a || PyArray_NBYTES(a) > SMALL_BYTES || !fill(PyArray_DATA(a), type_of(x), PyArray_SIZE(a), value))
+    if (!a || PyArray_NBYTES(a) > FILLED_BYTES || !fill(PyArray_DATA(a), type_of(x), PyArray_SIZE(a), value))
         return nullptr;
     return bump(x) ? Py_NewRef(x) : nullptr;
 }
@@ -251,6 +267,21 @@ template <int value, bool like> PyObject* from_tensor(const Call& c) {
     return made(s, type, constant(value));
 }
 
+}
+
+int small_default_type() { return default_type(); }
+bool small_options(const Call& c, int& type, PyObject*& device) { return read_options(c, type, device); }
+bool small_sizes(PyObject* const* args, Py_ssize_t n, npy_intp* sizes, int& dims, npy_intp& total) {
+    Sizes s;
+    if (!read_sizes(args, n, s)) return false;
+    memcpy(sizes, s.n, s.count * sizeof(npy_intp));
+    dims = s.count, total = s.total;
+    return true;
+}
+PyArrayObject* small_writable(PyObject* x, bool grad) { return writable(x, grad); }
+
+namespace {
+
 // ---- the callable
 
 PyObject* call_small(PyObject* raw, PyObject* const* args, size_t nargsf, PyObject* names) {
@@ -272,7 +303,7 @@ void dealloc_small(PyObject* raw) {
 PyTypeObject SmallType = {PyVarObject_HEAD_INIT(nullptr, 0)};
 
 SmallHandler handler_of(const char* name) {
-    for (const SmallEntry* table : {small_reductions, small_builders})
+    for (const SmallEntry* table : {small_reductions, small_builders, small_lookups, small_draws})
         for (; table->name; table++)
             if (!strcmp(table->name, name)) return table->handler;
     return nullptr;

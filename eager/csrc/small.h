@@ -27,7 +27,19 @@ struct SmallEntry {
     const char* name;
     SmallHandler handler;
 };
-extern const SmallEntry small_reductions[], small_builders[]; // end with a null name
+extern const SmallEntry small_reductions[], small_builders[], small_lookups[], small_draws[]; // end with a null name
+
+// The sum of floats side by side, with the bits of the record's kernel (reductions.cpp).
+float small_row_sum(const float* x, npy_intp n);
+
+// ---- what factories and writes have in common (small.cpp)
+int small_default_type();
+// The keywords of a factory: dtype (its number into `type`), device, requires_grad=False.
+bool small_options(const Call& c, int& type, PyObject*& device);
+// Sizes as arguments or as one sequence.
+bool small_sizes(PyObject* const* args, Py_ssize_t n, npy_intp* sizes, int& dims, npy_intp& total);
+// A target of a write that no record, view or reader could refuse.
+PyArrayObject* small_writable(PyObject* x, bool grad);
 
 template <int N> struct Names {
     PyObject* names[N];

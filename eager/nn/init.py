@@ -93,8 +93,8 @@ def dirac_(tensor, groups=1):
     with no_grad():
         tensor.zero_()
         for g in range(groups):
-            for d in range(min(per_group, tensor.shape[1])):
-                tensor[(g * per_group + d, d, *middle)] = 1
+            part = tensor.narrow(0, g * per_group, per_group)
+            part[(slice(None), slice(None), *middle)].diagonal().fill_(1)
     return tensor
 
 
@@ -123,8 +123,9 @@ def sparse_(tensor, sparsity, std=0.01, generator=None):
     zeros = math.ceil(sparsity * rows)
     with no_grad():
         tensor.normal_(0, std, generator=generator)
-        for col in range(cols):
-            tensor[api.randperm(rows, generator=generator)[:zeros], col] = 0
+        if zeros and cols:
+            chosen = api.rand(cols, rows, generator=generator).topk(zeros, 1)[1]
+            tensor.scatter_(0, chosen.t(), 0.0)
     return tensor
 
 

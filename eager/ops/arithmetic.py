@@ -7,7 +7,7 @@ operand's.
 import numpy as np
 
 from ...runtime import maps, moves
-from .. import dtypes
+from .. import _call, dtypes
 from ..grads import Meta
 from ..op import OPS, mask, optional, pointwise, scalar, static, zeros
 from ..promote import ordered, result_type
@@ -511,7 +511,23 @@ def cast(s, x, dtype: static):
 
 @cast.native
 def _(x, dtype):
-    return moves.converted(x, dtype.numpy) if isinstance(x, np.ndarray) else NotImplemented
+    if not isinstance(x, np.ndarray):
+        return NotImplemented
+    found = moves.converted(x, dtype.numpy)
+    return found if found is not NotImplemented else _by_floats(x, dtype)
+
+
+_HALVES = (dtypes.float16, dtypes.bfloat16)
+_COUNTED = (dtypes.bool, dtypes.int64, dtypes.int32)
+
+
+def _by_floats(x, dtype):
+    """Whole numbers to halves and back, which numpy converts one by one."""
+    own = dtypes.from_numpy(x.dtype)
+    if not (dtype in _HALVES and own in _COUNTED or own in _HALVES and dtype in _COUNTED):
+        return NotImplemented
+    found = _call.converted(x, dtypes.ALL.index(own), dtypes.ALL.index(dtype))
+    return NotImplemented if found is None else found
 
 
 @cast.numpy

@@ -6,7 +6,7 @@ cutting is done before. The transforms are linear, so a gradient is a transform 
 
 import numpy as np
 
-from .. import dtypes
+from .. import _call, dtypes
 from ..meta import Spec
 from ..op import extern, scalar, size, static
 from .arithmetic import eq, mul, where
@@ -19,10 +19,28 @@ def _complex_kind(x):
     return np.complex128 if x.dtype in (np.float64, np.complex128) else np.complex64
 
 
+def _along(x, dims, forward, scale, kind):
+    """The native transform along each of `dims`, the last one first; NotImplemented for other types, for a length that it has
+    no passes for, and for short rows that are few."""
+    if x.dtype != kind or not x.size or any(not _call.transforms(x.shape[d]) for d in dims):
+        return NotImplemented
+    for d in reversed(dims):
+        last = d == x.ndim - 1
+        rows = np.ascontiguousarray(x if last else np.moveaxis(x, d, -1))
+        x = _call.fourier(rows, not forward, scale)
+        x, scale = x if last else np.ascontiguousarray(np.moveaxis(x, -1, d)), 1.0
+    return x
+
+
 @extern(meta=lambda x, dims, forward, scale: x.shape)
 def fft_c2c(x, dims: static, forward: static, scale: scalar):
     out = np.fft.fftn(x, axes=dims) if forward else np.fft.ifftn(x, axes=dims, norm="forward")
     return (out * scale).astype(x.dtype, copy=False)
+
+
+@fft_c2c.native
+def _(x, dims, forward, scale):
+    return _along(x, dims, forward, scale, np.complex64)
 
 
 @fft_c2c.grad("x")
@@ -40,6 +58,14 @@ def fft_r2c(x, dims: static, forward: static, scale: scalar):
     """The first half (and the middle) of the last dim's spectrum: the rest mirrors it."""
     out = np.fft.rfftn(x, axes=dims)
     return ((out if forward else out.conj()) * scale).astype(_complex_kind(x), copy=False)
+
+
+@fft_r2c.native
+def _(x, dims, forward, scale):
+    found = _along(x, dims[-1:], forward, scale, np.float32)
+    if found is NotImplemented or len(dims) == 1:
+        return found
+    return _along(found, dims[:-1], forward, 1.0, np.complex64)
 
 
 @fft_r2c.grad("x")

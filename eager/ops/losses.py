@@ -8,7 +8,7 @@ import numpy as np
 from ...runtime import jobs, moves, rows
 from ..grads import Meta
 from ..meta import Spec
-from ..op import composite, optional, Out, scalar, static
+from ..op import composite, optional, Out, pointwise, scalar, static
 from ..state import state
 from .arithmetic import absolute, add, cast, clamp, div, eq, lt, masked_fill, mul, ne, neg, sign, square, sub, where
 from .elementary import exp, log, log1p, sigmoid
@@ -52,20 +52,40 @@ def l1_loss(x, target, reduction: static):
     return reduced(absolute(sub(x, target)), reduction)
 
 
+@pointwise(promote="float")
+def bent_square(s, x, target, bound: scalar, half: scalar, width: scalar, slope: scalar):
+    """Half the square of the difference over `width`, up to `bound`; a line of `slope` beyond. `half`: of the bound."""
+    size = s.abs(x - target)
+    return s.where(s.lt(size, bound), size * size * 0.5 / width, (size - half) * slope)
+
+
+bent_square.samples(lambda make: [(make(3, 4), make(3, 4), 0.7, 0.35, 1.0, 0.7), (make(4), make(3, 4), 0.5, 0.25, 0.5, 1.0)])
+
+
+@bent_square.grad("x")
+def _(g, x, target, bound, width, slope):
+    return _bent_slope(g, sub(x, target), bound, width, slope)
+
+
+@bent_square.grad("target")
+def _(g, x, target, bound, width, slope):
+    return _bent_slope(g, sub(target, x), bound, width, slope)
+
+
+def _bent_slope(g, difference, bound, width, slope):
+    return mul(g, where(lt(absolute(difference), bound), div(difference, width), mul(sign(difference), slope)))
+
+
 @composite
 def huber_loss(x, target, reduction: static, delta: scalar):
-    difference = sub(x, target)
-    size = absolute(difference)
-    return reduced(where(lt(size, delta), mul(square(difference), 0.5), mul(sub(size, 0.5 * delta), delta)), reduction)
+    return reduced(bent_square(x, target, delta, 0.5 * delta, 1.0, delta), reduction)
 
 
 @composite
 def smooth_l1_loss(x, target, reduction: static, beta: scalar):
-    difference = sub(x, target)
-    size = absolute(difference)
     if beta == 0:
-        return reduced(size, reduction)
-    return reduced(where(lt(size, beta), div(mul(square(difference), 0.5), beta), sub(size, 0.5 * beta)), reduction)
+        return reduced(absolute(sub(x, target)), reduction)
+    return reduced(bent_square(x, target, beta, 0.5 * beta, beta, 1.0), reduction)
 
 
 @huber_loss.grad("x")
@@ -261,6 +281,24 @@ def _per_position(g, w, total, reduction, ignored):
     if reduction == "mean":
         g = div(g, total)
     return masked_fill(mul(w, g), ignored, 0.0)
+
+
+@nll_loss.native
+def _(x, target, weight, reduction, ignore_index):
+    """Rows of one class each, none of them ignored."""
+    if weight is not None or x.ndim != 2 or not x.size or target.ndim != 1 or target.dtype != np.int64 or len(target) != len(x) \
+            or 0 <= ignore_index < x.shape[1] or not jobs.plain(x) or moves.out_of_range(target, x.shape[1]):
+        return NotImplemented
+    loss = -_computed(x.take(target + np.arange(0, x.size, x.shape[1])))
+    total = np.asarray(len(target), loss.dtype)
+    if reduction != "none":
+        loss = np.add.reduce(loss)
+        loss = loss / total if reduction == "mean" else loss
+    return np.asarray(loss, x.dtype), total
+
+
+def _computed(x):
+    return x.astype(jobs.computation(x.dtype), copy=False)
 
 
 @nll_loss.grad("x")

@@ -6,7 +6,7 @@ and rounded once.
 
 import numpy as np
 
-from ...runtime import maps, native, whole
+from ...runtime import maps, moves, native, whole
 from .. import _call
 from ..dispatch import type_name
 from ..grads import Meta
@@ -33,8 +33,13 @@ def numpy_product(a, b):
         if found is not NotImplemented:
             return found
     if a.dtype.itemsize < 4 and a.dtype.kind not in "biu":
-        return np.matmul(a.astype(np.float32), b.astype(np.float32)).astype(a.dtype)
+        return np.matmul(_in_single(a), _in_single(b)).astype(a.dtype)
     return np.matmul(a, b)
+
+
+def _in_single(x):
+    found = moves.converted(x, np.dtype(np.float32))
+    return x.astype(np.float32) if found is NotImplemented else found
 
 
 @extern(template="gemm", meta=lambda a, b: (*a.shape[:-1], b.shape[-1]))

@@ -71,7 +71,7 @@ def _(x, dim, keepdim):
         return np.add.reduce(x, dim, np.int64, keepdims=keepdim)
     if kind.itemsize < 4:
         return np.add.reduce(x.astype(np.float32), dim, keepdims=keepdim).astype(kind)
-    if x.flags.c_contiguous and dim and dim == tuple(range(len(dim))) and len(dim) < x.ndim:
+    if x.flags.c_contiguous and x.size and dim and dim == tuple(range(len(dim))) and len(dim) < x.ndim:
         rows, cols = extent(x.shape, dim), extent(x.shape, range(len(dim), x.ndim))
         return _sum_rows(x.reshape(rows, cols)).reshape(((1,) * len(dim) if keepdim else ()) + x.shape[len(dim):])
     return np.add.reduce(x, dim, keepdims=keepdim)

@@ -9,6 +9,7 @@ import math
 
 import numpy as np
 
+from ...runtime import special as kernels
 from .. import dtypes, prims
 from ..meta import broadcast_shapes
 from ..op import composite, extern, pointwise, static
@@ -24,6 +25,20 @@ def _rounded(function, *arrays):
     broadcast_shapes(tuple([a.shape for a in arrays]), function.__name__)
     with np.errstate(all="ignore"):
         return np.asarray(function(*[a.astype(np.float64) for a in arrays]), kind)
+
+
+def _native(record, name, function=None, doubles=True):
+    """The runtime's kernel of a function of one operand, for floating types; `function`: what its series is fitted to.
+    `doubles`: the kernel is as exact as the formula in float64."""
+    @record.native
+    def _(x):
+        if not x.size or not _floats(x) or x.dtype == np.float64 and not doubles:
+            return NotImplemented
+        return kernels.special(name, x, x.dtype, function)
+
+
+def _floats(x) -> bool:
+    return dtypes.from_numpy(x.dtype).category == 2
 
 
 def _common(arrays):
@@ -157,6 +172,18 @@ def polygamma(x, n):
     return _rounded(lambda v: sign_ * math.factorial(n) * hurwitz_zeta(n + 1, v), x)
 
 
+@polygamma.native
+def _(x, n):
+    """For positive x: where the series of the kernel holds."""
+    if not x.size or not _floats(x) or n > 10 or not x.min() > 0:
+        return NotImplemented
+    return kernels.special("polygamma", x, x.dtype, s=n + 1, factor=(1.0 if n % 2 else -1.0) * math.factorial(n))
+
+
+_native(lgamma, "lgamma")
+_native(digamma, "digamma")
+
+
 @lgamma.grad("x")
 def _(g, x):
     return mul(g, digamma(x))
@@ -280,6 +307,7 @@ def _bessel(name, order, scaled):
     kernel.__name__ = name
     record = extern(kernel, meta=lambda x: x.shape, promote="float")
     record.samples(lambda make: [(make(3, 4),), (make(0, 2),)])
+    _native(record, name, functools.partial(_bessel_scaled, order), doubles=False)
     return record
 
 
@@ -326,6 +354,9 @@ def erfcx(x):
     return _rounded(_erfcx, x)
 
 
+_native(erfcx, "erfcx", _erfcx)
+
+
 @erfcx.grad("x")
 def _(g, x, out):
     return mul(g, sub(mul(mul(x, out), 2.0), 2.0 / math.sqrt(math.pi)))
@@ -351,6 +382,9 @@ def _inverse_normal(p):
 def ndtri(x):
     """The inverse of the normal distribution function."""
     return _rounded(_inverse_normal, x)
+
+
+_native(ndtri, "ndtri", _erfcx)
 
 
 @ndtri.grad("x")

@@ -12,6 +12,7 @@ from ..dispatch import type_name
 from ..ops import arithmetic as a, indexing as indexing_records
 from ..ops.creation import full
 from ..promote import result_type
+from ..state import state
 from ..tensor import Tensor
 from .arguments import device_of, dim_of, dtype_of, from_old_form, give, size_of, takes_out
 from .host import on_host
@@ -26,11 +27,23 @@ def _list(tensors):
 
 # -- blocks and products
 
+def _is_value(t) -> bool:
+    """Numbers in memory of the host that nothing is recorded for."""
+    return type(t) is Tensor and t._array is not None and not (state.grad and t.requires_grad)
+
+
 def block_diag(*tensors):
     parts = [t.reshape(1, -1) if t.ndim < 2 else t for t in _list(tensors)]
     if any(t.ndim > 2 for t in parts):
         raise RuntimeError("torch.block_diag: Input tensors must have 2 or fewer dimensions.")
     width = sum(t.shape[1] for t in parts)
+    if parts and state.quick is not None and all(_is_value(t) and t.dtype is parts[0].dtype for t in parts):
+        out, row, column = np.zeros((sum(t.shape[0] for t in parts), width), parts[0].dtype.numpy), 0, 0
+        for t in parts:
+            below, right = row + t.shape[0], column + t.shape[1]
+            out[row:below, column:right] = t._array
+            row, column = below, right
+        return Tensor._from_array(out, parts[0].dtype)
     rows, at = [], 0
     for t in parts:
         left, right = t.new_zeros(t.shape[0], at), t.new_zeros(t.shape[0], width - at - t.shape[1])
@@ -68,9 +81,16 @@ def kron(input, other):
     n = max(input.ndim, other.ndim)
     x = input.reshape((1,) * (n - input.ndim) + tuple(input.shape))
     y = other.reshape((1,) * (n - other.ndim) + tuple(other.shape))
-    left = tuple(m for k in builtins.range(n) for m in (x.shape[k], 1))
-    right = tuple(m for k in builtins.range(n) for m in (1, y.shape[k]))
-    return a.mul(x.reshape(left), y.reshape(right)).reshape(tuple(x.shape[k] * y.shape[k] for k in builtins.range(n)))
+    sizes = tuple(x.shape[k] * y.shape[k] for k in builtins.range(n))
+    if not n:
+        return a.mul(x, y)
+    # rows of the result at once: both in its last dim, so that the loop of the product is a long one
+    wide, last = (x.shape[-1], y.shape[-1]), builtins.range(n - 1)
+    x = x.unsqueeze(-1).expand(*x.shape, wide[1])
+    y = y.unsqueeze(-2).expand(*y.shape[:-1], *wide)
+    left = (*(m for k in last for m in (x.shape[k], 1)), sizes[-1])
+    right = (*(m for k in last for m in (1, y.shape[k])), sizes[-1])
+    return a.mul(x.reshape(left), y.reshape(right)).reshape(sizes)
 
 
 def ger(input, vec2, *, out=None):

@@ -2,6 +2,10 @@
 
 import math
 
+import numpy as np
+
+from .. import dtypes
+from ..dispatch import small
 from ..ops.arithmetic import still, where
 from ..ops.products import matmul
 from ..sizes import numel
@@ -50,10 +54,11 @@ def pdist(input, p=2.0):
     if input.ndim != 2:
         raise RuntimeError(f"pdist only supports 2D tensors, got: {input.ndim}D")
     n = input.shape[0]
-    pairs = [(i, j) for i in range(n) for j in range(i + 1, n)]
-    first = input.new_tensor([i for i, _ in pairs]).long()
-    second = input.new_tensor([j for _, j in pairs]).long()
-    return _length(input[first] - input[second], float(p))
+    first, second = (input.new_tensor(k, dtype=dtypes.int64) for k in np.triu_indices(n, 1))
+    return _length(input.index_select(0, first) - input.index_select(0, second), float(p))
+
+
+pdist = small("pdist", pdist)
 
 
 def _length(apart, p):

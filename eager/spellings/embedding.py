@@ -138,13 +138,14 @@ def embedding_bag(input, weight, offsets=None, max_norm=None, norm_type=2, scale
 def _firsts(rows, kept, bag, count):
     """(the elements that take part, the position of the first that is the greatest of its bag, whether a bag has any)"""
     lowest = dtypes.finfo(rows.dtype).min
-    index = bag.unsqueeze(1).expand(rows.shape)
+    index = bag.unsqueeze(1).expand(rows.shape).contiguous()
     candidates = rows.masked_fill(~kept.unsqueeze(1), lowest)
     with no_grad():
         top = rows.new_full((count, rows.shape[1]), lowest).scatter_reduce(0, index, candidates, "amax")
-        place = bag.new_tensor(range(bag.shape[0])).unsqueeze(1).expand(rows.shape)
+        # positions as doubles, which hold them exactly and have a kernel
+        place = bag.new_ones((bag.shape[0],), dtype=dtypes.float64).cumsum(0).sub(1).unsqueeze(1).expand(rows.shape)
         place = place.masked_fill(candidates != top.gather(0, index), bag.shape[0])
-        first = place.new_full(top.shape, bag.shape[0]).scatter_reduce(0, index, place, "amin")
+        first = place.new_full(top.shape, bag.shape[0]).scatter_reduce(0, index, place, "amin").long()
     used = kept.new_zeros((count,), dtype=dtypes.int64).index_add(0, bag, kept.long()) > 0
     return candidates, first.clamp(max=bag.shape[0] - 1), used.unsqueeze(1)
 

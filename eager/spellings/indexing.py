@@ -10,13 +10,14 @@ import operator
 import numpy as np
 
 from .. import dtypes
-from ..dispatch import number_of, refuse_repeats, type_name
+from ..dispatch import number_of, refuse_repeats, small, type_name
 from ..meta import broadcast_shapes
 from ..ops import arithmetic as a, indexing as r, views as v
 from ..ops.checks import all_within
 from ..ops.rearrange import stack
 from ..record import mark_multiple
 from ..sizes import SymFloat, SymInt, is_number
+from ..state import state
 from ..tensor import Tensor, read_of_fake
 from .arguments import dim_of, fitting, give
 from .creation import as_tensor
@@ -34,10 +35,26 @@ def getitem(self, key):
         return _select(self, 0, key)
     if kind is slice:
         return v.alias(self) if key == _FULL and self.ndim else _slice(self, 0, key)
+    if kind is Tensor and key._dtype is dtypes.bool and _plain_mask(self, key):
+        return _selected(self, key)
     out, indices, dims = _take_apart(self, key)
     if not indices:
         return v.alias(out) if out is self else out
     return r.index(out, indices, dims)
+
+
+def _plain_mask(x, mask) -> bool:
+    """A mask over all dims of an array, outside of autograd and modes: the native path takes most of these."""
+    return (state.quick is not None and x._array is not None and mask._array is not None and x._array.shape == mask._array.shape
+            and not (state.grad and x.requires_grad))
+
+
+def _by_places(x, mask):
+    out, indices, dims = _take_apart(x, mask)
+    return r.index(out, indices, dims)
+
+
+_selected = small("masked_select", _by_places)
 
 
 def _parts(key) -> tuple:

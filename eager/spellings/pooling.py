@@ -351,21 +351,22 @@ def _starts(sample, n, m, k):
 
 
 def _fractional_windows(x, own, kernel, sizes, samples):
-    """Maxima over windows given by flat indices (N, C, outputs, window)."""
+    """Maxima over windows given by flat indices (N, C, window, outputs): the outputs last, for long inner loops."""
     n, flat = len(own), None
     lead = tuple(x.shape[:2])
     for d in range(n):
         # samples of an image come as (width, height), those of a volume as (time, height, width)
         column = n - 1 - d if n == 2 else d
         starts = _starts(samples[:, :, column], own[d], sizes[d], kernel[d]).to(x.device)
-        at = starts.reshape(*lead, *(sizes[d] if e == d else 1 for e in range(n)), *(1,) * n)
+        at = starts.reshape(*lead, *(1,) * n, *(sizes[d] if e == d else 1 for e in range(n)))
         window = (kernel[d] if e == d else 1 for e in range(n))
-        inner = starts.new_tensor(list(range(kernel[d]))).reshape(*(1,) * (2 + n), *window)
+        inner = starts.new_tensor(list(range(kernel[d]))).reshape(1, 1, *window, *(1,) * n)
         flat = at + inner if flat is None else flat * own[d] + at + inner
-    flat = flat.expand(*lead, *sizes, *kernel).reshape(*lead, -1)
-    picked = gather(x.reshape(*lead, -1), 2, flat).reshape(*lead, *sizes, -1)
-    values, place = picked.max(-1)
-    indices = flat.reshape(*lead, *sizes, -1).gather(-1, place.unsqueeze(-1)).squeeze(-1)
+    count = numel(kernel)
+    flat = flat.expand(*lead, *kernel, *sizes).reshape(*lead, -1)
+    picked = gather(x.reshape(*lead, -1), 2, flat).reshape(*lead, count, *sizes)
+    values, place = picked.max(2)
+    indices = flat.reshape(*lead, count, *sizes).gather(2, place.unsqueeze(2)).squeeze(2)
     return values, indices
 
 

@@ -133,7 +133,7 @@ def amin(input, dim=(), keepdim=False, *, out=None):
     return give(r.amin(input, _some(input, dim, "amin"), keepdim), out)
 
 
-_AMINMAX = returned.aminmax
+PAIRS["aminmax"] = _AMINMAX = returned.aminmax
 
 
 @numpy_names

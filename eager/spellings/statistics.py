@@ -198,14 +198,22 @@ def mode(input, dim=-1, keepdim=False, *, out=None):
         raise IndexError(f"mode(): Expected reduction dim {d} to have non-zero size.")
     rows = np.moveaxis(x, d, -1)
     flat = rows.reshape(math.prod(rows.shape[:-1]), rows.shape[-1])
-    places = np.empty(len(flat), np.int64)
-    for k, row in enumerate(flat):
-        values, counts = np.unique(row, return_counts=True, equal_nan=False)
-        value = values[np.argmax(counts)]
-        places[k] = np.flatnonzero(row == value)[-1] if value == value else 0
+    places = _last_of_most_frequent(flat)
     index = unsqueeze(_wrap(places.reshape(rows.shape[:-1]), dtypes.int64), d)
     values = input.gather(d, index)
     return give(Mode(values, index) if keepdim else Mode(values.squeeze(d), index.squeeze(d)), out)
+
+
+def _last_of_most_frequent(rows):
+    """Per row, the last place of the value that is there most often, of several the smallest; 0 where that is NaN."""
+    n = rows.shape[1]
+    ordered, steps = np.sort(rows, 1), np.arange(n)
+    begins = np.ones(rows.shape, bool)
+    begins[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
+    length = steps - np.maximum.accumulate(np.where(begins, steps, 0), 1)      # how many equals stand before each
+    values = np.take_along_axis(ordered, length.argmax(1)[:, None], 1)
+    found = (rows == values)[:, ::-1]
+    return np.where(found.any(1), n - 1 - found.argmax(1), 0)
 
 
 # -- quantiles and NaN-aware means

@@ -13,6 +13,8 @@ struct FbApi {
     PyObject* (*new_array)(PyArray_Descr* descr, int dims, const npy_intp* sizes, const npy_intp* strides,
         npy_intp bytes,
         PyArrayObject* donor);
+    // Fills `out` with draw (seed, ordinal), elements in order; `kind` as in kernels.h.
+    void (*philox)(int kind, void* out, unsigned long seed, unsigned long ordinal, int word, long n);
     const struct JobKernel* (*jobs)(); // the kernels by name (job.h), for this machine; ends with a null name
 };
 

@@ -13,6 +13,7 @@ namespace {
 #include "reduce.h"
 #include "rows.h"
 #include "running.h"
+#include "special.h"
 #include "steps.h"
 #include "whole.h"
 #include "windows.h"
@@ -21,6 +22,7 @@ namespace {
 
 #define FB_ALL_TYPES(f) { f<float>, f<double>, f<bf16>, f<f16> }
 #define FB_WHOLE_TYPES(f) { f<float>, f<double>, nullptr, nullptr }
+#define FB_WHOLE_TYPES_OF(f, ...) { f<float, __VA_ARGS__>, f<double, __VA_ARGS__>, nullptr, nullptr }
 #define FB_ALL_TYPES_OF(f, ...) { f<float, __VA_ARGS__>, f<double, __VA_ARGS__>, f<bf16, __VA_ARGS__>, f<f16, __VA_ARGS__> }
 // types that compute in float: the C library is as fast for doubles
 #define FB_SINGLE_TYPES_OF(f, ...) { f<float, __VA_ARGS__>, nullptr, f<bf16, __VA_ARGS__>, f<f16, __VA_ARGS__> }
@@ -78,6 +80,15 @@ namespace {
     {"hardswish", FB_ALL_TYPES_OF(map, HARDSWISH)}, \
     {"erf", FB_ALL_TYPES_OF(map, ERF)}, \
     {"erfinv", FB_ALL_TYPES_OF(map, ERFINV)}, \
+    {"lgamma", FB_WHOLE_TYPES_OF(special, LGAMMA)}, \
+    {"digamma", FB_WHOLE_TYPES_OF(special, DIGAMMA)}, \
+    {"polygamma", FB_WHOLE_TYPES_OF(special, POLYGAMMA)}, \
+    {"i0", FB_WHOLE_TYPES_OF(special, BESSEL_I0)}, \
+    {"i0e", FB_WHOLE_TYPES_OF(special, BESSEL_I0E)}, \
+    {"i1", FB_WHOLE_TYPES_OF(special, BESSEL_I1)}, \
+    {"i1e", FB_WHOLE_TYPES_OF(special, BESSEL_I1E)}, \
+    {"erfcx", FB_WHOLE_TYPES_OF(special, ERFCX)}, \
+    {"ndtri", FB_WHOLE_TYPES_OF(special, NDTRI)}, \
     {"add_row", FB_ALL_TYPES(add_row)}, \
     {"running_sum_rows", FB_ALL_TYPES(running_sum_rows)}, \
     {"running_sum_columns", FB_ALL_TYPES(running_sum_columns)}, \
@@ -113,9 +124,9 @@ namespace {
     {"to_float16", FB_ALL_TYPES_OF(convert, f16)}, \
     {"take_rows", {take_rows<float>, nullptr, nullptr, nullptr}}, \
     {"check_indices", {check_indices<float>, nullptr, nullptr, nullptr}}, \
-    {"add_rows", FB_WHOLE_TYPES(add_rows)}, \
+    {"add_rows", FB_ALL_TYPES(add_rows)}, \
     {"take_elements", FB_SIZES(take_elements)}, \
-    {"add_elements", FB_WHOLE_TYPES(add_elements)}, \
+    {"add_elements", FB_ALL_TYPES(add_elements)}, \
     {"dropout", FB_ALL_TYPES(dropout)}, \
     {"masked_scale", FB_ALL_TYPES(masked_scale)}, \
     {"attention_forward", FB_ALL_TYPES(attention_forward)}, \

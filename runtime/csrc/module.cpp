@@ -171,6 +171,10 @@ void philox_range(void* raw, long begin, long end, int) {
     kernels->philox(job.kind, job.out, job.seed, job.ordinal, job.word, begin, end);
 }
 
+void fill_drawn(int kind, void* out, unsigned long seed, unsigned long ordinal, int word, long n) {
+    kernels->philox(kind, out, seed, ordinal, word, 0, n);
+}
+
 PyObject* philox(PyObject*, PyObject* args) {
     PyArrayObject* out;
     unsigned long long seed, ordinal;
@@ -367,7 +371,7 @@ PyMODINIT_FUNC PyInit__native() {
     import_array();
     choose(available("auto"));
     PyObject* module = PyModule_Create(&definition);
-    static const FbApi api = {&eager_table, new_array, job_table};
+    static const FbApi api = {&eager_table, new_array, fill_drawn, job_table};
     PyObject* capsule = PyCapsule_New((void*)&api, "flambeau.runtime._native.api", nullptr);
     if (!module || !capsule || PyModule_AddObject(module, "api", capsule) || !add_array_type(module)
         || !add_launcher(module)) {

@@ -183,7 +183,8 @@ template <class T> void add_elements(const Job& job, long begin, long end) {
         const T* x = (const T*)job.p[1] + unit * count * inner;
         const long* index = (const long*)job.p[2] + unit * count * inner;
         for (long e = 0, j = 0; e < count * inner; e++) {
-            out[index[e] * inner + j] += x[e];
+            T* to = out + index[e] * inner + j;
+            put(to, element(to) + element(x + e));
             j = j + 1 == inner ? 0 : j + 1;
         }
     }

@@ -1,0 +1,314 @@
+// Random numbers into small tensors: rand, randn, randint, uniform_, normal_, exponential_, random_, bernoulli. The bits are
+// those of the records' formulas: one ordinal a call, elements in row-major order.
+#include "small.h"
+
+#include <math.h>
+#include <string.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "casts.h"
+
+namespace {
+
+PyObject* draw_function; // (generator or None) -> (seed, ordinal)
+
+constexpr npy_intp FEW = 1 << 14;
+
+bool drawn(PyObject* generator, int kind, void* out, npy_intp n) {
+    Ref key(PyObject_CallOneArg(draw_function, generator ? generator : Py_None));
+    if (!key || !PyTuple_Check(key.get())) return false;
+    unsigned long seed = PyLong_AsUnsignedLongMask(PyTuple_GET_ITEM(key.get(), 0)),
+                  ordinal = PyLong_AsUnsignedLongMask(PyTuple_GET_ITEM(key.get(), 1));
+    if (PyErr_Occurred()) return false;
+    world.api->philox(kind, out, seed, ordinal, 0, n);
+    return true;
+}
+
+enum { UNIFORM = 0, DOUBLES = 1, BITS = 2, NORMAL = 3 }; // as the runtime counts them
+
+// ---- new tensors
+
+// The keywords of a draw that has none but a type (float32, or one that is its default) and this device.
+bool plain_options(const Call& c, int wanted) {
+    int type = wanted;
+    PyObject* device;
+    return small_options(c, type, device) && type == wanted;
+}
+
+template <int kind> PyObject* floats(const Call& c) {
+    npy_intp sizes[MAX_DIMS], total;
+    int dims;
+    if (small_default_type() != FLOAT32 || !plain_options(c, FLOAT32) || !small_sizes(c.args, c.n, sizes, dims, total)
+        || total > FEW)
+        return nullptr;
+    Ref array(fresh_array(FLOAT32, dims, sizes, nullptr));
+    if (!array || !drawn(nullptr, kind, PyArray_DATA((PyArrayObject*)array.get()), total)) return nullptr;
+    return tensor_around(array.release(), FLOAT32);
+}
+
+// low + the high word of bits times the range, as doubles or whole numbers hold it exactly
+template <class T> void ranged(T* out, const uint32_t* bits, npy_intp n, int64_t low, uint64_t span) {
+    for (npy_intp k = 0; k < n; k++) out[k] = (T)((int64_t)(bits[k] * span >> 32) + low);
+}
+
+bool read_range(PyObject* low, PyObject* high, npy_intp& least, uint64_t& span) {
+    npy_intp most;
+    least = 0;
+    if ((low && !small_int(low, least)) || !high || !small_int(high, most)) return false;
+    if (most <= least || least < -(1l << 30) || most > 1l << 30) return false;
+    span = (uint64_t)(most - least);
+    return true;
+}
+
+PyObject* randint(const Call& c) {
+    npy_intp sizes[MAX_DIMS], total, low;
+    uint64_t span;
+    int dims;
+    if ((c.n != 2 && c.n != 3) || !plain_options(c, INT64)
+        || !read_range(c.n == 3 ? c.args[0] : nullptr, c.args[c.n - 2], low, span)
+        || !(PyTuple_Check(c.args[c.n - 1]) || PyList_CheckExact(c.args[c.n - 1]))
+        || !small_sizes(c.args + c.n - 1, 1, sizes, dims, total) || total > FEW)
+        return nullptr;
+    Ref array(fresh_array(INT64, dims, sizes, nullptr));
+    uint32_t bits[total + 1];
+    if (!array || !drawn(nullptr, BITS, bits, total)) return nullptr;
+    ranged((int64_t*)PyArray_DATA((PyArrayObject*)array.get()), bits, total, low, span);
+    return tensor_around(array.release(), INT64);
+}
+
+// ---- in place: body(values, count) makes of what was drawn what is kept
+
+bool read_real(PyObject* x, double missing, double& out) {
+    out = missing;
+    if (!x) return true;
+    if (!PyFloat_CheckExact(x) && !PyLong_CheckExact(x)) return false;
+    out = PyFloat_AsDouble(x);
+    return out != -1 || !PyErr_Occurred() || (PyErr_Clear(), false);
+}
+
+// A generator that is given by keyword, or None.
+bool plain_generator(PyObject* x) { return absent(x); }
+
+template <class Body> PyObject* drawn_into(const Call& c, PyObject* x, int kind, Body body) {
+    PyArrayObject* a = small_writable(x, c.grad);
+    int type = a ? type_of(x) : -1;
+    npy_intp n = a ? PyArray_SIZE(a) : 0;
+    bool half = type == FLOAT16 || type == BFLOAT16; // these compute in floats
+    if ((type != FLOAT32 && !half) || n > FEW) return nullptr;
+    float room[half ? n + 1 : 1], *values = half ? room : (float*)PyArray_DATA(a);
+    if (!drawn(nullptr, kind, values, n)) return nullptr;
+    body(values, n);
+    if (half) cast_loop(FLOAT32, type)((const char*)values, sizeof(float), (char*)PyArray_DATA(a), 2, n);
+    return bump(x) ? Py_NewRef(x) : nullptr;
+}
+
+PyObject* uniform_in_place(const Call& c) {
+    static const Names<4> names("self", "a", "b", "generator");
+    PyObject* a[4];
+    double low, high;
+    if (c.n > 3 || !parse(c, names, a) || !a[0] || !read_real(a[1], 0, low) || !read_real(a[2], 1, high)
+        || !plain_generator(a[3]))
+        return nullptr;
+    return drawn_into(c, a[0], UNIFORM, [=](float* x, npy_intp n) {
+        float span = (float)(high - low), start = (float)low;
+        for (npy_intp k = 0; k < n; k++) x[k] = x[k] * span + start;
+    });
+}
+
+PyObject* normal_in_place(const Call& c) {
+    static const Names<4> names("self", "mean", "std", "generator");
+    PyObject* a[4];
+    double mean, std;
+    if (c.n > 3 || !parse(c, names, a) || !a[0] || !read_real(a[1], 0, mean) || !read_real(a[2], 1, std) || !(std >= 0)
+        || !plain_generator(a[3]))
+        return nullptr;
+    return drawn_into(c, a[0], NORMAL, [=](float* x, npy_intp n) {
+        float scale = (float)std, middle = (float)mean;
+        for (npy_intp k = 0; k < n; k++) x[k] = x[k] * scale + middle;
+    });
+}
+
+// numpy's loop of a function of one float
+struct FloatLoop {
+    PyUFuncGenericFunction run = nullptr;
+    void* with = nullptr;
+    explicit FloatLoop(const char* name) {
+        Ref module(PyImport_ImportModule("numpy")), f(module ? PyObject_GetAttrString(module.get(), name) : nullptr);
+        if (!f || !PyObject_TypeCheck(f.get(), &PyUFunc_Type)) {
+            PyErr_Clear();
+            return;
+        }
+        PyUFuncObject* u = (PyUFuncObject*)f.get();
+        for (int k = 0; k < u->ntypes && !run; k++)
+            if (u->types[k * 2] == NPY_FLOAT && u->types[k * 2 + 1] == NPY_FLOAT) {
+                run = u->functions[k], with = u->data ? u->data[k] : nullptr;
+            }
+    }
+};
+
+PyObject* exponential_in_place(const Call& c) {
+    static const Names<3> names("self", "lambd", "generator");
+    static const FloatLoop log1p("log1p");
+    PyObject* a[3];
+    double rate;
+    if (c.n > 2 || !log1p.run || !parse(c, names, a) || !a[0] || !read_real(a[1], 1, rate) || !(rate > 0)
+        || !plain_generator(a[2]))
+        return nullptr;
+    return drawn_into(c, a[0], UNIFORM, [=](float* x, npy_intp n) {
+        float scale = (float)(-1.0 / rate);
+        for (npy_intp k = 0; k < n; k++) x[k] = -x[k];
+        char* pointers[2] = {(char*)x, (char*)x};
+        npy_intp steps[2] = {4, 4}, count = n;
+        log1p.run(pointers, &count, steps, log1p.with);
+        for (npy_intp k = 0; k < n; k++) x[k] *= scale;
+    });
+}
+
+PyObject* random_in_place(const Call& c) {
+    npy_intp low;
+    uint64_t span;
+    if ((c.n != 2 && c.n != 3) || c.names || !read_range(c.n == 3 ? c.args[1] : nullptr, c.args[c.n - 1], low, span))
+        return nullptr;
+    PyArrayObject* a = small_writable(c.args[0], c.grad);
+    int type = a ? type_of(c.args[0]) : -1;
+    npy_intp n = a ? PyArray_SIZE(a) : 0;
+    if ((type != FLOAT32 && type != INT64) || n > FEW) return nullptr;
+    uint32_t bits[n + 1];
+    if (!drawn(nullptr, BITS, bits, n)) return nullptr;
+    if (type == INT64) ranged((int64_t*)PyArray_DATA(a), bits, n, low, span);
+    else ranged((float*)PyArray_DATA(a), bits, n, low, span);
+    return bump(c.args[0]) ? Py_NewRef(c.args[0]) : nullptr;
+}
+
+// 1 with the probability of its element
+PyObject* bernoulli(const Call& c) {
+    if (c.n != 1 || c.names || (c.grad && is_tensor(c.args[0]) && needs_grad(c.args[0]))) return nullptr;
+    PyArrayObject* p = dense_array(c.args[0]);
+    npy_intp n = p ? PyArray_SIZE(p) : 0;
+    if (!p || type_of(c.args[0]) != FLOAT32 || n > FEW) return nullptr;
+    const float* chance = (const float*)PyArray_DATA(p);
+    for (npy_intp k = 0; k < n; k++)
+        if (!(chance[k] >= 0 && chance[k] <= 1)) return nullptr;
+    Ref array(fresh_array(FLOAT32, PyArray_NDIM(p), PyArray_DIMS(p), nullptr));
+    float* out = array ? (float*)PyArray_DATA((PyArrayObject*)array.get()) : nullptr;
+    if (!out || !drawn(nullptr, UNIFORM, out, n)) return nullptr;
+    for (npy_intp k = 0; k < n; k++) out[k] = out[k] < chance[k];
+    return tensor_around(array.release(), FLOAT32);
+}
+
+// A mean and a deviation per element
+PyObject* normal(const Call& c) {
+    if (c.n != 2 || c.names) return nullptr;
+    PyArrayObject *mean = dense_array(c.args[0]), *std = mean ? dense_array(c.args[1]) : nullptr;
+    if (!std || type_of(c.args[0]) != FLOAT32 || type_of(c.args[1]) != FLOAT32 || PyArray_NDIM(mean) != PyArray_NDIM(std)
+        || !PyArray_CompareLists(PyArray_DIMS(mean), PyArray_DIMS(std), PyArray_NDIM(mean))
+        || (c.grad && (needs_grad(c.args[0]) || needs_grad(c.args[1]))))
+        return nullptr;
+    npy_intp n = PyArray_SIZE(mean);
+    const float *m = (const float*)PyArray_DATA(mean), *s = (const float*)PyArray_DATA(std);
+    if (n > FEW) return nullptr;
+    for (npy_intp k = 0; k < n; k++)
+        if (!(s[k] >= 0)) return nullptr;
+    Ref array(fresh_array(FLOAT32, PyArray_NDIM(mean), PyArray_DIMS(mean), nullptr));
+    float* out = array ? (float*)PyArray_DATA((PyArrayObject*)array.get()) : nullptr;
+    if (!out || !drawn(nullptr, NORMAL, out, n)) return nullptr;
+    for (npy_intp k = 0; k < n; k++) out[k] = out[k] * s[k] + m[k];
+    return tensor_around(array.release(), FLOAT32);
+}
+
+// ---- orders and choices
+
+struct Key {
+    uint64_t key;
+    int64_t place;
+};
+
+// By keys of 53 bits, equal ones in order: digits of 14 bits.
+void sort_keys(std::vector<Key>& keys) {
+    constexpr int bits = 14, digits = 1 << bits;
+    if (keys.size() < 4096) {
+        std::stable_sort(keys.begin(), keys.end(), [](const Key& a, const Key& b) { return a.key < b.key; });
+        return;
+    }
+    std::vector<Key> other(keys.size());
+    std::vector<uint32_t> first(digits);
+    for (int shift = 0; shift < 53; shift += bits) {
+        std::fill(first.begin(), first.end(), 0);
+        for (const Key& k : keys) first[k.key >> shift & (digits - 1)]++;
+        uint32_t at = 0;
+        for (uint32_t& f : first) at += std::exchange(f, at);
+        for (const Key& k : keys) other[first[k.key >> shift & (digits - 1)]++] = k;
+        keys.swap(other);
+    }
+}
+
+// The order of n random doubles.
+PyObject* randperm(const Call& c) {
+    npy_intp n;
+    if (c.n != 1 || !small_int(c.args[0], n) || n < 0 || n > 1 << 20 || !plain_options(c, INT64)) return nullptr;
+    Ref array(fresh_array(INT64, 1, &n, nullptr));
+    std::vector<double> numbers(n + 1);
+    if (!array || !drawn(nullptr, DOUBLES, numbers.data(), n)) return nullptr;
+    std::vector<Key> keys(n);
+    for (npy_intp k = 0; k < n; k++) keys[k] = {(uint64_t)(numbers[k] * 9007199254740992.0), k};
+    sort_keys(keys);
+    int64_t* out = (int64_t*)PyArray_DATA((PyArrayObject*)array.get());
+    for (npy_intp k = 0; k < n; k++) out[k] = keys[k].place;
+    return tensor_around(array.release(), INT64);
+}
+
+// Places drawn along the last dim in proportion to weights, each time anew: by the inverse of the running sum. Few weights:
+// for more the record's kernels sum in another order.
+PyObject* multinomial(const Call& c) {
+    static const Names<4> names("input", "num_samples", "replacement", "generator");
+    PyObject* a[4];
+    npy_intp count;
+    if (c.n > 3 || !parse(c, names, a) || !a[0] || !a[1] || a[2] != Py_True || !plain_generator(a[3]) || !small_int(a[1], count))
+        return nullptr;
+    PyArrayObject* x = dense_array(a[0]);
+    int dims = x ? PyArray_NDIM(x) : 0;
+    npy_intp size = x ? PyArray_SIZE(x) : 0;
+    if ((dims != 1 && dims != 2) || type_of(a[0]) != FLOAT32 || !size || size > 2048 || count < 1 || count > 4096) return nullptr;
+    npy_intp n = PyArray_DIM(x, dims - 1), rows = size / n, sizes[2] = {rows, count};
+    if (rows * count > FEW) return nullptr;
+    const float* w = (const float*)PyArray_DATA(x);
+    std::vector<npy_intp> top(rows, -1);
+    for (npy_intp k = 0; k < size; k++) {
+        if (!(w[k] >= 0 && w[k] <= 3.4028235e38f)) return nullptr;
+        if (w[k] > 0) top[k / n] = k % n;
+    }
+    for (npy_intp r = 0; r < rows; r++)
+        if (top[r] < 0) return nullptr;
+    Ref array(fresh_array(INT64, dims, sizes + 2 - dims, nullptr));
+    float u[rows * count], edges[n];
+    if (!array || !drawn(nullptr, UNIFORM, u, rows * count)) return nullptr;
+    int64_t* out = (int64_t*)PyArray_DATA((PyArrayObject*)array.get());
+    for (npy_intp r = 0; r < rows; r++, w += n) {
+        float sum = 0, total = small_row_sum(w, n);
+        for (npy_intp k = 0; k < n; k++) sum += w[k], edges[k] = sum / total;
+        for (npy_intp k = 0; k < count; k++) {
+            npy_intp place = std::upper_bound(edges, edges + n, u[r * count + k]) - edges;
+            *out++ = place < top[r] ? place : top[r];
+        }
+    }
+    return tensor_around(array.release(), INT64);
+}
+
+PyObject* py_draws(PyObject*, PyObject* function) {
+    draw_function = Py_NewRef(function);
+    Py_RETURN_NONE;
+}
+
+PyMethodDef functions[] = {{"draws", py_draws, METH_O, "draws(function): (generator or None) -> (seed, ordinal)"},
+    {nullptr, nullptr, 0, nullptr}};
+
+}
+
+const SmallEntry small_draws[] = {{"rand", floats<UNIFORM>}, {"randn", floats<NORMAL>}, {"randint", randint},
+    {"uniform_", uniform_in_place}, {"normal_", normal_in_place}, {"exponential_", exponential_in_place},
+    {"random_", random_in_place}, {"bernoulli", bernoulli}, {"normal", normal},
+    {"randperm", randperm}, {"multinomial", multinomial}, {nullptr, nullptr}};
+
+bool add_draws(PyObject* module) { return PyModule_AddFunctions(module, functions) == 0; }

@@ -1,0 +1,325 @@
+// Discrete Fourier transforms of rows of single complex or real numbers, of lengths whose prime factors are small.
+//
+// Stockham's form: a pass of radix p takes x[q + s (k + m j)], j < p, to y[q + s (p k + j)], so that results come out in
+// order and the inner loop over q runs along memory. Rows are transformed side by side: q counts them first. Real and
+// imaginary parts lie apart. The inverse swaps both parts; two real rows are one complex row.
+#include "call.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "casts.h"
+
+namespace {
+
+constexpr long LARGEST = 127, SIDE_BY_SIDE = 16, LONG_ROW = 4096;
+
+struct Pass {
+    int radix;
+    long m; // how many k
+    std::vector<float> cosines, sines; // of 2 pi j k / n, [j][k] for j = 1 .. radix - 1
+    std::vector<float> cosine, sine; // of 2 pi j / radix
+};
+
+struct Plan {
+    long n;
+    std::vector<Pass> passes;
+};
+
+// Factors with the wide ones first: the first pass has the shortest inner loops.
+std::vector<int> factors_of(long n) {
+    std::vector<int> found;
+    for (int p : {8, 4, 2})
+        while (n % p == 0 && (p != 2 || n % 4)) found.push_back(p), n /= p;
+    for (int p = 3; n > 1 && p <= LARGEST; p += 2)
+        while (n % p == 0) found.push_back(p), n /= p;
+    if (n > 1) found.clear();
+    return found;
+}
+
+std::shared_ptr<const Plan> plan_of(long n) { // null: another algorithm is needed. The GIL is held.
+    static auto* known = new std::map<long, std::shared_ptr<const Plan>>;
+    auto at = known->find(n);
+    if (at != known->end()) return at->second;
+    auto plan = std::make_shared<Plan>();
+    plan->n = n;
+    std::vector<int> factors = factors_of(n);
+    if (factors.empty()) return nullptr;
+    long left = n;
+    for (int p : factors) {
+        Pass pass = {p, left / p, {}, {}, {}, {}};
+        for (int j = 0; j < p; j++)
+            pass.cosine.push_back((float)cos(2 * M_PI * j / p)), pass.sine.push_back((float)sin(2 * M_PI * j / p));
+        for (int j = 1; j < p; j++)
+            for (long k = 0; k < pass.m; k++) {
+                double angle = 2 * M_PI * (double)(j * k % left) / (double)left;
+                pass.cosines.push_back((float)cos(angle)), pass.sines.push_back((float)sin(angle));
+            }
+        plan->passes.push_back(std::move(pass));
+        left /= p;
+    }
+    if (known->size() >= 64) known->clear();
+    return (*known)[n] = plan;
+}
+
+#define FB_ALWAYS __attribute__((always_inline)) inline
+
+struct Parts {
+    float *re, *im;
+};
+
+// Butterflies on p complex numbers, forward.
+FB_ALWAYS void butterfly(float (&r)[2], float (&i)[2]) {
+    float a = r[0], b = i[0];
+    r[0] = a + r[1], i[0] = b + i[1], r[1] = a - r[1], i[1] = b - i[1];
+}
+FB_ALWAYS void butterfly(float (&r)[3], float (&i)[3]) {
+    const float h = 0.86602540378443864676f;
+    float tr = r[1] + r[2], ti = i[1] + i[2], dr = (r[1] - r[2]) * h, di = (i[1] - i[2]) * h;
+    float ar = r[0] - 0.5f * tr, ai = i[0] - 0.5f * ti;
+    r[0] += tr, i[0] += ti;
+    r[1] = ar + di, i[1] = ai - dr, r[2] = ar - di, i[2] = ai + dr;
+}
+FB_ALWAYS void butterfly(float (&r)[4], float (&i)[4]) {
+    float ar = r[0] + r[2], ai = i[0] + i[2], br = r[0] - r[2], bi = i[0] - i[2];
+    float cr = r[1] + r[3], ci = i[1] + i[3], dr = r[1] - r[3], di = i[1] - i[3];
+    r[0] = ar + cr, i[0] = ai + ci, r[2] = ar - cr, i[2] = ai - ci;
+    r[1] = br + di, i[1] = bi - dr, r[3] = br - di, i[3] = bi + dr;
+}
+FB_ALWAYS void butterfly(float (&r)[5], float (&i)[5]) {
+    const float c1 = 0.30901699437494742410f, c2 = -0.80901699437494742410f, s1 = 0.95105651629515357212f,
+                s2 = 0.58778525229247312917f;
+    float t1r = r[1] + r[4], t1i = i[1] + i[4], t2r = r[2] + r[3], t2i = i[2] + i[3];
+    float d1r = r[1] - r[4], d1i = i[1] - i[4], d2r = r[2] - r[3], d2i = i[2] - i[3];
+    float ar = r[0] + c1 * t1r + c2 * t2r, ai = i[0] + c1 * t1i + c2 * t2i;
+    float br = r[0] + c2 * t1r + c1 * t2r, bi = i[0] + c2 * t1i + c1 * t2i;
+    float ur = s1 * d1r + s2 * d2r, ui = s1 * d1i + s2 * d2i, vr = s2 * d1r - s1 * d2r, vi = s2 * d1i - s1 * d2i;
+    r[0] += t1r + t2r, i[0] += t1i + t2i;
+    r[1] = ar + ui, i[1] = ai - ur, r[4] = ar - ui, i[4] = ai + ur;
+    r[2] = br + vi, i[2] = bi - vr, r[3] = br - vi, i[3] = bi + vr;
+}
+FB_ALWAYS void butterfly(float (&r)[8], float (&i)[8]) {
+    const float h = 0.70710678118654752440f;
+    float er[4] = {r[0], r[2], r[4], r[6]}, ei[4] = {i[0], i[2], i[4], i[6]};
+    float odd_r[4] = {r[1], r[3], r[5], r[7]}, odd_i[4] = {i[1], i[3], i[5], i[7]};
+    butterfly(er, ei);
+    butterfly(odd_r, odd_i);
+    float tr[4] = {odd_r[0], (odd_r[1] + odd_i[1]) * h, odd_i[2], (odd_i[3] - odd_r[3]) * h};
+    float ti[4] = {odd_i[0], (odd_i[1] - odd_r[1]) * h, -odd_r[2], -(odd_r[3] + odd_i[3]) * h};
+    for (int j = 0; j < 4; j++)
+        r[j] = er[j] + tr[j], i[j] = ei[j] + ti[j], r[j + 4] = er[j] - tr[j], i[j + 4] = ei[j] - ti[j];
+}
+
+// One pass: the inner loop over q, or over k where there is one q.
+template <int p> FB_ALWAYS void pass_of(const Pass& pass, const Parts& x, const Parts& y, long s) {
+    const float *c = pass.cosines.data(), *w = pass.sines.data();
+    const float *__restrict xr = x.re, *__restrict xi = x.im;
+    float *__restrict yr = y.re, *__restrict yi = y.im;
+    long m = pass.m;
+    if (s == 1) {
+        for (long k = 0; k < m; k++) {
+            float r[p], i[p];
+            for (int j = 0; j < p; j++) r[j] = xr[k + m * j], i[j] = xi[k + m * j];
+            butterfly(r, i);
+            yr[p * k] = r[0], yi[p * k] = i[0];
+            for (int j = 1; j < p; j++) {
+                float cj = c[(j - 1) * m + k], wj = w[(j - 1) * m + k];
+                yr[p * k + j] = r[j] * cj + i[j] * wj, yi[p * k + j] = i[j] * cj - r[j] * wj;
+            }
+        }
+        return;
+    }
+    for (long k = 0; k < m; k++) {
+        float cj[p], wj[p];
+        for (int j = 1; j < p; j++) cj[j] = c[(j - 1) * m + k], wj[j] = w[(j - 1) * m + k];
+        const float *ar = xr + s * k, *ai = xi + s * k;
+        float *br = yr + s * p * k, *bi = yi + s * p * k;
+        for (long q = 0; q < s; q++) {
+            float r[p], i[p];
+            for (int j = 0; j < p; j++) r[j] = ar[q + s * m * j], i[j] = ai[q + s * m * j];
+            butterfly(r, i);
+            br[q] = r[0], bi[q] = i[0];
+            for (int j = 1; j < p; j++)
+                br[q + s * j] = r[j] * cj[j] + i[j] * wj[j], bi[q + s * j] = i[j] * cj[j] - r[j] * wj[j];
+        }
+    }
+}
+FB_EACH_MACHINE void pass2(const Pass& pass, const Parts& x, const Parts& y, long s) { pass_of<2>(pass, x, y, s); }
+FB_EACH_MACHINE void pass3(const Pass& pass, const Parts& x, const Parts& y, long s) { pass_of<3>(pass, x, y, s); }
+FB_EACH_MACHINE void pass4(const Pass& pass, const Parts& x, const Parts& y, long s) { pass_of<4>(pass, x, y, s); }
+FB_EACH_MACHINE void pass5(const Pass& pass, const Parts& x, const Parts& y, long s) { pass_of<5>(pass, x, y, s); }
+FB_EACH_MACHINE void pass8(const Pass& pass, const Parts& x, const Parts& y, long s) { pass_of<8>(pass, x, y, s); }
+
+// Any odd radix: of j and p - j together, sums go with cosines and differences with sines. `some` q at a time.
+FB_EACH_MACHINE void pass_odd(const Pass& pass, const Parts& x, const Parts& y, long s) {
+    constexpr int some = 32;
+    const int p = pass.radix, h = (p - 1) / 2;
+    const long m = pass.m;
+    const float *cosine = pass.cosine.data(), *sine = pass.sine.data();
+    alignas(64) float sr[LARGEST / 2 + 1][some], si[LARGEST / 2 + 1][some], dr[LARGEST / 2 + 1][some], di[LARGEST / 2 + 1][some];
+    for (long k = 0; k < m; k++)
+        for (long q = 0; q < s; q += some) {
+            const long count = s - q < some ? s - q : some;
+            const float *ar = x.re + s * k + q, *ai = x.im + s * k + q;
+            float *br = y.re + s * p * k + q, *bi = y.im + s * p * k + q;
+            alignas(64) float zr[some] = {}, zi[some] = {}, fr[some] = {}, fi[some] = {};
+            for (long l = 0; l < count; l++) fr[l] = zr[l] = ar[l], fi[l] = zi[l] = ai[l];
+            for (int j = 1; j <= h; j++) {
+                const float *ur = ar + s * m * j, *ui = ai + s * m * j, *vr = ar + s * m * (p - j), *vi = ai + s * m * (p - j);
+                for (long l = 0; l < count; l++) {
+                    sr[j][l] = ur[l] + vr[l], si[j][l] = ui[l] + vi[l], dr[j][l] = ur[l] - vr[l], di[j][l] = ui[l] - vi[l];
+                    zr[l] += sr[j][l], zi[l] += si[j][l];
+                }
+                for (long l = count; l < some; l++) sr[j][l] = si[j][l] = dr[j][l] = di[j][l] = 0;
+            }
+            for (long l = 0; l < count; l++) br[l] = zr[l], bi[l] = zi[l];
+            for (int r = 1; r <= h; r++) {
+                alignas(64) float er[some], ei[some], or_[some] = {}, oi[some] = {};
+                for (int l = 0; l < some; l++) er[l] = fr[l], ei[l] = fi[l];
+                for (int j = 1, t = r; j <= h; j++, t = t + r < p ? t + r : t + r - p) {
+                    const float c = cosine[t], w = sine[t];
+                    for (int l = 0; l < some; l++) {
+                        er[l] += c * sr[j][l], ei[l] += c * si[j][l];
+                        or_[l] += w * dr[j][l], oi[l] += w * di[j][l];
+                    }
+                }
+                for (int side = 0; side < 2; side++) { // X[r] = even - i odd, X[p - r] = even + i odd
+                    const int at = side ? p - r : r;
+                    const float sign = side ? -1.f : 1.f, c = pass.cosines[(at - 1) * m + k], w = pass.sines[(at - 1) * m + k];
+                    for (long l = 0; l < count; l++) {
+                        float u = er[l] + sign * oi[l], v = ei[l] - sign * or_[l];
+                        br[s * at + l] = u * c + v * w, bi[s * at + l] = v * c - u * w;
+                    }
+                }
+            }
+        }
+}
+
+// Rows side by side at `x`, through `y`; where the result lies.
+Parts transformed(const Plan& plan, Parts x, Parts y, long rows) {
+    long s = rows;
+    for (const Pass& pass : plan.passes) {
+        switch (pass.radix) {
+        case 2: pass2(pass, x, y, s); break;
+        case 3: pass3(pass, x, y, s); break;
+        case 4: pass4(pass, x, y, s); break;
+        case 5: pass5(pass, x, y, s); break;
+        case 8: pass8(pass, x, y, s); break;
+        default: pass_odd(pass, x, y, s);
+        }
+        std::swap(x, y);
+        s *= pass.radix;
+    }
+    return x;
+}
+
+struct Job {
+    const Plan* plan;
+    const float* x; // complex rows, or real ones
+    float* out; // complex rows of `kept` numbers
+    long rows, kept;
+    bool real, inverse;
+    float scale;
+    long group() const { return plan->n > LONG_ROW ? (real ? 2 : 1) : SIDE_BY_SIDE; } // rows at a time
+};
+
+void read_rows(const Job& job, long first, long rows, const Parts& to) {
+    long n = job.plan->n;
+    if (job.real) {
+        long half = (rows + 1) / 2;
+        for (long b = 0; b < half; b++) {
+            const float *u = job.x + (first + 2 * b) * n, *v = 2 * b + 1 < rows ? u + n : nullptr;
+            for (long k = 0; k < n; k++) to.re[k * half + b] = u[k], to.im[k * half + b] = v ? v[k] : 0.f;
+        }
+        return;
+    }
+    float *re = job.inverse ? to.im : to.re, *im = job.inverse ? to.re : to.im;
+    for (long b = 0; b < rows; b++) {
+        const float* x = job.x + (first + b) * n * 2;
+        for (long k = 0; k < n; k++) re[k * rows + b] = x[2 * k], im[k * rows + b] = x[2 * k + 1];
+    }
+}
+
+void write_rows(const Job& job, long first, long rows, const Parts& from) {
+    long n = job.plan->n;
+    const float scale = job.scale;
+    if (job.real) { // of u + i v: U = (Z[k] + conj Z[-k]) / 2, V = (Z[k] - conj Z[-k]) / 2i
+        long half = (rows + 1) / 2;
+        const float h = 0.5f * scale, turn = job.inverse ? -1.f : 1.f;
+        for (long b = 0; b < half; b++) {
+            float *u = job.out + (first + 2 * b) * job.kept * 2, *v = 2 * b + 1 < rows ? u + job.kept * 2 : nullptr;
+            for (long k = 0; k < job.kept; k++) {
+                long at = k * half + b, back = (k ? n - k : 0) * half + b;
+                float zr = from.re[at], zi = from.im[at], cr = from.re[back], ci = from.im[back];
+                u[2 * k] = (zr + cr) * h, u[2 * k + 1] = turn * (zi - ci) * h;
+                if (v) v[2 * k] = (zi + ci) * h, v[2 * k + 1] = turn * (cr - zr) * h;
+            }
+        }
+        return;
+    }
+    const float *re = job.inverse ? from.im : from.re, *im = job.inverse ? from.re : from.im;
+    for (long b = 0; b < rows; b++) {
+        float* out = job.out + (first + b) * n * 2;
+        for (long k = 0; k < n; k++) out[2 * k] = re[k * rows + b] * scale, out[2 * k + 1] = im[k * rows + b] * scale;
+    }
+}
+
+void run_groups(void* raw, long begin, long end, int) {
+    const Job& job = *(Job*)raw;
+    long group = job.group(), n = job.plan->n, lanes = job.real ? (group + 1) / 2 : group, size = n * lanes;
+    float* memory = (float*)world.api->runtime->alloc(4 * size * sizeof(float));
+    Parts x = {memory, memory + size}, y = {memory + 2 * size, memory + 3 * size};
+    for (long g = begin; g < end; g++) {
+        long first = g * group, rows = job.rows - first < group ? job.rows - first : group;
+        read_rows(job, first, rows, x);
+        write_rows(job, first, rows, transformed(*job.plan, x, y, job.real ? (rows + 1) / 2 : rows));
+    }
+    world.api->runtime->release(memory);
+}
+
+// fourier(x, inverse, scale): along the last dim of a row-major array, complex64, or float32 whose spectra are cut behind the
+// middle; None for lengths with large prime factors.
+PyObject* py_fourier(PyObject*, PyObject* args) {
+    PyArrayObject* x;
+    int inverse;
+    double scale;
+    if (!PyArg_ParseTuple(args, "O!pd", &PyArray_Type, &x, &inverse, &scale)) return nullptr;
+    int dims = PyArray_NDIM(x);
+    bool real = PyArray_TYPE(x) == NPY_FLOAT;
+    if ((!real && PyArray_TYPE(x) != NPY_CFLOAT) || !dims || dims > MAX_DIMS || !PyArray_ISCARRAY_RO(x) || !PyArray_SIZE(x))
+        Py_RETURN_NONE;
+    long n = PyArray_DIM(x, dims - 1);
+    std::shared_ptr<const Plan> plan = n > 1 ? plan_of(n) : nullptr;
+    if (!plan) Py_RETURN_NONE;
+    npy_intp sizes[MAX_DIMS];
+    memcpy(sizes, PyArray_DIMS(x), dims * sizeof(npy_intp));
+    sizes[dims - 1] = real ? n / 2 + 1 : n;
+    PyObject* out = fresh_array(COMPLEX64, dims, sizes, nullptr);
+    if (!out) return nullptr;
+    Job job = {plan.get(), (const float*)PyArray_DATA(x), (float*)PyArray_DATA((PyArrayObject*)out), PyArray_SIZE(x) / n,
+        sizes[dims - 1], real, (bool)inverse, (float)scale};
+    long groups = (job.rows + job.group() - 1) / job.group(), grain = 1 + 16384 / (n * job.group());
+    Py_BEGIN_ALLOW_THREADS world.api->runtime->parallel_for(run_groups, &job, groups, grain);
+    Py_END_ALLOW_THREADS
+    return out;
+}
+
+PyObject* py_transforms(PyObject*, PyObject* length) {
+    long n = PyLong_AsLong(length);
+    if (n == -1 && PyErr_Occurred()) return nullptr;
+    return PyBool_FromLong(n > 1 && plan_of(n));
+}
+
+PyMethodDef functions[] = {{"transforms", py_transforms, METH_O, "transforms(n): whether `fourier` takes rows of n numbers"},
+    {"fourier", py_fourier, METH_VARARGS,
+                               "fourier(x, inverse, scale): along the last dim; None where the length has a large factor"},
+    {nullptr, nullptr, 0, nullptr}};
+
+}
+
+bool add_fourier(PyObject* module) { return PyModule_AddFunctions(module, functions) == 0; }

@@ -1,0 +1,59 @@
+"""Native kernels of special functions (csrc/special.h) on arrays, and the series that they are evaluated with.
+
+In: arrays of floating types, whose values may be anything. Out: a fresh array of a given type, in the order of memory of
+the operand. A series is fitted at its first use to a function that the caller has (the formula in numpy)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .jobs import GRAIN, empty, run
+
+_NONE = np.zeros(0)
+_STEPS = {"ndtri": (3,)}
+_series: dict = {}
+
+
+def special(name, x, kind, function=None, s=0, factor=1.0):
+    """The function `name` of x in type `kind`: floats and doubles directly, others through doubles. `function`: the name's
+    formula in numpy, for its series; `s`, `factor`: polygamma's."""
+    inner = x.dtype if x.dtype == kind and kind in (np.float32, np.float64) else np.dtype(np.float64)
+    y = np.ascontiguousarray(x, inner) if x.ndim else x.astype(inner)
+    out = empty(y.shape, inner)
+    coefficients, counts = _coefficients(name, function)
+    run(name, inner, y.size, GRAIN // 16, (out, y, coefficients), (*counts, *_STEPS.get(name, ())) or (s,), (factor,))
+    if inner == kind:
+        return out
+    with np.errstate(all="ignore"):
+        return out.astype(kind)
+
+
+def _coefficients(name, function):
+    """(all coefficients, how many each series has)"""
+    if function is None:
+        return _NONE, ()
+    found = _series.get(name)
+    if found is None:
+        with np.errstate(all="ignore"):
+            parts = [np.polynomial.chebyshev.chebinterpolate(f, n) for f, n in _FITS[name](function)]
+        found = _series[name] = np.concatenate(parts), tuple(map(len, parts))
+    return found
+
+
+def _bessel(order):
+    """exp(-x) I(x) on [0, 8], over x where it is odd; the root of x times it in 8/x beyond."""
+    def fits(function):
+        yield lambda t: function(4 * (t + 1)) / (4 * (t + 1)) ** order, 34
+        yield lambda t: function(16 / (t + 1)) * np.sqrt(16 / (t + 1)), 30
+    return fits
+
+
+def _erfcx(function):
+    """(1 + 2x) erfcx(x) in (x - 3.75) / (x + 3.75)"""
+    def at(t):
+        x = 3.75 * (1 + t) / (1 - t)
+        return function(x) * (1 + 2 * x)
+    yield at, 40
+
+
+_FITS = {"i0": _bessel(0), "i0e": _bessel(0), "i1": _bessel(1), "i1e": _bessel(1), "erfcx": _erfcx, "ndtri": _erfcx}
