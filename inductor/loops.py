@@ -11,7 +11,7 @@ from dataclasses import field, replace
 from typing import Any, NamedTuple
 
 from ..capture.bounds import Bounds
-from ..capture.expr import Expr, ExprLike, plain
+from ..capture.expr import Expr, ExprLike, lift, plain
 from ..eager import dtypes
 from ..eager.prims import COMBINES
 from ..runtime.data import data
@@ -353,17 +353,23 @@ def row_of(place: ExprLike, axes: tuple[Axis, ...]) -> tuple | None:
     run of memory taken as one; None where that is not known."""
     factors, tangled = strides_of(place) if isinstance(place, Expr) else ({}, frozenset())
     walked = [(factors[a.name], a.extent) for a in axes if a.name in factors]
-    if any(a.name in tangled for a in axes) or any(type(n) is not int or n < 1 for pair in walked for n in pair):
+    if any(a.name in tangled for a in axes) or any(type(n) is int and n < 1 for pair in walked for n in pair):
         return None
-    runs: list[tuple[int, int]] = []
-    for stride, extent in sorted(walked):
-        if runs and stride == runs[-1][0] * runs[-1][1]:
-            stride, extent = runs[-1][0], runs.pop()[1] * extent
-        runs.append((stride, extent))
+    runs = joined_runs(walked)
     rest = place
     for a in axes:
         rest = rest - a.var * factors.get(a.name, 0)
-    return plain(rest), tuple(runs)
+    return plain(rest), frozenset(runs)
+
+
+def joined_runs(runs: list[tuple[ExprLike, ExprLike]]) -> list[tuple[ExprLike, ExprLike]]:
+    """(stride, extent) pairs, where one steps over all of another taken together with that, whatever their sizes are."""
+    for first in runs:
+        for second in runs:
+            if first is not second and second[0] == plain(lift(first[0]) * first[1]):
+                rest = [run for run in runs if run is not first and run is not second]
+                return joined_runs([*rest, (first[0], plain(lift(first[1]) * second[1]))])
+    return runs
 
 
 def step_bounds(outer: tuple[Axis, ...], step: Step) -> Bounds:
