@@ -525,7 +525,9 @@ def is_root(cache, code) -> bool:
 
 
 def place(frames: list) -> tuple:
-    """(code, index) of the instruction that is interpreted, in the code that was cut first."""
+    """(code, index) of the instruction that is interpreted, in the code that was cut first; (None, 0) outside of any."""
+    if not frames or frames[-1].instr is None:
+        return None, 0
     return origin_of(frames[-1].code, frames[-1].instr.index)
 
 

@@ -64,6 +64,8 @@ class Watch:
         if not self.active or isinstance(source, Pinned):
             return
         code, index = self.where()
+        if code is None:
+            return
         known = name in self.history.own or self.growth.knows(code, index)
         enough = self.history.conversions > (MOST if until is None else MOST - 1)
         if known or self.history.changes(name, state, grows) and enough and (source is None or self.is_written(source, name)):

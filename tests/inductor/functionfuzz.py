@@ -196,7 +196,7 @@ def draw(seed: int) -> Program:
                               "r[0] = (r[0] * 1).transpose(0, 1)", "r[0] = r[0] + u.sum()", "r[0] = r[0].mul_(2)")))
     if d.chance(0.1):                                       # unrecorded: an argument may come back, a view of one, or a new tensor
         body += ["with torch.no_grad(): q = flat(F.apply(u, b, 2))", f"q[-1].mul_({d.choice(('2', '0.5', 'q[-1].sin()'))})" if d.chance(0.3) else "",
-                 "r.append(q[-1] * 1)"]
+                 "r.append((q[-1] * 1).detach())"]      # (views made under no_grad tell in PyTorch that they require grad)
     source = f"{text}\n\ndef f(a, b):\n{indented(body, 4)}\n    return tuple(r)\n"
     return Program(source, tuple(caller(d, shape)), d.dtype())
 
