@@ -141,7 +141,7 @@ def gradient(tx, out, chosen: bool, materialize: bool):
 
 def backward(tx, cls, ctx, grads):
     """(what the user's backward returns, whether it is differentiable once)."""
-    name = cls.plain()._backward().__name__
+    name = cls.plain()._fl_backward().__name__
     run = tx.get_attr(cls, "vjp" if cls.plain().vjp is not Function.vjp else "backward")
     once = isinstance(run, UserFunctionVariable) and run.code is ONCE
     try:

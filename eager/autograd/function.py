@@ -157,7 +157,7 @@ class FunctionNode(Node):
         if self.ctx.materialize_grads:
             grads = [zeros(Meta(*meta)) if g is None and meta[1] is not None else g
                      for g, meta in zip(grads, self.metas)]
-        found = self.checked(self.function._backward()(self.ctx, *grads))
+        found = self.checked(self.function._fl_backward()(self.ctx, *grads))
         return [g if need else None for g, need in zip(found, needs)]
 
     def checked(self, found) -> list:
@@ -229,7 +229,7 @@ class Function:
                                   "or set generate_vmap_rule=True.")
 
     @classmethod
-    def _backward(cls):
+    def _fl_backward(cls):
         if cls.vjp is Function.vjp:
             return cls.backward
         if cls.backward is not Function.backward:
@@ -245,7 +245,7 @@ class Function:
         edges = tuple([edge_of(a) if record and isinstance(a, Tensor) else None for a in args])
         ctx = FunctionCtx(needs)
         with recording(False):
-            out = cls._forward(ctx, args, kw)
+            out = cls._fl_forward(ctx, args, kw)
         outs = out if isinstance(out, tuple) else (out,)
         check_dirty(ctx, outs, record)
         node = None
@@ -262,7 +262,7 @@ class Function:
         return outs if isinstance(out, tuple) else outs[0]
 
     @classmethod
-    def _forward(cls, ctx, args, kw):
+    def _fl_forward(cls, ctx, args, kw):
         if cls.setup_context is Function.setup_context:
             return cls.forward(ctx, *args, **kw)
         out = cls.forward(*args, **kw)

@@ -14,7 +14,6 @@ OF_PYTHON = {"__slots__", "__weakref__", "__dict__", "__module__", "__constants_
 # names that a class of PyTorch gives to its instances, and ours to the class; and ours that are public
 KNOWN = {
     "nn.Module": {"summary"},
-    "autograd.Function": {"_forward", "_backward"},
     "utils.data.DataLoader": {"_iterator"},
     **dict.fromkeys(("nn.RNNBase", "nn.RNN", "nn.GRU", "nn.LSTM"), {"_flat_weights", "_flat_weights_names", "get_expected_cell_size"}),
     **dict.fromkeys(("nn.RNNCellBase", "nn.RNNCell", "nn.GRUCell", "nn.LSTMCell"), {"mode"}),
