@@ -408,7 +408,7 @@ def may_overlap(pure, target: Tensor, args: tuple) -> bool:
     """Writes that mean something in memory whose elements share places: of the tensor itself, and by index, one by one."""
     if pure is ops.OPS["copy"]:
         source = args[1]
-        return isinstance(source, Tensor) and source._storage is target._storage is not None and static(
+        return source is target or isinstance(source, Tensor) and source._storage is target._storage is not None and static(
             target._sizes) and same_places(target, source)
     return pure is ops.OPS["index_put"] and target._array is not None
 

@@ -94,10 +94,12 @@ CLASSES = {
 }
 
 
-def ordered(name, rule="same", text='"{}_cpu" not implemented for {!r}'):
-    """The promotion `rule` for what needs an order of numbers."""
+def ordered(name, rule="same", text='"{}_cpu" not implemented for {!r}', bools=True):
+    """The promotion `rule` for what needs an order of numbers; without `bools` for what truth values have not, either."""
     def promote(*operands):
         common = result_type(operands)
+        if common is dtypes.bool and not bools:
+            raise NotImplementedError(text.format(name, "Bool"))
         if common is not None and common.is_complex:
             raise NotImplementedError(text.format(name, "ComplexFloat" if common is dtypes.complex64 else "ComplexDouble"))
         return CLASSES[rule](common)

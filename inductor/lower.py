@@ -12,7 +12,7 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from itertools import combinations, islice
+from itertools import islice, permutations
 from typing import Any
 
 from ..capture.bounds import Bounds, simplify
@@ -55,7 +55,7 @@ WORK = {"exp": 10, "log": 10, "log2": 10, "log1p": 12, "expm1": 12, "tanh": 12, 
 MAX_BODY = 120              # values of an inlined expression
 CHEAP_WORK = 6              # work that may be done again by every user, where it costs no traffic
 SMALL_PART = 4              # a load of fewer elements than 1/4 of the value's counts as no traffic
-MAX_SPACES = 20             # ways to find the axes of an index among those of a kernel
+MAX_SPACES = 120            # ways to find the axes of an index among those of a kernel
 DEAR_WORK = 10              # work that is not repeated along a broadcast
 
 
@@ -471,7 +471,7 @@ class Lowering:
             if other.attrs.size != value.attrs.size or other.args[0].op != value.args[0].op:
                 continue
             for space in spaces:
-                for chosen in islice(combinations(space, len(axes)), MAX_SPACES):
+                for chosen in islice(permutations(space, len(axes)), MAX_SPACES):
                     if all(a.extent == b.extent for a, b in zip(axes, chosen)) and filled(set(space) - set(chosen)):
                         moved = Rewriter(self.body, {a.name: b.var for a, b in zip(axes, chosen)}, tidy=self.tidy)
                         if moved(value.args[0]) is other.args[0]:

@@ -1562,44 +1562,44 @@ DRAWN_REFUSALS = "tests/inductor/test_graphfuzz_refused.py::test_drawn_refusals[
 REFUSED = "tests/inductor/test_refusals.py::test_refused_in_the_loop_interpreter"
 
 
-@fault("compiler", "an index that the program computes is taken to lie within its dim",
+@fault("code", "an index that the program computes is taken to lie within its dim",
        "tests/inductor/test_refusals.py::test_bodies_prove_indices", DRAWN_REFUSALS)
 def computed_indices_trusted():
     replace("inductor.body:Body.is_within", lambda is_within: lambda self, e, size: True)
 
 
-@fault("compiler", "what may raise is removed where nobody reads its result",
+@fault("graph", "what may raise is removed where nobody reads its result",
        f"{REFUSED}[gather-not at all-known sizes]", DRAWN_REFUSALS)
 def unread_refusals_removed():
     replace("capture.graph:Node.refuses", lambda refuses: property(lambda self: refuses.fget(self) and bool(self.users)))
 
 
-@fault("compiler", "an index counts as looked at by a kernel that reads one place with it",
+@fault("code", "an index counts as looked at by a kernel that reads one place with it",
        f"{REFUSED}[gather of shared memory-whole-known sizes]")
 def shared_places_count_as_looked_at():
     replace("inductor.lower:addressing",
             lambda addressing: lambda body, step, bounds: [v for v in step.values() if v.op == "indirect"])
 
 
-@fault("compiler", "an index is looked at where only a part of the result is read",
+@fault("code", "an index is looked at where only a part of the result is read",
        f"{REFUSED}[index-in part-known sizes]", DRAWN_REFUSALS)
 def parts_count_as_the_whole():
     replace("inductor.lower:Lowering.add_looks", lambda add: lambda self: None)
 
 
-@fault("compiler", "a masked read looks at the divisors where nothing is read",
+@fault("code", "a masked read looks at the divisors where nothing is read",
        "tests/inductor/test_refusals.py::test_padded_reads_ask_for_no_index")
 def masked_divisors_looked_at():
     rewrite("inductor.body:Body.divisor", "if self.mask is None else", "if True else")
 
 
-@fault("compiler", "the forward leaves checks to the backward",
+@fault("graph", "the forward leaves checks to the backward",
        "tests/inductor/test_refusals.py::test_refused_in_a_forward_with_gradients[gather-loops]")
 def refusals_left_to_the_backward():
     rewrite("inductor.partition:_forward", "n in joint.forward and n.refuses", "False")
 
 
-@fault("compiler", "what lies above its range is taken", f"{REFUSED}[bernoulli-whole-known sizes]",
+@fault("code", "what lies above its range is taken", f"{REFUSED}[bernoulli-whole-known sizes]",
        f"{REFUSED}[one_hot-whole-known sizes]")
 def upper_ends_forgotten():
     rewrite(record("all_within").fn, "s.le(value, high)", "s.le(value, s.maximum(value, high))")

@@ -77,20 +77,20 @@ def _divides_integers(a, b):
     return whole and (type(b) is not int or b == 0)
 
 
-@pointwise(promote=ordered("floor_divide"), refuses=_divides_integers)
+@pointwise(promote=ordered("div_floor", bools=False), refuses=_divides_integers)
 def floor_divide(s, a, b):
     """Division rounded down."""
     return a // b
 
 
-@pointwise(promote=ordered("trunc_divide"), refuses=_divides_integers)
+@pointwise(promote=ordered("div_trunc", bools=False), refuses=_divides_integers)
 def trunc_divide(s, a, b):
     """Division rounded toward zero: floor of the magnitudes with the quotient's sign."""
     q = s.abs(a) // s.abs(b)
     return s.where(s.ne(s.lt(a, 0), s.lt(b, 0)), -q, q)
 
 
-@pointwise(promote=ordered("remainder"), refuses=_divides_integers)
+@pointwise(promote=ordered("remainder", bools=False), refuses=_divides_integers)
 def remainder(s, a, b):
     """The remainder with the divisor's sign."""
     return a % b
@@ -106,7 +106,7 @@ def _(g, a, b):
     return neg(mul(g, floor_divide(a, b)))
 
 
-@pointwise(promote=ordered("fmod"), refuses=_divides_integers)
+@pointwise(promote=ordered("fmod", bools=False), refuses=_divides_integers)
 def fmod(s, a, b):
     """The remainder with the dividend's sign."""
     r = s.abs(a) % s.abs(b)

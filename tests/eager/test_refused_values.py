@@ -1,5 +1,6 @@
 """Python numbers that a type does not hold are refused wherever they meet one; those that it does hold are taken."""
 
+import numpy as np
 import pytest
 
 import flambeau as torch
@@ -84,3 +85,25 @@ def test_a_number_beyond_the_elements_type_is_not_among_them():
     x = torch.tensor([1, 44], dtype=BYTE)                       # 300 wraps around to 44
     assert torch.isin(x, 300).tolist() == [False, False] and torch.isin(x, 44).tolist() == [False, True]
     assert torch.isin(300, x).item() is False and torch.isin(torch.tensor([0.5, 2.0]), 2).tolist() == [False, True]
+
+
+@pytest.mark.parametrize("name, f", [("div_floor", lambda x, y: x // y), ("div_trunc", lambda x, y: torch.div(x, y, rounding_mode="trunc")),
+                                     ("remainder", lambda x, y: x % y), ("fmod", torch.fmod), ("remainder", lambda x, y: x.clone().remainder_(y))])
+def test_truth_values_are_not_divided(name, f):
+    """Eager gave truth values, and the loop interpreter numpy's error for the negative of one."""
+    x = torch.tensor([True, False])
+    for y in (x, True):
+        for call in (f, torch.compile(f, backend="loops")):
+            with pytest.raises(NotImplementedError, match=f'"{name}_cpu" not implemented for \'Bool\''):
+                call(x, y)
+    assert f(x.int(), torch.tensor([True, True])).dtype is torch.int32
+
+
+def test_expanded_memory_takes_itself():
+    """Also where nobody has asked for its storage yet."""
+    x = torch.from_numpy(np.lib.stride_tricks.as_strided(np.arange(3.0), (2, 3), (0, 8)))
+    x[...] = x
+    x.copy_(x)
+    assert x.tolist() == [[0, 1, 2], [0, 1, 2]]
+    with pytest.raises(RuntimeError, match="more than one element of the written-to tensor"):
+        x.copy_(torch.ones(2, 3))

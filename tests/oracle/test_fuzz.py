@@ -78,6 +78,9 @@ UNREACHED = {
     "intervals_spread": "gradients of these in graphs",
     "keep_mask": "graphs with dropout, whose mask and product are one kernel in eager mode",
     "dropped_attention": "attention with dropout, whose draws are not PyTorch's",
+    "all_solved": "matrices without a solution under check_errors: in tests/semantics/test_refused_data.py",
+    "antialias_weights": "graphs with antialiased resampling to sizes that only the call tells; eager mode has taps",
+    "antialias_window": "the same",
     "grouped_mm": "PyTorch takes strides of 16 bytes only: compared with a product per group in tests/eager/test_numbers.py",
 }
 
