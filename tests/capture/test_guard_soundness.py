@@ -11,7 +11,7 @@ import guard_programs
 from flambeau.capture import install
 from flambeau.runtime import counters
 
-CASES = 1000 if sys.version_info < (3, 12) else 200            # all of them on one Python
+CASES = 1000 if sys.version_info < (3, 12) else 400            # all of them on one Python
 
 
 def test_entries_agree_with_fresh_compilations_and_with_python():
