@@ -278,7 +278,7 @@ def setitem(self, key, value):
         if key:
             _assign(v.unsqueeze(self, 0), value)
         return
-    unread = _all_unread(key)
+    unread = _all_unread(key) and not _is_part(value, self)
     out, indices, dims = _take_apart(self, key, _same if unread else _number_of)
     if not indices:
         _assign(out, value)
@@ -322,6 +322,11 @@ def _check_mask(x, mask):
                              f"{list(x.shape)} at index {d}")
     if mask.ndim > x.ndim:
         raise IndexError(f"too many indices for tensor of dimension {x.ndim}")
+
+
+def _is_part(value, x):
+    """Whether what is stored lies in x's memory (`x[i] += 1` stores what it has read, in its place)."""
+    return isinstance(value, Tensor) and value._storage is x._storage is not None
 
 
 def _as_value(x, value):
