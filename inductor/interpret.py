@@ -272,11 +272,16 @@ class Nest:
         strides = self.affine(linear)
         if strides is not None:
             shape = tuple(n if s else 1 for n, s in zip(self.shape, strides[0]))
-            return strided(memory, load.buffer.dtype.numpy, shape, *strides)
+            read = strided(memory, load.buffer.dtype.numpy, shape, *strides)
+            return read.copy() if self.writes(memory) else read
         data = memory.view(load.buffer.dtype.numpy)
         if not data.size:                           # (no step of the loop reads it)
             return np.zeros((1,) * len(self.shape), data.dtype)
         return data[self.offsets(linear)]
+
+    def writes(self, memory: Memory) -> bool:
+        """Whether the step stores into this memory: what was read there before is kept then."""
+        return any(np.may_share_memory(memory, self.place(s.buffer, s.index)[0]) for s in self.step.stores)
 
     def place(self, buffer: Buffer, index: tuple) -> tuple[Memory, ExprLike]:
         scratch = self.scratch.get(buffer)

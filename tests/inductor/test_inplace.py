@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import flambeau
 from flambeau.inductor import driver
 from flambeau.inductor.inplace import write_inputs, write_temps
 from flambeau.inductor.memory import plan
@@ -198,3 +199,15 @@ def test_gradients_of_products_lie_where_the_gates_were(keep):
     home = planned.homes.get(extern.outputs[0].name), planned.arena[extern.outputs[0].name]
     assert home == ((None, 0) if keep else (planned.inputs[1].name, 0))
     check(f, inputs, backend="inductor")
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "loops", "inductor"])
+@pytest.mark.parametrize("dtype", [flambeau.float16, flambeau.bfloat16, flambeau.float32], ids=str)
+def test_what_was_read_before_a_write_is_returned_as_it_was(dtype, backend):
+    """The interpreter took a view of memory for what it had read there, and a cast that changes nothing kept it one."""
+    def f(x):
+        before = x.double().to(x.dtype)
+        x.copy_(x.cos())
+        return (before * 1)[...], before, x
+    x, y = (flambeau.arange(4.0).to(dtype) for _ in range(2))
+    assert all(flambeau.equal(a, b) for a, b in zip(flambeau.compile(f, backend=backend)(x), f(y))) and flambeau.equal(x, y)
