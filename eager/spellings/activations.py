@@ -40,8 +40,9 @@ def prelu(input, weight):
 def rrelu(input, lower=1.0 / 8, upper=1.0 / 3, training=False, inplace=False):
     """Slopes below zero are drawn from [lower, upper) in training, their mean otherwise."""
     for bound in (lower, upper):
-        dtypes.of_number(bound)                 # (refuses an integer that 64 bits do not hold)
-        fitting(bound, dtypes.float32 if input.dtype.itemsize < 4 else input.dtype)
+        if type(bound) is not float or not -1e4 < bound < 1e4:
+            dtypes.of_number(bound)             # (refuses an integer that 64 bits do not hold)
+            fitting(bound, dtypes.float32 if input.dtype.itemsize < 4 else input.dtype)
     if not training:
         return (act.leaky_relu.inplace if inplace else act.leaky_relu)(input, (lower + upper) / 2)
     slopes = input.new_empty(input.shape).uniform_(lower, upper)

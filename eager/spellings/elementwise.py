@@ -88,8 +88,9 @@ def add(input, other, *old, alpha=1, out=None):
 def _plus_scaled(record, input, other, alpha):
     """`record` (a sum or a difference) of input and alpha * other. Its operands meet in one type before they are scaled."""
     number = is_number(alpha) and type(alpha) not in (builtins.bool, builtins.complex)
-    if number and result_type((input, other)).is_floating_point:
-        alpha = fitting(alpha, result_type((input, other)))
+    kind = result_type((input, other))
+    if number and kind.is_floating_point:
+        alpha = fitting(alpha, kind)
         return (a.add_scaled if record is record.pure else a.add_scaled.inplace)(
             input, other, alpha if record.pure is a.add else -alpha)
     return record(input, _times(input, other, alpha))
@@ -240,7 +241,14 @@ def clamp(input, min=None, max=None, *, out=None):
 
 def _bound(x, number):
     """A number is refused that the type does not hold in which x and it are compared."""
-    return fitting(number, result_type((x, number))) if isinstance(number, (int, float)) else number
+    return fitting(number, _meeting(x, number)) if isinstance(number, (int, float)) else number
+
+
+def _meeting(x, number):
+    """`result_type` of a tensor and a number, without a look at tables where the tensor's type is it."""
+    kind = x.dtype.category
+    plain = kind == 2 if type(number) is float else kind in (1, 2) and type(number) is int and -2**63 <= number < 2**63
+    return x.dtype if plain else result_type((x, number))
 
 
 clip = clamp
@@ -271,8 +279,13 @@ def where(condition, input=None, other=None, *, out=None):
                                f"{type_name(condition.dtype)}")
         condition = condition.bool()
     if not (isinstance(input, Tensor) and isinstance(other, Tensor)):
-        kind = result_type((input, other))
-        input, other = (x if isinstance(x, Tensor) else fitting(x, kind, True) for x in (input, other))
+        if isinstance(input, Tensor):
+            other = fitting(other, _meeting(input, other), True)
+        elif isinstance(other, Tensor):
+            input = fitting(input, _meeting(other, input), True)
+        else:
+            kind = result_type((input, other))
+            input, other = fitting(input, kind, True), fitting(other, kind, True)
     return give(a.where(condition, input, other), out)
 
 
@@ -383,8 +396,8 @@ def lerp_(self, end, weight):
 def _between(input, end, weight, add, fused):
     if input.dtype.is_complex:
         return add(input, _mul(_sub(end, input), weight))
-    if not isinstance(weight, Tensor):
-        result_type((input, weight))            # (refuses an integer that 64 bits do not hold)
+    if type(weight) is int:
+        dtypes.of_number(weight)                # (refuses one that 64 bits do not hold)
     return fused(input, end, fitting(weight, input.dtype, True))
 
 
