@@ -109,7 +109,7 @@ PyObject* uniform_in_place(const Call& c) {
     PyObject* a[4];
     double low, high;
     if (c.n > 3 || !parse(c, names, a) || !a[0] || !read_real(a[1], 0, low) || !read_real(a[2], 1, high)
-        || !plain_generator(a[3]))
+        || !plain_generator(a[3]) || !(std::fabs(low) < 1e4 && std::fabs(high) < 1e4)) // (what may not fit is checked in Python)
         return nullptr;
     return drawn_into(c, a[0], UNIFORM, [=](float* x, npy_intp n) {
         float span = (float)(high - low), start = (float)low;

@@ -7,12 +7,13 @@ from .. import api, dtypes, overrides
 from . import _reduction as _Reduction  # noqa: F401 (by the name that packages use)
 from ..dispatch import type_name as _type_name
 from ..ops import activations as act, losses, normalization, products
-from ..spellings.arguments import dim_of as _dim_of, fitting as _fitting
+from ..spellings.arguments import dim_of as _dim_of, settings as _settings
 from ..ops.checks import all_within as _all_within
 from ..spellings.activations import (celu_ as celu_, elu_ as elu_, gumbel_softmax as gumbel_softmax,
                                      hardshrink as hardshrink, hardtanh_ as hardtanh_, leaky_relu_ as leaky_relu_,
                                      prelu as prelu, rrelu as rrelu, rrelu_ as rrelu_, selu_ as selu_,
-                                     softshrink as softshrink, tanhshrink as tanhshrink, threshold_ as threshold_)
+                                     softshrink as softshrink, tanhshrink as tanhshrink, threshold_ as threshold_,
+                                     threshold_settings as _threshold_settings)
 from ..spellings.attention import (multi_head_attention_forward as multi_head_attention_forward,
                                    scaled_dot_product_attention as scaled_dot_product_attention)
 from ..spellings.channels import (batch_norm as batch_norm, group_norm as group_norm, instance_norm as instance_norm)
@@ -86,11 +87,12 @@ def gelu(input, *, approximate="none"):
 
 
 def leaky_relu(input, negative_slope=0.01, inplace=False):
-    return (act.leaky_relu.inplace if inplace else act.leaky_relu)(input, negative_slope)
+    slope = _settings(input, negative_slope, halves=dtypes.float32)
+    return (act.leaky_relu.inplace if inplace else act.leaky_relu)(input, *slope)
 
 
 def elu(input, alpha=1.0, inplace=False):
-    return (act.elu.inplace if inplace else act.elu)(input, alpha, 1.0, 1.0)
+    return (act.elu.inplace if inplace else act.elu)(input, *_settings(input, alpha, halves=dtypes.float32), 1.0, 1.0)
 
 
 def selu(input, inplace=False):
@@ -98,6 +100,7 @@ def selu(input, inplace=False):
 
 
 def celu(input, alpha=1.0, inplace=False):
+    alpha, = _settings(input, alpha, halves=dtypes.float32)
     return (act.elu.inplace if inplace else act.elu)(input, alpha, 1.0, 1.0 / alpha)
 
 
@@ -105,13 +108,8 @@ def mish(input, inplace=False):
     return input.copy_(act.mish(input.clone())) if inplace else act.mish(input)
 
 
-def _held(x, *numbers):
-    """The numbers as elements of x hold them: an integer type refuses those beyond it."""
-    return [_fitting(n, x.dtype) for n in numbers] if x.dtype.category == 1 else numbers
-
-
 def hardtanh(input, min_val=-1.0, max_val=1.0, inplace=False):
-    return (act.hardtanh.inplace if inplace else act.hardtanh)(input, *_held(input, min_val, max_val))
+    return (act.hardtanh.inplace if inplace else act.hardtanh)(input, *_settings(input, min_val, max_val))
 
 
 def relu6(input, inplace=False):
@@ -119,11 +117,11 @@ def relu6(input, inplace=False):
 
 
 def threshold(input, threshold, value, inplace=False):
-    return (act.threshold.inplace if inplace else act.threshold)(input, *_held(input, threshold, value))
+    return (act.threshold.inplace if inplace else act.threshold)(input, *_threshold_settings(input, threshold, value))
 
 
 def softplus(input, beta=1.0, threshold=20.0):
-    return act.softplus(input, beta, threshold)
+    return act.softplus(input, *_settings(input, beta, threshold, halves=dtypes.float32))
 
 
 def softsign(input):
@@ -398,6 +396,7 @@ def cosine_similarity(x1, x2, dim=1, eps=1e-8):
     kind = api.result_type(x1, x2)
     if not kind.is_floating_point:
         raise RuntimeError(f"expected common dtype to be floating point, yet common dtype is {_type_name(kind)}")
+    eps, = _settings(x1, eps, halves=dtypes.float32)
     return (_unit(x1, kind, dim, eps) * _unit(x2, kind, dim, eps)).sum(dim)
 
 

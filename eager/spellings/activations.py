@@ -3,18 +3,22 @@
 import warnings
 
 from .. import dtypes
+from ..dispatch import type_name
 from ..ops import activations as act
 from ..ops import shrink
-from .arguments import fitting
+from .arguments import settings
 
 
 def hardshrink(input, lambd=0.5):
-    return shrink.hardshrink(input, lambd)
+    return shrink.hardshrink(input, *settings(input, lambd))
 
 
 def softshrink(input, lambd=0.5):
     if lambd < 0:
         raise RuntimeError(f"lambda must be greater or equal to 0, but found to be {lambd}.")
+    if type(lambd) in (int, float) and input.dtype.category == 2 and lambd > dtypes.finfo(input.dtype).max:
+        raise RuntimeError(f"lambda must be in range [0, {dtypes.finfo(input.dtype).max:g}] for input dtype "
+                           f"{type_name(input.dtype)}, but found {lambd}")
     return shrink.softshrink(input, lambd)
 
 
@@ -39,10 +43,7 @@ def prelu(input, weight):
 
 def rrelu(input, lower=1.0 / 8, upper=1.0 / 3, training=False, inplace=False):
     """Slopes below zero are drawn from [lower, upper) in training, their mean otherwise."""
-    for bound in (lower, upper):
-        if type(bound) is not float or not -1e4 < bound < 1e4:
-            dtypes.of_number(bound)             # (refuses an integer that 64 bits do not hold)
-            fitting(bound, dtypes.float32 if input.dtype.itemsize < 4 else input.dtype)
+    lower, upper = settings(input, lower, upper, halves=dtypes.float32)
     if not training:
         return (act.leaky_relu.inplace if inplace else act.leaky_relu)(input, (lower + upper) / 2)
     slopes = input.new_empty(input.shape).uniform_(lower, upper)
@@ -69,7 +70,7 @@ def gumbel_softmax(logits, tau=1, hard=False, eps=1e-10, dim=-1):
 
 
 def elu_(input, alpha=1.0):
-    return act.elu.inplace(input, alpha, 1.0, 1.0)
+    return act.elu.inplace(input, *settings(input, alpha, halves=dtypes.float32), 1.0, 1.0)
 
 
 def selu_(input):
@@ -77,16 +78,21 @@ def selu_(input):
 
 
 def celu_(input, alpha=1.0):
-    return act.elu.inplace(input, alpha, 1.0, 1.0 / alpha)
+    return act.elu.inplace(input, *settings(input, alpha, halves=dtypes.float32), 1.0, 1.0 / alpha)
 
 
 def leaky_relu_(input, negative_slope=0.01):
-    return act.leaky_relu.inplace(input, negative_slope)
+    return act.leaky_relu.inplace(input, *settings(input, negative_slope, halves=dtypes.float32))
 
 
 def threshold_(input, threshold, value):
-    return act.threshold.inplace(input, threshold, value)
+    return act.threshold.inplace(input, *threshold_settings(input, threshold, value))
+
+
+def threshold_settings(input, threshold, value):
+    """Both as elements of input; the limit of halves is compared in single precision."""
+    return *settings(input, threshold, halves=dtypes.float32), *settings(input, value)
 
 
 def hardtanh_(input, min_val=-1.0, max_val=1.0):
-    return input.copy_(act.hardtanh(input, min_val, max_val))
+    return input.copy_(act.hardtanh(input, *settings(input, min_val, max_val)))

@@ -68,11 +68,13 @@ _C_NAMES = {"int32": "int", "float32": "float", "float64": "double", "float16": 
             "complex64": "c10::complex<float>"}
 
 
-def fitting(value, dtype, unbounded=False):
+def fitting(value, dtype, halves=None):
     """A Python number as elements of this type hold it: integers take the whole part, unsigned ones the complement of
-    negative numbers; what is out of range is refused (halves take it as infinity if `unbounded`). Tensors and symbolic
-    numbers stay as they are.
+    negative numbers; what is out of range is refused (for halves what is out of the range of the type `halves`, where it is
+    given: the kernel reads the number in that type). Tensors and symbolic numbers stay as they are.
     """
+    if type(value) is int and not -2**63 <= value < 2**64:
+        dtypes.of_number(value)                     # (refuses it)
     if not isinstance(value, (int, float, complex)) or dtype.category == 0:
         return value
     if dtype.category == 3:
@@ -88,15 +90,34 @@ def fitting(value, dtype, unbounded=False):
         _in_range(low <= value <= limits.max, dtype)        # (NaN is nowhere)
         return int(value) + (limits.max + 1 if value < 0 and not limits.min else 0)
     if isinstance(value, int) or math.isfinite(value):
-        held = dtypes.float32 if unbounded and dtype.itemsize < 4 else dtype
+        held = halves if halves is not None and dtype.itemsize < 4 else dtype
         _in_range(abs(value) <= dtypes.finfo(held).max, held)
     return float(value) if isinstance(value, int) and abs(value) >= 2**63 else value
 
 
+_SMALL = 1e4                                        # which every type of real numbers holds
+
+
+def settings(x, *numbers, halves=None):
+    """The numbers that set how a function of x works, as elements of x hold them (see `fitting`)."""
+    return tuple([n if type(n) is float and -_SMALL < n < _SMALL and x.dtype.category == 2 else _setting(n, x.dtype, halves)
+                  for n in numbers])
+
+
+def _setting(number, dtype, halves):
+    if not isinstance(number, (int, float)):
+        return number
+    return fitting(number, dtype, halves)
+
+
 def _in_range(fits, dtype):
     if not fits:
-        name = _C_NAMES.get(dtype.name, dtype.name + "_t")
-        raise RuntimeError(f"value cannot be converted to type {name} without overflow")
+        raise RuntimeError(f"value cannot be converted to type {c_name(dtype)} without overflow")
+
+
+def c_name(dtype):
+    """What messages call a type of elements."""
+    return _C_NAMES.get(dtype.name, dtype.name + "_t")
 
 
 def size_of(n):

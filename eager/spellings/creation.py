@@ -509,6 +509,8 @@ def arange(*args, start=0, end=None, step=1, dtype=None, device=None, requires_g
     dtype, device = _factory_options(dtype or (dtypes.get_default_dtype() if floating else dtypes.int64), device)
     if any(isinstance(v, float) and not math.isfinite(v) for v in (start, end)):
         raise RuntimeError(f"unsupported range: {start} -> {end}")
+    if dtype.category == 2 and dtype.itemsize < 4:
+        start, end = fitting(start, dtype, dtypes.float32), fitting(end, dtype, dtypes.float32)
     if dtype is dtypes.int64 and all(isinstance(v, (int, float)) for v in (start, end, step)):
         start, end, step, floating = int(start), int(end), int(step), False
     if step == 0:

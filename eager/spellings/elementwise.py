@@ -14,7 +14,7 @@ from ..ops import activations, arithmetic as a, complexes as c, elementary as e
 from ..ops.creation import full
 from ..tensor import Tensor
 from . import expanded
-from .arguments import dim_of, fitting, from_old_form, give
+from .arguments import dim_of, fitting, from_old_form, give, settings
 
 
 def unary(record, name=None):
@@ -208,6 +208,8 @@ def _pow(input, exponent):
             if exponent == 2 and input.dtype is not dtypes.bool:
                 return a.square(input)
             exponent = fitting(exponent, result_type((input, exponent)))
+        elif input.dtype.category == 2 and input.dtype.itemsize < 4:
+            exponent, = settings(input, exponent)
     if isinstance(exponent, Tensor) and exponent.dtype.category == 1 and result_type((input, exponent)).category < 2:
         return _whole_power(input, exponent)
     return e.power(input, exponent)
@@ -280,12 +282,12 @@ def where(condition, input=None, other=None, *, out=None):
         condition = condition.bool()
     if not (isinstance(input, Tensor) and isinstance(other, Tensor)):
         if isinstance(input, Tensor):
-            other = fitting(other, _meeting(input, other), True)
+            other = fitting(other, _meeting(input, other), dtypes.float64)
         elif isinstance(other, Tensor):
-            input = fitting(input, _meeting(other, input), True)
+            input = fitting(input, _meeting(other, input), dtypes.float64)
         else:
             kind = result_type((input, other))
-            input, other = fitting(input, kind, True), fitting(other, kind, True)
+            input, other = fitting(input, kind, dtypes.float64), fitting(other, kind, dtypes.float64)
     return give(a.where(condition, input, other), out)
 
 
@@ -326,7 +328,7 @@ def _value(value, *operands):
     kind = result_type(operands)
     if type(value) not in (int, float, builtins.bool) or kind.is_complex:
         return None
-    value = fitting(value, kind, True)
+    value = fitting(value, kind, dtypes.float32)
     return int(value) if type(value) is float and kind.category < 2 else value
 
 
@@ -398,7 +400,7 @@ def _between(input, end, weight, add, fused):
         return add(input, _mul(_sub(end, input), weight))
     if type(weight) is int:
         dtypes.of_number(weight)                # (refuses one that 64 bits do not hold)
-    return fused(input, end, fitting(weight, input.dtype, True))
+    return fused(input, end, fitting(weight, input.dtype, dtypes.float32))
 
 
 def logaddexp(input, other, *, out=None):

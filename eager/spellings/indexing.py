@@ -19,7 +19,7 @@ from ..record import mark_multiple
 from ..sizes import SymFloat, SymInt, is_number
 from ..state import state
 from ..tensor import Tensor, read_of_fake
-from .arguments import dim_of, fitting, give
+from .arguments import dim_of, fitting, give, settings
 from .creation import as_tensor
 from .expanded import distinct, fill, fill_masked
 
@@ -88,6 +88,8 @@ def _take_apart(x, key, number=None):
             x = x if k == _FULL else _slice(x, d, k)
             d += 1
         elif k is None:
+            if d > x.ndim:                          # (behind a second ellipsis)
+                raise IndexError(f"Dimension out of range (expected to be in range of [{-x.ndim - 1}, {x.ndim}], but got {d})")
             x = v.unsqueeze(x, d)
             d += 1
         elif k is Ellipsis:
@@ -269,7 +271,8 @@ def setitem(self, key, value):
         _check_mask(self, mask)
         for _ in range(self.ndim - mask.ndim):
             mask = v.unsqueeze(mask, mask.ndim)
-        fill_masked(target, mask, value.to(self.dtype) if isinstance(value, Tensor) else fitting(value, self.dtype, True))
+        held = value.to(self.dtype) if isinstance(value, Tensor) else fitting(value, self.dtype, dtypes.float64)
+        fill_masked(target, mask, held)
         return
     value = _as_value(self, value)
     if type(key) is int and not -2**63 <= key < 2**63:
@@ -341,7 +344,7 @@ def _as_value(x, value):
 
 
 def _assign(out, value):
-    value = fitting(value, out.dtype, True)
+    value = fitting(value, out.dtype, dtypes.float64)
     if isinstance(value, Tensor):
         value = _strip(value, out.ndim)
     a.copy.inplace(out, value)
@@ -356,7 +359,7 @@ def _strip(value, ndim):
 
 def _as_values(x, value, casts):
     if not isinstance(value, Tensor):
-        return as_tensor(fitting(value, x.dtype, True), dtype=x.dtype)
+        return as_tensor(fitting(value, x.dtype, dtypes.float64), dtype=x.dtype)
     if value.dtype is x.dtype:
         return value
     if not casts:
@@ -580,6 +583,7 @@ def _rows_of(self, d, source):
 def _add_args(self, dim, index, source, alpha):
     d = dim_of(self, dim)
     index = _vector(_long(index, "index_add"), "index_add_")
+    alpha, = settings(source, alpha)
     source = source if alpha == 1 else a.mul(source, alpha if self.dtype is not dtypes.bool else bool(alpha))
     if source.dtype is not self.dtype:
         raise RuntimeError(f"index_add_(): self ({self.dtype}) and source ({source.dtype}) must have the same scalar "

@@ -10,6 +10,7 @@ from ..ops.activations import log_sigmoid
 from ..ops.arithmetic import where
 from ..ops.checks import all_within
 from ..tensor import Tensor
+from .arguments import settings
 
 
 def _word(size_average, reduce, reduction):
@@ -46,6 +47,7 @@ def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"
                 raise ValueError("var is of incorrect size") from None
     if reduction not in ("none", "mean", "sum"):
         raise ValueError(reduction + " is not valid")
+    eps, = settings(var, eps)
     all_within(where(var.isnan(), 0, var), 0, None, "var has negative entry/entries", "ValueError")
     known = var.detach()
     var = where(known < eps, var - known + eps, var)        # the value of the cut, the gradient of var
@@ -55,6 +57,7 @@ def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"
 
 def hinge_embedding_loss(input, target, margin=1.0, size_average=None, reduce=None, reduction="mean"):
     """x where t is 1, max(0, margin - x) where it is -1."""
+    margin, = settings(input, margin)
     far = (margin - input).clamp(min=0)
     loss = far.masked_fill(target == 1, 0) + input.masked_fill(target == -1, 0)
     return _losses.reduced(loss, _word(size_average, reduce, reduction))
@@ -116,6 +119,7 @@ def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=
     if weight is not None and weight.shape[0] != x.shape[1]:
         raise RuntimeError(f"inconsistent weight size, expected {x.shape[1]} but got {list(weight.shape)}")
     all_within(t, 0, x.shape[1] - 1, "target out of range")
+    margin, = settings(x, margin, halves=dtypes.float32)
     own = t.unsqueeze(1)
     gaps = _positive(margin - x.gather(1, own) + x)
     gaps = gaps if p == 1 else gaps * gaps

@@ -8,7 +8,7 @@ from ..ops import adaptive, pooling as records
 from ..ops.checks import all_within
 from ..ops.indexing import gather
 from ..sizes import is_int, numel
-from .arguments import size_of
+from .arguments import settings, size_of
 
 _WORDS = {1: "one int", 2: "two ints", 3: "three ints"}
 
@@ -160,6 +160,7 @@ def avg_pool3d(input, kernel_size, stride=None, padding=0, ceil_mode=False, coun
 
 def _lp_pool(n, input, norm_type, kernel_size, stride, ceil_mode):
     """(sum over the window of x**p) ** (1/p), by way of the average; what is negative gives zero."""
+    norm_type, = settings(input, norm_type)
     count = numel(window_of(kernel_size, n, f"lp_pool{n}d", "kernel_size"))
     mean = _avg_pool(n, input.pow(norm_type), kernel_size, stride, 0, ceil_mode, True)
     return (mean.sign() * mean.abs().relu()).mul(count).pow(1.0 / norm_type)

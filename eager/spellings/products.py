@@ -6,7 +6,7 @@ from ..ops.reduce import sum as sum_dims
 from ..ops.views import diagonal, expand, permute, reshape, unsqueeze
 from ..meta import check_expandable
 from ..state import state
-from .arguments import dim_of, from_old_form, give, lowered
+from .arguments import dim_of, from_old_form, give, lowered, settings
 
 
 def matmul(input, other, *, out=None):
@@ -67,8 +67,7 @@ def outer(input, vec2, *, out=None):
 def _scaled_sum(input, product, beta, alpha):
     """beta * input + alpha * product; integers are scaled by the whole parts."""
     check_expandable("addmm", tuple(product.shape), tuple(input.shape))
-    if product.dtype.category < 2:
-        beta, alpha = (int(v) if isinstance(v, float) else v for v in (beta, alpha))
+    beta, alpha = settings(product, beta, alpha, halves=dtypes.float32)
     product = product if alpha == 1 else a.mul(product, alpha)
     if beta == 0:
         return product
@@ -98,6 +97,7 @@ def addmm(input, mat1, mat2, *old, beta=1, alpha=1, out=None):
 def addmv(input, mat, vec, *old, beta=1, alpha=1, out=None):
     if old:
         return from_old_form(addmv, (input, mat, vec, *old), 3, "beta", "alpha")
+    beta, alpha = settings(input, beta, alpha)
     if _of_halves(beta, alpha, input, mat, vec):
         return give(_rounded_once(mv, input, mat, vec, beta, alpha), out)
     return give(_scaled_sum(input, mv(mat, vec), beta, alpha), out)
@@ -129,6 +129,9 @@ def addbmm(input, batch1, batch2, *old, beta=1, alpha=1, out=None):
 def tensordot(a, b, dims=2):
     if isinstance(dims, int):
         dims = list(range(a.ndim - dims, a.ndim)), list(range(dims))
+    if not (isinstance(dims, (tuple, list)) and len(dims) == 2 and not any(isinstance(ds, str) for ds in dims)):
+        raise TypeError("tensordot(): argument 'dims' must be an int or two lists of ints, one for each tensor, not "
+                        f"{dims!r}")
     if a.dtype is not b.dtype:
         raise RuntimeError("both inputs should have same dtype")
     left, right = ([dim_of(x, d) for d in ds] for x, ds in zip((a, b), dims))

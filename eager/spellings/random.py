@@ -1,5 +1,7 @@
 """Random tensors. `generator=None` draws from the default generator."""
 
+import math
+
 import numpy as np
 
 from .. import dtypes
@@ -7,7 +9,7 @@ from ..ops import random as r
 from ..ops.complexes import view_as_complex
 from ..ops.checks import all_within
 from ..tensor import Tensor
-from .arguments import device_of, dtype_of, give
+from .arguments import c_name, device_of, dtype_of, give
 from .creation import _factory_options, _in_likeness, _sizes, finished
 
 
@@ -155,6 +157,11 @@ def multinomial(input, num_samples, replacement=False, *, generator=None, out=No
 
 def uniform_(self, a=0.0, b=1.0, *, generator=None, **names):
     a, b = _plain(*_bounds("uniform_", a, b, names))
+    if self.dtype.category == 2:
+        most = dtypes.finfo(self.dtype).max
+        for name, bound in (("from", a), ("to", b)):
+            if isinstance(bound, (int, float)) and math.isfinite(bound) and abs(bound) > most:
+                raise RuntimeError(f"{name} is out of bounds for {c_name(self.dtype)}")
     return r.uniform.inplace(self, a, b, generator)
 
 

@@ -165,6 +165,7 @@ argmax, argmin = _position("argmax", r.argmax), _position("argmin", r.argmin)
 
 def _correction(unbiased, correction):
     if correction is not None:
+        dtypes.of_number(correction)                # (refuses an integer that 64 bits do not hold)
         return correction
     return 1 if unbiased is None or unbiased else 0
 
@@ -220,6 +221,7 @@ def norm(input, p="fro", dim=None, keepdim=False, *, out=None, dtype=None):
     x = _cast(input, dtype)
     if p == "nuc":
         return give(_nuclear(x, dims_of(x, dim), keepdim), out)
+    dtypes.of_number(p)                         # (refuses an integer that 64 bits do not hold)
     p = 2.0 if p in (None, "fro") else float(p)
     if x.dtype.category < 2:
         raise RuntimeError("linalg.vector_norm: Expected a floating point or complex tensor as input. Got "

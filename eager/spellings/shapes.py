@@ -166,8 +166,8 @@ def expand_as(self, other):
     return expand(self, *other.shape)
 
 
-def broadcast_to(input, size):
-    return expand(input, *((size,) if is_int(size) else size))
+def broadcast_to(input, size, *more):
+    return expand(input, *((size, *more) if is_int(size) else size))
 
 
 def broadcast_shapes(*shapes):
@@ -177,7 +177,7 @@ def broadcast_shapes(*shapes):
 def broadcast_tensors(*tensors):
     tensors = tensors[0] if len(tensors) == 1 and not isinstance(tensors[0], Tensor) else tensors
     shape = common_shape([tuple(x.shape) for x in tensors], "broadcast_tensors")
-    return tuple(expand(x, *shape) for x in tensors)
+    return tuple(x if tuple(x.shape) == shape else expand(x, *shape) for x in tensors)
 
 
 def narrow(input, dim, start, length):

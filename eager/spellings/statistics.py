@@ -158,6 +158,8 @@ def bincount(input, weights=None, minlength=0):
 @on_host
 def histc(input, bins=100, min=0, max=0, *, out=None):
     """Counts in equal bins of [min, max] (of the data if both are equal), in input's type."""
+    for bound in (min, max):
+        dtypes.of_number(bound)                     # (refuses an integer that 64 bits do not hold)
     x = input._values("histc()")
     if input.dtype.category == 0:
         raise RuntimeError("histc is not implemented for 'Bool'")
@@ -171,7 +173,10 @@ def histc(input, bins=100, min=0, max=0, *, out=None):
     v = x.reshape(-1) if x.dtype == np.float32 else x.astype(np.float64).reshape(-1)
     low, high = v.dtype.type(low), v.dtype.type(high)       # all of it in the type of the numbers
     v = v[(v >= low) & (v <= high)]
-    at = np.minimum(((v - low) / (high - low) * bins).astype(np.int64), bins - 1)
+    if low == high:                                 # a number so large that 1 is nothing to it
+        at = np.full(v.shape, (bins - 1) // 2)
+    else:
+        at = np.minimum(((v - low) / (high - low) * bins).astype(np.int64), bins - 1)
     return give(_wrap(np.bincount(at, minlength=bins).astype(x.dtype), input.dtype), out)
 
 
@@ -432,6 +437,7 @@ def renorm(input, p, dim, maxnorm):
     if input.dtype.category < 2:
         raise RuntimeError("linalg.vector_norm: Expected a floating point or complex tensor as input. Got "
                            f"{type_name(input.dtype)}")
+    dtypes.of_number(p)                         # (refuses an integer that 64 bits do not hold)
     if not p > 0:
         raise RuntimeError("renorm: non-positive-norm not supported")
     if input.ndim < 2:
@@ -440,10 +446,12 @@ def renorm(input, p, dim, maxnorm):
         raise RuntimeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm:g}")
     d = dim_of(input, dim)
     rest = tuple(k for k in range(input.ndim) if k != d)
-    norm = reductions._norm_over(single(input), float(p), rest, True)
+    x = single(input)
+    norm = reductions._norm_over(a.cast(x, dtypes.complex128 if x.dtype.is_complex else dtypes.float64) if x is input else x,
+                                 float(p), rest, True)
     over = a.gt(norm, maxnorm)                  # (others take no part, in gradients either)
     scale = a.where(over, a.div(maxnorm, a.add(a.where(over, norm, 1.0), 1e-7)), 1.0)
-    return back(a.mul(single(input), scale), input)
+    return back(a.mul(x, a.cast(scale, x.dtype.to_real())), input)
 
 
 def is_nonzero(input):

@@ -79,10 +79,11 @@ FB_INLINE hd h_lgamma(hd x) {
     hd out = (y - 0.5) * h_log(y) - y + 0.91893853320467274178 + series - h_log(product);
     out = y == __builtin_inf() ? h_splat_inf() : out;
     if (!h_any(mirrored)) return out;
-    hd sine, cosine;
-    h_wave(x - h_round(x), sine, cosine);
+    hd sine, cosine, r = x - h_round(x);
+    h_wave(r, sine, cosine);
     hd turned = 1.1447298858494001741 - h_log(h_abs(sine)) - out;
-    return mirrored ? (x == -__builtin_inf() ? h_splat_inf() : turned) : out;
+    turned = (r == 0.0) | (x == -__builtin_inf()) ? h_splat_inf() : turned; // (far below, where all numbers are whole, out is infinite)
+    return mirrored ? turned : out;
 }
 FB_INLINE hd h_digamma(hd x) {
     hl mirrored = x < 0.5;

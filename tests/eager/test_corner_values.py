@@ -174,3 +174,29 @@ def test_the_sign_of_one_number_is_a_tensor(dtype):
     assert told.shape == () and told.dtype is torch.bool and isinstance(told.numpy(), np.ndarray)
     assert told.item() is (dtype in ("float32", "float64", "float16", "bfloat16", "int64")) and (~told).item() is not told.item()
     assert torch.compile(lambda t: torch.signbit(t), backend="eager")(torch.tensor(-2.0)).item()
+
+
+def test_renorm_of_numbers_whose_squares_overflow():
+    """The norm is computed in doubles, as PyTorch's is."""
+    x = torch.tensor([[1e30, 1e30], [1.0, 1.0]])
+    assert torch.allclose(x.renorm(2, 0, 5.0), torch.tensor([[5 / 2**0.5] * 2, [1.0, 1.0]]))
+
+
+def test_lgamma_far_below_zero_is_infinite():
+    for dtype in (torch.float32, torch.float64):
+        assert torch.lgamma(torch.tensor([-1e10, -3.0, -1e30, float("-inf")], dtype=dtype)).tolist() == [float("inf")] * 4
+
+
+def test_histc_of_one_number_so_large_that_its_bins_have_no_width():
+    assert torch.histc(torch.tensor([1e20, 1e20]), bins=3).tolist() == [0, 2, 0]
+
+
+def test_tensors_that_have_the_common_shape_are_broadcast_as_they_are():
+    x, y = torch.ones(2, 3), torch.ones(3)
+    a, b = torch.broadcast_tensors(x, y)
+    assert a is x and b.shape == (2, 3) and torch.broadcast_to(y, 2, 3).shape == (2, 3)
+
+
+def test_none_behind_a_second_ellipsis():
+    with pytest.raises(IndexError, match="Dimension out of range"):
+        torch.ones(2, 3)[..., ..., None]

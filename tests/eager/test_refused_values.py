@@ -27,6 +27,17 @@ PLACES = {
     "masked_fill": lambda x, n: x.masked_fill(which, n),
     "linspace": lambda x, n: torch.linspace(0, n, 3, dtype=x.dtype),
     "value of addcmul": lambda x, n: x.addcmul(x, x, value=n),
+    "hardtanh": lambda x, n: F.hardtanh(x, -1, n) if n > 0 else F.hardtanh(x, n, 1),
+    "threshold": lambda x, n: F.threshold(x, n, 0),
+    "beta of addmv": lambda x, n: torch.addmv(x, torch.ones(2, 2, dtype=x.dtype), x, beta=n),
+}
+# settings of functions of real numbers, with the type that they are read in where the elements are halves
+SETTINGS = {
+    "leaky_relu": (F.leaky_relu, SINGLE), "leaky_relu_": (F.leaky_relu_, SINGLE), "elu": (F.elu, SINGLE), "celu": (F.celu, SINGLE),
+    "softplus": (F.softplus, SINGLE), "hardshrink": (F.hardshrink, HALF), "hardtanh_": (lambda x, n: F.hardtanh_(x, -1, n), HALF),
+    "rrelu": (lambda x, n: F.rrelu(x, 0.1, n), SINGLE), "threshold": (lambda x, n: F.threshold(x, n, 0), SINGLE),
+    "value of threshold": (lambda x, n: F.threshold(x, 0, n), HALF),
+    "where": (lambda x, n: torch.where(which, x, n), torch.float64), "value of addcmul": (lambda x, n: x.addcmul(x, x, value=n), SINGLE),
 }
 HELD = {BYTE: (127, 128), SHORT: (-32768, -32769), SINGLE: (3e38, 1e300)}
 
@@ -97,6 +108,40 @@ def test_truth_values_are_not_divided(name, f):
             with pytest.raises(NotImplementedError, match=f'"{name}_cpu" not implemented for \'Bool\''):
                 call(x, y)
     assert f(x.int(), torch.tensor([True, True])).dtype is torch.int32
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_settings_of_functions_of_real_numbers(name):
+    f, held = SETTINGS[name]
+    for dtype, beyond in ((SINGLE, 1e300 if held is not torch.float64 else None), (HALF, {SINGLE: 1e300, HALF: 1e5}.get(held))):
+        assert f(ones(dtype), 0.5).dtype is dtype
+        if beyond is not None:
+            with pytest.raises(RuntimeError, match="value cannot be converted to type .* without overflow"):
+                f(ones(dtype), beyond)
+    if held is not HALF:
+        assert f(ones(HALF), 1e5).dtype is HALF
+
+
+def test_exponents_of_halves():
+    """Single precision computes its exponents as doubles; halves do not."""
+    assert ones(SINGLE).pow(1e300).tolist() == [1, 1]
+    with pytest.raises(RuntimeError, match="c10::Half without overflow"):
+        ones(HALF) ** 1e5
+
+
+def test_bounds_of_real_draws():
+    for low, high, words in ((0, 1e300, "to is out of bounds for float"), (-1e300, 0, "from is out of bounds for float")):
+        x = torch.zeros(3)
+        with pytest.raises(RuntimeError, match=words):
+            x.uniform_(low, high)
+        assert x.tolist() == [0, 0, 0]
+    with pytest.raises(RuntimeError, match="to is out of bounds for c10::Half"):
+        torch.zeros(3, dtype=HALF).uniform_(0, 1e5)
+
+
+def test_tensordot_says_what_dims_are():
+    with pytest.raises(TypeError, match=r"tensordot\(\): argument 'dims' must be an int or two lists"):
+        torch.tensordot(torch.ones(2, 2), torch.ones(2, 2), dims="ab")
 
 
 def test_expanded_memory_takes_itself():

@@ -79,15 +79,24 @@ def difference(want: list, got: list, tolerance: float) -> str | None:
             return None                                       # what follows depends on it
         if is_error(b) and not is_error(a) and "double backward runs the" in b[2]:
             return None                                       # refused by name: an input of the compiled call was written since
+        if is_error(a) and is_error(b) and ("returned as-is" in a[2] or "differentiate twice" in a[2]):
+            return None                                       # two refusals; gradients so far depend on the order of the nodes
         if raised:
             if not (is_error(a) and is_error(b) and a[1] == b[1]):
                 return f"entry {k}: {a} and {b}"
         elif isinstance(a, tuple) and len(a) == 3 and isinstance(a[2], np.ndarray):
+            if overflows(a, b):
+                return None                                   # between fused ops halves are not rounded, nor overflow
             if not (isinstance(b, tuple) and len(b) == 3 and a[:2] == b[:2] and close(a[2], b[2], tolerance)):
                 return f"entry {k}: {a} and {b}"
         elif a != b:
             return f"entry {k}: {a} and {b}"
     return None if len(want) == len(got) else f"{len(want)} entries and {len(got)}"
+
+
+def overflows(a, b) -> bool:
+    """Whether a half is infinite here and a number there."""
+    return a[:2] == b[:2] and a[1] == "float16" and bool((np.isinf(a[2]) & np.isfinite(b[2])).any())
 
 
 def is_error(x) -> bool:
