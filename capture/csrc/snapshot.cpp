@@ -320,10 +320,16 @@ bool moving_apart(const Snapshot& snapshot, Fetched& fetched) {
 
 // ---------------------------------------------------------------------------------------------- polling
 
+bool is_loose(const Snapshot& snapshot, const Check& check, PyObject* value) {
+    for (const Loose& loose : snapshot.loose)
+        if (loose.check == &check && loose.value == value) return true;
+    return false;
+}
+
 // A version has moved: whether what was read is still there. Names that nobody read do not matter.
 bool refresh(Snapshot& snapshot, Fact& fact, const Slots& slots) {
     for (const Check& check : fact.node->checks)
-        if (pure_check(check, fact.object) == Truth::No) return false;
+        if (pure_check(check, fact.object) != Truth::Yes && !is_loose(snapshot, check, fact.object)) return false;
     if (fact.dict) {
         std::vector<PyDictObject*> hooks;
         if ((fact.kind == Kind::Instance && !plain_keys((PyObject*)fact.dict)) || !collect_hooks(*fact.node, fact.dict, hooks) ||

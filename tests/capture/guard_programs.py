@@ -6,6 +6,7 @@ the third. What each gives, and what its world looks like afterwards, must be th
 """
 
 import random
+import re
 import types
 import warnings
 
@@ -102,7 +103,7 @@ TERMS = (
     "table.get('a')", "table.get('z', 4)", "'b' in table", "list(table)", "[(k2, type(v).__name__) for k2, v in table.items()]", "table['b'] * x",
     "len(table)", "{**table, 'q': n}", "table.get('a') is y",
     "m(x)", "m.training", "m.layers[0](x)", "len(m.layers)", "m.layers[-1].scale", "[p.shape for p in m.parameters()]", "m.layers[0].weight.sum()",
-    "m.layers[0].offset + 1", "m.drop is None", "m.extra.get('a')", "m.sizes", "m.layers[0].gain", "hasattr(m, 'added')", "[name for name, _ in m.named_buffers()]",
+    "m.layers[0].offset + 1", "m.drop is None", "m.extra.get('a')", "list(m.extra)", "sum(v for v in m.extra.values() if isinstance(v, int)) * x", "'c' in m.extra", "len(m.extra)", "m.sizes", "m.layers[0].gain", "hasattr(m, 'added')", "[name for name, _ in m.named_buffers()]",
     "m.layers[0].weight.requires_grad", "m.layers[0] is m.layers[-1]", "sorted(m.state_dict())",
     "obj.count", "obj.rate * x", "obj.total()", "obj.twice", "hasattr(obj, 'spare')", "getattr(obj, 'spare', 5)", "obj.colour", "obj.colour.value * x",
     "len(obj)", "bool(obj)", "type(obj).__name__", "obj.slotted.value", "hasattr(obj.slotted, 'spare')", "obj.named.label", "obj.named + 1", "vars(obj).keys() >= {'count'}",
@@ -141,7 +142,12 @@ def put(owner, name, value):
 
 def does(text):
     code = compile(text, "change.py", "exec")
-    return lambda draw: lambda w: exec(code, w.scope, {"w": w})
+    made = lambda draw: lambda w: exec(code, w.scope, {"w": w})
+    made.text = text
+    return made
+
+
+NOTHING = does("pass")
 
 
 CHANGES = (
@@ -157,7 +163,8 @@ CHANGES = (
         "w.table = collections.OrderedDict(w.table)", "w.table['a'] = w.y + 1", "w.table['a'] = w.x", "w.table = {1: 2, **w.table}", "w.table['b'] = True",
         "w.m.eval()", "w.m.train()", "w.m.layers[0].scale = 3", "w.m.layers[0].scale = 1.5", "w.m.layers[0].train(False)", "w.m.layers.append(Block(3))",
         "del w.m.layers[0]", "w.m.layers[0].weight = torch.nn.Parameter(torch.ones(5))", "w.m.layers[0].weight.data = torch.zeros(3)",
-        "w.m.layers[0].offset = torch.ones(3) * 4", "w.m.layers[0].weight.requires_grad_(False)", "w.m.drop = 4", "w.m.extra['a'] = 2", "w.m.extra = {}", "w.m.sizes = (2, 4)",
+        "w.m.layers[0].offset = torch.ones(3) * 4", "w.m.layers[0].weight.requires_grad_(False)", "w.m.drop = 4", "w.m.extra['a'] = 2", "w.m.extra = {}", "w.m.extra[7] = 1", "w.m.extra[1, 2] = 3", "w.m.extra['c'] = 5", "w.m.extra.pop('a', None)",
+        "w.m.sizes = (2, 4)",
         "w.m.added = 1", "Block.gain = 5", "w.m.layers[0].gain = 6", "w.m.layers[0].forward = lambda x: x + 1", "w.m = Net()", "w.m = Net().double()",
         "w.m.layers[0].register_forward_hook(lambda m, i, o: o * 2)", "w.m.layers[0] = w.m.layers[-1]", "w.m.layers[0].register_buffer('more', torch.ones(1))",
         "Block.forward = lambda self, x: x * 3", "Net.forward = lambda self, x: x * self.layers[0].scale", "Net.__call__ = lambda self, x: x + 100",
@@ -172,8 +179,19 @@ CHANGES = (
         "global Base; Base = type('Base', (), {'rate': 21})", "w.names = {1}", "w.names = w.names | {0, 3}", "w.names = frozenset(w.names)", "w.pair = Pair(2, w.y)", "w.pair = Pair(1, 4)",
         "w.pair = (1, w.y)", "Pair.swapped = lambda self: self", "torch.set_grad_enabled(False)", "torch.set_grad_enabled(True)", "torch.set_default_dtype(torch.float64)",
         "torch.set_default_dtype(torch.float32)", "w.x.requires_grad_(w.x.is_floating_point() and w.x.is_leaf)", "w.x = w.x.clone()", "w.y = w.x", "w.y = w.x[:2]", "w.x.grad = torch.ones_like(w.x)",
-        "pass", "pass", "pass")),
+    )),
 )
+
+
+# what the text of a change begins with is what it changes: `w.m.extra[7] = 1` belongs to programs that name `m.extra`
+TOPICS = {alter: found[1] for alter in CHANGES if (found := re.match(r"w\.(\w+(?:\.\w+)?)", getattr(alter, "text", "")))}
+
+
+def drawn_change(draw, text):
+    """Half of them change what the program reads; in between, now and then, nothing does, so that guards find what they found."""
+    apt = [alter for alter, topic in TOPICS.items() if topic in text]
+    which = draw.random()
+    return NOTHING if which < 0.2 else draw.choice(apt if apt and which < 0.6 else CHANGES)
 
 
 def function_text(draw) -> str:
@@ -242,7 +260,7 @@ def unsound(seed, calls=8):
         warnings.simplefilter("ignore")
         for call in range(calls):
             if call:
-                makes = draw.choice(CHANGES)
+                makes = drawn_change(draw, text)
                 state = draw.getstate()
                 for w in worlds:
                     draw.setstate(state)
