@@ -295,6 +295,8 @@ class OutsideList(OutsideVariable, ListVariable):
         return tx.constant(None)
 
     def method_pop(self, tx, index=None):
+        if self.cls is not list and index is not None:
+            return super().method_pop(tx, index)                           # raises
         at = -1 if index is None else tx.index(index)
         found = self.peek(tx, at) if at in (0, -1) and (self.maxlen is None or not self.back) else None
         given = () if index is None else (tx.constant(at),)
@@ -302,7 +304,10 @@ class OutsideList(OutsideVariable, ListVariable):
             return self.noted(tx, lambda: self.cut(at, found), "pop", *given)
         if not -len(self.items) <= at < len(self.items):
             return super().method_pop(tx, index)                           # raises
-        return self.noted(tx, lambda: ListVariable.method_pop(self, tx, tx.constant(at)), "pop", *given)
+        return self.noted(tx, lambda: self.taken(tx, at), "pop", *given)
+
+    def drop(self, tx, at):
+        self.noted(tx, lambda: self.taken(tx, at), "__delitem__", tx.constant(at))
 
     def cut(self, at, found):
         """Closed, without its first or last member."""
@@ -323,7 +328,7 @@ class OutsideList(OutsideVariable, ListVariable):
             return self.noted(tx, lambda: self.cut(0, found), "popleft")
         if not self.items:
             return super().method_popleft(tx)                              # raises
-        return self.noted(tx, lambda: ListVariable.method_pop(self, tx, tx.constant(0)), "popleft")
+        return self.noted(tx, lambda: self.taken(tx, 0), "popleft")
 
     def method_clear(self, tx):
         self.noted(tx, lambda: self.become([]), "clear")

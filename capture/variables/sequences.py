@@ -65,11 +65,17 @@ class SequenceVariable(ContainerVariable):
 
     def get_item(self, tx, key):
         if isinstance(key, SliceVariable):
+            self.takes_slices(tx)
             return self.rebuilt(self.unpack(tx)[tx.run(lambda: self.indices(key))])
         index = tx.index(key)
         if not -len(self.items) <= index < len(self.items):
             tx.raise_error(IndexError, f"{self.cls.__name__} index out of range")
         return self.at(index)
+
+    def takes_slices(self, tx) -> None:
+        """A deque has none, and raises its error."""
+        if self.cls is collections.deque:
+            tx.run(lambda: collections.deque()[:])
 
     @staticmethod
     def indices(key):
@@ -80,7 +86,7 @@ class SequenceVariable(ContainerVariable):
 
     def binary(self, tx, op, other, reflected):
         if op in (operator.add, operator.iadd) and isinstance(other, SequenceVariable) and \
-                issubclass(other.cls, type(self).cls):
+                issubclass(other.cls, type(self).cls) and self.comparable(other):
             first, second = (other, self) if reflected else (self, other)
             return self.rebuilt(first.items + second.items)
         if op in (operator.mul, operator.imul) and other.python_type() is int:
@@ -278,6 +284,8 @@ class ListVariable(SequenceVariable):
         self.items = list(items)
 
     def set_item(self, tx, key, value):
+        if isinstance(key, SliceVariable):
+            self.takes_slices(tx)
         self.changed(tx)
         if isinstance(key, SliceVariable):
             items = tx.unpack(value)
@@ -292,6 +300,8 @@ class ListVariable(SequenceVariable):
         self.items[index] = value
 
     def del_item(self, tx, key):
+        if isinstance(key, SliceVariable):
+            self.takes_slices(tx)
         self.changed(tx)
         index = self.indices(key) if isinstance(key, SliceVariable) else tx.index(key)
         if type(index) is int and not -len(self.items) <= index < len(self.items):
@@ -347,22 +357,30 @@ class ListVariable(SequenceVariable):
         return tx.constant(None)
 
     def method_pop(self, tx, index=None):
-        at = -1 if index is None else tx.index(index)
+        if self.cls is collections.deque and index is not None:
+            tx.run(lambda: collections.deque().pop(0))                     # raises
+        return self.taken(tx, -1 if index is None else tx.index(index))
+
+    def taken(self, tx, at):
+        """The member there, which is one no longer."""
         if not -len(self.items) <= at < len(self.items):
             empty = "pop from empty list" if self.cls is list else "pop from an empty deque"
             tx.raise_error(IndexError, empty if not self.items else "pop index out of range")
         self.changed(tx)
         return self.items.pop(at).realize()
 
+    def drop(self, tx, at) -> None:
+        self.taken(tx, at)
+
     def method_popleft(self, tx):
-        return self.method_pop(tx, tx.constant(0))
+        return self.taken(tx, 0)
 
     def method_remove(self, tx, value):
         found = next((i for i in range(len(self.items)) if tx.same_value(self.at(i), value)), None)
         if found is None:
             text = "list.remove(x): x not in list" if self.cls is list else f"{tx.text(value, repr)} is not in deque"
             tx.raise_error(ValueError, text)
-        self.method_pop(tx, tx.constant(found))
+        self.drop(tx, found)
         return tx.constant(None)
 
     def method_clear(self, tx):
