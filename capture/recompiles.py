@@ -29,14 +29,23 @@ class Learned:
 
 def learn(learned: Learned, failures: list[list]) -> None:
     """Take the entry that is nearest to the call; if only sizes and numbers differ there, those become symbolic. One that differs
-    in what is symbolic already (it went another way at a comparison) teaches nothing: the others are asked first."""
-    def distance(of_entry: list) -> int:
+    in what is symbolic already (it went another way at a comparison) teaches nothing: the others are asked first. A number that
+    is another one than in each of several entries becomes symbolic whatever else differs."""
+    def distance(of_entry: list) -> tuple:
         foreign = sum(f.kind not in CURABLE for f in of_entry)
-        return foreign * 1000 + (_with(learned.symbolic, of_entry) == learned.symbolic) * 500 + len(of_entry)
+        return _is_other(of_entry), foreign * 1000 + (_with(learned.symbolic, of_entry) == learned.symbolic) * 500 + len(of_entry)
     nearest = min(failures, key=distance)
     learned.changed.update(dict.fromkeys((_place(f) for f in nearest), 1))
-    if all(f.kind in CURABLE or f.kind in GROWING for f in nearest):
+    if not _is_other(nearest):
         learned.symbolic = _with(learned.symbolic, nearest)
+    elif len(failures) > 1:
+        always = set.intersection(*({(f.kind, f.name) for f in of_entry if f.kind in ("int", "float")} for of_entry in failures))
+        learned.symbolic = _with(learned.symbolic, [f for f in nearest if (f.kind, f.name) in always])
+
+
+def _is_other(of_entry: list) -> bool:
+    """Whether more differs than sizes and numbers, and what containers have gained."""
+    return any(f.kind not in CURABLE and f.kind not in GROWING for f in of_entry)
 
 
 def _with(symbolic: dict, failures: list) -> dict:

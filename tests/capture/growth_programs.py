@@ -180,6 +180,8 @@ class Program:
     def asks(self):
         if any("[i]" in line or "i in" in line for _, line in self.told) and ("i + 1" in "".join(self.lines) or self.breaks):
             return True                                  # what is there under a number that changes
+        if any("-= i" in line for _, line in self.told):
+            return True                                  # a number that may come back to 0 and 1, which have code of their own
         return any(n in self.texts and any(word in line for word in ASKING) for n, line in self.told)
 
     def mixed(self):
