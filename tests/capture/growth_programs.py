@@ -168,7 +168,7 @@ class Program:
         held = HOMES[self.place].format(n=self.names[n])
         self.told.append((n, line))
         made = line.format(h=held, v=rng.choice(VALUES), w=rng.choice(VALUES), k=self.key(n, line))
-        return f"if i % 3 == 0: {made}" if rng.random() < 0.05 and "\n" not in made and self.mixed() else made
+        return f"if i % 3 == 0: {made}" if rng.random() < 0.05 and "\n" not in made and not made.startswith("for ") and self.mixed() else made
 
     def key(self, n, line):
         """A text or tuple under which something is stored has no guard until one asks whether it is there."""
