@@ -169,7 +169,10 @@ PyObject* copy_in_place(const Call& c) {
         || PyArray_NBYTES(a) > SMALL_BYTES || PyArray_NDIM(a) != PyArray_NDIM(b)
         || !PyArray_CompareLists(PyArray_DIMS(a), PyArray_DIMS(b), PyArray_NDIM(a)))
         return nullptr;
-    memmove(PyArray_DATA(a), PyArray_DATA(b), PyArray_NBYTES(a));
+    char *to = (char*)PyArray_DATA(a), *from = (char*)PyArray_DATA(b);
+    npy_intp bytes = PyArray_NBYTES(a);
+    if (to != from && to < from + bytes && from < to + bytes) return nullptr; // (refused in Python)
+    memmove(to, from, bytes);
     return bump(c.args[0]) ? Py_NewRef(c.args[0]) : nullptr;
 }
 

@@ -152,3 +152,14 @@ def test_expanded_memory_takes_itself():
     assert x.tolist() == [[0, 1, 2], [0, 1, 2]]
     with pytest.raises(RuntimeError, match="more than one element of the written-to tensor"):
         x.copy_(torch.ones(2, 3))
+
+
+@pytest.mark.parametrize("n", [6, 100_000])
+def test_a_copy_from_memory_that_lies_across_is_refused(n):
+    """Small copies moved the bytes as if the source had been taken out first."""
+    x = torch.arange(float(n))
+    for write in (lambda: x[1:].copy_(x[:-1]), lambda: x[:4].copy_(x[2:6]), lambda: x[2:6].copy_(x[:4])):
+        with pytest.raises(RuntimeError, match="some elements of the input tensor and the written-to tensor refer to a single memory"):
+            write()
+    assert x[:4].copy_(x[:4]).tolist() == [0, 1, 2, 3] and x[:2].copy_(x[2:4]).tolist() == [2, 3]
+    assert x[2:].tolist() == list(range(2, n))
