@@ -380,3 +380,32 @@ def test_a_function_behind_a_growth_break_breaks_at_once():
         assert compiled(torch.ones(1), i).item() == pytest.approx(i / 2)
     told = counters.snapshot()
     assert told["breaks"] == {"growth": 2} and told["recompiles"] <= 4 and told["fallbacks"] == {}
+
+
+def test_a_number_beside_members_of_other_types_is_learned():
+    """Each entry differed in the type of a member too, so that the number stayed a constant of eight of them."""
+    def make():
+        held = {"last": 0}
+
+        def f(x, i):
+            nonlocal held
+            held = {**held, i: x}
+            print(end="")
+            held[i] = held.get(i, 0) + 1
+            held = {**held, i: f"a-{i}"}
+            held.update(last=f"step {i}")
+            return x * 2
+        return f, lambda: held
+    plain, compiled, recompiles = calls(make)
+    assert compiled == plain and recompiles <= 6                # of both doors and what follows a growth break
+
+
+def test_what_several_failed_entries_teach():
+    from flambeau.capture.recompiles import Learned, learn
+    failure = lambda kind, name, **more: type("Failure", (), {"kind": kind, "name": name, "old": 1, "new": 2, "dim": None, **more})()
+    other, number, size = failure("type_is", "y"), failure("int", "n"), failure("size", "x", dim=0)
+    for entries, want in (([[number]], {"n": True}), ([[number, other]], {}), ([[number, other], [number, other]], {"n": True}),
+                          ([[number, other], [other]], {}), ([[number, other], [number, size]], {"n": True, "x": {0}})):
+        learned = Learned()
+        learn(learned, entries)
+        assert learned.symbolic == want
