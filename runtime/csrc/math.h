@@ -356,8 +356,7 @@ template <class T> FB_INLINE T int_pow(T a, T b) {
 }
 template <class T> FB_INLINE T int_shl(T a, T b) { return (u64)b >= sizeof(T) * 8 ? 0 : (T)((u64)a << b); }
 template <class T> FB_INLINE T int_shr(T a, T b) { return a >> ((u64)b >= sizeof(T) * 8 ? sizeof(T) * 8 - 1 : b); }
-FB_EACH2(vf, mod, float_mod<float>)
-FB_EACH2(vd, mod, float_mod<double>) FB_EACH2(vf, floordiv, float_floordiv<float>)
+FB_EACH2(vd, mod, float_mod<double>)
     FB_EACH2(vd, floordiv, float_floordiv<double>) FB_EACH2(vi, mod, int_mod<int>) FB_EACH2(vl, mod, int_mod<i64>)
         FB_EACH2(vi, floordiv, int_floordiv<int>) FB_EACH2(vl, floordiv, int_floordiv<i64>)
             FB_EACH2(vi, pow, int_pow<int>) FB_EACH2(vl, pow, int_pow<i64>) FB_EACH2(vi, shl, int_shl<int>)
@@ -398,6 +397,30 @@ FB_INLINE vi to_b(vf x) { return x != splat_f(0.f); }
 FB_INLINE vi to_b(vd x) { return x != splat_d(0); }
 FB_INLINE vi to_b(vi x) { return x != 0; }
 FB_INLINE vi to_b(vl x) { return x != splat_l(0); }
+
+// ---- Python's division of floats. The quotient of two floats is exact enough in double to be cut to the right whole number
+//      below 2^28, and what it leaves is exact then; other operands go to the C library.
+FB_RARE vf far_rest(vf a, vf b) {
+    FB_LANES a[l] = __builtin_fmodf(a[l], b[l]);
+    return a;
+}
+FB_INLINE vf rest_of(vf a, vf b) {
+    vd x = to_d(a), y = to_d(b), q = v_trunc(x / y);
+    vi plain = (v_abs(q) < splat_d(268435456.0)) & (v_abs(b) <= splat_f(3.40282347e38f));
+    return any_lane(~plain) ? far_rest(a, b) : to_f(x - q * y);
+}
+FB_INLINE vf v_mod(vf a, vf b) {
+    vf r = rest_of(a, b), zero = with_sign(splat_f(0.f), b);
+    vf turned = v_where((r < splat_f(0.f)) != (b < splat_f(0.f)), r + b, r);
+    return v_where(r == splat_f(0.f), zero, turned);
+}
+FB_INLINE vf v_floordiv(vf a, vf b) {
+    vf none = splat_f(0.f), one = splat_f(1.f), r = rest_of(a, b), whole = a / b, q = (a - r) / b;
+    q = v_where((r != none) & ((r < none) != (b < none)), q - one, q);
+    vf down = v_floor(q);
+    down = v_where(q - down > splat_f(0.5f), down + one, down);
+    return v_where(b == none, whole, v_where(q == none, with_sign(none, whole), down));
+}
 // masks count as -1: a truth value is 0 or 1
 FB_INLINE vf truth_f(vi m) { return as_f(m & as_i(splat_f(1.f))); }
 FB_INLINE vd truth_d(vi m) { return to_d(m & 1); }
