@@ -239,6 +239,15 @@ FB_INLINE vf v_tan(vf x) {
 }
 
 // ---- power: positive normal bases by logarithm and exponential in double; all else in the C library
+FB_INLINE hd half_exp2(hd t) {
+    t = raw_min(splat_hd(1100.0), raw_max(splat_hd(-1100.0), t));
+    hd n = h_round(t), r = (t - n) * splat_hd(0.6931471805599453);
+    hd q =
+        poly(r, splat_hd(2.7557319223985893e-07), 2.7557319223985893e-06, 2.48015873015873e-05, 1.984126984126984e-04,
+            1.3888888888888889e-03, 8.333333333333333e-03, 4.1666666666666664e-02, 0.16666666666666666, 0.5, 1.0, 1.0);
+    hl k = __builtin_convertvector(n, hl), h = k >> 1;
+    return q * (hd)((h + splat_hl(1023)) << 52) * (hd)((k - h + splat_hl(1023)) << 52);
+}
 FB_INLINE hd half_pow(hd x, hd y) {
     hl bits = (hl)x, exponent = (hl)((hul)(bits - splat_hl(0x3fe6a09e667f3bcdl)) >> 52);
     exponent = (exponent ^ splat_hl(0x800)) - splat_hl(0x800); // sign of the 12 bits
@@ -247,14 +256,7 @@ FB_INLINE hd half_pow(hd x, hd y) {
     hd p = poly(z, splat_hd(0.19235933878519513), 0.2219530832136867, 0.26230818925253886, 0.3205988979753252,
         0.4121985831111324, 0.5770780163555854, 0.9617966939259757, 2.8853900817779268);
     hd e = __builtin_convertvector(exponent, hd);
-    hd t = y * v_fma(s, p, e);
-    t = raw_min(splat_hd(1100.0), raw_max(splat_hd(-1100.0), t));
-    hd n = h_round(t), r = (t - n) * splat_hd(0.6931471805599453);
-    hd q =
-        poly(r, splat_hd(2.7557319223985893e-07), 2.7557319223985893e-06, 2.48015873015873e-05, 1.984126984126984e-04,
-            1.3888888888888889e-03, 8.333333333333333e-03, 4.1666666666666664e-02, 0.16666666666666666, 0.5, 1.0, 1.0);
-    hl k = __builtin_convertvector(n, hl), h = k >> 1;
-    return q * (hd)((h + splat_hl(1023)) << 52) * (hd)((k - h + splat_hl(1023)) << 52);
+    return half_exp2(y * v_fma(s, p, e));
 }
 FB_RARE vf far_pow(vf x, vf y) {
     FB_LANES x[l] = __builtin_powf(x[l], y[l]);
@@ -265,6 +267,12 @@ FB_INLINE vf v_pow(vf x, vf y) {
     if (any_lane(~plain)) return far_pow(x, y);
     hd lo = half_pow(__builtin_convertvector(first(x), hd), __builtin_convertvector(first(y), hd));
     hd hi_ = half_pow(__builtin_convertvector(second(x), hd), __builtin_convertvector(second(y), hd));
+    return both(__builtin_convertvector(lo, hf), __builtin_convertvector(hi_, hf));
+}
+// the power of a base of 2, whose logarithm is 1
+FB_INLINE vf v_pow_of_2(vf y) {
+    if (any_lane(~(v_abs(y) <= splat_f(3.40282347e38f)))) return far_pow(splat_f(2.f), y);
+    hd lo = half_exp2(__builtin_convertvector(first(y), hd)), hi_ = half_exp2(__builtin_convertvector(second(y), hd));
     return both(__builtin_convertvector(lo, hf), __builtin_convertvector(hi_, hf));
 }
 
