@@ -313,7 +313,8 @@ class Nest:
     def lane_offset(self, place: Place, e: ExprLike) -> tuple[str, str]:
         """(start, function of the lane) of a place that is neither the same nor next."""
         if place.kind == "any":
-            return "", self.lane_function(e)
+            lanes = self.in_lanes(e)
+            return "", self.lane_function(e) if lanes is None else f"places({lanes})"
         return place.at, f"[&](int l) -> i64 {{ return l * (i64)({place.stride}); }}"
 
     def pointer(self, buffer: Buffer, at: str) -> str:

@@ -115,13 +115,22 @@ template <class T, class At, class M> FB_INLINE auto gather(const T* p, At at, M
     for (int l = 0; l < count(m); l++) set_lane(r, l, element(p + at(l)));
     return r;
 }
+// the number of a lane, from memory
+struct Places {
+    i64 from[FB_W] __attribute__((aligned(64)));
+    __attribute__((always_inline)) i64 operator()(int l) const { return from[l]; }
+};
+FB_INLINE Places places(vl at) {
+    Places made;
+    __builtin_memcpy(made.from, &at, sizeof made.from);
+    return made;
+}
 // places as registers: they and the elements go through memory, where a lane has an address
 template <class T, class M> FB_INLINE auto gather(const T* p, vl at, M m) {
     typedef decltype(ld1(p)) V;
-    i64 from[FB_W] __attribute__((aligned(64)));
     typename Element<V>::S found[FB_W] __attribute__((aligned(64))) = {};
-    __builtin_memcpy(from, &at, sizeof from);
-    for (int l = 0; l < count(m); l++) found[l] = element(p + from[l]);
+    Places from = places(at);
+    for (int l = 0; l < count(m); l++) found[l] = element(p + from(l));
     V r;
     __builtin_memcpy(&r, found, sizeof r);
     return r;

@@ -200,6 +200,20 @@ def test_elements_by_indices_of_lanes(dtype, columns):
         fb.compile(lambda x, i: x.gather(1, i) + x.gather(1, i))(x, i)
 
 
+@pytest.mark.parametrize("columns", (1, 7, 16, 45))
+@pytest.mark.parametrize("dtype", (fb.float32, fb.float64, fb.bfloat16, fb.int64, fb.int16, fb.uint8))
+def test_what_goes_to_indices_of_lanes(dtype, columns):
+    """In the order of the lanes, several to one place."""
+    x, y = (fb.randn(9, 50) * 20).to(dtype), (fb.randn(9, columns) * 3).to(dtype)
+    i, j = fb.randint(0, 50, (9, columns)), fb.randint(0, 3, (9, columns))
+
+    def f(x, y, i, j):
+        return (x.scatter_add(1, i, y), x.scatter_add(0, j, y), x.scatter(1, i, y), x.t().contiguous().index_put((i, j), y),
+                x.scatter_reduce(1, i, y, "amax"), x.scatter_reduce(0, j, y, "prod"))
+    for mine, wanted in zip(fb.compile(f)(x, y, i, j), f(x, y, i, j)):
+        assert mine.dtype is wanted.dtype and fb.equal(mine, wanted)
+
+
 # -- what a compiled call saves
 
 
