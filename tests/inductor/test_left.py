@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 import flambeau as fb
+import flambeau.nn.functional as F
 from flambeau import compiler
+from flambeau.eager.op import OPS
 from flambeau.runtime import counters
 
 SPECIAL = [0.0, -0.0, 1, -1, 0.5, -0.5, 3, -3, np.inf, -np.inf, np.nan, 1e-45, -1e-45, 3.4e38, -3.4e38, 1e-38, 2.0**24, 2.0**28,
@@ -236,3 +238,27 @@ def test_saved_values_are_compared_with_their_versions():
         out.mul_(2)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         out.sum().backward()
+
+
+# -- windows
+
+
+@pytest.mark.parametrize("dtype", (fb.float32, fb.float64, fb.bfloat16))
+@pytest.mark.parametrize("window", (dict(kernel_size=3, stride=2), dict(kernel_size=(2, 3), stride=(1, 2), padding=(1, 0)), dict(
+    kernel_size=3, padding=1), dict(kernel_size=2, stride=3, dilation=2, padding=1), dict(kernel_size=(1, 5), padding=(0, 4)),
+    dict(kernel_size=4, stride=4)))
+def test_columns_are_added_up_by_one_kernel(window, dtype):
+    """The gradient of `unfold`, and `fold`: eagerly, compiled, and by the record's formula."""
+    x = fb.randint(-9, 9, (2, 3, 7, 21)).to(dtype)                  # sums are exact
+    columns = F.unfold(x, **window)
+    f = lambda y: F.fold(y, (7, 21), **window)
+    wanted = f(columns)
+    assert fb.equal(fb.compile(f)(columns), wanted)
+    assert fb.equal(fb.compile(lambda y: f(y.mT.contiguous().mT))(columns), wanted)
+    pairs = [(n, n) if type(n) is int else n for n in (window["kernel_size"], *(window.get(k, d) for k, d in (
+        ("stride", 1), ("padding", 0), ("dilation", 1))))]
+    assert np.array_equal(wanted.float().numpy(), OPS["fold_windows"].kernels["numpy"](columns.double().numpy(), (7, 21), *pairs))
+    y = x.clone().requires_grad_()
+    unfold = lambda y: F.unfold(y, **window)
+    grads = [fb.autograd.grad(g(y), y, columns)[0] for g in (unfold, fb.compile(unfold))]
+    assert fb.equal(*grads) and fb.equal(grads[0], wanted)
