@@ -187,7 +187,7 @@ def test_powers_of_two_are_rounded_rightly():
 
 
 @pytest.mark.parametrize("columns", (1, 7, 16, 45))
-@pytest.mark.parametrize("dtype", (fb.float32, fb.float64, fb.bfloat16, fb.int64, fb.int16, fb.uint8, fb.bool))
+@pytest.mark.parametrize("dtype", (fb.float32, fb.float64, fb.bfloat16, fb.int64, fb.int16, fb.uint8, fb.bool), ids=lambda dtype: dtype.name)
 def test_elements_by_indices_of_lanes(dtype, columns):
     """Places that are affine in an index of each lane: alone, beside a row, with a step, of two indices."""
     x = (fb.randn(9, 50) * 20).to(dtype)
@@ -203,7 +203,7 @@ def test_elements_by_indices_of_lanes(dtype, columns):
 
 
 @pytest.mark.parametrize("columns", (1, 7, 16, 45))
-@pytest.mark.parametrize("dtype", (fb.float32, fb.float64, fb.bfloat16, fb.int64, fb.int16, fb.uint8))
+@pytest.mark.parametrize("dtype", (fb.float32, fb.float64, fb.bfloat16, fb.int64, fb.int16, fb.uint8), ids=lambda dtype: dtype.name)
 def test_what_goes_to_indices_of_lanes(dtype, columns):
     """In the order of the lanes, several to one place."""
     x, y = (fb.randn(9, 50) * 20).to(dtype), (fb.randn(9, columns) * 3).to(dtype)
@@ -243,7 +243,7 @@ def test_saved_values_are_compared_with_their_versions():
 # -- windows
 
 
-@pytest.mark.parametrize("dtype", (fb.float32, fb.float64, fb.bfloat16))
+@pytest.mark.parametrize("dtype", (fb.float32, fb.float64, fb.bfloat16), ids=lambda dtype: dtype.name)
 @pytest.mark.parametrize("window", (dict(kernel_size=3, stride=2), dict(kernel_size=(2, 3), stride=(1, 2), padding=(1, 0)), dict(
     kernel_size=3, padding=1), dict(kernel_size=2, stride=3, dilation=2, padding=1), dict(kernel_size=(1, 5), padding=(0, 4)),
     dict(kernel_size=4, stride=4)))
