@@ -6,6 +6,7 @@ takes; random tensors are drawn by the samples' own maker.
 
 import collections
 import itertools
+import time
 
 import flambeau
 from flambeau.eager.op import OPS
@@ -86,9 +87,11 @@ def arguments(op, elements):
     """The sample at this size, in the first way that the record takes; smaller where a step would take too long."""
     number, rank, own = largest(op)
     while elements > own:
-        for way in WAYS:
+        for way, sizes in itertools.product(WAYS, (False, True)):
+            grow = way(elements / own, rank)
             try:
-                args = op.bind(tuple(op.sample_rule(Scaled(way(elements / own, rank)))[number]), {})
+                args = op.bind(tuple(op.sample_rule(Scaled(grow))[number]), {})
+                args = with_sizes(op, args, grow) if sizes else args
                 if quick(op, args):
                     return args
             except Exception:
@@ -97,12 +100,21 @@ def arguments(op, elements):
     return op.bind(tuple(op.sample_rule(Samples())[number]), {})
 
 
+def with_sizes(op, args, grow):
+    """The sizes among the arguments grow with the tensors."""
+    return tuple(grow(a) if p.role == "size" and type(a) is tuple else a for p, a in zip(op.params, args))
+
+
 def quick(op, args):
-    import time
+    """Whether a call, with its gradients where it has some, takes no more than LONGEST: records trust their arguments, and one
+    that is not right for them may be told by the gradient alone."""
     start = time.process_time()
     with flambeau.no_grad():
         op(*args)
-    return time.process_time() - start < LONGEST
+    taken = time.process_time() - start
+    if op.grads or op.kind.value == "composite":
+        stepped(lambda *values: op(*replaced(args, iter(values))), with_leaves(tensors(args)))
+    return taken < LONGEST
 
 
 def steps(op, elements, training):
@@ -119,8 +131,12 @@ def steps(op, elements, training):
             with flambeau.no_grad():
                 return f(*given)
         return lambda: forward(call), lambda: forward(compiled)
-    leaves = [t.detach().requires_grad_() if t.is_floating_point() or t.dtype.is_complex else t for t in given]
+    leaves = with_leaves(given)
     return lambda: stepped(call, leaves), lambda: stepped(compiled, leaves)
+
+
+def with_leaves(given):
+    return [t.detach().requires_grad_() if t.is_floating_point() or t.dtype.is_complex else t for t in given]
 
 
 def replaced(args, values):

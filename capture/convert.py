@@ -258,6 +258,8 @@ class Trace:
         outputs, spent = settled(self.tx, gen.outputs)
         inputs = self.tx.tracer.finish(outputs)
         work = self.tx.tracer.has_work()
+        if work and self.stop is None and (why := self.backend_leaves(inputs)):
+            return self.left(record, why)
         if work:
             self.compiled = with_spent(self.tx, self.compile_graph(record, inputs), spent, inputs)
         self.tx.tracer.check_marks()
@@ -274,13 +276,28 @@ class Trace:
                               output=direct[0] if direct is not None else None, breaks=self.stop is not None,
                               fallible=work)
 
-    def untouched(self, record):
+    def untouched(self, record, left: bool = False):
         """Nothing for a graph to do: the original code is the best code."""
         tree, _ = build_tree(self.tx, [])
         self.describe(record, self.job.code)
-        return native.Entry(guards=tree, code=self.job.code, breaks=False, fallible=False)
+        return native.Entry(guards=tree, code=self.job.code, breaks=False, fallible=False, left=left)
 
-    def compile_graph(self, record, inputs):
+    def backend_leaves(self, inputs) -> str | None:
+        """Why a backend leaves a whole frame to Python, or None. Its own code is right for every call that the guards accept."""
+        backend = self.job.options.backend
+        ask = getattr(getattr(backend, "func", backend), "leaves", None)
+        return ask and ask(self.tx.tracer.graph, [value for _, _, value in inputs], self.job.options.options)
+
+    def left(self, record, why: str):
+        """Compiled code could do nothing but what the frame's own code does."""
+        self.tx.tracer.check_marks()
+        self.tell_graph(record)
+        counters.add("left", why)
+        record.left = why
+        record.note(f"left to Python: {why}")
+        return self.untouched(record, left=True)
+
+    def tell_graph(self, record) -> None:
         graph = self.tx.tracer.graph
         if config.verify:
             graph.lint()
@@ -288,6 +305,10 @@ class Trace:
             text = graph.print_python()
             record.text("graph.py", text)
             log.channel("graph")(text)
+
+    def compile_graph(self, record, inputs):
+        graph = self.tx.tracer.graph
+        self.tell_graph(record)
         counters.add("graphs")
         values = [value for _, _, value in inputs]
         record.inputs = tuple(weakref.ref(value) if isinstance(value, Tensor) else None for value in values)

@@ -7,6 +7,7 @@ texts. It counts by the difference of the counters around one call through fresh
 from __future__ import annotations
 
 import collections
+import dataclasses
 import linecache
 from typing import Any
 from collections.abc import Callable
@@ -53,6 +54,7 @@ class Explanation:
     fallbacks: dict
     seconds: float
     result: Any = None
+    left: dict = dataclasses.field(default_factory=dict)        # why frames were left to Python -> how many
 
     def __str__(self) -> str:
         lines = [f"{count(self.graph_count, 'graph')}, {count(self.graph_break_count, 'break')}, {count(self.op_count, 'op')}, "
@@ -60,6 +62,7 @@ class Explanation:
         lines += [f"  break {number}{f', {times} times' if times > 1 else ''}: {one}"
                   for number, (one, times) in enumerate(self.counted())]
         lines += [f"  ran eagerly: {reason} ({count(times, 'time')})" for reason, times in self.fallbacks.items()]
+        lines += [f"  left to Python: {reason} ({count(times, 'frame')})" for reason, times in self.left.items()]
         lines += [f"  graph {number}: {count(len(ops), 'op')}: {', '.join(ops)}" for number, ops in enumerate(self.graphs)]
         from ..runtime.report.text import readable      # few explanations are printed
         lines += ["  guards:"] + [f"    {readable(line)}" for line in dict.fromkeys(self.guards)]
@@ -77,6 +80,7 @@ def _recording(backend: Callable, seen: list) -> Callable:
     def record(graph, example_inputs):
         seen.append([_op_name(node) for node in graph.nodes if node.op == "call_function"])
         return backend(graph, example_inputs)
+    record.leaves = getattr(backend, "leaves", None)
     return record
 
 
@@ -123,4 +127,4 @@ def _explanation(owner, before: dict, after: dict, graphs: list, breaks: list, r
     return Explanation(len(graphs), sum(counted.values()), sum(map(len, graphs)), breaks, graphs,
                        [line for entry in entries for line in entry.guards.lines()],
                        _difference(before["fallbacks"], after["fallbacks"]),
-                       after["compile_seconds"] - before["compile_seconds"], result)
+                       after["compile_seconds"] - before["compile_seconds"], result, _difference(before["left"], after["left"]))

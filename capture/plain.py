@@ -77,7 +77,7 @@ class Tries:
     def learn(self, door, code, record, seconds: float, doors: Iterable) -> None:
         """Told of every conversion."""
         origin = door.__dict__.get("origin", code)
-        if record.graphs:
+        if record.graphs or record.left:
             self.useful[origin] = True
             return
         door.__dict__["barren"] = door.__dict__.get("barren", 0) + 1

@@ -98,7 +98,7 @@ class Gathering:
         version = sum(other.function is code for other in self.records[:number])
         kind = KINDS.get(record.door, record.door)
         return data.Frame(number, version, name_of(code), code.co_filename, code.co_firstlineno, kind, seconds,
-                          guards, breaks, record.failed, graphs, spans, record.cached)
+                          guards, breaks, record.failed, graphs, spans, record.cached, record.left)
 
     # -- graphs
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ..capture.graph import Graph
+from ..capture.graph import Graph, Node
+from ..eager.op import Kind
 from ..eager.tensor import Tensor
 from ..runtime import locks, log, records, toolchain
 from ..runtime.errors import InternalError
@@ -71,6 +72,33 @@ def describe(graph: Graph, compiled: Callable) -> tuple:
     return report.describe(graph, compiled)
 
 
+def leaves(graph: Graph, example_inputs: Sequence, options: dict) -> str | None:
+    """Why compiled code could not be faster than the frame's own: it makes views alone, or everything that it computes is
+    called in eager from compiled code, too. None: it may."""
+    nodes = [n for n in graph.calls if not n.is_getitem and not is_view(n)]
+    if options.get("verify") or any(isinstance(x, Tensor) and x.is_cuda for x in example_inputs):
+        return None
+    if not nodes:
+        return "it makes views and computes nothing"
+    if not all(map(may_be_called, nodes)):
+        return None
+    with locks.importing:
+        from .calls import is_called_in_eager
+    if not all(map(is_called_in_eager, nodes)):
+        return None
+    return f"what it computes is called in eager from compiled code, too: {', '.join(sorted({n.target.name for n in nodes}))}"
+
+
+def is_view(node: Node) -> bool:
+    return node.is_op and node.target.kind is Kind.VIEW and not node.target.mutates and node.draw is None
+
+
+def may_be_called(node: Node) -> bool:
+    """What `is_called_in_eager` asks first, without the passes."""
+    return node.is_op and node.target.kind in (Kind.EXTERN, Kind.SCAN) and not node.target.mutates
+
+
+inductor.leaves = leaves
 inductor.takes_options = inductor.takes_mode = True
 inductor.describe = describe
 

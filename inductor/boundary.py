@@ -59,6 +59,8 @@ class Training:
         self.tensors = [name for name in first.saved if name not in self.numbers]
         self.all_reached = frozenset(self.reached)
         self.plain = not self.numbers and not first.saved_inputs       # what is saved is what the forward gave for it
+        made = iter(range(len(self.places)))
+        self.origins = None if self.numbers else [(at is not None, next(made) if at is None else at) for _, at in self.places]
         self.ways: dict[frozenset, Way] = {}
 
     def look(self, results: list, seen: list) -> None:
@@ -249,7 +251,10 @@ class Call:
 
     def _saved(self, results: list) -> list:
         """The tensors that the backward reads; numbers among it stay here."""
-        training, inputs, extra, tensors = self.graph.training, self.inputs, iter(results), []
+        training, inputs = self.graph.training, self.inputs
+        if training.origins is not None:
+            return [inputs[k] if given else results[k] for given, k in training.origins]
+        extra, tensors = iter(results), []
         for name, at in training.places:
             value = next(extra) if at is None else inputs[at]
             if name in training.numbers:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..capture.expr import ExprLike, maximum, minimum, plain, product
-from ..capture.graph import Node
+from ..capture.graph import Node, map_nodes
 from ..capture.shapes import expr_of
 from ..eager.op import Op
 from ..eager.tensor import Tensor
@@ -46,6 +46,11 @@ def has_kernel(op: Op, args: tuple, result: Any, takes: Callable[[tuple], bool] 
     outs = tuple(map(shown, result if isinstance(result, tuple) else (result,)))
     calls = op.call_rule(Sizes(), outs, *map(shown, op.bind(args, {})))
     return calls is not None and (takes or is_native)(calls)
+
+
+def is_called_in_eager(node: Node) -> bool:
+    """Whether lowering finds neither a loop nor a kernel of the runtime for the call of an Extern or Scan."""
+    return node.target.template != "gemm" and not has_kernel(node.target, map_nodes(node.args, lambda n: n.value), node.value)
 
 
 def shown(a: Any) -> Any:

@@ -1,7 +1,8 @@
 """What the compiler did, as numbers that tests and users may rely on.
 
 Plain counts (`frames`, `graphs`, `recompiles`, `kernels`, `cache_hits`, `compile_seconds`) and counts by reason
-(`breaks`, `fallbacks`). Safe under threads: one lock, taken only when something is compiled or falls back.
+(`breaks`, `fallbacks`, and `left`: frames that compiled code could not make faster). Safe under threads: one lock,
+taken only when something is compiled or falls back.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any
 from . import locks, log
 
 PLAIN = ("frames", "graphs", "recompiles", "kernels", "cache_hits", "compile_seconds")
-BY_REASON = ("breaks", "fallbacks")
+BY_REASON = ("breaks", "fallbacks", "left")
 
 _lock = locks.fresh()
 _plain: dict[str, float] = {}
@@ -26,7 +27,7 @@ def reset() -> None:
 
 
 def add(name: str, reason: str | None = None, amount: float = 1) -> None:
-    """Count `amount` under `name`; `breaks` and `fallbacks` need the reason."""
+    """Count `amount` under `name`; those kept by reason need one."""
     with _lock:
         if name in _by_reason:
             if reason is None:

@@ -12,6 +12,8 @@ def _problem(x, targets, lengths, counts, blank):
     if x.dtype not in WHOLE or not x.size:
         return None
     steps, rows, classes = x.shape
+    if not len(targets) == len(lengths) == len(counts) == rows:
+        raise ValueError(f"ctc_loss: {rows} rows of scores, {len(targets)} of targets, {len(lengths)} and {len(counts)} lengths")
     if not 0 <= blank < classes or not all(0 <= n <= steps for n in lengths) \
             or not all(0 <= n <= targets.shape[1] for n in counts):
         return None
@@ -40,6 +42,8 @@ def backward(g, x, targets, alpha, loss, lengths, counts, blank, zero_infinity, 
     found = _problem(x, targets, lengths, counts, blank)
     if found is None or any(a.dtype != x.dtype for a in (g, alpha, loss)):
         return NotImplemented
+    if alpha.shape != (*x.shape[:2], found[3][4]) or not g.shape == loss.shape == x.shape[1:2]:
+        raise ValueError(f"ctc_loss_backward: {g.shape}, {loss.shape} and {alpha.shape} do not belong to scores of {x.shape}")
     targets, lengths, counts, numbers = found
     steps, rows, _, _, states, _ = numbers
     out = empty(x.shape, x.dtype)

@@ -53,7 +53,7 @@ class Break:
 class CompileRecord:
     """One compilation. `ident` is `<number>_<function>`; texts by file name; seconds by stage; `function`: the frame's
     code; failed: guards of the entries that a call failed, in words, which made this one; graphs: (graph, backend, what
-    the backend made), which a report asks the backend to describe.
+    the backend made), which a report asks the backend to describe; left: why the backend left the frame to Python.
     """
 
     ident: str
@@ -65,6 +65,7 @@ class CompileRecord:
     breaks: list[Break] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
     graphs: list[tuple] = field(default_factory=list)
+    left: str = ""
     function: Any = None
     door: str = ""
     inputs: tuple = ()

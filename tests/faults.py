@@ -1645,3 +1645,25 @@ def transforms_one_way():
        f"{QUICK}::test_special_functions_agree_with_their_formulas[baseline-float32-i1]")
 def series_cut():
     rewrite("runtime.special:_coefficients", "tuple(map(len, parts))", "(len(parts[0]) - 12, *map(len, parts[1:]))")
+
+
+LEFT = "tests/inductor/test_left.py"
+
+
+@fault("capture", "frames that compute beside their views are left to Python as well",
+       f"{LEFT}::test_what_has_kernels_is_compiled")
+def too_much_left():
+    rewrite("inductor.backend:leaves", "if not nodes:", "if len(nodes) < 2:")
+
+
+@fault("guard", "a frame that is left to Python is the answer to every later call, whatever its arguments are",
+       f"{LEFT}::test_other_arguments_are_seen_at_once")
+def left_for_good():
+    rewrite("capture.convert:Trace.untouched", "tree, _ = build_tree(self.tx, [])",
+            "tree, _ = build_tree(Context(inline, load_global, self.job.options, {}), []) if left else build_tree(self.tx, [])")
+
+
+@fault("code", "the places of elements by index forget the factor of the index",
+       f"{LEFT}::test_elements_by_indices_of_lanes[float32-16]")
+def factors_forgotten():
+    rewrite("inductor.cpp.nest:Nest.in_lanes", 'if factors[n] == 1 else', 'if factors[n] != 0 else')

@@ -18,6 +18,10 @@ struct Call {
 
 // ---------------------------------------------------------------------------------------------- Wrapper
 
+static Py_ssize_t all_given(const Call& with) {
+    return PyVectorcall_NARGS(with.nargsf) + (with.kwnames ? PyTuple_GET_SIZE(with.kwnames) : 0);
+}
+
 static PyObject* call(PyObject* callable, const Call& with) {
     return PyObject_Vectorcall(callable, with.args, with.nargsf, with.kwnames);
 }
@@ -48,6 +52,27 @@ static PyObject* entry_function(Door* door, Entry* entry) {
 static PyObject* run_generated(Thread& thread, Door* door, Entry* entry, const Call& with) {
     Ref function = Ref::borrow(entry_function(door, entry));
     return function ? finish_tail_calls(thread, call(function.get(), with)) : nullptr;
+}
+
+// The original, as an entry that is left to Python runs it: frames inside of it are not looked up.
+static PyObject* run_left(Thread& thread, Door* door, const Call& with) {
+    Ref held = Ref::borrow((PyObject*)door), cache = Ref::borrow((PyObject*)door->cache);
+    Scope off(thread, Mode::Off, door->cache, nullptr);
+    Handed handed(thread, nullptr);
+    door->hits++;
+    return call(door->function, with);
+}
+
+static bool all_left(Door* door) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(door->entries); i++)
+        if (!((Entry*)PyTuple_GET_ITEM(door->entries, i))->left) return false;
+    return true;
+}
+
+static void keep_look(Door* door, const Call& with) {
+    if (PyVectorcall_NARGS(with.nargsf) == 0 || !all_left(door)) return;
+    if (!door->look) door->look = new Look();
+    door->look->keep(with.args, all_given(with), with.kwnames);
 }
 
 static PyObject* run_wrapper_hit(Thread& thread, Door* door, Entry* entry, Fetched& fetched, const Call& with) {
@@ -82,6 +107,7 @@ static PyObject* wrapper_call(PyObject* self, PyObject* const* args, size_t narg
         frame::traced(PyThreadState_Get())) return call(door->function, with);
     if (special_state()) return told_special(door) ? call(door->function, with) : nullptr;
     if (!follow_code(door)) return nullptr;
+    if (door->look && door->look->same(args, all_given(with), kwnames)) return run_left(thread, door, with);
     Bound bound(door->function);
     if (!bound.bind(args, PyVectorcall_NARGS(nargsf), kwnames)) return call(door->function, with);
     Ref held = Ref::borrow(self), cache = Ref::borrow((PyObject*)door->cache);
@@ -89,6 +115,7 @@ static PyObject* wrapper_call(PyObject* self, PyObject* const* args, size_t narg
     Fetched fetched;
     Ref entry((PyObject*)find(thread, door, slots, fetched));
     if (!entry) return PyErr_Occurred() ? nullptr : run_plain(thread, door, with);
+    if (((Entry*)entry.get())->left) keep_look(door, with);
     Handed handed(thread, nullptr);
     PyObject* result = run_wrapper_hit(thread, door, (Entry*)entry.get(), fetched, with);
     if (result || handed.gone() || !is_check_failure()) return result;

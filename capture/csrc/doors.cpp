@@ -162,6 +162,7 @@ static PyObject* door_add(Door* door, PyObject* entry) {
     for (Py_ssize_t i = 0; i < count; i++) PyTuple_SET_ITEM(grown, i, Ref::borrow(PyTuple_GET_ITEM(door->entries,
         i)).release());
     PyTuple_SET_ITEM(grown, count, Ref::borrow(entry).release());
+    if (door->look) door->look->forget();
     Py_SETREF(door->entries, grown);
     Py_RETURN_NONE;
 }
@@ -171,6 +172,7 @@ static PyObject* door_clear_entries(Door* door, PyObject*) {
     if (!empty) return nullptr;
     Py_CLEAR(door->plain);
     door->watches = false;
+    if (door->look) door->look->forget();
     Py_SETREF(door->entries, empty);
     Py_RETURN_NONE;
 }
@@ -220,6 +222,7 @@ static void door_dealloc(Door* self) {
     PyObject_GC_UnTrack(self);
     if (self->weak) PyObject_ClearWeakRefs((PyObject*)self);
     detach(self);
+    delete std::exchange(self->look, nullptr);
     if (self->kind == DoorKind::Wrapper) Py_CLEAR(self->cache);
     if (self->kind != DoorKind::Frame) Py_CLEAR(self->code);
     Py_CLEAR(self->function);

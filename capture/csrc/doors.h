@@ -2,6 +2,7 @@
 #pragma once
 
 #include "guards.h"
+#include "left.h"
 #include "thread.h"
 
 // One compiled version: the guards under which it holds, the code to run, or a direct callable for a whole graph.
@@ -17,6 +18,7 @@ struct Entry {
     std::vector<Py_ssize_t>* inputs;
     bool fallible;           // may raise CheckFailed: a frame door then keeps the arguments
     bool breaks;             // ends at a graph break
+    bool left;               // `code` is the original, and compiled code could be no faster
 };
 
 enum class DoorKind : int { Wrapper, Resume, Frame };
@@ -35,6 +37,7 @@ struct Door {
     vectorcallfunc call;
     Py_ssize_t hits;
     Py_ssize_t hot;          // position of the entry that served last
+    Look* look;              // wrapper: the last call that an entry left to Python, or null
     DoorKind kind;
     bool watches;            // plain only for calls that show no tensor: one that does is asked about again
 };

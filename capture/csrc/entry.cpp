@@ -115,13 +115,13 @@ static PyObject* launcher_of(PyObject* direct) {
 }
 
 static PyObject* entry_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
-    static const char* names[] = {"guards", "code", "keepalive", "direct", "inputs", "output", "breaks", "fallible",
+    static const char* names[] = {"guards", "code", "keepalive", "direct", "inputs", "output", "breaks", "fallible", "left",
                                   nullptr};
     PyObject *tree, *code = Py_None, *keepalive = Py_None, *direct = Py_None, *inputs = nullptr, *output = Py_None;
-    int breaks = 0, fallible = 1;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!|OOOOOpp", (char**)names, guards::tree_type, &tree, &code,
+    int breaks = 0, fallible = 1, left = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!|OOOOOppp", (char**)names, guards::tree_type, &tree, &code,
                                      &keepalive,
-                                     &direct, &inputs, &output, &breaks, &fallible)) return nullptr;
+                                     &direct, &inputs, &output, &breaks, &fallible, &left)) return nullptr;
     if (!PyCode_Check(code) && direct == Py_None) {
         PyErr_SetString(PyExc_TypeError, "an entry needs a code object or a direct callable");
         return nullptr;
@@ -138,6 +138,7 @@ static PyObject* entry_new(PyTypeObject* type, PyObject* args, PyObject* kwargs)
     entry->inputs = new std::vector<Py_ssize_t>();
     entry->fallible = fallible;
     entry->breaks = breaks;
+    entry->left = left;
     if (inputs && inputs != Py_None && !read_inputs(entry, inputs)) return nullptr;
     if (entry->output && !valid_output(output, entry->inputs->size())) {
         PyErr_Format(PyExc_ValueError, "entry: %R does not describe an output", output);
@@ -197,6 +198,7 @@ static PyObject* entry_output(Entry* self, void*) { return member(self->output);
 static PyObject* entry_keepalive(Entry* self, void*) { return member(self->keepalive); }
 
 static PyObject* entry_breaks(Entry* self, void*) { return PyBool_FromLong(self->breaks); }
+static PyObject* entry_left(Entry* self, void*) { return PyBool_FromLong(self->left); }
 
 static PyGetSetDef entry_getset[] = {
     {"guards", (getter)entry_guards, nullptr, "the GuardTree"},
@@ -204,13 +206,14 @@ static PyGetSetDef entry_getset[] = {
     {"direct", (getter)entry_direct, nullptr, "the callable of a whole graph, or None"},
     {"output", (getter)entry_output, nullptr, "how the result is built from what `direct` returns"},
     {"breaks", (getter)entry_breaks, nullptr, "the code ends at a graph break"},
+    {"left", (getter)entry_left, nullptr, "the code is the original: the backend could make nothing faster"},
     {"keepalive", (getter)entry_keepalive, nullptr, "what the entry holds"},
     {nullptr}};
 static PyType_Slot slots[] = {
     {Py_tp_new, (void*)entry_new}, {Py_tp_dealloc, (void*)entry_dealloc}, {Py_tp_traverse, (void*)entry_traverse},
     {Py_tp_clear, (void*)entry_clear}, {Py_tp_getset, entry_getset},
     {Py_tp_doc,
-     (void*)"Entry(guards, code, keepalive=None, direct=None, inputs=(), output=None, breaks=False, fallible=True)"},
+     (void*)"Entry(guards, code, keepalive=None, direct=None, inputs=(), output=None, breaks=False, fallible=True, left=False)"},
     {0, nullptr}};
 static PyType_Spec spec = {"flambeau.capture._capture.Entry", sizeof(Entry), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
                            slots};

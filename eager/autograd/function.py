@@ -34,6 +34,12 @@ class SavedList:
     __slots__ = ("items", "versions", "private")
 
     def __init__(self, node, tensors, outputs=()):
+        if state.packer is None:
+            self.items = list(tensors)
+            self.versions = _call.versions(self.items, node)
+            self.private = True
+            if self.versions is not False:
+                return
         numbers = {id(t): k for k, t in enumerate(outputs)} if tensors else {}
         pack = state.packer
         self.private = pack is None
@@ -51,6 +57,9 @@ class SavedList:
         self.versions = [None if t is None else t._version for t in tensors]
 
     def get(self, node) -> tuple:
+        same = _call.unchanged(self.items, self.versions)
+        if same is not False:
+            return same
         found = []
         for item, version in zip(self.items, self.versions):
             if type(item) is Packed:

@@ -112,6 +112,40 @@ PyObject* repeated(PyObject*, PyObject* const* args, Py_ssize_t count) {
     Py_RETURN_FALSE;
 }
 
+// versions(tensors, node): what is saved for a node, and its versions; False where one is an output of the node or no tensor.
+PyObject* versions(PyObject*, PyObject* const* args, Py_ssize_t count) {
+    if (count != 2 || !PyList_CheckExact(args[0])) return PyErr_Format(PyExc_TypeError, "versions(a list, node)");
+    Py_ssize_t n = PyList_GET_SIZE(args[0]);
+    Ref found(PyList_New(n));
+    if (!found) return nullptr;
+    for (Py_ssize_t k = 0; k < n; k++) {
+        PyObject* t = PyList_GET_ITEM(args[0], k);
+        if (!is_tensor(t) || slot(t, world.t.grad_fn) == args[1]) Py_RETURN_FALSE;
+        PyObject* version = version_object(t);
+        if (!version) return nullptr;
+        PyList_SET_ITEM(found.get(), k, version);
+    }
+    return found.release();
+}
+
+// unchanged(tensors, versions): the tensors as a tuple; False where one is no tensor or has another version.
+PyObject* unchanged(PyObject*, PyObject* const* args, Py_ssize_t count) {
+    if (count != 2 || !PyList_CheckExact(args[0]) || !PyList_CheckExact(args[1]))
+        return PyErr_Format(PyExc_TypeError, "unchanged(tensors, versions): lists");
+    Py_ssize_t n = PyList_GET_SIZE(args[0]);
+    if (PyList_GET_SIZE(args[1]) != n) return PyErr_Format(PyExc_ValueError, "a version for each tensor");
+    for (Py_ssize_t k = 0; k < n; k++) {
+        PyObject* t = PyList_GET_ITEM(args[0], k);
+        if (!is_tensor(t)) Py_RETURN_FALSE;
+        Ref version(version_object(t));
+        if (!version) return nullptr;
+        int same = PyObject_RichCompareBool(version.get(), PyList_GET_ITEM(args[1], k), Py_EQ);
+        if (same < 0) return nullptr;
+        if (!same) Py_RETURN_FALSE;
+    }
+    return PyList_AsTuple(args[0]);
+}
+
 PyObject* attached(PyObject*, PyObject* type) {
     if (!PyType_Check(type) || !PyType_IsSubtype((PyTypeObject*)type, world.node))
         return PyErr_Format(PyExc_TypeError, "attached(class of nodes)");
@@ -125,6 +159,10 @@ PyMethodDef functions[] = {
         "attach(outputs, inputs): a node over the outputs; None: nothing is recorded; False: not for real tensors only"},
     {"remember", (PyCFunction)(void (*)(void))remember, METH_FASTCALL,
         "remember(inputs, strongly): (inputs, held weakly unless leaves; their versions)"},
+    {"versions", (PyCFunction)(void (*)(void))versions, METH_FASTCALL,
+        "versions(tensors, node): their versions; False where one is an output of the node, or no tensor"},
+    {"unchanged", (PyCFunction)(void (*)(void))unchanged, METH_FASTCALL,
+        "unchanged(tensors, versions): the tensors as a tuple; False where one has another version, or is no tensor"},
     {"repeated", (PyCFunction)(void (*)(void))repeated, METH_FASTCALL,
         "repeated(outputs, numbers, inputs): an output of these numbers is an input or there twice"},
     {nullptr, nullptr, 0, nullptr}};

@@ -3,6 +3,7 @@ adjoint. Columns are ordered as (channel, row in the window, column in the windo
 
 import numpy as np
 
+from ...runtime import calls, jobs
 from ..grads import Meta
 from ..op import indexed, reduction, size, static
 from .images import pooled_size, taps
@@ -69,6 +70,33 @@ def _fold_load(s, i, r, x, sizes, kernel_size, stride, padding, dilation):
            meta=lambda x, sizes, kernel_size, *rest: (x.shape[0], x.shape[1] // (kernel_size[0] * kernel_size[1]), *sizes))
 def fold_windows(s, x, sizes: size, kernel_size: static, stride: static, padding: static, dilation: static):
     return x
+
+
+def _fold_numbers(sizes, kernel_size, stride, padding, dilation):
+    counts = window_counts(sizes, kernel_size, stride, padding, dilation)
+    return *sizes, *counts, *kernel_size, *stride, *padding, *dilation
+
+
+@fold_windows.calls
+def _(c, outs, x, sizes, *window):
+    out = outs[0]
+    if out.dtype.name not in ("float32", "float64") or c.is_empty(out) or c.is_empty(x):
+        return None
+    numbers = _fold_numbers(sizes, *window)
+    work = numbers[2] * numbers[3] * window[0][0] * window[0][1]
+    return calls.Job("fold_windows", calls.TYPES[out.dtype.name], out.shape[0] * out.shape[1], work, (out, c.rows(x)), numbers),
+
+
+@fold_windows.native
+def _(x, sizes, *window):
+    if not isinstance(x, np.ndarray) or x.dtype not in jobs.WHOLE or not x.size or 0 in sizes:
+        return NotImplemented
+    kernel_size = window[0]
+    x = np.ascontiguousarray(x)
+    out = jobs.empty((x.shape[0], x.shape[1] // (kernel_size[0] * kernel_size[1]), *sizes), x.dtype)
+    planes = out.shape[0] * out.shape[1]
+    jobs.run("fold_windows", x.dtype, planes, jobs.grain_of(x.size // planes), (out, x), _fold_numbers(sizes, *window))
+    return out
 
 
 @fold_windows.numpy

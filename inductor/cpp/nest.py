@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 from collections.abc import Callable
 
-from ...capture.expr import Atom, Expr, ExprLike, from_atom, is_const, lift, product
+from ...capture.expr import Atom, Expr, ExprLike, from_atom, is_const, lift, plain, product
 from ...runtime.data import data
 from ..body import Buffer, Value
 from ..loops import Axis, Step, Store
@@ -234,7 +234,7 @@ class Nest:
         if level < self.inner or place.kind == "same":
             return f"splat_l({place.at})"
         if place.kind == "any":
-            return f"lanes_of({self.lane_function(e)})"
+            return self.in_lanes(e) or f"lanes_of({self.lane_function(e)})"
         return f"lanes_from({place.at}, {place.stride or 1})"
 
     def write_indirect(self, out: Lines, value: Value) -> str:
@@ -280,6 +280,25 @@ class Nest:
             name for name in e.free_names() if name in self.indirects and self.level(self.indirects[name]) == self.inner
         )
 
+    def in_lanes(self, e: Expr) -> str | None:
+        """An expression that is affine in the indirect indices that differ from lane to lane, as a register of numbers."""
+        e = self.kernel.renamed(e)
+        names = self.moving(e)
+        found = e.affine(names) if names else None
+        if found is None:
+            return None
+        factors, rest = found
+        place, parts = self.place(plain(rest)), []
+        if place.kind == "any" or any(self.place(plain(by)).kind != "same" for by in factors.values()):
+            return None
+        if place.kind != "same":
+            parts.append(f"lanes_from({place.at}, {place.stride or 1})")
+        elif place.at != "0":
+            parts.append(f"splat_l({place.at})")
+        factors = {getattr(v, "name", v): plain(by) for v, by in factors.items()}
+        parts += [f"{n}_lanes" if factors[n] == 1 else f"{n}_lanes * splat_l({cpp(factors[n], self.bounds)})" for n in names]
+        return " + ".join(parts)
+
     def lane_function(self, e: ExprLike) -> str:
         """A function from the lane to the value of an index expression."""
         e = self.kernel.renamed(e)
@@ -294,7 +313,8 @@ class Nest:
     def lane_offset(self, place: Place, e: ExprLike) -> tuple[str, str]:
         """(start, function of the lane) of a place that is neither the same nor next."""
         if place.kind == "any":
-            return "", self.lane_function(e)
+            lanes = self.in_lanes(e)
+            return "", self.lane_function(e) if lanes is None else f"places({lanes})"
         return place.at, f"[&](int l) -> i64 {{ return l * (i64)({place.stride}); }}"
 
     def pointer(self, buffer: Buffer, at: str) -> str:
@@ -321,6 +341,8 @@ class Nest:
             return f"ld_where({pointer}, {masked}, lanes)" if masked else f"ld({pointer}, lanes)"
         if place.near and not masked:
             return f"gather_by<{place.stride}>({self.pointer(load.buffer, place.at)}, lanes)"
+        if place.kind == "any" and not masked and (lanes := self.in_lanes(e)) is not None:
+            return f"gather({self.kernel.buffer(load.buffer)}, {lanes}, lanes)"
         start, function = ("", self.lane_function(e)) if place.kind == "same" else self.lane_offset(place, e)
         pointer = self.pointer(load.buffer, start)
         return (

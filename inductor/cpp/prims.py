@@ -272,6 +272,8 @@ def special(name: str, kind: str, texts: list[str], constants: list[Any]) -> str
         return f"v_philox({', '.join(texts[:3])}, {constants[3]})"
     if name == "pow" and kind in "fd" and constants[1] in (1.0, 2.0, 3.0):
         return " * ".join([texts[0]] * int(constants[1]))
+    if name == "pow" and kind == "f" and constants[0] == 2.0:
+        return f"v_pow_of_2({texts[1]})"
     if name == "pow" and kind in "fd" and constants[1] == -1.0:
         return f"{splat(1.0, kind)} / {texts[0]}"
     return None

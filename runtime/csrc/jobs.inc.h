@@ -102,6 +102,7 @@ namespace {
     {"set_elements", {gather_elements<u32, 3>, gather_elements<u64, 3>, gather_elements<u16, 3>, gather_elements<u8, 3>}}, \
     {"bag_rows", FB_ALL_TYPES(bag_rows)}, \
     {"adaptive_max", FB_ALL_TYPES(adaptive_max)}, \
+    {"fold_windows", FB_WHOLE_TYPES(fold_windows)}, \
     {"running_product", FB_ALL_TYPES(running_product)}, \
     {"running_max", FB_ALL_TYPES_OF(running_extreme, true)}, \
     {"running_min", FB_ALL_TYPES_OF(running_extreme, false)}, \

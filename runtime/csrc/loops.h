@@ -111,7 +111,28 @@ FB_INLINE float element(const bf16* p) { return __builtin_bit_cast(float, (u32)p
 FB_INLINE float element(const f16* p) { return half_to_float(p->bits - (v16){})[0]; }
 template <class T, class At, class M> FB_INLINE auto gather(const T* p, At at, M m) {
     decltype(ld1(p)) r = {};
+#pragma GCC unroll 16
     for (int l = 0; l < count(m); l++) set_lane(r, l, element(p + at(l)));
+    return r;
+}
+// the number of a lane, from memory
+struct Places {
+    i64 from[FB_W] __attribute__((aligned(64)));
+    __attribute__((always_inline)) i64 operator()(int l) const { return from[l]; }
+};
+FB_INLINE Places places(vl at) {
+    Places made;
+    __builtin_memcpy(made.from, &at, sizeof made.from);
+    return made;
+}
+// places as registers: they and the elements go through memory, where a lane has an address
+template <class T, class M> FB_INLINE auto gather(const T* p, vl at, M m) {
+    typedef decltype(ld1(p)) V;
+    typename Element<V>::S found[FB_W] __attribute__((aligned(64))) = {};
+    Places from = places(at);
+    for (int l = 0; l < count(m); l++) found[l] = element(p + from(l));
+    V r;
+    __builtin_memcpy(&r, found, sizeof r);
     return r;
 }
 template <class T, class At, class M>
@@ -242,6 +263,7 @@ template <class T, class V, class M> FB_INLINE void min_to(T* p, V x, M m) { sca
 FB_INLINE vl lanes_from(i64 start, i64 stride) { return index_lanes(0) * splat_l(stride) + splat_l(start); }
 template <class At> FB_INLINE vl lanes_of(At at) {
     vl r;
+#pragma GCC unroll 16
     FB_LANES set_lane(r, l, at(l));
     return r;
 }

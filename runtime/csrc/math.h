@@ -239,6 +239,15 @@ FB_INLINE vf v_tan(vf x) {
 }
 
 // ---- power: positive normal bases by logarithm and exponential in double; all else in the C library
+FB_INLINE hd half_exp2(hd t) {
+    t = raw_min(splat_hd(1100.0), raw_max(splat_hd(-1100.0), t));
+    hd n = h_round(t), r = (t - n) * splat_hd(0.6931471805599453);
+    hd q =
+        poly(r, splat_hd(2.7557319223985893e-07), 2.7557319223985893e-06, 2.48015873015873e-05, 1.984126984126984e-04,
+            1.3888888888888889e-03, 8.333333333333333e-03, 4.1666666666666664e-02, 0.16666666666666666, 0.5, 1.0, 1.0);
+    hl k = __builtin_convertvector(n, hl), h = k >> 1;
+    return q * (hd)((h + splat_hl(1023)) << 52) * (hd)((k - h + splat_hl(1023)) << 52);
+}
 FB_INLINE hd half_pow(hd x, hd y) {
     hl bits = (hl)x, exponent = (hl)((hul)(bits - splat_hl(0x3fe6a09e667f3bcdl)) >> 52);
     exponent = (exponent ^ splat_hl(0x800)) - splat_hl(0x800); // sign of the 12 bits
@@ -247,14 +256,7 @@ FB_INLINE hd half_pow(hd x, hd y) {
     hd p = poly(z, splat_hd(0.19235933878519513), 0.2219530832136867, 0.26230818925253886, 0.3205988979753252,
         0.4121985831111324, 0.5770780163555854, 0.9617966939259757, 2.8853900817779268);
     hd e = __builtin_convertvector(exponent, hd);
-    hd t = y * v_fma(s, p, e);
-    t = raw_min(splat_hd(1100.0), raw_max(splat_hd(-1100.0), t));
-    hd n = h_round(t), r = (t - n) * splat_hd(0.6931471805599453);
-    hd q =
-        poly(r, splat_hd(2.7557319223985893e-07), 2.7557319223985893e-06, 2.48015873015873e-05, 1.984126984126984e-04,
-            1.3888888888888889e-03, 8.333333333333333e-03, 4.1666666666666664e-02, 0.16666666666666666, 0.5, 1.0, 1.0);
-    hl k = __builtin_convertvector(n, hl), h = k >> 1;
-    return q * (hd)((h + splat_hl(1023)) << 52) * (hd)((k - h + splat_hl(1023)) << 52);
+    return half_exp2(y * v_fma(s, p, e));
 }
 FB_RARE vf far_pow(vf x, vf y) {
     FB_LANES x[l] = __builtin_powf(x[l], y[l]);
@@ -265,6 +267,12 @@ FB_INLINE vf v_pow(vf x, vf y) {
     if (any_lane(~plain)) return far_pow(x, y);
     hd lo = half_pow(__builtin_convertvector(first(x), hd), __builtin_convertvector(first(y), hd));
     hd hi_ = half_pow(__builtin_convertvector(second(x), hd), __builtin_convertvector(second(y), hd));
+    return both(__builtin_convertvector(lo, hf), __builtin_convertvector(hi_, hf));
+}
+// the power of a base of 2, whose logarithm is 1
+FB_INLINE vf v_pow_of_2(vf y) {
+    if (any_lane(~(v_abs(y) <= splat_f(3.40282347e38f)))) return far_pow(splat_f(2.f), y);
+    hd lo = half_exp2(__builtin_convertvector(first(y), hd)), hi_ = half_exp2(__builtin_convertvector(second(y), hd));
     return both(__builtin_convertvector(lo, hf), __builtin_convertvector(hi_, hf));
 }
 
@@ -356,8 +364,7 @@ template <class T> FB_INLINE T int_pow(T a, T b) {
 }
 template <class T> FB_INLINE T int_shl(T a, T b) { return (u64)b >= sizeof(T) * 8 ? 0 : (T)((u64)a << b); }
 template <class T> FB_INLINE T int_shr(T a, T b) { return a >> ((u64)b >= sizeof(T) * 8 ? sizeof(T) * 8 - 1 : b); }
-FB_EACH2(vf, mod, float_mod<float>)
-FB_EACH2(vd, mod, float_mod<double>) FB_EACH2(vf, floordiv, float_floordiv<float>)
+FB_EACH2(vd, mod, float_mod<double>)
     FB_EACH2(vd, floordiv, float_floordiv<double>) FB_EACH2(vi, mod, int_mod<int>) FB_EACH2(vl, mod, int_mod<i64>)
         FB_EACH2(vi, floordiv, int_floordiv<int>) FB_EACH2(vl, floordiv, int_floordiv<i64>)
             FB_EACH2(vi, pow, int_pow<int>) FB_EACH2(vl, pow, int_pow<i64>) FB_EACH2(vi, shl, int_shl<int>)
@@ -398,6 +405,30 @@ FB_INLINE vi to_b(vf x) { return x != splat_f(0.f); }
 FB_INLINE vi to_b(vd x) { return x != splat_d(0); }
 FB_INLINE vi to_b(vi x) { return x != 0; }
 FB_INLINE vi to_b(vl x) { return x != splat_l(0); }
+
+// ---- Python's division of floats. The quotient of two floats is exact enough in double to be cut to the right whole number
+//      below 2^28, and what it leaves is exact then; other operands go to the C library.
+FB_RARE vf far_rest(vf a, vf b) {
+    FB_LANES a[l] = __builtin_fmodf(a[l], b[l]);
+    return a;
+}
+FB_INLINE vf rest_of(vf a, vf b) {
+    vd x = to_d(a), y = to_d(b), q = v_trunc(x / y);
+    vi plain = (v_abs(q) < splat_d(268435456.0)) & (v_abs(b) <= splat_f(3.40282347e38f));
+    return any_lane(~plain) ? far_rest(a, b) : to_f(x - q * y);
+}
+FB_INLINE vf v_mod(vf a, vf b) {
+    vf r = rest_of(a, b), zero = with_sign(splat_f(0.f), b);
+    vf turned = v_where((r < splat_f(0.f)) != (b < splat_f(0.f)), r + b, r);
+    return v_where(r == splat_f(0.f), zero, turned);
+}
+FB_INLINE vf v_floordiv(vf a, vf b) {
+    vf none = splat_f(0.f), one = splat_f(1.f), r = rest_of(a, b), whole = a / b, q = (a - r) / b;
+    q = v_where((r != none) & ((r < none) != (b < none)), q - one, q);
+    vf down = v_floor(q);
+    down = v_where(q - down > splat_f(0.5f), down + one, down);
+    return v_where(b == none, whole, v_where(q == none, with_sign(none, whole), down));
+}
 // masks count as -1: a truth value is 0 or 1
 FB_INLINE vf truth_f(vi m) { return as_f(m & as_i(splat_f(1.f))); }
 FB_INLINE vd truth_d(vi m) { return to_d(m & 1); }

@@ -409,4 +409,34 @@ template <class T> void adaptive_max(const Job& job, long begin, long end) {
     }
 }
 
+// ---- columns of windows added up to planes, in the order of the window's elements. p: planes, columns (elements of the window,
+//      windows); n: two numbers each of sizes, windows, kernel, stride, padding, dilation. A unit is a plane
+template <class T> void fold_windows(const Job& job, long begin, long end) {
+    const long *size = job.n, *count = job.n + 2, *kernel = job.n + 4, *stride = job.n + 6, *padding = job.n + 8,
+               *dilation = job.n + 10;
+    long step = stride[1], pixels = size[0] * size[1], windows = count[0] * count[1];
+    for (long plane = begin; plane < end; plane++) {
+        T* out = (T*)job.p[0] + plane * pixels;
+        const T* x = (const T*)job.p[1] + plane * kernel[0] * kernel[1] * windows;
+        __builtin_memset(out, 0, pixels * sizeof(T));
+        for (long i = 0; i < kernel[0]; i++)
+            for (long j = 0; j < kernel[1]; j++, x += windows) {
+                long left = j * dilation[1] - padding[1]; // windows `first` to `past` have this element inside of the row
+                long first = left < 0 ? (-left + step - 1) / step : 0, room = size[1] - left;
+                long past = room <= 0 ? 0 : (room + step - 1) / step;
+                if (past > count[1]) past = count[1];
+                for (long row = 0; row < count[0]; row++) {
+                    long at = row * stride[0] + i * dilation[0] - padding[0];
+                    if (at < 0 || at >= size[0]) continue;
+                    T* to = out + at * size[1] + left;
+                    const T* from = x + row * count[1];
+                    if (step == 1)
+                        each_vector<1>(first, past, [&](i64 k, auto m, int) FB_BODY { st(to + k, ld(to + k, m) + ld(from + k, m), m); });
+                    else
+                        for (long k = first; k < past; k++) to[k * step] += from[k];
+                }
+            }
+    }
+}
+
 #endif

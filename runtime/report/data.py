@@ -47,7 +47,7 @@ class Span:
 class Frame:
     """One conversion of one frame. kind: function, resume (behind a break) or nested; failed: for each earlier version, the
     guards that the call did not meet, which made this one; graphs: numbers of graphs; cached: found in the store; version:
-    its number among the conversions of this function."""
+    its number among the conversions of this function; left: why compiled code could do no better than the function's own."""
 
     number: int
     version: int
@@ -62,6 +62,7 @@ class Frame:
     graphs: list[int]
     spans: list[Span]
     cached: bool
+    left: str = ""
 
 
 @dataclass

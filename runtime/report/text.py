@@ -91,7 +91,7 @@ def place(where: str) -> str:
 
 
 def frame_row(frame: Frame) -> tuple[str, ...]:
-    kept = "from the cache" if frame.cached else ""
+    kept = "from the cache" if frame.cached else f"left to Python: {frame.left}" if frame.left else ""
     return (str(frame.number), frame.function, f"{place(frame.file)}:{frame.line}", ", ".join(map(str, frame.graphs)) or "none",
             str(len(frame.guards)), seconds(frame.seconds), " ".join(filter(None, (frame.kind, kept))))
 

@@ -393,3 +393,16 @@ def test_padding_is_numpy_s(rng):
             whole_ = np.pad(x, widths, theirs)
             cut = tuple(slice(max(-b, 0), n - max(-a, 0)) for n, (b, a) in zip(whole_.shape, ((0, 0), (0, 0), pad[2:], pad[:2])))
             np.testing.assert_array_equal(F.pad(fb.from_numpy(x), pad, mode).numpy(), whole_[cut])
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_ctc_records_refuse_rows_that_do_not_belong_together(rows):
+    """The kernel walks over the rows of the scores: targets and lengths of other numbers were read beyond their ends."""
+    x, targets = fb.randn(6, 2, 4), fb.ones(2, 2).long()
+    loss, alpha = OPS["ctc_loss"](x, targets, (6, 5), (2, 2), 0, False, False)
+    with pytest.raises(ValueError, match="rows of scores"):
+        OPS["ctc_loss"](fb.randn(6, rows, 4), targets, (6, 5), (2, 2), 0, False, False)
+    with pytest.raises(ValueError, match="rows of scores"):
+        OPS["ctc_loss"](x, targets, (6, 5), (2,) * rows, 0, False, False)
+    with pytest.raises(ValueError, match="do not belong"):
+        OPS["ctc_loss_backward"](loss, x, targets, alpha[:, :, :rows], loss, (6, 5), (2, 2), 0, False, False)

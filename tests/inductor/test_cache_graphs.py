@@ -77,7 +77,7 @@ PROGRAMS = {
     "random": (lambda x: F.dropout(x, 0.5) + torch.rand(4), lambda: [leaf(3, 4)]),
     "constant": (lambda x: x * torch.tensor([1.0, 2.0, 3.0]), lambda: [leaf(2, 3)]),
     "half": (lambda x: (x.half() * 3).softmax(1), lambda: [plain(3, 9)]),
-    "nothing computed": (lambda x: (x, x.t()), lambda: [plain(3, 4)]),
+    "nothing computed": (lambda x: (x, x.t(), x * 2)[:2], lambda: [plain(3, 4)]),
     "empty": (lambda x: x.sum() + 1, lambda: [plain(0, 4)]),
     "eager inside": (eager_inside, lambda: [plain(4, 4)]),
     "index": (lambda x, k: x[k] * 2, lambda: [leaf(5, 3), torch.tensor([4, 0, 4])]),
