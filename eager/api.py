@@ -26,7 +26,7 @@ from .dtypes import (bfloat16, complex64, complex128, finfo, float8_e4m3fn, floa
                      get_default_dtype, iinfo, int8, int16, int32, int64, set_default_dtype, uint8, uint16, uint32,
                      uint64)
 from .op import specialise
-from .ops import activations as _activations, arithmetic as _a, indexing as _indexing, order as _order
+from .ops import activations as _activations, arithmetic as _a, creation as _creation, indexing as _indexing, order as _order
 from .ops import rearrange as _rearrange, reduce as _reduce
 from .ops.views import alias as _alias, detach as _detach
 from .promote import promote_types, result_type as _result_type
@@ -52,11 +52,12 @@ _SMALL = dict(sum=_reduce.sum, mean=_reduce.mean, amax=_reduce.amax, amin=_reduc
               softmax=_activations.softmax, log_softmax=_activations.log_softmax, cat=_rearrange.cat,
               stack=_rearrange.stack, gather=_indexing.gather, take_along_dim=_indexing.gather,
               index_select=_indexing.index_select, scatter=_indexing.scatter_set, scatter_add=_indexing.scatter_add,
-              index_add=_indexing.index_add, index_copy=_indexing.index_copy, cumsum=_order.cumsum)
+              index_add=_indexing.index_add, index_copy=_indexing.index_copy, cumsum=_order.cumsum,
+              tril=_creation.tril, triu=_creation.triu, flip=_rearrange.flip)
 # those that record nothing natively
 _UNRECORDED = """fill_ zero_ copy_ zeros ones empty full zeros_like ones_like empty_like new_zeros new_ones new_empty take
 masked_select roll count_nonzero aminmax rand randn randint uniform_ normal_ exponential_ random_ bernoulli normal
-randperm multinomial""".split()
+randperm multinomial diag diag_embed""".split()
 
 
 def _functions_of(module):

@@ -8,7 +8,7 @@ from . import _reduction as _Reduction  # noqa: F401 (by the name that packages 
 from ..dispatch import type_name as _type_name
 from ..ops import activations as act, losses, normalization, products
 from ..spellings.arguments import dim_of as _dim_of, settings as _settings
-from ..ops.checks import all_within as _all_within
+from ..ops.checks import check_within as _check_within
 from ..spellings.activations import (celu_ as celu_, elu_ as elu_, gumbel_softmax as gumbel_softmax,
                                      hardshrink as hardshrink, hardtanh_ as hardtanh_, leaky_relu_ as leaky_relu_,
                                      prelu as prelu, rrelu as rrelu, rrelu_ as rrelu_, selu_ as selu_,
@@ -302,7 +302,7 @@ def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=N
                          "is deprecated. Please "
                          "ensure they have the same size.")
     for name, x in (("input", input), ("target", target)):
-        _all_within(x, 0, 1, f"all elements of {name} should be between 0 and 1")
+        _check_within(x, 0, 1, f"all elements of {name} should be between 0 and 1")
     return losses.binary_cross_entropy(input, target, weight, reduction)
 
 

@@ -3,6 +3,7 @@ adjoint. Columns are ordered as (channel, row in the window, column in the windo
 
 import numpy as np
 
+from .. import _call
 from ..grads import Meta
 from ..op import indexed, reduction, size, static
 from .images import pooled_size, taps
@@ -31,6 +32,9 @@ def unfold_windows(s, i, x, kernel_size: static, stride: static, padding: static
         fits = s.logical_and(s.ge(s.index(at), 0), s.lt(s.index(at), s.index(x.shape[2 + d])))
         inside = fits if inside is None else s.logical_and(inside, fits)
     return x(n, column // area, *index, mask=inside, other=0)
+
+
+unfold_windows.native(_call.unfold_windows)
 
 
 @unfold_windows.numpy
@@ -69,6 +73,9 @@ def _fold_load(s, i, r, x, sizes, kernel_size, stride, padding, dilation):
            meta=lambda x, sizes, kernel_size, *rest: (x.shape[0], x.shape[1] // (kernel_size[0] * kernel_size[1]), *sizes))
 def fold_windows(s, x, sizes: size, kernel_size: static, stride: static, padding: static, dilation: static):
     return x
+
+
+fold_windows.native(_call.fold_windows)
 
 
 @fold_windows.numpy

@@ -5,7 +5,7 @@ from types import NoneType
 
 from ..dispatch import type_name
 from ..ops import adaptive, pooling as records
-from ..ops.checks import all_within
+from ..ops.checks import check_within
 from ..ops.indexing import gather
 from ..sizes import is_int, numel
 from .arguments import settings, size_of
@@ -284,7 +284,7 @@ def _max_unpool(n, input, indices, kernel_size, stride, padding, output_size):
 
 
 def _check_indices(indices, sizes):
-    all_within(indices, 0, numel(sizes) - 1, f"Found an invalid max index: {{bad}} (output volumes are of size {_times(sizes)})")
+    check_within(indices, 0, numel(sizes) - 1, f"Found an invalid max index: {{bad}} (output volumes are of size {_times(sizes)})")
 
 
 def _unpooled(sizes, kernel, stride, padding, output_size):
