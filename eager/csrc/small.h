@@ -27,10 +27,13 @@ struct SmallEntry {
     const char* name;
     SmallHandler handler;
 };
-extern const SmallEntry small_reductions[], small_builders[], small_lookups[], small_draws[], small_layouts[]; // end with a null name
+extern const SmallEntry small_reductions[], small_builders[], small_lookups[], small_draws[], small_layouts[], small_compounds[]; // end with a null name
 
 // The sum of floats side by side, with the bits of the record's kernel (reductions.cpp).
 float small_row_sum(const float* x, npy_intp n);
+
+// The place of one of the runtime's kernels in its tables, one for all instruction sets.
+int small_job(const char* name);
 
 // ---- what factories and writes have in common (small.cpp)
 int small_default_type();

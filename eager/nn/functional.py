@@ -5,7 +5,7 @@ import warnings
 
 from .. import api, dtypes, overrides
 from . import _reduction as _Reduction  # noqa: F401 (by the name that packages use)
-from ..dispatch import type_name as _type_name
+from ..dispatch import small as _small, type_name as _type_name
 from ..ops import activations as act, losses, normalization, products
 from ..spellings.arguments import dim_of as _dim_of, settings as _settings
 from ..ops.checks import check_within as _check_within
@@ -55,7 +55,9 @@ from ..spellings.pooling import (adaptive_avg_pool1d as adaptive_avg_pool1d,
 from ..spellings.grouped import grouped_mm as grouped_mm
 from ..spellings.resampling import (interpolate as interpolate, upsample as upsample,
                                     upsample_bilinear as upsample_bilinear, upsample_nearest as upsample_nearest)
-from ..spellings.shapes import one_hot as one_hot
+
+
+one_hot = api.one_hot
 
 
 def _maybe_inplace(record):
@@ -408,5 +410,7 @@ def _unit(x, kind, dim, eps):
     return x / api.where(known < eps, size - known + eps, size)
 
 
+nll_loss, cross_entropy = _small("nll_loss", nll_loss), _small("cross_entropy", cross_entropy)
+binary_cross_entropy = _small("binary_cross_entropy", binary_cross_entropy)
 overrides.publish(globals(), [name for name, f in globals().items() if not name.startswith("_") and callable(f)
                               and not isinstance(f, type)])

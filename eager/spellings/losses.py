@@ -3,6 +3,7 @@
 import math
 
 from .. import _call, dtypes
+from ..dispatch import small
 from ..meta import broadcast_shapes
 from ..ops import ctc as _ctc
 from ..ops import losses as _losses
@@ -245,3 +246,7 @@ def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reducti
     if reduction == "mean":
         return (loss / loss.new_tensor([max(n, 1) for n in counts])).mean()
     return loss.squeeze(0) if lone and reduction == "none" else _losses.reduced(loss, reduction)
+
+
+multi_margin_loss = small("multi_margin_loss", multi_margin_loss)
+multilabel_margin_loss = small("multilabel_margin_loss", multilabel_margin_loss)

@@ -3,7 +3,7 @@
 import functools
 from types import NoneType
 
-from ..dispatch import type_name
+from ..dispatch import small, type_name
 from ..ops import adaptive, pooling as records
 from ..ops.checks import check_within
 from ..ops.indexing import gather
@@ -284,7 +284,8 @@ def _max_unpool(n, input, indices, kernel_size, stride, padding, output_size):
 
 
 def _check_indices(indices, sizes):
-    check_within(indices, 0, numel(sizes) - 1, f"Found an invalid max index: {{bad}} (output volumes are of size {_times(sizes)})")
+    check_within(indices, 0, numel(sizes) - 1,
+                 f"Found an invalid max index: {{bad}} (output volumes are of size {_times(sizes)})")
 
 
 def _unpooled(sizes, kernel, stride, padding, output_size):
@@ -389,3 +390,9 @@ def fractional_max_pool2d_with_indices(input, kernel_size, output_size=None, out
 def fractional_max_pool3d_with_indices(input, kernel_size, output_size=None, output_ratio=None, return_indices=False,
                                        _random_samples=None):
     return _fractional(3, input, kernel_size, output_size, output_ratio, True, _random_samples)
+
+
+# small calls that are not recorded run natively
+for _name in ("max_pool", "avg_pool", "adaptive_avg_pool", "adaptive_max_pool"):
+    for _n in (1, 2, 3):
+        globals()[f"{_name}{_n}d"] = small(f"{_name}{_n}d", globals()[f"{_name}{_n}d"])

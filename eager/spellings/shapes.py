@@ -6,7 +6,7 @@ from ..ops import rearrange, tiling, views as v
 from ..ops.checks import check_within
 from ..ops.creation import full
 from ..ops.indexing import index_select, one_hot as one_hot_record
-from ..dispatch import small, type_name
+from ..dispatch import type_name
 from ..dtypes import dtype as type_class, int64
 from ..errors import DataDependent
 from ..meta import broadcast_shapes as common_shape
@@ -574,6 +574,3 @@ def one_hot(tensor, num_classes=-1):
         else:
             check_within(tensor, None, num_classes - 1, "Class values must be smaller than num_classes.")
     return one_hot_record(tensor, num_classes)
-
-
-one_hot = small("one_hot", one_hot)

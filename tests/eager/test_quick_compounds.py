@@ -1,0 +1,329 @@
+"""Functions of several steps that run as one native call: each against the Python path behind it, which tracked, strided and
+unusual calls go."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import flambeau as fb
+import flambeau.nn.functional as F
+from flambeau.eager import _call
+from flambeau.eager.ops import padding, windows
+
+TYPES = ("float32", "float64", "float16", "bfloat16", "int64", "int32", "uint8", "bool")
+FLOATS = TYPES[:4]
+
+
+def values(dtype, *shape, seed=0):
+    x = np.random.default_rng(seed + sum(shape)).standard_normal(shape) * 6
+    return fb.tensor(x > 0) if dtype == "bool" else fb.tensor(np.abs(x) if dtype == "uint8" else x).to(getattr(fb, dtype))
+
+
+def places(high, *shape, seed=1):
+    return fb.tensor(np.random.default_rng(seed + sum(shape)).integers(0, high, shape))
+
+
+def told(function, args, kw):
+    """The result, or what was raised."""
+    try:
+        return function(*args, **kw)
+    except Exception as error:
+        return type(error), str(error)
+
+
+def alike(function, *args, exact=True, tolerance=1e-6, **kw):
+    """The public function gives or raises what the one behind it does."""
+    found, wanted = told(function, args, kw), told(function.__wrapped__, args, kw)
+    if not isinstance(wanted, fb.Tensor) and not (isinstance(wanted, tuple) and isinstance(wanted[0], fb.Tensor)):
+        assert found == wanted, (args, kw)
+        return
+    pairs = [(found, wanted)] if isinstance(wanted, fb.Tensor) else list(zip(found, wanted, strict=True))
+    assert type(found) is type(wanted)
+    for a, b in pairs:
+        assert a.dtype is b.dtype and a.shape == b.shape and a.stride() == b.stride(), (args, kw, a.shape, b.shape)
+        a, b = (x.detach().to(fb.float64).numpy() if x.dtype is fb.bfloat16 else x.detach().numpy() for x in (a, b))
+        if exact or a.dtype.kind != "f":
+            np.testing.assert_array_equal(a, b, err_msg=str((args, kw)))
+        else:
+            small = dict(rtol=1e-3, atol=1e-3) if a.dtype == np.float16 else dict(rtol=tolerance, atol=tolerance)
+            np.testing.assert_allclose(a, b, **small, err_msg=str((args, kw)))
+
+
+def forms(x):
+    """The same numbers strided, expanded and with a history."""
+    yield x
+    yield x.repeat_interleave(2, -1)[..., ::2] if x.ndim else x
+    if x.ndim > 1:
+        yield x.transpose(0, -1).contiguous().transpose(0, -1)
+        yield x[:1].expand(*x.shape)
+    if x.is_floating_point():
+        yield x.clone().requires_grad_()
+
+
+# -- elements put elsewhere
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_triangles(dtype):
+    for shape in ((1, 1), (5, 7), (7, 5), (2, 3, 4), (0, 3), (3, 0), (2, 2, 3, 3)):
+        for x in forms(values(dtype, *shape)):
+            for k in (0, 1, -1, 3, -9, 100):
+                alike(fb.tril, x, k)
+                alike(fb.triu, x, diagonal=k)
+    alike(fb.tril, values(dtype, 3))
+    alike(fb.tril, values(dtype, 3, 3), 1.5)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_flips_and_diagonals(dtype):
+    for shape in ((1,), (9,), (5, 7), (2, 3, 4), (4, 1, 3), (0, 3), ()):
+        for x in forms(values(dtype, *shape)):
+            for dims in itertools.chain(((d,) for d in range(-len(shape), len(shape))), [(0, -1), (0, 0), (5,), ()]):
+                alike(fb.flip, x, dims)
+            alike(fb.flip, x, 0)
+            alike(fb.diag_embed, x)
+            alike(fb.diag_embed, x, 1)
+            alike(fb.diag, x)
+            alike(fb.diag, x, -1)
+
+
+def test_gradients_of_triangles_and_flips():
+    x = values("float64", 4, 3).requires_grad_()
+    for f in (lambda a: fb.tril(a, 1) ** 2, lambda a: fb.triu(a) ** 2, lambda a: a.flip(0) ** 2, lambda a: fb.flip(a, (1, 0)) ** 2):
+        assert fb.autograd.gradcheck(f, (x,)) and fb.autograd.gradgradcheck(f, (x,))
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_shuffles(dtype):
+    for shape in ((4, 3, 5), (2, 8, 2, 6), (1, 2, 9, 2, 2), (2, 12, 1, 1), (0, 4, 2, 2)):
+        for x in forms(values(dtype, *shape)):
+            for k in (1, 2, 3, 4, 0, -1, 12):
+                for f in (F.pixel_shuffle, F.pixel_unshuffle, F.channel_shuffle):
+                    alike(f, x, k)
+
+
+def test_one_hot():
+    for k in (places(5, 7), places(5, 2, 3), places(5, 4)[::2], places(5, 0), places(5, 1).expand(3), fb.tensor(3)):
+        for n in (5, 7, 3, 0, *((-1,) if k.numel() else ()), -2):
+            alike(F.one_hot, k, n)
+    alike(F.one_hot, places(5, 3) - 1, 5)
+    alike(F.one_hot, values("float32", 3), 5)
+    alike(F.one_hot, places(5, 3).int(), 5)
+
+
+PADS = [(1, 2), (0, 0), (2, 0), (0, 3), (-1, 2), (1, 2, 3, 1), (0, 0, 1, 1), (2, 2, 0, 0), (1, 1, 1, 1, 1, 1), (7, 1), (1,), ()]
+
+
+@pytest.mark.parametrize("mode", ["constant", "reflect", "replicate", "circular", "other"])
+def test_padding(mode):
+    for dtype in TYPES:
+        for shape in ((4,), (2, 4), (2, 4, 5), (1, 3, 4, 5), (1, 1, 3, 4, 4), (0, 3, 4), (2, 0, 4)):
+            for x in forms(values(dtype, *shape)) if dtype == "float32" else (values(dtype, *shape),):
+                for p in PADS:
+                    alike(F.pad, x, p, mode)
+    alike(F.pad, values("float32", 3, 4), (1, 1), "constant", 2.5)
+    alike(F.pad, values("float32", 3, 4), [1, 1])
+    alike(F.pad, values("float32", 3, 4), (1.0, 1))
+
+
+@pytest.mark.parametrize("mode", ["reflect", "replicate", "circular"])
+def test_padding_kernels_are_the_formulas(mode):
+    for shape, pairs in (((2, 4), ((0, 0), (1, 2))), ((3, 4, 5), ((0, 0), (2, 1), (1, 3))), ((3, 4), ((1, 1), (0, 0)))):
+        for dtype in ("float32", "float64"):
+            x = values(dtype, *shape).numpy()
+            wide = padding.pad_edges.kernels["numpy"](x, pairs, mode)
+            np.testing.assert_array_equal(_call.pad_edges(x, pairs, mode), wide)
+            back = padding.pad_edges_backward.kernels["numpy"](shape, wide, pairs, mode)
+            np.testing.assert_allclose(_call.pad_edges_backward(shape, wide, pairs, mode), back, rtol=1e-6, atol=1e-5)
+    assert _call.pad_edges(x.T, pairs, mode) is NotImplemented
+    y = values("float64", 1, 2, 4, 3).requires_grad_()
+    assert fb.autograd.gradcheck(lambda a: F.pad(a, (1, 2, 2, 1), mode) ** 2, (y,))
+    assert fb.autograd.gradgradcheck(lambda a: F.pad(a, (1, 2, 2, 1), mode) ** 2, (y,))
+
+
+def test_window_kernels_are_the_formulas():
+    for kernel, stride, pads, dilation in (((3, 3), (1, 1), (0, 0), (1, 1)), ((2, 3), (2, 1), (1, 2), (1, 2)), ((1, 1), (3, 2), (0, 0), (1, 1)),
+                                           ((3, 2), (2, 3), (2, 1), (2, 1)), ((5, 7), (1, 1), (3, 3), (1, 1))):
+        for dtype in ("float32", "float64", "float16", "int64"):
+            x = values(dtype, 2, 3, 6, 7).numpy()
+            columns = windows.unfold_windows.kernels["numpy"](x, kernel, stride, pads, dilation)
+            np.testing.assert_array_equal(_call.unfold_windows(x, kernel, stride, pads, dilation), columns)
+            if dtype in ("float32", "float64"):
+                whole = windows.fold_windows.kernels["numpy"](columns, (6, 7), kernel, stride, pads, dilation)
+                np.testing.assert_allclose(_call.fold_windows(columns, (6, 7), kernel, stride, pads, dilation), whole, rtol=1e-5, atol=1e-5)
+    assert _call.unfold_windows(x.transpose(0, 1, 3, 2), kernel, stride, pads, dilation) is NotImplemented
+    assert F.fold(fb.zeros(0, 8, 4), (3, 3), 2).shape == (0, 2, 3, 3)
+
+
+# -- refusals by value
+
+
+def test_looks():
+    for dtype in (*FLOATS, "int64", "int32", "uint8"):
+        x = fb.tensor([0, 1, 1, 0]).to(getattr(fb, dtype))
+        assert _call.within(x, 0, 1, None) and _call.within(x, None, 1, None) and _call.within(x, 0, None, None)
+        assert not _call.within(x, 1, 1, None) and not _call.within(x, 0, 0, None)
+        assert _call.within(x[:0], 5, 5, None) and not _call.within(x[::2][:1].expand(3), 1, 1, None)
+    assert not _call.within(fb.tensor([0.5, float("nan")]), 0, 1, None)
+    assert not _call.within(fb.tensor([0.5, float("nan")]), None, None, None)
+    assert not _call.within(fb.tensor([float("inf")]), 0, 1, None) and _call.within(fb.tensor([float("inf")]), 0, None, None)
+    assert _call.within(places(3, 5), 0, 2, None) and _call.within(places(3, 5) + 1, 1, 2, 3)
+    assert not _call.within(3, 0, 5, None) and not _call.within(fb.zeros(2, device="meta"), 0, 1, None)
+
+
+def test_refusals_keep_their_words():
+    x = fb.tensor([0.5, 1.5])
+    with pytest.raises(RuntimeError, match="all elements of input should be between 0 and 1"):
+        F.binary_cross_entropy(x, x.clamp(max=1))
+    with pytest.raises(ValueError, match="var has negative entry/entries"):
+        F.gaussian_nll_loss(x, x, -x)
+    assert F.gaussian_nll_loss(x, x, fb.tensor([float("nan"), 1.0])).isnan()
+    with pytest.raises(RuntimeError, match="Class values must be smaller than num_classes"):
+        F.one_hot(fb.tensor([3]), 3)
+    with pytest.raises(RuntimeError):
+        fb.vmap(lambda a: F.binary_cross_entropy(a, a.clamp(0, 1)))(x.reshape(2, 1))
+
+
+# -- pooling
+
+
+IMAGES = {1: [(2, 3, 9), (3, 6), (1, 1, 1)], 2: [(2, 3, 6, 7), (3, 5, 4), (1, 2, 2, 2)], 3: [(1, 2, 4, 5, 6), (2, 4, 4, 4)]}
+WINDOWS = [dict(kernel_size=2), dict(kernel_size=3, stride=2, padding=1), dict(kernel_size=2, stride=1), dict(kernel_size=3, stride=2,
+           ceil_mode=True), dict(kernel_size=2, stride=3, padding=1, ceil_mode=True), dict(kernel_size=0), dict(kernel_size=2, padding=2),
+           dict(kernel_size=50), dict(kernel_size=2, stride=0)]
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_pools(n):
+    largest, means = getattr(F, f"max_pool{n}d"), getattr(F, f"avg_pool{n}d")
+    for shape in IMAGES[n]:
+        for dtype in (*FLOATS, "int64"):
+            for x in forms(values(dtype, *shape)) if dtype == "float32" else (values(dtype, *shape),):
+                for window in WINDOWS:
+                    for more in ({}, {"return_indices": True}, {"dilation": 2}):
+                        alike(largest, x, **window, **more)
+                    for more in ({}, {"count_include_pad": False}, *([{"divisor_override": 3}] if n > 1 else [])):
+                        alike(means, x, **window, **more, exact=False, tolerance=4e-2 if dtype == "bfloat16" else 1e-5)
+    alike(largest, x.float(), (2,) * n, (1,) * n)
+    alike(largest, x.float(), (2,) * (n + 1))
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_adaptive_pools(n):
+    largest, means = getattr(F, f"adaptive_max_pool{n}d"), getattr(F, f"adaptive_avg_pool{n}d")
+    for shape in IMAGES[n]:
+        for dtype in FLOATS:
+            for x in forms(values(dtype, *shape)) if dtype == "float32" else (values(dtype, *shape),):
+                for sizes in (1, 2, 3, (2,) * n, (None,) * n, 0, -1, 9, (1, 2, 3)[:n]):
+                    alike(means, x, sizes, exact=False, tolerance=4e-2 if dtype == "bfloat16" else 1e-5)
+                    alike(largest, x, sizes)
+                    alike(largest, x, sizes, return_indices=True)
+
+
+def test_pools_of_odd_numbers():
+    odd = float("nan"), float("-inf"), float("inf"), 1.0
+    x = fb.tensor(np.random.default_rng(0).choice(odd, (2, 2, 7, 6)).astype("float32"))
+    for window in WINDOWS[:5]:
+        alike(F.max_pool2d, x, **window, return_indices=True)
+        alike(F.avg_pool2d, x, **window)
+    low = fb.full((1, 1, 4, 4), float("-inf"))
+    for window in WINDOWS[:5]:
+        alike(F.max_pool2d, low, **window, return_indices=True)
+
+
+# -- losses
+
+
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum", "other"])
+def test_losses_of_classes(reduction):
+    for rows, classes in ((1, 1), (7, 5), (30, 11), (0, 3)):
+        for x in forms(values("float32", rows, classes)):
+            for t in (places(classes, rows), places(classes, rows) - 1, places(classes, rows) + 1, places(classes, rows + 1)):
+                for f in (F.nll_loss, F.cross_entropy):
+                    alike(f, x, t, reduction=reduction, exact=False)
+                    alike(f, x, t, ignore_index=0, reduction=reduction, exact=False)
+                    alike(f, x, t, fb.ones(classes), reduction=reduction, exact=False)
+                alike(F.cross_entropy, x, t, label_smoothing=0.1, reduction=reduction, exact=False)
+                for p in (1, 2, 3):
+                    alike(F.multi_margin_loss, x, t, p, 0.7, reduction=reduction, exact=False)
+                alike(F.multi_margin_loss, x, t, weight=fb.ones(classes), reduction=reduction, exact=False)
+            for low in (0, 1, 2):
+                alike(F.multilabel_margin_loss, x, places(classes + 1, rows, classes) - low, reduction=reduction, exact=False, tolerance=1e-5)
+    for x in forms(values("float32", 4, 3).sigmoid()):
+        y = values("float32", 4, 3, seed=7).sigmoid()
+        alike(F.binary_cross_entropy, x, y, reduction=reduction, exact=False)
+        alike(F.binary_cross_entropy, x * 2, y, reduction=reduction, exact=False)
+        alike(F.binary_cross_entropy, x.round(), y, reduction=reduction, exact=False, tolerance=1e-5)
+        alike(F.binary_cross_entropy, x, y[0], reduction=reduction)
+        alike(F.binary_cross_entropy, x, y, y, reduction=reduction, exact=False)
+    alike(F.multi_margin_loss, fb.tensor([[float("nan"), 1.0, float("inf")]]), fb.tensor([2]), reduction=reduction)
+    alike(F.nll_loss, values("float32", 4, 3, 2), places(3, 4, 2), reduction=reduction, exact=False)
+    alike(F.nll_loss, values("float32", 5), fb.tensor(2), reduction=reduction, exact=False)
+
+
+# -- normalisation
+
+
+def test_norms_of_groups_and_batches():
+    for shape in ((3, 4), (2, 6, 5), (2, 4, 3, 3), (1, 2, 1, 1), (4, 8, 1, 1), (0, 4, 2), (2, 3, 40, 50)):
+        w, b, m, v = (values("float32", shape[1], seed=k) for k in range(4))
+        for x in forms(values("float32", *shape)):
+            for groups in (1, 2, shape[1], 0, 5):
+                for vectors in ((), (w, b), (None, b), (w[:1], b)):
+                    alike(F.group_norm, x, groups, *vectors, exact=False, tolerance=2e-5)
+            for training in (False, True):
+                alike(F.batch_norm, x, m.clone(), v.abs() + 0.1, w, b, training, exact=False, tolerance=2e-5)
+                alike(F.batch_norm, x, None, None, w, training=training, exact=False, tolerance=2e-5)
+        alike(F.group_norm, x.detach() + 1000, 1, w, b, exact=False, tolerance=3e-3)
+    alike(F.group_norm, fb.full((2, 4, 3), 5.0), 2)
+
+
+# -- products
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int64", "bool"])
+def test_small_products(dtype):
+    near = dict(exact=False, tolerance=2e-5)
+    for b, m, k, n in ((1, 1, 1, 1), (3, 2, 5, 4), (2, 16, 16, 16), (1, 0, 2, 3), (0, 2, 2, 2), (2, 3, 0, 4)):
+        for x in forms(values(dtype, b, m, k)):
+            y = values(dtype, b, k, n)
+            alike(fb.bmm, x, y, **near)
+            alike(fb.bmm, x, y[:, :, :1], **near)
+            for z in (values(dtype, b, m, n), values(dtype, n), values(dtype, m, n), values(dtype, 1), values(dtype, 7)):
+                alike(fb.baddbmm, z, x, y, **near)
+                alike(fb.baddbmm, z, x, y, beta=2, alpha=3, **near)
+        for x in forms(values(dtype, m, k)):
+            for z in (values(dtype, m, n), values(dtype, n), values(dtype, m, 1), values(dtype, 7)):
+                alike(fb.addmm, z, x, values(dtype, k, n), **near)
+                alike(fb.addmm, z, x, values(dtype, k, n), beta=0.5, **near)
+    alike(fb.bmm, values(dtype, 2, 3, 4), values(dtype, 2, 3, 4))
+    alike(fb.bmm, values(dtype, 2, 3), values(dtype, 3, 2))
+    for shape, dim in (((4, 3), -1), ((3, 4), None), ((3, 4), 0), ((2, 3, 5), 1), ((4, 2), -1), ((0, 3), 1), ((3, 3), None)):
+        for x in forms(values(dtype, *shape)):
+            alike(fb.cross, x, values(dtype, *shape, seed=3), *([] if dim is None else [dim]))
+    for x in forms(values(dtype, 3, 2)):
+        alike(fb.kron, x, values(dtype, 2, 5))
+        alike(fb.kron, x, values(dtype, 4))
+
+
+# -- order
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "int32", "float16", "uint8"])
+def test_medians_and_modes(dtype):
+    for shape in ((1,), (8,), (9,), (4, 7), (2, 3, 6), (0,), (3, 0), ()):
+        for x in forms((values(dtype, *shape) / 3).round() if dtype in FLOATS else values(dtype, *shape)):
+            alike(fb.median, x)
+            for d in (-1, 0, 1):
+                alike(fb.median, x, d)
+                alike(fb.median, x, d, True)
+                alike(fb.mode, x, d)
+                for k in (1, 3, 0, 9):
+                    alike(fb.kthvalue, x, k, d)
+            alike(fb.mode, x)
+            alike(fb.kthvalue, x, 2)
+    if dtype in FLOATS:
+        x = fb.tensor([1.0, float("nan"), 3.0, 1.0]).to(getattr(fb, dtype))
+        for f in (fb.median, fb.mode, lambda a: fb.kthvalue(a, 2)):
+            f(x)
