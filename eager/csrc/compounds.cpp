@@ -657,6 +657,180 @@ PyObject* kron(const Call& c) {
     return tensor_around(array.release(), type);
 }
 
+// ---- functions of elements: dense floats, in one loop
+
+bool floats_of(const Call& c, PyObject* t, PyArrayObject*& x) {
+    x = operand(c, t);
+    return x && type_of(t) == FLOAT32 && PyArray_SIZE(x) && PyArray_SIZE(x) <= 1 << 19;
+}
+bool pair_of_floats(const Call& c, PyObject* s, PyObject* t, PyArrayObject*& x, PyArrayObject*& y) {
+    return floats_of(c, s, x) && floats_of(c, t, y) && PyArray_NDIM(x) == PyArray_NDIM(y)
+        && PyArray_CompareLists(PyArray_DIMS(x), PyArray_DIMS(y), PyArray_NDIM(x));
+}
+template <class Body> PyObject* float_map(PyArrayObject* x, Body body) {
+    PyObject* array = fresh_array(FLOAT32, PyArray_NDIM(x), PyArray_DIMS(x), nullptr);
+    if (array) body((float*)data(array), (const float*)PyArray_DATA(x), PyArray_SIZE(x));
+    return tensor_around(array, FLOAT32);
+}
+
+FB_EACH_MACHINE void between_run(float* out, const float* x, const float* y, npy_intp n, float weight, bool near) {
+    float rest = 1.f - weight;
+    if (near)
+        for (npy_intp k = 0; k < n; k++) out[k] = x[k] + (y[k] - x[k]) * weight;
+    else
+        for (npy_intp k = 0; k < n; k++) out[k] = y[k] - (y[k] - x[k]) * rest;
+}
+PyObject* lerp(const Call& c) {
+    static const Names<3> names("input", "end", "weight");
+    PyObject *a[3];
+    PyArrayObject *x, *y;
+    double weight;
+    if (!parse(c, names, a) || !a[2] || !PyFloat_CheckExact(a[2]) || !small_real(a[2], 0, weight) || !(fabs(weight) < 1e30)
+        || !pair_of_floats(c, a[0], a[1], x, y))
+        return nullptr;
+    return float_map(x, [&](float* out, const float* from, npy_intp n) {
+        between_run(out, from, (const float*)PyArray_DATA(y), n, (float)weight, fabsf((float)weight) < 0.5f);
+    });
+}
+
+FB_EACH_MACHINE void sign_from_run(uint32_t* out, const uint32_t* x, const uint32_t* y, npy_intp n) {
+    for (npy_intp k = 0; k < n; k++) out[k] = (x[k] & 0x7fffffffu) | (y[k] & 0x80000000u);
+}
+// (the sign of NaN is the Python path's affair)
+FB_EACH_MACHINE bool no_nan(const float* x, npy_intp n) {
+    uint32_t odd = 0;
+    for (npy_intp k = 0; k < n; k++) odd |= (uint32_t)(x[k] != x[k]);
+    return !odd;
+}
+PyObject* copysign(const Call& c) {
+    PyArrayObject *x, *y;
+    if (c.n != 2 || c.names || !pair_of_floats(c, c.args[0], c.args[1], x, y) || !no_nan((const float*)PyArray_DATA(y), PyArray_SIZE(y)))
+        return nullptr;
+    return float_map(x, [&](float* out, const float* from, npy_intp n) {
+        sign_from_run((uint32_t*)out, (const uint32_t*)from, (const uint32_t*)PyArray_DATA(y), n);
+    });
+}
+
+FB_EACH_MACHINE void next_run(float* out, const float* x, const float* y, npy_intp n) {
+    for (npy_intp k = 0; k < n; k++) {
+        float a = x[k], b = y[k];
+        uint32_t bits, least, target;
+        __builtin_memcpy(&bits, &a, 4), __builtin_memcpy(&target, &b, 4);
+        least = (target & 0x80000000u) | 1u;
+        uint32_t step = (a < b) == (a > 0) ? bits + 1 : bits - 1;
+        uint32_t moved = a == 0 ? least : step;
+        moved = a == b ? target : moved;
+        float made, odd = a + b;
+        __builtin_memcpy(&made, &moved, 4);
+        out[k] = (a != a) | (b != b) ? odd : made;
+    }
+}
+PyObject* nextafter(const Call& c) {
+    PyArrayObject *x, *y;
+    if (c.n != 2 || c.names || !pair_of_floats(c, c.args[0], c.args[1], x, y)) return nullptr;
+    return float_map(x, [&](float* out, const float* from, npy_intp n) { next_run(out, from, (const float*)PyArray_DATA(y), n); });
+}
+
+FB_EACH_MACHINE void plain_numbers(float* out, const float* x, npy_intp n) {
+    for (npy_intp k = 0; k < n; k++) {
+        float v = x[k] == x[k] ? x[k] : 0.f;
+        v = v > 3.4028234663852886e38f ? 3.4028234663852886e38f : v;
+        out[k] = v < -3.4028234663852886e38f ? -3.4028234663852886e38f : v;
+    }
+}
+// The same of halves: all ones in the exponent are NaN, with a fraction, or infinite.
+FB_EACH_MACHINE void plain_halves(uint16_t* out, const uint16_t* x, npy_intp n, uint16_t top) {
+    for (npy_intp k = 0; k < n; k++) {
+        uint16_t size = x[k] & 0x7fff, sign = x[k] & 0x8000, most = (uint16_t)(sign | (top - 1));
+        out[k] = size < top ? x[k] : size == top ? most : (uint16_t)0;
+    }
+}
+PyObject* nan_to_num(const Call& c) {
+    PyArrayObject* x = c.n == 1 && !c.names ? operand(c, c.args[0]) : nullptr;
+    int type = x ? type_of(c.args[0]) : -1;
+    if (type == FLOAT32 && floats_of(c, c.args[0], x)) return float_map(x, plain_numbers);
+    if ((type != FLOAT16 && type != BFLOAT16) || !PyArray_SIZE(x) || PyArray_SIZE(x) > 1 << 19) return nullptr;
+    PyObject* array = fresh_array(type, PyArray_NDIM(x), PyArray_DIMS(x), nullptr);
+    if (array)
+        plain_halves((uint16_t*)data(array), (const uint16_t*)PyArray_DATA(x), PyArray_SIZE(x), type == FLOAT16 ? 0x7c00 : 0x7f80);
+    return tensor_around(array, type);
+}
+
+// ---- spread of all elements, or along one dim
+
+template <bool root> PyObject* spread(const Call& c) {
+    static const Names<2> names("input", "dim");
+    PyObject* a[2];
+    if (!parse(c, names, a) || !a[0]) return nullptr;
+    PyArrayObject* x = operand(c, a[0]);
+    int dims = x ? PyArray_NDIM(x) : 0, type = x ? type_of(a[0]) : -1, d = 0;
+    npy_intp size = x ? PyArray_SIZE(x) : 0, n = size, inner = 1, sizes[MAX_DIMS];
+    if (!size || size > FEW || (!absent(a[1]) && !small_dim(a[1], dims, d))) return nullptr;
+    int count = 0;
+    if (!absent(a[1])) {
+        n = PyArray_DIM(x, d);
+        for (int k = 0; k < dims; k++)
+            if (k != d) sizes[count++] = PyArray_DIM(x, k);
+        for (int k = d + 1; k < dims; k++) inner *= PyArray_DIM(x, k);
+    }
+    if (n < 2) return nullptr;
+    Ref array(fresh_array(type, count, sizes, nullptr));
+    if (!array || !by_floating(type, [&](auto e) {
+            typedef decltype(e) T;
+            const T* from = (const T*)PyArray_DATA(x);
+            T* out = (T*)data(array.get());
+            for (npy_intp o = 0; o < size / (n * inner); o++, from += n * inner)
+                for (npy_intp i = 0; i < inner; i++) {
+                    double sum = 0, squares = 0;
+                    for (npy_intp k = 0; k < n; k++) sum += widen(from[k * inner + i]);
+                    double mean = sum / n;
+                    for (npy_intp k = 0; k < n; k++) {
+                        double v = widen(from[k * inner + i]) - mean;
+                        squares += v * v;
+                    }
+                    double var = squares / (n - 1);
+                    *out++ = Narrow<T>::of(root ? sqrt(var) : var);
+                }
+        }))
+        return nullptr;
+    return tensor_around(array.release(), type);
+}
+
+// ---- images at the places of a grid
+
+PyObject* grid_sample(const Call& c) {
+    static const Names<5> names("input", "grid", "mode", "padding_mode", "align_corners");
+    static const char *modes[] = {"bilinear", "nearest", "bicubic"}, *paddings[] = {"zeros", "border", "reflection"};
+    PyObject* a[5];
+    bool align;
+    if (!parse(c, names, a) || !a[0] || !a[1] || !a[4] || !flag_of(a[4], align)) return nullptr;
+    PyArrayObject *x = operand(c, a[0]), *grid = x ? operand(c, a[1]) : nullptr;
+    int type = grid ? type_of(a[0]) : -1, dims = grid ? PyArray_NDIM(x) : 0, mode = 0, padding = 0, n = dims - 2;
+    auto among = [](PyObject* word, const char** known, int& out) {
+        if (!word) return true;
+        for (out = 0; out < 3; out++)
+            if (PyUnicode_Check(word) && PyUnicode_CompareWithASCIIString(word, known[out]) == 0) return true;
+        return false;
+    };
+    if ((type != FLOAT32 && type != FLOAT64) || type_of(a[1]) != type || (dims != 4 && dims != 5) || PyArray_NDIM(grid) != dims
+        || PyArray_DIM(grid, 0) != PyArray_DIM(x, 0) || PyArray_DIM(grid, dims - 1) != n || !PyArray_SIZE(x) || !PyArray_SIZE(grid)
+        || !among(a[2], modes, mode) || !among(a[3], paddings, padding) || (mode == 2 && dims != 4))
+        return nullptr;
+    npy_intp sizes[MAX_DIMS] = {PyArray_DIM(x, 0), PyArray_DIM(x, 1)}, points = 1, area = 1;
+    for (int d = 1; d <= n; d++) points *= sizes[d + 1] = PyArray_DIM(grid, d), area *= PyArray_DIM(x, d + 1);
+    if (sizes[0] * sizes[1] * points > FEW) return nullptr;
+    PyObject* array = fresh_array(type, dims, sizes, nullptr);
+    if (!array) return nullptr;
+    static const int number = small_job("grid_sample");
+    Job job = {};
+    job.rt = world.api->runtime;
+    job.p[0] = data(array), job.p[1] = PyArray_DATA(x), job.p[2] = PyArray_DATA(grid);
+    long numbers[] = {sizes[1], n, PyArray_DIM(x, 2), PyArray_DIM(x, 3), dims == 5 ? PyArray_DIM(x, 4) : 1, points, mode, padding, align, area};
+    memcpy(job.n, numbers, sizeof numbers);
+    world.api->jobs()[number].run[type == FLOAT64](job, 0, sizes[0] * ((points + 255) / 256));
+    return tensor_around(array, type);
+}
+
 // ---- places in the order of rows
 
 template <class Body> bool by_ordered(int type, Body body) {
@@ -773,4 +947,5 @@ const SmallEntry small_compounds[] = {{"max_pool1d", max_pool<1>}, {"max_pool2d"
     {"cross_entropy", cross_entropy}, {"multi_margin_loss", multi_margin_loss}, {"multilabel_margin_loss", multilabel_margin_loss},
     {"binary_cross_entropy", binary_cross_entropy}, {"group_norm", group_norm}, {"batch_norm", batch_norm}, {"bmm", bmm},
     {"addmm", add_product<2>}, {"baddbmm", add_product<3>}, {"cross", cross}, {"kron", kron}, {"kthvalue", kthvalue},
-    {"median", median}, {"mode", mode}, {nullptr, nullptr}};
+    {"median", median}, {"mode", mode}, {"lerp", lerp}, {"copysign", copysign}, {"nextafter", nextafter},
+    {"nan_to_num", nan_to_num}, {"var", spread<false>}, {"std", spread<true>}, {"grid_sample", grid_sample}, {nullptr, nullptr}};

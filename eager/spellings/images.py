@@ -167,6 +167,9 @@ def grid_sample(input, grid, mode="bilinear", padding_mode="zeros", align_corner
     return grids.grid_sample(input, grid, mode, padding_mode, bool(align_corners))
 
 
+grid_sample = small("grid_sample", grid_sample)
+
+
 def _check_grid(input, grid, mode, padding_mode):
     if mode not in ("bilinear", "nearest", "bicubic"):
         raise ValueError("nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', but got: "
