@@ -436,16 +436,9 @@ PyObject* pdist(const Call& c) {
         return nullptr;
     npy_intp rows = PyArray_DIM(x, 0), width = PyArray_DIM(x, 1), pairs = rows * (rows - 1) / 2;
     if (rows < 2 || !width || rows * width > 1 << 20) return nullptr;
-    const float* from = (const float*)PyArray_DATA(x);
-    Ref array(fresh_array(FLOAT32, 1, &pairs, nullptr));
-    if (!array) return nullptr;
-    float *columns = new float[rows * width], *out = (float*)data(array.get());
-    for (npy_intp i = 0; i < rows; i++)
-        for (npy_intp k = 0; k < width; k++) columns[k * rows + i] = from[i * width + k];
-    Py_BEGIN_ALLOW_THREADS pair_distances(columns, rows, width, out);
-    Py_END_ALLOW_THREADS
-    delete[] columns;
-    return tensor_around(array.release(), FLOAT32);
+    PyObject* array = fresh_array(FLOAT32, 1, &pairs, nullptr);
+    if (array) small_pair_distances((const float*)PyArray_DATA(x), rows, width, (float*)data(array));
+    return tensor_around(array, FLOAT32);
 }
 
 // ---- running sums: one after the other, in the type in which the record sums
@@ -495,3 +488,12 @@ const SmallEntry small_lookups[] = {{"gather", gather}, {"take_along_dim", take_
     {"scatter_add", scatter<true>}, {"index_add", index_write<true>}, {"index_copy", index_write<false>},
     {"cumsum", cumsum}, {"index_put_", index_put_in_place},
     {"masked_scatter_", masked_scatter_in_place}, {"index_fill", index_fill}, {"pdist", pdist}, {"roll", roll}, {nullptr, nullptr}};
+
+void small_pair_distances(const float* x, npy_intp rows, npy_intp width, float* out) {
+    float* columns = new float[rows * width];
+    for (npy_intp i = 0; i < rows; i++)
+        for (npy_intp k = 0; k < width; k++) columns[k * rows + i] = x[i * width + k];
+    Py_BEGIN_ALLOW_THREADS pair_distances(columns, rows, width, out);
+    Py_END_ALLOW_THREADS
+    delete[] columns;
+}

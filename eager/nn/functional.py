@@ -412,5 +412,6 @@ def _unit(x, kind, dim, eps):
 
 nll_loss, cross_entropy = _small("nll_loss", nll_loss), _small("cross_entropy", cross_entropy)
 binary_cross_entropy = _small("binary_cross_entropy", binary_cross_entropy)
+cosine_similarity = _small("cosine_similarity", cosine_similarity)
 overrides.publish(globals(), [name for name, f in globals().items() if not name.startswith("_") and callable(f)
                               and not isinstance(f, type)])

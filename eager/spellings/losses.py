@@ -250,3 +250,4 @@ def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reducti
 
 multi_margin_loss = small("multi_margin_loss", multi_margin_loss)
 multilabel_margin_loss = small("multilabel_margin_loss", multilabel_margin_loss)
+triplet_margin_loss = small("triplet_margin_loss", triplet_margin_loss)

@@ -9,7 +9,7 @@ import pytest
 import flambeau as fb
 import flambeau.nn.functional as F
 from flambeau.eager import _call
-from flambeau.eager.ops import padding, windows
+from flambeau.eager.ops import fractional, indexing, padding, windows
 
 TYPES = ("float32", "float64", "float16", "bfloat16", "int64", "int32", "uint8", "bool")
 FLOATS = TYPES[:4]
@@ -433,3 +433,93 @@ def test_draws_of_further_distributions(name, more):
                 fb.manual_seed(3)
                 found.append((str(told(lambda x: f(x, *more).tolist(), (make(),), {})), fb.get_rng_state().tolist()))
             assert found[0] == found[1]
+
+
+# -- distances, norms, and the kernels of records
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+def test_distances(dtype):
+    near = dict(exact=False, tolerance=1e-5)
+    for shape in ((1, 3), (6, 16), (5, 17), (2, 3, 40), (7,), (0, 3), (3, 0)):
+        y = values(dtype, *shape, seed=3)
+        for x in forms(values(dtype, *shape)):
+            alike(F.pairwise_distance, x, y, **near)
+            alike(F.pairwise_distance, x, y, 1.0, **near)
+            alike(F.pairwise_distance, x, y, keepdim=True, **near)
+            alike(F.pairwise_distance, x, y[:1], **near)
+            alike(F.cosine_similarity, x, y, **near)
+            alike(F.cosine_similarity, x, y, -1, **near)
+            alike(F.cosine_similarity, x, y * 0, -1, 1e-3, **near)
+            for reduction in ("none", "mean", "sum"):
+                for swap in (False, True):
+                    alike(F.triplet_margin_loss, x, y, y.flip(0), 0.7, swap=swap, reduction=reduction, **near)
+            if len(shape) == 2:
+                alike(fb.cdist, x, y, **near)
+                alike(fb.cdist, x, x, 1.0, **near)
+    alike(fb.cdist, values(dtype, 30, 3), values(dtype, 4, 3), exact=False, tolerance=1e-3)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_norms(dtype):
+    near = dict(exact=False, tolerance=3e-2 if dtype == "bfloat16" else 1e-5)
+    for shape in ((2,), (1,), (9,), (4, 6), (3, 1, 5), (0,), ()):
+        for x in forms(values(dtype, *shape)):
+            for p in ("fro", 1, 2, 3, 2.5, 0, -1, float("inf"), None):
+                alike(fb.norm, x, p, **near)
+                for d in (0, -1, 1, (0,)):
+                    alike(fb.norm, x, p, d, **near)
+    for x in (fb.tensor([1e-30, 2e-30]), fb.tensor([1e30, 2e30]), fb.tensor([float("nan"), 1.0]), fb.zeros(3)):
+        alike(fb.norm, x, exact=False)
+
+
+def test_pairs_of_rows_and_their_gradients():
+    for dtype, room in (("float32", 1e-4), ("float64", 1e-12)):
+        x = values(dtype, 7, 5).numpy()
+        x[3] = x[1]
+        i, j = np.triu_indices(7, 1)
+        d = np.sqrt(((x[i] - x[j]) ** 2).sum(1))
+        g = values(dtype, 21, seed=4).numpy()
+        share = np.where(d == 0, 0, g / np.where(d == 0, 1, d))[:, None] * (x[i] - x[j])
+        wanted = np.zeros_like(x)
+        np.add.at(wanted, i, share)
+        np.add.at(wanted, j, -share)
+        np.testing.assert_allclose(_call.pair_distances_backward(g, x, d), wanted, rtol=room, atol=room)
+    y = values("float64", 5, 3).requires_grad_()
+    assert fb.autograd.gradcheck(F.pdist, (y,)) and fb.autograd.gradgradcheck(F.pdist, (y,))
+    same = fb.ones(3, 2, requires_grad=True)
+    F.pdist(same).sum().backward()
+    assert same.grad.tolist() == [[0.0, 0.0]] * 3
+    assert F.pdist(fb.zeros(1, 3, requires_grad=True)).shape == (0,) and F.pdist(fb.zeros(4, 0)).tolist() == [0.0] * 6
+
+
+def test_kernels_of_picked_elements():
+    for shape, dim, size in (((3,), 1, 4), ((2, 3), 0, 5), ((2, 3), 1, 4), ((), 0, 2), ((2, 3, 2), 2, 3)):
+        k = places(size, *shape).numpy()
+        for dtype in ("float32", "float64", "float16", "bool"):
+            x = values(dtype, *shape).numpy()
+            np.testing.assert_array_equal(_call.spread(x, k, dim, size), indexing.spread.kernels["numpy"](x, k, dim, size))
+        one = np.broadcast_to(np.float32(2.5), shape)
+        np.testing.assert_array_equal(_call.spread(one, k, dim, size), indexing.spread.kernels["numpy"](one, k, dim, size))
+        assert _call.spread(x, k + size, dim, size) is NotImplemented
+    odd = fb.tensor(np.random.default_rng(0).standard_normal((2, 2, 9, 8))).requires_grad_()
+    for window in (dict(kernel_size=3, stride=2, padding=1), dict(kernel_size=2, dilation=2), dict(kernel_size=(3, 2), stride=(1, 2))):
+        values_, places_ = F.max_pool2d(odd, **window, return_indices=True)
+        assert fb.equal(odd.flatten(2).gather(2, places_.flatten(2)).reshape(values_.shape), values_)
+
+
+@pytest.mark.parametrize("n", [2, 3])
+def test_windows_that_start_anywhere(n):
+    function = getattr(F, f"fractional_max_pool{n}d")
+    for sizes, kernel, out in (((7, 6, 5)[-n:], 2, 3), ((9, 8, 7)[-n:], (3, 2, 1)[-n:], (4, 1, 3)[-n:])):
+        for dtype in ("float32", "float64"):
+            x = values(dtype, 2, 3, *sizes)
+            for seed in range(4):
+                samples = fb.tensor(np.random.default_rng(seed).random((2, 3, n))).to(x.dtype)
+                kernels, outputs = (k if isinstance(k, tuple) else (k,) * n for k in (kernel, out))
+                found = fractional.fractional_max(x, samples, kernels, outputs)
+                wanted = fractional.fractional_max.fn(x, samples, kernels, outputs)
+                assert fb.equal(found[0], wanted[0]) and fb.equal(found[1], wanted[1])
+                y = x.double().requires_grad_()
+                assert fb.autograd.gradcheck(lambda a: function(a, kernel, out, _random_samples=samples.double()), (y,))
+    assert function(values("float32", 3, *sizes), 2, 3).shape == (3, *(3,) * n)
