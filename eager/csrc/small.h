@@ -27,7 +27,8 @@ struct SmallEntry {
     const char* name;
     SmallHandler handler;
 };
-extern const SmallEntry small_reductions[], small_builders[], small_lookups[], small_draws[], small_layouts[], small_compounds[], small_pairs[]; // end with a null name
+extern const SmallEntry small_reductions[], small_builders[], small_lookups[], small_draws[], small_layouts[], small_compounds[], small_pairs[],
+    small_resizing[]; // end with a null name
 
 // The sum of floats side by side, with the bits of the record's kernel (reductions.cpp).
 float small_row_sum(const float* x, npy_intp n);

@@ -523,3 +523,16 @@ def test_windows_that_start_anywhere(n):
                 y = x.double().requires_grad_()
                 assert fb.autograd.gradcheck(lambda a: function(a, kernel, out, _random_samples=samples.double()), (y,))
     assert function(values("float32", 3, *sizes), 2, 3).shape == (3, *(3,) * n)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact", "linear", "bilinear", "trilinear", "bicubic", "area"])
+def test_resized_images(mode):
+    for shape in ((2, 3, 7), (1, 2, 6, 5), (2, 1, 3, 4, 5), (1, 1, 1, 1), (0, 2, 3, 3)):
+        for dtype in (*FLOATS, "uint8", "int64"):
+            for x in forms(values(dtype, *shape)) if dtype == "float32" else (values(dtype, *shape),):
+                n = len(shape) - 2
+                for how in (dict(size=3), dict(size=(14, 9, 4)[:n]), dict(size=list(shape[2:])), dict(size=0), dict(scale_factor=2),
+                            dict(scale_factor=0.5), dict(scale_factor=1.7), dict(scale_factor=(1.0, 2.3, 0.6)[:n]), dict(scale_factor=-1.0),
+                            dict(scale_factor=1.7, recompute_scale_factor=True), dict(), dict(size=2, scale_factor=2.0), dict(size=(1,) * n)):
+                    for align in ({}, {"align_corners": True}, {"align_corners": False}):
+                        alike(F.interpolate, x, mode=mode, **how, **align, exact=False, tolerance=1e-5)
