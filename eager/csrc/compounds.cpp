@@ -493,14 +493,49 @@ PyObject* group_norm(const Call& c) {
     return tensor_around(array, FLOAT32);
 }
 
-// Outside of training: with the statistics that are there.
+// running becomes running * (1 - momentum) + batch * share
+void blend(PyObject* t, const std::vector<float>& batch, double momentum, double share) {
+    float* running = (float*)PyArray_DATA(array_of(t));
+    float kept = (float)(1 - momentum), taken = (float)(momentum * share);
+    for (size_t k = 0; k < batch.size(); k++) running[k] = running[k] * kept + batch[k] * taken;
+}
+
+// In training: with the moments of the batch, which move the running ones.
+PyObject* trained(const Call& c, PyObject* const* a, PyArrayObject* x, npy_intp batch, npy_intp channels, npy_intp plane, double eps,
+    const float* weight, const float* bias) {
+    double momentum;
+    npy_intp count = batch * plane;
+    if (!small_real(a[6], 0.1, momentum) || count < 2 || !small_writable(a[1], c.grad) || !small_writable(a[2], c.grad) || a[1] == a[2])
+        return nullptr;
+    PyObject* array = fresh_array(FLOAT32, PyArray_NDIM(x), PyArray_DIMS(x), nullptr);
+    if (!array) return nullptr;
+    const float* from = (const float*)PyArray_DATA(x);
+    float* out = (float*)data(array);
+    std::vector<float> means(channels), vars(channels);
+    for (npy_intp k = 0; k < channels; k++) {
+        double sum = 0, squares = 0, rest = 0;
+        for (npy_intp b = 0; b < batch; b++) sums_of(from + (b * channels + k) * plane, plane, 0, &sum, &squares);
+        double mean = sum / count;
+        squares = 0;
+        for (npy_intp b = 0; b < batch; b++) sums_of(from + (b * channels + k) * plane, plane, (float)mean, &rest, &squares);
+        means[k] = (float)mean, vars[k] = (float)(squares / count);
+        double rstd = 1 / sqrt(squares / count + eps);
+        for (npy_intp b = 0; b < batch; b++)
+            normalise(from + (b * channels + k) * plane, out + (b * channels + k) * plane, plane, mean, rstd, weight ? weight[k] : 1,
+                bias ? bias[k] : 0);
+    }
+    blend(a[1], means, momentum, 1), blend(a[2], vars, momentum, (double)count / (double)(count - 1));
+    Ref made(tensor_around(array, FLOAT32));
+    return made && bump(a[1]) && bump(a[2]) ? made.release() : nullptr;
+}
+
 PyObject* batch_norm(const Call& c) {
     static const Names<8> names("input", "running_mean", "running_var", "weight", "bias", "training", "momentum", "eps");
     PyObject* a[8];
     bool training;
     double eps;
     const float *mean, *var, *weight, *bias;
-    if (!parse(c, names, a) || !a[0] || absent(a[1]) || absent(a[2]) || !flag_of(a[5], training) || training || !small_real(a[7], 1e-5, eps))
+    if (!parse(c, names, a) || !a[0] || absent(a[1]) || absent(a[2]) || !flag_of(a[5], training) || !small_real(a[7], 1e-5, eps))
         return nullptr;
     PyArrayObject* x = operand(c, a[0]);
     int dims = x ? PyArray_NDIM(x) : 0;
@@ -509,6 +544,7 @@ PyObject* batch_norm(const Call& c) {
     if (!optional_vector(c, a[1], channels, mean) || !optional_vector(c, a[2], channels, var) || !optional_vector(c, a[3], channels, weight)
         || !optional_vector(c, a[4], channels, bias))
         return nullptr;
+    if (training) return PyArray_SIZE(x) > FEW ? nullptr : trained(c, a, x, batch, channels, plane, eps, weight, bias);
     PyObject* array = fresh_array(FLOAT32, dims, PyArray_DIMS(x), nullptr);
     if (!array) return nullptr;
     const float* from = (const float*)PyArray_DATA(x);
@@ -831,6 +867,70 @@ PyObject* grid_sample(const Call& c) {
     return tensor_around(array, type);
 }
 
+// ---- attention without a mask, and rows looked up
+
+PyObject* attention(const Call& c) {
+    static const Names<8> names("query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa");
+    PyObject* a[8];
+    double dropped;
+    bool causal, groups;
+    if (!parse(c, names, a) || !a[0] || !a[1] || !a[2] || !absent(a[3]) || !small_real(a[4], 0, dropped) || dropped != 0
+        || !flag_of(a[5], causal) || !absent(a[6]) || !flag_of(a[7], groups) || groups)
+        return nullptr;
+    PyArrayObject* x[3];
+    for (int k = 0; k < 3; k++)
+        if (!(x[k] = operand(c, a[k], FLOAT32, 4)) || !PyArray_SIZE(x[k])) return nullptr;
+    npy_intp batch = PyArray_DIM(x[0], 0), heads = PyArray_DIM(x[0], 1), length = PyArray_DIM(x[0], 2), depth = PyArray_DIM(x[0], 3),
+             width = PyArray_DIM(x[1], 2), deep = PyArray_DIM(x[2], 3);
+    for (int k = 1; k < 3; k++)
+        if (PyArray_DIM(x[k], 0) != batch || PyArray_DIM(x[k], 1) != heads || PyArray_DIM(x[k], 2) != width) return nullptr;
+    if (PyArray_DIM(x[1], 3) != depth || batch * heads * length * width > FEW * 2) return nullptr;
+    npy_intp most = causal ? 48 : 96, rows = (1 << 16) / width; // as runtime/attention.py has them
+    rows = rows < most ? rows : most, rows = rows > 12 ? rows : 12;
+    npy_intp parts = (length + rows - 1) / rows, each = (length + parts - 1) / parts, block = (each + 11) / 12 * 12;
+    npy_intp sizes[] = {batch, heads, length, deep}, sums[] = {batch, heads, length, 1};
+    Ref out(fresh_array(FLOAT32, 4, sizes, nullptr)), lse(fresh_array(FLOAT32, 4, sums, nullptr));
+    if (!out || !lse) return nullptr;
+    static const int number = small_job("attention_forward");
+    Job job = {};
+    job.rt = world.api->runtime;
+    job.p[0] = data(out.get()), job.p[1] = data(lse.get());
+    for (int k = 0; k < 3; k++) job.p[2 + k] = PyArray_DATA(x[k]);
+    long first[] = {heads, length, width, depth, deep, causal, block, 1};
+    memcpy(job.n, first, sizeof first);
+    for (int k = 0; k < 4; k++) // the strides of query, key, value, and of a gradient that is not there
+        for (int d = 0; d < 3; d++) {
+            PyArrayObject* own = x[k % 3];
+            npy_intp step = 1;
+            for (int e = d + 1; e < 4; e++) step *= PyArray_DIM(own, e);
+            job.n[8 + 3 * k + d] = step;
+        }
+    job.f[0] = 1.0 / sqrt((double)depth), job.f[1] = 1.0;
+    world.api->jobs()[number].run[0](job, 0, batch * heads * ((length + block - 1) / block));
+    return tensor_around(out.release(), FLOAT32);
+}
+
+PyObject* embedding(const Call& c) {
+    static const Names<7> names("input", "weight", "padding_idx", "max_norm", "norm_type", "scale_grad_by_freq", "sparse");
+    PyObject* a[7];
+    bool scaled, sparse;
+    if (!parse(c, names, a) || !a[0] || !absent(a[2]) || !absent(a[3]) || !flag_of(a[5], scaled) || !flag_of(a[6], sparse) || sparse) return nullptr;
+    PyArrayObject *index = dense_array(a[0]), *table = index ? operand(c, a[1]) : nullptr;
+    int type = table ? type_of(a[1]) : -1, dims = table ? PyArray_NDIM(index) : 0;
+    if (type < 0 || type_of(a[0]) != INT64 || PyArray_NDIM(table) != 2 || dims + 2 > MAX_DIMS || !PyArray_SIZE(index) || !PyArray_SIZE(table)) return nullptr;
+    npy_intp n = PyArray_SIZE(index), rows = PyArray_DIM(table, 0), run = PyArray_NBYTES(table) / rows, sizes[MAX_DIMS];
+    const int64_t* at = (const int64_t*)PyArray_DATA(index);
+    if (n * run > 1 << 16) return nullptr;
+    for (npy_intp k = 0; k < n; k++)
+        if ((uint64_t)at[k] >= (uint64_t)rows) return nullptr;
+    memcpy(sizes, PyArray_DIMS(index), dims * sizeof(npy_intp));
+    sizes[dims] = PyArray_DIM(table, 1);
+    PyObject* array = fresh_array(type, dims + 1, sizes, nullptr);
+    if (!array) return nullptr;
+    for (npy_intp k = 0; k < n; k++) memcpy((char*)data(array) + k * run, (const char*)PyArray_DATA(table) + at[k] * run, run);
+    return tensor_around(array, type);
+}
+
 // ---- places in the order of rows
 
 template <class Body> bool by_ordered(int type, Body body) {
@@ -948,4 +1048,5 @@ const SmallEntry small_compounds[] = {{"max_pool1d", max_pool<1>}, {"max_pool2d"
     {"binary_cross_entropy", binary_cross_entropy}, {"group_norm", group_norm}, {"batch_norm", batch_norm}, {"bmm", bmm},
     {"addmm", add_product<2>}, {"baddbmm", add_product<3>}, {"cross", cross}, {"kron", kron}, {"kthvalue", kthvalue},
     {"median", median}, {"mode", mode}, {"lerp", lerp}, {"copysign", copysign}, {"nextafter", nextafter},
-    {"nan_to_num", nan_to_num}, {"var", spread<false>}, {"std", spread<true>}, {"grid_sample", grid_sample}, {nullptr, nullptr}};
+    {"nan_to_num", nan_to_num}, {"var", spread<false>}, {"std", spread<true>}, {"grid_sample", grid_sample},
+    {"scaled_dot_product_attention", attention}, {"embedding", embedding}, {nullptr, nullptr}};

@@ -536,3 +536,49 @@ def test_resized_images(mode):
                             dict(scale_factor=1.7, recompute_scale_factor=True), dict(), dict(size=2, scale_factor=2.0), dict(size=(1,) * n)):
                     for align in ({}, {"align_corners": True}, {"align_corners": False}):
                         alike(F.interpolate, x, mode=mode, **how, **align, exact=False, tolerance=1e-5)
+
+
+def test_attention_and_rows_that_are_looked_up():
+    for shapes in (((1, 2, 5, 8), (1, 2, 7, 8)), ((2, 1, 64, 16), (2, 1, 64, 16)), ((1, 4, 1, 16), (1, 4, 32, 16)), ((2, 3, 4), (2, 5, 4)),
+                   ((1, 4, 3, 8), (1, 2, 3, 8)), ((0, 2, 3, 4), (0, 2, 3, 4)), ((1, 1, 130, 8), (1, 1, 100, 8)), ((1, 1, 3, 4), (1, 1, 3, 5))):
+        for dtype in ("float32", "float64", "float16"):
+            for q in forms(values(dtype, *shapes[0]) / 4):
+                k, v = values(dtype, *shapes[1], seed=2) / 4, values(dtype, *shapes[1], seed=3)
+                for more in ({}, {"is_causal": True}, {"scale": 0.3}, {"enable_gqa": True}, {"attn_mask": values(dtype, shapes[0][-2], shapes[1][-2])}):
+                    alike(F.scaled_dot_product_attention, q, k, v, **more, exact=False, tolerance=1e-5)
+    for dtype in FLOATS:
+        for w in forms(values(dtype, 6, 3)):
+            for k in (places(6, 4), places(6, 2, 5), fb.tensor(3), places(6, 4).int(), places(6, 8)[::2], places(6, 0), fb.tensor([6]), fb.tensor([-1])):
+                alike(F.embedding, k, w)
+                alike(F.embedding, k, w, 1)
+                alike(F.embedding, k, w, padding_idx=9)
+    table = values("float32", 6, 3).requires_grad_()
+    F.embedding(places(6, 4), table).sum().backward()
+    assert table.grad.sum() == 12
+
+
+def test_running_moments():
+    for shape in ((3, 4), (2, 3, 5), (2, 2, 3, 3), (1, 2, 1)):
+        found = []
+        for function in (F.batch_norm, F.batch_norm.__wrapped__):
+            mean, var = values("float32", shape[1], seed=1), values("float32", shape[1], seed=2).abs()
+            versions = mean._version, var._version
+            made = told(function, (values("float32", *shape), mean, var, None, None, True, 0.3), {})
+            found.append((made, mean, var, mean._version - versions[0], var._version - versions[1]))
+        if not isinstance(found[0][0], fb.Tensor):
+            assert found[0][0] == found[1][0]
+            continue
+        for a, b in zip(found[0][:3], found[1][:3]):
+            np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-5, atol=1e-5)
+        assert found[0][3:] == found[1][3:]
+
+
+def test_gradients_of_the_vectors_of_group_norm():
+    for shape, groups in (((2, 4, 3), 2), ((2, 4, 2, 2), 4), ((3, 6), 3)):
+        x = values("float64", *shape).requires_grad_()
+        w, b = (values("float64", shape[1], seed=k).requires_grad_() for k in (1, 2))
+        assert fb.autograd.gradcheck(lambda *a: F.group_norm(a[0], groups, *a[1:]), (x, w, b))
+        assert fb.autograd.gradgradcheck(lambda *a: F.group_norm(a[0], groups, *a[1:]), (x, w, b))
+        y = values("float64", 2, 3, 3, 4).permute(0, 3, 1, 2).requires_grad_()
+        v = values("float64", 4, seed=5).requires_grad_()
+        assert fb.autograd.gradcheck(lambda a, u: F.group_norm(a, 2, u), (y, v))
