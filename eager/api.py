@@ -9,7 +9,7 @@ from types import FunctionType
 
 import numpy as np
 
-from . import autograd, overrides, device as devices, dtypes, formats
+from . import autograd, overrides, returned, device as devices, dtypes, formats
 from . import dlpack as _dlpack, typed_storage as _typed_storage  # noqa: F401  (they give tensors methods)
 from .autograd import (
     enable_grad,
@@ -26,8 +26,8 @@ from .dtypes import (bfloat16, complex64, complex128, finfo, float8_e4m3fn, floa
                      get_default_dtype, iinfo, int8, int16, int32, int64, set_default_dtype, uint8, uint16, uint32,
                      uint64)
 from .op import specialise
-from .ops import activations as _activations, arithmetic as _a, indexing as _indexing, order as _order
-from .ops import rearrange as _rearrange, reduce as _reduce
+from .ops import activations as _activations, arithmetic as _a, creation as _creation, indexing as _indexing
+from .ops import order as _order, rearrange as _rearrange, reduce as _reduce
 from .ops.views import alias as _alias, detach as _detach
 from .promote import promote_types, result_type as _result_type
 from .random import Generator, default_generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
@@ -52,11 +52,15 @@ _SMALL = dict(sum=_reduce.sum, mean=_reduce.mean, amax=_reduce.amax, amin=_reduc
               softmax=_activations.softmax, log_softmax=_activations.log_softmax, cat=_rearrange.cat,
               stack=_rearrange.stack, gather=_indexing.gather, take_along_dim=_indexing.gather,
               index_select=_indexing.index_select, scatter=_indexing.scatter_set, scatter_add=_indexing.scatter_add,
-              index_add=_indexing.index_add, index_copy=_indexing.index_copy, cumsum=_order.cumsum)
+              index_add=_indexing.index_add, index_copy=_indexing.index_copy, cumsum=_order.cumsum,
+              tril=_creation.tril, triu=_creation.triu, flip=_rearrange.flip)
 # those that record nothing natively
 _UNRECORDED = """fill_ zero_ copy_ zeros ones empty full zeros_like ones_like empty_like new_zeros new_ones new_empty take
 masked_select roll count_nonzero aminmax rand randn randint uniform_ normal_ exponential_ random_ bernoulli normal
-randperm multinomial""".split()
+randperm multinomial diag diag_embed one_hot bmm addmm baddbmm cross kron kthvalue median mode lerp copysign nextafter
+nan_to_num var std norm index_put_ masked_scatter_ index_fill""".split()
+
+_PAIRS = {**reductions.PAIRS, "median": returned.median, "kthvalue": returned.kthvalue, "mode": returned.mode}
 
 
 def _functions_of(module):
@@ -77,7 +81,7 @@ for _name in ("chunk", "split", "unbind", "view", "reshape", "flatten", "transpo
     _FUNCTIONS[_name] = spelled(_name, _FUNCTIONS[_name])
     _FUNCTIONS[_name].__module__ = __name__  # where it is found by name
 for _name, _record in {**dict.fromkeys(_UNRECORDED), **_SMALL}.items():
-    _FUNCTIONS[_name] = small(_name, _FUNCTIONS[_name], _record, reductions.PAIRS.get(_name))
+    _FUNCTIONS[_name] = small(_name, _FUNCTIONS[_name], _record, _PAIRS.get(_name))
     _FUNCTIONS[_name].__module__ = __name__
 globals().update(_FUNCTIONS)
 globals().update(extended.NAMES)

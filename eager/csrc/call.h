@@ -192,6 +192,8 @@ bool add_kernels(PyObject* module);
 bool add_matrix(PyObject* module);
 bool add_small(PyObject* module);
 bool add_draws(PyObject* module);
+bool add_layouts(PyObject* module);
+bool add_pairs(PyObject* module);
 bool add_fourier(PyObject* module);
 bool add_steps(PyObject* module);
 bool add_engine(PyObject* module);

@@ -166,6 +166,52 @@ PyObject* exponential_in_place(const Call& c) {
     });
 }
 
+// Uniform numbers above zero: what the two below make theirs of.
+bool read_above_zero(const Call& c) { return c.n >= 1 && is_plain(c.args[0]) && type_of(c.args[0]) == FLOAT32; }
+void above_zero(float* x, npy_intp n) {
+    for (npy_intp k = 0; k < n; k++) x[k] = x[k] < 1.17549435e-38f ? 1.17549435e-38f : x[k];
+}
+void apply(const FloatLoop& f, float* x, npy_intp n) {
+    char* pointers[2] = {(char*)x, (char*)x};
+    npy_intp steps[2] = {4, 4};
+    f.run(pointers, &n, steps, f.with);
+}
+
+PyObject* cauchy_in_place(const Call& c) {
+    static const Names<4> names("self", "median", "sigma", "generator");
+    static const FloatLoop tangent("tan");
+    PyObject* a[4];
+    double median, sigma;
+    if (c.n > 3 || !tangent.run || !parse(c, names, a) || !read_above_zero(c) || !read_real(a[1], 0, median)
+        || !read_real(a[2], 1, sigma) || !(sigma > 0 && sigma < 1e30) || !(std::fabs(median) < 1e30) || !plain_generator(a[3]))
+        return nullptr;
+    return drawn_into(c, a[0], UNIFORM, [=](float* x, npy_intp n) {
+        above_zero(x, n);
+        for (npy_intp k = 0; k < n; k++) x[k] = (x[k] - 0.5f) * (float)M_PI;
+        apply(tangent, x, n);
+        for (npy_intp k = 0; k < n; k++) x[k] = x[k] * (float)sigma + (float)median;
+    });
+}
+
+PyObject* geometric_in_place(const Call& c) {
+    static const Names<3> names("self", "p", "generator");
+    static const FloatLoop logarithm("log");
+    PyObject* a[3];
+    double p;
+    if (c.n > 2 || !logarithm.run || !parse(c, names, a) || !read_above_zero(c) || !a[1] || !PyFloat_CheckExact(a[1])
+        || !read_real(a[1], 0, p) || !(p > 1e-6 && p < 1) || !plain_generator(a[2]))
+        return nullptr;
+    return drawn_into(c, a[0], UNIFORM, [=](float* x, npy_intp n) {
+        float rest = (float)log1p(-p);
+        above_zero(x, n);
+        apply(logarithm, x, n);
+        for (npy_intp k = 0; k < n; k++) {
+            float v = __builtin_ceilf(x[k] / rest);
+            x[k] = v < 1 ? 1 : v;
+        }
+    });
+}
+
 PyObject* random_in_place(const Call& c) {
     npy_intp low;
     uint64_t span;
@@ -307,7 +353,8 @@ PyMethodDef functions[] = {{"draws", py_draws, METH_O, "draws(function): (genera
 }
 
 const SmallEntry small_draws[] = {{"rand", floats<UNIFORM>}, {"randn", floats<NORMAL>}, {"randint", randint},
-    {"uniform_", uniform_in_place}, {"normal_", normal_in_place}, {"exponential_", exponential_in_place},
+    {"uniform_", uniform_in_place}, {"normal_", normal_in_place}, {"exponential_", exponential_in_place}, {"cauchy_", cauchy_in_place},
+    {"geometric_", geometric_in_place},
     {"random_", random_in_place}, {"bernoulli", bernoulli}, {"normal", normal},
     {"randperm", randperm}, {"multinomial", multinomial}, {nullptr, nullptr}};
 

@@ -313,6 +313,99 @@ template <bool adds> PyObject* index_write(const Call& c) {
     return recorded(c, given, 4, 9, tensor_around(out.release(), s.type));
 }
 
+// ---- writing in place
+
+bool apart(PyArrayObject* a, PyArrayObject* b) {
+    const char *p = (const char*)PyArray_DATA(a), *q = (const char*)PyArray_DATA(b);
+    return p + PyArray_NBYTES(a) <= q || q + PyArray_NBYTES(b) <= p;
+}
+
+// index_put_(self, (index,), values, accumulate): rows or elements where one index along the first dim says
+PyObject* index_put_in_place(const Call& c) {
+    static const Names<4> names("self", "indices", "values", "accumulate");
+    PyObject* a[4];
+    bool adds;
+    if (!parse(c, names, a) || !a[0] || !a[1] || !a[2] || !flag_of(a[3], adds) || !(PyTuple_CheckExact(a[1]) || PyList_CheckExact(a[1]))
+        || PySequence_Fast_GET_SIZE(a[1]) != 1)
+        return nullptr;
+    PyArrayObject *x = small_writable(a[0], c.grad), *index = x ? index_array(PySequence_Fast_GET_ITEM(a[1], 0)) : nullptr,
+                  *from = index ? dense_array(a[2]) : nullptr;
+    int type = from ? type_of(a[0]) : -1;
+    if (!from || PyArray_NDIM(x) < 1 || PyArray_NDIM(index) != 1 || type_of(a[2]) != type || (c.grad && needs_grad(a[2]))
+        || PyArray_NDIM(from) != PyArray_NDIM(x) || PyArray_DIM(from, 0) != PyArray_DIM(index, 0) || !same_but(x, from, 0)
+        || !apart(x, from) || !apart(x, index))
+        return nullptr;
+    npy_intp n = PyArray_DIM(index, 0), rows = PyArray_DIM(x, 0), run = rows ? PyArray_SIZE(x) / rows : 0;
+    const int64_t* at = (const int64_t*)PyArray_DATA(index);
+    if (!n || !run || n * run > 1 << 20) return nullptr;
+    for (npy_intp k = 0; k < n; k++)
+        if (at[k] >= rows || at[k] < -rows) return nullptr;
+    auto put = [&](auto e, auto combine) {
+        typedef decltype(e) E;
+        E* out = (E*)PyArray_DATA(x);
+        const E* in = (const E*)PyArray_DATA(from);
+        for (npy_intp k = 0; k < n; k++, in += run) {
+            E* to = out + (at[k] < 0 ? at[k] + rows : at[k]) * run;
+            for (npy_intp j = 0; j < run; j++) to[j] = combine(to[j], in[j]);
+        }
+    };
+    bool known = adds ? by_type(type, [&](auto e) { put(e, [](auto p, auto q) { return sum_of(p, q); }); })
+                      : by_size(type, [&](auto e) { put(e, [](auto, auto q) { return q; }); });
+    return known && bump(a[0]) ? Py_NewRef(a[0]) : nullptr;
+}
+
+PyObject* masked_scatter_in_place(const Call& c) {
+    static const Names<3> names("self", "mask", "source");
+    PyObject* a[3];
+    if (!parse(c, names, a) || !a[0] || !a[1] || !a[2]) return nullptr;
+    PyArrayObject *x = small_writable(a[0], c.grad), *mask = x ? dense_array(a[1]) : nullptr, *from = mask ? dense_array(a[2]) : nullptr;
+    int type = from ? type_of(a[0]) : -1;
+    if (!from || type_of(a[1]) != BOOL || type_of(a[2]) != type || (c.grad && needs_grad(a[2])) || !same_but(x, mask, -1)
+        || !apart(x, from) || !apart(x, mask) || PyArray_SIZE(x) > 1 << 20)
+        return nullptr;
+    const uint8_t* on = (const uint8_t*)PyArray_DATA(mask);
+    npy_intp n = PyArray_SIZE(x), count = 0;
+    for (npy_intp k = 0; k < n; k++) count += on[k] != 0;
+    if (count > PyArray_SIZE(from)) return nullptr;
+    bool known = by_size(type, [&](auto e) {
+        typedef decltype(e) E;
+        E* out = (E*)PyArray_DATA(x);
+        const E* in = (const E*)PyArray_DATA(from);
+        for (npy_intp k = 0; k < n; k++)
+            if (on[k]) out[k] = *in++;
+    });
+    return known && bump(a[0]) ? Py_NewRef(a[0]) : nullptr;
+}
+
+// A copy with a number in the rows of an index; without history.
+PyObject* index_fill(const Call& c) {
+    static const Names<4> names("input", "dim", "index", "value");
+    PyObject* a[4];
+    Along s;
+    npy_intp whole = 0;
+    if (!parse(c, names, a) || !a[0] || !a[2] || !a[3] || !read_along(a[0], a[1], s) || (c.grad && needs_grad(a[0]))) return nullptr;
+    PyArrayObject* index = index_array(a[2]);
+    bool is_whole = small_int(a[3], whole) && whole < 1 << 24 && whole > -(1 << 24);
+    if (!index || PyArray_NDIM(index) != 1 || (s.type != FLOAT32 && s.type != INT64) || (!is_whole && s.type == INT64)
+        || (!is_whole && !(PyFloat_CheckExact(a[3]) && fabs(PyFloat_AS_DOUBLE(a[3])) < 1e38)))
+        return nullptr;
+    npy_intp n = PyArray_SIZE(index);
+    const int64_t* at = (const int64_t*)PyArray_DATA(index);
+    if (PyArray_SIZE(s.a) > FEW || !PyArray_SIZE(s.a)) return nullptr;
+    for (npy_intp k = 0; k < n; k++)
+        if (at[k] >= s.size || at[k] < -s.size) return nullptr;
+    Ref out(copy_of(s.a, s.type));
+    if (!out) return nullptr;
+    auto put = [&](auto value) {
+        auto* to = (decltype(value)*)data(out.get());
+        for (npy_intp o = 0; o < s.outer; o++, to += s.size * s.inner)
+            for (npy_intp k = 0; k < n; k++)
+                for (npy_intp j = 0, first = (at[k] < 0 ? at[k] + s.size : at[k]) * s.inner; j < s.inner; j++) to[first + j] = value;
+    };
+    s.type == INT64 ? put((int64_t)whole) : put((float)(is_whole ? (double)whole : PyFloat_AS_DOUBLE(a[3])));
+    return tensor_around(out.release(), s.type);
+}
+
 // ---- distances of all pairs of rows, above the diagonal row by row
 
 // Columns of a transposed copy lie side by side, so that a row meets many rows at once.
@@ -343,16 +436,9 @@ PyObject* pdist(const Call& c) {
         return nullptr;
     npy_intp rows = PyArray_DIM(x, 0), width = PyArray_DIM(x, 1), pairs = rows * (rows - 1) / 2;
     if (rows < 2 || !width || rows * width > 1 << 20) return nullptr;
-    const float* from = (const float*)PyArray_DATA(x);
-    Ref array(fresh_array(FLOAT32, 1, &pairs, nullptr));
-    if (!array) return nullptr;
-    float *columns = new float[rows * width], *out = (float*)data(array.get());
-    for (npy_intp i = 0; i < rows; i++)
-        for (npy_intp k = 0; k < width; k++) columns[k * rows + i] = from[i * width + k];
-    Py_BEGIN_ALLOW_THREADS pair_distances(columns, rows, width, out);
-    Py_END_ALLOW_THREADS
-    delete[] columns;
-    return tensor_around(array.release(), FLOAT32);
+    PyObject* array = fresh_array(FLOAT32, 1, &pairs, nullptr);
+    if (array) small_pair_distances((const float*)PyArray_DATA(x), rows, width, (float*)data(array));
+    return tensor_around(array, FLOAT32);
 }
 
 // ---- running sums: one after the other, in the type in which the record sums
@@ -400,4 +486,14 @@ PyObject* cumsum(const Call& c) {
 const SmallEntry small_lookups[] = {{"gather", gather}, {"take_along_dim", take_along_dim}, {"take", take},
     {"index_select", index_select}, {"masked_select", masked_select}, {"scatter", scatter<false>},
     {"scatter_add", scatter<true>}, {"index_add", index_write<true>}, {"index_copy", index_write<false>},
-    {"cumsum", cumsum}, {"pdist", pdist}, {"roll", roll}, {nullptr, nullptr}};
+    {"cumsum", cumsum}, {"index_put_", index_put_in_place},
+    {"masked_scatter_", masked_scatter_in_place}, {"index_fill", index_fill}, {"pdist", pdist}, {"roll", roll}, {nullptr, nullptr}};
+
+void small_pair_distances(const float* x, npy_intp rows, npy_intp width, float* out) {
+    float* columns = new float[rows * width];
+    for (npy_intp i = 0; i < rows; i++)
+        for (npy_intp k = 0; k < width; k++) columns[k * rows + i] = x[i * width + k];
+    Py_BEGIN_ALLOW_THREADS pair_distances(columns, rows, width, out);
+    Py_END_ALLOW_THREADS
+    delete[] columns;
+}

@@ -27,10 +27,16 @@ struct SmallEntry {
     const char* name;
     SmallHandler handler;
 };
-extern const SmallEntry small_reductions[], small_builders[], small_lookups[], small_draws[]; // end with a null name
+extern const SmallEntry small_reductions[], small_builders[], small_lookups[], small_draws[], small_layouts[], small_compounds[], small_pairs[],
+    small_resizing[]; // end with a null name
 
 // The sum of floats side by side, with the bits of the record's kernel (reductions.cpp).
 float small_row_sum(const float* x, npy_intp n);
+
+// Distances of all pairs of rows, above the diagonal row by row; the GIL is given up for them.
+void small_pair_distances(const float* x, npy_intp rows, npy_intp width, float* out);
+// The place of one of the runtime's kernels in its tables, one for all instruction sets.
+int small_job(const char* name);
 
 // ---- what factories and writes have in common (small.cpp)
 int small_default_type();

@@ -5,10 +5,10 @@ import warnings
 
 from .. import api, dtypes, overrides
 from . import _reduction as _Reduction  # noqa: F401 (by the name that packages use)
-from ..dispatch import type_name as _type_name
+from ..dispatch import small as _small, type_name as _type_name
 from ..ops import activations as act, losses, normalization, products
 from ..spellings.arguments import dim_of as _dim_of, settings as _settings
-from ..ops.checks import all_within as _all_within
+from ..ops.checks import check_within as _check_within
 from ..spellings.activations import (celu_ as celu_, elu_ as elu_, gumbel_softmax as gumbel_softmax,
                                      hardshrink as hardshrink, hardtanh_ as hardtanh_, leaky_relu_ as leaky_relu_,
                                      prelu as prelu, rrelu as rrelu, rrelu_ as rrelu_, selu_ as selu_,
@@ -55,7 +55,9 @@ from ..spellings.pooling import (adaptive_avg_pool1d as adaptive_avg_pool1d,
 from ..spellings.grouped import grouped_mm as grouped_mm
 from ..spellings.resampling import (interpolate as interpolate, upsample as upsample,
                                     upsample_bilinear as upsample_bilinear, upsample_nearest as upsample_nearest)
-from ..spellings.shapes import one_hot as one_hot
+
+
+one_hot = api.one_hot
 
 
 def _maybe_inplace(record):
@@ -302,7 +304,7 @@ def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=N
                          "is deprecated. Please "
                          "ensure they have the same size.")
     for name, x in (("input", input), ("target", target)):
-        _all_within(x, 0, 1, f"all elements of {name} should be between 0 and 1")
+        _check_within(x, 0, 1, f"all elements of {name} should be between 0 and 1")
     return losses.binary_cross_entropy(input, target, weight, reduction)
 
 
@@ -408,5 +410,8 @@ def _unit(x, kind, dim, eps):
     return x / api.where(known < eps, size - known + eps, size)
 
 
+nll_loss, cross_entropy = _small("nll_loss", nll_loss), _small("cross_entropy", cross_entropy)
+binary_cross_entropy = _small("binary_cross_entropy", binary_cross_entropy)
+cosine_similarity = _small("cosine_similarity", cosine_similarity)
 overrides.publish(globals(), [name for name, f in globals().items() if not name.startswith("_") and callable(f)
                               and not isinstance(f, type)])

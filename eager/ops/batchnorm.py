@@ -326,12 +326,42 @@ def _(g, x, mean, var, groups, weight, bias: Meta, eps, needs):
     grads = {}
     if "x" in needs:
         grads["x"] = group_norm_backward(g, x, mean, var, groups, weight, eps)
-    if "bias" in needs:
-        grads["bias"] = back(sum_dims(single(g), _others(x), False), bias)
-    if "weight" in needs:
-        hat = _group_normalised(_grouped(single(x), groups), mean, var, eps, x.shape)
-        grads["weight"] = back(sum_dims(mul(single(g), hat), _others(x), False), weight)
+    if "bias" in needs or "weight" in needs:
+        to_weight, to_bias = group_norm_vector_gradients(g, x, mean, var, groups, eps)
+        grads.update({name: back(found, like) for name, found, like in (("weight", to_weight, weight), ("bias", to_bias, bias))
+                      if name in needs})
     return grads
+
+
+@composite(outputs=("weight", "bias"))
+def group_norm_vector_gradients(g, x, mean: tensor, var, groups: static, eps: scalar):
+    """What each channel's factor and offset get, in the computation type."""
+    hat = _group_normalised(_grouped(single(x), groups), mean, var, eps, x.shape)
+    return sum_dims(mul(single(g), hat), _others(x), False), sum_dims(single(g), _others(x), False)
+
+
+@group_norm_vector_gradients.meta
+def _(g, x, mean, var, groups, eps):
+    return (Spec((x.shape[1],), x.dtype.compute),) * 2
+
+
+@group_norm_vector_gradients.native
+def _(g, x, mean, var, groups, eps):
+    if not x.size or g.dtype != x.dtype or g.shape != x.shape or kernels.layout(x) is None:
+        return NotImplemented
+    n, c = x.shape[:2]
+    flat, flat_g = (np.ascontiguousarray(a).reshape(1, n * c, -1) for a in (x, g))
+    found = kernels.sums(flat_g, flat, np.repeat(mean.reshape(-1), c // groups))
+    if found is NotImplemented:
+        return NotImplemented
+    total, along = found
+    scaled = along.reshape(n, groups, -1) * kernels.inverse_deviation(var, eps)[..., None]
+    return scaled.sum(0).reshape(c).astype(total.dtype), total.reshape(n, c).sum(0)
+
+
+group_norm_vector_gradients.samples(lambda make: [
+    (make(2, 4, 3), make(2, 4, 3), make(2, 2), make.positive(2, 2), 2, 1e-5),
+    (make(2, 4, 2, 2), make(2, 4, 2, 2), make(2, 4), make.positive(2, 4), 4, 1e-5)])
 
 
 @composite

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from ...runtime import maps, native
+from ...runtime import maps, moves, native
 from .. import dtypes, prims
 from ..op import extern, OPS, pointwise, scalar, static, zeros
 from ..promote import ordered
@@ -240,8 +240,14 @@ def _same_shape(x):
 def _floating(x, function):
     """numpy's function in the type in which x computes; integers compute in the default type."""
     kind = x.dtype if x.dtype.kind not in "biu" else dtypes.get_default_dtype().numpy
-    inner = np.float32 if kind.itemsize < 4 else kind
-    return np.asarray(function(x.astype(inner, copy=False)), kind)
+    inner = np.dtype(np.float32) if kind.itemsize < 4 else kind
+    return _in_type(np.asarray(function(_in_type(x, inner))), kind)
+
+
+def _in_type(x, kind):
+    """numpy converts halves one by one."""
+    found = moves.converted(x, kind)
+    return x.astype(kind, copy=False) if found is NotImplemented else found
 
 
 @pointwise(promote="float")

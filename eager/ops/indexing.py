@@ -9,7 +9,7 @@ import functools
 import numpy as np
 
 from ...runtime import moves
-from .. import dtypes
+from .. import _call, dtypes
 from ..grads import Meta
 from ..meta import Spec
 from ..op import composite, indexed, mask, scalar, scatter, size, static, tensors
@@ -406,6 +406,9 @@ def spread(s, i, x, index: mask, dim: static, size):
     row."""
     rest = i[:dim] + i[dim + 1:]
     return s.where(s.eq(s.index(i[dim]), index(*rest)), x(*rest), s.const(0, x.dtype))
+
+
+spread.native(_call.spread)
 
 
 @spread.numpy

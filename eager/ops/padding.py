@@ -5,6 +5,7 @@
 
 import numpy as np
 
+from .. import _call
 from ..grads import Meta
 from ..op import indexed, scatter, size, static, tensor
 from ..prims import NUMPY
@@ -39,6 +40,9 @@ def _places(s, i, sizes, padding, mode):
 @indexed(meta=lambda x, padding, mode: image_like(x, _sizes(x.shape, padding)), promote="keep")
 def pad_edges(s, i, x, padding: size, mode: static):
     return x(*_places(s, i, x.shape, padding, mode))
+
+
+pad_edges.native(_call.pad_edges)
 
 
 @pad_edges.numpy
@@ -76,6 +80,9 @@ def _(g, x: Meta, padding, mode):
 def pad_edges_backward(s, i, sizes: size, slope: tensor, padding: size, mode: static):
     """The gradients of all copies of an element, added up."""
     return _places(s, i, sizes, padding, mode), slope(*i)
+
+
+pad_edges_backward.native(_call.pad_edges_backward)
 
 
 @pad_edges_backward.numpy

@@ -6,7 +6,7 @@ windows that cover it and picked it. Averages are sums times a factor that depen
 
 import numpy as np
 
-from .. import dtypes
+from .. import _call, dtypes
 from ..grads import Meta
 from ..op import composite, indexed, mask, Out, reduction, size, static
 from ..prims import COMBINES
@@ -214,6 +214,7 @@ def max_indices(s, i, place: mask, sizes: size, kernel_size: static, stride: sta
     return flat
 
 
+max_indices.native(_call.max_indices)
 max_indices.samples(lambda make: [(make.ints(9, 2, 4, 4), (7, 7), (3, 3), (2, 2), (1, 1), (1, 1)),
                                   (make.ints(2, 3, 4), (8,), (2,), (2,), (0,), (1,))])
 

@@ -4,6 +4,7 @@ adjoint. Columns are ordered as (channel, row in the window, column in the windo
 import numpy as np
 
 from ...runtime import calls, jobs
+from .. import _call
 from ..grads import Meta
 from ..op import indexed, reduction, size, static
 from .images import pooled_size, taps
@@ -32,6 +33,9 @@ def unfold_windows(s, i, x, kernel_size: static, stride: static, padding: static
         fits = s.logical_and(s.ge(s.index(at), 0), s.lt(s.index(at), s.index(x.shape[2 + d])))
         inside = fits if inside is None else s.logical_and(inside, fits)
     return x(n, column // area, *index, mask=inside, other=0)
+
+
+unfold_windows.native(_call.unfold_windows)
 
 
 @unfold_windows.numpy
@@ -89,6 +93,10 @@ def _(c, outs, x, sizes, *window):
 
 @fold_windows.native
 def _(x, sizes, *window):
+    """The same kernel, without Python's part of a job where there is little to do."""
+    small = _call.fold_windows(x, sizes, *window)
+    if small is not NotImplemented:
+        return small
     if not isinstance(x, np.ndarray) or x.dtype not in jobs.WHOLE or not x.size or 0 in sizes:
         return NotImplemented
     kernel_size = window[0]

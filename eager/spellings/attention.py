@@ -3,6 +3,7 @@
 import math
 
 from .. import dtypes
+from ..dispatch import small
 from ..meta import broadcast_shapes
 from ..ops import attention as attend
 from ..ops.activations import dropout, softmax
@@ -32,6 +33,9 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
     batch = broadcast_shapes([tuple(t.shape[:-2]) for t in (query, key, value)], "scaled_dot_product_attention")
     q, k, v = (t if tuple(t.shape[:-2]) == batch else t.expand(*batch, *t.shape[-2:]) for t in (query, key, value))
     return attend.attention(q, k, v, attn_mask, float(dropout_p), is_causal, scale)[0]
+
+
+scaled_dot_product_attention = small("scaled_dot_product_attention", scaled_dot_product_attention)
 
 
 def _repeat_heads(query, t):

@@ -1,6 +1,6 @@
 """Normalisation per channel under PyTorch's names: batch, instance, group and local response norm."""
 
-from ..dispatch import type_name
+from ..dispatch import small, type_name
 from ..ops import batchnorm as records
 from ..sizes import numel
 
@@ -103,3 +103,6 @@ def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
     if input.numel() == 0:
         return input * 1
     return records.group_norm(input, num_groups, weight, bias, eps)[0]
+
+
+batch_norm, group_norm = small("batch_norm", batch_norm), small("group_norm", group_norm)

@@ -7,6 +7,7 @@ import numpy as np
 from .. import dtypes
 from ..dispatch import small
 from ..ops.arithmetic import still, where
+from ..ops.distances import pair_distances
 from ..ops.products import matmul
 from ..sizes import numel
 from .pooling import avg_pool2d, avg_pool3d
@@ -16,6 +17,9 @@ from .padding import pad
 def pairwise_distance(x1, x2, p=2.0, eps=1e-6, keepdim=False):
     """The p-norm of x1 - x2 + eps over the last dim."""
     return (x1 - x2 + eps).norm(p, -1, keepdim=keepdim)
+
+
+pairwise_distance = small("pairwise_distance", pairwise_distance)
 
 
 def cdist(x1, x2, p=2.0, compute_mode="use_mm_for_euclid_dist_if_necessary"):
@@ -41,6 +45,9 @@ def cdist(x1, x2, p=2.0, compute_mode="use_mm_for_euclid_dist_if_necessary"):
     return _length(x1.unsqueeze(-2) - x2.unsqueeze(-3), float(p))
 
 
+cdist = small("cdist", cdist)
+
+
 def _euclidean(x1, x2):
     """By |a|**2 + |b|**2 - 2 a b; the gradient at distance zero is zero."""
     square = (x1 * x1).sum(-1, keepdim=True) + (x2 * x2).sum(-1, keepdim=True).transpose(-1, -2)
@@ -53,6 +60,8 @@ def pdist(input, p=2.0):
     """Distances of all pairs of rows of (N, M), above the diagonal row by row."""
     if input.ndim != 2:
         raise RuntimeError(f"pdist only supports 2D tensors, got: {input.ndim}D")
+    if p == 2:
+        return pair_distances(input)
     n = input.shape[0]
     first, second = (input.new_tensor(k, dtype=dtypes.int64) for k in np.triu_indices(n, 1))
     return _length(input.index_select(0, first) - input.index_select(0, second), float(p))

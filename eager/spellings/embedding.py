@@ -2,7 +2,7 @@
 
 from .. import dtypes
 from ..autograd import no_grad
-from ..dispatch import type_name
+from ..dispatch import small, type_name
 from ..ops import bags as bag_records, indexing
 from ..ops.creation import arange
 from ..ops.rearrange import cat
@@ -57,6 +57,9 @@ def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, sca
         renorm(weight, input, max_norm, norm_type)
     rows = indexing.embedding(weight, input, padding)
     return _scaled_by_count(rows, input, weight.shape[0]) if scale_grad_by_freq and rows.requires_grad else rows
+
+
+embedding = small("embedding", embedding)
 
 
 def _check_bags(input, weight, offsets, mode, per_sample_weights, scale_grad_by_freq, sparse):

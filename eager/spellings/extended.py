@@ -3,6 +3,7 @@ NAMES (constants, types, private functions that programs use)."""
 
 from types import FunctionType
 
+from ..dispatch import small
 from .arguments import written
 from .reductions import _in_place
 from . import building, complexes, elementwise, foreach, legacy, linalg, quantized, sampling, special, statistics
@@ -58,6 +59,7 @@ def methods(scope):
                  real=property(complexes.real, lambda self, value: complexes.real(self).copy_(value)),
                  imag=property(complexes.imag, lambda self, value: complexes.imag(self).copy_(value)),
                  mH=property(complexes.adjoint))
+    table.update((name, small(name, table[name])) for name in ("cauchy_", "geometric_"))
     return table
 
 

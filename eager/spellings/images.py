@@ -2,6 +2,7 @@
 
 import warnings
 
+from ..dispatch import small
 from ..ops import grids, windows
 from ..ops.rearrange import stack
 from ..sizes import is_int, numel
@@ -117,7 +118,8 @@ def channel_shuffle(input, groups):
     return input.reshape(n, groups, c // groups, *rest).transpose(1, 2).reshape(n, c, *rest)
 
 
-native_channel_shuffle = channel_shuffle
+pixel_shuffle, pixel_unshuffle = small("pixel_shuffle", pixel_shuffle), small("pixel_unshuffle", pixel_unshuffle)
+native_channel_shuffle = channel_shuffle = small("channel_shuffle", channel_shuffle)
 
 
 # -- grids: places as (x, y) or (x, y, z) in [-1, 1]
@@ -163,6 +165,9 @@ def grid_sample(input, grid, mode="bilinear", padding_mode="zeros", align_corner
     if align_corners is None:
         _tell_corners("grid_sample")
     return grids.grid_sample(input, grid, mode, padding_mode, bool(align_corners))
+
+
+grid_sample = small("grid_sample", grid_sample)
 
 
 def _check_grid(input, grid, mode, padding_mode):

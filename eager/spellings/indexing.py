@@ -13,7 +13,7 @@ from .. import dtypes
 from ..dispatch import number_of, refuse_repeats, small, type_name
 from ..meta import broadcast_shapes
 from ..ops import arithmetic as a, indexing as r, views as v
-from ..ops.checks import all_within
+from ..ops.checks import check_within
 from ..ops.rearrange import stack
 from ..record import mark_multiple
 from ..sizes import SymFloat, SymInt, is_number
@@ -300,7 +300,7 @@ def _check_positions(out, indices, dims):
     for index, d in zip(indices, dims):
         if not index.ndim:
             n = out.shape[d]
-            all_within(index, -n, n - 1, f"index {{bad}} is out of bounds for dimension {d} with size {n}", "IndexError")
+            check_within(index, -n, n - 1, f"index {{bad}} is out of bounds for dimension {d} with size {n}", "IndexError")
 
 
 def _check_fits(values, places):

@@ -2,13 +2,14 @@
 
 import math
 
-from .. import dtypes
+from .. import _call, dtypes
+from ..dispatch import small
 from ..meta import broadcast_shapes
 from ..ops import ctc as _ctc
 from ..ops import losses as _losses
 from ..ops.activations import log_sigmoid
 from ..ops.arithmetic import where
-from ..ops.checks import all_within
+from ..ops.checks import all_within, check_within
 from ..tensor import Tensor
 from .arguments import settings
 
@@ -48,7 +49,8 @@ def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"
     if reduction not in ("none", "mean", "sum"):
         raise ValueError(reduction + " is not valid")
     eps, = settings(var, eps)
-    all_within(where(var.isnan(), 0, var), 0, None, "var has negative entry/entries", "ValueError")
+    if not _call.within(var, 0, None, None):
+        all_within(where(var.isnan(), 0, var), 0, None, "var has negative entry/entries", "ValueError")
     known = var.detach()
     var = where(known < eps, var - known + eps, var)        # the value of the cut, the gradient of var
     loss = 0.5 * (var.log() + (input - target) ** 2 / var)
@@ -80,7 +82,7 @@ def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduct
     _label_sizes(input, target, "multilabel_margin_loss")
     lone = input.ndim < 2
     x, t = (input.reshape(1, -1), target.reshape(1, -1)) if lone else (input, target)
-    all_within(t, -1, x.shape[1] - 1, "argument #2 'target' is out of range")
+    check_within(t, -1, x.shape[1] - 1, "argument #2 'target' is out of range")
     listed = (t < 0).long().cumsum(1) == 0
     places = t.clamp(min=0)
     chosen = t.new_zeros(x.shape).scatter_add(1, places, listed.long()) > 0
@@ -118,7 +120,7 @@ def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=
         raise RuntimeError(f"inconsistent target size, expected {[x.shape[0]]} but got {list(t.shape)}")
     if weight is not None and weight.shape[0] != x.shape[1]:
         raise RuntimeError(f"inconsistent weight size, expected {x.shape[1]} but got {list(weight.shape)}")
-    all_within(t, 0, x.shape[1] - 1, "target out of range")
+    check_within(t, 0, x.shape[1] - 1, "target out of range")
     margin, = settings(x, margin, halves=dtypes.float32)
     own = t.unsqueeze(1)
     gaps = _positive(margin - x.gather(1, own) + x)
@@ -244,3 +246,8 @@ def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reducti
     if reduction == "mean":
         return (loss / loss.new_tensor([max(n, 1) for n in counts])).mean()
     return loss.squeeze(0) if lone and reduction == "none" else _losses.reduced(loss, reduction)
+
+
+multi_margin_loss = small("multi_margin_loss", multi_margin_loss)
+multilabel_margin_loss = small("multilabel_margin_loss", multilabel_margin_loss)
+triplet_margin_loss = small("triplet_margin_loss", triplet_margin_loss)

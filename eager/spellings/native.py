@@ -8,7 +8,7 @@ import numpy as np
 from .. import dtypes, returned
 from ..dispatch import type_name
 from ..ops import activations as act, batchnorm, normalization
-from ..ops.checks import all_within
+from ..ops.checks import check_within
 from ..ops.random import keep_mask
 from ..sizes import numel
 from ..tensor import Tensor
@@ -327,10 +327,10 @@ def segment_reduce(data, reduce, *, lengths=None, indices=None, offsets=None, ax
         raise RuntimeError(f"segment_reduce(): Expected axis to be the last dimension of {what} but got {axis}.")
     sizes = lengths if lengths is not None else offsets.diff(dim=-1)
     if not unsafe:
-        all_within(sizes, 0, None, "lengths contains negative value!")
+        check_within(sizes, 0, None, "lengths contains negative value!")
         if lengths is not None:
             n = data.shape[axis]
-            all_within(sizes.sum(-1), n, n, "segment_reduce(): Expected all rows of lengths along axis to sum to "
+            check_within(sizes.sum(-1), n, n, "segment_reduce(): Expected all rows of lengths along axis to sum to "
                                             "data.size(lengths.dim()-1) when !unsafe.")
     segment = _segments(sizes.long(), data.shape[axis])
     return _reduced_segments(data, kind, axis, sizes, segment, initial)

@@ -1,5 +1,6 @@
 """F.pad: constant, reflected, replicated or circular padding of the last dims."""
 
+from ..dispatch import small
 from ..ops import padding as edges, rearrange
 from ..sizes import is_int
 from .arguments import fitting, size_of
@@ -66,3 +67,6 @@ def _check_edges(input, length, full, mode):
             raise RuntimeError("Padding value causes wrapping around more than once.")
         if n + before + after < 1:
             raise RuntimeError(f"input (W: {n}) is too small. Calculated output W: {n + before + after}")
+
+
+pad = small("pad", pad)

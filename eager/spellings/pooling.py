@@ -3,10 +3,10 @@
 import functools
 from types import NoneType
 
-from ..dispatch import type_name
+from ..dispatch import small, type_name
 from ..ops import adaptive, pooling as records
-from ..ops.checks import all_within
-from ..ops.indexing import gather
+from ..ops.checks import check_within
+from ..ops.fractional import fractional_max
 from ..sizes import is_int, numel
 from .arguments import settings, size_of
 
@@ -284,7 +284,8 @@ def _max_unpool(n, input, indices, kernel_size, stride, padding, output_size):
 
 
 def _check_indices(indices, sizes):
-    all_within(indices, 0, numel(sizes) - 1, f"Found an invalid max index: {{bad}} (output volumes are of size {_times(sizes)})")
+    check_within(indices, 0, numel(sizes) - 1,
+                 f"Found an invalid max index: {{bad}} (output volumes are of size {_times(sizes)})")
 
 
 def _unpooled(sizes, kernel, stride, padding, output_size):
@@ -334,41 +335,10 @@ def _fractional(n, input, kernel_size, output_size, output_ratio, return_indices
     x = input.unsqueeze(0) if input.ndim == n + 1 else input
     if samples is None:
         samples = x.new_empty((*x.shape[:2], n)).uniform_()
-    values, indices = _fractional_windows(x, own, kernel, sizes, samples)
+    values, indices = fractional_max(x, samples, kernel, sizes)
     if input.ndim == n + 1:
         values, indices = values.squeeze(0), indices.squeeze(0)
     return (values, indices) if return_indices else values
-
-
-def _starts(sample, n, m, k):
-    """Where the windows of a dim start, per sample and channel: (N, C, m)."""
-    if m == 1:
-        return sample.new_zeros((*sample.shape, 1)).long() + (n - k)
-    alpha = (n - k) / (m - 1)
-    steps = sample.new_zeros((1, 1, m)) + sample.new_tensor(list(range(m)))
-    starts = ((steps + sample.unsqueeze(-1)) * alpha).long() - (sample * alpha).long().unsqueeze(-1)
-    last = sample.new_tensor([j == m - 1 for j in range(m)]).bool()
-    return starts.masked_fill(last, n - k)
-
-
-def _fractional_windows(x, own, kernel, sizes, samples):
-    """Maxima over windows given by flat indices (N, C, window, outputs): the outputs last, for long inner loops."""
-    n, flat = len(own), None
-    lead = tuple(x.shape[:2])
-    for d in range(n):
-        # samples of an image come as (width, height), those of a volume as (time, height, width)
-        column = n - 1 - d if n == 2 else d
-        starts = _starts(samples[:, :, column], own[d], sizes[d], kernel[d]).to(x.device)
-        at = starts.reshape(*lead, *(1,) * n, *(sizes[d] if e == d else 1 for e in range(n)))
-        window = (kernel[d] if e == d else 1 for e in range(n))
-        inner = starts.new_tensor(list(range(kernel[d]))).reshape(1, 1, *window, *(1,) * n)
-        flat = at + inner if flat is None else flat * own[d] + at + inner
-    count = numel(kernel)
-    flat = flat.expand(*lead, *kernel, *sizes).reshape(*lead, -1)
-    picked = gather(x.reshape(*lead, -1), 2, flat).reshape(*lead, count, *sizes)
-    values, place = picked.max(2)
-    indices = flat.reshape(*lead, count, *sizes).gather(2, place.unsqueeze(2)).squeeze(2)
-    return values, indices
 
 
 def fractional_max_pool2d(input, kernel_size, output_size=None, output_ratio=None, return_indices=False,
@@ -389,3 +359,9 @@ def fractional_max_pool2d_with_indices(input, kernel_size, output_size=None, out
 def fractional_max_pool3d_with_indices(input, kernel_size, output_size=None, output_ratio=None, return_indices=False,
                                        _random_samples=None):
     return _fractional(3, input, kernel_size, output_size, output_ratio, True, _random_samples)
+
+
+# small calls that are not recorded run natively
+for _name in ("max_pool", "avg_pool", "adaptive_avg_pool", "adaptive_max_pool"):
+    for _n in (1, 2, 3):
+        globals()[f"{_name}{_n}d"] = small(f"{_name}{_n}d", globals()[f"{_name}{_n}d"])

@@ -7,7 +7,7 @@ import numpy as np
 from .. import dtypes
 from ..ops import random as r
 from ..ops.complexes import view_as_complex
-from ..ops.checks import all_within
+from ..ops.checks import check_within
 from ..tensor import Tensor
 from .arguments import c_name, device_of, dtype_of, give
 from .creation import _factory_options, _in_likeness, _sizes, finished
@@ -113,7 +113,7 @@ def normal(mean, std=1.0, size=None, *, generator=None, dtype=None, device=None,
 def _check_std(std):
     if isinstance(std, Tensor):
         if not std.dtype.is_complex:
-            all_within(std, 0, None, "normal expects all elements of std >= 0.0")
+            check_within(std, 0, None, "normal expects all elements of std >= 0.0")
     elif std < 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
 
@@ -132,7 +132,7 @@ def bernoulli(input, p=None, *, generator=None, out=None):
 
 
 def _check_probabilities(p):
-    all_within(p, 0, 1, "Expected p_in >= 0 && p_in <= 1 to be true, but got false.")
+    check_within(p, 0, 1, "Expected p_in >= 0 && p_in <= 1 to be true, but got false.")
 
 
 def _check_probability(p):

@@ -4,7 +4,7 @@ import math
 import warnings
 
 from .. import dtypes
-from ..dispatch import type_name
+from ..dispatch import small, type_name
 from ..ops import resampling as records
 from ..sizes import SymInt, is_int
 from .arguments import size_of
@@ -144,6 +144,9 @@ def _smooth(input, sizes, factors, kind, align, antialias):
         else:
             out = records.resample(out, d, size, kind, scale, align)
     return out.clone() if out is input else out.to(input.dtype)
+
+
+interpolate = small("interpolate", interpolate)
 
 
 def upsample(input, size=None, scale_factor=None, mode="nearest", align_corners=None):

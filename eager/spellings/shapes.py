@@ -3,7 +3,7 @@
 import numpy as np
 
 from ..ops import rearrange, tiling, views as v
-from ..ops.checks import all_within
+from ..ops.checks import check_within
 from ..ops.creation import full
 from ..ops.indexing import index_select, one_hot as one_hot_record
 from ..dispatch import type_name
@@ -568,9 +568,9 @@ def one_hot(tensor, num_classes=-1):
     if num_classes == -1 and tensor._array is None:
         num_classes = read_of_fake(tensor, "classes")
     else:
-        all_within(tensor, 0, None, "Class values must be non-negative.")
+        check_within(tensor, 0, None, "Class values must be non-negative.")
         if num_classes == -1:
             num_classes = int(tensor._values("one_hot without num_classes").max()) + 1
         else:
-            all_within(tensor, None, num_classes - 1, "Class values must be smaller than num_classes.")
+            check_within(tensor, None, num_classes - 1, "Class values must be smaller than num_classes.")
     return one_hot_record(tensor, num_classes)

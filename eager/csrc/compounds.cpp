@@ -1,0 +1,1052 @@
+// Functions of several steps in one call each, for dense tensors whose call is not recorded: pooling, losses of classes,
+// normalisation of groups and batches, small products of matrices, medians and modes.
+#include "small.h"
+
+#include <math.h>
+#include <string.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "../../runtime/csrc/job.h"
+#include "casts.h"
+
+namespace {
+
+constexpr npy_intp FEW = 1 << 14, MANY = 1 << 22;
+
+void* data(PyObject* array) { return PyArray_DATA((PyArrayObject*)array); }
+
+// A dense tensor that asks for no gradient in this call.
+PyArrayObject* operand(const Call& c, PyObject* x) {
+    PyArrayObject* a = x ? dense_array(x) : nullptr;
+    return a && !(c.grad && needs_grad(x)) ? a : nullptr;
+}
+PyArrayObject* operand(const Call& c, PyObject* x, int type, int dims) {
+    PyArrayObject* a = operand(c, x);
+    return a && type_of(x) == type && PyArray_NDIM(a) == dims ? a : nullptr;
+}
+// The same where the tensor may be missing.
+bool optional_vector(const Call& c, PyObject* x, npy_intp n, const float*& out) {
+    out = nullptr;
+    if (absent(x)) return true;
+    PyArrayObject* a = operand(c, x, FLOAT32, 1);
+    if (!a || PyArray_DIM(a, 0) != n) return false;
+    out = (const float*)PyArray_DATA(a);
+    return true;
+}
+bool small_real(PyObject* x, double missing, double& out) {
+    out = missing;
+    if (!x) return true;
+    if (!PyFloat_CheckExact(x) && !PyLong_CheckExact(x)) return false;
+    out = PyFloat_AsDouble(x);
+    return out != -1 || !PyErr_Occurred() || (PyErr_Clear(), false);
+}
+bool is_one(PyObject* x) {
+    double v;
+    return small_real(x, 1, v) && v == 1;
+}
+
+template <class Body> bool by_floating(int type, Body body) {
+    switch (type) {
+    case FLOAT32: return body(float{}), true;
+    case FLOAT64: return body(double{}), true;
+    case FLOAT16: return body(Half{}), true;
+    case BFLOAT16: return body(BFloat{}), true;
+    default: return false;
+    }
+}
+
+PyObject* scalar_of(float value) {
+    PyObject* array = fresh_array(FLOAT32, 0, nullptr, nullptr);
+    if (array) *(float*)data(array) = value;
+    return tensor_around(array, FLOAT32);
+}
+
+PyObject* pair_of(PyObject* first, PyObject* second, PyObject* kind) {
+    Ref a(first), b(second);
+    kind = kind == Py_None ? nullptr : kind;
+    PyTypeObject* type = (PyTypeObject*)kind;
+    PyObject* pair = a && b ? (kind ? type->tp_alloc(type, 2) : PyTuple_New(2)) : nullptr;
+    if (!pair) return nullptr;
+    PyTuple_SET_ITEM(pair, 0, a.release());
+    PyTuple_SET_ITEM(pair, 1, b.release());
+    return pair;
+}
+
+// ---- windows over the last dims of planes
+
+struct Pool {
+    PyArrayObject* x;
+    int type, dims; // dims: pooled ones
+    npy_intp planes, in[3], out[3], sizes[MAX_DIMS];
+    // of each dim and output: first input, inputs, step between them; where an average counts the padding: its length
+    std::vector<npy_intp> first[3], count[3], length[3];
+    npy_intp gap[3];
+
+    bool start(const Call& c, PyObject* t, int n) {
+        x = operand(c, t);
+        if (!x || !PyArray_SIZE(x) || PyArray_SIZE(x) > FEW) return false;
+        type = type_of(t), dims = n;
+        int rank = PyArray_NDIM(x);
+        if (rank != n + 1 && rank != n + 2) return false;
+        planes = 1;
+        for (int d = 0; d < rank - n; d++) planes *= sizes[d] = PyArray_DIM(x, d);
+        for (int d = 0; d < 3; d++) {
+            in[d] = d < 3 - n ? 1 : PyArray_DIM(x, rank - 3 + d), out[d] = gap[d] = 1;
+            if (d < 3 - n) first[d] = {0}, count[d] = {1}, length[d] = {1};
+        }
+        return true;
+    }
+    void put(int d, npy_intp m) {
+        out[d] = m, sizes[PyArray_NDIM(x) - 3 + d] = m;
+        first[d].resize(m), count[d].resize(m), length[d].resize(m);
+    }
+    // a dim's windows; false: refused, or none
+    bool windows(int d, npy_intp k, npy_intp stride, npy_intp pad, npy_intp dilation, bool ceil, bool padded) {
+        if (k < 1 || stride < 1 || dilation < 1 || pad < 0 || pad > (dilation * (k - 1) + 1) / 2 || k > FEW || dilation > FEW) return false;
+        npy_intp room = in[d] + 2 * pad - dilation * (k - 1) - 1, m;
+        if (room < 0 && !(ceil && room + stride > 0)) return false;
+        m = (ceil ? room + stride - 1 : room) / stride + 1;
+        if (ceil && (m - 1) * stride >= in[d] + pad) m--;
+        if (m < 1) return false;
+        put(d, m);
+        gap[d] = dilation;
+        for (npy_intp o = 0; o < m; o++) {
+            npy_intp at = o * stride - pad, skip = at < 0 ? (-at + dilation - 1) / dilation : 0;
+            npy_intp reach = in[d] - 1 - at, last = reach < 0 ? 0 : reach / dilation + 1, end = at + k;
+            last = last < k ? last : k;
+            first[d][o] = at + skip * dilation, count[d][o] = last > skip ? last - skip : 0;
+            length[d][o] = padded ? (end < in[d] + pad ? end : in[d] + pad) - at : count[d][o];
+            if (!count[d][o]) first[d][o] = at < 0 ? 0 : at < in[d] ? at : in[d] - 1;
+        }
+        return true;
+    }
+    bool adaptive(int d, npy_intp m) {
+        if (m < 1 || m > FEW) return false;
+        put(d, m);
+        for (npy_intp o = 0; o < m; o++) {
+            first[d][o] = o * in[d] / m;
+            length[d][o] = count[d][o] = ((o + 1) * in[d] + m - 1) / m - first[d][o];
+        }
+        return true;
+    }
+    npy_intp outputs() const { return planes * out[0] * out[1] * out[2]; }
+    PyObject* made(int kind) const { return fresh_array(kind, PyArray_NDIM(x), sizes, nullptr); }
+    // body(plane, first element of the window, its place in the plane, outputs' places)
+    template <class Body> void each(Body body) const {
+        for (npy_intp p = 0, at = 0; p < planes; p++)
+            for (npy_intp a = 0; a < out[0]; a++)
+                for (npy_intp b = 0; b < out[1]; b++)
+                    for (npy_intp c = 0; c < out[2]; c++) body(p * in[0] * in[1] * in[2], a, b, c, at++);
+    }
+    template <class T> void maxima(T* values, int64_t* places) const {
+        const T* data = (const T*)PyArray_DATA(x);
+        typedef decltype(widen(T{})) S;
+        each([&](npy_intp plane, npy_intp a, npy_intp b, npy_intp c, npy_intp at) {
+            const T* p = data + plane;
+            // (a window of nothing but -inf names its first element inside)
+            npy_intp place = (first[0][a] * in[1] + first[1][b]) * in[2] + first[2][c];
+            S best = -(S)__builtin_inf();
+            for (npy_intp i = 0; i < count[0][a]; i++)
+                for (npy_intp j = 0; j < count[1][b]; j++) {
+                    npy_intp row = ((first[0][a] + i * gap[0]) * in[1] + first[1][b] + j * gap[1]) * in[2] + first[2][c];
+                    for (npy_intp k = 0; k < count[2][c]; k++) {
+                        S v = widen(p[row + k * gap[2]]);
+                        if (v > best || (v != v && best == best)) best = v, place = row + k * gap[2];
+                    }
+                }
+            values[at] = Narrow<T>::of(best);
+            if (places) places[at] = place;
+        });
+    }
+    template <class T> void means(T* values, double divisor) const {
+        const T* data = (const T*)PyArray_DATA(x);
+        typedef decltype(widen(T{})) S;
+        each([&](npy_intp plane, npy_intp a, npy_intp b, npy_intp c, npy_intp at) {
+            const T* p = data + plane;
+            S total = 0;
+            for (npy_intp i = 0; i < count[0][a]; i++)
+                for (npy_intp j = 0; j < count[1][b]; j++) {
+                    const T* row = p + ((first[0][a] + i) * in[1] + first[1][b] + j) * in[2] + first[2][c];
+                    for (npy_intp k = 0; k < count[2][c]; k++) total += widen(row[k]);
+                }
+            values[at] = Narrow<T>::of(total / (S)(divisor != 0 ? divisor : (double)(length[0][a] * length[1][b] * length[2][c])));
+        });
+    }
+    PyObject* max_result(bool with_places) const {
+        Ref values(made(type)), places(with_places ? made(INT64) : nullptr);
+        if (!values || (with_places && !places)) return nullptr;
+        int64_t* at = with_places ? (int64_t*)data(places.get()) : nullptr;
+        if (!by_floating(type, [&](auto e) { maxima((decltype(e)*)data(values.get()), at); })) return nullptr;
+        PyObject* first = tensor_around(values.release(), type);
+        return with_places ? pair_of(first, tensor_around(places.release(), INT64), nullptr) : first;
+    }
+    PyObject* mean_result(double divisor) const {
+        Ref values(made(type));
+        if (!values || !by_floating(type, [&](auto e) { means((decltype(e)*)data(values.get()), divisor); })) return nullptr;
+        return tensor_around(values.release(), type);
+    }
+    static void* data(PyObject* array) { return PyArray_DATA((PyArrayObject*)array); }
+};
+
+// `n` numbers of a number or a tuple of so many; those that are missing are `other`
+bool read_window(PyObject* x, int n, const npy_intp* other, npy_intp fill, npy_intp (&out)[3]) {
+    for (int d = 0; d < 3; d++) out[d] = other ? other[d] : fill;
+    if (absent(x)) return x != Py_None || other;
+    bool many = PyTuple_CheckExact(x) || PyList_CheckExact(x);
+    if (many && PySequence_Fast_GET_SIZE(x) != n) return false;
+    for (int d = 0; d < n; d++)
+        if (!small_int(many ? PySequence_Fast_GET_ITEM(x, d) : x, out[3 - n + d])) return false;
+    return true;
+}
+
+template <int n> PyObject* max_pool(const Call& c) {
+    static const Names<7> names("input", "kernel_size", "stride", "padding", "dilation", "ceil_mode", "return_indices");
+    PyObject* a[7];
+    npy_intp kernel[3], stride[3], padding[3], dilation[3];
+    bool ceil, places;
+    Pool p;
+    if (!parse(c, names, a) || !a[0] || !a[1] || !flag_of(a[5], ceil) || !flag_of(a[6], places)
+        || !read_window(a[1], n, nullptr, 1, kernel) || !read_window(a[2], n, kernel, 0, stride)
+        || !read_window(a[3], n, nullptr, 0, padding) || !read_window(a[4], n, nullptr, 1, dilation) || !p.start(c, a[0], n))
+        return nullptr;
+    for (int d = 3 - n; d < 3; d++)
+        if (!p.windows(d, kernel[d], stride[d], padding[d], dilation[d], ceil, false)) return nullptr;
+    return p.max_result(places);
+}
+
+template <int n> PyObject* avg_pool(const Call& c) {
+    static const Names<6> names("input", "kernel_size", "stride", "padding", "ceil_mode", "count_include_pad");
+    PyObject* a[6];
+    npy_intp kernel[3], stride[3], padding[3];
+    bool ceil, padded;
+    Pool p;
+    if (!parse(c, names, a) || !a[0] || !a[1] || !flag_of(a[4], ceil) || !flag_of(a[5], padded)
+        || !read_window(a[1], n, nullptr, 1, kernel) || !read_window(a[2], n, kernel, 0, stride)
+        || !read_window(a[3], n, nullptr, 0, padding) || !p.start(c, a[0], n))
+        return nullptr;
+    for (int d = 3 - n; d < 3; d++)
+        if (!p.windows(d, kernel[d], stride[d], padding[d], 1, ceil, padded || !a[5])) return nullptr;
+    return p.mean_result(0);
+}
+
+template <int n, bool greatest> PyObject* adaptive_pool(const Call& c) {
+    static const Names<3> names("input", "output_size", "return_indices");
+    PyObject* a[3];
+    npy_intp sizes[3];
+    bool places;
+    Pool p;
+    if (!parse(c, names, a) || !a[0] || absent(a[1]) || !flag_of(a[2], places) || (!greatest && a[2])
+        || !read_window(a[1], n, nullptr, 1, sizes) || !p.start(c, a[0], n))
+        return nullptr;
+    for (int d = 3 - n; d < 3; d++)
+        if (!p.adaptive(d, sizes[d])) return nullptr;
+    return greatest ? p.max_result(places) : p.mean_result(0);
+}
+
+// ---- losses of classes: rows of x and a class each
+
+enum Reduction { NONE, MEAN, SUM };
+bool read_reduction(PyObject* x, int& out) {
+    out = MEAN;
+    if (!x) return true;
+    if (!PyUnicode_Check(x)) return false;
+    const char* known[] = {"none", "mean", "sum"};
+    for (out = 0; out < 3; out++)
+        if (PyUnicode_CompareWithASCIIString(x, known[out]) == 0) return true;
+    return false;
+}
+
+struct Rows {
+    const float* x;
+    npy_intp rows, classes;
+    bool read(const Call& c, PyObject* t) {
+        PyArrayObject* a = operand(c, t, FLOAT32, 2);
+        if (!a || !PyArray_SIZE(a)) return false;
+        x = (const float*)PyArray_DATA(a), rows = PyArray_DIM(a, 0), classes = PyArray_DIM(a, 1);
+        return true;
+    }
+};
+const int64_t* classes_of(PyObject* t, npy_intp rows) {
+    PyArrayObject* a = t ? dense_array(t) : nullptr;
+    return a && type_of(t) == INT64 && PyArray_NDIM(a) == 1 && PyArray_DIM(a, 0) == rows ? (const int64_t*)PyArray_DATA(a) : nullptr;
+}
+
+// The losses of rows as they are, or their sum over `total`.
+PyObject* finished(PyObject* losses, npy_intp n, int reduction, float total) {
+    if (reduction == NONE) return tensor_around(losses, FLOAT32);
+    float sum = small_row_sum((const float*)data(losses), n);
+    Py_DECREF(losses);
+    return scalar_of(reduction == MEAN ? sum / total : sum);
+}
+PyObject* vector_of(npy_intp n) { return fresh_array(FLOAT32, 1, &n, nullptr); }
+
+PyObject* nll_loss(const Call& c) {
+    static const Names<7> names("input", "target", "weight", "size_average", "ignore_index", "reduce", "reduction");
+    PyObject* a[7];
+    npy_intp ignored = -100, kept = 0;
+    int reduction;
+    Rows r;
+    if (!parse(c, names, a) || !a[0] || !absent(a[2]) || !absent(a[3]) || (a[4] && !small_int(a[4], ignored)) || !absent(a[5])
+        || !read_reduction(a[6], reduction) || !r.read(c, a[0]))
+        return nullptr;
+    const int64_t* target = classes_of(a[1], r.rows);
+    PyObject* losses = target ? vector_of(r.rows) : nullptr;
+    if (!losses) return nullptr;
+    float* out = (float*)data(losses);
+    for (npy_intp k = 0; k < r.rows; k++) {
+        bool counts = target[k] != ignored;
+        if (counts && (uint64_t)target[k] >= (uint64_t)r.classes) {
+            Py_DECREF(losses);
+            return nullptr;
+        }
+        out[k] = counts ? -r.x[k * r.classes + target[k]] : 0.f;
+        kept += counts;
+    }
+    return finished(losses, r.rows, reduction, (float)kept);
+}
+
+PyObject* cross_entropy(const Call& c) {
+    static const Names<8> names("input", "target", "weight", "size_average", "ignore_index", "reduce", "reduction", "label_smoothing");
+    PyObject* a[8];
+    npy_intp ignored = -100;
+    int reduction;
+    double smoothing;
+    Rows r;
+    if (!parse(c, names, a) || !a[0] || !absent(a[2]) || !absent(a[3]) || (a[4] && !small_int(a[4], ignored)) || !absent(a[5])
+        || !read_reduction(a[6], reduction) || !small_real(a[7], 0, smoothing) || smoothing != 0 || !r.read(c, a[0])
+        || r.rows * r.classes > FEW)
+        return nullptr;
+    const int64_t* target = classes_of(a[1], r.rows);
+    Ref losses(target ? vector_of(r.rows) : nullptr), sums(target ? vector_of(r.rows) : nullptr);
+    if (!losses || !sums) return nullptr;
+    static const int number = small_job("cross_entropy_rows");
+    long found[2] = {-1, 0};
+    Job job = {};
+    job.rt = world.api->runtime;
+    job.p[0] = data(losses.get()), job.p[1] = data(sums.get()), job.p[2] = (void*)r.x, job.p[3] = (void*)target, job.p[5] = found;
+    job.n[0] = r.classes, job.n[1] = ignored;
+    world.api->jobs()[number].run[0](job, 0, r.rows);
+    if (found[0] >= 0) return nullptr;
+    return finished(losses.release(), r.rows, reduction, (float)found[1]);
+}
+
+PyObject* multi_margin_loss(const Call& c) {
+    static const Names<8> names("input", "target", "p", "margin", "weight", "size_average", "reduce", "reduction");
+    PyObject* a[8];
+    npy_intp power = 1;
+    double margin;
+    int reduction;
+    Rows r;
+    if (!parse(c, names, a) || !a[0] || (a[2] && !small_int(a[2], power)) || (power != 1 && power != 2)
+        || !small_real(a[3], 1, margin) || !(fabs(margin) < 1e30) || !absent(a[4]) || !absent(a[5]) || !absent(a[6])
+        || !read_reduction(a[7], reduction) || !r.read(c, a[0]) || r.rows * r.classes > MANY)
+        return nullptr;
+    const int64_t* target = classes_of(a[1], r.rows);
+    if (!target) return nullptr;
+    for (npy_intp k = 0; k < r.rows; k++)
+        if ((uint64_t)target[k] >= (uint64_t)r.classes) return nullptr;
+    PyObject* losses = vector_of(r.rows);
+    if (!losses) return nullptr;
+    float* out = (float*)data(losses);
+    std::vector<float> gaps(r.classes);
+    for (npy_intp k = 0; k < r.rows; k++) {
+        const float* x = r.x + k * r.classes;
+        float own = (float)margin - x[target[k]];
+        for (npy_intp j = 0; j < r.classes; j++) {
+            float gap = own + x[j];
+            gap = gap > 0 ? gap : 0;
+            gaps[j] = power == 1 ? gap : gap * gap;
+        }
+        gaps[target[k]] = 0;
+        out[k] = small_row_sum(gaps.data(), r.classes) / (float)r.classes;
+    }
+    return finished(losses, r.rows, reduction, (float)r.rows);
+}
+
+PyObject* multilabel_margin_loss(const Call& c) {
+    static const Names<5> names("input", "target", "size_average", "reduce", "reduction");
+    PyObject* a[5];
+    int reduction;
+    Rows r;
+    if (!parse(c, names, a) || !a[0] || !a[1] || !absent(a[2]) || !absent(a[3]) || !read_reduction(a[4], reduction) || !r.read(c, a[0])
+        || r.rows * r.classes > MANY)
+        return nullptr;
+    PyArrayObject* t = dense_array(a[1]);
+    if (!t || type_of(a[1]) != INT64 || PyArray_NDIM(t) != 2 || PyArray_DIM(t, 0) != r.rows || PyArray_DIM(t, 1) != r.classes) return nullptr;
+    const int64_t* target = (const int64_t*)PyArray_DATA(t);
+    for (npy_intp k = 0; k < r.rows * r.classes; k++)
+        if (target[k] < -1 || target[k] >= r.classes) return nullptr;
+    PyObject* losses = vector_of(r.rows);
+    if (!losses) return nullptr;
+    float* out = (float*)data(losses);
+    std::vector<float> others(r.classes);
+    std::vector<char> chosen(r.classes);
+    for (npy_intp k = 0; k < r.rows; k++, target += r.classes) {
+        const float* x = r.x + k * r.classes;
+        npy_intp labels = 0, rest = 0;
+        std::fill(chosen.begin(), chosen.end(), 0);
+        while (labels < r.classes && target[labels] >= 0) chosen[target[labels++]] = 1;
+        for (npy_intp j = 0; j < r.classes; j++)
+            if (!chosen[j]) others[rest++] = x[j];
+        float total = 0;
+        for (npy_intp l = 0; l < labels; l++) {
+            float own = 1.f - x[target[l]];
+            for (npy_intp j = 0; j < rest; j++) {
+                float gap = own + others[j];
+                total += gap > 0 ? gap : 0;
+            }
+        }
+        out[k] = total / (float)r.classes;
+    }
+    return finished(losses, r.rows, reduction, (float)r.rows);
+}
+
+PyObject* binary_cross_entropy(const Call& c) {
+    static const Names<6> names("input", "target", "weight", "size_average", "reduce", "reduction");
+    PyObject* a[6];
+    int reduction;
+    if (!parse(c, names, a) || !absent(a[2]) || !absent(a[3]) || !absent(a[4]) || !read_reduction(a[5], reduction)) return nullptr;
+    PyArrayObject *x = operand(c, a[0]), *t = x ? operand(c, a[1]) : nullptr;
+    npy_intp n = t ? PyArray_SIZE(x) : 0;
+    if (!n || n > 2048 || type_of(a[0]) != FLOAT32 || type_of(a[1]) != FLOAT32 || PyArray_NDIM(x) != PyArray_NDIM(t)
+        || !PyArray_CompareLists(PyArray_DIMS(x), PyArray_DIMS(t), PyArray_NDIM(x)))
+        return nullptr;
+    const float *p = (const float*)PyArray_DATA(x), *y = (const float*)PyArray_DATA(t);
+    for (npy_intp k = 0; k < n; k++)
+        if (!(p[k] >= 0 && p[k] <= 1 && y[k] >= 0 && y[k] <= 1)) return nullptr;
+    PyObject* losses = fresh_array(FLOAT32, PyArray_NDIM(x), PyArray_DIMS(x), nullptr);
+    if (!losses) return nullptr;
+    float* out = (float*)data(losses);
+    for (npy_intp k = 0; k < n; k++) {
+        float yes = logf(p[k]), no = log1pf(-p[k]);
+        out[k] = -(y[k] * (yes < -100.f ? -100.f : yes) + (1.f - y[k]) * (no < -100.f ? -100.f : no));
+    }
+    return finished(losses, n, reduction, (float)n);
+}
+
+// ---- normalisation
+
+// The sum of x, and of the squares of x - centre, in lanes of floats that are added up in doubles now and then.
+FB_EACH_MACHINE void sums_of(const float* x, npy_intp n, float centre, double* sum, double* squares) {
+    constexpr int lanes = 32;
+    double first = 0, second = 0;
+    for (npy_intp k = 0; k < n;) {
+        npy_intp stop = n - k > 4096 ? k + 4096 : n;
+        float a[lanes] = {}, b[lanes] = {};
+        for (; k + lanes <= stop; k += lanes)
+            for (int j = 0; j < lanes; j++) {
+                float v = x[k + j] - centre;
+                a[j] += v, b[j] += v * v;
+            }
+        for (; k < stop; k++) {
+            float v = x[k] - centre;
+            a[0] += v, b[0] += v * v;
+        }
+        for (int j = 0; j < lanes; j++) first += a[j], second += b[j];
+    }
+    *sum += first, *squares += second;
+}
+FB_EACH_MACHINE void line_of(const float* x, float* out, npy_intp n, float centre, float scale, float shift) {
+    for (npy_intp k = 0; k < n; k++) out[k] = (x[k] - centre) * scale + shift;
+}
+
+// (x - mean) * scale + bias for a plane. The mean is taken into the offset but where it is beyond one deviation, where the
+// offset would be large and lose more.
+void normalise(const float* x, float* out, npy_intp n, double mean, double rstd, double weight, double bias) {
+    double near = fabs(mean) * rstd > 1 ? 0 : mean, scale = rstd * weight;
+    line_of(x, out, n, (float)(mean - near), (float)scale, (float)(bias - near * scale));
+}
+
+PyObject* group_norm(const Call& c) {
+    static const Names<5> names("input", "num_groups", "weight", "bias", "eps");
+    PyObject* a[5];
+    npy_intp groups;
+    double eps;
+    const float *weight, *bias;
+    if (!parse(c, names, a) || !a[0] || !a[1] || !small_int(a[1], groups) || groups < 1 || !small_real(a[4], 1e-5, eps)) return nullptr;
+    PyArrayObject* x = operand(c, a[0]);
+    int dims = x ? PyArray_NDIM(x) : 0;
+    if (dims < 2 || type_of(a[0]) != FLOAT32 || !PyArray_SIZE(x) || PyArray_SIZE(x) > 1 << 18) return nullptr;
+    npy_intp batch = PyArray_DIM(x, 0), channels = PyArray_DIM(x, 1), plane = PyArray_SIZE(x) / (batch * channels), each = channels / groups;
+    if (channels % groups || batch * each * plane == 1 || !optional_vector(c, a[2], channels, weight)
+        || !optional_vector(c, a[3], channels, bias))
+        return nullptr;
+    PyObject* array = fresh_array(FLOAT32, dims, PyArray_DIMS(x), nullptr);
+    if (!array) return nullptr;
+    const float* from = (const float*)PyArray_DATA(x);
+    float* out = (float*)data(array);
+    npy_intp n = each * plane;
+    for (npy_intp b = 0; b < batch * groups; b++, from += n, out += n) {
+        double sum = 0, squares = 0, rest = 0;
+        sums_of(from, n, 0, &sum, &squares);
+        double mean = sum / n;
+        squares = 0;
+        sums_of(from, n, (float)mean, &rest, &squares);
+        double rstd = 1 / sqrt(squares / n + eps);
+        for (npy_intp k = 0; k < each; k++) {
+            npy_intp channel = b % groups * each + k;
+            normalise(from + k * plane, out + k * plane, plane, mean, rstd, weight ? weight[channel] : 1, bias ? bias[channel] : 0);
+        }
+    }
+    return tensor_around(array, FLOAT32);
+}
+
+// running becomes running * (1 - momentum) + batch * share
+void blend(PyObject* t, const std::vector<float>& batch, double momentum, double share) {
+    float* running = (float*)PyArray_DATA(array_of(t));
+    float kept = (float)(1 - momentum), taken = (float)(momentum * share);
+    for (size_t k = 0; k < batch.size(); k++) running[k] = running[k] * kept + batch[k] * taken;
+}
+
+// In training: with the moments of the batch, which move the running ones.
+PyObject* trained(const Call& c, PyObject* const* a, PyArrayObject* x, npy_intp batch, npy_intp channels, npy_intp plane, double eps,
+    const float* weight, const float* bias) {
+    double momentum;
+    npy_intp count = batch * plane;
+    if (!small_real(a[6], 0.1, momentum) || count < 2 || !small_writable(a[1], c.grad) || !small_writable(a[2], c.grad) || a[1] == a[2])
+        return nullptr;
+    PyObject* array = fresh_array(FLOAT32, PyArray_NDIM(x), PyArray_DIMS(x), nullptr);
+    if (!array) return nullptr;
+    const float* from = (const float*)PyArray_DATA(x);
+    float* out = (float*)data(array);
+    std::vector<float> means(channels), vars(channels);
+    for (npy_intp k = 0; k < channels; k++) {
+        double sum = 0, squares = 0, rest = 0;
+        for (npy_intp b = 0; b < batch; b++) sums_of(from + (b * channels + k) * plane, plane, 0, &sum, &squares);
+        double mean = sum / count;
+        squares = 0;
+        for (npy_intp b = 0; b < batch; b++) sums_of(from + (b * channels + k) * plane, plane, (float)mean, &rest, &squares);
+        means[k] = (float)mean, vars[k] = (float)(squares / count);
+        double rstd = 1 / sqrt(squares / count + eps);
+        for (npy_intp b = 0; b < batch; b++)
+            normalise(from + (b * channels + k) * plane, out + (b * channels + k) * plane, plane, mean, rstd, weight ? weight[k] : 1,
+                bias ? bias[k] : 0);
+    }
+    blend(a[1], means, momentum, 1), blend(a[2], vars, momentum, (double)count / (double)(count - 1));
+    Ref made(tensor_around(array, FLOAT32));
+    return made && bump(a[1]) && bump(a[2]) ? made.release() : nullptr;
+}
+
+PyObject* batch_norm(const Call& c) {
+    static const Names<8> names("input", "running_mean", "running_var", "weight", "bias", "training", "momentum", "eps");
+    PyObject* a[8];
+    bool training;
+    double eps;
+    const float *mean, *var, *weight, *bias;
+    if (!parse(c, names, a) || !a[0] || absent(a[1]) || absent(a[2]) || !flag_of(a[5], training) || !small_real(a[7], 1e-5, eps))
+        return nullptr;
+    PyArrayObject* x = operand(c, a[0]);
+    int dims = x ? PyArray_NDIM(x) : 0;
+    if (dims < 2 || type_of(a[0]) != FLOAT32 || !PyArray_SIZE(x) || PyArray_SIZE(x) > 1 << 17) return nullptr;
+    npy_intp batch = PyArray_DIM(x, 0), channels = PyArray_DIM(x, 1), plane = PyArray_SIZE(x) / (batch * channels);
+    if (!optional_vector(c, a[1], channels, mean) || !optional_vector(c, a[2], channels, var) || !optional_vector(c, a[3], channels, weight)
+        || !optional_vector(c, a[4], channels, bias))
+        return nullptr;
+    if (training) return PyArray_SIZE(x) > FEW ? nullptr : trained(c, a, x, batch, channels, plane, eps, weight, bias);
+    PyObject* array = fresh_array(FLOAT32, dims, PyArray_DIMS(x), nullptr);
+    if (!array) return nullptr;
+    const float* from = (const float*)PyArray_DATA(x);
+    float* out = (float*)data(array);
+    for (npy_intp b = 0; b < batch; b++)
+        for (npy_intp k = 0; k < channels; k++, from += plane, out += plane)
+            normalise(from, out, plane, mean[k], 1 / sqrt((double)var[k] + eps), weight ? weight[k] : 1, bias ? bias[k] : 0);
+    return tensor_around(array, FLOAT32);
+}
+
+// ---- products
+
+// out[b] = x[b] y[b], of floats by the runtime's template, of whole numbers by a loop
+bool multiply(int type, const void* x, const void* y, void* out, npy_intp batch, npy_intp m, npy_intp k, npy_intp n) {
+    if (type == INT64) {
+        memset(out, 0, batch * m * n * 8);
+        const uint64_t *a = (const uint64_t*)x, *b = (const uint64_t*)y;
+        uint64_t* to = (uint64_t*)out;
+        for (npy_intp s = 0; s < batch; s++, b += k * n)
+            for (npy_intp i = 0; i < m; i++, a += k, to += n)
+                for (npy_intp l = 0; l < k; l++)
+                    for (npy_intp j = 0; j < n; j++) to[j] += a[l] * b[l * n + j];
+        return true;
+    }
+    if (type != FLOAT32 && type != FLOAT64) return false;
+    FbGemm g = {};
+    g.a = x, g.b = y, g.out = out;
+    g.a_type = g.b_type = g.out_type = type == FLOAT64 ? FB_DOUBLE : FB_FLOAT;
+    g.batch_dims = 1, g.batch[0] = batch;
+    g.a_batch[0] = m * k, g.b_batch[0] = k * n, g.out_batch[0] = m * n;
+    g.M = m, g.N = n, g.K = k;
+    g.a_m = k, g.a_k = 1, g.b_k = n, g.b_n = 1, g.out_m = n, g.out_n = 1;
+    world.api->runtime->gemm(&g);
+    return true;
+}
+
+struct Product {
+    PyArrayObject *x, *y;
+    int type;
+    npy_intp sizes[3], k;
+    bool read(const Call& c, PyObject* first, PyObject* second, int dims) {
+        x = operand(c, first), y = x ? operand(c, second) : nullptr;
+        if (!y || PyArray_NDIM(x) != dims || PyArray_NDIM(y) != dims || (type = type_of(first)) != type_of(second)) return false;
+        npy_intp batch = dims == 3 ? PyArray_DIM(x, 0) : 1;
+        sizes[0] = batch, sizes[1] = PyArray_DIM(x, dims - 2), sizes[2] = PyArray_DIM(y, dims - 1), k = PyArray_DIM(x, dims - 1);
+        if ((dims == 3 && PyArray_DIM(y, 0) != batch) || PyArray_DIM(y, dims - 2) != k) return false;
+        npy_intp work = batch * sizes[1] * sizes[2];
+        return work && k && work <= FEW && k <= FEW && work * k <= 1 << 18 && (type == FLOAT32 || type == FLOAT64 || type == INT64);
+    }
+    PyObject* run(int dims) const {
+        PyObject* array = fresh_array(type, dims, sizes + 3 - dims, nullptr);
+        if (array) multiply(type, PyArray_DATA(x), PyArray_DATA(y), data(array), sizes[0], sizes[1], k, sizes[2]);
+        return array;
+    }
+};
+
+PyObject* bmm(const Call& c) {
+    static const Names<2> names("input", "mat2");
+    PyObject* a[2];
+    Product p;
+    return parse(c, names, a) && p.read(c, a[0], a[1], 3) ? tensor_around(p.run(3), p.type) : nullptr;
+}
+
+// input + product, both factors 1
+template <int dims> PyObject* add_product(const Call& c) {
+    static const Names<5> names("input", dims == 3 ? "batch1" : "mat1", dims == 3 ? "batch2" : "mat2", "beta", "alpha");
+    PyObject* a[5];
+    Product p;
+    if (c.n > 3 || !parse(c, names, a) || !is_one(a[3]) || !is_one(a[4]) || !p.read(c, a[1], a[2], dims) || p.type == INT64) return nullptr;
+    PyArrayObject* z = operand(c, a[0]);
+    if (!z || type_of(a[0]) != p.type) return nullptr;
+    int own = PyArray_NDIM(z);
+    bool row = own == 1 && PyArray_DIM(z, 0) == p.sizes[2];
+    if (!row && (own != dims || !PyArray_CompareLists(PyArray_DIMS(z), p.sizes + 3 - dims, dims))) return nullptr;
+    PyObject* array = p.run(dims);
+    if (!array) return nullptr;
+    npy_intp n = p.sizes[0] * p.sizes[1], m = p.sizes[2];
+    auto add = [&](auto e) {
+        typedef decltype(e) T;
+        T* out = (T*)data(array);
+        const T* more = (const T*)PyArray_DATA(z);
+        for (npy_intp i = 0; i < n; i++)
+            for (npy_intp j = 0; j < m; j++) out[i * m + j] += more[row ? j : i * m + j];
+    };
+    p.type == FLOAT32 ? add(float{}) : add(double{});
+    return tensor_around(array, p.type);
+}
+
+template <class Body> bool by_number(int type, Body body) {
+    switch (type) {
+    case FLOAT32: return body(float{}), true;
+    case FLOAT64: return body(double{}), true;
+    case INT64: return body(uint64_t{}), true;
+    default: return false;
+    }
+}
+
+PyObject* cross(const Call& c) {
+    static const Names<3> names("input", "other", "dim");
+    PyObject* a[3];
+    if (!parse(c, names, a)) return nullptr;
+    PyArrayObject *x = operand(c, a[0]), *y = x ? operand(c, a[1]) : nullptr;
+    int dims = y ? PyArray_NDIM(x) : 0, type = y ? type_of(a[0]) : -1, d = 0;
+    if (!dims || type_of(a[1]) != type || PyArray_NDIM(y) != dims || !PyArray_CompareLists(PyArray_DIMS(x), PyArray_DIMS(y), dims)
+        || !PyArray_SIZE(x) || PyArray_SIZE(x) > MANY)
+        return nullptr;
+    if (absent(a[2]))
+        while (d < dims && PyArray_DIM(x, d) != 3) d++;
+    else if (!small_dim(a[2], dims, d)) return nullptr;
+    if (d == dims || PyArray_DIM(x, d) != 3) return nullptr;
+    npy_intp inner = 1;
+    for (int k = d + 1; k < dims; k++) inner *= PyArray_DIM(x, k);
+    Ref array(fresh_array(type, dims, PyArray_DIMS(x), nullptr));
+    if (!array || !by_number(type, [&](auto e) {
+            typedef decltype(e) T;
+            const T *p = (const T*)PyArray_DATA(x), *q = (const T*)PyArray_DATA(y);
+            T* out = (T*)data(array.get());
+            for (npy_intp o = PyArray_SIZE(x) / (3 * inner); o > 0; o--, p += 3 * inner, q += 3 * inner, out += 3 * inner)
+                for (npy_intp i = 0; i < inner; i++) {
+                    T x0 = p[i], x1 = p[inner + i], x2 = p[2 * inner + i], y0 = q[i], y1 = q[inner + i], y2 = q[2 * inner + i];
+                    out[i] = x1 * y2 - x2 * y1, out[inner + i] = x2 * y0 - x0 * y2, out[2 * inner + i] = x0 * y1 - x1 * y0;
+                }
+        }))
+        return nullptr;
+    return tensor_around(array.release(), type);
+}
+
+PyObject* kron(const Call& c) {
+    PyArrayObject *x = c.n == 2 && !c.names ? operand(c, c.args[0]) : nullptr, *y = x ? operand(c, c.args[1]) : nullptr;
+    int type = y ? type_of(c.args[0]) : -1;
+    if (!y || PyArray_NDIM(x) != 2 || PyArray_NDIM(y) != 2 || type_of(c.args[1]) != type || !PyArray_SIZE(x) || !PyArray_SIZE(y)
+        || PyArray_SIZE(x) > FEW / PyArray_SIZE(y))
+        return nullptr;
+    npy_intp m = PyArray_DIM(x, 0), n = PyArray_DIM(x, 1), k = PyArray_DIM(y, 0), l = PyArray_DIM(y, 1), sizes[] = {m * k, n * l};
+    Ref array(fresh_array(type, 2, sizes, nullptr));
+    if (!array || !by_number(type, [&](auto e) {
+            typedef decltype(e) T;
+            const T *p = (const T*)PyArray_DATA(x), *q = (const T*)PyArray_DATA(y);
+            T* out = (T*)data(array.get());
+            for (npy_intp i = 0; i < m; i++)
+                for (npy_intp r = 0; r < k; r++)
+                    for (npy_intp j = 0; j < n; j++)
+                        for (npy_intp s = 0; s < l; s++) *out++ = p[i * n + j] * q[r * l + s];
+        }))
+        return nullptr;
+    return tensor_around(array.release(), type);
+}
+
+// ---- functions of elements: dense floats, in one loop
+
+bool floats_of(const Call& c, PyObject* t, PyArrayObject*& x) {
+    x = operand(c, t);
+    return x && type_of(t) == FLOAT32 && PyArray_SIZE(x) && PyArray_SIZE(x) <= 1 << 19;
+}
+bool pair_of_floats(const Call& c, PyObject* s, PyObject* t, PyArrayObject*& x, PyArrayObject*& y) {
+    return floats_of(c, s, x) && floats_of(c, t, y) && PyArray_NDIM(x) == PyArray_NDIM(y)
+        && PyArray_CompareLists(PyArray_DIMS(x), PyArray_DIMS(y), PyArray_NDIM(x));
+}
+template <class Body> PyObject* float_map(PyArrayObject* x, Body body) {
+    PyObject* array = fresh_array(FLOAT32, PyArray_NDIM(x), PyArray_DIMS(x), nullptr);
+    if (array) body((float*)data(array), (const float*)PyArray_DATA(x), PyArray_SIZE(x));
+    return tensor_around(array, FLOAT32);
+}
+
+FB_EACH_MACHINE void between_run(float* out, const float* x, const float* y, npy_intp n, float weight, bool near) {
+    float rest = 1.f - weight;
+    if (near)
+        for (npy_intp k = 0; k < n; k++) out[k] = x[k] + (y[k] - x[k]) * weight;
+    else
+        for (npy_intp k = 0; k < n; k++) out[k] = y[k] - (y[k] - x[k]) * rest;
+}
+PyObject* lerp(const Call& c) {
+    static const Names<3> names("input", "end", "weight");
+    PyObject *a[3];
+    PyArrayObject *x, *y;
+    double weight;
+    if (!parse(c, names, a) || !a[2] || !PyFloat_CheckExact(a[2]) || !small_real(a[2], 0, weight) || !(fabs(weight) < 1e30)
+        || !pair_of_floats(c, a[0], a[1], x, y))
+        return nullptr;
+    return float_map(x, [&](float* out, const float* from, npy_intp n) {
+        between_run(out, from, (const float*)PyArray_DATA(y), n, (float)weight, fabsf((float)weight) < 0.5f);
+    });
+}
+
+FB_EACH_MACHINE void sign_from_run(uint32_t* out, const uint32_t* x, const uint32_t* y, npy_intp n) {
+    for (npy_intp k = 0; k < n; k++) out[k] = (x[k] & 0x7fffffffu) | (y[k] & 0x80000000u);
+}
+// (the sign of NaN is the Python path's affair)
+FB_EACH_MACHINE bool no_nan(const float* x, npy_intp n) {
+    uint32_t odd = 0;
+    for (npy_intp k = 0; k < n; k++) odd |= (uint32_t)(x[k] != x[k]);
+    return !odd;
+}
+PyObject* copysign(const Call& c) {
+    PyArrayObject *x, *y;
+    if (c.n != 2 || c.names || !pair_of_floats(c, c.args[0], c.args[1], x, y) || !no_nan((const float*)PyArray_DATA(y), PyArray_SIZE(y)))
+        return nullptr;
+    return float_map(x, [&](float* out, const float* from, npy_intp n) {
+        sign_from_run((uint32_t*)out, (const uint32_t*)from, (const uint32_t*)PyArray_DATA(y), n);
+    });
+}
+
+FB_EACH_MACHINE void next_run(float* out, const float* x, const float* y, npy_intp n) {
+    for (npy_intp k = 0; k < n; k++) {
+        float a = x[k], b = y[k];
+        uint32_t bits, least, target;
+        __builtin_memcpy(&bits, &a, 4), __builtin_memcpy(&target, &b, 4);
+        least = (target & 0x80000000u) | 1u;
+        uint32_t step = (a < b) == (a > 0) ? bits + 1 : bits - 1;
+        uint32_t moved = a == 0 ? least : step;
+        moved = a == b ? target : moved;
+        float made, odd = a + b;
+        __builtin_memcpy(&made, &moved, 4);
+        out[k] = (a != a) | (b != b) ? odd : made;
+    }
+}
+PyObject* nextafter(const Call& c) {
+    PyArrayObject *x, *y;
+    if (c.n != 2 || c.names || !pair_of_floats(c, c.args[0], c.args[1], x, y)) return nullptr;
+    return float_map(x, [&](float* out, const float* from, npy_intp n) { next_run(out, from, (const float*)PyArray_DATA(y), n); });
+}
+
+FB_EACH_MACHINE void plain_numbers(float* out, const float* x, npy_intp n) {
+    for (npy_intp k = 0; k < n; k++) {
+        float v = x[k] == x[k] ? x[k] : 0.f;
+        v = v > 3.4028234663852886e38f ? 3.4028234663852886e38f : v;
+        out[k] = v < -3.4028234663852886e38f ? -3.4028234663852886e38f : v;
+    }
+}
+// The same of halves: all ones in the exponent are NaN, with a fraction, or infinite.
+FB_EACH_MACHINE void plain_halves(uint16_t* out, const uint16_t* x, npy_intp n, uint16_t top) {
+    for (npy_intp k = 0; k < n; k++) {
+        uint16_t size = x[k] & 0x7fff, sign = x[k] & 0x8000, most = (uint16_t)(sign | (top - 1));
+        out[k] = size < top ? x[k] : size == top ? most : (uint16_t)0;
+    }
+}
+PyObject* nan_to_num(const Call& c) {
+    PyArrayObject* x = c.n == 1 && !c.names ? operand(c, c.args[0]) : nullptr;
+    int type = x ? type_of(c.args[0]) : -1;
+    if (type == FLOAT32 && floats_of(c, c.args[0], x)) return float_map(x, plain_numbers);
+    if ((type != FLOAT16 && type != BFLOAT16) || !PyArray_SIZE(x) || PyArray_SIZE(x) > 1 << 19) return nullptr;
+    PyObject* array = fresh_array(type, PyArray_NDIM(x), PyArray_DIMS(x), nullptr);
+    if (array)
+        plain_halves((uint16_t*)data(array), (const uint16_t*)PyArray_DATA(x), PyArray_SIZE(x), type == FLOAT16 ? 0x7c00 : 0x7f80);
+    return tensor_around(array, type);
+}
+
+// ---- spread of all elements, or along one dim
+
+template <bool root> PyObject* spread(const Call& c) {
+    static const Names<2> names("input", "dim");
+    PyObject* a[2];
+    if (!parse(c, names, a) || !a[0]) return nullptr;
+    PyArrayObject* x = operand(c, a[0]);
+    int dims = x ? PyArray_NDIM(x) : 0, type = x ? type_of(a[0]) : -1, d = 0;
+    npy_intp size = x ? PyArray_SIZE(x) : 0, n = size, inner = 1, sizes[MAX_DIMS];
+    if (!size || size > FEW || (!absent(a[1]) && !small_dim(a[1], dims, d))) return nullptr;
+    int count = 0;
+    if (!absent(a[1])) {
+        n = PyArray_DIM(x, d);
+        for (int k = 0; k < dims; k++)
+            if (k != d) sizes[count++] = PyArray_DIM(x, k);
+        for (int k = d + 1; k < dims; k++) inner *= PyArray_DIM(x, k);
+    }
+    if (n < 2) return nullptr;
+    Ref array(fresh_array(type, count, sizes, nullptr));
+    if (!array || !by_floating(type, [&](auto e) {
+            typedef decltype(e) T;
+            const T* from = (const T*)PyArray_DATA(x);
+            T* out = (T*)data(array.get());
+            for (npy_intp o = 0; o < size / (n * inner); o++, from += n * inner)
+                for (npy_intp i = 0; i < inner; i++) {
+                    double sum = 0, squares = 0;
+                    for (npy_intp k = 0; k < n; k++) sum += widen(from[k * inner + i]);
+                    double mean = sum / n;
+                    for (npy_intp k = 0; k < n; k++) {
+                        double v = widen(from[k * inner + i]) - mean;
+                        squares += v * v;
+                    }
+                    double var = squares / (n - 1);
+                    *out++ = Narrow<T>::of(root ? sqrt(var) : var);
+                }
+        }))
+        return nullptr;
+    return tensor_around(array.release(), type);
+}
+
+// ---- images at the places of a grid
+
+PyObject* grid_sample(const Call& c) {
+    static const Names<5> names("input", "grid", "mode", "padding_mode", "align_corners");
+    static const char *modes[] = {"bilinear", "nearest", "bicubic"}, *paddings[] = {"zeros", "border", "reflection"};
+    PyObject* a[5];
+    bool align;
+    if (!parse(c, names, a) || !a[0] || !a[1] || !a[4] || !flag_of(a[4], align)) return nullptr;
+    PyArrayObject *x = operand(c, a[0]), *grid = x ? operand(c, a[1]) : nullptr;
+    int type = grid ? type_of(a[0]) : -1, dims = grid ? PyArray_NDIM(x) : 0, mode = 0, padding = 0, n = dims - 2;
+    auto among = [](PyObject* word, const char** known, int& out) {
+        if (!word) return true;
+        for (out = 0; out < 3; out++)
+            if (PyUnicode_Check(word) && PyUnicode_CompareWithASCIIString(word, known[out]) == 0) return true;
+        return false;
+    };
+    if ((type != FLOAT32 && type != FLOAT64) || type_of(a[1]) != type || (dims != 4 && dims != 5) || PyArray_NDIM(grid) != dims
+        || PyArray_DIM(grid, 0) != PyArray_DIM(x, 0) || PyArray_DIM(grid, dims - 1) != n || !PyArray_SIZE(x) || !PyArray_SIZE(grid)
+        || !among(a[2], modes, mode) || !among(a[3], paddings, padding) || (mode == 2 && dims != 4))
+        return nullptr;
+    npy_intp sizes[MAX_DIMS] = {PyArray_DIM(x, 0), PyArray_DIM(x, 1)}, points = 1, area = 1;
+    for (int d = 1; d <= n; d++) points *= sizes[d + 1] = PyArray_DIM(grid, d), area *= PyArray_DIM(x, d + 1);
+    if (sizes[0] * sizes[1] * points > FEW) return nullptr;
+    PyObject* array = fresh_array(type, dims, sizes, nullptr);
+    if (!array) return nullptr;
+    static const int number = small_job("grid_sample");
+    Job job = {};
+    job.rt = world.api->runtime;
+    job.p[0] = data(array), job.p[1] = PyArray_DATA(x), job.p[2] = PyArray_DATA(grid);
+    long numbers[] = {sizes[1], n, PyArray_DIM(x, 2), PyArray_DIM(x, 3), dims == 5 ? PyArray_DIM(x, 4) : 1, points, mode, padding, align, area};
+    memcpy(job.n, numbers, sizeof numbers);
+    world.api->jobs()[number].run[type == FLOAT64](job, 0, sizes[0] * ((points + 255) / 256));
+    return tensor_around(array, type);
+}
+
+// ---- attention without a mask, and rows looked up
+
+PyObject* attention(const Call& c) {
+    static const Names<8> names("query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa");
+    PyObject* a[8];
+    double dropped;
+    bool causal, groups;
+    if (!parse(c, names, a) || !a[0] || !a[1] || !a[2] || !absent(a[3]) || !small_real(a[4], 0, dropped) || dropped != 0
+        || !flag_of(a[5], causal) || !absent(a[6]) || !flag_of(a[7], groups) || groups)
+        return nullptr;
+    PyArrayObject* x[3];
+    for (int k = 0; k < 3; k++)
+        if (!(x[k] = operand(c, a[k], FLOAT32, 4)) || !PyArray_SIZE(x[k])) return nullptr;
+    npy_intp batch = PyArray_DIM(x[0], 0), heads = PyArray_DIM(x[0], 1), length = PyArray_DIM(x[0], 2), depth = PyArray_DIM(x[0], 3),
+             width = PyArray_DIM(x[1], 2), deep = PyArray_DIM(x[2], 3);
+    for (int k = 1; k < 3; k++)
+        if (PyArray_DIM(x[k], 0) != batch || PyArray_DIM(x[k], 1) != heads || PyArray_DIM(x[k], 2) != width) return nullptr;
+    if (PyArray_DIM(x[1], 3) != depth || batch * heads * length * width > FEW * 2) return nullptr;
+    npy_intp most = causal ? 48 : 96, rows = (1 << 16) / width; // as runtime/attention.py has them
+    rows = rows < most ? rows : most, rows = rows > 12 ? rows : 12;
+    npy_intp parts = (length + rows - 1) / rows, each = (length + parts - 1) / parts, block = (each + 11) / 12 * 12;
+    npy_intp sizes[] = {batch, heads, length, deep}, sums[] = {batch, heads, length, 1};
+    Ref out(fresh_array(FLOAT32, 4, sizes, nullptr)), lse(fresh_array(FLOAT32, 4, sums, nullptr));
+    if (!out || !lse) return nullptr;
+    static const int number = small_job("attention_forward");
+    Job job = {};
+    job.rt = world.api->runtime;
+    job.p[0] = data(out.get()), job.p[1] = data(lse.get());
+    for (int k = 0; k < 3; k++) job.p[2 + k] = PyArray_DATA(x[k]);
+    long first[] = {heads, length, width, depth, deep, causal, block, 1};
+    memcpy(job.n, first, sizeof first);
+    for (int k = 0; k < 4; k++) // the strides of query, key, value, and of a gradient that is not there
+        for (int d = 0; d < 3; d++) {
+            PyArrayObject* own = x[k % 3];
+            npy_intp step = 1;
+            for (int e = d + 1; e < 4; e++) step *= PyArray_DIM(own, e);
+            job.n[8 + 3 * k + d] = step;
+        }
+    job.f[0] = 1.0 / sqrt((double)depth), job.f[1] = 1.0;
+    world.api->jobs()[number].run[0](job, 0, batch * heads * ((length + block - 1) / block));
+    return tensor_around(out.release(), FLOAT32);
+}
+
+PyObject* embedding(const Call& c) {
+    static const Names<7> names("input", "weight", "padding_idx", "max_norm", "norm_type", "scale_grad_by_freq", "sparse");
+    PyObject* a[7];
+    bool scaled, sparse;
+    if (!parse(c, names, a) || !a[0] || !absent(a[2]) || !absent(a[3]) || !flag_of(a[5], scaled) || !flag_of(a[6], sparse) || sparse) return nullptr;
+    PyArrayObject *index = dense_array(a[0]), *table = index ? operand(c, a[1]) : nullptr;
+    int type = table ? type_of(a[1]) : -1, dims = table ? PyArray_NDIM(index) : 0;
+    if (type < 0 || type_of(a[0]) != INT64 || PyArray_NDIM(table) != 2 || dims + 2 > MAX_DIMS || !PyArray_SIZE(index) || !PyArray_SIZE(table)) return nullptr;
+    npy_intp n = PyArray_SIZE(index), rows = PyArray_DIM(table, 0), run = PyArray_NBYTES(table) / rows, sizes[MAX_DIMS];
+    const int64_t* at = (const int64_t*)PyArray_DATA(index);
+    if (n * run > 1 << 16) return nullptr;
+    for (npy_intp k = 0; k < n; k++)
+        if ((uint64_t)at[k] >= (uint64_t)rows) return nullptr;
+    memcpy(sizes, PyArray_DIMS(index), dims * sizeof(npy_intp));
+    sizes[dims] = PyArray_DIM(table, 1);
+    PyObject* array = fresh_array(type, dims + 1, sizes, nullptr);
+    if (!array) return nullptr;
+    for (npy_intp k = 0; k < n; k++) memcpy((char*)data(array) + k * run, (const char*)PyArray_DATA(table) + at[k] * run, run);
+    return tensor_around(array, type);
+}
+
+// ---- places in the order of rows
+
+template <class Body> bool by_ordered(int type, Body body) {
+    switch (type) {
+    case FLOAT32: return body(float{}), true;
+    case FLOAT64: return body(double{}), true;
+    case INT64: return body(int64_t{}), true;
+    case INT32: return body(int32_t{}), true;
+    default: return false;
+    }
+}
+template <class T> bool any_odd(const T* x, npy_intp n) {
+    uint32_t odd = 0;
+    for (npy_intp k = 0; k < n; k++) odd |= (uint32_t)(x[k] != x[k]);
+    return odd;
+}
+
+// Rows along the last dim; NaN has an order of its own, which is left to the Python path.
+struct Lines {
+    PyArrayObject* x;
+    int type;
+    npy_intp rows, n;
+    bool read(const Call& c, PyObject* t, PyObject* dim, npy_intp limit) {
+        x = operand(c, t);
+        int d = 0, dims = x ? PyArray_NDIM(x) : 0;
+        if (!dims || !PyArray_SIZE(x) || PyArray_SIZE(x) > limit || (dim && !small_dim(dim, dims, d)) || (dim && d != dims - 1)) return false;
+        type = type_of(t), n = PyArray_DIM(x, dims - 1), rows = PyArray_SIZE(x) / n;
+        bool odd = false;
+        return by_ordered(type, [&](auto e) { odd = any_odd((const decltype(e)*)PyArray_DATA(x), PyArray_SIZE(x)); }) && !odd;
+    }
+    // body(row, its value, its place), into a pair of tensors without the last dim
+    template <class Body> PyObject* pairs(const Call& c, Body body) const {
+        int dims = PyArray_NDIM(x) - 1;
+        Ref values(fresh_array(type, dims, PyArray_DIMS(x), nullptr)), places(fresh_array(INT64, dims, PyArray_DIMS(x), nullptr));
+        if (!values || !places) return nullptr;
+        by_ordered(type, [&](auto e) {
+            typedef decltype(e) T;
+            const T* from = (const T*)PyArray_DATA(x);
+            for (npy_intp r = 0; r < rows; r++, from += n) body(from, (T*)data(values.get()) + r, (int64_t*)data(places.get()) + r);
+        });
+        return pair_of(tensor_around(values.release(), type), tensor_around(places.release(), INT64), c.self->pair);
+    }
+    // the element with `k` before it, and of equals the one that stands at its turn
+    PyObject* picked(const Call& c, npy_intp k) const {
+        std::vector<int64_t> order(n);
+        return pairs(c, [&](const auto* row, auto* value, int64_t* place) {
+            for (npy_intp i = 0; i < n; i++) order[i] = i;
+            std::nth_element(order.begin(), order.begin() + k, order.end(),
+                [row](int64_t a, int64_t b) { return row[a] < row[b] || (row[a] == row[b] && a < b); });
+            *place = order[k], *value = row[order[k]];
+        });
+    }
+};
+
+PyObject* kthvalue(const Call& c) {
+    static const Names<3> names("input", "k", "dim");
+    PyObject* a[3];
+    npy_intp k;
+    Lines l;
+    return parse(c, names, a) && a[1] && small_int(a[1], k) && l.read(c, a[0], a[2], FEW) && (a[2] || PyArray_NDIM(l.x) == 1) && k >= 1
+            && k <= l.n
+        ? l.picked(c, k - 1)
+        : nullptr;
+}
+
+PyObject* median(const Call& c) {
+    static const Names<2> names("input", "dim");
+    PyObject* a[2];
+    Lines l;
+    if (!parse(c, names, a) || (a[1] && a[1] == Py_None)) return nullptr;
+    if (a[1]) return l.read(c, a[0], a[1], FEW) ? l.picked(c, (l.n + 1) / 2 - 1) : nullptr;
+    if (!l.read(c, a[0], nullptr, MANY)) return nullptr;
+    npy_intp n = l.rows * l.n;
+    Ref array(fresh_array(l.type, 0, nullptr, nullptr));
+    if (!array) return nullptr;
+    by_ordered(l.type, [&](auto e) {
+        typedef decltype(e) T;
+        const T* from = (const T*)PyArray_DATA(l.x);
+        std::vector<T> all(from, from + n);
+        std::nth_element(all.begin(), all.begin() + (n - 1) / 2, all.end());
+        *(T*)data(array.get()) = all[(n - 1) / 2];
+    });
+    return tensor_around(array.release(), l.type);
+}
+
+// The most frequent value, of several the smallest, and the last place where it stands.
+PyObject* mode(const Call& c) {
+    static const Names<2> names("input", "dim");
+    PyObject* a[2];
+    Lines l;
+    if (!parse(c, names, a) || !l.read(c, a[0], a[1], FEW) || (!a[1] && PyArray_NDIM(l.x) != 1)) return nullptr;
+    return l.pairs(c, [&](const auto* row, auto* value, int64_t* place) {
+        std::vector<std::decay_t<decltype(*row)>> sorted(row, row + l.n);
+        std::sort(sorted.begin(), sorted.end());
+        npy_intp most = 0, length = 0;
+        auto best = sorted[0];
+        for (npy_intp k = 0; k < l.n; k++) {
+            length = k && sorted[k] == sorted[k - 1] ? length + 1 : 1;
+            if (length > most) most = length, best = sorted[k];
+        }
+        npy_intp at = l.n - 1;
+        while (row[at] != best) at--;
+        *place = at, *value = row[at];
+    });
+}
+
+}
+
+const SmallEntry small_compounds[] = {{"max_pool1d", max_pool<1>}, {"max_pool2d", max_pool<2>}, {"max_pool3d", max_pool<3>},
+    {"avg_pool1d", avg_pool<1>}, {"avg_pool2d", avg_pool<2>}, {"avg_pool3d", avg_pool<3>},
+    {"adaptive_avg_pool1d", adaptive_pool<1, false>}, {"adaptive_avg_pool2d", adaptive_pool<2, false>},
+    {"adaptive_avg_pool3d", adaptive_pool<3, false>}, {"adaptive_max_pool1d", adaptive_pool<1, true>},
+    {"adaptive_max_pool2d", adaptive_pool<2, true>}, {"adaptive_max_pool3d", adaptive_pool<3, true>}, {"nll_loss", nll_loss},
+    {"cross_entropy", cross_entropy}, {"multi_margin_loss", multi_margin_loss}, {"multilabel_margin_loss", multilabel_margin_loss},
+    {"binary_cross_entropy", binary_cross_entropy}, {"group_norm", group_norm}, {"batch_norm", batch_norm}, {"bmm", bmm},
+    {"addmm", add_product<2>}, {"baddbmm", add_product<3>}, {"cross", cross}, {"kron", kron}, {"kthvalue", kthvalue},
+    {"median", median}, {"mode", mode}, {"lerp", lerp}, {"copysign", copysign}, {"nextafter", nextafter},
+    {"nan_to_num", nan_to_num}, {"var", spread<false>}, {"std", spread<true>}, {"grid_sample", grid_sample},
+    {"scaled_dot_product_attention", attention}, {"embedding", embedding}, {nullptr, nullptr}};

@@ -1,0 +1,425 @@
+// Distances and norms of rows, windows whose starts are drawn, and where maxima came from: handlers of public functions and
+// kernels on arrays for records (`native`), which answer NotImplemented to what they do not take.
+#include "small.h"
+
+#include <math.h>
+#include <string.h>
+
+#include <vector>
+
+#include "casts.h"
+
+namespace {
+
+constexpr npy_intp FEW = 1 << 14, LARGE = 1 << 22;
+
+void* data(PyObject* array) { return PyArray_DATA((PyArrayObject*)array); }
+PyObject* declined() { return Py_NewRef(Py_NotImplemented); }
+
+int number_of(PyArrayObject* a) {
+    for (int k = 0; k < TYPES; k++)
+        if ((PyObject*)PyArray_DESCR(a) == (PyObject*)world.types[k].descr) return k;
+    return -1;
+}
+PyArrayObject* dense(PyObject* x, int type, int dims) {
+    if (!PyArray_CheckExact(x)) return nullptr;
+    PyArrayObject* a = (PyArrayObject*)x;
+    return PyArray_IS_C_CONTIGUOUS(a) && PyArray_ISALIGNED(a) && PyArray_NDIM(a) == dims && (type < 0 || number_of(a) == type) ? a : nullptr;
+}
+bool numbers_of(PyObject* x, int count, npy_intp* out) {
+    if (!PyTuple_Check(x) || PyTuple_GET_SIZE(x) != count) return false;
+    for (int k = 0; k < count; k++)
+        if (!small_int(PyTuple_GET_ITEM(x, k), out[k])) return false;
+    return true;
+}
+
+// ---- the gradient of distances of all pairs of rows
+
+FB_EACH_MACHINE void pull(const float* x, const float* other, float* to, float* away, float share, npy_intp n) {
+    for (npy_intp k = 0; k < n; k++) {
+        float v = (x[k] - other[k]) * share;
+        to[k] += v, away[k] -= v;
+    }
+}
+FB_EACH_MACHINE void pull_doubles(const double* x, const double* other, double* to, double* away, double share, npy_intp n) {
+    for (npy_intp k = 0; k < n; k++) {
+        double v = (x[k] - other[k]) * share;
+        to[k] += v, away[k] -= v;
+    }
+}
+template <class T, class Pull> void pairs_back(const T* g, const T* x, const T* d, T* out, npy_intp rows, npy_intp width, Pull pull) {
+    for (npy_intp i = 0; i < rows; i++)
+        for (npy_intp j = i + 1; j < rows; j++, g++, d++)
+            if (*d != 0) pull(x + i * width, x + j * width, out + i * width, out + j * width, *g / *d, width);
+}
+
+// pair_distances_backward(g, x, d)
+PyObject* py_pair_distances_backward(PyObject*, PyObject* const* args, Py_ssize_t n) {
+    PyArrayObject* x = n == 3 ? dense(args[1], -1, 2) : nullptr;
+    int type = x ? number_of(x) : -1;
+    PyArrayObject *g = type == FLOAT32 || type == FLOAT64 ? dense(args[0], type, 1) : nullptr, *d = g ? dense(args[2], type, 1) : nullptr;
+    if (!d || !PyArray_SIZE(x)) return declined();
+    npy_intp rows = PyArray_DIM(x, 0), width = PyArray_DIM(x, 1), pairs = rows * (rows - 1) / 2;
+    if (PyArray_SIZE(g) != pairs || PyArray_SIZE(d) != pairs) return declined();
+    PyObject* out = fresh_array(type, 2, PyArray_DIMS(x), nullptr);
+    if (!out) return nullptr;
+    memset(data(out), 0, PyArray_NBYTES(x));
+    const void *p = PyArray_DATA(g), *q = PyArray_DATA(x), *r = PyArray_DATA(d);
+    Py_BEGIN_ALLOW_THREADS
+    if (type == FLOAT32) pairs_back((const float*)p, (const float*)q, (const float*)r, (float*)data(out), rows, width, pull);
+    else pairs_back((const double*)p, (const double*)q, (const double*)r, (double*)data(out), rows, width, pull_doubles);
+    Py_END_ALLOW_THREADS
+    return out;
+}
+
+// pair_distances(x)
+PyObject* py_pair_distances(PyObject*, PyObject* x) {
+    PyArrayObject* a = dense(x, FLOAT32, 2);
+    if (!a || PyArray_DIM(a, 0) < 2 || !PyArray_DIM(a, 1) || PyArray_SIZE(a) > 1 << 20) return declined();
+    npy_intp rows = PyArray_DIM(a, 0), pairs = rows * (rows - 1) / 2;
+    PyObject* out = fresh_array(FLOAT32, 1, &pairs, nullptr);
+    if (out) small_pair_distances((const float*)PyArray_DATA(a), rows, PyArray_DIM(a, 1), (float*)data(out));
+    return out;
+}
+
+// ---- zeros with a new dim, and x at its index along it
+
+// spread(x, index, dim, size)
+PyObject* py_spread(PyObject*, PyObject* const* args, Py_ssize_t n) {
+    if (n != 4 || !PyArray_CheckExact(args[0])) return declined();
+    PyArrayObject *x = (PyArrayObject*)args[0], *index = dense(args[1], INT64, PyArray_NDIM(x));
+    npy_intp dim, size, sizes[MAX_DIMS], outer = 1, inner = 1;
+    int dims = PyArray_NDIM(x), type = number_of(x);
+    if (!index || dims + 2 > MAX_DIMS || type < 0 || world.types[type].itemsize > 8 || !PyArray_ISALIGNED(x)
+        || !small_int(args[2], dim) || !small_int(args[3], size) || dim < 0 || dim > dims || size < 1)
+        return declined();
+    bool one = true; // one number for all, expanded
+    for (int d = 0; d < dims; d++) {
+        if (PyArray_DIM(x, d) != PyArray_DIM(index, d)) return declined();
+        one = one && (PyArray_STRIDE(x, d) == 0 || PyArray_DIM(x, d) == 1);
+        (d < dim ? outer : inner) *= PyArray_DIM(x, d);
+        sizes[d < dim ? d : d + 1] = PyArray_DIM(x, d);
+    }
+    if ((!one && !PyArray_IS_C_CONTIGUOUS(x)) || outer * inner * size > LARGE || !PyArray_SIZE(x)) return declined();
+    sizes[dim] = size;
+    const int64_t* at = (const int64_t*)PyArray_DATA(index);
+    for (npy_intp k = 0; k < outer * inner; k++)
+        if ((uint64_t)at[k] >= (uint64_t)size) return declined();
+    PyObject* out = fresh_array(type, dims + 1, sizes, nullptr);
+    if (!out) return nullptr;
+    memset(data(out), 0, PyArray_NBYTES((PyArrayObject*)out));
+    auto put = [&](auto e) {
+        typedef decltype(e) E;
+        const E* from = (const E*)PyArray_DATA(x);
+        E* to = (E*)data(out);
+        npy_intp step = one ? 0 : 1;
+        for (npy_intp o = 0; o < outer; o++, to += size * inner)
+            for (npy_intp i = 0; i < inner; i++, from += step) to[*at++ * inner + i] = *from;
+    };
+    switch (world.types[type].itemsize) {
+    case 1: put(uint8_t{}); break;
+    case 2: put(uint16_t{}); break;
+    case 4: put(uint32_t{}); break;
+    default: put(uint64_t{});
+    }
+    return out;
+}
+
+// ---- flat indices into the pooled dims, from positions in windows
+
+// max_indices(place, sizes, kernel, stride, padding, dilation)
+PyObject* py_max_indices(PyObject*, PyObject* const* args, Py_ssize_t n) {
+    int dims = n == 6 && PyTuple_Check(args[2]) ? (int)PyTuple_GET_SIZE(args[2]) : 0;
+    PyArrayObject* place = dims >= 1 && dims <= 3 && PyArray_CheckExact(args[0]) ? dense(args[0], INT64, PyArray_NDIM((PyArrayObject*)args[0])) : nullptr;
+    npy_intp sizes[3], kernel[3], stride[3], padding[3], dilation[3];
+    int rank = place ? PyArray_NDIM(place) : 0;
+    if (rank < dims || !numbers_of(args[1], dims, sizes) || !numbers_of(args[2], dims, kernel) || !numbers_of(args[3], dims, stride)
+        || !numbers_of(args[4], dims, padding) || !numbers_of(args[5], dims, dilation) || !place)
+        return declined();
+    PyObject* out = fresh_array(INT64, rank, PyArray_DIMS(place), nullptr);
+    if (!out) return nullptr;
+    const int64_t* from = (const int64_t*)PyArray_DATA(place);
+    int64_t* to = (int64_t*)data(out);
+    npy_intp outputs[3], o[3] = {0, 0, 0};
+    for (int d = 0; d < dims; d++) outputs[d] = PyArray_DIM(place, rank - dims + d);
+    for (npy_intp k = 0, all = PyArray_SIZE(place); k < all; k++) {
+        npy_intp rest = from[k], flat = 0, step = 1;
+        for (int d = dims - 1; d >= 0; d--) {
+            npy_intp position = d ? rest % kernel[d] : rest, at;
+            rest /= kernel[d];
+            at = position * dilation[d] + o[d] * stride[d] - padding[d];
+            at = at < 0 ? 0 : at > sizes[d] - 1 ? sizes[d] - 1 : at;
+            flat += at * step, step *= sizes[d];
+        }
+        to[k] = flat;
+        for (int d = dims - 1; d >= 0 && ++o[d] == outputs[d]; d--) o[d] = 0;
+    }
+    return out;
+}
+
+// ---- maxima of windows that start where samples say
+
+template <class T> bool starts_of(T sample, npy_intp n, npy_intp m, npy_intp k, npy_intp* out) {
+    T alpha = m == 1 ? 0 : (T)((double)(n - k) / (double)(m - 1));
+    npy_intp first = (npy_intp)(sample * alpha);
+    for (npy_intp j = 0; j < m; j++) {
+        out[j] = j == m - 1 ? n - k : (npy_intp)(((T)j + sample) * alpha) - first;
+        if (out[j] < 0 || out[j] > n - k) return false;
+    }
+    return true;
+}
+
+template <class T> bool fractional(PyArrayObject* x, PyArrayObject* samples, int n, const npy_intp* kernel, const npy_intp* sizes, T* values,
+    int64_t* places) {
+    npy_intp planes = PyArray_DIM(x, 0) * PyArray_DIM(x, 1), in[3] = {1, 1, 1}, k[3] = {1, 1, 1}, m[3] = {1, 1, 1};
+    for (int d = 0; d < n; d++) in[3 - n + d] = PyArray_DIM(x, 2 + d), k[3 - n + d] = kernel[d], m[3 - n + d] = sizes[d];
+    std::vector<npy_intp> starts[3] = {std::vector<npy_intp>(m[0]), std::vector<npy_intp>(m[1]), std::vector<npy_intp>(m[2])};
+    const T *from = (const T*)PyArray_DATA(x), *sample = (const T*)PyArray_DATA(samples);
+    for (npy_intp p = 0; p < planes; p++, from += in[0] * in[1] * in[2], sample += n) {
+        for (int d = 0; d < n; d++)     // (samples of an image come as width and height)
+            if (!starts_of(sample[n == 2 ? 1 - d : d], in[3 - n + d], m[3 - n + d], k[3 - n + d], starts[3 - n + d].data())) return false;
+        for (npy_intp a = 0; a < m[0]; a++)
+            for (npy_intp b = 0; b < m[1]; b++)
+                for (npy_intp c = 0; c < m[2]; c++) {
+                    npy_intp at = (starts[0][a] * in[1] + starts[1][b]) * in[2] + starts[2][c], place = at;
+                    T best = from[at];
+                    for (npy_intp i = 0; i < k[0]; i++)
+                        for (npy_intp j = 0; j < k[1]; j++)
+                            for (npy_intp l = 0; l < k[2]; l++) {
+                                npy_intp here = at + (i * in[1] + j) * in[2] + l;
+                                T v = from[here];
+                                if (v > best || (v != v && best == best)) best = v, place = here;
+                            }
+                    *values++ = best, *places++ = place;
+                }
+    }
+    return true;
+}
+
+// fractional_max(x, samples, kernel, sizes): (values, flat places in the pooled dims)
+PyObject* py_fractional_max(PyObject*, PyObject* const* args, Py_ssize_t count) {
+    int n = count == 4 && PyTuple_Check(args[2]) ? (int)PyTuple_GET_SIZE(args[2]) : 0;
+    PyArrayObject* x = n == 2 || n == 3 ? dense(args[0], -1, n + 2) : nullptr;
+    int type = x ? number_of(x) : -1;
+    PyArrayObject* samples = type == FLOAT32 || type == FLOAT64 ? dense(args[1], type, 3) : nullptr;
+    npy_intp kernel[3], sizes[5];
+    if (!samples || !PyArray_SIZE(x) || !numbers_of(args[2], n, kernel) || !numbers_of(args[3], n, sizes + 2)) return declined();
+    for (int d = 0; d < 2; d++) {
+        sizes[d] = PyArray_DIM(x, d);
+        if (PyArray_DIM(samples, d) != sizes[d]) return declined();
+    }
+    if (PyArray_DIM(samples, 2) != n) return declined();
+    for (int d = 0; d < n; d++)
+        if (kernel[d] < 1 || sizes[2 + d] < 1 || kernel[d] > PyArray_DIM(x, 2 + d)) return declined();
+    Ref values(fresh_array(type, n + 2, sizes, nullptr)), places(fresh_array(INT64, n + 2, sizes, nullptr));
+    if (!values || !places) return nullptr;
+    int64_t* at = (int64_t*)data(places.get());
+    bool good = type == FLOAT32 ? fractional(x, samples, n, kernel, sizes + 2, (float*)data(values.get()), at)
+                                : fractional(x, samples, n, kernel, sizes + 2, (double*)data(values.get()), at);
+    return good ? PyTuple_Pack(2, values.get(), places.get()) : declined();
+}
+
+// ---- handlers: distances of rows, without history
+
+PyArrayObject* floats_of(const Call& c, PyObject* t) {
+    PyArrayObject* a = t ? dense_array(t) : nullptr;
+    return a && !(c.grad && needs_grad(t)) && type_of(t) == FLOAT32 && PyArray_SIZE(a) && PyArray_SIZE(a) <= 1 << 17 ? a : nullptr;
+}
+bool same_sizes(PyArrayObject* a, PyArrayObject* b) {
+    return PyArray_NDIM(a) == PyArray_NDIM(b) && PyArray_CompareLists(PyArray_DIMS(a), PyArray_DIMS(b), PyArray_NDIM(a));
+}
+bool read_real(PyObject* x, double missing, double& out) {
+    out = missing;
+    if (!x) return true;
+    if (!PyFloat_CheckExact(x) && !PyLong_CheckExact(x)) return false;
+    out = PyFloat_AsDouble(x);
+    return out != -1 || !PyErr_Occurred() || (PyErr_Clear(), false);
+}
+const float* floats(PyArrayObject* a) { return (const float*)PyArray_DATA(a); }
+
+// the length of x - y + eps, in floats of many lanes
+FB_EACH_MACHINE float apart_of(const float* x, const float* y, npy_intp n, float eps) {
+    float lanes[16] = {}, total = 0;
+    npy_intp k = 0;
+    for (; k + 16 <= n; k += 16)
+        for (int j = 0; j < 16; j++) {
+            float v = x[k + j] - y[k + j] + eps;
+            lanes[j] += v * v;
+        }
+    for (; k < n; k++) {
+        float v = x[k] - y[k] + eps;
+        total += v * v;
+    }
+    for (int j = 0; j < 16; j++) total += lanes[j];
+    return __builtin_sqrtf(total);
+}
+
+PyObject* pairwise_distance(const Call& c) {
+    static const Names<4> names("x1", "x2", "p", "eps");
+    PyObject* a[4];
+    double p, eps;
+    if (!parse(c, names, a) || !read_real(a[2], 2, p) || p != 2 || !read_real(a[3], 1e-6, eps)) return nullptr;
+    PyArrayObject *x = floats_of(c, a[0]), *y = x ? floats_of(c, a[1]) : nullptr;
+    int dims = y ? PyArray_NDIM(x) : 0;
+    if (!dims || !same_sizes(x, y)) return nullptr;
+    npy_intp n = PyArray_DIM(x, dims - 1);
+    PyObject* array = fresh_array(FLOAT32, dims - 1, PyArray_DIMS(x), nullptr);
+    if (!array) return nullptr;
+    for (npy_intp r = 0; r < PyArray_SIZE(x) / n; r++) ((float*)data(array))[r] = apart_of(floats(x) + r * n, floats(y) + r * n, n, (float)eps);
+    return tensor_around(array, FLOAT32);
+}
+
+PyObject* cdist(const Call& c) {
+    static const Names<2> names("x1", "x2");
+    PyObject* a[2];
+    if (!parse(c, names, a)) return nullptr;
+    PyArrayObject *x = floats_of(c, a[0]), *y = x ? floats_of(c, a[1]) : nullptr;
+    if (!y || PyArray_NDIM(x) != 2 || PyArray_NDIM(y) != 2 || PyArray_DIM(x, 1) != PyArray_DIM(y, 1)) return nullptr;
+    npy_intp sizes[] = {PyArray_DIM(x, 0), PyArray_DIM(y, 0)}, n = PyArray_DIM(x, 1);
+    if (sizes[0] > 25 || sizes[1] > 25) return nullptr; // (others go by a product)
+    PyObject* array = fresh_array(FLOAT32, 2, sizes, nullptr);
+    if (!array) return nullptr;
+    float* out = (float*)data(array);
+    for (npy_intp i = 0; i < sizes[0]; i++)
+        for (npy_intp j = 0; j < sizes[1]; j++) *out++ = apart_of(floats(x) + i * n, floats(y) + j * n, n, 0);
+    return tensor_around(array, FLOAT32);
+}
+
+FB_EACH_MACHINE void products_of(const float* x, const float* y, npy_intp n, float* out) {
+    float a[16] = {}, b[16] = {}, d[16] = {};
+    npy_intp k = 0;
+    for (; k + 16 <= n; k += 16)
+        for (int j = 0; j < 16; j++) a[j] += x[k + j] * x[k + j], b[j] += y[k + j] * y[k + j], d[j] += x[k + j] * y[k + j];
+    for (; k < n; k++) a[0] += x[k] * x[k], b[0] += y[k] * y[k], d[0] += x[k] * y[k];
+    out[0] = out[1] = out[2] = 0;
+    for (int j = 0; j < 16; j++) out[0] += a[j], out[1] += b[j], out[2] += d[j];
+}
+
+PyObject* cosine_similarity(const Call& c) {
+    static const Names<4> names("x1", "x2", "dim", "eps");
+    PyObject* a[4];
+    double eps;
+    int d = 1;
+    if (!parse(c, names, a) || !read_real(a[3], 1e-8, eps) || !(eps > 1e-30 && eps < 1e30)) return nullptr;
+    PyArrayObject *x = floats_of(c, a[0]), *y = x ? floats_of(c, a[1]) : nullptr;
+    int dims = y ? PyArray_NDIM(x) : 0;
+    if (!dims || !same_sizes(x, y) || (a[2] && !small_dim(a[2], dims, d)) || d != dims - 1) return nullptr;
+    npy_intp n = PyArray_DIM(x, d);
+    Ref array(fresh_array(FLOAT32, dims - 1, PyArray_DIMS(x), nullptr));
+    if (!array) return nullptr;
+    float least = (float)eps;
+    for (npy_intp r = 0; r < PyArray_SIZE(x) / n; r++) {
+        float found[3];
+        products_of(floats(x) + r * n, floats(y) + r * n, n, found);
+        if (!(found[0] > 1e-30f && found[0] < 1e30f && found[1] > 1e-30f && found[1] < 1e30f)) return nullptr; // squares that lose
+        float first = __builtin_sqrtf(found[0]), second = __builtin_sqrtf(found[1]);
+        ((float*)data(array.get()))[r] = found[2] / (first < least ? least : first) / (second < least ? least : second);
+    }
+    return tensor_around(array.release(), FLOAT32);
+}
+
+PyObject* triplet_margin_loss(const Call& c) {
+    static const Names<10> names("anchor", "positive", "negative", "margin", "p", "eps", "swap", "size_average", "reduce", "reduction");
+    PyObject* a[10];
+    double margin, p, eps;
+    bool swap, mean;
+    if (!parse(c, names, a) || !read_real(a[3], 1, margin) || !(margin > 0 && margin < 1e30) || !read_real(a[4], 2, p) || p != 2
+        || !read_real(a[5], 1e-6, eps) || !flag_of(a[6], swap) || !absent(a[7]) || !absent(a[8]) || (a[9] && !PyUnicode_Check(a[9])))
+        return nullptr;
+    mean = !a[9] || PyUnicode_CompareWithASCIIString(a[9], "mean") == 0;
+    if (!mean && PyUnicode_CompareWithASCIIString(a[9], "sum") != 0) return nullptr;
+    PyArrayObject* x[3];
+    for (int k = 0; k < 3; k++)
+        if (!(x[k] = floats_of(c, a[k])) || !same_sizes(x[0], x[k])) return nullptr;
+    int dims = PyArray_NDIM(x[0]);
+    if (dims < 2) return nullptr;
+    npy_intp n = PyArray_DIM(x[0], dims - 1), rows = PyArray_SIZE(x[0]) / n;
+    std::vector<float> losses(rows);
+    for (npy_intp r = 0; r < rows; r++) {
+        const float *anchor = floats(x[0]) + r * n, *positive = floats(x[1]) + r * n, *negative = floats(x[2]) + r * n;
+        float near = apart_of(anchor, positive, n, (float)eps), far = apart_of(anchor, negative, n, (float)eps);
+        if (swap) {
+            float other = apart_of(positive, negative, n, (float)eps);
+            far = other < far || other != other ? other : far;
+        }
+        float loss = (float)margin + near - far;
+        losses[r] = loss < 0 ? 0 : loss;
+    }
+    PyObject* array = fresh_array(FLOAT32, 0, nullptr, nullptr);
+    if (!array) return nullptr;
+    float sum = small_row_sum(losses.data(), rows);
+    *(float*)data(array) = mean ? sum / (float)rows : sum;
+    return tensor_around(array, FLOAT32);
+}
+
+// ---- norms of all elements, or along one dim
+
+template <class T> double norm_of(const T* x, npy_intp step, npy_intp n, double p) {
+    double total = 0;
+    if (p == 2)
+        for (npy_intp k = 0; k < n; k++) total += (double)widen(x[k * step]) * widen(x[k * step]);
+    else if (p == 1)
+        for (npy_intp k = 0; k < n; k++) total += fabs((double)widen(x[k * step]));
+    else if (p == 3)
+        for (npy_intp k = 0; k < n; k++) {
+            double v = fabs((double)widen(x[k * step]));
+            total += v * v * v;
+        }
+    else
+        for (npy_intp k = 0; k < n; k++) total += pow(fabs((double)widen(x[k * step])), p);
+    return p == 2 ? sqrt(total) : p == 1 ? total : p == 3 ? cbrt(total) : pow(total, 1 / p);
+}
+
+PyObject* norm_along(const Call& c, PyObject* t, PyObject* power, PyObject* dim) {
+    double p;
+    int d = 0, count = 0;
+    PyArrayObject* x = dense_array(t);
+    if (!x || (c.grad && needs_grad(t)) || !read_real(power, 2, p) || !(p > 0.5 && p < 10) || !PyArray_SIZE(x) || PyArray_SIZE(x) > 2048) return nullptr;
+    int dims = PyArray_NDIM(x), type = type_of(t);
+    if ((!absent(dim) && !small_dim(dim, dims, d)) || (type != FLOAT32 && type != FLOAT16 && type != BFLOAT16)) return nullptr;
+    npy_intp n = PyArray_SIZE(x), inner = 1, sizes[MAX_DIMS];
+    if (!absent(dim)) {
+        n = PyArray_DIM(x, d);
+        for (int k = 0; k < dims; k++)
+            if (k != d) sizes[count++] = PyArray_DIM(x, k);
+        for (int k = d + 1; k < dims; k++) inner *= PyArray_DIM(x, k);
+    }
+    if (n < 2) return nullptr;
+    Ref array(fresh_array(type, count, sizes, nullptr));
+    if (!array) return nullptr;
+    bool odd = false; // squares beyond single precision are its own affair
+    auto run = [&](auto e) {
+        typedef decltype(e) T;
+        const T* from = (const T*)PyArray_DATA(x);
+        T* out = (T*)data(array.get());
+        for (npy_intp o = 0, all = PyArray_SIZE(x) / (n * inner); o < all; o++, from += n * inner)
+            for (npy_intp i = 0; i < inner; i++) {
+                double v = norm_of(from + i, inner, n, p);
+                odd |= !(v == 0 || (v > 1e-3 && v < 1e4));
+                *out++ = Narrow<T>::of((float)v);
+            }
+    };
+    type == FLOAT32 ? run(float{}) : type == FLOAT16 ? run(Half{}) : run(BFloat{});
+    return odd ? nullptr : tensor_around(array.release(), type);
+}
+
+PyObject* norm(const Call& c) {
+    static const Names<3> names("input", "p", "dim");
+    PyObject* a[3];
+    return parse(c, names, a) && a[0] ? norm_along(c, a[0], a[1], a[2]) : nullptr;
+}
+
+PyMethodDef functions[] = {
+    {"pair_distances", py_pair_distances, METH_O, "pair_distances(x): an array, or NotImplemented"},
+    {"pair_distances_backward", (PyCFunction)(void*)py_pair_distances_backward, METH_FASTCALL, "pair_distances_backward(g, x, d)"},
+    {"spread", (PyCFunction)(void*)py_spread, METH_FASTCALL, "spread(x, index, dim, size): an array, or NotImplemented"},
+    {"max_indices", (PyCFunction)(void*)py_max_indices, METH_FASTCALL, "max_indices(place, sizes, kernel, stride, padding, dilation)"},
+    {"fractional_max", (PyCFunction)(void*)py_fractional_max, METH_FASTCALL, "fractional_max(x, samples, kernel, sizes)"},
+    {nullptr, nullptr, 0, nullptr}};
+
+}
+
+const SmallEntry small_pairs[] = {{"pairwise_distance", pairwise_distance}, {"cdist", cdist}, {"cosine_similarity", cosine_similarity},
+    {"triplet_margin_loss", triplet_margin_loss}, {"norm", norm}, {nullptr, nullptr}};
+
+bool add_pairs(PyObject* module) { return PyModule_AddFunctions(module, functions) == 0; }

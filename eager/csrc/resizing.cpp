@@ -1,0 +1,193 @@
+// interpolate of dense tensors without history: nearest elements, and linear ones one dim after the other, with the places and
+// weights of the records (ops/resampling.py).
+#include "small.h"
+
+#include <math.h>
+#include <string.h>
+
+#include <vector>
+
+#include "casts.h"
+
+namespace {
+
+constexpr npy_intp LARGE = 1 << 21; // elements that one thread makes
+
+void* data(PyObject* array) { return PyArray_DATA((PyArrayObject*)array); }
+
+struct Resized { // one dim
+    npy_intp n, size;
+    bool named;   // by a factor
+    double scale; // its inverse
+    bool same() const { return n == size && (!named || scale == 1.0); }
+    float ratio(bool align) const {
+        if (align) return size == 1 ? 0.f : (float)(n - 1) / (float)(size - 1);
+        return named ? (float)scale : (float)n / (float)size;
+    }
+    npy_intp nearest(npy_intp o, bool exact) const {
+        if (!named || scale == (double)n / (double)size) { // one of the sizes is a multiple of the other
+            if (size % n == 0) return o / (size / n);
+            if (n % size == 0) return o * (n / size) + (exact ? n / size / 2 : 0);
+        }
+        npy_intp at = (npy_intp)floorf(((float)o + (exact ? 0.5f : 0.f)) * ratio(false));
+        return at < n - 1 ? at : n - 1;
+    }
+};
+
+struct Reads { // of each output two neighbours and their weights
+    std::vector<npy_intp> low, high;
+    std::vector<float> first, second;
+    Reads(const Resized& r, bool align) : low(r.size), high(r.size), first(r.size), second(r.size) {
+        float ratio = r.ratio(align);
+        for (npy_intp o = 0; o < r.size; o++) {
+            float place = align ? (float)o * ratio : ((float)o + 0.5f) * ratio - 0.5f;
+            place = place > 0 ? place : 0;
+            float whole = floorf(place);
+            npy_intp at = (npy_intp)whole;
+            low[o] = at < r.n - 1 ? at : r.n - 1, high[o] = at + 1 < r.n - 1 ? at + 1 : r.n - 1;
+            second[o] = place - whole, first[o] = 1.f - second[o];
+        }
+    }
+};
+
+FB_EACH_MACHINE void mix_rows(const float* a, const float* b, float first, float second, float* out, npy_intp n) {
+    for (npy_intp k = 0; k < n; k++) out[k] = a[k] * first + b[k] * second;
+}
+FB_EACH_MACHINE void mix_elements(const float* x, const npy_intp* low, const npy_intp* high, const float* first, const float* second,
+    float* out, npy_intp n) {
+    for (npy_intp k = 0; k < n; k++) out[k] = x[low[k]] * first[k] + x[high[k]] * second[k];
+}
+
+void linear(const float* x, float* out, npy_intp outer, npy_intp inner, const Resized& r, bool align) {
+    Reads reads(r, align);
+    for (npy_intp o = 0; o < outer; o++, x += r.n * inner, out += r.size * inner) {
+        if (inner == 1) {
+            mix_elements(x, reads.low.data(), reads.high.data(), reads.first.data(), reads.second.data(), out, r.size);
+            continue;
+        }
+        for (npy_intp k = 0; k < r.size; k++)
+            mix_rows(x + reads.low[k] * inner, x + reads.high[k] * inner, reads.first[k], reads.second[k], out + k * inner, inner);
+    }
+}
+
+struct Image {
+    PyArrayObject* x;
+    int type, dims; // dims: resized ones
+    npy_intp planes, sizes[MAX_DIMS];
+    Resized r[3];
+};
+
+bool read_sizes(PyObject* size, PyObject* factor, Image& m) {
+    PyObject* given = absent(size) ? factor : size;
+    bool named = absent(size), many = PyTuple_Check(given) || PyList_CheckExact(given);
+    if (many && PySequence_Fast_GET_SIZE(given) != m.dims) return false;
+    for (int d = 0; d < m.dims; d++) {
+        PyObject* one = many ? PySequence_Fast_GET_ITEM(given, d) : given;
+        Resized& r = m.r[d];
+        r.n = PyArray_DIM(m.x, d + 2), r.named = named, r.scale = 1;
+        if (named) {
+            if (!PyFloat_CheckExact(one) && !PyLong_CheckExact(one)) return false;
+            double f = PyFloat_AsDouble(one);
+            if (PyErr_Occurred()) return PyErr_Clear(), false;
+            if (!(f > 1e-6 && f < 1e6)) return false;
+            r.size = (npy_intp)floor((double)r.n * f), r.scale = 1.0 / f;
+        } else if (!small_int(one, r.size)) return false;
+        if (r.size < 1 || r.size > LARGE) return false;
+        m.sizes[d + 2] = r.size;
+    }
+    return true;
+}
+
+template <class E> void pick(const Image& m, bool exact, E* out) {
+    std::vector<npy_intp> at[3];
+    npy_intp n[3] = {1, 1, 1}, from[3] = {1, 1, 1};
+    for (int d = 0; d < 3; d++) {
+        int k = d - (3 - m.dims);
+        if (k >= 0) n[d] = m.r[k].size, from[d] = m.r[k].n;
+        at[d].resize(n[d]);
+        for (npy_intp o = 0; o < n[d]; o++) at[d][o] = k < 0 ? 0 : m.r[k].same() ? o : m.r[k].nearest(o, exact);
+    }
+    const E* x = (const E*)PyArray_DATA(m.x);
+    for (npy_intp p = 0; p < m.planes; p++, x += from[0] * from[1] * from[2])
+        for (npy_intp a = 0; a < n[0]; a++)
+            for (npy_intp b = 0; b < n[1]; b++, out += n[2]) {
+                if (b && at[1][b] == at[1][b - 1]) {
+                    memcpy(out, out - n[2], n[2] * sizeof(E));
+                    continue;
+                }
+                const E* row = x + (at[0][a] * from[1] + at[1][b]) * from[2];
+                const npy_intp* column = at[2].data();
+                for (npy_intp c = 0; c < n[2]; c++) out[c] = row[column[c]];
+            }
+}
+
+PyObject* picked(const Image& m, bool exact) {
+    PyObject* array = fresh_array(m.type, m.dims + 2, m.sizes, nullptr);
+    if (!array) return nullptr;
+    switch (world.types[m.type].itemsize) {
+    case 1: pick(m, exact, (uint8_t*)data(array)); break;
+    case 2: pick(m, exact, (uint16_t*)data(array)); break;
+    case 4: pick(m, exact, (uint32_t*)data(array)); break;
+    default: pick(m, exact, (uint64_t*)data(array));
+    }
+    return tensor_around(array, m.type);
+}
+
+PyObject* mixed(const Image& m, bool align) {
+    PyObject* array = fresh_array(FLOAT32, m.dims + 2, m.sizes, nullptr);
+    if (!array) return nullptr;
+    std::vector<float> before, after;
+    const float* x = (const float*)PyArray_DATA(m.x);
+    npy_intp outer = m.planes;
+    int last = -1;
+    for (int d = 0; d < m.dims; d++)
+        if (!m.r[d].same()) last = d;
+    for (int d = 0; d < m.dims; outer *= m.r[d++].size) {
+        if (m.r[d].same()) continue;
+        npy_intp inner = 1;
+        for (int k = d + 1; k < m.dims; k++) inner *= m.r[k].n;
+        if (d != last) after.resize(outer * m.r[d].size * inner);
+        float* out = d == last ? (float*)data(array) : after.data();
+        linear(x, out, outer, inner, m.r[d], align);
+        std::swap(before, after);
+        x = before.data();
+    }
+    if (last < 0) memcpy(data(array), x, PyArray_NBYTES(m.x));
+    return tensor_around(array, FLOAT32);
+}
+
+PyObject* interpolate(const Call& c) {
+    static const Names<7> names("input", "size", "scale_factor", "mode", "align_corners", "recompute_scale_factor", "antialias");
+    static const char* modes[] = {"nearest", "nearest-exact", "linear", "bilinear", "trilinear"};
+    PyObject* a[7];
+    Image m;
+    bool antialias;
+    int mode = 0;
+    if (!parse(c, names, a) || !a[0] || absent(a[1]) == absent(a[2]) || !(absent(a[5]) || a[5] == Py_False) || !flag_of(a[6], antialias)
+        || antialias || (a[3] && !PyUnicode_Check(a[3])))
+        return nullptr;
+    if (a[3])
+        while (mode < 5 && PyUnicode_CompareWithASCIIString(a[3], modes[mode])) mode++;
+    m.x = dense_array(a[0]);
+    if (mode == 5 || !m.x || (c.grad && needs_grad(a[0]))) return nullptr;
+    int rank = PyArray_NDIM(m.x);
+    m.type = type_of(a[0]), m.dims = rank - 2;
+    bool known = m.type == FLOAT32 || (mode < 2 && (m.type == FLOAT64 || m.type == FLOAT16 || m.type == BFLOAT16 || m.type == UINT8));
+    if (!known || rank < 3 || rank > 5 || !PyArray_SIZE(m.x) || (mode >= 2 && mode != rank - 1)
+        || !(absent(a[4]) || (mode >= 2 && PyBool_Check(a[4]))))
+        return nullptr;
+    m.sizes[0] = PyArray_DIM(m.x, 0), m.sizes[1] = PyArray_DIM(m.x, 1), m.planes = m.sizes[0] * m.sizes[1];
+    if (!read_sizes(a[1], a[2], m)) return nullptr;
+    double total = (double)m.planes;
+    for (int d = 0; d < m.dims; d++) total *= (double)(m.r[d].size > m.r[d].n ? m.r[d].size : m.r[d].n);
+    if (total > LARGE) return nullptr;
+    // (a factor says nothing about places where corners are aligned)
+    bool align = a[4] == Py_True;
+    for (int d = 0; d < m.dims; d++)
+        if (align) m.r[d].named = false;
+    return mode < 2 ? picked(m, mode == 1) : mixed(m, align);
+}
+
+}
+
+const SmallEntry small_resizing[] = {{"interpolate", interpolate}, {nullptr, nullptr}};
