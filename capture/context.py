@@ -80,7 +80,8 @@ class Context:
         self.inline_call, self.global_of, self.options, self.symbolic = inline, load_global, options, symbolic
         self.frames: list = []
         self.regions: list[str] = []                      # names of the record_function blocks that are open
-        self.tracer = GraphTracer(functools.partial(user_stack, self.frames, self.regions))   # lives on: must not hold us
+        self.tracer = GraphTracer(functools.partial(user_stack, self.frames, self.regions),   # lives on: must not hold us
+                                  functools.partial(has_handler, self.frames))
         self.env = self.tracer.env
         self.memory: dict[int, tuple] = {}                # id -> (object, variable, first source)
         self.last_node, self.idle = None, 0               # steps of loops since the graph grew
@@ -728,6 +729,11 @@ class Stack(tuple):
     kernel comes from."""
 
     module, regions = "", ()
+
+
+def has_handler(frames) -> bool:
+    """Whether the program catches what is raised where it is now."""
+    return any(frame.instr is not None and frame.instr.handler is not None for frame in frames)
 
 
 def user_stack(frames, regions=()) -> Stack:

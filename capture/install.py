@@ -6,6 +6,7 @@ In: the collected Guards, the shape environment, the graph's inputs. Out: a Guar
 from __future__ import annotations
 
 from ..eager import dtypes
+from ..eager.dispatch import refused_write
 from ..eager.storage import address
 from . import expr as E
 from .context import TensorFacts
@@ -28,6 +29,7 @@ def build_tree(tx, inputs):
     add_classes(tree, tx)
     add_shapes(tree, tx)
     add_floats(tree, tx)
+    add_refusals(tree, tx)
     tx.guards.closed = True
     add_aliases(tree, tx)
     return tree, tuple(node_of(tree.root, source) for _, source, _ in inputs)
@@ -95,6 +97,26 @@ def add_floats(tree, tx) -> None:
         (name,) = compared.names()
         line = f"{stack[-1][0]}:{stack[-1][1]}" if stack else ""
         node_of(tree.root, sources[name]).check("predicate", compared, f"{compared} of {sources[name].name()}", line)
+
+
+class Refuses:
+    """Guard: what an in-place write says to the views that a tensor is one of."""
+
+    def __init__(self, needs: bool, text: str | None):
+        self.needs, self.text = needs, text
+
+    def __call__(self, tensor):
+        return refused_write(tensor, self.needs) == self.text
+
+    def __str__(self):
+        return "a tensor that may be written in place" if self.text is None else f"a tensor whose write is refused: {self.text}"
+
+
+def add_refusals(tree, tx) -> None:
+    for (source, needs), (text, stack) in tx.tracer.refusals.items():
+        line = f"{stack[-1][0]}:{stack[-1][1]}" if stack else ""
+        test = Refuses(needs, text)
+        node_of(tree.root, source).check("predicate", test, f"{source.name()} is {test}", line)
 
 
 def symbolic_strides(tx):

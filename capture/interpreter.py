@@ -266,6 +266,11 @@ class Frame:
         self.tx.effects.store_global(self.globals, i.argval, self.pop())
 
     def DELETE_GLOBAL(self, i):
+        stored = self.tx.effects.stored_global(self.globals, i.argval)
+        if stored is DELETED or stored is None and i.argval not in self.globals:     # a builtin is not deleted in its place
+            if stored is None:
+                self.tx.guard(Pinned(self.globals, self.globals.get("__name__", "globals")), "no_item", i.argval)
+            self.tx.raise_error(NameError, f"name {i.argval!r} is not defined")
         self.tx.load_global(self, i.argval)
         self.tx.effects.store_global(self.globals, i.argval, DELETED)
 
@@ -745,11 +750,11 @@ class GeneratorVariable(IteratorVariable):
         if not self.started:
             self.done = True
         if not self.done:
-            error = UserRaise(ExceptionVariable(GeneratorExit))
+            error, ignored = UserRaise(ExceptionVariable(GeneratorExit)), False
             try:
                 if self.frame.handle(error):
-                    self.frame.run()
-                    if self.frame.result is None:
+                    ignored = self.frame.run() is not None and self.frame.result is None
+                    if ignored:                  # it waits at that yield, and goes on when it is asked again
                         tx.raise_error(RuntimeError, "generator ignored GeneratorExit")
                     if CLOSE_RETURNS:
                         return self.frame.result
@@ -757,7 +762,7 @@ class GeneratorVariable(IteratorVariable):
                 if not issubclass(raised.variable.cls, GeneratorExit):
                     raise
             finally:
-                self.done = True
+                self.done = not ignored
         return tx.constant(None)
 
     def refuse_unfinished(self) -> None:
@@ -820,21 +825,20 @@ def inline(tx, function: UserFunctionVariable, args: list, kwargs: dict) -> Vari
 def load_global(tx, frame: Frame, name: str) -> Variable:
     """A global of the frame's module, or a builtin that no global hides."""
     stored = tx.effects.stored_global(frame.globals, name)
-    if stored is DELETED:
-        tx.raise_error(NameError, f"name {name!r} is not defined")
-    if stored is not None:
+    if stored is not None and stored is not DELETED:
         return stored
     base = Pinned(frame.globals, frame.globals.get("__name__", "globals"))
-    if name in frame.globals:
+    if name in frame.globals and stored is None:
         value = frame.globals[name]
         fixed = frame.trusted and isinstance(value, (types.FunctionType, types.ModuleType, type, types.BuiltinFunctionType))
         return tx.wrap_pinned(value, name) if fixed else tx.wrap(value, Global(name) if frame.root else item(base, name))
     scope = frame.globals.get("__builtins__", builtins)
     scope = scope if isinstance(scope, dict) else vars(scope)
-    if name not in scope:
-        tx.raise_error(NameError, f"name {name!r} is not defined")
-    if not frame.trusted:
+    if stored is None and (not frame.trusted or name not in scope):
         tx.guard(base, "no_item", name)
+    if name not in scope:
+        tx.guard(Pinned(scope, "builtins"), "no_item", name)
+        tx.raise_error(NameError, f"name {name!r} is not defined")
     return tx.wrap_pinned(scope[name], name)
 
 

@@ -7,6 +7,7 @@ temporaries before the first write, because a source read after a write would gi
 
 from __future__ import annotations
 
+import contextlib
 import types
 
 from .breaks import unsupported
@@ -27,6 +28,7 @@ class SideEffects:
         self.tx = tx
         self.attributes: dict[Variable, dict[str, object]] = {}
         self.moved: set[tuple[Variable, str]] = set()   # deleted before they were stored
+        self.unsure: set[tuple[Variable, str]] = set()  # stored before they were deleted: nobody asked whether they were there
         self.containers: dict[Variable, None] = {}
         self.cells: dict[Variable, None] = {}
         self.iterators: dict[Variable, None] = {}       # from outside, and moved on
@@ -36,7 +38,8 @@ class SideEffects:
         self.held: list[int] = []                       # for each lock that is taken: how many changes came before
 
     def forget(self) -> None:
-        for table in (self.attributes, self.moved, self.containers, self.cells, self.globals, self.late_globals, self.order):
+        for table in (self.attributes, self.moved, self.unsure, self.containers, self.cells, self.globals, self.late_globals,
+                      self.order):
             table.clear()
 
     # -- recording -------------------------------------------------------------------------------------------------
@@ -59,7 +62,10 @@ class SideEffects:
 
     def delete_attr(self, variable: Variable, name: str) -> None:
         self._first("attributes", variable, self.attributes)
-        self.attributes.setdefault(variable, {})[name] = DELETED
+        fields = self.attributes.setdefault(variable, {})
+        if name in fields and (variable, name) not in self.moved:
+            self.unsure.add((variable, name))
+        fields[name] = DELETED
 
     def mutate(self, container: Variable) -> None:
         """A container is about to change."""
@@ -182,11 +188,15 @@ class SideEffects:
                 gen.emit.store_attr("_grad" if name == "grad" and is_gradient(variable, value) else name)
 
     def replay_deletion(self, gen, variable, name) -> None:
-        """What the trace stored and deleted again was never there for anyone else."""
+        """What the trace stored and deleted again may never have been there for anyone else."""
+        if (variable, name) in self.unsure:
+            gen.load_call(drop, [variable, gen.constant(name), gen.constant(self.deletes_past(variable))])
+            gen.emit.pop()
+            return
         owner = getattr(variable, "value", None)
         if owner is not None and not (name in getattr(owner, "__dict__", ()) or is_slot(owner, name) and hasattr(owner, name)):
             return
-        if variable.has_own_setattr:
+        if self.deletes_past(variable):
             gen.load_const(object.__delattr__)
             gen.emit.as_callable()
             gen.load(variable)
@@ -196,6 +206,12 @@ class SideEffects:
         else:
             gen.load(variable)
             gen.emit.delete_attr(name)
+
+    @staticmethod
+    def deletes_past(variable) -> bool:
+        """Whether the class has a `__delattr__` of its own, which was traced."""
+        owner = getattr(variable, "value", None)
+        return variable.has_own_setattr or isinstance(getattr(type(owner), "__delattr__", None), types.FunctionType)
 
     def fill(self, gen, variable) -> None:
         """The attributes that the trace gave to a value of its own, which has just been built."""
@@ -290,6 +306,12 @@ class SideEffects:
             gen.load_const(namespace)
             gen.load_const(key[1])
             gen.emit.store_subscr()
+
+
+def drop(owner, name: str, past: bool) -> None:
+    """Delete an attribute if it is there; `past`: by what the class's own `__delattr__` came to."""
+    with contextlib.suppress(AttributeError):
+        (object.__delattr__ if past else delattr)(owner, name)
 
 
 def is_gradient(variable, value) -> bool:

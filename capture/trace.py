@@ -31,8 +31,8 @@ LARGEST_SYMBOL = 2 ** 31        # products of two symbols fit the 64 bits of gua
 class GraphTracer(dispatch.Mode):
     """Appends a node per op; knows the node and the variable of every fake tensor of the trace."""
 
-    def __init__(self, stack: Callable[[], tuple]):
-        self.stack = stack
+    def __init__(self, stack: Callable[[], tuple], handled: Callable[[], bool]):
+        self.stack, self.handled = stack, handled            # where the program is; whether a handler of its own is around that
         self.env = ShapeEnv(stack)
         self.graph = Graph(self.env)
         self.nodes: dict[int, tuple[Tensor, Node]] = {}      # id -> (tensor kept alive, node)
@@ -56,6 +56,7 @@ class GraphTracer(dispatch.Mode):
         self.differentiated: dict[int, Tensor] = {}          # leaves that a traced backward has led to
         self.owned: dict[int, Tensor] = {}                   # leaves that the trace made
         self.lines: dict[int, tuple] = {}                    # id of a node of autograd -> where the program made it
+        self.refusals: dict[tuple, tuple] = {}               # input, recorded -> what a write says to the views it is one of
 
     # -- ops -------------------------------------------------------------------------------------------------------
 
@@ -69,6 +70,8 @@ class GraphTracer(dispatch.Mode):
         inputs = map_args(tuple(args), self.argument)
         if op.mutates:
             self.note_writes(op, args)
+            if grad:
+                self.check_views(op, args)
         with dispatch.setting(modes=(), fake=True):
             out = dispatch.execute(op, tuple(args))
         stack = self.stack_of(out, grad)
@@ -191,6 +194,24 @@ class GraphTracer(dispatch.Mode):
             raise unsupported("hidden alias", "a result and an argument of a custom function share memory, and one is written")
         seen = {id(fake) for _, fake in self.storages.values()}
         self.written |= not targets.isdisjoint(seen)
+
+    def check_views(self, op, args) -> None:
+        """A recorded write into an input that is a view of what the trace does not see: its leaf may refuse it."""
+        needs = any(t.requires_grad for t in tensors_of(args))
+        for name in op.mutates:
+            target = shown = args[op.names[name]]
+            while target._view is not None and target._view.parent is not None:
+                target = target._view.parent
+            found = next((row for row in self.inputs if row[0].value is target), None)
+            if found is None or not isinstance(real := found[2], Tensor) or real._fake:
+                continue
+            if real.requires_grad != target.requires_grad:
+                continue
+            text = dispatch.refused_write(real, needs)
+            if text is not None or self.handled():       # else the call itself raises, and nobody in the program hears it
+                self.refusals[found[1], needs] = text, self.stack()
+            if text is not None:
+                raise RuntimeError(dispatch.refused_write(real, needs, shown))
 
     # -- inputs ----------------------------------------------------------------------------------------------------
 

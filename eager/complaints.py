@@ -28,6 +28,15 @@ CONVERSIONS = re.compile(r"invalid literal for int|could not convert string to f
                          r"object cannot be interpreted as an integer|^an integer is required|unsupported operand type|"
                          r"bad operand type|must be real number|has no len|object is not (iterable|subscriptable)|"
                          r"argument must be")
+OUT = "out=(): "            # how an error of `dispatch.store` begins
+# spellings -> what PyTorch's messages about out= call the function behind them
+BEHIND = {"absolute": "abs", "arccos": "acos", "arccosh": "acosh", "arcsin": "asin", "arcsinh": "asinh", "arctan": "atan",
+          "arctan2": "atan2", "arctanh": "atanh", "concat": "cat", "concatenate": "cat", "column_stack": "cat", "row_stack":
+          "cat", "hstack": "cat", "vstack": "cat", "dstack": "cat", "divide": "div", "true_divide": "div", "multiply": "mul",
+          "outer": "mul", "ger": "mul", "kron": "mul", "negative": "neg", "subtract": "sub", "fix": "trunc", "clip": "clamp",
+          "expit": "sigmoid", "square": "pow", "float_power": "pow", "greater": "gt", "msort": "sort", "multi_dot": "mm",
+          "chain_matmul": "mm", "cross": "linalg_cross", "norm": "linalg_vector_norm", "vector_norm": "linalg_vector_norm",
+          "qr": "linalg_qr", "pinv": "linalg_pinv", "matrix_power": "matmul", "take_along_dim": "gather"}
 
 
 def complaint(function, args: tuple, kwargs: dict, error: BaseException):
@@ -42,6 +51,8 @@ def answer(function, args, kwargs, error):
     if isinstance(error, AttributeError):
         found = foreign(args, kwargs, function, error.obj) or odd(args, kwargs, function)
         return found and wrong_kind(function, *found, error.name in NUMBERS)
+    if isinstance(error, RuntimeError):
+        return nameless(function, error)
     if isinstance(error, MemoryError):
         return RuntimeError(f"{name_of(function)}(): not enough memory for the result. {error}".rstrip())
     if isinstance(error, np.exceptions.AxisError) or NUMPY.search(str(error)):
@@ -55,6 +66,14 @@ def answer(function, args, kwargs, error):
         found = odd(args, kwargs, function)
         return found and wrong_kind(function, *found, False)
     return None
+
+
+def nameless(function, error):
+    """An error about out= with the name of the function; others of this class are in words of our own."""
+    name, text = name_of(function), str(error)
+    if type(error) is not RuntimeError or not text.startswith(OUT):
+        return None
+    return RuntimeError(f"{BEHIND.get(name, name)}(): {text[len(OUT):]}")
 
 
 def name_of(function) -> str:

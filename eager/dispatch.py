@@ -333,6 +333,21 @@ def check_leaf(target: Tensor) -> None:
         view = parent._view
 
 
+def refused_write(target: Tensor, needs: bool, shown: Tensor | None = None) -> str | None:
+    """What an in-place write would raise because of what the target is a view of; `needs`: it would be recorded; `shown`:
+    the view of the target that is written."""
+    if target._view is None or target._view.parent is None or target._requires_grad and target._grad_fn is None:
+        return None
+    try:
+        with setting(grad=True):
+            check_write(target, needs, shown)
+            if needs:
+                check_leaf(target)
+    except RuntimeError as error:
+        return str(error)
+    return None
+
+
 def check_target(op, target: Tensor, spec) -> None:
     check_expandable(op.name, target._sizes, spec.sizes)
     if spec.dtype.category > target._dtype.category:
@@ -443,20 +458,21 @@ def is_dense(t: Tensor) -> bool:
     return True
 
 
-def store(out, result: Tensor, op_name: str = "out=") -> Tensor:
-    """`out=`: copy a result into a given tensor; a tensor of another size is given new memory."""
+def store(out, result: Tensor) -> Tensor:
+    """`out=`: copy a result into a given tensor; a tensor of another size is given new memory. (`complaints` puts the name
+    of the function that was called in the place of "out=".)"""
     if result._dtype.category > out._dtype.category:
         raise RuntimeError(
             f"result type {type_name(result._dtype)} can't be cast to the desired output type {type_name(out._dtype)}"
         )
-    if out.requires_grad or (state.grad and result.requires_grad):
+    if state.grad and (out.requires_grad or result.requires_grad):
         raise RuntimeError(
-            f"{op_name}(): functions with out=... arguments don't support automatic differentiation, but one of the "
+            "out=(): functions with out=... arguments don't support automatic differentiation, but one of the "
             "arguments requires grad."
         )
     if out._sizes != result._sizes:
         if state.modes and out._array is None:
-            raise Unsupported("in-place view", f"{op_name}: a tensor takes other sizes in place", "use the result")
+            raise Unsupported("in-place view", "out=: a tensor takes other sizes in place", "use the result")
         set_data(out, ops.OPS["empty"](tuple(result._sizes), out._dtype, out._device) if out._array is None
                  else Tensor._from_array(np.empty(result._sizes, out._dtype.numpy), out._dtype))
     return ops.OPS["copy"].inplace(out, result)

@@ -580,9 +580,10 @@ _REFUSED = {
 }
 
 
-def check_write(target: Tensor, needs: bool) -> None:
+def check_write(target: Tensor, needs: bool, shown: Tensor | None = None) -> None:
     """Refuse an in-place write to an inference tensor outside of that mode, and one that would be recorded through a view
-    that was made where it should not be. `needs`: an operand requires a gradient, and calls are recorded."""
+    that was made where it should not be. `needs`: an operand requires a gradient, and calls are recorded; `shown`: a view
+    of the target, which the error speaks of."""
     view = target._view
     if view is None:
         return
@@ -593,8 +594,9 @@ def check_write(target: Tensor, needs: bool) -> None:
                 "normal tensor before doing inplace update.See https://github.com/pytorch/rfcs/pull/17 for more details."
             )
     elif view.how is not None and state.grad and (needs or root_of(target)[0].requires_grad):
-        made = target._grad_fn
-        which = "This" if made is None else f"Output {target.output_nr} of {made.name().removesuffix('Backward0')}"
+        shown = target if shown is None else shown
+        made = shown._grad_fn
+        which = "This" if made is None else f"Output {shown.output_nr} of {made.name().removesuffix('Backward0')}"
         raise RuntimeError(_REFUSED[view.how].format(which=which))
 
 

@@ -246,7 +246,7 @@ class Call:
             own_outputs(inner, training.reached, inputs)
         tensors = results if training.plain else self._saved(results)
         autograd.attach([inner[k] for k in training.reached], [inputs[k] for k in training.requires], self.backward,
-                        tensors, "CompiledBackward", with_saved=True)
+                        tensors, "CompiledBackward", with_saved=True, reads=self.reads)
         self.inputs, self.versions = remember(inputs, training.keep_inputs)
 
     def _saved(self, results: list) -> list:
@@ -262,6 +262,18 @@ class Call:
             else:
                 tensors.append(value)
         return tensors
+
+    def reads(self, grads: Sequence) -> set | None:
+        """The numbers of the saved tensors that a backward without some of the gradients needs as they were; None: of all."""
+        training = self.graph.training
+        present = frozenset([k for k, g in zip(training.reached, grads) if g is not None])
+        if len(present) == len(grads) or state.grad:
+            return None
+        try:
+            saved = training.way(present).part.saved if present else ()
+        except Unsupported:
+            return None
+        return {k for k, name in enumerate(training.tensors) if name in saved}
 
     def backward(self, grads: Sequence, needs: tuple | None, saved: tuple, private: bool) -> list:
         """Gradients of the inputs that need one (`needs` None: all): the compiled backward of this pattern, or the recorded

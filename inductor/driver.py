@@ -37,7 +37,7 @@ from .inplace import write_inputs, write_temps
 from .lookups import look_up_products
 from .lower import lower
 from .memory import overwritten, plan
-from .partition import partition, split
+from .partition import partition, read_by_gradients, split
 from .pieces import join_products, join_slices
 from .records import restride
 from .schedule import schedule
@@ -154,7 +154,8 @@ def late_backward(functional, requires: tuple[bool, ...], first: Crossing, prese
     """The backward for some of the gradients only, from what the forward saved for all; it may add no guard."""
     env = functional.graph.env
     with env.sealed() if env is not None else recording(False):
-        part = split(joint_of(functional, requires, present, first.saved), first.saved)
+        joint = joint_of(functional, requires, present, first.saved)
+        part = split(joint, read_by_gradients(joint, first.saved))       # the others may change without being asked about
         crossing = part.crossing()
         name = "backward_" + "_".join(map(str, sorted(present)))
         return crossing, settled(final(part.backward, name, target, (), donated(crossing, first.hidden)))

@@ -109,6 +109,15 @@ def _backward(joint: JointGraph, saved: list[Node], kept: set[Node]) -> tuple[Gr
     return new, _add_sizes(new, len(saved))
 
 
+def read_by_gradients(joint: JointGraph, names: list[str]) -> list[str]:
+    """Those of the saved values that the gradients of this joint graph are made of."""
+    table = {n.name: n for n in joint.graph.nodes}
+    saved = {table[name]: name for name in names if name in table}
+    gradients = {g for g in joint.gradients.values() if g is not None}
+    needed = ancestors(list(gradients), saved.keys())
+    return [name for node, name in saved.items() if node in gradients or not needed.isdisjoint(node.users)]
+
+
 def _saved_placeholder(graph: Graph, node: Node, kept: bool) -> Node:
     """The backward's input for a saved value: an input that is `kept`, or a result of the forward. These are dense,
     whatever strides they have within it."""

@@ -40,3 +40,16 @@ def test_a_kind_that_needs_pytorch_says_so(monkeypatch, capsys):
         raise ModuleNotFoundError("No module named 'torch'")
     monkeypatch.setitem(draws.KINDS, "far", draws.Kind("far", "", start))
     assert draws.main(["far"]) == 2 and "torch" in capsys.readouterr().err
+
+
+def test_pictures_are_compared_with_the_rounding_that_was_asked_for():
+    """Numbers of tensors in tables, too; and an exception that is its own cause ends."""
+    import fuzzing
+    a, b = {"G": ((), 0.0), "H": [1]}, {"G": ((), 6e-8), "H": [1]}
+    assert fuzzing.agree([a], [b], True) and not fuzzing.agree([a], [b], False)
+    assert not fuzzing.agree([a], [{"G": ((), 1.0), "H": [1]}], True) and not fuzzing.agree(a, {"H": [1], "G": ((), 0.0)}, True)
+    first, second = ValueError("a"), KeyError("b")
+    first.__cause__, second.__cause__ = second, first
+    told = fuzzing.seen(first)
+    assert told[:2] == ("ValueError", "a") and told[2][2] == ("cause", 2)
+    assert fuzzing.seen([first]) != fuzzing.seen([second])

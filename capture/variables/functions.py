@@ -47,6 +47,24 @@ class CellVariable(Variable):
     def identity(self):
         return self
 
+    def python_type(self):
+        return types.CellType
+
+    def get_attr(self, tx, name):
+        if name != "cell_contents":
+            return super().get_attr(tx, name)
+        found = self.get(tx)
+        if found is None:
+            if self.real is not None and not tx.effects.is_changed(self):
+                raise unsupported("attribute", "the contents of a cell that is still empty")
+            tx.raise_error(ValueError, "Cell is empty")
+        return found
+
+    def set_attr(self, tx, name, value):
+        if name != "cell_contents":
+            raise unsupported("attribute", f"storing {name!r} of a cell")
+        self.set(tx, value)
+
     def reconstruct(self, gen):
         if self.local is not None:
             gen.emit.load_closure(self.local)
@@ -210,6 +228,9 @@ class UserFunctionVariable(Variable):
             return TupleVariable(values) if values else tx.constant(None)
         if name == "__get__":
             return MethodMaker(self)
+        if name == "__closure__":
+            cells = self.cells(tx)
+            return TupleVariable(cells) if cells else tx.constant(None)
         if self.fn is None:
             return self.made_attribute(tx, name)
         if name == "__dict__":
@@ -230,6 +251,8 @@ class UserFunctionVariable(Variable):
             return FunctionDict(self)
         if name == "__annotations__":
             return self.attrs.setdefault(name, DictVariable())
+        if hasattr(types.FunctionType, name):
+            raise unsupported("attribute", f"attribute {name!r} of {self}, which is not made yet")
         return tx.raise_error(AttributeError, f"'function' object has no attribute {name!r}")
 
     def dict_is_seen(self, tx):

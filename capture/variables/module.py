@@ -48,10 +48,10 @@ class ModuleVariable(UserObjectVariable):
             return whole.get_item(tx, tx.constant(name)) if whole.contains(tx, tx.constant(name)) else None
         return tx.wrap(real[name], module_entry(self.source, table, name)) if real is not None and name in real else None
 
-    def from_class(self, tx, found, name):
-        if found is None and lookup(self.cls, "__getattr__")[0] is Module:
-            return self.fallback(tx, name)
-        return super().from_class(tx, found, name)
+    def from_class(self, tx, found, name, missing):
+        if found is None and missing == self.fallback and lookup(self.cls, "__getattr__")[0] is Module:
+            return self.fallback(tx, name)       # which looks at the tables before it guards that the name is in none
+        return super().from_class(tx, found, name, missing)
 
     # -- calls -----------------------------------------------------------------------------------------------------
 

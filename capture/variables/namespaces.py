@@ -64,7 +64,8 @@ class NamespaceVariable(Variable):
         tx.effects.store_global(self.value.__dict__, name, value)
 
     def del_attr(self, tx, name):
-        if name not in self.value.__dict__ and tx.effects.stored_global(self.value.__dict__, name) is None:
+        stored = tx.effects.stored_global(self.value.__dict__, name)
+        if stored is DELETED or stored is None and name not in self.value.__dict__:
             self.missing(tx, name, f"{self.python_type().__name__!r} object has no attribute {name!r}")
         self.get_attr(tx, name)
         tx.effects.store_global(self.value.__dict__, name, DELETED)

@@ -125,19 +125,28 @@ class UserObjectVariable(Variable):
             return self.through_getattribute(tx, getter, name)
         if getter[0] not in tx.PLAIN_GETATTRIBUTE and self.content is None:
             raise unsupported("attribute", f"{self} has its own __getattribute__")
-        return self.plain_attr(tx, name)
+        if lookup(self.cls, "__getattr__") is None:
+            return self.plain_attr(tx, name)
+        try:
+            return self.plain_attr(tx, name, self.fallback)
+        except UserRaise as error:               # a property, or a descriptor, has no value after all
+            return self.asked_again(tx, name, error)
 
     def through_getattribute(self, tx, getter, name):
         """The class's own __getattribute__; __getattr__ has its say behind it."""
         try:
             return tx.call(bind(tx, getter, self, "__getattribute__"), [tx.constant(name)], {})
         except UserRaise as error:
-            if not issubclass(error.variable.cls, AttributeError) or lookup(self.cls, "__getattr__") is None:
-                raise
+            return self.asked_again(tx, name, error)
+
+    def asked_again(self, tx, name, error):
+        """What __getattr__ says where an attribute was looked up in vain."""
+        if not issubclass(error.variable.cls, AttributeError) or lookup(self.cls, "__getattr__") is None:
+            raise error
         return self.fallback(tx, name)
 
-    def plain_attr(self, tx, name):
-        """object.__getattribute__."""
+    def plain_attr(self, tx, name, missing=None):
+        """object.__getattribute__; `missing` answers for what is neither in the object nor in its class."""
         stored = tx.effects.stored(self, name)
         if stored is not None:
             return stored
@@ -147,19 +156,31 @@ class UserObjectVariable(Variable):
             return self.descriptor(tx, found, name, deleted)
         if name in self.own() and not deleted:
             return tx.wrap(self.own()[name], DictAttr(self.source, name))
-        return self.from_class(tx, found, name)
+        return self.from_class(tx, found, name, missing or self.refuse)
 
-    def from_class(self, tx, found, name):
+    def from_class(self, tx, found, name, missing):
         if self.source is not None and hasattr(self.value, "__dict__") and name not in self.own():
             tx.guard(self.source, "no_dict_attr", name)
         if found is not None:
             return bind(tx, found, self, name)
-        return self.fallback(tx, name)
+        return missing(tx, name)
+
+    def refuse(self, tx, name):
+        tx.raise_error(AttributeError, f"{self.cls.__name__!r} object has no attribute {name!r}")
+
+    def refuse_slot(self, tx, ask):
+        """The AttributeError of an empty slot in this Python's words."""
+        try:
+            ask(object.__new__(self.cls))
+        except TypeError as error:
+            raise unsupported("attribute", f"an empty slot of {self}") from error
+        except AttributeError as error:
+            tx.raise_error(AttributeError, str(error))
 
     def fallback(self, tx, name):
         getter = lookup(self.cls, "__getattr__")
         if getter is None:
-            tx.raise_error(AttributeError, f"{self.cls.__name__!r} object has no attribute {name!r}")
+            self.refuse(tx, name)
         return tx.call(bind(tx, getter, self, "__getattr__"), [tx.constant(name)], {})
 
     def descriptor(self, tx, found, name, deleted):
@@ -169,11 +190,11 @@ class UserObjectVariable(Variable):
         if name == "__dict__":
             return self.dictionary(tx)
         if isinstance(raw, SLOT_TYPES):
-            empty = self.value is None or not hasattr(self.value, name)
+            empty = self.value is None or EmptySlot(raw)(self.value)
             if empty and self.source is not None:
                 tx.guard(self.source, "predicate", EmptySlot(raw))
             if empty or deleted:
-                tx.raise_error(AttributeError, f"{self.cls.__name__!r} object has no attribute {name!r}")
+                self.refuse_slot(tx, raw.__get__)
             return tx.wrap(getattr(self.value, name), Attr(self.source, name))
         return bind(tx, found, self, name)
 
@@ -266,7 +287,11 @@ class UserObjectVariable(Variable):
             return
         if self.source is not None and not slot and hasattr(self.value, "__dict__") and name not in self.own():
             tx.guard(self.source, "no_dict_attr", name)
-        tx.raise_error(AttributeError, f"{self.cls.__name__!r} object has no attribute {name!r}")
+        if slot and self.source is not None and EmptySlot(found[1])(self.value):
+            tx.guard(self.source, "predicate", EmptySlot(found[1]))
+        if slot:
+            self.refuse_slot(tx, found[1].__delete__)
+        self.refuse(tx, name)
 
     # -- operators and protocols -----------------------------------------------------------------------------------
 

@@ -56,12 +56,16 @@ class SavedList:
                 self.items.append(t)
         self.versions = [None if t is None else t._version for t in tensors]
 
-    def get(self, node) -> tuple:
+    def get(self, node, read=None) -> tuple:
+        """`read`: the numbers of those that will be read, where it is not all of them; others may have changed."""
         same = _call.unchanged(self.items, self.versions)
         if same is not False:
             return same
         found = []
-        for item, version in zip(self.items, self.versions):
+        for k, (item, version) in enumerate(zip(self.items, self.versions)):
+            if read is not None and k not in read:
+                found.append(None)
+                continue
             if type(item) is Packed:
                 item = item.unpack(node)
             else:
@@ -384,7 +388,7 @@ class AttachedNode(Node):
     """One node over the outputs of a compiled call. The engine calls `run` where nothing watches (csrc/engine.cpp), else
     `apply`."""
 
-    __slots__ = ("backward_fn", "label", "with_saved", "saved", "final")
+    __slots__ = ("backward_fn", "label", "with_saved", "saved", "final", "reads")
     joined = True
 
     def name(self) -> str:
@@ -407,7 +411,7 @@ class AttachedNode(Node):
         if self.released:
             raise_released()
         backward_fn, saved = self.backward_fn, self.saved
-        values = () if saved is None else saved.get(self)
+        values = () if saved is None else saved.get(self, self.reads and self.reads(grads))
         if not self.with_saved:
             return list(backward_fn(*grads, needs=self.all_needed() if needs is None else needs))
         private = last and (saved is None or saved.private)
@@ -441,14 +445,15 @@ def _attached(outputs, inputs) -> AttachedNode | None:
 
 
 def attach(
-    outputs, inputs, backward_fn, saved_tensors=(), name: str = "CompiledBackward", with_saved: bool = False
+    outputs, inputs, backward_fn, saved_tensors=(), name: str = "CompiledBackward", with_saved: bool = False, reads=None
 ) -> Node | None:
     """Make one node over `outputs` (fresh tensors, or None for those without a gradient) whose inputs are `inputs`.
 
     `backward_fn(*grads, needs=...)`: a gradient (or None) per output in, one (or None) per input out; `saved_tensors`
     are version-checked and pass saved-tensor hooks. `with_saved` makes it `backward_fn(grads, needs, saved, private)`
     instead, where needs may be None, for all, and private means: this is the last run, and no hook has seen what is
-    saved. None when nothing is recorded.
+    saved. `reads(grads)`: the numbers of the saved tensors that are read for these gradients, None for all.
+    None when nothing is recorded.
     """
     if not state.grad:
         return None
@@ -457,6 +462,6 @@ def attach(
         node = _attached(outputs, inputs)
     if node is None:
         return None
-    node.backward_fn, node.label, node.with_saved, node.final = backward_fn, name, with_saved, False
+    node.backward_fn, node.label, node.with_saved, node.final, node.reads = backward_fn, name, with_saved, False, reads
     node.saved = SavedList(node, saved_tensors, outputs) if saved_tensors else None
     return node

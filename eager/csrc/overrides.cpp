@@ -117,7 +117,8 @@ PyObject* complain(Attributes* self, PyObject* const* args, size_t nargsf, PyObj
     if (!complaint
         || !(PyErr_ExceptionMatches(PyExc_AttributeError) || PyErr_ExceptionMatches(PyExc_ValueError)
              || PyErr_ExceptionMatches(PyExc_TypeError) || PyErr_ExceptionMatches(PyExc_LookupError)
-             || PyErr_ExceptionMatches(PyExc_MemoryError) || PyErr_ExceptionMatches(PyExc_OverflowError)))
+             || PyErr_ExceptionMatches(PyExc_MemoryError) || PyErr_ExceptionMatches(PyExc_OverflowError)
+             || PyErr_ExceptionMatches(PyExc_RuntimeError)))
         return nullptr;
     PyObject *type, *error, *trace;
     PyErr_Fetch(&type, &error, &trace);

@@ -35,7 +35,7 @@ def arguments(size, k):
     return [x, y, k + 1, [x * 2, y * 3], {"a": x + 3}]
 
 
-def seen(value, known=None):
+def seen(value, known=None, causes=()):
     """A comparable picture of a value: structure, types, numbers, and which objects are the same."""
     known = {} if known is None else known
     if isinstance(value, torch.Tensor):
@@ -51,7 +51,9 @@ def seen(value, known=None):
     if isinstance(value, NameError) and str(value).startswith("cannot access"):
         return "NameError"       # a resume function that runs plain reads the cells of its function as free variables
     if isinstance(value, BaseException):
-        return type(value).__name__, str(value), seen(value.__cause__), value.__suppress_context__
+        if any(value is each for each in causes):            # raised from itself, or from what it is the cause of
+            return "cause", len(causes)
+        return type(value).__name__, str(value), seen(value.__cause__, causes=(*causes, value)), value.__suppress_context__
     if type(value).__name__ == "State":
         return "State", seen(vars(value), known)
     return type(value).__name__, value if isinstance(value, (int, float, str, bool, type(None))) else ""
@@ -116,6 +118,8 @@ def agree(a, b, close):
         return repr(a) == repr(b)
     if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
         return len(a) == len(b) and all(agree(p, q, close) for p, q in zip(a, b))
+    if isinstance(a, dict) and isinstance(b, dict):
+        return list(a) == list(b) and all(agree(a[k], b[k], close) for k in a)
     if type(a) is float and type(b) is float:
         return repr(a) == repr(b) or abs(a - b) <= 1e-5 * max(1, abs(a))
     return a == b

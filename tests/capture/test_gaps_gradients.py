@@ -6,6 +6,7 @@ import sys
 import pytest
 
 import flambeau as torch
+from flambeau.capture.graph import Interpreter
 from flambeau.runtime import counters
 from flambeau.runtime.config import config
 
@@ -346,3 +347,56 @@ def test_tensors_that_a_backward_makes_are_saved(name, backend):
             seen.append([None if t is None else t.tolist() for t in (z, *first, *second)])
         assert all(a is b is None or a == pytest.approx(b) for a, b in zip(*seen))
     assert counters.snapshot()["fallbacks"] == {}
+
+
+def leaf():
+    return torch.linspace(0, 2, 3).requires_grad_()
+
+
+def unrecorded(t):
+    with torch.no_grad():
+        return t.view(-1)
+
+
+def shown(found):
+    return (found.tolist(), found.requires_grad, found.is_leaf) if isinstance(found, torch.Tensor) else found
+
+
+WRITTEN = {"leaf": leaf, "of a leaf": lambda: leaf().view(-1), "of a view of a leaf": lambda: leaf().view(-1)[:2],
+           "computed": lambda: leaf() * 2, "of a computed": lambda: (leaf() * 2).view(-1), "detached": lambda: leaf().detach(),
+           "without gradients": lambda: torch.ones(3), "of such": lambda: torch.ones(3)[:2], "unrecorded": lambda: unrecorded(leaf()),
+           "one of several": lambda: (leaf() * 2).split(2)[0], "one of several of a leaf": lambda: leaf().view(3, 1).unbind()[0]}
+
+
+@pytest.mark.parametrize("first", WRITTEN)
+@pytest.mark.parametrize("backend", ("loops", lambda graph, inputs: Interpreter(graph).run))
+def test_writes_into_views_of_what_the_graph_does_not_see(first, backend):
+    """A view that the caller made may refuse a write: the program's handler hears it."""
+    def program(t, wide):
+        try:
+            if wide:
+                t[:1].mul_(3)
+            t.add_(1)
+        except RuntimeError as error:
+            return str(error)
+        return t * 2
+    for wide in (False, True):
+        compiled = torch.compile(program, backend=backend)
+        for name in (first, *WRITTEN, first):
+            mine, theirs = WRITTEN[name](), WRITTEN[name]()
+            assert shown(compiled(mine, wide)) == shown(program(theirs, wide)), name
+            assert shown(mine) == shown(theirs), name
+
+
+def test_a_refused_write_behind_a_break():
+    def program(x, y):
+        part = y.view(-1)[:2]
+        print("a break")
+        try:
+            part.add_(x)
+        except RuntimeError as error:
+            return str(error)
+        return part
+    compiled = torch.compile(program, backend=lambda graph, inputs: Interpreter(graph).run)
+    for make in (leaf, lambda: torch.ones(3), lambda: leaf() * 2, leaf):
+        assert shown(compiled(1.0, make())) == shown(program(1.0, make()))

@@ -4,11 +4,20 @@ import enum
 import functools
 import os
 import sys
+import types
 
 import pytest
 
 import flambeau as torch
 from flambeau.capture.graph import Interpreter
+from flambeau.runtime.config import config
+
+
+@pytest.fixture(autouse=True)
+def strict():
+    """An error of the compiler is an error, too."""
+    with config.patch(strict=True):
+        yield
 
 
 class Seen:
@@ -253,3 +262,176 @@ def test_an_exception_that_a_caller_handles():
             raise KeyError(1)
         except KeyError as error:
             assert compiled(torch.ones(2))[1:] == (error, error)
+
+
+class Kept:
+    def __init__(self):
+        self.a = 5
+
+    def __delattr__(self, name):
+        self.__dict__.setdefault("log", []).append(name)
+        object.__delattr__(self, name)
+
+
+class Bare:
+    a = 0
+
+
+class Slots:
+    __slots__ = ("a", "b")
+
+
+class Answers:
+    """Has an answer to every name, and a property without a value."""
+
+    def __getattr__(self, name):
+        return name * 2
+
+    @property
+    def empty(self):
+        raise AttributeError("nothing yet")
+
+
+def interpreted(program, **settings):
+    return torch.compile(program, backend=lambda graph, inputs: Interpreter(graph).run, **settings)
+
+
+@pytest.mark.parametrize("make", (Bare, Kept, torch.nn.Identity, lambda: torch.ones(1)))
+@pytest.mark.parametrize("there", ((), (0,), (1,), (0, 1, 2)))
+def test_what_is_stored_and_deleted_may_have_been_there(make, there):
+    def program(x, thing):
+        thing.extra = x + 1
+        held = thing.extra
+        del thing.extra
+        return held * 2, hasattr(thing, "extra")
+
+    def calls(run):
+        thing = make()
+        for k in range(3):
+            if k in there:
+                thing.extra = k
+            found = run(torch.ones(2), thing)
+            yield repr(found), list(vars(thing)), vars(thing).get("log")
+    assert list(calls(interpreted(program))) == list(calls(program))
+
+
+def test_a_slot_that_is_stored_and_deleted():
+    def program(x, thing, k):
+        if k:
+            thing.b = x + 1
+        del thing.b
+        return error_of(lambda: thing.b), error_of(lambda: delattr(thing, "b")), x * 2
+    compiled = interpreted(program)
+    for k in (1, 1, 0, 0, 1):
+        pair = Slots(), Slots()
+        pair[0].b = pair[1].b = k
+        assert repr(compiled(torch.ones(2), pair[0], k)) == repr(program(torch.ones(2), pair[1], k))
+        assert not hasattr(pair[0], "b")
+    for _ in range(2):
+        assert error_of(lambda: compiled(torch.ones(2), Slots(), 0)) == error_of(lambda: program(torch.ones(2), Slots(), 0))
+
+
+def explicit_lookups(x):
+    made = Answers()
+    made.a = x
+    del made.a
+    return (made.b, made.empty, made.a, error_of(lambda: object.__getattribute__(made, "a")),
+            error_of(lambda: object.__getattribute__(made, "empty")), error_of(lambda: super(Answers, made).__getattribute__("b")), x + 1)
+
+
+def cells_of_a_closure(x):
+    def made(v):
+        def get():
+            return v
+
+        def put(w):
+            nonlocal v
+            v = w
+        return get, put
+    get, put = made(x)
+    first = get.__closure__[0].cell_contents + 1
+    put(x * 3)
+    second = get.__closure__[0].cell_contents + 1
+    get.__closure__[0].cell_contents = x * 5
+    return first, second, get(), put.__closure__[0] is get.__closure__[0], made.__closure__, type(get.__closure__[0]).__name__
+
+
+def an_empty_cell(x):
+    def get():
+        return late
+    found = error_of(lambda: get.__closure__[0].cell_contents)
+    late = x + 1
+    return found, get.__closure__[0].cell_contents, get()
+
+
+def names_of_a_made_function(x):
+    def made(v, *, w=2):
+        return v + w
+    return made(x), made.__kwdefaults__, made.__globals__ is globals(), error_of(lambda: made.absent)
+
+
+def waits_at_a_yield_in_its_handler(x):
+    def numbers():
+        try:
+            yield x
+        except GeneratorExit:
+            yield x + 1
+        done.append("went on")
+        yield x + 2
+        return x + 3
+    done, it = [], numbers()
+    next(it)
+    found = [error_of(it.close), done[:], error_of(lambda: next(it)), done[:], error_of(lambda: next(it))]
+    return found, error_of(lambda: next(it)), it.close()
+
+
+@pytest.mark.parametrize("program", (explicit_lookups, cells_of_a_closure, an_empty_cell, names_of_a_made_function,
+                                     waits_at_a_yield_in_its_handler), ids=lambda program: program.__name__)
+def test_drawn_corners(program):
+    test_captured_is_plain(program)
+
+
+def test_a_closure_from_outside():
+    def made(v):
+        return lambda x: x + v
+
+    def program(x, f):
+        held = f.__closure__[0].cell_contents
+        f.__closure__[0].cell_contents = held + 1
+        return f(x), held
+    compiled, pair = interpreted(program), (made(1), made(1))
+    for _ in range(3):
+        assert repr(compiled(torch.ones(2), pair[0])) == repr(program(torch.ones(2), pair[1]))
+
+
+@pytest.mark.parametrize("names", ((), ("absent",), ("len",), ("absent", "len")))
+def test_names_that_no_module_has_yet(names):
+    """A name that was missing is asked for again; a global that hides a builtin goes, and the builtin is there."""
+    text = "\n".join(("def remove():", "    global absent", "    del absent", "def remove_builtin():", "    global len", "    del len",
+                      "def program(x):", "    return x + 1, told(lambda: absent), told(remove), told(remove_builtin), told(lambda: len((1,)))",
+                      "def store(x):", "    global len, absent", "    absent = len = lambda v: 7", "    found = absent(1), len(1)",
+                      "    del absent, len", "    return x + 1, found, told(lambda: absent), len((1,))"))
+
+    def calls(wrap):
+        world = {"__name__": "world", "told": error_of}
+        exec(text, world)
+        program, store = wrap(world["program"]), wrap(world["store"])
+        for k in range(4):
+            if k % 2:
+                world.update((name, lambda v: 5) for name in names)
+            yield repr(program(torch.ones(2)))[:60], sorted(set(world) & {"absent", "len"})
+            found = store(torch.ones(2))
+            yield repr((found[0].tolist(), *found[1:])), sorted(set(world) & {"absent", "len"})
+    assert list(calls(interpreted)) == list(calls(lambda f: f))
+
+
+def test_names_that_a_module_lost():
+    module = types.ModuleType("other")
+
+    def program(x):
+        module.Z = x
+        first = error_of(lambda: delattr(module, "Z"))
+        return x + 1, first, error_of(lambda: delattr(module, "Z")), error_of(lambda: module.Z), error_of(lambda: delattr(module, "Y"))
+    compiled = interpreted(program)
+    for _ in range(2):
+        assert repr(compiled(torch.ones(2))) == repr(program(torch.ones(2)))

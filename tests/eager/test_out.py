@@ -1,0 +1,48 @@
+"""`out=` and gradients: what refuses it is told with the name of the function, as PyTorch does; without gradients it writes."""
+
+import pytest
+
+import flambeau as torch
+
+X = [[1.0, 2.0], [3.0, 5.0]]
+CALLS = {
+    "add": lambda x, out: torch.add(x, 1, out=out), "sin": lambda x, out: torch.sin(x, out=out),
+    "matmul": lambda x, out: torch.matmul(x, x, out=out), "sum": lambda x, out: torch.sum(x, 0, out=out),
+    "cat": lambda x, out: torch.cat([x, x], out=out), "stack": lambda x, out: torch.stack([x, x], out=out),
+    "where": lambda x, out: torch.where(x > 2, x, x, out=out), "div": lambda x, out: torch.true_divide(x, 2, out=out),
+    "abs": lambda x, out: torch.absolute(x, out=out), "acos": lambda x, out: torch.arccos(x, out=out),
+    "clamp": lambda x, out: torch.clip(x, 0, 1, out=out), "sigmoid": lambda x, out: torch.special.expit(x, out=out),
+    "pow": lambda x, out: torch.square(x, out=out), "linalg_vector_norm": lambda x, out: torch.linalg.vector_norm(x, out=out),
+    "gather": lambda x, out: torch.gather(x, 0, torch.tensor([[0]]), out=out), "tril": lambda x, out: torch.tril(x, out=out),
+    "cumsum": lambda x, out: torch.cumsum(x, 0, out=out), "floor": lambda x, out: torch.floor(x, out=out),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("given, taken", ((True, False), (False, True), (True, True)))
+def test_a_refusal_names_the_function(name, given, taken):
+    x, out = torch.tensor(X, requires_grad=given), torch.zeros(2, requires_grad=taken)
+    told = f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad."
+    for call in (CALLS[name], torch.compile(CALLS[name], backend="aot_eager")):
+        with pytest.raises(RuntimeError) as error:
+            call(x, out)
+        assert str(error.value) == told and out.tolist() == [0, 0]
+
+
+def test_the_text_reaches_the_programs_handler():
+    def program(x, out):
+        try:
+            torch.add(x, 1, out=out)
+        except RuntimeError as error:
+            return str(error)[:5], x * 2
+    compiled = torch.compile(program, backend="aot_eager")
+    assert compiled(torch.tensor(X, requires_grad=True), torch.zeros(2))[0] == "add()"
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_without_recording_it_writes(name):
+    with torch.no_grad():
+        x, out = torch.tensor(X, requires_grad=True), torch.zeros(2, requires_grad=True)
+        found = CALLS[name](x, out)
+        assert found is out and out.requires_grad and out.is_leaf
+        assert repr(out.tolist()) == repr(CALLS[name](x.detach(), torch.zeros(0)).tolist())
