@@ -1,19 +1,24 @@
 """Distances of all pairs of rows, above the diagonal row by row."""
 
-import numpy as np
-
 from .. import _call, dtypes
 from ..meta import Spec
 from ..op import composite
-from .arithmetic import div, eq, mul, neg, sub, where
-from .creation import full
+from .arithmetic import add, div, eq, floor_divide, mul, neg, sub, where
+from .creation import arange, full
 from .indexing import index_add, index_select
+from .order import searchsorted
 from .reduce import norm
 from .views import unsqueeze
 
 
 def _pairs(x):
-    return [x.new_tensor(k, dtype=dtypes.int64) for k in np.triu_indices(x.shape[0], 1)]
+    """The rows of each pair, made by records: a graph may keep them for its gradients."""
+    n = x.shape[0]
+    count = n * (n - 1) // 2
+    rows, place = arange(0, 1, n, dtypes.int64, x.device), arange(0, 1, count, dtypes.int64, x.device)
+    begin = sub(mul(rows, n), floor_divide(mul(rows, add(rows, 1)), 2))       # the first pair of each row
+    first = sub(searchsorted(begin, place, True), 1)
+    return first, add(sub(place, index_select(begin, 0, first)), add(first, 1))
 
 
 @composite

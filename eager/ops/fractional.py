@@ -5,7 +5,7 @@ from ..grads import Meta
 from ..meta import Spec
 from ..op import composite, mask, Out, static
 from ..sizes import numel
-from .creation import full
+from .creation import arange, full
 from .indexing import gather, scatter_add
 from .views import reshape
 
@@ -15,10 +15,10 @@ def _starts(sample, n, m, k):
     if m == 1:
         return sample.new_zeros((*sample.shape, 1)).long() + (n - k)
     alpha = (n - k) / (m - 1)
-    steps = sample.new_zeros((1, 1, m)) + sample.new_tensor(list(range(m)))
+    places = arange(0, 1, m, dtypes.int64, sample.device)
+    steps = places.to(sample.dtype)
     starts = ((steps + sample.unsqueeze(-1)) * alpha).long() - (sample * alpha).long().unsqueeze(-1)
-    last = sample.new_tensor([j == m - 1 for j in range(m)]).bool()
-    return starts.masked_fill(last, n - k)
+    return starts.masked_fill(places == m - 1, n - k)
 
 
 @composite(outputs=("values", Out("places", differentiable=False)))
@@ -33,7 +33,7 @@ def fractional_max(x, samples: mask, kernel_size: static, sizes: static):
         starts = _starts(samples[:, :, column], own[d], sizes[d], kernel_size[d]).to(x.device)
         at = starts.reshape(*lead, *(1,) * n, *(sizes[d] if e == d else 1 for e in range(n)))
         window = (kernel_size[d] if e == d else 1 for e in range(n))
-        inner = starts.new_tensor(list(range(kernel_size[d]))).reshape(1, 1, *window, *(1,) * n)
+        inner = arange(0, 1, kernel_size[d], dtypes.int64, x.device).reshape(1, 1, *window, *(1,) * n)
         flat = at + inner if flat is None else flat * own[d] + at + inner
     count = numel(kernel_size)
     flat = flat.expand(*lead, *kernel_size, *sizes).reshape(*lead, -1)

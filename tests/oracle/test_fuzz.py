@@ -77,6 +77,7 @@ UNREACHED = {
     "intervals_sum": "graphs with adaptive pooling of uneven windows, which is one kernel in eager mode",
     "intervals_spread": "gradients of these in graphs",
     "keep_mask": "graphs with dropout, whose mask and product are one kernel in eager mode",
+    "fractional_max": "windows that start where draws say: compared with the formula in tests/eager/test_quick_compounds.py",
     "dropped_attention": "attention with dropout, whose draws are not PyTorch's",
     "all_solved": "matrices without a solution under check_errors: in tests/semantics/test_refused_data.py",
     "antialias_weights": "graphs with antialiased resampling to sizes that only the call tells; eager mode has taps",
