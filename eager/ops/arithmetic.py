@@ -4,6 +4,8 @@ Operands broadcast; each may be a number. Gradients come back in the broadcast s
 operand's.
 """
 
+import warnings
+
 import numpy as np
 
 from ...runtime import maps, moves
@@ -532,6 +534,9 @@ def _by_floats(x, dtype):
 
 @cast.numpy
 def _(x, dtype):
+    if x.dtype.kind == "c" and not dtype.is_complex:
+        warnings.warn("Casting complex values to real discards the imaginary part", UserWarning, stacklevel=6)
+        x = x.real
     return x.astype(dtype.numpy, order="K")
 
 

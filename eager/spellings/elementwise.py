@@ -230,6 +230,9 @@ def float_power(input, exponent, *, out=None):
     operands = [x for x in (input, exponent) if isinstance(x, Tensor)]
     inexact = any([x.dtype.is_complex if isinstance(x, Tensor) else isinstance(x, complex) for x in (input, exponent)])
     kind = dtypes.complex128 if inexact else dtypes.float64
+    for x in (input, exponent):
+        if type(x) is int:
+            dtypes.of_number(x)                 # (refuses one that 64 bits do not hold)
     input, exponent = [x.to(kind) if isinstance(x, Tensor) else complex(x) if inexact else float(x)
                        for x in (input, exponent)]
     return give(_pow(input, exponent), out) if operands else _pow(input, exponent)

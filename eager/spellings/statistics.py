@@ -152,6 +152,7 @@ def bincount(input, weights=None, minlength=0):
     if weights.shape != input.shape:
         raise RuntimeError("weights should be 1-d and have the same length as input")
     kind = dtypes.float32 if weights.dtype is dtypes.float32 else dtypes.float64
+    weights = a.cast(weights, kind) if weights.dtype.is_complex else weights
     return _wrap(np.bincount(x, weights._values("bincount()"), minlength).astype(kind.numpy), kind)
 
 

@@ -82,6 +82,8 @@ FB_INLINE hd h_lgamma(hd x) {
     hd sine, cosine, r = x - h_round(x);
     h_wave(r, sine, cosine);
     hd turned = 1.1447298858494001741 - h_log(h_abs(sine)) - out;
+    hl near = h_abs(r) < 1e-290; // where pi r has lost digits
+    if (h_any(near)) turned = near ? -h_log(h_abs(r)) - out : turned;
     turned = (r == 0.0) | (x == -__builtin_inf()) ? h_splat_inf() : turned; // (far below, where all numbers are whole, out is infinite)
     return mirrored ? turned : out;
 }

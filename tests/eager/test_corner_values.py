@@ -200,3 +200,20 @@ def test_tensors_that_have_the_common_shape_are_broadcast_as_they_are():
 def test_none_behind_a_second_ellipsis():
     with pytest.raises(IndexError, match="Dimension out of range"):
         torch.ones(2, 3)[..., ..., None]
+
+
+def test_lgamma_of_the_least_numbers():
+    tiny = [4.9406564584124654e-324, 1e-310, -1e-310]
+    found = torch.lgamma(torch.tensor(tiny, dtype=torch.float64)).tolist()
+    assert found == pytest.approx([-math.log(abs(v)) for v in tiny], rel=1e-15)
+
+
+def test_complex_weights_are_counted_by_their_real_parts():
+    with pytest.warns(UserWarning, match="discards the imaginary part"):
+        counts = torch.bincount(torch.tensor([2, 0, 2]), torch.tensor([1 + 2j, 3, 4]))
+    assert counts.dtype is torch.float64 and counts.tolist() == [3, 0, 5]
+
+
+def test_powers_that_64_bits_do_not_hold():
+    with pytest.raises(OverflowError):
+        torch.ones(2).float_power(2**70)
