@@ -61,6 +61,9 @@ _PUBLIC_MODULES = {
     "fx": "capture.fx",
     "_dynamo": "capture.dynamo",
     "_inductor": "capture.dynamo",
+    "functorch": "capture.functorch",
+    "sparse": "eager.compat.sparse",
+    "_logging": "eager.compat.logging",
     "utils._pytree": "eager.compat.pytree",
     "serialization": "eager.serialization",
     "storage": "eager.typed_storage",
@@ -69,7 +72,7 @@ _PUBLIC_MODULES = {
 _OWN = ("runtime", "eager", "capture", "inductor", "cli", "alias", "__main__")     # of the package's folder
 # Names that are attributes of a module, fetched when first asked for.
 _PUBLIC_ATTRIBUTES = {"compile": "capture.compiler", "summary": "eager.nn.summary",
-                      "while_loop": "eager.compat.higher_order.while_loop",
+                      "_segment_reduce": "eager.compat.names", "while_loop": "eager.compat.higher_order.while_loop",
                       "vmap": "eager.func", "ops": "eager.compat.operators", "cpu": "eager.compat.accelerators",
                       "cond": "eager.compat.higher_order.cond", "sparse_coo_tensor": "eager.sparse",
                       **dict.fromkeys(("SymInt", "SymFloat", "SymBool", "ScriptModule", "ScriptFunction", "OutOfMemoryError",

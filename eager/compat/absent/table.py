@@ -1,7 +1,8 @@
 """What PyTorch 2.13 has and this package has not: modules and names that can be imported and raise when they are used.
 
-In: names.txt, a line for each module (`docs/make_absent.py` writes it), read when a name is first looked for in vain. Out: modules
-of placeholders, and `first`, which modules of this package ask for what they lack. After the module's name (`/` for a package):
+In: names.txt, a line for each module (`docs/make_absent.py` writes it), read when a name is first looked for in vain. Out:
+modules of placeholders, and `first`, which modules of this package ask for what they lack. After the module's name (`/` for a
+package):
 
     name()  a function          Name    a class                 Name!RuntimeError   an exception, derived from this one
     name=1  a plain value       Name~   a variable of types     Name{A=1,B}         an enumeration with its members
@@ -96,7 +97,8 @@ def made(symbol, entry):
     if sign == "~":
         return typing.TypeVar(name)
     if exception:
-        return type(name, (getattr(builtins, exception),), {"__module__": module, "__doc__": f"{symbol}: nothing here raises it."})
+        return type(name, (getattr(builtins, exception),),
+                    {"__module__": module, "__doc__": f"{symbol}: nothing here raises it."})
     if bytes_:
         return ElementType(name, int(bytes_))
     if members is not None:
@@ -112,6 +114,7 @@ class ElementType(dtypes.dtype):
 
     def __init__(self, name, itemsize):
         self.name, self.itemsize = name, itemsize
+        self.is_floating_point, self.is_complex = name.startswith("float"), name.startswith("complex")
 
     def __getattr__(self, name):
         if name.startswith("_"):
