@@ -70,6 +70,9 @@ _PUBLIC_MODULES = {
     "multiprocessing": "eager.multiprocessing",
 }
 _OWN = ("runtime", "eager", "capture", "inductor", "cli", "alias", "__main__")     # of the package's folder
+# Single files here that are packages in PyTorch: what lies in those can be imported, too.
+_PACKAGES = ("_logging", "backends.cudnn", "compiler", "export", "masked", "nested", "package", "signal.windows", "sparse",
+             "testing", "utils.benchmark")
 # Names that are attributes of a module, fetched when first asked for.
 _PUBLIC_ATTRIBUTES = {"compile": "capture.compiler", "summary": "eager.nn.summary",
                       "_segment_reduce": "eager.compat.names", "while_loop": "eager.compat.higher_order.while_loop",
@@ -157,6 +160,8 @@ def _complete(module, rest):
         if rest not in paths:
             paths.append(rest)
         return
+    if rest in _PACKAGES:
+        module.__path__ = []
     paths, own = [rest], vars(module).get("__getattr__")
 
     def absent(name):
@@ -236,8 +241,7 @@ def __getattr__(name):
         return value
     if not name.startswith("__"):
         try:
-            value = globals()[name] = _absent().first([""], name)
-            return value
+            return _absent().first([""], name)
         except AttributeError:
             pass
     raise AttributeError(f"module {__name__!r} has no attribute {name!r} (docs/api.md lists what exists)")

@@ -85,6 +85,11 @@ def defined(body, module):
                 yield from defined(part, module)
 
 
+def unlisted(module, name, value):
+    """Of private modules only functions and classes are kept."""
+    return "._" in module and spelled(name, value)[-1] not in ")}" and not inspect.isclass(value)
+
+
 def spelled(name, value):
     """A name as a line of the file has it: what kind of thing it is."""
     if isinstance(value, enum.EnumMeta):
@@ -131,9 +136,8 @@ def text():
             place, own = places.get(id(value), (name, each)) if hasattr(value, "__module__") else (name, each)
             if hasattr(here[name], each):
                 continue
-            entry = f"{each}@{place}" if (place, own) != (name, each) and own == each else spelled(each, value)
-            if not ("._" in name and set("=?~") & set(entry)):         # of private modules only functions and classes
-                lacking.append(entry)
+            if not unlisted(name, each, value):
+                lacking.append(f"{each}@{place}" if (place, own) != (name, each) and own == each else spelled(each, value))
         if here[name] is None or lacking:
             lines.append(" ".join([name + "/" * hasattr(module, "__path__"), *lacking]) + "\n")
     return "".join(lines)
