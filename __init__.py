@@ -165,12 +165,14 @@ def _complete(module, rest):
     paths, own = [rest], vars(module).get("__getattr__")
 
     def absent(name):
-        if own is not None or name.startswith("__"):
+        if own is not None:
             try:
                 return own(name)
-            except (AttributeError, TypeError):
+            except AttributeError:
                 if name.startswith("__"):
-                    raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}") from None
+                    raise
+        if name.startswith("__"):
+            raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
         return _absent().first(paths, name)
     module.__paths__, module.__getattr__ = paths, absent
 
