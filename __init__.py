@@ -7,6 +7,7 @@ The face of the package: public names and public module paths, nothing else. `fl
 import functools
 import importlib
 import importlib.machinery
+import importlib.util
 import sys
 
 # Public first names of module paths, and where the modules really live.
@@ -60,14 +61,21 @@ _PUBLIC_MODULES = {
     "fx": "capture.fx",
     "_dynamo": "capture.dynamo",
     "_inductor": "capture.dynamo",
+    "functorch": "capture.functorch",
+    "sparse": "eager.compat.sparse",
+    "_logging": "eager.compat.logging",
     "utils._pytree": "eager.compat.pytree",
     "serialization": "eager.serialization",
     "storage": "eager.typed_storage",
     "multiprocessing": "eager.multiprocessing",
 }
+_OWN = ("runtime", "eager", "capture", "inductor", "cli", "alias", "__main__")     # of the package's folder
+# Single files here that are packages in PyTorch: what lies in those can be imported, too.
+_PACKAGES = ("_logging", "backends.cudnn", "compiler", "export", "masked", "nested", "package", "signal.windows", "sparse",
+             "testing", "utils.benchmark")
 # Names that are attributes of a module, fetched when first asked for.
 _PUBLIC_ATTRIBUTES = {"compile": "capture.compiler", "summary": "eager.nn.summary",
-                      "while_loop": "eager.compat.higher_order.while_loop",
+                      "_segment_reduce": "eager.compat.names", "while_loop": "eager.compat.higher_order.while_loop",
                       "vmap": "eager.func", "ops": "eager.compat.operators", "cpu": "eager.compat.accelerators",
                       "cond": "eager.compat.higher_order.cond", "sparse_coo_tensor": "eager.sparse",
                       **dict.fromkeys(("SymInt", "SymFloat", "SymBool", "ScriptModule", "ScriptFunction", "OutOfMemoryError",
@@ -95,16 +103,26 @@ class _PublicPaths:
     """Serves `flambeau.nn.functional` as the module object of `flambeau.eager.nn.functional`, and so on; with
     `alias_torch()`, `torch.nn.functional` as well."""
 
-    packages = (__name__,)
+    packages = {__name__: ""}               # the first word of a path, and what its other words are below
 
     def find_spec(self, name, path=None, target=None):
         package, _, rest = name.partition(".")
-        real = _real_path(rest) if package in self.packages else None
-        return real and importlib.machinery.ModuleSpec(name, self, origin=real)
+        if package not in self.packages or rest.partition(".")[0] in _OWN:
+            return None
+        rest = f"{self.packages[package]}.{rest}".strip(".")
+        real = _real_path(rest)
+        if real is None and not (rest and _absent().has(rest)):
+            return None
+        return importlib.machinery.ModuleSpec(name, self, origin=real, loader_state=rest)
 
     def create_module(self, spec):
-        module = importlib.import_module(spec.origin)
-        spec.loader_state = module.__spec__
+        rest = spec.loader_state
+        if spec.origin is None:
+            module = _absent().module(rest)
+        else:
+            module = importlib.import_module(spec.origin)
+            _complete(module, rest)
+        spec.loader_state = getattr(module, "__spec__", None) or spec
         return module
 
     def exec_module(self, module):
@@ -121,7 +139,42 @@ def _real_path(rest):
         if not dot:
             return None
         tail = f".{last}{tail}"
-    return f"{__name__}.{_PUBLIC_MODULES[head]}{tail}"
+    real = f"{__name__}.{_PUBLIC_MODULES[head]}{tail}"
+    if real in sys.modules or not tail:
+        return real
+    try:
+        return real if importlib.util.find_spec(real) else None
+    except ModuleNotFoundError:                 # what it would lie in is no package
+        return None
+
+
+def _absent():
+    """The table of what PyTorch has and this package has not."""
+    return importlib.import_module(f"{__name__}.eager.compat.absent.table")
+
+
+def _complete(module, rest):
+    """Makes a module of this package answer for the names that it lacks, as PyTorch's module at this path."""
+    paths = vars(module).get("__paths__")
+    if paths is not None:
+        if rest not in paths:
+            paths.append(rest)
+        return
+    if rest in _PACKAGES:
+        module.__path__ = []
+    paths, own = [rest], vars(module).get("__getattr__")
+
+    def absent(name):
+        if own is not None:
+            try:
+                return own(name)
+            except AttributeError:
+                if name.startswith("__"):
+                    raise
+        if name.startswith("__"):
+            raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
+        return _absent().first(paths, name)
+    module.__paths__, module.__getattr__ = paths, absent
 
 
 if not any((type(finder).__name__, type(finder).__module__) == ("_PublicPaths", __name__) for finder in sys.meta_path):
@@ -172,6 +225,9 @@ class _Summary:
 
 nn.Module.compile = _compile_in_place
 nn.Module.summary = _Summary()
+for _path, _place in _PUBLIC_MODULES.items():
+    if f"{__name__}.{_place}" in sys.modules:
+        _complete(sys.modules[f"{__name__}.{_place}"], _path)
 
 
 def __dir__():
@@ -185,4 +241,9 @@ def __getattr__(name):
     if name in _PUBLIC_ATTRIBUTES:
         value = globals()[name] = getattr(importlib.import_module(f"{__name__}.{_PUBLIC_ATTRIBUTES[name]}"), name)
         return value
+    if not name.startswith("__"):
+        try:
+            return _absent().first([""], name)
+        except AttributeError:
+            pass
     raise AttributeError(f"module {__name__!r} has no attribute {name!r} (docs/api.md lists what exists)")

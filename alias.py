@@ -69,7 +69,7 @@ def install(flambeau):
                            f"{getattr(present, '__file__', 'elsewhere')}; call flambeau.alias_torch() before anything "
                            "imports torch")
     finder = next(f for f in sys.meta_path if type(f) is flambeau._PublicPaths)
-    finder.packages = (flambeau.__name__, NAME)
+    finder.packages = {flambeau.__name__: "", NAME: "", "functorch": "functorch"}
     sys.modules[NAME] = _module(flambeau)
     sys.meta_path.insert(0, Metadata())
     children.setup.append(flambeau.alias_torch)     # spawned workers unpickle classes that import torch

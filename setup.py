@@ -99,5 +99,5 @@ extensions = [extension("runtime", "_native"), extension("eager", "_call"), exte
 setup(packages=packages(), cmdclass={"build_py": BuildFace, "build_ext": BuildObjects},
       ext_modules=[ext for ext in extensions if ext.sources],
       package_data={"flambeau.runtime": ["csrc/*.h", "include/*.h"], "flambeau.eager": ["csrc/*.h"],
-                    "flambeau.capture": ["csrc/*.h"],
+                    "flambeau.capture": ["csrc/*.h"], "flambeau.eager.compat": ["*.txt", "absent/*.txt"],
                     "flambeau.runtime.report": ["*.html", "*.css", "*.js"], "flambeau.inductor.triton": ["*.cpp"]})

@@ -10,6 +10,9 @@ import pathlib
 
 import flambeau
 from checked import finish
+from flambeau.eager.compat.absent import table
+from flambeau.eager.compat.absent.reasons import OTHERWISE, reason
+from make_absent import LEFT_OUT
 
 FOLDER = pathlib.Path(__file__).parent
 MODULES = """nn nn.functional nn.grad nn.init nn.utils nn.utils.rnn nn.utils.parametrize nn.utils.parametrizations nn.parallel
@@ -114,6 +117,32 @@ def share(chosen):
     return f"{done} of {len(chosen)}"
 
 
+def absent():
+    """Counts of what eager/compat/absent/names.txt lists, by the part of PyTorch, and what is left out of it."""
+    counts = {}
+    for path in table.lines():
+        if table.names(path) or path:
+            row = counts.setdefault(table.public(".".join(path.split(".")[:1])), [0, 0])
+            row[0] += hasattr(imported(f"flambeau.{path}".rstrip(".")), "missing")
+            row[1] += len(table.names(path))
+    yield (f"Of PyTorch's modules {sum(row[0] for row in counts.values())} exist only to be imported, and "
+           f"{sum(row[1] for row in counts.values())} names, in those and in others, raise when they are called or constructed "
+           "(constants, exceptions and enumerations are what they are in PyTorch). `eager/compat/absent/names.txt` lists them; "
+           "`eager/compat/absent/reasons.py` has the advice that an error gives.")
+    yield from ("", "| part | modules | names | what to do instead |", "|---|---|---|---|")
+    small = [0, 0]
+    for part, (modules, names) in sorted(counts.items()):
+        advice = reason(part)
+        if modules + names < 25:
+            small = [small[0] + modules, small[1] + names]
+        else:
+            yield f"| `{part}` | {modules} | {names} | {'' if advice == OTHERWISE else advice} |"
+    yield f"| others | {small[0]} | {small[1]} | |"
+    yield from ("", "Not imported and not listed:", "")
+    yield from (f"- `{name}`: {why}" for name, why in LEFT_OUT.items())
+    yield "- modules that PyTorch itself imports only where another package is installed (onnxscript, cutlass, cuda, ...)"
+
+
 def text():
     rows = listed()
     lines = ["# Names of PyTorch's API", "",
@@ -130,6 +159,7 @@ def text():
         if module is not None:
             names = [n + "*" * hasattr(getattr(module, n, None), "missing") for n in public(module)]
             lines += [f"### torch{'.' * bool(path)}{path} ({len(names)})", "", ", ".join(names), ""]
+    lines += ["## Modules and names that only raise", "", *absent(), ""]
     methods = [n for n in dir(flambeau.Tensor) if not n.startswith("_")]
     lines += [f"### Tensor ({len(methods)})", "", ", ".join(methods), ""]
     return "\n".join(lines)

@@ -17,7 +17,7 @@ from .state import state
 from .tensor import Tensor
 
 PROCEED = object()  # the answer to calls that no handler takes part in
-TOLD = "__name__", "__qualname__", "__module__", "__doc__", "numpy_names"    # of a public function, from what is behind it
+TOLD = "__name__", "__qualname__", "__module__", "__doc__", "numpy_names", "missing"  # of a public function, from its own
 PLAIN, NO_SUBCLASSES, NOTHING = None, "subclasses", "all"  # `state.unasked`
 
 

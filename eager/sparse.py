@@ -135,4 +135,6 @@ def _added(shape, places, values):
     """Zeros of a shape, with values added at places; truth values by `or`."""
     if values.dtype is truth:
         return _added(shape, places, values.to(int64)).bool()
+    if not places:
+        return values.sum(0, dtype=values.dtype)
     return api.zeros(shape, dtype=values.dtype, device=values.device).index_put(places, values, accumulate=True)

@@ -22,14 +22,17 @@ CHANNELS = {
 
 def channels() -> tuple[str, ...]:
     """The log channels that TORCH_LOGS names, in its order; `+name` is more of it, `-name` is less."""
+    names = filter(None, (n.strip() for n in os.environ.get("TORCH_LOGS", "").split(",")))
+    return of_names([name.lstrip("+") for name in names if not name.startswith("-")], "TORCH_LOGS")
+
+
+def of_names(names: list[str], asked: str) -> tuple[str, ...]:
+    """The log channels of PyTorch's names; `asked`: where they stand, for the warning about unknown ones."""
     found: dict[str, None] = {}
-    for name in filter(None, (n.strip() for n in os.environ.get("TORCH_LOGS", "").split(","))):
-        if name.startswith("-"):
-            continue
-        if name.lstrip("+") not in CHANNELS:
-            warnings.warn(f"TORCH_LOGS: {name.lstrip('+')!r} prints nothing here; known are {', '.join(CHANNELS)}",
-                          RuntimeWarning, stacklevel=2)
-        found.update(dict.fromkeys(CHANNELS.get(name.lstrip("+"), ())))
+    for name in names:
+        if name not in CHANNELS:
+            warnings.warn(f"{asked}: {name!r} prints nothing here; known are {', '.join(CHANNELS)}", RuntimeWarning, stacklevel=3)
+        found.update(dict.fromkeys(CHANNELS.get(name, ())))
     return tuple(found)
 
 

@@ -52,6 +52,8 @@ def binary_entropy(logits, probs):
 
 
 class Bernoulli(ProbsOrLogits, ExponentialFamily):
+    """Draws of 0 and 1. `probs` (of a 1) or `logits`: numbers or tensors, whose shape is the batch shape."""
+
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
     support, has_enumerate_support = constraints.boolean, True
 

@@ -9,6 +9,8 @@ from .utils import lazy_property, logits_to_probs, probs_to_logits
 
 
 class Categorical(Distribution):
+    """Numbers of categories, 0 to k - 1. `probs` (scaled to the sum 1) or `logits` (unnormalised logarithms): (*batch, k)."""
+
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
     has_enumerate_support = True
 

@@ -15,6 +15,9 @@ from .utils import broadcast_all, clamp_probs, open_uniform
 
 
 class ContinuousBernoulli(ProbsOrLogits, ExponentialFamily):
+    """Draws in [0, 1] with densities proportional to `probs**x * (1 - probs)**(1 - x)`. `probs` or `logits`: of the batch shape;
+    `lims`: probs between them count as 0.5, where the formula loses its digits."""
+
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
     support, has_rsample = constraints.unit_interval, True
 

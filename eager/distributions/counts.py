@@ -15,7 +15,7 @@ from .utils import broadcast_all, log_softplus, open_uniform
 
 
 class Geometric(ProbsOrLogits, Distribution):
-    """Failures before the first success."""
+    """Failures before the first success. `probs` (of a success, in (0, 1]) or `logits`: of the batch shape."""
 
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
     support = constraints.nonnegative_integer
@@ -48,6 +48,8 @@ class Geometric(ProbsOrLogits, Distribution):
 
 
 class Poisson(ExponentialFamily):
+    """Counts of events. `rate` (their mean, not negative): of the batch shape."""
+
     arg_constraints = {"rate": constraints.nonnegative}
     support = constraints.nonnegative_integer
 
@@ -70,6 +72,8 @@ class Poisson(ExponentialFamily):
 
 
 class Binomial(ProbsOrLogits, Distribution):
+    """Successes in `total_count` trials. `total_count`, and `probs` (of a success) or `logits`: broadcast to the batch shape."""
+
     arg_constraints = {"total_count": constraints.nonnegative_integer, "probs": constraints.unit_interval,
                        "logits": constraints.real}
     has_enumerate_support = True
@@ -116,7 +120,8 @@ class Binomial(ProbsOrLogits, Distribution):
 
 
 class NegativeBinomial(ProbsOrLogits, Distribution):
-    """Successes before total_count failures."""
+    """Successes before `total_count` failures. `total_count`, and `probs` (of a success, in [0, 1)) or `logits`: broadcast to
+    the batch shape."""
 
     arg_constraints = {"total_count": constraints.greater_than_eq(0),
                        "probs": constraints.half_open_interval(0.0, 1.0), "logits": constraints.real}
@@ -149,6 +154,9 @@ class NegativeBinomial(ProbsOrLogits, Distribution):
 
 
 class Multinomial(OverCategories):
+    """Counts of each of k categories in `total_count` draws. `total_count`: an int; `probs` or `logits`: (*batch, k), the
+    event shape is (k,)."""
+
     _fl_own = "total_count"
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
 

@@ -23,6 +23,8 @@ def _log(x):
 
 
 class LogNormal(TransformedDistribution):
+    """The exponential of a normal variable with mean `loc` and standard deviation `scale`: both broadcast to the batch shape."""
+
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
     support, has_rsample = constraints.positive, True
 
@@ -40,6 +42,8 @@ class LogNormal(TransformedDistribution):
 
 
 class Gumbel(Distribution):
+    """The largest of many draws. `loc` (the mode) and `scale` (positive): broadcast to the batch shape."""
+
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
     support, has_rsample = constraints.real, True
 
@@ -73,6 +77,8 @@ class Gumbel(Distribution):
 
 
 class Weibull(TransformedDistribution):
+    """Times to failure. `scale` and `concentration` (the shape), both positive: broadcast to the batch shape."""
+
     arg_constraints = {"scale": constraints.positive, "concentration": constraints.positive}
     support, has_rsample = constraints.positive, True
 
@@ -98,6 +104,8 @@ class Weibull(TransformedDistribution):
 
 
 class Pareto(TransformedDistribution):
+    """A power law above `scale`. `scale` and `alpha` (the exponent), both positive: broadcast to the batch shape."""
+
     arg_constraints = {"alpha": constraints.positive, "scale": constraints.positive}
 
     def __init__(self, scale, alpha, validate_args=None):
@@ -129,6 +137,9 @@ class Pareto(TransformedDistribution):
 
 
 class Kumaraswamy(TransformedDistribution):
+    """Draws in (0, 1) with the cumulative function `1 - (1 - x**concentration1)**concentration0`; both positive, broadcast to
+    the batch shape."""
+
     arg_constraints = {"concentration1": constraints.positive, "concentration0": constraints.positive}
     support, has_rsample = constraints.unit_interval, True
 
@@ -163,6 +174,8 @@ class Kumaraswamy(TransformedDistribution):
 
 
 class LogitRelaxedBernoulli(ProbsOrLogits, Distribution):
+    """Logits of RelaxedBernoulli. `temperature`: positive; `probs` or `logits`: of the batch shape."""
+
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
     support = constraints.real
     has_rsample = True
@@ -192,6 +205,9 @@ class LogitRelaxedBernoulli(ProbsOrLogits, Distribution):
 
 
 class RelaxedBernoulli(TransformedDistribution):
+    """A differentiable Bernoulli with draws in (0, 1). `temperature`: positive, near 0 for draws near 0 and 1; `probs` or
+    `logits`: of the batch shape."""
+
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
     support, has_rsample = constraints.unit_interval, True
 
@@ -205,6 +221,8 @@ class RelaxedBernoulli(TransformedDistribution):
 
 
 class ExpRelaxedCategorical(OverCategories):
+    """Logarithms of RelaxedOneHotCategorical. `temperature`: positive; `probs` or `logits`: (*batch, k)."""
+
     _fl_own = "temperature"
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
     support, has_rsample = constraints.real_vector, True
@@ -230,6 +248,9 @@ class ExpRelaxedCategorical(OverCategories):
 
 
 class RelaxedOneHotCategorical(TransformedDistribution):
+    """A differentiable OneHotCategorical with draws in the simplex. `temperature`: positive; `probs` or `logits`: (*batch,
+    k), the event shape is (k,)."""
+
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
     support, has_rsample = constraints.simplex, True
 

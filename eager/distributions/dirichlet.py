@@ -13,6 +13,8 @@ def draw(concentration):
 
 
 class Dirichlet(ExponentialFamily):
+    """Points of the simplex. `concentration`: (*batch, k), positive; the event shape is (k,)."""
+
     arg_constraints = {"concentration": constraints.independent(constraints.positive, 1)}
     support, has_rsample = constraints.simplex, True
 
@@ -54,6 +56,9 @@ class Dirichlet(ExponentialFamily):
 
 
 class Beta(ExponentialFamily):
+    """Draws in (0, 1) with densities proportional to `x**(concentration1 - 1) * (1 - x)**(concentration0 - 1)`; both
+    positive, broadcast to the batch shape."""
+
     arg_constraints = {"concentration1": constraints.positive, "concentration0": constraints.positive}
     support, has_rsample = constraints.unit_interval, True
 

@@ -13,6 +13,8 @@ def standard_gamma(concentration):
 
 
 class Gamma(ExponentialFamily):
+    """Sums of waiting times. `concentration` (the shape) and `rate` (1 / scale), both positive: broadcast to the batch shape."""
+
     arg_constraints = {"concentration": constraints.positive, "rate": constraints.positive}
     support, has_rsample = constraints.nonnegative, True
 
@@ -47,6 +49,8 @@ class Gamma(ExponentialFamily):
 
 
 class Chi2(Gamma):
+    """The sum of the squares of `df` standard normal variables. `df` (positive): of the batch shape."""
+
     arg_constraints = {"df": constraints.positive}
 
     def __init__(self, df, validate_args=None):

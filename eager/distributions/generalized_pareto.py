@@ -10,6 +10,9 @@ from .utils import broadcast_all
 
 
 class GeneralizedPareto(Distribution):
+    """Excesses over a threshold. `loc` (the threshold), `scale` (positive) and `concentration` (the shape): broadcast to the
+    batch shape."""
+
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive, "concentration": constraints.real}
     has_rsample = True
 

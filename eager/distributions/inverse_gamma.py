@@ -10,6 +10,8 @@ from .transforms import PowerTransform
 
 
 class InverseGamma(TransformedDistribution):
+    """The reciprocal of a Gamma variable. `concentration` and `rate`, both positive: broadcast to the batch shape."""
+
     arg_constraints = {"concentration": constraints.positive, "rate": constraints.positive}
     support, has_rsample = constraints.positive, True
 

@@ -13,6 +13,9 @@ from .utils import broadcast_all
 
 
 class LKJCholesky(Distribution):
+    """Cholesky factors of correlation matrices. `dim`: how many rows, at least 2; `concentration` (positive, 1 is uniform):
+    of the batch shape; the event shape is (dim, dim)."""
+
     arg_constraints = {"concentration": constraints.positive}
     support = constraints.corr_cholesky
 

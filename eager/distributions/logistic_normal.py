@@ -7,6 +7,9 @@ from .transforms import StickBreakingTransform
 
 
 class LogisticNormal(TransformedDistribution):
+    """Points of the simplex: softmax of normal variables with a 0 added. `loc` and `scale` (positive): (*batch, k); the event
+    shape is (k + 1,)."""
+
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
     support, has_rsample = constraints.simplex, True
 

@@ -9,6 +9,9 @@ from .utils import lazy_property
 
 
 class LowRankMultivariateNormal(NormalVectors):
+    """A normal vector with the covariance `cov_factor @ cov_factor.mT + diag(cov_diag)`. `loc`: (*batch, n); `cov_factor`:
+    (*batch, n, r); `cov_diag`: (*batch, n), positive; the event shape is (n,)."""
+
     arg_constraints = {"loc": constraints.real_vector, "cov_factor": constraints.independent(constraints.real, 2),
                        "cov_diag": constraints.independent(constraints.positive, 1)}
     support, has_rsample = constraints.real_vector, True

@@ -8,6 +8,9 @@ from .distribution import Distribution
 
 
 class MixtureSameFamily(Distribution):
+    """A mixture. `mixture_distribution`: a Categorical over k, of the batch shape; `component_distribution`: with the batch shape
+    (*batch, k), whose last dim is chosen from."""
+
     arg_constraints = {}
 
     def __init__(self, mixture_distribution, component_distribution, validate_args=None):

@@ -24,6 +24,9 @@ class NormalVectors(Distribution):
 
 
 class MultivariateNormal(NormalVectors):
+    """A normal vector. `loc`: (*batch, n); one of `covariance_matrix`, `precision_matrix` (its inverse) and `scale_tril` (its
+    Cholesky factor): (*batch, n, n); the event shape is (n,)."""
+
     arg_constraints = {"loc": constraints.real_vector, "covariance_matrix": constraints.positive_definite,
                        "precision_matrix": constraints.positive_definite, "scale_tril": constraints.lower_cholesky}
     support, has_rsample = constraints.real_vector, True

@@ -10,6 +10,8 @@ from .utils import broadcast_all
 
 
 class Normal(ExponentialFamily):
+    """The normal distribution. `loc` (the mean) and `scale` (the standard deviation, positive): broadcast to the batch shape."""
+
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
     support, has_rsample = constraints.real, True
 

@@ -8,6 +8,8 @@ from .distribution import Distribution
 
 
 class OneHotCategorical(Distribution):
+    """Rows with a 1 at the drawn category. `probs` or `logits`: (*batch, k); the event shape is (k,)."""
+
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
     support, has_enumerate_support = constraints.one_hot, True
 
@@ -52,6 +54,8 @@ class OneHotCategorical(Distribution):
 
 
 class OneHotCategoricalStraightThrough(OneHotCategorical):
+    """OneHotCategorical whose `rsample` passes gradients straight on to `probs`. `probs` or `logits`: (*batch, k)."""
+
     has_rsample = True
 
     def rsample(self, sample_shape=Size()):

@@ -17,6 +17,8 @@ from .utils import broadcast_all, open_uniform
 
 
 class Exponential(ExponentialFamily):
+    """Waiting times. `rate` (1 / mean, positive): of the batch shape."""
+
     arg_constraints = {"rate": constraints.positive}
     support, has_rsample = constraints.nonnegative, True
 
@@ -50,6 +52,8 @@ class Exponential(ExponentialFamily):
 
 
 class Laplace(Distribution):
+    """Two exponential tails around `loc`. `loc` and `scale` (positive): broadcast to the batch shape."""
+
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
     support, has_rsample = constraints.real, True
 
@@ -84,6 +88,9 @@ class Laplace(Distribution):
 
 
 class Cauchy(Distribution):
+    """A distribution without moments around `loc`. `loc` (the median) and `scale` (half the width at half the height, positive):
+    broadcast to the batch shape."""
+
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
     support, has_rsample = constraints.real, True
 
@@ -146,18 +153,24 @@ class _Half(TransformedDistribution):
 
 
 class HalfNormal(_Half):
+    """The absolute value of a normal variable with mean 0 and standard deviation `scale`: of the batch shape."""
+
     symmetric = Normal
     mean = property(lambda self: self.scale * math.sqrt(2 / math.pi))
     variance = property(lambda self: self.scale.pow(2) * (1 - 2 / math.pi))
 
 
 class HalfCauchy(_Half):
+    """The absolute value of a Cauchy variable around 0. `scale` (positive): of the batch shape."""
+
     symmetric = Cauchy
     mean = property(lambda self: api.full(self._extended_shape(), math.inf, dtype=self.scale.dtype))
     variance = property(lambda self: self.base_dist.variance)
 
 
 class StudentT(Distribution):
+    """Student's t. `df` (degrees of freedom), `loc` and `scale` (df and scale positive): broadcast to the batch shape."""
+
     arg_constraints = {"df": constraints.positive, "loc": constraints.real, "scale": constraints.positive}
     support, has_rsample = constraints.real, True
 
@@ -195,6 +208,9 @@ class StudentT(Distribution):
 
 
 class FisherSnedecor(Distribution):
+    """The ratio of two Chi2 variables over their degrees of freedom. `df1` and `df2`, both positive: broadcast to the batch
+    shape."""
+
     arg_constraints = {"df1": constraints.positive, "df2": constraints.positive}
     support, has_rsample = constraints.positive, True
 
@@ -224,7 +240,8 @@ class FisherSnedecor(Distribution):
 
 
 class VonMises(Distribution):
-    """A circular distribution around loc; draws by rejection, without gradients."""
+    """A circular distribution around loc; draws by rejection, without gradients. `loc` (an angle) and `concentration`
+    (positive): broadcast to the batch shape."""
 
     arg_constraints = {"loc": constraints.real, "concentration": constraints.positive}
     support = constraints.real

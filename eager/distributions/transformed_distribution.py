@@ -9,6 +9,9 @@ from .utils import sum_rightmost
 
 
 class Independent(Distribution):
+    """Another distribution whose last batch dims are part of one event. `base_distribution`; `reinterpreted_batch_ndims`: how
+    many dims move from the batch shape to the event shape."""
+
     arg_constraints = {}
 
     def __init__(self, base_distribution, reinterpreted_batch_ndims, validate_args=None):
@@ -52,6 +55,9 @@ class Independent(Distribution):
 
 
 class TransformedDistribution(Distribution):
+    """What transforms make of the draws of another distribution. `base_distribution`; `transforms`: one Transform, or several
+    that are applied in turn."""
+
     arg_constraints = {}
 
     def __init__(self, base_distribution, transforms, validate_args=None):

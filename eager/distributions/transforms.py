@@ -245,6 +245,8 @@ class IndependentTransform(Transform):
 
 
 class ReshapeTransform(Transform):
+    """The event dims in another shape. `in_shape`, `out_shape`: shapes of events with as many elements."""
+
     bijective = True
 
     def __init__(self, in_shape, out_shape, cache_size=0):
@@ -285,6 +287,8 @@ class _Increasing(Transform):
 
 
 class ExpTransform(_Increasing):
+    """y = exp(x)."""
+
     codomain = constraints.positive
 
     def _call(self, x):
@@ -298,6 +302,8 @@ class ExpTransform(_Increasing):
 
 
 class PowerTransform(Transform):
+    """y = x ** exponent of positive x. `exponent`: a number or a tensor that broadcasts against x."""
+
     domain = codomain = constraints.positive
     bijective = True
 
@@ -321,6 +327,8 @@ class PowerTransform(Transform):
 
 
 class SigmoidTransform(_Increasing):
+    """y = 1 / (1 + exp(-x))."""
+
     codomain = constraints.unit_interval
 
     def _call(self, x):
@@ -337,6 +345,8 @@ class SigmoidTransform(_Increasing):
 
 
 class SoftplusTransform(_Increasing):
+    """y = log(1 + exp(x)); y = x above 20."""
+
     codomain = constraints.positive
 
     def _call(self, x):
@@ -350,6 +360,8 @@ class SoftplusTransform(_Increasing):
 
 
 class TanhTransform(_Increasing):
+    """y = tanh(x)."""
+
     codomain = constraints.interval(-1.0, 1.0)
 
     def _call(self, x):
@@ -363,6 +375,8 @@ class TanhTransform(_Increasing):
 
 
 class AbsTransform(Transform):
+    """y = |x|; its inverse gives the positive one."""
+
     codomain = constraints.positive
 
     def __eq__(self, other):
@@ -474,6 +488,8 @@ class LowerCholeskyTransform(Transform):
 
 
 class PositiveDefiniteTransform(Transform):
+    """y = L @ L.mT of the triangular factor that LowerCholeskyTransform makes of x."""
+
     domain, codomain = constraints.independent(constraints.real, 2), constraints.positive_definite
 
     def _call(self, x):

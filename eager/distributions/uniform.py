@@ -9,6 +9,8 @@ from .utils import broadcast_all
 
 
 class Uniform(Distribution):
+    """Draws in [low, high). `low` and `high`: broadcast to the batch shape."""
+
     arg_constraints = {"low": constraints.dependent(is_discrete=False, event_dim=0),
                        "high": constraints.dependent(is_discrete=False, event_dim=0)}
     has_rsample = True

@@ -15,6 +15,9 @@ from .utils import lazy_property
 
 
 class Wishart(ExponentialFamily):
+    """Covariance matrices of normal draws. `df` (larger than p - 1): of the batch shape; one of `covariance_matrix`,
+    `precision_matrix` and `scale_tril`: (*batch, p, p); the event shape is (p, p)."""
+
     support, has_rsample = constraints.positive_definite, True
 
     def __init__(self, df, covariance_matrix=None, precision_matrix=None, scale_tril=None, validate_args=None):

@@ -37,6 +37,22 @@ class Adam(Optimizer):
         for name in ("exp_avg", "exp_avg_sq") + (("max_exp_avg_sq",) if group["amsgrad"] else ()):
             state[name] = api.zeros_like(p)
 
+    def _init_group(self, group, params_with_grad, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps):
+        """Fills the lists with the group's parameters that have a gradient, and their state, which is made if it is new; True if
+        one of them is complex. Optimizers that derive from this one write their own step with it."""
+        self._fl_prepare(group)
+        for p in group["params"]:
+            if p.grad is not None:
+                state = self.state[p]
+                params_with_grad.append(p)
+                grads.append(p.grad)
+                exp_avgs.append(state["exp_avg"])
+                exp_avg_sqs.append(state["exp_avg_sq"])
+                if group["amsgrad"]:
+                    max_exp_avg_sqs.append(state["max_exp_avg_sq"])
+                state_steps.append(state["step"])
+        return any(p.is_complex() for p in params_with_grad)
+
     @differentiable_step
     def step(self, closure=None):
         loss = self._fl_evaluate(closure)

@@ -437,10 +437,12 @@ def nan_to_num(input, nan=0.0, posinf=None, neginf=None, *, out=None):
 
 
 def softmax(input, dim, dtype=None):
+    """exp(input) scaled to the sum 1 along `dim`; `dtype`: what the input is cast to before."""
     return _along(activations.softmax, input, dim, dtype)
 
 
 def log_softmax(input, dim, dtype=None):
+    """The logarithm of softmax along `dim`; `dtype`: what the input is cast to before."""
     return _along(activations.log_softmax, input, dim, dtype)
 
 

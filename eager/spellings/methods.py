@@ -1,7 +1,10 @@
 """Methods of Tensor that are rare: Python functions per element, complex types, geometry in place, and what was removed."""
 
+import importlib
+
 import numpy as np
 
+from ..compat import missing
 from ..dispatch import become_view, bump
 from ..formats import channels_last, memory_format
 from ..record import check_write
@@ -108,6 +111,14 @@ def _order(t):
     return tuple(order)
 
 
+# -- sparse tensors
+
+def to_sparse(self, sparse_dim=None, *, layout=None, blocksize=None, dense_dim=None):
+    """The tensor by coordinates (`torch.sparse_coo_tensor`) of what is not zero."""
+    return importlib.import_module("..compat.sparse", __package__).to_sparse(
+        self, sparse_dim, layout=layout, blocksize=blocksize, dense_dim=dense_dim)
+
+
 # -- removed
 
 def reinforce(self, reward):
@@ -116,4 +127,19 @@ def reinforce(self, reward):
 
 
 METHODS = {f.__name__: f for f in (apply_, map_, map2_, chalf, new_empty_strided, as_strided_, const_data_ptr, dim_order,
-                                   reinforce)}
+                                   reinforce, to_sparse)}
+METHODS["to_sparse_coo"] = to_sparse
+_ABSENT = {
+    "tensors are dense; torch.sparse_coo_tensor takes coordinates":
+        """to_sparse_csr to_sparse_csc to_sparse_bsr to_sparse_bsc to_dense coalesce is_coalesced indices values sparse_dim
+           dense_dim crow_indices col_indices ccol_indices row_indices sparse_mask sparse_resize_ sparse_resize_and_clear_
+           smm sspaddmm resize_as_sparse_""",
+    "there are no quantized tensors":
+        "int_repr q_scale q_zero_point q_per_channel_axis q_per_channel_scales q_per_channel_zero_points qscheme",
+    "there is no device and no layout of this kind": "to_mkldnn to_padded_tensor is_distributed ipu xpu mtia",
+    "it is an operator of PyTorch's core": "hash_tensor index slice_inverse module_load",
+}
+for _advice, _names in _ABSENT.items():
+    METHODS.update(missing.functions("torch.Tensor", _names, _advice))
+METHODS["_make_wrapper_subclass"] = staticmethod(missing.function(
+    "torch.Tensor._make_wrapper_subclass", "subclasses hold the elements themselves: Tensor._make_subclass or as_subclass"))

@@ -14,4 +14,7 @@ def __getattr__(name):
         return pytree
     if name in ("cpp_extension", "mobile_optimizer"):
         return importlib.import_module(f"..compat.absent.{name}", __package__)
+    if name == "swap_tensors":
+        from .swap import swap_tensors
+        return swap_tensors
     return _modules(name)

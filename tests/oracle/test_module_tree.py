@@ -1,0 +1,71 @@
+"""Every module of PyTorch imports under the alias, and every public name of it is there: or a list of docs/make_absent.py says why
+it is not asked for."""
+
+import json
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+torch = pytest.importorskip("torch")
+DOCS = pathlib.Path(__file__).parents[2] / "docs"
+
+LOOK = """
+import importlib, json, sys
+import flambeau
+flambeau.alias_torch()
+wanted, refused, lacking, counts = json.load(open(sys.argv[1])), {}, {}, dict(modules=0, placeholders=0, names=0, raising=0)
+for name, names in wanted.items():
+    try:
+        module = importlib.import_module(name)
+    except Exception as error:
+        refused[name] = repr(error)
+        continue
+    counts["modules"] += 1
+    counts["placeholders"] += hasattr(module, "missing")
+    for each in names:
+        try:
+            value = getattr(module, each)
+        except AttributeError:
+            lacking.setdefault(name, []).append(each)
+        else:
+            counts["names"] += 1
+            counts["raising"] += "missing" in getattr(value, "__dict__", ())
+print(json.dumps([refused, lacking, counts]))
+"""
+
+
+@pytest.fixture(scope="module")
+def maker():
+    sys.path.insert(0, str(DOCS))
+    try:
+        import make_absent
+    finally:
+        sys.path.remove(str(DOCS))
+    return make_absent
+
+
+@pytest.fixture(scope="module")
+def wanted(maker):
+    found = {name: maker.public(sys.modules[name]) for name in maker.walked(torch)}
+    assert len(found) > 2000
+    return {name: [each for each in names if not maker.unlisted(name, each, getattr(sys.modules[name], each))] for name, names in found.items()}
+
+
+def test_all_modules_and_names(wanted, tmp_path):
+    (tmp_path / "wanted.json").write_text(json.dumps(wanted))
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", LOOK, str(tmp_path / "wanted.json")], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    refused, lacking, counts = json.loads(done.stdout.splitlines()[-1])
+    print("modules and names of PyTorch under the alias:", counts)
+    assert not refused and not lacking
+
+
+def test_the_table_holds_only_what_pytorch_has(wanted, maker):
+    """And no name that this package has got since."""
+    from flambeau.eager.compat.absent import table
+    known = {table.inner(name): set(names) for name, names in wanted.items()}
+    assert not set(table.lines()) - set(known)
+    beyond = {path: sorted(set(table.names(path)) - known[path]) for path in table.lines()}
+    assert not {path: names for path, names in beyond.items() if names}
