@@ -65,14 +65,16 @@ _PUBLIC_MODULES = {
     "sparse": "eager.compat.sparse",
     "_logging": "eager.compat.logging",
     "utils._pytree": "eager.compat.pytree",
+    "utils._python_dispatch": "eager.compat.python_dispatch",
+    "_prims_common": "eager.compat.prims_common",
     "serialization": "eager.serialization",
     "storage": "eager.typed_storage",
     "multiprocessing": "eager.multiprocessing",
 }
 _OWN = ("runtime", "eager", "capture", "inductor", "cli", "alias", "__main__")     # of the package's folder
 # Single files here that are packages in PyTorch: what lies in those can be imported, too.
-_PACKAGES = ("_logging", "backends.cudnn", "compiler", "export", "masked", "nested", "package", "signal.windows", "sparse",
-             "testing", "utils.benchmark")
+_PACKAGES = ("_logging", "_prims_common", "backends.cudnn", "compiler", "export", "masked", "nested", "package",
+             "signal.windows", "sparse", "testing", "utils.benchmark")
 # Names that are attributes of a module, fetched when first asked for.
 _PUBLIC_ATTRIBUTES = {"compile": "capture.compiler", "summary": "eager.nn.summary",
                       "_segment_reduce": "eager.compat.names", "while_loop": "eager.compat.higher_order.while_loop",

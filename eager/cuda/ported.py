@@ -42,7 +42,8 @@ def _contiguous(x):
 
 _INSTEAD = {
     id(native): Absent("native", empty=lambda shape, dtype: cupy().empty(shape, dtype)),
-    id(moves): Absent("moves", copied=_contiguous, contiguous_copy=lambda x: x.copy(order="C")),
+    id(moves): Absent("moves", copied=_contiguous, contiguous_copy=lambda x: x.copy(order="C"),
+                      converted=lambda x, dtype: NotImplemented),
     id(maps): Absent("maps"), id(jobs): Absent("jobs"), id(np): XP,
     id(products.numpy_product): blas.product,
 }

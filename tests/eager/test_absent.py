@@ -140,3 +140,14 @@ def test_every_distribution_says_what_its_parameters_are():
         kind = getattr(fb.distributions, name)
         if isinstance(kind, type) and issubclass(kind, fb.distributions.Distribution):
             assert kind.__dict__.get("__doc__"), name
+
+
+def test_what_packages_ask_before_they_go_on_has_an_answer():
+    """They import these where they can, and would meet the error of a placeholder."""
+    x = fb.ones(2, 3)
+    from flambeau._prims_common import is_contiguous_or_false
+    from flambeau.backends.cuda import SDPAParams, can_use_flash_attention
+    from flambeau.utils import _python_dispatch as asked
+    assert not asked.is_traceable_wrapper_subclass(x) and not asked.is_traceable_wrapper_subclass_type(type(x))
+    assert not asked.is_in_torch_dispatch_mode() and is_contiguous_or_false(x) and not is_contiguous_or_false(x.t())
+    assert not can_use_flash_attention(SDPAParams(x, x, x, None, 0.0, False, False))

@@ -257,7 +257,8 @@ class Opened(dispatch.Mode):
         return op.fn(*args) if op.kind is Kind.COMPOSITE else dispatch.execute(op, args)
 
 
-CLAMPED = {"grid_sample", "grid_sample_backward"}           # compute indices that they have brought within
+# compute indices that lie within
+CLAMPED = {"grid_sample", "grid_sample_backward", "fractional_max", "pair_distances", "pair_distances_backward"}
 
 
 def test_composites_of_records_that_refuse_are_marked():

@@ -2,6 +2,7 @@
 
 from contextlib import contextmanager
 from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 matmul = SimpleNamespace(allow_tf32=False, allow_fp16_reduced_precision_reduction=True,
                          allow_bf16_reduced_precision_reduction=True, fp32_precision="none")
@@ -58,3 +59,28 @@ def sdp_kernel(enable_flash=True, enable_math=True, enable_mem_efficient=True, e
 
 def preferred_linalg_library(backend=None):
     return "default"
+
+
+class SDPAParams(NamedTuple):
+    """What the kernels for attention are asked about."""
+
+    query: Any
+    key: Any
+    value: Any
+    attn_mask: Any
+    dropout: float
+    is_causal: bool
+    enable_gqa: bool
+
+
+def can_use_flash_attention(params, debug=False):
+    """Whether PyTorch's kernel for CUDA devices would run: it is not here."""
+    return False
+
+
+def can_use_efficient_attention(params, debug=False):
+    return False
+
+
+def can_use_cudnn_attention(params, debug=False):
+    return False
