@@ -120,7 +120,12 @@ class _PublicPaths:
     def create_module(self, spec):
         rest = spec.loader_state
         if spec.origin is None:
-            module = _absent().module(rest)
+            module = _attribute_module(rest)
+            if module is None:
+                module = _absent().module(rest)
+            else:
+                module.__path__ = getattr(module, "__path__", [])
+                _complete(module, rest)
         else:
             module = importlib.import_module(spec.origin)
             _complete(module, rest)
@@ -131,6 +136,17 @@ class _PublicPaths:
         """The machinery has put the public spec on the module: its own one is restored, so relative imports stay right."""
         public = module.__spec__
         module.__spec__ = public.loader_state
+
+
+def _attribute_module(rest):
+    """The module that an attribute holds (`cpu`, `cpu.amp`), which is imported under its path as well; None if there is none."""
+    first, *more = rest.split(".")
+    if first not in _PUBLIC_ATTRIBUTES:
+        return None
+    found = getattr(sys.modules[__name__], first)
+    for name in more:
+        found = vars(found).get(name) if type(found) is type(sys) else None
+    return found if type(found) is type(sys) else None
 
 
 def _real_path(rest):

@@ -251,6 +251,8 @@ class UserFunctionVariable(Variable):
             return FunctionDict(self)
         if name == "__annotations__":
             return self.attrs.setdefault(name, DictVariable())
+        if name == "__type_params__" and hasattr(types.FunctionType, name):
+            return TupleVariable([])             # (a function that has some is a break where it is made)
         if hasattr(types.FunctionType, name):
             raise unsupported("attribute", f"attribute {name!r} of {self}, which is not made yet")
         return tx.raise_error(AttributeError, f"'function' object has no attribute {name!r}")

@@ -151,3 +151,15 @@ def test_what_packages_ask_before_they_go_on_has_an_answer():
     assert not asked.is_traceable_wrapper_subclass(x) and not asked.is_traceable_wrapper_subclass_type(type(x))
     assert not asked.is_in_torch_dispatch_mode() and is_contiguous_or_false(x) and not is_contiguous_or_false(x.t())
     assert not can_use_flash_attention(SDPAParams(x, x, x, None, 0.0, False, False))
+
+
+def test_modules_that_are_attributes_import_as_themselves():
+    """Their place was taken by placeholders as soon as somebody imported them."""
+    import flambeau.cpu.amp
+    import flambeau.mps
+    import flambeau.xpu.memory
+    for name in ("cpu", "xpu", "mps", "mtia"):
+        module = importlib.import_module(f"flambeau.{name}")
+        assert module is getattr(fb, name) and module.is_available() is (name == "cpu") and not hasattr(module.is_available, "missing")
+    assert fb.get_device_module("cpu") is flambeau.cpu is fb.cpu and flambeau.cpu.amp.autocast is fb.cpu.amp.autocast
+    assert hasattr(flambeau.xpu.memory, "empty_cache")
