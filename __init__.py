@@ -145,8 +145,8 @@ def _attribute_module(rest):
         return None
     found = getattr(sys.modules[__name__], first)
     for name in more:
-        found = vars(found).get(name) if type(found) is type(sys) else None
-    return found if type(found) is type(sys) else None
+        found = vars(found).get(name) if isinstance(found, type(sys)) else None
+    return found if isinstance(found, type(sys)) else None
 
 
 def _real_path(rest):
@@ -164,6 +164,15 @@ def _real_path(rest):
         return real if importlib.util.find_spec(real) else None
     except ModuleNotFoundError:                 # what it would lie in is no package
         return None
+
+
+class _Kept(type(sys)):
+    """A module whose own functions stay when a placeholder of the same name below it is imported: PyTorch's
+    `nn.parallel.replicate` is a module and the function of it."""
+
+    def __setattr__(self, name, value):
+        if not (hasattr(value, "missing") and isinstance(value, type(sys)) and name in vars(self)):
+            super().__setattr__(name, value)
 
 
 def _absent():
@@ -193,6 +202,8 @@ def _complete(module, rest):
             raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
         return _absent().first(paths, name)
     module.__paths__, module.__getattr__ = paths, absent
+    if type(module) is type(sys):
+        module.__class__ = _Kept
 
 
 if not any((type(finder).__name__, type(finder).__module__) == ("_PublicPaths", __name__) for finder in sys.meta_path):

@@ -163,3 +163,9 @@ def test_modules_that_are_attributes_import_as_themselves():
         assert module is getattr(fb, name) and module.is_available() is (name == "cpu") and not hasattr(module.is_available, "missing")
     assert fb.get_device_module("cpu") is flambeau.cpu is fb.cpu and flambeau.cpu.amp.autocast is fb.cpu.amp.autocast
     assert hasattr(flambeau.xpu.memory, "empty_cache")
+
+
+def test_a_placeholder_does_not_take_a_function_s_place():
+    before = fb.nn.parallel.replicate
+    module = importlib.import_module("flambeau.nn.parallel.replicate")
+    assert fb.nn.parallel.replicate is before and callable(before) and module.missing == "torch.nn.parallel.replicate"
