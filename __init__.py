@@ -123,6 +123,9 @@ class _PublicPaths:
             module = _attribute_module(rest)
             if module is None:
                 module = _absent().module(rest)
+                parent, _, child = spec.name.rpartition(".")
+                if type(sys.modules[parent]) is type(sys) and child in vars(sys.modules[parent]):
+                    sys.modules[parent].__class__ = _Kept       # (before the machinery puts the module there)
             else:
                 module.__path__ = getattr(module, "__path__", [])
                 _complete(module, rest)
@@ -202,8 +205,6 @@ def _complete(module, rest):
             raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
         return _absent().first(paths, name)
     module.__paths__, module.__getattr__ = paths, absent
-    if type(module) is type(sys):
-        module.__class__ = _Kept
 
 
 if not any((type(finder).__name__, type(finder).__module__) == ("_PublicPaths", __name__) for finder in sys.meta_path):
