@@ -31,5 +31,5 @@ class Look {
     std::vector<Mark> marks_;
     Ref kwnames_;
     bool known_ = false;
-    int calls_ = 0;
+    unsigned calls_ = 0;
 };

@@ -15,7 +15,6 @@ namespace {
 
 constexpr npy_intp FEW = 1 << 14, MANY = 1 << 22;
 
-void* data(PyObject* array) { return PyArray_DATA((PyArrayObject*)array); }
 
 // A dense tensor that asks for no gradient in this call.
 PyArrayObject* operand(const Call& c, PyObject* x) {
@@ -35,13 +34,6 @@ bool optional_vector(const Call& c, PyObject* x, npy_intp n, const float*& out) 
     out = (const float*)PyArray_DATA(a);
     return true;
 }
-bool small_real(PyObject* x, double missing, double& out) {
-    out = missing;
-    if (!x) return true;
-    if (!PyFloat_CheckExact(x) && !PyLong_CheckExact(x)) return false;
-    out = PyFloat_AsDouble(x);
-    return out != -1 || !PyErr_Occurred() || (PyErr_Clear(), false);
-}
 bool is_one(PyObject* x) {
     double v;
     return small_real(x, 1, v) && v == 1;
@@ -59,7 +51,7 @@ template <class Body> bool by_floating(int type, Body body) {
 
 PyObject* scalar_of(float value) {
     PyObject* array = fresh_array(FLOAT32, 0, nullptr, nullptr);
-    if (array) *(float*)data(array) = value;
+    if (array) *(float*)data_of(array) = value;
     return tensor_around(array, FLOAT32);
 }
 
@@ -177,17 +169,16 @@ struct Pool {
     PyObject* max_result(bool with_places) const {
         Ref values(made(type)), places(with_places ? made(INT64) : nullptr);
         if (!values || (with_places && !places)) return nullptr;
-        int64_t* at = with_places ? (int64_t*)data(places.get()) : nullptr;
-        if (!by_floating(type, [&](auto e) { maxima((decltype(e)*)data(values.get()), at); })) return nullptr;
+        int64_t* at = with_places ? (int64_t*)data_of(places.get()) : nullptr;
+        if (!by_floating(type, [&](auto e) { maxima((decltype(e)*)data_of(values.get()), at); })) return nullptr;
         PyObject* first = tensor_around(values.release(), type);
         return with_places ? pair_of(first, tensor_around(places.release(), INT64), nullptr) : first;
     }
     PyObject* mean_result(double divisor) const {
         Ref values(made(type));
-        if (!values || !by_floating(type, [&](auto e) { means((decltype(e)*)data(values.get()), divisor); })) return nullptr;
+        if (!values || !by_floating(type, [&](auto e) { means((decltype(e)*)data_of(values.get()), divisor); })) return nullptr;
         return tensor_around(values.release(), type);
     }
-    static void* data(PyObject* array) { return PyArray_DATA((PyArrayObject*)array); }
 };
 
 // `n` numbers of a number or a tuple of so many; those that are missing are `other`
@@ -276,7 +267,7 @@ const int64_t* classes_of(PyObject* t, npy_intp rows) {
 // The losses of rows as they are, or their sum over `total`.
 PyObject* finished(PyObject* losses, npy_intp n, int reduction, float total) {
     if (reduction == NONE) return tensor_around(losses, FLOAT32);
-    float sum = small_row_sum((const float*)data(losses), n);
+    float sum = small_row_sum((const float*)data_of(losses), n);
     Py_DECREF(losses);
     return scalar_of(reduction == MEAN ? sum / total : sum);
 }
@@ -294,7 +285,7 @@ PyObject* nll_loss(const Call& c) {
     const int64_t* target = classes_of(a[1], r.rows);
     PyObject* losses = target ? vector_of(r.rows) : nullptr;
     if (!losses) return nullptr;
-    float* out = (float*)data(losses);
+    float* out = (float*)data_of(losses);
     for (npy_intp k = 0; k < r.rows; k++) {
         bool counts = target[k] != ignored;
         if (counts && (uint64_t)target[k] >= (uint64_t)r.classes) {
@@ -325,7 +316,7 @@ PyObject* cross_entropy(const Call& c) {
     long found[2] = {-1, 0};
     Job job = {};
     job.rt = world.api->runtime;
-    job.p[0] = data(losses.get()), job.p[1] = data(sums.get()), job.p[2] = (void*)r.x, job.p[3] = (void*)target, job.p[5] = found;
+    job.p[0] = data_of(losses.get()), job.p[1] = data_of(sums.get()), job.p[2] = (void*)r.x, job.p[3] = (void*)target, job.p[5] = found;
     job.n[0] = r.classes, job.n[1] = ignored;
     world.api->jobs()[number].run[0](job, 0, r.rows);
     if (found[0] >= 0) return nullptr;
@@ -349,7 +340,7 @@ PyObject* multi_margin_loss(const Call& c) {
         if ((uint64_t)target[k] >= (uint64_t)r.classes) return nullptr;
     PyObject* losses = vector_of(r.rows);
     if (!losses) return nullptr;
-    float* out = (float*)data(losses);
+    float* out = (float*)data_of(losses);
     std::vector<float> gaps(r.classes);
     for (npy_intp k = 0; k < r.rows; k++) {
         const float* x = r.x + k * r.classes;
@@ -380,7 +371,7 @@ PyObject* multilabel_margin_loss(const Call& c) {
         if (target[k] < -1 || target[k] >= r.classes) return nullptr;
     PyObject* losses = vector_of(r.rows);
     if (!losses) return nullptr;
-    float* out = (float*)data(losses);
+    float* out = (float*)data_of(losses);
     std::vector<float> others(r.classes);
     std::vector<char> chosen(r.classes);
     for (npy_intp k = 0; k < r.rows; k++, target += r.classes) {
@@ -418,7 +409,7 @@ PyObject* binary_cross_entropy(const Call& c) {
         if (!(p[k] >= 0 && p[k] <= 1 && y[k] >= 0 && y[k] <= 1)) return nullptr;
     PyObject* losses = fresh_array(FLOAT32, PyArray_NDIM(x), PyArray_DIMS(x), nullptr);
     if (!losses) return nullptr;
-    float* out = (float*)data(losses);
+    float* out = (float*)data_of(losses);
     for (npy_intp k = 0; k < n; k++) {
         float yes = logf(p[k]), no = log1pf(-p[k]);
         out[k] = -(y[k] * (yes < -100.f ? -100.f : yes) + (1.f - y[k]) * (no < -100.f ? -100.f : no));
@@ -476,7 +467,7 @@ PyObject* group_norm(const Call& c) {
     PyObject* array = fresh_array(FLOAT32, dims, PyArray_DIMS(x), nullptr);
     if (!array) return nullptr;
     const float* from = (const float*)PyArray_DATA(x);
-    float* out = (float*)data(array);
+    float* out = (float*)data_of(array);
     npy_intp n = each * plane;
     for (npy_intp b = 0; b < batch * groups; b++, from += n, out += n) {
         double sum = 0, squares = 0, rest = 0;
@@ -510,7 +501,7 @@ PyObject* trained(const Call& c, PyObject* const* a, PyArrayObject* x, npy_intp 
     PyObject* array = fresh_array(FLOAT32, PyArray_NDIM(x), PyArray_DIMS(x), nullptr);
     if (!array) return nullptr;
     const float* from = (const float*)PyArray_DATA(x);
-    float* out = (float*)data(array);
+    float* out = (float*)data_of(array);
     std::vector<float> means(channels), vars(channels);
     for (npy_intp k = 0; k < channels; k++) {
         double sum = 0, squares = 0, rest = 0;
@@ -548,7 +539,7 @@ PyObject* batch_norm(const Call& c) {
     PyObject* array = fresh_array(FLOAT32, dims, PyArray_DIMS(x), nullptr);
     if (!array) return nullptr;
     const float* from = (const float*)PyArray_DATA(x);
-    float* out = (float*)data(array);
+    float* out = (float*)data_of(array);
     for (npy_intp b = 0; b < batch; b++)
         for (npy_intp k = 0; k < channels; k++, from += plane, out += plane)
             normalise(from, out, plane, mean[k], 1 / sqrt((double)var[k] + eps), weight ? weight[k] : 1, bias ? bias[k] : 0);
@@ -596,7 +587,7 @@ struct Product {
     }
     PyObject* run(int dims) const {
         PyObject* array = fresh_array(type, dims, sizes + 3 - dims, nullptr);
-        if (array) multiply(type, PyArray_DATA(x), PyArray_DATA(y), data(array), sizes[0], sizes[1], k, sizes[2]);
+        if (array) multiply(type, PyArray_DATA(x), PyArray_DATA(y), data_of(array), sizes[0], sizes[1], k, sizes[2]);
         return array;
     }
 };
@@ -624,7 +615,7 @@ template <int dims> PyObject* add_product(const Call& c) {
     npy_intp n = p.sizes[0] * p.sizes[1], m = p.sizes[2];
     auto add = [&](auto e) {
         typedef decltype(e) T;
-        T* out = (T*)data(array);
+        T* out = (T*)data_of(array);
         const T* more = (const T*)PyArray_DATA(z);
         for (npy_intp i = 0; i < n; i++)
             for (npy_intp j = 0; j < m; j++) out[i * m + j] += more[row ? j : i * m + j];
@@ -661,7 +652,7 @@ PyObject* cross(const Call& c) {
     if (!array || !by_number(type, [&](auto e) {
             typedef decltype(e) T;
             const T *p = (const T*)PyArray_DATA(x), *q = (const T*)PyArray_DATA(y);
-            T* out = (T*)data(array.get());
+            T* out = (T*)data_of(array.get());
             for (npy_intp o = PyArray_SIZE(x) / (3 * inner); o > 0; o--, p += 3 * inner, q += 3 * inner, out += 3 * inner)
                 for (npy_intp i = 0; i < inner; i++) {
                     T x0 = p[i], x1 = p[inner + i], x2 = p[2 * inner + i], y0 = q[i], y1 = q[inner + i], y2 = q[2 * inner + i];
@@ -683,7 +674,7 @@ PyObject* kron(const Call& c) {
     if (!array || !by_number(type, [&](auto e) {
             typedef decltype(e) T;
             const T *p = (const T*)PyArray_DATA(x), *q = (const T*)PyArray_DATA(y);
-            T* out = (T*)data(array.get());
+            T* out = (T*)data_of(array.get());
             for (npy_intp i = 0; i < m; i++)
                 for (npy_intp r = 0; r < k; r++)
                     for (npy_intp j = 0; j < n; j++)
@@ -705,7 +696,7 @@ bool pair_of_floats(const Call& c, PyObject* s, PyObject* t, PyArrayObject*& x, 
 }
 template <class Body> PyObject* float_map(PyArrayObject* x, Body body) {
     PyObject* array = fresh_array(FLOAT32, PyArray_NDIM(x), PyArray_DIMS(x), nullptr);
-    if (array) body((float*)data(array), (const float*)PyArray_DATA(x), PyArray_SIZE(x));
+    if (array) body((float*)data_of(array), (const float*)PyArray_DATA(x), PyArray_SIZE(x));
     return tensor_around(array, FLOAT32);
 }
 
@@ -788,7 +779,7 @@ PyObject* nan_to_num(const Call& c) {
     if ((type != FLOAT16 && type != BFLOAT16) || !PyArray_SIZE(x) || PyArray_SIZE(x) > 1 << 19) return nullptr;
     PyObject* array = fresh_array(type, PyArray_NDIM(x), PyArray_DIMS(x), nullptr);
     if (array)
-        plain_halves((uint16_t*)data(array), (const uint16_t*)PyArray_DATA(x), PyArray_SIZE(x), type == FLOAT16 ? 0x7c00 : 0x7f80);
+        plain_halves((uint16_t*)data_of(array), (const uint16_t*)PyArray_DATA(x), PyArray_SIZE(x), type == FLOAT16 ? 0x7c00 : 0x7f80);
     return tensor_around(array, type);
 }
 
@@ -814,7 +805,7 @@ template <bool root> PyObject* spread(const Call& c) {
     if (!array || !by_floating(type, [&](auto e) {
             typedef decltype(e) T;
             const T* from = (const T*)PyArray_DATA(x);
-            T* out = (T*)data(array.get());
+            T* out = (T*)data_of(array.get());
             for (npy_intp o = 0; o < size / (n * inner); o++, from += n * inner)
                 for (npy_intp i = 0; i < inner; i++) {
                     double sum = 0, squares = 0;
@@ -860,7 +851,7 @@ PyObject* grid_sample(const Call& c) {
     static const int number = small_job("grid_sample");
     Job job = {};
     job.rt = world.api->runtime;
-    job.p[0] = data(array), job.p[1] = PyArray_DATA(x), job.p[2] = PyArray_DATA(grid);
+    job.p[0] = data_of(array), job.p[1] = PyArray_DATA(x), job.p[2] = PyArray_DATA(grid);
     long numbers[] = {sizes[1], n, PyArray_DIM(x, 2), PyArray_DIM(x, 3), dims == 5 ? PyArray_DIM(x, 4) : 1, points, mode, padding, align, area};
     memcpy(job.n, numbers, sizeof numbers);
     world.api->jobs()[number].run[type == FLOAT64](job, 0, sizes[0] * ((points + 255) / 256));
@@ -894,7 +885,7 @@ PyObject* attention(const Call& c) {
     static const int number = small_job("attention_forward");
     Job job = {};
     job.rt = world.api->runtime;
-    job.p[0] = data(out.get()), job.p[1] = data(lse.get());
+    job.p[0] = data_of(out.get()), job.p[1] = data_of(lse.get());
     for (int k = 0; k < 3; k++) job.p[2 + k] = PyArray_DATA(x[k]);
     long first[] = {heads, length, width, depth, deep, causal, block, 1};
     memcpy(job.n, first, sizeof first);
@@ -927,7 +918,7 @@ PyObject* embedding(const Call& c) {
     sizes[dims] = PyArray_DIM(table, 1);
     PyObject* array = fresh_array(type, dims + 1, sizes, nullptr);
     if (!array) return nullptr;
-    for (npy_intp k = 0; k < n; k++) memcpy((char*)data(array) + k * run, (const char*)PyArray_DATA(table) + at[k] * run, run);
+    for (npy_intp k = 0; k < n; k++) memcpy((char*)data_of(array) + k * run, (const char*)PyArray_DATA(table) + at[k] * run, run);
     return tensor_around(array, type);
 }
 
@@ -969,7 +960,7 @@ struct Lines {
         by_ordered(type, [&](auto e) {
             typedef decltype(e) T;
             const T* from = (const T*)PyArray_DATA(x);
-            for (npy_intp r = 0; r < rows; r++, from += n) body(from, (T*)data(values.get()) + r, (int64_t*)data(places.get()) + r);
+            for (npy_intp r = 0; r < rows; r++, from += n) body(from, (T*)data_of(values.get()) + r, (int64_t*)data_of(places.get()) + r);
         });
         return pair_of(tensor_around(values.release(), type), tensor_around(places.release(), INT64), c.self->pair);
     }
@@ -1011,7 +1002,7 @@ PyObject* median(const Call& c) {
         const T* from = (const T*)PyArray_DATA(l.x);
         std::vector<T> all(from, from + n);
         std::nth_element(all.begin(), all.begin() + (n - 1) / 2, all.end());
-        *(T*)data(array.get()) = all[(n - 1) / 2];
+        *(T*)data_of(array.get()) = all[(n - 1) / 2];
     });
     return tensor_around(array.release(), l.type);
 }

@@ -80,13 +80,6 @@ PyObject* randint(const Call& c) {
 
 // ---- in place: body(values, count) makes of what was drawn what is kept
 
-bool read_real(PyObject* x, double missing, double& out) {
-    out = missing;
-    if (!x) return true;
-    if (!PyFloat_CheckExact(x) && !PyLong_CheckExact(x)) return false;
-    out = PyFloat_AsDouble(x);
-    return out != -1 || !PyErr_Occurred() || (PyErr_Clear(), false);
-}
 
 // A generator that is given by keyword, or None.
 bool plain_generator(PyObject* x) { return absent(x); }
@@ -108,7 +101,7 @@ PyObject* uniform_in_place(const Call& c) {
     static const Names<4> names("self", "a", "b", "generator");
     PyObject* a[4];
     double low, high;
-    if (c.n > 3 || !parse(c, names, a) || !a[0] || !read_real(a[1], 0, low) || !read_real(a[2], 1, high)
+    if (c.n > 3 || !parse(c, names, a) || !a[0] || !small_real(a[1], 0, low) || !small_real(a[2], 1, high)
         || !plain_generator(a[3]) || !(std::fabs(low) < 1e4 && std::fabs(high) < 1e4)) // (what may not fit is checked in Python)
         return nullptr;
     return drawn_into(c, a[0], UNIFORM, [=](float* x, npy_intp n) {
@@ -121,7 +114,7 @@ PyObject* normal_in_place(const Call& c) {
     static const Names<4> names("self", "mean", "std", "generator");
     PyObject* a[4];
     double mean, std;
-    if (c.n > 3 || !parse(c, names, a) || !a[0] || !read_real(a[1], 0, mean) || !read_real(a[2], 1, std) || !(std >= 0)
+    if (c.n > 3 || !parse(c, names, a) || !a[0] || !small_real(a[1], 0, mean) || !small_real(a[2], 1, std) || !(std >= 0)
         || !plain_generator(a[3]))
         return nullptr;
     return drawn_into(c, a[0], NORMAL, [=](float* x, npy_intp n) {
@@ -153,7 +146,7 @@ PyObject* exponential_in_place(const Call& c) {
     static const FloatLoop log1p("log1p");
     PyObject* a[3];
     double rate;
-    if (c.n > 2 || !log1p.run || !parse(c, names, a) || !a[0] || !read_real(a[1], 1, rate) || !(rate > 0)
+    if (c.n > 2 || !log1p.run || !parse(c, names, a) || !a[0] || !small_real(a[1], 1, rate) || !(rate > 0)
         || !plain_generator(a[2]))
         return nullptr;
     return drawn_into(c, a[0], UNIFORM, [=](float* x, npy_intp n) {
@@ -182,8 +175,8 @@ PyObject* cauchy_in_place(const Call& c) {
     static const FloatLoop tangent("tan");
     PyObject* a[4];
     double median, sigma;
-    if (c.n > 3 || !tangent.run || !parse(c, names, a) || !read_above_zero(c) || !read_real(a[1], 0, median)
-        || !read_real(a[2], 1, sigma) || !(sigma > 0 && sigma < 1e30) || !(std::fabs(median) < 1e30) || !plain_generator(a[3]))
+    if (c.n > 3 || !tangent.run || !parse(c, names, a) || !read_above_zero(c) || !small_real(a[1], 0, median)
+        || !small_real(a[2], 1, sigma) || !(sigma > 0 && sigma < 1e30) || !(std::fabs(median) < 1e30) || !plain_generator(a[3]))
         return nullptr;
     return drawn_into(c, a[0], UNIFORM, [=](float* x, npy_intp n) {
         above_zero(x, n);
@@ -199,7 +192,7 @@ PyObject* geometric_in_place(const Call& c) {
     PyObject* a[3];
     double p;
     if (c.n > 2 || !logarithm.run || !parse(c, names, a) || !read_above_zero(c) || !a[1] || !PyFloat_CheckExact(a[1])
-        || !read_real(a[1], 0, p) || !(p > 1e-6 && p < 1) || !plain_generator(a[2]))
+        || !small_real(a[1], 0, p) || !(p > 1e-6 && p < 1) || !plain_generator(a[2]))
         return nullptr;
     return drawn_into(c, a[0], UNIFORM, [=](float* x, npy_intp n) {
         float rest = (float)log1p(-p);

@@ -14,8 +14,6 @@ namespace {
 
 constexpr npy_intp LARGE = 1l << 24; // bytes that one thread moves
 
-void* data(PyObject* array) { return PyArray_DATA((PyArrayObject*)array); }
-PyObject* declined() { return Py_NewRef(Py_NotImplemented); }
 
 template <class Body> bool by_size(int bytes, Body body) {
     switch (bytes) {
@@ -55,7 +53,7 @@ PyObject* one_hot(const Call& c) {
     sizes[dims] = classes;
     PyObject* array = fresh_array(INT64, dims + 1, sizes, nullptr);
     if (!array) return nullptr;
-    int64_t* out = (int64_t*)data(array);
+    int64_t* out = (int64_t*)data_of(array);
     memset(out, 0, n * classes * sizeof(int64_t));
     for (npy_intp k = 0; k < n; k++) out[k * classes + at[k]] = 1;
     return tensor_around(array, INT64);
@@ -75,7 +73,7 @@ template <bool lower> PyObject* triangle(const Call& c) {
     PyObject* array = fresh_array(type, dims, PyArray_DIMS(x), nullptr);
     if (!array) return nullptr;
     const char* from = (const char*)PyArray_DATA(x);
-    char* out = (char*)data(array);
+    char* out = (char*)data_of(array);
     for (npy_intp all = PyArray_SIZE(x) / columns, r = 0, i = 0; r < all; r++, from += columns * bytes, out += columns * bytes) {
         npy_intp cut = i + diagonal + (lower ? 1 : 0); // of columns before it the lower part
         cut = cut < 0 ? 0 : cut > columns ? columns : cut;
@@ -142,7 +140,7 @@ PyObject* flip(const Call& c) {
     for (int d = dims - 1; d >= 0; d--) f.run[d] = step, step *= f.sizes[d];
     PyObject* array = fresh_array(type, dims, PyArray_DIMS(x), nullptr);
     if (!array) return nullptr;
-    f.go(0, (const char*)PyArray_DATA(x), (char*)data(array));
+    f.go(0, (const char*)PyArray_DATA(x), (char*)data_of(array));
     npy_intp turned[MAX_DIMS];
     int n = 0;
     for (int d = 0; d < dims; d++)
@@ -164,11 +162,11 @@ PyObject* diagonals(const Call& c, PyObject* t) {
     sizes[dims] = n;
     Ref array(fresh_array(type, dims + 1, sizes, nullptr));
     if (!array) return nullptr;
-    memset(data(array.get()), 0, all * n * bytes);
+    memset(data_of(array.get()), 0, all * n * bytes);
     bool known = by_size((int)bytes, [&](auto e) {
         typedef decltype(e) E;
         const E* from = (const E*)PyArray_DATA(x);
-        E* out = (E*)data(array.get());
+        E* out = (E*)data_of(array.get());
         for (npy_intp k = 0, i = 0; k < all; k++, out += n) {
             out[i] = from[k];
             if (++i == n) i = 0;
@@ -187,9 +185,9 @@ PyObject* diag(const Call& c) {
 
 // ---- shuffles; without history
 
-// out[a, b, c, d, :] = x[a, c, b, d, :] ... as loops over five sizes with the steps of x in runs of `run` bytes
+// out[a, b, c, d, :] = x[a, c, b, d, :] ... as loops over five sizes with the steps of x
 struct Shuffle {
-    npy_intp sizes[5], steps[5], run;
+    npy_intp sizes[5], steps[5];
 };
 
 template <class E> void shuffle_elements(const Shuffle& s, const E* x, E* out) {
@@ -203,7 +201,7 @@ template <class E> void shuffle_elements(const Shuffle& s, const E* x, E* out) {
 }
 
 // (tensor, factor) of a shuffle: at least three dims, some elements, a factor of 2 or more
-PyArrayObject* shuffled(const Call& c, const char* word, npy_intp& factor, int& type) {
+PyArrayObject* shuffled(const Call& c, npy_intp& factor, int& type) {
     if (c.n != 2 || c.names || !small_int(c.args[1], factor) || factor < 2) return nullptr;
     PyArrayObject* x = dense_array(c.args[0]);
     if (!x || PyArray_NDIM(x) < 3 || !PyArray_NBYTES(x) || PyArray_NBYTES(x) > LARGE || (type = type_of(c.args[0])) < 0
@@ -215,7 +213,7 @@ PyArrayObject* shuffled(const Call& c, const char* word, npy_intp& factor, int& 
 PyObject* finish_shuffle(const Shuffle& s, PyArrayObject* x, int type, const npy_intp* sizes) {
     Ref array(fresh_array(type, PyArray_NDIM(x), sizes, nullptr));
     if (!array || !by_size(world.types[type].itemsize, [&](auto e) {
-            shuffle_elements(s, (const decltype(e)*)PyArray_DATA(x), (decltype(e)*)data(array.get()));
+            shuffle_elements(s, (const decltype(e)*)PyArray_DATA(x), (decltype(e)*)data_of(array.get()));
         }))
         return nullptr;
     return tensor_around(array.release(), type);
@@ -224,7 +222,7 @@ PyObject* finish_shuffle(const Shuffle& s, PyArrayObject* x, int type, const npy
 template <bool up> PyObject* pixel_shuffle(const Call& c) {
     npy_intp r, sizes[MAX_DIMS], lead = 1;
     int type;
-    PyArrayObject* x = shuffled(c, up ? "upscale_factor" : "downscale_factor", r, type);
+    PyArrayObject* x = shuffled(c, r, type);
     if (!x) return nullptr;
     int n = PyArray_NDIM(x);
     memcpy(sizes, PyArray_DIMS(x), n * sizeof(npy_intp));
@@ -233,23 +231,23 @@ template <bool up> PyObject* pixel_shuffle(const Call& c) {
     if (up ? ch % (r * r) || h * w == 1 : h % r || w % r || h * w == r * r) return nullptr;
     if (up) {
         sizes[n - 3] = ch / (r * r), sizes[n - 2] = h * r, sizes[n - 1] = w * r;
-        return finish_shuffle({{lead * (ch / (r * r)), h, r, w, r}, {r * r * h * w, w, r * h * w, 1, h * w}, 0}, x, type, sizes);
+        return finish_shuffle({{lead * (ch / (r * r)), h, r, w, r}, {r * r * h * w, w, r * h * w, 1, h * w}}, x, type, sizes);
     }
     sizes[n - 3] = ch * r * r, sizes[n - 2] = h / r, sizes[n - 1] = w / r;
-    return finish_shuffle({{lead * ch, r, r, h / r, w / r}, {h * w, w, 1, r * w, r}, 0}, x, type, sizes);
+    return finish_shuffle({{lead * ch, r, r, h / r, w / r}, {h * w, w, 1, r * w, r}}, x, type, sizes);
 }
 
 PyObject* channel_shuffle(const Call& c) {
     npy_intp groups;
     int type;
-    PyArrayObject* x = shuffled(c, "groups", groups, type);
+    PyArrayObject* x = shuffled(c, groups, type);
     npy_intp channels = x ? PyArray_DIM(x, 1) : 0;
     if (!x || channels % groups || channels == groups) return nullptr;
     npy_intp batch = PyArray_DIM(x, 0), run = PyArray_NBYTES(x) / (batch * channels), each = channels / groups;
     PyObject* array = fresh_array(type, PyArray_NDIM(x), PyArray_DIMS(x), nullptr);
     if (!array) return nullptr;
     const char* from = (const char*)PyArray_DATA(x);
-    char* out = (char*)data(array);
+    char* out = (char*)data_of(array);
     for (npy_intp b = 0; b < batch; b++, from += channels * run)
         for (npy_intp k = 0; k < each; k++)
             for (npy_intp g = 0; g < groups; g++, out += run) memcpy(out, from + (g * each + k) * run, run);
@@ -333,7 +331,7 @@ PyObject* padded(PyArrayObject* x, int type, const Padding& p) {
     Ref array(fresh_array(type, p.dims, p.large, nullptr));
     if (!array || !by_size(world.types[type].itemsize, [&](auto e) {
             typedef decltype(e) E;
-            p.fill<E>(0, (const E*)PyArray_DATA(x), (E*)data(array.get()), E(0));
+            p.fill<E>(0, (const E*)PyArray_DATA(x), (E*)data_of(array.get()), E(0));
         }))
         return nullptr;
     return array.release();
@@ -363,25 +361,6 @@ PyObject* pad(const Call& c) {
 
 // ---- kernels of records: arrays and numbers in, an array out
 
-int number_of(PyArrayObject* a) { // of the element type
-    for (int k = 0; k < TYPES; k++)
-        if ((PyObject*)PyArray_DESCR(a) == (PyObject*)world.types[k].descr) return k;
-    return -1;
-}
-
-PyArrayObject* dense(PyObject* x) {
-    if (!PyArray_CheckExact(x)) return nullptr;
-    PyArrayObject* a = (PyArrayObject*)x;
-    return PyArray_IS_C_CONTIGUOUS(a) && PyArray_ISALIGNED(a) && PyArray_NDIM(a) < MAX_DIMS ? a : nullptr;
-}
-
-template <int N> bool numbers_of(PyObject* x, npy_intp (&out)[N]) {
-    if (!PyTuple_Check(x) || PyTuple_GET_SIZE(x) != N) return false;
-    for (int k = 0; k < N; k++)
-        if (!small_int(PyTuple_GET_ITEM(x, k), out[k])) return false;
-    return true;
-}
-
 bool read_padding(PyObject* pairs, PyObject* mode, int dims, const npy_intp* sizes, Padding& p) {
     int edge = edge_of_name(mode);
     if (edge <= CONSTANT || !PyTuple_Check(pairs) || PyTuple_GET_SIZE(pairs) != dims) return false;
@@ -395,8 +374,8 @@ bool read_padding(PyObject* pairs, PyObject* mode, int dims, const npy_intp* siz
 
 // pad_edges(x, padding, mode)
 PyObject* py_pad_edges(PyObject*, PyObject* const* args, Py_ssize_t n) {
-    PyArrayObject* x = n == 3 ? dense(args[0]) : nullptr;
-    int type = x ? number_of(x) : -1;
+    PyArrayObject* x = n == 3 ? row_major(args[0]) : nullptr;
+    int type = x ? element_type(x) : -1;
     Padding p;
     if (type < 0 || !read_padding(args[1], args[2], PyArray_NDIM(x), PyArray_DIMS(x), p)) return declined();
     PyObject* out = padded(x, type, p);
@@ -405,8 +384,8 @@ PyObject* py_pad_edges(PyObject*, PyObject* const* args, Py_ssize_t n) {
 
 // pad_edges_backward(sizes, slope, padding, mode)
 PyObject* py_pad_edges_backward(PyObject*, PyObject* const* args, Py_ssize_t n) {
-    PyArrayObject* g = n == 4 ? dense(args[1]) : nullptr;
-    int type = g ? number_of(g) : -1, dims = g ? PyArray_NDIM(g) : 0;
+    PyArrayObject* g = n == 4 ? row_major(args[1]) : nullptr;
+    int type = g ? element_type(g) : -1, dims = g ? PyArray_NDIM(g) : 0;
     npy_intp sizes[MAX_DIMS];
     Padding p;
     if ((type != FLOAT32 && type != FLOAT64) || !PyTuple_Check(args[0]) || PyTuple_GET_SIZE(args[0]) != dims || !dims
@@ -419,9 +398,9 @@ PyObject* py_pad_edges_backward(PyObject*, PyObject* const* args, Py_ssize_t n) 
         if (p.large[d] != PyArray_DIM(g, d)) return declined();
     PyObject* out = fresh_array(type, dims, sizes, nullptr);
     if (!out) return nullptr;
-    memset(data(out), 0, PyArray_NBYTES((PyArrayObject*)out));
-    if (type == FLOAT32) p.add<float>(0, (float*)data(out), (const float*)PyArray_DATA(g));
-    else p.add<double>(0, (double*)data(out), (const double*)PyArray_DATA(g));
+    memset(data_of(out), 0, PyArray_NBYTES((PyArrayObject*)out));
+    if (type == FLOAT32) p.add<float>(0, (float*)data_of(out), (const float*)PyArray_DATA(g));
+    else p.add<double>(0, (double*)data_of(out), (const double*)PyArray_DATA(g));
     return out;
 }
 
@@ -472,8 +451,8 @@ template <class E> void unfold_plane(const Columns& w, const E* x, E* out) {
 
 // unfold_windows(x, kernel, stride, padding, dilation)
 PyObject* py_unfold_windows(PyObject*, PyObject* const* args, Py_ssize_t n) {
-    PyArrayObject* x = n == 5 ? dense(args[0]) : nullptr;
-    int type = x ? number_of(x) : -1;
+    PyArrayObject* x = n == 5 ? row_major(args[0]) : nullptr;
+    int type = x ? element_type(x) : -1;
     Columns w;
     if (type < 0 || PyArray_NDIM(x) != 4 || !PyArray_SIZE(x) || PyArray_NBYTES(x) > LARGE) return declined();
     w.sizes[0] = PyArray_DIM(x, 2), w.sizes[1] = PyArray_DIM(x, 3);
@@ -484,7 +463,7 @@ PyObject* py_unfold_windows(PyObject*, PyObject* const* args, Py_ssize_t n) {
     bool known = by_size(world.types[type].itemsize, [&](auto e) {
         typedef decltype(e) E;
         const E* from = (const E*)PyArray_DATA(x);
-        E* to = (E*)data(out.get());
+        E* to = (E*)data_of(out.get());
         for (npy_intp k = 0; k < PyArray_DIM(x, 0) * PyArray_DIM(x, 1); k++)
             unfold_plane(w, from + k * w.sizes[0] * w.sizes[1], to + k * w.area() * w.windows());
     });
@@ -493,8 +472,8 @@ PyObject* py_unfold_windows(PyObject*, PyObject* const* args, Py_ssize_t n) {
 
 // fold_windows(x, sizes, kernel, stride, padding, dilation)
 PyObject* py_fold_windows(PyObject*, PyObject* const* args, Py_ssize_t n) {
-    PyArrayObject* x = n == 6 ? dense(args[0]) : nullptr;
-    int type = x ? number_of(x) : -1;
+    PyArrayObject* x = n == 6 ? row_major(args[0]) : nullptr;
+    int type = x ? element_type(x) : -1;
     Columns w;
     if ((type != FLOAT32 && type != FLOAT64) || PyArray_NDIM(x) != 3 || !PyArray_SIZE(x) || PyArray_NBYTES(x) > LARGE
         || !numbers_of(args[1], w.sizes) || w.sizes[0] < 1 || w.sizes[1] < 1 || !w.read(args + 2) || PyArray_DIM(x, 1) % w.area()
@@ -506,7 +485,7 @@ PyObject* py_fold_windows(PyObject*, PyObject* const* args, Py_ssize_t n) {
     static const int number = small_job("fold_windows");
     Job job = {};
     job.rt = world.api->runtime;
-    job.p[0] = data(out), job.p[1] = PyArray_DATA(x);
+    job.p[0] = data_of(out), job.p[1] = PyArray_DATA(x);
     for (int d = 0; d < 2; d++)
         job.n[d] = w.sizes[d], job.n[2 + d] = w.counts[d], job.n[4 + d] = w.kernel[d], job.n[6 + d] = w.stride[d], job.n[8 + d] = w.padding[d],
         job.n[10 + d] = w.dilation[d];

@@ -94,7 +94,6 @@ PyObject* recorded(const Call& c, PyObject* const* given, int count, unsigned le
     return record(c.self->head.op, c.self->needs, given, count, mask, out) ? result.release() : nullptr;
 }
 
-void* data(PyObject* array) { return PyArray_DATA((PyArrayObject*)array); }
 
 // ---- reading
 
@@ -116,7 +115,7 @@ PyObject* gathered(const Call& c, PyObject* x, PyObject* dim, PyObject* places) 
     Ref array(fresh_array(s.type, PyArray_NDIM(index), PyArray_DIMS(index), nullptr));
     if (!array) return nullptr;
     bool known = by_size(s.type, [&](auto e) {
-        gather_into(s, at, PyArray_DIM(index, s.dim), (decltype(e)*)data(array.get()));
+        gather_into(s, at, PyArray_DIM(index, s.dim), (decltype(e)*)data_of(array.get()));
     });
     Ref d(PyLong_FromLong(s.dim));
     if (!known || !d) return nullptr;
@@ -148,7 +147,7 @@ PyObject* take(const Call& c) {
     Along s = {x, type, 0, 1, size, 1};
     Ref array(fresh_array(type, PyArray_NDIM(index), PyArray_DIMS(index), nullptr));
     if (!array || !by_size(type, [&](auto e) {
-            gather_into(s, (const int64_t*)PyArray_DATA(index), n, (decltype(e)*)data(array.get()));
+            gather_into(s, (const int64_t*)PyArray_DATA(index), n, (decltype(e)*)data_of(array.get()));
         }))
         return nullptr;
     return tensor_around(array.release(), type);
@@ -170,7 +169,7 @@ PyObject* index_select(const Call& c) {
     Ref array(fresh_array(s.type, PyArray_NDIM(s.a), sizes, nullptr)), d(PyLong_FromLong(s.dim));
     if (!array || !d) return nullptr;
     const char* x = (const char*)PyArray_DATA(s.a);
-    char* out = (char*)data(array.get());
+    char* out = (char*)data_of(array.get());
     auto rows = [&] {
         for (npy_intp o = 0; o < s.outer; o++, x += s.size * run)
             for (npy_intp k = 0; k < n; k++, out += run) memcpy(out, x + at[k] * run, run);
@@ -203,7 +202,7 @@ PyObject* masked_select(const Call& c) {
     if (!array || !by_size(type, [&](auto e) {
             typedef decltype(e) E;
             const E* from = (const E*)PyArray_DATA(x);
-            E* to = (E*)data(array.get());
+            E* to = (E*)data_of(array.get());
             for (npy_intp k = 0; k < n; k++)
                 if (on[k]) *to++ = from[k];
         }))
@@ -231,7 +230,7 @@ PyObject* roll(const Call& c) {
     if (!array) return nullptr;
     npy_intp row = bytes / s.outer, moved = ((shift % s.size + s.size) % s.size) * (row / s.size);
     const char* x = (const char*)PyArray_DATA(s.a);
-    char* out = (char*)data(array);
+    char* out = (char*)data_of(array);
     for (npy_intp o = 0; o < s.outer; o++, x += row, out += row) {
         memcpy(out + moved, x, row - moved);
         memcpy(out, x + row - moved, moved);
@@ -243,7 +242,7 @@ PyObject* roll(const Call& c) {
 
 Ref copy_of(PyArrayObject* a, int type) {
     Ref array(fresh_array(type, PyArray_NDIM(a), PyArray_DIMS(a), nullptr));
-    if (array) memcpy(data(array.get()), PyArray_DATA(a), PyArray_NBYTES(a));
+    if (array) memcpy(data_of(array.get()), PyArray_DATA(a), PyArray_NBYTES(a));
     return array;
 }
 
@@ -274,7 +273,7 @@ template <bool adds> PyObject* scatter(const Call& c) {
     npy_intp count = PyArray_DIM(index, s.dim);
     auto run = [&](auto e, auto put) {
         typedef decltype(e) E;
-        scatter_into<E>(s, (E*)data(out.get()), (const E*)PyArray_DATA(x), at, count, put);
+        scatter_into<E>(s, (E*)data_of(out.get()), (const E*)PyArray_DATA(x), at, count, put);
     };
     bool known = adds ? by_type(s.type, [&](auto e) { run(e, [](auto a, auto b) { return sum_of(a, b); }); })
                       : by_size(s.type, [&](auto e) { run(e, [](auto, auto b) { return b; }); });
@@ -298,7 +297,7 @@ template <bool adds> PyObject* index_write(const Call& c) {
     if (!out || !d) return nullptr;
     auto run = [&](auto e, auto put) {
         typedef decltype(e) E;
-        E* to = (E*)data(out.get());
+        E* to = (E*)data_of(out.get());
         const E* from = (const E*)PyArray_DATA(x);
         for (npy_intp o = 0; o < s.outer; o++, to += s.size * s.inner)
             for (npy_intp k = 0; k < n; k++, from += s.inner) {
@@ -397,7 +396,7 @@ PyObject* index_fill(const Call& c) {
     Ref out(copy_of(s.a, s.type));
     if (!out) return nullptr;
     auto put = [&](auto value) {
-        auto* to = (decltype(value)*)data(out.get());
+        auto* to = (decltype(value)*)data_of(out.get());
         for (npy_intp o = 0; o < s.outer; o++, to += s.size * s.inner)
             for (npy_intp k = 0; k < n; k++)
                 for (npy_intp j = 0, first = (at[k] < 0 ? at[k] + s.size : at[k]) * s.inner; j < s.inner; j++) to[first + j] = value;
@@ -437,7 +436,7 @@ PyObject* pdist(const Call& c) {
     npy_intp rows = PyArray_DIM(x, 0), width = PyArray_DIM(x, 1), pairs = rows * (rows - 1) / 2;
     if (rows < 2 || !width || rows * width > 1 << 20) return nullptr;
     PyObject* array = fresh_array(FLOAT32, 1, &pairs, nullptr);
-    if (array) small_pair_distances((const float*)PyArray_DATA(x), rows, width, (float*)data(array));
+    if (array) small_pair_distances((const float*)PyArray_DATA(x), rows, width, (float*)data_of(array));
     return tensor_around(array, FLOAT32);
 }
 
@@ -466,7 +465,7 @@ PyObject* cumsum(const Call& c) {
     if (PyArray_SIZE(s.a) > (whole ? MANY : FEW) || (whole && s.inner > 1 && PyArray_SIZE(s.a) > FEW)) return nullptr;
     Ref array(fresh_array(whole ? INT64 : s.type, PyArray_NDIM(s.a), PyArray_DIMS(s.a), nullptr)), d(PyLong_FromLong(s.dim));
     if (!array || !d) return nullptr;
-    void* out = data(array.get());
+    void* out = data_of(array.get());
     switch (s.type) {
     case FLOAT32: run_sums<float, float>(s, out); break;
     case FLOAT64: run_sums<double, double>(s, out); break;

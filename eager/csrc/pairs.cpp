@@ -13,26 +13,6 @@ namespace {
 
 constexpr npy_intp FEW = 1 << 14, LARGE = 1 << 22;
 
-void* data(PyObject* array) { return PyArray_DATA((PyArrayObject*)array); }
-PyObject* declined() { return Py_NewRef(Py_NotImplemented); }
-
-int number_of(PyArrayObject* a) {
-    for (int k = 0; k < TYPES; k++)
-        if ((PyObject*)PyArray_DESCR(a) == (PyObject*)world.types[k].descr) return k;
-    return -1;
-}
-PyArrayObject* dense(PyObject* x, int type, int dims) {
-    if (!PyArray_CheckExact(x)) return nullptr;
-    PyArrayObject* a = (PyArrayObject*)x;
-    return PyArray_IS_C_CONTIGUOUS(a) && PyArray_ISALIGNED(a) && PyArray_NDIM(a) == dims && (type < 0 || number_of(a) == type) ? a : nullptr;
-}
-bool numbers_of(PyObject* x, int count, npy_intp* out) {
-    if (!PyTuple_Check(x) || PyTuple_GET_SIZE(x) != count) return false;
-    for (int k = 0; k < count; k++)
-        if (!small_int(PyTuple_GET_ITEM(x, k), out[k])) return false;
-    return true;
-}
-
 // ---- the gradient of distances of all pairs of rows
 
 FB_EACH_MACHINE void pull(const float* x, const float* other, float* to, float* away, float share, npy_intp n) {
@@ -55,30 +35,30 @@ template <class T, class Pull> void pairs_back(const T* g, const T* x, const T* 
 
 // pair_distances_backward(g, x, d)
 PyObject* py_pair_distances_backward(PyObject*, PyObject* const* args, Py_ssize_t n) {
-    PyArrayObject* x = n == 3 ? dense(args[1], -1, 2) : nullptr;
-    int type = x ? number_of(x) : -1;
-    PyArrayObject *g = type == FLOAT32 || type == FLOAT64 ? dense(args[0], type, 1) : nullptr, *d = g ? dense(args[2], type, 1) : nullptr;
+    PyArrayObject* x = n == 3 ? row_major(args[1], -1, 2) : nullptr;
+    int type = x ? element_type(x) : -1;
+    PyArrayObject *g = type == FLOAT32 || type == FLOAT64 ? row_major(args[0], type, 1) : nullptr, *d = g ? row_major(args[2], type, 1) : nullptr;
     if (!d || !PyArray_SIZE(x)) return declined();
     npy_intp rows = PyArray_DIM(x, 0), width = PyArray_DIM(x, 1), pairs = rows * (rows - 1) / 2;
     if (PyArray_SIZE(g) != pairs || PyArray_SIZE(d) != pairs) return declined();
     PyObject* out = fresh_array(type, 2, PyArray_DIMS(x), nullptr);
     if (!out) return nullptr;
-    memset(data(out), 0, PyArray_NBYTES(x));
+    memset(data_of(out), 0, PyArray_NBYTES(x));
     const void *p = PyArray_DATA(g), *q = PyArray_DATA(x), *r = PyArray_DATA(d);
     Py_BEGIN_ALLOW_THREADS
-    if (type == FLOAT32) pairs_back((const float*)p, (const float*)q, (const float*)r, (float*)data(out), rows, width, pull);
-    else pairs_back((const double*)p, (const double*)q, (const double*)r, (double*)data(out), rows, width, pull_doubles);
+    if (type == FLOAT32) pairs_back((const float*)p, (const float*)q, (const float*)r, (float*)data_of(out), rows, width, pull);
+    else pairs_back((const double*)p, (const double*)q, (const double*)r, (double*)data_of(out), rows, width, pull_doubles);
     Py_END_ALLOW_THREADS
     return out;
 }
 
 // pair_distances(x)
 PyObject* py_pair_distances(PyObject*, PyObject* x) {
-    PyArrayObject* a = dense(x, FLOAT32, 2);
+    PyArrayObject* a = row_major(x, FLOAT32, 2);
     if (!a || PyArray_DIM(a, 0) < 2 || !PyArray_DIM(a, 1) || PyArray_SIZE(a) > 1 << 20) return declined();
     npy_intp rows = PyArray_DIM(a, 0), pairs = rows * (rows - 1) / 2;
     PyObject* out = fresh_array(FLOAT32, 1, &pairs, nullptr);
-    if (out) small_pair_distances((const float*)PyArray_DATA(a), rows, PyArray_DIM(a, 1), (float*)data(out));
+    if (out) small_pair_distances((const float*)PyArray_DATA(a), rows, PyArray_DIM(a, 1), (float*)data_of(out));
     return out;
 }
 
@@ -87,9 +67,9 @@ PyObject* py_pair_distances(PyObject*, PyObject* x) {
 // spread(x, index, dim, size)
 PyObject* py_spread(PyObject*, PyObject* const* args, Py_ssize_t n) {
     if (n != 4 || !PyArray_CheckExact(args[0])) return declined();
-    PyArrayObject *x = (PyArrayObject*)args[0], *index = dense(args[1], INT64, PyArray_NDIM(x));
+    PyArrayObject *x = (PyArrayObject*)args[0], *index = row_major(args[1], INT64, PyArray_NDIM(x));
     npy_intp dim, size, sizes[MAX_DIMS], outer = 1, inner = 1;
-    int dims = PyArray_NDIM(x), type = number_of(x);
+    int dims = PyArray_NDIM(x), type = element_type(x);
     if (!index || dims + 2 > MAX_DIMS || type < 0 || world.types[type].itemsize > 8 || !PyArray_ISALIGNED(x)
         || !small_int(args[2], dim) || !small_int(args[3], size) || dim < 0 || dim > dims || size < 1)
         return declined();
@@ -107,11 +87,11 @@ PyObject* py_spread(PyObject*, PyObject* const* args, Py_ssize_t n) {
         if ((uint64_t)at[k] >= (uint64_t)size) return declined();
     PyObject* out = fresh_array(type, dims + 1, sizes, nullptr);
     if (!out) return nullptr;
-    memset(data(out), 0, PyArray_NBYTES((PyArrayObject*)out));
+    memset(data_of(out), 0, PyArray_NBYTES((PyArrayObject*)out));
     auto put = [&](auto e) {
         typedef decltype(e) E;
         const E* from = (const E*)PyArray_DATA(x);
-        E* to = (E*)data(out);
+        E* to = (E*)data_of(out);
         npy_intp step = one ? 0 : 1;
         for (npy_intp o = 0; o < outer; o++, to += size * inner)
             for (npy_intp i = 0; i < inner; i++, from += step) to[*at++ * inner + i] = *from;
@@ -130,16 +110,18 @@ PyObject* py_spread(PyObject*, PyObject* const* args, Py_ssize_t n) {
 // max_indices(place, sizes, kernel, stride, padding, dilation)
 PyObject* py_max_indices(PyObject*, PyObject* const* args, Py_ssize_t n) {
     int dims = n == 6 && PyTuple_Check(args[2]) ? (int)PyTuple_GET_SIZE(args[2]) : 0;
-    PyArrayObject* place = dims >= 1 && dims <= 3 && PyArray_CheckExact(args[0]) ? dense(args[0], INT64, PyArray_NDIM((PyArrayObject*)args[0])) : nullptr;
+    PyArrayObject* place = dims >= 1 && dims <= 3 && PyArray_CheckExact(args[0]) ? row_major(args[0], INT64, PyArray_NDIM((PyArrayObject*)args[0])) : nullptr;
     npy_intp sizes[3], kernel[3], stride[3], padding[3], dilation[3];
     int rank = place ? PyArray_NDIM(place) : 0;
     if (rank < dims || !numbers_of(args[1], dims, sizes) || !numbers_of(args[2], dims, kernel) || !numbers_of(args[3], dims, stride)
         || !numbers_of(args[4], dims, padding) || !numbers_of(args[5], dims, dilation) || !place)
         return declined();
+    for (int d = 0; d < dims; d++)
+        if (kernel[d] < 1 || sizes[d] < 1) return declined();
     PyObject* out = fresh_array(INT64, rank, PyArray_DIMS(place), nullptr);
     if (!out) return nullptr;
     const int64_t* from = (const int64_t*)PyArray_DATA(place);
-    int64_t* to = (int64_t*)data(out);
+    int64_t* to = (int64_t*)data_of(out);
     npy_intp outputs[3], o[3] = {0, 0, 0};
     for (int d = 0; d < dims; d++) outputs[d] = PyArray_DIM(place, rank - dims + d);
     for (npy_intp k = 0, all = PyArray_SIZE(place); k < all; k++) {
@@ -199,9 +181,9 @@ template <class T> bool fractional(PyArrayObject* x, PyArrayObject* samples, int
 // fractional_max(x, samples, kernel, sizes): (values, flat places in the pooled dims)
 PyObject* py_fractional_max(PyObject*, PyObject* const* args, Py_ssize_t count) {
     int n = count == 4 && PyTuple_Check(args[2]) ? (int)PyTuple_GET_SIZE(args[2]) : 0;
-    PyArrayObject* x = n == 2 || n == 3 ? dense(args[0], -1, n + 2) : nullptr;
-    int type = x ? number_of(x) : -1;
-    PyArrayObject* samples = type == FLOAT32 || type == FLOAT64 ? dense(args[1], type, 3) : nullptr;
+    PyArrayObject* x = n == 2 || n == 3 ? row_major(args[0], -1, n + 2) : nullptr;
+    int type = x ? element_type(x) : -1;
+    PyArrayObject* samples = type == FLOAT32 || type == FLOAT64 ? row_major(args[1], type, 3) : nullptr;
     npy_intp kernel[3], sizes[5];
     if (!samples || !PyArray_SIZE(x) || !numbers_of(args[2], n, kernel) || !numbers_of(args[3], n, sizes + 2)) return declined();
     for (int d = 0; d < 2; d++) {
@@ -213,9 +195,9 @@ PyObject* py_fractional_max(PyObject*, PyObject* const* args, Py_ssize_t count) 
         if (kernel[d] < 1 || sizes[2 + d] < 1 || kernel[d] > PyArray_DIM(x, 2 + d)) return declined();
     Ref values(fresh_array(type, n + 2, sizes, nullptr)), places(fresh_array(INT64, n + 2, sizes, nullptr));
     if (!values || !places) return nullptr;
-    int64_t* at = (int64_t*)data(places.get());
-    bool good = type == FLOAT32 ? fractional(x, samples, n, kernel, sizes + 2, (float*)data(values.get()), at)
-                                : fractional(x, samples, n, kernel, sizes + 2, (double*)data(values.get()), at);
+    int64_t* at = (int64_t*)data_of(places.get());
+    bool good = type == FLOAT32 ? fractional(x, samples, n, kernel, sizes + 2, (float*)data_of(values.get()), at)
+                                : fractional(x, samples, n, kernel, sizes + 2, (double*)data_of(values.get()), at);
     return good ? PyTuple_Pack(2, values.get(), places.get()) : declined();
 }
 
@@ -227,13 +209,6 @@ PyArrayObject* floats_of(const Call& c, PyObject* t) {
 }
 bool same_sizes(PyArrayObject* a, PyArrayObject* b) {
     return PyArray_NDIM(a) == PyArray_NDIM(b) && PyArray_CompareLists(PyArray_DIMS(a), PyArray_DIMS(b), PyArray_NDIM(a));
-}
-bool read_real(PyObject* x, double missing, double& out) {
-    out = missing;
-    if (!x) return true;
-    if (!PyFloat_CheckExact(x) && !PyLong_CheckExact(x)) return false;
-    out = PyFloat_AsDouble(x);
-    return out != -1 || !PyErr_Occurred() || (PyErr_Clear(), false);
 }
 const float* floats(PyArrayObject* a) { return (const float*)PyArray_DATA(a); }
 
@@ -258,14 +233,14 @@ PyObject* pairwise_distance(const Call& c) {
     static const Names<4> names("x1", "x2", "p", "eps");
     PyObject* a[4];
     double p, eps;
-    if (!parse(c, names, a) || !read_real(a[2], 2, p) || p != 2 || !read_real(a[3], 1e-6, eps)) return nullptr;
+    if (!parse(c, names, a) || !small_real(a[2], 2, p) || p != 2 || !small_real(a[3], 1e-6, eps)) return nullptr;
     PyArrayObject *x = floats_of(c, a[0]), *y = x ? floats_of(c, a[1]) : nullptr;
     int dims = y ? PyArray_NDIM(x) : 0;
     if (!dims || !same_sizes(x, y)) return nullptr;
     npy_intp n = PyArray_DIM(x, dims - 1);
     PyObject* array = fresh_array(FLOAT32, dims - 1, PyArray_DIMS(x), nullptr);
     if (!array) return nullptr;
-    for (npy_intp r = 0; r < PyArray_SIZE(x) / n; r++) ((float*)data(array))[r] = apart_of(floats(x) + r * n, floats(y) + r * n, n, (float)eps);
+    for (npy_intp r = 0; r < PyArray_SIZE(x) / n; r++) ((float*)data_of(array))[r] = apart_of(floats(x) + r * n, floats(y) + r * n, n, (float)eps);
     return tensor_around(array, FLOAT32);
 }
 
@@ -279,7 +254,7 @@ PyObject* cdist(const Call& c) {
     if (sizes[0] > 25 || sizes[1] > 25) return nullptr; // (others go by a product)
     PyObject* array = fresh_array(FLOAT32, 2, sizes, nullptr);
     if (!array) return nullptr;
-    float* out = (float*)data(array);
+    float* out = (float*)data_of(array);
     for (npy_intp i = 0; i < sizes[0]; i++)
         for (npy_intp j = 0; j < sizes[1]; j++) *out++ = apart_of(floats(x) + i * n, floats(y) + j * n, n, 0);
     return tensor_around(array, FLOAT32);
@@ -300,7 +275,7 @@ PyObject* cosine_similarity(const Call& c) {
     PyObject* a[4];
     double eps;
     int d = 1;
-    if (!parse(c, names, a) || !read_real(a[3], 1e-8, eps) || !(eps > 1e-30 && eps < 1e30)) return nullptr;
+    if (!parse(c, names, a) || !small_real(a[3], 1e-8, eps) || !(eps > 1e-30 && eps < 1e30)) return nullptr;
     PyArrayObject *x = floats_of(c, a[0]), *y = x ? floats_of(c, a[1]) : nullptr;
     int dims = y ? PyArray_NDIM(x) : 0;
     if (!dims || !same_sizes(x, y) || (a[2] && !small_dim(a[2], dims, d)) || d != dims - 1) return nullptr;
@@ -313,7 +288,7 @@ PyObject* cosine_similarity(const Call& c) {
         products_of(floats(x) + r * n, floats(y) + r * n, n, found);
         if (!(found[0] > 1e-30f && found[0] < 1e30f && found[1] > 1e-30f && found[1] < 1e30f)) return nullptr; // squares that lose
         float first = __builtin_sqrtf(found[0]), second = __builtin_sqrtf(found[1]);
-        ((float*)data(array.get()))[r] = found[2] / (first < least ? least : first) / (second < least ? least : second);
+        ((float*)data_of(array.get()))[r] = found[2] / (first < least ? least : first) / (second < least ? least : second);
     }
     return tensor_around(array.release(), FLOAT32);
 }
@@ -323,8 +298,8 @@ PyObject* triplet_margin_loss(const Call& c) {
     PyObject* a[10];
     double margin, p, eps;
     bool swap, mean;
-    if (!parse(c, names, a) || !read_real(a[3], 1, margin) || !(margin > 0 && margin < 1e30) || !read_real(a[4], 2, p) || p != 2
-        || !read_real(a[5], 1e-6, eps) || !flag_of(a[6], swap) || !absent(a[7]) || !absent(a[8]) || (a[9] && !PyUnicode_Check(a[9])))
+    if (!parse(c, names, a) || !small_real(a[3], 1, margin) || !(margin > 0 && margin < 1e30) || !small_real(a[4], 2, p) || p != 2
+        || !small_real(a[5], 1e-6, eps) || !flag_of(a[6], swap) || !absent(a[7]) || !absent(a[8]) || (a[9] && !PyUnicode_Check(a[9])))
         return nullptr;
     mean = !a[9] || PyUnicode_CompareWithASCIIString(a[9], "mean") == 0;
     if (!mean && PyUnicode_CompareWithASCIIString(a[9], "sum") != 0) return nullptr;
@@ -348,7 +323,7 @@ PyObject* triplet_margin_loss(const Call& c) {
     PyObject* array = fresh_array(FLOAT32, 0, nullptr, nullptr);
     if (!array) return nullptr;
     float sum = small_row_sum(losses.data(), rows);
-    *(float*)data(array) = mean ? sum / (float)rows : sum;
+    *(float*)data_of(array) = mean ? sum / (float)rows : sum;
     return tensor_around(array, FLOAT32);
 }
 
@@ -374,7 +349,7 @@ PyObject* norm_along(const Call& c, PyObject* t, PyObject* power, PyObject* dim)
     double p;
     int d = 0, count = 0;
     PyArrayObject* x = dense_array(t);
-    if (!x || (c.grad && needs_grad(t)) || !read_real(power, 2, p) || !(p > 0.5 && p < 10) || !PyArray_SIZE(x) || PyArray_SIZE(x) > 2048) return nullptr;
+    if (!x || (c.grad && needs_grad(t)) || !small_real(power, 2, p) || !(p > 0.5 && p < 10) || !PyArray_SIZE(x) || PyArray_SIZE(x) > 2048) return nullptr;
     int dims = PyArray_NDIM(x), type = type_of(t);
     if ((!absent(dim) && !small_dim(dim, dims, d)) || (type != FLOAT32 && type != FLOAT16 && type != BFLOAT16)) return nullptr;
     npy_intp n = PyArray_SIZE(x), inner = 1, sizes[MAX_DIMS];
@@ -391,7 +366,7 @@ PyObject* norm_along(const Call& c, PyObject* t, PyObject* power, PyObject* dim)
     auto run = [&](auto e) {
         typedef decltype(e) T;
         const T* from = (const T*)PyArray_DATA(x);
-        T* out = (T*)data(array.get());
+        T* out = (T*)data_of(array.get());
         for (npy_intp o = 0, all = PyArray_SIZE(x) / (n * inner); o < all; o++, from += n * inner)
             for (npy_intp i = 0; i < inner; i++) {
                 double v = norm_of(from + i, inner, n, p);

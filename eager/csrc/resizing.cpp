@@ -13,7 +13,6 @@ namespace {
 
 constexpr npy_intp LARGE = 1 << 21; // elements that one thread makes
 
-void* data(PyObject* array) { return PyArray_DATA((PyArrayObject*)array); }
 
 struct Resized { // one dim
     npy_intp n, size;
@@ -125,10 +124,10 @@ PyObject* picked(const Image& m, bool exact) {
     PyObject* array = fresh_array(m.type, m.dims + 2, m.sizes, nullptr);
     if (!array) return nullptr;
     switch (world.types[m.type].itemsize) {
-    case 1: pick(m, exact, (uint8_t*)data(array)); break;
-    case 2: pick(m, exact, (uint16_t*)data(array)); break;
-    case 4: pick(m, exact, (uint32_t*)data(array)); break;
-    default: pick(m, exact, (uint64_t*)data(array));
+    case 1: pick(m, exact, (uint8_t*)data_of(array)); break;
+    case 2: pick(m, exact, (uint16_t*)data_of(array)); break;
+    case 4: pick(m, exact, (uint32_t*)data_of(array)); break;
+    default: pick(m, exact, (uint64_t*)data_of(array));
     }
     return tensor_around(array, m.type);
 }
@@ -147,12 +146,12 @@ PyObject* mixed(const Image& m, bool align) {
         npy_intp inner = 1;
         for (int k = d + 1; k < m.dims; k++) inner *= m.r[k].n;
         if (d != last) after.resize(outer * m.r[d].size * inner);
-        float* out = d == last ? (float*)data(array) : after.data();
+        float* out = d == last ? (float*)data_of(array) : after.data();
         linear(x, out, outer, inner, m.r[d], align);
         std::swap(before, after);
         x = before.data();
     }
-    if (last < 0) memcpy(data(array), x, PyArray_NBYTES(m.x));
+    if (last < 0) memcpy(data_of(array), x, PyArray_NBYTES(m.x));
     return tensor_around(array, FLOAT32);
 }
 

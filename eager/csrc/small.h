@@ -84,6 +84,14 @@ inline bool small_dim(PyObject* x, int dims, int& out) {
     out = (int)d;
     return d >= 0 && d < dims;
 }
+// A number of Python's, `missing` where none is given.
+inline bool small_real(PyObject* x, double missing, double& out) {
+    out = missing;
+    if (!x) return true;
+    if (!PyFloat_CheckExact(x) && !PyLong_CheckExact(x)) return false;
+    out = PyFloat_AsDouble(x);
+    return out != -1 || !PyErr_Occurred() || (PyErr_Clear(), false);
+}
 inline bool absent(PyObject* x) { return !x || x == Py_None; }
 // None, True or False
 inline bool flag_of(PyObject* x, bool& out) {
@@ -95,6 +103,34 @@ inline PyArrayObject* dense_array(PyObject* x) {
     PyArrayObject* a = is_plain(x) && is_cpu(x) ? array_of(x) : nullptr;
     return a && PyArray_IS_C_CONTIGUOUS(a) && PyArray_ISALIGNED(a) && PyArray_NDIM(a) < MAX_DIMS ? a : nullptr;
 }
+inline void* data_of(PyObject* array) { return PyArray_DATA((PyArrayObject*)array); }
+
+// ---- kernels of records: arrays in, an array or NotImplemented out
+inline PyObject* declined() { return Py_NewRef(Py_NotImplemented); }
+// The number of an array's element type, or -1.
+inline int element_type(PyArrayObject* a) {
+    for (int k = 0; k < TYPES; k++)
+        if ((PyObject*)PyArray_DESCR(a) == (PyObject*)world.types[k].descr) return k;
+    return -1;
+}
+// A row-major array; of this type and so many dims, where they are given.
+inline PyArrayObject* row_major(PyObject* x, int type = -1, int dims = -1) {
+    if (!PyArray_CheckExact(x)) return nullptr;
+    PyArrayObject* a = (PyArrayObject*)x;
+    return PyArray_IS_C_CONTIGUOUS(a) && PyArray_ISALIGNED(a) && PyArray_NDIM(a) < MAX_DIMS && (dims < 0 || PyArray_NDIM(a) == dims)
+            && (type < 0 || element_type(a) == type)
+        ? a
+        : nullptr;
+}
+// A tuple of so many numbers.
+inline bool numbers_of(PyObject* x, int count, npy_intp* out) {
+    if (!PyTuple_Check(x) || PyTuple_GET_SIZE(x) != count) return false;
+    for (int k = 0; k < count; k++)
+        if (!small_int(PyTuple_GET_ITEM(x, k), out[k])) return false;
+    return true;
+}
+template <int N> bool numbers_of(PyObject* x, npy_intp (&out)[N]) { return numbers_of(x, N, out); }
+
 inline PyObject* tensor_around(PyObject* array, int type) {
     return array ? new_tensor(array, world.types[type].object) : nullptr;
 }

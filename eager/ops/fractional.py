@@ -21,7 +21,7 @@ def _starts(sample, n, m, k):
     return starts.masked_fill(places == m - 1, n - k)
 
 
-@composite(outputs=("values", Out("places", differentiable=False)))
+@composite(outputs=("values", Out("places", differentiable=False)), refuses=True)
 def fractional_max(x, samples: mask, kernel_size: static, sizes: static):
     """(maxima, their flat places in the pooled dims) of windows given by flat indices (N, C, window, outputs): the outputs last,
     for long inner loops."""

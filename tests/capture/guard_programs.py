@@ -191,7 +191,7 @@ def drawn_change(draw, text):
     """Half of them change what the program reads; in between, now and then, nothing does, so that guards find what they found."""
     apt = [alter for alter, topic in TOPICS.items() if topic in text]
     which = draw.random()
-    return NOTHING if which < 0.2 else draw.choice(apt if apt and which < 0.6 else CHANGES)
+    return NOTHING if which < 0.03 else draw.choice(apt if apt and which < 0.5 else CHANGES)
 
 
 def function_text(draw) -> str:

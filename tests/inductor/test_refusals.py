@@ -258,7 +258,7 @@ class Opened(dispatch.Mode):
 
 
 # compute indices that lie within
-CLAMPED = {"grid_sample", "grid_sample_backward", "fractional_max", "pair_distances", "pair_distances_backward"}
+CLAMPED = {"grid_sample", "grid_sample_backward", "pair_distances", "pair_distances_backward"}
 
 
 def test_composites_of_records_that_refuse_are_marked():
