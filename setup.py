@@ -1,14 +1,18 @@
 """Build of the three native extensions; everything else stands in pyproject.toml.
 
-Objects of files that know nothing of Python (the kernels, which take most of the time) are kept in build/objects, under a hash
-of their text, of the headers that they include, the flags and the compiler: environments of other Pythons take them from there.
+Objects are kept in build/objects, under a hash of their text, of the headers that they include, the flags and the compiler, so
+that only what changed is compiled again. Those of files that know nothing of Python (the kernels, which take most of the time)
+are taken from there by environments of other Pythons, too.
 """
 
 import glob
 import hashlib
 import os
 import re
+import shutil
 import subprocess
+import sys
+import sysconfig
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy
@@ -43,12 +47,14 @@ def knows_python(path: str, seen: set) -> bool:
     return any(name == "Python.h" or name.startswith("numpy/") for name in included) or any(below)
 
 
-def object_key(source: str, command: list[str]) -> str:
+def kept_object(source: str, command: list[str]) -> str:
+    """Where the object of a file is kept: by all that it is made of."""
     files: set = set()
-    knows_python(source, files)
+    surroundings = [sys.version, sysconfig.get_config_var("SOABI"), numpy.__version__] if knows_python(source, files) else []
     texts = [text_of(path) for path in sorted(files)]
     version = subprocess.run([command[0], "--version"], capture_output=True, text=True).stdout
-    return hashlib.sha256("\0".join([*texts, *command, version]).encode()).hexdigest()[:40]
+    key = hashlib.sha256("\0".join([*texts, *command, version, *surroundings]).encode()).hexdigest()[:40]
+    return os.path.join("build", "objects", f"{key}.o")
 
 
 class BuildObjects(build_ext):
@@ -60,13 +66,15 @@ class BuildObjects(build_ext):
         command = [program, "-fPIC", "-pthread", "-DNDEBUG", "-fwrapv", *FLAGS, "-c"]
 
         def compile_source(source, options):
+            kept = kept_object(source, command)
+            if os.path.exists(kept):
+                return [kept]
+            os.makedirs(os.path.dirname(kept), exist_ok=True)
             if knows_python(source, set()):
-                return compile_one([source], **options)
-            kept = os.path.join("build", "objects", object_key(source, command) + ".o")
-            if not os.path.exists(kept):
-                os.makedirs(os.path.dirname(kept), exist_ok=True)
+                shutil.copyfile(*compile_one([source], **options), f"{kept}.{os.getpid()}")
+            else:
                 subprocess.run([*command, source, "-o", f"{kept}.{os.getpid()}"], check=True)
-                os.replace(f"{kept}.{os.getpid()}", kept)
+            os.replace(f"{kept}.{os.getpid()}", kept)
             return [kept]
 
         def compile_all(sources, **options):
