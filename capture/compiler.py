@@ -10,7 +10,7 @@ from .backends import get_default_backend, list_backends, register_backend, set_
 from .compile import compile, reset
 from .explain import explain
 from .stance import set_stance
-from .state import disable, is_compiling, mark_dynamic, mark_static, maybe_mark_dynamic
+from .state import allow_in_graph, disable, is_compiling, mark_dynamic, mark_static, maybe_mark_dynamic
 
 is_dynamo_compiling = is_compiling
 
@@ -32,11 +32,6 @@ def __getattr__(name):
 def is_exporting():
     """Whether a program is being exported: there is no export."""
     return False
-
-
-def allow_in_graph(fn):
-    """Returns the function: every function is captured through or called at a break."""
-    return fn
 
 
 def assume_constant_result(fn):

@@ -1,7 +1,6 @@
 """What the native module is told about eager, and which code the frame hook may hand to the compiler.
 
-In: eager's Tensor, its thread state, the names of Module's hook tables. Out: `native` (the extension,
-    or None where this
+In: eager's Tensor, its thread state, the names of Module's hook tables. Out: `native` (the extension, or None where this
 Python has none), `is_compiling`, `disable`, dynamic marks on tensors, and `uncapturable(code)`: why a nested frame is
 left to Python. Code of this package, the standard library and installed numeric libraries is never captured by itself;
 modules, optimizers and other code written like a user's are.
@@ -14,6 +13,7 @@ import functools
 import inspect
 import os
 import sys
+import types
 from typing import Any
 from collections.abc import Callable
 
@@ -23,6 +23,7 @@ from ..eager.nn.modules import module as eager_module
 from ..eager.state import state as eager_state
 from ..eager.tensor import Tensor
 from ..runtime.errors import CheckFailed
+from ..runtime.identity import WeakIdKeyDictionary
 from . import surroundings
 
 try:
@@ -140,6 +141,32 @@ def disable(function: Callable | None = None, recursive: bool = True, *, reason:
         raise TypeError(f"disable(recursive=False) takes a Python function, not {type(function).__name__}")
     _disabled_codes[id(code)] = code
     return function
+
+
+# -- functions that are called while tracing
+
+_in_graph = WeakIdKeyDictionary()
+
+
+def allow_in_graph(fn: Callable | list | tuple) -> Any:
+    """Call this Python function (or each of a list) on symbolic tensors while a graph is captured, instead of capturing its code.
+
+    What it calls of the library becomes nodes of the graph; everything else it does happens once per capture and is neither
+    guarded nor repeated by compiled calls, so its results may depend on its arguments alone. A call with arguments that are
+    no tensors, numbers or plain containers of these is captured like any other. Returns what it was given.
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.compiler.allow_in_graph.html
+    """
+    if isinstance(fn, (list, tuple)):
+        return [allow_in_graph(one) for one in fn]
+    if not callable(fn):
+        raise TypeError(f"allow_in_graph() takes a callable or a list of them, not {type(fn).__name__}")
+    if isinstance(fn, types.FunctionType):
+        _in_graph[fn] = True
+    return fn
+
+
+def is_allowed_in_graph(fn: Any) -> bool:
+    return fn in _in_graph
 
 
 # -- marks of dynamic sizes

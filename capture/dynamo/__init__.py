@@ -6,7 +6,7 @@ from .. import backends
 from ..compile import compile, reset
 from ..explain import explain
 from ..module import CompiledModule as OptimizedModule
-from ..state import disable, is_compiling, mark_dynamic, mark_static
+from ..state import allow_in_graph, disable, is_compiling, mark_dynamic, mark_static
 
 maybe_mark_dynamic = mark_dynamic
 optimize = compile
@@ -15,11 +15,6 @@ optimize = compile
 @disable
 def graph_break(msg=""):
     """Ends the graph here: the code before and after is captured apart."""
-
-
-def allow_in_graph(fn):
-    """Returns the function: every function is captured through or called at a break."""
-    return fn
 
 
 def assume_constant_result(fn):

@@ -13,7 +13,8 @@ import weakref
 
 from ..breaks import unsupported
 from ..source import Attr, Contents, DictAttr, item
-from .base import Lazy, Variable
+from ..state import is_allowed_in_graph
+from .base import Lazy, NotPlain, Variable
 from .constant import ConstantVariable
 from .dicts import DictVariable
 from .sequences import TupleVariable
@@ -108,7 +109,20 @@ class UserFunctionVariable(Variable):
     def call(self, tx, args, kwargs):
         if self.code is DISPATCH and len(args) == 1 and args[0].is_constant() and self.caches_weakly():
             return self.dispatched(tx, args[0].plain())
+        if self.fn is not None and is_allowed_in_graph(self.fn):
+            return self.called_while_tracing(tx, args, kwargs)
         return tx.inline(self, args, kwargs)
+
+    def called_while_tracing(self, tx, args, kwargs):
+        """The result of the function itself, called on fakes; inlined where an argument has no plain value."""
+        try:
+            values = [a.realize().plain() for a in args]
+            named = {name: a.realize().plain() for name, a in kwargs.items()}
+        except NotPlain:
+            return tx.inline(self, args, kwargs)
+        if self.source is not None:
+            tx.guard_identity(self.source, self.fn)
+        return tx.fresh(tx.run(self.fn, *values, **named))
 
     def caches_weakly(self) -> bool:
         """Whether a `dispatch` keeps its answers where functools does."""
