@@ -6,6 +6,9 @@ A GPT's training step and a mobile convnet are mostly products, which eager runs
 a Python loop and an optimizer over many small parameters are mostly Python and memory. The last column says which it is: the
 floating point operations of products and convolutions, and the bytes of all kernels, over what this machine was measured to
 reach, and the part of the step that is spent outside of generated code.
+
+Everything runs on one thread and is measured in processor time, and a gain is the median of the rounds' ratios: what else the
+machine does changes the milliseconds, and hardly the gain.
 """
 
 import argparse
@@ -18,8 +21,8 @@ import flambeau.nn as nn
 import gpt
 from common import check
 
-# of the GPT only that it is not slower than 1.05 of eager's step: two runs gave 1.04 and 1.12, and its goal is 1.05
-LEAST = {"gpt": 1 / 1.05, "convnet": 1.5, "recurrence": 1.5, "optimizer": 1.05}
+# the least gains that are claimed; one thread on a busy and on a quiet machine gave 1.08-1.09, 1.58-1.66, 9.1-9.7, 1.14-1.2
+LEAST = {"gpt": 1.05, "convnet": 1.5, "recurrence": 1.5, "optimizer": 1.05}
 
 
 class Inverted(nn.Module):
@@ -112,21 +115,22 @@ PROGRAMS = {"gpt": gpt_training, "convnet": convnet, "recurrence": recurrence, "
 
 
 def seconds(step, least):
-    """One step's time: the mean over as many as take `least` seconds."""
-    count, start = 0, time.perf_counter()
-    while not count or time.perf_counter() - start < least:
+    """Processor seconds of one step: the mean over as many as take `least` seconds."""
+    count, start = 0, time.process_time()
+    while not count or time.process_time() - start < least:
         step()
         count += 1
-    return (time.perf_counter() - start) / count
+    return (time.process_time() - start) / count
 
 
 def in_turn(eager, compiled, rounds, least):
-    """Medians of (eager, compiled) over rounds that alternate, the order changing from round to round."""
+    """Medians of eager's time, of compiled code's and of their ratio over rounds that alternate, the order changing from round to
+    round."""
     times = ([], [])
     for n in range(rounds):
         for k in (0, 1) if n % 2 else (1, 0):
             times[k].append(seconds((eager, compiled)[k], least))
-    return tuple(map(statistics.median, times))
+    return *map(statistics.median, times), statistics.median(plain / took for plain, took in zip(*times))
 
 
 def bounds(call, took):
@@ -137,7 +141,7 @@ def bounds(call, took):
     start, native = time.perf_counter(), torch.compiler.native_seconds()
     for _ in range(10):
         call()
-    inside = (torch.compiler.native_seconds() - native) / (time.perf_counter() - start)
+    inside = (torch.compiler.native_seconds() - native) / (time.perf_counter() - start)      # (both on the wall's clock)
     return {"products": products / machine.flops / took, "memory": sum(k.bytes for k in kernels) / machine.bandwidth / took,
             "Python": 1 - inside}
 
@@ -146,6 +150,8 @@ def told(shares):
     texts = {"products": "products, {:.0%} of this machine's peak", "memory": "memory, {:.0%} of this machine's bandwidth",
              "Python": "Python, {:.0%} of the step"}
     name = max(shares, key=shares.get)
+    if name == "memory" and shares[name] > 1:
+        return f"the caches, {shares[name]:.1f} times this machine's memory bandwidth"
     return texts[name].format(shares[name])
 
 
@@ -154,6 +160,7 @@ def main(arguments=None):
     parser.add_argument("--rounds", type=int, default=9, help="rounds of each, in turn (default 9)")
     parser.add_argument("--short", action="store_true", help="one short round; claims that results are equal, not how fast")
     options = parser.parse_args(arguments)
+    torch.set_num_threads(1)
     claims = []
     print(f"\n  {'':12} {'eager ms':>10} {'compiled ms':>12} {'gain':>7}   bound by")
     for name, make in PROGRAMS.items():
@@ -166,12 +173,12 @@ def measured(name, make, options):
     """Prints a program's row; what is claimed of it."""
     eager, call = started(make, lambda step: step), started(make, torch.compile)
     want, got = third(eager), third(call)
-    plain, took = in_turn(eager, call, 1 if options.short else options.rounds, 0.02 if options.short else 0.4)
-    print(f"  {name:12} {plain * 1e3:10.2f} {took * 1e3:12.2f} {plain / took:6.2f}x   {told(bounds(call, took))}")
+    plain, took, gain = in_turn(eager, call, 1 if options.short else options.rounds, 0.02 if options.short else 0.4)
+    print(f"  {name:12} {plain * 1e3:10.2f} {took * 1e3:12.2f} {gain:6.2f}x   {told(bounds(call, took))}")
     off = (got - want).abs().max().item()
     yield f"{name}: the third compiled step equals eager's", f"{off:.1e}", off <= 1e-4
     if not options.short:
-        yield f"{name}: at least {LEAST[name]:.2f} times as fast as eager", f"{plain / took:.2f}", plain / took >= LEAST[name]
+        yield f"{name}: at least {LEAST[name]:.2f} times as fast as eager", f"{gain:.2f}", gain >= LEAST[name]
 
 
 def started(make, through):
