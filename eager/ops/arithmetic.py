@@ -534,6 +534,8 @@ def _by_floats(x, dtype):
 
 @cast.numpy
 def _(x, dtype):
+    if x.dtype.kind == "c" and dtype is dtypes.bool:
+        return x != 0
     if x.dtype.kind == "c" and not dtype.is_complex:
         warnings.warn("Casting complex values to real discards the imaginary part", UserWarning, stacklevel=6)
         x = x.real

@@ -6,6 +6,7 @@ from ..dispatch import small
 from ..ops import grids, windows
 from ..ops.rearrange import stack
 from ..sizes import is_int, numel
+from . import memory_order
 from .arguments import size_of
 from .creation import linspace
 
@@ -79,6 +80,16 @@ def _check_shuffle(input, factor, name, word):
         raise RuntimeError(f"{name} expects a positive {word}, but got {factor}")
 
 
+def _arranged(input, parts, order, channels, sizes):
+    """Parts of the input with their last five dims in this order, of which the first few become the channels and the others
+    the rows and columns of `sizes`: memory of its own, channels last where the input's are."""
+    n = parts.ndim - 5
+    if memory_order.channels_last((input,)) is None:
+        return memory_order.reshaped_copy(parts.permute(*range(n), *order), sizes, input)
+    moved = parts.permute(*range(n), *order[channels:], *order[:channels])
+    return memory_order.reshaped_copy(moved, (*sizes[:n], *sizes[-2:], sizes[-3]), input).permute(0, 3, 1, 2)
+
+
 def pixel_shuffle(input, upscale_factor):
     """(..., C * r * r, H, W) to (..., C, H * r, W * r)."""
     r = upscale_factor
@@ -89,7 +100,7 @@ def pixel_shuffle(input, upscale_factor):
                            f"upscale_factor, but input.size(-3)={c} is not divisible by {r * r}")
     n = len(lead)
     parts = input.reshape(*lead, c // (r * r), r, r, h, w)
-    return parts.permute(*range(n), n, n + 3, n + 1, n + 4, n + 2).reshape(*lead, c // (r * r), h * r, w * r)
+    return _arranged(input, parts, (n, n + 3, n + 1, n + 4, n + 2), 1, (*lead, c // (r * r), h * r, w * r))
 
 
 def pixel_unshuffle(input, downscale_factor):
@@ -103,7 +114,7 @@ def pixel_unshuffle(input, downscale_factor):
                                f"input.size({dim})={n} is not divisible by {r}")
     n = len(lead)
     parts = input.reshape(*lead, c, h // r, r, w // r, r)
-    return parts.permute(*range(n), n, n + 2, n + 4, n + 1, n + 3).reshape(*lead, c * r * r, h // r, w // r)
+    return _arranged(input, parts, (n, n + 2, n + 4, n + 1, n + 3), 3, (*lead, c * r * r, h // r, w // r))
 
 
 def channel_shuffle(input, groups):
@@ -115,7 +126,12 @@ def channel_shuffle(input, groups):
     n, c, *rest = input.shape
     if c % groups:
         raise RuntimeError(f"Number of channels must be divisible by groups. Got {c} channels and {groups} groups.")
-    return input.reshape(n, groups, c // groups, *rest).transpose(1, 2).reshape(n, c, *rest)
+    order = memory_order.channels_last((input,))
+    if order is not None:
+        parts = input.permute(order).reshape(n, *rest, groups, c // groups).transpose(-1, -2)
+        return memory_order.reshaped_copy(parts, (n, *rest, c), input).permute(memory_order.back(order))
+    parts = input.reshape(n, groups, c // groups, *rest).transpose(1, 2)
+    return memory_order.reshaped_copy(parts, (n, c, *rest), input)
 
 
 pixel_shuffle, pixel_unshuffle = small("pixel_shuffle", pixel_shuffle), small("pixel_unshuffle", pixel_unshuffle)

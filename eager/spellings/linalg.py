@@ -8,6 +8,7 @@ import math
 from .. import dtypes, returned
 from ..ops import arithmetic as a, complexes as c, decompositions as d, elementary as e, reduce as r
 from ..ops.checks import all_solved
+from ..ops.views import contiguous_copy
 from ..tensor import Tensor
 from . import building, creation, products, reductions, shapes
 from .arguments import dim_of, dims_of, dtype_of, give, takes_out
@@ -91,6 +92,8 @@ def matrix_power(A, n, *, out=None):
     x = _power_base(A)
     if n == 0:
         return give(creation.eye(x.shape[-1], dtype=x.dtype).expand(x.shape).clone(), out)
+    if n == 1:
+        return give(contiguous_copy(x), out)
     x = inv(x) if n < 0 else x
     result, n = None, abs(n)
     while n:

@@ -14,6 +14,7 @@ from ..ops.views import contiguous, permute, reshape, unsqueeze
 from ..tensor import Tensor
 from .arguments import dim_of, dims_of, dtype_of, give, numpy_names
 from .elementwise import sub
+from .memory_order import back, memory_order
 
 Sorted = returned.sort
 TopK = returned.topk
@@ -186,14 +187,17 @@ def _complex_spread(record, x, correction, dims, keepdim):
     return total if record is r.var else sqrt(total)
 
 
+def _refuse_whole(input, name):
+    if input.dtype.category < 2:
+        raise RuntimeError(f"{name} only support floating point and complex dtypes: got {type_name(input.dtype)}")
+
+
 def _spread(record, floating_name):
     @numpy_names
     def function(input, dim=None, unbiased=None, keepdim=False, *, correction=None, out=None):
         if isinstance(dim, bool):          # var(input, unbiased)
             dim, unbiased = None, dim
-        if input.dtype.category < 2:
-            raise RuntimeError(f"{floating_name} only support floating point and complex dtypes: got "
-                               f"{type_name(input.dtype)}")
+        _refuse_whole(input, floating_name)
         correction, dims = _correction(unbiased, correction), dims_of(input, dim)
         _warn_of_few(input, dims, correction, name)
         if input.dtype.is_complex:
@@ -209,6 +213,7 @@ var, std, var_mean = _spread(r.var, "var and std"), _spread(r.std, "std and var"
 def std_mean(input, dim=None, unbiased=None, keepdim=False, *, correction=None):
     if isinstance(dim, bool):
         dim, unbiased = None, dim
+    _refuse_whole(input, "std_mean")
     dims, correction = dims_of(input, dim), _correction(unbiased, correction)
     _warn_of_few(input, dims, correction, "std_mean")
     if input.dtype.is_complex:
@@ -298,7 +303,11 @@ def _has_order(x, name):
 
 def sort(input, dim=-1, descending=False, stable=False, *, out=None):
     _has_order(input, "Sort")
-    return give(Sorted(*o.sort(input, dim_of(input, dim), bool(descending))), out)
+    d, order = dim_of(input, dim), memory_order(input)
+    if order is None:
+        return give(Sorted(*o.sort(input, d, bool(descending))), out)
+    found = o.sort(permute(input, order), order.index(d), bool(descending))
+    return give(Sorted(*(permute(part, tuple(back(order))) for part in found)), out)
 
 
 def argsort(input, dim=-1, descending=False, stable=False):
@@ -313,7 +322,8 @@ def topk(input, k, dim=-1, largest=True, sorted=True, *, out=None):
         raise RuntimeError(f"selected index k out of range: k={k} for dim {d} of size {size}")
     if input.dtype is dtypes.bool:
         raise RuntimeError("topk does not support bool dtypes on CPU")
-    return give(TopK(*o.topk(input, k, d, largest, sorted)), out)
+    found = o.topk(input, k, d, largest, sorted)
+    return give(TopK(*(found if d == input.ndim - 1 else map(contiguous, found))), out)
 
 
 def _some_along(input, d, name):

@@ -353,7 +353,7 @@ def corrcoef(input):
 def diff(input, n=1, dim=-1, prepend=None, append=None):
     from .shapes import cat
     if n == 0:
-        return input
+        return input.clone()
     d = dim_of(input, dim)
     if not input.ndim:
         raise RuntimeError("diff expects input to be at least one-dimensional")
