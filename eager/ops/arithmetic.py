@@ -144,7 +144,7 @@ def _(g, factor):
 
 @pointwise
 def addcmul(s, x, a, b, factor: scalar):
-    return x + a * b * factor
+    return x + factor * a * b
 
 
 @addcmul.grad("x")
@@ -164,7 +164,7 @@ def _(g, a, factor):
 
 @pointwise(promote="float")
 def addcdiv(s, x, a, b, factor: scalar):
-    return x + a / b * factor
+    return x + factor * a / b
 
 
 @addcdiv.grad("x")

@@ -361,10 +361,12 @@ def pinv(A, *, atol=None, rtol=None, hermitian=False):
         kept = a.gt(large, _tolerance(large, A, atol, rtol))
         inverse = a.where(kept, a.div(1.0, a.where(kept, values, 1.0)), 0.0)
         return products.matmul(a.mul(vectors, inverse.unsqueeze(-2)), adjoint_of(vectors))
-    u, s, vh = d.svd(_matrices(A, "linalg.pinv"), False)
-    kept = a.gt(s, _tolerance(s.detach(), A, atol, rtol))
-    inverse = a.where(kept, a.div(1.0, a.where(kept, s, 1.0)), 0.0)
-    return products.matmul(a.mul(adjoint_of(vh), inverse.unsqueeze(-2)), adjoint_of(u))
+    real = A.dtype.to_real()
+    relative, absolute = (x if isinstance(x, Tensor) or x is None else A.new_tensor(x, dtype=real) for x in (rtol, atol))
+    if relative is None:
+        eps = dtypes.finfo(A.dtype).eps * max(A.shape[-2:]) if absolute is None else 0.0
+        relative = A.new_full((), eps, dtype=real)
+    return d.pseudo_inverse(_matrices(A, "linalg.pinv"), relative, absolute)
 
 
 def pinverse(input, rcond=1e-15):

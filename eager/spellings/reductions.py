@@ -350,10 +350,22 @@ def median(input, dim=None, keepdim=False, *, out=None):
         flat = reshape(input, (input.numel(),))
         if type(flat.shape[0]) is int and not flat.shape[0]:
             return give(_median_of_none(input), out)
-        return give(kthvalue(flat, (flat.shape[0] + 1) // 2, 0)[0], out)
+        return give(_lower_middle(flat, 0, False)[0], out)
     d = dim_of(input, dim)
     _some_along(input, d, "median")
-    return give(Median(*kthvalue(input, (input.shape[d] + 1) // 2 if input.ndim else 1, d, keepdim)), out)
+    return give(Median(*_lower_middle(input, d, keepdim)), out)
+
+
+def _lower_middle(x, d, keepdim):
+    """(value, place) of the lower of the two middle elements of each row, or of its first NaN."""
+    n = x.shape[d] if x.ndim else 1
+    if not x.ndim or not x.dtype.is_floating_point:
+        return kthvalue(x, (n + 1) // 2, d, keepdim)
+    values, places = sort(x, d)
+    numbers = r.sum(a.eq(values, values), (d,), True)           # they stand before the NaN
+    at = a.where(a.lt(numbers, n), numbers, (n + 1) // 2 - 1)
+    found = values.gather(d, at), places.gather(d, at)
+    return found if keepdim else tuple(part.squeeze(d) for part in found)
 
 
 def _median_of_none(x):

@@ -93,8 +93,12 @@ def numbers(values, shape, rng):
     if values == "special":
         plain = np.rint(rng.standard_normal(shape) * 24) / 16
         return np.where(rng.random(shape) < 0.3, rng.choice(SPECIALS, shape), plain)
-    if values == "distinct":
-        return (rng.permutation(int(np.prod(shape))).reshape(shape) - 5) / 4
+    if values in ("distinct", "distinct with NaN"):
+        x = (rng.permutation(int(np.prod(shape))).reshape(shape) - 5) / 4
+        most = x.max(initial=0)
+        if values == "distinct" or rng.random() < 0.3:
+            return x
+        return np.where(x == most, rng.choice((np.nan, np.nan, np.inf)), np.where(x == -1.25, rng.choice((-np.inf, -1.25)), x))
     if values == "ascending":
         return np.sort(np.rint(rng.standard_normal(shape) * 24) / 16, -1)
     if values == "positive":
