@@ -8,7 +8,7 @@ what theirs are (`explicit`).
 import numpy as np
 
 from ..grads import _conjugate, explicit
-from ..op import extern, view
+from ..op import extern, view, write_in_order
 from .arithmetic import absolute, add, cast, div, eq, mul, neg, where
 from .creation import full
 from .views import contiguous
@@ -36,6 +36,9 @@ def view_as_real(shape, strides):
 def view_as_complex(shape, strides):
     """(*, 2) real as (*,) complex over the same memory; the last stride is 1 and the others are even."""
     return tuple(shape[:-1]), tuple([s // 2 for s in strides[:-1]]), 0
+
+
+write_in_order(view_as_complex, contiguous)
 
 
 @view(name="real", promote=_real_type)
