@@ -290,6 +290,8 @@ def compiled_told(lib, cases, backend, rounding):
             return f"{what}: {a.dtype} {a.shape} instead of {b.dtype} {b.shape}\n{text}"
         wrong = unequal(a.array, b.array, a.dtype, fuzz.tolerance_of(case, (a.dtype,)) * 5, False)
         half = any(s.dtype.endswith("float16") for s in specs_of((case.args, dict(case.kwargs))))
+        if wrong and SQUARED.search(case.name) and squares_overflow(case):  # (in the order of one kernel, not in the other's)
+            continue
         if wrong and not (half and wrong.endswith("of torch)")):            # (what is kept in registers is not rounded)
             return f"{what}: {wrong}\n{fuzz.short(a.array)}\neager\n{fuzz.short(b.array)}\n{text}"
     return ""
