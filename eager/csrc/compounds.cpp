@@ -783,46 +783,6 @@ PyObject* nan_to_num(const Call& c) {
     return tensor_around(array, type);
 }
 
-// ---- spread of all elements, or along one dim
-
-template <bool root> PyObject* spread(const Call& c) {
-    static const Names<2> names("input", "dim");
-    PyObject* a[2];
-    if (!parse(c, names, a) || !a[0]) return nullptr;
-    PyArrayObject* x = operand(c, a[0]);
-    int dims = x ? PyArray_NDIM(x) : 0, type = x ? type_of(a[0]) : -1, d = 0;
-    npy_intp size = x ? PyArray_SIZE(x) : 0, n = size, inner = 1, sizes[MAX_DIMS];
-    if (!size || size > FEW || (!absent(a[1]) && !small_dim(a[1], dims, d))) return nullptr;
-    int count = 0;
-    if (!absent(a[1])) {
-        n = PyArray_DIM(x, d);
-        for (int k = 0; k < dims; k++)
-            if (k != d) sizes[count++] = PyArray_DIM(x, k);
-        for (int k = d + 1; k < dims; k++) inner *= PyArray_DIM(x, k);
-    }
-    if (n < 2) return nullptr;
-    Ref array(fresh_array(type, count, sizes, nullptr));
-    if (!array || !by_floating(type, [&](auto e) {
-            typedef decltype(e) T;
-            const T* from = (const T*)PyArray_DATA(x);
-            T* out = (T*)data_of(array.get());
-            for (npy_intp o = 0; o < size / (n * inner); o++, from += n * inner)
-                for (npy_intp i = 0; i < inner; i++) {
-                    double sum = 0, squares = 0;
-                    for (npy_intp k = 0; k < n; k++) sum += widen(from[k * inner + i]);
-                    double mean = sum / n;
-                    for (npy_intp k = 0; k < n; k++) {
-                        double v = widen(from[k * inner + i]) - mean;
-                        squares += v * v;
-                    }
-                    double var = squares / (n - 1);
-                    *out++ = Narrow<T>::of(root ? sqrt(var) : var);
-                }
-        }))
-        return nullptr;
-    return tensor_around(array.release(), type);
-}
-
 // ---- images at the places of a grid
 
 PyObject* grid_sample(const Call& c) {
@@ -1039,5 +999,5 @@ const SmallEntry small_compounds[] = {{"max_pool1d", max_pool<1>}, {"max_pool2d"
     {"binary_cross_entropy", binary_cross_entropy}, {"group_norm", group_norm}, {"batch_norm", batch_norm}, {"bmm", bmm},
     {"addmm", add_product<2>}, {"baddbmm", add_product<3>}, {"cross", cross}, {"kron", kron}, {"kthvalue", kthvalue},
     {"median", median}, {"mode", mode}, {"lerp", lerp}, {"copysign", copysign}, {"nextafter", nextafter},
-    {"nan_to_num", nan_to_num}, {"var", spread<false>}, {"std", spread<true>}, {"grid_sample", grid_sample},
+    {"nan_to_num", nan_to_num}, {"grid_sample", grid_sample},
     {"scaled_dot_product_attention", attention}, {"embedding", embedding}, {nullptr, nullptr}};

@@ -28,7 +28,15 @@ struct SmallEntry {
     SmallHandler handler;
 };
 extern const SmallEntry small_reductions[], small_builders[], small_lookups[], small_draws[], small_layouts[], small_compounds[], small_pairs[],
-    small_resizing[], small_elements[]; // end with a null name
+    small_resizing[], small_elements[], small_moments[]; // end with a null name
+
+// A record that handlers name, with what its calls need; there once Python has given it (`keep`).
+struct KeptRecord {
+    const char* name;
+    PyObject* op;
+    NeedsTable needs;
+};
+KeptRecord* kept_record(const char* name);
 
 // The sum of floats side by side, with the bits of the record's kernel (reductions.cpp).
 float small_row_sum(const float* x, npy_intp n);
