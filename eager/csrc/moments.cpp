@@ -132,7 +132,94 @@ template <bool root> PyObject* spread_and_mean(const Call& c) {
     return pair.release();
 }
 
+// ---- sums and products
+
+template <class S> S total_of(const float* x, npy_intp n, S) { return (S)small_row_sum(x, n); }
+template <class S> S total_of(const double* x, npy_intp n, S total) {
+    for (npy_intp k = 0; k < n; k++) total += x[k];
+    return total;
 }
 
-const SmallEntry small_moments[] = {{"logsumexp", logsumexp}, {"var", spread<false>}, {"std", spread<true>},
+// Numbers that are NaN count as nothing.
+PyObject* nansum(const Call& c) {
+    static const Names<3> names("input", "dim", "keepdim");
+    PyObject* a[3];
+    Span s;
+    bool keepdim;
+    if (!parse(c, names, a) || !a[0] || !flag_of(a[2], keepdim) || !read_span(a[0], a[1], s) || (c.grad && needs_grad(a[0]))) return nullptr;
+    return reduced(s, keepdim, [&](auto x, npy_intp step) {
+        typedef decltype(widen(*x)) S;
+        S room[SMALL_REDUCTION];
+        for (npy_intp k = 0; k < s.n; k++) {
+            S v = widen(x[k * step]);
+            room[k] = v == v ? v : 0;
+        }
+        return total_of(room, s.n, (S)0);
+    });
+}
+
+PyObject* prod(const Call& c) {
+    static const Names<3> names("input", "dim", "keepdim");
+    PyObject* a[3];
+    Span s;
+    bool keepdim;
+    if (!parse(c, names, a) || !a[0] || !flag_of(a[2], keepdim) || !read_span(a[0], a[1], s)) return nullptr;
+    PyObject* out = reduced(s, keepdim, [&](auto x, npy_intp step) {
+        decltype(widen(*x)) total = 1;
+        for (npy_intp k = 0; k < s.n; k++) total *= widen(x[k * step]);
+        return total;
+    });
+    return recorded(c, a[0], s, nullptr, keepdim, out);
+}
+
+// Sums or means over any dims of few halves, or over dims that are not side by side: in the numbers that they compute with.
+template <bool mean> PyObject* sum_over(const Call& c) {
+    static const Names<3> names("input", "dim", "keepdim");
+    PyObject* a[3];
+    bool keepdim, over[MAX_DIMS] = {};
+    if (!parse(c, names, a) || !a[0] || !flag_of(a[2], keepdim)) return nullptr;
+    PyArrayObject* x = dense_array(a[0]);
+    int dims = x ? PyArray_NDIM(x) : 0, type = x ? type_of(a[0]) : -1, d, count = 0, used = 0;
+    npy_intp n = x ? PyArray_SIZE(x) : 0, sizes[MAX_DIMS], steps[MAX_DIMS], taken[MAX_DIMS], results = 1;
+    if (type < 0 || world.types[type].category != 2 || !n || n > SMALL_REDUCTION) return nullptr;
+    bool many = a[1] && PyTuple_CheckExact(a[1]);
+    for (Py_ssize_t k = 0, last = absent(a[1]) ? 0 : many ? PyTuple_GET_SIZE(a[1]) : 1; k < last; k++) {
+        if (!small_dim(many ? PyTuple_GET_ITEM(a[1], k) : a[1], dims, d) || over[d]) return nullptr;
+        over[d] = true;
+    }
+    if (absent(a[1]) || (many && !PyTuple_GET_SIZE(a[1])))
+        for (d = 0; d < dims; d++) over[d] = true;
+    for (d = dims - 1; d >= 0; d--) steps[d] = over[d] ? 0 : results, results *= over[d] ? 1 : PyArray_DIM(x, d);
+    for (d = 0; d < dims; d++) {
+        if (over[d]) taken[count++] = d;
+        if (!over[d] || keepdim) sizes[used++] = over[d] ? 1 : PyArray_DIM(x, d);
+    }
+    Ref array(fresh_array(type, used, sizes, nullptr)), list(tuple_of(taken, count));
+    if (!array || !list || !by_floating(type, [&](auto e) {
+            typedef decltype(e) T;
+            typedef decltype(widen(e)) S;
+            S total[SMALL_REDUCTION] = {};
+            npy_intp index[MAX_DIMS] = {}, at = 0;
+            const T* from = (const T*)PyArray_DATA(x);
+            for (npy_intp k = 0; k < n; k++) {
+                total[at] += widen(from[k]);
+                int i = dims - 1;
+                for (; i >= 0 && ++index[i] == PyArray_DIM(x, i); i--) at -= steps[i] * (index[i] - 1), index[i] = 0;
+                if (i >= 0) at += steps[i];
+            }
+            for (npy_intp k = 0; k < results; k++)
+                ((T*)data_of(array.get()))[k] = Narrow<T>::of(mean ? total[k] / (S)(n / results) : total[k]);
+        }))
+        return nullptr;
+    Ref out(tensor_around(array.release(), type));
+    if (!out || !c.grad || !needs_grad(a[0])) return out.release();
+    PyObject* given[] = {a[0], list.get(), keepdim ? Py_True : Py_False};
+    return record(c.self->head.op, c.self->needs, given, 3, 1, out.get()) ? out.release() : nullptr;
+}
+
+}
+
+PyObject* small_sum_over(const Call& c, bool mean) { return mean ? sum_over<true>(c) : sum_over<false>(c); }
+
+const SmallEntry small_moments[] = {{"nansum", nansum}, {"prod", prod}, {"logsumexp", logsumexp}, {"var", spread<false>}, {"std", spread<true>},
     {"var_mean", spread_and_mean<false>}, {"std_mean", spread_and_mean<true>}, {nullptr, nullptr}};

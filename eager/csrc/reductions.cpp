@@ -148,8 +148,10 @@ template <bool mean> PyObject* sum(const Call& c) {
     PyObject* a[3];
     Span s;
     bool keepdim;
-    if (!parse(c, names, a) || !a[0] || !flag_of(a[2], keepdim) || !read_span(a[0], a[1], s)) return nullptr;
+    if (!parse(c, names, a) || !a[0] || !flag_of(a[2], keepdim)) return nullptr;
+    if (!read_span(a[0], a[1], s)) return a[1] && PyTuple_CheckExact(a[1]) ? small_sum_over(c, mean) : nullptr;
     bool real = s.type == FLOAT32 || s.type == FLOAT64;
+    if (s.type == FLOAT16 || s.type == BFLOAT16) return small_sum_over(c, mean);
     if (s.inner > 1 && s.n > 128) return nullptr; // the record's kernel takes such columns in blocks
     if (!real && (mean || (s.type != INT64 && s.type != BOOL))) return nullptr;
     PyObject* array = result_of(s, real ? s.type : INT64, keepdim);

@@ -38,6 +38,9 @@ struct KeptRecord {
 };
 KeptRecord* kept_record(const char* name);
 
+// The handlers of sum and mean for halves, and for dims that are not side by side (moments.cpp).
+PyObject* small_sum_over(const Call& c, bool mean);
+
 // The sum of floats side by side, with the bits of the record's kernel (reductions.cpp).
 float small_row_sum(const float* x, npy_intp n);
 
