@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include <algorithm>
+#include <initializer_list>
 #include <vector>
 
 #include "../../runtime/csrc/job.h"
@@ -26,11 +27,11 @@ PyArrayObject* operand(const Call& c, PyObject* x, int type, int dims) {
     return a && type_of(x) == type && PyArray_NDIM(a) == dims ? a : nullptr;
 }
 // The same where the tensor may be missing.
-bool optional_vector(const Call& c, PyObject* x, npy_intp n, const float*& out) {
+bool optional_vector(const Call& c, PyObject* x, npy_intp n, const float*& out, bool tracked = false) {
     out = nullptr;
     if (absent(x)) return true;
-    PyArrayObject* a = operand(c, x, FLOAT32, 1);
-    if (!a || PyArray_DIM(a, 0) != n) return false;
+    PyArrayObject* a = tracked ? dense_array(x) : operand(c, x);
+    if (!a || type_of(x) != FLOAT32 || PyArray_NDIM(a) != 1 || PyArray_DIM(a, 0) != n) return false;
     out = (const float*)PyArray_DATA(a);
     return true;
 }
@@ -450,6 +451,37 @@ void normalise(const float* x, float* out, npy_intp n, double mean, double rstd,
     line_of(x, out, n, (float)(mean - near), (float)scale, (float)(bias - near * scale));
 }
 
+// What a normalisation's node keeps beside its result: the moments.
+struct KeptMoments {
+    Ref mean, var;
+    bool wanted = false;
+    bool make(const Call& c, std::initializer_list<PyObject*> operands, int dims, const npy_intp* sizes) {
+        for (PyObject* t : operands) wanted = wanted || (c.grad && t && t != Py_None && needs_grad(t));
+        if (!wanted) return true;
+        mean = Ref(fresh_array(FLOAT32, dims, sizes, nullptr)), var = Ref(fresh_array(FLOAT32, dims, sizes, nullptr));
+        return mean && var;
+    }
+    void put(npy_intp k, double m, double v) {
+        if (wanted) ((float*)data_of(mean.get()))[k] = (float)m, ((float*)data_of(var.get()))[k] = (float)v;
+    }
+    // The node of a record whose outputs are the result, the mean and the variance. Steals `array`.
+    PyObject* recorded(const char* name, PyObject* const* given, int count, PyObject* array) {
+        Ref out(tensor_around(array, FLOAT32));
+        if (!out || !wanted) return out.release();
+        Ref m(tensor_around(mean.release(), FLOAT32)), v(tensor_around(var.release(), FLOAT32));
+        PyObject* outs[] = {out.get(), m.get(), v.get()};
+        KeptRecord* record = kept_record(name);
+        return m && v && record_first(record->op, record->needs, given, count, leading(given, count), outs, 3) ? out.release() : nullptr;
+    }
+    static unsigned leading(PyObject* const* given, int count) {
+        unsigned mask = 0;
+        for (int k = 0; k < count; k++)
+            if (is_tensor(given[k]) && needs_grad(given[k])) mask |= 1u << k;
+        return mask;
+    }
+};
+PyObject* or_none(PyObject* x) { return x ? x : Py_None; }
+
 PyObject* group_norm(const Call& c) {
     static const Names<5> names("input", "num_groups", "weight", "bias", "eps");
     PyObject* a[5];
@@ -457,13 +489,16 @@ PyObject* group_norm(const Call& c) {
     double eps;
     const float *weight, *bias;
     if (!parse(c, names, a) || !a[0] || !a[1] || !small_int(a[1], groups) || groups < 1 || !small_real(a[4], 1e-5, eps)) return nullptr;
-    PyArrayObject* x = operand(c, a[0]);
+    PyArrayObject* x = dense_array(a[0]);
     int dims = x ? PyArray_NDIM(x) : 0;
     if (dims < 2 || type_of(a[0]) != FLOAT32 || !PyArray_SIZE(x) || PyArray_SIZE(x) > 1 << 18) return nullptr;
     npy_intp batch = PyArray_DIM(x, 0), channels = PyArray_DIM(x, 1), plane = PyArray_SIZE(x) / (batch * channels), each = channels / groups;
-    if (channels % groups || batch * each * plane == 1 || !optional_vector(c, a[2], channels, weight)
-        || !optional_vector(c, a[3], channels, bias))
+    if (channels % groups || batch * each * plane == 1 || !optional_vector(c, a[2], channels, weight, true)
+        || !optional_vector(c, a[3], channels, bias, true))
         return nullptr;
+    KeptMoments kept;
+    npy_intp pair[] = {batch, groups};
+    if (!kept.make(c, {a[0], a[2], a[3]}, 2, pair)) return nullptr;
     PyObject* array = fresh_array(FLOAT32, dims, PyArray_DIMS(x), nullptr);
     if (!array) return nullptr;
     const float* from = (const float*)PyArray_DATA(x);
@@ -476,12 +511,15 @@ PyObject* group_norm(const Call& c) {
         squares = 0;
         sums_of(from, n, (float)mean, &rest, &squares);
         double rstd = 1 / sqrt(squares / n + eps);
+        kept.put(b, mean, squares / n);
         for (npy_intp k = 0; k < each; k++) {
             npy_intp channel = b % groups * each + k;
             normalise(from + k * plane, out + k * plane, plane, mean, rstd, weight ? weight[channel] : 1, bias ? bias[channel] : 0);
         }
     }
-    return tensor_around(array, FLOAT32);
+    Ref factor(PyFloat_FromDouble(eps));
+    PyObject* given[] = {a[0], a[1], or_none(a[2]), or_none(a[3]), factor.get()};
+    return kept.recorded("group_norm", given, 5, array);
 }
 
 // running becomes running * (1 - momentum) + batch * share
@@ -498,6 +536,8 @@ PyObject* trained(const Call& c, PyObject* const* a, PyArrayObject* x, npy_intp 
     npy_intp count = batch * plane;
     if (!small_real(a[6], 0.1, momentum) || count < 2 || !small_writable(a[1], c.grad) || !small_writable(a[2], c.grad) || a[1] == a[2])
         return nullptr;
+    KeptMoments kept;
+    if (!kept.make(c, {a[0], a[3], a[4]}, 1, &channels)) return nullptr;
     PyObject* array = fresh_array(FLOAT32, PyArray_NDIM(x), PyArray_DIMS(x), nullptr);
     if (!array) return nullptr;
     const float* from = (const float*)PyArray_DATA(x);
@@ -509,6 +549,7 @@ PyObject* trained(const Call& c, PyObject* const* a, PyArrayObject* x, npy_intp 
         double mean = sum / count;
         squares = 0;
         for (npy_intp b = 0; b < batch; b++) sums_of(from + (b * channels + k) * plane, plane, (float)mean, &rest, &squares);
+        kept.put(k, mean, squares / count);
         means[k] = (float)mean, vars[k] = (float)(squares / count);
         double rstd = 1 / sqrt(squares / count + eps);
         for (npy_intp b = 0; b < batch; b++)
@@ -516,7 +557,9 @@ PyObject* trained(const Call& c, PyObject* const* a, PyArrayObject* x, npy_intp 
                 bias ? bias[k] : 0);
     }
     blend(a[1], means, momentum, 1), blend(a[2], vars, momentum, (double)count / (double)(count - 1));
-    Ref made(tensor_around(array, FLOAT32));
+    Ref factor(PyFloat_FromDouble(eps));
+    PyObject* given[] = {a[0], or_none(a[3]), or_none(a[4]), factor.get()};
+    Ref made(kept.recorded("batch_norm", given, 4, array));
     return made && bump(a[1]) && bump(a[2]) ? made.release() : nullptr;
 }
 
@@ -528,12 +571,12 @@ PyObject* batch_norm(const Call& c) {
     const float *mean, *var, *weight, *bias;
     if (!parse(c, names, a) || !a[0] || absent(a[1]) || absent(a[2]) || !flag_of(a[5], training) || !small_real(a[7], 1e-5, eps))
         return nullptr;
-    PyArrayObject* x = operand(c, a[0]);
+    PyArrayObject* x = dense_array(a[0]);
     int dims = x ? PyArray_NDIM(x) : 0;
     if (dims < 2 || type_of(a[0]) != FLOAT32 || !PyArray_SIZE(x) || PyArray_SIZE(x) > 1 << 17) return nullptr;
     npy_intp batch = PyArray_DIM(x, 0), channels = PyArray_DIM(x, 1), plane = PyArray_SIZE(x) / (batch * channels);
-    if (!optional_vector(c, a[1], channels, mean) || !optional_vector(c, a[2], channels, var) || !optional_vector(c, a[3], channels, weight)
-        || !optional_vector(c, a[4], channels, bias))
+    if (!optional_vector(c, a[1], channels, mean) || !optional_vector(c, a[2], channels, var) || !optional_vector(c, a[3], channels, weight, true)
+        || !optional_vector(c, a[4], channels, bias, true))
         return nullptr;
     if (training) return PyArray_SIZE(x) > FEW ? nullptr : trained(c, a, x, batch, channels, plane, eps, weight, bias);
     PyObject* array = fresh_array(FLOAT32, dims, PyArray_DIMS(x), nullptr);
@@ -543,7 +586,11 @@ PyObject* batch_norm(const Call& c) {
     for (npy_intp b = 0; b < batch; b++)
         for (npy_intp k = 0; k < channels; k++, from += plane, out += plane)
             normalise(from, out, plane, mean[k], 1 / sqrt((double)var[k] + eps), weight ? weight[k] : 1, bias ? bias[k] : 0);
-    return tensor_around(array, FLOAT32);
+    Ref made(tensor_around(array, FLOAT32)), factor(PyFloat_FromDouble(eps));
+    PyObject* given[] = {a[0], a[1], a[2], or_none(a[3]), or_none(a[4]), factor.get()};
+    unsigned leads = c.grad ? KeptMoments::leading(given, 6) : 0;
+    static KeptRecord* record_of = kept_record("batch_norm_eval");
+    return made && (!leads || record(record_of->op, record_of->needs, given, 6, leads, made.get())) ? made.release() : nullptr;
 }
 
 // ---- products

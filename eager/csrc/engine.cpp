@@ -297,6 +297,7 @@ struct RecordGradients {
     Ref op, formulas, names;
     bool star;
     std::vector<QuickGradient> quick; // per parameter; null where there is none
+    QuickGradient all = nullptr; // of all parameters at once
 };
 
 const RecordGradients* gradients_of(PyObject* op) {
@@ -317,6 +318,7 @@ const RecordGradients* gradients_of(PyObject* op) {
         made->quick.push_back(quick_gradient(op, name));
     }
     made->star = PyDict_GetItemWithError(made->formulas.get(), star);
+    if (made->star) made->all = quick_gradient(op, star);
     return (known[op] = std::move(made)).get();
 }
 
@@ -340,7 +342,7 @@ bool apply_formulas(PyObject* node, const RecordGradients& known, PyObject* edge
         if (!formula) return false;
         Ref result;
         if (quick && known.quick[k]) {
-            result = Ref(known.quick[k]({grads, (int)count, saved.args.get(), saved.outs.get()}));
+            result = Ref(known.quick[k]({grads, (int)count, saved.args.get(), saved.outs.get(), 1u << k}));
             if (!result && PyErr_Occurred()) return false;
         }
         if (result) {
@@ -354,6 +356,22 @@ bool apply_formulas(PyObject* node, const RecordGradients& known, PyObject* edge
         results.push_back(std::move(result));
     }
     return true;
+}
+
+// The one native step for all parameters of a record. 1: done; 0: not so; -1: an error is set.
+int apply_at_once(PyObject* node, QuickGradient all, PyObject* edges, PyObject* const* grads, size_t count, std::vector<Ref>& results) {
+    Thread thread;
+    Graph saved;
+    if (!read_state(thread)) return -1;
+    if (!thread.quick || thread.grad) return 0;
+    if (!read_saved(node, saved)) return -1;
+    unsigned needed = 0;
+    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(edges); k++)
+        if (PyTuple_GET_ITEM(edges, k) != Py_None) needed |= 1u << k;
+    Ref found(all({grads, (int)count, saved.args.get(), saved.outs.get(), needed}));
+    if (!found) return PyErr_Occurred() ? -1 : 0;
+    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(found.get()); k++) results.emplace_back(Py_NewRef(PyTuple_GET_ITEM(found.get(), k)));
+    return 1;
 }
 
 // The node's own method: apply(grads, needs) -> list of results.
@@ -442,7 +460,12 @@ bool run_plain(Run& run, PyObject* node, Grads& grads, bool retain) {
     if (any) {
         const RecordGradients* known = gradients_of(slot(node, world.n.op));
         if (!known) return false;
-        bool done = known->star
+        int at_once = known->all
+            ? apply_at_once(node, known->all, edges.get(), grads.list.data(), grads.list.size(), results)
+            : 0;
+        if (at_once < 0) return false;
+        bool done = at_once ? true
+            : known->star
             ? apply_method(node, edges.get(), grads.list.data(), grads.list.size(), results)
             : apply_formulas(node, *known, edges.get(), grads.list.data(), grads.list.size(), results);
         if (!done) return false;

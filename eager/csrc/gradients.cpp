@@ -6,51 +6,12 @@
 
 #include <vector>
 
-#include "casts.h"
-#include "small.h"
+#include "dense.h"
 
 namespace {
 
 constexpr npy_intp FEW = 4096; // elements up to which a loop here is faster than the kernels on threads
 
-// ---- operands
-
-// Row-major memory of a tensor: its own, or a copy.
-struct Dense {
-    Ref hold;
-    PyArrayObject* a = nullptr;
-    int type = -1;
-    explicit Dense(PyObject* t) {
-        PyArrayObject* own = is_plain(t) && is_cpu(t) ? array_of(t) : nullptr;
-        if (!own || PyArray_NDIM(own) >= MAX_DIMS || (type = type_of(t)) < 0) return;
-        bool plain = PyArray_IS_C_CONTIGUOUS(own) && PyArray_ISALIGNED(own);
-        hold = Ref(plain ? Py_NewRef((PyObject*)own) : PyArray_NewCopy(own, NPY_CORDER));
-        a = (PyArrayObject*)hold.get();
-    }
-    explicit operator bool() const { return a; }
-    npy_intp size() const { return PyArray_SIZE(a); }
-    template <class T = void> const T* data() const { return (const T*)PyArray_DATA(a); }
-};
-
-// Sizes of a tensor or of what is kept of one.
-bool sizes_of(PyObject* x, npy_intp* sizes, int& dims) {
-    if (is_tensor(x)) {
-        PyArrayObject* a = array_of(x);
-        if (!a || PyArray_NDIM(a) >= MAX_DIMS) return false;
-        memcpy(sizes, PyArray_DIMS(a), (dims = PyArray_NDIM(a)) * sizeof(npy_intp));
-        return true;
-    }
-    if (Py_TYPE(x) != world.meta) return false;
-    PyObject* shape = slot(x, world.m.shape);
-    if (!shape || !PyTuple_Check(shape) || PyTuple_GET_SIZE(shape) >= MAX_DIMS) return false;
-    dims = (int)PyTuple_GET_SIZE(shape);
-    return numbers_of(shape, dims, sizes);
-}
-npy_intp product_of(const npy_intp* sizes, int count) {
-    npy_intp n = 1;
-    for (int d = 0; d < count; d++) n *= sizes[d];
-    return n;
-}
 PyObject* zeros_of(int type, int dims, const npy_intp* sizes) {
     PyObject* array = fresh_array(type, dims, sizes, nullptr);
     if (array) memset(data_of(array), 0, PyArray_NBYTES((PyArrayObject*)array));
@@ -65,16 +26,6 @@ template <class Body> bool by_size(int type, Body body) {
     default: return false;
     }
 }
-template <class Body> bool by_floating(int type, Body body) {
-    switch (type) {
-    case FLOAT32: return body(float{}), true;
-    case FLOAT64: return body(double{}), true;
-    case FLOAT16: return body(Half{}), true;
-    case BFLOAT16: return body(BFloat{}), true;
-    default: return false;
-    }
-}
-
 // [outer, n, inner] of a tensor that is reduced over neighbouring dims; few elements.
 struct Reduced {
     npy_intp sizes[MAX_DIMS], outer, n, inner;
@@ -249,22 +200,21 @@ template <bool root> PyObject* variance_back(const Gradients& c) { // (x, correc
         });
 }
 
-struct Known {
-    const char *record, *parameter;
-    QuickGradient gradient;
-};
+typedef KnownGradient Known;
 const Known known[] = {{"max_dim", "x", by_position}, {"min_dim", "x", by_position}, {"index", "x", index_back},
     {"logsumexp", "x", logsumexp_back}, {"norm", "x", norm_back}, {"var", "x", variance_back<false>},
     {"std", "x", variance_back<true>}, {nullptr, nullptr, nullptr}};
+const Known* const tables[] = {known, norm_gradients};
 
 }
 
 QuickGradient quick_gradient(PyObject* op, PyObject* parameter) {
     Ref name(PyObject_GetAttrString(op, "name"));
     if (!name) return PyErr_Clear(), nullptr;
-    for (const Known* k = known; k->record; k++)
-        if (PyUnicode_Check(name.get()) && !PyUnicode_CompareWithASCIIString(name.get(), k->record)
-            && !PyUnicode_CompareWithASCIIString(parameter, k->parameter))
-            return k->gradient;
+    for (const Known* table : tables)
+        for (const Known* k = table; k->record; k++)
+            if (PyUnicode_Check(name.get()) && !PyUnicode_CompareWithASCIIString(name.get(), k->record)
+                && !PyUnicode_CompareWithASCIIString(parameter, k->parameter))
+                return k->gradient;
     return nullptr;
 }

@@ -6,19 +6,9 @@
 
 #include <type_traits>
 
-#include "casts.h"
+#include "dense.h"
 
 namespace {
-
-template <class Body> bool by_floating(int type, Body body) {
-    switch (type) {
-    case FLOAT32: return body(float{}), true;
-    case FLOAT64: return body(double{}), true;
-    case FLOAT16: return body(Half{}), true;
-    case BFLOAT16: return body(BFloat{}), true;
-    default: return false;
-    }
-}
 
 float exp_of(float x) { return expf(x); }
 double exp_of(double x) { return exp(x); }
