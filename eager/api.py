@@ -54,14 +54,14 @@ _SMALL = dict(sum=_reduce.sum, mean=_reduce.mean, amax=_reduce.amax, amin=_reduc
               index_select=_indexing.index_select, scatter=_indexing.scatter_set, scatter_add=_indexing.scatter_add,
               index_add=_indexing.index_add, index_copy=_indexing.index_copy, cumsum=_order.cumsum,
               tril=_creation.tril, triu=_creation.triu, flip=_rearrange.flip)
-_SMALL.update(logsumexp=_reduce.logsumexp, var=_reduce.var, std=_reduce.std, norm=_reduce.norm, prod=_reduce.prod)
+_SMALL.update(logsumexp=_reduce.logsumexp, var=_reduce.var, std=_reduce.std, norm=_reduce.norm, prod=_reduce.prod, logcumsumexp=OPS["logcumsumexp"])
 # those that call a record's own path
 _SMALL.update(addcmul=specialise(_a.addcmul), addcdiv=specialise(_a.addcdiv), clamp=specialise(_a.clamp), clip=specialise(_a.clamp))
 # those that record nothing natively
 _UNRECORDED = """fill_ zero_ copy_ zeros ones empty full zeros_like ones_like empty_like new_zeros new_ones new_empty take
 masked_select roll count_nonzero aminmax rand randn randint uniform_ normal_ exponential_ random_ bernoulli normal
 randperm multinomial diag diag_embed one_hot bmm addmm baddbmm cross kron kthvalue median mode lerp copysign nextafter
-nan_to_num gcd var_mean std_mean nansum index_put_ masked_scatter_ index_fill""".split()
+nan_to_num gcd var_mean std_mean nansum einsum tensordot scatter_reduce index_put_ masked_scatter_ index_fill""".split()
 
 _call.keep(OPS)
 

@@ -195,6 +195,7 @@ bool add_kernels(PyObject* module);
 bool add_matrix(PyObject* module);
 bool add_small(PyObject* module);
 bool add_elements(PyObject* module);
+bool add_contractions(PyObject* module);
 bool add_draws(PyObject* module);
 bool add_layouts(PyObject* module);
 bool add_pairs(PyObject* module);

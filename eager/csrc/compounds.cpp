@@ -680,11 +680,18 @@ template <class Body> bool by_number(int type, Body body) {
     }
 }
 
+// The node of a record whose first two operands may need gradients. Steals `out`.
+PyObject* pair_recorded(const Call& c, KeptRecord* kept, PyObject* const* given, int count, PyObject* out) {
+    Ref made(out);
+    unsigned mask = c.grad && out ? needs_grad(given[0]) | needs_grad(given[1]) << 1 : 0;
+    return !mask || record(kept->op, kept->needs, given, count, mask, out) ? made.release() : nullptr;
+}
+
 PyObject* cross(const Call& c) {
     static const Names<3> names("input", "other", "dim");
     PyObject* a[3];
     if (!parse(c, names, a)) return nullptr;
-    PyArrayObject *x = operand(c, a[0]), *y = x ? operand(c, a[1]) : nullptr;
+    PyArrayObject *x = a[0] ? dense_array(a[0]) : nullptr, *y = x && a[1] ? dense_array(a[1]) : nullptr;
     int dims = y ? PyArray_NDIM(x) : 0, type = y ? type_of(a[0]) : -1, d = 0;
     if (!dims || type_of(a[1]) != type || PyArray_NDIM(y) != dims || !PyArray_CompareLists(PyArray_DIMS(x), PyArray_DIMS(y), dims)
         || !PyArray_SIZE(x) || PyArray_SIZE(x) > MANY)
@@ -707,11 +714,13 @@ PyObject* cross(const Call& c) {
                 }
         }))
         return nullptr;
-    return tensor_around(array.release(), type);
+    Ref made(tensor_around(array.release(), type)), number(PyLong_FromLong(d));
+    PyObject* given[] = {a[0], a[1], number.get()};
+    return pair_recorded(c, kept_record("cross"), given, 3, made.release());
 }
 
 PyObject* kron(const Call& c) {
-    PyArrayObject *x = c.n == 2 && !c.names ? operand(c, c.args[0]) : nullptr, *y = x ? operand(c, c.args[1]) : nullptr;
+    PyArrayObject *x = c.n == 2 && !c.names ? dense_array(c.args[0]) : nullptr, *y = x ? dense_array(c.args[1]) : nullptr;
     int type = y ? type_of(c.args[0]) : -1;
     if (!y || PyArray_NDIM(x) != 2 || PyArray_NDIM(y) != 2 || type_of(c.args[1]) != type || !PyArray_SIZE(x) || !PyArray_SIZE(y)
         || PyArray_SIZE(x) > FEW / PyArray_SIZE(y))
@@ -728,7 +737,7 @@ PyObject* kron(const Call& c) {
                         for (npy_intp s = 0; s < l; s++) *out++ = p[i * n + j] * q[r * l + s];
         }))
         return nullptr;
-    return tensor_around(array.release(), type);
+    return pair_recorded(c, kept_record("kron"), c.args, 2, tensor_around(array.release(), type));
 }
 
 // ---- functions of elements: dense floats, in one loop

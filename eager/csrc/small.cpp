@@ -284,7 +284,8 @@ bool small_sizes(PyObject* const* args, Py_ssize_t n, npy_intp* sizes, int& dims
 PyArrayObject* small_writable(PyObject* x, bool grad) { return writable(x, grad); }
 
 static KeptRecord kept_records[] = {{"max_dim"}, {"min_dim"}, {"index"}, {"var_mean"}, {"group_norm"}, {"batch_norm"},
-    {"batch_norm_eval"}, {"layer_norm"}, {"fft_c2c"}, {"fft_r2c"}, {nullptr}};
+    {"batch_norm_eval"}, {"layer_norm"}, {"fft_c2c"}, {"fft_r2c"}, {"contract"}, {"cross"},
+    {"kron"}, {"mul"}, {"scatter_extreme"}, {"logcumsumexp"}, {nullptr}};
 
 KeptRecord* kept_record(const char* name) {
     KeptRecord* k = kept_records;
@@ -327,7 +328,8 @@ PyTypeObject SmallType = {PyVarObject_HEAD_INIT(nullptr, 0)};
 
 SmallHandler handler_of(const char* name) {
     for (const SmallEntry* table : {small_reductions, small_builders, small_lookups, small_draws, small_layouts, small_compounds,
-             small_pairs, small_resizing, small_elements, small_moments, small_norms, small_fourier})
+             small_pairs, small_resizing, small_elements, small_moments, small_norms, small_fourier,
+             small_contractions, small_scatters})
         for (; table->name; table++)
             if (!strcmp(table->name, name)) return table->handler;
     return nullptr;

@@ -171,7 +171,7 @@ def glu(input, dim=-1):
 
 
 def normalize(input, p=2.0, dim=1, eps=1e-12, out=None):
-    return api.div(input, input.norm(p, dim, keepdim=True).clamp_min(eps).expand_as(input), out=out)
+    return api.div(input, api.clamp(input.norm(p, dim, keepdim=True), eps), out=out)
 
 
 # -- dropout
