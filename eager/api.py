@@ -54,9 +54,11 @@ _SMALL = dict(sum=_reduce.sum, mean=_reduce.mean, amax=_reduce.amax, amin=_reduc
               index_select=_indexing.index_select, scatter=_indexing.scatter_set, scatter_add=_indexing.scatter_add,
               index_add=_indexing.index_add, index_copy=_indexing.index_copy, cumsum=_order.cumsum,
               tril=_creation.tril, triu=_creation.triu, flip=_rearrange.flip)
-_SMALL.update(logsumexp=_reduce.logsumexp, var=_reduce.var, std=_reduce.std, norm=_reduce.norm, prod=_reduce.prod, logcumsumexp=OPS["logcumsumexp"])
+_SMALL.update(logsumexp=_reduce.logsumexp, var=_reduce.var, std=_reduce.std, norm=_reduce.norm, prod=_reduce.prod,
+              logcumsumexp=OPS["logcumsumexp"])
 # those that call a record's own path
-_SMALL.update(addcmul=specialise(_a.addcmul), addcdiv=specialise(_a.addcdiv), clamp=specialise(_a.clamp), clip=specialise(_a.clamp))
+_SMALL.update(addcmul=specialise(_a.addcmul), addcdiv=specialise(_a.addcdiv),
+              **dict.fromkeys(("clamp", "clip"), specialise(_a.clamp)))
 # those that record nothing natively
 _UNRECORDED = """fill_ zero_ copy_ zeros ones empty full zeros_like ones_like empty_like new_zeros new_ones new_empty take
 masked_select roll count_nonzero aminmax rand randn randint uniform_ normal_ exponential_ random_ bernoulli normal

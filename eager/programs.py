@@ -1,8 +1,8 @@
 """Programs for the native call path: what a pointwise record does to operands of given types, as steps of numpy loops.
 
 In: a record and the operands of one call. Out: `(arguments, constants, item sizes, types of numbers, steps, result,
-divisor)`, which `_call.Map` runs over blocks, or None where the formula does something else than apply numpy's functions to arrays
-of one type (then the call takes the Python path). The formula is run once on placeholders; types are asked of numpy.
+divisor)`, which `_call.Map` runs over blocks, or None where the formula does something else than apply numpy's functions
+to arrays of one type (then the call takes the Python path). The formula is run once on placeholders; types are asked of numpy.
 """
 
 from __future__ import annotations

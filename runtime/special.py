@@ -61,5 +61,5 @@ def _erfcx(function):
     yield at, 40
 
 
-_FITS = {"i0": _bessel(0), "i0e": _bessel(0), "i1": _bessel(1), "i1e": _bessel(1), "erfcx": _erfcx, "ndtri": _erfcx, "ndtr": _erfcx,
-         "log_ndtr": _erfcx}
+_FITS = {"i0": _bessel(0), "i0e": _bessel(0), "i1": _bessel(1), "i1e": _bessel(1),
+         **dict.fromkeys(("erfcx", "ndtri", "ndtr", "log_ndtr"), _erfcx)}

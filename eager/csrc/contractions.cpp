@@ -80,20 +80,25 @@ template <class T> void outer(const T* x, const T* y, T* out, npy_intp batch, np
                 out[b * step[6] + i * step[2] + j * step[5]] = x[b * step[0] + i * step[1]] * y[b * step[3] + j * step[4]];
 }
 
-// The product in the order of `out`; null without an error where it is not one of few numbers.
-PyObject* product(int type, const void* x, const void* y, const Term& left, const Term& right, Term& out) {
+// The product with the dims of `out`, in memory in the order of `memory` (the letters of `out`); null without an error where it
+// is not one of few numbers.
+PyObject* product(int type, const void* x, const void* y, const Term& left, const Term& right, Term& out, const Term* memory = nullptr) {
     Parts p;
     if ((type != FLOAT32 && type != FLOAT64) || !p.read(left, right, out)) return nullptr;
     auto size = [](const Term& t, Py_UCS1 c) { return c ? t.size(c) : 1; };
     auto stride = [](const Term& t, Py_UCS1 c) { return c && t.at(c) >= 0 ? t.stride(c) : 0; };
     npy_intp batch = size(left, p.batch), m = size(left, p.row), n = size(right, p.column), k = size(left, p.summed);
     if (!(batch * m * n * k) || m * n > FEW || k > FEW || batch > FEW || batch * m * n * k > FEW) return nullptr;
-    Ref array(fresh_array(type, out.count, out.sizes, nullptr));
+    Term lies = memory ? *memory : out;
+    for (int j = 0; j < lies.count; j++) lies.sizes[j] = out.size(lies.letters[j]);
+    npy_intp steps[MAX_DIMS];
+    for (int j = 0; j < out.count; j++) steps[j] = lies.stride(out.letters[j]);
+    Ref array(fresh_array(type, out.count, out.sizes, memory ? steps : nullptr));
     if (!array) return nullptr;
     void* to = data_of(array.get());
     if (!p.summed) {
-        npy_intp step[8] = {stride(left, p.batch), stride(left, p.row), stride(out, p.row), stride(right, p.batch), stride(right, p.column),
-            stride(out, p.column), stride(out, p.batch)};
+        npy_intp step[8] = {stride(left, p.batch), stride(left, p.row), stride(lies, p.row), stride(right, p.batch), stride(right, p.column),
+            stride(lies, p.column), stride(lies, p.batch)};
         type == FLOAT32 ? outer((const float*)x, (const float*)y, (float*)to, batch, m, n, step)
                         : outer((const double*)x, (const double*)y, (double*)to, batch, m, n, step);
         return array.release();
@@ -102,10 +107,10 @@ PyObject* product(int type, const void* x, const void* y, const Term& left, cons
     g.a = x, g.b = y, g.out = to;
     g.a_type = g.b_type = g.out_type = type == FLOAT64 ? FB_DOUBLE : FB_FLOAT;
     g.batch_dims = 1, g.batch[0] = batch;
-    g.a_batch[0] = stride(left, p.batch), g.b_batch[0] = stride(right, p.batch), g.out_batch[0] = stride(out, p.batch);
+    g.a_batch[0] = stride(left, p.batch), g.b_batch[0] = stride(right, p.batch), g.out_batch[0] = stride(lies, p.batch);
     g.M = m, g.N = n, g.K = k;
     g.a_m = stride(left, p.row), g.a_k = stride(left, p.summed), g.b_k = stride(right, p.summed), g.b_n = stride(right, p.column);
-    g.out_m = stride(out, p.row), g.out_n = stride(out, p.column);
+    g.out_m = stride(lies, p.row), g.out_n = stride(lies, p.column);
     world.api->runtime->gemm(&g);
     return array.release();
 }
@@ -174,7 +179,17 @@ template <bool first> PyObject* contract_back(const Gradients& c) { // (x, y, le
         return nullptr;
     Dense g(c.grads[0]), o(other);
     if (!g || !o || g.type != o.type || !out.measure(g.a) || !(first ? right : left).measure(o.a)) return nullptr;
-    PyObject* array = first ? product(g.type, g.data(), o.data(), out, right, left) : product(g.type, o.data(), g.data(), left, out, right);
+    // in memory as the operand was for the product: batch, rows and summed, or batch, summed and columns
+    Term &own = first ? left : right, memory;
+    const Term& with = first ? right : left;
+    for (int part = 0; part < 3; part++)
+        for (int k = 0; k < own.count; k++) {
+            bool shared = with.at(own.letters[k]) >= 0, kept = out.at(own.letters[k]) >= 0;
+            int place = shared && kept ? 0 : shared == first ? 2 : 1;
+            if (place == part) memory.add(own.letters[k]);
+        }
+    PyObject* array = first ? product(g.type, g.data(), o.data(), out, right, left, &memory)
+                            : product(g.type, o.data(), g.data(), left, out, right, &memory);
     return tensor_around(array, g.type);
 }
 
