@@ -1,8 +1,8 @@
 """Programs for the native call path: what a pointwise record does to operands of given types, as steps of numpy loops.
 
-In: a record and the operands of one call. Out: `(arguments, constants, item sizes, types of numbers, steps, result)`,
-which `_call.Map` runs over blocks, or None where the formula does something else than apply numpy's functions to arrays
-of one type (then the call takes the Python path). The formula is run once on placeholders; types are asked of numpy.
+In: a record and the operands of one call. Out: `(arguments, constants, item sizes, types of numbers, steps, result,
+divisor)`, which `_call.Map` runs over blocks, or None where the formula does something else than apply numpy's functions
+to arrays of one type (then the call takes the Python path). The formula is run once on placeholders; types are asked of numpy.
 """
 
 from __future__ import annotations
@@ -26,12 +26,14 @@ class NotAProgram(Exception):
 
 
 class Value:
-    """A placeholder: `place` ("arg", k), ("const", k) or ("temp", k); `dtype` a numpy type, None for a weak number."""
+    """A placeholder: `place` ("arg", k), ("const", k), ("temp", k), or of a number ("later", (primitive, numbers)); `dtype`
+    a numpy type, None for a weak number."""
 
-    __slots__ = ("builder", "place", "dtype", "sample")
+    __slots__ = ("builder", "place", "dtype", "sample", "origin")
 
     def __init__(self, builder, place, dtype, sample=None):
         self.builder, self.place, self.dtype, self.sample = builder, place, dtype, sample
+        self.origin = place[1] if place[0] == "arg" else None          # the operand whose zeros are the value's
 
     def __bool__(self):
         raise NotAProgram("the formula branches on a value")
@@ -64,7 +66,7 @@ class Builder:
     """The vocabulary `s` of a formula that is being turned into steps."""
 
     def __init__(self):
-        self.constants, self.sizes, self.steps = [], [], []
+        self.constants, self.sizes, self.steps, self.divisor = [], [], [], -1
 
     def __getattr__(self, name):
         if name not in PRIMS:
@@ -88,7 +90,7 @@ class Builder:
         if name == "cast":
             return self.cast(values[0], values[1].numpy)
         if not any(isinstance(v, Value) and v.dtype is not None for v in values):
-            raise NotAProgram("a number of numbers")
+            return self.later(name, values)
         if name == "where":
             return self.where(*values)
         function = PRIMS[name].numpy
@@ -99,22 +101,45 @@ class Builder:
         if name == "rsqrt":
             return self.apply_ufunc(np.reciprocal, self.apply_ufunc(np.sqrt, values[0]))
         if type(function) is not np.ufunc:
-            raise NotAProgram(name)
+            return self.apply_own(name, values)
         if name in ("floordiv", "mod", "pow") and not any(sample(v).dtype.kind == "f" for v in values if isinstance(v, Value)
                                                           and v.dtype is not None):
-            raise NotAProgram("integers that may be refused")
+            self.refuse_zeros(name, values[1])
         return self.apply_ufunc(function, *values)
+
+    def refuse_zeros(self, name, divisor):
+        """Whole numbers are divided by one operand, in which the call looks for zeros first."""
+        if name == "pow" or not isinstance(divisor, Value) or divisor.origin is None or self.divisor not in (-1, divisor.origin):
+            raise NotAProgram("integers that may be refused")
+        self.divisor = divisor.origin
 
     def apply_ufunc(self, function, *values):
         samples = [sample(v) for v in values]
         result = function(*samples).dtype
-        common = np.result_type(*samples)
+        return self.in_type(function, values, np.result_type(*samples), result)
+
+    def in_type(self, function, values, common, result):
+        """A function of values in one type, by numpy's loop or the native module's."""
         signature = common.char * len(values) + "->" + result.char
         if signature not in function.types or common.kind == "c":
             raise NotAProgram(f"no loop {function.__name__} {signature}")
         own = f"{function.__name__} {signature}"
         operands = [self.as_type(v, common) for v in values]
         return self.emit(own if own in _OWN else function, function.types.index(signature), operands, result)
+
+    def later(self, name, values):
+        """A number of numbers, which is computed in the type that it meets."""
+        if name not in ("add", "sub", "mul", "truediv", "neg"):
+            raise NotAProgram("a number of numbers")
+        return Value(self, ("later", (name, values)), None, {"number": PRIMS[name].numpy(*map(sample, values)).item()})
+
+    def apply_own(self, name, values):
+        """A primitive that numpy has no function for: by a loop of the native module."""
+        common = np.result_type(*[sample(v) for v in values])
+        own = f"{name} {common.char * len(values)}->{common.char}"
+        if own not in _OWN:
+            raise NotAProgram(name)
+        return self.emit(own, 0, [self.as_type(v, common) for v in values], common)
 
     def where(self, condition, a, b):
         if not isinstance(condition, Value) or condition.dtype != np.bool_:
@@ -130,6 +155,11 @@ class Builder:
             if number.dtype.kind in "iu" and int(number) != value:
                 raise NotAProgram("a number out of range")
             return self.constant(number)
+        if value.place[0] == "later":
+            if dtype.kind != "f":
+                raise NotAProgram("a whole number of numbers")
+            name, values = value.place[1]
+            return self.in_type(PRIMS[name].numpy, values, dtype, dtype)
         if value.dtype is None:
             known = value.sample.setdefault("read as", dtype)
             if known != dtype:
@@ -142,7 +172,9 @@ class Builder:
             raise NotAProgram("a cast of a number")
         if value.dtype == dtype:
             return value
-        return self.move(value, dtype)
+        moved = self.move(value, dtype)
+        moved.origin = value.origin if dtype.itemsize >= value.dtype.itemsize else None
+        return moved
 
     def move(self, value, dtype):
         """A conversion, or a copy."""
@@ -235,4 +267,4 @@ def assemble(builder, args, numbers, out, result):
     steps = tuple((w, n, ops, last if t == final else count + constants + places[t]) for w, n, ops, t in steps)
     item_sizes = (*[0] * count, *[c.itemsize for c in builder.constants], *sizes, result.itemsize)
     read = tuple(NUMBERS[dtypes.from_numpy(numbers[k]["read as"])] if k in numbers else -1 for k in range(count))
-    return count, tuple(builder.constants), item_sizes, read, steps, NUMBERS[result]
+    return count, tuple(builder.constants), item_sizes, read, steps, NUMBERS[result], builder.divisor

@@ -6,6 +6,7 @@ Batches of matrices lie in the last two dims. Results with several parts are nam
 import math
 
 from .. import dtypes, returned
+from ..dispatch import small
 from ..ops import arithmetic as a, complexes as c, decompositions as d, elementary as e, reduce as r
 from ..ops.checks import all_solved
 from ..ops.views import contiguous_copy
@@ -402,6 +403,9 @@ def vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None):
         raise RuntimeError(f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {x.dtype}")
     x = x if dtype is None else x.to(dtype_of(dtype))
     return reductions._norm_over(x, float(ord), dims_of(x, dim), keepdim)
+
+
+vector_norm = small("vector_norm", vector_norm, r.norm)
 
 
 @takes_out

@@ -5,7 +5,7 @@ import math
 import warnings
 
 from .. import dtypes, returned
-from ..dispatch import type_name
+from ..dispatch import small, type_name
 from ..ops import arithmetic as a, order as o, reduce as r
 from ..ops.complexes import imag, real
 from ..ops.decompositions import svd
@@ -261,8 +261,11 @@ def vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None, out=None):
     return norm(x, ord, dim, keepdim, dtype=dtype, out=out)
 
 
+_quick_norm = small("norm", norm, r.norm)
+
+
 def dist(input, other, p=2):
-    return norm(sub(input, other), p)
+    return _quick_norm(sub(input, other), p)
 
 
 # -- order
