@@ -30,7 +30,7 @@ def _rows(x, dim):
 def _back(array, dim):
     """The array with its last dim back at `dim`, contiguous."""
     y = _turned(array, -1, dim)
-    return y if y.flags.c_contiguous else y.copy(order="C")
+    return array.reshape(y.shape) if y.flags.c_contiguous else y.copy(order="C")    # (dims of one element get their own strides)
 
 
 _KEYS = {"u": 0, "b": 0, "i": 1, "f": 2}                 # KeyKind of csrc/order.h, by numpy's kind of type

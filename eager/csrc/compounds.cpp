@@ -607,10 +607,10 @@ bool multiply(int type, const void* x, const void* y, void* out, npy_intp batch,
                     for (npy_intp j = 0; j < n; j++) to[j] += a[l] * b[l * n + j];
         return true;
     }
-    if (type != FLOAT32 && type != FLOAT64) return false;
+    if (world.types[type].category != 2) return false;
     FbGemm g = {};
     g.a = x, g.b = y, g.out = out;
-    g.a_type = g.b_type = g.out_type = type == FLOAT64 ? FB_DOUBLE : FB_FLOAT;
+    g.a_type = g.b_type = g.out_type = type == FLOAT64 ? FB_DOUBLE : type == FLOAT16 ? FB_F16 : type == BFLOAT16 ? FB_BF16 : FB_FLOAT;
     g.batch_dims = 1, g.batch[0] = batch;
     g.a_batch[0] = m * k, g.b_batch[0] = k * n, g.out_batch[0] = m * n;
     g.M = m, g.N = n, g.K = k;
@@ -623,14 +623,15 @@ struct Product {
     PyArrayObject *x, *y;
     int type;
     npy_intp sizes[3], k;
-    bool read(const Call& c, PyObject* first, PyObject* second, int dims) {
+    bool read(const Call& c, PyObject* first, PyObject* second, int dims, bool halves = false) {
         x = operand(c, first), y = x ? operand(c, second) : nullptr;
         if (!y || PyArray_NDIM(x) != dims || PyArray_NDIM(y) != dims || (type = type_of(first)) != type_of(second)) return false;
         npy_intp batch = dims == 3 ? PyArray_DIM(x, 0) : 1;
         sizes[0] = batch, sizes[1] = PyArray_DIM(x, dims - 2), sizes[2] = PyArray_DIM(y, dims - 1), k = PyArray_DIM(x, dims - 1);
         if ((dims == 3 && PyArray_DIM(y, 0) != batch) || PyArray_DIM(y, dims - 2) != k) return false;
         npy_intp work = batch * sizes[1] * sizes[2];
-        return work && k && work <= FEW && k <= FEW && work * k <= 1 << 18 && (type == FLOAT32 || type == FLOAT64 || type == INT64);
+        return work && k && work <= FEW && k <= FEW && work * k <= 1 << 18
+            && (type == FLOAT32 || type == FLOAT64 || type == INT64 || (halves && (type == FLOAT16 || type == BFLOAT16)));
     }
     PyObject* run(int dims) const {
         PyObject* array = fresh_array(type, dims, sizes + 3 - dims, nullptr);
@@ -643,7 +644,7 @@ PyObject* bmm(const Call& c) {
     static const Names<2> names("input", "mat2");
     PyObject* a[2];
     Product p;
-    return parse(c, names, a) && p.read(c, a[0], a[1], 3) ? tensor_around(p.run(3), p.type) : nullptr;
+    return parse(c, names, a) && p.read(c, a[0], a[1], 3, true) ? tensor_around(p.run(3), p.type) : nullptr;
 }
 
 // input + product, both factors 1
