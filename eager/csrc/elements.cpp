@@ -68,6 +68,24 @@ PyObject* call_special(PyObject* raw, PyObject* const* args, size_t nargsf, PyOb
     return array;
 }
 
+// zeta(s, q): of floats s > 1 and q > 0
+PyObject* py_zeta(PyObject*, PyObject* const* args, Py_ssize_t n) {
+    static const int number = small_job("zeta");
+    PyArrayObject *s = n == 2 ? row_major(args[0], FLOAT32) : nullptr, *q = s ? row_major(args[1], FLOAT32) : nullptr;
+    npy_intp count = q ? PyArray_SIZE(s) : 0;
+    if (!count || count > FEW_ELEMENTS || !PyArray_SAMESHAPE(s, q)) return declined();
+    const float *x = (const float*)PyArray_DATA(s), *y = (const float*)PyArray_DATA(q);
+    for (npy_intp k = 0; k < count; k++)
+        if (!(x[k] > 1.0001f && x[k] < 1e3f && y[k] > 0 && y[k] < 1e30f)) return declined();
+    PyObject* array = fresh_array(FLOAT32, PyArray_NDIM(s), PyArray_DIMS(s), nullptr);
+    if (!array) return nullptr;
+    Job job = {};
+    job.rt = world.api->runtime;
+    job.p[0] = data_of(array), job.p[1] = (void*)x, job.p[2] = (void*)y;
+    world.api->jobs()[number].run[FB_FLOAT](job, 0, count);
+    return array;
+}
+
 int traverse_special(PyObject* raw, visitproc visit, void* arg) {
     Py_VISIT(((Special*)raw)->general);
     Py_VISIT(((Special*)raw)->series);
@@ -178,6 +196,7 @@ PyObject* gcd(const Call& c) {
 
 PyMethodDef functions[] = {{"special", py_special, METH_VARARGS,
                                "special(name, general, series, doubles): the kernel of a special function of one operand"},
+    {"zeta", (PyCFunction)(void*)py_zeta, METH_FASTCALL, "zeta(s, q): an array, or NotImplemented"},
     {nullptr, nullptr, 0, nullptr}};
 
 }

@@ -90,6 +90,7 @@ namespace {
     {"erfcx", FB_WHOLE_TYPES_OF(special, ERFCX)}, \
     {"ndtri", FB_WHOLE_TYPES_OF(special, NDTRI)}, \
     {"ndtr", FB_WHOLE_TYPES_OF(special, NDTR)}, \
+    {"zeta", {zeta<float>, nullptr, nullptr, nullptr}}, \
     {"log_ndtr", FB_WHOLE_TYPES_OF(special, LOG_NDTR)}, \
     {"add_row", FB_ALL_TYPES(add_row)}, \
     {"running_sum_rows", FB_ALL_TYPES(running_sum_rows)}, \

@@ -124,6 +124,33 @@ FB_INLINE hd h_zeta(int s, hd q) {
     return total;
 }
 
+// the same for numbers s > 1, to single precision
+FB_INLINE hd h_zeta(hd s, hd q) {
+    const double bernoulli[8] = {1.0 / 6, -1.0 / 30, 1.0 / 42, -1.0 / 30, 5.0 / 66, -691.0 / 2730, 7.0 / 6, -3617.0 / 510};
+    hd total = {};
+    for (int k = 0; k < 10; k++) total = total + h_exp(-s * h_log(q + (double)k));
+    hd y = q + 10.0, u = 1.0 / y, z = u * u, power = h_exp(-s * h_log(y));
+    total = total + power * y / (s - 1.0) + 0.5 * power;
+    power = power * u;
+    hd rising = s;
+    double factorial = 2;
+    for (int k = 0; k < 8; k++) {
+        total = total + bernoulli[k] / factorial * rising * power;
+        rising = rising * (s + (2 * k + 1.0)) * (s + (2 * k + 2.0)), factorial *= (2 * k + 3.0) * (2 * k + 4);
+        power = power * z;
+    }
+    return total;
+}
+// p: out, s, q
+template <class T> void zeta(const Job& job, long begin, long end) {
+    each_vector<1>(begin, end, [&](i64 i, auto m, int) FB_BODY {
+        vf s = ld((const T*)job.p[1] + i, m), q = ld((const T*)job.p[2] + i, m);
+        hd lo = h_zeta(__builtin_convertvector(first(s), hd), __builtin_convertvector(first(q), hd)), hi = lo;
+        if (count(m) > FB_W / 2) hi = h_zeta(__builtin_convertvector(second(s), hd), __builtin_convertvector(second(q), hd));
+        st((T*)job.p[0] + i, both(__builtin_convertvector(lo, hf), __builtin_convertvector(hi, hf)), m);
+    });
+}
+
 // the sum of c[k] times Chebyshev's polynomial k at t
 FB_INLINE hd h_chebyshev(const double* c, long count, hd t) {
     hd twice = t + t, above = {}, second = {};
