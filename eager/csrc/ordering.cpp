@@ -65,6 +65,7 @@ struct Rows {
             moved((char*)data_of(values.get()), v.data(), world.types[type].itemsize, kept, false);
             moved((char*)data_of(places.get()), p.data(), 8, kept, false);
         }
+        if (!pair) return tensor_around(places.release(), INT64);
         PyObject* found = ((PyTypeObject*)pair)->tp_alloc((PyTypeObject*)pair, 2);
         Ref a(tensor_around(values.release(), type)), b(tensor_around(places.release(), INT64));
         if (!found || !a || !b) return nullptr;
@@ -75,16 +76,19 @@ struct Rows {
     int floating() const { return type == FLOAT32 ? FB_FLOAT : type == BFLOAT16 ? FB_BF16 : type == FLOAT16 ? FB_F16 : -1; }
 };
 
-PyObject* sort(const Call& c) {
+// `pair` null: of both, the positions alone
+PyObject* sorted_rows(const Call& c, PyObject* pair) {
     static const Names<4> names("input", "dim", "descending", "stable");
-    static const int number = small_job("sort_rows");
+    static const int number = small_job("sort_rows"), wide = small_job("sort_wide_rows");
     PyObject* a[4];
     bool descending, stable;
     Rows r;
-    if (!parse(c, names, a) || !a[0] || !flag_of(a[2], descending) || !flag_of(a[3], stable) || !r.read(c, a[0], a[1]) || r.floating() < 0)
-        return nullptr;
-    return r.run(number, r.floating(), r.n, {(long)r.n, descending}, c.self->pair);
+    if (!parse(c, names, a) || !a[0] || !flag_of(a[2], descending) || !flag_of(a[3], stable) || !r.read(c, a[0], a[1])) return nullptr;
+    if (r.type == INT64) return PyArray_SIZE(r.x) < 32 ? nullptr : r.run(wide, 1, r.n, {(long)r.n, descending, 1}, pair);
+    return r.floating() < 0 ? nullptr : r.run(number, r.floating(), r.n, {(long)r.n, descending}, pair);
 }
+PyObject* sort(const Call& c) { return sorted_rows(c, c.self->pair); }
+PyObject* argsort(const Call& c) { return sorted_rows(c, nullptr); }
 
 PyObject* topk(const Call& c) {
     static const Names<5> names("input", "k", "dim", "largest", "sorted");
@@ -146,4 +150,4 @@ PyObject* unique(const Call& c) {
 
 }
 
-const SmallEntry small_ordering[] = {{"sort", sort}, {"topk", topk}, {"unique", unique}, {nullptr, nullptr}};
+const SmallEntry small_ordering[] = {{"sort", sort}, {"argsort", argsort}, {"topk", topk}, {"unique", unique}, {nullptr, nullptr}};

@@ -596,6 +596,7 @@ def test_sorting_of_few(dtype):
             for dim in range(-1, max(len(shape) - 1, 0)):
                 for flag in (False, True):
                     alike(fb.sort, y, dim, flag)
+                    alike(fb.argsort, y, dim, flag)
                     alike(fb.topk, y, min(3, shape[dim] if shape else 1), dim, flag)
                 alike(fb.topk, y, 99, dim)
         for kw in ({}, {"return_inverse": True}, {"return_counts": True}, {"return_inverse": True, "return_counts": True}):

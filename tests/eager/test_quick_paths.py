@@ -579,5 +579,6 @@ def test_zeta_of_few_floats():
     np.testing.assert_allclose(fb.special.zeta(s, q).numpy(), special.hurwitz_zeta(s.numpy(), q.numpy()), rtol=2e-6)
     for odd in (1.0, 0.5, np.nan, np.inf, -2.0, 2000.0):
         s[3] = odd
-        wanted = special.hurwitz_zeta(s.numpy(), q.numpy()).astype(np.float32)
+        with np.errstate(all="ignore"):
+            wanted = special.hurwitz_zeta(s.numpy(), q.numpy()).astype(np.float32)
         np.testing.assert_allclose(fb.special.zeta(s, q).numpy(), wanted, rtol=2e-6)
