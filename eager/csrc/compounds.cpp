@@ -333,7 +333,7 @@ PyObject* multi_margin_loss(const Call& c) {
     Rows r;
     if (!parse(c, names, a) || !a[0] || (a[2] && !small_int(a[2], power)) || (power != 1 && power != 2)
         || !small_real(a[3], 1, margin) || !(fabs(margin) < 1e30) || !absent(a[4]) || !absent(a[5]) || !absent(a[6])
-        || !read_reduction(a[7], reduction) || !r.read(c, a[0]) || r.rows * r.classes > MANY)
+        || !read_reduction(a[7], reduction) || !r.read(c, a[0]) || r.rows * r.classes > alone(MANY))
         return nullptr;
     const int64_t* target = classes_of(a[1], r.rows);
     if (!target) return nullptr;
@@ -363,7 +363,7 @@ PyObject* multilabel_margin_loss(const Call& c) {
     int reduction;
     Rows r;
     if (!parse(c, names, a) || !a[0] || !a[1] || !absent(a[2]) || !absent(a[3]) || !read_reduction(a[4], reduction) || !r.read(c, a[0])
-        || r.rows * r.classes > MANY)
+        || r.rows * r.classes > alone(MANY))
         return nullptr;
     PyArrayObject* t = dense_array(a[1]);
     if (!t || type_of(a[1]) != INT64 || PyArray_NDIM(t) != 2 || PyArray_DIM(t, 0) != r.rows || PyArray_DIM(t, 1) != r.classes) return nullptr;
@@ -695,7 +695,7 @@ PyObject* cross(const Call& c) {
     PyArrayObject *x = a[0] ? dense_array(a[0]) : nullptr, *y = x && a[1] ? dense_array(a[1]) : nullptr;
     int dims = y ? PyArray_NDIM(x) : 0, type = y ? type_of(a[0]) : -1, d = 0;
     if (!dims || type_of(a[1]) != type || PyArray_NDIM(y) != dims || !PyArray_CompareLists(PyArray_DIMS(x), PyArray_DIMS(y), dims)
-        || !PyArray_SIZE(x) || PyArray_SIZE(x) > MANY)
+        || !PyArray_SIZE(x) || PyArray_SIZE(x) > alone(MANY))
         return nullptr;
     if (absent(a[2]))
         while (d < dims && PyArray_DIM(x, d) != 3) d++;
@@ -745,7 +745,7 @@ PyObject* kron(const Call& c) {
 
 bool floats_of(const Call& c, PyObject* t, PyArrayObject*& x) {
     x = operand(c, t);
-    return x && type_of(t) == FLOAT32 && PyArray_SIZE(x) && PyArray_SIZE(x) <= 1 << 19;
+    return x && type_of(t) == FLOAT32 && PyArray_SIZE(x) && PyArray_SIZE(x) <= alone(1 << 19);
 }
 bool pair_of_floats(const Call& c, PyObject* s, PyObject* t, PyArrayObject*& x, PyArrayObject*& y) {
     return floats_of(c, s, x) && floats_of(c, t, y) && PyArray_NDIM(x) == PyArray_NDIM(y)
@@ -833,7 +833,7 @@ PyObject* nan_to_num(const Call& c) {
     PyArrayObject* x = c.n == 1 && !c.names ? operand(c, c.args[0]) : nullptr;
     int type = x ? type_of(c.args[0]) : -1;
     if (type == FLOAT32 && floats_of(c, c.args[0], x)) return float_map(x, plain_numbers);
-    if ((type != FLOAT16 && type != BFLOAT16) || !PyArray_SIZE(x) || PyArray_SIZE(x) > 1 << 19) return nullptr;
+    if ((type != FLOAT16 && type != BFLOAT16) || !PyArray_SIZE(x) || PyArray_SIZE(x) > alone(1 << 19)) return nullptr;
     PyObject* array = fresh_array(type, PyArray_NDIM(x), PyArray_DIMS(x), nullptr);
     if (array)
         plain_halves((uint16_t*)data_of(array), (const uint16_t*)PyArray_DATA(x), PyArray_SIZE(x), type == FLOAT16 ? 0x7c00 : 0x7f80);

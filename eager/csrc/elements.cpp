@@ -15,42 +15,31 @@ constexpr npy_intp FEW_ELEMENTS = 4096; // one thread's work: more go to the gen
 
 struct Special {
     PyObject_HEAD vectorcallfunc vectorcall;
-    PyObject *general, *series, *coefficients; // `series()` -> (coefficients, whole numbers of the kernel), at the first call
+    PyObject *general, *series; // `series(for doubles)` -> (coefficients, whole numbers of the kernel), at the first call
+    PyObject* coefficients[2]; // for floats, and for doubles
     int number;
     bool doubles; // doubles are for the kernel, too
-    long numbers[4];
+    long numbers[2][4];
 };
 
-bool learn_series(Special* self) {
-    if (self->coefficients) return true;
-    Ref pair(PyObject_CallNoArgs(self->series));
+bool learn_series(Special* self, bool wide) {
+    if (self->coefficients[wide]) return true;
+    Ref pair(PyObject_CallOneArg(self->series, wide ? Py_True : Py_False));
     PyObject *array, *numbers;
     if (!pair || !PyArg_ParseTuple(pair.get(), "O!O!", &PyArray_Type, &array, &PyTuple_Type, &numbers)) return false;
     for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(numbers) && k < 4; k++)
-        self->numbers[k] = PyLong_AsLong(PyTuple_GET_ITEM(numbers, k));
-    return !PyErr_Occurred() && (self->coefficients = Py_NewRef(array));
+        self->numbers[wide][k] = PyLong_AsLong(PyTuple_GET_ITEM(numbers, k));
+    return !PyErr_Occurred() && (self->coefficients[wide] = Py_NewRef(array));
 }
 
-void run_special(const Special* self, void* out, const void* x, bool wide, npy_intp n) {
+void run_special(const Special* self, void* out, const void* x, int type, npy_intp n) {
+    bool wide = type == FLOAT64;
     Job job = {};
     job.rt = world.api->runtime;
-    job.p[0] = out, job.p[1] = (void*)x, job.p[2] = PyArray_DATA((PyArrayObject*)self->coefficients);
-    memcpy(job.n, self->numbers, sizeof self->numbers);
+    job.p[0] = out, job.p[1] = (void*)x, job.p[2] = PyArray_DATA((PyArrayObject*)self->coefficients[wide]);
+    memcpy(job.n, self->numbers[wide], sizeof self->numbers[wide]);
     job.f[0] = 1;
-    world.api->jobs()[self->number].run[wide](job, 0, n);
-}
-
-// Halves by way of doubles, which are rounded once.
-void run_halves(const Special* self, int type, const char* x, char* out, npy_intp n) {
-    constexpr npy_intp some = 256;
-    double from[some], to[some];
-    CastLoop widen = cast_loop(type, FLOAT64), narrow = narrow_once(type);
-    for (npy_intp at = 0; at < n; at += some) {
-        npy_intp count = n - at < some ? n - at : some;
-        widen(x + at * 2, 2, (char*)from, sizeof(double), count);
-        run_special(self, to, from, true, count);
-        narrow((const char*)to, sizeof(double), out + at * 2, 2, count);
-    }
+    world.api->jobs()[self->number].run[type == FLOAT32 ? 0 : wide ? 1 : type == BFLOAT16 ? 2 : 3](job, 0, n);
 }
 
 PyObject* call_special(PyObject* raw, PyObject* const* args, size_t nargsf, PyObject* names) {
@@ -60,11 +49,10 @@ PyObject* call_special(PyObject* raw, PyObject* const* args, size_t nargsf, PyOb
     npy_intp n = x ? PyArray_SIZE(x) : 0;
     bool known = type == FLOAT32 || type == FLOAT16 || type == BFLOAT16 || (type == FLOAT64 && self->doubles);
     if (!known || !n || n > FEW_ELEMENTS) return PyObject_Vectorcall(self->general, args, nargsf, names);
-    if (!learn_series(self)) return nullptr;
+    if (!learn_series(self, type == FLOAT64)) return nullptr;
     PyObject* array = fresh_array(type, PyArray_NDIM(x), PyArray_DIMS(x), nullptr);
     if (!array) return nullptr;
-    if (type == FLOAT32 || type == FLOAT64) run_special(self, data_of(array), PyArray_DATA(x), type == FLOAT64, n);
-    else run_halves(self, type, (const char*)PyArray_DATA(x), (char*)data_of(array), n);
+    run_special(self, data_of(array), PyArray_DATA(x), type, n);
     return array;
 }
 
@@ -94,7 +82,7 @@ int traverse_special(PyObject* raw, visitproc visit, void* arg) {
 int clear_special(PyObject* raw) {
     Py_CLEAR(((Special*)raw)->general);
     Py_CLEAR(((Special*)raw)->series);
-    Py_CLEAR(((Special*)raw)->coefficients);
+    for (PyObject*& each : ((Special*)raw)->coefficients) Py_CLEAR(each);
     return 0;
 }
 void dealloc_special(PyObject* raw) {

@@ -174,6 +174,8 @@ PyObject* py_product(PyObject*, PyObject* const* args, Py_ssize_t n) {
     if (PyArray_NDIM(x) < 2 || PyArray_NDIM(y) != 2 || !as_rows(x, a) || !as_rows(y, b) || a.columns != b.rows
         || !a.columns || !b.columns)
         return declined();
+    bool half = e.type == FLOAT16 || e.type == BFLOAT16; // (thin ones: numpy's, once they are floats)
+    if (half && (a.columns == 1 || b.columns == 1 || a.rows == 1) && a.rows * a.columns + b.rows * b.columns > 4096) return declined();
     PyObject* out = result(x, b.columns, e);
     if (out) multiply(a, b, PyArray_DATA((PyArrayObject*)out), nullptr, e);
     return out;

@@ -5,7 +5,7 @@ cross_entropy keeps one number per row (log-sum-exp) besides its inputs; its gra
 
 import numpy as np
 
-from ...runtime import jobs, moves, rows
+from ...runtime import jobs, maps, moves, rows
 from ..grads import Meta
 from ..meta import Spec
 from ..op import composite, optional, Out, pointwise, scalar, static
@@ -65,6 +65,7 @@ def bent_square(s, x, target, bound: scalar, half: scalar, width: scalar, slope:
     return s.where(s.lt(size, bound), size * size * 0.5 / width, (size - half) * slope)
 
 
+bent_square.native(lambda x, target, bound, half, width, slope: maps.pair("bent_square", x, target, bound, half, width, slope))
 bent_square.samples(lambda make: [(make(3, 4), make(3, 4), 0.7, 0.35, 1.0, 0.7), (make(4), make(3, 4), 0.5, 0.25, 0.5, 1.0)])
 
 
@@ -96,29 +97,52 @@ def smooth_l1_loss(x, target, reduction: static, beta: scalar):
 
 @huber_loss.grad("x")
 def _(g, x, target, reduction, delta):
-    return mul(_unreduced(g, x.shape, reduction), _bent(sub(x, target), delta, delta))
+    return mul(_unreduced(g, x.shape, reduction), _bent(x, target, delta, delta))
 
 
 @huber_loss.grad("target")
 def _(g, x, target, reduction, delta):
-    return mul(_unreduced(g, x.shape, reduction), _bent(sub(target, x), delta, delta))
+    return mul(_unreduced(g, x.shape, reduction), _bent(target, x, delta, delta))
 
 
 @smooth_l1_loss.grad("x")
 def _(g, x, target, reduction, beta):
-    return mul(_unreduced(g, x.shape, reduction), _bent(sub(x, target), beta, 1.0))
+    return mul(_unreduced(g, x.shape, reduction), _bent(x, target, beta, 1.0))
 
 
 @smooth_l1_loss.grad("target")
 def _(g, x, target, reduction, beta):
-    return mul(_unreduced(g, x.shape, reduction), _bent(sub(target, x), beta, 1.0))
+    return mul(_unreduced(g, x.shape, reduction), _bent(target, x, beta, 1.0))
 
 
-def _bent(x, bound, height):
-    """A line through 0 that goes on as +-height beyond the bound: finite for every number, whatever its square."""
-    if bound == 0:
-        return sign(x)
-    return where(lt(absolute(x), bound), mul(x, height / bound), where(eq(x, x), mul(sign(x), height), x))
+def _bent(x, target, bound, height):
+    return sign(sub(x, target)) if bound == 0 else bent_line(x, target, bound, height / bound, height)
+
+
+@pointwise(promote="float")
+def bent_line(s, x, target, bound: scalar, rise: scalar, height: scalar):
+    """A line through 0 of the difference that goes on as +-height beyond the bound: finite for every number, whatever its
+    square."""
+    d = x - target
+    return s.where(s.lt(s.abs(d), bound), d * rise, s.where(s.eq(d, d), s.sign(d) * height, d))
+
+
+bent_line.native(lambda x, target, bound, rise, height: maps.pair("bent_line", x, target, bound, rise, height))
+bent_line.samples(lambda make: [(make(3, 4), make(3, 4), 0.7, 1.0, 0.7), (make(4), make(3, 4), 0.5, 2.0, 1.0)])
+
+
+@bent_line.grad("x")
+def _(g, x, target, bound, rise):
+    return _bent_rise(g, sub(x, target), bound, rise)
+
+
+@bent_line.grad("target")
+def _(g, x, target, bound, rise):
+    return neg(_bent_rise(g, sub(x, target), bound, rise))
+
+
+def _bent_rise(g, d, bound, rise):
+    return where(lt(absolute(d), bound), mul(g, rise), where(eq(d, d), 0.0, g))
 
 
 def _pairs(make, *extra):

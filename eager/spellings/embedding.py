@@ -123,11 +123,11 @@ def embedding_bag(input, weight, offsets=None, max_norm=None, norm_type=2, scale
         flat, first = first_places(index, offsets, include_last_offset)
         scale = None if per_sample_weights is None else per_sample_weights.reshape(-1)
         return bag_records.bag_sum(weight, flat, first, scale, padding, mode == "mean")
+    if mode == "max":
+        return _greatest(weight, index, offsets, include_last_offset, padding)
     flat, bag, count = bags(index, offsets, include_last_offset)
     rows = indexing.embedding(weight, flat, padding)
     kept = flat != padding
-    if mode == "max":
-        return _greatest(rows, kept, bag, count)
     rows = _scaled_by_count(rows, flat, weight.shape[0])
     if per_sample_weights is not None:
         rows = rows * per_sample_weights.reshape(-1, 1)
@@ -138,31 +138,15 @@ def embedding_bag(input, weight, offsets=None, max_norm=None, norm_type=2, scale
     return total / sizes.clamp(min=1).unsqueeze(1)
 
 
-def _firsts(rows, kept, bag, count):
-    """(the elements that take part, the position of the first that is the greatest of its bag, whether a bag has any)"""
-    lowest = dtypes.finfo(rows.dtype).min
-    index = bag.unsqueeze(1).expand(rows.shape).contiguous()
-    candidates = rows.masked_fill(~kept.unsqueeze(1), lowest)
-    with no_grad():
-        top = rows.new_full((count, rows.shape[1]), lowest).scatter_reduce(0, index, candidates, "amax")
-        # positions as doubles, which hold them exactly and have a kernel
-        place = bag.new_ones((bag.shape[0],), dtype=dtypes.float64).cumsum(0).sub(1).unsqueeze(1).expand(rows.shape)
-        place = place.masked_fill(candidates != top.gather(0, index), bag.shape[0])
-        first = place.new_full(top.shape, bag.shape[0]).scatter_reduce(0, index, place, "amin").long()
-    used = kept.new_zeros((count,), dtype=dtypes.int64).index_add(0, bag, kept.long()) > 0
-    return candidates, first.clamp(max=bag.shape[0] - 1), used.unsqueeze(1)
+def _greatest(weight, index, offsets, include_last_offset, padding):
+    """The greatest of each bag per column; of equal elements the first has the gradient, and an empty bag is zero."""
+    flat, first = first_places(index, offsets, include_last_offset)
+    if not flat.shape[0]:
+        return weight.new_zeros((first.shape[0] - 1, weight.shape[1]))
+    row = bag_records.bag_winners(weight.detach(), flat, first, padding)
+    return weight.gather(0, row.clamp(min=0)).masked_fill(row < 0, 0)
 
 
-def _greatest(rows, kept, bag, count):
-    if not bag.shape[0]:
-        return rows.new_zeros((count, rows.shape[1]))
-    candidates, first, used = _firsts(rows, kept, bag, count)
-    return candidates.gather(0, first).masked_fill(~used, 0)            # of equal elements the first has the gradient
-
-
-def winners(weight, flat, kept, bag, count):
+def winners(weight, index, offsets, include_last_offset, padding):
     """Which row of the weight gave each maximum; 0 in empty bags."""
-    if not bag.shape[0]:
-        return bag.new_zeros((count, weight.shape[1]))
-    _, first, used = _firsts(indexing.embedding(weight, flat, -1), kept, bag, count)
-    return flat[first].masked_fill(~used, 0)
+    return bag_records.bag_winners(weight, *first_places(index, offsets, include_last_offset), padding).clamp(min=0)

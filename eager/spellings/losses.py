@@ -102,9 +102,7 @@ def multilabel_soft_margin_loss(input, target, weight=None, size_average=None, r
 
 def soft_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
     """log(1 + exp(-t * x))"""
-    from_zero = -target * input
-    loss = from_zero.clamp(min=0) + (-from_zero.abs()).exp().log1p()
-    return _losses.reduced(loss, _word(size_average, reduce, reduction))
+    return _losses.reduced(-log_sigmoid(target * input), _word(size_average, reduce, reduction))
 
 
 def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=None, reduce=None, reduction="mean"):

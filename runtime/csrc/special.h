@@ -179,16 +179,19 @@ FB_INLINE hd h_erfcx(const Job& job, hd x) {
     if (h_any(x < 0.0)) out = x < 0.0 ? 2.0 * h_exp(x * x) - out : out;
     return x == x ? out : x;
 }
-// Halley's method on the logarithm of the tail, whose derivative is -h, from a rational approximation; n[1]: its steps
+// Halley's method on the logarithm of the tail, whose derivative is -h, from a rational approximation, and a series around
+// 1/2; n[1]: its steps
 FB_INLINE hd h_ndtri(const Job& job, hd p) {
     hd other = 1.0 - p, tail = p < other ? p : other, wanted = h_log(tail), t = h_sqrt(-2.0 * wanted);
-    hd x = t - (2.30753 + 0.27061 * t) / (1.0 + t * (0.99229 + 0.04481 * t));
+    hd x = t - (2.515517 + t * (0.802853 + t * 0.010328)) / (1.0 + t * (1.432788 + t * (0.189269 + t * 0.001308)));
     for (long k = 0; k < job.n[1]; k++) {
         hd scaled = h_erfcx(job, x * 0.70710678118654752440), h = 0.79788456080286535588 / scaled;
         hd off = h_log(0.5 * scaled) - 0.5 * x * x - wanted;
         x = x + (off + off) / (h + h + off * (h - x));
     }
-    x = tail == 0.0 ? h_splat_inf() : p == 0.5 ? splat_hd(0.0) : x;
+    hd d = 0.5 - tail, z = d * d * 6.28318530717958647693;
+    x = d < 1e-3 ? d * 2.50662827463100050242 * (1.0 + z * (1.0 / 6 + z * (7.0 / 120))) : x;
+    x = tail == 0.0 ? h_splat_inf() : x;
     return p < 0.5 ? -x : x;
 }
 
