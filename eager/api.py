@@ -64,7 +64,7 @@ _SMALL.update(addcmul=specialise(_a.addcmul), addcdiv=specialise(_a.addcdiv),
 _UNRECORDED = """fill_ zero_ copy_ zeros ones empty full zeros_like ones_like empty_like new_zeros new_ones new_empty take
 masked_select roll count_nonzero aminmax rand randn randint uniform_ normal_ exponential_ random_ bernoulli normal
 randperm multinomial diag diag_embed one_hot bmm addmm baddbmm cross kron kthvalue median mode lerp copysign nextafter
-nan_to_num gcd var_mean std_mean nansum einsum tensordot scatter_reduce sort argsort topk unique
+nan_to_num gcd var_mean std_mean nansum einsum tensordot scatter_reduce sort argsort topk unique diff
 index_put_ masked_scatter_ index_fill""".split()
 
 _call.keep(OPS)

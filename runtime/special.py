@@ -11,7 +11,7 @@ from .jobs import GRAIN, TYPES, empty, run
 
 _NONE = np.zeros(0)
 _WIDE = np.dtype(np.float64)
-_STEPS = {"ndtri": (2,)}
+_STEPS = {"ndtri": (2,)}        # of a method of third order, from an approximation that is off by 0.003
 _FLOAT_STEPS = {"ndtri": (1,)}
 _LEAST = 1e-10          # of its greatest coefficient: what is less makes no difference to a float
 _series: dict = {}

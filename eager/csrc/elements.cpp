@@ -182,6 +182,44 @@ PyObject* gcd(const Call& c) {
     return tensor_around(array, INT64);
 }
 
+// ---- differences of neighbours
+
+template <class T> T difference(T a, T b) { return a - b; }
+Half difference(Half a, Half b) { return Narrow<Half>::of(widen(a) - widen(b)); }
+BFloat difference(BFloat a, BFloat b) { return Narrow<BFloat>::of(widen(a) - widen(b)); }
+
+PyObject* diff(const Call& c) {
+    static const Names<3> names("input", "n", "dim");
+    PyObject* a[3];
+    npy_intp order = 1;
+    if (!parse(c, names, a) || !a[0] || (a[1] && !small_int(a[1], order)) || order != 1 || (c.grad && is_tensor(a[0]) && needs_grad(a[0])))
+        return nullptr;
+    PyArrayObject* x = dense_array(a[0]);
+    int type = x ? type_of(a[0]) : -1, dims = x ? PyArray_NDIM(x) : 0, d = dims - 1;
+    if (!dims || PyArray_SIZE(x) > FEW_ELEMENTS || (a[2] && !small_dim(a[2], dims, d)) || PyArray_DIM(x, d) < 2) return nullptr;
+    npy_intp sizes[MAX_DIMS], inner = 1, n = PyArray_DIM(x, d);
+    for (int k = 0; k < dims; k++) sizes[k] = PyArray_DIM(x, k) - (k == d), inner *= k > d ? PyArray_DIM(x, k) : 1;
+    Ref array(fresh_array(type, dims, sizes, nullptr));
+    if (!array) return nullptr;
+    auto run = [&](auto e) {
+        typedef decltype(e) T;
+        const T* from = (const T*)PyArray_DATA(x);
+        T* to = (T*)data_of(array.get());
+        for (npy_intp o = PyArray_SIZE(x) / (n * inner); o > 0; o--, from += inner)
+            for (npy_intp k = 0; k < (n - 1) * inner; k++, from++) *to++ = difference(from[inner], *from);
+    };
+    switch (PyArray_SIZE(x) ? type : -1) {
+    case FLOAT32: run(float{}); break;
+    case FLOAT64: run(double{}); break;
+    case INT64: run(uint64_t{}); break;
+    case INT32: run(uint32_t{}); break;
+    case FLOAT16: run(Half{}); break;
+    case BFLOAT16: run(BFloat{}); break;
+    default: return nullptr;
+    }
+    return tensor_around(array.release(), type);
+}
+
 PyMethodDef functions[] = {{"special", py_special, METH_VARARGS,
                                "special(name, general, series, doubles): the kernel of a special function of one operand"},
     {"zeta", (PyCFunction)(void*)py_zeta, METH_FASTCALL, "zeta(s, q): an array, or NotImplemented"},
@@ -189,7 +227,7 @@ PyMethodDef functions[] = {{"special", py_special, METH_VARARGS,
 
 }
 
-const SmallEntry small_elements[] = {{"addcmul", fused}, {"addcdiv", fused}, {"clamp", clamp}, {"clip", clamp}, {"gcd", gcd},
+const SmallEntry small_elements[] = {{"addcmul", fused}, {"addcdiv", fused}, {"clamp", clamp}, {"clip", clamp}, {"gcd", gcd}, {"diff", diff},
     {nullptr, nullptr}};
 
 bool add_elements(PyObject* module) { return ready_special() && PyModule_AddFunctions(module, functions) == 0; }

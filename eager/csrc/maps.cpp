@@ -503,6 +503,12 @@ const Program* find_plan(Map* self, unsigned long key) {
     return nullptr;
 }
 
+FB_EACH_MACHINE bool zero_among(const int64_t* x, npy_intp n) {
+    int64_t found = 0;
+    for (npy_intp i = 0; i < n; i++) found |= -(int64_t)(x[i] == 0);
+    return found;
+}
+
 // Whether a whole number is zero somewhere, or an array of them is none that is looked through here.
 bool has_zero(const Map* self, const Program& p, const Operands& o) {
     int k = p.divisor;
@@ -511,6 +517,7 @@ bool has_zero(const Map* self, const Program& p, const Operands& o) {
     if (PyArray_NDIM(a) > 1 && !PyArray_IS_C_CONTIGUOUS(a)) return true;
     npy_intp size = PyArray_ITEMSIZE(a), step = PyArray_NDIM(a) == 1 ? PyArray_STRIDE(a, 0) : size;
     const char* x = (const char*)PyArray_DATA(a);
+    if (size == 8 && step == 8) return zero_among((const int64_t*)x, PyArray_SIZE(a));
     for (npy_intp i = 0, n = PyArray_SIZE(a); i < n; i++, x += step) {
         static const char zeros[8] = {};
         if (size == 8 ? !*(const int64_t*)x : !memcmp(x, zeros, size)) return true;

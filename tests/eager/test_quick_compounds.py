@@ -619,3 +619,14 @@ def test_small_products_of_halves_and_whole_numbers(dtype):
     if dtype != "int64":
         for x in forms(values(dtype, 2, 3, 4)):
             alike(fb.bmm, x, values(dtype, 2, 4, 5), exact=False, tolerance=3e-2)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_differences_of_neighbours(dtype):
+    for shape in ((9,), (2,), (1,), (3, 4), (3, 1, 4), (0, 3), (3, 0), ()):
+        for x in forms(values(dtype, *shape)):
+            for dim in range(-1, len(shape)):
+                alike(fb.diff, x, 1, dim)
+            alike(fb.diff, x)
+            alike(fb.diff, x, n=2)
+            alike(fb.diff, x, prepend=x)
