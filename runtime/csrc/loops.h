@@ -281,8 +281,17 @@ template <class M> FB_INLINE vl checked(vl x, i64 size, int check, int* error, M
     return v_where(bad | ~alive(m), splat_l(0), x);
 }
 
+// a truth value that must be false in all living lanes, as an index into one element
+template <class M> FB_INLINE vl refused(vi bad, int check, int* error, M m) {
+    if (any_lane(bad & alive(m))) __atomic_store_n(error, check, __ATOMIC_RELAXED);
+    return splat_l(0);
+}
+
 // ---- greatest or least key with its position: the first of equals, NaN before all
 template <class S> FB_INLINE bool nan(S x) { return x != x; }
+// whether some lane may have to take the key: mostly none has
+template <class V> FB_INLINE bool may_take_max(V key, V best) { return any_lane(~(key < best)); }
+template <class V> FB_INLINE bool may_take_min(V key, V best) { return any_lane(~(key > best)); }
 template <class V> FB_INLINE void take_max(vi& take, V key, V best, vl at, vl best_at) {
     take = (key > best) | ((key == best) & (at < best_at)) | ((key != key) & ((best == best) | (at < best_at)));
 }
