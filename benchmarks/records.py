@@ -85,8 +85,10 @@ def tensors(args):
 
 
 def largest(op):
-    """(number, rank and elements of the largest tensor) of the sample that is worth growing."""
+    """(number, rank and elements of the largest tensor) of the sample that is worth growing: of those that may have a gradient,
+    where there are some."""
     found = [(max((t.numel() for t in tensors(args)), default=0), k, args) for k, args in enumerate(op.sample_rule(Samples()))]
+    found = [one for one in found if any(map(continuous, tensors(one[2])))] or found
     elements, number, args = max(found, key=lambda one: one[0])
     rank = max((t.dim() for t in tensors(args) if t.numel() == elements), default=1)
     return number, rank, max(elements, 1)
@@ -116,11 +118,11 @@ def sample(op, number, own, rank, elements, way, sizes):
     grow = way(max(elements / own, 1), rank)
     try:
         args = op.bind(tuple(op.sample_rule(Scaled(grow, SPARE * elements + own))[number]), {})
+        larger = with_sizes(op, args, grow) if sizes else args
     except Exception:
         return None
     if elements > 2 * own and max((t.numel() for t in tensors(args)), default=elements) <= own:
         return None
-    larger = with_sizes(op, args, grow) if sizes else args
     return None if sizes and larger == args else larger
 
 
@@ -133,7 +135,8 @@ def shapes(args):
 
 def with_sizes(op, args, grow):
     """The sizes among the arguments grow with the tensors."""
-    return tuple(grow(a) if p.role == "size" and type(a) is tuple else a for p, a in zip(op.params, args))
+    flat = lambda a: type(a) is tuple and all(type(n) is int for n in a)
+    return tuple(grow(a) if p.role == "size" and flat(a) else a for p, a in zip(op.params, args))
 
 
 def runs(op, args, longest):
@@ -169,8 +172,12 @@ def steps(op, elements, training):
     return lambda: stepped(call, leaves), lambda: stepped(compiled, leaves)
 
 
+def continuous(t):
+    return t.is_floating_point() or t.dtype.is_complex
+
+
 def with_leaves(given):
-    return [t.detach().requires_grad_() if t.is_floating_point() or t.dtype.is_complex else t for t in given]
+    return [t.detach().requires_grad_() if continuous(t) else t for t in given]
 
 
 def replaced(args, values):

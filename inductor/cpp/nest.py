@@ -8,6 +8,7 @@ the stride says.
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any
 from collections.abc import Callable
 
@@ -286,8 +287,8 @@ class Nest:
         )
 
     def in_lanes(self, e: ExprLike) -> str | None:
-        """An expression that moves unevenly from lane to lane as a register of numbers: sums of indirect indices, and of
-        divisions whose numerator is known to be small, each times what is the same in all lanes."""
+        """An expression that moves unevenly from lane to lane as a register of numbers: sums of indirect indices, extremes,
+        and divisions whose numerator is known to be small, each times what is the same in all lanes."""
         if not isinstance(e, Expr):
             return None
         e, rest, parts = self.kernel.renamed(e), lift(0), []
@@ -314,8 +315,10 @@ class Nest:
     def atom_in_lanes(self, atom: Atom) -> str | None:
         if atom.op == "var":
             return f"{atom.name}_lanes" if atom.name in self.indirects else None
-        if atom.op not in ("floordiv", "mod"):
-            return None
+        if atom.op in ("max", "min"):
+            parts = [self.even(a) or self.in_lanes(a) for a in atom.args]
+            join = lambda a, b: a and b and f"v_{atom.op}imum({a}, {b})"
+            return reduce(join, parts)
         a, d = atom.args
         text = (self.even(a) or self.in_lanes(a)) if is_const(d) and int(d) > 0 and self.is_small(a) else None
         return text and f"v_{'floor' if atom.op == 'floordiv' else 'rest'}_by({text}, {cpp(plain(d))})"
@@ -362,6 +365,9 @@ class Nest:
             return f"ld1({self.pointer(load.buffer, place.at)})"
         if place.kind == "next":
             pointer = self.pointer(load.buffer, place.at)
+            if masked and self.level(value.args[0]) < self.inner:
+                other = splat(load.other, target.kind)
+                return f"ld_if(lane({self.texts[value.args[0].id]}, 0) != 0, {pointer}, {other}, lanes)"
             return f"ld_where({pointer}, {masked}, lanes)" if masked else f"ld({pointer}, lanes)"
         if place.near and not masked:
             return f"gather_by<{place.stride}>({self.pointer(load.buffer, place.at)}, lanes)"

@@ -157,6 +157,8 @@ template <class M> FB_INLINE vi ld_where(const int* p, vi mask, vi other, M m) {
 template <class T, class M> FB_INLINE auto ld_where(const T* p, vi mask, decltype(ld1(p)) other, M m) {
     return gather_where(p, [](int l) { return l; }, mask, other, m);
 }
+// behind a condition that is the same in all lanes
+template <class T, class V, class M> FB_INLINE V ld_if(bool on, const T* p, V other, M m) { return on ? ld(p, m) : other; }
 // the same number in all lanes, behind a condition that is the same in all lanes
 template <class T> FB_INLINE auto ld1_where(const T* p, i64 at, vi mask, decltype(ld1(p)) other) {
     return mask[0] ? ld1(p + at) : other;

@@ -362,12 +362,18 @@ template <class T> FB_INLINE T int_pow(T a, T b) {
         if (b & 1) r *= square;
     return (T)r;
 }
-template <class T> FB_INLINE T int_shl(T a, T b) { return (u64)b >= sizeof(T) * 8 ? 0 : (T)((u64)a << b); }
-template <class T> FB_INLINE T int_shr(T a, T b) { return a >> ((u64)b >= sizeof(T) * 8 ? sizeof(T) * 8 - 1 : b); }
 FB_EACH2(vd, mod, float_mod<double>)
     FB_EACH2(vd, floordiv, float_floordiv<double>) FB_EACH2(vi, pow, int_pow<int>) FB_EACH2(vl, pow, int_pow<i64>)
-        FB_EACH2(vi, shl, int_shl<int>) FB_EACH2(vl, shl, int_shl<i64>) FB_EACH2(vi, shr, int_shr<int>)
-            FB_EACH2(vl, shr, int_shr<i64>) FB_INLINE i64 fb_floordiv(i64 a, i64 b) {
+// shifts by as many bits as there are, by more or by less than none: 0, or the sign
+FB_INLINE hl half_shl(hl a, hl b) {
+    return ((hul)b < (hul)splat_hl(64)) ? (hl)((hul)a << ((hul)b & (hul)splat_hl(63))) : splat_hl(0);
+}
+FB_INLINE hl half_shr(hl a, hl b) { return a >> (((hul)b < (hul)splat_hl(64)) ? b : splat_hl(63)); }
+FB_INLINE vl v_shl(vl a, vl b) { return {half_shl(a.lo, b.lo), half_shl(a.hi, b.hi)}; }
+FB_INLINE vl v_shr(vl a, vl b) { return {half_shr(a.lo, b.lo), half_shr(a.hi, b.hi)}; }
+FB_INLINE vi v_shl(vi a, vi b) { return ((vu)b < (vu)splat_i(32)) ? (vi)((vu)a << ((vu)b & 31)) : splat_i(0); }
+FB_INLINE vi v_shr(vi a, vi b) { return a >> (((vu)b < (vu)splat_i(32)) ? b : splat_i(31)); }
+FB_INLINE i64 fb_floordiv(i64 a, i64 b) {
     return int_floordiv(a, b);
 }
 FB_INLINE i64 fb_mod(i64 a, i64 b) { return int_mod(a, b); }
