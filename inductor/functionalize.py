@@ -318,7 +318,8 @@ class _Functionalizer:
                 return self.put_by_places(chain, base, value, node, grad)
             value = self.put(tuple(rest), seen, value, node, grad)
         elif repeats(step, base.value, value.value):
-            raise Unsupported("write through a view", "what is not written of memory that is shown several times must not undo what is",
+            raise Unsupported("write through a view",
+                              "what is not written of memory that is shown several times must not undo what is",
                               "write into the base tensor")
         if step.op.put is None:
             raise Unsupported(
