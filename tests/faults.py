@@ -230,10 +230,10 @@ def formula_of_reflection():
 @fault(
     "formula",
     "the running variance of batch norm is biased",
-    "tests/eager/test_vision.py::test_running_variance_is_unbiased",
+    "tests/test_ops_compiled.py::test_compiled_equals_eager[tanh-xlogy-static]",
 )
 def formula_of_running_variance():
-    rewrite("eager.ops.batchnorm:_numpy_update", "(running_var, var, momentum * correction)", "(running_var, var, momentum)")
+    rewrite("eager.ops.batchnorm:_blended", "momentum * correction)", "momentum)")
 
 
 @fault(
@@ -921,7 +921,7 @@ def scatter_start_lost():
     "tests/inductor/test_cpp.py::test_masked_loads_never_touch_what_is_masked",
 )
 def masked_value_ignored():
-    rewrite("inductor.cpp.nest:Nest.load", "splat(load.other, target.kind)", "splat(0, target.kind)")
+    rewrite("inductor.cpp.nest:Nest.load", '.id]}, {splat(load.other, target.kind)}"', '.id]}, {splat(0, target.kind)}"')
 
 
 def flipped(write_kernel):
@@ -1075,7 +1075,7 @@ def certain_answers_without_gradient():
 @fault(
     "formula",
     "norms and deviations of halves are summed in halves",
-    f"{EXTREMES}::test_norms_of_halves_are_summed_in_floats",
+    "tests/eager/test_quick_gradients.py::test_reductions[std-float16]",
 )
 def norms_of_halves_in_halves():
     replace("eager.ops.reduce:single", lambda single: lambda x: x)
@@ -1489,12 +1489,13 @@ def segments_from_the_first():
 
 
 @fault("schedule", "rows with a remainder in their indices are not cut into segments",
-       "tests/inductor/test_moves.py::test_lanes_of_innermost_loops_do_not_compute_places[roll]")
+       "tests/inductor/test_cpp.py::test_head_splits_and_their_remainders[baseline-20-5-0]")
 def remainders_uncut():
     rewrite("inductor.cpp.segments:quotient_turns", "d * (MOST - 1)", "0")
 
 
-@fault("schedule", "an axis is not taken apart", "tests/inductor/test_moves.py::test_lanes_of_innermost_loops_do_not_compute_places[unfold]")
+@fault("schedule", "an axis is not taken apart",
+       "tests/test_seeded_faults.py::test_no_lane_divides_in_moves")
 def digits_together():
     rewrite("inductor.digits:divisors", "whole = ", "whole = False and ")
 
@@ -1650,7 +1651,7 @@ def uniform_draws_normal():
 @fault("formula", "a map's own loop of whole numbers is that of another function",
        f"{QUICK}::test_extremes_of_whole_numbers")
 def loops_exchanged():
-    rewrite("eager.programs:Builder.apply_ufunc", 'f"{function.__name__} {signature}"', 'f"maximum {signature}"')
+    rewrite("eager.programs:Builder.in_type", 'own = f"{function.__name__} {signature}"', 'own = f"maximum {signature}"')
 
 
 @fault("formula", "native Fourier transforms back are those forward",
@@ -1684,4 +1685,4 @@ def left_for_good():
 @fault("code", "the places of elements by index forget the factor of the index",
        f"{LEFT}::test_elements_by_indices_of_lanes[float32-16]")
 def factors_forgotten():
-    rewrite("inductor.cpp.nest:Nest.in_lanes", 'if factors[n] == 1 else', 'if factors[n] != 0 else')
+    rewrite("inductor.cpp.nest:Nest.in_lanes", "text if by == 1 else", "text if by != 0 else")

@@ -15,6 +15,7 @@ import pytest
 
 from .faults import FAULTS
 from .forked_pytest import Runner
+from .inductor.test_moves import MOVES, inner_loops
 
 ROOT = pathlib.Path(__file__).parent.parent
 ASSERTED = re.compile(r"^E +(AssertionError|assert |Failed: DID NOT RAISE)", re.MULTILINE)
@@ -101,3 +102,10 @@ def test_faults_are_spread_over_the_product():
 def test_unknown_fault_is_told(pytest_run):
     done = pytest_run(["tests/test_layers.py"], "--fault", "no_such_fault")
     assert done.returncode not in (0, 1) and "no such fault; faults are: formula_of_silu" in done.stdout
+
+
+def test_no_lane_divides_in_moves():
+    """Not in registers, either: what the faults of the schedule cost, where results stay the same."""
+    for move, (f, shape) in MOVES.items():
+        for text in inner_loops(f, *shape):
+            assert not re.search(r"\bv_(floor|rest)_by\b|start = j", text), f"{move}: lanes divide: {text}"

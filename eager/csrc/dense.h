@@ -21,6 +21,8 @@ struct Dense {
         a = (PyArrayObject*)hold.get();
     }
     explicit operator bool() const { return a; }
+    // Whether these are the tensor's own bytes: results for memory in another order follow that order, as formulas do.
+    bool own(PyObject* t) const { return a == array_of(t); }
     npy_intp size() const { return PyArray_SIZE(a); }
     template <class T = void> const T* data() const { return (const T*)PyArray_DATA(a); }
 };

@@ -572,28 +572,6 @@ PyObject* complex_back(const Gradients& c) { // (dims, forward, scale)
     return along_all(out, s, dims, count, forward, scale) ? tensor_around(array.release(), COMPLEX64) : nullptr;
 }
 
-PyObject* real_back(const Gradients& c) { // (x, dims, forward, scale): of half a spectrum
-    Space s, whole;
-    npy_intp dims[MAX_DIMS], count, sizes[MAX_DIMS];
-    int rank;
-    bool forward;
-    double scale;
-    Ref g;
-    if (!read_saved_transform(c, s, dims, count, forward, scale, g) || !sizes_of(PyTuple_GET_ITEM(c.args, 0), sizes, rank) || rank != s.dims
-        || dims[count - 1] != rank - 1)
-        return nullptr;
-    whole.read(rank, sizes);
-    if (whole.total > FEW) return nullptr;
-    npy_intp n = sizes[rank - 1], kept = s.sizes[rank - 1];
-    std::vector<float> room(2 * whole.total);
-    for (npy_intp r = 0; r < whole.total / n; r++)
-        memcpy(room.data() + 2 * r * n, (const float*)data_of(g.get()) + 2 * r * kept, 2 * kept * sizeof(float));
-    if (!along_all(room.data(), whole, dims, count, forward, scale)) return nullptr;
-    PyObject* array = fresh_array(FLOAT32, rank, sizes, nullptr);
-    for (npy_intp k = 0; array && k < whole.total; k++) ((float*)data_of(array))[k] = room[2 * k];
-    return tensor_around(array, FLOAT32);
-}
-
 PyObject* py_transforms(PyObject*, PyObject* length) {
     long n = PyLong_AsLong(length);
     if (n == -1 && PyErr_Occurred()) return nullptr;
@@ -610,6 +588,6 @@ PyMethodDef functions[] = {{"transforms", py_transforms, METH_O, "transforms(n):
 const SmallEntry small_fourier[] = {{"fft", to_complex<1, true>}, {"ifft", to_complex<1, false>}, {"fft2", to_complex<2, true>},
     {"ifft2", to_complex<2, false>}, {"fftn", to_complex<-1, true>}, {"ifftn", to_complex<-1, false>}, {"rfft", from_real<1>},
     {"rfft2", from_real<2>}, {"rfftn", from_real<-1>}, {nullptr, nullptr}};
-const KnownGradient fourier_gradients[] = {{"fft_c2c", "x", complex_back}, {"fft_r2c", "x", real_back}, {nullptr, nullptr, nullptr}};
+const KnownGradient fourier_gradients[] = {{"fft_c2c", "x", complex_back}, {nullptr, nullptr, nullptr}};
 
 bool add_fourier(PyObject* module) { return PyModule_AddFunctions(module, functions) == 0; }

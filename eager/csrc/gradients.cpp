@@ -132,7 +132,7 @@ template <class Body> PyObject* over_reduced(PyObject* x, PyObject* dim, PyObjec
     Reduced r;
     if (grad == Py_None || !is_tensor(x) || !is_tensor(out) || !r.read(x, dim)) return nullptr;
     Dense a(x), y(out), g(grad);
-    if (!a || !y || !g || a.type != g.type || y.type != a.type || g.size() != r.outer * r.inner || y.size() != g.size()) return nullptr;
+    if (!a || !y || !g || !a.own(x) || a.type != g.type || y.type != a.type || g.size() != r.outer * r.inner || y.size() != g.size()) return nullptr;
     Ref array(fresh_array(a.type, r.dims, r.sizes, nullptr));
     if (!array || !by_floating(a.type, [&](auto e) {
             typedef decltype(e) E;

@@ -65,7 +65,7 @@ PyObject* vector_of(int type, const npy_intp* sizes, int dims, const std::vector
 bool all_of(const Groups& s, PyObject* x, PyObject* grad, PyObject* mean, PyObject* spread, bool deviation, double eps, PyObject* weight,
     const npy_intp* vector, int vector_dims, unsigned wanted, Wanted& out) {
     Dense a(x), g(grad), m(mean), d(spread);
-    if (!a || !g || !m || !d || g.type != a.type || g.size() != a.size() || m.size() != s.count || d.size() != s.count) return false;
+    if (!a || !g || !m || !d || !a.own(x) || g.type != a.type || g.size() != a.size() || m.size() != s.count || d.size() != s.count) return false;
     Dense w(weight == Py_None || !is_tensor(weight) ? x : weight);
     bool weighted = is_tensor(weight);
     if (!w || w.type != a.type || (weighted && w.size() != s.channels)) return false;
@@ -160,7 +160,7 @@ PyObject* eval_back(const Gradients& c) {
         return nullptr;
     Dense a(x), g(c.grads[0]), m(PyTuple_GET_ITEM(c.args, 1)), v(PyTuple_GET_ITEM(c.args, 2)), w(is_tensor(weight) ? weight : x);
     npy_intp all = product_of(sizes, dims), channels = sizes[1];
-    if (!all || all > FEW || !a || !g || !m || !v || !w || a.type != FLOAT32 || g.type != FLOAT32 || m.type != FLOAT32 || v.type != FLOAT32
+    if (!all || all > FEW || !a || !a.own(x) || !g || !m || !v || !w || a.type != FLOAT32 || g.type != FLOAT32 || m.type != FLOAT32 || v.type != FLOAT32
         || w.type != FLOAT32 || g.size() != all || m.size() != channels || v.size() != channels)
         return nullptr;
     npy_intp plane = all / (sizes[0] * channels);
@@ -181,75 +181,8 @@ PyObject* eval_back(const Gradients& c) {
     return list.release();
 }
 
-// ---- layer norm
-
-template <class T, class S>
-void rows_of(const T* x, const T* weight, const T* bias, double eps, npy_intp rows, npy_intp n, T* out, S* mean, S* rstd) {
-    for (npy_intp r = 0; r < rows; r++, x += n, out += n) {
-        double total = 0, squares = 0;
-        for (npy_intp k = 0; k < n; k++) total += widen(x[k]);
-        double centre = total / n;
-        for (npy_intp k = 0; k < n; k++) {
-            double v = widen(x[k]) - centre;
-            squares += v * v;
-        }
-        double scale = 1 / sqrt(squares / n + eps);
-        mean[r] = (S)centre, rstd[r] = (S)scale;
-        for (npy_intp k = 0; k < n; k++) {
-            double v = (widen(x[k]) - centre) * scale;
-            v = weight ? v * widen(weight[k]) : v;
-            out[k] = Narrow<T>::of((S)(bias ? v + widen(bias[k]) : v));
-        }
-    }
 }
 
-PyObject* layer_norm(const Call& c) {
-    static const Names<5> names("input", "normalized_shape", "weight", "bias", "eps");
-    static KeptRecord* kept = kept_record("layer_norm");
-    PyObject* a[5];
-    double eps;
-    if (!parse(c, names, a) || !a[0] || !a[1] || !small_real(a[4], 1e-5, eps) || !(PyTuple_Check(a[1]) || PyList_CheckExact(a[1]))) return nullptr;
-    PyArrayObject* x = dense_array(a[0]);
-    npy_intp count = PySequence_Fast_GET_SIZE(a[1]), width = 1, n, all = x ? PyArray_SIZE(x) : 0;
-    int dims = x ? PyArray_NDIM(x) : 0, type = x ? type_of(a[0]) : -1;
-    if (!all || all > FEW || count < 1 || count > dims || world.types[type].category != 2) return nullptr;
-    for (npy_intp k = 0; k < count; k++) {
-        if (!small_int(PySequence_Fast_GET_ITEM(a[1], k), n) || n != PyArray_DIM(x, dims - count + k)) return nullptr;
-        width *= n;
-    }
-    const void* vectors[2] = {};
-    for (int k = 0; k < 2; k++) {
-        if (absent(a[2 + k])) continue;
-        PyArrayObject* v = dense_array(a[2 + k]);
-        if (!v || type_of(a[2 + k]) != type || PyArray_NDIM(v) != count || !PyArray_CompareLists(PyArray_DIMS(v), PyArray_DIMS(x) + dims - count, (int)count))
-            return nullptr;
-        vectors[k] = PyArray_DATA(v);
-    }
-    npy_intp rows[MAX_DIMS];
-    for (int d = 0; d < dims; d++) rows[d] = d < dims - count ? PyArray_DIM(x, d) : 1;
-    int inner = type == FLOAT64 ? FLOAT64 : FLOAT32;
-    Ref out(fresh_array(type, dims, PyArray_DIMS(x), nullptr)), mean(fresh_array(inner, dims, rows, nullptr)), rstd(fresh_array(inner, dims, rows, nullptr));
-    if (!out || !mean || !rstd || !by_floating(type, [&](auto e) {
-            typedef decltype(e) T;
-            typedef decltype(widen(e)) S;
-            rows_of<T, S>((const T*)PyArray_DATA(x), (const T*)vectors[0], (const T*)vectors[1], eps, all / width, width, (T*)data_of(out.get()),
-                (S*)data_of(mean.get()), (S*)data_of(rstd.get()));
-        }))
-        return nullptr;
-    Ref made(tensor_around(out.release(), type)), number(PyLong_FromSsize_t(count)), factor(PyFloat_FromDouble(eps));
-    PyObject* given[] = {a[0], number.get(), a[2] ? a[2] : Py_None, a[3] ? a[3] : Py_None, factor.get()};
-    unsigned leads = 0;
-    for (int k = 0; k < 4 && c.grad; k++)
-        if (is_tensor(given[k]) && needs_grad(given[k])) leads |= 1u << k;
-    if (!made || !leads) return made.release();
-    Ref m(tensor_around(mean.release(), inner)), r(tensor_around(rstd.release(), inner));
-    PyObject* outs[] = {made.get(), m.get(), r.get()};
-    return m && r && record_first(kept->op, kept->needs, given, 5, leads, outs, 3) ? made.release() : nullptr;
-}
-
-}
-
-const SmallEntry small_norms[] = {{"layer_norm", layer_norm}, {nullptr, nullptr}};
 
 const KnownGradient norm_gradients[] = {{"layer_norm", "x", layer_norm_back<1>}, {"layer_norm", "weight", layer_norm_back<2>},
     {"layer_norm", "bias", layer_norm_bias}, {"batch_norm", "*", norm_back<false>}, {"group_norm", "*", norm_back<true>},

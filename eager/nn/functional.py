@@ -222,7 +222,6 @@ def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):
     return normalization.layer_norm(input, count, weight, bias, eps)[0]
 
 
-layer_norm = _small("layer_norm", layer_norm)
 
 
 def rms_norm(input, normalized_shape, weight=None, eps=None):

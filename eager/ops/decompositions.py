@@ -504,8 +504,8 @@ def pseudo_inverse(x, relative, absolute: optional):
     `absolute` (*), count as 0."""
     u, s, vh = svd(x, False)
     rank = len(s.shape)
-    least = mul(amax(s, (rank - 1,), True), unsqueeze(relative, len(relative.shape)))
-    least = least if absolute is None else maximum(least, unsqueeze(absolute, len(absolute.shape)))
+    least = mul(amax(s, (rank - 1,), True), unsqueeze(cast(relative, s.dtype), len(relative.shape)))
+    least = least if absolute is None else maximum(least, unsqueeze(cast(absolute, s.dtype), len(absolute.shape)))
     kept = gt(s, least)
     inverse = where(kept, div(1.0, where(kept, s, 1.0)), 0.0)
     return matmul(mul(_h(vh), unsqueeze(inverse, rank - 1)), _h(u))

@@ -116,6 +116,10 @@ def _scatter(name, mode, kernel):
     def write(x, dim, index, source):
         checked(index, x.shape[dim] if x.ndim else 1, _OUT_OF_DIM % dim, RuntimeError)
         source = source[tuple(slice(n) for n in index.shape)]
+        if np.may_share_memory(x, index):                       # (checked above: what is written would change it)
+            index = index.copy()
+        if np.may_share_memory(x, source):
+            source = source.copy()
         if x.ndim == 0 or not native(x, dim, np.ascontiguousarray(index), np.ascontiguousarray(source)):
             kernel(x, _along(x.shape, index, dim), source)
     return record

@@ -21,6 +21,8 @@ def _once(t):
 
 @repeat.numpy
 def _(x, times):
+    if not x.size:                              # (np.tile gives out x's own memory)
+        return np.empty([n * t for n, t in zip(x.shape, times)], x.dtype)
     return moves.repeated(x, times) if x.size * extent(times, range(len(times))) > moves.SMALL else np.tile(x, times)
 
 

@@ -242,3 +242,14 @@ def test_signs_of_truth_values_are_not_written_into_memory_that_overlaps():
     assert x.sign_().tolist() == [[True], [False]] and x.t().sign_() is not None
     with pytest.raises(RuntimeError, match="more than one element of the written-to tensor"):
         x.expand(2, 3).sign_()
+
+
+def test_indices_that_are_written_are_read_first():
+    """What was written into an index that is also the target was an index of the next element: it wrote anywhere."""
+    far = 10**12
+    for write in (lambda x, y: x.scatter_add_(0, x, y), lambda x, y: x.scatter_(0, x, y), lambda x, y: x[0].index_add_(0, x[0], y[0]),
+                  lambda x, y: x.put_(x, y), lambda x, y: x.view(-1).scatter_(0, x.view(-1), far)):
+        x, other = (torch.tensor([[0, 1, 2], [1, 0, 2], [2, 2, 0]]) for _ in range(2))
+        y = torch.full((3, 3), far)
+        write(x, y)
+        assert x.shape == other.shape and int((x >= far).sum()) > 0 and int(x.max()) <= far * 9 + 9
