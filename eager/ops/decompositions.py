@@ -508,7 +508,8 @@ def pseudo_inverse(x, relative, absolute: optional):
     least = least if absolute is None else maximum(least, unsqueeze(cast(absolute, s.dtype), len(absolute.shape)))
     kept = gt(s, least)
     inverse = where(kept, div(1.0, where(kept, s, 1.0)), 0.0)
-    return matmul(mul(_h(vh), unsqueeze(inverse, rank - 1)), _h(u))
+    found = matmul(mul(_h(vh), unsqueeze(inverse, rank - 1)), _h(u))
+    return found if found.dtype is x.dtype else cast(found, x.dtype)
 
 
 @pseudo_inverse.grad("x")
