@@ -131,7 +131,7 @@ class _PublicPaths:
             _complete(module, rest)
         spec.loader_state = getattr(module, "__spec__", None) or spec
         parent, _, child = spec.name.rpartition(".")
-        holder = sys.modules[parent]
+        holder = sys.modules.get(parent)
         if type(holder) is type(sys) and not isinstance(vars(holder).get(child, sys), type(sys)):
             holder.__class__ = _Kept                    # (before the machinery puts the module there)
         return module

@@ -129,6 +129,10 @@ MEANT_FOR = {
     (r"\.(std|var).*float16", r"gradient 1.0: values"):
         (lambda x: np.abs(x) > 255, "PyTorch's half of the squared deviation overflows on the way to its gradient"),
     (r"F\.kl_div", r"gradient 1.1: values \(NaN of torch\)"): (lambda x: x == 0, "a target of 0: PyTorch's gradient is 0 / 0"),
+    (r"xlog1?p?y", r"gradient 1.1: values \(NaN of torch\)"): (lambda x: x == 0, "PyTorch's gradient is 0 / 0"),
+    (r"sinc .*float16", r"gradient 1.0: values \(NaN of torch\)"): (lambda x: np.abs(x) > 250, "its square overflows in PyTorch's halves"),
+    (r"binary_cross_entropy .*float16", r"gradient 1.0: values \(NaN of torch\)"):
+        (lambda x: (x == 0) | (x == 1), "in PyTorch's halves eps, 1e-12, is 0"),
     (r"special\.zeta", r"result: values \(NaN of torch\)"): (np.isinf, "the limit is 0"),
     (r"special\.gammaincc|igammac", r"result: values \(NaN\)"): (np.isinf, "PyTorch forgets a NaN beside an infinite argument"),
     (r"F\.normalize.*float16", r"gradient 1.0: values"): (lambda x: x == 0, "in PyTorch's halves eps, 1e-12, is 0"),
