@@ -75,6 +75,7 @@ def test_what_is_known_of_equal_functions_lives_apart(capsys):
     alone = made()
     compiled, frames = entries(alone)
     del alone, compiled
+    gc.collect()                                            # (whose entries would be the first one's, until they go)
     first, second = made(), made()
     compiled_first, _ = entries(first)
     compiled_second = torch.compile(second, backend="eager")
