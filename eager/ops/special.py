@@ -243,8 +243,9 @@ def _incomplete(a, x, upper):
     none, whole = (1.0, 0.0) if upper else (0.0, 1.0)
     out = np.where(np.isinf(x), whole, np.where(np.isinf(a), none, out))
     out = np.where(x == 0, none, np.where(a == 0, whole, out))
-    undefined = (a < 0) | (x < 0) | (a == 0) & (x == 0) | np.isinf(a) & np.isinf(x) | np.isnan(a) | np.isnan(x)
-    return np.where(undefined, np.nan, out)
+    undefined = (a < 0) | (x < 0) | (a == 0) & ~(x > 0) | np.isinf(a) & np.isinf(x)
+    decided = np.where(np.isnan(a), (x == 0) | np.isinf(x), np.isinf(a) | ~np.isnan(x))     # by one of them alone
+    return np.where(undefined | ~decided, np.nan, out)
 
 
 def _incomplete_of_large(a, x, upper):
