@@ -425,10 +425,12 @@ class Lowering:
     def looks_of(self, node: Node) -> list[Value]:
         """The indices and divisors of a call that are not proved right, at every point of its own space."""
         op, args, body = node.target, self.args(node), self.body
+        shape = op.ranges(*args) if op.kind in (Kind.SCATTER, Kind.REDUCE) else first_tensor(node.value).shape
+        if any(is_zero(expr_of(n)) for n in (*shape, *(first_tensor(node.value).shape if op.kind is Kind.REDUCE else ()))):
+            return []                                           # also of an index that is the same at every point
         if op.kind is Kind.REDUCE:
-            *_, index, _, r = self.reduction_space(node, args, tuple(op.ranges(*args)))
+            *_, index, _, r = self.reduction_space(node, args, tuple(shape))
         else:
-            shape = op.ranges(*args) if op.kind is Kind.SCATTER else first_tensor(node.value).shape
             index, r = self.space(tuple(shape))[1], ()
         body.ordinal, body.mask, body.looks = node.draw or 0, None, []
         op.loop(body, index, r, *args)
