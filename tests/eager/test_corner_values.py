@@ -279,3 +279,10 @@ def test_keys_of_more_than_64_bits_are_refused_for_one_number_too():
     for x in (torch.tensor(1.0), torch.ones(3)):
         with pytest.raises(ValueError, match="Overflow when unpacking long long"):
             x[2**70]
+
+
+@pytest.mark.parametrize("name", ["max", "min", "amax", "amin"])
+def test_nan_elements_share_the_gradient_of_an_extreme(name):
+    for values, wanted in (([1.0, math.nan, 2.0], [0, 1, 0]), ([math.nan, math.nan, 1.0], [0.5, 0.5, 0]), ([1.0, 1.0, 1.0], [1 / 3] * 3)):
+        x = torch.tensor(values, dtype=torch.float64, requires_grad=True)
+        assert torch.autograd.grad(getattr(torch, name)(x), x)[0].tolist() == wanted

@@ -125,6 +125,15 @@ MEANT = {
 }
 # the same where some operand has a number of this kind
 MEANT_FOR = {
+    (r"a(max|min)", r"gradient 1.0: values \(NaN of torch\)"): (np.isnan, "no element equals a NaN: PyTorch's amax divides by a count of 0"),
+    (r"F\.(celu|selu|elu|hardswish)", r"gradient 1.0: values \(NaN of torch\)"):
+        (np.isnan, "PyTorch's vectors give the slope of a NaN as NaN, the elements left over as that of a positive number"),
+    (r"xlogy", r"gradient 1.1: values \(NaN of torch\)"): (lambda x: x == 0, "0 * log(0) is 0: PyTorch's slope is 0 / 0"),
+    (r"log_ndtr", r"gradient 1.0: values \(NaN of torch\)"): (np.isneginf, "the slope at minus infinity is infinite"),
+    (r"igamma|gammainc", r"result: values \(NaN of torch\)"): (lambda x: np.abs(x) > 1e30, "PyTorch's series overflows, the limit is known"),
+    (r"(index|scatter)_reduce", r"gradient 1.\d: values \(NaN of torch\)"):
+        (lambda x: (x == 0) | np.isinf(x), "PyTorch divides a product by its factors: 0 / 0"),
+    (r"sinc float16", r"gradient 1.0: values \(NaN of torch\)"): (lambda x: np.abs(x) > 2e4, "pi times the number overflows in PyTorch's halves"),
     (r"signbit .*bfloat16", r"result: values$"): (np.isnan, "a NaN that PyTorch converts to a bfloat16 has a sign"),
     (r"softshrink", r"gradient 1.0: values$"): (np.isnan, "PyTorch's vectors give NaN the gradient 0, the elements left over 1"),
     (r"\.(std|var).*float16", r"gradient 1.0: values"):
