@@ -275,6 +275,12 @@ def test_incomplete_gamma_where_one_argument_decides():
         assert np.array_equal(call(a, x).numpy(), wanted, equal_nan=True)
 
 
+def test_incomplete_gamma_at_the_ends_of_doubles():
+    most, least = 1.7976931348623157e308, 5e-324
+    a, x = (torch.tensor(v, dtype=torch.float64) for v in ([most, most, 3e307, least, least], [most, 2.75, most, 0.5, 1e-300]))
+    assert torch.igammac(a, x).tolist() == [0.5, 1.0, 0.0, 0.0, 0.0] and torch.igamma(a, x).tolist() == [0.5, 0.0, 1.0, 1.0, 1.0]
+
+
 def test_keys_of_more_than_64_bits_are_refused_for_one_number_too():
     for x in (torch.tensor(1.0), torch.ones(3)):
         with pytest.raises(ValueError, match="Overflow when unpacking long long"):
