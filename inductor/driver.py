@@ -140,6 +140,8 @@ def differentiate(functional: FunctionalGraph, requires: tuple[bool, ...], targe
     tangents = list(joint.tangents)
     everything = frozenset(tangents)
     crossing = pair.crossing()
+    needed = [k for k, need in enumerate(requires) if need]
+    led_to = [k for k in needed if joint.gradients[k] is not None] or needed
     del joint                   # `make` would keep it
 
     def make(present: frozenset):
@@ -147,7 +149,7 @@ def differentiate(functional: FunctionalGraph, requires: tuple[bool, ...], targe
             return crossing, final(pair.backward, "backward", target, (), donated(crossing, crossing.hidden))
         return late_backward(functional, requires, crossing, present, target)
 
-    return pair, Training(crossing, [k for k, need in enumerate(requires) if need], tangents, make)
+    return pair, Training(crossing, led_to, tangents, make)
 
 
 def late_backward(functional, requires: tuple[bool, ...], first: Crossing, present: frozenset, target: Target):

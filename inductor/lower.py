@@ -425,6 +425,8 @@ class Lowering:
     def looks_of(self, node: Node) -> list[Value]:
         """The indices and divisors of a call that are not proved right, at every point of its own space."""
         op, args, body = node.target, self.args(node), self.body
+        if any(is_zero(expr_of(n)) for t in indices_of(node) for n in t.shape):
+            return []                                           # (the index is 0 then at every point, of which there are none)
         if op.kind is Kind.REDUCE:
             *_, index, _, r = self.reduction_space(node, args, tuple(op.ranges(*args)))
         else:
@@ -740,6 +742,13 @@ def is_row_major(sizes: tuple, strides: tuple) -> bool:
 def loopable(t: Tensor) -> bool:
     """The loop IR has no complex numbers and no 8-bit floats."""
     return not t.dtype.is_complex and not (t.dtype.is_floating_point and t.dtype.itemsize == 1)
+
+
+def indices_of(node: Node) -> Iterator[Tensor]:
+    """The operands of a call that take no part in its type."""
+    for p, a in zip(node.target.params, node.args):
+        if (p.is_tensor or p.role == "tensors") and not p.promotes:
+            yield from (x.value for x in flatten((a,)) if isinstance(x, Node))
 
 
 def first_tensor(value: Any) -> Tensor:

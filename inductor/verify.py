@@ -54,9 +54,18 @@ def _wrong_meta(node: Node) -> str | None:
     with recording(False):
         result = on_fakes(node.target, fakes)
     expected, actual = _facts(result), _facts(node.value)
-    if expected != actual and not _unbacked(node.value):
+    if expected != actual and not _unbacked(node.value) and not _surely_same(result, node.value):
         return f"its value is {describe(node.value)} but {node.target.name} gives {describe(result)}"
     return None
+
+
+def _surely_same(a, b) -> bool:
+    """Whether what is guarded makes sizes equal that are written otherwise."""
+    if isinstance(a, (tuple, list)) or not isinstance(a, Tensor):
+        return isinstance(a, (tuple, list)) and isinstance(b, (tuple, list)) and len(a) == len(b) and all(map(_surely_same, a, b))
+    return isinstance(b, Tensor) and a.dtype is b.dtype and len(a.shape) == len(b.shape) and all(
+        (n == m) is True and ((n == 1) is True or (s == t) is True)
+        for n, m, s, t in zip(a.shape, b.shape, a.stride(), b.stride()))
 
 
 def _as_fake(value):

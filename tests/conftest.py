@@ -44,6 +44,20 @@ def pytest_xdist_make_scheduler(config, log):
         def _split_scope(self, nodeid):
             file = nodeid.split("::")[0]
             return nodeid if file.endswith(ALONE) else file
+
+        def remove_node(self, node):
+            """What a process that ended had left to do goes to others. The test that it was at has failed, and is not tried
+            again: each process that did would end in its turn, and xdist waits for ever for units without a test."""
+            units = self.assigned_work.pop(node)
+            left = {scope: unit for scope, unit in units.items() if not all(unit.values())}
+            crashed = next((test for unit in left.values() for test, done in unit.items() if not done), None)
+            for scope, unit in left.items():
+                unit.update({crashed: True} if crashed in unit else {})
+                if not all(unit.values()):
+                    self.workqueue[scope] = unit
+            for other in self.assigned_work if crashed else ():
+                self._reschedule(other)
+            return crashed
     return Scheduling(config, log)
 
 

@@ -78,14 +78,16 @@ class DictVariable(ContainerVariable):
         del self.entries[self.stand(tx, key)]
 
     def binary(self, tx, op, other, reflected):
+        if op is operator.ior and not reflected and issubclass(self.cls, dict):
+            self.method_update(tx, other)                      # with pairs, too
+            return self
         if not isinstance(other, DictVariable):
             return None
         if op is operator.or_:
             first, second = (other, self) if reflected else (self, other)
-            return DictVariable([*first.entries.values(), *second.entries.values()])
-        if op is operator.ior and not reflected:
-            self.method_update(tx, other)
-            return self
+            kind = second if first.cls is dict else first      # whose `|` Python asks first
+            pairs = [*first.entries.values(), *second.entries.values()]
+            return DictVariable(pairs, cls=kind.cls, factory=kind.factory) if issubclass(kind.cls, dict) else DictVariable(pairs)
         if op in (operator.eq, operator.ne):
             same = self.entries.keys() == other.entries.keys() and all(
                 tx.same_value(self.at(k), other.at(k)) for k in list(self.entries))

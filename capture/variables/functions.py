@@ -215,9 +215,22 @@ class UserFunctionVariable(Variable):
                 tx.raise_error(TypeError, f"{code.co_qualname}() missing {len(missing)} required {kind} "
                                           f"argument{'s' if len(missing) > 1 else ''}: {listed}")
 
+    def guard_defaults(self, tx, missing: list) -> None:
+        """That there are defaults for what a call left out, also where nobody looks at them: a program may exchange them."""
+        fn = self.fn
+        if fn is None or not missing or tx.is_trusted(fn.__module__ or ""):
+            return
+        if any(n in self.code.co_varnames[:self.code.co_argcount] for n in missing):
+            base = Attr(self.source, "__defaults__")
+            tx.guard(base, *(("len", len(fn.__defaults__)) if fn.__defaults__ else ("is", fn.__defaults__)))
+        for name in missing:
+            if fn.__kwdefaults__ and name in fn.__kwdefaults__:
+                tx.guard(Attr(self.source, "__kwdefaults__"), "has_item", name)
+
     def fill_defaults(self, tx, bound):
         code, names = self.code, self.code.co_varnames
         defaults = self.default_values(tx)
+        self.guard_defaults(tx, [n for n in names[:code.co_argcount + code.co_kwonlyargcount] if n not in bound])
         self.refuse_missing(tx, bound)
         first = code.co_argcount - len(defaults)
         for i in range(code.co_argcount):

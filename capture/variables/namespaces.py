@@ -111,7 +111,7 @@ class NamespaceDict(DictVariable):
         late = {name for name, value in stored.items() if value is DELETED or self.tx.effects.is_late_global(self.value, name)}
         kept = {key: pair for key, pair in self.before().items() if key not in late}
         added = {name: value for name, value in stored.items() if value is not DELETED}
-        for name in sorted(added, key=lambda name: name in late):
+        for name in added:
             key = self.tx.constant(name)
             kept[key.key()] = key, added[name]
         return kept

@@ -9,7 +9,7 @@ from ...runtime import reductions
 from ..grads import Meta
 from ..op import composite, Out, reduction, scalar, static
 from ..promote import ordered
-from .arithmetic import absolute, add, cast, div, eq, mul, ne, sign, square, sub, where
+from .arithmetic import absolute, add, bitwise_or, cast, div, eq, mul, ne, sign, square, sub, where
 from .elementary import exp, power, sqrt
 from .halves import back, single
 from .indexing import spread
@@ -193,8 +193,9 @@ def _extreme(name):
 
     @record.grad("x")
     def _(g, x, out, dim, keepdim):
-        """Elements that tie share the gradient evenly."""
+        """Elements that tie share the gradient evenly, those that are NaN too."""
         here = eq(x, keep_dims(out, dim, keepdim))
+        here = bitwise_or(here, ne(x, x)) if x.dtype.is_floating_point else here
         count = sum(here, dim, True)
         return mul(here, div(keep_dims(g, dim, keepdim), count))
     record.samples(lambda make: _samples(make) + [(make.ints(5, 2, 3), (1,), False), (make.special(7), (0,), False)])

@@ -242,15 +242,16 @@ def _incomplete(a, x, upper):
     out = np.where((a > 1000) & np.isfinite(a), _incomplete_of_large(a, x, upper), out)
     none, whole = (1.0, 0.0) if upper else (0.0, 1.0)
     out = np.where(np.isinf(x), whole, np.where(np.isinf(a), none, out))
-    out = np.where(x == 0, none, np.where(a == 0, whole, out))
-    undefined = (a < 0) | (x < 0) | (a == 0) & (x == 0) | np.isinf(a) & np.isinf(x) | np.isnan(a) | np.isnan(x)
-    return np.where(undefined, np.nan, out)
+    out = np.where(x == 0, none, np.where(a < 1e-300, whole, out))
+    undefined = (a < 0) | (x < 0) | (a == 0) & ~(x > 0) | np.isinf(a) & np.isinf(x)
+    decided = np.where(np.isnan(a), (x == 0) | np.isinf(x), np.isinf(a) | ~np.isnan(x))     # by one of them alone
+    return np.where(undefined | ~decided, np.nan, out)
 
 
 def _incomplete_of_large(a, x, upper):
     """By the error function of the distance of x from a, with the first two terms of Temme's expansion."""
     safe = np.where(a > 1000, a, 1000.0)
-    mu = np.maximum((np.minimum(x, 1e300) - safe) / safe, -1.0)
+    mu = np.maximum((np.minimum(x, np.finfo(float).max) - safe) / safe, -1.0)
     distance = np.where(np.abs(mu) < 1e-4, mu * mu / 2 - mu ** 3 / 3, mu - np.log1p(mu))
     eta = np.copysign(np.sqrt(2 * np.maximum(distance, 0.0)), mu)
     near = np.abs(mu) < 1e-2

@@ -215,14 +215,14 @@ def _as_long(k):
 
 
 def _select(x, d, index):
+    if type(index) is int and not -2**63 <= index < 2**63:
+        raise ValueError("Overflow when unpacking long long")
     if not x.ndim:
         raise IndexError("invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ "
                          "to convert a 0-dim "
                          "tensor to a number")
     n = x.shape[d] if d < x.ndim else 0
     if index >= n or index < -n:
-        if type(index) is int and not -2**63 <= index < 2**63:
-            raise ValueError("Overflow when unpacking long long")
         raise IndexError(f"index {index} is out of bounds for dimension {d} with size {n}")
     return v.select(x, d, index + n if index < 0 else index)
 

@@ -242,8 +242,15 @@ def rad2deg(input):
 
 @takes_out
 def ldexp(input, other):
-    """input * 2 ** other"""
-    return a.mul(input, _power_of_two(other))
+    """input * 2 ** other. With whole numbers it is C's ldexp: of the type of input, and no power overflows on the way."""
+    numbers = isinstance(other, Tensor) and other.dtype.category == 1
+    if not (numbers and isinstance(input, Tensor) and input.dtype.is_floating_point):
+        return a.mul(input, _power_of_two(other))
+    whole = a.clamp(a.cast(other, dtypes.int64), -2200, 2200)
+    third = a.trunc_divide(whole, 3)
+    rest = e.exp2(a.cast(a.sub(whole, a.mul(third, 2)), dtypes.float64))
+    once = e.exp2(a.cast(third, dtypes.float64))
+    return a.cast(a.mul(a.mul(a.mul(a.cast(input, dtypes.float64), once), once), rest), input.dtype)
 
 
 def _power_of_two(x):

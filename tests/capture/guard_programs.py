@@ -114,9 +114,9 @@ TERMS = (
 )
 STATEMENTS = (
     "obj.count += 1", "table['made'] = x * 2", "items.append(n) if isinstance(items, list) else None", "m.layers[0].scale = m.layers[0].scale",
-    "for name, value in list(table.items()):\n        out.append((name, value))", "for i in range(n):\n        out.append(x * i)",
+    "for name, value in list(table.items()):\n        out.append((name, value))", "for i in range(n):\n        if i > 12: break\n        out.append(x * i)",
     "try:\n        out.append(table['z'])\n    except KeyError as error:\n        out.append(str(error))", "if obj.count > 2:\n        out.append('many')",
-    "with torch.no_grad():\n        out.append(m.layers[0].weight * 2)", "while len(out) < n:\n        out.append(len(out))", "print(n)",
+    "with torch.no_grad():\n        out.append(m.layers[0].weight * 2)", "while len(out) < n and len(out) < 12:\n        out.append(len(out))", "print(n)",
     "global GLOBAL\n    GLOBAL = GLOBAL + 0", "out.append([a is b for a in (x, y) for b in items])",
 )
 

@@ -191,3 +191,24 @@ def test_a_written_dictionary_with_a_name_for_a_key():
     with config.patch(strict=True):
         found = torch.compile(f, backend="eager")(torch.ones(3))
     assert list(found[0]) == ["a", "named_later"] and found[0]["named_later"].tolist() == [2] * 3
+
+
+MERGED = ("h |= {('e', i)}", "h |= [('e', i), ('f', x)]", "h |= ((k, i) for k in 'ab')", "h |= zip('ab', [1, 2])", "h |= h.items()", "h |= {'e': i}",
+          "h |= Counter('aa')", "h |= 5", "h = h | {'e': i}", "h = {'e': i} | h", "h = h | OrderedDict(e=i)", "h = OrderedDict(e=i) | h",
+          "h = defaultdict(int, e=1) | h", "h = h | defaultdict(list, e=1)", "h = h | Counter('aa')")
+KINDS = {"dict": lambda: dict(n=1), "defaultdict": lambda: collections.defaultdict(int, n=1), "OrderedDict": lambda: collections.OrderedDict(n=1),
+         "Counter": lambda: collections.Counter(n=1)}
+
+
+@pytest.mark.parametrize("own", [False, True], ids=["outside", "own"])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("line", MERGED)
+def test_merged_dictionaries_have_the_class_that_python_gives_them(line, kind, own):
+    scope = {**vars(collections), "make": KINDS[kind]}
+    exec(f"def f(x, h, i):\n    h = make() if {own} else h\n    g = h\n    try:\n        {line}\n    except (TypeError, AttributeError) as error:\n"
+         "        h = type(error).__name__\n    return x * 2, h, g is h, getattr(h, 'default_factory', None)", scope)
+    compiled = torch.compile(scope["f"], backend="eager")
+    for i in (1, 2, 3):
+        one, other = KINDS[kind](), KINDS[kind]()
+        assert repr(scope["f"](torch.ones(1), one, i)) == repr(compiled(torch.ones(1), other, i))
+        assert repr(one) == repr(other)

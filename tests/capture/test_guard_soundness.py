@@ -130,3 +130,17 @@ def test_what_special_methods_may_say(name, values):
         else:
             one.v = v
         assert outcome(compiled, x, one) == outcome(f, x, one)
+
+
+ONE = {"more": 3}
+
+
+@pytest.mark.parametrize("steps", [((1, 0), ONE, (7,), ONE), ((7,), ONE, (1, 0), ONE), ((1, 0), ONE, None, ONE), (None, ONE, (1, 0), ONE),
+                                   ((1, 0), ONE, (1, 0), None), ((1, 0), None, (1, 0), ONE), ((1, 0), ONE, (1, 0), {"other": 1})], ids=str)
+@pytest.mark.parametrize("call", [lambda x, scaled: [x * 1, scaled(x)], lambda x, scaled: [x * 1, scaled(x, 2)],
+                                  lambda x, scaled: [x * 1, scaled(x, 2, 3, more=1)]], ids=["all", "one", "none"])
+def test_defaults_that_nobody_reads_may_go(call, steps):
+    scaled = lambda x, by=1, plus=0, *, more=3: x
+    compiled, x = torch.compile(call, backend="eager"), torch.ones(3)
+    for scaled.__defaults__, scaled.__kwdefaults__ in (steps[:2], steps[2:], steps[:2]):
+        assert outcome(compiled, x, scaled) == outcome(call, x, scaled)

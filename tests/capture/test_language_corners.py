@@ -435,3 +435,17 @@ def test_names_that_a_module_lost():
     compiled = interpreted(program)
     for _ in range(2):
         assert repr(compiled(torch.ones(2))) == repr(program(torch.ones(2)))
+
+
+ORDERS = ("globals().__delitem__('G'); G = 5; globals()['Z'] = 6", "del G; G = 5; Z = 6", "Z = 1; del Z; globals()['Y'] = 6; Z = 2", "Z = 1; del G; G = 2",
+          "Z = 1; del Z; Z = 2; Y = 6", "Y = 1; Z = 2; Y = 3; del G; del Y; Y = 4", "H = 1; Z = 2; G = 3")
+
+
+@pytest.mark.parametrize("lines", ORDERS)
+def test_names_of_a_module_in_the_order_in_which_they_were_stored(lines):
+    seen = []
+    for wrap in (lambda f: f, lambda f: torch.compile(f, backend="eager")):
+        scope = {"G": 3, "H": 4}
+        exec(f"def f(x):\n    global G, H, Y, Z\n    {lines}\n    return x * 2, [k for k in globals() if k in 'GHYZ']", scope)
+        seen.append((wrap(scope["f"])(torch.ones(1))[1], [k for k in scope if k in "GHYZ"]))
+    assert seen[0] == seen[1]

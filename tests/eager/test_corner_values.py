@@ -253,3 +253,42 @@ def test_indices_that_are_written_are_read_first():
         y = torch.full((3, 3), far)
         write(x, y)
         assert x.shape == other.shape and int((x >= far).sum()) > 0 and int(x.max()) <= far * 9 + 9
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize("whole", [torch.int8, torch.int32, torch.int64])
+def test_ldexp_with_whole_numbers_is_exact_and_keeps_the_type(dtype, whole):
+    x = torch.tensor([1.5, 3.0, 0.0, math.inf, 1.0], dtype=dtype)
+    made = torch.ldexp(x, torch.tensor([3, -5, 127, -100, -20], dtype=whole))
+    assert made.dtype is dtype and made.tolist() == [12.0, 0.09375, 0.0, math.inf, torch.tensor(2.0**-20, dtype=dtype).item()]
+    if whole is not torch.int8:
+        far = torch.ldexp(torch.tensor([0.0, 1.0, 1.0], dtype=dtype), torch.tensor([2000, -3000, 3000], dtype=whole))
+        assert far.tolist() == [0.0, 0.0, math.inf]
+        least = torch.finfo(dtype).smallest_normal
+        assert torch.ldexp(torch.tensor([least], dtype=dtype), torch.tensor([-int(math.log2(least))], dtype=whole)).tolist() == [1.0]
+
+
+def test_incomplete_gamma_where_one_argument_decides():
+    nan, inf = math.nan, math.inf
+    a, x = torch.tensor([inf, nan, nan, nan, 0.0, 0.0, 0.5]), torch.tensor([nan, 0.0, inf, 1.0, nan, 2.0, nan])
+    for call, wanted in ((torch.igamma, [0.0, 0.0, 1.0, nan, nan, 1.0, nan]), (torch.igammac, [1.0, 1.0, 0.0, nan, nan, 0.0, nan])):
+        assert np.array_equal(call(a, x).numpy(), wanted, equal_nan=True)
+
+
+def test_incomplete_gamma_at_the_ends_of_doubles():
+    most, least = 1.7976931348623157e308, 5e-324
+    a, x = (torch.tensor(v, dtype=torch.float64) for v in ([most, most, 3e307, least, least], [most, 2.75, most, 0.5, 1e-300]))
+    assert torch.igammac(a, x).tolist() == [0.5, 1.0, 0.0, 0.0, 0.0] and torch.igamma(a, x).tolist() == [0.5, 0.0, 1.0, 1.0, 1.0]
+
+
+def test_keys_of_more_than_64_bits_are_refused_for_one_number_too():
+    for x in (torch.tensor(1.0), torch.ones(3)):
+        with pytest.raises(ValueError, match="Overflow when unpacking long long"):
+            x[2**70]
+
+
+@pytest.mark.parametrize("name", ["max", "min", "amax", "amin"])
+def test_nan_elements_share_the_gradient_of_an_extreme(name):
+    for values, wanted in (([1.0, math.nan, 2.0], [0, 1, 0]), ([math.nan, math.nan, 1.0], [0.5, 0.5, 0]), ([1.0, 1.0, 1.0], [1 / 3] * 3)):
+        x = torch.tensor(values, dtype=torch.float64, requires_grad=True)
+        assert torch.autograd.grad(getattr(torch, name)(x), x)[0].tolist() == wanted

@@ -286,3 +286,11 @@ def test_a_backward_checks_only_what_it_reads(backend, change):
             for ours, theirs in zip(told(compiled, k, order), told(program, k, order), strict=True):
                 assert type(ours) is type(theirs) and (ours == theirs if type(ours) is str else np.allclose(
                     *(np.array([v or np.zeros((2, 4)) for v in each]) for each in (ours, theirs)), rtol=1e-6))
+
+
+def test_a_search_for_another_s_gradient_leaves_the_compiled_backward_alone():
+    """No output depends on `x` but `x` itself, so that what is saved for `y` is still there afterwards."""
+    programs("def f(x, y):\n    y = y * y\n    return x, y, y.unflatten(1, (2, -1))", "x = numbers((2, 4), 1).requires_grad_()",
+             "y = numbers((2, 4), 5).requires_grad_()", "r = f(x, y)",
+             "log([g is None for g in torch.autograd.grad(r[2].sum(), x, allow_unused=True)])",
+             "sum(t.sum() for t in r).backward()", "log(x.grad, y.grad)")

@@ -3,6 +3,8 @@ marks."""
 
 import pytest
 
+import flambeau
+
 from flambeau.capture.graph import Interpreter, leaves
 from flambeau.eager.op import Kind
 from flambeau.inductor import passes
@@ -181,3 +183,16 @@ def test_first_difference_names_the_node_and_the_line():
         return run
     found = first_difference(graph, wrong, [tensor(3, 4)], 0, 0)
     assert found.startswith("node sin (sin, m.py:7): 12 of 12 elements differ")
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "loops"])
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_verifier_takes_sizes_that_a_guard_makes_equal(backend, dynamic):
+    """An expansion that changes nothing for a guarded size is dropped; what read it is written with the size of its operand then."""
+    def f(x, y):
+        return x[::2].expand(2) * y, x[::2].expand([2]) + 1
+    compiled, y = flambeau.compile(f, backend=backend, dynamic=dynamic, options={"verify": True}), flambeau.ones(2)
+    for n in (4, 3, 2, 1, 2, 3):
+        x = flambeau.arange(float(n))
+        for a, b in zip(f(x, y), compiled(x, y)):
+            assert flambeau.equal(a, b)

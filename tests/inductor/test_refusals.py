@@ -321,3 +321,13 @@ def test_a_filter_reads_its_window_alone(backend, dynamic, mode):
     assert np.isfinite(expected[0, 1]).all() and 0 < (~np.isfinite(expected[0, 0])).sum() < 16
     made = flambeau.compile(smaller, backend=backend, dynamic=dynamic)(x).numpy()
     np.testing.assert_allclose(made, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("backend", ["loops", "inductor"])
+@pytest.mark.parametrize("shape, dim", [((3, 0), 1), ((0, 3), 0), ((2, 0, 3), 1), ((2, 3, 0), 2)], ids=str)
+def test_nothing_is_looked_at_where_there_is_nothing(shape, dim, backend):
+    """An index into an empty dimension is the same number at every point, of which there are none."""
+    for call in (flambeau.cummin, flambeau.cummax):
+        x = flambeau.zeros(shape, requires_grad=True)
+        values, places = flambeau.compile(lambda x: call(x, dim), backend=backend)(x)  # noqa: B023
+        assert flambeau.autograd.grad(values.sum(), x)[0].shape == places.shape == shape

@@ -148,11 +148,12 @@ def array_of(spec):
     return np.asarray(x, "float64" if spec.dtype == "float64" else "float32")
 
 
-def build(lib, spec, tracked):
-    """(tensor, its storage's tensor, the leaf or None)."""
+def build(lib, spec, tracked, wide=False):
+    """(tensor, its storage's tensor, the leaf or None). `wide`: halves as the doubles that they are."""
     array = array_of(spec)
     dtype = getattr(lib, spec.dtype)        # (NumPy's empty arrays have no strides)
     leaf = lib.from_numpy(array).to(dtype) if array.size else lib.zeros(array.shape, dtype=dtype)
+    leaf = leaf.double() if wide and spec.dtype in ("float16", "bfloat16") else leaf
     if not tracked:
         return spec.view(leaf), leaf, None
     leaf.requires_grad_()
@@ -301,15 +302,15 @@ def out_tensor(lib, case, plain):
     return lib.zeros(tuple(plain.shape), dtype=dtype)
 
 
-def run(lib, case):
-    """What the library makes of a case."""
+def run(lib, case, wide=False):
+    """What the library makes of a case; `wide`: in doubles where it has halves."""
     outcome = Outcome()
     tensors, leaves = [], []
 
     def make(s):
         if isinstance(s, Type):
             return getattr(lib, s.name)
-        made, base, leaf = build(lib, s, bool(case.order and s.grad))
+        made, base, leaf = build(lib, s, bool(case.order and s.grad), wide)
         tensors.append((made, base))
         if leaf is not None:
             leaves.append(leaf)
