@@ -574,10 +574,18 @@ bool multiply(int type, const void* x, const void* y, void* out, npy_intp batch,
 
 struct Product {
     PyArrayObject *x, *y;
+    Ref copies[2]; // of operands that are not dense
     int type;
+    PyArrayObject* dense(const Call& c, PyObject* t, Ref& copy) {
+        if (PyArrayObject* have = operand(c, t)) return have;
+        PyArrayObject* a = t && is_plain(t) && is_cpu(t) && !(c.grad && needs_grad(t)) ? array_of(t) : nullptr;
+        if (!a || !PyArray_ISALIGNED(a) || PyArray_SIZE(a) > FEW) return nullptr;
+        copy = Ref(PyArray_NewCopy(a, NPY_CORDER));
+        return (PyArrayObject*)copy.get();
+    }
     npy_intp sizes[3], k;
     bool read(const Call& c, PyObject* first, PyObject* second, int dims) {
-        x = operand(c, first), y = x ? operand(c, second) : nullptr;
+        x = dense(c, first, copies[0]), y = x ? dense(c, second, copies[1]) : nullptr;
         if (!y || PyArray_NDIM(x) != dims || PyArray_NDIM(y) != dims || (type = type_of(first)) != type_of(second)) return false;
         npy_intp batch = dims == 3 ? PyArray_DIM(x, 0) : 1;
         sizes[0] = batch, sizes[1] = PyArray_DIM(x, dims - 2), sizes[2] = PyArray_DIM(y, dims - 1), k = PyArray_DIM(x, dims - 1);

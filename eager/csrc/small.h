@@ -28,7 +28,7 @@ struct SmallEntry {
     SmallHandler handler;
 };
 extern const SmallEntry small_reductions[], small_builders[], small_lookups[], small_draws[], small_layouts[], small_compounds[], small_pairs[],
-    small_resizing[]; // end with a null name
+    small_resizing[], small_writes[]; // end with a null name
 
 // The sum of floats side by side, with the bits of the record's kernel (reductions.cpp).
 float small_row_sum(const float* x, npy_intp n);
@@ -44,8 +44,21 @@ int small_default_type();
 bool small_options(const Call& c, int& type, PyObject*& device);
 // Sizes as arguments or as one sequence.
 bool small_sizes(PyObject* const* args, Py_ssize_t n, npy_intp* sizes, int& dims, npy_intp& total);
+// The same keywords one by one: False for an unusual one; the element type, -1 for none of ours.
+bool small_factory(PyObject* dtype, PyObject* device, PyObject* requires_grad);
+int small_type(PyObject* dtype);
 // A target of a write that no record, view or reader could refuse.
 PyArrayObject* small_writable(PyObject* x, bool grad);
+// Whether a write may be refused because of what the target is a view of.
+inline bool small_refusable(PyObject* x, bool grad) {
+    PyObject *view = slot(x, world.t.view), *how = view == Py_None ? Py_None : PyTuple_GET_ITEM(view, 3);
+    return how != Py_None && (grad || how != world.no_grad);
+}
+// A number as an element of the type, where it holds it without a conversion that Python would see.
+bool small_element(void* out, int type, PyObject* value);
+// copy_ and fill_ of any strides (writes.cpp); null without an error: not for these.
+PyObject* small_copy_strided(PyObject* x, PyObject* source, bool grad);
+PyObject* small_fill_strided(PyObject* x, PyObject* value, bool grad);
 
 template <int N> struct Names {
     PyObject* names[N];
