@@ -1,6 +1,6 @@
 """Programs for the native call path: what a pointwise record does to operands of given types, as steps of numpy loops.
 
-In: a record and the operands of one call. Out: `(arguments, constants, item sizes, types of numbers, steps, result)`,
+In: a record and the operands of one call. Out: `(arguments, constants, item sizes, types of numbers, steps, result, divisors)`,
 which `_call.Map` runs over blocks, or None where the formula does something else than apply numpy's functions to arrays
 of one type (then the call takes the Python path). The formula is run once on placeholders; types are asked of numpy.
 """
@@ -26,12 +26,13 @@ class NotAProgram(Exception):
 
 
 class Value:
-    """A placeholder: `place` ("arg", k), ("const", k) or ("temp", k); `dtype` a numpy type, None for a weak number."""
+    """A placeholder: `place` ("arg", k), ("const", k) or ("temp", k); `dtype` a numpy type, None for a weak number; `source`:
+    the argument of which it is the value or the magnitude, or None."""
 
-    __slots__ = ("builder", "place", "dtype", "sample")
+    __slots__ = ("builder", "place", "dtype", "sample", "source")
 
-    def __init__(self, builder, place, dtype, sample=None):
-        self.builder, self.place, self.dtype, self.sample = builder, place, dtype, sample
+    def __init__(self, builder, place, dtype, sample=None, source=None):
+        self.builder, self.place, self.dtype, self.sample, self.source = builder, place, dtype, sample, source
 
     def __bool__(self):
         raise NotAProgram("the formula branches on a value")
@@ -63,8 +64,9 @@ Value.__and__, Value.__or__, Value.__invert__ = _special("bit_and"), _special("b
 class Builder:
     """The vocabulary `s` of a formula that is being turned into steps."""
 
-    def __init__(self):
-        self.constants, self.sizes, self.steps = [], [], []
+    def __init__(self, compute=None):
+        self.compute = compute          # the type in which operands meet, or None
+        self.constants, self.sizes, self.steps, self.divisors = [], [], [], 0
 
     def __getattr__(self, name):
         if name not in PRIMS:
@@ -88,7 +90,7 @@ class Builder:
         if name == "cast":
             return self.cast(values[0], values[1].numpy)
         if not any(isinstance(v, Value) and v.dtype is not None for v in values):
-            raise NotAProgram("a number of numbers")
+            return self.of_number(name, *values)
         if name == "where":
             return self.where(*values)
         function = PRIMS[name].numpy
@@ -102,8 +104,24 @@ class Builder:
             raise NotAProgram(name)
         if name in ("floordiv", "mod", "pow") and not any(sample(v).dtype.kind == "f" for v in values if isinstance(v, Value)
                                                           and v.dtype is not None):
+            self.divide(name, values[1])
+        result = self.apply_ufunc(function, *values)
+        if name == "abs":
+            result.source = values[0].source
+        return result
+
+    def of_number(self, name, *values):
+        """The magnitude of a floating number, read in the type of the operands that it meets."""
+        if name != "abs" or self.compute is None or not self.compute.is_floating_point or not isinstance(values[0], Value):
+            raise NotAProgram("a number of numbers")
+        number = values[0]
+        return self.apply_ufunc(np.absolute, Value(self, self.as_type(number, self.compute.numpy).place, self.compute.numpy))
+
+    def divide(self, name, divisor):
+        """Whole numbers divided by an argument, of which no element may be 0: the call looks."""
+        if name == "pow" or not isinstance(divisor, Value) or divisor.source is None:
             raise NotAProgram("integers that may be refused")
-        return self.apply_ufunc(function, *values)
+        self.divisors |= 1 << divisor.source
 
     def apply_ufunc(self, function, *values):
         samples = [sample(v) for v in values]
@@ -142,7 +160,10 @@ class Builder:
             raise NotAProgram("a cast of a number")
         if value.dtype == dtype:
             return value
-        return self.move(value, dtype)
+        moved = self.move(value, dtype)
+        if value.dtype.kind in "iu" and dtype.kind in "iu" and dtype.itemsize >= value.dtype.itemsize:
+            moved.source = value.source
+        return moved
 
     def move(self, value, dtype):
         """A conversion, or a copy."""
@@ -171,7 +192,7 @@ def program_of(op, args):
 
 def build(op, args):
     compute, (result,) = computation(op, args)
-    builder, values, numbers = Builder(), [], {}
+    builder, values, numbers = Builder(compute), [], {}
     for k, (p, a) in enumerate(zip(op.params, args)):
         values.append(placeholder(builder, k, p, a, compute, numbers))
     out = op.fn(builder, *values)
@@ -186,7 +207,7 @@ def placeholder(builder, k, p, a, compute, numbers):
     if isinstance(a, Tensor):
         if a._dtype.is_complex or (compute is not None and compute.is_complex):
             raise NotAProgram("complex")
-        value = Value(builder, ("arg", k), a._array.dtype)
+        value = Value(builder, ("arg", k), a._array.dtype, None, k)
         if compute is not None and p.promotes and a._dtype is not compute:
             return builder.cast(value, compute.numpy)
         return value
@@ -195,7 +216,7 @@ def placeholder(builder, k, p, a, compute, numbers):
     if not is_number(a) or isinstance(a, bool):
         raise NotAProgram("an argument that is no number")
     numbers[k] = {"number": 1.5 if isinstance(a, float) else 2}
-    return Value(builder, ("arg", k), None, numbers[k])
+    return Value(builder, ("arg", k), None, numbers[k], k)
 
 
 def assemble(builder, args, numbers, out, result):
@@ -235,4 +256,4 @@ def assemble(builder, args, numbers, out, result):
     steps = tuple((w, n, ops, last if t == final else count + constants + places[t]) for w, n, ops, t in steps)
     item_sizes = (*[0] * count, *[c.itemsize for c in builder.constants], *sizes, result.itemsize)
     read = tuple(NUMBERS[dtypes.from_numpy(numbers[k]["read as"])] if k in numbers else -1 for k in range(count))
-    return count, tuple(builder.constants), item_sizes, read, steps, NUMBERS[result]
+    return count, tuple(builder.constants), item_sizes, read, steps, NUMBERS[result], builder.divisors

@@ -195,6 +195,7 @@ bool add_draws(PyObject* module);
 bool add_layouts(PyObject* module);
 bool add_pairs(PyObject* module);
 bool add_fourier(PyObject* module);
+bool add_resizing(PyObject* module);
 bool add_steps(PyObject* module);
 bool add_engine(PyObject* module);
 bool add_attached(PyObject* module);

@@ -326,12 +326,15 @@ struct Padding {
     }
 };
 
-PyObject* padded(PyArrayObject* x, int type, const Padding& p) {
+// `constant`: the bytes of what is put around, null for zeros
+PyObject* padded(PyArrayObject* x, int type, const Padding& p, const char* constant = nullptr) {
     if (!p.kept || !PyArray_SIZE(x) || p.wide[0] * p.large[0] > LARGE) return nullptr;
     Ref array(fresh_array(type, p.dims, p.large, nullptr));
     if (!array || !by_size(world.types[type].itemsize, [&](auto e) {
             typedef decltype(e) E;
-            p.fill<E>(0, (const E*)PyArray_DATA(x), (E*)data_of(array.get()), E(0));
+            E around(0);
+            if (constant) memcpy(&around, constant, sizeof around);
+            p.fill<E>(0, (const E*)PyArray_DATA(x), (E*)data_of(array.get()), around);
         }))
         return nullptr;
     return array.release();
@@ -340,11 +343,13 @@ PyObject* padded(PyArrayObject* x, int type, const Padding& p) {
 PyObject* pad(const Call& c) {
     static const Names<4> names("input", "pad", "mode", "value");
     PyObject* a[4];
-    if (!parse(c, names, a) || !a[0] || !a[1] || !(PyTuple_Check(a[1]) || PyList_CheckExact(a[1])) || !absent(a[3])) return nullptr;
+    if (!parse(c, names, a) || !a[0] || !a[1] || !(PyTuple_Check(a[1]) || PyList_CheckExact(a[1]))) return nullptr;
     PyArrayObject* x = dense_array(a[0]);
     int dims = x ? PyArray_NDIM(x) : 0, type = x ? type_of(a[0]) : -1, edge = a[2] ? edge_of_name(a[2]) : CONSTANT;
     Py_ssize_t count = PySequence_Fast_GET_SIZE(a[1]);
     if (type < 0 || edge < 0 || !count || count % 2 || count / 2 > dims || !untracked(c, a[0])) return nullptr;
+    char around[16] = {};
+    if (!absent(a[3]) && (edge != CONSTANT || !small_element(around, type, a[3]))) return nullptr;
     if (edge != CONSTANT && (count > 6 || (dims != count / 2 + 1 && dims != count / 2 + 2))) return nullptr;
     Padding p;
     for (int d = 0; d < dims; d++) {
@@ -355,7 +360,7 @@ PyObject* pad(const Call& c) {
         if (!p.set(edge, d, PyArray_DIM(x, d), low, high)) return nullptr;
     }
     p.finish(dims);
-    PyObject* array = padded(x, type, p);
+    PyObject* array = padded(x, type, p, around);
     return array ? tensor_around(array, type) : nullptr;
 }
 

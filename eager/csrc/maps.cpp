@@ -34,6 +34,7 @@ struct Program {
     int number[MAX_ARGS]; // type in which a number argument is read, or -1
     std::vector<Step> steps;
     int result; // type number
+    unsigned divisors; // arguments by which whole numbers are divided: none of their elements may be 0
     double weight; // steps, for the decision to go parallel
     int scratch; // bytes of temporaries per element
 };
@@ -74,12 +75,12 @@ bool read_step(PyObject* item, Step& step) {
 }
 
 // (number of arguments, constants as 0-dim arrays, item sizes of all registers, types of number arguments, steps,
-// result type)
+// result type, a bit for each divisor)
 Program* read_program(PyObject* plan) {
     PyObject *constants, *sizes, *numbers, *steps;
     Program p = {};
-    if (!PyArg_ParseTuple(plan, "iO!O!O!O!i", &p.arguments, &PyTuple_Type, &constants, &PyTuple_Type, &sizes,
-            &PyTuple_Type, &numbers, &PyTuple_Type, &steps, &p.result))
+    if (!PyArg_ParseTuple(plan, "iO!O!O!O!iI", &p.arguments, &PyTuple_Type, &constants, &PyTuple_Type, &sizes,
+            &PyTuple_Type, &numbers, &PyTuple_Type, &steps, &p.result, &p.divisors))
         return nullptr;
     p.constants = (int)PyTuple_GET_SIZE(constants);
     p.registers = (int)PyTuple_GET_SIZE(sizes);
@@ -421,11 +422,32 @@ const Program* find_plan(Map* self, unsigned long key) {
     return nullptr;
 }
 
+// Whether an operand is whole numbers, side by side, of which none is 0.
+bool divides(const Operands& o, int k) {
+    PyArrayObject* a = o.arrays[k];
+    if (!a) return PyLong_CheckExact(o.args[k]) && PyObject_IsTrue(o.args[k]) == 1;
+    if (!PyArray_IS_C_CONTIGUOUS(a) && PyArray_SIZE(a) > 1) return false;
+    npy_intp n = PyArray_SIZE(a);
+    auto none = [n](const auto* x) {
+        for (npy_intp i = 0; i < n; i++)
+            if (!x[i]) return false;
+        return true;
+    };
+    switch (PyArray_ITEMSIZE(a)) {
+    case 1: return none((const uint8_t*)PyArray_DATA(a));
+    case 2: return none((const uint16_t*)PyArray_DATA(a));
+    case 4: return none((const uint32_t*)PyArray_DATA(a));
+    case 8: return none((const uint64_t*)PyArray_DATA(a));
+    default: return false;
+    }
+}
+
 // The result's array for a call, or null (with an error set, or to take the Python path).
 PyObject* compute(const Map* self, const Program& p, Operands& o, PyArrayObject* into) {
     Shape shape = {};
     Space space;
     for (int k = 0; k < self->arguments; k++) {
+        if (p.divisors >> k & 1 && !divides(o, k)) return nullptr;
         if (o.arrays[k]) {
             if (!broadcast(o.arrays[k], shape)) return nullptr;
             space.data[k] = (char*)PyArray_DATA(o.arrays[k]);
@@ -490,7 +512,8 @@ PyObject* call_inplace(PyObject* raw, PyObject* const* args, size_t nargsf, PyOb
     if (small_refusable(target, thread.grad)) return fall_back(&self->head, args, nargsf, names);
     bool mine = p && world.types[p->result].object == slot(target, world.t.dtype) && PyArray_ISWRITEABLE(o.arrays[0]);
     for (int k = 1; k < self->arguments && mine; k++)
-        mine = !o.arrays[k] || o.args[k] == target || storage == Py_None || slot(o.args[k], world.t.storage) != storage;
+        mine = !o.arrays[k] || o.args[k] == target || storage == Py_None || slot(o.args[k], world.t.storage) != storage
+            || !small_meets(o.arrays[k], o.arrays[0]);
     PyObject* array = mine ? compute(self, *p, o, o.arrays[0]) : nullptr;
     if (!array) return fall_back(&self->head, args, nargsf, names);
     Py_DECREF(array);

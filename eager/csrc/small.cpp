@@ -162,7 +162,8 @@ PyObject* zero_in_place(const Call& c) {
 }
 
 PyObject* copy_in_place(const Call& c) {
-    if (c.n != 2 || c.names) return nullptr;
+    if (c.n != 2 || c.names || !is_plain(c.args[0])) return nullptr;
+    if (!is_tensor(c.args[1])) return filled(c.args[0], c.args[1], c.grad);
     PyArrayObject *a = writable(c.args[0], c.grad), *b = dense_array(c.args[1]);
     if (!a || !b || (c.grad && needs_grad(c.args[1])) || type_of(c.args[0]) != type_of(c.args[1])
         || PyArray_NBYTES(a) > SMALL_BYTES || PyArray_NDIM(a) != PyArray_NDIM(b)

@@ -52,8 +52,10 @@ PyArrayObject* small_writable(PyObject* x, bool grad);
 // Whether a write may be refused because of what the target is a view of.
 inline bool small_refusable(PyObject* x, bool grad) {
     PyObject *view = slot(x, world.t.view), *how = view == Py_None ? Py_None : PyTuple_GET_ITEM(view, 3);
-    return how != Py_None && (grad || how != world.no_grad);
+    return how != Py_None && (grad || (how != world.no_grad && how != world.multiple));
 }
+// Whether the stretches of memory in which two arrays lie meet (writes.cpp).
+bool small_meets(PyArrayObject* a, PyArrayObject* b);
 // A number as an element of the type, where it holds it without a conversion that Python would see.
 bool small_element(void* out, int type, PyObject* value);
 // copy_ and fill_ of any strides (writes.cpp); null without an error: not for these.

@@ -60,17 +60,6 @@ bool widens(int from, int to) {
     return world.types[from].category < 3 && world.types[from].category <= world.types[to].category && world.types[to].category < 3;
 }
 
-// Whether the stretches of memory in which two arrays lie meet.
-bool meets(PyArrayObject* a, PyArrayObject* b) {
-    char* ends[2];
-    PyArrayObject* both[2] = {a, b};
-    for (int k = 0; k < 2; k++) {
-        ends[k] = (char*)PyArray_DATA(both[k]) + PyArray_ITEMSIZE(both[k]);
-        for (int d = 0; d < PyArray_NDIM(both[k]); d++) ends[k] += (PyArray_DIM(both[k], d) - 1) * PyArray_STRIDE(both[k], d);
-    }
-    return (char*)PyArray_DATA(a) < ends[1] && (char*)PyArray_DATA(b) < ends[0];
-}
-
 // ---- tensors of nested lists
 
 struct Nested {
@@ -168,6 +157,17 @@ PyObject* linspace(const Call& c) {
 
 }
 
+// Whether the stretches of memory in which two arrays lie meet.
+bool small_meets(PyArrayObject* a, PyArrayObject* b) {
+    char* ends[2];
+    PyArrayObject* both[2] = {a, b};
+    for (int k = 0; k < 2; k++) {
+        ends[k] = (char*)PyArray_DATA(both[k]) + PyArray_ITEMSIZE(both[k]);
+        for (int d = 0; d < PyArray_NDIM(both[k]); d++) ends[k] += (PyArray_DIM(both[k], d) - 1) * PyArray_STRIDE(both[k], d);
+    }
+    return (char*)PyArray_DATA(a) < ends[1] && (char*)PyArray_DATA(b) < ends[0];
+}
+
 // A source of as narrow a kind, broadcast to the target, whose memory it does not share.
 PyObject* small_copy_strided(PyObject* x, PyObject* source, bool grad) {
     PyArrayObject *a = target_of(x, grad), *b = a && is_plain(source) && is_cpu(source) ? array_of(source) : nullptr;
@@ -176,7 +176,7 @@ PyObject* small_copy_strided(PyObject* x, PyObject* source, bool grad) {
     PyObject* storage = slot(x, world.t.storage);
     if (storage != Py_None && storage == slot(source, world.t.storage)) return nullptr;
     CastLoop loop = from == to ? move_loop(to) : widens(from, to) ? cast_loop(from, to) : nullptr;
-    if (!loop || !PyArray_SIZE(b) || meets(a, b)) return nullptr;
+    if (!loop || !PyArray_SIZE(b) || small_meets(a, b)) return nullptr;
     Walk walk;
     for (int d = 0, skip = PyArray_NDIM(a) - PyArray_NDIM(b); d < PyArray_NDIM(a); d++) {
         npy_intp n = PyArray_DIM(a, d), m = d < skip ? 1 : PyArray_DIM(b, d - skip);
