@@ -164,10 +164,35 @@ const void* vector_data(PyObject* x, int type, npy_intp& n) {
     return a ? (n = PyArray_DIM(a, 0), PyArray_DATA(a)) : nullptr;
 }
 
+// An array with the channels innermost in memory, whose results have them so, too (images.py).
+bool channels_last(PyArrayObject* a) {
+    int dims = PyArray_NDIM(a);
+    if (dims != 4 && dims != 5) return false;
+    npy_intp step = PyArray_ITEMSIZE(a);
+    for (int k = dims - 1; k >= 0; k--) { // N, spatial dims, C
+        int d = k == dims - 1 ? 1 : k ? k + 1 : 0;
+        if (PyArray_DIM(a, d) > 1 && PyArray_STRIDE(a, d) != step) return false;
+        step *= PyArray_DIM(a, d);
+    }
+    return true;
+}
+
+// A row-major array of a small one; null without an error where there is none.
+PyArrayObject* small_rows(PyObject* x, Ref& copy) {
+    if (PyArrayObject* have = row_major(x)) return have;
+    if (!PyArray_CheckExact(x)) return nullptr;
+    PyArrayObject* a = (PyArrayObject*)x;
+    if (PyArray_SIZE(a) > 1 << 14 || PyArray_NDIM(a) >= MAX_DIMS || !PyArray_ISALIGNED(a) || channels_last(a)) return nullptr;
+    copy = Ref(PyArray_NewCopy(a, NPY_CORDER));
+    if (!copy) PyErr_Clear();
+    return (PyArrayObject*)copy.get();
+}
+
 // apply_taps(x, dim, ends, index, weight)
 PyObject* py_apply_taps(PyObject*, PyObject* const* args, Py_ssize_t count) {
     npy_intp dim, outputs, taps, weights;
-    PyArrayObject* x = count == 5 ? row_major(args[0]) : nullptr;
+    Ref copy;
+    PyArrayObject* x = count == 5 ? small_rows(args[0], copy) : nullptr;
     int type = x ? element_type(x) : -1, dims = x ? PyArray_NDIM(x) : 0;
     if ((type != FLOAT32 && type != FLOAT64) || !small_int(args[1], dim) || dim < 0 || dim >= dims || !PyArray_SIZE(x)) return declined();
     const void *ends = vector_data(args[2], INT64, outputs), *index = ends ? vector_data(args[3], INT64, taps) : nullptr;

@@ -137,6 +137,7 @@ bool fill(void* out, int type, npy_intp n, PyObject* value) {
     if (type == INT64 && (is_whole || truth)) return repeat<int64_t>(out, n, truth ? 1 : whole), true;
     if (type == BOOL && (is_whole || truth)) return memset(out, 1, n), true;
     if (type == INT32 && is_whole && whole == (int32_t)whole) return repeat<int32_t>(out, n, (int32_t)whole), true;
+    if ((type == UINT8 || type == INT8) && is_whole && whole == (whole & 127)) return memset(out, (int)whole, n), true;
     return false;
 }
 
@@ -202,7 +203,14 @@ bool small_factory(PyObject* dtype, PyObject* device, PyObject* requires_grad) {
     return (!requires_grad || requires_grad == Py_False) && (absent(dtype) || number_of(dtype) >= 0) && here(device);
 }
 int small_type(PyObject* dtype) { return absent(dtype) ? default_type() : number_of(dtype); }
-bool small_element(void* out, int type, PyObject* value) { return fill(out, type, 1, value); }
+bool small_element(void* out, int type, PyObject* value) {
+    // (whole types take the whole part)
+    if (PyFloat_CheckExact(value) && world.types[type].category == 1 && PyFloat_AS_DOUBLE(value) >= 0 && PyFloat_AS_DOUBLE(value) < 128) {
+        Ref whole(PyLong_FromDouble(PyFloat_AS_DOUBLE(value)));
+        return whole && fill(out, type, 1, whole.get());
+    }
+    return fill(out, type, 1, value);
+}
 
 namespace {
 
