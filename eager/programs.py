@@ -1,6 +1,6 @@
 """Programs for the native call path: what a pointwise record does to operands of given types, as steps of numpy loops.
 
-In: a record and the operands of one call. Out: `(arguments, constants, item sizes, types of numbers, steps, result, divisors)`,
+In: a record and the operands of one call. Out: `(arguments, constants, item sizes, types of numbers, steps, divisors, result)`,
 which `_call.Map` runs over blocks, or None where the formula does something else than apply numpy's functions to arrays
 of one type (then the call takes the Python path). The formula is run once on placeholders; types are asked of numpy.
 """
@@ -256,4 +256,4 @@ def assemble(builder, args, numbers, out, result):
     steps = tuple((w, n, ops, last if t == final else count + constants + places[t]) for w, n, ops, t in steps)
     item_sizes = (*[0] * count, *[c.itemsize for c in builder.constants], *sizes, result.itemsize)
     read = tuple(NUMBERS[dtypes.from_numpy(numbers[k]["read as"])] if k in numbers else -1 for k in range(count))
-    return count, tuple(builder.constants), item_sizes, read, steps, NUMBERS[result], builder.divisors
+    return count, tuple(builder.constants), item_sizes, read, steps, builder.divisors, NUMBERS[result]

@@ -75,12 +75,12 @@ bool read_step(PyObject* item, Step& step) {
 }
 
 // (number of arguments, constants as 0-dim arrays, item sizes of all registers, types of number arguments, steps,
-// result type, a bit for each divisor)
+// a bit for each divisor, result type)
 Program* read_program(PyObject* plan) {
     PyObject *constants, *sizes, *numbers, *steps;
     Program p = {};
-    if (!PyArg_ParseTuple(plan, "iO!O!O!O!iI", &p.arguments, &PyTuple_Type, &constants, &PyTuple_Type, &sizes,
-            &PyTuple_Type, &numbers, &PyTuple_Type, &steps, &p.result, &p.divisors))
+    if (!PyArg_ParseTuple(plan, "iO!O!O!O!Ii", &p.arguments, &PyTuple_Type, &constants, &PyTuple_Type, &sizes,
+            &PyTuple_Type, &numbers, &PyTuple_Type, &steps, &p.divisors, &p.result))
         return nullptr;
     p.constants = (int)PyTuple_GET_SIZE(constants);
     p.registers = (int)PyTuple_GET_SIZE(sizes);
