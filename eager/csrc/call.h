@@ -151,6 +151,10 @@ PyObject* edge_of(PyObject* t); // new reference: (node, output number), (leaf, 
 // Hang a node on `out`: `args` as given to the record; bit k of `mask`: args[k] is a tensor that needs a gradient.
 bool record(PyObject* op, NeedsTable& table, PyObject* const* args, int count, unsigned mask, PyObject* out);
 
+// The node of a complete call of a record with kernels (`entry`: its callable), hung on the outputs, a tuple, where an
+// argument leads on.
+bool record_outputs(PyObject* entry, PyObject* const* args, PyObject* outs);
+
 PyObject* meta_of(PyObject* t); // its Meta
 PyObject* metas_of(PyObject* out); // ((sizes, dtype, device),)
 // steals all but `op`
@@ -196,6 +200,7 @@ bool add_layouts(PyObject* module);
 bool add_pairs(PyObject* module);
 bool add_fourier(PyObject* module);
 bool add_resizing(PyObject* module);
+bool add_losses(PyObject* module);
 bool add_steps(PyObject* module);
 bool add_engine(PyObject* module);
 bool add_attached(PyObject* module);

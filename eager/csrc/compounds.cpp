@@ -1,4 +1,4 @@
-// Functions of several steps in one call each, for dense tensors whose call is not recorded: pooling, losses of classes,
+// Functions of several steps in one call each, for dense tensors whose call is not recorded: pooling,
 // normalisation of groups and batches, small products of matrices, medians and modes.
 #include "small.h"
 
@@ -47,12 +47,6 @@ template <class Body> bool by_floating(int type, Body body) {
     case BFLOAT16: return body(BFloat{}), true;
     default: return false;
     }
-}
-
-PyObject* scalar_of(float value) {
-    PyObject* array = fresh_array(FLOAT32, 0, nullptr, nullptr);
-    if (array) *(float*)data_of(array) = value;
-    return tensor_around(array, FLOAT32);
 }
 
 PyObject* pair_of(PyObject* first, PyObject* second, PyObject* kind) {
@@ -234,187 +228,6 @@ template <int n, bool greatest> PyObject* adaptive_pool(const Call& c) {
     for (int d = 3 - n; d < 3; d++)
         if (!p.adaptive(d, sizes[d])) return nullptr;
     return greatest ? p.max_result(places) : p.mean_result(0);
-}
-
-// ---- losses of classes: rows of x and a class each
-
-enum Reduction { NONE, MEAN, SUM };
-bool read_reduction(PyObject* x, int& out) {
-    out = MEAN;
-    if (!x) return true;
-    if (!PyUnicode_Check(x)) return false;
-    const char* known[] = {"none", "mean", "sum"};
-    for (out = 0; out < 3; out++)
-        if (PyUnicode_CompareWithASCIIString(x, known[out]) == 0) return true;
-    return false;
-}
-
-struct Rows {
-    const float* x;
-    npy_intp rows, classes;
-    bool read(const Call& c, PyObject* t) {
-        PyArrayObject* a = operand(c, t, FLOAT32, 2);
-        if (!a || !PyArray_SIZE(a)) return false;
-        x = (const float*)PyArray_DATA(a), rows = PyArray_DIM(a, 0), classes = PyArray_DIM(a, 1);
-        return true;
-    }
-};
-const int64_t* classes_of(PyObject* t, npy_intp rows) {
-    PyArrayObject* a = t ? dense_array(t) : nullptr;
-    return a && type_of(t) == INT64 && PyArray_NDIM(a) == 1 && PyArray_DIM(a, 0) == rows ? (const int64_t*)PyArray_DATA(a) : nullptr;
-}
-
-// The losses of rows as they are, or their sum over `total`.
-PyObject* finished(PyObject* losses, npy_intp n, int reduction, float total) {
-    if (reduction == NONE) return tensor_around(losses, FLOAT32);
-    float sum = small_row_sum((const float*)data_of(losses), n);
-    Py_DECREF(losses);
-    return scalar_of(reduction == MEAN ? sum / total : sum);
-}
-PyObject* vector_of(npy_intp n) { return fresh_array(FLOAT32, 1, &n, nullptr); }
-
-PyObject* nll_loss(const Call& c) {
-    static const Names<7> names("input", "target", "weight", "size_average", "ignore_index", "reduce", "reduction");
-    PyObject* a[7];
-    npy_intp ignored = -100, kept = 0;
-    int reduction;
-    Rows r;
-    if (!parse(c, names, a) || !a[0] || !absent(a[2]) || !absent(a[3]) || (a[4] && !small_int(a[4], ignored)) || !absent(a[5])
-        || !read_reduction(a[6], reduction) || !r.read(c, a[0]))
-        return nullptr;
-    const int64_t* target = classes_of(a[1], r.rows);
-    PyObject* losses = target ? vector_of(r.rows) : nullptr;
-    if (!losses) return nullptr;
-    float* out = (float*)data_of(losses);
-    for (npy_intp k = 0; k < r.rows; k++) {
-        bool counts = target[k] != ignored;
-        if (counts && (uint64_t)target[k] >= (uint64_t)r.classes) {
-            Py_DECREF(losses);
-            return nullptr;
-        }
-        out[k] = counts ? -r.x[k * r.classes + target[k]] : 0.f;
-        kept += counts;
-    }
-    return finished(losses, r.rows, reduction, (float)kept);
-}
-
-PyObject* cross_entropy(const Call& c) {
-    static const Names<8> names("input", "target", "weight", "size_average", "ignore_index", "reduce", "reduction", "label_smoothing");
-    PyObject* a[8];
-    npy_intp ignored = -100;
-    int reduction;
-    double smoothing;
-    Rows r;
-    if (!parse(c, names, a) || !a[0] || !absent(a[2]) || !absent(a[3]) || (a[4] && !small_int(a[4], ignored)) || !absent(a[5])
-        || !read_reduction(a[6], reduction) || !small_real(a[7], 0, smoothing) || smoothing != 0 || !r.read(c, a[0])
-        || r.rows * r.classes > FEW)
-        return nullptr;
-    const int64_t* target = classes_of(a[1], r.rows);
-    Ref losses(target ? vector_of(r.rows) : nullptr), sums(target ? vector_of(r.rows) : nullptr);
-    if (!losses || !sums) return nullptr;
-    static const int number = small_job("cross_entropy_rows");
-    long found[2] = {-1, 0};
-    Job job = {};
-    job.rt = world.api->runtime;
-    job.p[0] = data_of(losses.get()), job.p[1] = data_of(sums.get()), job.p[2] = (void*)r.x, job.p[3] = (void*)target, job.p[5] = found;
-    job.n[0] = r.classes, job.n[1] = ignored;
-    world.api->jobs()[number].run[0](job, 0, r.rows);
-    if (found[0] >= 0) return nullptr;
-    return finished(losses.release(), r.rows, reduction, (float)found[1]);
-}
-
-PyObject* multi_margin_loss(const Call& c) {
-    static const Names<8> names("input", "target", "p", "margin", "weight", "size_average", "reduce", "reduction");
-    PyObject* a[8];
-    npy_intp power = 1;
-    double margin;
-    int reduction;
-    Rows r;
-    if (!parse(c, names, a) || !a[0] || (a[2] && !small_int(a[2], power)) || (power != 1 && power != 2)
-        || !small_real(a[3], 1, margin) || !(fabs(margin) < 1e30) || !absent(a[4]) || !absent(a[5]) || !absent(a[6])
-        || !read_reduction(a[7], reduction) || !r.read(c, a[0]) || r.rows * r.classes > MANY)
-        return nullptr;
-    const int64_t* target = classes_of(a[1], r.rows);
-    if (!target) return nullptr;
-    for (npy_intp k = 0; k < r.rows; k++)
-        if ((uint64_t)target[k] >= (uint64_t)r.classes) return nullptr;
-    PyObject* losses = vector_of(r.rows);
-    if (!losses) return nullptr;
-    float* out = (float*)data_of(losses);
-    std::vector<float> gaps(r.classes);
-    for (npy_intp k = 0; k < r.rows; k++) {
-        const float* x = r.x + k * r.classes;
-        float own = (float)margin - x[target[k]];
-        for (npy_intp j = 0; j < r.classes; j++) {
-            float gap = own + x[j];
-            gap = gap > 0 ? gap : 0;
-            gaps[j] = power == 1 ? gap : gap * gap;
-        }
-        gaps[target[k]] = 0;
-        out[k] = small_row_sum(gaps.data(), r.classes) / (float)r.classes;
-    }
-    return finished(losses, r.rows, reduction, (float)r.rows);
-}
-
-PyObject* multilabel_margin_loss(const Call& c) {
-    static const Names<5> names("input", "target", "size_average", "reduce", "reduction");
-    PyObject* a[5];
-    int reduction;
-    Rows r;
-    if (!parse(c, names, a) || !a[0] || !a[1] || !absent(a[2]) || !absent(a[3]) || !read_reduction(a[4], reduction) || !r.read(c, a[0])
-        || r.rows * r.classes > MANY)
-        return nullptr;
-    PyArrayObject* t = dense_array(a[1]);
-    if (!t || type_of(a[1]) != INT64 || PyArray_NDIM(t) != 2 || PyArray_DIM(t, 0) != r.rows || PyArray_DIM(t, 1) != r.classes) return nullptr;
-    const int64_t* target = (const int64_t*)PyArray_DATA(t);
-    for (npy_intp k = 0; k < r.rows * r.classes; k++)
-        if (target[k] < -1 || target[k] >= r.classes) return nullptr;
-    PyObject* losses = vector_of(r.rows);
-    if (!losses) return nullptr;
-    float* out = (float*)data_of(losses);
-    std::vector<float> others(r.classes);
-    std::vector<char> chosen(r.classes);
-    for (npy_intp k = 0; k < r.rows; k++, target += r.classes) {
-        const float* x = r.x + k * r.classes;
-        npy_intp labels = 0, rest = 0;
-        std::fill(chosen.begin(), chosen.end(), 0);
-        while (labels < r.classes && target[labels] >= 0) chosen[target[labels++]] = 1;
-        for (npy_intp j = 0; j < r.classes; j++)
-            if (!chosen[j]) others[rest++] = x[j];
-        float total = 0;
-        for (npy_intp l = 0; l < labels; l++) {
-            float own = 1.f - x[target[l]];
-            for (npy_intp j = 0; j < rest; j++) {
-                float gap = own + others[j];
-                total += gap > 0 ? gap : 0;
-            }
-        }
-        out[k] = total / (float)r.classes;
-    }
-    return finished(losses, r.rows, reduction, (float)r.rows);
-}
-
-PyObject* binary_cross_entropy(const Call& c) {
-    static const Names<6> names("input", "target", "weight", "size_average", "reduce", "reduction");
-    PyObject* a[6];
-    int reduction;
-    if (!parse(c, names, a) || !absent(a[2]) || !absent(a[3]) || !absent(a[4]) || !read_reduction(a[5], reduction)) return nullptr;
-    PyArrayObject *x = operand(c, a[0]), *t = x ? operand(c, a[1]) : nullptr;
-    npy_intp n = t ? PyArray_SIZE(x) : 0;
-    if (!n || n > 2048 || type_of(a[0]) != FLOAT32 || type_of(a[1]) != FLOAT32 || PyArray_NDIM(x) != PyArray_NDIM(t)
-        || !PyArray_CompareLists(PyArray_DIMS(x), PyArray_DIMS(t), PyArray_NDIM(x)))
-        return nullptr;
-    const float *p = (const float*)PyArray_DATA(x), *y = (const float*)PyArray_DATA(t);
-    for (npy_intp k = 0; k < n; k++)
-        if (!(p[k] >= 0 && p[k] <= 1 && y[k] >= 0 && y[k] <= 1)) return nullptr;
-    PyObject* losses = fresh_array(FLOAT32, PyArray_NDIM(x), PyArray_DIMS(x), nullptr);
-    if (!losses) return nullptr;
-    float* out = (float*)data_of(losses);
-    for (npy_intp k = 0; k < n; k++) {
-        float yes = logf(p[k]), no = log1pf(-p[k]);
-        out[k] = -(y[k] * (yes < -100.f ? -100.f : yes) + (1.f - y[k]) * (no < -100.f ? -100.f : no));
-    }
-    return finished(losses, n, reduction, (float)n);
 }
 
 // ---- normalisation
@@ -1042,9 +855,7 @@ const SmallEntry small_compounds[] = {{"max_pool1d", max_pool<1>}, {"max_pool2d"
     {"avg_pool1d", avg_pool<1>}, {"avg_pool2d", avg_pool<2>}, {"avg_pool3d", avg_pool<3>},
     {"adaptive_avg_pool1d", adaptive_pool<1, false>}, {"adaptive_avg_pool2d", adaptive_pool<2, false>},
     {"adaptive_avg_pool3d", adaptive_pool<3, false>}, {"adaptive_max_pool1d", adaptive_pool<1, true>},
-    {"adaptive_max_pool2d", adaptive_pool<2, true>}, {"adaptive_max_pool3d", adaptive_pool<3, true>}, {"nll_loss", nll_loss},
-    {"cross_entropy", cross_entropy}, {"multi_margin_loss", multi_margin_loss}, {"multilabel_margin_loss", multilabel_margin_loss},
-    {"binary_cross_entropy", binary_cross_entropy}, {"group_norm", group_norm}, {"batch_norm", batch_norm}, {"bmm", bmm},
+    {"adaptive_max_pool2d", adaptive_pool<2, true>}, {"adaptive_max_pool3d", adaptive_pool<3, true>}, {"group_norm", group_norm}, {"batch_norm", batch_norm}, {"bmm", bmm},
     {"addmm", add_product<2>}, {"baddbmm", add_product<3>}, {"cross", cross}, {"kron", kron}, {"kthvalue", kthvalue},
     {"median", median}, {"mode", mode}, {"lerp", lerp}, {"copysign", copysign}, {"nextafter", nextafter},
     {"nan_to_num", nan_to_num}, {"var", spread<false>}, {"std", spread<true>}, {"grid_sample", grid_sample},

@@ -8,6 +8,7 @@ from . import _reduction as _Reduction  # noqa: F401 (by the name that packages 
 from ..dispatch import small as _small, type_name as _type_name
 from ..ops import activations as act, losses, normalization, products
 from ..spellings.arguments import dim_of as _dim_of, settings as _settings
+from ..op import specialise as _specialise
 from ..ops.checks import check_within as _check_within
 from ..spellings.activations import (celu_ as celu_, elu_ as elu_, gumbel_softmax as gumbel_softmax,
                                      hardshrink as hardshrink, hardtanh_ as hardtanh_, leaky_relu_ as leaky_relu_,
@@ -410,8 +411,9 @@ def _unit(x, kind, dim, eps):
     return x / api.where(known < eps, size - known + eps, size)
 
 
-nll_loss, cross_entropy = _small("nll_loss", nll_loss), _small("cross_entropy", cross_entropy)
-binary_cross_entropy = _small("binary_cross_entropy", binary_cross_entropy)
+for _name in ("nll_loss", "cross_entropy", "binary_cross_entropy", "binary_cross_entropy_with_logits", "huber_loss",
+              "smooth_l1_loss"):
+    globals()[_name] = _small(_name, globals()[_name], _specialise(getattr(losses, _name)))
 cosine_similarity = _small("cosine_similarity", cosine_similarity)
 overrides.publish(globals(), [name for name, f in globals().items() if not name.startswith("_") and callable(f)
                               and not isinstance(f, type)])
