@@ -146,6 +146,13 @@ inline bool numbers_of(PyObject* x, int count, npy_intp* out) {
 }
 template <int N> bool numbers_of(PyObject* x, npy_intp (&out)[N]) { return numbers_of(x, N, out); }
 
+// The one result of a call of the record behind a function, recorded where an argument leads on. Steals `out`.
+inline PyObject* small_recorded(const Call& c, PyObject* const* args, PyObject* out) {
+    if (!out || !c.grad) return out;
+    Ref result(out), outs(PyTuple_Pack(1, out));
+    return outs && record_outputs(c.self->head.op, args, outs.get()) ? result.release() : nullptr;
+}
+
 inline PyObject* tensor_around(PyObject* array, int type) {
     return array ? new_tensor(array, world.types[type].object) : nullptr;
 }

@@ -87,7 +87,8 @@ def multilabel_margin_loss_backward(g, x, target: mask, reduction: static):
 
 
 multilabel_margin_loss_backward.native(_call.multilabel_margin_backward)
-multi_margin_loss.samples(lambda make: [(make(4, 5), make.ints(5, 4), 1, 0.7, "mean"), (make(3, 4), make.ints(4, 3), 2, 1.0, "none"),
-                                   (make(2, 3), make.ints(3, 2), 1, 1.0, "sum")])
+multi_margin_loss.samples(lambda make: [(make(4, 5), make.ints(5, 4), 1, 0.7, "mean"),
+                                        (make(3, 4), make.ints(4, 3), 2, 1.0, "none"),
+                                        (make(2, 3), make.ints(3, 2), 1, 1.0, "sum")])
 multilabel_margin_loss.samples(lambda make: [(make(4, 5), make.ints(5, 4, 5), "mean"),
                                              (make(2, 3), make.ints(3, 2, 3), "none")])

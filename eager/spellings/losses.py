@@ -13,6 +13,7 @@ from ..ops.arithmetic import where
 from ..ops.checks import all_within, check_within
 from ..tensor import Tensor
 from .arguments import settings
+from .distance import pairwise_distance
 from .shapes import broadcast_tensors
 
 
@@ -157,7 +158,7 @@ def cosine_embedding_loss(input1, input2, target, margin=0, size_average=None, r
 
 
 def _distance(a, b, p, eps):
-    return (a - b + eps).norm(p, -1)
+    return pairwise_distance(a, b, p, eps)
 
 
 def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2, eps=1e-6, swap=False, size_average=None,

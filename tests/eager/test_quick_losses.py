@@ -9,7 +9,7 @@ import pytest
 import flambeau as fb
 import flambeau.nn.functional as F
 from flambeau.eager.dispatch import general
-from flambeau.eager.ops import losses, margins
+from flambeau.eager.ops import distances, losses, margins
 
 REDUCTIONS = ("mean", "sum", "none")
 
@@ -38,7 +38,8 @@ def near(a, b, context, tolerance=2e-5):
 RECORDS = (losses.nll_loss, losses.cross_entropy, losses.loss_slope, losses.nll_loss_backward, losses.cross_entropy_backward,
            losses.huber_loss, losses.smooth_l1_loss, losses.soft_margin_loss, losses.binary_cross_entropy,
            losses.binary_cross_entropy_with_logits, margins.multi_margin_loss, margins.multi_margin_loss_backward,
-           margins.multilabel_margin_loss, margins.multilabel_margin_loss_backward)
+           margins.multilabel_margin_loss, margins.multilabel_margin_loss_backward, distances.row_distance,
+           distances.row_distance_backward, distances.cosine_similarity, distances.cosine_similarity_backward)
 
 
 @contextlib.contextmanager
@@ -142,6 +143,23 @@ def test_losses_of_pairs(reduction):
     for f in (F.huber_loss, F.smooth_l1_loss, F.binary_cross_entropy):
         a, b = (told(g, values(3), values(3, seed=9), reduction="other") for g in (f, f.__wrapped__))
         assert isinstance(b, tuple) and a == b
+
+
+def test_rows_side_by_side():
+    same = values(3, 4)
+    zero = values(3, 4) * fb.tensor([[0.0], [1.0], [1e-9]])
+    for x, y in ((values(5, 7), values(5, 7, seed=2)), (values(2, 3, 20), values(2, 3, 20, seed=2)), (values(9), values(9, seed=2)),
+                 (values(4, 1), values(4, 1, seed=2)), (same, same), (zero, values(3, 4, seed=2)), (values(4, 5), values(5)),
+                 (values(3, 4, dtype="float64"), values(3, 4, dtype="float64", seed=2)), (values(4, 3).t(), values(3, 4)),
+                 (values(3, 4, dtype="float16"), values(3, 4, dtype="float16", seed=2)), (values(3, 4) * 1e20, values(3, 4))):
+        tolerance = 5e-3 if x.dtype is fb.float16 else 1e-4
+        for tracked in ((0,), (1,), (0, 1)):
+            for kw in ({}, {"p": 2, "eps": 0.1}, {"p": 1}, {"keepdim": True}):
+                alike(F.pairwise_distance, (x, y), kw, tracked, tolerance)
+            for kw in ({"dim": -1}, {"dim": 0}, {"dim": -1, "eps": 2.0}, {"dim": 7}):
+                alike(F.cosine_similarity, (x, y), kw, tracked, tolerance)
+    for kw in ({}, {"swap": True}, {"reduction": "none"}, {"reduction": "sum", "margin": 0.2}, {"p": 1}):
+        alike(F.triplet_margin_loss, (values(5, 7), values(5, 7, seed=2), values(5, 7, seed=4)), kw, (0, 1, 2), 1e-4)
 
 
 def test_values_that_are_nan_stay_so():
