@@ -201,6 +201,7 @@ bool add_pairs(PyObject* module);
 bool add_fourier(PyObject* module);
 bool add_resizing(PyObject* module);
 bool add_losses(PyObject* module);
+bool add_bags(PyObject* module);
 bool add_steps(PyObject* module);
 bool add_engine(PyObject* module);
 bool add_attached(PyObject* module);

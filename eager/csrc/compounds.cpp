@@ -679,7 +679,7 @@ PyObject* grid_sample(const Call& c) {
     return tensor_around(array, type);
 }
 
-// ---- attention without a mask, and rows looked up
+// ---- attention without a mask
 
 PyObject* attention(const Call& c) {
     static const Names<8> names("query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa");
@@ -720,27 +720,6 @@ PyObject* attention(const Call& c) {
     job.f[0] = 1.0 / sqrt((double)depth), job.f[1] = 1.0;
     world.api->jobs()[number].run[0](job, 0, batch * heads * ((length + block - 1) / block));
     return tensor_around(out.release(), FLOAT32);
-}
-
-PyObject* embedding(const Call& c) {
-    static const Names<7> names("input", "weight", "padding_idx", "max_norm", "norm_type", "scale_grad_by_freq", "sparse");
-    PyObject* a[7];
-    bool scaled, sparse;
-    if (!parse(c, names, a) || !a[0] || !absent(a[2]) || !absent(a[3]) || !flag_of(a[5], scaled) || !flag_of(a[6], sparse) || sparse) return nullptr;
-    PyArrayObject *index = dense_array(a[0]), *table = index ? operand(c, a[1]) : nullptr;
-    int type = table ? type_of(a[1]) : -1, dims = table ? PyArray_NDIM(index) : 0;
-    if (type < 0 || type_of(a[0]) != INT64 || PyArray_NDIM(table) != 2 || dims + 2 > MAX_DIMS || !PyArray_SIZE(index) || !PyArray_SIZE(table)) return nullptr;
-    npy_intp n = PyArray_SIZE(index), rows = PyArray_DIM(table, 0), run = PyArray_NBYTES(table) / rows, sizes[MAX_DIMS];
-    const int64_t* at = (const int64_t*)PyArray_DATA(index);
-    if (n * run > 1 << 16) return nullptr;
-    for (npy_intp k = 0; k < n; k++)
-        if ((uint64_t)at[k] >= (uint64_t)rows) return nullptr;
-    memcpy(sizes, PyArray_DIMS(index), dims * sizeof(npy_intp));
-    sizes[dims] = PyArray_DIM(table, 1);
-    PyObject* array = fresh_array(type, dims + 1, sizes, nullptr);
-    if (!array) return nullptr;
-    for (npy_intp k = 0; k < n; k++) memcpy((char*)data_of(array) + k * run, (const char*)PyArray_DATA(table) + at[k] * run, run);
-    return tensor_around(array, type);
 }
 
 // ---- places in the order of rows
@@ -859,4 +838,4 @@ const SmallEntry small_compounds[] = {{"max_pool1d", max_pool<1>}, {"max_pool2d"
     {"addmm", add_product<2>}, {"baddbmm", add_product<3>}, {"cross", cross}, {"kron", kron}, {"kthvalue", kthvalue},
     {"median", median}, {"mode", mode}, {"lerp", lerp}, {"copysign", copysign}, {"nextafter", nextafter},
     {"nan_to_num", nan_to_num}, {"var", spread<false>}, {"std", spread<true>}, {"grid_sample", grid_sample},
-    {"scaled_dot_product_attention", attention}, {"embedding", embedding}, {nullptr, nullptr}};
+    {"scaled_dot_product_attention", attention}, {nullptr, nullptr}};

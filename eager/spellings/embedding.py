@@ -4,6 +4,7 @@ from .. import dtypes
 from ..autograd import no_grad
 from ..dispatch import small, type_name
 from ..ops import bags as bag_records, indexing
+from ..op import specialise
 from ..ops.creation import arange
 from ..ops.rearrange import cat
 
@@ -59,7 +60,7 @@ def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, sca
     return _scaled_by_count(rows, input, weight.shape[0]) if scale_grad_by_freq and rows.requires_grad else rows
 
 
-embedding = small("embedding", embedding)
+embedding = small("embedding", embedding, indexing.embedding)
 
 
 def _check_bags(input, weight, offsets, mode, per_sample_weights, scale_grad_by_freq, sparse):
@@ -119,15 +120,15 @@ def embedding_bag(input, weight, offsets=None, max_norm=None, norm_type=2, scale
     padding = padding_row(padding_idx, weight)
     if max_norm is not None:
         renorm(weight, index, max_norm, norm_type)
-    if mode != "max" and not scale_grad_by_freq:
+    if not scale_grad_by_freq:
         flat, first = first_places(index, offsets, include_last_offset)
+        if mode == "max" and not (type(flat.shape[0]) is int and flat.shape[0] == 0):      # (sums of nothing are zero)
+            return bag_records.bag_max(weight, flat, first, padding)[0]
         scale = None if per_sample_weights is None else per_sample_weights.reshape(-1)
         return bag_records.bag_sum(weight, flat, first, scale, padding, mode == "mean")
     flat, bag, count = bags(index, offsets, include_last_offset)
     rows = indexing.embedding(weight, flat, padding)
     kept = flat != padding
-    if mode == "max":
-        return _greatest(rows, kept, bag, count)
     rows = _scaled_by_count(rows, flat, weight.shape[0])
     if per_sample_weights is not None:
         rows = rows * per_sample_weights.reshape(-1, 1)
@@ -138,31 +139,12 @@ def embedding_bag(input, weight, offsets=None, max_norm=None, norm_type=2, scale
     return total / sizes.clamp(min=1).unsqueeze(1)
 
 
-def _firsts(rows, kept, bag, count):
-    """(the elements that take part, the position of the first that is the greatest of its bag, whether a bag has any)"""
-    lowest = dtypes.finfo(rows.dtype).min
-    index = bag.unsqueeze(1).expand(rows.shape).contiguous()
-    candidates = rows.masked_fill(~kept.unsqueeze(1), lowest)
-    with no_grad():
-        top = rows.new_full((count, rows.shape[1]), lowest).scatter_reduce(0, index, candidates, "amax")
-        # positions as doubles, which hold them exactly and have a kernel
-        place = bag.new_ones((bag.shape[0],), dtype=dtypes.float64).cumsum(0).sub(1).unsqueeze(1).expand(rows.shape)
-        place = place.masked_fill(candidates != top.gather(0, index), bag.shape[0])
-        first = place.new_full(top.shape, bag.shape[0]).scatter_reduce(0, index, place, "amin").long()
-    used = kept.new_zeros((count,), dtype=dtypes.int64).index_add(0, bag, kept.long()) > 0
-    return candidates, first.clamp(max=bag.shape[0] - 1), used.unsqueeze(1)
-
-
-def _greatest(rows, kept, bag, count):
-    if not bag.shape[0]:
-        return rows.new_zeros((count, rows.shape[1]))
-    candidates, first, used = _firsts(rows, kept, bag, count)
-    return candidates.gather(0, first).masked_fill(~used, 0)            # of equal elements the first has the gradient
-
-
-def winners(weight, flat, kept, bag, count):
+def winners(weight, index, offsets, include_last_offset, padding):
     """Which row of the weight gave each maximum; 0 in empty bags."""
-    if not bag.shape[0]:
-        return bag.new_zeros((count, weight.shape[1]))
-    _, first, used = _firsts(indexing.embedding(weight, flat, -1), kept, bag, count)
-    return flat[first].masked_fill(~used, 0)
+    flat, first = first_places(index, offsets, include_last_offset)
+    if not flat.shape[0]:
+        return flat.new_zeros((first.shape[0] - 1, weight.shape[1]))
+    return bag_records.bag_max(weight, flat, first, padding)[1].clamp(min=0)
+
+
+embedding_bag = small("embedding_bag", embedding_bag, (specialise(bag_records.bag_sum), specialise(bag_records.bag_max)))

@@ -46,7 +46,7 @@ def embedding_bag(weight, indices, offsets, scale_grad_by_freq=False, mode=0, sp
     sizes = zeros.index_add(0, bag, kept.long())
     if mode == 1:
         return found, bag, sizes, sizes.clone()
-    return found, bag, sizes, embedding.winners(weight.detach(), flat, kept, bag, count)
+    return found, bag, sizes, embedding.winners(weight.detach(), indices, offsets, include_last_offset, padding)
 
 
 def embedding_renorm_(input, indices, max_norm, norm_type):
