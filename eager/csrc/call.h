@@ -202,6 +202,7 @@ bool add_fourier(PyObject* module);
 bool add_resizing(PyObject* module);
 bool add_losses(PyObject* module);
 bool add_bags(PyObject* module);
+bool add_pooling(PyObject* module);
 bool add_steps(PyObject* module);
 bool add_engine(PyObject* module);
 bool add_attached(PyObject* module);

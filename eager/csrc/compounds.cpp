@@ -1,4 +1,4 @@
-// Functions of several steps in one call each, for dense tensors whose call is not recorded: pooling,
+// Functions of several steps in one call each, for dense tensors whose call is not recorded:
 // normalisation of groups and batches, small products of matrices, medians and modes.
 #include "small.h"
 
@@ -10,6 +10,7 @@
 
 #include "../../runtime/csrc/job.h"
 #include "casts.h"
+#include "floating.h"
 
 namespace {
 
@@ -39,196 +40,6 @@ bool is_one(PyObject* x) {
     return small_real(x, 1, v) && v == 1;
 }
 
-template <class Body> bool by_floating(int type, Body body) {
-    switch (type) {
-    case FLOAT32: return body(float{}), true;
-    case FLOAT64: return body(double{}), true;
-    case FLOAT16: return body(Half{}), true;
-    case BFLOAT16: return body(BFloat{}), true;
-    default: return false;
-    }
-}
-
-PyObject* pair_of(PyObject* first, PyObject* second, PyObject* kind) {
-    Ref a(first), b(second);
-    kind = kind == Py_None ? nullptr : kind;
-    PyTypeObject* type = (PyTypeObject*)kind;
-    PyObject* pair = a && b ? (kind ? type->tp_alloc(type, 2) : PyTuple_New(2)) : nullptr;
-    if (!pair) return nullptr;
-    PyTuple_SET_ITEM(pair, 0, a.release());
-    PyTuple_SET_ITEM(pair, 1, b.release());
-    return pair;
-}
-
-// ---- windows over the last dims of planes
-
-struct Pool {
-    PyArrayObject* x;
-    int type, dims; // dims: pooled ones
-    npy_intp planes, in[3], out[3], sizes[MAX_DIMS];
-    // of each dim and output: first input, inputs, step between them; where an average counts the padding: its length
-    std::vector<npy_intp> first[3], count[3], length[3];
-    npy_intp gap[3];
-
-    bool start(const Call& c, PyObject* t, int n) {
-        x = operand(c, t);
-        if (!x || !PyArray_SIZE(x) || PyArray_SIZE(x) > FEW) return false;
-        type = type_of(t), dims = n;
-        int rank = PyArray_NDIM(x);
-        if (rank != n + 1 && rank != n + 2) return false;
-        planes = 1;
-        for (int d = 0; d < rank - n; d++) planes *= sizes[d] = PyArray_DIM(x, d);
-        for (int d = 0; d < 3; d++) {
-            in[d] = d < 3 - n ? 1 : PyArray_DIM(x, rank - 3 + d), out[d] = gap[d] = 1;
-            if (d < 3 - n) first[d] = {0}, count[d] = {1}, length[d] = {1};
-        }
-        return true;
-    }
-    void put(int d, npy_intp m) {
-        out[d] = m, sizes[PyArray_NDIM(x) - 3 + d] = m;
-        first[d].resize(m), count[d].resize(m), length[d].resize(m);
-    }
-    // a dim's windows; false: refused, or none
-    bool windows(int d, npy_intp k, npy_intp stride, npy_intp pad, npy_intp dilation, bool ceil, bool padded) {
-        if (k < 1 || stride < 1 || dilation < 1 || pad < 0 || pad > (dilation * (k - 1) + 1) / 2 || k > FEW || dilation > FEW) return false;
-        npy_intp room = in[d] + 2 * pad - dilation * (k - 1) - 1, m;
-        if (room < 0 && !(ceil && room + stride > 0)) return false;
-        m = (ceil ? room + stride - 1 : room) / stride + 1;
-        if (ceil && (m - 1) * stride >= in[d] + pad) m--;
-        if (m < 1) return false;
-        put(d, m);
-        gap[d] = dilation;
-        for (npy_intp o = 0; o < m; o++) {
-            npy_intp at = o * stride - pad, skip = at < 0 ? (-at + dilation - 1) / dilation : 0;
-            npy_intp reach = in[d] - 1 - at, last = reach < 0 ? 0 : reach / dilation + 1, end = at + k;
-            last = last < k ? last : k;
-            first[d][o] = at + skip * dilation, count[d][o] = last > skip ? last - skip : 0;
-            length[d][o] = padded ? (end < in[d] + pad ? end : in[d] + pad) - at : count[d][o];
-            if (!count[d][o]) first[d][o] = at < 0 ? 0 : at < in[d] ? at : in[d] - 1;
-        }
-        return true;
-    }
-    bool adaptive(int d, npy_intp m) {
-        if (m < 1 || m > FEW) return false;
-        put(d, m);
-        for (npy_intp o = 0; o < m; o++) {
-            first[d][o] = o * in[d] / m;
-            length[d][o] = count[d][o] = ((o + 1) * in[d] + m - 1) / m - first[d][o];
-        }
-        return true;
-    }
-    npy_intp outputs() const { return planes * out[0] * out[1] * out[2]; }
-    PyObject* made(int kind) const { return fresh_array(kind, PyArray_NDIM(x), sizes, nullptr); }
-    // body(plane, first element of the window, its place in the plane, outputs' places)
-    template <class Body> void each(Body body) const {
-        for (npy_intp p = 0, at = 0; p < planes; p++)
-            for (npy_intp a = 0; a < out[0]; a++)
-                for (npy_intp b = 0; b < out[1]; b++)
-                    for (npy_intp c = 0; c < out[2]; c++) body(p * in[0] * in[1] * in[2], a, b, c, at++);
-    }
-    template <class T> void maxima(T* values, int64_t* places) const {
-        const T* data = (const T*)PyArray_DATA(x);
-        typedef decltype(widen(T{})) S;
-        each([&](npy_intp plane, npy_intp a, npy_intp b, npy_intp c, npy_intp at) {
-            const T* p = data + plane;
-            // (a window of nothing but -inf names its first element inside)
-            npy_intp place = (first[0][a] * in[1] + first[1][b]) * in[2] + first[2][c];
-            S best = -(S)__builtin_inf();
-            for (npy_intp i = 0; i < count[0][a]; i++)
-                for (npy_intp j = 0; j < count[1][b]; j++) {
-                    npy_intp row = ((first[0][a] + i * gap[0]) * in[1] + first[1][b] + j * gap[1]) * in[2] + first[2][c];
-                    for (npy_intp k = 0; k < count[2][c]; k++) {
-                        S v = widen(p[row + k * gap[2]]);
-                        if (v > best || (v != v && best == best)) best = v, place = row + k * gap[2];
-                    }
-                }
-            values[at] = Narrow<T>::of(best);
-            if (places) places[at] = place;
-        });
-    }
-    template <class T> void means(T* values, double divisor) const {
-        const T* data = (const T*)PyArray_DATA(x);
-        typedef decltype(widen(T{})) S;
-        each([&](npy_intp plane, npy_intp a, npy_intp b, npy_intp c, npy_intp at) {
-            const T* p = data + plane;
-            S total = 0;
-            for (npy_intp i = 0; i < count[0][a]; i++)
-                for (npy_intp j = 0; j < count[1][b]; j++) {
-                    const T* row = p + ((first[0][a] + i) * in[1] + first[1][b] + j) * in[2] + first[2][c];
-                    for (npy_intp k = 0; k < count[2][c]; k++) total += widen(row[k]);
-                }
-            values[at] = Narrow<T>::of(total / (S)(divisor != 0 ? divisor : (double)(length[0][a] * length[1][b] * length[2][c])));
-        });
-    }
-    PyObject* max_result(bool with_places) const {
-        Ref values(made(type)), places(with_places ? made(INT64) : nullptr);
-        if (!values || (with_places && !places)) return nullptr;
-        int64_t* at = with_places ? (int64_t*)data_of(places.get()) : nullptr;
-        if (!by_floating(type, [&](auto e) { maxima((decltype(e)*)data_of(values.get()), at); })) return nullptr;
-        PyObject* first = tensor_around(values.release(), type);
-        return with_places ? pair_of(first, tensor_around(places.release(), INT64), nullptr) : first;
-    }
-    PyObject* mean_result(double divisor) const {
-        Ref values(made(type));
-        if (!values || !by_floating(type, [&](auto e) { means((decltype(e)*)data_of(values.get()), divisor); })) return nullptr;
-        return tensor_around(values.release(), type);
-    }
-};
-
-// `n` numbers of a number or a tuple of so many; those that are missing are `other`
-bool read_window(PyObject* x, int n, const npy_intp* other, npy_intp fill, npy_intp (&out)[3]) {
-    for (int d = 0; d < 3; d++) out[d] = other ? other[d] : fill;
-    if (absent(x)) return x != Py_None || other;
-    bool many = PyTuple_CheckExact(x) || PyList_CheckExact(x);
-    if (many && PySequence_Fast_GET_SIZE(x) != n) return false;
-    for (int d = 0; d < n; d++)
-        if (!small_int(many ? PySequence_Fast_GET_ITEM(x, d) : x, out[3 - n + d])) return false;
-    return true;
-}
-
-template <int n> PyObject* max_pool(const Call& c) {
-    static const Names<7> names("input", "kernel_size", "stride", "padding", "dilation", "ceil_mode", "return_indices");
-    PyObject* a[7];
-    npy_intp kernel[3], stride[3], padding[3], dilation[3];
-    bool ceil, places;
-    Pool p;
-    if (!parse(c, names, a) || !a[0] || !a[1] || !flag_of(a[5], ceil) || !flag_of(a[6], places)
-        || !read_window(a[1], n, nullptr, 1, kernel) || !read_window(a[2], n, kernel, 0, stride)
-        || !read_window(a[3], n, nullptr, 0, padding) || !read_window(a[4], n, nullptr, 1, dilation) || !p.start(c, a[0], n))
-        return nullptr;
-    for (int d = 3 - n; d < 3; d++)
-        if (!p.windows(d, kernel[d], stride[d], padding[d], dilation[d], ceil, false)) return nullptr;
-    return p.max_result(places);
-}
-
-template <int n> PyObject* avg_pool(const Call& c) {
-    static const Names<6> names("input", "kernel_size", "stride", "padding", "ceil_mode", "count_include_pad");
-    PyObject* a[6];
-    npy_intp kernel[3], stride[3], padding[3];
-    bool ceil, padded;
-    Pool p;
-    if (!parse(c, names, a) || !a[0] || !a[1] || !flag_of(a[4], ceil) || !flag_of(a[5], padded)
-        || !read_window(a[1], n, nullptr, 1, kernel) || !read_window(a[2], n, kernel, 0, stride)
-        || !read_window(a[3], n, nullptr, 0, padding) || !p.start(c, a[0], n))
-        return nullptr;
-    for (int d = 3 - n; d < 3; d++)
-        if (!p.windows(d, kernel[d], stride[d], padding[d], 1, ceil, padded || !a[5])) return nullptr;
-    return p.mean_result(0);
-}
-
-template <int n, bool greatest> PyObject* adaptive_pool(const Call& c) {
-    static const Names<3> names("input", "output_size", "return_indices");
-    PyObject* a[3];
-    npy_intp sizes[3];
-    bool places;
-    Pool p;
-    if (!parse(c, names, a) || !a[0] || absent(a[1]) || !flag_of(a[2], places) || (!greatest && a[2])
-        || !read_window(a[1], n, nullptr, 1, sizes) || !p.start(c, a[0], n))
-        return nullptr;
-    for (int d = 3 - n; d < 3; d++)
-        if (!p.adaptive(d, sizes[d])) return nullptr;
-    return greatest ? p.max_result(places) : p.mean_result(0);
-}
 
 // ---- normalisation
 
@@ -830,11 +641,7 @@ PyObject* mode(const Call& c) {
 
 }
 
-const SmallEntry small_compounds[] = {{"max_pool1d", max_pool<1>}, {"max_pool2d", max_pool<2>}, {"max_pool3d", max_pool<3>},
-    {"avg_pool1d", avg_pool<1>}, {"avg_pool2d", avg_pool<2>}, {"avg_pool3d", avg_pool<3>},
-    {"adaptive_avg_pool1d", adaptive_pool<1, false>}, {"adaptive_avg_pool2d", adaptive_pool<2, false>},
-    {"adaptive_avg_pool3d", adaptive_pool<3, false>}, {"adaptive_max_pool1d", adaptive_pool<1, true>},
-    {"adaptive_max_pool2d", adaptive_pool<2, true>}, {"adaptive_max_pool3d", adaptive_pool<3, true>}, {"group_norm", group_norm}, {"batch_norm", batch_norm}, {"bmm", bmm},
+const SmallEntry small_compounds[] = {{"group_norm", group_norm}, {"batch_norm", batch_norm}, {"bmm", bmm},
     {"addmm", add_product<2>}, {"baddbmm", add_product<3>}, {"cross", cross}, {"kron", kron}, {"kthvalue", kthvalue},
     {"median", median}, {"mode", mode}, {"lerp", lerp}, {"copysign", copysign}, {"nextafter", nextafter},
     {"nan_to_num", nan_to_num}, {"var", spread<false>}, {"std", spread<true>}, {"grid_sample", grid_sample},

@@ -29,7 +29,7 @@ struct SmallEntry {
 };
 extern const SmallEntry small_reductions[], small_builders[], small_lookups[], small_draws[], small_layouts[], small_compounds[], small_pairs[],
     small_resizing[], small_writes[], small_losses[],
-    small_bags[]; // end with a null name
+    small_bags[], small_pooling[]; // end with a null name
 
 // The sum of floats side by side, with the bits of the record's kernel (reductions.cpp).
 float small_row_sum(const float* x, npy_intp n);
