@@ -58,7 +58,7 @@ _SMALL = dict(sum=_reduce.sum, mean=_reduce.mean, amax=_reduce.amax, amin=_reduc
 _UNRECORDED = """fill_ zero_ copy_ zeros ones empty full zeros_like ones_like empty_like new_zeros new_ones new_empty take
 masked_select roll count_nonzero aminmax rand randn randint uniform_ normal_ exponential_ random_ bernoulli normal
 randperm multinomial diag diag_embed one_hot bmm addmm baddbmm cross kron kthvalue median mode lerp copysign nextafter
-nan_to_num var std norm index_put_ masked_scatter_ index_fill tensor linspace""".split()
+nan_to_num var std norm index_put_ masked_scatter_ index_fill tensor linspace arange""".split()
 
 _PAIRS = {**reductions.PAIRS, "median": returned.median, "kthvalue": returned.kthvalue, "mode": returned.mode}
 

@@ -183,7 +183,7 @@ PyObject* diag(const Call& c) {
     return x && PyArray_NDIM(x) == 1 ? diagonals(c, c.args[0]) : nullptr;
 }
 
-// ---- shuffles; without history
+// ---- shuffles
 
 // out[a, b, c, d, :] = x[a, c, b, d, :] ... as loops over five sizes with the steps of x
 struct Shuffle {
@@ -204,19 +204,18 @@ template <class E> void shuffle_elements(const Shuffle& s, const E* x, E* out) {
 PyArrayObject* shuffled(const Call& c, npy_intp& factor, int& type) {
     if (c.n != 2 || c.names || !small_int(c.args[1], factor) || factor < 2) return nullptr;
     PyArrayObject* x = dense_array(c.args[0]);
-    if (!x || PyArray_NDIM(x) < 3 || !PyArray_NBYTES(x) || PyArray_NBYTES(x) > LARGE || (type = type_of(c.args[0])) < 0
-        || !untracked(c, c.args[0]))
+    if (!x || PyArray_NDIM(x) < 3 || !PyArray_NBYTES(x) || PyArray_NBYTES(x) > LARGE || (type = type_of(c.args[0])) < 0)
         return nullptr;
     return x;
 }
 
-PyObject* finish_shuffle(const Shuffle& s, PyArrayObject* x, int type, const npy_intp* sizes) {
+PyObject* finish_shuffle(const Call& c, const Shuffle& s, PyArrayObject* x, int type, const npy_intp* sizes) {
     Ref array(fresh_array(type, PyArray_NDIM(x), sizes, nullptr));
     if (!array || !by_size(world.types[type].itemsize, [&](auto e) {
             shuffle_elements(s, (const decltype(e)*)PyArray_DATA(x), (decltype(e)*)data_of(array.get()));
         }))
         return nullptr;
-    return tensor_around(array.release(), type);
+    return recorded(c, c.args, 2, tensor_around(array.release(), type));
 }
 
 template <bool up> PyObject* pixel_shuffle(const Call& c) {
@@ -231,10 +230,10 @@ template <bool up> PyObject* pixel_shuffle(const Call& c) {
     if (up ? ch % (r * r) || h * w == 1 : h % r || w % r || h * w == r * r) return nullptr;
     if (up) {
         sizes[n - 3] = ch / (r * r), sizes[n - 2] = h * r, sizes[n - 1] = w * r;
-        return finish_shuffle({{lead * (ch / (r * r)), h, r, w, r}, {r * r * h * w, w, r * h * w, 1, h * w}}, x, type, sizes);
+        return finish_shuffle(c, {{lead * (ch / (r * r)), h, r, w, r}, {r * r * h * w, w, r * h * w, 1, h * w}}, x, type, sizes);
     }
     sizes[n - 3] = ch * r * r, sizes[n - 2] = h / r, sizes[n - 1] = w / r;
-    return finish_shuffle({{lead * ch, r, r, h / r, w / r}, {h * w, w, 1, r * w, r}}, x, type, sizes);
+    return finish_shuffle(c, {{lead * ch, r, r, h / r, w / r}, {h * w, w, 1, r * w, r}}, x, type, sizes);
 }
 
 PyObject* channel_shuffle(const Call& c) {
@@ -251,7 +250,7 @@ PyObject* channel_shuffle(const Call& c) {
     for (npy_intp b = 0; b < batch; b++, from += channels * run)
         for (npy_intp k = 0; k < each; k++)
             for (npy_intp g = 0; g < groups; g++, out += run) memcpy(out, from + (g * each + k) * run, run);
-    return tensor_around(array, type);
+    return recorded(c, c.args, 2, tensor_around(array, type));
 }
 
 // ---- padding

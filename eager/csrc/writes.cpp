@@ -155,6 +155,30 @@ PyObject* linspace(const Call& c) {
     return tensor_around(array, type);
 }
 
+// arange(end), arange(start, end) and with a step, of whole numbers
+PyObject* arange(const Call& c) {
+    npy_intp ends[] = {0, 0, 1};
+    int type = INT64;
+    PyObject* device;
+    if (c.n < 1 || c.n > 3 || !small_options(c, type, device) || (type != INT64 && type != INT32 && type != FLOAT32)) return nullptr;
+    for (Py_ssize_t k = 0; k < c.n; k++)
+        if (!small_int(c.args[k], ends[c.n == 1 ? 1 : k]) || ends[c.n == 1 ? 1 : k] > 1 << 20 || ends[c.n == 1 ? 1 : k] < -(1 << 20)) return nullptr;
+    npy_intp start = ends[0], step = ends[2], span = ends[1] - start;
+    if (!step || (span < 0) != (step < 0) || !span) return nullptr;
+    npy_intp n = (span + step + (step > 0 ? -1 : 1)) / step;
+    if (n < 1 || n > STRIDED) return nullptr;
+    PyObject* array = fresh_array(type, 1, &n, nullptr);
+    if (!array) return nullptr;
+    void* out = data_of(array);
+    for (npy_intp k = 0; k < n; k++) {
+        npy_intp at = start + k * step;
+        if (type == INT64) ((int64_t*)out)[k] = at;
+        else if (type == INT32) ((int32_t*)out)[k] = (int32_t)at;
+        else ((float*)out)[k] = (float)at;
+    }
+    return tensor_around(array, type);
+}
+
 }
 
 // Whether the stretches of memory in which two arrays lie meet.
@@ -201,4 +225,4 @@ PyObject* small_fill_strided(PyObject* x, PyObject* value, bool grad) {
     return bump(x) ? Py_NewRef(x) : nullptr;
 }
 
-const SmallEntry small_writes[] = {{"tensor", tensor}, {"linspace", linspace}, {nullptr, nullptr}};
+const SmallEntry small_writes[] = {{"tensor", tensor}, {"linspace", linspace}, {"arange", arange}, {nullptr, nullptr}};

@@ -183,3 +183,15 @@ def test_counted_numbers():
     assert fb.linspace(0, 1, steps=3).tolist() == [0.0, 0.5, 1.0] and fb.linspace(start=1, end=0, steps=2).tolist() == [1.0, 0.0]
     for wrong in ((0, 1, -1), (0, 1, 2.5)):
         assert told(fb.linspace, *wrong) == told(fb.linspace.__wrapped__, *wrong)
+
+
+def test_counted_whole_numbers():
+    for args in ((5,), (0,), (-3,), (2, 7), (7, 2), (7, 2, -2), (0, 10, 3), (0, 10, 0), (0, 9, -1), (1.5,), (2 ** 21,), (True,), (0, 1, 2 ** 30)):
+        for kind in (None, fb.int32, fb.float32, fb.float16, fb.uint8):
+            a, b = (told(f, *args, dtype=kind) for f in (fb.arange, fb.arange.__wrapped__))
+            if isinstance(b, tuple):
+                assert a == b
+                continue
+            assert a.dtype is b.dtype
+            np.testing.assert_array_equal(raw(a), raw(b), err_msg=str((args, kind)))
+    assert fb.arange(3, requires_grad=False).tolist() == [0, 1, 2] and fb.arange(end=3).tolist() == [0, 1, 2]
