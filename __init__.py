@@ -123,9 +123,6 @@ class _PublicPaths:
             module = _attribute_module(rest)
             if module is None:
                 module = _absent().module(rest)
-                parent, _, child = spec.name.rpartition(".")
-                if type(sys.modules[parent]) is type(sys) and child in vars(sys.modules[parent]):
-                    sys.modules[parent].__class__ = _Kept       # (before the machinery puts the module there)
             else:
                 module.__path__ = getattr(module, "__path__", [])
                 _complete(module, rest)
@@ -133,6 +130,10 @@ class _PublicPaths:
             module = importlib.import_module(spec.origin)
             _complete(module, rest)
         spec.loader_state = getattr(module, "__spec__", None) or spec
+        parent, _, child = spec.name.rpartition(".")
+        holder = sys.modules[parent]
+        if type(holder) is type(sys) and not isinstance(vars(holder).get(child, sys), type(sys)):
+            holder.__class__ = _Kept                    # (before the machinery puts the module there)
         return module
 
     def exec_module(self, module):
@@ -170,11 +171,11 @@ def _real_path(rest):
 
 
 class _Kept(type(sys)):
-    """A module whose own functions stay when a placeholder of the same name below it is imported: PyTorch's
-    `nn.parallel.replicate` is a module and the function of it."""
+    """A module whose own functions stay when a module of the same name below it is imported by its public path: PyTorch's
+    `multiprocessing.spawn` and `nn.parallel.replicate` are modules and functions of them."""
 
     def __setattr__(self, name, value):
-        if not (hasattr(value, "missing") and isinstance(value, type(sys)) and name in vars(self)):
+        if not (isinstance(value, type(sys)) and not isinstance(vars(self).get(name, value), type(sys))):
             super().__setattr__(name, value)
 
 

@@ -137,7 +137,9 @@ class patched:
             return f if f is not None else lambda g: g
 
         def called(module, *args, **kwargs):
-            if depth[0] == 0 and module.training and flambeau.is_grad_enabled():
+            whole = found.get("step", (module,))[0]             # (checkpoints call parts of it again in the backward)
+            inside = module is not whole and any(part is module for part in whole.modules())
+            if depth[0] == 0 and module.training and flambeau.is_grad_enabled() and not inside:
                 found["step"] = module, args, kwargs
             depth[0] += 1
             try:

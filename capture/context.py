@@ -34,7 +34,7 @@ from .trace import GraphTracer
 from .variables import (builder, builtins, copying, evaluated, gradients, library, messages, objects, polyfills)  # noqa: F401
 from .variables.base import NotPlain, Variable
 from .variables.class_edits import ClassEdits
-from .variables.constant import ConstantVariable, SymVariable, TextVariable, is_open, is_open_text, join_texts, sample
+from .variables.constant import answered, ConstantVariable, SymVariable, TextVariable, is_open, is_open_text, join_texts, sample
 from .variables.contexts import AutocastVariable, DecoratedVariable, GradModeVariable, RegionVariable, is_region
 from .variables.derived import derived_object
 from .variables.dicts import DictVariable
@@ -540,7 +540,7 @@ class Context:
     def index(self, variable: Variable) -> int:
         value = variable.realize()
         if isinstance(value, UserObjectVariable):
-            value = value.call_special(self, "__index__")
+            value = answered(self, operator.index, value.cls, "__index__", value.call_special(self, "__index__"))
         if isinstance(value, TensorVariable):
             raise unsupported("item", f"{value} used as an index of a Python container")
         return self.run_variables(operator.index, [value])

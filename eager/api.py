@@ -9,7 +9,7 @@ from types import FunctionType
 
 import numpy as np
 
-from . import autograd, overrides, returned, device as devices, dtypes, formats
+from . import _call, autograd, overrides, returned, device as devices, dtypes, formats
 from . import dlpack as _dlpack, typed_storage as _typed_storage  # noqa: F401  (they give tensors methods)
 from .autograd import (
     enable_grad,
@@ -25,7 +25,7 @@ from .dispatch import become_view, operator, set_data, small, spelled
 from .dtypes import (bfloat16, complex64, complex128, finfo, float8_e4m3fn, float8_e5m2, float16, float32, float64,
                      get_default_dtype, iinfo, int8, int16, int32, int64, set_default_dtype, uint8, uint16, uint32,
                      uint64)
-from .op import specialise
+from .op import OPS, specialise
 from .ops import activations as _activations, arithmetic as _a, creation as _creation, indexing as _indexing
 from .ops import order as _order, rearrange as _rearrange, reduce as _reduce
 from .ops.views import alias as _alias, detach as _detach
@@ -54,11 +54,19 @@ _SMALL = dict(sum=_reduce.sum, mean=_reduce.mean, amax=_reduce.amax, amin=_reduc
               index_select=_indexing.index_select, scatter=_indexing.scatter_set, scatter_add=_indexing.scatter_add,
               index_add=_indexing.index_add, index_copy=_indexing.index_copy, cumsum=_order.cumsum,
               tril=_creation.tril, triu=_creation.triu, flip=_rearrange.flip)
+_SMALL.update(logsumexp=_reduce.logsumexp, var=_reduce.var, std=_reduce.std, norm=_reduce.norm, prod=_reduce.prod,
+              logcumsumexp=OPS["logcumsumexp"])
+# those that call a record's own path
+_SMALL.update(addcmul=specialise(_a.addcmul), addcdiv=specialise(_a.addcdiv),
+              **dict.fromkeys(("clamp", "clip"), specialise(_a.clamp)))
 # those that record nothing natively
 _UNRECORDED = """fill_ zero_ copy_ zeros ones empty full zeros_like ones_like empty_like new_zeros new_ones new_empty take
 masked_select roll count_nonzero aminmax rand randn randint uniform_ normal_ exponential_ random_ bernoulli normal
 randperm multinomial diag diag_embed one_hot bmm addmm baddbmm cross kron kthvalue median mode lerp copysign nextafter
-nan_to_num var std norm index_put_ masked_scatter_ index_fill tensor linspace arange""".split()
+nan_to_num gcd var_mean std_mean nansum einsum tensordot scatter_reduce index_put_ masked_scatter_ index_fill tensor linspace
+arange""".split()
+
+_call.keep(OPS)
 
 _PAIRS = {**reductions.PAIRS, "median": returned.median, "kthvalue": returned.kthvalue, "mode": returned.mode}
 

@@ -8,6 +8,7 @@ import math
 import numpy as np
 
 from . import dtypes, overrides
+from .dispatch import small
 from .ops import fourier as f
 from .ops.rearrange import pad
 from .spellings import creation, shapes
@@ -125,6 +126,10 @@ rfftn, irfftn = _named("rfftn", _many(_from_real, True)), _named("irfftn", _many
 hfft, ihfft = _named("hfft", _one(_to_real, True)), _named("ihfft", _one(_from_real, False))
 hfftn, ihfftn = _named("hfftn", _many(_to_real, True)), _named("ihfftn", _many(_from_real, False))
 hfft2, ihfft2 = _named("hfft2", _two(_to_real, True)), _named("ihfft2", _two(_from_real, False))
+
+
+for _name in ("fft", "ifft", "fft2", "ifft2", "fftn", "ifftn", "rfft", "rfft2", "rfftn"):
+    globals()[_name] = small(_name, globals()[_name])
 
 
 def _frequencies(make):

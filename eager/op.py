@@ -332,9 +332,7 @@ def _make_put(op: Op) -> Op:
         cache={"view": op},
         ranges=lambda base, value, *args: op.fn(tuple(base.shape), contiguous_strides(base.shape), *args)[0],
     )
-    rest = [("param", k) for k in range(2, len(params))]
-    new.grads["base"] = Formula(new, lambda g, *args: new(g, 0, *args), [("grad", 0), *rest])
-    new.grads["value"] = Formula(new, lambda g, *args: op(g, *args), [("grad", 0), *rest])
+    _put_grads(op, new, lambda g: g)
     op.grads["x"] = Formula(
         op,
         lambda g, x, *args: new(zeros(x), g, *args),
@@ -342,6 +340,16 @@ def _make_put(op: Op) -> Op:
         metas={("param", 0)},
     )
     return new
+
+def _put_grads(op: Op, put: Op, laid_out: Callable) -> None:
+    rest = [("grad", 0), *[("param", k) for k in range(2, len(put.params))]]
+    put.grads["base"] = Formula(put, lambda g, *args: put(laid_out(g), 0, *args), rest)
+    put.grads["value"] = Formula(put, lambda g, *args: op(laid_out(g), *args), rest)
+
+def write_in_order(op: Op, contiguous: Callable) -> None:
+    """Of a view whose rule holds for some layouts only, or means other elements in each: what was written was in order,
+    while a gradient may lie as it likes, so it is put in order first."""
+    _put_grads(op, op.put, contiguous)
 
 def _make_pure(op: Op) -> Op:
     outs = op.outputs + tuple(Out("new_" + name, differentiable=False, hidden=True) for name in op.mutates)

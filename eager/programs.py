@@ -1,8 +1,8 @@
 """Programs for the native call path: what a pointwise record does to operands of given types, as steps of numpy loops.
 
-In: a record and the operands of one call. Out: `(arguments, constants, item sizes, types of numbers, steps, divisors, result)`,
-which `_call.Map` runs over blocks, or None where the formula does something else than apply numpy's functions to arrays
-of one type (then the call takes the Python path). The formula is run once on placeholders; types are asked of numpy.
+In: a record and the operands of one call. Out: `(arguments, constants, item sizes, types of numbers, steps, result,
+divisor)`, which `_call.Map` runs over blocks, or None where the formula does something else than apply numpy's functions
+to arrays of one type (then the call takes the Python path). The formula is run once on placeholders; types are asked of numpy.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ class NotAProgram(Exception):
 
 
 class Value:
-    """A placeholder: `place` ("arg", k), ("const", k) or ("temp", k); `dtype` a numpy type, None for a weak number; `source`:
-    the argument of which it is the value or the magnitude, or None."""
+    """A placeholder: `place` ("arg", k), ("const", k), ("temp", k), or of a number ("later", (primitive, numbers)); `dtype`
+    a numpy type, None for a weak number."""
 
-    __slots__ = ("builder", "place", "dtype", "sample", "source")
+    __slots__ = ("builder", "place", "dtype", "sample", "origin")
 
-    def __init__(self, builder, place, dtype, sample=None, source=None):
-        self.builder, self.place, self.dtype, self.sample, self.source = builder, place, dtype, sample, source
+    def __init__(self, builder, place, dtype, sample=None):
+        self.builder, self.place, self.dtype, self.sample = builder, place, dtype, sample
+        self.origin = place[1] if place[0] == "arg" else None          # the operand whose zeros are the value's
 
     def __bool__(self):
         raise NotAProgram("the formula branches on a value")
@@ -64,9 +65,8 @@ Value.__and__, Value.__or__, Value.__invert__ = _special("bit_and"), _special("b
 class Builder:
     """The vocabulary `s` of a formula that is being turned into steps."""
 
-    def __init__(self, compute=None):
-        self.compute = compute          # the type in which operands meet, or None
-        self.constants, self.sizes, self.steps, self.divisors = [], [], [], 0
+    def __init__(self):
+        self.constants, self.sizes, self.steps, self.divisor = [], [], [], -1
 
     def __getattr__(self, name):
         if name not in PRIMS:
@@ -90,7 +90,7 @@ class Builder:
         if name == "cast":
             return self.cast(values[0], values[1].numpy)
         if not any(isinstance(v, Value) and v.dtype is not None for v in values):
-            return self.of_number(name, *values)
+            return self.later(name, values)
         if name == "where":
             return self.where(*values)
         function = PRIMS[name].numpy
@@ -101,38 +101,45 @@ class Builder:
         if name == "rsqrt":
             return self.apply_ufunc(np.reciprocal, self.apply_ufunc(np.sqrt, values[0]))
         if type(function) is not np.ufunc:
-            raise NotAProgram(name)
+            return self.apply_own(name, values)
         if name in ("floordiv", "mod", "pow") and not any(sample(v).dtype.kind == "f" for v in values if isinstance(v, Value)
                                                           and v.dtype is not None):
-            self.divide(name, values[1])
-        result = self.apply_ufunc(function, *values)
-        if name == "abs":
-            result.source = values[0].source
-        return result
+            self.refuse_zeros(name, values[1])
+        return self.apply_ufunc(function, *values)
 
-    def of_number(self, name, *values):
-        """The magnitude of a floating number, read in the type of the operands that it meets."""
-        if name != "abs" or self.compute is None or not self.compute.is_floating_point or not isinstance(values[0], Value):
-            raise NotAProgram("a number of numbers")
-        number = values[0]
-        return self.apply_ufunc(np.absolute, Value(self, self.as_type(number, self.compute.numpy).place, self.compute.numpy))
-
-    def divide(self, name, divisor):
-        """Whole numbers divided by an argument, of which no element may be 0: the call looks."""
-        if name == "pow" or not isinstance(divisor, Value) or divisor.source is None:
+    def refuse_zeros(self, name, divisor):
+        """Whole numbers are divided by one operand, in which the call looks for zeros first."""
+        if name == "pow" or not isinstance(divisor, Value) or divisor.origin is None or self.divisor not in (-1, divisor.origin):
             raise NotAProgram("integers that may be refused")
-        self.divisors |= 1 << divisor.source
+        self.divisor = divisor.origin
 
     def apply_ufunc(self, function, *values):
         samples = [sample(v) for v in values]
         result = function(*samples).dtype
-        common = np.result_type(*samples)
+        return self.in_type(function, values, np.result_type(*samples), result)
+
+    def in_type(self, function, values, common, result):
+        """A function of values in one type, by numpy's loop or the native module's."""
         signature = common.char * len(values) + "->" + result.char
         if signature not in function.types or common.kind == "c":
             raise NotAProgram(f"no loop {function.__name__} {signature}")
         own = f"{function.__name__} {signature}"
         operands = [self.as_type(v, common) for v in values]
         return self.emit(own if own in _OWN else function, function.types.index(signature), operands, result)
+
+    def later(self, name, values):
+        """A number of numbers, which is computed in the type that it meets."""
+        if name not in ("add", "sub", "mul", "truediv", "neg"):
+            raise NotAProgram("a number of numbers")
+        return Value(self, ("later", (name, values)), None, {"number": PRIMS[name].numpy(*map(sample, values)).item()})
+
+    def apply_own(self, name, values):
+        """A primitive that numpy has no function for: by a loop of the native module."""
+        common = np.result_type(*[sample(v) for v in values])
+        own = f"{name} {common.char * len(values)}->{common.char}"
+        if own not in _OWN:
+            raise NotAProgram(name)
+        return self.emit(own, 0, [self.as_type(v, common) for v in values], common)
 
     def where(self, condition, a, b):
         if not isinstance(condition, Value) or condition.dtype != np.bool_:
@@ -148,6 +155,11 @@ class Builder:
             if number.dtype.kind in "iu" and int(number) != value:
                 raise NotAProgram("a number out of range")
             return self.constant(number)
+        if value.place[0] == "later":
+            if dtype.kind != "f":
+                raise NotAProgram("a whole number of numbers")
+            name, values = value.place[1]
+            return self.in_type(PRIMS[name].numpy, values, dtype, dtype)
         if value.dtype is None:
             known = value.sample.setdefault("read as", dtype)
             if known != dtype:
@@ -161,8 +173,7 @@ class Builder:
         if value.dtype == dtype:
             return value
         moved = self.move(value, dtype)
-        if value.dtype.kind in "iu" and dtype.kind in "iu" and dtype.itemsize >= value.dtype.itemsize:
-            moved.source = value.source
+        moved.origin = value.origin if dtype.itemsize >= value.dtype.itemsize else None
         return moved
 
     def move(self, value, dtype):
@@ -192,7 +203,7 @@ def program_of(op, args):
 
 def build(op, args):
     compute, (result,) = computation(op, args)
-    builder, values, numbers = Builder(compute), [], {}
+    builder, values, numbers = Builder(), [], {}
     for k, (p, a) in enumerate(zip(op.params, args)):
         values.append(placeholder(builder, k, p, a, compute, numbers))
     out = op.fn(builder, *values)
@@ -207,7 +218,7 @@ def placeholder(builder, k, p, a, compute, numbers):
     if isinstance(a, Tensor):
         if a._dtype.is_complex or (compute is not None and compute.is_complex):
             raise NotAProgram("complex")
-        value = Value(builder, ("arg", k), a._array.dtype, None, k)
+        value = Value(builder, ("arg", k), a._array.dtype)
         if compute is not None and p.promotes and a._dtype is not compute:
             return builder.cast(value, compute.numpy)
         return value
@@ -216,7 +227,7 @@ def placeholder(builder, k, p, a, compute, numbers):
     if not is_number(a) or isinstance(a, bool):
         raise NotAProgram("an argument that is no number")
     numbers[k] = {"number": 1.5 if isinstance(a, float) else 2}
-    return Value(builder, ("arg", k), None, numbers[k], k)
+    return Value(builder, ("arg", k), None, numbers[k])
 
 
 def assemble(builder, args, numbers, out, result):
@@ -256,4 +267,4 @@ def assemble(builder, args, numbers, out, result):
     steps = tuple((w, n, ops, last if t == final else count + constants + places[t]) for w, n, ops, t in steps)
     item_sizes = (*[0] * count, *[c.itemsize for c in builder.constants], *sizes, result.itemsize)
     read = tuple(NUMBERS[dtypes.from_numpy(numbers[k]["read as"])] if k in numbers else -1 for k in range(count))
-    return count, tuple(builder.constants), item_sizes, read, steps, builder.divisors, NUMBERS[result]
+    return count, tuple(builder.constants), item_sizes, read, steps, NUMBERS[result], builder.divisor

@@ -20,16 +20,21 @@ def special(name, x, kind, function=None, s=0, factor=1.0):
     inner = x.dtype if x.dtype == kind and kind in (np.float32, np.float64) else np.dtype(np.float64)
     y = np.ascontiguousarray(x, inner) if x.ndim else x.astype(inner)
     out = empty(y.shape, inner)
-    coefficients, counts = _coefficients(name, function)
-    run(name, inner, y.size, GRAIN // 16, (out, y, coefficients), (*counts, *_STEPS.get(name, ())) or (s,), (factor,))
+    coefficients, numbers = series(name, function)
+    run(name, inner, y.size, GRAIN // 16, (out, y, coefficients), numbers or (s,), (factor,))
     if inner == kind:
         return out
     with np.errstate(all="ignore"):
         return out.astype(kind)
 
 
+def series(name, function):
+    """(all coefficients, how many each series has and other whole numbers of the kernel)"""
+    coefficients, counts = _coefficients(name, function)
+    return coefficients, (*counts, *_STEPS.get(name, ()))
+
+
 def _coefficients(name, function):
-    """(all coefficients, how many each series has)"""
     if function is None:
         return _NONE, ()
     found = _series.get(name)
@@ -56,4 +61,5 @@ def _erfcx(function):
     yield at, 40
 
 
-_FITS = {"i0": _bessel(0), "i0e": _bessel(0), "i1": _bessel(1), "i1e": _bessel(1), "erfcx": _erfcx, "ndtri": _erfcx}
+_FITS = {"i0": _bessel(0), "i0e": _bessel(0), "i1": _bessel(1), "i1e": _bessel(1),
+         **dict.fromkeys(("erfcx", "ndtri", "ndtr", "log_ndtr"), _erfcx)}

@@ -303,6 +303,15 @@ def versions_unchecked():
     replace("eager.record:check_versions", lambda check: lambda node, args, versions: None)
 
 
+@fault(
+    "gradient",
+    "the gradient of a write through as_strided reads what comes in as if it lay in order",
+    "tests/semantics/test_storage.py::test_02_gradients_of_writes_into_views_in_any_layout",
+)
+def gradients_of_writes_in_another_layout():
+    find("eager.op:_put_grads")(record("as_strided"), record("as_strided").put, lambda g: g)
+
+
 # -- gradients of the larger families: (name, record, parameter, what is wrong, words, other words, tests)
 
 GRADIENTS = [
@@ -509,6 +518,15 @@ def guards_without_hooks():
 )
 def shape_relations_unguarded():
     rewrite("capture.install:add_shapes", "for guard in env.guards:", "for guard in ():")
+
+
+@fault(
+    "guard",
+    "a length or a truth value that a program's own method says may be any symbolic number",
+    "tests/capture/test_guard_soundness.py::test_what_special_methods_may_say",
+)
+def numbers_that_special_methods_say():
+    rewrite("capture.variables.constant:answered", "said.python_type() is KINDS[ask] and not (", "not (False and ")
 
 
 # -- capture

@@ -140,14 +140,15 @@ def _tuple(tx, value, source):
         return _singleton(tx, value, source)
     if type(value) is not tuple and not isinstance(value, Size) and not hasattr(value, "_fields"):
         return _unknown(tx, value, source)
+    items = list(tuple.__iter__(value))             # (a named tuple's class may say otherwise)
     if isinstance(source, Pinned):                  # neither its length nor its members can change
-        parts = [Lazy(tx, v, Pinned(v, f"{source.label}[{i}]")) for i, v in enumerate(value)]
+        parts = [Lazy(tx, v, Pinned(v, f"{source.label}[{i}]")) for i, v in enumerate(items)]
         return TupleVariable(parts, source, cls=type(value))
     tx.guard(source, "type_is", type(value))
     if type(value) is tuple:
-        tx.watch.relies(source, source.name(), len(value), grows=True)
-    tx.guard(source, "len", len(value))
-    return TupleVariable([Lazy(tx, v, item(source, i)) for i, v in enumerate(value)], source, cls=type(value))
+        tx.watch.relies(source, source.name(), len(items), grows=True)
+    tx.guard(source, "len", len(items))
+    return TupleVariable([Lazy(tx, v, item(source, i)) for i, v in enumerate(items)], source, cls=type(value))
 
 
 def _list(tx, value, source):

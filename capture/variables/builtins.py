@@ -26,7 +26,7 @@ from ..breaks import unsupported
 from ..shapes import SymFloat, SymInt, always_finite, float_op
 from ..source import Pinned
 from .base import Variable
-from .constant import HEAP_TYPE, ConstantVariable, SymVariable
+from .constant import answered, HEAP_TYPE, ConstantVariable, SymVariable
 from .dicts import DictVariable
 from .functions import BoundMethodVariable, PartialVariable
 from .identities import IdentityVariable
@@ -347,7 +347,7 @@ def number(tx, cls, args, kwargs, special):
     if args and isinstance(args[0], TensorVariable):
         return number_of_tensor(tx, cls, args[0])
     if args and isinstance(args[0], UserObjectVariable):
-        return args[0].call_special(tx, special)
+        return answered(tx, cls, args[0].cls, special, args[0].call_special(tx, special))
     return tx.fresh(tx.run_variables(cls, args, kwargs))
 
 

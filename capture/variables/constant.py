@@ -432,6 +432,26 @@ TURNED = {operator.lt: operator.gt, operator.gt: operator.lt, operator.le: opera
 SETTLING = (operator.and_, operator.or_, operator.xor, operator.iand, operator.ior, operator.ixor)
 
 
+KINDS = {len: int, int: int, float: float, complex: complex, operator.index: int, bool: bool}
+
+
+def answered(tx, ask, cls, special: str, said):
+    """What `ask` (len, bool, int, ...) makes of what a special method of `cls` that is written in Python said: the number, if
+    it is of the kind that Python wants, or Python's error. A symbolic number of the kind stays symbolic."""
+    said = said.realize()
+    if isinstance(said, SymVariable):
+        if said.python_type() is KINDS[ask] and not (ask is len and tx.truth(tx.binary(operator.lt, said, tx.constant(0)))):
+            return said
+        said = said.settled(tx)
+    if not said.is_constant() and ask is len:
+        said = tx.constant(tx.index(said))
+    if not said.is_constant() and ask is bool:
+        tx.raise_error(TypeError, f"__bool__ should return bool, returned {said.python_type().__name__}")
+    if not said.is_constant():
+        raise unsupported("operator", f"{special} of a {cls.__name__} that gives {said}")
+    return tx.fresh(tx.run(ask, type(cls.__name__, (), {special: lambda self: said.plain()})()))
+
+
 class SymVariable(PlainVariable):
     """A symbolic integer, float or truth value over the sizes of the inputs."""
 

@@ -20,7 +20,7 @@ from ..source import Attr, DictAttr, Pinned, of_frame
 from . import class_edits
 from .base import Lazy, Variable
 from .class_edits import IMMUTABLE_TYPE, ClassEdits, Written
-from .constant import Cached
+from .constant import answered, Cached
 from .dicts import DictVariable
 from .exceptions import ExceptionVariable
 from .functions import BoundMethodVariable
@@ -316,15 +316,11 @@ class UserObjectVariable(Variable):
 
     def truth(self, tx):
         if lookup(self.cls, "__bool__"):
-            said = self.call_special(tx, "__bool__")
-            if said.is_constant() and type(said.plain()) is not bool:
-                tx.raise_error(TypeError, f"__bool__ should return bool, returned {type(said.plain()).__name__}")
-            return tx.truth(said)
+            return tx.truth(answered(tx, bool, self.cls, "__bool__", self.call_special(tx, "__bool__")))
         return tx.truth(UserObjectVariable.length(self, tx)) if lookup(self.cls, "__len__") else True
 
     def length(self, tx):
-        said = self.call_special(tx, "__len__")
-        return tx.constant(tx.run(len, Sized(said.plain()))) if said.is_constant() else said
+        return answered(tx, len, self.cls, "__len__", self.call_special(tx, "__len__"))
 
     def get_item(self, tx, key):
         return self.call_special(tx, "__getitem__", key)
@@ -400,16 +396,6 @@ class EmptySlot:
 
     def __str__(self):
         return f"{self.slot.__name__} is empty"
-
-
-class Sized:
-    """Has the length that it was given, for Python to judge."""
-
-    def __init__(self, length):
-        self.length = length
-
-    def __len__(self):
-        return self.length
 
 
 class InstanceDict(DictVariable):
@@ -550,7 +536,8 @@ class ClassVariable(Variable):
         return tx.iterate(found) if found else tx.iterator([tx.fresh(v) for v in tx.run(list, self.cls)])
 
     def length(self, tx):
-        return self.of_metaclass(tx, "__len__") or tx.fresh(tx.run(len, self.cls))
+        said = self.of_metaclass(tx, "__len__")
+        return answered(tx, len, type(self.cls), "__len__", said) if said else tx.fresh(tx.run(len, self.cls))
 
     def contains(self, tx, member):
         found = self.of_metaclass(tx, "__contains__", member)

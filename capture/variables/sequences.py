@@ -8,7 +8,7 @@ import types
 
 from ..breaks import unsupported
 from .base import Variable
-from .constant import PlainMethod
+from .constant import answered, PlainMethod
 from .containers import ContainerVariable
 from .iterators import ListIterator
 from .specials import is_not_implemented, special_names
@@ -163,11 +163,11 @@ class TupleVariable(SequenceVariable):
 
     def length(self, tx):
         own = self.own_method(tx, "__len__")
-        return tx.call(own, [], {}) if own else super().length(tx)
+        return answered(tx, len, self.cls, "__len__", tx.call(own, [], {})) if own else super().length(tx)
 
     def truth(self, tx):
         own = self.own_method(tx, "__bool__")
-        return tx.truth(tx.call(own, [], {})) if own else super().truth(tx)
+        return tx.truth(answered(tx, bool, self.cls, "__bool__", tx.call(own, [], {}))) if own else super().truth(tx)
 
     def contains(self, tx, member):
         own = self.own_method(tx, "__contains__")

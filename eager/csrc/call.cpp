@@ -213,9 +213,9 @@ const Needs* needs_of(PyObject* op, NeedsTable& table, unsigned mask, int count)
     for (int k = 0; k < count; k++) PyTuple_SET_ITEM(flags.get(), k, PyBool_FromLong(mask >> k & 1));
     Ref answer(PyObject_CallFunctionObjArgs(world.learn_needs, op, flags.get(), nullptr));
     if (!answer) return nullptr;
-    Needs needs = {mask, PyTuple_GET_ITEM(answer.get(), 0) == Py_True, PyTuple_GET_ITEM(answer.get(), 1) == Py_True,
-        {}};
-    PyObject* codes = PyTuple_GET_ITEM(answer.get(), 2);
+    Needs needs = {mask, PyTuple_GET_ITEM(answer.get(), 0) == Py_True, 0, {}};
+    PyObject *codes = PyTuple_GET_ITEM(answer.get(), 2), *outs = PyTuple_GET_ITEM(answer.get(), 3);
+    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(outs); k++) needs.outs |= 1u << PyLong_AsLong(PyTuple_GET_ITEM(outs, k));
     for (int k = 0; k < count; k++) needs.keep[k] = (Keep)PyLong_AsLong(PyTuple_GET_ITEM(codes, k));
     int at = table.used < 8 ? table.used++ : 7;
     table.entries[at] = needs;
@@ -232,6 +232,20 @@ PyObject* meta_of(PyObject* t) {
     return meta;
 }
 
+static bool holds_tensors(PyObject* a) { return PyTuple_CheckExact(a) && PyTuple_GET_SIZE(a) && is_tensor(PyTuple_GET_ITEM(a, 0)); }
+
+// The version of a saved tensor, or of each in a tuple.
+static PyObject* version_kept(PyObject* a) {
+    if (is_tensor(a)) return saved_version(a);
+    PyObject* list = PyTuple_New(PyTuple_GET_SIZE(a));
+    for (Py_ssize_t k = 0; list && k < PyTuple_GET_SIZE(a); k++) {
+        PyObject* version = saved_version(PyTuple_GET_ITEM(a, k));
+        if (!version) Py_CLEAR(list);
+        else PyTuple_SET_ITEM(list, k, version);
+    }
+    return list;
+}
+
 // The saved arguments, and their versions where a tensor is saved.
 static bool save(const Needs* needs, PyObject* const* args, int count, Ref& saved, Ref& versions) {
     saved = Ref(PyTuple_New(count));
@@ -239,13 +253,13 @@ static bool save(const Needs* needs, PyObject* const* args, int count, Ref& save
     for (int k = 0; k < count; k++) {
         PyObject* a = args[k];
         bool tensor = is_tensor(a);
-        if (tensor && needs->keep[k] == SAVE) {
+        if (needs->keep[k] == SAVE && (tensor || holds_tensors(a))) {
             if (!versions) {
                 versions = Ref(PyTuple_New(count));
                 if (!versions) return false;
                 for (int j = 0; j < count; j++) PyTuple_SET_ITEM(versions.get(), j, Py_NewRef(Py_None));
             }
-            PyObject* version = saved_version(a);
+            PyObject* version = version_kept(a);
             if (!version) return false;
             Py_DECREF(PyTuple_GET_ITEM(versions.get(), k));
             PyTuple_SET_ITEM(versions.get(), k, version);
@@ -259,25 +273,40 @@ static bool save(const Needs* needs, PyObject* const* args, int count, Ref& save
     return true;
 }
 
-PyObject* metas_of(PyObject* out) { // ((sizes, dtype, device),)
+static PyObject* described(PyObject* out) { // (sizes, dtype, device)
     PyArrayObject* a = array_of(out);
-    PyObject *inner = PyTuple_New(3), *outer = PyTuple_New(1), *sizes = tuple_of(PyArray_DIMS(a), PyArray_NDIM(a));
-    if (!inner || !outer || !sizes) return nullptr;
+    PyObject *inner = PyTuple_New(3), *sizes = tuple_of(PyArray_DIMS(a), PyArray_NDIM(a));
+    if (!inner || !sizes) return nullptr;
     PyTuple_SET_ITEM(inner, 0, sizes);
     PyTuple_SET_ITEM(inner, 1, Py_NewRef(slot(out, world.t.dtype)));
     PyTuple_SET_ITEM(inner, 2, Py_NewRef(slot(out, world.t.device)));
-    PyTuple_SET_ITEM(outer, 0, inner);
-    return outer;
+    return inner;
 }
 
-// The output is saved: ((SavedOutput(out),), (version,)).
-static bool save_output(PyObject* node, PyObject* out) {
-    Ref saved(PyObject_CallOneArg(world.saved_output, out));
-    Ref version(PyLong_FromLong(version_of(out)));
-    if (!saved || !version) return false;
-    PyObject* outs = Py_BuildValue("((O)(O))", saved.get(), version.get());
-    if (outs) reset(node, world.n.outs, outs);
-    return outs;
+static PyObject* metas_of_all(PyObject* const* outs, int n) {
+    PyObject* outer = PyTuple_New(n);
+    for (int k = 0; outer && k < n; k++) {
+        PyObject* inner = described(outs[k]);
+        if (!inner) Py_CLEAR(outer);
+        else PyTuple_SET_ITEM(outer, k, inner);
+    }
+    return outer;
+}
+PyObject* metas_of(PyObject* out) { return metas_of_all(&out, 1); }
+
+// Outputs of which some are saved: ((SavedOutput(out) or its Meta, ...), (version, ...)).
+static bool save_outputs(PyObject* node, PyObject* const* outs, int n, unsigned saved) {
+    Ref kept(PyTuple_New(n)), versions(PyTuple_New(n));
+    for (int k = 0; kept && versions && k < n; k++) {
+        PyObject* one = saved >> k & 1 ? PyObject_CallOneArg(world.saved_output, outs[k]) : meta_of(outs[k]);
+        PyObject* version = PyLong_FromLong(version_of(outs[k]));
+        if (!one || !version) return Py_XDECREF(one), Py_XDECREF(version), false;
+        PyTuple_SET_ITEM(kept.get(), k, one);
+        PyTuple_SET_ITEM(versions.get(), k, version);
+    }
+    PyObject* pair = kept && versions ? PyTuple_Pack(2, kept.get(), versions.get()) : nullptr;
+    if (pair) reset(node, world.n.outs, pair);
+    return pair;
 }
 
 PyObject* new_node(PyObject* op, PyObject* args, PyObject* versions, PyObject* edges, PyObject* metas) {
@@ -295,6 +324,11 @@ PyObject* new_node(PyObject* op, PyObject* args, PyObject* versions, PyObject* e
 }
 
 bool record(PyObject* op, NeedsTable& table, PyObject* const* args, int count, unsigned mask, PyObject* out) {
+    return record_first(op, table, args, count, mask, &out, 1);
+}
+
+bool record_first(PyObject* op, NeedsTable& table, PyObject* const* args, int count, unsigned mask, PyObject* const* outs, int n) {
+    PyObject* out = outs[0];
     int type = type_of(out);
     if (type < 0 || world.types[type].category < 2) return true;
     const Needs* needs = needs_of(op, table, mask, count);
@@ -308,11 +342,11 @@ bool record(PyObject* op, NeedsTable& table, PyObject* const* args, int count, u
         PyTuple_SET_ITEM(edges.get(), k, edge);
     }
     if (!save(needs, args, count, saved, versions)) return false;
-    PyObject* metas = metas_of(out);
+    PyObject* metas = metas_of_all(outs, n);
     if (!metas) return false;
     Ref node(new_node(op, saved.release(), versions ? versions.release() : Py_NewRef(Py_None), edges.release(), metas));
     if (!node) return false;
-    if (needs->out && !save_output(node.get(), out)) return false;
+    if (needs->outs && !save_outputs(node.get(), outs, n, needs->outs)) return false;
     reset(out, world.t.grad_fn, node.release());
     reset(out, world.t.output_nr, PyLong_FromLong(0));
     return true;
@@ -506,7 +540,9 @@ PyMODINIT_FUNC PyInit__call() {
     import_umath();
     PyObject* module = PyModule_Create(&definition);
     if (!module || !add_maps(module) || !add_views(module) || !add_kernels(module) || !add_matrix(module)
-        || !add_small(module) || !add_draws(module) || !add_layouts(module) || !add_pairs(module) || !add_resizing(module) || !add_losses(module) || !add_bags(module) || !add_pooling(module) || !add_fourier(module)
+        || !add_small(module) || !add_elements(module) || !add_contractions(module) || !add_draws(module) || !add_layouts(module)
+        || !add_pairs(module) || !add_resizing(module) || !add_losses(module) || !add_bags(module) || !add_pooling(module)
+        || !add_fourier(module)
         || !add_steps(module) || !add_engine(module) || !add_attached(module) || !add_overrides(module)) {
         Py_XDECREF(module);
         return nullptr;

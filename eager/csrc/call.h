@@ -139,7 +139,8 @@ PyObject* fresh_array(int type, int dims, const npy_intp* sizes, const npy_intp*
 enum Keep : signed char { DROP, SAVE, META };
 struct Needs {
     unsigned mask;
-    bool any, out; // some formula runs; the output is saved
+    bool any; // some formula runs
+    unsigned outs; // bit k: the k-th output is saved
     Keep keep[MAX_ARGS];
 };
 const Needs* needs_of(PyObject* op, struct NeedsTable& table, unsigned mask, int count);
@@ -150,6 +151,8 @@ struct NeedsTable {
 PyObject* edge_of(PyObject* t); // new reference: (node, output number), (leaf, 0) or None
 // Hang a node on `out`: `args` as given to the record; bit k of `mask`: args[k] is a tensor that needs a gradient.
 bool record(PyObject* op, NeedsTable& table, PyObject* const* args, int count, unsigned mask, PyObject* out);
+// The same for several outputs, of which only the first has a gradient.
+bool record_first(PyObject* op, NeedsTable& table, PyObject* const* args, int count, unsigned mask, PyObject* const* outs, int n);
 
 // The node of a complete call of a record with kernels (`entry`: its callable), hung on the outputs, a tuple, where an
 // argument leads on.
@@ -195,6 +198,8 @@ bool add_views(PyObject* module);
 bool add_kernels(PyObject* module);
 bool add_matrix(PyObject* module);
 bool add_small(PyObject* module);
+bool add_elements(PyObject* module);
+bool add_contractions(PyObject* module);
 bool add_draws(PyObject* module);
 bool add_layouts(PyObject* module);
 bool add_pairs(PyObject* module);

@@ -214,6 +214,20 @@ inline CastLoop move_loop(int type) {
     }
 }
 
+// Doubles as halves, rounded once: the float in between keeps in its last bit that something was cut off.
+inline float to_odd(double x) {
+    float f = (float)x;
+    if ((double)f == x || x != x) return f;
+    uint32_t bits = float_to_bits(f);
+    if ((bits & 0x7fffffff) > 0x7f7fffff) return f;
+    if ((f < 0 ? -(double)f : (double)f) > (x < 0 ? -x : x)) bits--;
+    return bits_to_float(bits | 1);
+}
+template <class To> void narrow_doubles(const char* in, npy_intp in_step, char* out, npy_intp out_step, npy_intp n) {
+    for (npy_intp i = 0; i < n; i++, in += in_step, out += out_step) *(To*)out = Narrow<To>::of(to_odd(*(const double*)in));
+}
+inline CastLoop narrow_once(int type) { return type == FLOAT16 ? narrow_doubles<Half> : narrow_doubles<BFloat>; }
+
 inline CastLoop cast_loop(int from, int to) {
     if (from == to) return move_loop(from);
     switch (from) {

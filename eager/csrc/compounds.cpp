@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include <algorithm>
+#include <initializer_list>
 #include <vector>
 
 #include "../../runtime/csrc/job.h"
@@ -27,11 +28,11 @@ PyArrayObject* operand(const Call& c, PyObject* x, int type, int dims) {
     return a && type_of(x) == type && PyArray_NDIM(a) == dims ? a : nullptr;
 }
 // The same where the tensor may be missing.
-bool optional_vector(const Call& c, PyObject* x, npy_intp n, const float*& out) {
+bool optional_vector(const Call& c, PyObject* x, npy_intp n, const float*& out, bool tracked = false) {
     out = nullptr;
     if (absent(x)) return true;
-    PyArrayObject* a = operand(c, x, FLOAT32, 1);
-    if (!a || PyArray_DIM(a, 0) != n) return false;
+    PyArrayObject* a = tracked ? dense_array(x) : operand(c, x);
+    if (!a || type_of(x) != FLOAT32 || PyArray_NDIM(a) != 1 || PyArray_DIM(a, 0) != n) return false;
     out = (const float*)PyArray_DATA(a);
     return true;
 }
@@ -74,6 +75,37 @@ void normalise(const float* x, float* out, npy_intp n, double mean, double rstd,
     line_of(x, out, n, (float)(mean - near), (float)scale, (float)(bias - near * scale));
 }
 
+// What a normalisation's node keeps beside its result: the moments.
+struct KeptMoments {
+    Ref mean, var;
+    bool wanted = false;
+    bool make(const Call& c, std::initializer_list<PyObject*> operands, int dims, const npy_intp* sizes) {
+        for (PyObject* t : operands) wanted = wanted || (c.grad && t && t != Py_None && needs_grad(t));
+        if (!wanted) return true;
+        mean = Ref(fresh_array(FLOAT32, dims, sizes, nullptr)), var = Ref(fresh_array(FLOAT32, dims, sizes, nullptr));
+        return mean && var;
+    }
+    void put(npy_intp k, double m, double v) {
+        if (wanted) ((float*)data_of(mean.get()))[k] = (float)m, ((float*)data_of(var.get()))[k] = (float)v;
+    }
+    // The node of a record whose outputs are the result, the mean and the variance. Steals `array`.
+    PyObject* recorded(const char* name, PyObject* const* given, int count, PyObject* array) {
+        Ref out(tensor_around(array, FLOAT32));
+        if (!out || !wanted) return out.release();
+        Ref m(tensor_around(mean.release(), FLOAT32)), v(tensor_around(var.release(), FLOAT32));
+        PyObject* outs[] = {out.get(), m.get(), v.get()};
+        KeptRecord* record = kept_record(name);
+        return m && v && record_first(record->op, record->needs, given, count, leading(given, count), outs, 3) ? out.release() : nullptr;
+    }
+    static unsigned leading(PyObject* const* given, int count) {
+        unsigned mask = 0;
+        for (int k = 0; k < count; k++)
+            if (is_tensor(given[k]) && needs_grad(given[k])) mask |= 1u << k;
+        return mask;
+    }
+};
+PyObject* or_none(PyObject* x) { return x ? x : Py_None; }
+
 PyObject* group_norm(const Call& c) {
     static const Names<5> names("input", "num_groups", "weight", "bias", "eps");
     PyObject* a[5];
@@ -81,13 +113,16 @@ PyObject* group_norm(const Call& c) {
     double eps;
     const float *weight, *bias;
     if (!parse(c, names, a) || !a[0] || !a[1] || !small_int(a[1], groups) || groups < 1 || !small_real(a[4], 1e-5, eps)) return nullptr;
-    PyArrayObject* x = operand(c, a[0]);
+    PyArrayObject* x = dense_array(a[0]);
     int dims = x ? PyArray_NDIM(x) : 0;
     if (dims < 2 || type_of(a[0]) != FLOAT32 || !PyArray_SIZE(x) || PyArray_SIZE(x) > 1 << 18) return nullptr;
     npy_intp batch = PyArray_DIM(x, 0), channels = PyArray_DIM(x, 1), plane = PyArray_SIZE(x) / (batch * channels), each = channels / groups;
-    if (channels % groups || batch * each * plane == 1 || !optional_vector(c, a[2], channels, weight)
-        || !optional_vector(c, a[3], channels, bias))
+    if (channels % groups || batch * each * plane == 1 || !optional_vector(c, a[2], channels, weight, true)
+        || !optional_vector(c, a[3], channels, bias, true))
         return nullptr;
+    KeptMoments kept;
+    npy_intp pair[] = {batch, groups};
+    if (!kept.make(c, {a[0], a[2], a[3]}, 2, pair)) return nullptr;
     PyObject* array = fresh_array(FLOAT32, dims, PyArray_DIMS(x), nullptr);
     if (!array) return nullptr;
     const float* from = (const float*)PyArray_DATA(x);
@@ -100,12 +135,15 @@ PyObject* group_norm(const Call& c) {
         squares = 0;
         sums_of(from, n, (float)mean, &rest, &squares);
         double rstd = 1 / sqrt(squares / n + eps);
+        kept.put(b, mean, squares / n);
         for (npy_intp k = 0; k < each; k++) {
             npy_intp channel = b % groups * each + k;
             normalise(from + k * plane, out + k * plane, plane, mean, rstd, weight ? weight[channel] : 1, bias ? bias[channel] : 0);
         }
     }
-    return tensor_around(array, FLOAT32);
+    Ref factor(PyFloat_FromDouble(eps));
+    PyObject* given[] = {a[0], a[1], or_none(a[2]), or_none(a[3]), factor.get()};
+    return kept.recorded("group_norm", given, 5, array);
 }
 
 // running becomes running * (1 - momentum) + batch * share
@@ -122,6 +160,8 @@ PyObject* trained(const Call& c, PyObject* const* a, PyArrayObject* x, npy_intp 
     npy_intp count = batch * plane;
     if (!small_real(a[6], 0.1, momentum) || count < 2 || !small_writable(a[1], c.grad) || !small_writable(a[2], c.grad) || a[1] == a[2])
         return nullptr;
+    KeptMoments kept;
+    if (!kept.make(c, {a[0], a[3], a[4]}, 1, &channels)) return nullptr;
     PyObject* array = fresh_array(FLOAT32, PyArray_NDIM(x), PyArray_DIMS(x), nullptr);
     if (!array) return nullptr;
     const float* from = (const float*)PyArray_DATA(x);
@@ -133,6 +173,7 @@ PyObject* trained(const Call& c, PyObject* const* a, PyArrayObject* x, npy_intp 
         double mean = sum / count;
         squares = 0;
         for (npy_intp b = 0; b < batch; b++) sums_of(from + (b * channels + k) * plane, plane, (float)mean, &rest, &squares);
+        kept.put(k, mean, squares / count);
         means[k] = (float)mean, vars[k] = (float)(squares / count);
         double rstd = 1 / sqrt(squares / count + eps);
         for (npy_intp b = 0; b < batch; b++)
@@ -140,7 +181,9 @@ PyObject* trained(const Call& c, PyObject* const* a, PyArrayObject* x, npy_intp 
                 bias ? bias[k] : 0);
     }
     blend(a[1], means, momentum, 1), blend(a[2], vars, momentum, (double)count / (double)(count - 1));
-    Ref made(tensor_around(array, FLOAT32));
+    Ref factor(PyFloat_FromDouble(eps));
+    PyObject* given[] = {a[0], or_none(a[3]), or_none(a[4]), factor.get()};
+    Ref made(kept.recorded("batch_norm", given, 4, array));
     return made && bump(a[1]) && bump(a[2]) ? made.release() : nullptr;
 }
 
@@ -152,12 +195,12 @@ PyObject* batch_norm(const Call& c) {
     const float *mean, *var, *weight, *bias;
     if (!parse(c, names, a) || !a[0] || absent(a[1]) || absent(a[2]) || !flag_of(a[5], training) || !small_real(a[7], 1e-5, eps))
         return nullptr;
-    PyArrayObject* x = operand(c, a[0]);
+    PyArrayObject* x = dense_array(a[0]);
     int dims = x ? PyArray_NDIM(x) : 0;
     if (dims < 2 || type_of(a[0]) != FLOAT32 || !PyArray_SIZE(x) || PyArray_SIZE(x) > 1 << 17) return nullptr;
     npy_intp batch = PyArray_DIM(x, 0), channels = PyArray_DIM(x, 1), plane = PyArray_SIZE(x) / (batch * channels);
-    if (!optional_vector(c, a[1], channels, mean) || !optional_vector(c, a[2], channels, var) || !optional_vector(c, a[3], channels, weight)
-        || !optional_vector(c, a[4], channels, bias))
+    if (!optional_vector(c, a[1], channels, mean) || !optional_vector(c, a[2], channels, var) || !optional_vector(c, a[3], channels, weight, true)
+        || !optional_vector(c, a[4], channels, bias, true))
         return nullptr;
     if (training) return PyArray_SIZE(x) > FEW ? nullptr : trained(c, a, x, batch, channels, plane, eps, weight, bias);
     PyObject* array = fresh_array(FLOAT32, dims, PyArray_DIMS(x), nullptr);
@@ -167,7 +210,11 @@ PyObject* batch_norm(const Call& c) {
     for (npy_intp b = 0; b < batch; b++)
         for (npy_intp k = 0; k < channels; k++, from += plane, out += plane)
             normalise(from, out, plane, mean[k], 1 / sqrt((double)var[k] + eps), weight ? weight[k] : 1, bias ? bias[k] : 0);
-    return tensor_around(array, FLOAT32);
+    Ref made(tensor_around(array, FLOAT32)), factor(PyFloat_FromDouble(eps));
+    PyObject* given[] = {a[0], a[1], a[2], or_none(a[3]), or_none(a[4]), factor.get()};
+    unsigned leads = c.grad ? KeptMoments::leading(given, 6) : 0;
+    static KeptRecord* record_of = kept_record("batch_norm_eval");
+    return made && (!leads || record(record_of->op, record_of->needs, given, 6, leads, made.get())) ? made.release() : nullptr;
 }
 
 // ---- products
@@ -265,11 +312,18 @@ template <class Body> bool by_number(int type, Body body) {
     }
 }
 
+// The node of a record whose first two operands may need gradients. Steals `out`.
+PyObject* pair_recorded(const Call& c, KeptRecord* kept, PyObject* const* given, int count, PyObject* out) {
+    Ref made(out);
+    unsigned mask = c.grad && out ? needs_grad(given[0]) | needs_grad(given[1]) << 1 : 0;
+    return !mask || record(kept->op, kept->needs, given, count, mask, out) ? made.release() : nullptr;
+}
+
 PyObject* cross(const Call& c) {
     static const Names<3> names("input", "other", "dim");
     PyObject* a[3];
     if (!parse(c, names, a)) return nullptr;
-    PyArrayObject *x = operand(c, a[0]), *y = x ? operand(c, a[1]) : nullptr;
+    PyArrayObject *x = a[0] ? dense_array(a[0]) : nullptr, *y = x && a[1] ? dense_array(a[1]) : nullptr;
     int dims = y ? PyArray_NDIM(x) : 0, type = y ? type_of(a[0]) : -1, d = 0;
     if (!dims || type_of(a[1]) != type || PyArray_NDIM(y) != dims || !PyArray_CompareLists(PyArray_DIMS(x), PyArray_DIMS(y), dims)
         || !PyArray_SIZE(x) || PyArray_SIZE(x) > MANY)
@@ -292,11 +346,13 @@ PyObject* cross(const Call& c) {
                 }
         }))
         return nullptr;
-    return tensor_around(array.release(), type);
+    Ref made(tensor_around(array.release(), type)), number(PyLong_FromLong(d));
+    PyObject* given[] = {a[0], a[1], number.get()};
+    return pair_recorded(c, kept_record("cross"), given, 3, made.release());
 }
 
 PyObject* kron(const Call& c) {
-    PyArrayObject *x = c.n == 2 && !c.names ? operand(c, c.args[0]) : nullptr, *y = x ? operand(c, c.args[1]) : nullptr;
+    PyArrayObject *x = c.n == 2 && !c.names ? dense_array(c.args[0]) : nullptr, *y = x ? dense_array(c.args[1]) : nullptr;
     int type = y ? type_of(c.args[0]) : -1;
     if (!y || PyArray_NDIM(x) != 2 || PyArray_NDIM(y) != 2 || type_of(c.args[1]) != type || !PyArray_SIZE(x) || !PyArray_SIZE(y)
         || PyArray_SIZE(x) > FEW / PyArray_SIZE(y))
@@ -313,7 +369,7 @@ PyObject* kron(const Call& c) {
                         for (npy_intp s = 0; s < l; s++) *out++ = p[i * n + j] * q[r * l + s];
         }))
         return nullptr;
-    return tensor_around(array.release(), type);
+    return pair_recorded(c, kept_record("kron"), c.args, 2, tensor_around(array.release(), type));
 }
 
 // ---- functions of elements: dense floats, in one loop
@@ -413,46 +469,6 @@ PyObject* nan_to_num(const Call& c) {
     if (array)
         plain_halves((uint16_t*)data_of(array), (const uint16_t*)PyArray_DATA(x), PyArray_SIZE(x), type == FLOAT16 ? 0x7c00 : 0x7f80);
     return tensor_around(array, type);
-}
-
-// ---- spread of all elements, or along one dim
-
-template <bool root> PyObject* spread(const Call& c) {
-    static const Names<2> names("input", "dim");
-    PyObject* a[2];
-    if (!parse(c, names, a) || !a[0]) return nullptr;
-    PyArrayObject* x = operand(c, a[0]);
-    int dims = x ? PyArray_NDIM(x) : 0, type = x ? type_of(a[0]) : -1, d = 0;
-    npy_intp size = x ? PyArray_SIZE(x) : 0, n = size, inner = 1, sizes[MAX_DIMS];
-    if (!size || size > FEW || (!absent(a[1]) && !small_dim(a[1], dims, d))) return nullptr;
-    int count = 0;
-    if (!absent(a[1])) {
-        n = PyArray_DIM(x, d);
-        for (int k = 0; k < dims; k++)
-            if (k != d) sizes[count++] = PyArray_DIM(x, k);
-        for (int k = d + 1; k < dims; k++) inner *= PyArray_DIM(x, k);
-    }
-    if (n < 2) return nullptr;
-    Ref array(fresh_array(type, count, sizes, nullptr));
-    if (!array || !by_floating(type, [&](auto e) {
-            typedef decltype(e) T;
-            const T* from = (const T*)PyArray_DATA(x);
-            T* out = (T*)data_of(array.get());
-            for (npy_intp o = 0; o < size / (n * inner); o++, from += n * inner)
-                for (npy_intp i = 0; i < inner; i++) {
-                    double sum = 0, squares = 0;
-                    for (npy_intp k = 0; k < n; k++) sum += widen(from[k * inner + i]);
-                    double mean = sum / n;
-                    for (npy_intp k = 0; k < n; k++) {
-                        double v = widen(from[k * inner + i]) - mean;
-                        squares += v * v;
-                    }
-                    double var = squares / (n - 1);
-                    *out++ = Narrow<T>::of(root ? sqrt(var) : var);
-                }
-        }))
-        return nullptr;
-    return tensor_around(array.release(), type);
 }
 
 // ---- images at the places of a grid
@@ -644,5 +660,4 @@ PyObject* mode(const Call& c) {
 const SmallEntry small_compounds[] = {{"group_norm", group_norm}, {"batch_norm", batch_norm}, {"bmm", bmm},
     {"addmm", add_product<2>}, {"baddbmm", add_product<3>}, {"cross", cross}, {"kron", kron}, {"kthvalue", kthvalue},
     {"median", median}, {"mode", mode}, {"lerp", lerp}, {"copysign", copysign}, {"nextafter", nextafter},
-    {"nan_to_num", nan_to_num}, {"var", spread<false>}, {"std", spread<true>}, {"grid_sample", grid_sample},
-    {"scaled_dot_product_attention", attention}, {nullptr, nullptr}};
+    {"nan_to_num", nan_to_num}, {"grid_sample", grid_sample}, {"scaled_dot_product_attention", attention}, {nullptr, nullptr}};

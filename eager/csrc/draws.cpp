@@ -345,6 +345,8 @@ PyMethodDef functions[] = {{"draws", py_draws, METH_O, "draws(function): (genera
 
 }
 
+bool small_uniform(float* out, npy_intp n) { return drawn(nullptr, UNIFORM, out, n); }
+
 const SmallEntry small_draws[] = {{"rand", floats<UNIFORM>}, {"randn", floats<NORMAL>}, {"randint", randint},
     {"uniform_", uniform_in_place}, {"normal_", normal_in_place}, {"exponential_", exponential_in_place}, {"cauchy_", cauchy_in_place},
     {"geometric_", geometric_in_place},

@@ -4,7 +4,7 @@
 // `Task` is the base of engine.py's Task. Plain nodes run here: saved values are checked, formulas called, results
 // passed on. A node with hooks or an `apply` of its own, a leaf with hooks, and runs for given inputs go through the
 // Python methods `run_node` and `run_leaf`, which come back to `route`.
-#include "call.h"
+#include "gradients.h"
 
 #include <memory>
 #include <queue>
@@ -241,7 +241,11 @@ bool versions_hold(PyObject* args, PyObject* versions) {
         PyObject* version = PyTuple_GET_ITEM(versions, k);
         if (version == Py_None) continue;
         PyObject* a = PyTuple_GET_ITEM(args, k);
-        if (!PyLong_CheckExact(version) || !is_tensor(a) || version_of(a) != PyLong_AsLong(version)) return false;
+        bool many = PyTuple_CheckExact(version) && PyTuple_CheckExact(a) && PyTuple_GET_SIZE(a) == PyTuple_GET_SIZE(version);
+        for (Py_ssize_t j = 0, n = many ? PyTuple_GET_SIZE(a) : 1; j < n; j++) {
+            PyObject *t = many ? PyTuple_GET_ITEM(a, j) : a, *kept = many ? PyTuple_GET_ITEM(version, j) : version;
+            if (!PyLong_CheckExact(kept) || !is_tensor(t) || version_of(t) != PyLong_AsLong(kept)) return false;
+        }
     }
     return true;
 }
@@ -288,39 +292,12 @@ bool any_complex(PyObject* const* grads, size_t count) {
     return false;
 }
 
-// The formulas of a record, one per parameter that leads on. `results` gets new references.
-bool apply_formulas(PyObject* node, PyObject* formulas, PyObject* names, PyObject* edges, PyObject* const* grads,
-    size_t count, std::vector<Ref>& results) {
-    Graph saved;
-    if (!read_saved(node, saved)) return false;
-    bool complex = any_complex(grads, count);
-    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(edges); k++) {
-        PyObject* edge = PyTuple_GET_ITEM(edges, k);
-        PyObject* object = edge == Py_None ? nullptr : PyDict_GetItemWithError(formulas, PyTuple_GET_ITEM(names, k));
-        if (!object) {
-            if (PyErr_Occurred()) return false;
-            results.emplace_back(Py_NewRef(Py_None));
-            continue;
-        }
-        const Formula* formula = formula_of(object);
-        if (!formula) return false;
-        Ref result;
-        if (complex) {
-            Ref list(PyTuple_New(count));
-            for (size_t j = 0; j < count; j++) PyTuple_SET_ITEM(list.get(), j, Py_NewRef(grads[j]));
-            result = Ref(PyObject_CallFunctionObjArgs(
-                object, list.get(), saved.args.get(), saved.outs.get(), Py_None, nullptr));
-        } else result = call_formula(*formula, grads, saved);
-        if (!result) return false;
-        results.push_back(std::move(result));
-    }
-    return true;
-}
-
 // (formulas, names of the parameters) of a record, or (null, null) where it has one formula for all.
 struct RecordGradients {
     Ref op, formulas, names;
     bool star;
+    std::vector<QuickGradient> quick; // per parameter; null where there is none
+    QuickGradient all = nullptr; // of all parameters at once
 };
 
 const RecordGradients* gradients_of(PyObject* op) {
@@ -338,9 +315,63 @@ const RecordGradients* gradients_of(PyObject* op) {
         PyObject* name = PyObject_GetAttrString(PyTuple_GET_ITEM(params.get(), k), "name");
         if (!name) return nullptr;
         PyTuple_SET_ITEM(made->names.get(), k, name);
+        made->quick.push_back(quick_gradient(op, name));
     }
     made->star = PyDict_GetItemWithError(made->formulas.get(), star);
+    if (made->star) made->all = quick_gradient(op, star);
     return (known[op] = std::move(made)).get();
+}
+
+// The formulas of a record, one per parameter that leads on. `results` gets new references.
+bool apply_formulas(PyObject* node, const RecordGradients& known, PyObject* edges, PyObject* const* grads, size_t count,
+    std::vector<Ref>& results) {
+    Graph saved;
+    Thread thread;
+    if (!read_saved(node, saved) || !read_state(thread)) return false;
+    PyObject *formulas = known.formulas.get(), *names = known.names.get();
+    bool complex = any_complex(grads, count), quick = thread.quick && !thread.grad;
+    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(edges); k++) {
+        PyObject* edge = PyTuple_GET_ITEM(edges, k);
+        PyObject* object = edge == Py_None ? nullptr : PyDict_GetItemWithError(formulas, PyTuple_GET_ITEM(names, k));
+        if (!object) {
+            if (PyErr_Occurred()) return false;
+            results.emplace_back(Py_NewRef(Py_None));
+            continue;
+        }
+        const Formula* formula = formula_of(object);
+        if (!formula) return false;
+        Ref result;
+        if (quick && known.quick[k]) {
+            result = Ref(known.quick[k]({grads, (int)count, saved.args.get(), saved.outs.get(), 1u << k}));
+            if (!result && PyErr_Occurred()) return false;
+        }
+        if (result) {
+        } else if (complex) {
+            Ref list(PyTuple_New(count));
+            for (size_t j = 0; j < count; j++) PyTuple_SET_ITEM(list.get(), j, Py_NewRef(grads[j]));
+            result = Ref(PyObject_CallFunctionObjArgs(
+                object, list.get(), saved.args.get(), saved.outs.get(), Py_None, nullptr));
+        } else result = call_formula(*formula, grads, saved);
+        if (!result) return false;
+        results.push_back(std::move(result));
+    }
+    return true;
+}
+
+// The one native step for all parameters of a record. 1: done; 0: not so; -1: an error is set.
+int apply_at_once(PyObject* node, QuickGradient all, PyObject* edges, PyObject* const* grads, size_t count, std::vector<Ref>& results) {
+    Thread thread;
+    Graph saved;
+    if (!read_state(thread)) return -1;
+    if (!thread.quick || thread.grad) return 0;
+    if (!read_saved(node, saved)) return -1;
+    unsigned needed = 0;
+    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(edges); k++)
+        if (PyTuple_GET_ITEM(edges, k) != Py_None) needed |= 1u << k;
+    Ref found(all({grads, (int)count, saved.args.get(), saved.outs.get(), needed}));
+    if (!found) return PyErr_Occurred() ? -1 : 0;
+    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(found.get()); k++) results.emplace_back(Py_NewRef(PyTuple_GET_ITEM(found.get(), k)));
+    return 1;
 }
 
 // The node's own method: apply(grads, needs) -> list of results.
@@ -429,10 +460,14 @@ bool run_plain(Run& run, PyObject* node, Grads& grads, bool retain) {
     if (any) {
         const RecordGradients* known = gradients_of(slot(node, world.n.op));
         if (!known) return false;
-        bool done = known->star
+        int at_once = known->all
+            ? apply_at_once(node, known->all, edges.get(), grads.list.data(), grads.list.size(), results)
+            : 0;
+        if (at_once < 0) return false;
+        bool done = at_once ? true
+            : known->star
             ? apply_method(node, edges.get(), grads.list.data(), grads.list.size(), results)
-            : apply_formulas(node, known->formulas.get(), known->names.get(), edges.get(), grads.list.data(),
-                  grads.list.size(), results);
+            : apply_formulas(node, *known, edges.get(), grads.list.data(), grads.list.size(), results);
         if (!done) return false;
     }
     if (!retain) release(node);

@@ -3,7 +3,7 @@
 // Stockham's form: a pass of radix p takes x[q + s (k + m j)], j < p, to y[q + s (p k + j)], so that results come out in
 // order and the inner loop over q runs along memory. Rows are transformed side by side: q counts them first. Real and
 // imaginary parts lie apart. The inverse swaps both parts; two real rows are one complex row.
-#include "call.h"
+#include "gradients.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #include <memory>
 #include <vector>
 
-#include "casts.h"
+#include "dense.h"
 
 namespace {
 
@@ -309,6 +309,177 @@ PyObject* py_fourier(PyObject*, PyObject* args) {
     return out;
 }
 
+// ---- few numbers, over several dims
+
+constexpr npy_intp FEW = 1 << 13;
+
+struct Space { // complex numbers in row-major memory
+    npy_intp sizes[MAX_DIMS], total = 1;
+    int dims;
+    void read(int count, const npy_intp* from) {
+        dims = count, total = 1;
+        for (int d = 0; d < count; d++) total *= sizes[d] = from[d];
+    }
+};
+
+// Along one dim, in place. False: the length has a large prime factor.
+bool along(float* x, const Space& s, int dim, bool inverse, float scale) {
+    npy_intp n = s.sizes[dim], inner = 1;
+    for (int d = dim + 1; d < s.dims; d++) inner *= s.sizes[d];
+    std::shared_ptr<const Plan> plan = n > 1 ? plan_of(n) : nullptr;
+    if (!plan) return false;
+    std::vector<float> from(x, x + 2 * s.total), to(inner > 1 ? 2 * s.total : 0);
+    // the place of a number whose dim comes last
+    auto turned = [&](float* a, const float* b, bool back) {
+        for (npy_intp o = 0; o < s.total / (n * inner); o++)
+            for (npy_intp k = 0; k < n; k++)
+                for (npy_intp i = 0; i < inner; i++) {
+                    npy_intp here = (o * n + k) * inner + i, there = (o * inner + i) * n + k;
+                    memcpy(a + 2 * (back ? here : there), b + 2 * (back ? there : here), 2 * sizeof(float));
+                }
+    };
+    if (inner > 1) turned(from.data(), x, false);
+    Job job = {plan.get(), from.data(), inner > 1 ? to.data() : x, s.total / n, n, false, inverse, scale};
+    run_groups(&job, 0, (job.rows + job.group() - 1) / job.group(), 0);
+    if (inner > 1) turned(x, to.data(), true);
+    return true;
+}
+
+// Complex numbers over several dims, in place.
+bool along_all(float* x, const Space& s, const npy_intp* dims, npy_intp count, bool inverse, double scale) {
+    for (npy_intp k = count - 1; k >= 0; k--) {
+        if (!along(x, s, (int)dims[k], inverse, (float)scale)) return false;
+        scale = 1;
+    }
+    return true;
+}
+
+void complex_of(PyArrayObject* x, float* out) {
+    npy_intp n = PyArray_SIZE(x);
+    const float* from = (const float*)PyArray_DATA(x);
+    if (PyArray_TYPE(x) == NPY_CFLOAT) memcpy(out, from, 2 * n * sizeof(float));
+    else
+        for (npy_intp k = 0; k < n; k++) out[2 * k] = from[k], out[2 * k + 1] = 0;
+}
+
+// The public functions without sizes or a norm. `several`: over the last two dims (2), or all of them (-1), if none are given.
+bool read_transform(const Call& c, int several, Space& s, PyArrayObject*& x, npy_intp* dims, npy_intp& count) {
+    static const Names<4> one("input", "n", "dim", "norm"), many("input", "s", "dim", "norm");
+    PyObject* a[4];
+    if (!parse(c, several == 1 ? one : many, a) || !a[0] || !absent(a[1]) || !absent(a[3])) return false;
+    x = dense_array(a[0]);
+    int type = x ? type_of(a[0]) : -1, rank = x ? PyArray_NDIM(x) : 0, d;
+    if (!rank || rank < several || (type != FLOAT32 && type != COMPLEX64) || !PyArray_SIZE(x) || PyArray_SIZE(x) > FEW) return false;
+    s.read(rank, PyArray_DIMS(x));
+    count = several < 0 ? rank : several;
+    for (npy_intp k = 0; k < count; k++) dims[k] = rank - count + k;
+    if (absent(a[2])) return several < 0 || !a[2];
+    bool tuple = PyTuple_CheckExact(a[2]);
+    if (several == 1 && tuple) return false;
+    count = tuple ? PyTuple_GET_SIZE(a[2]) : 1;
+    bool used[MAX_DIMS] = {};
+    for (npy_intp k = 0; k < count; k++) {
+        if (!small_dim(tuple ? PyTuple_GET_ITEM(a[2], k) : a[2], rank, d) || used[d]) return false;
+        used[d] = true, dims[k] = d;
+    }
+    return count > 0;
+}
+
+PyObject* recorded(const Call& c, KeptRecord* kept, const npy_intp* dims, npy_intp count, bool forward, double scale, PyObject* out) {
+    if (!out || !c.grad || !needs_grad(c.args[0])) return out;
+    Ref made(out), list(tuple_of(dims, (int)count)), factor(PyFloat_FromDouble(scale));
+    PyObject* given[] = {c.args[0], list.get(), forward ? Py_True : Py_False, factor.get()};
+    return list && factor && record(kept->op, kept->needs, given, 4, 1, out) ? made.release() : nullptr;
+}
+
+template <int several, bool forward> PyObject* to_complex(const Call& c) {
+    static KeptRecord* kept = kept_record("fft_c2c");
+    Space s;
+    PyArrayObject* x;
+    npy_intp dims[MAX_DIMS], count;
+    double scale = 1;
+    if (c.n < 1 || !read_transform(c, several, s, x, dims, count)) return nullptr;
+    for (npy_intp k = 0; k < count && !forward; k++) scale /= (double)s.sizes[dims[k]];
+    Ref array(fresh_array(COMPLEX64, s.dims, s.sizes, nullptr));
+    if (!array) return nullptr;
+    float* out = (float*)data_of(array.get());
+    complex_of(x, out);
+    if (!along_all(out, s, dims, count, !forward, scale)) return nullptr;
+    return recorded(c, kept, dims, count, forward, scale, tensor_around(array.release(), COMPLEX64));
+}
+
+template <int several> PyObject* from_real(const Call& c) {
+    static KeptRecord* kept = kept_record("fft_r2c");
+    Space s;
+    PyArrayObject* x;
+    npy_intp dims[MAX_DIMS], count, last;
+    if (c.n < 1 || !read_transform(c, several, s, x, dims, count) || PyArray_TYPE(x) != NPY_FLOAT) return nullptr;
+    last = dims[count - 1];
+    if (last != s.dims - 1) return nullptr;
+    npy_intp n = s.sizes[last];
+    std::shared_ptr<const Plan> plan = n > 1 ? plan_of(n) : nullptr;
+    if (!plan) return nullptr;
+    s.sizes[last] = n / 2 + 1, s.total = s.total / n * s.sizes[last];
+    Ref array(fresh_array(COMPLEX64, s.dims, s.sizes, nullptr));
+    if (!array) return nullptr;
+    float* out = (float*)data_of(array.get());
+    Job job = {plan.get(), (const float*)PyArray_DATA(x), out, PyArray_SIZE(x) / n, s.sizes[last], true, false, 1.f};
+    run_groups(&job, 0, (job.rows + job.group() - 1) / job.group(), 0);
+    if (!along_all(out, s, dims, count - 1, false, 1)) return nullptr;
+    return recorded(c, kept, dims, count, true, 1, tensor_around(array.release(), COMPLEX64));
+}
+
+// ---- their gradients: the same transforms turned around
+
+bool read_saved_transform(const Gradients& c, Space& s, npy_intp* dims, npy_intp& count, bool& forward, double& scale, Ref& g) {
+    PyObject *list = PyTuple_GET_ITEM(c.args, 1), *way = PyTuple_GET_ITEM(c.args, 2);
+    if (c.grads[0] == Py_None || !is_plain(c.grads[0]) || type_of(c.grads[0]) != COMPLEX64 || !array_of(c.grads[0]) || !PyTuple_Check(list)
+        || !PyBool_Check(way) || !small_real(PyTuple_GET_ITEM(c.args, 3), 1, scale))
+        return false;
+    forward = way == Py_True, count = PyTuple_GET_SIZE(list);
+    PyArrayObject* a = array_of(c.grads[0]);
+    if (PyArray_NDIM(a) >= MAX_DIMS || !PyArray_SIZE(a) || PyArray_SIZE(a) > FEW || count >= MAX_DIMS || !numbers_of(list, (int)count, dims)) return false;
+    g = Ref(PyArray_NewCopy(a, NPY_CORDER));
+    s.read(PyArray_NDIM(a), PyArray_DIMS(a));
+    return (bool)g;
+}
+
+PyObject* complex_back(const Gradients& c) { // (dims, forward, scale)
+    Space s;
+    npy_intp dims[MAX_DIMS], count;
+    bool forward;
+    double scale;
+    Ref g;
+    if (!read_saved_transform(c, s, dims, count, forward, scale, g)) return nullptr;
+    Ref array(fresh_array(COMPLEX64, s.dims, s.sizes, nullptr));
+    if (!array) return nullptr;
+    float* out = (float*)data_of(array.get());
+    memcpy(out, data_of(g.get()), 2 * s.total * sizeof(float));
+    return along_all(out, s, dims, count, forward, scale) ? tensor_around(array.release(), COMPLEX64) : nullptr;
+}
+
+PyObject* real_back(const Gradients& c) { // (x, dims, forward, scale): of half a spectrum
+    Space s, whole;
+    npy_intp dims[MAX_DIMS], count, sizes[MAX_DIMS];
+    int rank;
+    bool forward;
+    double scale;
+    Ref g;
+    if (!read_saved_transform(c, s, dims, count, forward, scale, g) || !sizes_of(PyTuple_GET_ITEM(c.args, 0), sizes, rank) || rank != s.dims
+        || dims[count - 1] != rank - 1)
+        return nullptr;
+    whole.read(rank, sizes);
+    if (whole.total > FEW) return nullptr;
+    npy_intp n = sizes[rank - 1], kept = s.sizes[rank - 1];
+    std::vector<float> room(2 * whole.total);
+    for (npy_intp r = 0; r < whole.total / n; r++)
+        memcpy(room.data() + 2 * r * n, (const float*)data_of(g.get()) + 2 * r * kept, 2 * kept * sizeof(float));
+    if (!along_all(room.data(), whole, dims, count, forward, scale)) return nullptr;
+    PyObject* array = fresh_array(FLOAT32, rank, sizes, nullptr);
+    for (npy_intp k = 0; array && k < whole.total; k++) ((float*)data_of(array))[k] = room[2 * k];
+    return tensor_around(array, FLOAT32);
+}
+
 PyObject* py_transforms(PyObject*, PyObject* length) {
     long n = PyLong_AsLong(length);
     if (n == -1 && PyErr_Occurred()) return nullptr;
@@ -321,5 +492,10 @@ PyMethodDef functions[] = {{"transforms", py_transforms, METH_O, "transforms(n):
     {nullptr, nullptr, 0, nullptr}};
 
 }
+
+const SmallEntry small_fourier[] = {{"fft", to_complex<1, true>}, {"ifft", to_complex<1, false>}, {"fft2", to_complex<2, true>},
+    {"ifft2", to_complex<2, false>}, {"fftn", to_complex<-1, true>}, {"ifftn", to_complex<-1, false>}, {"rfft", from_real<1>},
+    {"rfft2", from_real<2>}, {"rfftn", from_real<-1>}, {nullptr, nullptr}};
+const KnownGradient fourier_gradients[] = {{"fft_c2c", "x", complex_back}, {"fft_r2c", "x", real_back}, {nullptr, nullptr, nullptr}};
 
 bool add_fourier(PyObject* module) { return PyModule_AddFunctions(module, functions) == 0; }

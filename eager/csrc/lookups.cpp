@@ -1,7 +1,7 @@
 // Elements and rows by index, and running sums: gather, take, index_select, scatter, scatter_add, index_add, index_copy,
 // masked_select, cumsum of dense tensors, in one call each. An index out of range, or anything else that is refused, is left
 // to the Python path, which knows the words.
-#include "small.h"
+#include "indices.h"
 
 #include <math.h>
 #include <string.h>
@@ -135,12 +135,13 @@ PyObject* take_along_dim(const Call& c) {
     return parse(c, names, a) && a[0] && a[1] ? gathered(c, a[0], a[2], a[1]) : nullptr;
 }
 
-// Of the flat tensor; what is recorded goes by the views of the Python path.
+// Of the flat tensor; what is recorded goes by the views of the Python path where there is more than one dim.
 PyObject* take(const Call& c) {
     static const Names<2> names("input", "index");
     PyObject* a[2];
-    if (!parse(c, names, a) || !a[0] || !a[1] || (c.grad && needs_grad(a[0]))) return nullptr;
+    if (!parse(c, names, a) || !a[0] || !a[1]) return nullptr;
     PyArrayObject *x = dense_array(a[0]), *index = x ? index_array(a[1]) : nullptr;
+    if (c.grad && needs_grad(a[0])) return index && PyArray_NDIM(x) == 1 ? index_by_tensors(a[0], &a[1], 1, true) : nullptr;
     int type = x ? type_of(a[0]) : -1;
     npy_intp n = index ? PyArray_SIZE(index) : 0, size = x ? PyArray_SIZE(x) : 0;
     if (type < 0 || !n || n > FEW || !within((const int64_t*)PyArray_DATA(index), n, size)) return nullptr;
@@ -187,12 +188,14 @@ PyObject* index_select(const Call& c) {
     return recorded(c, given, 3, 1, tensor_around(array.release(), s.type));
 }
 
-// The elements where a mask of the same sizes is on; without history.
+// The elements where a mask of the same sizes is on.
 PyObject* masked_select(const Call& c) {
     static const Names<2> names("input", "mask");
     PyObject* a[2];
-    if (!parse(c, names, a) || !a[0] || !a[1] || (c.grad && needs_grad(a[0]))) return nullptr;
+    if (!parse(c, names, a) || !a[0] || !a[1]) return nullptr;
     PyArrayObject *x = dense_array(a[0]), *mask = x ? dense_array(a[1]) : nullptr;
+    if (c.grad && needs_grad(a[0]))
+        return mask && type_of(a[1]) == BOOL && same_but(x, mask, -1) ? index_by_tensors(a[0], &a[1], 1, true) : nullptr;
     int type = x ? type_of(a[0]) : -1;
     if (type < 0 || !mask || type_of(a[1]) != BOOL || !same_but(x, mask, -1) || PyArray_SIZE(x) > FEW) return nullptr;
     const uint8_t* on = (const uint8_t*)PyArray_DATA(mask);

@@ -34,7 +34,7 @@ struct Program {
     int number[MAX_ARGS]; // type in which a number argument is read, or -1
     std::vector<Step> steps;
     int result; // type number
-    unsigned divisors; // arguments by which whole numbers are divided: none of their elements may be 0
+    int divisor; // the argument whose zeros are refused (in Python), or -1
     double weight; // steps, for the decision to go parallel
     int scratch; // bytes of temporaries per element
 };
@@ -44,7 +44,8 @@ struct Program {
 bool own_step(PyObject* name, Step& step) {
     step.kind = LOOP;
     for (const OwnLoop* own = own_loops; own->name; own++)
-        if (!PyUnicode_CompareWithASCIIString(name, own->name)) return step.loop = (PyUFuncGenericFunction)own->loop, true;
+        if (!PyUnicode_CompareWithASCIIString(name, own->name))
+            return step.loop = (PyUFuncGenericFunction)own->loop, step.data = (void*)own, true;
     PyErr_Format(PyExc_ValueError, "no loop %U", name);
     return false;
 }
@@ -75,12 +76,12 @@ bool read_step(PyObject* item, Step& step) {
 }
 
 // (number of arguments, constants as 0-dim arrays, item sizes of all registers, types of number arguments, steps,
-// a bit for each divisor, result type)
+// result type, divisor)
 Program* read_program(PyObject* plan) {
     PyObject *constants, *sizes, *numbers, *steps;
     Program p = {};
-    if (!PyArg_ParseTuple(plan, "iO!O!O!O!Ii", &p.arguments, &PyTuple_Type, &constants, &PyTuple_Type, &sizes,
-            &PyTuple_Type, &numbers, &PyTuple_Type, &steps, &p.divisors, &p.result))
+    if (!PyArg_ParseTuple(plan, "iO!O!O!O!ii", &p.arguments, &PyTuple_Type, &constants, &PyTuple_Type, &sizes,
+            &PyTuple_Type, &numbers, &PyTuple_Type, &steps, &p.result, &p.divisor))
         return nullptr;
     p.constants = (int)PyTuple_GET_SIZE(constants);
     p.registers = (int)PyTuple_GET_SIZE(sizes);
@@ -422,24 +423,19 @@ const Program* find_plan(Map* self, unsigned long key) {
     return nullptr;
 }
 
-// Whether an operand is whole numbers, side by side, of which none is 0.
-bool divides(const Operands& o, int k) {
+// Whether a whole number is zero somewhere, or an array of them is none that is looked through here.
+bool has_zero(const Map* self, const Program& p, const Operands& o) {
+    int k = p.divisor;
     PyArrayObject* a = o.arrays[k];
-    if (!a) return PyLong_CheckExact(o.args[k]) && PyObject_IsTrue(o.args[k]) == 1;
-    if (!PyArray_IS_C_CONTIGUOUS(a) && PyArray_SIZE(a) > 1) return false;
-    npy_intp n = PyArray_SIZE(a);
-    auto none = [n](const auto* x) {
-        for (npy_intp i = 0; i < n; i++)
-            if (!x[i]) return false;
-        return true;
-    };
-    switch (PyArray_ITEMSIZE(a)) {
-    case 1: return none((const uint8_t*)PyArray_DATA(a));
-    case 2: return none((const uint16_t*)PyArray_DATA(a));
-    case 4: return none((const uint32_t*)PyArray_DATA(a));
-    case 8: return none((const uint64_t*)PyArray_DATA(a));
-    default: return false;
+    if (!a) return !PyLong_CheckExact(o.args[k]) || !PyObject_IsTrue(o.args[k]);
+    if (PyArray_NDIM(a) > 1 && !PyArray_IS_C_CONTIGUOUS(a)) return true;
+    npy_intp size = PyArray_ITEMSIZE(a), step = PyArray_NDIM(a) == 1 ? PyArray_STRIDE(a, 0) : size;
+    const char* x = (const char*)PyArray_DATA(a);
+    for (npy_intp i = 0, n = PyArray_SIZE(a); i < n; i++, x += step) {
+        static const char zeros[8] = {};
+        if (size == 8 ? !*(const int64_t*)x : !memcmp(x, zeros, size)) return true;
     }
+    return false;
 }
 
 // The result's array for a call, or null (with an error set, or to take the Python path).
@@ -447,7 +443,6 @@ PyObject* compute(const Map* self, const Program& p, Operands& o, PyArrayObject*
     Shape shape = {};
     Space space;
     for (int k = 0; k < self->arguments; k++) {
-        if (p.divisors >> k & 1 && !divides(o, k)) return nullptr;
         if (o.arrays[k]) {
             if (!broadcast(o.arrays[k], shape)) return nullptr;
             space.data[k] = (char*)PyArray_DATA(o.arrays[k]);
@@ -456,6 +451,7 @@ PyObject* compute(const Map* self, const Program& p, Operands& o, PyArrayObject*
             space.data[k] = o.numbers[k];
         } else space.data[k] = o.numbers[k];
     }
+    if (p.divisor >= 0 && has_zero(self, p, o)) return nullptr;
     int order[MAX_DIMS];
     bool permuted = ordered(into ? &into : o.arrays, into ? 1 : self->arguments, shape, order);
     Ref out;

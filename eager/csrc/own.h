@@ -5,6 +5,7 @@
 
 #include <math.h>
 
+#include "../../runtime/csrc/job.h"
 #include "casts.h"
 
 // ---- remainders of floats. The quotient of two floats is exact enough in double to be cut to the right whole number below
@@ -102,11 +103,35 @@ FB_EXTREME(int32_t, less_int, <)
 #undef FB_EXTREME
 
 struct OwnLoop {
-    const char* name; // numpy's function and the types of the operands and of the result
-    void (*loop)(char**, const npy_intp*, const npy_intp*, void*);
+    const char* name; // numpy's function, or the primitive, and the types of the operands and of the result
+    void (*loop)(char**, const npy_intp*, const npy_intp*, void*); // given the entry
+    const char* job; // the map of the runtime that the loop calls
 };
+
+// ---- a map of the runtime: on memory side by side, or by way of it
+template <class T> void job_loop(char** p, const npy_intp* count, const npy_intp* s, void* entry) {
+    const OwnLoop& own = *(const OwnLoop*)entry;
+    constexpr npy_intp size = sizeof(T), some = 512;
+    const JobKernel* kernel = world.api->jobs();
+    while (strcmp(kernel->name, own.job)) kernel++;
+    Job job = {};
+    job.rt = world.api->runtime;
+    auto run = [&](const void* x, void* out, npy_intp n) {
+        job.p[0] = out, job.p[1] = (void*)x;
+        kernel->run[size == 8](job, 0, n);
+    };
+    if (s[0] == size && s[1] == size) return run(p[0], p[1], *count);
+    T room[some];
+    for (npy_intp at = 0; at < *count; at += some) {
+        npy_intp n = *count - at < some ? *count - at : some;
+        for (npy_intp i = 0; i < n; i++) room[i] = *(T*)(p[0] + (at + i) * s[0]);
+        run(room, room, n);
+        for (npy_intp i = 0; i < n; i++) *(T*)(p[1] + (at + i) * s[1]) = room[i];
+    }
+}
 inline const OwnLoop own_loops[] = {{"remainder ff->f", float_division<false>}, {"floor_divide ff->f", float_division<true>},
     {"sign f->f", float_sign}, {"maximum ll->l", greater_long}, {"minimum ll->l", less_long},
-    {"maximum ii->i", greater_int}, {"minimum ii->i", less_int}, {nullptr, nullptr}};
+    {"maximum ii->i", greater_int}, {"minimum ii->i", less_int}, {"erf f->f", job_loop<float>, "erf"},
+    {"erf d->d", job_loop<double>, "erf"}, {nullptr, nullptr}};
 
 #endif

@@ -442,20 +442,23 @@ template <class T> double norm_of(const T* x, npy_intp step, npy_intp n, double 
     return p == 2 ? sqrt(total) : p == 1 ? total : p == 3 ? cbrt(total) : pow(total, 1 / p);
 }
 
-PyObject* norm_along(const Call& c, PyObject* t, PyObject* power, PyObject* dim) {
+PyObject* norm_along(const Call& c, PyObject* t, PyObject* power, PyObject* dim, PyObject* keep) {
     double p;
+    bool keepdim;
+    if (!flag_of(keep, keepdim)) return nullptr;
     int d = 0, count = 0;
     PyArrayObject* x = dense_array(t);
-    if (!x || (c.grad && needs_grad(t)) || !small_real(power, 2, p) || !(p > 0.5 && p < 10) || !PyArray_SIZE(x) || PyArray_SIZE(x) > 2048) return nullptr;
+    if (!x || !small_real(power, 2, p) || !(p > 0.5 && p < 10) || !PyArray_SIZE(x) || PyArray_SIZE(x) > 2048) return nullptr;
     int dims = PyArray_NDIM(x), type = type_of(t);
     if ((!absent(dim) && !small_dim(dim, dims, d)) || (type != FLOAT32 && type != FLOAT16 && type != BFLOAT16)) return nullptr;
     npy_intp n = PyArray_SIZE(x), inner = 1, sizes[MAX_DIMS];
     if (!absent(dim)) {
         n = PyArray_DIM(x, d);
         for (int k = 0; k < dims; k++)
-            if (k != d) sizes[count++] = PyArray_DIM(x, k);
+            if (k != d || keepdim) sizes[count++] = k == d ? 1 : PyArray_DIM(x, k);
         for (int k = d + 1; k < dims; k++) inner *= PyArray_DIM(x, k);
-    }
+    } else if (keepdim)
+        while (count < dims) sizes[count++] = 1;
     if (n < 2) return nullptr;
     Ref array(fresh_array(type, count, sizes, nullptr));
     if (!array) return nullptr;
@@ -472,13 +475,26 @@ PyObject* norm_along(const Call& c, PyObject* t, PyObject* power, PyObject* dim)
             }
     };
     type == FLOAT32 ? run(float{}) : type == FLOAT16 ? run(Half{}) : run(BFloat{});
-    return odd ? nullptr : tensor_around(array.release(), type);
+    if (odd) return nullptr;
+    Ref made(tensor_around(array.release(), type));
+    if (!made || !c.grad || !needs_grad(t)) return made.release();
+    npy_intp over[MAX_DIMS];
+    for (int k = 0; k < dims; k++) over[k] = absent(dim) ? k : d;
+    Ref number(PyFloat_FromDouble(p)), list(tuple_of(over, absent(dim) ? dims : 1));
+    PyObject* given[] = {t, number.get(), list.get(), keepdim ? Py_True : Py_False};
+    return number && list && record(c.self->head.op, c.self->needs, given, 4, 1, made.get()) ? made.release() : nullptr;
+}
+
+PyObject* vector_norm(const Call& c) {
+    static const Names<4> names("x", "ord", "dim", "keepdim");
+    PyObject* a[4];
+    return parse(c, names, a) && a[0] ? norm_along(c, a[0], a[1], a[2], a[3]) : nullptr;
 }
 
 PyObject* norm(const Call& c) {
-    static const Names<3> names("input", "p", "dim");
-    PyObject* a[3];
-    return parse(c, names, a) && a[0] ? norm_along(c, a[0], a[1], a[2]) : nullptr;
+    static const Names<4> names("input", "p", "dim", "keepdim");
+    PyObject* a[4];
+    return parse(c, names, a) && a[0] ? norm_along(c, a[0], a[1], a[2], a[3]) : nullptr;
 }
 
 PyMethodDef functions[] = {
@@ -497,6 +513,6 @@ PyMethodDef functions[] = {
 }
 
 const SmallEntry small_pairs[] = {{"pairwise_distance", pairwise_distance}, {"cdist", cdist}, {"cosine_similarity", cosine_similarity},
-    {"triplet_margin_loss", triplet_margin_loss}, {"norm", norm}, {nullptr, nullptr}};
+    {"triplet_margin_loss", triplet_margin_loss}, {"norm", norm}, {"vector_norm", vector_norm}, {nullptr, nullptr}};
 
 bool add_pairs(PyObject* module) { return PyModule_AddFunctions(module, functions) == 0; }

@@ -1,5 +1,5 @@
 // Small reductions and softmax: [outer, n, inner] of contiguous memory, without numpy's calls.
-#include "small.h"
+#include "spans.h"
 
 #include <string.h>
 
@@ -9,58 +9,6 @@
 #include "casts.h"
 
 namespace {
-
-struct Span { // of the reduced dims [first, last) of an array
-    PyArrayObject* a;
-    int type, first, last;
-    npy_intp outer, n, inner;
-};
-
-bool read_dims(PyObject* dim, int dims, Span& s) {
-    s.first = 0, s.last = dims;
-    if (absent(dim)) return true;
-    if (!PyTuple_CheckExact(dim)) {
-        if (!small_dim(dim, dims, s.first)) return false;
-        s.last = s.first + 1;
-        return true;
-    }
-    Py_ssize_t count = PyTuple_GET_SIZE(dim);
-    if (!count || !small_dim(PyTuple_GET_ITEM(dim, 0), dims, s.first)) return false;
-    for (Py_ssize_t k = 1; k < count; k++) {
-        int d;
-        if (!small_dim(PyTuple_GET_ITEM(dim, k), dims, d) || d != s.first + k) return false; // side by side
-    }
-    s.last = s.first + (int)count;
-    return true;
-}
-
-bool read_span(PyObject* x, PyObject* dim, Span& s, npy_intp limit = SMALL_REDUCTION) {
-    s.a = dense_array(x);
-    if (!s.a || (s.type = type_of(x)) < 0 || PyArray_SIZE(s.a) == 0 || PyArray_SIZE(s.a) > limit
-        || !read_dims(dim, PyArray_NDIM(s.a), s))
-        return false;
-    s.outer = s.n = s.inner = 1;
-    for (int d = 0; d < PyArray_NDIM(s.a); d++)
-        (d < s.first ? s.outer : d < s.last ? s.n : s.inner) *= PyArray_DIM(s.a, d);
-    return true;
-}
-
-PyObject* result_of(const Span& s, int type, bool keepdim) {
-    npy_intp sizes[MAX_DIMS];
-    int count = 0;
-    for (int d = 0; d < PyArray_NDIM(s.a); d++) {
-        bool kept = d < s.first || d >= s.last;
-        if (kept || keepdim) sizes[count++] = kept ? PyArray_DIM(s.a, d) : 1;
-    }
-    return fresh_array(type, count, sizes, nullptr);
-}
-
-// body(first element, step, place of the result) for every result
-template <class T, class Body> void each_result(const Span& s, Body body) {
-    const T* x = (const T*)PyArray_DATA(s.a);
-    for (npy_intp o = 0; o < s.outer; o++)
-        for (npy_intp i = 0; i < s.inner; i++) body(x + o * s.n * s.inner + i, s.inner, o * s.inner + i);
-}
 
 // The sum of a run as numpy takes it (pairwise above 128 elements, eight partial sums below), so that larger tensors and
 // graphs that call the record's kernel give the same bits.
@@ -191,15 +139,8 @@ npy_intp limit_of(PyObject* x) { return is_whole(x) ? 1l << 24 : SMALL_REDUCTION
 // The node of record(x, *middle, dims, keepdim), if the call is recorded. Steals `out`.
 PyObject* recorded(const Call& c, PyObject* x, const Span& s, PyObject* middle, bool keepdim, PyObject* out) {
     if (!out || !c.grad || !needs_grad(x)) return out;
-    npy_intp dims[MAX_DIMS];
-    for (int d = s.first; d < s.last; d++) dims[d - s.first] = d;
-    Ref result(out), list(tuple_of(dims, s.last - s.first));
-    if (!list) return nullptr;
-    PyObject* given[4] = {x};
-    int count = 1;
-    if (middle) given[count++] = middle;
-    given[count++] = list.get(), given[count++] = keepdim ? Py_True : Py_False;
-    return record(c.self->head.op, c.self->needs, given, count, 1, out) ? result.release() : nullptr;
+    Ref result(out);
+    return record_span(c.self->head.op, c.self->needs, x, s, middle, keepdim, &out, 1) ? result.release() : nullptr;
 }
 
 template <bool mean> PyObject* sum(const Call& c) {
@@ -207,8 +148,10 @@ template <bool mean> PyObject* sum(const Call& c) {
     PyObject* a[3];
     Span s;
     bool keepdim;
-    if (!parse(c, names, a) || !a[0] || !flag_of(a[2], keepdim) || !read_span(a[0], a[1], s)) return nullptr;
+    if (!parse(c, names, a) || !a[0] || !flag_of(a[2], keepdim)) return nullptr;
+    if (!read_span(a[0], a[1], s)) return a[1] && PyTuple_CheckExact(a[1]) ? small_sum_over(c, mean) : nullptr;
     bool real = s.type == FLOAT32 || s.type == FLOAT64;
+    if (s.type == FLOAT16 || s.type == BFLOAT16) return small_sum_over(c, mean);
     if (s.inner > 1 && s.n > 128) return nullptr; // the record's kernel takes such columns in blocks
     if (!real && (mean || (s.type != INT64 && s.type != BOOL))) return nullptr;
     PyObject* array = result_of(s, real ? s.type : INT64, keepdim);
@@ -245,7 +188,7 @@ template <bool greatest> PyObject* amax(const Call& c) {
     return whole_extreme<greatest>(c, a[0], s, keepdim);
 }
 
-// (values, places) along one dim, outside of autograd; or the one extreme of all elements
+// (values, places) along one dim; or the one extreme of all elements
 template <bool greatest> PyObject* max(const Call& c) {
     static const Names<3> names("input", "dim", "keepdim");
     PyObject* a[3];
@@ -253,7 +196,8 @@ template <bool greatest> PyObject* max(const Call& c) {
     bool keepdim;
     if (!parse(c, names, a) || !a[0] || !flag_of(a[2], keepdim)) return nullptr;
     if (!a[1]) return !a[2] && read_span(a[0], nullptr, s, limit_of(a[0])) ? whole_extreme<greatest>(c, a[0], s, false) : nullptr;
-    if (!PyLong_CheckExact(a[1]) || (c.grad && needs_grad(a[0])) || !read_span(a[0], a[1], s)) return nullptr;
+    static KeptRecord* along = kept_record(greatest ? "max_dim" : "min_dim");
+    if (!PyLong_CheckExact(a[1]) || !read_span(a[0], a[1], s)) return nullptr;
     Ref values(result_of(s, s.type, keepdim)), places(result_of(s, INT64, keepdim));
     if (!values || !places) return nullptr;
     if (!extremes<greatest>(s, {PyArray_DATA((PyArrayObject*)values.get()),
@@ -261,7 +205,10 @@ template <bool greatest> PyObject* max(const Call& c) {
         return nullptr;
     PyTypeObject* type = (PyTypeObject*)c.self->pair;
     Ref first(tensor_around(values.release(), s.type)), second(tensor_around(places.release(), INT64));
-    PyObject* pair = first && second ? type->tp_alloc(type, 2) : nullptr;
+    if (!first || !second) return nullptr;
+    PyObject* outs[] = {first.get(), second.get()};
+    if (c.grad && needs_grad(a[0]) && !record_span(along->op, along->needs, a[0], s, nullptr, keepdim, outs, 2)) return nullptr;
+    PyObject* pair = type->tp_alloc(type, 2);
     if (!pair) return nullptr;
     PyTuple_SET_ITEM(pair, 0, first.release());
     PyTuple_SET_ITEM(pair, 1, second.release());

@@ -301,7 +301,28 @@ bool small_sizes(PyObject* const* args, Py_ssize_t n, npy_intp* sizes, int& dims
 }
 PyArrayObject* small_writable(PyObject* x, bool grad) { return writable(x, grad); }
 
+static KeptRecord kept_records[] = {{"max_dim"}, {"min_dim"}, {"index"}, {"var_mean"}, {"group_norm"}, {"batch_norm"},
+    {"batch_norm_eval"}, {"layer_norm"}, {"fft_c2c"}, {"fft_r2c"}, {"contract"}, {"cross"},
+    {"kron"}, {"mul"}, {"scatter_extreme"}, {"logcumsumexp"}, {nullptr}};
+
+KeptRecord* kept_record(const char* name) {
+    KeptRecord* k = kept_records;
+    while (k->name && strcmp(k->name, name)) k++;
+    return k;
+}
+
 namespace {
+
+// keep({name: record}): all records that handlers name
+PyObject* py_keep(PyObject*, PyObject* records) {
+    if (!PyDict_Check(records)) return PyErr_Format(PyExc_TypeError, "keep() takes a dictionary");
+    for (KeptRecord* k = kept_records; k->name; k++) {
+        PyObject* op = PyDict_GetItemString(records, k->name);
+        if (!op) return PyErr_Format(PyExc_ValueError, "no record %s", k->name);
+        k->op = Py_NewRef(op);
+    }
+    Py_RETURN_NONE;
+}
 
 // ---- the callable
 
@@ -325,7 +346,8 @@ PyTypeObject SmallType = {PyVarObject_HEAD_INIT(nullptr, 0)};
 
 SmallHandler handler_of(const char* name) {
     for (const SmallEntry* table : {small_reductions, small_builders, small_lookups, small_draws, small_layouts, small_compounds,
-             small_pairs, small_resizing, small_writes, small_losses, small_bags, small_pooling})
+             small_pairs, small_resizing, small_elements, small_moments, small_norms, small_fourier,
+             small_contractions, small_scatters, small_writes, small_losses, small_bags, small_pooling})
         for (; table->name; table++)
             if (!strcmp(table->name, name)) return table->handler;
     return nullptr;
@@ -355,6 +377,7 @@ PyObject* py_defaults(PyObject*, PyObject* args) {
 
 PyMethodDef functions[] = {
     {"small", py_small, METH_VARARGS, "small(name, slow, record, pair): a public function with a path for small tensors"},
+    {"keep", py_keep, METH_O, "keep({name: record}): the records that native functions name"},
     {"defaults", py_defaults, METH_VARARGS, "defaults(device, dtype): the scopes in which `_default` is looked up"},
     {nullptr, nullptr, 0, nullptr}};
 

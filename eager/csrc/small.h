@@ -28,8 +28,22 @@ struct SmallEntry {
     SmallHandler handler;
 };
 extern const SmallEntry small_reductions[], small_builders[], small_lookups[], small_draws[], small_layouts[], small_compounds[], small_pairs[],
-    small_resizing[], small_writes[], small_losses[],
-    small_bags[], small_pooling[]; // end with a null name
+    small_resizing[], small_elements[], small_moments[], small_norms[], small_fourier[], small_contractions[], small_scatters[],
+    small_writes[], small_losses[], small_bags[], small_pooling[]; // end with a null name
+
+// A record that handlers name, with what its calls need; there once Python has given it (`keep`).
+struct KeptRecord {
+    const char* name;
+    PyObject* op;
+    NeedsTable needs;
+};
+KeptRecord* kept_record(const char* name);
+
+// The handlers of sum and mean for halves, and for dims that are not side by side (moments.cpp).
+PyObject* small_sum_over(const Call& c, bool mean);
+
+// Numbers of [0, 1) as the next draw gives them; false with an error set.
+bool small_uniform(float* out, npy_intp n);
 
 // The sum of floats side by side, with the bits of the record's kernel (reductions.cpp).
 float small_row_sum(const float* x, npy_intp n);

@@ -1,6 +1,6 @@
 // Views: the stride rules of the common view records in C++, and the spellings that amount to a few of them (indexing
 // by ints and slices, chunk, split, transpose, ...). Records without a rule here have theirs called in Python.
-#include "call.h"
+#include "indices.h"
 
 #include <string.h>
 
@@ -410,10 +410,14 @@ PyObject* rows_at(PyObject* x, PyArrayObject* a, PyObject* key, bool grad) {
 PyObject* getitem(PyObject* const* args, Py_ssize_t n, bool grad) {
     PyArrayObject* a = n == 2 ? plain_array(args[0]) : nullptr;
     if (!a) return nullptr;
-    if (is_tensor(args[1])) return rows_at(args[0], a, args[1], grad);
     PyObject *key = args[1], *const* parts = &key;
     Py_ssize_t count = 1;
+    if (is_tensor(key)) {
+        PyObject* rows = rows_at(args[0], a, key, grad);
+        return rows || PyErr_Occurred() ? rows : index_by_tensors(args[0], &key, 1, grad);
+    }
     if (PyTuple_CheckExact(key)) parts = &PyTuple_GET_ITEM(key, 0), count = PyTuple_GET_SIZE(key);
+    if (count && is_tensor(parts[0])) return index_by_tensors(args[0], parts, count, grad);
     int taken = 0, ellipses = 0;
     for (Py_ssize_t k = 0; k < count; k++) {
         PyObject* part = parts[k];

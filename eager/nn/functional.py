@@ -173,7 +173,7 @@ def glu(input, dim=-1):
 
 
 def normalize(input, p=2.0, dim=1, eps=1e-12, out=None):
-    return api.div(input, input.norm(p, dim, keepdim=True).clamp_min(eps).expand_as(input), out=out)
+    return api.div(input, api.clamp(input.norm(p, dim, keepdim=True), eps), out=out)
 
 
 # -- dropout
@@ -222,6 +222,9 @@ def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):
     if input.dtype.category < 2:
         raise NotImplementedError(f'layer_norm: not implemented for {_type_name(input.dtype)!r}')
     return normalization.layer_norm(input, count, weight, bias, eps)[0]
+
+
+layer_norm = _small("layer_norm", layer_norm)
 
 
 def rms_norm(input, normalized_shape, weight=None, eps=None):

@@ -144,7 +144,7 @@ def _(g, factor):
 
 @pointwise
 def addcmul(s, x, a, b, factor: scalar):
-    return x + a * b * factor
+    return x + factor * a * b
 
 
 @addcmul.grad("x")
@@ -164,7 +164,7 @@ def _(g, a, factor):
 
 @pointwise(promote="float")
 def addcdiv(s, x, a, b, factor: scalar):
-    return x + a / b * factor
+    return x + factor * a / b
 
 
 @addcdiv.grad("x")
@@ -534,6 +534,8 @@ def _by_floats(x, dtype):
 
 @cast.numpy
 def _(x, dtype):
+    if x.dtype.kind == "c" and dtype is dtypes.bool:
+        return x != 0
     if x.dtype.kind == "c" and not dtype.is_complex:
         warnings.warn("Casting complex values to real discards the imaginary part", UserWarning, stacklevel=6)
         x = x.real

@@ -8,7 +8,7 @@ what theirs are (`explicit`).
 import numpy as np
 
 from ..grads import _conjugate, explicit
-from ..op import extern, view
+from ..op import extern, view, write_in_order
 from .arithmetic import absolute, add, cast, div, eq, mul, neg, where
 from .creation import full
 from .views import contiguous
@@ -36,6 +36,9 @@ def view_as_real(shape, strides):
 def view_as_complex(shape, strides):
     """(*, 2) real as (*,) complex over the same memory; the last stride is 1 and the others are even."""
     return tuple(shape[:-1]), tuple([s // 2 for s in strides[:-1]]), 0
+
+
+write_in_order(view_as_complex, contiguous)
 
 
 @view(name="real", promote=_real_type)
@@ -130,6 +133,8 @@ view_as_real.grad("x")(explicit(lambda g: view_as_complex(contiguous(g))))
 view_as_complex.grad("x")(explicit(lambda g: view_as_real(g)))
 
 
+for _op in (view_as_real, view_as_complex):                  # which show all there is
+    _op.put.grad("base")(lambda g: full(tuple(g.shape), 0, g.dtype, g.device))
 for _op in (view_as_real, view_as_complex, real, imag):      # writes through these views
     for _formula in _op.put.grads.values():
         _formula.explicit = True

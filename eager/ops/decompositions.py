@@ -9,15 +9,15 @@ import numpy as np
 from .. import dtypes
 from ..grads import explicit
 from ..meta import Spec, broadcast_shapes
-from ..op import composite, extern, Out, size, static
-from .arithmetic import add, cast, div, eq, mul, neg, sub, where
+from ..op import composite, extern, optional, Out, size, static
+from .arithmetic import add, cast, div, eq, gt, maximum, mul, neg, sub, where
 from .complexes import conj, real
 from .checks import LinAlgError
-from .creation import eye, tril, triu
+from .creation import eye, full, tril, triu
 from .indexing import scatter_add
 from .products import matmul
 from .rearrange import cat
-from .reduce import sum as sum_dims
+from .reduce import amax, sum as sum_dims
 from .views import diagonal, expand, slice_dim, transpose, unsqueeze
 
 
@@ -498,6 +498,40 @@ def _(g, x):
     return slice_dim(slice_dim(whole, rank - 2, 0, 1, n), rank - 1, n, 1, n)
 
 
+@composite(refuses=True)
+def pseudo_inverse(x, relative, absolute: optional):
+    """The Moore-Penrose inverse (*, m, n) of x (*, n, m): singular values of at most `relative` (*) of the largest, or of at most
+    `absolute` (*), count as 0."""
+    u, s, vh = svd(x, False)
+    rank = len(s.shape)
+    least = mul(amax(s, (rank - 1,), True), unsqueeze(relative, len(relative.shape)))
+    least = least if absolute is None else maximum(least, unsqueeze(absolute, len(absolute.shape)))
+    kept = gt(s, least)
+    inverse = where(kept, div(1.0, where(kept, s, 1.0)), 0.0)
+    return matmul(mul(_h(vh), unsqueeze(inverse, rank - 1)), _h(u))
+
+
+@pseudo_inverse.grad("x")
+@explicit
+def _(g, x, out):
+    """Of matrices whose rank stays as it is; in products alone, since equal singular values have vectors without derivatives.
+    Source: Golub and Pereyra, The differentiation of pseudo-inverses, 1973, equation 4.12."""
+    p, ph, gh = out, _h(out), _h(g)
+    if x.shape[-2] <= x.shape[-1]:
+        k = matmul(gh, p)
+        kp = matmul(k, ph)
+        rest = matmul(matmul(ph, p), sub(gh, matmul(k, x)))
+        return add(sub(neg(_h(matmul(p, k))), matmul(matmul(x, p), kp)), add(kp, rest))
+    k = matmul(p, gh)
+    pk = matmul(ph, k)
+    rest = matmul(matmul(sub(gh, matmul(x, k)), p), ph)
+    return add(sub(neg(_h(matmul(k, p))), matmul(matmul(pk, p), x)), add(pk, rest))
+
+
+def _tiny(*sizes):
+    return full(sizes, 1e-10, dtypes.float64, None)
+
+
 def _positive(make, *shape):
     x = make(*shape)
     return add(matmul(x, _t(x)), mul(eye(shape[-1], shape[-1], dtypes.float32, x.device), 2.0))
@@ -518,3 +552,4 @@ solve_triangular.samples(lambda make: [(_positive(make, 3, 3), make(3, 2), True,
 lu_factor.samples(lambda make: [(_regular(make, 3, 3),), (make(4, 2),), (make(2, 2, 3),)])
 row_order.samples(lambda make: [(make.ints(2, 3) + 1, 3), (make.ints(2, 2, 2) + 1, 4)])
 qr.samples(lambda make: [(make(4, 3), "reduced"), (make(2, 3, 3), "reduced")])
+pseudo_inverse.samples(lambda make: [(make(4, 3), _tiny(), None), (make(2, 2, 3), _tiny(2), _tiny())])

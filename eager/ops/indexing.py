@@ -674,17 +674,36 @@ def _reach(size, steps):
     return 0 if 0 in size else sum((n - 1) * step for n, step in zip(size, steps))
 
 
+def _memory(x, size, steps, offset, own):
+    """(elements of memory that holds a restrided tensor `x` and its view, where the ones lie there, where the others do)"""
+    shape, low = tuple(x.shape), min(0, offset)
+    span = max(_reach(shape, own), offset + _reach(size, steps)) + 1 - low
+    return span, _places(shape, own, -low, x.device), _places(size, steps, offset - low, x.device)
+
+
 @restrided.grad("x")
 def _(g, x: Meta, size, steps, offset, own):
     """As for as_strided, over memory that holds both tensors; elements of `x` in one place share its gradient."""
-    shape, low = tuple(x.shape), min(0, offset)
-    span = max(_reach(shape, own), offset + _reach(size, steps)) + 1 - low
-    mine = _places(shape, own, -low, g.device)
-    flat = index_put_add(_zeros(g, (span,)), (_places(size, steps, offset - low, g.device),), g, (0,))
+    span, mine, theirs = _memory(x, size, steps, offset, own)
+    flat = index_put_add(_zeros(g, (span,)), (theirs,), g, (0,))
     if 0 in own:
-        count = index_put_add(_zeros(g, (span,)), (mine,), full(shape, 1, g.dtype, g.device), (0,))
+        count = index_put_add(_zeros(g, (span,)), (mine,), full(x.shape, 1, g.dtype, g.device), (0,))
         flat = div(flat, maximum(count, 1))
     return index(flat, (mine,), (0,))
+
+
+@restrided.put.grad("base")
+def _(g, size, steps, offset, own):
+    """What was written over has no gradient. The gradient need not lie in memory as the tensor did."""
+    span, mine, theirs = _memory(g, size, steps, offset, own)
+    kept = index_put(full((span,), 1, g.dtype, g.device), (theirs,), full((), 0, g.dtype, g.device), (0,))
+    return where(eq(index(kept, (mine,), (0,)), 0), full((), 0, g.dtype, g.device), g)
+
+
+@restrided.put.grad("value")
+def _(g, size, steps, offset, own):
+    span, mine, theirs = _memory(g, size, steps, offset, own)
+    return index(index_put(_zeros(g, (span,)), (mine,), g, (0,)), (theirs,), (0,))
 
 
 @as_strided.grad("x")

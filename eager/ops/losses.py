@@ -40,12 +40,18 @@ def mse_loss(x, target, reduction: static):
 
 @mse_loss.grad("x")
 def _(g, x, target, reduction):
-    return mul(mul(unreduced(g, x.shape, reduction), 2.0), sub(x, target))
+    return _twice(g, sub(x, target), reduction)
 
 
 @mse_loss.grad("target")
 def _(g, x, target, reduction):
-    return mul(mul(unreduced(g, x.shape, reduction), 2.0), sub(target, x))
+    return _twice(g, sub(target, x), reduction)
+
+
+def _twice(g, difference, reduction):
+    """What overflows does so before the gradient meets it, as in PyTorch."""
+    size = extent(difference.shape, range(len(difference.shape))) if reduction == "mean" else 1
+    return mul(mul(difference, 2.0 if type(size) is int and size == 0 else 2.0 / size), expand(g, tuple(difference.shape)))
 
 
 @composite
@@ -221,9 +227,10 @@ def _(g, x, target, weight, reduction):
 
 @binary_cross_entropy.grad("target")
 def _(g, x, weight, reduction):
-    g = unreduced(g, x.shape, reduction)
-    g = g if weight is None else mul(g, weight)
-    return mul(g, sub(log1p(neg(x)), log(x)))
+    """The gradient is made small last: a logarithm may be infinite."""
+    slope = mul(sub(log1p(neg(x)), log(x)), g)
+    slope = slope if weight is None else mul(slope, weight)
+    return div(slope, extent(x.shape, range(len(x.shape)))) if reduction == "mean" else slope
 
 
 @binary_cross_entropy.grad("weight")

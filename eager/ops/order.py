@@ -54,9 +54,10 @@ def _scattered(g, x, indices, dim):
 
 
 def _keys(x, descending):
-    """Keys whose ascending stable order is the order asked for; NaN counts as the largest."""
+    """Keys whose ascending stable order is the order asked for; NaN counts as the largest (numpy sorts it so, but not in
+    the small types of ml_dtypes)."""
     if not descending:
-        return x
+        return x.astype(np.float32) if x.dtype.kind == "V" else x
     if x.dtype.kind in "iu":
         return ~x
     if x.dtype.kind == "b":

@@ -11,10 +11,11 @@ from .. import _call
 from ..dispatch import type_name
 from ..grads import Meta
 from ..meta import broadcast_shapes
-from ..op import composite, extern, optional
-from .arithmetic import add, mul
+from ..op import composite, extern, optional, static
+from .arithmetic import add, mul, sub
+from .rearrange import stack
 from .reduce import sum as sum_dims
-from .views import expand, reshape, squeeze, transpose, unsqueeze
+from .views import expand, permute, reshape, select, squeeze, transpose, unsqueeze
 
 _NATIVE_TYPES = native.matmul_types()
 _SMALL = 1 << 12          # multiplications below which numpy's call is shorter than ours
@@ -278,3 +279,90 @@ def _(make):
     return [(make(3, 4), make(5, 4), make(5)), (make(2, 3, 4), make(5, 4), None), (make(4), make(2, 4), make(2)),
             (make(0, 4), make(3, 4), make(3)),
             (make(4, 2, 3).transpose(0, 1), make(5, 3), make(5))]
+
+
+# -- contractions of two operands, and other products that are records where they are recorded in one step
+
+@composite
+def contract(x, y, left: static, right: static, out: static):
+    """Sums of products by index letters: the dims of x are `left`, those of y `right`, and those of the result `out`. Each
+    letter of an operand is one of the other or of the result."""
+    batch, rows = [c for c in out if c in left and c in right], [c for c in out if c not in right]
+    cols, summed = [c for c in out if c not in left], [c for c in left if c not in out]
+    lead, m, n = _sizes(x, left, batch), _sizes(x, left, rows), _sizes(y, right, cols)
+    u = permute(x, tuple(left.index(c) for c in batch + rows + summed))
+    v = permute(y, tuple(right.index(c) for c in batch + summed + cols))
+    k = extent(_sizes(x, left, summed))
+    product = matmul(reshape(u, (*lead, extent(m), k)), reshape(v, (*lead, k, extent(n))))
+    order = batch + rows + cols
+    return permute(reshape(product, (*lead, *m, *n)), tuple(order.index(c) for c in out))
+
+
+def _sizes(x, letters, which):
+    return tuple(x.shape[letters.index(c)] for c in which)
+
+
+def extent(sizes):
+    n = 1
+    for size in sizes:
+        n = n * size
+    return n
+
+
+contract.native(_call.contract)
+
+
+@contract.grad("x")
+def _(g, y, left, right, out):
+    return contract(g, y, out, right, left)
+
+
+@contract.grad("y")
+def _(g, x, left, right, out):
+    return contract(x, g, left, out, right)
+
+
+contract.samples(lambda make: [(make(2, 3, 4), make(2, 5, 4), "bij", "bkj", "bik"), (make(3), make(4), "i", "j", "ij"),
+                               (make(3, 4), make(4, 5), "ij", "jk", "ki"), (make(3), make(3), "i", "i", "")])
+
+
+@composite
+def cross(x, y, dim: static):
+    """The vector product along a dim of size 3, of operands of one shape."""
+    (x0, x1, x2), (y0, y1, y2) = ([select(v, dim, k) for k in range(3)] for v in (x, y))
+    return stack((sub(mul(x1, y2), mul(x2, y1)), sub(mul(x2, y0), mul(x0, y2)), sub(mul(x0, y1), mul(x1, y0))), dim)
+
+
+@cross.grad("x")
+def _(g, y, dim):
+    return cross(y, g, dim)
+
+
+@cross.grad("y")
+def _(g, x, dim):
+    return cross(g, x, dim)
+
+
+cross.samples(lambda make: [(make(4, 3), make(4, 3), 1), (make(3, 2), make(3, 2), 0)])
+
+
+@composite
+def kron(x, y):
+    """Every element of a matrix times the whole of another."""
+    (m, n), (k, l) = x.shape, y.shape
+    return reshape(mul(reshape(x, (m, 1, n, 1)), reshape(y, (1, k, 1, l))), (m * k, n * l))
+
+
+@kron.grad("x")
+def _(g, x: Meta, y):
+    (m, n), (k, l) = x.shape, y.shape
+    return sum_dims(mul(reshape(g, (m, k, n, l)), reshape(y, (1, k, 1, l))), (1, 3), False)
+
+
+@kron.grad("y")
+def _(g, x, y: Meta):
+    (m, n), (k, l) = x.shape, y.shape
+    return sum_dims(mul(reshape(g, (m, k, n, l)), reshape(x, (m, 1, n, 1))), (0, 2), False)
+
+
+kron.samples(lambda make: [(make(2, 3), make(4, 2)), (make(1, 2), make(3, 1))])

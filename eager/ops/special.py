@@ -10,12 +10,12 @@ import math
 import numpy as np
 
 from ...runtime import special as kernels
-from .. import dtypes, prims
+from .. import _call, dtypes, prims
 from ..meta import broadcast_shapes
 from ..op import composite, extern, pointwise, static
 from ..promote import ordered, promote_types
 from .arithmetic import absolute, add, clamp, div, eq, gt, le, logical_and, logical_or, lt, mul, neg, sign, square, sub, where
-from .elementary import cos, exp, log, log1p, sin
+from .elementary import cos, erf, exp, log, log1p, sin
 from .halves import back, single
 
 
@@ -30,11 +30,11 @@ def _rounded(function, *arrays):
 def _native(record, name, function=None, doubles=True):
     """The runtime's kernel of a function of one operand, for floating types; `function`: what its series is fitted to.
     `doubles`: the kernel is as exact as the formula in float64."""
-    @record.native
-    def _(x):
+    def general(x):
         if not x.size or not _floats(x) or x.dtype == np.float64 and not doubles:
             return NotImplemented
         return kernels.special(name, x, x.dtype, function)
+    record.native(_call.special(name, general, functools.partial(kernels.series, name, function), doubles))
 
 
 def _floats(x) -> bool:
@@ -71,6 +71,14 @@ entr.samples(lambda make: [(make.positive(3, 4),), (make.positive(),), (make.pos
 def atan2(a, b):
     """The angle of the point (b, a)."""
     return _rounded(np.arctan2, a, b)
+
+
+@atan2.native
+def _(a, b):
+    """numpy's own loop of floats."""
+    if a.dtype != np.float32 or b.dtype != np.float32 or a.shape != b.shape:
+        return NotImplemented
+    return np.asarray(np.arctan2(a, b))
 
 
 @atan2.grad("a")
@@ -395,25 +403,106 @@ def _(g, out):
 ndtri.samples(lambda make: [(make.probabilities(3, 4),), (make.probabilities(0, 2),)])
 
 
+def erfc_of(x):
+    """1 - erf(x), by erfcx where that would cancel."""
+    far = gt(x, 1.0)
+    safe = clamp(where(far, x, 1.0), None, 1e4)
+    return where(far, mul(erfcx(safe), exp(neg(square(safe)))), sub(1.0, erf(x)))
+
+
 @composite
-def logit(x, eps: static):
-    """log(x / (1 - x)); x is kept in [eps, 1 - eps] if eps is given."""
-    y = single(x)
-    y = y if eps is None else clamp(y, eps, 1 - eps)
-    return back(log(div(y, sub(1.0, y))), x)
+def ndtr(x):
+    """The normal distribution function."""
+    return mul(erfc_of(mul(x, -math.sqrt(0.5))), 0.5)
+
+
+@ndtr.grad("x")
+def _(g, x):
+    return mul(g, mul(exp(mul(square(x), -0.5)), 1 / math.sqrt(2 * math.pi)))
+
+
+@composite
+def log_ndtr(x):
+    """Its logarithm."""
+    low = lt(x, -1.0)
+    t = mul(x, math.sqrt(0.5))
+    tail = sub(log(div(erfcx(where(low, neg(t), 1.0)), 2.0)), square(where(low, t, 0.0)))
+    return where(low, tail, log1p(div(neg(erfc_of(where(low, 0.0, t))), 2.0)))
+
+
+@log_ndtr.grad("x")
+def _(g, x):
+    """The density over the distribution function, without the factor that both have."""
+    return div(mul(g, math.sqrt(2 / math.pi)), erfcx(mul(x, -math.sqrt(0.5))))
+
+
+for _op in (ndtr, log_ndtr):
+    _native(_op, _op.name, _erfcx, doubles=False)
+    _op.samples(lambda make: [(make(3, 4),), (make(0, 2),)])
+
+
+@pointwise
+def heaviside(s, x, values):
+    """0 of numbers below zero, 1 of those above, `values` at zero; 0 of NaN."""
+    return s.where(s.gt(x, 0), 1, s.where(s.eq(x, 0), values, 0))
+
+
+@heaviside.grad("values")
+def _(g, x):
+    return where(eq(x, 0), g, 0.0)
+
+
+heaviside.samples(lambda make: [(make(3, 4), make(3, 4)), (make(2, 3), make(3)), (make.ints(5, 3), make.ints(5, 3))])
+
+
+@pointwise(promote="float")
+def logit(s, x):
+    """log(x / (1 - x))"""
+    return s.log(x / (1.0 - x))
 
 
 @logit.grad("x")
+def _(g, x):
+    return logit_backward(g, x)
+
+
+@pointwise
+def logit_backward(s, g, x):
+    """Outside of the domain NaN; at the ends infinite."""
+    return s.where(s.logical_or(s.lt(x, 0.0), s.gt(x, 1.0)), math.nan, g / (x * (1.0 - x)))
+
+
+@logit_backward.grad("g")
+def _(g_out, x):
+    return logit_backward(g_out, x)
+
+
+@logit_backward.grad("x")
+def _(g_out, g, x):
+    rest = sub(1.0, x)
+    return mul(logit_backward(mul(g_out, g), x), div(sub(x, rest), mul(x, rest)))
+
+
+logit.samples(lambda make: [(make.probabilities(3, 4),), (make.probabilities(0, 2),)])
+logit_backward.samples(lambda make: [(make(3, 4), make.probabilities(3, 4)), (make(0, 2), make.probabilities(0, 2))])
+
+
+@composite
+def logit_within(x, eps: static):
+    """The same of x kept in [eps, 1 - eps]."""
+    y = clamp(single(x), eps, 1 - eps)
+    return back(log(div(y, sub(1.0, y))), x)
+
+
+@logit_within.grad("x")
 def _(g, x, eps):
-    """Outside of the domain NaN, beyond eps nothing; at the ends infinite."""
+    """Beyond eps nothing."""
     y = single(x)
-    low = 0.0 if eps is None else eps
-    outside = logical_or(lt(y, low), gt(y, 1.0 - low))
-    slope = div(single(g), mul(y, sub(1.0, y)))
-    return back(where(outside, math.nan if eps is None else 0.0, slope), g)
+    outside = logical_or(lt(y, eps), gt(y, 1.0 - eps))
+    return back(where(outside, 0.0, div(single(g), mul(y, sub(1.0, y)))), g)
 
 
-logit.samples(lambda make: [(make.probabilities(3, 4), None), (make.probabilities(5), 0.1), (make.probabilities(0, 2), None)])
+logit_within.samples(lambda make: [(make.probabilities(5), 0.1), (make.probabilities(0, 2), 0.2)])
 
 
 @pointwise(promote="float")
@@ -443,11 +532,11 @@ def _vanishing(x, y, bound):
 
 def _product_with_log(name, logarithm, bound):
     """x * log(y), or log1p; 0 where x is 0 but NaN where y is. Where x is 0 and the logarithm is none it stays 0 as x moves."""
-    def fn(x, y):
-        zero = logical_and(eq(x, 0), logical_or(le(y, bound), eq(y, math.inf)))
-        return where(zero, 0.0, mul(x, logarithm(where(zero, 1.0, y))))
+    def fn(s, x, y):
+        zero = s.logical_and(s.eq(x, 0), s.logical_or(s.le(y, bound), s.eq(y, math.inf)))
+        return s.where(zero, 0.0, x * getattr(s, logarithm.name)(s.where(zero, 1.0, y)))
     fn.__name__ = name
-    record = composite(fn)
+    record = pointwise(fn, promote="float")
 
     @record.grad("x")
     def _(g, x, y):

@@ -8,7 +8,7 @@ import numpy as np
 from ...runtime import moves
 from .._call import fresh_view
 from ..grads import Meta
-from ..op import indexed, Out, scatter, size, static, view
+from ..op import indexed, Out, scatter, size, static, view, write_in_order
 from ..sizes import contiguous_strides
 from .creation import full
 
@@ -122,6 +122,9 @@ contiguous_copy.samples(lambda make: [(make(4, 3).t(),), (make(2, 3, 4).permute(
 
 def contiguous(x):
     return x if x.is_contiguous() else contiguous_copy(x)
+
+
+write_in_order(view_as_size, contiguous)
 
 
 def reshape(x, size):
@@ -303,6 +306,9 @@ def _strided_loop(s, i, r, x, size, steps, offset):
 def as_strided(shape, strides, size, steps: size, offset):
     """Any sizes and strides over the memory of a contiguous tensor, `offset` elements after its first."""
     return tuple(size), tuple(steps), offset
+
+
+write_in_order(as_strided, contiguous)
 
 
 @view

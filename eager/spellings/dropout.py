@@ -2,6 +2,7 @@
 
 import math
 
+from ..dispatch import small
 from ..ops.random import keep_mask
 
 _FLOOR = 1.7580993408473766         # minus SELU's limit at minus infinity: scale * alpha
@@ -80,3 +81,8 @@ def feature_alpha_dropout(input, p=0.5, training=False, inplace=False):
     if not training or p == 0 or input.numel() == 0:
         return input
     return _written(input, _alpha(input, _channel_mask(input, p), p), inplace)
+
+
+dropout1d, dropout2d, dropout3d = small("dropout1d", dropout1d), small("dropout2d", dropout2d), small("dropout3d", dropout3d)
+alpha_dropout = small("alpha_dropout", alpha_dropout)
+feature_alpha_dropout = small("feature_alpha_dropout", feature_alpha_dropout)

@@ -162,7 +162,7 @@ def rsub(input, other, *, alpha=1):
 
 
 def sign_(self):
-    return a.copy.inplace(self, self) if self.dtype is dtypes.bool else a.sign.inplace(self)
+    return a.bitwise_or.inplace(self, self) if self.dtype is dtypes.bool else a.sign.inplace(self)
 
 
 FUNCTIONS.update(neg=neg, negative=neg, square=square, sign=sign)

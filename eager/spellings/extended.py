@@ -9,13 +9,13 @@ from .reductions import _in_place
 from . import building, complexes, elementwise, foreach, legacy, linalg, quantized, sampling, special, statistics
 
 _MODULES = (special, complexes, statistics, building, legacy, sampling, quantized)
-_NOT_FUNCTIONS = {"new", "pin_memory", "is_pinned", "record_stream", "fill_diagonal_", "sum_to_size", "erfc_of",
+_NOT_FUNCTIONS = {"new", "pin_memory", "is_pinned", "record_stream", "fill_diagonal_", "sum_to_size",
                   "geometric_", "log_normal_", "cauchy_", "frame"}
 _NOT_METHODS = set("""
 block_diag cartesian_prod combinations chain_matmul vander column_stack row_stack unravel_index range hann_window
 hamming_window blackman_window bartlett_window kaiser_window zeta i0e i1 i1e erfcx ndtr ndtri log_ndtr xlog1py entr
 complex polar view_as_real view_as_complex real imag isin histogramdd trapezoid trapz cumulative_trapezoid gradient
-erfc_of can_cast typename is_storage set_default_tensor_type set_default_device get_default_device
+can_cast typename is_storage set_default_tensor_type set_default_device get_default_device
 set_float32_matmul_precision get_float32_matmul_precision use_deterministic_algorithms
 are_deterministic_algorithms_enabled is_deterministic_algorithms_warn_only_enabled set_deterministic_debug_mode
 get_deterministic_debug_mode set_flush_denormal set_warn_always is_warn_always_enabled get_num_interop_threads

@@ -6,6 +6,7 @@ from ..dispatch import small
 from ..ops import grids, shuffles, windows
 from ..ops.rearrange import stack
 from ..sizes import is_int, numel
+from . import memory_order
 from .arguments import size_of
 from .creation import linspace
 
@@ -79,6 +80,14 @@ def _check_shuffle(input, factor, name, word):
         raise RuntimeError(f"{name} expects a positive {word}, but got {factor}")
 
 
+def _arranged(input, parts, order, channels, sizes):
+    """Parts of an input with its channels last, with their last five dims in this order, of which the first few become the
+    channels and the others the rows and columns of `sizes`: memory of its own, channels last as well."""
+    n = parts.ndim - 5
+    moved = parts.permute(*range(n), *order[channels:], *order[:channels])
+    return memory_order.reshaped_copy(moved, (*sizes[:n], *sizes[-2:], sizes[-3]), input).permute(0, 3, 1, 2)
+
+
 def pixel_shuffle(input, upscale_factor):
     """(..., C * r * r, H, W) to (..., C, H * r, W * r)."""
     r = upscale_factor
@@ -87,7 +96,12 @@ def pixel_shuffle(input, upscale_factor):
     if c % (r * r):
         raise RuntimeError("pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of "
                            f"upscale_factor, but input.size(-3)={c} is not divisible by {r * r}")
-    return shuffles.pixel_shuffle(input, r)
+    if memory_order.channels_last((input,)) is None:
+        return shuffles.pixel_shuffle(input, r)
+    *lead, c, h, w = input.shape
+    n = len(lead)
+    parts = input.reshape(*lead, c // (r * r), r, r, h, w)
+    return _arranged(input, parts, (n, n + 3, n + 1, n + 4, n + 2), 1, (*lead, c // (r * r), h * r, w * r))
 
 
 def pixel_unshuffle(input, downscale_factor):
@@ -99,7 +113,12 @@ def pixel_unshuffle(input, downscale_factor):
         if n % r:
             raise RuntimeError(f"pixel_unshuffle expects {word} to be divisible by downscale_factor, but "
                                f"input.size({dim})={n} is not divisible by {r}")
-    return shuffles.pixel_unshuffle(input, r)
+    if memory_order.channels_last((input,)) is None:
+        return shuffles.pixel_unshuffle(input, r)
+    *lead, c, h, w = input.shape
+    n = len(lead)
+    parts = input.reshape(*lead, c, h // r, r, w // r, r)
+    return _arranged(input, parts, (n, n + 2, n + 4, n + 1, n + 3), 3, (*lead, c * r * r, h // r, w // r))
 
 
 def channel_shuffle(input, groups):
@@ -111,7 +130,12 @@ def channel_shuffle(input, groups):
     c = input.shape[1]
     if c % groups:
         raise RuntimeError(f"Number of channels must be divisible by groups. Got {c} channels and {groups} groups.")
-    return shuffles.channel_shuffle(input, groups)
+    order = memory_order.channels_last((input,))
+    if order is None:
+        return shuffles.channel_shuffle(input, groups)
+    n, c, *rest = input.shape
+    parts = input.permute(order).reshape(n, *rest, groups, c // groups).transpose(-1, -2)
+    return memory_order.reshaped_copy(parts, (n, *rest, c), input).permute(memory_order.back(order))
 
 
 pixel_shuffle = small("pixel_shuffle", pixel_shuffle, shuffles.pixel_shuffle)

@@ -6,8 +6,10 @@ Batches of matrices lie in the last two dims. Results with several parts are nam
 import math
 
 from .. import dtypes, returned
+from ..dispatch import small
 from ..ops import arithmetic as a, complexes as c, decompositions as d, elementary as e, reduce as r
 from ..ops.checks import all_solved
+from ..ops.views import contiguous_copy
 from ..tensor import Tensor
 from . import building, creation, products, reductions, shapes
 from .arguments import dim_of, dims_of, dtype_of, give, takes_out
@@ -91,6 +93,8 @@ def matrix_power(A, n, *, out=None):
     x = _power_base(A)
     if n == 0:
         return give(creation.eye(x.shape[-1], dtype=x.dtype).expand(x.shape).clone(), out)
+    if n == 1:
+        return give(contiguous_copy(x), out)
     x = inv(x) if n < 0 else x
     result, n = None, abs(n)
     while n:
@@ -358,10 +362,12 @@ def pinv(A, *, atol=None, rtol=None, hermitian=False):
         kept = a.gt(large, _tolerance(large, A, atol, rtol))
         inverse = a.where(kept, a.div(1.0, a.where(kept, values, 1.0)), 0.0)
         return products.matmul(a.mul(vectors, inverse.unsqueeze(-2)), adjoint_of(vectors))
-    u, s, vh = d.svd(_matrices(A, "linalg.pinv"), False)
-    kept = a.gt(s, _tolerance(s.detach(), A, atol, rtol))
-    inverse = a.where(kept, a.div(1.0, a.where(kept, s, 1.0)), 0.0)
-    return products.matmul(a.mul(adjoint_of(vh), inverse.unsqueeze(-2)), adjoint_of(u))
+    real = A.dtype.to_real()
+    relative, absolute = (x if isinstance(x, Tensor) or x is None else A.new_tensor(x, dtype=real) for x in (rtol, atol))
+    if relative is None:
+        eps = dtypes.finfo(A.dtype).eps * max(A.shape[-2:]) if absolute is None else 0.0
+        relative = A.new_full((), eps, dtype=real)
+    return d.pseudo_inverse(_matrices(A, "linalg.pinv"), relative, absolute)
 
 
 def pinverse(input, rcond=1e-15):
@@ -397,6 +403,9 @@ def vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None):
         raise RuntimeError(f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {x.dtype}")
     x = x if dtype is None else x.to(dtype_of(dtype))
     return reductions._norm_over(x, float(ord), dims_of(x, dim), keepdim)
+
+
+vector_norm = small("vector_norm", vector_norm, r.norm)
 
 
 @takes_out

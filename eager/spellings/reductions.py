@@ -5,7 +5,7 @@ import math
 import warnings
 
 from .. import dtypes, returned
-from ..dispatch import type_name
+from ..dispatch import small, type_name
 from ..ops import arithmetic as a, order as o, reduce as r
 from ..ops.complexes import imag, real
 from ..ops.decompositions import svd
@@ -14,6 +14,7 @@ from ..ops.views import contiguous, permute, reshape, unsqueeze
 from ..tensor import Tensor
 from .arguments import dim_of, dims_of, dtype_of, give, numpy_names
 from .elementwise import sub
+from .memory_order import back, memory_order
 
 Sorted = returned.sort
 TopK = returned.topk
@@ -186,14 +187,17 @@ def _complex_spread(record, x, correction, dims, keepdim):
     return total if record is r.var else sqrt(total)
 
 
+def _refuse_whole(input, name):
+    if input.dtype.category < 2:
+        raise RuntimeError(f"{name} only support floating point and complex dtypes: got {type_name(input.dtype)}")
+
+
 def _spread(record, floating_name):
     @numpy_names
     def function(input, dim=None, unbiased=None, keepdim=False, *, correction=None, out=None):
         if isinstance(dim, bool):          # var(input, unbiased)
             dim, unbiased = None, dim
-        if input.dtype.category < 2:
-            raise RuntimeError(f"{floating_name} only support floating point and complex dtypes: got "
-                               f"{type_name(input.dtype)}")
+        _refuse_whole(input, floating_name)
         correction, dims = _correction(unbiased, correction), dims_of(input, dim)
         _warn_of_few(input, dims, correction, name)
         if input.dtype.is_complex:
@@ -209,6 +213,7 @@ var, std, var_mean = _spread(r.var, "var and std"), _spread(r.std, "std and var"
 def std_mean(input, dim=None, unbiased=None, keepdim=False, *, correction=None):
     if isinstance(dim, bool):
         dim, unbiased = None, dim
+    _refuse_whole(input, "std_mean")
     dims, correction = dims_of(input, dim), _correction(unbiased, correction)
     _warn_of_few(input, dims, correction, "std_mean")
     if input.dtype.is_complex:
@@ -256,8 +261,11 @@ def vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None, out=None):
     return norm(x, ord, dim, keepdim, dtype=dtype, out=out)
 
 
+_quick_norm = small("norm", norm, r.norm)
+
+
 def dist(input, other, p=2):
-    return norm(sub(input, other), p)
+    return _quick_norm(sub(input, other), p)
 
 
 # -- order
@@ -298,7 +306,11 @@ def _has_order(x, name):
 
 def sort(input, dim=-1, descending=False, stable=False, *, out=None):
     _has_order(input, "Sort")
-    return give(Sorted(*o.sort(input, dim_of(input, dim), bool(descending))), out)
+    d, order = dim_of(input, dim), memory_order(input)
+    if order is None:
+        return give(Sorted(*o.sort(input, d, bool(descending))), out)
+    found = o.sort(permute(input, order), order.index(d), bool(descending))
+    return give(Sorted(*(permute(part, tuple(back(order))) for part in found)), out)
 
 
 def argsort(input, dim=-1, descending=False, stable=False):
@@ -313,7 +325,8 @@ def topk(input, k, dim=-1, largest=True, sorted=True, *, out=None):
         raise RuntimeError(f"selected index k out of range: k={k} for dim {d} of size {size}")
     if input.dtype is dtypes.bool:
         raise RuntimeError("topk does not support bool dtypes on CPU")
-    return give(TopK(*o.topk(input, k, d, largest, sorted)), out)
+    found = o.topk(input, k, d, largest, sorted)
+    return give(TopK(*(found if d == input.ndim - 1 else map(contiguous, found))), out)
 
 
 def _some_along(input, d, name):
@@ -340,10 +353,22 @@ def median(input, dim=None, keepdim=False, *, out=None):
         flat = reshape(input, (input.numel(),))
         if type(flat.shape[0]) is int and not flat.shape[0]:
             return give(_median_of_none(input), out)
-        return give(kthvalue(flat, (flat.shape[0] + 1) // 2, 0)[0], out)
+        return give(_lower_middle(flat, 0, False)[0], out)
     d = dim_of(input, dim)
     _some_along(input, d, "median")
-    return give(Median(*kthvalue(input, (input.shape[d] + 1) // 2 if input.ndim else 1, d, keepdim)), out)
+    return give(Median(*_lower_middle(input, d, keepdim)), out)
+
+
+def _lower_middle(x, d, keepdim):
+    """(value, place) of the lower of the two middle elements of each row, or of its first NaN."""
+    n = x.shape[d] if x.ndim else 1
+    if not x.ndim or not x.dtype.is_floating_point:
+        return kthvalue(x, (n + 1) // 2, d, keepdim)
+    values, places = sort(x, d)
+    numbers = r.sum(a.eq(values, values), (d,), True)           # they stand before the NaN
+    at = a.where(a.lt(numbers, n), numbers, (n + 1) // 2 - 1)
+    found = values.gather(d, at), places.gather(d, at)
+    return found if keepdim else tuple(part.squeeze(d) for part in found)
 
 
 def _median_of_none(x):

@@ -13,6 +13,7 @@ from ..promote import promote_types
 from ..record import mark_multiple
 from ..sizes import Size, is_int, numel
 from ..tensor import Tensor, read_of_fake
+from . import memory_order
 from .arguments import dim_of, give, known_size, size_of, sizes_of, takes_out
 from .interop import view_as_type
 
@@ -291,7 +292,7 @@ def diagonal(input, offset=0, dim1=0, dim2=1):
 def diag(input, diagonal=0, *, out=None):
     if input.ndim not in (1, 2):
         raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {input.ndim}D")
-    return give(diag_embed(input, diagonal) if input.ndim == 1 else v.diagonal(input, diagonal, 0, 1), out)
+    return give(diag_embed(input, diagonal) if input.ndim == 1 else v.diagonal(input, diagonal, 0, 1).clone(), out)
 
 
 def diag_embed(input, offset=0, dim1=-2, dim2=-1):
@@ -352,10 +353,15 @@ def cat(tensors, dim=0, *, out=None, axis=None):
             raise TypeError(f"expected Tensor as element {k} in argument 0, but got {type(x).__name__}")
         if not x.ndim:
             raise RuntimeError("zero-dimensional tensor (at position 0) cannot be concatenated")
-    parts = _promoted([x for x in tensors if not _skipped(x)] or tensors[:1], tensors)
-    d = dim_of(parts[0], dim if axis is None else axis)
+    kept = [x for x in tensors if not _skipped(x)]
+    parts = _promoted(kept or tensors[:1], tensors)
+    d = dim_of(parts[0], dim if axis is None else axis) if kept else 0
     _check_cat(parts, d)
-    return _joined(rearrange.cat(parts, d), out)
+    order = memory_order.channels_last(parts)
+    if order is None:
+        return _joined(rearrange.cat(parts, d), out)
+    joined = rearrange.cat(tuple([x.permute(order) for x in parts]), order.index(d))
+    return _joined(joined.permute(memory_order.back(order)), out)
 
 
 concat = concatenate = cat
@@ -402,7 +408,10 @@ def stack(tensors, dim=0, *, out=None):
             raise RuntimeError(f"stack expects each tensor to be equal size, but got {list(first)} at entry 0 and "
                                f"{list(x.shape)} at "
                                f"entry {k}")
-    return _joined(rearrange.stack(_promoted(tensors, tensors), dim_of(tensors[0], dim, 1)), out)
+    parts, d = _promoted(tensors, tensors), dim_of(tensors[0], dim, 1)
+    if d < len(first) and memory_order.channels_last(parts) is not None:
+        return _joined(v.reshape(cat(parts, d), (*first[:d], len(parts), *first[d:])), out)
+    return _joined(rearrange.stack(parts, d), out)
 
 
 def hstack(tensors, *, out=None):
@@ -494,17 +503,20 @@ def roll(input, shifts, dims=None):
     dims = (dims,) if is_int(dims) else tuple(dims)
     if len(shifts) != len(dims):
         raise RuntimeError(f"shifts and dimensions must align. shifts: {len(shifts)}, dims:{len(dims)}")
-    return rearrange.roll(input, shifts, tuple(_with_dims(input, d) for d in dims))
+    dims, order = tuple(_with_dims(input, d) for d in dims), memory_order.channels_last((input,))
+    if order is None:
+        return rearrange.roll(input, shifts, dims)
+    return rearrange.roll(input.permute(order), shifts, tuple(map(order.index, dims))).permute(memory_order.back(order))
 
 
 def rot90(input, k=1, dims=(0, 1)):
     a, b = (dim_of(input, d) for d in dims)
     turns = k % 4
     if turns == 0:
-        return input.clone()
+        return v.contiguous_copy(input)
     if turns == 2:
         return flip(input, a, b)
-    return v.transpose(flip(input, b), a, b) if turns == 1 else flip(v.transpose(input, a, b), b)
+    return transpose(flip(input, b), a, b) if turns == 1 else flip(transpose(input, a, b), b)
 
 
 def repeat(self, *sizes, repeats=None):

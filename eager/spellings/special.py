@@ -134,8 +134,7 @@ def nextafter(input, other):
 def heaviside(input, values):
     if input.dtype is not values.dtype:
         raise RuntimeError("heaviside is not yet implemented for tensors with different dtypes.")
-    step = a.gt(input, 0).to(input.dtype)
-    return a.where(a.eq(input, 0), values, a.where(e.isnan(input), 0, step) if input.dtype.category > 1 else step)
+    return r.heaviside(input, values)
 
 
 def _is_end(input, end, name):
@@ -198,6 +197,8 @@ def _where_typed(zero, value):
 
 def _in_one_type(x, y):
     """Both as tensors of the floating type in which they meet (a negative number is none of unsigned integers)."""
+    if isinstance(x, Tensor) and isinstance(y, Tensor) and x.dtype is y.dtype and x.dtype.category == 2:
+        return x, y
     kind = to_float(result_type((x, y)))
     like = x if isinstance(x, Tensor) else y
     return [v.to(kind) if isinstance(v, Tensor) else like.new_tensor(v, dtype=kind) for v in (x, y)]
@@ -223,7 +224,7 @@ def entr(input):
 @takes_out
 def logit(input, eps=None):
     x = _floating(input)
-    return r.logit(x, None if eps is None else fitting(eps, x.dtype))
+    return r.logit(x) if eps is None else r.logit_within(x, fitting(eps, x.dtype))
 
 
 sinc = unary(r.sinc)
@@ -269,15 +270,7 @@ logaddexp2 = binary(e.logaddexp2)
 @takes_out
 def ndtr(input):
     """The normal distribution function."""
-    x = _floating(input)
-    return a.mul(erfc_of(a.mul(x, -math.sqrt(0.5))), 0.5)
-
-
-def erfc_of(x):
-    """1 - erf(x), by erfcx where that would cancel."""
-    far = a.gt(x, 1.0)
-    safe = a.clamp(a.where(far, x, 1.0), None, 1e4)
-    return a.where(far, a.mul(r.erfcx(safe), e.exp(a.neg(a.square(safe)))), a.sub(1.0, e.erf(x)))
+    return r.ndtr(_floating(input))
 
 
 ndtri = unary(r.ndtri)
@@ -285,11 +278,7 @@ ndtri = unary(r.ndtri)
 
 @takes_out
 def log_ndtr(input):
-    x = _floating(input)
-    low = a.lt(x, -1.0)
-    t = a.mul(x, math.sqrt(0.5))
-    tail = a.sub(e.log(a.div(r.erfcx(a.where(low, a.neg(t), 1.0)), 2.0)), a.square(a.where(low, t, 0.0)))
-    return a.where(low, tail, e.log1p(a.div(a.neg(erfc_of(a.where(low, 0.0, t))), 2.0)))
+    return r.log_ndtr(_floating(input))
 
 
 # -- activations that torch has at top level

@@ -60,8 +60,10 @@ def logcumsumexp(input, dim, *, out=None):
 # -- sets
 
 def _ordered_unique(array, sort=True):
-    values, inverse, counts = np.unique(array.reshape(-1), return_inverse=True, return_counts=True, equal_nan=False)
-    return values, inverse.reshape(array.shape), counts
+    flat, kind = array.reshape(-1), array.dtype
+    flat = flat.astype(np.float32) if kind.kind == "V" else flat            # (numpy does not know NaN in types of ml_dtypes)
+    values, inverse, counts = np.unique(flat, return_inverse=True, return_counts=True, equal_nan=False)
+    return values.astype(kind, copy=False), inverse.reshape(array.shape), counts
 
 
 def _chosen(values, inverse, counts, dtype, return_inverse, return_counts):
@@ -243,10 +245,9 @@ def _quantile(input, q, dim, keepdim, interpolation, ignore):
     n = ordered.shape[-1]
     last = counts - 1 if ignore else counts * 0 + (n - 1)
     at = _mul_last(q, last)
+    at = at if ignore else a.where(a.lt(counts, n), (n - 1) * 1.0, at)              # the last NaN, where there is one
     low, high = _places(at, interpolation)
     picked = _pick(ordered, low, high, at, interpolation)
-    if not ignore:
-        picked = a.where(a.lt(counts, n), math.nan, picked)
     out = picked.movedim(-1, 0) if q.ndim else picked.squeeze(-1)
     if keepdim and input.ndim:
         out = out.unsqueeze(dim_of(input, dim) + q.ndim) if dim is not None else out.reshape(
@@ -269,8 +270,8 @@ def _pick(ordered, low, high, at, interpolation):
     below, above = ordered.gather(-1, low), ordered.gather(-1, high)
     if interpolation in ("lower", "higher", "nearest"):
         return below
-    share = 0.5 if interpolation == "midpoint" else at - low
-    return a.add(below, a.mul(a.sub(above, below), share))
+    share = at * 0 + 0.5 if interpolation == "midpoint" else at - low
+    return a.lerp(below, above, share)
 
 
 @numpy_names
@@ -353,7 +354,7 @@ def corrcoef(input):
 def diff(input, n=1, dim=-1, prepend=None, append=None):
     from .shapes import cat
     if n == 0:
-        return input
+        return input.clone()
     d = dim_of(input, dim)
     if not input.ndim:
         raise RuntimeError("diff expects input to be at least one-dimensional")

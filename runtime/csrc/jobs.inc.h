@@ -89,6 +89,8 @@ namespace {
     {"i1e", FB_WHOLE_TYPES_OF(special, BESSEL_I1E)}, \
     {"erfcx", FB_WHOLE_TYPES_OF(special, ERFCX)}, \
     {"ndtri", FB_WHOLE_TYPES_OF(special, NDTRI)}, \
+    {"ndtr", FB_WHOLE_TYPES_OF(special, NDTR)}, \
+    {"log_ndtr", FB_WHOLE_TYPES_OF(special, LOG_NDTR)}, \
     {"add_row", FB_ALL_TYPES(add_row)}, \
     {"running_sum_rows", FB_ALL_TYPES(running_sum_rows)}, \
     {"running_sum_columns", FB_ALL_TYPES(running_sum_columns)}, \

@@ -8,7 +8,7 @@
 
 #include "rows.h"
 
-enum SpecialOf { LGAMMA, DIGAMMA, POLYGAMMA, BESSEL_I0, BESSEL_I0E, BESSEL_I1, BESSEL_I1E, ERFCX, NDTRI };
+enum SpecialOf { LGAMMA, DIGAMMA, POLYGAMMA, BESSEL_I0, BESSEL_I0E, BESSEL_I1, BESSEL_I1E, ERFCX, NDTRI, NDTR, LOG_NDTR };
 
 FB_INLINE bool h_any(hl mask) { return any_lane((vi)mask); }
 FB_INLINE hd h_splat_inf() { return splat_hd(__builtin_inf()); }
@@ -165,11 +165,25 @@ FB_INLINE hd h_ndtri(const Job& job, hd p) {
     return p < 0.5 ? -x : x;
 }
 
+// the normal distribution function: the tail by the scaled complement, what is left of 1 beyond it
+FB_INLINE hd h_ndtr(const Job& job, hd x) {
+    hd size = h_abs(x), tail = 0.5 * h_erfcx(job, size * 0.70710678118654752440) * h_exp(-0.5 * size * size);
+    return x > 0.0 ? 1.0 - tail : tail;
+}
+FB_INLINE hd h_log_ndtr(const Job& job, hd x) {
+    hd other = h_ndtr(job, -x), near = h_log(1.0 - other);
+    near = other < 1e-5 ? -other * (1.0 + other * (0.5 + other * (1.0 / 3))) : near;
+    hl low = x < -1.0;
+    return h_any(low) ? low ? h_log(0.5 * h_erfcx(job, x * -0.70710678118654752440)) - 0.5 * x * x : near : near;
+}
+
 template <int kind> FB_INLINE hd special_of(const Job& job, hd x) {
     if constexpr (kind == LGAMMA) return h_lgamma(x);
     else if constexpr (kind == DIGAMMA) return h_digamma(x);
     else if constexpr (kind == POLYGAMMA) return job.f[0] * h_zeta((int)job.n[0], x); // the factor; s
     else if constexpr (kind == ERFCX) return h_erfcx(job, x);
+    else if constexpr (kind == NDTR) return h_ndtr(job, x);
+    else if constexpr (kind == LOG_NDTR) return h_log_ndtr(job, x);
     else if constexpr (kind == NDTRI) return h_ndtri(job, x);
     else return h_bessel<kind>(job, x);
 }

@@ -1,5 +1,7 @@
 """An entry that accepts a call gives what a fresh compilation and plain Python give, whatever changed since it was made."""
 
+import collections
+import operator
 import pathlib
 import sys
 
@@ -63,3 +65,68 @@ def test_a_dictionary_of_texts_gets_other_keys(name, change):
                 compiled(x, module)
         else:
             assert repr(compiled(x, module)) == want
+
+
+class Said:
+    v = 1
+
+
+class Length(Said):
+    def __len__(self): return self.v
+
+
+class Truth(Said):
+    def __bool__(self): return self.v
+
+
+class Number(Said):
+    def __index__(self): return self.v
+    def __int__(self): return self.v
+    def __float__(self): return self.v
+    def __complex__(self): return self.v
+
+
+class LongList(list, Length):
+    __len__ = Length.__len__
+
+
+class LongClass(type):
+    def __len__(cls): return cls.v
+
+
+class Pair(collections.namedtuple("Pair", "v w")):
+    def __len__(self): return self.v
+    def __bool__(self): return self.w
+
+
+ASKED = {"len": (Length, lambda x, o: [x * 1, len(o)]), "truth by len": (Length, lambda x, o: x + 1 if o else x - 1),
+         "bool": (Truth, lambda x, o: [x * 1, bool(o)]), "not": (Truth, lambda x, o: x + 1 if not o else x - 1),
+         "index": (Number, lambda x, o: [x * 1, operator.index(o)]), "item": (Number, lambda x, o: [x * 1, [1, 2, 3][o]]),
+         "row": (Number, lambda x, o: x[o]), "int": (Number, lambda x, o: [x * 1, int(o)]), "float": (Number, lambda x, o: x * float(o)),
+         "complex": (Number, lambda x, o: [x * 1, complex(o)]), "list": (LongList, lambda x, o: [x * 1, len(o)]),
+         "class": (lambda: LongClass("Made", (), {"v": 1}), lambda x, o: [x * 1, len(o)]),
+         "named tuple": (Pair, lambda x, o: [x * 1, len(o)]), "truth of named tuple": (Pair, lambda x, o: [x * 1, bool(o)])}
+SAID = [(2, 2.5), (2, 1, 2.5), (2, 0, 1, 2.5, 1.5, -1), (2, 1, -1, -2, 0), (2.5, 1.5, 2), (True, False, 2), ("a", 1), (None, 2), (2, 1j, 1),
+        (1.0, 2.0, 0.0), (2, 1, 2**70)]
+
+
+def outcome(f, *args):
+    try:
+        return repr(f(*args))
+    except Exception as error:
+        return type(error), str(error)
+
+
+@pytest.mark.parametrize("name", ASKED)
+@pytest.mark.parametrize("values", SAID, ids=str)
+def test_what_special_methods_may_say(name, values):
+    """A number that changes may become one that Python refuses: of another kind, or a negative length."""
+    make, f = ASKED[name]
+    compiled, x = torch.compile(f, backend="eager"), torch.ones(3)
+    one = None if make is Pair else make()
+    for v in values:
+        if make is Pair:
+            one = Pair(v, v)
+        else:
+            one.v = v
+        assert outcome(compiled, x, one) == outcome(f, x, one)

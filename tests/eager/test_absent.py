@@ -3,6 +3,7 @@
 import enum
 import importlib
 import logging
+import types
 
 import pytest
 
@@ -163,9 +164,11 @@ def test_modules_that_are_attributes_import_as_themselves():
         assert module is getattr(fb, name) and module.is_available() is (name == "cpu") and not hasattr(module.is_available, "missing")
     assert fb.get_device_module("cpu") is flambeau.cpu is fb.cpu and flambeau.cpu.amp.autocast is fb.cpu.amp.autocast
     assert hasattr(flambeau.xpu.memory, "empty_cache")
-
-
-def test_a_placeholder_does_not_take_a_function_s_place():
-    before = fb.nn.parallel.replicate
-    module = importlib.import_module("flambeau.nn.parallel.replicate")
-    assert fb.nn.parallel.replicate is before and callable(before) and module.missing == "torch.nn.parallel.replicate"
+@pytest.mark.parametrize("path", ["multiprocessing.spawn", "nn.parallel.replicate", "nn.parallel.data_parallel",
+                                  "nn.parallel.parallel_apply", "utils.checkpoint", "nn.utils.weight_norm"])
+def test_functions_stay_where_modules_of_their_names_are_imported(path):
+    parent, _, name = path.rpartition(".")
+    holder = importlib.import_module(f"flambeau.{parent}")
+    before = getattr(holder, name)
+    module = importlib.import_module(f"flambeau.{path}")
+    assert isinstance(module, types.ModuleType) and getattr(holder, name) is before

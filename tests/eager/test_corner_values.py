@@ -217,3 +217,28 @@ def test_complex_weights_are_counted_by_their_real_parts():
 def test_powers_that_64_bits_do_not_hold():
     with pytest.raises(OverflowError):
         torch.ones(2).float_power(2**70)
+
+
+def test_the_slope_of_a_squared_error_overflows_as_in_pytorch():
+    """Whatever small gradient it then meets."""
+    far, near = torch.tensor([-3e38, 1.0], requires_grad=True), torch.tensor([3e38, 3.0], requires_grad=True)
+    loss = torch.nn.functional.mse_loss(far, near, reduction="none")
+    left, right = torch.autograd.grad(loss, (far, near), torch.full((2,), 0.25))
+    assert left.tolist() == [-math.inf, -1] and right.tolist() == [math.inf, 1]
+    nothing = torch.zeros(0, requires_grad=True)
+    assert torch.autograd.grad(torch.nn.functional.mse_loss(nothing, nothing * 2), nothing)[0].shape == (0,)
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_the_slope_at_a_certain_answer_is_infinite_however_small_its_weight(reduction):
+    x, y = torch.tensor([0.875, 1, 1], dtype=torch.bfloat16), torch.tensor([0.4375, 0, 1], dtype=torch.bfloat16, requires_grad=True)
+    w = torch.tensor([1, 0.3125, 2.0**-133], dtype=torch.bfloat16)
+    loss = torch.nn.functional.binary_cross_entropy(x, y, w, reduction=reduction)
+    assert torch.autograd.grad(loss.sum(), y)[0].tolist()[1:] == [-math.inf, -math.inf]
+
+
+def test_signs_of_truth_values_are_not_written_into_memory_that_overlaps():
+    x = torch.tensor([[True], [False]])
+    assert x.sign_().tolist() == [[True], [False]] and x.t().sign_() is not None
+    with pytest.raises(RuntimeError, match="more than one element of the written-to tensor"):
+        x.expand(2, 3).sign_()

@@ -491,3 +491,84 @@ def test_filling_counts_as_a_write():
 
 def test_types_of_the_tables_are_those_of_the_library():
     assert dtypes.ALL[5] is fb.int64 and _call.own_loops() >= {"remainder ff->f", "sign f->f"}
+
+
+# -- programs of pointwise records
+
+
+@pytest.mark.parametrize("dtype", ("int64", "int32", "uint8"))
+def test_whole_numbers_are_divided_natively_and_zeros_refused(dtype):
+    x, y = (values("float32", 40, seed=k).abs().mul(9).add(1).to(getattr(fb, dtype)) for k in (0, 1))
+    for f, g in ((fb.floor_divide, np.floor_divide), (fb.remainder, np.remainder)):
+        for a, b in ((x, y), (x[::2], y[1::2]), (x, 3), (7, y), (x.reshape(8, 5), y.reshape(8, 5)), (x.reshape(8, 5).t(), y[:8])):
+            for _ in range(2):          # (the first call makes the program)
+                wanted = g(*[t.numpy() if isinstance(t, fb.Tensor) else np.asarray(t, x.numpy().dtype) for t in (a, b)])
+                np.testing.assert_array_equal(f(a, b).numpy(), wanted)
+        zeros = y.clone()
+        zeros[7] = 0
+        for b in (zeros, zeros[::7], zeros.reshape(8, 5).t(), 0, y * 0):
+            with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+                f(x.reshape(5, 8) if isinstance(b, fb.Tensor) and b.ndim == 2 else x[:1], b)
+        kept = x.clone()
+        with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+            x.floor_divide_(zeros)
+        assert fb.equal(x, kept)
+
+
+def test_numbers_of_numbers_in_programs():
+    x = values("float32", 50)
+    for dtype in FLOATS:
+        y = x.to(getattr(fb, dtype))
+        for f, alpha, scale, inner in ((F.selu, 1.6732632423543772, 1.0507009873554805, 1.0), (F.elu, 1.0, 1.0, 1.0), (F.celu, 1.0, 1.0, 1.0)):
+            wide = y.double().numpy()
+            wanted = np.where(wide > 0, scale * wide, alpha * scale * np.expm1(np.minimum(wide, 0) * inner))
+            for _ in range(2):
+                np.testing.assert_allclose(f(y).double().numpy(), wanted, rtol={"float64": 1e-12, "float32": 1e-6}.get(dtype, 8e-3), atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_special_functions_of_few_numbers(dtype):
+    S = fb.special
+    x = fb.tensor([-30.0, -5.5, -1.0, -0.5, -0.0, 0.0, 0.25, 1.0, 5.5, 30.0, np.inf, -np.inf, np.nan]).to(getattr(fb, dtype))
+    for f in (S.ndtr, S.log_ndtr, S.erfcx, fb.lgamma, fb.digamma, fb.erf, fb.erfc):
+        many = f(x.repeat(500))
+        for y in (x, x.repeat(2)[::2], x.reshape(1, -1).expand(3, -1)):
+            few = f(y).double().numpy().reshape(-1)[:13]
+            wanted = f(y.double()).numpy().reshape(-1)[:13]
+            with np.errstate(over="ignore"):
+                if dtype == "float16":
+                    wanted = wanted.astype(np.float16).astype(np.float64)
+            np.testing.assert_allclose(few, wanted, rtol={"float64": 1e-12, "float32": 4e-6}.get(dtype, 1e-2), atol=1e-7, err_msg=str(f))
+        np.testing.assert_allclose(many.double().numpy()[:13], f(x).double().numpy(), rtol=1e-3, atol=1e-7)
+    tail = S.log_ndtr(fb.tensor([-100.0, -1e10], dtype=fb.float64).to(fb.float32)).numpy()
+    np.testing.assert_allclose(tail, [-5005.5242, -5e19], rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_gradients_of_log_ndtr_logit_and_their_kin(dtype):
+    kind = getattr(fb, dtype)
+    for f, at in ((fb.special.log_ndtr, [-20.0, -1.0, 0.5, 3.0]), (fb.special.ndtr, [-3.0, -1.0, 0.5, 3.0]), (fb.logit, [0.1, 0.5, 0.75, 0.9])):
+        x = fb.tensor(at).to(kind).requires_grad_()
+        f(x).sum().backward()
+        v = x.detach().double()
+        h = 1e-5
+        wanted = (f(v + h) - f(v - h)) / (2 * h)
+        size = {"float64": 1e-5, "float32": 1e-4}.get(dtype, 3e-2)
+        np.testing.assert_allclose(x.grad.double().numpy(), wanted.numpy(), rtol=size)
+    p, q = (values("float32", 20, seed=k).abs().add(0.1) for k in (0, 1))
+    p[3] = 0
+    q[3] = np.nan
+    p[4], q[4] = 0, 0
+    found = fb.xlogy(p, q).numpy()
+    assert np.isnan(found[3]) and found[4] == 0
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(np.delete(found, [3, 4]), np.delete(p.numpy() * np.log(q.numpy()), [3, 4]), rtol=1e-5)
+
+
+def test_greatest_common_divisors_and_steps():
+    x = fb.tensor([0, 0, 12, -18, 2**62, -2**63, 7, 1]), fb.tensor([0, 5, -8, 27, 2**40, -2**63, 13, 0])
+    assert bits(fb.gcd(*x)) == bits(fb.gcd.__wrapped__(*x))
+    for dtype in TYPES[:-1]:
+        v = fb.tensor([-1.0, 0.0, 2.0]).abs().to(getattr(fb, dtype)) if dtype == "uint8" else fb.tensor([-1, 0, 2]).to(getattr(fb, dtype))
+        assert fb.heaviside(v, fb.full_like(v, 3)).tolist()[1:] == [3, 1]
+    assert fb.heaviside(fb.tensor([np.nan, np.inf]), fb.tensor([1.0, 1.0])).tolist() == [0, 1]

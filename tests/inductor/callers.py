@@ -21,9 +21,13 @@ LESS_REFUSED = ("modified by an inplace operation", "a second time", "have alrea
 
 @dataclasses.dataclass(frozen=True)
 class Program:
+    """`linear`: the source with backwards that are linear in what comes in. A double backward runs a recorded forward of its
+    own, so that what comes in arrives in two parts."""
+
     source: str
     caller: tuple
     dtype: str
+    linear: str = ""
 
     def __str__(self):
         return f"# {self.dtype}\n{self.source}\n# the caller\n" + "\n".join(self.caller)
@@ -116,13 +120,25 @@ def close(a, b, tolerance) -> bool:
 
 def check(program: Program, backends=BACKENDS) -> None:
     """Every backend shows what eager shows, as users run it: halves are not rounded between fused ops."""
-    want = observe(flambeau, program)
     for backend in backends:
-        flambeau.compiler.reset()
-        with config.patch(keep_half_rounding=False, strict=True):
-            got = observe(flambeau, program, lambda f: flambeau.compile(f, backend=backend))
-        found = difference(want, got, TOLERANCE[program.dtype])
+        found = differs(program, backend)
+        if found and program.linear and any("create_graph=True" in line for line in program.caller):
+            program = dataclasses.replace(program, source=program.linear, linear="")
+            found = differs(program, backend)
         assert found is None, f"{backend}: {found}\n{program}"
+
+
+def differs(program: Program, backend) -> str | None:
+    """What a backend shows otherwise. Truth values of halves that were rounded less often are those of other numbers: they
+    are compared with every rounding kept."""
+    want = observe(flambeau, program)
+    for rounding in (False, True):
+        flambeau.compiler.reset()
+        with config.patch(keep_half_rounding=rounding, strict=True):
+            found = difference(want, observe(flambeau, program, lambda f: flambeau.compile(f, backend=backend)), TOLERANCE[program.dtype])
+        if not found or not program.dtype.endswith("float16") or "'bool'" not in found:
+            break
+    return found
 
 
 class Draws(random.Random):

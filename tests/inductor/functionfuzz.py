@@ -4,6 +4,8 @@ non-differentiable ones, contexts in both styles, gradients that are expanded or
 In: a seed. Out: a `Program` (callers.py). The gradients need not be those of the forward: they are compared, not checked.
 """
 
+import re
+
 from .callers import Draws, Program
 
 
@@ -172,6 +174,27 @@ def backward_lines(d: Draws, results, saved, shape) -> list[str]:
     return [*lines, f"return {first}, {second}, None"]
 
 
+def linear(source: str) -> str:
+    """The same program, whose backward is linear in the gradients that it is given."""
+    head, mark, rest = source.partition("def backward(")
+    back, end, rest = rest.partition("\n\ndef f(")
+    for text, other in ((".mul_(0.5).add_(0.25)", ".mul_(0.5)"), (".cos())", ".mul(0.75))"), (".sigmoid_()", ".mul_(0.25)"),
+                        (".sin().sum()", ".sum()"), (" + da.new_tensor(0.25)", "")):
+        back = back.replace(text, other)
+    back = re.sub(r", s\d, None$", ", da.flip(0), None", back.rstrip())
+    return head + mark + "\n".join(map(linear_write, back.split("\n"))) + end + rest
+
+
+def linear_write(line: str) -> str:
+    found = re.fullmatch(r"( *[gw]\d.*)\.(add_|mul_)\((.*)\)", line)
+    if not found or found[3].startswith("s"):
+        return line
+    target, act, value = found.groups()
+    if value == "0.5" or value.endswith(".cos().mean()") or act == "mul_" and ".sin()" in value:
+        return f"{target}.mul_(0.75)"
+    return f"{target}.{act}({value.replace('.sin()', '.mul(0.75)')})"
+
+
 def fitted(d: Draws, g: str, shape, wanted, lines) -> str:
     """A value of the wanted sizes made of a gradient of these."""
     if shape == wanted:
@@ -198,7 +221,7 @@ def draw(seed: int) -> Program:
         body += ["with torch.no_grad(): q = flat(F.apply(u, b, 2))", f"q[-1].mul_({d.choice(('2', '0.5', 'q[-1].sin()'))})" if d.chance(0.3) else "",
                  "r.append((q[-1] * 1).detach())"]      # (views made under no_grad tell in PyTorch that they require grad)
     source = f"{text}\n\ndef f(a, b):\n{indented(body, 4)}\n    return tuple(r)\n"
-    return Program(source, tuple(caller(d, shape)), d.dtype())
+    return Program(source, tuple(caller(d, shape)), d.dtype(), linear(source))
 
 
 def caller(d: Draws, shape) -> list[str]:

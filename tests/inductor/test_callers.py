@@ -13,7 +13,7 @@ import flambeau as torch
 from flambeau.runtime.config import config
 
 from . import functionfuzz, resultfuzz
-from .callers import BACKENDS, Program, check, difference, observe
+from .callers import BACKENDS, Program, check, difference, flat, numbers, observe
 
 COUNT = int(os.environ.get("CALLERS", 45))
 SEED = int(os.environ.get("CALLERS_SEED", 0)) * 10**6
@@ -26,6 +26,28 @@ PARTS = 3
 def test_drawn_programs(kind, part):
     for k in range(part, COUNT, PARTS):
         check(kind.draw(SEED + k), (*BACKENDS, "inductor") if k % INDUCTOR == 0 else BACKENDS)
+
+
+def test_linear_backwards_are_linear():
+    checked = 0
+    for seed in range(SEED, SEED + 150):
+        program = functionfuzz.draw(seed)
+        scope = {"torch": torch, "flat": flat}
+        exec(program.linear, scope)
+        scope["numbers"] = lambda shape, at: numbers(torch, shape, "float64", at)
+        try:
+            exec(program.caller[0], scope)
+            inputs = [x for x in (scope["a"], scope["b"]) if x.requires_grad]
+            outs = [t for t in scope["f"](scope["a"], scope["b"]) if t.requires_grad]
+            slopes = [torch.autograd.grad(outs, inputs, [k * t.detach().cos() + j for t in outs], retain_graph=True, allow_unused=True)
+                      for k, j in ((1, 0), (0, 2), (1, 2))]
+        except RuntimeError:
+            continue
+        for one, other, both in zip(*slopes):
+            if both is not None:
+                torch.testing.assert_close(one + other, both)
+                checked += 1
+    assert checked > 50
 
 
 # -- what they have found, by name

@@ -3,13 +3,17 @@ sizes."""
 
 import pytest
 
+import flambeau
 from flambeau.eager import autograd, random
 from flambeau.eager.op import Kind
 from flambeau.inductor.functionalize import functionalize
 from flambeau.inductor.joint import build_joint
 from flambeau.inductor.verify import differs
 from flambeau.runtime import counters
+from flambeau.runtime.config import config
 from flambeau.runtime.errors import Unsupported
+
+from tests.semantics.test_storage import WRITTEN
 
 from .tools import capture, check, compiled, computed, dtypes, leaf, no_grad, ops, tensor
 
@@ -317,3 +321,18 @@ def test_user_lines_reach_the_backward():
     joint = build_joint(functionalize(graph), (True, True))
     lines = {n.name: n.where() for n in joint.graph.calls if n not in joint.forward}
     assert set(lines.values()) == {"model.py:10", "model.py:11"}
+
+
+@pytest.mark.parametrize("name", [name for name in WRITTEN if "strided" not in name])
+def test_gradients_of_writes_into_views_in_any_layout(name):
+    """Those of `as_strided` over gaps are breaks."""
+    def f(x, w):
+        y = x * w
+        WRITTEN[name](flambeau, y).mul_(2.5)
+        return y
+    x, w = leaf(4, 6), leaf(4, 6, seed=1)
+    for g in (tensor(4, 6), tensor(6, 4).t(), flambeau.ones(()).expand(4, 6)):
+        with config.patch(strict=True):
+            found = autograd.grad(flambeau.compile(f, backend="loops")(x, w), (x, w), g)
+        for a, b in zip(found, autograd.grad(f(x, w), (x, w), g)):
+            assert not differs(a, b)

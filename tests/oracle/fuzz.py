@@ -93,8 +93,12 @@ def numbers(values, shape, rng):
     if values == "special":
         plain = np.rint(rng.standard_normal(shape) * 24) / 16
         return np.where(rng.random(shape) < 0.3, rng.choice(SPECIALS, shape), plain)
-    if values == "distinct":
-        return (rng.permutation(int(np.prod(shape))).reshape(shape) - 5) / 4
+    if values in ("distinct", "distinct with NaN"):
+        x = (rng.permutation(int(np.prod(shape))).reshape(shape) - 5) / 4
+        most = x.max(initial=0)
+        if values == "distinct" or rng.random() < 0.3:
+            return x
+        return np.where(x == most, rng.choice((np.nan, np.nan, np.inf)), np.where(x == -1.25, rng.choice((-np.inf, -1.25)), x))
     if values == "ascending":
         return np.sort(np.rint(rng.standard_normal(shape) * 24) / 16, -1)
     if values == "positive":
@@ -177,6 +181,7 @@ class Outcome:
     inputs: list = dataclasses.field(default_factory=list)
     same: bool | None = None
     bumped: list = dataclasses.field(default_factory=list)
+    shared: list = dataclasses.field(default_factory=list)
     grads: list = dataclasses.field(default_factory=list)
 
 
@@ -252,6 +257,14 @@ def tensors_in(lib, r):
     return [t for e in r for t in tensors_in(lib, e)] if isinstance(r, (tuple, list)) else []
 
 
+def sharing(results, given):
+    """Of each result with elements: the places of the arguments in whose memory it lies."""
+    def home(t):
+        return t.untyped_storage().data_ptr() if t.numel() and not t.is_sparse else None
+    homes = list(map(home, given))
+    return [[k for k, own in enumerate(homes) if own is not None and own == home(t)] for t in results]
+
+
 def derivatives(lib, outs, leaves, order):
     found = []
     for step in range(order):
@@ -315,6 +328,7 @@ def run(lib, case):
         if case.form == "out":
             outcome.same = all(a is b for a, b in zip(tensors_in(lib, result), tensors_in(lib, given)))
         outcome.bumped = [base._version > v for (_, base), v in zip(tensors, versions)]
+        outcome.shared = sharing(tensors_in(lib, result), [made for made, _ in tensors])
         compared = result if case.invariant is None else case.invariant(lib, result)
         outcome.results = summary(lib, compared)
         outcome.inputs = [to_array(base) for _, base in tensors]
@@ -419,6 +433,8 @@ def compare(case, ours, theirs, unequal=unequal):
     found = differ(case, ours.results, theirs.results, unequal=unequal)
     if found:
         return found
+    if ours.shared != theirs.shared:
+        return f"memory: results share that of {ours.shared}, torch {theirs.shared} (places of arguments)"
     if ours.same != theirs.same:
         return f"identity: the result is the tensor written to: {ours.same}, torch {theirs.same}"
     if ours.bumped != theirs.bumped:

@@ -23,7 +23,7 @@ KINDS = ("any", "any", "finite", "saturated", "ties", "ties", "unit", "flat")
 LIMITS = {"float16": (65504.0, 2.0**-14, 2.0**-24), "bfloat16": (3.3895313892515355e38, 2.0**-126, 2.0**-133),
           "float32": (float(np.finfo(np.float32).max), 2.0**-126, 2.0**-149), "float64": (float(np.finfo(np.float64).max), 2.0**-1022, 5e-324)}
 EPSILON = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23, "float64": 2.0**-52}
-STRUCTURED = ("index", "regular", "definite", "ascending", "distinct")
+STRUCTURED = ("index", "regular", "definite", "ascending")
 # sums of products in an order that each library chooses, and functions of whole matrices: numbers that none of them overflows
 MILD = re.compile(r"conv|channels_last|fft|short_time|linalg|torch\.(mm|bmm|mv|addmm|addmv|addr|addbmm|baddbmm|matmul|dot|inner|vdot|"
                   r"einsum|tensordot|cdist|chain_matmul|kron|trapz|trapezoid|cumulative_trapezoid|cov|corrcoef|cumprod|outer|ger|"
@@ -72,6 +72,8 @@ def case_of(entry, seed, forms):
             values = "extreme:unit" if d.chance(0.8) else f"extreme:{kind}"
         elif values in ("positive", "above"):
             values = f"extreme:{'mild ' * mild}positive" if mild or d.chance(0.6) else f"extreme:{kind}"
+        elif values == "distinct":
+            values = "distinct with NaN"
         elif values not in STRUCTURED and not (values == "ones" and d.chance(0.8)):
             values = f"extreme:{kind if mild or d.chance(0.8) else 'any'}"
         wide = spec.dtype not in FLOATS or whole or mixed and d.chance(0.05)
@@ -93,7 +95,6 @@ def unlisted(space, home):
 
 # (name and types, what the difference says) -> why; "of torch": only PyTorch has NaN or infinity there
 MEANT = {
-    (r".", r"(result|gradient 1\.\d): values \(NaN of torch\)"): "where PyTorch's formula is 0 * inf or inf - inf, a limit is as good",
     (r"float16", r"(result|gradient 1\.\d): values \(infinity of torch\)"):
         "halves compute in float32 here: what PyTorch rounds to a half in between overflows",
     (r"(poly|di)gamma|psi|mvlgamma|multigammaln", r"values"):
@@ -113,7 +114,6 @@ MEANT = {
     (r"erfcx|index_reduce|scatter_reduce|prod", r"gradient 1.\d: values \(infinity of torch\)"): "at overflow: products in another order",
     (r"(sinh|cosh|log10|sin|cos|tan|exp|sqrt|log|log1p|expm1|asinh|acosh|a(rc)?(sin|cos|tan)h?) .*complex", r"values \((NaN|infinity)\)"):
         "complex numbers with one part infinite or NaN",
-    (r"torch\.mode", r"result: values"): "PyTorch sorts NaN by comparing with it",
     (r"arg(max|min) .*complex", r"error type"): "of two refusals the other one",
     (r"nan_to_num .*bool", r"more than one element"): "writing in place to a tensor that overlaps itself is refused everywhere",
     (r"prod", r"gradient 1.0: values \(NaN"): "with a NaN in a row PyTorch's gradient depends on zeros in other rows",
@@ -122,6 +122,23 @@ MEANT = {
     (r"addcdiv", r"gradient 1.1: values \(infinity of torch\)"): "the square of a denominator has no digits left",
     (r"i0 .*float64", r"result: values \(NaN\)"): "at the largest double and at infinity PyTorch's vectors and the elements left over differ",
     (r"histc .*(bfloat16|float16)", r"result: values"): "the bins of halves are counted in float32",
+}
+# the same where some operand has a number of this kind
+MEANT_FOR = {
+    (r"softshrink", r"gradient 1.0: values$"): (np.isnan, "PyTorch's vectors give NaN the gradient 0, the elements left over 1"),
+    (r"\.(std|var).*float16", r"gradient 1.0: values"):
+        (lambda x: np.abs(x) > 255, "PyTorch's half of the squared deviation overflows on the way to its gradient"),
+    (r"F\.kl_div", r"gradient 1.1: values \(NaN of torch\)"): (lambda x: x == 0, "a target of 0: PyTorch's gradient is 0 / 0"),
+    (r"special\.zeta", r"result: values \(NaN of torch\)"): (np.isinf, "the limit is 0"),
+    (r"special\.gammaincc|igammac", r"result: values \(NaN\)"): (np.isinf, "PyTorch forgets a NaN beside an infinite argument"),
+    (r"F\.normalize.*float16", r"gradient 1.0: values"): (lambda x: x == 0, "in PyTorch's halves eps, 1e-12, is 0"),
+    (r"program\.stepped .*float16", r"result: values \(NaN of torch\)"): (lambda x: x == 0, "in PyTorch's halves eps, 1e-8, is 0"),
+    (r"F\.gelu .*bfloat16", r"(result|gradient 1.0): values \(NaN of torch\)"): (np.isinf, "PyTorch's vector kernel gives NaN for gelu of infinity"),
+    (r"poisson_nll_loss", r"result: values$"): (lambda x: np.abs(x) > 1e30, "what is left of a sum depends on its order"),
+    (r"program\.unpooled", r"(result|gradient 1.0): values"): (np.isnan, "of several NaN PyTorch takes the last"),
+    (r"torch\.cdist|F\.pdist", r"gradient 1.\d: values \(NaN of torch\)"): (np.isnan, "the distance of a NaN has no slope"),
+    (r"special\.i1 .*float64", r"result: values \(NaN\)"):
+        (lambda x: np.abs(x) > 1e300, "near the largest double PyTorch's vectors and the elements left over differ"),
 }
 # where sums of squares overflow, one library's formula gives NaN, the other's 0
 SQUARED = re.compile(r"norm|cosine|pairwise|triplet|std|var|dist")
@@ -149,12 +166,9 @@ def deviation(case, text):
     for (name, pattern), why in MEANT.items():
         if not found and re.search(name, f"{case.name} {types}") and re.search(pattern, text):
             found = why
-    if not found and "softshrink" in case.name and re.search(r"gradient 1.0: values$", text.split("\n")[0]) and \
-            any_number(case, np.isnan):
-        found = "PyTorch's vectors give NaN the gradient 0, the elements left over 1"
-    if not found and re.search(r"\.(std|var)", case.name) and "float16" in types and "gradient 1.0: values" in text and \
-            any_number(case, lambda x: np.abs(x) > 255):
-        found = "PyTorch's half of the squared deviation overflows on the way to its gradient"
+    for (name, pattern), (test, why) in MEANT_FOR.items():
+        if not found and re.search(name, f"{case.name} {types}") and re.search(pattern, text.split("\n")[0]) and any_number(case, test):
+            found = why
     if not found and ("values" in text or text.startswith("input")) and SQUARED.search(case.name) and squares_overflow(case):
         found = "squares that overflow"
     return found
@@ -276,6 +290,8 @@ def compiled_told(lib, cases, backend, rounding):
             return f"{what}: {a.dtype} {a.shape} instead of {b.dtype} {b.shape}\n{text}"
         wrong = unequal(a.array, b.array, a.dtype, fuzz.tolerance_of(case, (a.dtype,)) * 5, False)
         half = any(s.dtype.endswith("float16") for s in specs_of((case.args, dict(case.kwargs))))
+        if wrong and SQUARED.search(case.name) and squares_overflow(case):  # (in the order of one kernel, not in the other's)
+            continue
         if wrong and not (half and wrong.endswith("of torch)")):            # (what is kept in registers is not rounded)
             return f"{what}: {wrong}\n{fuzz.short(a.array)}\neager\n{fuzz.short(b.array)}\n{text}"
     return ""

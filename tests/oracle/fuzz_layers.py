@@ -233,8 +233,9 @@ def fold(d):
 
 @calls("F.pixel_shuffle F.pixel_unshuffle torch.channel_shuffle", F)
 def shuffles(d):
-    x = d.tensor((*d.pick((), (2,)), 8, 4, 6), dtype="float32") if d.name != "channel_shuffle" else d.tensor((2, 8, 3, 2), dtype="float32")
-    return {"/x": x, "/n": 2}
+    rows, columns = d.pick((4, 6), (4, 6), (1, 1), (2, 2)) if d.name != "pixel_unshuffle" else d.pick((4, 6), (2, 2))
+    lead = d.pick((), (2,)) if d.name != "channel_shuffle" else (2,)
+    return {"/x": d.tensor((*lead, 8, rows, columns), dtype="float32"), "/n": d.pick(2, 2, 1)}
 
 
 # -- losses

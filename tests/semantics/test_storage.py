@@ -24,6 +24,40 @@ def test_02_in_place_on_a_view_reroutes_history(lib):
     assert a.grad.tolist() == [4, 3, 0]
 
 
+WRITTEN = {
+    "view": lambda lib, x: x.view(3, 8), "a view of columns": lambda lib, x: x[::2].view(2, 2, 3),
+    "flattened": lambda lib, x: x.unsqueeze(0).reshape(-1), "unflattened": lambda lib, x: x.unflatten(1, (2, 3)),
+    "as_strided": lambda lib, x: x.as_strided((3, 4), (6, 1), 1), "as_strided of rows": lambda lib, x: x[1:].as_strided((3, 4), (6, 1)),
+    "as_strided of columns": lambda lib, x: x[:, ::2].as_strided((3, 2), (6, 2), 2),
+    "as_strided across": lambda lib, x: x.t().as_strided((3, 2), (6, 2), 2), "complex": lambda lib, x: lib.view_as_complex(x.view(4, 3, 2)),
+    "one row of complex": lambda lib, x: lib.view_as_complex(x.view(3, 4, 2))[1], "diagonal": lambda lib, x: x.diagonal(),
+    "windows": lambda lib, x: x.unfold(1, 2, 2)}
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+@pytest.mark.parametrize("act", ["mul_", "copy_", "zero_"])
+def test_02_gradients_of_writes_into_views_in_any_layout(lib, name, act):
+    def slopes(g, second):
+        x = (lib.arange(24.0).reshape(4, 6) / 7).requires_grad_()
+        w = (lib.arange(24.0).reshape(4, 6) / 5).requires_grad_()
+        y = x * w
+        v = WRITTEN[name](lib, y)
+        if act == "copy_":
+            v.copy_((w * 3).reshape(-1)[:v.numel()].reshape(v.shape))
+        else:
+            getattr(v, act)(*([2.5] if act == "mul_" else []))
+        g = (g.t() * y.t()).t() if second else g
+        found = lib.autograd.grad(y, (x, w), g, create_graph=second)
+        if second:
+            found = lib.autograd.grad((found[0].t().contiguous() * found[1].t()).sum(), (x, w))
+        return [t.tolist() for t in found]
+    g = lib.arange(24.0).reshape(4, 6).cos()
+    for second in (False, True):
+        wanted = slopes(g, second)
+        assert slopes(g.t().contiguous().t(), second) == wanted
+        assert slopes(lib.ones(()).expand(4, 6), second) == slopes(lib.ones(4, 6), second)
+
+
 def test_02_views_made_before_the_write_follow(lib):
     a = lib.tensor([1.0, 2.0, 3.0], requires_grad=True)
     b = a * 1
