@@ -6,6 +6,8 @@
 
 #include <vector>
 
+#include "casts.h"
+
 namespace {
 
 constexpr npy_intp MANY = 1 << 20;
@@ -42,6 +44,24 @@ PyObject* embedding(const Call& c) {
     return out && (!leads || record(c.self->head.op, c.self->needs, given, 3, 1, out.get())) ? out.release() : nullptr;
 }
 
+// out = the sum of some rows of a table
+FB_EACH_MACHINE void sum_rows(const float* table, const int64_t* index, npy_intp n, npy_intp skip, npy_intp width, float* out) {
+    for (npy_intp j = 0; j < width; j++) out[j] = 0;
+    for (npy_intp k = 0; k < n; k++) {
+        const float* row = table + index[k] * width;
+        if (index[k] == skip) continue;
+        for (npy_intp j = 0; j < width; j++) out[j] += row[j];
+    }
+}
+// the same row added to some rows of a table
+FB_EACH_MACHINE void spread_row(float* table, const int64_t* index, npy_intp n, npy_intp skip, npy_intp width, const float* share) {
+    for (npy_intp k = 0; k < n; k++) {
+        float* row = table + index[k] * width;
+        if (index[k] == skip) continue;
+        for (npy_intp j = 0; j < width; j++) row[j] += share[j];
+    }
+}
+
 // ---- bags: of the indices from first[k] to first[k + 1]
 
 struct Bags {
@@ -69,12 +89,7 @@ struct Bags {
     }
     void sum(float* out, bool mean) const {
         for (npy_intp b = 0; b < count; b++, out += width) {
-            for (npy_intp j = 0; j < width; j++) out[j] = 0;
-            for (npy_intp k = first[b]; k < first[b + 1]; k++) {
-                const float* row = table + index[k] * width;
-                if (index[k] != skip)
-                    for (npy_intp j = 0; j < width; j++) out[j] += row[j];
-            }
+            sum_rows(table, index + first[b], first[b + 1] - first[b], skip, width, out);
             npy_intp some = mean ? taken(b) : 1;
             if (some > 1)
                 for (npy_intp j = 0; j < width; j++) out[j] /= (float)some;
@@ -233,11 +248,7 @@ PyObject* py_bag_sum_backward(PyObject*, PyObject* const* args, Py_ssize_t count
     for (npy_intp b = 0; array && b < bags.count; b++, slope += bags.width) {
         npy_intp some = args[5] == Py_True ? bags.taken(b) : 1;
         for (npy_intp j = 0; j < bags.width; j++) share[j] = some > 1 ? slope[j] / (float)some : slope[j];
-        for (npy_intp k = bags.first[b]; k < bags.first[b + 1]; k++) {
-            if (bags.index[k] == bags.skip) continue;
-            float* row = (float*)data_of(array) + bags.index[k] * bags.width;
-            for (npy_intp j = 0; j < bags.width; j++) row[j] += share[j];
-        }
+        spread_row((float*)data_of(array), bags.index + bags.first[b], bags.first[b + 1] - bags.first[b], bags.skip, bags.width, share.data());
     }
     return or_declined(array);
 }

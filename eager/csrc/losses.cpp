@@ -111,14 +111,15 @@ PyObject* nll_loss(const Call& c) {
         || !read_reduction(a[6], reduction) || !r.read(a[0], true, MANY))
         return nullptr;
     const int64_t* target = classes_of(a[1], r.rows);
-    if (!target) return nullptr;
-    for (npy_intp k = 0; k < r.rows; k++)
-        if (target[k] != ignored && (uint64_t)target[k] >= (uint64_t)r.classes) return nullptr;
-    PyObject* losses = vector_of(r.rows);
+    PyObject* losses = target ? vector_of(r.rows) : nullptr;
     if (!losses) return nullptr;
     float* out = (float*)data_of(losses);
     for (npy_intp k = 0; k < r.rows; k++) {
         bool counts = target[k] != ignored;
+        if (counts && (uint64_t)target[k] >= (uint64_t)r.classes) {
+            Py_DECREF(losses);
+            return nullptr;
+        }
         out[k] = counts ? -r.x[k * r.classes + target[k]] : 0.f;
         kept += counts;
     }
