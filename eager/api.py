@@ -47,7 +47,8 @@ vector_norm one_hot unfold
 """.split())
 
 # public functions whose small calls run natively -> the records that such calls are recorded as
-_SMALL = dict(sum=_reduce.sum, mean=_reduce.mean, amax=_reduce.amax, amin=_reduce.amin, max=_reduce.amax, min=_reduce.amin,
+_SMALL = dict(sum=_reduce.sum, mean=_reduce.mean, nansum=_reduce.nansum, amax=_reduce.amax, amin=_reduce.amin,
+              max=_reduce.amax, min=_reduce.amin,
               argmax=_reduce.argmax, argmin=_reduce.argmin, any=_reduce.any_, all=_reduce.all_,
               softmax=_activations.softmax, log_softmax=_activations.log_softmax, cat=_rearrange.cat,
               stack=_rearrange.stack, gather=_indexing.gather, take_along_dim=_indexing.gather,
@@ -63,12 +64,13 @@ _SMALL.update(addcmul=specialise(_a.addcmul), addcdiv=specialise(_a.addcdiv),
 _UNRECORDED = """fill_ zero_ copy_ zeros ones empty full zeros_like ones_like empty_like new_zeros new_ones new_empty take
 masked_select roll count_nonzero aminmax rand randn randint uniform_ normal_ exponential_ random_ bernoulli normal
 randperm multinomial diag diag_embed one_hot bmm addmm baddbmm cross kron kthvalue median mode lerp copysign nextafter
-nan_to_num gcd var_mean std_mean nansum einsum tensordot scatter_reduce index_put_ masked_scatter_ index_fill tensor linspace
-arange""".split()
+nan_to_num gcd var_mean std_mean nansum einsum tensordot scatter_reduce sort argsort topk unique diff
+index_put_ masked_scatter_ index_fill tensor linspace arange""".split()
 
 _call.keep(OPS)
 
-_PAIRS = {**reductions.PAIRS, "median": returned.median, "kthvalue": returned.kthvalue, "mode": returned.mode}
+_PAIRS = {**reductions.PAIRS, "median": returned.median, "kthvalue": returned.kthvalue, "mode": returned.mode,
+          "sort": returned.sort, "topk": returned.topk}
 
 
 def _functions_of(module):

@@ -362,7 +362,7 @@ def run_scatter(op, args) -> tuple[Tensor, ...]:
         dtype = base._dtype
     else:
         spec = infer(op, args)[0]
-        out, dtype = np.zeros(spec.sizes, spec.dtype.numpy), spec.dtype
+        out, dtype = moves.zeros(spec.sizes, spec.dtype.numpy), spec.dtype
     state.run(scatter_into, op, out, args)
     return (wrap(out, dtype),)
 

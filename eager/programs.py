@@ -21,6 +21,12 @@ _MOVED = frozenset(d for d in dtypes.ALL if d.category < 3 and d.itemsize >= 1) 
     dtypes.uint16, dtypes.uint32, dtypes.uint64, dtypes.float8_e4m3fn, dtypes.float8_e5m2}
 
 
+_SIGN_BITS = {np.absolute: "absolute e->e", np.negative: "negative e->e"}      # what changes a half's sign alone
+_HALF_PAIRS = {np.add: "add ee->e", np.subtract: "subtract ee->e", np.multiply: "multiply ee->e"}
+_LATER = frozenset(("add", "sub", "mul", "truediv", "neg"))          # of numbers: computed where they meet an array
+_TRUE = object()                  # a condition that always holds
+
+
 class NotAProgram(Exception):
     """The formula, or the types, are not for this path."""
 
@@ -63,15 +69,27 @@ Value.__and__, Value.__or__, Value.__invert__ = _special("bit_and"), _special("b
 
 
 class Builder:
-    """The vocabulary `s` of a formula that is being turned into steps."""
+    """The vocabulary `s` of a formula being turned into steps. `compute`: the type in which its operands meet, or None."""
 
-    def __init__(self):
+    def __init__(self, compute=None):
+        self.compute = compute
         self.constants, self.sizes, self.steps, self.divisor = [], [], [], -1
 
     def __getattr__(self, name):
         if name not in PRIMS:
             raise NotAProgram(name)
         return lambda *values: self.apply(name, *values)
+
+    def numbers(self, values):
+        """Numbers alone, as values of the floating type in which the operands meet."""
+        if self.compute is None or self.compute.category != 2:
+            raise NotAProgram("a number of numbers")
+        return [self.as_type(v, self.compute.numpy) if not isinstance(v, Value) else self.read(v) for v in values]
+
+    def read(self, value):
+        """A number argument as a value of the type in which the operands meet."""
+        found = self.as_type(value, self.compute.numpy)
+        return found if found.dtype is not None else Value(self, value.place, self.compute.numpy)
 
     def const(self, number, dtype):
         return self.constant(np.asarray(number, dtype.numpy))
@@ -90,9 +108,13 @@ class Builder:
         if name == "cast":
             return self.cast(values[0], values[1].numpy)
         if not any(isinstance(v, Value) and v.dtype is not None for v in values):
-            return self.later(name, values)
+            if name in _LATER:
+                return self.later(name, values)
+            values = self.numbers(values)
         if name == "where":
             return self.where(*values)
+        if name == "eq" and values[0] is values[1] and sample(values[0]).dtype.kind in "biu":
+            return _TRUE
         function = PRIMS[name].numpy
         if name == "pow" and not isinstance(values[0], Value) and values[0] == 2.0 and sample(values[1]).dtype.kind == "f":
             return self.apply_ufunc(np.exp2, values[1])
@@ -129,8 +151,6 @@ class Builder:
 
     def later(self, name, values):
         """A number of numbers, which is computed in the type that it meets."""
-        if name not in ("add", "sub", "mul", "truediv", "neg"):
-            raise NotAProgram("a number of numbers")
         return Value(self, ("later", (name, values)), None, {"number": PRIMS[name].numpy(*map(sample, values)).item()})
 
     def apply_own(self, name, values):
@@ -142,6 +162,8 @@ class Builder:
         return self.emit(own, 0, [self.as_type(v, common) for v in values], common)
 
     def where(self, condition, a, b):
+        if condition is _TRUE:
+            return self.as_type(a, np.result_type(sample(a), sample(b)))
         if not isinstance(condition, Value) or condition.dtype != np.bool_:
             raise NotAProgram("a condition that is not bool")
         common = np.result_type(sample(a), sample(b))
@@ -203,15 +225,42 @@ def program_of(op, args):
 
 def build(op, args):
     compute, (result,) = computation(op, args)
-    builder, values, numbers = Builder(), [], {}
+    builder, values, numbers = Builder(compute or result), [], {}
     for k, (p, a) in enumerate(zip(op.params, args)):
         values.append(placeholder(builder, k, p, a, compute, numbers))
     out = op.fn(builder, *values)
     if not isinstance(out, Value) or out.dtype is None:
         raise NotAProgram("the result is a number")
+    out = on_halves(builder, result, on_sign_bits(builder, result, out))
     if out.dtype != result.numpy or out.place[0] != "temp":
         out = builder.move(out, result.numpy)
     return assemble(builder, args, numbers, out, result)
+
+
+def on_sign_bits(builder, result, out):
+    """A half whose sign alone changes does not become a float for it."""
+    if len(builder.steps) != 2 or result not in (dtypes.float16, dtypes.bfloat16):
+        return out
+    (source, _, operands, middle), (function, _, inner, _) = builder.steps
+    name = _SIGN_BITS.get(function) if isinstance(function, np.ufunc) else None
+    if name is None or type(source) is not int or inner != (middle,) or operands[0][0] != "arg" or source != NUMBERS[result]:
+        return out
+    builder.steps, builder.sizes = [], []
+    return builder.emit(name, 0, [Value(builder, operands[0], result.numpy)], result.numpy)
+
+
+def on_halves(builder, result, out):
+    """One operation on two halves is one loop."""
+    if len(builder.steps) != 3 or result is not dtypes.float16:
+        return out
+    *casts, (function, _, inner, _) = builder.steps
+    name = _HALF_PAIRS.get(function) if isinstance(function, np.ufunc) else None
+    from_halves = all(type(what) is int and what == NUMBERS[result] and places[0][0] == "arg" for what, _, places, _ in casts)
+    if name is None or not from_halves or inner != tuple(step[3] for step in casts):
+        return out
+    operands = [Value(builder, step[2][0], result.numpy) for step in casts]
+    builder.steps, builder.sizes = [], []
+    return builder.emit(name, 0, operands, result.numpy)
 
 
 def placeholder(builder, k, p, a, compute, numbers):

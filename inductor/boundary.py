@@ -18,7 +18,8 @@ import numpy as np
 from ..capture.graph import Interpreter, evaluate_number, map_args
 from ..capture.state import whole
 from ..eager import autograd, random
-from ..eager._call import remember, repeated, written
+from ..eager._call import Passage, passages, remember, repeated, written
+from ..eager.autograd.function import SavedList
 from ..eager.dispatch import check_leaf
 from ..eager.op import find
 from ..eager.state import recording, state
@@ -127,6 +128,13 @@ class Around:
         return [values[k] if made else given[k] for made, k in self.places]
 
 
+def unwound(run: Executable) -> tuple[Executable | None, list | None]:
+    """(what computes, or None; of each output its number there, or -2 - that of an input; None: as they come)."""
+    if not isinstance(run, Around):
+        return native_of(run), None
+    return run.run and native_of(run.run), [k if made else -2 - k for made, k in run.places]
+
+
 class CompiledGraph:
     """Call it with the captured graph's inputs."""
 
@@ -142,6 +150,7 @@ class CompiledGraph:
         self.recorded = [m.input for m in functional.mutated if m.recorded]
         self.simple = self._simple_structure()
         self.plain = self.simple and training is None and not self.draws and not self.constants
+        self.passage = self._passage()
 
     def _simple_structure(self) -> bool:
         """The result is a flat tuple of fresh tensors, and nothing is written: the common case needs no rebuilding."""
@@ -154,11 +163,27 @@ class CompiledGraph:
         fresh = [o.index if isinstance(o, Fresh) else None for o in functional.outputs]
         return not functional.mutated and slots == fresh == list(range(self.inner))
 
+    def _passage(self) -> Passage | None:
+        """What launches and records calls without Python in between: none draw, and all numbers are known."""
+        training = self.training
+        if training is None or not self.simple or training.origins is None or self.draws or self.constants or self.sources:
+            return None
+        run, places = unwound(self.forward)
+        kept = [-2 - k if given else k for given, k in training.origins]
+        return Passage(self, run, places, self.inner, training.reached, training.requires, kept)
+
     @property
     def native_call(self) -> Any:
-        """(inputs, seed, base) -> outputs without Python in between, where a call is nothing but a launch; else None.
+        """(inputs, seed, base) -> outputs without Python in between, where a call is nothing but a launch, with a node on its
+        results; else None.
         """
-        return getattr(self.forward, "launcher", None) if self.plain else None
+        return getattr(self.forward, "launcher", None) if self.plain else self.passage
+
+    def attach(self, inputs: list, values: list) -> list:
+        """The forward's results with a node on them; these are all that the program sees."""
+        inner = values[:self.inner]
+        Call(self, inputs, 0, 0, {}).attach(inner, values[self.inner:])
+        return inner
 
     def __call__(self, *inputs):
         if self.plain:
@@ -231,11 +256,11 @@ class Call:
     """One call's facts that its backward needs. Inputs are held as eager would: leaves, and what was saved; others
     weakly, unless a double backward has asked for more."""
 
-    __slots__ = ("graph", "inputs", "versions", "numbers", "seed", "base", "symbols")
+    __slots__ = ("graph", "inputs", "versions", "numbers", "seed", "base", "symbols", "passage")
 
     def __init__(self, graph: CompiledGraph, inputs: list, seed: int, base: int, symbols: dict[str, Any]):
         self.graph, self.inputs, self.seed, self.base, self.symbols = graph, inputs, seed, base, symbols
-        self.versions, self.numbers = (), {}
+        self.versions, self.numbers, self.passage = (), {}, graph.passage
 
     def attach(self, inner: list, results: list) -> None:
         """Hang one autograd node on the outputs. It saves what the partition chose, with versions as of now."""
@@ -292,6 +317,8 @@ class Call:
         except Unsupported as late:
             counters.add("fallbacks", f"backward: {late.code}")
             return self.again(grads, needs, saved, create_graph=False)
+        if self.passage is not None and present is training.all_reached:
+            self._teach(way)
         part = way.part
         arguments = [saved[k] for k in way.saved] if way.plain else self._arguments(part, saved)
         strides = way.tangents or [self.numbers_of(s) for s in part.strides[len(arguments):]]
@@ -306,6 +333,14 @@ class Call:
         if needs is None:
             return [None if at is None else values[at] for at in way.found]
         return [values[at] if at is not None and need else None for at, need in zip(way.found, needs)]
+
+    def _teach(self, way: Way) -> None:
+        """The next backward of this graph, and of its other calls, goes the same way without Python."""
+        seen = self.graph.training.shown
+        if way.plain and way.tangents is not None and not any(way.part.saved[k] in seen for k in way.overwrites):
+            run, places = unwound(way.run)
+            found = way.found if places is None else [None if k is None else places[k] for k in way.found]
+            self.passage.learn(run, way.saved, way.grads, way.tangents, found, bool(way.overwrites))
 
     def _arguments(self, part: Crossing, saved: tuple) -> list:
         """Of a backward that takes numbers."""
@@ -373,3 +408,6 @@ def own_outputs(inner: list, reached: list[int], inputs: list) -> None:
         if id(inner[k]) in taken:
             inner[k] = inner[k]._alias()
         taken.add(id(inner[k]))
+
+
+passages(Call, SavedList, CheckFailed)

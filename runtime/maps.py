@@ -12,7 +12,7 @@ from .calls import TYPES, Job
 from .jobs import GRAIN, TYPES as _TYPES, column_block, empty, grain_of, plain, run
 
 _WIDE = np.dtype(np.float64)
-_PLAIN_IN_DOUBLE = {"relu", "clamp", "leaky_relu", "hardsigmoid", "hardswish"}
+_PLAIN_IN_DOUBLE = {"relu", "clamp", "leaky_relu", "hardsigmoid", "hardswish", "hardshrink", "softshrink"}
 
 
 def unary(name, x, *reals):
@@ -53,6 +53,15 @@ def backward(name, g, x):
         return NotImplemented
     out = empty(x.shape, x.dtype)
     run(name, x.dtype, x.size, GRAIN, (out, x, g))
+    return out
+
+
+def pair(name, x, y, *reals):
+    """A map of two arrays of one type and size."""
+    if not isinstance(x, np.ndarray) or not isinstance(y, np.ndarray) or not x.size or x.shape != y.shape or not plain(x, y):
+        return NotImplemented
+    out = empty(x.shape, x.dtype)
+    run(name, x.dtype, x.size, GRAIN, (out, x, y), (), reals)
     return out
 
 

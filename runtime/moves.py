@@ -14,6 +14,7 @@ from .calls import Job
 from .jobs import GRAIN, SIZES, TYPES, WHOLE, empty, grain_of, plain, run, run_sized
 
 SMALL = 1 << 13              # elements below which numpy's call is shorter
+MANY_BYTES = 1 << 20
 _SIDE, _DIMS = 64, 8
 _TO = {np.dtype(t): "to_" + np.dtype(t).name for t in (np.float32, np.float64, ml_dtypes.bfloat16, np.float16)}
 
@@ -48,7 +49,7 @@ def _plan(out, x):
         return dims
     if dims[-1][2] != 1:                # squares are turned in the dim in which x runs on
         for k, d in enumerate(dims[:-1]):
-            if d[2] == 1:
+            if abs(d[2]) == 1 and abs(dims[-1][2]) != 1:
                 del dims[k]
                 dims.insert(len(dims) - 1, d)
                 break
@@ -70,6 +71,39 @@ def copy_into(out, x) -> bool:
     run_sized("move", x.itemsize, units, grain_of(min(rows, _SIDE) * last), (out, x),
               (len(dims), *[k for d in dims for k in d]))
     return True
+
+
+def zeros(shape, dtype):
+    """Zeros; large ones over memory that is used again, which the system would give page by page."""
+    n = math.prod(shape) * np.dtype(dtype).itemsize
+    if n < MANY_BYTES:
+        return np.zeros(shape, dtype)
+    out = empty(tuple(shape), np.dtype(dtype))
+    whole = n // 64
+    run_sized("clear", 4, whole, GRAIN // 4, (out,))
+    if n % 64:
+        out.reshape(-1).view(np.uint8)[whole * 64:] = 0
+    return out
+
+
+def evenly(start, end, step, n, dtype):
+    """n numbers from start to end, one half counted from each end."""
+    if dtype not in WHOLE or n < SMALL:
+        return NotImplemented
+    out = empty((n,), dtype)
+    run("evenly", dtype, n, GRAIN, (out,), (n,), (start, end, step))
+    return out
+
+
+def repeated(x, times):
+    """The whole array, so many times along each of its dims (as many as there are times)."""
+    x = x.reshape((1,) * (len(times) - x.ndim) + x.shape)
+    out = empty(tuple(n * t for n, t in zip(x.shape, times)), x.dtype)
+    to = out.reshape([k for pair in zip(times, x.shape) for k in pair])
+    source = np.broadcast_to(x.reshape([k for n in x.shape for k in (1, n)]), to.shape)
+    if not copy_into(to, source):
+        to[...] = source
+    return out
 
 
 def contiguous_copy(x):
@@ -130,9 +164,11 @@ def product(sizes):
 
 
 def converted(x, dtype):
-    """x in another floating type; contiguous arrays only."""
-    if x.size < SMALL or x.dtype not in TYPES or dtype not in _TO or x.dtype == dtype or not x.flags.c_contiguous:
+    """x in another floating type; contiguous arrays only, or those that are it with their dims in reverse."""
+    if x.size < SMALL or x.dtype not in TYPES or dtype not in _TO or x.dtype == dtype:
         return NotImplemented
+    if not x.flags.c_contiguous:
+        return converted(x.T, dtype).T if x.flags.f_contiguous else NotImplemented
     out = empty(x.shape, dtype)
     run(_TO[dtype], x.dtype, x.size, GRAIN, (out, x))
     return out
@@ -191,12 +227,16 @@ def take_elements(x, dim, index):
 def add_elements(out, dim, index, x) -> bool:
     """out at `index` (within range) along `dim` += x, in place; False where numpy has to do it."""
     found = _along(out, dim, index)
-    if found is None or out.dtype not in TYPES or x.dtype != out.dtype or x.shape != index.shape or not index.size \
+    whole = out.dtype.kind in "iu"
+    if found is None or not (whole or out.dtype in TYPES) or x.dtype != out.dtype or x.shape != index.shape or not index.size \
             or not _index_ready(index, out, x):
         return False
     outer, inner = found
-    run("add_elements", out.dtype, outer, grain_of(inner * index.shape[dim]), (out, x, index),
-        (out.shape[dim], inner, index.shape[dim]))
+    rest = outer, grain_of(inner * index.shape[dim]), (out, x, index), (out.shape[dim], inner, index.shape[dim])
+    if whole:
+        run_sized("add_whole_elements", out.itemsize, *rest)
+    else:
+        run("add_elements", out.dtype, *rest)
     return True
 
 
@@ -235,6 +275,17 @@ def sum_bags(table, index, first, weights, skip, mean):
     out = empty((bags, width), table.dtype)
     run("bag_rows", table.dtype, bags, grain_of(width * max(index.size // max(bags, 1), 1)),
         (out, table, index, first, weights), (width, skip, int(mean)))
+    return out
+
+
+def bag_winners(table, index, first, skip):
+    """Which row of the table is the greatest of its bag, per column; bags and indices as in `sum_bags`."""
+    if not plain(table) or not _index_ready(index) or not table.size or table.shape[0] >= 1 << 31:
+        return NotImplemented
+    bags, width = len(first) - 1, table.shape[1]
+    out = empty((bags, width), index.dtype)
+    run("bag_winners", table.dtype, bags, grain_of(width * max(index.size // max(bags, 1), 1)), (out, table, index, first),
+        (width, skip))
     return out
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .calls import TYPES, Job
-from .jobs import empty, grain_of, plain, run, run_sized
+from .jobs import WHOLE, empty, grain_of, plain, run, run_sized
 from .moves import contiguous_copy
 
 _SMALL, _MOST = 48, 256        # elements, and k, where the native kernels win
@@ -30,7 +30,7 @@ def _rows(x, dim):
 def _back(array, dim):
     """The array with its last dim back at `dim`, contiguous."""
     y = _turned(array, -1, dim)
-    return y if y.flags.c_contiguous else y.copy(order="C")
+    return array.reshape(y.shape) if y.flags.c_contiguous else y.copy(order="C")    # (dims of one element get their own strides)
 
 
 _KEYS = {"u": 0, "b": 0, "i": 1, "f": 2}                 # KeyKind of csrc/order.h, by numpy's kind of type
@@ -79,6 +79,16 @@ def topk(x, k, dim, largest):
     values, places = empty(sizes, y.dtype), empty(sizes, np.dtype(np.int64))
     run("topk_rows", y.dtype, y.size // n, grain_of(n * 4), (values, y, places), (n, k, int(largest)))
     return _back(values, dim), _back(places, dim)
+
+
+def edges_below(edges, x):
+    """How many of the ascending edges of its row each number of x has reached."""
+    if edges.dtype not in WHOLE or not x.size or not edges.size or edges.shape[:-1] != x.shape[:-1] or not plain(edges, x):
+        return NotImplemented
+    n, count = edges.shape[-1], x.shape[-1]
+    out = empty(x.shape, np.dtype(np.int64))
+    run("edges_below", x.dtype, x.size // count, grain_of(count * 8), (out, edges, x), (n, count))
+    return out
 
 
 # -- for compiled code: the last dim of regions, with the outputs given

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from .jobs import TYPES, WHOLE, column_block, empty, grain_of, run
+from .jobs import TYPES, WHOLE, column_block, empty, grain_of, plain, run
 
 SMALL = 1 << 12              # elements below which numpy's call is shorter
 _CHUNK = 1 << 15             # elements of one unit where the whole array is one result
@@ -212,3 +212,12 @@ def norm2(x, dims, keepdim):
     """The root of the sum of squares."""
     found = reduce("squares", x, dims, keepdim) if x.dtype in WHOLE else NotImplemented
     return found if found is NotImplemented else np.sqrt(found)
+
+
+def dot(x, y):
+    """The product of two vectors of halves, summed in floats and rounded once."""
+    if x.ndim != 1 or y.ndim != 1 or x.size < SMALL or x.shape != y.shape or not plain(x, y) or x.dtype in WHOLE:
+        return NotImplemented
+    out = empty((1,), np.dtype(np.float32))
+    run("dot_rows", x.dtype, 1, 1, (out, x, y), (x.size,))
+    return out.astype(x.dtype).reshape(())

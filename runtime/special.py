@@ -7,20 +7,23 @@ from __future__ import annotations
 
 import numpy as np
 
-from .jobs import GRAIN, empty, run
+from .jobs import GRAIN, TYPES, empty, run
 
 _NONE = np.zeros(0)
-_STEPS = {"ndtri": (3,)}
+_WIDE = np.dtype(np.float64)
+_STEPS = {"ndtri": (2,)}        # of a method of third order, from an approximation that is off by 0.003
+_FLOAT_STEPS = {"ndtri": (1,)}
+_LEAST = 1e-10          # of its greatest coefficient: what is less makes no difference to a float
 _series: dict = {}
 
 
 def special(name, x, kind, function=None, s=0, factor=1.0):
-    """The function `name` of x in type `kind`: floats and doubles directly, others through doubles. `function`: the name's
+    """The function `name` of x in type `kind`: what the kernels know directly, others through doubles. `function`: the name's
     formula in numpy, for its series; `s`, `factor`: polygamma's."""
-    inner = x.dtype if x.dtype == kind and kind in (np.float32, np.float64) else np.dtype(np.float64)
+    inner = x.dtype if x.dtype == kind and x.dtype in TYPES else _WIDE
     y = np.ascontiguousarray(x, inner) if x.ndim else x.astype(inner)
     out = empty(y.shape, inner)
-    coefficients, numbers = series(name, function)
+    coefficients, numbers = series(name, function, inner == _WIDE)
     run(name, inner, y.size, GRAIN // 16, (out, y, coefficients), numbers or (s,), (factor,))
     if inner == kind:
         return out
@@ -28,20 +31,22 @@ def special(name, x, kind, function=None, s=0, factor=1.0):
         return out.astype(kind)
 
 
-def series(name, function):
-    """(all coefficients, how many each series has and other whole numbers of the kernel)"""
-    coefficients, counts = _coefficients(name, function)
-    return coefficients, (*counts, *_STEPS.get(name, ()))
+def series(name, function, wide):
+    """(all coefficients, how many each series has and other whole numbers of the kernel); `wide`: for doubles"""
+    coefficients, counts = _coefficients(name, function, wide)
+    return coefficients, (*counts, *(_STEPS if wide else _FLOAT_STEPS).get(name, ()))
 
 
-def _coefficients(name, function):
+def _coefficients(name, function, wide):
     if function is None:
         return _NONE, ()
-    found = _series.get(name)
+    found = _series.get((name, wide))
     if found is None:
         with np.errstate(all="ignore"):
             parts = [np.polynomial.chebyshev.chebinterpolate(f, n) for f, n in _FITS[name](function)]
-        found = _series[name] = np.concatenate(parts), tuple(map(len, parts))
+        if not wide:
+            parts = [c[:np.flatnonzero(abs(c) > _LEAST * abs(c).max())[-1] + 1] for c in parts]
+        found = _series[name, wide] = np.concatenate(parts), tuple(map(len, parts))
     return found
 
 

@@ -427,7 +427,7 @@ def test_gradients(name, make):
 # composites and records whose results are no floating tensors, or are constant; what needs two devices (tests/cuda)
 COMPLEX = {"angle", "complex", "conj", "fft_r2c", "sgn"}
 # (complex gradients: tests/eager/test_complex.py; still is 0 and moves by its gradient alone: tests that write through views)
-NO_GRADIENT = {"multinomial", "randperm", "edges_below", "copy", "transfer", "still"} | COMPLEX
+NO_GRADIENT = {"multinomial", "randperm", "edges_below", "last_weight", "bag_winners", "copy", "transfer", "still"} | COMPLEX
 
 
 ONCE = {"ctc_loss"}                     # a second differentiation raises, as in PyTorch

@@ -51,6 +51,7 @@ class Task(_call.Task):
         if inputs is not None:
             self.needed = self.leading(self.order(), {target for target, _ in inputs})
             self.only(self.needed)
+            self.wants(tuple(self.wanted))
 
     def reaches(self, target) -> bool:
         """Whether this run computes (or has computed) a gradient at `target`."""
@@ -77,8 +78,11 @@ class Task(_call.Task):
     def run(self, roots) -> None:
         for k, (edge, grad) in enumerate(roots):
             self.deliver(edge, grad, None, k)
-        plain = self.whole and self.accumulate and state.anomaly is None
-        self.loop(list(dict.fromkeys(target for (target, _), _ in roots)), plain, self.retain)
+        unwatched = state.anomaly is None
+        plain, captured = self.whole and self.accumulate and unwatched, None
+        if unwatched and not self.whole and not self.accumulate:
+            captured = self.captured
+        self.loop(list(dict.fromkeys(target for (target, _), _ in roots)), plain, self.retain, captured)
         self.finish()
 
     def finish(self) -> None:

@@ -231,10 +231,10 @@ bool multiply(int type, const void* x, const void* y, void* out, npy_intp batch,
                     for (npy_intp j = 0; j < n; j++) to[j] += a[l] * b[l * n + j];
         return true;
     }
-    if (type != FLOAT32 && type != FLOAT64) return false;
+    if (world.types[type].category != 2) return false;
     FbGemm g = {};
     g.a = x, g.b = y, g.out = out;
-    g.a_type = g.b_type = g.out_type = type == FLOAT64 ? FB_DOUBLE : FB_FLOAT;
+    g.a_type = g.b_type = g.out_type = type == FLOAT64 ? FB_DOUBLE : type == FLOAT16 ? FB_F16 : type == BFLOAT16 ? FB_BF16 : FB_FLOAT;
     g.batch_dims = 1, g.batch[0] = batch;
     g.a_batch[0] = m * k, g.b_batch[0] = k * n, g.out_batch[0] = m * n;
     g.M = m, g.N = n, g.K = k;
@@ -255,14 +255,15 @@ struct Product {
         return (PyArrayObject*)copy.get();
     }
     npy_intp sizes[3], k;
-    bool read(const Call& c, PyObject* first, PyObject* second, int dims) {
+    bool read(const Call& c, PyObject* first, PyObject* second, int dims, bool halves = false) {
         x = dense(c, first, copies[0]), y = x ? dense(c, second, copies[1]) : nullptr;
         if (!y || PyArray_NDIM(x) != dims || PyArray_NDIM(y) != dims || (type = type_of(first)) != type_of(second)) return false;
         npy_intp batch = dims == 3 ? PyArray_DIM(x, 0) : 1;
         sizes[0] = batch, sizes[1] = PyArray_DIM(x, dims - 2), sizes[2] = PyArray_DIM(y, dims - 1), k = PyArray_DIM(x, dims - 1);
         if ((dims == 3 && PyArray_DIM(y, 0) != batch) || PyArray_DIM(y, dims - 2) != k) return false;
         npy_intp work = batch * sizes[1] * sizes[2];
-        return work && k && work <= FEW && k <= FEW && work * k <= 1 << 18 && (type == FLOAT32 || type == FLOAT64 || type == INT64);
+        return work && k && work <= FEW && k <= FEW && work * k <= 1 << 18
+            && (type == FLOAT32 || type == FLOAT64 || type == INT64 || (halves && (type == FLOAT16 || type == BFLOAT16)));
     }
     PyObject* run(int dims) const {
         PyObject* array = fresh_array(type, dims, sizes + 3 - dims, nullptr);
@@ -275,7 +276,7 @@ PyObject* bmm(const Call& c) {
     static const Names<2> names("input", "mat2");
     PyObject* a[2];
     Product p;
-    return parse(c, names, a) && p.read(c, a[0], a[1], 3) ? tensor_around(p.run(3), p.type) : nullptr;
+    return parse(c, names, a) && p.read(c, a[0], a[1], 3, true) ? tensor_around(p.run(3), p.type) : nullptr;
 }
 
 // input + product, both factors 1
@@ -326,7 +327,7 @@ PyObject* cross(const Call& c) {
     PyArrayObject *x = a[0] ? dense_array(a[0]) : nullptr, *y = x && a[1] ? dense_array(a[1]) : nullptr;
     int dims = y ? PyArray_NDIM(x) : 0, type = y ? type_of(a[0]) : -1, d = 0;
     if (!dims || type_of(a[1]) != type || PyArray_NDIM(y) != dims || !PyArray_CompareLists(PyArray_DIMS(x), PyArray_DIMS(y), dims)
-        || !PyArray_SIZE(x) || PyArray_SIZE(x) > MANY)
+        || !PyArray_SIZE(x) || PyArray_SIZE(x) > alone(MANY))
         return nullptr;
     if (absent(a[2]))
         while (d < dims && PyArray_DIM(x, d) != 3) d++;
@@ -376,7 +377,7 @@ PyObject* kron(const Call& c) {
 
 bool floats_of(const Call& c, PyObject* t, PyArrayObject*& x) {
     x = operand(c, t);
-    return x && type_of(t) == FLOAT32 && PyArray_SIZE(x) && PyArray_SIZE(x) <= 1 << 19;
+    return x && type_of(t) == FLOAT32 && PyArray_SIZE(x) && PyArray_SIZE(x) <= alone(1 << 19);
 }
 bool pair_of_floats(const Call& c, PyObject* s, PyObject* t, PyArrayObject*& x, PyArrayObject*& y) {
     return floats_of(c, s, x) && floats_of(c, t, y) && PyArray_NDIM(x) == PyArray_NDIM(y)
@@ -464,7 +465,7 @@ PyObject* nan_to_num(const Call& c) {
     PyArrayObject* x = c.n == 1 && !c.names ? operand(c, c.args[0]) : nullptr;
     int type = x ? type_of(c.args[0]) : -1;
     if (type == FLOAT32 && floats_of(c, c.args[0], x)) return float_map(x, plain_numbers);
-    if ((type != FLOAT16 && type != BFLOAT16) || !PyArray_SIZE(x) || PyArray_SIZE(x) > 1 << 19) return nullptr;
+    if ((type != FLOAT16 && type != BFLOAT16) || !PyArray_SIZE(x) || PyArray_SIZE(x) > alone(1 << 19)) return nullptr;
     PyObject* array = fresh_array(type, PyArray_NDIM(x), PyArray_DIMS(x), nullptr);
     if (array)
         plain_halves((uint16_t*)data_of(array), (const uint16_t*)PyArray_DATA(x), PyArray_SIZE(x), type == FLOAT16 ? 0x7c00 : 0x7f80);

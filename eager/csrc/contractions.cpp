@@ -165,6 +165,8 @@ PyObject* py_contract(PyObject*, PyObject* const* args, Py_ssize_t n) {
     PyArrayObject *x = n == 5 ? row_major(args[0]) : nullptr, *y = x ? row_major(args[1], element_type(x)) : nullptr;
     Term left, right, out;
     if (!y || !left.read(args[2]) || !right.read(args[3]) || !out.read(args[4]) || !left.measure(x) || !right.measure(y)) return declined();
+    Parts p;
+    if (!p.read(left, right, out) || !p.in_order(out)) return declined();
     PyObject* array = product(element_type(x), PyArray_DATA(x), PyArray_DATA(y), left, right, out);
     return array || PyErr_Occurred() ? array : declined();
 }

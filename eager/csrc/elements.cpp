@@ -15,42 +15,31 @@ constexpr npy_intp FEW_ELEMENTS = 4096; // one thread's work: more go to the gen
 
 struct Special {
     PyObject_HEAD vectorcallfunc vectorcall;
-    PyObject *general, *series, *coefficients; // `series()` -> (coefficients, whole numbers of the kernel), at the first call
+    PyObject *general, *series; // `series(for doubles)` -> (coefficients, whole numbers of the kernel), at the first call
+    PyObject* coefficients[2]; // for floats, and for doubles
     int number;
     bool doubles; // doubles are for the kernel, too
-    long numbers[4];
+    long numbers[2][4];
 };
 
-bool learn_series(Special* self) {
-    if (self->coefficients) return true;
-    Ref pair(PyObject_CallNoArgs(self->series));
+bool learn_series(Special* self, bool wide) {
+    if (self->coefficients[wide]) return true;
+    Ref pair(PyObject_CallOneArg(self->series, wide ? Py_True : Py_False));
     PyObject *array, *numbers;
     if (!pair || !PyArg_ParseTuple(pair.get(), "O!O!", &PyArray_Type, &array, &PyTuple_Type, &numbers)) return false;
     for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(numbers) && k < 4; k++)
-        self->numbers[k] = PyLong_AsLong(PyTuple_GET_ITEM(numbers, k));
-    return !PyErr_Occurred() && (self->coefficients = Py_NewRef(array));
+        self->numbers[wide][k] = PyLong_AsLong(PyTuple_GET_ITEM(numbers, k));
+    return !PyErr_Occurred() && (self->coefficients[wide] = Py_NewRef(array));
 }
 
-void run_special(const Special* self, void* out, const void* x, bool wide, npy_intp n) {
+void run_special(const Special* self, void* out, const void* x, int type, npy_intp n) {
+    bool wide = type == FLOAT64;
     Job job = {};
     job.rt = world.api->runtime;
-    job.p[0] = out, job.p[1] = (void*)x, job.p[2] = PyArray_DATA((PyArrayObject*)self->coefficients);
-    memcpy(job.n, self->numbers, sizeof self->numbers);
+    job.p[0] = out, job.p[1] = (void*)x, job.p[2] = PyArray_DATA((PyArrayObject*)self->coefficients[wide]);
+    memcpy(job.n, self->numbers[wide], sizeof self->numbers[wide]);
     job.f[0] = 1;
-    world.api->jobs()[self->number].run[wide](job, 0, n);
-}
-
-// Halves by way of doubles, which are rounded once.
-void run_halves(const Special* self, int type, const char* x, char* out, npy_intp n) {
-    constexpr npy_intp some = 256;
-    double from[some], to[some];
-    CastLoop widen = cast_loop(type, FLOAT64), narrow = narrow_once(type);
-    for (npy_intp at = 0; at < n; at += some) {
-        npy_intp count = n - at < some ? n - at : some;
-        widen(x + at * 2, 2, (char*)from, sizeof(double), count);
-        run_special(self, to, from, true, count);
-        narrow((const char*)to, sizeof(double), out + at * 2, 2, count);
-    }
+    world.api->jobs()[self->number].run[type == FLOAT32 ? 0 : wide ? 1 : type == BFLOAT16 ? 2 : 3](job, 0, n);
 }
 
 PyObject* call_special(PyObject* raw, PyObject* const* args, size_t nargsf, PyObject* names) {
@@ -60,11 +49,28 @@ PyObject* call_special(PyObject* raw, PyObject* const* args, size_t nargsf, PyOb
     npy_intp n = x ? PyArray_SIZE(x) : 0;
     bool known = type == FLOAT32 || type == FLOAT16 || type == BFLOAT16 || (type == FLOAT64 && self->doubles);
     if (!known || !n || n > FEW_ELEMENTS) return PyObject_Vectorcall(self->general, args, nargsf, names);
-    if (!learn_series(self)) return nullptr;
+    if (!learn_series(self, type == FLOAT64)) return nullptr;
     PyObject* array = fresh_array(type, PyArray_NDIM(x), PyArray_DIMS(x), nullptr);
     if (!array) return nullptr;
-    if (type == FLOAT32 || type == FLOAT64) run_special(self, data_of(array), PyArray_DATA(x), type == FLOAT64, n);
-    else run_halves(self, type, (const char*)PyArray_DATA(x), (char*)data_of(array), n);
+    run_special(self, data_of(array), PyArray_DATA(x), type, n);
+    return array;
+}
+
+// zeta(s, q): of floats s > 1 and q > 0
+PyObject* py_zeta(PyObject*, PyObject* const* args, Py_ssize_t n) {
+    static const int number = small_job("zeta");
+    PyArrayObject *s = n == 2 ? row_major(args[0], FLOAT32) : nullptr, *q = s ? row_major(args[1], FLOAT32) : nullptr;
+    npy_intp count = q ? PyArray_SIZE(s) : 0;
+    if (!count || count > FEW_ELEMENTS || !PyArray_SAMESHAPE(s, q)) return declined();
+    const float *x = (const float*)PyArray_DATA(s), *y = (const float*)PyArray_DATA(q);
+    for (npy_intp k = 0; k < count; k++)
+        if (!(x[k] > 1.0001f && x[k] < 1e3f && y[k] > 0 && y[k] < 1e30f)) return declined();
+    PyObject* array = fresh_array(FLOAT32, PyArray_NDIM(s), PyArray_DIMS(s), nullptr);
+    if (!array) return nullptr;
+    Job job = {};
+    job.rt = world.api->runtime;
+    job.p[0] = data_of(array), job.p[1] = (void*)x, job.p[2] = (void*)y;
+    world.api->jobs()[number].run[FB_FLOAT](job, 0, count);
     return array;
 }
 
@@ -76,7 +82,7 @@ int traverse_special(PyObject* raw, visitproc visit, void* arg) {
 int clear_special(PyObject* raw) {
     Py_CLEAR(((Special*)raw)->general);
     Py_CLEAR(((Special*)raw)->series);
-    Py_CLEAR(((Special*)raw)->coefficients);
+    for (PyObject*& each : ((Special*)raw)->coefficients) Py_CLEAR(each);
     return 0;
 }
 void dealloc_special(PyObject* raw) {
@@ -176,13 +182,52 @@ PyObject* gcd(const Call& c) {
     return tensor_around(array, INT64);
 }
 
+// ---- differences of neighbours
+
+template <class T> T difference(T a, T b) { return a - b; }
+Half difference(Half a, Half b) { return Narrow<Half>::of(widen(a) - widen(b)); }
+BFloat difference(BFloat a, BFloat b) { return Narrow<BFloat>::of(widen(a) - widen(b)); }
+
+PyObject* diff(const Call& c) {
+    static const Names<3> names("input", "n", "dim");
+    PyObject* a[3];
+    npy_intp order = 1;
+    if (!parse(c, names, a) || !a[0] || (a[1] && !small_int(a[1], order)) || order != 1 || (c.grad && is_tensor(a[0]) && needs_grad(a[0])))
+        return nullptr;
+    PyArrayObject* x = dense_array(a[0]);
+    int type = x ? type_of(a[0]) : -1, dims = x ? PyArray_NDIM(x) : 0, d = dims - 1;
+    if (!dims || PyArray_SIZE(x) > FEW_ELEMENTS || (a[2] && !small_dim(a[2], dims, d)) || PyArray_DIM(x, d) < 2) return nullptr;
+    npy_intp sizes[MAX_DIMS], inner = 1, n = PyArray_DIM(x, d);
+    for (int k = 0; k < dims; k++) sizes[k] = PyArray_DIM(x, k) - (k == d), inner *= k > d ? PyArray_DIM(x, k) : 1;
+    Ref array(fresh_array(type, dims, sizes, nullptr));
+    if (!array) return nullptr;
+    auto run = [&](auto e) {
+        typedef decltype(e) T;
+        const T* from = (const T*)PyArray_DATA(x);
+        T* to = (T*)data_of(array.get());
+        for (npy_intp o = PyArray_SIZE(x) / (n * inner); o > 0; o--, from += inner)
+            for (npy_intp k = 0; k < (n - 1) * inner; k++, from++) *to++ = difference(from[inner], *from);
+    };
+    switch (PyArray_SIZE(x) ? type : -1) {
+    case FLOAT32: run(float{}); break;
+    case FLOAT64: run(double{}); break;
+    case INT64: run(uint64_t{}); break;
+    case INT32: run(uint32_t{}); break;
+    case FLOAT16: run(Half{}); break;
+    case BFLOAT16: run(BFloat{}); break;
+    default: return nullptr;
+    }
+    return tensor_around(array.release(), type);
+}
+
 PyMethodDef functions[] = {{"special", py_special, METH_VARARGS,
                                "special(name, general, series, doubles): the kernel of a special function of one operand"},
+    {"zeta", (PyCFunction)(void*)py_zeta, METH_FASTCALL, "zeta(s, q): an array, or NotImplemented"},
     {nullptr, nullptr, 0, nullptr}};
 
 }
 
-const SmallEntry small_elements[] = {{"addcmul", fused}, {"addcdiv", fused}, {"clamp", clamp}, {"clip", clamp}, {"gcd", gcd},
+const SmallEntry small_elements[] = {{"addcmul", fused}, {"addcdiv", fused}, {"clamp", clamp}, {"clip", clamp}, {"gcd", gcd}, {"diff", diff},
     {nullptr, nullptr}};
 
 bool add_elements(PyObject* module) { return ready_special() && PyModule_AddFunctions(module, functions) == 0; }

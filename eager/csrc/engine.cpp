@@ -5,6 +5,7 @@
 // passed on. A node with hooks or an `apply` of its own, a leaf with hooks, and runs for given inputs go through the
 // Python methods `run_node` and `run_leaf`, which come back to `route`.
 #include "gradients.h"
+#include "attached.h"
 
 #include <memory>
 #include <queue>
@@ -20,6 +21,7 @@ struct Tools { // from engine.py
 struct Entry {
     Ref target;
     bool is_node, needed = true, delivered = false;
+    Ref wanted; // the edge whose gradient is asked for, where a run is for given inputs
     long pending = 0;
     std::vector<PyObject*> grads; // per output; null: none yet
 
@@ -583,6 +585,16 @@ PyObject* task_only(PyObject* raw, PyObject* needed) {
     Py_RETURN_NONE;
 }
 
+PyObject* task_wants(PyObject* raw, PyObject* edges) {
+    Run& run = *((Task*)raw)->run;
+    bool done = each_edge(edges, [&](PyObject* edge, Py_ssize_t, Py_ssize_t) {
+        auto found = run.entries.find(PyTuple_GET_ITEM(edge, 0));
+        if (found != run.entries.end()) found->second->wanted = Ref(Py_NewRef(edge));
+        return true;
+    });
+    return done ? Py_NewRef(Py_None) : nullptr;
+}
+
 PyObject* task_reached(PyObject* raw, PyObject* target) {
     Run& run = *((Task*)raw)->run;
     auto found = run.entries.find(target);
@@ -642,11 +654,15 @@ bool run_attached(Run& run, PyObject* node, Grads& grads, bool retain) {
         Ref done(retain ? Py_NewRef(Py_None) : PyObject_CallMethod(node, "release", nullptr));
         return done && route(run, node, edges.get(), nothing.data());
     }
-    Ref list = listed(grads);
-    if (!list) return false;
-    PyObject* args[] = {node, list.get(), retain ? Py_False : Py_True};
-    Ref results(PyObject_VectorcallMethod(name, args, 3 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
+    Ref results(attached_gradients(node, grads.list, !retain));
+    if (!results && !PyErr_Occurred()) {
+        Ref list = listed(grads);
+        if (!list) return false;
+        PyObject* args[] = {node, list.get(), retain ? Py_False : Py_True};
+        results = Ref(PyObject_VectorcallMethod(name, args, 3 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
+    }
     if (!results) return false;
+    for (PyObject*& g : grads.list) Py_SETREF(g, Py_NewRef(Py_None));
     if (!PyList_CheckExact(results.get()) || PyList_GET_SIZE(results.get()) != PyTuple_GET_SIZE(edges.get())) {
         PyErr_SetString(PyExc_RuntimeError, "a compiled backward gave another number of gradients than it has inputs");
         return false;
@@ -654,47 +670,68 @@ bool run_attached(Run& run, PyObject* node, Grads& grads, bool retain) {
     return route(run, node, edges.get(), PySequence_Fast_ITEMS(results.get()));
 }
 
-bool step(PyObject* self, Run& run, Entry* entry, bool plain, bool retain) {
+// How a run goes: `plain`: no inputs are asked for and nothing watches, so that plain nodes and leaves need no Python method;
+// `captured`: the dictionary for the gradients of what is asked for, where nothing watches either, else null.
+struct How {
+    bool plain, retain;
+    PyObject* captured;
+};
+
+// In a run for given inputs: a node that is none of them, all of whose edges lead to one.
+bool is_between(Run& run, Entry* entry) {
+    PyObject* target = entry->target.get();
+    return !entry->wanted && is_own(target)
+        && each_edge(slot(target, world.n.edges), [&](PyObject* edge, Py_ssize_t, Py_ssize_t) {
+               auto found = run.entries.find(PyTuple_GET_ITEM(edge, 0));
+               return found != run.entries.end() && found->second->needed;
+           });
+}
+
+bool step(PyObject* self, Run& run, Entry* entry, const How& how) {
     PyObject* target = entry->target.get();
     Grads grads(entry);
     if (entry->is_node) {
-        if (plain && is_own(target) && !has_hooks(target))
-            return Py_TYPE(target) == world.node ? run_plain(run, target, grads, retain)
-                                                 : run_attached(run, target, grads, retain);
+        if ((how.plain || (how.captured && is_between(run, entry))) && is_own(target) && !has_hooks(target))
+            return Py_TYPE(target) == world.node ? run_plain(run, target, grads, how.retain)
+                                                 : run_attached(run, target, grads, how.retain);
         if (PyErr_Occurred()) return false;
         Ref list = listed(grads);
         if (!list) return false;
         Ref done(PyObject_CallMethod(self, "run_node", "OO", target, list.get()));
         return (bool)done;
     }
-    if (plain && is_plain(target) && !slot(target, world.t.hooks)) return accumulate(target, grads);
+    if (is_plain(target) && !slot(target, world.t.hooks)) {
+        if (how.plain) return accumulate(target, grads);
+        if (how.captured)
+            return !entry->wanted || grads.list[0] == Py_None
+                || !PyDict_SetItem(how.captured, entry->wanted.get(), grads.list[0]);
+    }
     Ref done(PyObject_CallMethod(self, "run_leaf", "OO", target, grads.list[0]));
     return (bool)done;
 }
 
-bool run_ready(PyObject* self, Run& run, bool plain, bool retain) {
+bool run_ready(PyObject* self, Run& run, const How& how) {
     while (!run.ready.empty()) {
         Entry* entry = run.ready.top().entry;
         run.ready.pop();
-        if (!step(self, run, entry, plain, retain)) return false;
+        if (!step(self, run, entry, how)) return false;
     }
     return true;
 }
 
-// loop(targets, plain, retain): run what is ready from these on, until nothing is. `plain`: no inputs are asked for and
-// nothing watches, so that plain nodes and leaves need no Python method.
+// loop(targets, plain, retain, captured): run what is ready from these on, until nothing is. `captured` is a dictionary or None.
 PyObject* task_loop(PyObject* raw, PyObject* args) {
     Run& run = *((Task*)raw)->run;
-    PyObject* targets;
+    PyObject *targets, *captured;
     int plain, retain;
-    if (!PyArg_ParseTuple(args, "Opp", &targets, &plain, &retain)) return nullptr;
+    if (!PyArg_ParseTuple(args, "OppO", &targets, &plain, &retain, &captured)) return nullptr;
     Ref fast(PySequence_Fast(targets, "targets must be a sequence"));
     if (!fast) return nullptr;
     for (Py_ssize_t k = 0; k < PySequence_Fast_GET_SIZE(fast.get()); k++) {
         Entry* entry = entry_of(run, PySequence_Fast_GET_ITEM(fast.get(), k));
         if (!entry->pending && entry->delivered && !push(run, entry)) return nullptr;
     }
-    if (!run_ready(raw, run, plain, retain)) return nullptr;
+    if (!run_ready(raw, run, {plain != 0, retain != 0, PyDict_CheckExact(captured) ? captured : nullptr})) return nullptr;
     Py_RETURN_NONE;
 }
 
@@ -722,7 +759,7 @@ bool run_whole(PyObject* task, PyObject* edge, Ref grad) {
     if (!deliver(entry, edge, grad.get(), Py_None, 0)) return false;
     grad = Ref();
     if (!entry->pending && !push(run, entry)) return false;
-    if (!run_ready(task, run, true, false)) return false;
+    if (!run_ready(task, run, {true, false, nullptr})) return false;
     Ref callbacks(PyObject_GetAttr(task, name));
     int any = callbacks ? PyObject_IsTrue(callbacks.get()) : -1;
     if (any <= 0) return any == 0;
@@ -770,11 +807,12 @@ PyMethodDef task_methods[] = {
     {"reach", task_reach, METH_O, "reach(targets): count the dependencies of everything from these"},
     {"order", task_order, METH_NOARGS, "order(): everything reached"},
     {"only", task_only, METH_O, "only(needed): gradients of other targets are not computed"},
+    {"wants", task_wants, METH_O, "wants(edges): these lead to what is asked for"},
     {"reaches", task_reached, METH_O, "reaches(target): whether this run computes (or has computed) a gradient there"},
     {"deliver", task_deliver, METH_VARARGS,
         "deliver(edge, grad, source, index): add to what the edge's target received"},
     {"route", task_route, METH_VARARGS, "route(node, results): pass a node's results on along its edges"},
-    {"loop", task_loop, METH_VARARGS, "loop(targets, plain, retain): run until nothing is ready"},
+    {"loop", task_loop, METH_VARARGS, "loop(targets, plain, retain, captured): run until nothing is ready"},
     {nullptr, nullptr, 0, nullptr}};
 
 PyTypeObject TaskType = {PyVarObject_HEAD_INIT(nullptr, 0)};

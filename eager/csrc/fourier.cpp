@@ -73,44 +73,60 @@ struct Parts {
     float *re, *im;
 };
 
+// Sixteen numbers side by side.
+#if defined(__GNUC__) && !defined(__clang__)
+#define FB_SQUARES 1
+typedef float V16 __attribute__((vector_size(64)));
+typedef int I16 __attribute__((vector_size(64)));
+typedef float V8 __attribute__((vector_size(32)));
+FB_ALWAYS V16 load16(const float* p) {
+    V16 x;
+    memcpy(&x, p, sizeof x);
+    return x;
+}
+FB_ALWAYS void store16(float* p, const V16& x) { memcpy(p, &x, sizeof x); }
+#else
+#define FB_SQUARES 0
+#endif
+
 // Butterflies on p complex numbers, forward.
-FB_ALWAYS void butterfly(float (&r)[2], float (&i)[2]) {
-    float a = r[0], b = i[0];
+template <class T> FB_ALWAYS void butterfly(T (&r)[2], T (&i)[2]) {
+    T a = r[0], b = i[0];
     r[0] = a + r[1], i[0] = b + i[1], r[1] = a - r[1], i[1] = b - i[1];
 }
-FB_ALWAYS void butterfly(float (&r)[3], float (&i)[3]) {
+template <class T> FB_ALWAYS void butterfly(T (&r)[3], T (&i)[3]) {
     const float h = 0.86602540378443864676f;
-    float tr = r[1] + r[2], ti = i[1] + i[2], dr = (r[1] - r[2]) * h, di = (i[1] - i[2]) * h;
-    float ar = r[0] - 0.5f * tr, ai = i[0] - 0.5f * ti;
+    T tr = r[1] + r[2], ti = i[1] + i[2], dr = (r[1] - r[2]) * h, di = (i[1] - i[2]) * h;
+    T ar = r[0] - 0.5f * tr, ai = i[0] - 0.5f * ti;
     r[0] += tr, i[0] += ti;
     r[1] = ar + di, i[1] = ai - dr, r[2] = ar - di, i[2] = ai + dr;
 }
-FB_ALWAYS void butterfly(float (&r)[4], float (&i)[4]) {
-    float ar = r[0] + r[2], ai = i[0] + i[2], br = r[0] - r[2], bi = i[0] - i[2];
-    float cr = r[1] + r[3], ci = i[1] + i[3], dr = r[1] - r[3], di = i[1] - i[3];
+template <class T> FB_ALWAYS void butterfly(T (&r)[4], T (&i)[4]) {
+    T ar = r[0] + r[2], ai = i[0] + i[2], br = r[0] - r[2], bi = i[0] - i[2];
+    T cr = r[1] + r[3], ci = i[1] + i[3], dr = r[1] - r[3], di = i[1] - i[3];
     r[0] = ar + cr, i[0] = ai + ci, r[2] = ar - cr, i[2] = ai - ci;
     r[1] = br + di, i[1] = bi - dr, r[3] = br - di, i[3] = bi + dr;
 }
-FB_ALWAYS void butterfly(float (&r)[5], float (&i)[5]) {
+template <class T> FB_ALWAYS void butterfly(T (&r)[5], T (&i)[5]) {
     const float c1 = 0.30901699437494742410f, c2 = -0.80901699437494742410f, s1 = 0.95105651629515357212f,
                 s2 = 0.58778525229247312917f;
-    float t1r = r[1] + r[4], t1i = i[1] + i[4], t2r = r[2] + r[3], t2i = i[2] + i[3];
-    float d1r = r[1] - r[4], d1i = i[1] - i[4], d2r = r[2] - r[3], d2i = i[2] - i[3];
-    float ar = r[0] + c1 * t1r + c2 * t2r, ai = i[0] + c1 * t1i + c2 * t2i;
-    float br = r[0] + c2 * t1r + c1 * t2r, bi = i[0] + c2 * t1i + c1 * t2i;
-    float ur = s1 * d1r + s2 * d2r, ui = s1 * d1i + s2 * d2i, vr = s2 * d1r - s1 * d2r, vi = s2 * d1i - s1 * d2i;
+    T t1r = r[1] + r[4], t1i = i[1] + i[4], t2r = r[2] + r[3], t2i = i[2] + i[3];
+    T d1r = r[1] - r[4], d1i = i[1] - i[4], d2r = r[2] - r[3], d2i = i[2] - i[3];
+    T ar = r[0] + c1 * t1r + c2 * t2r, ai = i[0] + c1 * t1i + c2 * t2i;
+    T br = r[0] + c2 * t1r + c1 * t2r, bi = i[0] + c2 * t1i + c1 * t2i;
+    T ur = s1 * d1r + s2 * d2r, ui = s1 * d1i + s2 * d2i, vr = s2 * d1r - s1 * d2r, vi = s2 * d1i - s1 * d2i;
     r[0] += t1r + t2r, i[0] += t1i + t2i;
     r[1] = ar + ui, i[1] = ai - ur, r[4] = ar - ui, i[4] = ai + ur;
     r[2] = br + vi, i[2] = bi - vr, r[3] = br - vi, i[3] = bi + vr;
 }
-FB_ALWAYS void butterfly(float (&r)[8], float (&i)[8]) {
+template <class T> FB_ALWAYS void butterfly(T (&r)[8], T (&i)[8]) {
     const float h = 0.70710678118654752440f;
-    float er[4] = {r[0], r[2], r[4], r[6]}, ei[4] = {i[0], i[2], i[4], i[6]};
-    float odd_r[4] = {r[1], r[3], r[5], r[7]}, odd_i[4] = {i[1], i[3], i[5], i[7]};
+    T er[4] = {r[0], r[2], r[4], r[6]}, ei[4] = {i[0], i[2], i[4], i[6]};
+    T odd_r[4] = {r[1], r[3], r[5], r[7]}, odd_i[4] = {i[1], i[3], i[5], i[7]};
     butterfly(er, ei);
     butterfly(odd_r, odd_i);
-    float tr[4] = {odd_r[0], (odd_r[1] + odd_i[1]) * h, odd_i[2], (odd_i[3] - odd_r[3]) * h};
-    float ti[4] = {odd_i[0], (odd_i[1] - odd_r[1]) * h, -odd_r[2], -(odd_r[3] + odd_i[3]) * h};
+    T tr[4] = {odd_r[0], (odd_r[1] + odd_i[1]) * h, odd_i[2], (odd_i[3] - odd_r[3]) * h};
+    T ti[4] = {odd_i[0], (odd_i[1] - odd_r[1]) * h, -odd_r[2], -(odd_r[3] + odd_i[3]) * h};
     for (int j = 0; j < 4; j++)
         r[j] = er[j] + tr[j], i[j] = ei[j] + ti[j], r[j + 4] = er[j] - tr[j], i[j + 4] = ei[j] - ti[j];
 }
@@ -139,7 +155,20 @@ template <int p> FB_ALWAYS void pass_of(const Pass& pass, const Parts& x, const 
         for (int j = 1; j < p; j++) cj[j] = c[(j - 1) * m + k], wj[j] = w[(j - 1) * m + k];
         const float *ar = xr + s * k, *ai = xi + s * k;
         float *br = yr + s * p * k, *bi = yi + s * p * k;
-        for (long q = 0; q < s; q++) {
+        long q = 0;
+#if FB_SQUARES
+        for (; q + 16 <= s; q += 16) {
+            V16 r[p], i[p];
+            for (int j = 0; j < p; j++) r[j] = load16(ar + q + s * m * j), i[j] = load16(ai + q + s * m * j);
+            butterfly(r, i);
+            store16(br + q, r[0]), store16(bi + q, i[0]);
+            for (int j = 1; j < p; j++) {
+                store16(br + q + s * j, r[j] * cj[j] + i[j] * wj[j]);
+                store16(bi + q + s * j, i[j] * cj[j] - r[j] * wj[j]);
+            }
+        }
+#endif
+        for (; q < s; q++) {
             float r[p], i[p];
             for (int j = 0; j < p; j++) r[j] = ar[q + s * m * j], i[j] = ai[q + s * m * j];
             butterfly(r, i);
@@ -225,35 +254,119 @@ struct Job {
     long rows, kept;
     bool real, inverse;
     float scale;
-    long group() const { return plan->n > LONG_ROW ? (real ? 2 : 1) : SIDE_BY_SIDE; } // rows at a time
+    long group() const { return (plan->n > LONG_ROW ? 1 : SIDE_BY_SIDE) * (real ? 2 : 1); } // rows at a time
 };
 
+// ---- sixteen rows and lanes: squares of 16 x 16 numbers are turned in registers
+
+#if FB_SQUARES
+FB_ALWAYS void turn_square(V16 (&x)[16]) {
+    const I16 low = {0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23}, high = low + 8;
+    for (int turn = 0; turn < 4; turn++) {
+        V16 y[16];
+        for (int i = 0; i < 8; i++)
+            y[2 * i] = __builtin_shuffle(x[i], x[i + 8], low), y[2 * i + 1] = __builtin_shuffle(x[i], x[i + 8], high);
+        for (int i = 0; i < 16; i++) x[i] = y[i];
+    }
+}
+// Complex rows of `step` floats: how many of their n numbers were read.
+FB_EACH_MACHINE long read_complex_squares(const float* x, long step, long n, float* re, float* im) {
+    long k = 0;
+    for (; k + 8 <= n; k += 8) {
+        V16 square[16];
+        for (int l = 0; l < 16; l++) square[l] = load16(x + l * step + 2 * k);
+        turn_square(square);
+        for (int j = 0; j < 8; j++) {
+            memcpy(re + (k + j) * 16, &square[2 * j], 64);
+            memcpy(im + (k + j) * 16, &square[2 * j + 1], 64);
+        }
+    }
+    return k;
+}
+// Real rows in pairs.
+FB_EACH_MACHINE long read_real_squares(const float* x, long n, float* re, float* im, long lanes) {
+    long k = 0;
+    for (; k + 16 <= n; k += 16) {
+        V16 square[16];
+        for (int l = 0; l < 16; l++) square[l] = load16(x + (l < 8 ? 2 * l : 2 * l - 15) * n + k);
+        turn_square(square);
+        for (int j = 0; j < 16; j++)
+            memcpy(re + (k + j) * lanes, &square[j], 32), memcpy(im + (k + j) * lanes, (const float*)&square[j] + 8, 32);
+    }
+    return k;
+}
+FB_EACH_MACHINE long write_complex_squares(const float* re, const float* im, long n, float scale, float* out, long step) {
+    long k = 0;
+    for (; k + 8 <= n; k += 8) {
+        V16 square[16];
+        for (int j = 0; j < 8; j++) {
+            square[2 * j] = load16(re + (k + j) * 16) * scale;
+            square[2 * j + 1] = load16(im + (k + j) * 16) * scale;
+        }
+        turn_square(square);
+        for (int l = 0; l < 16; l++) memcpy(out + l * step + 2 * k, &square[l], 64);
+    }
+    return k;
+}
+FB_EACH_MACHINE long write_real_squares(const float* re, const float* im, long n, long kept, float h, float turn, float* out,
+    long lanes) {
+    long k = 0;
+    for (; k + 8 <= kept; k += 8) {
+        V16 square[16];
+        for (int j = 0; j < 8; j++) {
+            long at = (k + j) * lanes, back = (k + j ? n - k - j : 0) * lanes;
+            V8 zr, zi, cr, ci, parts[4];
+            memcpy(&zr, re + at, 32), memcpy(&zi, im + at, 32), memcpy(&cr, re + back, 32), memcpy(&ci, im + back, 32);
+            parts[0] = (zr + cr) * h, parts[1] = (zi + ci) * h, parts[2] = turn * (zi - ci) * h, parts[3] = turn * (cr - zr) * h;
+            memcpy(&square[2 * j], parts, 64), memcpy(&square[2 * j + 1], parts + 2, 64);
+        }
+        turn_square(square);
+        for (int l = 0; l < 16; l++) memcpy(out + (l < 8 ? 2 * l : 2 * l - 15) * kept * 2 + 2 * k, &square[l], 64);
+    }
+    return k;
+}
+#else
+inline long read_complex_squares(const float*, long, long, float*, float*) { return 0; }
+inline long read_real_squares(const float*, long, float*, float*, long) { return 0; }
+inline long write_complex_squares(const float*, const float*, long, float, float*, long) { return 0; }
+inline long write_real_squares(const float*, const float*, long, long, float, float, float*, long) { return 0; }
+#endif
+
 void read_rows(const Job& job, long first, long rows, const Parts& to) {
-    long n = job.plan->n;
+    long n = job.plan->n, from = 0;
+    bool squares = FB_SQUARES && (job.real ? rows % 16 == 0 : rows == SIDE_BY_SIDE);
     if (job.real) {
         long half = (rows + 1) / 2;
+        for (long b = 0; squares && b < half; b += 8)
+            from = read_real_squares(job.x + (first + 2 * b) * n, n, to.re + b, to.im + b, half);
         for (long b = 0; b < half; b++) {
             const float *u = job.x + (first + 2 * b) * n, *v = 2 * b + 1 < rows ? u + n : nullptr;
-            for (long k = 0; k < n; k++) to.re[k * half + b] = u[k], to.im[k * half + b] = v ? v[k] : 0.f;
+            for (long k = from; k < n; k++) to.re[k * half + b] = u[k], to.im[k * half + b] = v ? v[k] : 0.f;
         }
         return;
     }
     float *re = job.inverse ? to.im : to.re, *im = job.inverse ? to.re : to.im;
+    if (squares) from = read_complex_squares(job.x + first * n * 2, 2 * n, n, re, im);
     for (long b = 0; b < rows; b++) {
         const float* x = job.x + (first + b) * n * 2;
-        for (long k = 0; k < n; k++) re[k * rows + b] = x[2 * k], im[k * rows + b] = x[2 * k + 1];
+        for (long k = from; k < n; k++) re[k * rows + b] = x[2 * k], im[k * rows + b] = x[2 * k + 1];
     }
 }
 
 void write_rows(const Job& job, long first, long rows, const Parts& from) {
-    long n = job.plan->n;
+    long n = job.plan->n, done = 0;
+    bool squares = FB_SQUARES && (job.real ? rows % 16 == 0 : rows == SIDE_BY_SIDE);
     const float scale = job.scale;
     if (job.real) { // of u + i v: U = (Z[k] + conj Z[-k]) / 2, V = (Z[k] - conj Z[-k]) / 2i
         long half = (rows + 1) / 2;
         const float h = 0.5f * scale, turn = job.inverse ? -1.f : 1.f;
+        for (long b = 0; squares && b < half; b += 8) {
+            float* out = job.out + (first + 2 * b) * job.kept * 2;
+            done = write_real_squares(from.re + b, from.im + b, n, job.kept, h, turn, out, half);
+        }
         for (long b = 0; b < half; b++) {
             float *u = job.out + (first + 2 * b) * job.kept * 2, *v = 2 * b + 1 < rows ? u + job.kept * 2 : nullptr;
-            for (long k = 0; k < job.kept; k++) {
+            for (long k = done; k < job.kept; k++) {
                 long at = k * half + b, back = (k ? n - k : 0) * half + b;
                 float zr = from.re[at], zi = from.im[at], cr = from.re[back], ci = from.im[back];
                 u[2 * k] = (zr + cr) * h, u[2 * k + 1] = turn * (zi - ci) * h;
@@ -263,9 +376,10 @@ void write_rows(const Job& job, long first, long rows, const Parts& from) {
         return;
     }
     const float *re = job.inverse ? from.im : from.re, *im = job.inverse ? from.re : from.im;
+    if (squares) done = write_complex_squares(re, im, n, scale, job.out + first * n * 2, 2 * n);
     for (long b = 0; b < rows; b++) {
         float* out = job.out + (first + b) * n * 2;
-        for (long k = 0; k < n; k++) out[2 * k] = re[k * rows + b] * scale, out[2 * k + 1] = im[k * rows + b] * scale;
+        for (long k = done; k < n; k++) out[2 * k] = re[k * rows + b] * scale, out[2 * k + 1] = im[k * rows + b] * scale;
     }
 }
 

@@ -68,7 +68,9 @@ template <bool lower> PyObject* triangle(const Call& c) {
     if (!parse(c, names, a) || !a[0] || (a[1] && !small_int(a[1], diagonal))) return nullptr;
     PyArrayObject* x = dense_array(a[0]);
     int dims = x ? PyArray_NDIM(x) : 0, type = x ? type_of(a[0]) : -1;
-    if (dims < 2 || type < 0 || !PyArray_NBYTES(x) || PyArray_NBYTES(x) > LARGE || diagonal > LARGE || diagonal < -LARGE) return nullptr;
+    if (dims < 2 || type < 0 || !PyArray_NBYTES(x) || PyArray_NBYTES(x) > alone(LARGE) || diagonal > LARGE
+        || diagonal < -LARGE)
+        return nullptr;
     npy_intp bytes = world.types[type].itemsize, columns = PyArray_DIM(x, dims - 1), rows = PyArray_DIM(x, dims - 2);
     PyObject* array = fresh_array(type, dims, PyArray_DIMS(x), nullptr);
     if (!array) return nullptr;
@@ -125,7 +127,7 @@ PyObject* flip(const Call& c) {
     PyObject* given = c.n == 2 && !c.names ? c.args[1] : nullptr;
     PyArrayObject* x = given ? dense_array(c.args[0]) : nullptr;
     int dims = x ? PyArray_NDIM(x) : 0, type = x ? type_of(c.args[0]) : -1;
-    if (!dims || type < 0 || !PyArray_NBYTES(x) || PyArray_NBYTES(x) > LARGE || world.types[type].itemsize > 8) return nullptr;
+    if (!dims || type < 0 || !PyArray_NBYTES(x) || PyArray_NBYTES(x) > alone(LARGE) || world.types[type].itemsize > 8) return nullptr;
     Flip f = {world.types[type].itemsize, 0, {}, {}, {}};
     bool many = PyTuple_CheckExact(given) || PyList_CheckExact(given);
     Py_ssize_t count = many ? PySequence_Fast_GET_SIZE(given) : 1;
@@ -157,7 +159,7 @@ PyObject* diagonals(const Call& c, PyObject* t) {
     int dims = x ? PyArray_NDIM(x) : 0, type = x ? type_of(t) : -1;
     if (!dims || dims + 1 >= MAX_DIMS || type < 0 || !untracked(c, t)) return nullptr;
     npy_intp n = PyArray_DIM(x, dims - 1), all = PyArray_SIZE(x), sizes[MAX_DIMS], bytes = world.types[type].itemsize;
-    if (!all || n > LARGE / 16 || all * n > LARGE / bytes) return nullptr;
+    if (!all || n > LARGE / 16 || all * n > alone(LARGE) / bytes) return nullptr;
     memcpy(sizes, PyArray_DIMS(x), dims * sizeof(npy_intp));
     sizes[dims] = n;
     Ref array(fresh_array(type, dims + 1, sizes, nullptr));

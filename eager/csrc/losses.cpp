@@ -108,7 +108,7 @@ PyObject* nll_loss(const Call& c) {
     int reduction;
     Rows r;
     if (!parse(c, names, a) || !a[0] || !absent(a[2]) || !absent(a[3]) || (a[4] && !small_int(a[4], ignored)) || !absent(a[5])
-        || !read_reduction(a[6], reduction) || !r.read(a[0], true, MANY))
+        || !read_reduction(a[6], reduction) || !r.read(a[0], true, alone(MANY)))
         return nullptr;
     const int64_t* target = classes_of(a[1], r.rows);
     PyObject* losses = target ? vector_of(r.rows) : nullptr;
@@ -199,7 +199,7 @@ PyObject* multi_margin_loss(const Call& c) {
     Rows r;
     if (!parse(c, names, a) || !a[0] || (a[2] && !small_int(a[2], power)) || (power != 1 && power != 2)
         || !small_real(a[3], 1, margin) || !(fabs(margin) < 1e30) || !absent(a[4]) || !absent(a[5]) || !absent(a[6])
-        || !read_reduction(a[7], reduction) || !r.read(a[0], false, MANY))
+        || !read_reduction(a[7], reduction) || !r.read(a[0], false, alone(MANY)))
         return nullptr;
     const int64_t* target = classes_of(a[1], r.rows);
     PyObject* losses = target && all_within(target, r.rows, r.classes) ? vector_of(r.rows) : nullptr;
@@ -252,7 +252,7 @@ PyObject* multilabel_margin_loss(const Call& c) {
     int reduction;
     Rows r;
     if (!parse(c, names, a) || !a[0] || !a[1] || !absent(a[2]) || !absent(a[3]) || !read_reduction(a[4], reduction)
-        || !r.read(a[0], false, MANY))
+        || !r.read(a[0], false, alone(MANY)))
         return nullptr;
     PyArrayObject* t = dense_array(a[1]);
     const int64_t* target = t && type_of(a[1]) == INT64 ? labels(t, r.rows, r.classes) : nullptr;

@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "casts.h"
@@ -114,6 +115,7 @@ struct Space {
     npy_intp sizes[MAX_DIMS], total;
     npy_intp strides[MAX_ARGS + 1][MAX_DIMS]; // the last row is the output's
     char* data[MAX_ARGS + 1];
+    int itemsize[MAX_ARGS]; // of array arguments
 };
 
 struct Job {
@@ -160,7 +162,19 @@ template <class T> bool choose_run(void (*run)(const uint8_t*, const T*, const T
     return true;
 }
 
+template <class T> void take_one(const char* from, npy_intp step, char* to, npy_intp to_step, npy_intp n) {
+    if (step == sizeof(T) && to_step == step) memmove(to, from, n * step);
+    else
+        for (npy_intp i = 0; i < n; i++) *(T*)(to + i * to_step) = *(const T*)(from + i * step);
+}
+
 void where_loop(int itemsize, char** p, npy_intp n, const npy_intp* s) {
+    if (!s[0] && n > 1) { // one condition for all
+        int k = *p[0] ? 1 : 2;
+        if (itemsize == 4) return take_one<int>(p[k], s[k], p[3], s[3], n);
+        if (itemsize == 8) return take_one<long>(p[k], s[k], p[3], s[3], n);
+        if (itemsize == 2) return take_one<short>(p[k], s[k], p[3], s[3], n);
+    }
     if (itemsize == 4 && choose_run<uint32_t>(choose_4, p, n, s)) return;
     if (itemsize == 8 && choose_run<uint64_t>(choose_8, p, n, s)) return;
     if (itemsize == 2 && choose_run<uint16_t>(choose_2, p, n, s)) return;
@@ -204,12 +218,71 @@ void run_block(const Program& p, char* const* data, const npy_intp* strides, npy
     if (aside) move_loop(p.result)(at[last], step[last], data[MAX_ARGS], strides[MAX_ARGS], n);
 }
 
+// ---- rows shorter than a block: several at once, operands that are no single run are laid side by side for it
+
+#define FB_LAY(T, name) \
+    FB_EACH_MACHINE void name(T* to, const char* from, npy_intp row, npy_intp step, npy_intp rows, npy_intp width) { \
+        for (npy_intp r = 0; r < rows; r++, to += width, from += row) { \
+            if (step == 0) { \
+                T one = *(const T*)from; \
+                for (npy_intp k = 0; k < width; k++) to[k] = one; \
+            } else if (step == sizeof(T)) { \
+                for (npy_intp k = 0; k < width; k++) to[k] = ((const T*)from)[k]; \
+            } else \
+                for (npy_intp k = 0; k < width; k++) to[k] = *(const T*)(from + k * step); \
+        } \
+    }
+FB_LAY(uint8_t, lay_1)
+FB_LAY(uint16_t, lay_2)
+FB_LAY(uint32_t, lay_4)
+FB_LAY(uint64_t, lay_8)
+#undef FB_LAY
+
+void lay(char* to, const char* from, npy_intp row, npy_intp step, npy_intp rows, npy_intp width, int itemsize) {
+    if (itemsize == 4) lay_4((uint32_t*)to, from, row, step, rows, width);
+    else if (itemsize == 8) lay_8((uint64_t*)to, from, row, step, rows, width);
+    else if (itemsize == 2) lay_2((uint16_t*)to, from, row, step, rows, width);
+    else lay_1((uint8_t*)to, from, row, step, rows, width);
+}
+
+// Whether rows of this space go several at a time: the output's lie side by side, and all operands can be laid so.
+bool many_rows(const Program& p, const Space& space, bool aside) {
+    int inner = space.dims - 1;
+    if (aside || inner < 1 || space.sizes[inner] > BLOCK / 4) return false;
+    const npy_intp* out = space.strides[MAX_ARGS];
+    if (out[inner] != p.itemsize[p.registers - 1] || out[inner - 1] != out[inner] * space.sizes[inner]) return false;
+    for (int k = 0; k < p.arguments; k++)
+        if (space.itemsize[k] > 8) return false;
+    return true;
+}
+
+// `rows` rows from where `data` points to; `room` holds a block of each operand.
+void run_rows(const Program& p, const Space& space, char* const* data, npy_intp rows, char* scratch, char* room) {
+    int inner = space.dims - 1;
+    npy_intp width = space.sizes[inner], steps[MAX_ARGS + 1];
+    char* at[MAX_ARGS + 1];
+    for (int k = 0; k < p.arguments; k++) {
+        npy_intp row = space.strides[k][inner - 1], step = space.strides[k][inner];
+        if (row == step * width) {
+            at[k] = data[k], steps[k] = step;
+            continue;
+        }
+        lay(room, data[k], row, step, rows, width, space.itemsize[k]);
+        at[k] = room, steps[k] = space.itemsize[k];
+        room += BLOCK * space.itemsize[k];
+    }
+    at[MAX_ARGS] = data[MAX_ARGS], steps[MAX_ARGS] = space.strides[MAX_ARGS][inner];
+    run_block(p, at, steps, rows * width, scratch, false);
+}
+
 void run_range(void* raw, long begin, long end, int) {
     const Job& job = *(Job*)raw;
     const Program& p = *job.program;
     const Space& space = *job.space;
     bool blocked = job.aside || p.registers - 1 > p.arguments + p.constants;
     alignas(64) char scratch[blocked ? BLOCK * (p.scratch + 16) : 64];
+    bool many = many_rows(p, space, job.aside);
+    alignas(64) char room[many ? BLOCK * 8 * p.arguments : 64];
     npy_intp index[MAX_DIMS] = {}, strides[MAX_ARGS + 1];
     char* data[MAX_ARGS + 1];
     int inner = space.dims - 1;
@@ -221,13 +294,20 @@ void run_range(void* raw, long begin, long end, int) {
         for (int d = 0; d <= inner; d++) data[k] += index[d] * space.strides[k][d];
     }
     for (npy_intp left = end - begin; left > 0;) {
-        npy_intp n = width - index[inner] < left ? width - index[inner] : left;
-        if (blocked && n > BLOCK) n = BLOCK;
-        run_block(p, data, strides, n, scratch, job.aside);
+        npy_intp n = width - index[inner] < left ? width - index[inner] : left, rows = 0;
+        if (many && !index[inner]) rows = std::min({BLOCK / width, left / width, space.sizes[inner - 1] - index[inner - 1]});
+        if (rows > 1) {
+            n = rows * width;
+            run_rows(p, space, data, rows, scratch, room);
+        } else {
+            if (blocked && n > BLOCK) n = BLOCK;
+            run_block(p, data, strides, n, scratch, job.aside);
+        }
         left -= n;
         if (left <= 0) break;
-        index[inner] += n;
         int d = inner;
+        if (rows > 1) index[--d] += rows;
+        else index[inner] += n;
         for (; d > 0 && index[d] == space.sizes[d]; d--) index[d] = 0, index[d - 1]++;
         for (int k = 0; k <= MAX_ARGS; k++) {
             if (k >= p.arguments && k != MAX_ARGS) continue;
@@ -352,6 +432,7 @@ struct Map {
     int arguments;
     bool swapped, inplace;
     long native_from; // from so many floats on a native kernel of the record is called; 0: there is none
+    PyObject* native; // arrays and numbers -> an array, or NotImplemented
     std::vector<Plan>* plans;
     NeedsTable needs;
 };
@@ -423,6 +504,12 @@ const Program* find_plan(Map* self, unsigned long key) {
     return nullptr;
 }
 
+FB_EACH_MACHINE bool zero_among(const int64_t* x, npy_intp n) {
+    int64_t found = 0;
+    for (npy_intp i = 0; i < n; i++) found |= -(int64_t)(x[i] == 0);
+    return found;
+}
+
 // Whether a whole number is zero somewhere, or an array of them is none that is looked through here.
 bool has_zero(const Map* self, const Program& p, const Operands& o) {
     int k = p.divisor;
@@ -431,6 +518,7 @@ bool has_zero(const Map* self, const Program& p, const Operands& o) {
     if (PyArray_NDIM(a) > 1 && !PyArray_IS_C_CONTIGUOUS(a)) return true;
     npy_intp size = PyArray_ITEMSIZE(a), step = PyArray_NDIM(a) == 1 ? PyArray_STRIDE(a, 0) : size;
     const char* x = (const char*)PyArray_DATA(a);
+    if (size == 8 && step == 8) return zero_among((const int64_t*)x, PyArray_SIZE(a));
     for (npy_intp i = 0, n = PyArray_SIZE(a); i < n; i++, x += step) {
         static const char zeros[8] = {};
         if (size == 8 ? !*(const int64_t*)x : !memcmp(x, zeros, size)) return true;
@@ -438,14 +526,31 @@ bool has_zero(const Map* self, const Program& p, const Operands& o) {
     return false;
 }
 
+// What the record's own kernel makes of row-major arrays; null as below.
+PyObject* by_native(const Map* self, const Program& p, const Operands& o, const Shape& shape) {
+    PyObject* given[MAX_ARGS];
+    for (int k = 0; k < self->arguments; k++) given[k] = o.arrays[k] ? (PyObject*)o.arrays[k] : o.args[k];
+    Ref found(PyObject_Vectorcall(self->native, given, self->arguments, nullptr));
+    if (!found || !PyArray_CheckExact(found.get())) return nullptr;
+    PyArrayObject* a = (PyArrayObject*)found.get();
+    PyObject* base = PyArray_BASE(a);
+    bool fits = (PyObject*)PyArray_DESCR(a) == (PyObject*)world.types[p.result].descr && PyArray_IS_C_CONTIGUOUS(a)
+        && PyArray_NDIM(a) == shape.dims && PyArray_CompareLists(PyArray_DIMS(a), shape.sizes, shape.dims)
+        && !(base && PyArray_Check(base));
+    for (int k = 0; k < self->arguments && fits; k++) fits = o.arrays[k] != a;
+    return fits ? found.release() : nullptr;
+}
+
 // The result's array for a call, or null (with an error set, or to take the Python path).
 PyObject* compute(const Map* self, const Program& p, Operands& o, PyArrayObject* into) {
     Shape shape = {};
     Space space;
+    for (int& size : space.itemsize) size = 1;
     for (int k = 0; k < self->arguments; k++) {
         if (o.arrays[k]) {
             if (!broadcast(o.arrays[k], shape)) return nullptr;
             space.data[k] = (char*)PyArray_DATA(o.arrays[k]);
+            space.itemsize[k] = (int)PyArray_ITEMSIZE(o.arrays[k]);
         } else if (o.args[k] != Py_None) {
             if (!read_number(o.args[k], p.number[k], o.numbers[k])) return nullptr;
             space.data[k] = o.numbers[k];
@@ -454,6 +559,10 @@ PyObject* compute(const Map* self, const Program& p, Operands& o, PyArrayObject*
     if (p.divisor >= 0 && has_zero(self, p, o)) return nullptr;
     int order[MAX_DIMS];
     bool permuted = ordered(into ? &into : o.arrays, into ? 1 : self->arguments, shape, order);
+    npy_intp total = 1;
+    for (int d = 0; d < shape.dims; d++) total *= shape.sizes[d];
+    if (self->native && total >= self->native_from && world.types[p.result].category == 2)
+        return into || permuted ? nullptr : by_native(self, p, o, shape);
     Ref out;
     if (into) {
         if (shape.dims != PyArray_NDIM(into)) return nullptr;
@@ -471,7 +580,6 @@ PyObject* compute(const Map* self, const Program& p, Operands& o, PyArrayObject*
     } else out = Ref(fresh_array(p.result, shape.dims, shape.sizes, nullptr));
     if (!out) return nullptr;
     plan_space(p, o.arrays, (PyArrayObject*)out.get(), shape, permuted ? order : nullptr, space);
-    if (self->native_from && space.total >= self->native_from && world.types[p.result].category == 2) return nullptr;
     run(p, space, into && space.strides[MAX_ARGS][space.dims - 1] != p.itemsize[p.registers - 1]);
     return out.release();
 }
@@ -520,6 +628,7 @@ void dealloc_map(PyObject* raw) {
     Map* self = (Map*)raw;
     PyObject_GC_UnTrack(raw);
     clear_attributes(&self->head);
+    Py_CLEAR(self->native);
     for (Plan& plan : *self->plans) delete plan.program;
     delete self->plans;
     Py_TYPE(raw)->tp_free(raw);
@@ -577,9 +686,11 @@ PyObject* py_map_forget(PyObject* raw, PyObject*) {
     Py_RETURN_NONE;
 }
 
-PyObject* py_map_native(PyObject* raw, PyObject* count) {
-    ((Map*)raw)->native_from = PyLong_AsLong(count);
-    if (PyErr_Occurred()) return nullptr;
+PyObject* py_map_native(PyObject* raw, PyObject* args) {
+    Map* self = (Map*)raw;
+    PyObject* native;
+    if (!PyArg_ParseTuple(args, "lO", &self->native_from, &native)) return nullptr;
+    Py_XSETREF(self->native, Py_NewRef(native));
     Py_RETURN_NONE;
 }
 
@@ -587,7 +698,7 @@ PyMethodDef map_methods[] = {REDUCE_METHOD, {"key", py_map_key, METH_O,
     "key(args): of operand types that have no plan yet, or None"},
     {"learn", py_map_learn, METH_VARARGS, "learn(key, plan or None)"},
     {"forget", py_map_forget, METH_NOARGS, "forget(): drop all plans"},
-    {"native_from", py_map_native, METH_O, "native_from(count): calls of so many elements take the Python path"},
+    {"native_from", py_map_native, METH_VARARGS, "native_from(count, kernel): calls of so many elements go to the kernel"},
     {nullptr, nullptr, 0, nullptr}};
 
 // The names of the loops of own.h.

@@ -1,6 +1,8 @@
 // Products of matrices as kernels on arrays: `linear` (rows times the transposed weight, plus bias) and `product`. Tiny
 // ones are loops here, the others the runtime's template.
-#include "call.h"
+#include "small.h"
+
+#include <string.h>
 
 namespace {
 
@@ -98,8 +100,6 @@ PyObject* result(PyArrayObject* x, npy_intp columns, const Element& element) {
     return fresh_array(element.type, dims, sizes, nullptr);
 }
 
-PyObject* declined() { return Py_NewRef(Py_NotImplemented); }
-
 bool element_of(PyObject* x, Element& out) {
     if (!PyArray_CheckExact(x)) return false;
     const int types[] = {FLOAT32, FLOAT64, BFLOAT16, FLOAT16}; // in the order of FbType
@@ -131,15 +131,51 @@ PyObject* py_linear(PyObject*, PyObject* const* args, Py_ssize_t n) {
     return out;
 }
 
+// Halves of which one is a vector: a row on the left, a column on the right.
+PyObject* with_vectors(PyArrayObject* x, PyArrayObject* y, const Element& e) {
+    int dims = PyArray_NDIM(x), more = PyArray_NDIM(y);
+    Matrix a, b;
+    if (dims < 1 || dims > 2 || more < 1 || more > 2 || !as_rows(x, a) || !as_rows(y, b)) return declined();
+    if (more == 1) b = {b.data, b.columns, 1, b.column, 1};
+    if (a.columns != b.rows || !a.columns || !b.columns || !a.rows) return declined();
+    npy_intp sizes[2];
+    int used = 0;
+    if (dims == 2) sizes[used++] = a.rows;
+    if (more == 2) sizes[used++] = b.columns;
+    PyObject* out = fresh_array(e.type, used, sizes, nullptr);
+    if (out) multiply(a, b, PyArray_DATA((PyArrayObject*)out), nullptr, e);
+    return out;
+}
+
+// Few whole numbers.
+PyObject* whole_product(PyArrayObject* x, PyArrayObject* y) {
+    npy_intp sizes[] = {PyArray_DIM(x, 0), PyArray_DIM(y, 1)}, depth = PyArray_DIM(x, 1);
+    if (PyArray_DIM(y, 0) != depth || sizes[0] * sizes[1] * depth > 1 << 14) return declined();
+    PyObject* out = fresh_array(INT64, 2, sizes, nullptr);
+    if (!out) return nullptr;
+    const uint64_t *a = (const uint64_t*)PyArray_DATA(x), *b = (const uint64_t*)PyArray_DATA(y);
+    uint64_t* to = (uint64_t*)PyArray_DATA((PyArrayObject*)out);
+    memset(to, 0, sizes[0] * sizes[1] * sizeof(uint64_t));
+    for (npy_intp i = 0; i < sizes[0]; i++, to += sizes[1])
+        for (npy_intp k = 0; k < depth; k++)
+            for (npy_intp j = 0; j < sizes[1]; j++) to[j] += a[i * depth + k] * b[k * sizes[1] + j];
+    return out;
+}
+
 // product(a, b) of (..., M, K) and a matrix (K, N)
 PyObject* py_product(PyObject*, PyObject* const* args, Py_ssize_t n) {
     Element e;
+    if (n == 2 && row_major(args[0], INT64, 2) && row_major(args[1], INT64, 2))
+        return whole_product((PyArrayObject*)args[0], (PyArrayObject*)args[1]);
     if (n != 2 || !element_of(args[0], e) || !usable(args[0], e.number) || !usable(args[1], e.number)) return declined();
     PyArrayObject *x = (PyArrayObject*)args[0], *y = (PyArrayObject*)args[1];
+    if ((e.type == FLOAT16 || e.type == BFLOAT16) && (PyArray_NDIM(x) == 1 || PyArray_NDIM(y) == 1)) return with_vectors(x, y, e);
     Matrix a, b;
     if (PyArray_NDIM(x) < 2 || PyArray_NDIM(y) != 2 || !as_rows(x, a) || !as_rows(y, b) || a.columns != b.rows
         || !a.columns || !b.columns)
         return declined();
+    bool half = e.type == FLOAT16 || e.type == BFLOAT16; // (thin ones: numpy's, once they are floats)
+    if (half && (a.columns == 1 || b.columns == 1 || a.rows == 1) && a.rows * a.columns + b.rows * b.columns > 4096) return declined();
     PyObject* out = result(x, b.columns, e);
     if (out) multiply(a, b, PyArray_DATA((PyArrayObject*)out), nullptr, e);
     return out;

@@ -136,7 +136,8 @@ PyObject* nansum(const Call& c) {
     PyObject* a[3];
     Span s;
     bool keepdim;
-    if (!parse(c, names, a) || !a[0] || !flag_of(a[2], keepdim) || !read_span(a[0], a[1], s) || (c.grad && needs_grad(a[0]))) return nullptr;
+    if (!parse(c, names, a) || !a[0] || !flag_of(a[2], keepdim) || !read_span(a[0], a[1], s) || (c.grad && needs_grad(a[0])))
+        return PyErr_Occurred() ? nullptr : large_nansum(c);
     return reduced(s, keepdim, [&](auto x, npy_intp step) {
         typedef decltype(widen(*x)) S;
         S room[SMALL_REDUCTION];
@@ -153,7 +154,8 @@ PyObject* prod(const Call& c) {
     PyObject* a[3];
     Span s;
     bool keepdim;
-    if (!parse(c, names, a) || !a[0] || !flag_of(a[2], keepdim) || !read_span(a[0], a[1], s)) return nullptr;
+    if (!parse(c, names, a) || !a[0] || !flag_of(a[2], keepdim) || !read_span(a[0], a[1], s))
+        return PyErr_Occurred() ? nullptr : large_prod(c);
     PyObject* out = reduced(s, keepdim, [&](auto x, npy_intp step) {
         decltype(widen(*x)) total = 1;
         for (npy_intp k = 0; k < s.n; k++) total *= widen(x[k * step]);

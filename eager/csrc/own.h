@@ -78,6 +78,76 @@ inline void float_sign(char** p, const npy_intp* count, const npy_intp* s, void*
     for (npy_intp i = 0; i < *count; i++) sign_run((const float*)(p[0] + i * s[0]), (float*)(p[1] + i * s[1]), 1);
 }
 
+FB_EACH_MACHINE inline void long_sign_run(const int64_t* x, int64_t* out, npy_intp n) {
+    for (npy_intp i = 0; i < n; i++) out[i] = (x[i] >> 63) | (int64_t)((0 - (uint64_t)x[i]) >> 63);
+}
+inline void long_sign(char** p, const npy_intp* count, const npy_intp* s, void*) {
+    if (s[0] == 8 && s[1] == 8) return long_sign_run((const int64_t*)p[0], (int64_t*)p[1], *count);
+    for (npy_intp i = 0; i < *count; i++) long_sign_run((const int64_t*)(p[0] + i * s[0]), (int64_t*)(p[1] + i * s[1]), 1);
+}
+
+// ---- sign bits of halves: cleared or turned, whatever the number is
+FB_EACH_MACHINE inline void sign_bits(const uint16_t* x, uint16_t* out, npy_intp n, uint16_t keep, uint16_t turn) {
+    for (npy_intp i = 0; i < n; i++) out[i] = (x[i] & keep) ^ turn;
+}
+template <uint16_t keep, uint16_t turn> void half_sign(char** p, const npy_intp* count, const npy_intp* s, void*) {
+    if (s[0] == 2 && s[1] == 2) return sign_bits((const uint16_t*)p[0], (uint16_t*)p[1], *count, keep, turn);
+    for (npy_intp i = 0; i < *count; i++) *(uint16_t*)(p[1] + i * s[1]) = (*(const uint16_t*)(p[0] + i * s[0]) & keep) ^ turn;
+}
+
+// ---- two halves and one: as floats, side by side in registers, rounded once
+#if defined(__x86_64__)
+#define FB_HALF_PAIR(name, op) \
+    __attribute__((target("avx512f"))) inline npy_intp name##_sixteens(const Half* a, const Half* b, Half* out, npy_intp n, \
+        bool one_a, bool one_b) { \
+        npy_intp i = 0; \
+        __m512 x = _mm512_set1_ps(widen(*a)), y = _mm512_set1_ps(widen(*b)); \
+        for (; i + 16 <= n; i += 16) { \
+            if (!one_a) x = _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i*)(a + i))); \
+            if (!one_b) y = _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i*)(b + i))); \
+            _mm256_storeu_si256((__m256i*)(out + i), _mm512_cvtps_ph(x op y, 8)); \
+        } \
+        return i; \
+    } \
+    inline npy_intp name##_many(const Half* a, const Half* b, Half* out, npy_intp n, bool one_a, bool one_b) { \
+        return n >= 16 && halves_at_once() == 16 ? name##_sixteens(a, b, out, n, one_a, one_b) : 0; \
+    }
+#else
+#define FB_HALF_PAIR(name, op) \
+    inline npy_intp name##_many(const Half*, const Half*, Half*, npy_intp, bool, bool) { return 0; }
+#endif
+#define FB_HALF_LOOP(name, op) \
+    FB_HALF_PAIR(name, op) \
+    inline void name(char** p, const npy_intp* count, const npy_intp* s, void*) { \
+        bool beside = s[2] == 2 && (s[0] == 2 || s[0] == 0) && (s[1] == 2 || s[1] == 0); \
+        npy_intp i = beside ? name##_many((Half*)p[0], (Half*)p[1], (Half*)p[2], *count, !s[0], !s[1]) : 0; \
+        for (; i < *count; i++) \
+            *(Half*)(p[2] + i * s[2]) = Narrow<Half>::of(widen(*(Half*)(p[0] + i * s[0])) op widen(*(Half*)(p[1] + i * s[1]))); \
+    }
+FB_HALF_LOOP(half_sum, +)
+FB_HALF_LOOP(half_difference, -)
+FB_HALF_LOOP(half_product, *)
+#undef FB_HALF_LOOP
+#undef FB_HALF_PAIR
+
+// ---- truth of floats: NaN is true
+#define FB_TRUTH(T, name, op) \
+    FB_EACH_MACHINE inline void name##_run(const T* a, const T* b, npy_intp step, uint8_t* out, npy_intp n) { \
+        for (npy_intp i = 0; i < n; i++) out[i] = (a[i] != 0) op (b[i * step] != 0); \
+    } \
+    inline void name(char** p, const npy_intp* count, const npy_intp* s, void*) { \
+        const npy_intp size = sizeof(T); \
+        if (s[2] == 1 && s[0] == size && s[1] == size) return name##_run((T*)p[0], (T*)p[1], 1, (uint8_t*)p[2], *count); \
+        if (s[2] == 1 && s[0] == size && s[1] == 0) return name##_run((T*)p[0], (T*)p[1], 0, (uint8_t*)p[2], *count); \
+        for (npy_intp i = 0; i < *count; i++) \
+            *(uint8_t*)(p[2] + i * s[2]) = (*(T*)(p[0] + i * s[0]) != 0) op (*(T*)(p[1] + i * s[1]) != 0); \
+    }
+FB_TRUTH(float, both_float, &)
+FB_TRUTH(float, any_float, |)
+FB_TRUTH(int64_t, both_long, &)
+FB_TRUTH(int64_t, any_long, |)
+#undef FB_TRUTH
+
 // ---- the greater or the less of whole numbers
 #define FB_EXTREME(T, name, op) \
     FB_EACH_MACHINE inline void name##_many(const T* a, const T* b, T* out, npy_intp n) { \
@@ -101,6 +171,30 @@ FB_EXTREME(int64_t, less_long, <)
 FB_EXTREME(int32_t, greater_int, >)
 FB_EXTREME(int32_t, less_int, <)
 #undef FB_EXTREME
+
+// The greater or the less of floats: NaN wins, of equals the second.
+#define FB_FLOAT_EXTREME(T, name, op) \
+    FB_EACH_MACHINE inline void name##_many(const T* a, const T* b, T* out, npy_intp n) { \
+        for (npy_intp i = 0; i < n; i++) out[i] = (a[i] op b[i]) | (a[i] != a[i]) ? a[i] : b[i]; \
+    } \
+    FB_EACH_MACHINE inline void name##_second(const T* a, T b, T* out, npy_intp n) { \
+        for (npy_intp i = 0; i < n; i++) out[i] = (a[i] op b) | (a[i] != a[i]) ? a[i] : b; \
+    } \
+    FB_EACH_MACHINE inline void name##_first(T a, const T* b, T* out, npy_intp n) { \
+        for (npy_intp i = 0; i < n; i++) out[i] = (a op b[i]) | (a != a) ? a : b[i]; \
+    } \
+    inline void name(char** p, const npy_intp* count, const npy_intp* s, void*) { \
+        npy_intp n = *count, size = sizeof(T); \
+        if (s[2] == size && s[0] == size && s[1] == size) return name##_many((T*)p[0], (T*)p[1], (T*)p[2], n); \
+        if (s[2] == size && s[0] == size && s[1] == 0) return name##_second((T*)p[0], *(T*)p[1], (T*)p[2], n); \
+        if (s[2] == size && s[1] == size && s[0] == 0) return name##_first(*(T*)p[0], (T*)p[1], (T*)p[2], n); \
+        for (npy_intp i = 0; i < n; i++) name##_many((T*)(p[0] + i * s[0]), (T*)(p[1] + i * s[1]), (T*)(p[2] + i * s[2]), 1); \
+    }
+FB_FLOAT_EXTREME(float, greater_float, >)
+FB_FLOAT_EXTREME(float, less_float, <)
+FB_FLOAT_EXTREME(double, greater_double, >)
+FB_FLOAT_EXTREME(double, less_double, <)
+#undef FB_FLOAT_EXTREME
 
 struct OwnLoop {
     const char* name; // numpy's function, or the primitive, and the types of the operands and of the result
@@ -131,7 +225,12 @@ template <class T> void job_loop(char** p, const npy_intp* count, const npy_intp
 }
 inline const OwnLoop own_loops[] = {{"remainder ff->f", float_division<false>}, {"floor_divide ff->f", float_division<true>},
     {"sign f->f", float_sign}, {"maximum ll->l", greater_long}, {"minimum ll->l", less_long},
-    {"maximum ii->i", greater_int}, {"minimum ii->i", less_int}, {"erf f->f", job_loop<float>, "erf"},
+    {"maximum ii->i", greater_int}, {"minimum ii->i", less_int}, {"sign l->l", long_sign},
+    {"maximum ff->f", greater_float}, {"minimum ff->f", less_float}, {"maximum dd->d", greater_double},
+    {"minimum dd->d", less_double},
+    {"logical_and ff->?", both_float}, {"logical_or ff->?", any_float}, {"logical_and ll->?", both_long},
+    {"logical_or ll->?", any_long}, {"absolute e->e", half_sign<0x7fff, 0>}, {"negative e->e", half_sign<0xffff, 0x8000>},
+    {"add ee->e", half_sum}, {"subtract ee->e", half_difference}, {"multiply ee->e", half_product}, {"erf f->f", job_loop<float>, "erf"},
     {"erf d->d", job_loop<double>, "erf"}, {nullptr, nullptr}};
 
 #endif

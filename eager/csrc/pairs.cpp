@@ -205,7 +205,7 @@ PyObject* py_fractional_max(PyObject*, PyObject* const* args, Py_ssize_t count) 
 
 PyArrayObject* floats_of(const Call& c, PyObject* t) {
     PyArrayObject* a = t ? dense_array(t) : nullptr;
-    return a && !(c.grad && needs_grad(t)) && type_of(t) == FLOAT32 && PyArray_SIZE(a) && PyArray_SIZE(a) <= 1 << 17 ? a : nullptr;
+    return a && !(c.grad && needs_grad(t)) && type_of(t) == FLOAT32 && PyArray_SIZE(a) && PyArray_SIZE(a) <= alone(1 << 17) ? a : nullptr;
 }
 bool same_sizes(PyArrayObject* a, PyArrayObject* b) {
     return PyArray_NDIM(a) == PyArray_NDIM(b) && PyArray_CompareLists(PyArray_DIMS(a), PyArray_DIMS(b), PyArray_NDIM(a));
@@ -232,7 +232,7 @@ FB_EACH_MACHINE float apart_of(const float* x, const float* y, npy_intp n, float
 // the same without a look at what leads to gradients
 PyArrayObject* small_floats(PyObject* t) {
     PyArrayObject* a = t ? dense_array(t) : nullptr;
-    return a && type_of(t) == FLOAT32 && PyArray_SIZE(a) && PyArray_SIZE(a) <= 1 << 17 ? a : nullptr;
+    return a && type_of(t) == FLOAT32 && PyArray_SIZE(a) && PyArray_SIZE(a) <= alone(1 << 17) ? a : nullptr;
 }
 bool same_rows(PyArrayObject* x, PyArrayObject* y) { return PyArray_NDIM(x) && same_sizes(x, y); }
 

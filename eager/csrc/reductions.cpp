@@ -3,7 +3,9 @@
 
 #include <string.h>
 
+#include <algorithm>
 #include <type_traits>
+#include <vector>
 
 #include "../../runtime/csrc/job.h"
 #include "casts.h"
@@ -101,6 +103,29 @@ FB_TOP(int32_t, least_int, <)
 FB_TOP(uint8_t, greatest_byte, >)
 FB_TOP(uint8_t, least_byte, <)
 #undef FB_TOP
+// The place of the first of n elements that equals what one of them is.
+FB_EACH_MACHINE bool has_long(const int64_t* x, int64_t what) {
+    bool found = false;
+    for (int k = 0; k < 64; k++) found |= x[k] == what;
+    return found;
+}
+npy_intp place_of_long(const int64_t* x, int64_t what, npy_intp n) {
+    npy_intp k = 0;
+    while (k + 64 <= n && !has_long(x + k, what)) k += 64;
+    while (k < n && x[k] != what) k++;
+    return k;
+}
+// Extremes of long rows with their places.
+template <bool greatest> bool long_extremes(const Span& s, const Extremes& out) {
+    if (s.type != INT64 || s.inner != 1) return false;
+    const int64_t* x = (const int64_t*)PyArray_DATA(s.a);
+    for (npy_intp o = 0; o < s.outer; o++, x += s.n) {
+        int64_t top = greatest ? greatest_long_run(x, s.n) : least_long_run(x, s.n);
+        if (out.values) ((int64_t*)out.values)[o] = top;
+        if (out.places) out.places[o] = place_of_long(x, top, s.n);
+    }
+    return true;
+}
 
 template <class T> void whole_tops(const Span& s, void* result, T (*run)(const T*, npy_intp), void (*rows)(T*, const T*, npy_intp)) {
     const T* x = (const T*)PyArray_DATA(s.a);
@@ -132,6 +157,7 @@ bool is_whole(PyObject* x) {
     int type = is_tensor(x) ? type_of(x) : -1;
     return type == INT64 || type == INT32 || type == UINT8 || type == BOOL;
 }
+constexpr npy_intp MANY = 1l << 40;
 npy_intp limit_of(PyObject* x) { return is_whole(x) ? 1l << 24 : SMALL_REDUCTION; }
 
 // ---- handlers
@@ -143,13 +169,148 @@ PyObject* recorded(const Call& c, PyObject* x, const Span& s, PyObject* middle, 
     return record_span(c.self->head.op, c.self->needs, x, s, middle, keepdim, &out, 1) ? result.release() : nullptr;
 }
 
+// The place of a kernel in the runtime's tables, one for all instruction sets.
+int job_number(const char* name) {
+    const JobKernel* first = world.api->jobs();
+    for (const JobKernel* k = first; k->name; k++)
+        if (!strcmp(k->name, name)) return (int)(k - first);
+    return -1;
+}
+
+// ---- sums of many elements
+
+#define FB_TOTAL(T, name) \
+    FB_EACH_MACHINE uint64_t name##_run(const T* x, npy_intp n) { \
+        uint64_t total = 0; \
+        for (npy_intp k = 0; k < n; k++) total += (uint64_t)x[k]; \
+        return total; \
+    } \
+    FB_EACH_MACHINE void name##_rows(uint64_t* out, const T* x, npy_intp n) { \
+        for (npy_intp k = 0; k < n; k++) out[k] += (uint64_t)x[k]; \
+    }
+FB_TOTAL(int64_t, long_total)
+FB_TOTAL(uint8_t, byte_total)
+#undef FB_TOTAL
+
+// Bytes of truth in registers of bytes first: 255 of them do not overflow.
+FB_EACH_MACHINE uint64_t truth_total(const uint8_t* x, npy_intp n) {
+    uint64_t total = 0;
+    npy_intp k = 0;
+    for (; k + 64 <= n;) {
+        uint8_t some[64] = {};
+        for (int turn = 0; turn < 255 && k + 64 <= n; turn++, k += 64)
+            for (int j = 0; j < 64; j++) some[j] += x[k + j];
+        for (int j = 0; j < 64; j++) total += some[j];
+    }
+    for (; k < n; k++) total += x[k];
+    return total;
+}
+
+template <class T>
+void whole_totals(const Span& s, uint64_t* out, uint64_t (*run)(const T*, npy_intp),
+    void (*rows)(uint64_t*, const T*, npy_intp)) {
+    const T* x = (const T*)PyArray_DATA(s.a);
+    if (s.inner > 1) memset(out, 0, s.outer * s.inner * sizeof *out);
+    for (npy_intp o = 0; o < s.outer; o++, x += s.n * s.inner, out += s.inner) {
+        if (s.inner == 1) *out = run(x, s.n);
+        else
+            for (npy_intp k = 0; k < s.n; k++) rows(out, x + k * s.inner, s.inner);
+    }
+}
+
+// Rows of floats by the runtime's kernel, as the record takes them (runtime/reductions.py): in chunks where all is one row.
+constexpr npy_intp ROWS_FROM = 4096, CHUNK = 1 << 15;
+
+struct RowJob {
+    Job job;
+    FbJob run;
+};
+void run_row_job(void* raw, long begin, long end, int) {
+    RowJob& r = *(RowJob*)raw;
+    r.run(r.job, begin, end);
+}
+int job_type(int type) { return type == FLOAT32 ? 0 : type == FLOAT64 ? 1 : type == BFLOAT16 ? 2 : 3; }
+
+void reduce_rows(int number, int type, const void* x, void* out, npy_intp n, npy_intp units, npy_intp total, double divisor) {
+    RowJob r = {};
+    r.job.rt = world.api->runtime, r.job.p[0] = out, r.job.p[1] = (void*)x;
+    const long numbers[] = {n, units, 0, 1, 0, total};
+    memcpy(r.job.n, numbers, sizeof numbers);
+    r.job.f[0] = divisor;
+    r.run = world.api->jobs()[number].run[job_type(type)];
+    long grain = std::max<long>(1, JOB_GRAIN / n);
+    if (units <= grain / 4 || total < ROWS_FROM * 4) return r.run(r.job, 0, units);
+    Py_BEGIN_ALLOW_THREADS world.api->runtime->parallel_for(run_row_job, &r, units, grain);
+    Py_END_ALLOW_THREADS
+}
+
+bool rows_of_floats(const Span& s, int number, void* out, double divisor, bool product = false) {
+    npy_intp total = s.outer * s.n;
+    if (s.inner != 1 || total < ROWS_FROM || s.n == 1 || (product && s.type == FLOAT64)) return false;
+    bool wide = s.type == FLOAT32 || s.type == FLOAT64;
+    if (!wide && s.type != FLOAT16 && s.type != BFLOAT16) return false;
+    if (!wide || s.outer > 1 || s.n <= 2 * CHUNK) {
+        reduce_rows(number, s.type, PyArray_DATA(s.a), out, s.n, s.outer, total, divisor);
+        return true;
+    }
+    npy_intp units = (s.n + CHUNK - 1) / CHUNK;
+    std::vector<double> parts(units), sums(units);
+    reduce_rows(number, s.type, PyArray_DATA(s.a), parts.data(), CHUNK, units, s.n, 1);
+    for (npy_intp k = 0; k < units; k++) sums[k] = s.type == FLOAT32 ? ((float*)parts.data())[k] : parts[k];
+    double sum = product ? 1 : run_total(sums.data(), units) / divisor;
+    for (npy_intp k = 0; product && k < units; k++) sum *= sums[k];
+    if (s.type == FLOAT32) *(float*)out = (float)sum;
+    else *(double*)out = sum;
+    return true;
+}
+
+// The sum, mean, or sum of what is no NaN, of more elements than the handlers below take; null where the record has to do it.
+PyObject* large_sum(const Call& c, PyObject* x, const Span& s, int kernel, bool plain, double divisor, bool keepdim) {
+    bool whole = plain && divisor == 0 && (s.type == INT64 || s.type == BOOL);
+    if (!whole && (s.inner != 1 || s.outer * s.n < ROWS_FROM || world.types[s.type].category != 2)) return nullptr;
+    int type = whole ? INT64 : s.type;
+    Ref array(result_of(s, type, keepdim));
+    if (!array) return nullptr;
+    void* out = PyArray_DATA((PyArrayObject*)array.get());
+    if (s.type == INT64 && whole) whole_totals<int64_t>(s, (uint64_t*)out, long_total_run, long_total_rows);
+    else if (whole) whole_totals<uint8_t>(s, (uint64_t*)out, truth_total, byte_total_rows);
+    else if (!rows_of_floats(s, kernel, out, divisor ? divisor : 1)) return nullptr;
+    return recorded(c, x, s, nullptr, keepdim, tensor_around(array.release(), type));
+}
+
+PyObject* numbers_of_many(const Call& c) {
+    static const Names<3> names("input", "dim", "keepdim");
+    PyObject* a[3];
+    Span s;
+    bool keepdim;
+    if (!parse(c, names, a) || !a[0] || !flag_of(a[2], keepdim) || !read_span(a[0], a[1], s, MANY)) return nullptr;
+    static const int kernel = job_number("numbers_rows");
+    return large_sum(c, a[0], s, kernel, false, 0, keepdim);
+}
+
+PyObject* product_of_many(const Call& c) {
+    static const Names<3> names("input", "dim", "keepdim");
+    static const int kernel = job_number("product_rows");
+    PyObject* a[3];
+    Span s;
+    bool keepdim;
+    if (!parse(c, names, a) || !a[0] || a[1] == Py_None || !flag_of(a[2], keepdim) || !read_span(a[0], a[1], s, MANY)
+        || world.types[s.type].category != 2 || s.inner != 1 || s.outer * s.n < ROWS_FROM)
+        return nullptr;
+    Ref array(result_of(s, s.type, keepdim));
+    if (!array || !rows_of_floats(s, kernel, data_of(array.get()), 1, true)) return nullptr;
+    return recorded(c, a[0], s, nullptr, keepdim, tensor_around(array.release(), s.type));
+}
+
 template <bool mean> PyObject* sum(const Call& c) {
     static const Names<3> names("input", "dim", "keepdim");
     PyObject* a[3];
     Span s;
     bool keepdim;
     if (!parse(c, names, a) || !a[0] || !flag_of(a[2], keepdim)) return nullptr;
-    if (!read_span(a[0], a[1], s)) return a[1] && PyTuple_CheckExact(a[1]) ? small_sum_over(c, mean) : nullptr;
+    if (!read_span(a[0], a[1], s, MANY)) return a[1] && PyTuple_CheckExact(a[1]) ? small_sum_over(c, mean) : nullptr;
+    static const int kernel = job_number("sum_rows");
+    if (PyArray_SIZE(s.a) > SMALL_REDUCTION) return large_sum(c, a[0], s, kernel, true, mean ? (double)s.n : 0, keepdim);
     bool real = s.type == FLOAT32 || s.type == FLOAT64;
     if (s.type == FLOAT16 || s.type == BFLOAT16) return small_sum_over(c, mean);
     if (s.inner > 1 && s.n > 128) return nullptr; // the record's kernel takes such columns in blocks
@@ -197,12 +358,13 @@ template <bool greatest> PyObject* max(const Call& c) {
     if (!parse(c, names, a) || !a[0] || !flag_of(a[2], keepdim)) return nullptr;
     if (!a[1]) return !a[2] && read_span(a[0], nullptr, s, limit_of(a[0])) ? whole_extreme<greatest>(c, a[0], s, false) : nullptr;
     static KeptRecord* along = kept_record(greatest ? "max_dim" : "min_dim");
-    if (!PyLong_CheckExact(a[1]) || !read_span(a[0], a[1], s)) return nullptr;
+    if (!PyLong_CheckExact(a[1]) || !read_span(a[0], a[1], s, MANY)) return nullptr;
+    bool rows = s.type == INT64 && s.inner == 1 && s.n >= 64;
+    if (!rows && PyArray_SIZE(s.a) > SMALL_REDUCTION) return nullptr;
     Ref values(result_of(s, s.type, keepdim)), places(result_of(s, INT64, keepdim));
     if (!values || !places) return nullptr;
-    if (!extremes<greatest>(s, {PyArray_DATA((PyArrayObject*)values.get()),
-                                   (int64_t*)PyArray_DATA((PyArrayObject*)places.get())}))
-        return nullptr;
+    Extremes found = {PyArray_DATA((PyArrayObject*)values.get()), (int64_t*)PyArray_DATA((PyArrayObject*)places.get())};
+    if (!(rows && long_extremes<greatest>(s, found)) && !extremes<greatest>(s, found)) return nullptr;
     PyTypeObject* type = (PyTypeObject*)c.self->pair;
     Ref first(tensor_around(values.release(), s.type)), second(tensor_around(places.release(), INT64));
     if (!first || !second) return nullptr;
@@ -350,14 +512,6 @@ template <bool all> PyObject* truth(const Call& c) {
     return tensor_around(array, BOOL);
 }
 
-// The place of a kernel in the runtime's tables, one for all instruction sets.
-int job_number(const char* name) {
-    const JobKernel* first = world.api->jobs();
-    for (const JobKernel* k = first; k->name; k++)
-        if (!strcmp(k->name, name)) return (int)(k - first);
-    return -1;
-}
-
 // The runtime's own kernel on rows: the bits are those of larger tensors. The table is asked in every call, since the
 // instruction set may be another than at the first one.
 template <bool logarithm> PyObject* softmax(const Call& c) {
@@ -365,16 +519,20 @@ template <bool logarithm> PyObject* softmax(const Call& c) {
     PyObject* a[3];
     Span s;
     if (!parse(c, names, a) || !a[0] || !a[1] || !PyLong_CheckExact(a[1]) || !absent(a[2])
-        || !read_span(a[0], a[1], s) || s.inner != 1 || (s.type != FLOAT32 && s.type != FLOAT64))
+        || !read_span(a[0], a[1], s) || world.types[s.type].category != 2 || s.inner > 16) // (one block of columns in every instruction set)
         return nullptr;
-    static const int number = job_number(logarithm ? "log_softmax_rows" : "softmax_rows");
+    static const int rows = job_number(logarithm ? "log_softmax_rows" : "softmax_rows"),
+                     columns = job_number(logarithm ? "log_softmax_columns" : "softmax_columns");
+    int slot_number = s.type == FLOAT32 ? FB_FLOAT : s.type == FLOAT64 ? FB_DOUBLE : s.type == BFLOAT16 ? FB_BF16 : FB_F16;
     Ref array(fresh_array(s.type, PyArray_NDIM(s.a), PyArray_DIMS(s.a), nullptr));
     if (!array) return nullptr;
     Job job = {};
     job.rt = world.api->runtime;
     job.p[0] = PyArray_DATA((PyArrayObject*)array.get()), job.p[1] = PyArray_DATA(s.a);
-    job.n[0] = s.n;
-    world.api->jobs()[number].run[s.type == FLOAT64](job, 0, s.outer);
+    job.n[0] = s.n, job.n[1] = s.inner, job.n[2] = 1;
+    FbJob kernel = world.api->jobs()[s.inner == 1 ? rows : columns].run[slot_number];
+    if (!kernel) return nullptr;
+    kernel(job, 0, s.outer);
     Ref out(tensor_around(array.release(), s.type));
     if (!out || !c.grad || !needs_grad(a[0])) return out.release();
     Ref dim(PyLong_FromLong(s.first));
@@ -385,6 +543,8 @@ template <bool logarithm> PyObject* softmax(const Call& c) {
 }
 
 int small_job(const char* name) { return job_number(name); }
+PyObject* large_nansum(const Call& c) { return numbers_of_many(c); }
+PyObject* large_prod(const Call& c) { return product_of_many(c); }
 float small_row_sum(const float* x, npy_intp n) { return total_of<float, float>(x, 1, n); }
 
 const SmallEntry small_reductions[] = {{"sum", sum<false>}, {"mean", sum<true>}, {"amax", amax<true>},

@@ -107,6 +107,8 @@ template <class E> void pick(const Image& m, bool exact, E* out) {
         at[d].resize(n[d]);
         for (npy_intp o = 0; o < n[d]; o++) at[d][o] = k < 0 ? 0 : m.r[k].same() ? o : m.r[k].nearest(o, exact);
     }
+    bool doubled = true; // each column twice
+    for (npy_intp c = 0; c < n[2]; c++) doubled = doubled && at[2][c] == c / 2;
     const E* x = (const E*)PyArray_DATA(m.x);
     for (npy_intp p = 0; p < m.planes; p++, x += from[0] * from[1] * from[2])
         for (npy_intp a = 0; a < n[0]; a++)
@@ -117,7 +119,10 @@ template <class E> void pick(const Image& m, bool exact, E* out) {
                 }
                 const E* row = x + (at[0][a] * from[1] + at[1][b]) * from[2];
                 const npy_intp* column = at[2].data();
-                for (npy_intp c = 0; c < n[2]; c++) out[c] = row[column[c]];
+                if (n[2] == 2 * from[2] && doubled)
+                    for (npy_intp c = 0; c < from[2]; c++) out[2 * c] = out[2 * c + 1] = row[c];
+                else
+                    for (npy_intp c = 0; c < n[2]; c++) out[c] = row[column[c]];
             }
 }
 
@@ -250,7 +255,7 @@ PyObject* interpolate(const Call& c) {
     if (!read_sizes(a[1], a[2], m)) return nullptr;
     double total = (double)m.planes;
     for (int d = 0; d < m.dims; d++) total *= (double)(m.r[d].size > m.r[d].n ? m.r[d].size : m.r[d].n);
-    if (total > LARGE) return nullptr;
+    if (total > alone(LARGE)) return nullptr;
     // (a factor says nothing about places where corners are aligned)
     bool align = a[4] == Py_True;
     for (int d = 0; d < m.dims; d++)

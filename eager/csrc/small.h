@@ -7,6 +7,9 @@
 
 constexpr npy_intp SMALL_REDUCTION = 1024, SMALL_BYTES = 1 << 16;
 
+// How much a handler does by itself: without a bound where no other thread could help.
+inline npy_intp alone(npy_intp bound) { return world.api->runtime->num_threads() > 1 ? bound : (npy_intp)1 << 36; }
+
 struct Small;
 struct Call {
     Small* self;
@@ -29,7 +32,7 @@ struct SmallEntry {
 };
 extern const SmallEntry small_reductions[], small_builders[], small_lookups[], small_draws[], small_layouts[], small_compounds[], small_pairs[],
     small_resizing[], small_elements[], small_moments[], small_norms[], small_fourier[], small_contractions[], small_scatters[],
-    small_writes[], small_losses[], small_bags[], small_pooling[]; // end with a null name
+    small_ordering[], small_writes[], small_losses[], small_bags[], small_pooling[]; // end with a null name
 
 // A record that handlers name, with what its calls need; there once Python has given it (`keep`).
 struct KeptRecord {
@@ -44,6 +47,10 @@ PyObject* small_sum_over(const Call& c, bool mean);
 
 // Numbers of [0, 1) as the next draw gives them; false with an error set.
 bool small_uniform(float* out, npy_intp n);
+
+// The sum of what is no NaN, and the product, of many floats (reductions.cpp).
+PyObject* large_nansum(const Call& c);
+PyObject* large_prod(const Call& c);
 
 // The sum of floats side by side, with the bits of the record's kernel (reductions.cpp).
 float small_row_sum(const float* x, npy_intp n);

@@ -286,8 +286,25 @@ hardswish.native(lambda x: maps.unary("hardswish", x))
 
 @hardswish.grad("x")
 def _(g, x):
-    inner = mul(g, add(div(x, 3.0), 0.5))
-    return where(le(x, -3.0), 0.0, where(lt(x, 3.0), inner, g))
+    return hardswish_backward(g, x)
+
+
+@pointwise
+def hardswish_backward(s, g, x):
+    return s.where(x <= -3.0, 0.0, s.where(x < 3.0, g * (x / 3.0 + 0.5), g))
+
+
+hardswish_backward.native(lambda g, x: maps.pair("hardswish_back", x, g))
+
+
+@hardswish_backward.grad("g")
+def _(g_out, x):
+    return hardswish_backward(g_out, x)
+
+
+@hardswish_backward.grad("x")
+def _(g_out, g, x):
+    return where(logical_and(gt(x, -3.0), lt(x, 3.0)), div(mul(g_out, g), 3.0), 0.0)
 
 
 mish.samples(unary)
@@ -295,6 +312,7 @@ softsign.samples(unary)
 hardtanh.samples(lambda make: [(make(3, 4), -0.7, 0.6), (make(5), 0.0, 6.0)])
 hardsigmoid.samples(unary)
 hardswish.samples(unary)
+hardswish_backward.samples(lambda make: [(make(3, 4), make(3, 4)), (make(), make()), (make(0, 2), make(0, 2))])
 
 
 # -- softmax

@@ -227,6 +227,16 @@ def _(g, x):
     return mul(g, mul(x, 2))
 
 
+@pointwise
+def cube(s, x):
+    return x * x * x
+
+
+@cube.grad("x")
+def _(g, x):
+    return mul(g, mul(square(x), 3))
+
+
 @pointwise(promote="float")
 def reciprocal(s, x):
     return 1.0 / x
@@ -281,6 +291,7 @@ def _(g):
 
 
 square.samples(unary)
+cube.samples(unary)
 still.samples(lambda make: [(make.ints(5, 3),), (make.special(7),)])
 neg.samples(unary)
 reciprocal.samples(lambda make: unary(make, positive=True))

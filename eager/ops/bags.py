@@ -1,20 +1,21 @@
 """Bags of rows looked up by integers, summed, averaged or maximised. Bag k has the indices from first[k] to first[k + 1]."""
 
+import math
+
 import numpy as np
 
 from ...runtime import moves
-from .. import _call
-from ..dtypes import finfo, float64, int64
+from .. import _call, dtypes
 from ..grads import Meta
 from ..meta import Spec
 from ..op import Out, composite, mask, optional, size, static
-from .arithmetic import cast, clamp, div, eq, lt, maximum, mul, ne, where
+from .arithmetic import cast, clamp, div, eq, logical_and, logical_or, lt, maximum, mul, ne, where
 from .creation import arange, full
-from .indexing import (embedding_backward, embedding_lookup, gather, index_add, index_select, scatter_add,
-                       scatter_extreme)
+from .indexing import (embedding_backward, embedding_lookup, gather, index as index_of, index_add, index_select, scatter_add,
+                       scatter_max, scatter_min)
 from .order import cumsum
 from .reduce import sum as sum_dims
-from .views import expand, slice_dim, unsqueeze
+from .views import contiguous, expand, slice_dim, unsqueeze
 
 
 def bag_of(index, first):
@@ -48,10 +49,14 @@ def bag_sum(weight, index: mask, first: mask, scale: optional, skip: static, mea
 
 @bag_sum.native
 def _(weight, index, first, scale, skip, mean):
+    return moves.sum_bags(weight, index, first, scale, skip, mean) if _in_order(weight, index, first) else NotImplemented
+
+
+def _in_order(weight, index, first) -> bool:
+    """Whether each index lies in one bag and is a row of the weight."""
     n = index.shape[0]
-    if n == 0 or first[0] != 0 or first[-1] != n or (np.diff(first) < 0).any() or moves.out_of_range(index, weight.shape[0]):
-        return NotImplemented
-    return moves.sum_bags(weight, index, first, scale, skip, mean)
+    return n and first[0] == 0 and first[-1] == n and (first[1:] >= first[:-1]).all() and not moves.out_of_range(
+        index, weight.shape[0])
 
 
 @bag_sum.meta
@@ -98,33 +103,73 @@ def _(make):
             (make(4, 2), make.ints(4, 3), first(0, 3), make(3), 2, False)]
 
 
+@composite(refuses=True)
+def bag_winners(weight, index: mask, first: mask, skip: static):
+    """(bags, width), int64: which row of the weight is the greatest of its bag: of equals the first, a NaN where it is the first
+    of all, and -1 in empty bags."""
+    n, sizes = index.shape[0], (first.shape[0] - 1, weight.shape[1])
+    if n == 0:
+        return full(sizes, -1, index.dtype, index.device)
+    bag, kept = bag_of(index, first), ne(index, skip)
+    # positions as doubles, which hold them exactly and have a kernel
+    place = where(kept, cast(arange(0, 1, n, index.dtype, index.device), dtypes.float64), math.inf)
+    begun = gather(_extreme(scatter_min, sizes[:1], math.inf, bag, place), 0, bag)
+    rows = where(unsqueeze(kept, 1), embedding_lookup(weight, index), -math.inf)
+    rows = where(logical_and(ne(rows, rows), unsqueeze(ne(place, begun), 1)), -math.inf, rows)
+    at = contiguous(expand(unsqueeze(bag, 1), tuple(rows.shape)))
+    top = gather(_extreme(scatter_max, sizes, -math.inf, at, rows), 0, at)
+    best = logical_or(eq(rows, top), ne(rows, rows))
+    found = _extreme(scatter_min, sizes, math.inf, at, where(best, unsqueeze(place, 1), math.inf))
+    known = lt(found, math.inf)
+    return where(known, index_of(index, (cast(where(known, found, 0.0), index.dtype),), (0,)), -1)
+
+
+def _extreme(scatter, sizes, start, at, values):
+    return scatter(full(sizes, start, values.dtype, values.device), 0, at, values)
+
+
+@bag_winners.native
+def _(weight, index, first, skip):
+    return moves.bag_winners(weight, index, first, skip) if _in_order(weight, index, first) else NotImplemented
+
+
+@bag_winners.meta
+def _(weight, index, first, skip):
+    return Spec((first.shape[0] - 1, weight.shape[1]), index.dtype)
+
+
+@bag_winners.samples
+def _(make):
+    def first(*places):
+        return make.wrap(np.array(places, np.int64))
+    return [(make(5, 3), make.ints(5, 6), first(0, 2, 2, 6), -1), (make(4, 2), make.ints(4, 3), first(0, 3), 2)]
+
+
 @composite(outputs=("out", Out("winner", differentiable=False, hidden=True)), refuses=True)
 def bag_max(weight, index: mask, first: mask, skip: static):
-    """(bags, width): the greatest of the rows, 0 of none; `winner`: the first row of the table that has it, -1 of none."""
-    n, count, width = index.shape[0], first.shape[0] - 1, weight.shape[1]
-    bag, rows, kept = bag_of(index, first), embedding_lookup(weight, index), unsqueeze(ne(index, skip), 1)
-    lowest = finfo(weight.dtype).min
-    candidates = where(kept, rows, full((), lowest, weight.dtype, weight.device))
-    along = expand(unsqueeze(bag, 1), (n, width))
-    top = scatter_extreme(full((count, width), lowest, weight.dtype, weight.device), 0, along, candidates, True, True)
-    place = unsqueeze(arange(0, 1, n, float64, weight.device), 1)       # as doubles, which hold it exactly and have a kernel
-    place = where(eq(candidates, gather(top, 0, along)), place, full((), n, float64, weight.device))
-    best = cast(scatter_extreme(full((count, width), n, float64, weight.device), 0, along, place, False, True), int64)
-    used = ne(index_add(full((count,), 0, int64, weight.device), 0, bag, cast(ne(index, skip), int64)), 0)
-    best = clamp(best, 0, n - 1)
-    chosen = gather(expand(unsqueeze(index, 1), (n, width)), 0, best)
-    winner = where(unsqueeze(used, 1), chosen, full((), -1, int64, weight.device))
-    out = where(unsqueeze(used, 1), gather(candidates, 0, best), full((), 0, weight.dtype, weight.device))
-    return out, winner
+    """(bags, width): the greatest of the rows, 0 of none; `winner`: as `bag_winners` has it."""
+    winner = bag_winners(weight, index, first, skip)
+    picked = gather(weight, 0, clamp(winner, 0, None))
+    return where(lt(winner, 0), full((), 0, weight.dtype, weight.device), picked), winner
 
 
-bag_max.native(_call.bag_max)
+@bag_max.native
+def _(weight, index, first, skip):
+    found = _call.bag_max(weight, index, first, skip)
+    if found is not NotImplemented or not _in_order(weight, index, first):
+        return found
+    winner = moves.bag_winners(weight, index, first, skip)
+    if winner is NotImplemented:
+        return winner
+    picked = np.take_along_axis(weight, np.maximum(winner, 0), 0)
+    picked[winner < 0] = 0
+    return picked, winner
 
 
 @bag_max.meta
 def _(weight, index, first, skip):
     sizes = (first.shape[0] - 1, weight.shape[1])
-    return Spec(sizes, weight.dtype), Spec(sizes, int64)
+    return Spec(sizes, weight.dtype), Spec(sizes, dtypes.int64)
 
 
 @bag_max.grad("weight")

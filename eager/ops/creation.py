@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ...runtime import native
+from ...runtime import moves, native
 from .. import dtypes
 from ..op import indexed, scalar, size
 from ..sizes import SymInt
@@ -21,7 +21,7 @@ def full(s, i, size, value: scalar, dtype, device=None):
 @full.numpy
 def _(size, value, dtype, device):
     if isinstance(value, (int, float)) and value == 0:
-        return np.zeros(size, dtype.numpy)
+        return moves.zeros(size, dtype.numpy)
     out = native.empty(size, dtype.numpy)
     out.fill(np.asarray(value).astype(dtype.numpy) if dtype.category == 1 and isinstance(value, int) else value)   # (as in C)
     return out
@@ -80,6 +80,10 @@ def linspace(s, i, start: scalar, end: scalar, length, dtype, device=None):
 def _(start, end, length, dtype, device):
     """The same numbers: one half counted from each end."""
     inner = (dtype.compute if dtype.is_floating_point else dtypes.float64).numpy.type
+    if dtype.compute is dtype:
+        found = moves.evenly(float(start), float(end), (float(end) - float(start)) / max(length - 1, 1), length, dtype.numpy)
+        if found is not NotImplemented:
+            return found
     step, half = inner((float(end) - float(start)) / max(length - 1, 1)), (length + 1) // 2
     first = np.arange(half).astype(inner) * step + inner(start)
     last = inner(end) - np.arange(length - 1 - half, -1, -1).astype(inner) * step

@@ -116,7 +116,7 @@ def _scatter(name, mode, kernel):
     def write(x, dim, index, source):
         checked(index, x.shape[dim] if x.ndim else 1, _OUT_OF_DIM % dim, RuntimeError)
         source = source[tuple(slice(n) for n in index.shape)]
-        if x.ndim == 0 or not native(x, dim, index, source):
+        if x.ndim == 0 or not native(x, dim, np.ascontiguousarray(index), np.ascontiguousarray(source)):
             kernel(x, _along(x.shape, index, dim), source)
     return record
 
@@ -413,7 +413,7 @@ spread.native(_call.spread)
 
 @spread.numpy
 def _(x, index, dim, size):
-    out = np.zeros(x.shape[:dim] + (size,) + x.shape[dim:], x.dtype)
+    out = moves.zeros(x.shape[:dim] + (size,) + x.shape[dim:], x.dtype)
     np.put_along_axis(out, np.expand_dims(index, dim), np.expand_dims(x, dim), dim)
     return out
 
@@ -493,7 +493,7 @@ def _(rows, index, x, padding_idx):
     if not index.size or not x.size or not x.flags.c_contiguous:
         return NotImplemented
     width = x.shape[index.ndim:]
-    out = np.zeros((rows,) + width, x.dtype)
+    out = moves.zeros((rows,) + width, x.dtype)
     bad = moves.add_rows(out.reshape(1, rows, -1), np.ascontiguousarray(index).reshape(-1),
                          x.reshape(1, index.size, -1), padding_idx)
     if bad is NotImplemented:
@@ -507,7 +507,7 @@ def _(rows, index, x, padding_idx):
     """Sorted by row, so that each row is one run to add up."""
     width = x.shape[index.ndim:]
     flat, values = index.reshape(-1), x.reshape((-1,) + width)
-    out = np.zeros((rows,) + width, x.dtype)
+    out = moves.zeros((rows,) + width, x.dtype)
     if flat.size:
         order = np.argsort(flat, kind="stable")
         ordered = flat[order]
@@ -582,8 +582,8 @@ def _source(s, i, x, indices, dims):
 def _numpy_index(x, indices, dims):
     where = dict(zip(dims, indices))
     for d, index in where.items():
-        if index.size:
-            size = x.shape[d]
+        size = x.shape[d]
+        if index.size and moves.out_of_range(index, size):
             low, high = index.min(), index.max()
             if low < -size or high >= size:
                 raise IndexError(f"index {high if high >= size else low} is out of bounds for dimension {d} with size "
@@ -619,7 +619,9 @@ def _(make):
 
 def _added(x, index, values) -> bool:
     """x[index] += values with duplicates added up, natively; negative indices count from the end."""
-    index = np.where(index < 0, index + x.shape[0], index).reshape(-1)
+    if moves.out_of_range(index, x.shape[0]):
+        index = np.where(index < 0, index + x.shape[0], index)
+    index = index.reshape(-1)
     return added_rows(x, 0, index, np.ascontiguousarray(values).reshape(index.size, *x.shape[1:]))
 
 

@@ -5,12 +5,13 @@ cross_entropy keeps one number per row (log-sum-exp) besides its inputs; its gra
 
 import numpy as np
 
-from ...runtime import jobs, moves, rows
+from ...runtime import jobs, maps, moves, rows
 from .. import _call
 from ..grads import Meta
 from ..meta import Spec
 from ..op import composite, optional, Out, pointwise, scalar, size, static
 from ..state import state
+from .activations import log_sigmoid
 from .arithmetic import absolute, add, cast, clamp, div, eq, lt, masked_fill, mul, ne, neg, sign, square, sub, where
 from .elementary import exp, log, log1p, sigmoid
 from .halves import back, single
@@ -66,6 +67,7 @@ def bent_square(s, x, target, bound: scalar, half: scalar, width: scalar, slope:
     return s.where(s.lt(size, bound), size * size * 0.5 / width, (size - half) * slope)
 
 
+bent_square.native(lambda x, target, bound, half, width, slope: maps.pair("bent_square", x, target, bound, half, width, slope))
 bent_square.samples(lambda make: [(make(3, 4), make(3, 4), 0.7, 0.35, 1.0, 0.7), (make(4), make(3, 4), 0.5, 0.25, 0.5, 1.0)])
 
 
@@ -96,10 +98,10 @@ def smooth_l1_loss(x, target, reduction: static, beta: scalar):
 
 
 # The slopes of a loss of x and target with respect to x or, where the second name is True, to target; `bound` is its number.
-_SLOPES = {("huber", False): lambda x, target, bound: _bent(sub(x, target), bound, bound),
-           ("huber", True): lambda x, target, bound: _bent(sub(target, x), bound, bound),
-           ("smooth", False): lambda x, target, bound: _bent(sub(x, target), bound, 1.0),
-           ("smooth", True): lambda x, target, bound: _bent(sub(target, x), bound, 1.0),
+_SLOPES = {("huber", False): lambda x, target, bound: _bent(x, target, bound, bound),
+           ("huber", True): lambda x, target, bound: _bent(target, x, bound, bound),
+           ("smooth", False): lambda x, target, bound: _bent(x, target, bound, 1.0),
+           ("smooth", True): lambda x, target, bound: _bent(target, x, bound, 1.0),
            ("logits", False): lambda x, target, bound: sub(sigmoid(x), target),
            ("logits", True): lambda x, target, bound: neg(x),
            ("soft_margin", False): lambda x, target, bound: neg(mul(target, sigmoid(neg(mul(target, x))))),
@@ -153,11 +155,34 @@ def _(g, x, target, reduction, beta):
     return loss_slope(g, x, target, reduction, "smooth", True, beta)
 
 
-def _bent(x, bound, height):
-    """A line through 0 that goes on as +-height beyond the bound: finite for every number, whatever its square."""
-    if bound == 0:
-        return sign(x)
-    return where(lt(absolute(x), bound), mul(x, height / bound), where(eq(x, x), mul(sign(x), height), x))
+def _bent(x, target, bound, height):
+    return sign(sub(x, target)) if bound == 0 else bent_line(x, target, bound, height / bound, height)
+
+
+@pointwise(promote="float")
+def bent_line(s, x, target, bound: scalar, rise: scalar, height: scalar):
+    """A line through 0 of the difference that goes on as +-height beyond the bound: finite for every number, whatever its
+    square."""
+    d = x - target
+    return s.where(s.lt(s.abs(d), bound), d * rise, s.where(s.eq(d, d), s.sign(d) * height, d))
+
+
+bent_line.native(lambda x, target, bound, rise, height: maps.pair("bent_line", x, target, bound, rise, height))
+bent_line.samples(lambda make: [(make(3, 4), make(3, 4), 0.7, 1.0, 0.7), (make(4), make(3, 4), 0.5, 2.0, 1.0)])
+
+
+@bent_line.grad("x")
+def _(g, x, target, bound, rise):
+    return _bent_rise(g, sub(x, target), bound, rise)
+
+
+@bent_line.grad("target")
+def _(g, x, target, bound, rise):
+    return neg(_bent_rise(g, sub(x, target), bound, rise))
+
+
+def _bent_rise(g, d, bound, rise):
+    return where(lt(absolute(d), bound), mul(g, rise), where(eq(d, d), 0.0, g))
 
 
 def _pairs(make, *extra):
@@ -181,8 +206,7 @@ def binary_cross_entropy(x, target, weight: optional, reduction: static):
 @composite
 def soft_margin_loss(x, target, reduction: static):
     """log(1 + exp(-t * x))"""
-    gap = neg(mul(target, x))
-    return reduced(add(clamp(gap, 0.0, None), log1p(exp(neg(absolute(gap))))), reduction)
+    return reduced(neg(log_sigmoid(mul(target, x))), reduction)
 
 
 @soft_margin_loss.native

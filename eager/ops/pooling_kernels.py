@@ -83,7 +83,7 @@ def max_windows_backward(g, place, sizes, window):
     g = np.ascontiguousarray(g) if place.flags.c_contiguous else ordered(g, place)
     order = _layout(g, sizes, len(window[0]))
     same = place.flags.c_contiguous if order == "planes" else order and array_is_last(place)
-    if not same or g.dtype not in jobs.WHOLE:
+    if not same:
         return NotImplemented
     out = _made(g, sizes)
     if order == "last":

@@ -6,7 +6,7 @@ and rounded once.
 
 import numpy as np
 
-from ...runtime import maps, moves, native, whole
+from ...runtime import maps, moves, native, reductions, whole
 from .. import _call
 from ..dispatch import type_name
 from ..grads import Meta
@@ -25,7 +25,7 @@ def numpy_product(a, b):
     """a @ b of arrays; halves accumulate in float32."""
     if a.ndim >= 2 and b.ndim >= 2 and a.dtype == b.dtype and a.dtype in _NATIVE_TYPES:
         batch = a.shape[:-2] if a.shape[:-2] == b.shape[:-2] else np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-        if a.size * b.shape[-1] > _SMALL or a.dtype.itemsize < 4:
+        if (a.size * b.shape[-1] > _SMALL or a.dtype.itemsize < 4) and not _is_thin(a, b):
             out = native.empty((*batch, a.shape[-2], b.shape[-1]), a.dtype)
             native.matmul(a, b, out)
             return out
@@ -34,13 +34,27 @@ def numpy_product(a, b):
         if found is not NotImplemented:
             return found
     if a.dtype.itemsize < 4 and a.dtype.kind not in "biu":
-        return np.matmul(_in_single(a), _in_single(b)).astype(a.dtype)
+        found = reductions.dot(a, b)
+        if found is not NotImplemented:
+            return found
+        return _in_type(np.matmul(_in_single(a), _in_single(b)), a.dtype)
     return np.matmul(a, b)
 
 
+def _is_thin(a, b) -> bool:
+    """Halves of which a row, a column or one term is multiplied: converting them is most of the work."""
+    return a.dtype.itemsize < 4 and 1 in (a.shape[-2], a.shape[-1], b.shape[-1]) and a.ndim == b.ndim == 2 and \
+        a.size + b.size > _SMALL
+
+
 def _in_single(x):
-    found = moves.converted(x, np.dtype(np.float32))
-    return x.astype(np.float32) if found is NotImplemented else found
+    return _in_type(x, np.dtype(np.float32))
+
+
+def _in_type(x, dtype):
+    """x in another floating type, by the runtime where it can."""
+    found = moves.converted(x, dtype) if type(x) is np.ndarray else NotImplemented
+    return x.astype(dtype) if found is NotImplemented else found
 
 
 @extern(template="gemm", meta=lambda a, b: (*a.shape[:-1], b.shape[-1]))

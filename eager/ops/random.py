@@ -4,6 +4,7 @@ the draw depends on (seed, ordinal, i) only, so eager and compiled code draw the
 
 import numpy as np
 
+from ...runtime import order, reductions
 from .. import dtypes
 from ..op import composite, random_op, scalar, size, static, tensor
 from .arithmetic import cast, div, gt, le, minimum, mul, where
@@ -138,8 +139,9 @@ def edges_below(edges, u):
 def _(edges, u):
     if edges.dtype.itemsize < 4 or not u.size:
         return NotImplemented
-    if u.shape[-1] * edges.shape[-1] <= 4096:       # comparing with all is faster than a search per row
-        return np.add.reduce(edges[..., None, :] <= u[..., None], -1, dtype=np.int64)
+    found = order.edges_below(edges, u)
+    if found is not NotImplemented:
+        return found
     rows = [np.searchsorted(e, v, "right") for e, v in zip(edges.reshape(-1, edges.shape[-1]), u.reshape(-1, u.shape[-1]))]
     return np.stack(rows).reshape(u.shape).astype(np.int64, copy=False)
 
@@ -149,19 +151,51 @@ edges_below.samples(lambda make: [(make(2, 5).sort().values, make(2, 3)), (make(
 
 def _capped(index, weights, last):
     """Rounding may leave the last edge below 1: such a draw belongs to the last index with a weight."""
+    return cast(minimum(index, last_weight(weights)), dtypes.int64)
+
+
+@composite
+def last_weight(weights):
+    """(..., 1): the last index of each row with a weight."""
+    last = len(weights.shape) - 1
     places = arange(0, 1, weights.shape[last], dtypes.int64, weights.device)
-    top = amax(where(gt(weights, 0), places, 0), (last,), True)
-    return cast(minimum(index, top), dtypes.int64)
+    return amax(where(gt(weights, 0), places, 0), (last,), True)
+
+
+@last_weight.native
+def _(weights):
+    """(Most often it is the last of all.)"""
+    n = weights.shape[-1]
+    if not n or not (weights[..., -1] > 0).all():
+        return NotImplemented
+    return np.full((*weights.shape[:-1], 1), n - 1, np.int64)
+
+
+last_weight.samples(lambda make: [(make.positive(2, 5),), (make.probabilities(6),), (make(3, 4),)])
 
 
 def check_weights(weights, count, replacement):
     """What only values can tell; reading them is up to the caller (a capture breaks there)."""
     array = weights._values("multinomial's check of its weights")
-    if not np.isfinite(array).all() or (array < 0).any():
-        raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
-    if array.size and (np.add.reduce(array.astype(np.float64), -1) <= 0).any():
-        raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
+    if array.size:
+        low, high = _bounds(array)
+        if not (low >= 0 and high < np.inf):            # (also for NaN)
+            raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
+        if not (high > 0 if array.ndim == 1 else _tops(array).all()):
+            raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
     if not replacement and array.size and ((array > 0).sum(-1) < count).any():
         raise RuntimeError("invalid multinomial distribution (with replacement=False, not enough non-negative "
                            "category to sample)")
 
+
+def _bounds(array):
+    """(least, greatest) of all elements; NaN where one is."""
+    every = tuple(range(array.ndim))
+    found = [reductions.reduce(name, array, every, False) for name in ("min", "max")]
+    return [f(array) if x is NotImplemented else x for f, x in zip((np.min, np.max), found)]
+
+
+def _tops(array):
+    """Whether each row has a weight that is not zero."""
+    found = reductions.reduce("max", array, (array.ndim - 1,), False)
+    return (np.max(array, -1) if found is NotImplemented else found) > 0

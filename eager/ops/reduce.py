@@ -98,6 +98,30 @@ def _(g, x: Meta, dim, keepdim):
 sum.samples(lambda make: _with_empty(make) + [(make.ints(5, 2, 3), (1,), False), (make.bools(4), (0,), False)])
 
 
+@reduction(combine="sum")
+def nansum(s, x):
+    """The sum of what is no NaN."""
+    return s.where(s.eq(x, x), x, 0)
+
+
+@nansum.native
+def _(x, dim, keepdim):
+    return _native("numbers", x, dim, keepdim)
+
+
+@nansum.numpy
+def _(x, dim, keepdim):
+    return sum.kernels["numpy"](np.where(x == x, x, x.dtype.type(0)), dim, keepdim)
+
+
+@nansum.grad("x")
+def _(g, x, dim, keepdim):
+    return where(eq(x, x), spread_over(g, x.shape, dim, keepdim), 0.0)
+
+
+nansum.samples(lambda make: _with_empty(make) + [(make.special(7), (0,), False)])
+
+
 @reduction(combine="sum", finish=lambda s, acc, n: acc / n)
 def mean(s, x):
     return x

@@ -1,5 +1,8 @@
 """Activations that shrink towards zero, and those with a slope of their own below it."""
 
+import numpy as np
+
+from ...runtime import maps
 from ..op import pointwise, scalar
 from .arithmetic import absolute, gt, le, mul, where
 
@@ -8,6 +11,9 @@ from .arithmetic import absolute, gt, le, mul, where
 def hardshrink(s, x, lambd: scalar):
     """x where |x| > lambd, else 0; nan stays."""
     return s.where(s.le(s.abs(x), lambd), s.mul(x, 0), x)
+
+
+hardshrink.native(lambda x, lambd: maps.unary("hardshrink", x, lambd))
 
 
 @hardshrink.grad("x")
@@ -21,6 +27,9 @@ def softshrink(s, x, lambd: scalar):
     return s.where(x > lambd, x - lambd, s.where(s.neg(x) > lambd, x + lambd, s.mul(x, 0)))
 
 
+softshrink.native(lambda x, lambd: maps.unary("softshrink", x, lambd))
+
+
 @softshrink.grad("x")
 def _(g, x, lambd):
     return where(le(absolute(x), lambd), 0.0, g)
@@ -30,6 +39,14 @@ def _(g, x, lambd):
 def prelu(s, x, weight):
     """x, times `weight` (broadcast) where it is not positive."""
     return s.where(x > 0, x, x * weight)
+
+
+@prelu.native
+def _(x, weight):
+    """One weight for all elements."""
+    if not isinstance(weight, np.ndarray) or weight.size != 1 or weight.dtype != x.dtype or weight.ndim > x.ndim:
+        return NotImplemented
+    return maps.unary("leaky_relu", x, float(weight.reshape(())))
 
 
 @prelu.grad("x")

@@ -218,6 +218,9 @@ def zeta(x, q):
     return _rounded(hurwitz_zeta, x, q)
 
 
+zeta.native(_call.zeta)
+
+
 def _incomplete(a, x, upper):
     """The regularised incomplete gamma function: a series for x < a + 1, else a continued fraction."""
     a, x = np.broadcast_arrays(a, x)

@@ -47,8 +47,10 @@ def apply(x, dim, taps):
     out = empty_image(x, sizes) if last else jobs.empty(sizes, x.dtype)
     if not out.size:
         return out
-    if x.dtype not in jobs.TYPES or not x.size or not (last or x.flags.c_contiguous):
+    if x.dtype not in jobs.TYPES or not x.size:
         return _numpy(x, dim, taps, out)
+    if not (last or x.flags.c_contiguous):
+        x = moves.copied(x)
     if last:
         order = _BATCHED[x.ndim]
         _native(x.transpose(order), order.index(dim), taps, out.transpose(order))

@@ -2,9 +2,10 @@
 
 import numpy as np
 
+from ...runtime import moves
 from ..grads import Meta
 from ..op import indexed, size, static
-from .reduce import sum as sum_dims
+from .reduce import extent, sum as sum_dims
 from .views import reshape
 
 
@@ -20,7 +21,7 @@ def _once(t):
 
 @repeat.numpy
 def _(x, times):
-    return np.tile(x, times)
+    return moves.repeated(x, times) if x.size * extent(times, range(len(times))) > moves.SMALL else np.tile(x, times)
 
 
 @repeat.grad("x")

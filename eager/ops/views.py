@@ -3,7 +3,6 @@
 Rules only add strides and multiply them by integers, so they also run on symbols. Dims come in as non-negative ints.
 """
 
-import numpy as np
 
 from ...runtime import moves
 from .._call import fresh_view
@@ -245,7 +244,7 @@ def slice_backward(s, i, x, size, dim: static, start, step):
 
 @slice_backward.numpy
 def _(x, size, dim, start, step):
-    out = np.zeros(x.shape[:dim] + (size,) + x.shape[dim + 1:], x.dtype)
+    out = moves.zeros(x.shape[:dim] + (size,) + x.shape[dim + 1:], x.dtype)
     out[(slice(None),) * dim + (slice(start, start + x.shape[dim] * step, step),)] = x
     return out
 
@@ -343,7 +342,7 @@ def unfold_backward(s, i, shape, x, dim: static, size, step):
 
 @unfold_backward.numpy
 def _(shape, x, dim, size, step):
-    out = np.zeros(shape, x.dtype)
+    out = moves.zeros(shape, x.dtype)
     lead, count = (slice(None),) * dim, x.shape[dim]
     for k in range(size):
         out[lead + (slice(k, k + step * count, step),)] += x[..., k]

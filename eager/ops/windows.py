@@ -3,7 +3,7 @@ adjoint. Columns are ordered as (channel, row in the window, column in the windo
 
 import numpy as np
 
-from ...runtime import calls, jobs
+from ...runtime import calls, jobs, moves
 from .. import _call
 from ..grads import Meta
 from ..op import indexed, reduction, size, static
@@ -42,7 +42,7 @@ unfold_windows.native(_call.unfold_windows)
 def _(x, kernel_size, stride, padding, dilation):
     n, channels = x.shape[:2]
     counts = window_counts(x.shape[2:], kernel_size, stride, padding, dilation)
-    out = np.zeros((n, channels, kernel_size[0] * kernel_size[1], *counts), x.dtype)
+    out = moves.zeros((n, channels, kernel_size[0] * kernel_size[1], *counts), x.dtype)
     for number, o, i in taps(x.shape[2:], counts, kernel_size, stride, padding, dilation):
         out[:, :, number][o] = x[i]
     return out.reshape(n, channels * kernel_size[0] * kernel_size[1], counts[0] * counts[1])
@@ -112,7 +112,7 @@ def _(x, sizes, kernel_size, stride, padding, dilation):
     area = kernel_size[0] * kernel_size[1]
     counts = window_counts(sizes, kernel_size, stride, padding, dilation)
     parts = x.reshape(x.shape[0], x.shape[1] // area, area, *counts)
-    out = np.zeros((x.shape[0], x.shape[1] // area, *sizes), x.dtype)
+    out = moves.zeros((x.shape[0], x.shape[1] // area, *sizes), x.dtype)
     for number, o, i in taps(sizes, counts, kernel_size, stride, padding, dilation):
         out[i] += parts[:, :, number][o]
     return out

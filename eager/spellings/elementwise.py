@@ -188,7 +188,7 @@ def true_divide(input, other, *, out=None):
     return give(_div(input, other), out)
 
 
-_POWERS = {2: lambda x: a.square(x), 3: lambda x: _mul(a.square(x), x), 0.5: lambda x: e.sqrt(x),
+_POWERS = {2: lambda x: a.square(x), 3: lambda x: a.cube(x), 0.5: lambda x: e.sqrt(x),
            -0.5: lambda x: e.rsqrt(x),
            -1: lambda x: a.reciprocal(x), -2: lambda x: a.square(a.reciprocal(x))}
 

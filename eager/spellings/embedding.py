@@ -141,10 +141,7 @@ def embedding_bag(input, weight, offsets=None, max_norm=None, norm_type=2, scale
 
 def winners(weight, index, offsets, include_last_offset, padding):
     """Which row of the weight gave each maximum; 0 in empty bags."""
-    flat, first = first_places(index, offsets, include_last_offset)
-    if not flat.shape[0]:
-        return flat.new_zeros((first.shape[0] - 1, weight.shape[1]))
-    return bag_records.bag_max(weight, flat, first, padding)[1].clamp(min=0)
+    return bag_records.bag_winners(weight, *first_places(index, offsets, include_last_offset), padding).clamp(min=0)
 
 
 embedding_bag = small("embedding_bag", embedding_bag, (specialise(bag_records.bag_sum), specialise(bag_records.bag_max)))

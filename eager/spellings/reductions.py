@@ -34,7 +34,10 @@ def sum(input, dim=None, keepdim=False, *, dtype=None, out=None):
 
 @numpy_names
 def nansum(input, dim=None, keepdim=False, *, dtype=None, out=None):
-    return sum(a.where(a.ne(input, input), 0, input), dim, keepdim, dtype=dtype, out=out)
+    x = _cast(input, dtype)
+    if x.dtype.category != 2:
+        return sum(a.where(a.ne(x, x), 0, x), dim, keepdim, dtype=dtype, out=out)
+    return give(r.nansum(x, dims_of(x, dim), keepdim), out)
 
 
 @numpy_names

@@ -8,6 +8,7 @@ import math
 
 import numpy as np
 
+from ...runtime import order
 from .. import dtypes, returned
 from ..dispatch import type_name
 from ..ops import arithmetic as a, elementary as e, reduce as r, running as s
@@ -59,11 +60,23 @@ def logcumsumexp(input, dim, *, out=None):
 
 # -- sets
 
-def _ordered_unique(array, sort=True):
+def _ordered_unique(array, places=True):
+    """(values, where each element is among them, how often each is there); without `places` the last two may be None."""
     flat, kind = array.reshape(-1), array.dtype
-    flat = flat.astype(np.float32) if kind.kind == "V" else flat            # (numpy does not know NaN in types of ml_dtypes)
-    values, inverse, counts = np.unique(flat, return_inverse=True, return_counts=True, equal_nan=False)
-    return values.astype(kind, copy=False), inverse.reshape(array.shape), counts
+    if not places and kind.kind != "V":
+        return np.unique(flat, equal_nan=False), None, None
+    found = NotImplemented if kind.kind == "c" else order.sort(flat, 0, False)
+    if found is NotImplemented:
+        flat = flat.astype(np.float32) if kind.kind == "V" else flat        # (numpy does not know NaN in types of ml_dtypes)
+        values, inverse, counts = np.unique(flat, return_inverse=True, return_counts=True, equal_nan=False)
+        return values.astype(kind, copy=False), inverse.reshape(array.shape), counts
+    ordered, at = found
+    first = np.ones(flat.size, bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
+    starts = np.flatnonzero(first)
+    inverse = np.empty(flat.size, np.int64)
+    inverse[at] = np.cumsum(first) - 1
+    return ordered[starts], inverse.reshape(array.shape), np.diff(starts, append=flat.size)
 
 
 def _chosen(values, inverse, counts, dtype, return_inverse, return_counts):
@@ -81,7 +94,7 @@ def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=No
         return read_of_fake(input, "unique", bool(return_inverse), bool(return_counts), _dim_or_none(input, dim))
     x = input._values("unique()")
     if dim is None:
-        parts = _ordered_unique(x)
+        parts = _ordered_unique(x, return_inverse or return_counts)
     else:
         d = _slices_dim(input, dim)
         values, inverse, counts = np.unique(x, return_inverse=True, return_counts=True, axis=d)

@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from ...capture.expr import is_const, lift, product
+from ...capture.expr import ExprLike, is_const, lift, product
 from ...runtime.data import data
-from ..body import Buffer, Value
+from ..body import Buffer, Rewriter, Value
 from ..loops import Axis, LoopKernel, Step, Store, fallible, step_bounds
 from .nest import ALIGNMENT, Nest
-from .prims import type_of
+from .prims import COSTS, type_of
 from .segments import segments
 from .text import Lines, cpp, factor
 from .traffic import columns_ahead, rows_ahead, streamed
@@ -25,6 +25,8 @@ MAP_BLOCK = 16384  # a map's rows up to this length are not cut into chunks (map
 SQUARE, STRIPE = 16, 64  # least extent for turning squares of registers; rows in one stripe of squares
 COLUMNS = 32  # vectors in one block of a column reduction: their accumulators stay in the first-level cache
 ROW, ROWS = 128, 64  # rows of fewer elements are walked several at a time, as long as so many groups of them are left
+TABLE, TABLES, TABLE_ROWS = 2048, 3, 8  # elements of a table of what rows share; tables; rows from which on they pay
+TABLE_WORK, UNEVEN = 8, 10  # least work of an element in a table; work of an uneven index
 STACK_BYTES = 65536  # row scratch below this lives on the stack
 
 
@@ -99,10 +101,10 @@ class RowKernel(KernelWriter):
     # -- row scratch
 
     def scratch_bytes(self, lanes: int) -> int | None:
-        sizes = [b.extent() for b in self.kernel.locals]
+        sizes = [b.extent() for b in self.locals]
         if not all(isinstance(size, int) for size in sizes):
             return None
-        return sum(size * b.dtype.itemsize for size, b in zip(sizes, self.kernel.locals)) * lanes
+        return sum(size * b.dtype.itemsize for size, b in zip(sizes, self.locals)) * lanes
 
     def write_scratch(self, out: Lines, lanes: str = "") -> None:
         bytes_ = self.scratch_bytes(16 * COLUMNS if lanes else 1)
@@ -163,14 +165,58 @@ class MapKernel(RowKernel):
         body = Lines(1)
         self.start_streams(body)
         rows, inner = walked(rows, last)
+        step = self.write_tables(body, replace(step, axes=inner), last, product(extents((*rows, *inner[:-1]))))
         body.open("for (i64 point = begin; point < end; point++)")
         decode(body, rows, "point")
-        step = replace(step, axes=inner)
         for part in [part for _, part in segments(rows, step, last)] or [step]:
             Nest(self, part, part.axes, rows).write(body)
         body.close()
         points = " * ".join(factor(e) for e in extents(rows)) or "1"
         return self.written(body, points, work_text([a.extent for a in inner], cost(step)))
+
+
+    def write_tables(self, body: Lines, step: Step, last: Axis, rows: ExprLike) -> Step:
+        """What is dear and depends on the place in the row alone is computed once for all rows, into row scratch."""
+        found = tabled(step, last) if isinstance(rows, int) and rows >= TABLE_ROWS and last.extent <= TABLE else []
+        if not found:
+            return step
+        rewrite = Rewriter(found[0].body, {})
+        tables = [Buffer(f"table_{k}", v.dtype, (last.extent,), (1,), 0, "local", "") for k, v in enumerate(found)]
+        for value, table in zip(found, tables):
+            self.locals[table] = self.names(table, "table")
+            rewrite.done[value.id] = value.body.load(table, (last.var,))
+        self.write_scratch(body)
+        stores = tuple(Store(table, (last.var,), value) for value, table in zip(found, tables))
+        Nest(self, Step((last,), stores), (last,), ()).write(body)
+        return replace(step, stores=tuple(replace(store, value=rewrite(store.value)) for store in step.stores))
+
+
+def tabled(step: Step, last: Axis) -> list[Value]:
+    """The largest values of a step of stores that depend on the last axis alone and cost more than a load."""
+    if step.looks or any(store.mode != "set" for store in step.stores):
+        return []
+    work: dict[int, int] = {}           # of values that depend on nothing but the place in the row
+    for value in step.values():
+        own = own_work(value, last)
+        if own is not None and all(a.id in work for a in value.args):
+            work[value.id] = own + sum(work[a.id] for a in value.args)
+    users = [a for value in step.values() if value.id not in work for a in value.args] + [s.value for s in step.stores]
+    found = {v.id: v for v in users if work.get(v.id, 0) >= TABLE_WORK and v.op != "const"}
+    return list(found.values())[:TABLES]
+
+
+def own_work(value: Value, last: Axis) -> int | None:
+    """What a value costs beside its operands; None where it is read from memory or moves with another axis."""
+    if value.op == "const":
+        return 0
+    if value.op == "index":
+        e = lift(value.attrs)
+        if e.free_names() - {last.name}:
+            return None
+        return UNEVEN * sum(atom.op != "var" for monomial, _ in e.terms for atom, _ in monomial)
+    if value.op in ("load", "acc", "indirect", "scalar", "philox"):
+        return None
+    return COSTS.get(value.op, 1) * (2 if value.dtype.itemsize == 8 else 1)
 
 
 def walked(rows: tuple[Axis, ...], last: Axis) -> tuple[tuple[Axis, ...], tuple[Axis, ...]]:

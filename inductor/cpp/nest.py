@@ -8,6 +8,7 @@ the stride says.
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any
 from collections.abc import Callable
 
@@ -21,6 +22,7 @@ from .text import Lines, cpp, factor
 from .traffic import Ahead
 
 
+EXACT = 2**50       # numbers below are divided exactly in lanes of doubles
 TOGETHER_COST = 16  # of one point, up to which a block of columns takes several rows at a time
 
 
@@ -251,9 +253,13 @@ class Nest:
             checked = f"checked({number}, {size}, {attrs.check}, args.error)" if attrs.check is not None else number
             out(f"const i64 {name} = {checked};")
             return f"splat_l({name})"
-        checked = (
-            f"checked({argument}, {size}, {attrs.check}, args.error, lanes)" if attrs.check is not None else argument
-        )
+        truth = value.args[0].args[0] if value.args[0].op == "cast" else None
+        if attrs.check is None:
+            checked = argument
+        elif size == "1" and truth is not None and type_of(truth.dtype).kind == "b":
+            checked = f"refused({self.texts[truth.id]}, {attrs.check}, args.error, lanes)"
+        else:
+            checked = f"checked({argument}, {size}, {attrs.check}, args.error, lanes)"
         out(f"const vl {name}_lanes = {checked};")
         return f"{name}_lanes"
 
@@ -280,24 +286,45 @@ class Nest:
             name for name in e.free_names() if name in self.indirects and self.level(self.indirects[name]) == self.inner
         )
 
-    def in_lanes(self, e: Expr) -> str | None:
-        """An expression that is affine in the indirect indices that differ from lane to lane, as a register of numbers."""
-        e = self.kernel.renamed(e)
-        names = self.moving(e)
-        found = e.affine(names) if names else None
-        if found is None:
+    def in_lanes(self, e: ExprLike) -> str | None:
+        """An expression that moves unevenly from lane to lane as a register of numbers: sums of indirect indices, extremes,
+        and divisions whose numerator is known to be small, each times what is the same in all lanes."""
+        if not isinstance(e, Expr):
             return None
-        factors, rest = found
-        place, parts = self.place(plain(rest)), []
-        if place.kind == "any" or any(self.place(plain(by)).kind != "same" for by in factors.values()):
+        e, rest, parts = self.kernel.renamed(e), lift(0), []
+        for monomial, coefficient in e.terms:
+            uneven = [(atom, power) for atom, power in monomial if self.place(from_atom(atom)).kind == "any"]
+            if not uneven:
+                rest = rest + product(from_atom(atom) ** power for atom, power in monomial) * coefficient
+                continue
+            by = plain(product(from_atom(atom) ** power for atom, power in monomial if atom is not uneven[0][0]) * coefficient)
+            text = self.atom_in_lanes(uneven[0][0]) if len(uneven) == 1 and uneven[0][1] == 1 else None
+            if text is None or self.place(by).kind != "same":
+                return None
+            parts.append(text if by == 1 else f"{text} * splat_l({cpp(by, self.bounds)})")
+        even = self.even(plain(rest))
+        return None if even is None else " + ".join(([even] if even != "splat_l(0)" or not parts else []) + parts)
+
+    def even(self, e: ExprLike) -> str | None:
+        """What moves by a step from lane to lane, as a register."""
+        place = self.place(e)
+        if place.kind == "any":
             return None
-        if place.kind != "same":
-            parts.append(f"lanes_from({place.at}, {place.stride or 1})")
-        elif place.at != "0":
-            parts.append(f"splat_l({place.at})")
-        factors = {getattr(v, "name", v): plain(by) for v, by in factors.items()}
-        parts += [f"{n}_lanes" if factors[n] == 1 else f"{n}_lanes * splat_l({cpp(factors[n], self.bounds)})" for n in names]
-        return " + ".join(parts)
+        return f"splat_l({place.at})" if place.kind == "same" else f"lanes_from({place.at}, {place.stride or 1})"
+
+    def atom_in_lanes(self, atom: Atom) -> str | None:
+        if atom.op == "var":
+            return f"{atom.name}_lanes" if atom.name in self.indirects else None
+        if atom.op in ("max", "min"):
+            parts = [self.even(a) or self.in_lanes(a) for a in atom.args]
+            join = lambda a, b: a and b and f"v_{atom.op}imum({a}, {b})"
+            return reduce(join, parts)
+        a, d = atom.args
+        text = (self.even(a) or self.in_lanes(a)) if is_const(d) and int(d) > 0 and self.is_small(a) else None
+        return text and f"v_{'floor' if atom.op == 'floordiv' else 'rest'}_by({text}, {cpp(plain(d))})"
+
+    def is_small(self, e: ExprLike) -> bool:
+        return all(abs(end) < EXACT for end in self.bounds.interval(e))
 
     def lane_function(self, e: ExprLike) -> str:
         """A function from the lane to the value of an index expression."""
@@ -338,6 +365,9 @@ class Nest:
             return f"ld1({self.pointer(load.buffer, place.at)})"
         if place.kind == "next":
             pointer = self.pointer(load.buffer, place.at)
+            if masked and self.level(value.args[0]) < self.inner:
+                other = splat(load.other, target.kind)
+                return f"ld_if(lane({self.texts[value.args[0].id]}, 0) != 0, {pointer}, {other}, lanes)"
             return f"ld_where({pointer}, {masked}, lanes)" if masked else f"ld({pointer}, lanes)"
         if place.near and not masked:
             return f"gather_by<{place.stride}>({self.pointer(load.buffer, place.at)}, lanes)"

@@ -163,14 +163,16 @@ class Extreme(Reducer):
         if best.type.kind == "b":
             key = f"truth_i({key})"
         take = self.nest.kernel.value_name("take")
-        out(f"vi {take};")
         best_text, at_text = f"{best.name}_a[{slot}]", f"{at.name}_a[{slot}]"
         which = "take_max" if self.reduce.combine == "argmax" else "take_min"
+        out.open(f"if (may_{which}({key}, {best_text}))")
+        out(f"vi {take};")
         out(f"{which}({take}, {key}, {best_text}, {position}, {at_text});")
         if self.nest.axes and not self.nest.columns:
             out(f"{take} &= alive(lanes);")
         out(f"{best_text} = v_where({take}, {key}, {best_text});")
         out(f"{at_text} = v_where({take}, {position}, {at_text});")
+        out.close()
 
     def close(self, out: Lines, phase: int) -> None:
         best, at = self.accumulators[0]

@@ -2,10 +2,7 @@
 #ifndef FB_GRID_H
 #define FB_GRID_H
 
-#include "rows.h"
-
-enum GridMode { GRID_LINEAR, GRID_NEAREST, GRID_CUBIC };
-enum GridPadding { GRID_ZEROS, GRID_BORDER, GRID_REFLECTION };
+#include "grid_lanes.h"
 
 template <class T> struct GridTap {
     long at;
@@ -18,32 +15,6 @@ template <class T> struct GridAxis {
     T scale;  // of the position, by the grid's number
 };
 
-FB_INLINE float whole_part(float x) { return __builtin_floorf(x); }
-FB_INLINE double whole_part(double x) { return __builtin_floor(x); }
-FB_INLINE float nearest(float x) { return __builtin_rintf(x); }
-FB_INLINE double nearest(double x) { return __builtin_rint(x); }
-FB_INLINE float rest_of(float x, float span) { return __builtin_fmodf(x, span); }
-FB_INLINE double rest_of(double x, double span) { return __builtin_fmod(x, span); }
-
-// a position outside as the one whose value it takes; `scale` takes the factor of its gradient
-template <class T> FB_INLINE T bounded(T x, long m, long padding, bool align, T& scale) {
-    if (padding == GRID_ZEROS) return x;
-    if (padding == GRID_REFLECTION) {
-        T low = align ? (T)0 : (T)-0.5, span = (T)(align ? m - 1 : m);
-        if (span == 0) scale = 0, x = x * 0;
-        else {
-            x = x - low;
-            if (x < 0) x = -x, scale = -scale;
-            T rest = rest_of(x, span), turns = whole_part(x / span);
-            bool odd = rest_of(turns, (T)2) == 1;
-            if (odd) rest = span - rest, scale = -scale;
-            x = rest + low;
-        }
-    }
-    if (x > 0 && x < m - 1) return x;
-    scale = 0;
-    return x >= m - 1 ? (T)(m - 1) : 0; // (NaN is at the beginning)
-}
 template <class T> FB_INLINE void add_tap(GridAxis<T>& axis, T at, T weight, T slope, long m) {
     axis.odd |= weight != weight;
     if (at >= 0 && at <= m - 1) axis.taps[axis.count++] = {(long)at, weight, slope};
@@ -110,6 +81,13 @@ template <class T> void grid_sample(const Job& job, long begin, long end) {
         long image = unit / runs, from = unit % runs * GRID_RUN, to = points - from < GRID_RUN ? points : from + GRID_RUN;
         const T *x = (const T*)job.p[1] + image * channels * size, *grid = (const T*)job.p[2] + image * points * dims;
         T* out = (T*)job.p[0] + image * channels * points;
+        if constexpr (sizeof(T) == 4)
+            if (dims == 2 && size < 1l << 31) {
+                if (job.n[6] == GRID_CUBIC) sample_planes<GRID_CUBIC>(job, x, grid, out, from, to);
+                else if (job.n[6] == GRID_NEAREST) sample_planes<GRID_NEAREST>(job, x, grid, out, from, to);
+                else sample_planes<GRID_LINEAR>(job, x, grid, out, from, to);
+                continue;
+            }
         for (long p = from; p < to; p++) {
             if (dims == 2 && job.n[6] != GRID_CUBIC) {
                 GridAxis<T> down, along;
@@ -147,6 +125,13 @@ template <class T> void grid_sample_back(const Job& job, long begin, long end) {
         const T* grid = (const T*)job.p[4] + image * points * dims;
         T *to_x = job.p[0] ? (T*)job.p[0] + image * channels * size : nullptr,
           *to_grid = job.p[1] ? (T*)job.p[1] + image * points * dims : nullptr;
+        if constexpr (sizeof(T) == 4)
+            if (dims == 2 && size < 1l << 31) {
+                if (job.n[6] == GRID_CUBIC) sample_planes_back<GRID_CUBIC>(job, g, x, grid, to_x, to_grid);
+                else if (job.n[6] == GRID_NEAREST) sample_planes_back<GRID_NEAREST>(job, g, x, grid, to_x, to_grid);
+                else sample_planes_back<GRID_LINEAR>(job, g, x, grid, to_x, to_grid);
+                continue;
+            }
         for (long p = 0; p < points; p++) {
             point.template find<true>(grid + p * dims, job);
             T along[16] = {};

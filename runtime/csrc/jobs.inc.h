@@ -22,7 +22,6 @@ namespace {
 
 #define FB_ALL_TYPES(f) { f<float>, f<double>, f<bf16>, f<f16> }
 #define FB_WHOLE_TYPES(f) { f<float>, f<double>, nullptr, nullptr }
-#define FB_WHOLE_TYPES_OF(f, ...) { f<float, __VA_ARGS__>, f<double, __VA_ARGS__>, nullptr, nullptr }
 #define FB_ALL_TYPES_OF(f, ...) { f<float, __VA_ARGS__>, f<double, __VA_ARGS__>, f<bf16, __VA_ARGS__>, f<f16, __VA_ARGS__> }
 // types that compute in float: the C library is as fast for doubles
 #define FB_SINGLE_TYPES_OF(f, ...) { f<float, __VA_ARGS__>, nullptr, f<bf16, __VA_ARGS__>, f<f16, __VA_ARGS__> }
@@ -48,6 +47,8 @@ namespace {
     {"sum_rows", FB_ALL_TYPES_OF(reduce_rows, SUM)}, \
     {"squares_rows", FB_ALL_TYPES_OF(reduce_rows, SQUARES)}, \
     {"absolutes_rows", FB_ALL_TYPES_OF(reduce_rows, ABSOLUTES)}, \
+    {"numbers_rows", FB_ALL_TYPES_OF(reduce_rows, NUMBERS)}, \
+    {"numbers_columns", FB_ALL_TYPES_OF(reduce_columns, NUMBERS)}, \
     {"max_rows", FB_ALL_TYPES_OF(reduce_rows, MAX)}, \
     {"min_rows", FB_ALL_TYPES_OF(reduce_rows, MIN)}, \
     {"variance_rows", FB_ALL_TYPES(variance_rows)}, \
@@ -78,19 +79,25 @@ namespace {
     {"elu", FB_SINGLE_TYPES_OF(map, ELU)}, \
     {"hardsigmoid", FB_ALL_TYPES_OF(map, HARDSIGMOID)}, \
     {"hardswish", FB_ALL_TYPES_OF(map, HARDSWISH)}, \
+    {"hardswish_back", FB_ALL_TYPES_OF(map, HARDSWISH_BACK)}, \
+    {"hardshrink", FB_ALL_TYPES_OF(map, HARDSHRINK)}, \
+    {"softshrink", FB_ALL_TYPES_OF(map, SOFTSHRINK)}, \
+    {"bent_square", FB_ALL_TYPES_OF(map, BENT_SQUARE)}, \
+    {"bent_line", FB_ALL_TYPES_OF(map, BENT_LINE)}, \
     {"erf", FB_ALL_TYPES_OF(map, ERF)}, \
     {"erfinv", FB_ALL_TYPES_OF(map, ERFINV)}, \
-    {"lgamma", FB_WHOLE_TYPES_OF(special, LGAMMA)}, \
-    {"digamma", FB_WHOLE_TYPES_OF(special, DIGAMMA)}, \
-    {"polygamma", FB_WHOLE_TYPES_OF(special, POLYGAMMA)}, \
-    {"i0", FB_WHOLE_TYPES_OF(special, BESSEL_I0)}, \
-    {"i0e", FB_WHOLE_TYPES_OF(special, BESSEL_I0E)}, \
-    {"i1", FB_WHOLE_TYPES_OF(special, BESSEL_I1)}, \
-    {"i1e", FB_WHOLE_TYPES_OF(special, BESSEL_I1E)}, \
-    {"erfcx", FB_WHOLE_TYPES_OF(special, ERFCX)}, \
-    {"ndtri", FB_WHOLE_TYPES_OF(special, NDTRI)}, \
-    {"ndtr", FB_WHOLE_TYPES_OF(special, NDTR)}, \
-    {"log_ndtr", FB_WHOLE_TYPES_OF(special, LOG_NDTR)}, \
+    {"lgamma", FB_ALL_TYPES_OF(special, LGAMMA)}, \
+    {"digamma", FB_ALL_TYPES_OF(special, DIGAMMA)}, \
+    {"polygamma", FB_ALL_TYPES_OF(special, POLYGAMMA)}, \
+    {"i0", FB_ALL_TYPES_OF(special, BESSEL_I0)}, \
+    {"i0e", FB_ALL_TYPES_OF(special, BESSEL_I0E)}, \
+    {"i1", FB_ALL_TYPES_OF(special, BESSEL_I1)}, \
+    {"i1e", FB_ALL_TYPES_OF(special, BESSEL_I1E)}, \
+    {"erfcx", FB_ALL_TYPES_OF(special, ERFCX)}, \
+    {"ndtri", FB_ALL_TYPES_OF(special, NDTRI)}, \
+    {"ndtr", FB_ALL_TYPES_OF(special, NDTR)}, \
+    {"zeta", {zeta<float>, nullptr, nullptr, nullptr}}, \
+    {"log_ndtr", FB_ALL_TYPES_OF(special, LOG_NDTR)}, \
     {"add_row", FB_ALL_TYPES(add_row)}, \
     {"running_sum_rows", FB_ALL_TYPES(running_sum_rows)}, \
     {"running_sum_columns", FB_ALL_TYPES(running_sum_columns)}, \
@@ -103,6 +110,7 @@ namespace {
     {"product_elements", {gather_elements<float, 2>, gather_elements<double, 2>, nullptr, nullptr}}, \
     {"set_elements", {gather_elements<u32, 3>, gather_elements<u64, 3>, gather_elements<u16, 3>, gather_elements<u8, 3>}}, \
     {"bag_rows", FB_ALL_TYPES(bag_rows)}, \
+    {"bag_winners", FB_ALL_TYPES(bag_winners)}, \
     {"adaptive_max", FB_ALL_TYPES(adaptive_max)}, \
     {"fold_windows", FB_WHOLE_TYPES(fold_windows)}, \
     {"running_product", FB_ALL_TYPES(running_product)}, \
@@ -130,6 +138,11 @@ namespace {
     {"add_rows", FB_ALL_TYPES(add_rows)}, \
     {"take_elements", FB_SIZES(take_elements)}, \
     {"add_elements", FB_ALL_TYPES(add_elements)}, \
+    {"add_whole_elements", {add_elements<int>, add_elements<i64>, add_elements<short>, add_elements<i8>}}, \
+    {"edges_below", FB_WHOLE_TYPES(edges_below)}, \
+    {"clear", {clear<float>, nullptr, nullptr, nullptr}}, \
+    {"evenly", FB_WHOLE_TYPES(evenly)}, \
+    {"dot_rows", FB_ALL_TYPES(dot_rows)}, \
     {"dropout", FB_ALL_TYPES(dropout)}, \
     {"masked_scale", FB_ALL_TYPES(masked_scale)}, \
     {"attention_forward", FB_ALL_TYPES(attention_forward)}, \
@@ -142,8 +155,8 @@ namespace {
     {"affine_last", FB_ALL_TYPES(affine_last)}, \
     {"max_planes", FB_ALL_TYPES(max_planes)}, \
     {"max_last", FB_ALL_TYPES(max_last)}, \
-    {"max_back_planes", FB_WHOLE_TYPES(max_back_planes)}, \
-    {"max_back_last", FB_WHOLE_TYPES(max_back_last)}, \
+    {"max_back_planes", FB_ALL_TYPES(max_back_planes)}, \
+    {"max_back_last", FB_ALL_TYPES(max_back_last)}, \
     {"avg_planes", FB_ALL_TYPES(avg_planes)}, \
     {"avg_last", FB_ALL_TYPES(avg_last)}, \
     {"avg_back_planes", FB_WHOLE_TYPES(avg_back_planes)}, \

@@ -157,6 +157,8 @@ template <class M> FB_INLINE vi ld_where(const int* p, vi mask, vi other, M m) {
 template <class T, class M> FB_INLINE auto ld_where(const T* p, vi mask, decltype(ld1(p)) other, M m) {
     return gather_where(p, [](int l) { return l; }, mask, other, m);
 }
+// behind a condition that is the same in all lanes
+template <class T, class V, class M> FB_INLINE V ld_if(bool on, const T* p, V other, M m) { return on ? ld(p, m) : other; }
 // the same number in all lanes, behind a condition that is the same in all lanes
 template <class T> FB_INLINE auto ld1_where(const T* p, i64 at, vi mask, decltype(ld1(p)) other) {
     return mask[0] ? ld1(p + at) : other;
@@ -281,8 +283,17 @@ template <class M> FB_INLINE vl checked(vl x, i64 size, int check, int* error, M
     return v_where(bad | ~alive(m), splat_l(0), x);
 }
 
+// a truth value that must be false in all living lanes, as an index into one element
+template <class M> FB_INLINE vl refused(vi bad, int check, int* error, M m) {
+    if (any_lane(bad & alive(m))) __atomic_store_n(error, check, __ATOMIC_RELAXED);
+    return splat_l(0);
+}
+
 // ---- greatest or least key with its position: the first of equals, NaN before all
 template <class S> FB_INLINE bool nan(S x) { return x != x; }
+// whether some lane may have to take the key: mostly none has
+template <class V> FB_INLINE bool may_take_max(V key, V best) { return any_lane(~(key < best)); }
+template <class V> FB_INLINE bool may_take_min(V key, V best) { return any_lane(~(key > best)); }
 template <class V> FB_INLINE void take_max(vi& take, V key, V best, vl at, vl best_at) {
     take = (key > best) | ((key == best) & (at < best_at)) | ((key != key) & ((best == best) | (at < best_at)));
 }

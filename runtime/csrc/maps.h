@@ -23,8 +23,18 @@ enum MapOf {
     HARDSIGMOID,
     HARDSWISH,
     ERF,
-    ERFINV
+    ERFINV,
+    HARDSHRINK,         // lambda
+    SOFTSHRINK,         // lambda
+    HARDSWISH_BACK,
+    BENT_SQUARE,        // bound, half of it, width, slope
+    BENT_LINE           // bound, rise within it, height beyond
 };
+// the maps that take a second operand
+FB_INLINE constexpr bool of_two(int kind) {
+    return kind == SILU_BACK || kind == GELU_ERF_BACK || kind == GELU_TANH_BACK || kind == HARDSWISH_BACK || kind == BENT_SQUARE
+        || kind == BENT_LINE;
+}
 
 // ---- the inverse of the error function: x times a polynomial of w = -log(1 - x^2), fitted by reweighted least squares to
 //      1e-7; floats are within 4 ulp, doubles take one step of Halley's method more
@@ -63,7 +73,7 @@ inline double inverse_erf(double x) {
 }
 FB_EACH(vd, erfinv, inverse_erf)
 
-template <int kind, class V> FB_INLINE V mapped(V x, V g, const V (&f)[3]) {
+template <int kind, class V> FB_INLINE V mapped(V x, V g, const V (&f)[4]) {
     auto c = [](double v) FB_BODY { return Element<V>::splat((typename Element<V>::S)v); };
     V one = c(1), zero = c(0);
     if constexpr (kind == SIGMOID) return one / (one + v_exp(-x));
@@ -89,7 +99,18 @@ template <int kind, class V> FB_INLINE V mapped(V x, V g, const V (&f)[3]) {
     else if constexpr (kind == RELU) return v_maximum(x, zero);
     else if constexpr (kind == CLAMP) return v_minimum(v_maximum(x, f[0]), f[1]);
     else if constexpr (kind == LEAKY_RELU) return v_where(x > zero, x, x * f[0]);
-    else if constexpr (kind == ELU)
+    else if constexpr (kind == HARDSHRINK) return v_where(v_abs(x) <= f[0], x * zero, x);
+    else if constexpr (kind == SOFTSHRINK) return v_where(x > f[0], x - f[0], v_where(-x > f[0], x + f[0], x * zero));
+    else if constexpr (kind == HARDSWISH_BACK) {
+        V inner = g * (x / c(3) + c(0.5));
+        return v_where(x <= c(-3), zero, v_where(x < c(3), inner, g));
+    } else if constexpr (kind == BENT_SQUARE) {
+        V size = v_abs(x - g);
+        return v_where(size < f[0], size * size * c(0.5) / f[2], (size - f[1]) * f[3]);
+    } else if constexpr (kind == BENT_LINE) {
+        V d = x - g, beyond = v_where(d > zero, f[2], v_where(d < zero, -f[2], zero * f[2]));
+        return v_where(v_abs(d) < f[0], d * f[1], v_where(d == d, beyond, d));
+    } else if constexpr (kind == ELU)
         return v_where(x > zero, x * f[1], v_expm1(v_minimum(x, zero) * f[2]) * (f[0] * f[1]));
     else {
         V gate = v_minimum(v_maximum(x + c(3), zero), c(6)) / c(6);
@@ -99,13 +120,12 @@ template <int kind, class V> FB_INLINE V mapped(V x, V g, const V (&f)[3]) {
 
 template <class T, int kind> void map(const Job& job, long begin, long end) {
     FB_TYPES(T);
-    V f[3];
-    for (int i = 0; i < 3; i++) f[i] = Compute<T>::splat((S)job.f[i]);
+    V f[4];
+    for (int i = 0; i < 4; i++) f[i] = Compute<T>::splat((S)job.f[i]);
     const T *x = (const T*)job.p[1], *g = (const T*)job.p[2];
     each_vector<1>(begin, end, [&](i64 i, auto m, int) FB_BODY {
-        constexpr bool back = kind == SILU_BACK || kind == GELU_ERF_BACK || kind == GELU_TANH_BACK;
         V up = {};
-        if constexpr (back) up = ld(g + i, m);
+        if constexpr (of_two(kind)) up = ld(g + i, m);
         st((T*)job.p[0] + i, mapped<kind>(ld(x + i, m), up, f), m);
     });
 }

@@ -362,14 +362,18 @@ template <class T> FB_INLINE T int_pow(T a, T b) {
         if (b & 1) r *= square;
     return (T)r;
 }
-template <class T> FB_INLINE T int_shl(T a, T b) { return (u64)b >= sizeof(T) * 8 ? 0 : (T)((u64)a << b); }
-template <class T> FB_INLINE T int_shr(T a, T b) { return a >> ((u64)b >= sizeof(T) * 8 ? sizeof(T) * 8 - 1 : b); }
 FB_EACH2(vd, mod, float_mod<double>)
-    FB_EACH2(vd, floordiv, float_floordiv<double>) FB_EACH2(vi, mod, int_mod<int>) FB_EACH2(vl, mod, int_mod<i64>)
-        FB_EACH2(vi, floordiv, int_floordiv<int>) FB_EACH2(vl, floordiv, int_floordiv<i64>)
-            FB_EACH2(vi, pow, int_pow<int>) FB_EACH2(vl, pow, int_pow<i64>) FB_EACH2(vi, shl, int_shl<int>)
-                FB_EACH2(vl, shl, int_shl<i64>) FB_EACH2(vi, shr, int_shr<int>)
-                    FB_EACH2(vl, shr, int_shr<i64>) FB_INLINE i64 fb_floordiv(i64 a, i64 b) {
+    FB_EACH2(vd, floordiv, float_floordiv<double>) FB_EACH2(vi, pow, int_pow<int>) FB_EACH2(vl, pow, int_pow<i64>)
+// shifts by as many bits as there are, by more or by less than none: 0, or the sign
+FB_INLINE hl half_shl(hl a, hl b) {
+    return ((hul)b < (hul)splat_hl(64)) ? (hl)((hul)a << ((hul)b & (hul)splat_hl(63))) : splat_hl(0);
+}
+FB_INLINE hl half_shr(hl a, hl b) { return a >> (((hul)b < (hul)splat_hl(64)) ? b : splat_hl(63)); }
+FB_INLINE vl v_shl(vl a, vl b) { return {half_shl(a.lo, b.lo), half_shl(a.hi, b.hi)}; }
+FB_INLINE vl v_shr(vl a, vl b) { return {half_shr(a.lo, b.lo), half_shr(a.hi, b.hi)}; }
+FB_INLINE vi v_shl(vi a, vi b) { return ((vu)b < (vu)splat_i(32)) ? (vi)((vu)a << ((vu)b & 31)) : splat_i(0); }
+FB_INLINE vi v_shr(vi a, vi b) { return a >> (((vu)b < (vu)splat_i(32)) ? b : splat_i(31)); }
+FB_INLINE i64 fb_floordiv(i64 a, i64 b) {
     return int_floordiv(a, b);
 }
 FB_INLINE i64 fb_mod(i64 a, i64 b) { return int_mod(a, b); }
@@ -405,6 +409,57 @@ FB_INLINE vi to_b(vf x) { return x != splat_f(0.f); }
 FB_INLINE vi to_b(vd x) { return x != splat_d(0); }
 FB_INLINE vi to_b(vi x) { return x != 0; }
 FB_INLINE vi to_b(vl x) { return x != splat_l(0); }
+
+// ---- Python's division of integers. Below 2^51 they are doubles exactly, and so is what a division leaves; the quotient of two
+//      such doubles, rounded down, is that of the integers. Other operands, and divisors below 1, go lane by lane.
+FB_INLINE hd small_to_d(hl x) { return (hd)(x + splat_hl(0x4338000000000000l)) - splat_hd(6755399441055744.0); }
+FB_INLINE hl small_to_l(hd x) { return (hl)(x + splat_hd(6755399441055744.0)) - splat_hl(0x4338000000000000l); }
+FB_INLINE vd small_to_d(vl x) { return {small_to_d(x.lo), small_to_d(x.hi)}; }
+FB_INLINE vl small_to_l(vd x) { return {small_to_l(x.lo), small_to_l(x.hi)}; }
+FB_INLINE vd v_floor_of(vd x) { return {h_floor(x.lo), h_floor(x.hi)}; }
+#define FB_FAR(T, name, fn) \
+    FB_RARE T name(T a, T b) { \
+        FB_LANES set_lane(a, l, fn(lane(a, l), lane(b, l))); \
+        return a; \
+    }
+FB_FAR(vi, far_floordiv, int_floordiv<int>)
+FB_FAR(vl, far_floordiv, int_floordiv<i64>)
+FB_FAR(vi, far_mod, int_mod<int>)
+FB_FAR(vl, far_mod, int_mod<i64>)
+#undef FB_FAR
+FB_INLINE vi near_zero(vl x) {
+    vl from = x + splat_l(1l << 51);
+    return (from >= splat_l(0)) & (from < splat_l(1l << 52));
+}
+FB_INLINE bool divides(vl a, vl b) { return !any_lane(~(near_zero(a) & near_zero(b) & (b > splat_l(0)))); }
+FB_INLINE bool divides(vi, vi b) { return !any_lane(b <= 0); }
+FB_INLINE vl v_floordiv(vl a, vl b) {
+    return divides(a, b) ? small_to_l(v_floor_of(small_to_d(a) / small_to_d(b))) : far_floordiv(a, b);
+}
+FB_INLINE vl v_mod(vl a, vl b) {
+    if (!divides(a, b)) return far_mod(a, b);
+    vd x = small_to_d(a), y = small_to_d(b);
+    return small_to_l(x - v_floor_of(x / y) * y);
+}
+FB_INLINE vi v_floordiv(vi a, vi b) {
+    return divides(a, b) ? to_i(v_floor_of(to_d(a) / to_d(b))) : far_floordiv(a, b);
+}
+FB_INLINE vi v_mod(vi a, vi b) {
+    if (!divides(a, b)) return far_mod(a, b);
+    vd x = to_d(a), y = to_d(b);
+    return to_i(x - v_floor_of(x / y) * y);
+}
+// numbers below 2^50 by a known number: the half keeps the product with its reciprocal on the right side of whole numbers
+FB_INLINE vl v_floor_by(vl a, i64 d) {
+    if (d == 1) return a;
+    vd inverse = splat_d(1.0 / (double)d), half = splat_d(0.5);
+    return small_to_l(v_floor_of((small_to_d(a) + half) * inverse));
+}
+FB_INLINE vl v_rest_by(vl a, i64 d) {
+    if ((d & (d - 1)) == 0) return a & splat_l(d - 1);
+    vd x = small_to_d(a), inverse = splat_d(1.0 / (double)d), half = splat_d(0.5);
+    return small_to_l(x - v_floor_of((x + half) * inverse) * splat_d((double)d));
+}
 
 // ---- Python's division of floats. The quotient of two floats is exact enough in double to be cut to the right whole number
 //      below 2^28, and what it leaves is exact then; other operands go to the C library.

@@ -95,12 +95,12 @@ inline void sort_wide(Placed* x, Placed* room, long n, int bits, bool over) {
         if (over) __builtin_memcpy(room, x, n * sizeof(Placed));
         return;
     }
-    int digit = 3;
-    while (digit < 11 && digit < bits && n >> (digit + 2)) digit++;
+    int digit = 3, most = n > 1 << 18 ? 11 : 14; // (so many places to write to as a cache has lines for)
+    while (digit < most && digit < bits && n >> (digit + 3)) digit++;
     if (digit > bits) digit = bits;
     int shift = bits - digit;
     u64 mask = ((u64)1 << digit) - 1;
-    u32 start[2049];
+    u32 start[(1 << digit) + 1];
     __builtin_memset(start, 0, sizeof(u32) * ((1 << digit) + 1));
     for (long i = 0; i < n; i++) start[(x[i].key >> shift & mask) + 1]++;
     for (long b = 0; b < 1 << digit; b++) start[b + 1] += start[b];
@@ -110,19 +110,104 @@ inline void sort_wide(Placed* x, Placed* room, long n, int bits, bool over) {
         from = start[b];
     }
 }
+// n <= 24 different numbers in order, into the same place or another one
+inline void few_in_order(u64* to, const u64* from, long n) {
+#if FB_ISA == 512
+    // each goes behind those that are less: no branch depends on what they are
+    typedef long long keys __attribute__((vector_size(64)));
+    u64 own[24];
+    keys all[3], full = ~(keys){};
+    __builtin_memcpy(own, &full, 64), __builtin_memcpy(own + 8, &full, 64), __builtin_memcpy(own + 16, &full, 64);
+    for (long i = 0; i < n; i++) own[i] = from[i];
+    __builtin_memcpy(all, own, sizeof all);
+    if (n <= 8)
+        for (long i = 0; i < n; i++)
+            to[__builtin_popcount((u8)__builtin_ia32_ucmpq512_mask(all[0], (long long)own[i] - (keys){}, 1, (u8)-1))] = own[i];
+    else
+        for (long i = 0; i < n; i++) {
+            keys x = (long long)own[i] - (keys){};
+            u32 less = (u8)__builtin_ia32_ucmpq512_mask(all[0], x, 1, (u8)-1)
+                | (u32)(u8)__builtin_ia32_ucmpq512_mask(all[1], x, 1, (u8)-1) << 8
+                | (u32)(u8)__builtin_ia32_ucmpq512_mask(all[2], x, 1, (u8)-1) << 16;
+            to[__builtin_popcount(less)] = own[i];
+        }
+#else
+    if (to != from) __builtin_memcpy(to, from, n * sizeof(u64));
+    sort_few(to, n);
+#endif
+}
+// The same for numbers that hold their position below the key: `bits` of the key from bit `low` on are not in order yet.
+inline void sort_packed(u64* x, u64* room, long n, int low, int bits, bool over) {
+    if (n <= 24 && bits) return few_in_order(over ? room : x, x, n);
+    if (!bits) {
+        if (over) __builtin_memcpy(room, x, n * sizeof(u64));
+        return;
+    }
+    int digit = 3, most = n > 1 << 18 ? 11 : 14;
+    while (digit < most && digit < bits && n >> (digit + 3)) digit++;
+    if (digit > bits) digit = bits;
+    int shift = low + bits - digit;
+    u64 mask = ((u64)1 << digit) - 1;
+    u32 start[(1 << digit) + 1];
+    __builtin_memset(start, 0, sizeof(u32) * ((1 << digit) + 1));
+    for (long i = 0; i < n; i++) start[(x[i] >> shift & mask) + 1]++;
+    for (long b = 0; b < 1 << digit; b++) start[b + 1] += start[b];
+    for (long i = 0; i < n; i++) room[start[x[i] >> shift & mask]++] = x[i];
+    for (long b = 0, from = 0; b < 1 << digit; b++) {
+        long count = start[b] - from;
+        if (count <= 24) few_in_order((over ? room : x) + from, room + from, count);
+        else sort_packed(room + from, x + from, count, low, bits - digit, !over);
+        from = start[b];
+    }
+}
+// Keys above `least` in 64 bits with their positions: the lowest `dropped` bits of a key are left out, and looked at where all
+// others agree. False where many do.
+template <class E>
+bool sort_row_packed(const E* x, E* values, long* places, u64* room, long n, long kind, bool descending, u64 least, int bits,
+    int positions) {
+    int dropped = bits + positions > 64 ? bits + positions - 64 : 0;
+    u64 at = ((u64)1 << positions) - 1;
+    for (long i = 0; i < n; i++)
+        room[i] = (wide_key(x[i], kind, descending) - least) >> dropped << positions | (u64)i;
+    sort_packed(room, room + n, n, positions, bits - dropped, false);
+    for (long i = 1, alike = 0; dropped && i < n; i++) {
+        alike = (room[i - 1] | at) == (room[i] | at) ? alike + 1 : 0;
+        if (alike > 16) return false;
+    }
+    for (long i = 1; dropped && i < n; i++) // (few agree)
+        for (long j = i; j > 0 && (room[j - 1] | at) == (room[j] | at); j--) {
+            u64 a = wide_key(x[room[j - 1] & at], kind, descending), b = wide_key(x[room[j] & at], kind, descending);
+            if (a <= b) break;
+            u64 other = room[j];
+            room[j] = room[j - 1], room[j - 1] = other;
+        }
+    for (long i = 0; i < n; i++) {
+        places[i] = room[i] & at;
+        values[i] = x[places[i]];
+    }
+    return true;
+}
 // p: values, x, positions (int64); n: n, descending, kind of keys. A unit is a row
 template <class E> void sort_wide_rows(const Job& job, long begin, long end) {
     long n = job.n[0];
     Placed* keys = (Placed*)job.rt->alloc(2 * n * sizeof(Placed));
     for (long row = begin; row < end; row++) {
         const E* x = (const E*)job.p[1] + row * n;
-        u64 some = 0, all = ~(u64)0;
+        u64 least = ~(u64)0, most = 0;
         for (long i = 0; i < n; i++) {
-            keys[i] = {wide_key(x[i], job.n[2], job.n[1]), i};
-            some |= keys[i].key, all &= keys[i].key;
+            u64 key = wide_key(x[i], job.n[2], job.n[1]);
+            least = key < least ? key : least, most = key > most ? key : most;
         }
-        u64 differ = some & ~all;
-        sort_wide(keys, keys + n, n, differ ? 64 - __builtin_clzl(differ) : 0, false);
+        u64 range = most - least;
+        int bits = range ? 64 - __builtin_clzl(range) : 0, positions = n > 1 ? 64 - __builtin_clzl((u64)n - 1) : 1;
+        // (of random keys hardly two agree in all but eight bits)
+        bool packed = bits + positions <= (n < 1024 ? 64 : 72) && positions <= 40;
+        if (packed
+            && sort_row_packed(x, (E*)job.p[0] + row * n, (long*)job.p[2] + row * n, (u64*)keys, n, job.n[2], job.n[1], least, bits,
+                positions))
+            continue;
+        for (long i = 0; i < n; i++) keys[i] = {wide_key(x[i], job.n[2], job.n[1]) - least, i};
+        sort_wide(keys, keys + n, n, bits, false);
         for (long i = 0; i < n; i++) {
             ((E*)job.p[0])[row * n + i] = x[keys[i].at];
             ((long*)job.p[2])[row * n + i] = keys[i].at;

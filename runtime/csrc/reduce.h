@@ -7,7 +7,7 @@
 
 #include "rows.h"
 
-enum Reduction { SUM, SQUARES, ABSOLUTES, MAX, MIN, PRODUCT };
+enum Reduction { SUM, SQUARES, ABSOLUTES, MAX, MIN, PRODUCT, NUMBERS }; // NUMBERS: the sum of what is no NaN
 
 template <int kind, class V> FB_INLINE V reduction_start(V one) {
     typedef typename Element<V>::S S;
@@ -19,6 +19,7 @@ template <int kind, class V> FB_INLINE V reduction_start(V one) {
 template <int kind, class V> FB_INLINE V value_of(V x, V centre) {
     if constexpr (kind == SQUARES) return (x - centre) * (x - centre);
     else if constexpr (kind == ABSOLUTES) return v_abs(x);
+    else if constexpr (kind == NUMBERS) return v_where(x == x, x, V{});
     else return x;
 }
 template <int kind, class V> FB_INLINE V combined(V a, V b) {
@@ -44,6 +45,16 @@ template <class T, int kind> FB_INLINE void reduce_run(const T* x, long n, doubl
         return;
     }
     V c = Compute<T>::splat((S)centre), start = reduction_start<kind>(Compute<T>::splat(1));
+    if (n <= 4 * FB_W) { // one accumulator
+        V some = start;
+        each_vector<1>(0, n, [&](i64 i, auto m, int) FB_BODY {
+            some = combined<kind>(some, keep(m, value_of<kind>(ld(x + i, m), c), start));
+        });
+        double block = (double)folded_lanes<kind>(some);
+        if (kind == PRODUCT) total *= block;
+        else total += block;
+        return;
+    }
     for (long from = 0; from < n; from += 4096) {
         long to = n - from < 4096 ? n : from + 4096;
         V part[4] = {start, start, start, start};
@@ -75,13 +86,57 @@ struct Runs {
     }
 };
 
+// Short runs of a unit add up in one register before its lanes do, some thousands of elements at a time.
+template <class T, int kind> FB_INLINE double short_runs(const Runs& runs, const T* x, long unit, double centre) {
+    FB_TYPES(T);
+    V c = Compute<T>::splat((S)centre), some = {};
+    double total = 0;
+    long held = 0;
+    runs.each(unit, [&](long at, long n) FB_BODY {
+        each_vector<1>(0, n, [&](i64 i, auto m, int) FB_BODY { some = some + keep(m, value_of<kind>(ld(x + at + i, m), c), V{}); });
+        if ((held += n) < 4096) return;
+        total += (double)fold_add(some);
+        some = V{}, held = 0;
+    });
+    return total + (double)fold_add(some);
+}
+
 // p: out, x; f: divisor (results are divided by it), centre of SQUARES
 template <class T, int kind> void reduce_rows(const Job& job, long begin, long end) {
     Runs runs(job);
+    if ((kind == SUM || kind == PRODUCT) && runs.n <= 4 && runs.repeats == 1) { // element by element
+        for (long unit = begin; unit < end; unit++) {
+            long at = runs.start(unit), n = runs.length(at);
+            double total = reduction_start_real<kind>();
+            for (long k = 0; k < n; k++) {
+                if (kind == SUM) total += element((const T*)job.p[1] + at + k);
+                else total *= element((const T*)job.p[1] + at + k);
+            }
+            put((T*)job.p[0] + unit, (typename Compute<T>::S)(total / job.f[0]));
+        }
+        return;
+    }
+    constexpr bool sum = kind == SUM || kind == SQUARES || kind == ABSOLUTES || kind == NUMBERS;
+    if constexpr (sum)
+        if (runs.repeats > 1 && runs.n <= 4 * FB_W) {
+            for (long unit = begin; unit < end; unit++)
+                put((T*)job.p[0] + unit,
+                    (typename Compute<T>::S)(short_runs<T, kind>(runs, (const T*)job.p[1], unit, job.f[1]) / job.f[0]));
+            return;
+        }
     for (long unit = begin; unit < end; unit++) {
         double total = reduction_start_real<kind>();
         runs.each(unit, [&](long at, long n) FB_BODY { reduce_run<T, kind>((const T*)job.p[1] + at, n, total, job.f[1]); });
         put((T*)job.p[0] + unit, (typename Compute<T>::S)(total / job.f[0]));
+    }
+}
+// p: out (computation type), x, y; n: n. Sums of products of rows, rounded once. A unit is a row
+template <class T> void dot_rows(const Job& job, long begin, long end) {
+    FB_TYPES(T);
+    long n = job.n[0];
+    for (long unit = begin; unit < end; unit++) {
+        const T *x = (const T*)job.p[1] + unit * n, *y = (const T*)job.p[2] + unit * n;
+        ((S*)job.p[0])[unit] = (S)sum_row<V>(n, [&](i64 i, auto m) FB_BODY { return ld(x + i, m) * ld(y + i, m); });
     }
 }
 // p: variance, x, mean?; f: divisor
@@ -203,7 +258,7 @@ template <class T, int kind> void reduce_columns(const Job& job, long begin, lon
         reduce_columns_of<T, kind, C>(x, job.n[0], job.n[1], m, centre, total);
         V divisor = Compute<T>::splat((S)job.f[0]);
         for (int c = 0; c < C; c++)
-            st((T*)job.p[0] + at + c * FB_W, kind == SUM ? total[c] / divisor : total[c], m);
+            st((T*)job.p[0] + at + c * FB_W, kind == SUM || kind == NUMBERS ? total[c] / divisor : total[c], m);
     });
 }
 // p: variance, x, mean?; f: divisor

@@ -124,6 +124,33 @@ FB_INLINE hd h_zeta(int s, hd q) {
     return total;
 }
 
+// the same for numbers s > 1, to single precision
+FB_INLINE hd h_zeta(hd s, hd q) {
+    const double bernoulli[8] = {1.0 / 6, -1.0 / 30, 1.0 / 42, -1.0 / 30, 5.0 / 66, -691.0 / 2730, 7.0 / 6, -3617.0 / 510};
+    hd total = {};
+    for (int k = 0; k < 10; k++) total = total + h_exp(-s * h_log(q + (double)k));
+    hd y = q + 10.0, u = 1.0 / y, z = u * u, power = h_exp(-s * h_log(y));
+    total = total + power * y / (s - 1.0) + 0.5 * power;
+    power = power * u;
+    hd rising = s;
+    double factorial = 2;
+    for (int k = 0; k < 8; k++) {
+        total = total + bernoulli[k] / factorial * rising * power;
+        rising = rising * (s + (2 * k + 1.0)) * (s + (2 * k + 2.0)), factorial *= (2 * k + 3.0) * (2 * k + 4);
+        power = power * z;
+    }
+    return total;
+}
+// p: out, s, q
+template <class T> void zeta(const Job& job, long begin, long end) {
+    each_vector<1>(begin, end, [&](i64 i, auto m, int) FB_BODY {
+        vf s = ld((const T*)job.p[1] + i, m), q = ld((const T*)job.p[2] + i, m);
+        hd lo = h_zeta(__builtin_convertvector(first(s), hd), __builtin_convertvector(first(q), hd)), hi = lo;
+        if (count(m) > FB_W / 2) hi = h_zeta(__builtin_convertvector(second(s), hd), __builtin_convertvector(second(q), hd));
+        st((T*)job.p[0] + i, both(__builtin_convertvector(lo, hf), __builtin_convertvector(hi, hf)), m);
+    });
+}
+
 // the sum of c[k] times Chebyshev's polynomial k at t
 FB_INLINE hd h_chebyshev(const double* c, long count, hd t) {
     hd twice = t + t, above = {}, second = {};
@@ -152,16 +179,19 @@ FB_INLINE hd h_erfcx(const Job& job, hd x) {
     if (h_any(x < 0.0)) out = x < 0.0 ? 2.0 * h_exp(x * x) - out : out;
     return x == x ? out : x;
 }
-// Halley's method on the logarithm of the tail, whose derivative is -h, from a rational approximation; n[1]: its steps
+// Halley's method on the logarithm of the tail, whose derivative is -h, from a rational approximation, and a series around
+// 1/2; n[1]: its steps
 FB_INLINE hd h_ndtri(const Job& job, hd p) {
     hd other = 1.0 - p, tail = p < other ? p : other, wanted = h_log(tail), t = h_sqrt(-2.0 * wanted);
-    hd x = t - (2.30753 + 0.27061 * t) / (1.0 + t * (0.99229 + 0.04481 * t));
+    hd x = t - (2.515517 + t * (0.802853 + t * 0.010328)) / (1.0 + t * (1.432788 + t * (0.189269 + t * 0.001308)));
     for (long k = 0; k < job.n[1]; k++) {
         hd scaled = h_erfcx(job, x * 0.70710678118654752440), h = 0.79788456080286535588 / scaled;
         hd off = h_log(0.5 * scaled) - 0.5 * x * x - wanted;
         x = x + (off + off) / (h + h + off * (h - x));
     }
-    x = tail == 0.0 ? h_splat_inf() : p == 0.5 ? splat_hd(0.0) : x;
+    hd d = 0.5 - tail, z = d * d * 6.28318530717958647693;
+    x = d < 1e-3 ? d * 2.50662827463100050242 * (1.0 + z * (1.0 / 6 + z * (7.0 / 120))) : x;
+    x = tail == 0.0 ? h_splat_inf() : x;
     return p < 0.5 ? -x : x;
 }
 

@@ -175,7 +175,7 @@ template <class T> void max_back_planes(const Job& job, long begin, long end) {
                 bool inner = table.whole(0, od) && table.whole(1, oh);
                 for (long ow = 0; ow < w.out[2]; ow++, i++) {
                     long at = table.one(od, oh, ow, inner && table.whole(2, ow), place[i]);
-                    if (at >= 0) out[at] += g[i];
+                    if (at >= 0) put(out + at, element(out + at) + element(g + i));
                 }
             }
     }
@@ -226,7 +226,7 @@ template <class T> void max_back_last(const Job& job, long begin, long end) {
                     table.set(od, oh, ow);
                     for (long i = first; i < stop; i++) {
                         long at = table.at[place[i]];
-                        if (at >= 0) out[at * c + i] += g[i];
+                        if (at >= 0) put(out + at * c + i, element(out + at * c + i) + element(g + i));
                     }
                 }
     }

@@ -582,3 +582,51 @@ def test_gradients_of_the_vectors_of_group_norm():
         y = values("float64", 2, 3, 3, 4).permute(0, 3, 1, 2).requires_grad_()
         v = values("float64", 4, seed=5).requires_grad_()
         assert fb.autograd.gradcheck(lambda a, u: F.group_norm(a, 2, u), (y, v))
+
+
+# -- order and small products
+
+
+@pytest.mark.parametrize("dtype", TYPES[:-1])
+def test_sorting_of_few(dtype):
+    for shape in ((60,), (8, 9), (3, 4, 5), (1, 50), (50, 1), (0, 3), ()):
+        x = values(dtype, *shape)
+        x = x.round() if x.is_floating_point() else x                   # (some tie)
+        for y in forms(x):
+            for dim in range(-1, max(len(shape) - 1, 0)):
+                for flag in (False, True):
+                    alike(fb.sort, y, dim, flag)
+                    alike(fb.argsort, y, dim, flag)
+                    alike(fb.topk, y, min(3, shape[dim] if shape else 1), dim, flag)
+                alike(fb.topk, y, 99, dim)
+        for kw in ({}, {"return_inverse": True}, {"return_counts": True}, {"return_inverse": True, "return_counts": True}):
+            alike(fb.unique, x, **kw)
+    odd = fb.tensor([np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0] * 10)
+    alike(fb.sort, odd)
+    alike(fb.topk, odd, 7)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "int64"])
+def test_small_products_of_halves_and_whole_numbers(dtype):
+    for a, b in (((9,), (9,)), ((4, 9), (9,)), ((9,), (9, 5)), ((4, 9), (9, 5)), ((1,), (1,)), ((4, 1), (1,))):
+        x, y = values(dtype, *a), values(dtype, *b, seed=2)
+        wanted = x.double().numpy() @ y.double().numpy()
+        found = x @ y
+        assert found.dtype is x.dtype and found.shape == wanted.shape
+        np.testing.assert_allclose(found.double().numpy(), wanted, rtol=2e-2, atol=0.5)
+        with pytest.raises(RuntimeError):
+            x @ values(dtype, b[0] + 1, *b[1:])
+    if dtype != "int64":
+        for x in forms(values(dtype, 2, 3, 4)):
+            alike(fb.bmm, x, values(dtype, 2, 4, 5), exact=False, tolerance=3e-2)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_differences_of_neighbours(dtype):
+    for shape in ((9,), (2,), (1,), (3, 4), (3, 1, 4), (0, 3), (3, 0), ()):
+        for x in forms(values(dtype, *shape)):
+            for dim in range(-1, len(shape)):
+                alike(fb.diff, x, 1, dim)
+            alike(fb.diff, x)
+            alike(fb.diff, x, n=2)
+            alike(fb.diff, x, prepend=x)

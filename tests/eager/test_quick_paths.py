@@ -572,3 +572,13 @@ def test_greatest_common_divisors_and_steps():
         v = fb.tensor([-1.0, 0.0, 2.0]).abs().to(getattr(fb, dtype)) if dtype == "uint8" else fb.tensor([-1, 0, 2]).to(getattr(fb, dtype))
         assert fb.heaviside(v, fb.full_like(v, 3)).tolist()[1:] == [3, 1]
     assert fb.heaviside(fb.tensor([np.nan, np.inf]), fb.tensor([1.0, 1.0])).tolist() == [0, 1]
+
+
+def test_zeta_of_few_floats():
+    s, q = (fb.tensor(np.random.default_rng(k).uniform(low, 9, 40), dtype=fb.float32) for k, low in ((0, 1.01), (1, 0.1)))
+    np.testing.assert_allclose(fb.special.zeta(s, q).numpy(), special.hurwitz_zeta(s.numpy(), q.numpy()), rtol=2e-6)
+    for odd in (1.0, 0.5, np.nan, np.inf, -2.0, 2000.0):
+        s[3] = odd
+        with np.errstate(all="ignore"):
+            wanted = special.hurwitz_zeta(s.numpy(), q.numpy()).astype(np.float32)
+        np.testing.assert_allclose(fb.special.zeta(s, q).numpy(), wanted, rtol=2e-6)

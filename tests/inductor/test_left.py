@@ -240,6 +240,96 @@ def test_saved_values_are_compared_with_their_versions():
         out.sum().backward()
 
 
+# -- integers in registers
+
+
+WHOLE = [0, 1, -1, 2, -2, 3, 7, -7, 62, 63, 64, 65, -64, 2**31 - 1, -2**31, 2**50, 2**51 - 1, 2**51, -2**51, 2**53 + 1, 2**63 - 1,
+         -2**63]
+
+
+@pytest.mark.parametrize("dtype", (fb.int64, fb.int32, fb.int16, fb.int8, fb.uint8), ids=lambda dtype: dtype.name)
+@pytest.mark.parametrize("divisor", (None, 1, 2, 3, 7, -3, 64, 100))
+def test_integers_are_divided_as_in_eager(dtype, divisor):
+    """Small ones in doubles, others lane by lane, also in one register."""
+    info = np.iinfo(dtype.numpy)
+    numbers = [n for n in WHOLE if info.min <= n <= info.max]
+    x = np.array([a for a in numbers for _ in numbers], dtype.numpy)
+    y = np.array([b for _ in numbers for b in numbers], dtype.numpy)
+    with np.errstate(all="ignore"):
+        keep = (y != 0) & ~((x == info.min) & (y == -1))
+    x, y = fb.from_numpy(x[keep]), fb.from_numpy(y[keep])
+    if divisor is not None and info.min <= divisor:
+        y = fb.full_like(x, divisor)
+        f = lambda x, y: (x // divisor, x % divisor, fb.div(x, divisor, rounding_mode="trunc"))
+        x = x[x != info.min] if divisor == -1 else x
+    else:
+        f = lambda x, y: (x // y, x % y, fb.div(x, y, rounding_mode="trunc"))
+    for size in (len(x), 37, 5):
+        for ours, plain in zip(fb.compile(f)(x[:size], y[:size]), f(x[:size], y[:size]), strict=True):
+            assert ours.dtype == plain.dtype and fb.equal(ours, plain)
+
+
+@pytest.mark.parametrize("dtype", (fb.int64, fb.int32, fb.int16, fb.int8, fb.uint8), ids=lambda dtype: dtype.name)
+def test_integers_are_shifted_as_in_eager(dtype):
+    """By fewer bits than there are, by as many, by more, and by less than none."""
+    info = np.iinfo(dtype.numpy)
+    numbers = [n for n in WHOLE if info.min <= n <= info.max]
+    bits = [n for n in (0, 1, 5, 7, 8, 15, 16, 31, 32, 33, 63, 64, 65, -1, -5) if info.min <= n <= info.max]
+    x = fb.from_numpy(np.array([a for a in numbers for _ in bits], dtype.numpy))
+    y = fb.from_numpy(np.array([b for _ in numbers for b in bits], dtype.numpy))
+    f = lambda x, y: (x << y, x >> y)
+    for ours, plain in zip(fb.compile(f)(x, y), f(x, y), strict=True):
+        assert fb.equal(ours, plain)
+
+
+@pytest.mark.parametrize("dtype", (fb.float32, fb.float64, fb.int64, fb.int32, fb.uint8, fb.bool), ids=lambda dtype: dtype.name)
+def test_the_first_of_equals_is_the_position(dtype):
+    """Along rows, columns and both, with NaN and infinities, with one element and with as many as fill registers."""
+    rng = np.random.default_rng(0)
+    for sizes in ((3, 50, 21), (2, 1, 16), (4, 33, 1)):
+        x = rng.integers(0, 2 if dtype is fb.bool else 4, sizes).astype(dtype.numpy)
+        if dtype.is_floating_point:
+            for value in (np.nan, np.inf, -np.inf):
+                x[rng.random(sizes) < 0.02] = value
+        x = fb.from_numpy(x)
+        own = () if dtype is fb.bool else (fb.argmax, fb.argmin)
+        f = lambda x: [g(x, d) for g in own for d in (0, 1, 2, None)] + [*fb.max(x, 1), *fb.min(x, 2), *fb.max(x, 0)]
+        for ours, plain in zip(fb.compile(f)(x), f(x), strict=True):
+            assert fb.equal(fb.nan_to_num(ours) if ours.is_floating_point() else ours,
+                            fb.nan_to_num(plain) if plain.is_floating_point() else plain)
+
+
+# -- what rows share
+
+
+@pytest.mark.parametrize("sizes", ((20, 21), (3, 9, 64), (9, 1), (1, 300), (12, 2048), (9, 2500)))
+def test_what_rows_share_is_computed_once(sizes):
+    """Values of the place in the row alone: whole numbers, truth values, floats; in rows of one and of many elements."""
+    x = fb.rand(*sizes)
+    n = sizes[-1]
+
+    def f(x):
+        at = fb.arange(n)
+        wave = (at * 0.1).sin() * (at / 7).exp().clamp(max=100)
+        return x * wave, x + (at * 7 // 3 % 5), fb.where((at * at) % 3 == 1, x, -x), (at % 11).to(fb.int8) + (x * 4).to(fb.int8)
+    for ours, plain in zip(fb.compile(f)(x), f(x), strict=True):
+        assert ours.dtype == plain.dtype and fb.allclose(ours.double(), plain.double(), rtol=1e-5)
+
+
+@pytest.mark.parametrize("sizes", ((7, 5, 40), (2, 3, 200), (30, 1, 17)))
+def test_uneven_indices_are_computed_in_registers(sizes):
+    """Places that a division, a remainder or an end tells; beside ones that the data tells."""
+    x = fb.rand(*sizes)
+    index = fb.randint(0, sizes[-1], (sizes[-1],))
+
+    def f(x):
+        y = x.reshape(-1)[: x.numel() // 5 * 5].reshape(5, -1).t().reshape(-1)
+        return (y * 2, x.roll(3, -1) + 1, x.flip(-1).repeat_interleave(3, -1) * 2, F.pad(x, (3, 2), "circular") + 1,
+                F.pad(x, (1, 1), "replicate") * 2, x[..., index].roll(2, -1) + x, F.interpolate(x, size=37) * 2)
+    for ours, plain in zip(fb.compile(f)(x), f(x), strict=True):
+        assert fb.allclose(ours, plain)
+
+
 # -- windows
 
 

@@ -81,6 +81,9 @@ UNREACHED = {
     "all_solved": "matrices without a solution under check_errors: in tests/semantics/test_refused_data.py",
     "antialias_weights": "graphs with antialiased resampling to sizes that only the call tells; eager mode has taps",
     "antialias_window": "the same",
+    "contract": "what a recorded einsum or tensordot is, whose gradients are native: in tests/eager/test_quick_gradients.py",
+    "cross": "the same of vector products",
+    "kron": "the same of products of Kronecker",
     "grouped_mm": "PyTorch takes strides of 16 bytes only: compared with a product per group in tests/eager/test_numbers.py",
 }
 
