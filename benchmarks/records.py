@@ -104,7 +104,7 @@ def arguments(op, elements):
     while elements > own:
         for way, sizes in itertools.product(WAYS, (False, True)):
             args = sample(op, number, own, rank, elements / AHEAD, way, sizes)
-            if args is not None and runs(op, args, LONGEST / AHEAD):
+            if args is not None and agrees(op, args) and runs(op, args, LONGEST / AHEAD):
                 args = sample(op, number, own, rank, elements, way, sizes)
                 if args is not None and shapes(args) not in tried and runs(op, args, LONGEST):
                     return args
@@ -137,6 +137,18 @@ def with_sizes(op, args, grow):
     """The sizes among the arguments grow with the tensors."""
     flat = lambda a: type(a) is tuple and all(type(n) is int for n in a)
     return tuple(grow(a) if p.role == "size" and flat(a) else a for p, a in zip(op.params, args))
+
+
+def agrees(op, args):
+    """Whether the sizes among the arguments of a scatter are those that its formula gives: it would write anywhere."""
+    if op.kind.value != "scatter" or "numpy" not in op.kernels or op.meta_rule is None:
+        return True
+    shown = lambda a: a.numpy() if isinstance(a, Tensor) else type(a)(map(shown, a)) if type(a) in (tuple, list) else a
+    try:
+        told = op.meta_rule(*args)
+        return op.kernels["numpy"](*map(shown, args)).shape == tuple(told[0] if type(told[0]) is tuple else told)
+    except Exception:
+        return False
 
 
 def runs(op, args, longest):

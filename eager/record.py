@@ -658,10 +658,13 @@ def steps_of(base: Tensor, chain: list) -> list:
 
 def repeats(view: Tensor) -> bool:
     """Whether its strides may show an element several times. (Of a trace, the graph has its own rule.)"""
-    if view._fake:
-        return False
+    return not view._fake and overlaps(view._sizes, view._strides)
+
+
+def overlaps(sizes, strides) -> bool:
+    """Whether elements of these sizes and strides may share a place."""
     reach = 0                                # of the dims with smaller steps, in elements
-    for step, n in sorted((step, n) for step, n in zip(view._strides, view._sizes) if n > 1):
+    for step, n in sorted((step, n) for step, n in zip(strides, sizes) if n > 1):
         if step <= reach:
             return True
         reach += (n - 1) * step

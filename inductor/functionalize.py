@@ -15,6 +15,7 @@ from typing import Any
 from ..capture.gradients import BackwardRule
 from ..capture.graph import Graph, Node, leaves, map_args
 from ..eager import dtypes
+from ..eager.record import overlaps
 from ..eager.state import recording
 from ..eager.op import Kind, Op, find
 from ..eager.tensor import Tensor
@@ -316,6 +317,10 @@ class _Functionalizer:
             if repeats(step, base.value, seen.value):
                 return self.put_by_places(chain, base, value, node, grad)
             value = self.put(tuple(rest), seen, value, node, grad)
+        elif repeats(step, base.value, value.value):
+            raise Unsupported("write through a view",
+                              "what is not written of memory that is shown several times must not undo what is",
+                              "write into the base tensor")
         if step.op.put is None:
             raise Unsupported(
                 "write through a view", f"{step.op.name} has no write-back rule", "write into the base tensor"
@@ -356,7 +361,7 @@ class _Functionalizer:
                     shared.add(id(t.untyped_storage()))
         repeated = {
             id(t.untyped_storage()) for node in self.old.inputs for t in tensors(node.value)
-            if any(type(s) is int and s == 0 and not (type(n) is int and n < 2) for n, s in zip(t.shape, t.stride()))
+            if shares_places(t)
         }
         for node in self.old.calls if shared or repeated else ():
             if node.is_op and node.target.mutates:
@@ -440,7 +445,19 @@ def repeats(step: ViewStep, base: Tensor, seen: Tensor) -> bool:
     if step.op is find("unfold"):
         _, size, every = step.args
         return not _known_equal(size, every)
+    if step.op is find("as_strided"):
+        return not _known(seen) or overlaps(seen.shape, seen.stride())
     return step.op is find("expand") and not _same(seen.shape, base.shape)
+
+
+def _known(t: Tensor) -> bool:
+    return all(type(n) is int for n in (*t.shape, *t.stride()))
+
+
+def shares_places(t: Tensor) -> bool:
+    """Whether elements of an input share memory: where it is expanded, or known to show windows of itself."""
+    return any(type(s) is int and s == 0 and not (type(n) is int and n < 2) for n, s in zip(t.shape, t.stride())) or \
+        _known(t) and 0 not in t.shape and overlaps(t.shape, t.stride())
 
 
 def _same(a, b) -> bool:
