@@ -65,7 +65,7 @@ _UNRECORDED = """fill_ zero_ copy_ zeros ones empty full zeros_like ones_like em
 masked_select roll count_nonzero aminmax rand randn randint uniform_ normal_ exponential_ random_ bernoulli normal
 randperm multinomial diag diag_embed one_hot bmm addmm baddbmm cross kron kthvalue median mode lerp copysign nextafter
 nan_to_num gcd var_mean std_mean nansum einsum tensordot scatter_reduce sort argsort topk unique diff
-index_put_ masked_scatter_ index_fill""".split()
+index_put_ masked_scatter_ index_fill tensor linspace arange""".split()
 
 _call.keep(OPS)
 

@@ -533,6 +533,8 @@ def make_entry(op: Op):
         return named(_call.view(op, general(op), op.fn, len(op.params), op.name, shown), op)
     if has_eager_kernel(op):
         return named(kernel_call(op), op)
+    if "small" in op.cache:
+        return named(_call.small(op.cache["small"], general(op), None, None), op)
     return named(general(op), op)
 
 

@@ -58,7 +58,7 @@ class Size(tuple):
 
     def __getitem__(self, key):
         item = tuple.__getitem__(self, key)
-        return Size(item) if type(key) is slice else item
+        return tuple.__new__(Size, item) if type(key) is slice else item
 
     def __repr__(self):
         return f"torch.Size({list(self)})"

@@ -12,13 +12,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from . import _call
 from ._call import fresh_view
 from .formats import strided as strided_layout
 from . import device as devices
 from . import dtypes
 from .errors import DataDependent
 from .printing import text
-from .sizes import RowMajor, Size, contiguous_strides, is_row_major, numel
+from .sizes import RowMajor, contiguous_strides, is_row_major, numel
 from .state import state
 from .storage import Storage, address, copied, flat_bytes, strided
 
@@ -105,10 +106,7 @@ class Tensor:
     def _fake(self) -> bool:
         return self._array is None
 
-    @property
-    def shape(self) -> Size:
-        a = self._array
-        return Size(a.shape if a is not None else self._geometry[0])
+    shape = property(_call.shape)
 
     @property
     def _sizes(self) -> tuple:

@@ -154,6 +154,10 @@ bool record(PyObject* op, NeedsTable& table, PyObject* const* args, int count, u
 // The same for several outputs, of which only the first has a gradient.
 bool record_first(PyObject* op, NeedsTable& table, PyObject* const* args, int count, unsigned mask, PyObject* const* outs, int n);
 
+// The node of a complete call of a record with kernels (`entry`: its callable), hung on the outputs, a tuple, where an
+// argument leads on.
+bool record_outputs(PyObject* entry, PyObject* const* args, PyObject* outs);
+
 PyObject* meta_of(PyObject* t); // its Meta
 PyObject* metas_of(PyObject* out); // ((sizes, dtype, device),)
 // steals all but `op`
@@ -200,6 +204,10 @@ bool add_draws(PyObject* module);
 bool add_layouts(PyObject* module);
 bool add_pairs(PyObject* module);
 bool add_fourier(PyObject* module);
+bool add_resizing(PyObject* module);
+bool add_losses(PyObject* module);
+bool add_bags(PyObject* module);
+bool add_pooling(PyObject* module);
 bool add_steps(PyObject* module);
 bool add_engine(PyObject* module);
 bool add_attached(PyObject* module);

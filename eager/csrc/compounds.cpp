@@ -1,4 +1,4 @@
-// Functions of several steps in one call each, for dense tensors whose call is not recorded: pooling, losses of classes,
+// Functions of several steps in one call each, for dense tensors whose call is not recorded:
 // normalisation of groups and batches, small products of matrices, medians and modes.
 #include "small.h"
 
@@ -11,6 +11,7 @@
 
 #include "../../runtime/csrc/job.h"
 #include "casts.h"
+#include "floating.h"
 
 namespace {
 
@@ -40,383 +41,6 @@ bool is_one(PyObject* x) {
     return small_real(x, 1, v) && v == 1;
 }
 
-template <class Body> bool by_floating(int type, Body body) {
-    switch (type) {
-    case FLOAT32: return body(float{}), true;
-    case FLOAT64: return body(double{}), true;
-    case FLOAT16: return body(Half{}), true;
-    case BFLOAT16: return body(BFloat{}), true;
-    default: return false;
-    }
-}
-
-PyObject* scalar_of(float value) {
-    PyObject* array = fresh_array(FLOAT32, 0, nullptr, nullptr);
-    if (array) *(float*)data_of(array) = value;
-    return tensor_around(array, FLOAT32);
-}
-
-PyObject* pair_of(PyObject* first, PyObject* second, PyObject* kind) {
-    Ref a(first), b(second);
-    kind = kind == Py_None ? nullptr : kind;
-    PyTypeObject* type = (PyTypeObject*)kind;
-    PyObject* pair = a && b ? (kind ? type->tp_alloc(type, 2) : PyTuple_New(2)) : nullptr;
-    if (!pair) return nullptr;
-    PyTuple_SET_ITEM(pair, 0, a.release());
-    PyTuple_SET_ITEM(pair, 1, b.release());
-    return pair;
-}
-
-// ---- windows over the last dims of planes
-
-struct Pool {
-    PyArrayObject* x;
-    int type, dims; // dims: pooled ones
-    npy_intp planes, in[3], out[3], sizes[MAX_DIMS];
-    // of each dim and output: first input, inputs, step between them; where an average counts the padding: its length
-    std::vector<npy_intp> first[3], count[3], length[3];
-    npy_intp gap[3];
-
-    bool start(const Call& c, PyObject* t, int n) {
-        x = operand(c, t);
-        if (!x || !PyArray_SIZE(x) || PyArray_SIZE(x) > FEW) return false;
-        type = type_of(t), dims = n;
-        int rank = PyArray_NDIM(x);
-        if (rank != n + 1 && rank != n + 2) return false;
-        planes = 1;
-        for (int d = 0; d < rank - n; d++) planes *= sizes[d] = PyArray_DIM(x, d);
-        for (int d = 0; d < 3; d++) {
-            in[d] = d < 3 - n ? 1 : PyArray_DIM(x, rank - 3 + d), out[d] = gap[d] = 1;
-            if (d < 3 - n) first[d] = {0}, count[d] = {1}, length[d] = {1};
-        }
-        return true;
-    }
-    void put(int d, npy_intp m) {
-        out[d] = m, sizes[PyArray_NDIM(x) - 3 + d] = m;
-        first[d].resize(m), count[d].resize(m), length[d].resize(m);
-    }
-    // a dim's windows; false: refused, or none
-    bool windows(int d, npy_intp k, npy_intp stride, npy_intp pad, npy_intp dilation, bool ceil, bool padded) {
-        if (k < 1 || stride < 1 || dilation < 1 || pad < 0 || pad > (dilation * (k - 1) + 1) / 2 || k > FEW || dilation > FEW) return false;
-        npy_intp room = in[d] + 2 * pad - dilation * (k - 1) - 1, m;
-        if (room < 0 && !(ceil && room + stride > 0)) return false;
-        m = (ceil ? room + stride - 1 : room) / stride + 1;
-        if (ceil && (m - 1) * stride >= in[d] + pad) m--;
-        if (m < 1) return false;
-        put(d, m);
-        gap[d] = dilation;
-        for (npy_intp o = 0; o < m; o++) {
-            npy_intp at = o * stride - pad, skip = at < 0 ? (-at + dilation - 1) / dilation : 0;
-            npy_intp reach = in[d] - 1 - at, last = reach < 0 ? 0 : reach / dilation + 1, end = at + k;
-            last = last < k ? last : k;
-            first[d][o] = at + skip * dilation, count[d][o] = last > skip ? last - skip : 0;
-            length[d][o] = padded ? (end < in[d] + pad ? end : in[d] + pad) - at : count[d][o];
-            if (!count[d][o]) first[d][o] = at < 0 ? 0 : at < in[d] ? at : in[d] - 1;
-        }
-        return true;
-    }
-    bool adaptive(int d, npy_intp m) {
-        if (m < 1 || m > FEW) return false;
-        put(d, m);
-        for (npy_intp o = 0; o < m; o++) {
-            first[d][o] = o * in[d] / m;
-            length[d][o] = count[d][o] = ((o + 1) * in[d] + m - 1) / m - first[d][o];
-        }
-        return true;
-    }
-    npy_intp outputs() const { return planes * out[0] * out[1] * out[2]; }
-    PyObject* made(int kind) const { return fresh_array(kind, PyArray_NDIM(x), sizes, nullptr); }
-    // body(plane, first element of the window, its place in the plane, outputs' places)
-    template <class Body> void each(Body body) const {
-        for (npy_intp p = 0, at = 0; p < planes; p++)
-            for (npy_intp a = 0; a < out[0]; a++)
-                for (npy_intp b = 0; b < out[1]; b++)
-                    for (npy_intp c = 0; c < out[2]; c++) body(p * in[0] * in[1] * in[2], a, b, c, at++);
-    }
-    template <class T> void maxima(T* values, int64_t* places) const {
-        const T* data = (const T*)PyArray_DATA(x);
-        typedef decltype(widen(T{})) S;
-        each([&](npy_intp plane, npy_intp a, npy_intp b, npy_intp c, npy_intp at) {
-            const T* p = data + plane;
-            // (a window of nothing but -inf names its first element inside)
-            npy_intp place = (first[0][a] * in[1] + first[1][b]) * in[2] + first[2][c];
-            S best = -(S)__builtin_inf();
-            for (npy_intp i = 0; i < count[0][a]; i++)
-                for (npy_intp j = 0; j < count[1][b]; j++) {
-                    npy_intp row = ((first[0][a] + i * gap[0]) * in[1] + first[1][b] + j * gap[1]) * in[2] + first[2][c];
-                    for (npy_intp k = 0; k < count[2][c]; k++) {
-                        S v = widen(p[row + k * gap[2]]);
-                        if (v > best || (v != v && best == best)) best = v, place = row + k * gap[2];
-                    }
-                }
-            values[at] = Narrow<T>::of(best);
-            if (places) places[at] = place;
-        });
-    }
-    template <class T> void means(T* values, double divisor) const {
-        const T* data = (const T*)PyArray_DATA(x);
-        typedef decltype(widen(T{})) S;
-        each([&](npy_intp plane, npy_intp a, npy_intp b, npy_intp c, npy_intp at) {
-            const T* p = data + plane;
-            S total = 0;
-            for (npy_intp i = 0; i < count[0][a]; i++)
-                for (npy_intp j = 0; j < count[1][b]; j++) {
-                    const T* row = p + ((first[0][a] + i) * in[1] + first[1][b] + j) * in[2] + first[2][c];
-                    for (npy_intp k = 0; k < count[2][c]; k++) total += widen(row[k]);
-                }
-            values[at] = Narrow<T>::of(total / (S)(divisor != 0 ? divisor : (double)(length[0][a] * length[1][b] * length[2][c])));
-        });
-    }
-    PyObject* max_result(bool with_places) const {
-        Ref values(made(type)), places(with_places ? made(INT64) : nullptr);
-        if (!values || (with_places && !places)) return nullptr;
-        int64_t* at = with_places ? (int64_t*)data_of(places.get()) : nullptr;
-        if (!by_floating(type, [&](auto e) { maxima((decltype(e)*)data_of(values.get()), at); })) return nullptr;
-        PyObject* first = tensor_around(values.release(), type);
-        return with_places ? pair_of(first, tensor_around(places.release(), INT64), nullptr) : first;
-    }
-    PyObject* mean_result(double divisor) const {
-        Ref values(made(type));
-        if (!values || !by_floating(type, [&](auto e) { means((decltype(e)*)data_of(values.get()), divisor); })) return nullptr;
-        return tensor_around(values.release(), type);
-    }
-};
-
-// `n` numbers of a number or a tuple of so many; those that are missing are `other`
-bool read_window(PyObject* x, int n, const npy_intp* other, npy_intp fill, npy_intp (&out)[3]) {
-    for (int d = 0; d < 3; d++) out[d] = other ? other[d] : fill;
-    if (absent(x)) return x != Py_None || other;
-    bool many = PyTuple_CheckExact(x) || PyList_CheckExact(x);
-    if (many && PySequence_Fast_GET_SIZE(x) != n) return false;
-    for (int d = 0; d < n; d++)
-        if (!small_int(many ? PySequence_Fast_GET_ITEM(x, d) : x, out[3 - n + d])) return false;
-    return true;
-}
-
-template <int n> PyObject* max_pool(const Call& c) {
-    static const Names<7> names("input", "kernel_size", "stride", "padding", "dilation", "ceil_mode", "return_indices");
-    PyObject* a[7];
-    npy_intp kernel[3], stride[3], padding[3], dilation[3];
-    bool ceil, places;
-    Pool p;
-    if (!parse(c, names, a) || !a[0] || !a[1] || !flag_of(a[5], ceil) || !flag_of(a[6], places)
-        || !read_window(a[1], n, nullptr, 1, kernel) || !read_window(a[2], n, kernel, 0, stride)
-        || !read_window(a[3], n, nullptr, 0, padding) || !read_window(a[4], n, nullptr, 1, dilation) || !p.start(c, a[0], n))
-        return nullptr;
-    for (int d = 3 - n; d < 3; d++)
-        if (!p.windows(d, kernel[d], stride[d], padding[d], dilation[d], ceil, false)) return nullptr;
-    return p.max_result(places);
-}
-
-template <int n> PyObject* avg_pool(const Call& c) {
-    static const Names<6> names("input", "kernel_size", "stride", "padding", "ceil_mode", "count_include_pad");
-    PyObject* a[6];
-    npy_intp kernel[3], stride[3], padding[3];
-    bool ceil, padded;
-    Pool p;
-    if (!parse(c, names, a) || !a[0] || !a[1] || !flag_of(a[4], ceil) || !flag_of(a[5], padded)
-        || !read_window(a[1], n, nullptr, 1, kernel) || !read_window(a[2], n, kernel, 0, stride)
-        || !read_window(a[3], n, nullptr, 0, padding) || !p.start(c, a[0], n))
-        return nullptr;
-    for (int d = 3 - n; d < 3; d++)
-        if (!p.windows(d, kernel[d], stride[d], padding[d], 1, ceil, padded || !a[5])) return nullptr;
-    return p.mean_result(0);
-}
-
-template <int n, bool greatest> PyObject* adaptive_pool(const Call& c) {
-    static const Names<3> names("input", "output_size", "return_indices");
-    PyObject* a[3];
-    npy_intp sizes[3];
-    bool places;
-    Pool p;
-    if (!parse(c, names, a) || !a[0] || absent(a[1]) || !flag_of(a[2], places) || (!greatest && a[2])
-        || !read_window(a[1], n, nullptr, 1, sizes) || !p.start(c, a[0], n))
-        return nullptr;
-    for (int d = 3 - n; d < 3; d++)
-        if (!p.adaptive(d, sizes[d])) return nullptr;
-    return greatest ? p.max_result(places) : p.mean_result(0);
-}
-
-// ---- losses of classes: rows of x and a class each
-
-enum Reduction { NONE, MEAN, SUM };
-bool read_reduction(PyObject* x, int& out) {
-    out = MEAN;
-    if (!x) return true;
-    if (!PyUnicode_Check(x)) return false;
-    const char* known[] = {"none", "mean", "sum"};
-    for (out = 0; out < 3; out++)
-        if (PyUnicode_CompareWithASCIIString(x, known[out]) == 0) return true;
-    return false;
-}
-
-struct Rows {
-    const float* x;
-    npy_intp rows, classes;
-    bool read(const Call& c, PyObject* t) {
-        PyArrayObject* a = operand(c, t, FLOAT32, 2);
-        if (!a || !PyArray_SIZE(a)) return false;
-        x = (const float*)PyArray_DATA(a), rows = PyArray_DIM(a, 0), classes = PyArray_DIM(a, 1);
-        return true;
-    }
-};
-const int64_t* classes_of(PyObject* t, npy_intp rows) {
-    PyArrayObject* a = t ? dense_array(t) : nullptr;
-    return a && type_of(t) == INT64 && PyArray_NDIM(a) == 1 && PyArray_DIM(a, 0) == rows ? (const int64_t*)PyArray_DATA(a) : nullptr;
-}
-
-// The losses of rows as they are, or their sum over `total`.
-PyObject* finished(PyObject* losses, npy_intp n, int reduction, float total) {
-    if (reduction == NONE) return tensor_around(losses, FLOAT32);
-    float sum = small_row_sum((const float*)data_of(losses), n);
-    Py_DECREF(losses);
-    return scalar_of(reduction == MEAN ? sum / total : sum);
-}
-PyObject* vector_of(npy_intp n) { return fresh_array(FLOAT32, 1, &n, nullptr); }
-
-PyObject* nll_loss(const Call& c) {
-    static const Names<7> names("input", "target", "weight", "size_average", "ignore_index", "reduce", "reduction");
-    PyObject* a[7];
-    npy_intp ignored = -100, kept = 0;
-    int reduction;
-    Rows r;
-    if (!parse(c, names, a) || !a[0] || !absent(a[2]) || !absent(a[3]) || (a[4] && !small_int(a[4], ignored)) || !absent(a[5])
-        || !read_reduction(a[6], reduction) || !r.read(c, a[0]))
-        return nullptr;
-    const int64_t* target = classes_of(a[1], r.rows);
-    PyObject* losses = target ? vector_of(r.rows) : nullptr;
-    if (!losses) return nullptr;
-    float* out = (float*)data_of(losses);
-    for (npy_intp k = 0; k < r.rows; k++) {
-        bool counts = target[k] != ignored;
-        if (counts && (uint64_t)target[k] >= (uint64_t)r.classes) {
-            Py_DECREF(losses);
-            return nullptr;
-        }
-        out[k] = counts ? -r.x[k * r.classes + target[k]] : 0.f;
-        kept += counts;
-    }
-    return finished(losses, r.rows, reduction, (float)kept);
-}
-
-PyObject* cross_entropy(const Call& c) {
-    static const Names<8> names("input", "target", "weight", "size_average", "ignore_index", "reduce", "reduction", "label_smoothing");
-    PyObject* a[8];
-    npy_intp ignored = -100;
-    int reduction;
-    double smoothing;
-    Rows r;
-    if (!parse(c, names, a) || !a[0] || !absent(a[2]) || !absent(a[3]) || (a[4] && !small_int(a[4], ignored)) || !absent(a[5])
-        || !read_reduction(a[6], reduction) || !small_real(a[7], 0, smoothing) || smoothing != 0 || !r.read(c, a[0])
-        || r.rows * r.classes > FEW)
-        return nullptr;
-    const int64_t* target = classes_of(a[1], r.rows);
-    Ref losses(target ? vector_of(r.rows) : nullptr), sums(target ? vector_of(r.rows) : nullptr);
-    if (!losses || !sums) return nullptr;
-    static const int number = small_job("cross_entropy_rows");
-    long found[2] = {-1, 0};
-    Job job = {};
-    job.rt = world.api->runtime;
-    job.p[0] = data_of(losses.get()), job.p[1] = data_of(sums.get()), job.p[2] = (void*)r.x, job.p[3] = (void*)target, job.p[5] = found;
-    job.n[0] = r.classes, job.n[1] = ignored;
-    world.api->jobs()[number].run[0](job, 0, r.rows);
-    if (found[0] >= 0) return nullptr;
-    return finished(losses.release(), r.rows, reduction, (float)found[1]);
-}
-
-PyObject* multi_margin_loss(const Call& c) {
-    static const Names<8> names("input", "target", "p", "margin", "weight", "size_average", "reduce", "reduction");
-    PyObject* a[8];
-    npy_intp power = 1;
-    double margin;
-    int reduction;
-    Rows r;
-    if (!parse(c, names, a) || !a[0] || (a[2] && !small_int(a[2], power)) || (power != 1 && power != 2)
-        || !small_real(a[3], 1, margin) || !(fabs(margin) < 1e30) || !absent(a[4]) || !absent(a[5]) || !absent(a[6])
-        || !read_reduction(a[7], reduction) || !r.read(c, a[0]) || r.rows * r.classes > alone(MANY))
-        return nullptr;
-    const int64_t* target = classes_of(a[1], r.rows);
-    if (!target) return nullptr;
-    for (npy_intp k = 0; k < r.rows; k++)
-        if ((uint64_t)target[k] >= (uint64_t)r.classes) return nullptr;
-    PyObject* losses = vector_of(r.rows);
-    if (!losses) return nullptr;
-    float* out = (float*)data_of(losses);
-    std::vector<float> gaps(r.classes);
-    for (npy_intp k = 0; k < r.rows; k++) {
-        const float* x = r.x + k * r.classes;
-        float own = (float)margin - x[target[k]];
-        for (npy_intp j = 0; j < r.classes; j++) {
-            float gap = own + x[j];
-            gap = gap > 0 ? gap : 0;
-            gaps[j] = power == 1 ? gap : gap * gap;
-        }
-        gaps[target[k]] = 0;
-        out[k] = small_row_sum(gaps.data(), r.classes) / (float)r.classes;
-    }
-    return finished(losses, r.rows, reduction, (float)r.rows);
-}
-
-PyObject* multilabel_margin_loss(const Call& c) {
-    static const Names<5> names("input", "target", "size_average", "reduce", "reduction");
-    PyObject* a[5];
-    int reduction;
-    Rows r;
-    if (!parse(c, names, a) || !a[0] || !a[1] || !absent(a[2]) || !absent(a[3]) || !read_reduction(a[4], reduction) || !r.read(c, a[0])
-        || r.rows * r.classes > alone(MANY))
-        return nullptr;
-    PyArrayObject* t = dense_array(a[1]);
-    if (!t || type_of(a[1]) != INT64 || PyArray_NDIM(t) != 2 || PyArray_DIM(t, 0) != r.rows || PyArray_DIM(t, 1) != r.classes) return nullptr;
-    const int64_t* target = (const int64_t*)PyArray_DATA(t);
-    for (npy_intp k = 0; k < r.rows * r.classes; k++)
-        if (target[k] < -1 || target[k] >= r.classes) return nullptr;
-    PyObject* losses = vector_of(r.rows);
-    if (!losses) return nullptr;
-    float* out = (float*)data_of(losses);
-    std::vector<float> others(r.classes);
-    std::vector<char> chosen(r.classes);
-    for (npy_intp k = 0; k < r.rows; k++, target += r.classes) {
-        const float* x = r.x + k * r.classes;
-        npy_intp labels = 0, rest = 0;
-        std::fill(chosen.begin(), chosen.end(), 0);
-        while (labels < r.classes && target[labels] >= 0) chosen[target[labels++]] = 1;
-        for (npy_intp j = 0; j < r.classes; j++)
-            if (!chosen[j]) others[rest++] = x[j];
-        float total = 0;
-        for (npy_intp l = 0; l < labels; l++) {
-            float own = 1.f - x[target[l]];
-            for (npy_intp j = 0; j < rest; j++) {
-                float gap = own + others[j];
-                total += gap > 0 ? gap : 0;
-            }
-        }
-        out[k] = total / (float)r.classes;
-    }
-    return finished(losses, r.rows, reduction, (float)r.rows);
-}
-
-PyObject* binary_cross_entropy(const Call& c) {
-    static const Names<6> names("input", "target", "weight", "size_average", "reduce", "reduction");
-    PyObject* a[6];
-    int reduction;
-    if (!parse(c, names, a) || !absent(a[2]) || !absent(a[3]) || !absent(a[4]) || !read_reduction(a[5], reduction)) return nullptr;
-    PyArrayObject *x = operand(c, a[0]), *t = x ? operand(c, a[1]) : nullptr;
-    npy_intp n = t ? PyArray_SIZE(x) : 0;
-    if (!n || n > 2048 || type_of(a[0]) != FLOAT32 || type_of(a[1]) != FLOAT32 || PyArray_NDIM(x) != PyArray_NDIM(t)
-        || !PyArray_CompareLists(PyArray_DIMS(x), PyArray_DIMS(t), PyArray_NDIM(x)))
-        return nullptr;
-    const float *p = (const float*)PyArray_DATA(x), *y = (const float*)PyArray_DATA(t);
-    for (npy_intp k = 0; k < n; k++)
-        if (!(p[k] >= 0 && p[k] <= 1 && y[k] >= 0 && y[k] <= 1)) return nullptr;
-    PyObject* losses = fresh_array(FLOAT32, PyArray_NDIM(x), PyArray_DIMS(x), nullptr);
-    if (!losses) return nullptr;
-    float* out = (float*)data_of(losses);
-    for (npy_intp k = 0; k < n; k++) {
-        float yes = logf(p[k]), no = log1pf(-p[k]);
-        out[k] = -(y[k] * (yes < -100.f ? -100.f : yes) + (1.f - y[k]) * (no < -100.f ? -100.f : no));
-    }
-    return finished(losses, n, reduction, (float)n);
-}
 
 // ---- normalisation
 
@@ -621,10 +245,18 @@ bool multiply(int type, const void* x, const void* y, void* out, npy_intp batch,
 
 struct Product {
     PyArrayObject *x, *y;
+    Ref copies[2]; // of operands that are not dense
     int type;
+    PyArrayObject* dense(const Call& c, PyObject* t, Ref& copy) {
+        if (PyArrayObject* have = operand(c, t)) return have;
+        PyArrayObject* a = t && is_plain(t) && is_cpu(t) && !(c.grad && needs_grad(t)) ? array_of(t) : nullptr;
+        if (!a || !PyArray_ISALIGNED(a) || PyArray_SIZE(a) > FEW) return nullptr;
+        copy = Ref(PyArray_NewCopy(a, NPY_CORDER));
+        return (PyArrayObject*)copy.get();
+    }
     npy_intp sizes[3], k;
     bool read(const Call& c, PyObject* first, PyObject* second, int dims, bool halves = false) {
-        x = operand(c, first), y = x ? operand(c, second) : nullptr;
+        x = dense(c, first, copies[0]), y = x ? dense(c, second, copies[1]) : nullptr;
         if (!y || PyArray_NDIM(x) != dims || PyArray_NDIM(y) != dims || (type = type_of(first)) != type_of(second)) return false;
         npy_intp batch = dims == 3 ? PyArray_DIM(x, 0) : 1;
         sizes[0] = batch, sizes[1] = PyArray_DIM(x, dims - 2), sizes[2] = PyArray_DIM(y, dims - 1), k = PyArray_DIM(x, dims - 1);
@@ -875,7 +507,7 @@ PyObject* grid_sample(const Call& c) {
     return tensor_around(array, type);
 }
 
-// ---- attention without a mask, and rows looked up
+// ---- attention without a mask
 
 PyObject* attention(const Call& c) {
     static const Names<8> names("query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa");
@@ -916,27 +548,6 @@ PyObject* attention(const Call& c) {
     job.f[0] = 1.0 / sqrt((double)depth), job.f[1] = 1.0;
     world.api->jobs()[number].run[0](job, 0, batch * heads * ((length + block - 1) / block));
     return tensor_around(out.release(), FLOAT32);
-}
-
-PyObject* embedding(const Call& c) {
-    static const Names<7> names("input", "weight", "padding_idx", "max_norm", "norm_type", "scale_grad_by_freq", "sparse");
-    PyObject* a[7];
-    bool scaled, sparse;
-    if (!parse(c, names, a) || !a[0] || !absent(a[2]) || !absent(a[3]) || !flag_of(a[5], scaled) || !flag_of(a[6], sparse) || sparse) return nullptr;
-    PyArrayObject *index = dense_array(a[0]), *table = index ? operand(c, a[1]) : nullptr;
-    int type = table ? type_of(a[1]) : -1, dims = table ? PyArray_NDIM(index) : 0;
-    if (type < 0 || type_of(a[0]) != INT64 || PyArray_NDIM(table) != 2 || dims + 2 > MAX_DIMS || !PyArray_SIZE(index) || !PyArray_SIZE(table)) return nullptr;
-    npy_intp n = PyArray_SIZE(index), rows = PyArray_DIM(table, 0), run = PyArray_NBYTES(table) / rows, sizes[MAX_DIMS];
-    const int64_t* at = (const int64_t*)PyArray_DATA(index);
-    if (n * run > 1 << 16) return nullptr;
-    for (npy_intp k = 0; k < n; k++)
-        if ((uint64_t)at[k] >= (uint64_t)rows) return nullptr;
-    memcpy(sizes, PyArray_DIMS(index), dims * sizeof(npy_intp));
-    sizes[dims] = PyArray_DIM(table, 1);
-    PyObject* array = fresh_array(type, dims + 1, sizes, nullptr);
-    if (!array) return nullptr;
-    for (npy_intp k = 0; k < n; k++) memcpy((char*)data_of(array) + k * run, (const char*)PyArray_DATA(table) + at[k] * run, run);
-    return tensor_around(array, type);
 }
 
 // ---- places in the order of rows
@@ -1047,14 +658,7 @@ PyObject* mode(const Call& c) {
 
 }
 
-const SmallEntry small_compounds[] = {{"max_pool1d", max_pool<1>}, {"max_pool2d", max_pool<2>}, {"max_pool3d", max_pool<3>},
-    {"avg_pool1d", avg_pool<1>}, {"avg_pool2d", avg_pool<2>}, {"avg_pool3d", avg_pool<3>},
-    {"adaptive_avg_pool1d", adaptive_pool<1, false>}, {"adaptive_avg_pool2d", adaptive_pool<2, false>},
-    {"adaptive_avg_pool3d", adaptive_pool<3, false>}, {"adaptive_max_pool1d", adaptive_pool<1, true>},
-    {"adaptive_max_pool2d", adaptive_pool<2, true>}, {"adaptive_max_pool3d", adaptive_pool<3, true>}, {"nll_loss", nll_loss},
-    {"cross_entropy", cross_entropy}, {"multi_margin_loss", multi_margin_loss}, {"multilabel_margin_loss", multilabel_margin_loss},
-    {"binary_cross_entropy", binary_cross_entropy}, {"group_norm", group_norm}, {"batch_norm", batch_norm}, {"bmm", bmm},
+const SmallEntry small_compounds[] = {{"group_norm", group_norm}, {"batch_norm", batch_norm}, {"bmm", bmm},
     {"addmm", add_product<2>}, {"baddbmm", add_product<3>}, {"cross", cross}, {"kron", kron}, {"kthvalue", kthvalue},
     {"median", median}, {"mode", mode}, {"lerp", lerp}, {"copysign", copysign}, {"nextafter", nextafter},
-    {"nan_to_num", nan_to_num}, {"grid_sample", grid_sample},
-    {"scaled_dot_product_attention", attention}, {"embedding", embedding}, {nullptr, nullptr}};
+    {"nan_to_num", nan_to_num}, {"grid_sample", grid_sample}, {"scaled_dot_product_attention", attention}, {nullptr, nullptr}};

@@ -308,6 +308,16 @@ void dealloc_kernel(PyObject* raw) {
 
 PyTypeObject KernelType = {PyVarObject_HEAD_INIT(nullptr, 0)};
 
+void read_leads(const KernelCall* self, PyObject* const* args, Operands& o) {
+    for (int k = 0; k < self->arguments; k++) {
+        PyObject* a = args[k];
+        o.leads[k] = self->codes[k] == TENSOR && is_tensor(a) && needs_grad(a);
+        for (Py_ssize_t j = 0; self->codes[k] == TENSORS && a != Py_None && j < PyTuple_GET_SIZE(a); j++)
+            o.leads[k] = o.leads[k] || needs_grad(PyTuple_GET_ITEM(a, j));
+        o.any = o.any || o.leads[k];
+    }
+}
+
 PyObject* or_null(PyObject* x) { return x == Py_None ? nullptr : Py_NewRef(x); }
 
 // kernel(op, slow, codes, which outputs have gradients, native, numpy, wrap, composite, differentiable)
@@ -338,6 +348,17 @@ PyMethodDef functions[]
                                            "differentiable): the call path of a record with kernels"},
         {nullptr, nullptr, 0, nullptr}};
 
+}
+
+bool record_outputs(PyObject* entry, PyObject* const* args, PyObject* outs) {
+    if (Py_TYPE(entry) != &KernelType) {
+        PyErr_SetString(PyExc_SystemError, "a call is recorded for a record without kernels");
+        return false;
+    }
+    KernelCall* self = (KernelCall*)entry;
+    Operands o;
+    read_leads(self, args, o);
+    return !o.any || !self->differentiable || record_call(self, args, outs, o);
 }
 
 bool add_kernels(PyObject* module) {

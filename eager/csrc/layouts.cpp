@@ -185,7 +185,7 @@ PyObject* diag(const Call& c) {
     return x && PyArray_NDIM(x) == 1 ? diagonals(c, c.args[0]) : nullptr;
 }
 
-// ---- shuffles; without history
+// ---- shuffles
 
 // out[a, b, c, d, :] = x[a, c, b, d, :] ... as loops over five sizes with the steps of x
 struct Shuffle {
@@ -206,19 +206,18 @@ template <class E> void shuffle_elements(const Shuffle& s, const E* x, E* out) {
 PyArrayObject* shuffled(const Call& c, npy_intp& factor, int& type) {
     if (c.n != 2 || c.names || !small_int(c.args[1], factor) || factor < 2) return nullptr;
     PyArrayObject* x = dense_array(c.args[0]);
-    if (!x || PyArray_NDIM(x) < 3 || !PyArray_NBYTES(x) || PyArray_NBYTES(x) > LARGE || (type = type_of(c.args[0])) < 0
-        || !untracked(c, c.args[0]))
+    if (!x || PyArray_NDIM(x) < 3 || !PyArray_NBYTES(x) || PyArray_NBYTES(x) > LARGE || (type = type_of(c.args[0])) < 0)
         return nullptr;
     return x;
 }
 
-PyObject* finish_shuffle(const Shuffle& s, PyArrayObject* x, int type, const npy_intp* sizes) {
+PyObject* finish_shuffle(const Call& c, const Shuffle& s, PyArrayObject* x, int type, const npy_intp* sizes) {
     Ref array(fresh_array(type, PyArray_NDIM(x), sizes, nullptr));
     if (!array || !by_size(world.types[type].itemsize, [&](auto e) {
             shuffle_elements(s, (const decltype(e)*)PyArray_DATA(x), (decltype(e)*)data_of(array.get()));
         }))
         return nullptr;
-    return tensor_around(array.release(), type);
+    return recorded(c, c.args, 2, tensor_around(array.release(), type));
 }
 
 template <bool up> PyObject* pixel_shuffle(const Call& c) {
@@ -233,10 +232,10 @@ template <bool up> PyObject* pixel_shuffle(const Call& c) {
     if (up ? ch % (r * r) || h * w == 1 : h % r || w % r || h * w == r * r) return nullptr;
     if (up) {
         sizes[n - 3] = ch / (r * r), sizes[n - 2] = h * r, sizes[n - 1] = w * r;
-        return finish_shuffle({{lead * (ch / (r * r)), h, r, w, r}, {r * r * h * w, w, r * h * w, 1, h * w}}, x, type, sizes);
+        return finish_shuffle(c, {{lead * (ch / (r * r)), h, r, w, r}, {r * r * h * w, w, r * h * w, 1, h * w}}, x, type, sizes);
     }
     sizes[n - 3] = ch * r * r, sizes[n - 2] = h / r, sizes[n - 1] = w / r;
-    return finish_shuffle({{lead * ch, r, r, h / r, w / r}, {h * w, w, 1, r * w, r}}, x, type, sizes);
+    return finish_shuffle(c, {{lead * ch, r, r, h / r, w / r}, {h * w, w, 1, r * w, r}}, x, type, sizes);
 }
 
 PyObject* channel_shuffle(const Call& c) {
@@ -253,7 +252,7 @@ PyObject* channel_shuffle(const Call& c) {
     for (npy_intp b = 0; b < batch; b++, from += channels * run)
         for (npy_intp k = 0; k < each; k++)
             for (npy_intp g = 0; g < groups; g++, out += run) memcpy(out, from + (g * each + k) * run, run);
-    return tensor_around(array, type);
+    return recorded(c, c.args, 2, tensor_around(array, type));
 }
 
 // ---- padding
@@ -328,12 +327,15 @@ struct Padding {
     }
 };
 
-PyObject* padded(PyArrayObject* x, int type, const Padding& p) {
+// `constant`: the bytes of what is put around, null for zeros
+PyObject* padded(PyArrayObject* x, int type, const Padding& p, const char* constant = nullptr) {
     if (!p.kept || !PyArray_SIZE(x) || p.wide[0] * p.large[0] > LARGE) return nullptr;
     Ref array(fresh_array(type, p.dims, p.large, nullptr));
     if (!array || !by_size(world.types[type].itemsize, [&](auto e) {
             typedef decltype(e) E;
-            p.fill<E>(0, (const E*)PyArray_DATA(x), (E*)data_of(array.get()), E(0));
+            E around(0);
+            if (constant) memcpy(&around, constant, sizeof around);
+            p.fill<E>(0, (const E*)PyArray_DATA(x), (E*)data_of(array.get()), around);
         }))
         return nullptr;
     return array.release();
@@ -342,11 +344,13 @@ PyObject* padded(PyArrayObject* x, int type, const Padding& p) {
 PyObject* pad(const Call& c) {
     static const Names<4> names("input", "pad", "mode", "value");
     PyObject* a[4];
-    if (!parse(c, names, a) || !a[0] || !a[1] || !(PyTuple_Check(a[1]) || PyList_CheckExact(a[1])) || !absent(a[3])) return nullptr;
+    if (!parse(c, names, a) || !a[0] || !a[1] || !(PyTuple_Check(a[1]) || PyList_CheckExact(a[1]))) return nullptr;
     PyArrayObject* x = dense_array(a[0]);
     int dims = x ? PyArray_NDIM(x) : 0, type = x ? type_of(a[0]) : -1, edge = a[2] ? edge_of_name(a[2]) : CONSTANT;
     Py_ssize_t count = PySequence_Fast_GET_SIZE(a[1]);
     if (type < 0 || edge < 0 || !count || count % 2 || count / 2 > dims || !untracked(c, a[0])) return nullptr;
+    char around[16] = {};
+    if (!absent(a[3]) && (edge != CONSTANT || !small_element(around, type, a[3]))) return nullptr;
     if (edge != CONSTANT && (count > 6 || (dims != count / 2 + 1 && dims != count / 2 + 2))) return nullptr;
     Padding p;
     for (int d = 0; d < dims; d++) {
@@ -357,7 +361,7 @@ PyObject* pad(const Call& c) {
         if (!p.set(edge, d, PyArray_DIM(x, d), low, high)) return nullptr;
     }
     p.finish(dims);
-    PyObject* array = padded(x, type, p);
+    PyObject* array = padded(x, type, p, around);
     return array ? tensor_around(array, type) : nullptr;
 }
 

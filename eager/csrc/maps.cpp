@@ -12,6 +12,7 @@
 
 #include "casts.h"
 #include "own.h"
+#include "small.h"
 
 namespace {
 
@@ -612,12 +613,11 @@ PyObject* call_inplace(PyObject* raw, PyObject* const* args, size_t nargsf, PyOb
     const Program* p = find_plan(self, o.key);
     PyObject* target = o.args[0];
     PyObject* storage = slot(target, world.t.storage);
-    PyObject* view = slot(target, world.t.view);
-    if (view != Py_None && PyTuple_GET_ITEM(view, 3) != Py_None)
-        return fall_back(&self->head, args, nargsf, names); // may be refused
+    if (small_refusable(target, thread.grad)) return fall_back(&self->head, args, nargsf, names);
     bool mine = p && world.types[p->result].object == slot(target, world.t.dtype) && PyArray_ISWRITEABLE(o.arrays[0]);
     for (int k = 1; k < self->arguments && mine; k++)
-        mine = !o.arrays[k] || o.args[k] == target || storage == Py_None || slot(o.args[k], world.t.storage) != storage;
+        mine = !o.arrays[k] || o.args[k] == target || storage == Py_None || slot(o.args[k], world.t.storage) != storage
+            || !small_meets(o.arrays[k], o.arrays[0]);
     PyObject* array = mine ? compute(self, *p, o, o.arrays[0]) : nullptr;
     if (!array) return fall_back(&self->head, args, nargsf, names);
     Py_DECREF(array);

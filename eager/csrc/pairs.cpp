@@ -229,19 +229,64 @@ FB_EACH_MACHINE float apart_of(const float* x, const float* y, npy_intp n, float
     return __builtin_sqrtf(total);
 }
 
+// the same without a look at what leads to gradients
+PyArrayObject* small_floats(PyObject* t) {
+    PyArrayObject* a = t ? dense_array(t) : nullptr;
+    return a && type_of(t) == FLOAT32 && PyArray_SIZE(a) && PyArray_SIZE(a) <= alone(1 << 17) ? a : nullptr;
+}
+bool same_rows(PyArrayObject* x, PyArrayObject* y) { return PyArray_NDIM(x) && same_sizes(x, y); }
+
+PyObject* distances(PyArrayObject* x, PyArrayObject* y, double eps) {
+    int dims = PyArray_NDIM(x);
+    npy_intp n = PyArray_DIM(x, dims - 1);
+    PyObject* array = fresh_array(FLOAT32, dims - 1, PyArray_DIMS(x), nullptr);
+    for (npy_intp r = 0; array && r < PyArray_SIZE(x) / n; r++)
+        ((float*)data_of(array))[r] = apart_of(floats(x) + r * n, floats(y) + r * n, n, (float)eps);
+    return array;
+}
+
 PyObject* pairwise_distance(const Call& c) {
     static const Names<4> names("x1", "x2", "p", "eps");
     PyObject* a[4];
     double p, eps;
     if (!parse(c, names, a) || !small_real(a[2], 2, p) || p != 2 || !small_real(a[3], 1e-6, eps)) return nullptr;
-    PyArrayObject *x = floats_of(c, a[0]), *y = x ? floats_of(c, a[1]) : nullptr;
-    int dims = y ? PyArray_NDIM(x) : 0;
-    if (!dims || !same_sizes(x, y)) return nullptr;
-    npy_intp n = PyArray_DIM(x, dims - 1);
-    PyObject* array = fresh_array(FLOAT32, dims - 1, PyArray_DIMS(x), nullptr);
+    PyArrayObject *x = small_floats(a[0]), *y = x ? small_floats(a[1]) : nullptr;
+    if (!y || !same_rows(x, y) || PyArray_DIM(x, PyArray_NDIM(x) - 1) == 1) return nullptr;
+    Ref room(PyFloat_FromDouble(eps));
+    PyObject* given[] = {a[0], a[1], room.get()};
+    return small_recorded(c, given, tensor_around(distances(x, y, eps), FLOAT32));
+}
+
+// ---- kernels of records: of rows of floats of one shape
+
+PyArrayObject* plain_rows(PyObject* x, int dims = -1) {
+    PyArrayObject* a = row_major(x, FLOAT32, dims);
+    return a && PyArray_SIZE(a) && PyArray_SIZE(a) <= 1 << 17 ? a : nullptr;
+}
+
+// row_distance(x, y, eps)
+PyObject* py_row_distance(PyObject*, PyObject* const* args, Py_ssize_t count) {
+    PyArrayObject *x = count == 3 ? plain_rows(args[0]) : nullptr, *y = x ? plain_rows(args[1]) : nullptr;
+    double eps;
+    return y && same_rows(x, y) && small_real(args[2], 0, eps) ? distances(x, y, eps) : declined();
+}
+
+// row_distance_backward(g, x, y, eps, distances): with respect to x
+PyObject* py_row_distance_backward(PyObject*, PyObject* const* args, Py_ssize_t count) {
+    PyArrayObject *x = count == 5 ? plain_rows(args[1]) : nullptr, *y = x ? plain_rows(args[2]) : nullptr, *g = y ? plain_rows(args[0]) : nullptr,
+                  *d = g ? plain_rows(args[4]) : nullptr;
+    double eps;
+    if (!d || !same_rows(x, y) || !small_real(args[3], 0, eps)) return declined();
+    npy_intp n = PyArray_DIM(x, PyArray_NDIM(x) - 1), rows = PyArray_SIZE(x) / n;
+    if (PyArray_SIZE(g) != rows || PyArray_SIZE(d) != rows) return declined();
+    PyObject* array = fresh_array(FLOAT32, PyArray_NDIM(x), PyArray_DIMS(x), nullptr);
     if (!array) return nullptr;
-    for (npy_intp r = 0; r < PyArray_SIZE(x) / n; r++) ((float*)data_of(array))[r] = apart_of(floats(x) + r * n, floats(y) + r * n, n, (float)eps);
-    return tensor_around(array, FLOAT32);
+    float* out = (float*)data_of(array);
+    for (npy_intp r = 0; r < rows; r++) {
+        float share = floats(d)[r] == 0 ? 0 : floats(g)[r] / floats(d)[r];
+        for (npy_intp k = r * n; k < (r + 1) * n; k++) out[k] = (floats(x)[k] - floats(y)[k] + (float)eps) * share;
+    }
+    return array;
 }
 
 PyObject* cdist(const Call& c) {
@@ -270,27 +315,79 @@ FB_EACH_MACHINE void products_of(const float* x, const float* y, npy_intp n, flo
     for (int j = 0; j < 16; j++) out[0] += a[j], out[1] += b[j], out[2] += d[j];
 }
 
+// Of two rows: their lengths, and the cosine of their angle; lengths count as at least `least`. False: squares that lose.
+struct Angle {
+    float first, second, cosine;
+    bool read(const float* x, const float* y, npy_intp n, float least) {
+        float found[3];
+        products_of(x, y, n, found);
+        if (!(found[0] > 1e-30f && found[0] < 1e30f && found[1] > 1e-30f && found[1] < 1e30f)) return false;
+        first = __builtin_sqrtf(found[0]), second = __builtin_sqrtf(found[1]);
+        cosine = found[2] / (first < least ? least : first) / (second < least ? least : second);
+        return true;
+    }
+};
+
+// An array, or null without an error.
+PyObject* cosines(PyArrayObject* x, PyArrayObject* y, double eps) {
+    int dims = PyArray_NDIM(x);
+    npy_intp n = PyArray_DIM(x, dims - 1);
+    Ref array(fresh_array(FLOAT32, dims - 1, PyArray_DIMS(x), nullptr));
+    for (npy_intp r = 0; array && r < PyArray_SIZE(x) / n; r++) {
+        Angle a;
+        if (!a.read(floats(x) + r * n, floats(y) + r * n, n, (float)eps)) return nullptr;
+        ((float*)data_of(array.get()))[r] = a.cosine;
+    }
+    return array.release();
+}
+
 PyObject* cosine_similarity(const Call& c) {
     static const Names<4> names("x1", "x2", "dim", "eps");
     PyObject* a[4];
     double eps;
     int d = 1;
     if (!parse(c, names, a) || !small_real(a[3], 1e-8, eps) || !(eps > 1e-30 && eps < 1e30)) return nullptr;
-    PyArrayObject *x = floats_of(c, a[0]), *y = x ? floats_of(c, a[1]) : nullptr;
+    PyArrayObject *x = small_floats(a[0]), *y = x ? small_floats(a[1]) : nullptr;
     int dims = y ? PyArray_NDIM(x) : 0;
     if (!dims || !same_sizes(x, y) || (a[2] && !small_dim(a[2], dims, d)) || d != dims - 1) return nullptr;
-    npy_intp n = PyArray_DIM(x, d);
-    Ref array(fresh_array(FLOAT32, dims - 1, PyArray_DIMS(x), nullptr));
+    Ref dim(PyLong_FromLong(d)), least(PyFloat_FromDouble(eps));
+    PyObject* given[] = {a[0], a[1], dim.get(), least.get()};
+    return small_recorded(c, given, tensor_around(cosines(x, y, eps), FLOAT32));
+}
+
+bool cosine_operands(PyObject* first, PyObject* second, PyObject* dim, PyObject* least, PyArrayObject*& x, PyArrayObject*& y, double& eps) {
+    npy_intp d;
+    x = plain_rows(first), y = x ? plain_rows(second) : nullptr;
+    return y && same_rows(x, y) && small_int(dim, d) && d == PyArray_NDIM(x) - 1 && small_real(least, 0, eps) && eps > 1e-30 && eps < 1e30;
+}
+
+// cosine_similarity(x, y, dim, eps)
+PyObject* py_cosine_similarity(PyObject*, PyObject* const* args, Py_ssize_t count) {
+    PyArrayObject *x, *y;
+    double eps;
+    PyObject* found = count == 4 && cosine_operands(args[0], args[1], args[2], args[3], x, y, eps) ? cosines(x, y, eps) : nullptr;
+    return found || PyErr_Occurred() ? found : declined();
+}
+
+// cosine_similarity_backward(g, x, y, dim, eps): with respect to x
+PyObject* py_cosine_similarity_backward(PyObject*, PyObject* const* args, Py_ssize_t count) {
+    PyArrayObject *x, *y, *g = count == 5 ? plain_rows(args[0]) : nullptr;
+    double eps;
+    if (!g || !cosine_operands(args[1], args[2], args[3], args[4], x, y, eps)) return declined();
+    npy_intp n = PyArray_DIM(x, PyArray_NDIM(x) - 1), rows = PyArray_SIZE(x) / n;
+    if (PyArray_SIZE(g) != rows) return declined();
+    Ref array(fresh_array(FLOAT32, PyArray_NDIM(x), PyArray_DIMS(x), nullptr));
     if (!array) return nullptr;
-    float least = (float)eps;
-    for (npy_intp r = 0; r < PyArray_SIZE(x) / n; r++) {
-        float found[3];
-        products_of(floats(x) + r * n, floats(y) + r * n, n, found);
-        if (!(found[0] > 1e-30f && found[0] < 1e30f && found[1] > 1e-30f && found[1] < 1e30f)) return nullptr; // squares that lose
-        float first = __builtin_sqrtf(found[0]), second = __builtin_sqrtf(found[1]);
-        ((float*)data_of(array.get()))[r] = found[2] / (first < least ? least : first) / (second < least ? least : second);
+    float *out = (float*)data_of(array.get()), least = (float)eps;
+    for (npy_intp r = 0; r < rows; r++) {
+        const float *a = floats(x) + r * n, *b = floats(y) + r * n;
+        Angle angle;
+        if (!angle.read(a, b, n, least)) return declined();
+        float slope = floats(g)[r] / (angle.first < least ? least : angle.first), back = angle.cosine / angle.first,
+              length = angle.second < least ? least : angle.second;
+        for (npy_intp k = 0; k < n; k++) out[r * n + k] = slope * (b[k] / length - a[k] * back);
     }
-    return tensor_around(array.release(), FLOAT32);
+    return array.release();
 }
 
 PyObject* triplet_margin_loss(const Call& c) {
@@ -401,6 +498,11 @@ PyObject* norm(const Call& c) {
 }
 
 PyMethodDef functions[] = {
+    {"row_distance", (PyCFunction)(void*)py_row_distance, METH_FASTCALL, "row_distance(x, y, eps): an array, or NotImplemented"},
+    {"row_distance_backward", (PyCFunction)(void*)py_row_distance_backward, METH_FASTCALL, "row_distance_backward(g, x, y, eps, distances)"},
+    {"cosine_similarity", (PyCFunction)(void*)py_cosine_similarity, METH_FASTCALL, "cosine_similarity(x, y, dim, eps)"},
+    {"cosine_similarity_backward", (PyCFunction)(void*)py_cosine_similarity_backward, METH_FASTCALL,
+        "cosine_similarity_backward(g, x, y, dim, eps)"},
     {"pair_distances", py_pair_distances, METH_O, "pair_distances(x): an array, or NotImplemented"},
     {"pair_distances_backward", (PyCFunction)(void*)py_pair_distances_backward, METH_FASTCALL, "pair_distances_backward(g, x, d)"},
     {"spread", (PyCFunction)(void*)py_spread, METH_FASTCALL, "spread(x, index, dim, size): an array, or NotImplemented"},

@@ -438,8 +438,32 @@ FB_EACH_MACHINE void float_range(const float* x, npy_intp n, float* out) {
             if (x[k] != x[k]) out[0] = out[1] = x[k];
 }
 
+// Both along some dims, outside of autograd.
+PyObject* ranges(const Call& c, PyObject* x, PyObject* dim, bool keepdim) {
+    Span s;
+    if (!read_span(x, dim, s)) return nullptr;
+    Ref pair(((PyTypeObject*)c.self->pair)->tp_alloc((PyTypeObject*)c.self->pair, 2));
+    for (int k = 0; pair && k < 2; k++) {
+        Ref array(result_of(s, s.type, keepdim));
+        if (!array) return nullptr;
+        Extremes out = {data_of(array.get()), nullptr};
+        if (!(k ? extremes<true>(s, out) : extremes<false>(s, out))) return nullptr;
+        PyObject* t = tensor_around(array.release(), s.type);
+        if (!t) return nullptr;
+        PyTuple_SET_ITEM(pair.get(), k, t);
+    }
+    return pair.release();
+}
+
+// aminmax(input, *, dim=None, keepdim=False)
 PyObject* aminmax(const Call& c) {
-    if (c.n != 1 || c.names || (c.grad && is_tensor(c.args[0]) && needs_grad(c.args[0]))) return nullptr;
+    static const Names<3> names("input", "dim", "keepdim");
+    PyObject* given[3];
+    bool keepdim;
+    if (c.n != 1 || !parse(c, names, given) || !is_tensor(given[0]) || (c.grad && needs_grad(given[0])) || !flag_of(given[2], keepdim))
+        return nullptr;
+    if (!absent(given[1])) return PyLong_CheckExact(given[1]) ? ranges(c, given[0], given[1], keepdim) : nullptr;
+    if (given[2]) return nullptr;
     PyArrayObject* a = dense_array(c.args[0]);
     npy_intp n = a ? PyArray_SIZE(a) : 0;
     if (!n || n > 1 << 20 || type_of(c.args[0]) != FLOAT32) return nullptr;

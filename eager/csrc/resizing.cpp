@@ -7,6 +7,7 @@
 
 #include <vector>
 
+#include "../../runtime/csrc/job.h"
 #include "casts.h"
 
 namespace {
@@ -160,6 +161,76 @@ PyObject* mixed(const Image& m, bool align) {
     return tensor_around(array, FLOAT32);
 }
 
+// ---- linear maps along one dim that read a few elements per output (ops/taps.py), of small row-major arrays
+
+// `n` numbers of a vector of this type, row-major
+const void* vector_data(PyObject* x, int type, npy_intp& n) {
+    PyArrayObject* a = row_major(x, type, 1);
+    return a ? (n = PyArray_DIM(a, 0), PyArray_DATA(a)) : nullptr;
+}
+
+// An array with the channels innermost in memory, whose results have them so, too (images.py).
+bool channels_last(PyArrayObject* a) {
+    int dims = PyArray_NDIM(a);
+    if (dims != 4 && dims != 5) return false;
+    npy_intp step = PyArray_ITEMSIZE(a);
+    for (int k = dims - 1; k >= 0; k--) { // N, spatial dims, C
+        int d = k == dims - 1 ? 1 : k ? k + 1 : 0;
+        if (PyArray_DIM(a, d) > 1 && PyArray_STRIDE(a, d) != step) return false;
+        step *= PyArray_DIM(a, d);
+    }
+    return true;
+}
+
+// A row-major array of a small one; null without an error where there is none.
+PyArrayObject* small_rows(PyObject* x, Ref& copy) {
+    if (PyArrayObject* have = row_major(x)) return have;
+    if (!PyArray_CheckExact(x)) return nullptr;
+    PyArrayObject* a = (PyArrayObject*)x;
+    if (PyArray_SIZE(a) > 1 << 14 || PyArray_NDIM(a) >= MAX_DIMS || !PyArray_ISALIGNED(a) || channels_last(a)) return nullptr;
+    copy = Ref(PyArray_NewCopy(a, NPY_CORDER));
+    if (!copy) PyErr_Clear();
+    return (PyArrayObject*)copy.get();
+}
+
+// apply_taps(x, dim, ends, index, weight)
+PyObject* py_apply_taps(PyObject*, PyObject* const* args, Py_ssize_t count) {
+    npy_intp dim, outputs, taps, weights;
+    Ref copy;
+    PyArrayObject* x = count == 5 ? small_rows(args[0], copy) : nullptr;
+    int type = x ? element_type(x) : -1, dims = x ? PyArray_NDIM(x) : 0;
+    if ((type != FLOAT32 && type != FLOAT64) || !small_int(args[1], dim) || dim < 0 || dim >= dims || !PyArray_SIZE(x)) return declined();
+    const void *ends = vector_data(args[2], INT64, outputs), *index = ends ? vector_data(args[3], INT64, taps) : nullptr;
+    const double* weight = index ? (const double*)vector_data(args[4], FLOAT64, weights) : nullptr;
+    const void* given = !index ? nullptr : weight ? weight : vector_data(args[4], FLOAT32, weights);
+    if (!given || !outputs || taps != weights || (!weight && type == FLOAT64)) return declined();
+    npy_intp sizes[MAX_DIMS], outer = 1, inner = 1, n = PyArray_DIM(x, dim);
+    for (int d = 0; d < dims; d++) {
+        sizes[d] = PyArray_DIM(x, d);
+        if (d != dim) (d < dim ? outer : inner) *= sizes[d];
+    }
+    sizes[dim] = outputs;
+    if (outer * inner * (taps + outputs) > 1 << 16) return declined();
+    std::vector<float> narrow;
+    if (weight && type == FLOAT32) {
+        for (npy_intp k = 0; k < taps; k++) narrow.push_back((float)weight[k]);
+        given = narrow.data();
+    }
+    PyObject* out = fresh_array(type, dims, sizes, nullptr);
+    if (!out) return nullptr;
+    static const int single = small_job("taps_single"), several = small_job("taps_inner");
+    Job job = {};
+    job.rt = world.api->runtime;
+    job.p[0] = data_of(out), job.p[1] = PyArray_DATA(x), job.p[2] = (void*)ends, job.p[3] = (void*)index, job.p[4] = (void*)given;
+    job.n[0] = n, job.n[1] = outputs, job.n[2] = inner;
+    world.api->jobs()[inner == 1 ? single : several].run[type == FLOAT64](job, 0, inner == 1 ? outer : outer * outputs);
+    return out;
+}
+
+PyMethodDef functions[] = {
+    {"apply_taps", (PyCFunction)(void*)py_apply_taps, METH_FASTCALL, "apply_taps(x, dim, ends, index, weight): an array, or NotImplemented"},
+    {nullptr, nullptr, 0, nullptr}};
+
 PyObject* interpolate(const Call& c) {
     static const Names<7> names("input", "size", "scale_factor", "mode", "align_corners", "recompute_scale_factor", "antialias");
     static const char* modes[] = {"nearest", "nearest-exact", "linear", "bilinear", "trilinear"};
@@ -195,3 +266,5 @@ PyObject* interpolate(const Call& c) {
 }
 
 const SmallEntry small_resizing[] = {{"interpolate", interpolate}, {nullptr, nullptr}};
+
+bool add_resizing(PyObject* module) { return PyModule_AddFunctions(module, functions) == 0; }

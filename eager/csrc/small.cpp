@@ -137,6 +137,7 @@ bool fill(void* out, int type, npy_intp n, PyObject* value) {
     if (type == INT64 && (is_whole || truth)) return repeat<int64_t>(out, n, truth ? 1 : whole), true;
     if (type == BOOL && (is_whole || truth)) return memset(out, 1, n), true;
     if (type == INT32 && is_whole && whole == (int32_t)whole) return repeat<int32_t>(out, n, (int32_t)whole), true;
+    if ((type == UINT8 || type == INT8) && is_whole && whole == (whole & 127)) return memset(out, (int)whole, n), true;
     return false;
 }
 
@@ -144,14 +145,13 @@ bool fill(void* out, int type, npy_intp n, PyObject* value) {
 PyArrayObject* writable(PyObject* x, bool grad) {
     PyArrayObject* a = dense_array(x);
     if (!a || !PyArray_ISWRITEABLE(a) || (grad && needs_grad(x)) || type_of(x) < 0) return nullptr;
-    PyObject* view = slot(x, world.t.view);
-    return view != Py_None && PyTuple_GET_ITEM(view, 3) != Py_None ? nullptr : a;
+    return small_refusable(x, grad) ? nullptr : a;
 }
 
 PyObject* filled(PyObject* x, PyObject* value, bool grad) {
     PyArrayObject* a = writable(x, grad);
     if (!a || PyArray_NBYTES(a) > FILLED_BYTES || !fill(PyArray_DATA(a), type_of(x), PyArray_SIZE(a), value))
-        return nullptr;
+        return small_fill_strided(x, value, grad);
     return bump(x) ? Py_NewRef(x) : nullptr;
 }
 
@@ -163,12 +163,13 @@ PyObject* zero_in_place(const Call& c) {
 }
 
 PyObject* copy_in_place(const Call& c) {
-    if (c.n != 2 || c.names) return nullptr;
+    if (c.n != 2 || c.names || !is_plain(c.args[0])) return nullptr;
+    if (!is_tensor(c.args[1])) return filled(c.args[0], c.args[1], c.grad);
     PyArrayObject *a = writable(c.args[0], c.grad), *b = dense_array(c.args[1]);
     if (!a || !b || (c.grad && needs_grad(c.args[1])) || type_of(c.args[0]) != type_of(c.args[1])
         || PyArray_NBYTES(a) > SMALL_BYTES || PyArray_NDIM(a) != PyArray_NDIM(b)
         || !PyArray_CompareLists(PyArray_DIMS(a), PyArray_DIMS(b), PyArray_NDIM(a)))
-        return nullptr;
+        return small_copy_strided(c.args[0], c.args[1], c.grad);
     char *to = (char*)PyArray_DATA(a), *from = (char*)PyArray_DATA(b);
     npy_intp bytes = PyArray_NBYTES(a);
     if (to != from && to < from + bytes && from < to + bytes) return nullptr; // (refused in Python)
@@ -196,15 +197,32 @@ int default_type() {
     return number_of(PyDict_GetItem(dtype_scope, name));
 }
 
+}
+
+bool small_factory(PyObject* dtype, PyObject* device, PyObject* requires_grad) {
+    return (!requires_grad || requires_grad == Py_False) && (absent(dtype) || number_of(dtype) >= 0) && here(device);
+}
+int small_type(PyObject* dtype) { return absent(dtype) ? default_type() : number_of(dtype); }
+bool small_element(void* out, int type, PyObject* value) {
+    // (whole types take the whole part)
+    if (PyFloat_CheckExact(value) && world.types[type].category == 1 && PyFloat_AS_DOUBLE(value) >= 0 && PyFloat_AS_DOUBLE(value) < 128) {
+        Ref whole(PyLong_FromDouble(PyFloat_AS_DOUBLE(value)));
+        return whole && fill(out, type, 1, whole.get());
+    }
+    return fill(out, type, 1, value);
+}
+
+namespace {
+
 // The keywords of a factory: dtype, device, requires_grad=False.
 bool read_options(const Call& c, int& type, PyObject*& device) {
     static const Names<3> names("dtype", "device", "requires_grad");
     Call keywords = {c.self, c.args + c.n, 0, c.names, c.grad};
     PyObject* a[3];
-    if (!parse(keywords, names, a) || (a[2] && a[2] != Py_False)) return false;
-    if (!absent(a[0]) && (type = number_of(a[0])) < 0) return false;
+    if (!parse(keywords, names, a) || !small_factory(a[0], a[1], a[2])) return false;
+    if (!absent(a[0])) type = number_of(a[0]);
     device = a[1];
-    return here(device);
+    return true;
 }
 
 struct Sizes {
@@ -329,7 +347,7 @@ PyTypeObject SmallType = {PyVarObject_HEAD_INIT(nullptr, 0)};
 SmallHandler handler_of(const char* name) {
     for (const SmallEntry* table : {small_reductions, small_builders, small_lookups, small_draws, small_layouts, small_compounds,
              small_pairs, small_resizing, small_elements, small_moments, small_fourier,
-             small_contractions, small_scatters, small_ordering})
+             small_contractions, small_scatters, small_ordering, small_writes, small_losses, small_bags, small_pooling})
         for (; table->name; table++)
             if (!strcmp(table->name, name)) return table->handler;
     return nullptr;

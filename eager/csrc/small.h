@@ -31,7 +31,8 @@ struct SmallEntry {
     SmallHandler handler;
 };
 extern const SmallEntry small_reductions[], small_builders[], small_lookups[], small_draws[], small_layouts[], small_compounds[], small_pairs[],
-    small_resizing[], small_elements[], small_moments[], small_fourier[], small_contractions[], small_scatters[], small_ordering[]; // end with a null name
+    small_resizing[], small_elements[], small_moments[], small_norms[], small_fourier[], small_contractions[], small_scatters[],
+    small_ordering[], small_writes[], small_losses[], small_bags[], small_pooling[]; // end with a null name
 
 // A record that handlers name, with what its calls need; there once Python has given it (`keep`).
 struct KeptRecord {
@@ -65,8 +66,23 @@ int small_default_type();
 bool small_options(const Call& c, int& type, PyObject*& device);
 // Sizes as arguments or as one sequence.
 bool small_sizes(PyObject* const* args, Py_ssize_t n, npy_intp* sizes, int& dims, npy_intp& total);
+// The same keywords one by one: False for an unusual one; the element type, -1 for none of ours.
+bool small_factory(PyObject* dtype, PyObject* device, PyObject* requires_grad);
+int small_type(PyObject* dtype);
 // A target of a write that no record, view or reader could refuse.
 PyArrayObject* small_writable(PyObject* x, bool grad);
+// Whether a write may be refused because of what the target is a view of.
+inline bool small_refusable(PyObject* x, bool grad) {
+    PyObject *view = slot(x, world.t.view), *how = view == Py_None ? Py_None : PyTuple_GET_ITEM(view, 3);
+    return how != Py_None && (grad || (how != world.no_grad && how != world.multiple));
+}
+// Whether the stretches of memory in which two arrays lie meet (writes.cpp).
+bool small_meets(PyArrayObject* a, PyArrayObject* b);
+// A number as an element of the type, where it holds it without a conversion that Python would see.
+bool small_element(void* out, int type, PyObject* value);
+// copy_ and fill_ of any strides (writes.cpp); null without an error: not for these.
+PyObject* small_copy_strided(PyObject* x, PyObject* source, bool grad);
+PyObject* small_fill_strided(PyObject* x, PyObject* value, bool grad);
 
 template <int N> struct Names {
     PyObject* names[N];
@@ -151,6 +167,13 @@ inline bool numbers_of(PyObject* x, int count, npy_intp* out) {
     return true;
 }
 template <int N> bool numbers_of(PyObject* x, npy_intp (&out)[N]) { return numbers_of(x, N, out); }
+
+// The one result of a call of the record behind a function, recorded where an argument leads on. Steals `out`.
+inline PyObject* small_recorded(const Call& c, PyObject* const* args, PyObject* out) {
+    if (!out || !c.grad) return out;
+    Ref result(out), outs(PyTuple_Pack(1, out));
+    return outs && record_outputs(c.self->head.op, args, outs.get()) ? result.release() : nullptr;
+}
 
 inline PyObject* tensor_around(PyObject* array, int type) {
     return array ? new_tensor(array, world.types[type].object) : nullptr;

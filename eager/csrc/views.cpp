@@ -697,12 +697,13 @@ PyObject* py_spelling(PyObject*, PyObject* args) {
 
 // ---- sizes as properties and methods
 
+// The getter of `Tensor.shape`; the sizes of a fake are in its geometry.
 PyObject* py_shape(PyObject*, PyObject* t) {
-    PyArrayObject* a = array_of(t);
-    if (a) return size_of(PyArray_DIMS(a), PyArray_NDIM(a));
-    PyObject* array = slot(t, world.t.array);
-    Ref sizes(array && array != Py_None ? PyObject_GetAttrString(array, "shape")
-                                        : Py_NewRef(PyTuple_GET_ITEM(slot(t, world.t.geometry), 0)));
+    if (!is_tensor(t)) return PyErr_Format(PyExc_TypeError, "shape of %s, which is no tensor", Py_TYPE(t)->tp_name);
+    if (PyArrayObject* a = array_of(t)) return size_of(PyArray_DIMS(a), PyArray_NDIM(a));
+    PyObject *array = slot(t, world.t.array), *geometry = slot(t, world.t.geometry);
+    if (!array && !geometry) return PyErr_Format(PyExc_AttributeError, "a tensor without memory");
+    Ref sizes(array && array != Py_None ? PyObject_GetAttrString(array, "shape") : Py_NewRef(PyTuple_GET_ITEM(geometry, 0)));
     return sizes ? PyObject_CallOneArg((PyObject*)world.size, sizes.get()) : nullptr;
 }
 

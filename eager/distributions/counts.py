@@ -177,7 +177,7 @@ class Multinomial(OverCategories):
     def sample(self, sample_shape=Size()):
         with no_grad():
             drawn = self._categorical.sample(Size((self.total_count,)) + Size(sample_shape))
-            return api.one_hot(drawn, self._event_shape[0]).sum(0).to(self.probs.dtype)
+            return api.one_hot(drawn.contiguous(), self._event_shape[0]).sum(0).to(self.probs.dtype)
 
     def log_prob(self, value):
         if self._validate_args:

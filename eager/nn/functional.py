@@ -6,8 +6,9 @@ import warnings
 from .. import api, dtypes, overrides
 from . import _reduction as _Reduction  # noqa: F401 (by the name that packages use)
 from ..dispatch import small as _small, type_name as _type_name
-from ..ops import activations as act, losses, normalization, products
+from ..ops import activations as act, distances as _distances, losses, normalization, products
 from ..spellings.arguments import dim_of as _dim_of, settings as _settings
+from ..op import specialise as _specialise
 from ..ops.checks import check_within as _check_within
 from ..spellings.activations import (celu_ as celu_, elu_ as elu_, gumbel_softmax as gumbel_softmax,
                                      hardshrink as hardshrink, hardtanh_ as hardtanh_, leaky_relu_ as leaky_relu_,
@@ -20,6 +21,7 @@ from ..spellings.channels import (batch_norm as batch_norm, group_norm as group_
 from ..spellings.convolution import (conv1d as conv1d, conv2d as conv2d, conv3d as conv3d,
                                      conv_transpose1d as conv_transpose1d, conv_transpose2d as conv_transpose2d,
                                      conv_transpose3d as conv_transpose3d)
+from ..spellings.distance import side_by_side as _side_by_side
 from ..spellings.distance import (bilinear as bilinear, local_response_norm as local_response_norm,
                                   pairwise_distance as pairwise_distance, pdist as pdist)
 from ..spellings.images import (affine_grid as affine_grid, channel_shuffle as channel_shuffle, fold as fold,
@@ -401,6 +403,8 @@ def cosine_similarity(x1, x2, dim=1, eps=1e-8):
     if not kind.is_floating_point:
         raise RuntimeError(f"expected common dtype to be floating point, yet common dtype is {_type_name(kind)}")
     eps, = _settings(x1, eps, halves=dtypes.float32)
+    if _side_by_side(x1, x2):
+        return _distances.cosine_similarity(x1, x2, _dim_of(x1, dim), eps)
     return (_unit(x1, kind, dim, eps) * _unit(x2, kind, dim, eps)).sum(dim)
 
 
@@ -412,8 +416,9 @@ def _unit(x, kind, dim, eps):
     return x / api.where(known < eps, size - known + eps, size)
 
 
-nll_loss, cross_entropy = _small("nll_loss", nll_loss), _small("cross_entropy", cross_entropy)
-binary_cross_entropy = _small("binary_cross_entropy", binary_cross_entropy)
-cosine_similarity = _small("cosine_similarity", cosine_similarity)
+for _name in ("nll_loss", "cross_entropy", "binary_cross_entropy", "binary_cross_entropy_with_logits", "huber_loss",
+              "smooth_l1_loss"):
+    globals()[_name] = _small(_name, globals()[_name], _specialise(getattr(losses, _name)))
+cosine_similarity = _small("cosine_similarity", cosine_similarity, _specialise(_distances.cosine_similarity))
 overrides.publish(globals(), [name for name, f in globals().items() if not name.startswith("_") and callable(f)
                               and not isinstance(f, type)])

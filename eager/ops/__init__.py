@@ -8,6 +8,6 @@ from . import convolution
 from . import complexes, running, special
 from . import decompositions, fourier
 from . import sampling
-from . import bags, ctc, distances, fractional, grids, shrink
+from . import bags, ctc, distances, fractional, grids, margins, shrink, shuffles
 from . import custom
 from . import grouped

@@ -208,11 +208,17 @@ def adaptive_scale(s, i, x, sizes: size):
 @adaptive_scale.numpy
 def _(x, sizes):
     out = empty_image(x, x.shape)
-    count = np.ones((), x.dtype)
-    for d, (n, m) in enumerate(zip(sizes, x.shape[x.ndim - len(sizes):])):
+    return np.divide(x, _counts(sizes, x.shape[x.ndim - len(sizes):], x.dtype), out=out)
+
+
+@functools.lru_cache(256)
+def _counts(inputs, outputs, dtype):
+    """How many inputs each window has."""
+    count = np.ones((), dtype)
+    for d, (n, m) in enumerate(zip(inputs, outputs)):
         o = np.arange(m)
-        count = count * (end_of(o, n, m) - start_of(o, n, m)).astype(x.dtype).reshape((-1,) + (1,) * (len(sizes) - 1 - d))
-    return np.divide(x, count, out=out)
+        count = count * (end_of(o, n, m) - start_of(o, n, m)).astype(dtype).reshape((-1,) + (1,) * (len(inputs) - 1 - d))
+    return count
 
 
 @adaptive_scale.grad("x")
@@ -224,6 +230,21 @@ def _(g, sizes):
 def adaptive_avg_pool(x, output_size: size):
     sizes = _spatial(x, output_size)
     return back(adaptive_scale(adaptive_sum(single(tidy(x)), output_size), sizes), x)
+
+
+@adaptive_avg_pool.numpy
+def _(x, output_size):
+    if x.dtype.itemsize < 4 or not x.flags.c_contiguous:
+        return NotImplemented
+    y = x
+    for d, m in enumerate(output_size, x.ndim - len(output_size)):
+        y = taps.apply(y, d, _taps(y.shape[d], m))
+    return np.divide(y, _counts(_spatial(x, output_size), tuple(output_size), x.dtype))
+
+
+@adaptive_avg_pool.meta
+def _(x, output_size):
+    return image_like(x, _sizes(x, output_size))
 
 
 @adaptive_avg_pool.grad("x")

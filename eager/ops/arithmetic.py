@@ -594,6 +594,9 @@ def copy(s, x, source):
     return source
 
 
+copy.inplace.cache["small"] = "copy_"        # the native path for small tensors (csrc/writes.cpp)
+
+
 @copy.inplace.numpy
 def _(x, source):
     if type(source) is int and x.dtype.kind in "iu":

@@ -1,17 +1,18 @@
-"""Bags of rows looked up by integers, summed or averaged. Bag k has the indices from first[k] to first[k + 1]."""
+"""Bags of rows looked up by integers, summed, averaged or maximised. Bag k has the indices from first[k] to first[k + 1]."""
 
 import math
 
 import numpy as np
 
 from ...runtime import moves
-from .. import dtypes
+from .. import _call, dtypes
+from ..grads import Meta
 from ..meta import Spec
-from ..op import composite, mask, optional, static
-from .arithmetic import cast, div, eq, logical_and, logical_or, lt, maximum, mul, ne, where
+from ..op import Out, composite, mask, optional, size, static
+from .arithmetic import cast, clamp, div, eq, logical_and, logical_or, lt, maximum, mul, ne, where
 from .creation import arange, full
-from .indexing import (embedding_backward, embedding_lookup, gather, index as index_of, index_add, index_select, scatter_max,
-                       scatter_min)
+from .indexing import (embedding_backward, embedding_lookup, gather, index as index_of, index_add, index_select, scatter_add,
+                       scatter_max, scatter_min)
 from .order import cumsum
 from .reduce import sum as sum_dims
 from .views import contiguous, expand, slice_dim, unsqueeze
@@ -63,19 +64,34 @@ def _(weight, index, first, scale, skip, mean):
     return Spec((first.shape[0] - 1, weight.shape[1]), weight.dtype)
 
 
-@bag_sum.grad("*")
-def _(g, weight, index, first, scale, skip, mean, needs):
+@bag_sum.grad("weight")
+def _(g, weight: Meta, index, first, scale, skip, mean):
+    return bag_sum_backward(g, index, first, scale, skip, mean, weight.shape[0])
+
+
+@bag_sum.grad("scale")
+def _(g, weight, index, first, skip, mean):
+    lines = _shared(g, index, first, skip, mean)
+    along = sum_dims(mul(lines, embedding_lookup(weight, index)), (1,), False)
+    return mul(along, _taken(index, skip, along))
+
+
+def _shared(g, index, first, skip, mean):
+    """The gradient of each looked-up row, before it is scaled."""
     bag = bag_of(index, first)
     if mean:
         g = div(g, unsqueeze(_sizes(index, bag, skip, first.shape[0] - 1, g), 1))
-    lines, grads = index_select(g, 0, bag), {}
-    if "weight" in needs:
-        values = lines if scale is None else mul(lines, unsqueeze(scale, 1))
-        grads["weight"] = embedding_backward(weight.shape[0], index, values, skip)
-    if "scale" in needs:
-        along = sum_dims(mul(lines, embedding_lookup(weight, index)), (1,), False)
-        grads["scale"] = mul(along, _taken(index, skip, along))
-    return grads
+    return index_select(g, 0, bag)
+
+
+@composite
+def bag_sum_backward(g, index: mask, first: mask, scale: optional, skip: static, mean: static, rows: size):
+    """With respect to the table, which has so many rows."""
+    lines = _shared(g, index, first, skip, mean)
+    return embedding_backward(rows, index, lines if scale is None else mul(lines, unsqueeze(scale, 1)), skip)
+
+
+bag_sum_backward.native(_call.bag_sum_backward)
 
 
 @bag_sum.samples
@@ -127,3 +143,52 @@ def _(make):
     def first(*places):
         return make.wrap(np.array(places, np.int64))
     return [(make(5, 3), make.ints(5, 6), first(0, 2, 2, 6), -1), (make(4, 2), make.ints(4, 3), first(0, 3), 2)]
+
+
+@composite(outputs=("out", Out("winner", differentiable=False, hidden=True)), refuses=True)
+def bag_max(weight, index: mask, first: mask, skip: static):
+    """(bags, width): the greatest of the rows, 0 of none; `winner`: as `bag_winners` has it."""
+    winner = bag_winners(weight, index, first, skip)
+    picked = gather(weight, 0, clamp(winner, 0, None))
+    return where(lt(winner, 0), full((), 0, weight.dtype, weight.device), picked), winner
+
+
+@bag_max.native
+def _(weight, index, first, skip):
+    found = _call.bag_max(weight, index, first, skip)
+    if found is not NotImplemented or not _in_order(weight, index, first):
+        return found
+    winner = moves.bag_winners(weight, index, first, skip)
+    if winner is NotImplemented:
+        return winner
+    picked = np.take_along_axis(weight, np.maximum(winner, 0), 0)
+    picked[winner < 0] = 0
+    return picked, winner
+
+
+@bag_max.meta
+def _(weight, index, first, skip):
+    sizes = (first.shape[0] - 1, weight.shape[1])
+    return Spec(sizes, weight.dtype), Spec(sizes, dtypes.int64)
+
+
+@bag_max.grad("weight")
+def _(g, weight: Meta, winner):
+    return bag_max_backward(g, winner, weight.shape[0])
+
+
+@composite
+def bag_max_backward(g, winner: mask, rows: size):
+    """With respect to the table, which has so many rows: of equal elements the first has the gradient."""
+    taken = where(lt(winner, 0), full((), 0, g.dtype, g.device), g)
+    return scatter_add(full((rows, g.shape[1]), 0, g.dtype, g.device), 0, clamp(winner, 0, None), taken)
+
+
+bag_max_backward.native(_call.bag_max_backward)
+
+
+@bag_max.samples
+def _(make):
+    def first(*places):
+        return make.wrap(np.array(places, np.int64))
+    return [(make(5, 3), make.ints(5, 6), first(0, 2, 2, 6), -1), (make(4, 2), make.ints(4, 3), first(0, 1, 3), 2)]

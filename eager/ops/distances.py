@@ -1,13 +1,13 @@
-"""Distances of all pairs of rows, above the diagonal row by row."""
+"""Distances of rows: of all pairs above the diagonal row by row, of rows side by side; cosines of their angles."""
 
 from .. import _call, dtypes
 from ..meta import Spec
-from ..op import composite
-from .arithmetic import add, div, eq, floor_divide, mul, neg, sub, where
+from ..op import composite, scalar, static
+from .arithmetic import add, div, eq, floor_divide, lt, mul, neg, still, sub, where
 from .creation import arange, full
 from .indexing import index_add, index_select
 from .order import searchsorted
-from .reduce import norm
+from .reduce import norm, sum as sum_dims
 from .views import unsqueeze
 
 
@@ -59,3 +59,75 @@ def _(g, x, d):
 pair_distances_backward.native(_call.pair_distances_backward)
 pair_distances.samples(lambda make: [(make(5, 3),), (make(2, 4),), (make(4, 1),)])
 pair_distances_backward.samples(lambda make: [(make(10), make(5, 3), make.positive(10)), (make(1), make(2, 4), make.positive(1))])
+
+
+# -- of rows side by side
+
+@composite
+def row_distance(x, y, eps: scalar):
+    """The length of x - y + eps over the last dim."""
+    apart = add(sub(x, y), eps)
+    return norm(apart, 2.0, (len(apart.shape) - 1,), False)
+
+
+row_distance.native(_call.row_distance)
+
+
+@row_distance.grad("x")
+def _(g, x, y, eps, out):
+    return row_distance_backward(g, x, y, eps, out)
+
+
+@row_distance.grad("y")
+def _(g, x, y, eps, out):
+    return neg(row_distance_backward(g, x, y, eps, out))
+
+
+@composite
+def row_distance_backward(g, x, y, eps: scalar, out):
+    """With respect to x; at distance zero the gradient is zero."""
+    share = where(eq(out, 0), 0.0, div(g, out))
+    return mul(add(sub(x, y), eps), unsqueeze(share, len(share.shape)))
+
+
+row_distance_backward.native(_call.row_distance_backward)
+row_distance.samples(lambda make: [(make(4, 3), make(4, 3), 1e-6), (make(2, 3, 5), make(5), 0.1)])
+
+
+def _length(x, dim, eps):
+    """(the length, the same as at least eps but with the length's gradient)"""
+    size = norm(x, 2.0, (dim,), True)
+    return size, where(lt(size, eps), add(still(size), eps), size)
+
+
+@composite
+def cosine_similarity(x, y, dim: static, eps: scalar):
+    """The cosine of the angle between vectors along `dim`; their lengths count as at least eps."""
+    return sum_dims(mul(div(x, _length(x, dim, eps)[1]), div(y, _length(y, dim, eps)[1])), (dim,), False)
+
+
+cosine_similarity.native(_call.cosine_similarity)
+
+
+@cosine_similarity.grad("x")
+def _(g, x, y, dim, eps):
+    return cosine_similarity_backward(g, x, y, dim, eps)
+
+
+@cosine_similarity.grad("y")
+def _(g, x, y, dim, eps):
+    return cosine_similarity_backward(g, y, x, dim, eps)
+
+
+@composite
+def cosine_similarity_backward(g, x, y, dim: static, eps: scalar):
+    """With respect to x: the other's direction less the share that lies along x."""
+    size, length = _length(x, dim, eps)
+    other = div(y, _length(y, dim, eps)[1])
+    cosine = sum_dims(mul(div(x, length), other), (dim,), True)
+    along = where(eq(size, 0), 0.0, div(x, size))
+    return mul(div(unsqueeze(g, dim), length), sub(other, mul(cosine, along)))
+
+
+cosine_similarity_backward.native(_call.cosine_similarity_backward)
+cosine_similarity.samples(lambda make: [(make(4, 3), make(4, 3), 1, 1e-8), (make(2, 3, 5), make(2, 3, 5), 1, 0.1)])

@@ -6,10 +6,12 @@ cross_entropy keeps one number per row (log-sum-exp) besides its inputs; its gra
 import numpy as np
 
 from ...runtime import jobs, maps, moves, rows
+from .. import _call
 from ..grads import Meta
 from ..meta import Spec
-from ..op import composite, optional, Out, pointwise, scalar, static
+from ..op import composite, optional, Out, pointwise, scalar, size, static
 from ..state import state
+from .activations import log_sigmoid
 from .arithmetic import absolute, add, cast, clamp, div, eq, lt, masked_fill, mul, ne, neg, sign, square, sub, where
 from .elementary import exp, log, log1p, sigmoid
 from .halves import back, single
@@ -24,7 +26,7 @@ def reduced(loss, reduction):
     return (mean if reduction == "mean" else sum_dims)(loss, tuple(range(len(loss.shape))), False)
 
 
-def _unreduced(g, shape, reduction):
+def unreduced(g, shape, reduction):
     """The gradient of each element's loss."""
     if reduction == "none":
         return g
@@ -95,24 +97,62 @@ def smooth_l1_loss(x, target, reduction: static, beta: scalar):
     return reduced(bent_square(x, target, beta, 0.5 * beta, beta, 1.0), reduction)
 
 
+# The slopes of a loss of x and target with respect to x or, where the second name is True, to target; `bound` is its number.
+_SLOPES = {("huber", False): lambda x, target, bound: _bent(x, target, bound, bound),
+           ("huber", True): lambda x, target, bound: _bent(target, x, bound, bound),
+           ("smooth", False): lambda x, target, bound: _bent(x, target, bound, 1.0),
+           ("smooth", True): lambda x, target, bound: _bent(target, x, bound, 1.0),
+           ("logits", False): lambda x, target, bound: sub(sigmoid(x), target),
+           ("logits", True): lambda x, target, bound: neg(x),
+           ("soft_margin", False): lambda x, target, bound: neg(mul(target, sigmoid(neg(mul(target, x))))),
+           ("soft_margin", True): lambda x, target, bound: neg(mul(x, sigmoid(neg(mul(target, x))))),
+           ("answers", False): lambda x, target, bound: _answer_slope(single(x), target)}
+
+
+@composite
+def loss_slope(g, x, target, reduction: static, kind: static, of_target: static, bound: static):
+    """The gradient of a reduced loss with respect to one of the pair."""
+    slope = _SLOPES[kind, of_target](x, target, bound)
+    g = unreduced(g, x.shape, reduction)
+    return back(mul(single(g), slope), g) if kind == "answers" else mul(g, slope)
+
+
+loss_slope.native(_call.loss_slope)
+loss_slope.samples(lambda make: [(make(), make(3, 4), make(3, 4), "mean", "huber", False, 0.7),
+                                 (make(4), make(4), make(4), "none", "smooth", True, 0.5),
+                                 (make(), make(2, 3), make.probabilities(2, 3), "sum", "logits", False, 0.0),
+                                 (make(2, 3), make(2, 3), make(2, 3), "none", "soft_margin", True, 0.0),
+                                 (make(), make.probabilities(5), make.probabilities(5), "mean", "answers", False, 0.0)])
+
+
+@huber_loss.native
+def _(x, target, reduction, delta):
+    return _call.pair_loss(x, target, reduction, "huber", delta) if delta else NotImplemented
+
+
+@smooth_l1_loss.native
+def _(x, target, reduction, beta):
+    return _call.pair_loss(x, target, reduction, "smooth", beta)
+
+
 @huber_loss.grad("x")
 def _(g, x, target, reduction, delta):
-    return mul(_unreduced(g, x.shape, reduction), _bent(x, target, delta, delta))
+    return loss_slope(g, x, target, reduction, "huber", False, delta)
 
 
 @huber_loss.grad("target")
 def _(g, x, target, reduction, delta):
-    return mul(_unreduced(g, x.shape, reduction), _bent(target, x, delta, delta))
+    return loss_slope(g, x, target, reduction, "huber", True, delta)
 
 
 @smooth_l1_loss.grad("x")
 def _(g, x, target, reduction, beta):
-    return mul(_unreduced(g, x.shape, reduction), _bent(x, target, beta, 1.0))
+    return loss_slope(g, x, target, reduction, "smooth", False, beta)
 
 
 @smooth_l1_loss.grad("target")
 def _(g, x, target, reduction, beta):
-    return mul(_unreduced(g, x.shape, reduction), _bent(target, x, beta, 1.0))
+    return loss_slope(g, x, target, reduction, "smooth", True, beta)
 
 
 def _bent(x, target, bound, height):
@@ -163,18 +203,50 @@ def binary_cross_entropy(x, target, weight: optional, reduction: static):
     return reduced(loss if weight is None else mul(loss, weight), reduction)
 
 
+@composite
+def soft_margin_loss(x, target, reduction: static):
+    """log(1 + exp(-t * x))"""
+    return reduced(neg(log_sigmoid(mul(target, x))), reduction)
+
+
+@soft_margin_loss.native
+def _(x, target, reduction):
+    return _call.pair_loss(x, target, reduction, "soft_margin", 0.0)
+
+
+@soft_margin_loss.grad("x")
+def _(g, x, target, reduction):
+    return loss_slope(g, x, target, reduction, "soft_margin", False, 0.0)
+
+
+@soft_margin_loss.grad("target")
+def _(g, x, target, reduction):
+    return loss_slope(g, x, target, reduction, "soft_margin", True, 0.0)
+
+
+soft_margin_loss.samples(_pairs)
+
+
 def _answer_loss(x, target):
     return neg(add(mul(target, clamp(log(x), -100.0, None)), mul(sub(1.0, target), clamp(log1p(neg(x)), -100.0, None))))
 
 
+@binary_cross_entropy.native
+def _(x, target, weight, reduction):
+    return _call.pair_loss(x, target, reduction, "answers", 0.0) if weight is None else NotImplemented
+
+
+def _answer_slope(x, target):
+    """(x - t) / (x (1 - x)), finite where an answer is certain; in halves the bound would be zero."""
+    return div(sub(x, target), clamp(mul(x, sub(1.0, x)), 1e-12, None))
+
+
 @binary_cross_entropy.grad("x")
 def _(g, x, target, weight, reduction):
-    """(x - t) / (x (1 - x)), finite where an answer is certain; in halves the bound would be zero."""
-    g = _unreduced(g, x.shape, reduction)
-    g = g if weight is None else mul(g, weight)
-    y = single(x)
-    slope = div(sub(y, target), clamp(mul(y, sub(1.0, y)), 1e-12, None))
-    return back(mul(single(g), slope), g)
+    if weight is None:
+        return loss_slope(g, x, target, reduction, "answers", False, 0.0)
+    g = mul(unreduced(g, x.shape, reduction), weight)
+    return back(mul(single(g), _answer_slope(single(x), target)), g)
 
 
 @binary_cross_entropy.grad("target")
@@ -187,7 +259,7 @@ def _(g, x, weight, reduction):
 
 @binary_cross_entropy.grad("weight")
 def _(g, x, target, reduction):
-    return mul(_unreduced(g, x.shape, reduction), _answer_loss(x, target))
+    return mul(unreduced(g, x.shape, reduction), _answer_loss(x, target))
 
 
 @composite
@@ -209,9 +281,17 @@ def _logit_loss(x, target, pos_weight):
     return add(mul(sub(1.0, target), x), tail)
 
 
+@binary_cross_entropy_with_logits.native
+def _(x, target, weight, pos_weight, reduction):
+    alone = weight is None and pos_weight is None
+    return _call.pair_loss(x, target, reduction, "logits", 0.0) if alone else NotImplemented
+
+
 @binary_cross_entropy_with_logits.grad("x")
 def _(g, x, target, weight, pos_weight, reduction):
-    g = _unreduced(g, x.shape, reduction)
+    if weight is None and pos_weight is None:
+        return loss_slope(g, x, target, reduction, "logits", False, 0.0)
+    g = unreduced(g, x.shape, reduction)
     g = g if weight is None else mul(g, weight)
     if pos_weight is None:
         return mul(g, sub(sigmoid(x), target))
@@ -221,7 +301,7 @@ def _(g, x, target, weight, pos_weight, reduction):
 
 @binary_cross_entropy_with_logits.grad("target")
 def _(g, x, weight, pos_weight, reduction):
-    g = _unreduced(g, x.shape, reduction)
+    g = unreduced(g, x.shape, reduction)
     g = g if weight is None else mul(g, weight)
     if pos_weight is None:
         return neg(mul(g, x))
@@ -230,12 +310,12 @@ def _(g, x, weight, pos_weight, reduction):
 
 @binary_cross_entropy_with_logits.grad("weight")
 def _(g, x, target, pos_weight, reduction):
-    return mul(_unreduced(g, x.shape, reduction), _logit_loss(x, target, pos_weight))
+    return mul(unreduced(g, x.shape, reduction), _logit_loss(x, target, pos_weight))
 
 
 @binary_cross_entropy_with_logits.grad("pos_weight")
 def _(g, x, target, weight, reduction):
-    g = _unreduced(g, x.shape, reduction)
+    g = unreduced(g, x.shape, reduction)
     g = g if weight is None else mul(g, weight)
     return mul(g, mul(target, _tail(x)))
 
@@ -272,9 +352,13 @@ def _class_weights(target, weight, ignore_index, like):
     safe = where(kept, target, 0)
     if weight is None:
         return safe, cast(kept, like.dtype.compute)
-    picked = reshape(index_select(weight, 0, reshape(safe, (extent(safe.shape, range(len(safe.shape))),))),
-                     tuple(safe.shape))
-    return safe, where(kept, single(picked), 0.0)
+    return safe, where(kept, single(_picked(weight, safe)), 0.0)
+
+
+def _picked(weight, target):
+    """The weight of each position."""
+    flat = reshape(target, (extent(target.shape, range(len(target.shape))),))
+    return reshape(index_select(weight, 0, flat), tuple(target.shape))
 
 
 def check_targets(target, classes, ignore_index):
@@ -334,8 +418,20 @@ def _computed(x):
 
 @nll_loss.grad("x")
 def _(g, x: Meta, target, weight, reduction, ignore_index, total):
-    safe, w = _class_weights(target, weight, ignore_index, x)
-    return back(spread(neg(_per_position(g, w, total, reduction, eq(target, ignore_index))), safe, 1, x.shape[1]), x)
+    return nll_loss_backward(g, target, weight, total, reduction, ignore_index, x.shape[1], x.dtype)
+
+
+@composite
+def nll_loss_backward(g, target, weight: optional, total, reduction: static, ignore_index: static, classes: size, dtype: static):
+    """Each row's slope at its class, zero elsewhere."""
+    kept = ne(target, ignore_index)
+    safe = where(kept, target, 0)
+    w = cast(kept, dtype.compute) if weight is None else where(kept, single(_picked(weight, safe)), 0.0)
+    slope = spread(neg(_per_position(g, w, total, reduction, eq(target, ignore_index))), safe, 1, classes)
+    return slope if slope.dtype is dtype else cast(slope, dtype)
+
+
+nll_loss_backward.native(_call.nll_loss_backward)
 
 
 @composite(outputs=("out", Out("lse", differentiable=False, hidden=True),
@@ -375,7 +471,8 @@ def _(x, target, weight, reduction, ignore_index, label_smoothing):
 
 
 def _native_rows(x, target, weight, label_smoothing) -> bool:
-    return (x.ndim == 2 and not label_smoothing and x.size > 0 and target.ndim == 1 and target.dtype == np.int64
+    smooth = not label_smoothing or weight is None and x.dtype.itemsize >= 4 and x.flags.c_contiguous
+    return (x.ndim == 2 and smooth and x.size > 0 and target.ndim == 1 and target.dtype == np.int64
             and jobs.plain(x, weight) and target.flags.c_contiguous)
 
 
@@ -386,6 +483,9 @@ def _(x, target, weight, reduction, ignore_index, label_smoothing):
     loss, lse, bad, count = rows.cross_entropy(x, target, weight, ignore_index)
     if bad >= 0:
         raise IndexError(f"Target {target[bad]} is out of bounds.")
+    if label_smoothing:
+        shared = np.where(target != ignore_index, lse - np.add.reduce(x, 1) / x.dtype.type(x.shape[1]), 0)
+        loss = loss * lse.dtype.type(1.0 - label_smoothing) + shared * lse.dtype.type(label_smoothing)
     if weight is None:
         total = np.asarray(count, lse.dtype)
     else:
@@ -467,9 +567,11 @@ def _smooth_gradient(g, probability, target, weight, total, reduction, ignore_in
 def _(g, x, target, weight, lse, total, reduction, ignore_index, label_smoothing):
     if not _native_rows(x, target, weight, label_smoothing) or lse.dtype != jobs.computation(x.dtype):
         return NotImplemented
-    if weight is None and reduction != "none":
+    if weight is None and reduction != "none" and not label_smoothing:
         count = float(total) if reduction == "mean" else 1.0
         return rows.cross_entropy_backward(x, target, lse, float(g) / count if count else 0.0, ignore_index)
+    if label_smoothing:
+        return _smoothed_rows(g, x, target, lse, total, reduction, ignore_index, label_smoothing)
     kept = target != ignore_index
     with np.errstate(all="ignore"):
         scale = np.asarray(g, lse.dtype) / total if reduction == "mean" else np.asarray(g, lse.dtype)
@@ -477,6 +579,18 @@ def _(g, x, target, weight, lse, total, reduction, ignore_index, label_smoothing
         scale = scale * weight[np.where(kept, target, 0)].astype(lse.dtype)
     scale = np.where(kept, scale, lse.dtype.type(0)).astype(lse.dtype, copy=False)
     return rows.cross_entropy_backward(x, target, lse, np.ascontiguousarray(scale), ignore_index)
+
+
+def _smoothed_rows(g, x, target, lse, total, reduction, ignore_index, label_smoothing):
+    """Without smoothing, and the part of the target's class spread over all."""
+    kept = target != ignore_index
+    with np.errstate(all="ignore"):
+        scale = np.where(kept, g / total if reduction == "mean" else g, lse.dtype.type(0)).astype(lse.dtype, copy=False)
+    out = rows.cross_entropy_backward(x, target, lse, scale, ignore_index)
+    share = scale * lse.dtype.type(label_smoothing)
+    out -= (share / lse.dtype.type(x.shape[1]))[:, None]
+    out[np.arange(len(x)), np.where(kept, target, 0)] += share
+    return out
 
 
 @cross_entropy_backward.numpy

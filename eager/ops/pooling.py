@@ -157,6 +157,9 @@ def max_pool_backward(s, slope, place: mask, sizes: size, kernel_size: static, s
 
 @max_pool_backward.native
 def _(g, place, sizes, *window):
+    found = _call.max_pool_backward(g, place, sizes, *window)
+    if found is not NotImplemented:
+        return found
     return max_windows_backward(g, place, _spread_sizes(g, sizes), window)
 
 
@@ -386,6 +389,9 @@ def _(g, sizes, *window):
 
 @avg_pool_backward.native
 def _(g, sizes, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor):
+    found = _call.avg_pool_backward(g, sizes, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor)
+    if found is not NotImplemented:
+        return found
     return sum_windows_backward(g, _spread_sizes(g, sizes), (kernel_size, stride, padding), divisor or 0, count_include_pad)
 
 

@@ -303,7 +303,7 @@ def _filter_taps(n, size, kind, scale, align, dtype):
     """The map of the filter, from the rows of its matrix."""
     of = np.arange(n, dtype=dtype)[None], np.arange(size, dtype=dtype)[:, None], _ratio(n, size, scale, align), kind
     weights, window = _weights(np, *of), np.broadcast_to(_window(np, *of), (size, n))
-    return np.cumsum(window.sum(1)), window.nonzero()[1], (weights / weights.sum(1, keepdims=True))[window]
+    return np.cumsum(window.sum(1)), np.ascontiguousarray(window.nonzero()[1]), (weights / weights.sum(1, keepdims=True))[window]
 
 
 @functools.lru_cache(256)

@@ -1,6 +1,8 @@
 """Draws that need rejection: gamma, with gradients through the draws. The key (seed, ordinal) is an argument, so a call
 draws the same numbers whenever it runs."""
 
+import threading
+
 import numpy as np
 
 from ..op import extern, static
@@ -8,9 +10,21 @@ from .arithmetic import mul
 from .special import _incomplete, log_gamma
 
 
+_held = threading.local()
+
+
 def numpy_generator(seed, ordinal):
-    """numpy's generator for one draw of ours."""
-    return np.random.Generator(np.random.Philox(key=int(seed) & (2 ** 64 - 1), counter=int(ordinal) & (2 ** 64 - 1)))
+    """numpy's generator for one draw of ours, the thread's own: it is set anew for the next draw."""
+    if not hasattr(_held, "generator"):
+        _held.generator = np.random.Generator(np.random.Philox(key=0))
+    key, counter = np.zeros(2, np.uint64), np.zeros(4, np.uint64)
+    key[0], counter[0] = int(seed) & (2 ** 64 - 1), int(ordinal) & (2 ** 64 - 1)
+    _held.generator.bit_generator.state = {"bit_generator": "Philox", "state": {"counter": counter, "key": key},
+                                           "buffer": _NOTHING, "buffer_pos": 4, "has_uint32": 0, "uinteger": 0}
+    return _held.generator
+
+
+_NOTHING = np.zeros(4, np.uint64)
 
 
 @extern(meta=lambda concentration, seed, ordinal: concentration.shape)

@@ -68,11 +68,17 @@ _C_NAMES = {"int32": "int", "float32": "float", "float64": "double", "float16": 
             "complex64": "c10::complex<float>"}
 
 
+_LEAST = 448.0                                      # which every floating type holds
+
+
 def fitting(value, dtype, halves=None):
     """A Python number as elements of this type hold it: integers take the whole part, unsigned ones the complement of
     negative numbers; what is out of range is refused (for halves what is out of the range of the type `halves`, where it is
     given: the kernel reads the number in that type). Tensors and symbolic numbers stay as they are.
     """
+    if (type(value) is int and dtype.category in (1, 2) and 0 <= value < 128
+            or type(value) is float and dtype.category == 2 and -_LEAST < value < _LEAST):
+        return value
     if type(value) is int and not -2**63 <= value < 2**64:
         dtypes.of_number(value)                     # (refuses it)
     if not isinstance(value, (int, float, complex)) or dtype.category == 0:

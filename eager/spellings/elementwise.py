@@ -246,6 +246,8 @@ def clamp(input, min=None, max=None, *, out=None):
 
 def _bound(x, number):
     """A number is refused that the type does not hold in which x and it are compared."""
+    if number is None:
+        return None
     return fitting(number, _meeting(x, number)) if isinstance(number, (int, float)) else number
 
 

@@ -4,6 +4,7 @@ from .. import dtypes
 from ..autograd import no_grad
 from ..dispatch import small, type_name
 from ..ops import bags as bag_records, indexing
+from ..op import specialise
 from ..ops.creation import arange
 from ..ops.rearrange import cat
 
@@ -59,7 +60,7 @@ def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, sca
     return _scaled_by_count(rows, input, weight.shape[0]) if scale_grad_by_freq and rows.requires_grad else rows
 
 
-embedding = small("embedding", embedding)
+embedding = small("embedding", embedding, indexing.embedding)
 
 
 def _check_bags(input, weight, offsets, mode, per_sample_weights, scale_grad_by_freq, sparse):
@@ -119,12 +120,12 @@ def embedding_bag(input, weight, offsets=None, max_norm=None, norm_type=2, scale
     padding = padding_row(padding_idx, weight)
     if max_norm is not None:
         renorm(weight, index, max_norm, norm_type)
-    if mode != "max" and not scale_grad_by_freq:
+    if not scale_grad_by_freq:
         flat, first = first_places(index, offsets, include_last_offset)
+        if mode == "max" and not (type(flat.shape[0]) is int and flat.shape[0] == 0):      # (sums of nothing are zero)
+            return bag_records.bag_max(weight, flat, first, padding)[0]
         scale = None if per_sample_weights is None else per_sample_weights.reshape(-1)
         return bag_records.bag_sum(weight, flat, first, scale, padding, mode == "mean")
-    if mode == "max":
-        return _greatest(weight, index, offsets, include_last_offset, padding)
     flat, bag, count = bags(index, offsets, include_last_offset)
     rows = indexing.embedding(weight, flat, padding)
     kept = flat != padding
@@ -138,15 +139,9 @@ def embedding_bag(input, weight, offsets=None, max_norm=None, norm_type=2, scale
     return total / sizes.clamp(min=1).unsqueeze(1)
 
 
-def _greatest(weight, index, offsets, include_last_offset, padding):
-    """The greatest of each bag per column; of equal elements the first has the gradient, and an empty bag is zero."""
-    flat, first = first_places(index, offsets, include_last_offset)
-    if not flat.shape[0]:
-        return weight.new_zeros((first.shape[0] - 1, weight.shape[1]))
-    row = bag_records.bag_winners(weight.detach(), flat, first, padding)
-    return weight.gather(0, row.clamp(min=0)).masked_fill(row < 0, 0)
-
-
 def winners(weight, index, offsets, include_last_offset, padding):
     """Which row of the weight gave each maximum; 0 in empty bags."""
     return bag_records.bag_winners(weight, *first_places(index, offsets, include_last_offset), padding).clamp(min=0)
+
+
+embedding_bag = small("embedding_bag", embedding_bag, (specialise(bag_records.bag_sum), specialise(bag_records.bag_max)))

@@ -3,7 +3,7 @@
 import warnings
 
 from ..dispatch import small
-from ..ops import grids, windows
+from ..ops import grids, shuffles, windows
 from ..ops.rearrange import stack
 from ..sizes import is_int, numel
 from . import memory_order
@@ -81,11 +81,9 @@ def _check_shuffle(input, factor, name, word):
 
 
 def _arranged(input, parts, order, channels, sizes):
-    """Parts of the input with their last five dims in this order, of which the first few become the channels and the others
-    the rows and columns of `sizes`: memory of its own, channels last where the input's are."""
+    """Parts of an input with its channels last, with their last five dims in this order, of which the first few become the
+    channels and the others the rows and columns of `sizes`: memory of its own, channels last as well."""
     n = parts.ndim - 5
-    if memory_order.channels_last((input,)) is None:
-        return memory_order.reshaped_copy(parts.permute(*range(n), *order), sizes, input)
     moved = parts.permute(*range(n), *order[channels:], *order[:channels])
     return memory_order.reshaped_copy(moved, (*sizes[:n], *sizes[-2:], sizes[-3]), input).permute(0, 3, 1, 2)
 
@@ -94,10 +92,13 @@ def pixel_shuffle(input, upscale_factor):
     """(..., C * r * r, H, W) to (..., C, H * r, W * r)."""
     r = upscale_factor
     _check_shuffle(input, r, "pixel_shuffle", "upscale_factor")
-    *lead, c, h, w = input.shape
+    c = input.shape[-3]
     if c % (r * r):
         raise RuntimeError("pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of "
                            f"upscale_factor, but input.size(-3)={c} is not divisible by {r * r}")
+    if memory_order.channels_last((input,)) is None:
+        return shuffles.pixel_shuffle(input, r)
+    *lead, c, h, w = input.shape
     n = len(lead)
     parts = input.reshape(*lead, c // (r * r), r, r, h, w)
     return _arranged(input, parts, (n, n + 3, n + 1, n + 4, n + 2), 1, (*lead, c // (r * r), h * r, w * r))
@@ -107,11 +108,14 @@ def pixel_unshuffle(input, downscale_factor):
     """(..., C, H * r, W * r) to (..., C * r * r, H, W)."""
     r = downscale_factor
     _check_shuffle(input, r, "pixel_unshuffle", "downscale_factor")
-    *lead, c, h, w = input.shape
+    h, w = input.shape[-2:]
     for n, word, dim in ((h, "height", -2), (w, "width", -1)):
         if n % r:
             raise RuntimeError(f"pixel_unshuffle expects {word} to be divisible by downscale_factor, but "
                                f"input.size({dim})={n} is not divisible by {r}")
+    if memory_order.channels_last((input,)) is None:
+        return shuffles.pixel_unshuffle(input, r)
+    *lead, c, h, w = input.shape
     n = len(lead)
     parts = input.reshape(*lead, c, h // r, r, w // r, r)
     return _arranged(input, parts, (n, n + 2, n + 4, n + 1, n + 3), 3, (*lead, c * r * r, h // r, w // r))
@@ -123,19 +127,20 @@ def channel_shuffle(input, groups):
         raise RuntimeError(f"channel_shuffle expects input with > 2 dims, but got input with sizes {list(input.shape)}")
     if groups <= 0:
         raise RuntimeError(f"Number of groups to divide channels in must be positive. Value of groups:{groups}")
-    n, c, *rest = input.shape
+    c = input.shape[1]
     if c % groups:
         raise RuntimeError(f"Number of channels must be divisible by groups. Got {c} channels and {groups} groups.")
     order = memory_order.channels_last((input,))
-    if order is not None:
-        parts = input.permute(order).reshape(n, *rest, groups, c // groups).transpose(-1, -2)
-        return memory_order.reshaped_copy(parts, (n, *rest, c), input).permute(memory_order.back(order))
-    parts = input.reshape(n, groups, c // groups, *rest).transpose(1, 2)
-    return memory_order.reshaped_copy(parts, (n, c, *rest), input)
+    if order is None:
+        return shuffles.channel_shuffle(input, groups)
+    n, c, *rest = input.shape
+    parts = input.permute(order).reshape(n, *rest, groups, c // groups).transpose(-1, -2)
+    return memory_order.reshaped_copy(parts, (n, *rest, c), input).permute(memory_order.back(order))
 
 
-pixel_shuffle, pixel_unshuffle = small("pixel_shuffle", pixel_shuffle), small("pixel_unshuffle", pixel_unshuffle)
-native_channel_shuffle = channel_shuffle = small("channel_shuffle", channel_shuffle)
+pixel_shuffle = small("pixel_shuffle", pixel_shuffle, shuffles.pixel_shuffle)
+pixel_unshuffle = small("pixel_unshuffle", pixel_unshuffle, shuffles.pixel_unshuffle)
+native_channel_shuffle = channel_shuffle = small("channel_shuffle", channel_shuffle, shuffles.channel_shuffle)
 
 
 # -- grids: places as (x, y) or (x, y, z) in [-1, 1]
@@ -167,11 +172,14 @@ def affine_grid(theta, size, align_corners=None):
     return grid.reshape(theta.shape[0], *sizes, n)
 
 
+_counted = small("linspace", linspace)
+
+
 def _steps(like, m, align):
     """Centres of m cells of [-1, 1], or m points with its ends."""
     if type(m) is int and m <= 1:
         return like.new_zeros(m)
-    steps = linspace(-1, 1, m, dtype=like.dtype, device=like.device)
+    steps = _counted(-1, 1, m, dtype=like.dtype, device=like.device)
     return steps if align else steps * ((m - 1) / m)
 
 

@@ -5,13 +5,16 @@ import math
 from .. import _call, dtypes
 from ..dispatch import small
 from ..meta import broadcast_shapes
+from ..op import specialise
 from ..ops import ctc as _ctc
-from ..ops import losses as _losses
+from ..ops import losses as _losses, margins as _margins
 from ..ops.activations import log_sigmoid
 from ..ops.arithmetic import where
 from ..ops.checks import all_within, check_within
 from ..tensor import Tensor
 from .arguments import settings
+from .distance import pairwise_distance
+from .shapes import broadcast_tensors
 
 
 def _word(size_average, reduce, reduction):
@@ -83,13 +86,8 @@ def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduct
     lone = input.ndim < 2
     x, t = (input.reshape(1, -1), target.reshape(1, -1)) if lone else (input, target)
     check_within(t, -1, x.shape[1] - 1, "argument #2 'target' is out of range")
-    listed = (t < 0).long().cumsum(1) == 0
-    places = t.clamp(min=0)
-    chosen = t.new_zeros(x.shape).scatter_add(1, places, listed.long()) > 0
-    gaps = _positive(1.0 - x.gather(1, places).unsqueeze(2) + x.unsqueeze(1))
-    counted = listed.unsqueeze(2) & ~chosen.unsqueeze(1)
-    loss = gaps.masked_fill(~counted, 0).sum((1, 2)) / x.shape[1]
-    return _losses.reduced(loss.squeeze(0) if lone else loss, reduction)
+    loss = _margins.multilabel_margin_loss(x, t, reduction)
+    return loss.squeeze(0) if lone and reduction == "none" else loss
 
 
 def multilabel_soft_margin_loss(input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
@@ -102,7 +100,9 @@ def multilabel_soft_margin_loss(input, target, weight=None, size_average=None, r
 
 def soft_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
     """log(1 + exp(-t * x))"""
-    return _losses.reduced(-log_sigmoid(target * input), _word(size_average, reduce, reduction))
+    if input.shape != target.shape:
+        input, target = broadcast_tensors(input, target)
+    return _losses.soft_margin_loss(input, target, _word(size_average, reduce, reduction))
 
 
 def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=None, reduce=None, reduction="mean"):
@@ -120,12 +120,16 @@ def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=
         raise RuntimeError(f"inconsistent weight size, expected {x.shape[1]} but got {list(weight.shape)}")
     check_within(t, 0, x.shape[1] - 1, "target out of range")
     margin, = settings(x, margin, halves=dtypes.float32)
+    flat = lone and target.ndim == 0
+    if weight is None:
+        loss = _margins.multi_margin_loss(x, t, p, margin, reduction)
+        return loss.squeeze(0) if flat and reduction == "none" else loss
     own = t.unsqueeze(1)
     gaps = _positive(margin - x.gather(1, own) + x)
     gaps = gaps if p == 1 else gaps * gaps
-    gaps = gaps if weight is None else gaps * weight[t].unsqueeze(1)
+    gaps = gaps * weight[t].unsqueeze(1)
     loss = gaps.scatter(1, own, 0.0).sum(1) / x.shape[1]
-    return _losses.reduced(loss.squeeze(0) if lone and target.ndim == 0 else loss, reduction)
+    return _losses.reduced(loss.squeeze(0) if flat else loss, reduction)
 
 
 def margin_ranking_loss(input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean"):
@@ -154,7 +158,7 @@ def cosine_embedding_loss(input1, input2, target, margin=0, size_average=None, r
 
 
 def _distance(a, b, p, eps):
-    return (a - b + eps).norm(p, -1)
+    return pairwise_distance(a, b, p, eps)
 
 
 def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2, eps=1e-6, swap=False, size_average=None,
@@ -246,6 +250,7 @@ def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reducti
     return loss.squeeze(0) if lone and reduction == "none" else _losses.reduced(loss, reduction)
 
 
-multi_margin_loss = small("multi_margin_loss", multi_margin_loss)
-multilabel_margin_loss = small("multilabel_margin_loss", multilabel_margin_loss)
+multi_margin_loss = small("multi_margin_loss", multi_margin_loss, specialise(_margins.multi_margin_loss))
+multilabel_margin_loss = small("multilabel_margin_loss", multilabel_margin_loss, specialise(_margins.multilabel_margin_loss))
+soft_margin_loss = small("soft_margin_loss", soft_margin_loss, specialise(_losses.soft_margin_loss))
 triplet_margin_loss = small("triplet_margin_loss", triplet_margin_loss)

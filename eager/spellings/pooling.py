@@ -4,6 +4,7 @@ import functools
 from types import NoneType
 
 from ..dispatch import small, type_name
+from ..op import specialise
 from ..ops import adaptive, pooling as records
 from ..ops.checks import check_within
 from ..ops.fractional import fractional_max
@@ -361,7 +362,8 @@ def fractional_max_pool3d_with_indices(input, kernel_size, output_size=None, out
     return _fractional(3, input, kernel_size, output_size, output_ratio, True, _random_samples)
 
 
-# small calls that are not recorded run natively
-for _name in ("max_pool", "avg_pool", "adaptive_avg_pool", "adaptive_max_pool"):
+# small calls run natively, and are recorded as these
+for _name, _record in (("max_pool", records.max_pool), ("avg_pool", records.avg_pool), ("adaptive_avg_pool", records.avg_pool),
+                       ("adaptive_max_pool", records.max_pool)):
     for _n in (1, 2, 3):
-        globals()[f"{_name}{_n}d"] = small(f"{_name}{_n}d", globals()[f"{_name}{_n}d"])
+        globals()[f"{_name}{_n}d"] = small(f"{_name}{_n}d", globals()[f"{_name}{_n}d"], specialise(_record))

@@ -2,9 +2,8 @@
 
 import numpy as np
 
-from ..ops import rearrange, tiling, views as v
+from ..ops import rearrange, shuffles, tiling, views as v
 from ..ops.checks import check_within
-from ..ops.creation import full
 from ..ops.indexing import index_select, one_hot as one_hot_record
 from ..dispatch import type_name
 from ..dtypes import dtype as type_class, int64
@@ -297,14 +296,8 @@ def diag(input, diagonal=0, *, out=None):
 
 
 def diag_embed(input, offset=0, dim1=-2, dim2=-1):
-    n = input.shape[-1] + abs(offset)
     rank = input.ndim + 1
-    a, b = sorted((dim1 % rank, dim2 % rank))
-    rest = list(input.shape[:-1])
-    rest.insert(a, n)
-    rest.insert(b, n)
-    zeros = full(tuple(rest), 0, input.dtype, input.device)
-    return v.diagonal.put(zeros, input, offset, a, b)
+    return shuffles.diag_embed(input, offset, *sorted((dim1 % rank, dim2 % rank)))
 
 
 def as_strided(input, size, stride, storage_offset=None):
@@ -502,6 +495,8 @@ def flipud(input):
 
 
 def roll(input, shifts, dims=None):
+    if dims is None and input.ndim == 1:
+        dims = 0
     if dims is None or dims == ():
         return v.reshape(roll(ravel(input), shifts, 0), tuple(input.shape))
     shifts = (shifts,) if is_int(shifts) else tuple(shifts)
@@ -516,8 +511,12 @@ def roll(input, shifts, dims=None):
 
 def rot90(input, k=1, dims=(0, 1)):
     a, b = (dim_of(input, d) for d in dims)
-    return [lambda: v.contiguous_copy(input), lambda: transpose(flip(input, b), a, b), lambda: flip(input, a, b),
-            lambda: flip(transpose(input, a, b), b)][k % 4]()
+    turns = k % 4
+    if turns == 0:
+        return v.contiguous_copy(input)
+    if turns == 2:
+        return flip(input, a, b)
+    return transpose(flip(input, b), a, b) if turns == 1 else flip(transpose(input, a, b), b)
 
 
 def repeat(self, *sizes, repeats=None):

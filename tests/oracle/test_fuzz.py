@@ -72,7 +72,6 @@ UNREACHED = {
     "restrided": "graphs whose results have other strides than their loops",
     "custom_gradient": "graphs of programs with functions that have a gradient of their own",
     "custom_gradient_of_results": "graphs of programs with functions whose gradient needs their results",
-    "still": "gradients of distances by the largest difference: a rare draw, in tests/semantics/test_numerics.py",
     "windows_sum": "graphs with adaptive pooling of even windows, which is one kernel in eager mode",
     "intervals_sum": "graphs with adaptive pooling of uneven windows, which is one kernel in eager mode",
     "intervals_spread": "gradients of these in graphs",
