@@ -766,12 +766,20 @@ def tensors_of(node: Node) -> Iterator[Tensor]:
 SYMBOL = 512                # a symbolic size, where a size only steers a choice
 
 
+def sized(e: int | Expr) -> int:
+    """A size as a number, for choices. A quotient of symbols that would be one by zero tells nothing."""
+    try:
+        return e if isinstance(e, int) else int(e.evaluate(dict.fromkeys(e.free_names(), SYMBOL)))
+    except ZeroDivisionError:
+        return SYMBOL
+
+
 def number_of(sizes: tuple) -> int:
     """The number of elements, for choices."""
     total = 1
     for n in sizes:
         e = expr_of(n)
-        total *= e if isinstance(e, int) else int(e.evaluate(dict.fromkeys(e.free_names(), SYMBOL)))
+        total *= sized(e)
     return total
 
 

@@ -14,7 +14,7 @@ from ..capture.expr import Expr, ExprLike, plain, product
 from ..runtime.data import data
 from .body import Body, Buffer, Rewriter, Value, reachable
 from .loops import Axis, GemmKernel, Kernel, LoopKernel, Origin, Program, Reduce, Store, outer_axes, row_major, step_bounds, steps
-from .lower import SYMBOL
+from .lower import sized
 
 
 @data(eq=False)
@@ -151,7 +151,7 @@ class Context:
 
 def hint(e: ExprLike) -> int:
     """A size as a number, for choices."""
-    return e if isinstance(e, int) else int(e.evaluate(dict.fromkeys(e.free_names(), SYMBOL)))
+    return sized(e)
 
 
 def names(axes: Iterable[Axis]) -> str:

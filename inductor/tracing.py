@@ -12,6 +12,7 @@ from typing import Any
 from collections.abc import Callable
 
 from ..capture.graph import Graph, Interpreter, Node, map_args
+from ..capture.shapes import SymInt
 from ..eager.dispatch import execute
 from ..eager.op import Kind, Op
 from ..eager.sizes import is_row_major
@@ -94,12 +95,17 @@ def passes_gradients(op: Op) -> bool:
     return bool(op.grads) and any(out.differentiable for out in op.outputs)
 
 
+def settled(size):
+    """A size as an int where what is known by now leaves one number."""
+    return size.env.wrap(size.expr) if isinstance(size, SymInt) else size
+
+
 def fresh_fake(value, requires_grad: bool = False):
     """A meta tensor of the same geometry over a storage of its own; numbers are themselves."""
     if not isinstance(value, Tensor):
         return value
     contiguous = value._fake and is_row_major(value._geometry[1])        # said without numbers: some only the data knows
-    return fake_tensor(tuple(value.shape), None if contiguous else tuple(value.stride()), dtype=value.dtype,
+    return fake_tensor(tuple(map(settled, value.shape)), None if contiguous else tuple(value.stride()), dtype=value.dtype,
                        device=value.device, requires_grad=requires_grad)
 
 

@@ -65,6 +65,8 @@ MORE = {
 THROUGH = {                                 # derivatives that are called by their record's gradient alone
     "cross_entropy_backward", "layer_norm_backward", "rms_norm_backward", "avg_pool_backward", "lstm_sequence_backward",
     "gru_sequence_backward", "rnn_sequence_backward", "ctc_loss_backward",
+    "nll_loss_backward", "multi_margin_loss_backward", "multilabel_margin_loss_backward", "bag_sum_backward", "bag_max_backward",
+    "cosine_similarity_backward", "row_distance_backward",
 }
 EVERY = sorted({*NAMES, *MORE})
 BATCH = 25

@@ -697,9 +697,18 @@ PyObject* py_spelling(PyObject*, PyObject* args) {
 
 // ---- sizes as properties and methods
 
+// Of a tensor of another copy of the package, whose slots lie elsewhere.
+PyObject* shape_by_names(PyObject* t) {
+    Ref array(PyObject_GetAttrString(t, "_array"));
+    if (!array) return nullptr;
+    Ref geometry(array.get() == Py_None ? PyObject_GetAttrString(t, "_geometry") : nullptr);
+    Ref sizes(geometry ? PySequence_GetItem(geometry.get(), 0) : PyErr_Occurred() ? nullptr : PyObject_GetAttrString(array.get(), "shape"));
+    return sizes ? PyObject_CallOneArg((PyObject*)world.size, sizes.get()) : nullptr;
+}
+
 // The getter of `Tensor.shape`; the sizes of a fake are in its geometry.
 PyObject* py_shape(PyObject*, PyObject* t) {
-    if (!is_tensor(t)) return PyErr_Format(PyExc_TypeError, "shape of %s, which is no tensor", Py_TYPE(t)->tp_name);
+    if (!is_tensor(t)) return shape_by_names(t);
     if (PyArrayObject* a = array_of(t)) return size_of(PyArray_DIMS(a), PyArray_NDIM(a));
     PyObject *array = slot(t, world.t.array), *geometry = slot(t, world.t.geometry);
     if (!array && !geometry) return PyErr_Format(PyExc_AttributeError, "a tensor without memory");

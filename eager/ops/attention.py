@@ -96,9 +96,10 @@ def dropped_attention(q, k: tensor, v, mask: optional, keep: tensor, p: scalar, 
 
 
 def _weights(q, k, mask, causal, scale):
-    """(softmax of the scores, its log-sum-exp)"""
+    """(softmax of the scores, its log-sum-exp); both NaN in rows with a score of inf, as softmax has them"""
     scores = scores_of(q, k, mask, causal, scale)
     lse = logsumexp(scores, (len(scores.shape) - 1,), True)
+    lse = where(eq(lse, INFINITY), math.nan, lse)
     return weights_of(scores, lse), lse
 
 

@@ -16,7 +16,7 @@ def _positive(gaps):
     return masked_fill(gaps, logical_not(gt(gaps, 0)), 0.0)
 
 
-@composite
+@composite(refuses=True)
 def multi_margin_loss(x, target: mask, p: static, margin: scalar, reduction: static):
     """The mean over other classes of max(0, margin - x[target] + x[other]) ** p."""
     own = unsqueeze(target, 1)
@@ -62,7 +62,7 @@ def _none(target):
     return gt(0, target)
 
 
-@composite
+@composite(refuses=True)
 def multilabel_margin_loss(x, target: mask, reduction: static):
     """The mean over classes of max(0, 1 - (x[label] - x[other])), for every label."""
     _, gaps, counted = _labels(x, target)

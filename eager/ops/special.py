@@ -12,7 +12,7 @@ import numpy as np
 from ...runtime import special as kernels
 from .. import _call, dtypes, prims
 from ..meta import broadcast_shapes
-from ..op import composite, extern, pointwise, static
+from ..op import Kind, composite, extern, pointwise, static
 from ..promote import ordered, promote_types
 from .arithmetic import absolute, add, clamp, div, eq, gt, le, logical_and, logical_or, lt, mul, neg, sign, square, sub, where
 from .elementary import cos, erf, exp, log, log1p, sin
@@ -29,11 +29,17 @@ def _rounded(function, *arrays):
 
 def _native(record, name, function=None, doubles=True):
     """The runtime's kernel of a function of one operand, for floating types; `function`: what its series is fitted to.
-    `doubles`: the kernel is as exact as the formula in float64."""
+    `doubles`: the kernel is as exact as the formula in float64. A composite's results lie in memory as its formula has them."""
     def general(x):
         if not x.size or not _floats(x) or x.dtype == np.float64 and not doubles:
             return NotImplemented
-        return kernels.special(name, x, x.dtype, function)
+        if record.kind is not Kind.COMPOSITE or x.flags.c_contiguous:
+            return kernels.special(name, x, x.dtype, function)
+        order = sorted(range(x.ndim), key=lambda d: -x.strides[d])
+        rows = x.transpose(order)
+        if not rows.flags.c_contiguous:
+            return NotImplemented
+        return kernels.special(name, rows, x.dtype, function).transpose(np.argsort(order))
     record.native(_call.special(name, general, functools.partial(kernels.series, name, function), doubles))
 
 
