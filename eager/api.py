@@ -48,7 +48,7 @@ vector_norm one_hot unfold
 
 # public functions whose small calls run natively -> the records that such calls are recorded as
 _SMALL = dict(sum=_reduce.sum, mean=_reduce.mean, nansum=_reduce.nansum, amax=_reduce.amax, amin=_reduce.amin,
-              max=_reduce.amax, min=_reduce.amin,
+              max=_reduce.max_of_all, min=_reduce.min_of_all,
               argmax=_reduce.argmax, argmin=_reduce.argmin, any=_reduce.any_, all=_reduce.all_,
               softmax=_activations.softmax, log_softmax=_activations.log_softmax, cat=_rearrange.cat,
               stack=_rearrange.stack, gather=_indexing.gather, take_along_dim=_indexing.gather,

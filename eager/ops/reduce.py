@@ -184,25 +184,27 @@ def _(g, x, out, dim, keepdim):
 prod.samples(_with_empty)
 
 
-def _extreme(name):
+def _extreme(name, combine):
     def fn(s, x):
         return x
-    fn.__name__ = "a" + name
-    record = reduction(fn, combine=name, promote=ordered(f"{name}_values"))
-    record.native(lambda x, dim, keepdim: _native(name, x, dim, keepdim))
+    fn.__name__ = name
+    record = reduction(fn, combine=combine, promote=ordered(f"{combine}_values"))
+    record.native(lambda x, dim, keepdim: _native(combine, x, dim, keepdim))
 
     @record.grad("x")
     def _(g, x, out, dim, keepdim):
-        """Elements that tie share the gradient evenly, those that are NaN too."""
+        """Elements that tie share the gradient evenly. Where a NaN has won, those that are NaN do in max and min of
+        everything; in rows nothing equals it, and all is NaN, as in PyTorch."""
         here = eq(x, keep_dims(out, dim, keepdim))
-        here = bitwise_or(here, ne(x, x)) if x.dtype.is_floating_point else here
+        here = bitwise_or(here, ne(x, x)) if name.endswith("_of_all") and x.dtype.is_floating_point else here
         count = sum(here, dim, True)
         return mul(here, div(keep_dims(g, dim, keepdim), count))
     record.samples(lambda make: _samples(make) + [(make.ints(5, 2, 3), (1,), False), (make.special(7), (0,), False)])
     return record
 
 
-amax, amin = _extreme("max"), _extreme("min")
+amax, amin = _extreme("amax", "max"), _extreme("amin", "min")
+max_of_all, min_of_all = _extreme("max_of_all", "max"), _extreme("min_of_all", "min")
 
 
 def _with_position(name, combine):

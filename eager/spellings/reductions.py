@@ -123,8 +123,8 @@ def _extremes(name, over, along, pairwise):
     return function
 
 
-max = _extremes("max", r.amax, r.max_dim, a.maximum)
-min = _extremes("min", r.amin, r.min_dim, a.minimum)
+max = _extremes("max", r.max_of_all, r.max_dim, a.maximum)
+min = _extremes("min", r.min_of_all, r.min_dim, a.minimum)
 
 
 @numpy_names

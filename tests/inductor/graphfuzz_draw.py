@@ -23,7 +23,7 @@ EXTENTS = (1, 2, 3, 4, 5, 7, 8, 9, 13, 16, 17, 33)
 LARGE = 64.0                            # numbers beyond are bounded
 WITH_NUMBERS = {"add", "sub", "mul", "div", "floor_divide", "remainder", "fmod", "pow", "maximum", "minimum", "where",
                 "lt", "le", "gt", "ge", "eq", "ne"}
-OF_INTEGERS = {"sum", "prod", "amax", "amin", "max_dim", "min_dim", "argmax", "argmin", "any", "all"}
+OF_INTEGERS = {"sum", "prod", "amax", "amin", "max_of_all", "min_of_all", "max_dim", "min_dim", "argmax", "argmin", "any", "all"}
 OF_NOTHING = {"sum", "prod", "mean", "any", "all", "logsumexp"}
 REFUSALS = (RuntimeError, ValueError, TypeError, IndexError, KeyError, AttributeError, ArithmeticError)
 

@@ -125,7 +125,6 @@ MEANT = {
 }
 # the same where some operand has a number of this kind
 MEANT_FOR = {
-    (r"a(max|min)", r"gradient 1.0: values \(NaN of torch\)"): (np.isnan, "no element equals a NaN: PyTorch's amax divides by a count of 0"),
     (r"F\.(celu|selu|elu|hardswish)", r"gradient 1.0: values \(NaN of torch\)"):
         (np.isnan, "PyTorch's vectors give the slope of a NaN as NaN, the elements left over as that of a positive number"),
     (r"xlogy", r"gradient 1.1: values \(NaN of torch\)"): (lambda x: x == 0, "0 * log(0) is 0: PyTorch's slope is 0 / 0"),
