@@ -33,13 +33,9 @@ def _native(record, name, function=None, doubles=True):
     def general(x):
         if not x.size or not _floats(x) or x.dtype == np.float64 and not doubles:
             return NotImplemented
-        if record.kind is not Kind.COMPOSITE or x.flags.c_contiguous:
-            return kernels.special(name, x, x.dtype, function)
-        order = sorted(range(x.ndim), key=lambda d: -x.strides[d])
-        rows = x.transpose(order)
-        if not rows.flags.c_contiguous:
+        if record.kind is Kind.COMPOSITE and not x.flags.c_contiguous:
             return NotImplemented
-        return kernels.special(name, rows, x.dtype, function).transpose(np.argsort(order))
+        return kernels.special(name, x, x.dtype, function)
     record.native(_call.special(name, general, functools.partial(kernels.series, name, function), doubles))
 
 

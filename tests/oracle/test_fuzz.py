@@ -70,6 +70,7 @@ class Reached(dispatch.Mode):
 # records that no public function dispatches in eager mode -> what does
 UNREACHED = {
     "restrided": "graphs whose results have other strides than their loops",
+    "bag_winners": "graphs of embedding_bag's maxima, which eager mode finds in one kernel",
     "custom_gradient": "graphs of programs with functions that have a gradient of their own",
     "custom_gradient_of_results": "graphs of programs with functions whose gradient needs their results",
     "windows_sum": "graphs with adaptive pooling of even windows, which is one kernel in eager mode",
