@@ -106,7 +106,7 @@ def arguments(op, elements):
             args = sample(op, number, own, rank, elements / AHEAD, way, sizes)
             if args is not None and agrees(op, args) and runs(op, args, LONGEST / AHEAD):
                 args = sample(op, number, own, rank, elements, way, sizes)
-                if args is not None and shapes(args) not in tried and runs(op, args, LONGEST):
+                if args is not None and agrees(op, args) and shapes(args) not in tried and runs(op, args, LONGEST):
                     return args
                 tried.add(shapes(args))
         elements /= 4

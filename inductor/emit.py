@@ -13,7 +13,8 @@ from ..capture.expr import Expr, ExprLike, plain, product
 from .body import Buffer, Rewriter, Value, reachable, strides_of
 from .digits import apart, wide_last
 from .loops import Axis, GemmKernel, LoopKernel, Step, Store
-from .nests import Context, Item, Nest, hint, real
+from .lower import hint
+from .nests import Context, Item, Nest, real
 from .rows import copied_rows, own_rows, share_rows
 
 

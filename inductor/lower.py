@@ -766,7 +766,7 @@ def tensors_of(node: Node) -> Iterator[Tensor]:
 SYMBOL = 512                # a symbolic size, where a size only steers a choice
 
 
-def sized(e: int | Expr) -> int:
+def hint(e: ExprLike) -> int:
     """A size as a number, for choices. A quotient of symbols that would be one by zero tells nothing."""
     try:
         return e if isinstance(e, int) else int(e.evaluate(dict.fromkeys(e.free_names(), SYMBOL)))
@@ -779,7 +779,7 @@ def number_of(sizes: tuple) -> int:
     total = 1
     for n in sizes:
         e = expr_of(n)
-        total *= sized(e)
+        total *= hint(e)
     return total
 
 

@@ -14,7 +14,7 @@ from ..capture.expr import Expr, ExprLike, plain, product
 from ..runtime.data import data
 from .body import Body, Buffer, Rewriter, Value, reachable
 from .loops import Axis, GemmKernel, Kernel, LoopKernel, Origin, Program, Reduce, Store, outer_axes, row_major, step_bounds, steps
-from .lower import sized
+from .lower import hint
 
 
 @data(eq=False)
@@ -148,11 +148,6 @@ class Context:
 
 
 # -- questions
-
-def hint(e: ExprLike) -> int:
-    """A size as a number, for choices."""
-    return sized(e)
-
 
 def names(axes: Iterable[Axis]) -> str:
     return ", ".join(str(a.extent) for a in axes)

@@ -12,7 +12,8 @@ from ..capture.expr import Expr, product
 from .body import Buffer, Rewriter, Value, reachable
 from .loops import Store
 from .lower import DEAR_WORK, WORK
-from .nests import Context, Item, Nest, hint, rewritten, row_major
+from .lower import hint
+from .nests import Context, Item, Nest, rewritten, row_major
 
 MAX_SCRATCH = 1 << 16        # elements of a row scratch
 REREAD_LOADS = 3             # loads that a scratch must save

@@ -16,7 +16,8 @@ from .beside import sums_beside_rows
 from .body import Rewriter, Value, reachable
 from .emit import finish_gemm, finish_loops, is_columns
 from .loops import GemmKernel, Kernel, Program, reads, writes
-from .nests import Context, Item, Nest, covers, hint, is_rows, lonely, names, nest_of, rewritten
+from .lower import hint
+from .nests import Context, Item, Nest, covers, is_rows, lonely, names, nest_of, rewritten
 from .spaces import Move, Spaces, epilogue_space, permuted_space, split_space, unified
 from .split import PROCESSOR, Parallel, split_reductions
 

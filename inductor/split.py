@@ -15,7 +15,8 @@ from ..runtime.data import data
 from .body import Body, Rewriter, Value, reachable
 from .emit import is_columns
 from .loops import Axis, Reduce, Store
-from .nests import Context, Item, Nest, hint, names, rewritten
+from .lower import hint
+from .nests import Context, Item, Nest, names, rewritten
 
 SPLITTABLE = ("sum", "prod", "max", "min", "any", "all")
 

@@ -314,7 +314,7 @@ def gradients_of_writes_in_another_layout():
 
 @fault("gradient", "the gradient of nll_loss ignores the class weights", "tests/test_ops.py::test_gradients[nll_loss]")
 def gradient_nll_weights():
-    other_formula("nll_loss_backward", "if weight is None else", "if True else")
+    other_formula("nll_loss_backward", "_class_weights(target, weight,", "_class_weights(target, None,")
 
 
 # -- gradients of the larger families: (name, record, parameter, what is wrong, words, other words, tests)

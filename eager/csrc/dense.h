@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "casts.h"
+#include "floating.h"
 
 // Row-major memory of a tensor: its own, or a copy.
 struct Dense {
@@ -45,17 +46,6 @@ inline npy_intp product_of(const npy_intp* sizes, int count) {
     npy_intp n = 1;
     for (int d = 0; d < count; d++) n *= sizes[d];
     return n;
-}
-
-// body(an element of a floating type)
-template <class Body> bool by_floating(int type, Body body) {
-    switch (type) {
-    case FLOAT32: return body(float{}), true;
-    case FLOAT64: return body(double{}), true;
-    case FLOAT16: return body(Half{}), true;
-    case BFLOAT16: return body(BFloat{}), true;
-    default: return false;
-    }
 }
 
 #endif

@@ -277,7 +277,7 @@ struct Huber { // a square up to the bound, a line beyond it
         return size < bound ? size * size * 0.5f / width : (size - half) * slope;
     }
     float slope_of(float d, double scale) const {
-        float sign = d > 0 ? 1.f : d < 0 ? -1.f : d;
+        float sign = d > 0 ? 1.f : d < 0 ? -1.f : 0.f; // of NaN 0
         if (bound == 0) return sign;
         return fabsf(d) < bound ? d * (float)scale : d == d ? sign * slope : d;
     }

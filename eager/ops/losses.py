@@ -346,19 +346,15 @@ kl_div.samples(lambda make: [(make(3, 4), make.probabilities(3, 4), "batchmean",
 
 # -- class indices; the classes are dim 1 of x (N, C, ...)
 
-def _class_weights(target, weight, ignore_index, like):
-    """(target with ignored positions at class 0, weight of each position: 0 where ignored)."""
+def _class_weights(target, weight, ignore_index, dtype):
+    """(target with ignored positions at class 0, weight of each position: 0 where ignored); `dtype`: of the scores."""
     kept = ne(target, ignore_index)
     safe = where(kept, target, 0)
     if weight is None:
-        return safe, cast(kept, like.dtype.compute)
-    return safe, where(kept, single(_picked(weight, safe)), 0.0)
-
-
-def _picked(weight, target):
-    """The weight of each position."""
-    flat = reshape(target, (extent(target.shape, range(len(target.shape))),))
-    return reshape(index_select(weight, 0, flat), tuple(target.shape))
+        return safe, cast(kept, dtype.compute)
+    picked = reshape(index_select(weight, 0, reshape(safe, (extent(safe.shape, range(len(safe.shape))),))),
+                     tuple(safe.shape))
+    return safe, where(kept, single(picked), 0.0)
 
 
 def check_targets(target, classes, ignore_index):
@@ -381,7 +377,7 @@ def _all(x):
 @composite(outputs=("out", Out("total", differentiable=False, hidden=True)), refuses=True)
 def nll_loss(x, target, weight: optional, reduction: static, ignore_index: static):
     """-weight[target] * x[target]; the mean divides by the sum of the weights."""
-    safe, w = _class_weights(target, weight, ignore_index, x)
+    safe, w = _class_weights(target, weight, ignore_index, x.dtype)
     loss = masked_fill(neg(mul(single(_pick(x, safe)), w)), eq(target, ignore_index), 0.0)
     total = sum_dims(w, _all(w), False)
     if reduction == "none":
@@ -424,9 +420,7 @@ def _(g, x: Meta, target, weight, reduction, ignore_index, total):
 @composite
 def nll_loss_backward(g, target, weight: optional, total, reduction: static, ignore_index: static, classes: size, dtype: static):
     """Each row's slope at its class, zero elsewhere."""
-    kept = ne(target, ignore_index)
-    safe = where(kept, target, 0)
-    w = cast(kept, dtype.compute) if weight is None else where(kept, single(_picked(weight, safe)), 0.0)
+    safe, w = _class_weights(target, weight, ignore_index, dtype)
     slope = spread(neg(_per_position(g, w, total, reduction, eq(target, ignore_index))), safe, 1, classes)
     return slope if slope.dtype is dtype else cast(slope, dtype)
 
@@ -440,7 +434,7 @@ def cross_entropy(x, target, weight: optional, reduction: static, ignore_index: 
     """-log softmax(x)[target], weighted; smoothing mixes in the mean over all classes."""
     y = single(x)
     lse = logsumexp(y, (1,), False)
-    safe, w = _class_weights(target, weight, ignore_index, x)
+    safe, w = _class_weights(target, weight, ignore_index, x.dtype)
     total = sum_dims(w, _all(w), False)
     loss = masked_fill(mul(sub(lse, _pick(y, safe)), w), eq(target, ignore_index), 0.0)
     if label_smoothing:
@@ -541,7 +535,7 @@ def _(g, x, target, weight, reduction, ignore_index, label_smoothing, lse, total
 def cross_entropy_backward(g, x, target, weight: optional, lse, total, reduction: static, ignore_index: static,
                            label_smoothing: scalar):
     """(softmax - onehot) * weight * g / total, and the same for the smoothed part."""
-    safe, w = _class_weights(target, weight, ignore_index, x)
+    safe, w = _class_weights(target, weight, ignore_index, x.dtype)
     probability = exp(sub(single(x), unsqueeze(lse, 1)))
     per = _per_position(g, w, total, reduction, eq(target, ignore_index))
     per = mul(per, 1.0 - label_smoothing) if label_smoothing else per

@@ -75,8 +75,20 @@ def _(g, x: Meta, padding, mode):
     return pad_edges_backward(tuple(x.shape), g, padding, mode)
 
 
-@scatter(mode="add", promote="same", ranges=lambda sizes, slope, *rest: slope.shape,
-         meta=lambda sizes, slope, padding, mode: image_like(slope, sizes))
+def _check_belongs(sizes, slope, padding):
+    """Sizes that do not belong to the gradient would have it added anywhere."""
+    for n, (before, after), m in zip(sizes, padding, slope.shape):
+        if type(n) is int and type(m) is int and n + before + after != m:
+            raise RuntimeError(f"pad_edges_backward: a gradient of sizes {list(slope.shape)} is not that of a tensor of sizes "
+                               f"{list(sizes)} padded by {list(padding)}")
+
+
+def _unpadded_meta(sizes, slope, padding, mode):
+    _check_belongs(sizes, slope, padding)
+    return image_like(slope, sizes)
+
+
+@scatter(mode="add", promote="same", ranges=lambda sizes, slope, *rest: slope.shape, meta=_unpadded_meta)
 def pad_edges_backward(s, i, sizes: size, slope: tensor, padding: size, mode: static):
     """The gradients of all copies of an element, added up."""
     return _places(s, i, sizes, padding, mode), slope(*i)
@@ -87,6 +99,7 @@ pad_edges_backward.native(_call.pad_edges_backward)
 
 @pad_edges_backward.numpy
 def _(sizes, slope, padding, mode):
+    _check_belongs(sizes, slope, padding)
     y = slope
     for d, (n, (before, after)) in enumerate(zip(sizes, padding)):
         if not _none(before, after):

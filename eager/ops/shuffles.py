@@ -81,23 +81,23 @@ def _(g, groups):
     return channel_shuffle(g, g.shape[1] // groups)
 
 
+def _planes(shape, offset, dim1, dim2):
+    """The sizes of a tensor whose planes have rows of this shape on a diagonal."""
+    *sizes, n = shape
+    sizes.insert(dim1, n + abs(offset))
+    sizes.insert(dim2, n + abs(offset))
+    return tuple(sizes)
+
+
 @composite
 def diag_embed(x, offset: static, dim1: static, dim2: static):
     """Zeros with rows of x on the diagonals of the planes of two dims, of which the first is the smaller one."""
-    n = x.shape[-1] + abs(offset)
-    sizes = list(x.shape[:-1])
-    sizes.insert(dim1, n)
-    sizes.insert(dim2, n)
-    return diagonal.put(full(tuple(sizes), 0, x.dtype, x.device), x, offset, dim1, dim2)
+    return diagonal.put(full(_planes(x.shape, offset, dim1, dim2), 0, x.dtype, x.device), x, offset, dim1, dim2)
 
 
 @diag_embed.numpy
 def _(x, offset, dim1, dim2):
-    n = x.shape[-1] + abs(offset)
-    sizes = list(x.shape[:-1])
-    sizes.insert(dim1, n)
-    sizes.insert(dim2, n)
-    out = np.zeros(sizes, x.dtype)
+    out = np.zeros(_planes(x.shape, offset, dim1, dim2), x.dtype)
     place = out.diagonal(offset, dim1, dim2)
     place.flags.writeable = True
     place[...] = x

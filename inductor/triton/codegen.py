@@ -14,7 +14,7 @@ from typing import Any
 
 from ...capture.expr import ExprLike, plain, product, var
 from ..loops import ExternCall, GemmKernel, LoopKernel, Program, ScatterKernel
-from ..nests import hint
+from ..lower import hint
 from . import fallbacks
 from .attention import has_template, write_attention
 from .casts import write_cast

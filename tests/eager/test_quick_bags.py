@@ -1,6 +1,5 @@
 """Rows looked up, and bags of them, that one native call makes: against the formulas behind the records."""
 
-import contextlib
 import itertools
 
 import numpy as np
@@ -8,25 +7,16 @@ import pytest
 
 import flambeau as fb
 import flambeau.nn.functional as F
-from flambeau.eager.dispatch import general
 from flambeau.eager.ops import bags, indexing
+
+from .without_kernels import without_kernels
 
 RECORDS = (bags.bag_sum, bags.bag_sum_backward, bags.bag_max, bags.bag_max_backward, indexing.embedding)
 
 
-@contextlib.contextmanager
 def formulas():
     """The records without their kernels."""
-    kept = {op: (dict(op.kernels), op.entry) for op in RECORDS}
-    try:
-        for op in RECORDS:
-            op.kernels.clear()
-            object.__setattr__(op, "entry", general(op))
-        yield
-    finally:
-        for op, (kernels, entry) in kept.items():
-            op.kernels.update(kernels)
-            object.__setattr__(op, "entry", entry)
+    return without_kernels(RECORDS)
 
 
 def told(function, index, weight, more, kw, tracked):

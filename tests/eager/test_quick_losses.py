@@ -8,8 +8,9 @@ import pytest
 
 import flambeau as fb
 import flambeau.nn.functional as F
-from flambeau.eager.dispatch import general
 from flambeau.eager.ops import distances, losses, margins
+
+from .without_kernels import without_kernels
 
 REDUCTIONS = ("mean", "sum", "none")
 
@@ -42,19 +43,9 @@ RECORDS = (losses.nll_loss, losses.cross_entropy, losses.loss_slope, losses.nll_
            distances.row_distance_backward, distances.cosine_similarity, distances.cosine_similarity_backward)
 
 
-@contextlib.contextmanager
 def formulas():
     """The records without their kernels."""
-    kept = {op: (dict(op.kernels), op.entry) for op in RECORDS}
-    try:
-        for op in RECORDS:
-            op.kernels.clear()
-            object.__setattr__(op, "entry", general(op))
-        yield
-    finally:
-        for op, (kernels, entry) in kept.items():
-            op.kernels.update(kernels)
-            object.__setattr__(op, "entry", entry)
+    return without_kernels(RECORDS)
 
 
 def alike(function, args, kw, tracked=(0,), tolerance=2e-5):
@@ -168,6 +159,14 @@ def test_values_that_are_nan_stay_so():
         loss = f(x, y, reduction="none")
         grad, = fb.autograd.grad(loss.sum(), x)
         assert loss[:2].isnan().all() and grad[:2].isnan().all(), f.__name__
+
+
+def test_the_slope_of_a_distance_is_zero_at_nan():
+    """Of a gradient in memory of its own, which the kernel takes, and of an expanded one, which the formula does."""
+    x, y = fb.tensor([float("nan"), 1.0, float("inf")], requires_grad=True), fb.tensor([1.0, float("nan"), 0.5])
+    for g in (fb.ones(3), fb.ones(1).expand(3)):
+        grad, = fb.autograd.grad(F.smooth_l1_loss(x, y, reduction="none", beta=0.0), x, g)
+        assert grad.tolist() == [0, 0, 1]
 
 
 def test_what_was_saved_may_not_be_written():

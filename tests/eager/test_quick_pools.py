@@ -1,7 +1,6 @@
 """Pooling that one native call makes and records: values and gradients of both orders against the path behind it and the
 formulas of the records."""
 
-import contextlib
 import itertools
 
 import numpy as np
@@ -9,25 +8,16 @@ import pytest
 
 import flambeau as fb
 import flambeau.nn.functional as F
-from flambeau.eager.dispatch import general
 from flambeau.eager.ops import pooling
+
+from .without_kernels import without_kernels
 
 RECORDS = (pooling.max_pool, pooling.max_pool_backward, pooling.avg_pool, pooling.avg_pool_backward)
 
 
-@contextlib.contextmanager
 def plain():
     """The records' gradients without native kernels."""
-    kept = {op: (dict(op.kernels), op.entry) for op in RECORDS}
-    try:
-        for op in RECORDS[1::2]:
-            op.kernels.pop("native")
-            object.__setattr__(op, "entry", general(op))
-        yield
-    finally:
-        for op, (kernels, entry) in kept.items():
-            op.kernels.update(kernels)
-            object.__setattr__(op, "entry", entry)
+    return without_kernels(RECORDS[1::2], "native")
 
 
 def told(function, x, args, kw):

@@ -331,3 +331,13 @@ def test_nothing_is_looked_at_where_there_is_nothing(shape, dim, backend):
         x = flambeau.zeros(shape, requires_grad=True)
         values, places = flambeau.compile(lambda x: call(x, dim), backend=backend)(x)  # noqa: B023
         assert flambeau.autograd.grad(values.sum(), x)[0].shape == places.shape == shape
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "loops", "inductor"])
+def test_a_gradient_of_padding_has_the_padded_sizes(backend):
+    """Else it would be added beyond the result's memory."""
+    call = lambda g: OPS["pad_edges_backward"]((2, 4), g, ((0, 0), (1, 2)), "reflect")
+    assert flambeau.compile(call, backend=backend)(flambeau.ones(2, 7)).shape == (2, 4)
+    for f in (call, flambeau.compile(call, backend=backend)):
+        with pytest.raises(RuntimeError, match="is not that of a tensor of sizes"):
+            f(flambeau.ones(14, 7))
