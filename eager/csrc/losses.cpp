@@ -551,7 +551,7 @@ PyObject* py_multi_margin_backward(PyObject*, PyObject* const* args, Py_ssize_t 
     for (npy_intp k = 0; k < rows; k++, x += classes, out += classes) {
         float slope = g.at(k) / (float)classes, room = (float)margin - x[target[k]], total = 0;
         for (npy_intp j = 0; j < classes; j++) {
-            float gap = room + x[j], own = !(gap > 0) || j == target[k] ? 0 : power == 1 ? slope : 2 * gap * slope;
+            float gap = room + x[j], own = !(gap > 0) || j == target[k] ? 0 : power == 1 ? slope : 2 * slope * gap;
             out[j] = own, total += own;
         }
         out[target[k]] = -total;

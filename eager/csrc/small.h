@@ -125,9 +125,10 @@ inline bool small_dim(PyObject* x, int dims, int& out) {
 inline bool small_real(PyObject* x, double missing, double& out) {
     out = missing;
     if (!x) return true;
-    if (!PyFloat_CheckExact(x) && !PyLong_CheckExact(x)) return false;
-    out = PyFloat_AsDouble(x);
-    return out != -1 || !PyErr_Occurred() || (PyErr_Clear(), false);
+    if (PyFloat_CheckExact(x)) return out = PyFloat_AS_DOUBLE(x), true;
+    int beyond = 0;
+    out = PyLong_CheckExact(x) ? (double)PyLong_AsLongLongAndOverflow(x, &beyond) : 0;
+    return PyLong_CheckExact(x) && !beyond;
 }
 inline bool absent(PyObject* x) { return !x || x == Py_None; }
 // None, True or False

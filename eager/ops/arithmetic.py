@@ -179,7 +179,7 @@ def _(g, b, factor):
 
 @addcdiv.grad("b")
 def _(g, a, b, factor):
-    return neg(mul(g, mul(div(div(a, b), b), factor)))
+    return neg(mul(g, div(mul(a, factor), mul(b, b))))
 
 
 @pointwise

@@ -295,8 +295,8 @@ def _(g, x, target, weight, pos_weight, reduction):
     g = g if weight is None else mul(g, weight)
     if pos_weight is None:
         return mul(g, sub(sigmoid(x), target))
-    tail = add(mul(sub(pos_weight, 1.0), target), 1.0)
-    return mul(g, sub(sub(1.0, target), mul(tail, sigmoid(neg(x)))))
+    positive = mul(pos_weight, target)
+    return mul(g, sub(mul(sub(add(positive, 1.0), target), sigmoid(x)), positive))
 
 
 @binary_cross_entropy_with_logits.grad("target")
@@ -305,7 +305,7 @@ def _(g, x, weight, pos_weight, reduction):
     g = g if weight is None else mul(g, weight)
     if pos_weight is None:
         return neg(mul(g, x))
-    return mul(g, sub(mul(sub(pos_weight, 1.0), _tail(x)), x))
+    return mul(g, sub(mul(_tail(x), pos_weight), _tail(neg(x))))
 
 
 @binary_cross_entropy_with_logits.grad("weight")
@@ -433,7 +433,7 @@ nll_loss_backward.native(_call.nll_loss_backward)
 def cross_entropy(x, target, weight: optional, reduction: static, ignore_index: static, label_smoothing: scalar):
     """-log softmax(x)[target], weighted; smoothing mixes in the mean over all classes."""
     y = single(x)
-    lse = logsumexp(y, (1,), False)
+    lse = _log_total(y)
     safe, w = _class_weights(target, weight, ignore_index, x.dtype)
     total = sum_dims(w, _all(w), False)
     loss = masked_fill(mul(sub(lse, _pick(y, safe)), w), eq(target, ignore_index), 0.0)
@@ -444,6 +444,12 @@ def cross_entropy(x, target, weight: optional, reduction: static, ignore_index: 
         loss = sum_dims(loss, _all(loss), False)
         loss = div(loss, total) if reduction == "mean" else loss
     return back(loss, x), lse, total
+
+
+def _log_total(y):
+    """The logarithm of each row's sum of exponentials; NaN where a score is infinite, since log_softmax is NaN throughout."""
+    lse = logsumexp(y, (1,), False)
+    return where(eq(lse, float("inf")), float("nan"), lse)
 
 
 def _columns(weight, x):
@@ -478,7 +484,8 @@ def _(x, target, weight, reduction, ignore_index, label_smoothing):
     if bad >= 0:
         raise IndexError(f"Target {target[bad]} is out of bounds.")
     if label_smoothing:
-        shared = np.where(target != ignore_index, lse - np.add.reduce(x, 1) / x.dtype.type(x.shape[1]), 0)
+        with np.errstate(all="ignore"):
+            shared = np.where(target != ignore_index, lse - np.add.reduce(x, 1) / x.dtype.type(x.shape[1]), 0)
         loss = loss * lse.dtype.type(1.0 - label_smoothing) + shared * lse.dtype.type(label_smoothing)
     if weight is None:
         total = np.asarray(count, lse.dtype)
@@ -521,13 +528,14 @@ def _row_lse(x):
         top = np.where(np.isfinite(top), top, x.dtype.type(0))
         shifted = rows - top[:, None]
         lse[k:k + step] = np.log(np.add.reduce(np.exp(shifted, out=shifted), 1)) + top
+    lse[lse == np.inf] = np.nan
     return lse
 
 
 @cross_entropy.grad("x")
 def _(g, x, target, weight, reduction, ignore_index, label_smoothing, lse, total):
     if state.grad:          # to be differentiated again: the log-sum-exp is a function of x
-        lse = logsumexp(single(x), (1,), False)
+        lse = _log_total(single(x))
     return cross_entropy_backward(g, x, target, weight, lse, total, reduction, ignore_index, label_smoothing)
 
 

@@ -39,7 +39,7 @@ def multi_margin_loss_backward(g, x, target: mask, p: static, margin: scalar, re
     own = unsqueeze(target, 1)
     gaps = _positive(add(sub(margin, gather(x, 1, own)), x))
     slope = unsqueeze(div(unreduced(g, (x.shape[0],), reduction), x.shape[1]), 1)
-    pull = mul(cast(gt(gaps, 0), x.dtype) if p == 1 else mul(gaps, 2.0), slope)
+    pull = mul(cast(gt(gaps, 0), x.dtype), slope) if p == 1 else mul(gaps, mul(slope, 2.0))
     pull = scatter_value(pull, 1, own, 0.0)
     return scatter_add(pull, 1, own, neg(sum_dims(pull, (1,), True)))
 

@@ -116,7 +116,7 @@ def _(x, dim, keepdim):
 
 @nansum.grad("x")
 def _(g, x, dim, keepdim):
-    return where(eq(x, x), spread_over(g, x.shape, dim, keepdim), 0.0)
+    return mul(spread_over(g, x.shape, dim, keepdim), eq(x, x))     # (an infinite gradient is NaN at a NaN, as PyTorch's)
 
 
 nansum.samples(lambda make: _with_empty(make) + [(make.special(7), (0,), False)])

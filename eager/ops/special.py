@@ -474,8 +474,8 @@ def _(g, x):
 
 @pointwise
 def logit_backward(s, g, x):
-    """Outside of the domain NaN; at the ends infinite."""
-    return s.where(s.logical_or(s.lt(x, 0.0), s.gt(x, 1.0)), math.nan, g / (x * (1.0 - x)))
+    """Outside of the domain NaN; at the ends infinite, at a zero of either sign with the sign of g."""
+    return s.where(s.logical_or(s.lt(x, 0.0), s.gt(x, 1.0)), math.nan, g / (s.abs(x) * (1.0 - x)))
 
 
 @logit_backward.grad("g")
@@ -505,7 +505,7 @@ def _(g, x, eps):
     """Beyond eps nothing."""
     y = single(x)
     outside = logical_or(lt(y, eps), gt(y, 1.0 - eps))
-    return back(where(outside, 0.0, div(single(g), mul(y, sub(1.0, y)))), g)
+    return back(where(outside, 0.0, div(single(g), mul(absolute(y), sub(1.0, y)))), g)
 
 
 logit_within.samples(lambda make: [(make.probabilities(5), 0.1), (make.probabilities(0, 2), 0.2)])
@@ -537,7 +537,8 @@ def _vanishing(x, y, bound):
 
 
 def _product_with_log(name, logarithm, bound):
-    """x * log(y), or log1p; 0 where x is 0 but NaN where y is. Where x is 0 and the logarithm is none it stays 0 as x moves."""
+    """x * log(y), or log1p; 0 where x is 0 but NaN where y is. Where x is 0 and the logarithm is none it stays 0 as x moves; the
+    slope for y is x / y there, too: 0 / 0 is NaN, as PyTorch's."""
     def fn(s, x, y):
         zero = s.logical_and(s.eq(x, 0), s.logical_or(s.le(y, bound), s.eq(y, math.inf)))
         return s.where(zero, 0.0, x * getattr(s, logarithm.name)(s.where(zero, 1.0, y)))
@@ -551,8 +552,7 @@ def _product_with_log(name, logarithm, bound):
 
     @record.grad("y")
     def _(g, x, y):
-        zero = _vanishing(x, y, bound)
-        return where(zero, 0.0, div(mul(g, x), sub(where(zero, 1.0, y), bound)))
+        return div(mul(g, x), sub(y, bound) if bound else y)
     record.samples(lambda make: [(make(3, 4), make.positive(3, 4)), (make(3), make.positive(2, 3)), (make(0), make(0))])
     return record
 

@@ -14,6 +14,8 @@ def hardshrink(input, lambd=0.5):
 
 
 def softshrink(input, lambd=0.5):
+    if type(lambd) is int:
+        dtypes.of_number(lambd)                                         # (refuses what 64 bits do not hold)
     if lambd < 0:
         raise RuntimeError(f"lambda must be greater or equal to 0, but found to be {lambd}.")
     if type(lambd) in (int, float) and input.dtype.category == 2 and lambd > dtypes.finfo(input.dtype).max:

@@ -258,6 +258,9 @@ def scatter_reduce(input, dim, index, src, reduce, *, include_self=True):
         return scatter_reduce(input.reshape(1), 0, index, src, reduce, include_self=include_self).reshape(())
     source = src if src.shape == index.shape else src[tuple(slice(n) for n in index.shape)]
     if reduce in ("amax", "amin"):
+        if input.dtype.is_complex:
+            raise NotImplementedError(f'"scatter_reduce" with {reduce} not implemented for {type_name(input.dtype)}: complex numbers '
+                                      "have no order")
         return _extreme(input, d, index, source, reduce == "amax", bool(include_self))
     base = input if include_self else input.scatter(d, index, 1 if reduce == "prod" else 0)
     if reduce in ("sum", "mean"):
@@ -284,6 +287,8 @@ def _extreme(input, d, index, source, largest, include_self):
 
 
 def index_reduce(input, dim, index, source, reduce, *, include_self=True):
+    if input.dtype.category in (0, 3):
+        raise NotImplementedError(f'"index_reduce" not implemented for {type_name(input.dtype)}')
     d = dim_of(input, dim)
     wide = index.reshape([-1 if k == d else 1 for k in builtins.range(input.ndim)]).expand(source.shape)
     return scatter_reduce(input, d, wide, source, "prod" if reduce == "prod" else reduce, include_self=include_self)

@@ -505,6 +505,7 @@ def arange(*args, start=0, end=None, step=1, dtype=None, device=None, requires_g
     elif args:
         start, end, step = (*args, step)[:3]
     start, end, step = (v.item() if isinstance(v, (Tensor, np.generic)) else v for v in (start, end, step))
+    _refuse_beyond(start, end, step)
     floating = any(isinstance(v, (float, SymFloat)) for v in (start, end, step))
     dtype, device = _factory_options(dtype or (dtypes.get_default_dtype() if floating else dtypes.int64), device)
     if any(isinstance(v, float) and not math.isfinite(v) for v in (start, end)):
@@ -523,8 +524,16 @@ def arange(*args, start=0, end=None, step=1, dtype=None, device=None, requires_g
     return finished(records.arange(start, step, length, dtype, device), requires_grad, out, pin_memory, layout)
 
 
+def _refuse_beyond(*numbers):
+    """Integers that 64 bits do not hold raise OverflowError."""
+    for number in numbers:
+        if type(number) is int and not -2**63 <= number < 2**63:
+            dtypes.of_number(number)
+
+
 def linspace(start, end, steps, *, dtype=None, device=None, requires_grad=False, out=None, layout=None, pin_memory=False):
     start, end = (v.item() if isinstance(v, Tensor) else v for v in (start, end))
+    _refuse_beyond(start, end)
     if isinstance(start, complex) or isinstance(end, complex):
         dtype = _complex_type(dtype)
     dtype, device = _factory_options(dtype, device)

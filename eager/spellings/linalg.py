@@ -401,6 +401,7 @@ def _magnitudes(x):
 def vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None):
     if x.dtype.category < 2:
         raise RuntimeError(f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {x.dtype}")
+    dtypes.of_number(ord)                       # (refuses an integer that 64 bits do not hold)
     x = x if dtype is None else x.to(dtype_of(dtype))
     return reductions._norm_over(x, float(ord), dims_of(x, dim), keepdim)
 

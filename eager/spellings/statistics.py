@@ -12,6 +12,7 @@ from ...runtime import order
 from .. import dtypes, returned
 from ..dispatch import type_name
 from ..ops import arithmetic as a, elementary as e, reduce as r, running as s
+from ..ops.checks import check_within
 from ..ops.halves import back, single
 from ..ops.views import reshape, unsqueeze
 from ..promote import result_type
@@ -245,11 +246,14 @@ def _quantile(input, q, dim, keepdim, interpolation, ignore):
     if interpolation not in ("linear", "lower", "higher", "midpoint", "nearest"):
         raise RuntimeError("quantile() interpolation must be one of linear, lower, higher, midpoint or nearest, but "
                            f"got {interpolation}")
+    if isinstance(q, (int, float)) and not 0 <= q <= 1:
+        raise RuntimeError(f"quantile() q must be in the range [0, 1] but got {q:g}")
     q = q if isinstance(q, Tensor) else input.new_tensor(q)
     if q.dtype is not input.dtype:
         raise RuntimeError("quantile() q tensor must be same dtype as the input tensor")
     if q.ndim > 1:
         raise RuntimeError("quantile() q must be a scalar or 1D tensor")
+    check_within(q, 0.0, 1.0, "quantile() q values must be in the range [0, 1]")
     kept = input.ndim
     x = reshape(input, (input.numel(),)) if dim is None else input.movedim(dim_of(input, dim), -1)
     x = x if x.ndim else x.reshape(1)
@@ -303,7 +307,8 @@ def nanmean(input, dim=None, keepdim=False, *, dtype=None, out=None):
         raise RuntimeError(f"nanmean(): expected input to have floating point or complex dtype but got {type_name(input.dtype)}")
     x = _cast(input, dtype)
     dims, valid = dims_of(x, dim), a.logical_not(e.isnan(x))
-    return give(a.div(r.sum(a.where(valid, x, 0.0), dims, keepdim), r.sum(valid, dims, keepdim)), out)
+    total = r.sum(a.where(valid, x, 0.0), dims, keepdim) if x.dtype.is_complex else r.nansum(x, dims, keepdim)
+    return give(a.div(total, r.sum(valid, dims, keepdim)), out)
 
 
 @numpy_names

@@ -272,6 +272,7 @@ template <class T> void cross_entropy_rows(const Job& job, long begin, long end)
         V shift = Compute<T>::splat(finite(top) ? top : 0);
         double total = sum_row<V>(n, [&](i64 i, auto m) FB_BODY { return v_exp(ld(x + i, m) - shift); });
         S lse = real_log((S)total) + lane(shift, 0), loss = 0;
+        if (top > 0 && !finite(top)) lse = top - top; // an infinite score: all of its row is NaN
         ((S*)job.p[1])[row] = lse;
         if (target != job.n[1]) {
             if ((unsigned long)target >= (unsigned long)n) __atomic_store_n((long*)job.p[5], row, __ATOMIC_RELAXED);
