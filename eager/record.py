@@ -201,9 +201,14 @@ class Node:
         if type(out) is SavedOutput:
             out.bytes_shared(t)
 
+    @property
+    def saves(self) -> bool:
+        """Whether it keeps tensors for its backward."""
+        return self.versions is not None or self.outs is not None
+
     def release(self) -> None:
         """Free what was saved; a second backward through this node raises (unless it saved nothing)."""
-        if self.versions is not None or self.outs is not None:
+        if self.saves:
             self.args = self.outs = None
 
 

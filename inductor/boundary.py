@@ -41,13 +41,15 @@ class Training:
     """The backward of one compiled forward: one executable per set of outputs that receive a gradient.
 
     `requires`: numbers of the inputs that need a gradient; `reached`: inner outputs that can receive one; `make`:
-    compiles the backward of a set of these; `shown`: saved results whose bytes the caller sees, or another saved one.
+    compiles the backward of a set of these; `steps`: of each of them, numbers of the eager steps on its way that save something;
+    `shown`: saved results whose bytes the caller sees, or another saved one.
     """
 
     first: Crossing
     requires: list[int]
     reached: list[int]
     make: Callable[[frozenset], tuple[Crossing, Executable]]
+    steps: Sequence[Sequence[int]]
     made: dict[frozenset, tuple[Crossing, Executable]] = field(default_factory=dict)
     keep_inputs: bool = False
     shown: frozenset | None = None
@@ -55,6 +57,7 @@ class Training:
 
     def __post_init__(self):
         first, self.reached = self.first, list(self.reached)
+        self.steps = [frozenset(each) for each in self.steps]
         self.places = [(name, first.saved_inputs.get(name)) for name in first.saved]
         self.numbers = {name for name, strides in zip(first.saved, first.strides) if strides is None}
         self.tensors = [name for name in first.saved if name not in self.numbers]
@@ -271,7 +274,7 @@ class Call:
             own_outputs(inner, training.reached, inputs)
         tensors = results if training.plain else self._saved(results)
         autograd.attach([inner[k] for k in training.reached], [inputs[k] for k in training.requires], self.backward,
-                        tensors, "CompiledBackward", with_saved=True, reads=self.reads)
+                        tensors, "CompiledBackward", with_saved=True, facts=self)
         self.inputs, self.versions = remember(inputs, training.keep_inputs)
 
     def _saved(self, results: list) -> list:
@@ -299,6 +302,11 @@ class Call:
         except Unsupported:
             return None
         return {k for k, name in enumerate(training.tensors) if name in saved}
+
+    def steps(self, grads: Sequence) -> tuple[frozenset, list]:
+        """(The eager steps that save something and would run for these gradients; those of each output without one)."""
+        each = list(zip(grads, self.graph.training.steps))
+        return frozenset().union(*[s for g, s in each if g is not None]), [s for g, s in each if g is None]
 
     def backward(self, grads: Sequence, needs: tuple | None, saved: tuple, private: bool) -> list:
         """Gradients of the inputs that need one (`needs` None: all): the compiled backward of this pattern, or the recorded

@@ -142,6 +142,7 @@ def differentiate(functional: FunctionalGraph, requires: tuple[bool, ...], targe
     crossing = pair.crossing()
     needed = [k for k, need in enumerate(requires) if need]
     led_to = [k for k in needed if joint.gradients[k] is not None] or needed
+    steps = [joint.steps[k] for k in tangents]
     del joint                   # `make` would keep it
 
     def make(present: frozenset):
@@ -149,7 +150,7 @@ def differentiate(functional: FunctionalGraph, requires: tuple[bool, ...], targe
             return crossing, final(pair.backward, "backward", target, (), donated(crossing, crossing.hidden))
         return late_backward(functional, requires, crossing, present, target)
 
-    return pair, Training(crossing, led_to, tangents, make)
+    return pair, Training(crossing, led_to, tangents, make, steps)
 
 
 def late_backward(functional, requires: tuple[bool, ...], first: Crossing, present: frozenset, target: Target):

@@ -284,7 +284,8 @@ class Shelf:
             trained = None
             if training is not None:
                 _, run = training.made[training.all_reached]
-                trained = (encode(training.first), training.requires, training.reached, executable(run))
+                trained = (encode(training.first), training.requires, training.reached, [sorted(s) for s in training.steps],
+                           executable(run))
             data = (*map(encode, (functional.outline, functional.mutated, functional.outputs, functional.structure)),
                     executable(compiled.forward), trained, self.learned())
         except NotStored as reason:
@@ -311,14 +312,14 @@ class Shelf:
         outline, mutated, outputs, structure, forward, trained, learned = data
         if any(learned) and self.env._sealed:
             return None
-        runs = [loaded(forward), trained and loaded(trained[3])]
+        runs = [loaded(forward), trained and loaded(trained[-1])]
         if runs[0] is None or trained is not None and runs[1] is None:
             return None
         self.learn(learned)
         decode = Decoder(self.env)
         functional = KeptFunctional(*map(decode, (outline, mutated, outputs, structure)), self.remake)
         constants = [self.graph.constants[name] for name in facts.constant_names(self.graph)]
-        training = trained and self.training(functional, *map(decode, trained[:3]), runs[1])
+        training = trained and self.training(functional, *map(decode, trained[:-1]), runs[1])
         record = records.current()
         record.cached = True
         record.note(f"the compiled graph was found in the cache: {self.key}")
@@ -341,9 +342,11 @@ class Shelf:
             from . import driver
         return driver.functional_of(self.graph)[0].graph
 
-    def training(self, functional: KeptFunctional, first, requires: list, reached: list, run: Executable) -> Training:
+    def training(
+        self, functional: KeptFunctional, first, requires: list, reached: list, steps: list, run: Executable
+    ) -> Training:
         make = self.late(functional, requires, len(functional.outline.names), first)
-        return Training(first, requires, reached, make, {frozenset(reached): (first, run)})
+        return Training(first, requires, reached, make, steps, {frozenset(reached): (first, run)})
 
     def late(self, functional: Any, requires: list, inputs: int, first: facts.Crossing) -> Callable:
         """Makes the backward of a pattern of gradients that the first backward did not have, and stores it."""

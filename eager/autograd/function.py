@@ -388,8 +388,9 @@ class AttachedNode(Node):
     """One node over the outputs of a compiled call. The engine calls `run` where nothing watches (csrc/engine.cpp), else
     `apply`."""
 
-    __slots__ = ("backward_fn", "label", "with_saved", "saved", "final", "reads")
+    __slots__ = ("backward_fn", "label", "with_saved", "saved", "final", "facts", "done")
     joined = True
+    kept = False            # steps of other outputs may still read what was saved
 
     def name(self) -> str:
         return self.label
@@ -408,23 +409,36 @@ class AttachedNode(Node):
         return found
 
     def gradients(self, grads, needs, last: bool) -> list:
-        if self.released:
-            raise_released()
         backward_fn, saved = self.backward_fn, self.saved
-        values = () if saved is None else saved.get(self, self.reads and self.reads(grads))
+        ending = self.ending(grads, last)
+        values = () if saved is None else saved.get(self, self.facts and self.facts.reads(grads))
         if not self.with_saved:
             return list(backward_fn(*grads, needs=self.all_needed() if needs is None else needs))
-        private = last and (saved is None or saved.private)
+        private = ending and (saved is None or saved.private)
         if private:
             self.release()                  # what is saved may be overwritten, even by a run that fails
         return backward_fn(grads, needs, values, private)
+
+    def ending(self, grads, last: bool) -> bool:
+        """Whether this run is the last that may read what was saved. A run for some of the gradients leaves alone the steps of
+        the others, which may run later; a step that runs a second time raises, unless it saved nothing."""
+        part = self.facts is not None and (self.done is not None or self.released or any([g is None for g in grads]))
+        steps, others = self.facts.steps(grads) if part else (None, ())
+        if self.released and (steps is None or steps) or self.done and (steps is None or steps & self.done):
+            raise_released()
+        if last and part and steps is not None:
+            self.done = (self.done or frozenset()) | steps
+            self.kept = any([each and not each & self.done for each in others])
+        return last and not self.kept
 
     def all_needed(self) -> tuple:
         return tuple([edge is not None for edge in self.edges])
 
     def release(self) -> None:
-        if self.saved is not None:
-            self.saved, self.released, self.backward_fn = None, True, None
+        if self.saved is not None and not self.kept:
+            self.saved, self.released = None, True
+            if self.facts is None:
+                self.backward_fn = None
 
 
 _call.attached(AttachedNode)
@@ -445,14 +459,16 @@ def _attached(outputs, inputs) -> AttachedNode | None:
 
 
 def attach(
-    outputs, inputs, backward_fn, saved_tensors=(), name: str = "CompiledBackward", with_saved: bool = False, reads=None
+    outputs, inputs, backward_fn, saved_tensors=(), name: str = "CompiledBackward", with_saved: bool = False, facts=None
 ) -> Node | None:
     """Make one node over `outputs` (fresh tensors, or None for those without a gradient) whose inputs are `inputs`.
 
     `backward_fn(*grads, needs=...)`: a gradient (or None) per output in, one (or None) per input out; `saved_tensors`
     are version-checked and pass saved-tensor hooks. `with_saved` makes it `backward_fn(grads, needs, saved, private)`
     instead, where needs may be None, for all, and private means: this is the last run, and no hook has seen what is
-    saved. `reads(grads)`: the numbers of the saved tensors that are read for these gradients, None for all.
+    saved. `facts.reads(grads)`: the numbers of the saved tensors that are read for these gradients, None for all;
+    `facts.steps(grads)`: (the steps that eager code would run for them, of those that save something; such a set for each of
+    the other outputs), or (None, ()) where nobody knows.
     None when nothing is recorded.
     """
     if not state.grad:
@@ -462,6 +478,7 @@ def attach(
         node = _attached(outputs, inputs)
     if node is None:
         return None
-    node.backward_fn, node.label, node.with_saved, node.final, node.reads = backward_fn, name, with_saved, False, reads
+    node.backward_fn, node.label, node.with_saved, node.final = backward_fn, name, with_saved, False
+    node.facts, node.done = facts, None
     node.saved = SavedList(node, saved_tensors, outputs) if saved_tensors else None
     return node

@@ -169,10 +169,10 @@ typedef std::vector<Py_ssize_t> Numbers;
 struct Places {
     PyTypeObject *call, *saved_list;                                                  // boundary.py, function.py
     Py_ssize_t graph, inputs, versions, numbers, seed, base, symbols, passage;        // of a call
-    Py_ssize_t backward_fn, label, with_saved, saved, final, reads;                   // of a node
+    Py_ssize_t backward_fn, label, with_saved, saved, final, facts, done;             // of a node
     Py_ssize_t items, saved_versions, is_private;                                     // of what is saved
     Py_ssize_t ref, array, dtype, device, storage, geometry;                          // of a saved output
-    PyObject *backward, *read, *name, *zero, *empty, *check_failed;
+    PyObject *backward, *name, *zero, *empty, *check_failed;
 } places;
 
 struct Passage {
@@ -326,8 +326,8 @@ int record_call(Passage* self, PyObject* inputs, PyObject* values) {
     put(n, places.label, places.name), put(n, places.with_saved, Py_True), put(n, places.final, Py_False);
     slot(n, places.saved) = saved.release();
     slot(n, places.backward_fn) = PyMethod_New(places.backward, call.get());
-    slot(n, places.reads) = PyMethod_New(places.read, call.get());
-    return slot(n, places.backward_fn) && slot(n, places.reads) ? 1 : -1;
+    put(n, places.facts, call.get()), put(n, places.done, Py_None);
+    return slot(n, places.backward_fn) ? 1 : -1;
 }
 
 // passage(inputs, seed, base): the launcher's results, with a node on them where calls are recorded
@@ -472,15 +472,16 @@ PyObject* passages(PyObject*, PyObject* args) {
         {p.graph, call, "graph"}, {p.inputs, call, "inputs"}, {p.versions, call, "versions"}, {p.numbers, call, "numbers"},
         {p.seed, call, "seed"}, {p.base, call, "base"}, {p.symbols, call, "symbols"}, {p.passage, call, "passage"},
         {p.backward_fn, node, "backward_fn"}, {p.label, node, "label"}, {p.with_saved, node, "with_saved"},
-        {p.saved, node, "saved"}, {p.final, node, "final"}, {p.reads, node, "reads"}, {p.items, saved, "items"},
+        {p.saved, node, "saved"}, {p.final, node, "final"}, {p.facts, node, "facts"},
+        {p.done, node, "done"}, {p.items, saved, "items"},
         {p.saved_versions, saved, "versions"}, {p.is_private, saved, "private"}, {p.ref, output, "ref"},
         {p.array, output, "array"}, {p.dtype, output, "dtype"}, {p.device, output, "device"}, {p.storage, output, "storage"},
         {p.geometry, output, "geometry"}};
     for (auto& each : wanted)
         if ((each.at = offset_of(each.type, each.name)) < 0) return nullptr;
-    p.backward = PyObject_GetAttrString(call, "backward"), p.read = PyObject_GetAttrString(call, "reads");
+    p.backward = PyObject_GetAttrString(call, "backward");
     p.name = PyUnicode_InternFromString("CompiledBackward"), p.zero = PyLong_FromLong(0), p.empty = PyDict_New();
-    if (!p.backward || !p.read || !p.name || !p.empty) return nullptr;
+    if (!p.backward || !p.name || !p.empty) return nullptr;
     p.call = (PyTypeObject*)Py_NewRef(call), p.saved_list = (PyTypeObject*)Py_NewRef(saved), p.check_failed = Py_NewRef(failed);
     places = p;
     Py_RETURN_NONE;
@@ -515,6 +516,7 @@ PyObject* attached_gradients(PyObject* node, const std::vector<PyObject*>& grads
     if (!method || !PyMethod_Check(method) || PyMethod_GET_FUNCTION(method) != places.backward) return nullptr;
     Ref call(Py_NewRef(PyMethod_GET_SELF(method)));
     PyObject *known = slot(call.get(), places.passage), *saved = slot(node, places.saved);
+    if (slot(node, places.done) != Py_None) return nullptr; // (steps of some outputs have run)
     if (!known || known == Py_None || !((Passage*)known)->back) return nullptr;
     Ref held(Py_NewRef(known));
     Passage* self = (Passage*)known;
@@ -535,7 +537,6 @@ PyObject* attached_gradients(PyObject* node, const std::vector<PyObject*>& grads
     if (last && saved != Py_None) { // as AttachedNode.release: what is saved may be overwritten, even by a run that fails
         if (PyObject_SetAttr(node, released, Py_True)) return nullptr;
         reset(node, places.saved, Py_NewRef(Py_None));
-        reset(node, places.backward_fn, Py_NewRef(Py_None));
     }
     PyObject* given[] = {arguments.get(), places.zero, places.zero};
     Ref values = launched(self->back, given);

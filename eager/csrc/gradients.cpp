@@ -171,7 +171,7 @@ PyObject* norm_back(const Gradients& c) { // (x, p, dim, keepdim), out
                 S out = widen(y[k]), up = widen(g[k]), steep = p == 2 || alone ? out : power_of(out, p - 1);
                 S share = steep == 0 ? (S)0 : up / steep;
                 for (npy_intp j = 0; j < r.n; j++, at += r.inner) {
-                    S v = widen(x[at]), sign = v != v ? v : (S)((v > 0) - (v < 0));
+                    S v = widen(x[at]), sign = v != v && p != 1 ? v : (S)((v > 0) - (v < 0));
                     S slope = alone ? up * sign : p == 2 ? (out == 0 ? (S)0 : up * (v / out))
                         : (v == 0 ? (S)0 : sign * power_of(v < 0 ? -v : v, p - 1)) * share;
                     to[at] = Narrow<E>::of(slope);

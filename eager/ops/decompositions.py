@@ -105,7 +105,7 @@ def slogdet(x):
 @slogdet.grad("x")
 @explicit
 def _(g_logabsdet, x):
-    return mul(unsqueeze(unsqueeze(g_logabsdet, len(g_logabsdet.shape)), len(g_logabsdet.shape) + 1), _h(inv(x)))
+    return mul(unsqueeze(unsqueeze(g_logabsdet, len(g_logabsdet.shape)), len(g_logabsdet.shape) + 1), _h(inv_ex(x)[0]))
 
 
 @extern(meta=lambda a, b: (*broadcast_shapes((_batch(a), _batch(b)), "solve"), *b.shape[-2:]), refuses=True)

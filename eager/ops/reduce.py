@@ -9,7 +9,7 @@ from ...runtime import reductions
 from ..grads import Meta
 from ..op import composite, Out, reduction, scalar, static
 from ..promote import ordered
-from .arithmetic import absolute, add, bitwise_or, cast, div, eq, mul, ne, sign, square, sub, where
+from .arithmetic import absolute, add, bitwise_or, cast, clamp, div, eq, mul, ne, sign, square, sub, where
 from .elementary import exp, power, sqrt
 from .halves import back, single
 from .indexing import spread
@@ -442,17 +442,18 @@ def _(x, p, dim, keepdim):
 def _(g, x, p, dim, keepdim, out):
     """At zero the gradient of a norm is taken as zero."""
     g, out = keep_dims(g, dim, keepdim), keep_dims(out, dim, keepdim)
+    limit = p in (1, float("inf"), float("-inf"))
     if p != 0 and _alone(x.shape, dim):
-        return mul(g, sign(x))
+        return mul(g, sign(x) if limit else where(eq(x, x), sign(x), x))
     if p == 2:
         return mul(g, _safe_quotient(x, out))
     if p == 1:
         return mul(g, sign(x))
     if p == 0:
         return mul(x, 0)
-    if p in (float("inf"), float("-inf")):
+    if limit:
         here = eq(absolute(x), out)
-        return mul(mul(sign(x), here), div(g, sum(here, dim, True)))
+        return mul(mul(sign(x), here), div(g, clamp(sum(here, dim, True), 1, None)))       # (nothing equals NaN)
     y = single(x)
     steep = mul(sign(y), power(absolute(y), p - 1))
     return back(mul(where(eq(y, 0), 0.0, steep), _safe_quotient(single(g), power(single(out), p - 1))), x)

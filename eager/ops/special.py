@@ -356,10 +356,12 @@ def _(g, x, out):
 
 
 def _erfcx(x):
-    """exp(x^2) erfc(x): the definition where it does not cancel, else the trapezoid rule for its integral."""
+    """exp(x^2) erfc(x): the definition where it does not cancel, else the trapezoid rule for its integral, which far away is its
+    first term."""
     nodes = np.arange(-28, 29) * 0.25
-    at = np.clip(x, 2.0, 1e100)
+    at = np.clip(x, 2.0, 1e9)
     far = (np.exp(-nodes ** 2) * (at[..., None] / (at[..., None] ** 2 + nodes ** 2))).sum(-1) * 0.25 / math.pi
+    far = np.where(x > 1e9, math.sqrt(1 / math.pi) / np.maximum(x, 1.0), far)
     return np.where(x > 2, far, np.exp(np.minimum(x, 2.0) ** 2) * (1 - prims.erf(np.minimum(x, 2.0))))
 
 

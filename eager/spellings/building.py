@@ -259,8 +259,7 @@ def scatter_reduce(input, dim, index, src, reduce, *, include_self=True):
     source = src if src.shape == index.shape else src[tuple(slice(n) for n in index.shape)]
     if reduce in ("amax", "amin"):
         if input.dtype.is_complex:
-            raise NotImplementedError(f'"scatter_reduce" with {reduce} not implemented for {type_name(input.dtype)}: complex numbers '
-                                      "have no order")
+            raise NotImplementedError(f'"scatter_reduce" with {reduce} not implemented for {type_name(input.dtype)}: no order')
         return _extreme(input, d, index, source, reduce == "amax", bool(include_self))
     base = input if include_self else input.scatter(d, index, 1 if reduce == "prod" else 0)
     if reduce in ("sum", "mean"):

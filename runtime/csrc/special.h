@@ -173,9 +173,8 @@ template <int kind> FB_INLINE hd h_bessel(const Job& job, hd x) {
     return x == x ? out : x;
 }
 FB_INLINE hd h_erfcx(const Job& job, hd x) {
-    hd size = h_abs(x);
-    size = size > 1e100 ? splat_hd(1e100) : size;
-    hd out = h_chebyshev((const double*)job.p[2], job.n[0], (size - 3.75) / (size + 3.75)) / (1.0 + 2.0 * size);
+    hd size = h_abs(x), near = size > 1e100 ? splat_hd(1e100) : size;
+    hd out = h_chebyshev((const double*)job.p[2], job.n[0], (near - 3.75) / (near + 3.75)) * 0.5 / (0.5 + size);
     if (h_any(x < 0.0)) out = x < 0.0 ? 2.0 * h_exp(x * x) - out : out;
     return x == x ? out : x;
 }

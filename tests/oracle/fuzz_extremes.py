@@ -120,7 +120,10 @@ MEANT = {
     (r"nan_to_num .*(bool|int)", r"more than one element"): "writing in place to a tensor that overlaps itself is refused everywhere",
     (r"prod", r"gradient 1.0: values \(NaN"): "with a NaN in a row PyTorch's gradient depends on zeros in other rows",
     (r"std|var", r"gradient 1.0: values \(NaN\)"): "of equal elements whose variance one library rounds to 0 and the other does not",
-    (r"ldexp", r"gradient 1.1: values \(infinity"): "at overflow: products in another order",
+    (r"ldexp", r"gradient 1.\d: values \((NaN|infinity)"): "at overflow: products in another order",
+    (r"(scatter|index)_reduce .*float16", r"result: values \((NaN|infinity)"): "at overflow: products and sums in another order",
+    (r"fmod|remainder", r"gradient 1.1: values \(infinity"): "at overflow: sums of quotients in another order",
+    (r"soft_margin_loss", r"result: values \(infinity of torch\)"): "log(1 + exp(z)) is z where the exponential overflows; PyTorch's is infinite",
     (r"addcdiv", r"gradient 1.1: values \(infinity of torch\)"): "the square of a denominator has no digits left",
     (r"i0 .*float64", r"result: values \(NaN\)"): "at the largest double and at infinity PyTorch's vectors and the elements left over differ",
     (r"histc .*(bfloat16|float16)", r"result: values"): "the bins of halves are counted in float32",
@@ -133,6 +136,19 @@ MEANT_FOR = {
         (lambda x: (np.abs(x) > 255) & np.isfinite(x), "halves compute in float32 here: what overflows in PyTorch's halves was infinite in between"),
     (r"logit ", r"gradient 1.0: values \(NaN"): (np.isnan, "PyTorch's vectors give NaN the gradient 0, the elements left over NaN"),
     (r"(float_power|pow) .*complex", r"gradient 1.\d: values \(NaN of torch\)"): (lambda x: x == 0, "a power of 0 has the slope 0"),
+    (r"summed|sum|mean|trace|nll_loss|cross_entropy|soft_margin|average|trapezoid", r"result: values"):
+        (lambda x: (np.abs(x) > 1e37) & (np.abs(x) < 3.5e38) | (np.abs(x) > 1e307),
+         "what is left of a sum of the largest numbers depends on its order"),
+    (r"instance_norm", r"result: values$"): (lambda x: np.abs(x) > 1e4, "PyTorch scales and shifts apart: the digits cancel"),
+    (r"torch\.(mul|multiply|div|divide|true_divide)", r"gradient 1.\d: values \((NaN|infinity)"):
+        (lambda x: (np.abs(x) > 1e37) & (np.abs(x) < 3.5e38) | (np.abs(x) > 1e307), "sums over what was broadcast, in another order"),
+    (r"max_pool", r"result: values$"): (np.isnan, "of several NaN PyTorch takes the last"),
+    (r"lstsq", r"result: values$"): (lambda x: (x != 0) & (np.abs(x) < 1e-3), "columns that are nearly dependent"),
+    (r"erfcx", r"gradient 1.0: values \(NaN of torch\)"): (lambda x: np.abs(x) > 1e30, "infinite far away"),
+    (r"fmod|remainder", r"result: values \(NaN of torch\)"):
+        (lambda x: (x != 0) & (np.abs(x) < 2.0**-126), "PyTorch's vectors give NaN for denormal divisors, the elements left over a number"),
+    (r"\.(std|var)", r"gradient 1.0: values"): (lambda x: (x != 0) & (np.abs(x) < 1e-18), "the square of the deviation underflows"),
+    (r"histc", r"result: values$"): (lambda x: np.abs(x) > 1e300, "the width of all bins together overflows"),
     (r"renorm", r"gradient 1.0: values \(NaN\)"): (np.isnan, "the norm of a NaN has no slope"),
     (r"torch\.mode", r"result: values"): (np.isnan, "PyTorch sorts with <, which NaN has no place in"),
     (r"F\.(nll_loss|cross_entropy)", r"result: values \(NaN\)"):
@@ -171,8 +187,11 @@ def squares_overflow(case, halves=1e18):
     """Whether some number has no square in the type that it computes in, which for float16 has those up to `halves`."""
     for s in specs_of((case.args, dict(case.kwargs))):
         top = 1e150 if s.dtype in ("float64", "complex128") else halves if s.dtype == "float16" else 1e18
-        if s.dtype in FLOATS and np.any(np.abs(np.nan_to_num(fuzz.array_of(s).astype(np.float64), posinf=1e300)) > top):
-            return True
+        if s.dtype in FLOATS or s.dtype.startswith("complex"):
+            x = fuzz.array_of(s)
+            x = x.astype(np.complex128 if s.dtype.startswith("complex") else np.float64)
+            if np.any(np.abs(np.nan_to_num(x, posinf=1e300, neginf=-1e300)) > top):
+                return True
     return False
 
 
