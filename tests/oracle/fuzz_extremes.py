@@ -149,6 +149,8 @@ MEANT_FOR = {
         (lambda x: (x != 0) & (np.abs(x) < 2.0**-126), "PyTorch's vectors give NaN for denormal divisors, the elements left over a number"),
     (r"\.(std|var)", r"gradient 1.0: values"): (lambda x: (x != 0) & (np.abs(x) < 1e-18), "the square of the deviation underflows"),
     (r"histc", r"result: values$"): (lambda x: np.abs(x) > 1e300, "the width of all bins together overflows"),
+    (r"cross_entropy", r"gradient 1.0: values$"):
+        (lambda x: np.abs(x) > 1e6, "the logarithm of a row's sum of exponentials is rounded as a number of the scores' size"),
     (r"renorm", r"gradient 1.0: values \(NaN\)"): (np.isnan, "the norm of a NaN has no slope"),
     (r"torch\.mode", r"result: values"): (np.isnan, "PyTorch sorts with <, which NaN has no place in"),
     (r"F\.(nll_loss|cross_entropy)", r"result: values \(NaN\)"):
