@@ -145,8 +145,8 @@ FB_INLINE hd h_zeta(hd s, hd q) {
 template <class T> void zeta(const Job& job, long begin, long end) {
     each_vector<1>(begin, end, [&](i64 i, auto m, int) FB_BODY {
         vf s = ld((const T*)job.p[1] + i, m), q = ld((const T*)job.p[2] + i, m);
-        hd lo = h_zeta(__builtin_convertvector(first(s), hd), __builtin_convertvector(first(q), hd)), hi = lo;
-        if (count(m) > FB_W / 2) hi = h_zeta(__builtin_convertvector(second(s), hd), __builtin_convertvector(second(q), hd));
+        hd lo = h_zeta(wide_d(first(s)), wide_d(first(q))), hi = lo;
+        if (count(m) > FB_W / 2) hi = h_zeta(wide_d(second(s)), wide_d(second(q)));
         st((T*)job.p[0] + i, both(__builtin_convertvector(lo, hf), __builtin_convertvector(hi, hf)), m);
     });
 }
@@ -225,8 +225,8 @@ template <class T, int kind> void special(const Job& job, long begin, long end) 
             st((T*)job.p[0] + i, vd{lo, count(m) > FB_W / 2 ? special_of<kind>(job, x.hi) : lo}, m);
         } else {
             vf x = ld((const T*)job.p[1] + i, m);
-            hd lo = special_of<kind>(job, __builtin_convertvector(first(x), hd)), hi = lo;
-            if (count(m) > FB_W / 2) hi = special_of<kind>(job, __builtin_convertvector(second(x), hd));
+            hd lo = special_of<kind>(job, wide_d(first(x))), hi = lo;
+            if (count(m) > FB_W / 2) hi = special_of<kind>(job, wide_d(second(x)));
             st((T*)job.p[0] + i, both(__builtin_convertvector(lo, hf), __builtin_convertvector(hi, hf)), m);
         }
     });
