@@ -393,16 +393,22 @@ FB_INLINE hd short_power(hf m, hf head, hi index, hf y) {
         1.4426950408976948);
     return short_exp2(wide_d(y) * v_fma(r, slope, wide_d(head)));
 }
+// the lanes of a mask by the C library
+FB_RARE vf far_pow(vf r, vf x, vf y, vi far) {
+    FB_LANES if (far[l]) r[l] = y[l] == 0.f ? 1.f : __builtin_powf(x[l], y[l]);
+    return r;
+}
 FB_INLINE vf v_pow(vf x, vf y) {
     const vf heads = {-0.4842987f, -0.4225769f, -0.3633728f, -0.30651855f, -0.25180054f, -0.19909668f, -0.1482544f,
         -0.09913635f, -0.051635742f, 0.0f, 0.076812744f, 0.15986633f, 0.23840332f, 0.31288147f, 0.3836975f, 0.45121765f};
     vu past = (vu)as_i(x) - 0x00800000u; // at 0x7f000000 and beyond: no positive normal number
-    if (any_lane((vi)(past >= 0x7f000000u) | ((as_i(y) & splat_i(0x7fffffff)) > splat_i(0x4e800000)))) return far_pow(x, y);
+    vi far = (vi)(past >= 0x7f000000u) | ((as_i(y) & splat_i(0x7fffffff)) > splat_i(0x4e800000));
     vi from = as_i(x) - splat_i(0x3f330000), index = from >> 19, whole = from & splat_i((int)0xff800000);
     vf m = as_f(as_i(x) - whole), head = __builtin_convertvector(whole >> 23, vf) + look_up(heads, index);
     hd lo = short_power(first(m), first(head), first(index), first(y));
     hd hi_ = short_power(second(m), second(head), second(index), second(y));
-    return both(__builtin_convertvector(lo, hf), __builtin_convertvector(hi_, hf));
+    vf r = both(__builtin_convertvector(lo, hf), __builtin_convertvector(hi_, hf));
+    return any_lane(far) ? far_pow(r, x, y, far) : r;
 }
 // the power of a base of 2: a table of 2^(j/16) in two parts, and a polynomial; within 0.6 ulp
 FB_INLINE vf v_pow_of_2(vf y) {
