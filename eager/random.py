@@ -60,6 +60,11 @@ class Generator:
             self._next = base + n
         return self._seed, base
 
+    def give_back(self, base: int) -> None:
+        """Ordinals from `base` on are there to be taken again."""
+        with self._lock:
+            self._next = base
+
     def get_state(self) -> Tensor:
         raw = np.frombuffer(_STATE.pack(self._seed, self._next), np.uint8).copy()
         return Tensor._from_array(raw, dtypes.uint8)

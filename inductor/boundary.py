@@ -167,13 +167,13 @@ class CompiledGraph:
         return not functional.mutated and slots == fresh == list(range(self.inner))
 
     def _passage(self) -> Passage | None:
-        """What launches and records calls without Python in between: none draw, and all numbers are known."""
+        """What launches and records calls without Python in between: all numbers are known."""
         training = self.training
-        if training is None or not self.simple or training.origins is None or self.draws or self.constants or self.sources:
+        if training is None or not self.simple or training.origins is None or self.constants or self.sources:
             return None
         run, places = unwound(self.forward)
         kept = [-2 - k if given else k for given, k in training.origins]
-        return Passage(self, run, places, self.inner, training.reached, training.requires, kept)
+        return Passage(self, run, places, self.inner, training.reached, training.requires, kept, bool(self.draws))
 
     @property
     def native_call(self) -> Any:
@@ -182,11 +182,19 @@ class CompiledGraph:
         """
         return getattr(self.forward, "launcher", None) if self.plain else self.passage
 
-    def attach(self, inputs: list, values: list) -> list:
+    def attach(self, inputs: list, values: list, seed: int, base: int) -> list:
         """The forward's results with a node on them; these are all that the program sees."""
         inner = values[:self.inner]
-        Call(self, inputs, 0, 0, {}).attach(inner, values[self.inner:])
+        Call(self, inputs, seed, base, {}).attach(inner, values[self.inner:])
         return inner
+
+    def reserve(self) -> tuple[int, int]:
+        """(seed, first ordinal) of a call."""
+        return random.default_generator.reserve(self.draws)
+
+    def give_back(self, base: int) -> None:
+        """The ordinals of a call that will be made again."""
+        random.default_generator.give_back(base)
 
     def __call__(self, *inputs):
         if self.plain:
@@ -207,13 +215,11 @@ class CompiledGraph:
         """(seed, first ordinal, outputs of the forward)."""
         if not self.draws:
             return 0, 0, self.run(inputs, 0, 0)
-        generator = random.default_generator
-        before = generator.get_state()
-        seed, base = generator.reserve(self.draws)
+        seed, base = self.reserve()
         try:
             return seed, base, self.run(inputs, seed, base)
         except CheckFailed:
-            generator.set_state(before)                         # eager starts again from the same state
+            self.give_back(base)                                # eager starts again from the same state
             raise
 
     def _symbols(self, inputs: list) -> dict[str, Any]:

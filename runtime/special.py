@@ -5,8 +5,11 @@ the operand. A series is fitted at its first use to a function that the caller h
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
+from .calls import TYPES as CALL_TYPES, Job
 from .jobs import GRAIN, TYPES, empty, run
 
 _NONE = np.zeros(0)
@@ -29,6 +32,12 @@ def special(name, x, kind, function=None, s=0, factor=1.0):
         return out
     with np.errstate(all="ignore"):
         return out.astype(kind)
+
+
+def special_calls(c, name, out, x, coefficients, numbers, factor=1.0):
+    """For compiled code: the function as a call of its kernel; `coefficients`: the table of its series, or None."""
+    units = math.prod(x.shape)
+    return Job(name, CALL_TYPES[x.dtype.name], units, 64, (out, c.rows(x), coefficients), numbers or (0,), (factor,), same=((0, 1),)),
 
 
 def series(name, function, wide):

@@ -172,7 +172,7 @@ struct Places {
     Py_ssize_t backward_fn, label, with_saved, saved, final, facts, done;             // of a node
     Py_ssize_t items, saved_versions, is_private;                                     // of what is saved
     Py_ssize_t ref, array, dtype, device, storage, geometry;                          // of a saved output
-    PyObject *backward, *name, *zero, *empty, *check_failed;
+    PyObject *backward, *name, *empty, *check_failed;
 } places;
 
 struct Passage {
@@ -183,6 +183,7 @@ struct Passage {
     Py_ssize_t inner;
     Numbers *reached, *requires_grad;
     Numbers* kept;                      // for the backward: numbers behind the inner results, -2 - that of an input
+    bool draws;                         // the graph takes random numbers from the default generator
     bool looked;                        // Python has seen which results share memory
     // the backward for gradients of all outputs, once it is known
     PyObject* back;                     // None where it computes nothing
@@ -294,20 +295,21 @@ Ref kept_tensor(PyObject* item, PyObject* version) {
 }
 
 // The facts of one call, as `Call` keeps them.
-Ref call_object(Passage* self, PyObject* inputs, PyObject* keep) {
-    PyObject* asked[] = {inputs, keep};
+Ref call_object(Passage* self, PyObject* const* args, PyObject* keep) {
+    PyObject* asked[] = {args[0], keep};
     Ref held(remember(nullptr, asked, 2)), made(held ? places.call->tp_alloc(places.call, 0) : nullptr);
     if (!made) return Ref();
     PyObject* call = made.get();
     put(call, places.graph, self->graph), put(call, places.passage, (PyObject*)self);
     put(call, places.inputs, PyTuple_GET_ITEM(held.get(), 0)), put(call, places.versions, PyTuple_GET_ITEM(held.get(), 1));
     put(call, places.numbers, places.empty), put(call, places.symbols, places.empty);
-    put(call, places.seed, places.zero), put(call, places.base, places.zero);
+    put(call, places.seed, args[1]), put(call, places.base, args[2]);
     return made;
 }
 
 // Hang a node on the outputs of a call. 1: done; 0: it is for Python, and nothing was done; -1: an error is set.
-int record_call(Passage* self, PyObject* inputs, PyObject* values) {
+int record_call(Passage* self, PyObject* const* args, PyObject* values) {
+    PyObject* inputs = args[0];
     Ref rest(PyList_GetSlice(values, self->inner, PyList_GET_SIZE(values)));
     Ref kept = rest ? placed(*self->kept, rest.get(), inputs) : Ref();
     if (!kept) return -1;
@@ -320,7 +322,7 @@ int record_call(Passage* self, PyObject* inputs, PyObject* values) {
     Ref node(keep ? attach_to(outs.get(), ends.get()) : nullptr);
     if (!node) return -1;
     if (node.get() == Py_None || node.get() == Py_False) return node.get() == Py_None;
-    Ref call = call_object(self, inputs, keep.get()), saved = saved_list(node.get(), kept.get(), outs.get());
+    Ref call = call_object(self, args, keep.get()), saved = saved_list(node.get(), kept.get(), outs.get());
     if (!call || !saved) return -1;
     PyObject* n = node.get();
     put(n, places.label, places.name), put(n, places.with_saved, Py_True), put(n, places.final, Py_False);
@@ -330,22 +332,46 @@ int record_call(Passage* self, PyObject* inputs, PyObject* values) {
     return slot(n, places.backward_fn) ? 1 : -1;
 }
 
+// The seed and the first ordinal of a call that draws: (seed, ordinal) by the graph's `reserve`.
+Ref reserved(Passage* self) {
+    static PyObject* method = PyUnicode_InternFromString("reserve");
+    Ref key(PyObject_CallMethodNoArgs(self->graph, method));
+    if (key && (!PyTuple_CheckExact(key.get()) || PyTuple_GET_SIZE(key.get()) != 2))
+        return PyErr_SetString(PyExc_TypeError, "reserve() gives a seed and an ordinal"), Ref();
+    return key;
+}
+
+// A call that failed a check is made again in eager, which draws the same numbers.
+void give_back(Passage* self, PyObject* base) {
+    static PyObject* method = PyUnicode_InternFromString("give_back");
+    if (!PyErr_ExceptionMatches(places.check_failed)) return;
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    Ref done(PyObject_CallMethodOneArg(self->graph, method, base));
+    if (done) return PyErr_Restore(type, value, trace);
+    Py_XDECREF(type), Py_XDECREF(value), Py_XDECREF(trace);
+}
+
 // passage(inputs, seed, base): the launcher's results, with a node on them where calls are recorded
 PyObject* pass(PyObject* raw, PyObject* const* args, size_t flags, PyObject* names) {
     static PyObject* method = PyUnicode_InternFromString("attach");
     Passage* self = (Passage*)raw;
     if (PyVectorcall_NARGS(flags) != 3 || names || !PyList_CheckExact(args[0]))
         return PyErr_Format(PyExc_TypeError, "passage(a list, seed, base)");
-    Ref values = launched(self->launcher, args);
+    Ref key = self->draws ? reserved(self) : Ref();
+    if (self->draws && !key) return nullptr;
+    PyObject* own[] = {args[0], key ? PyTuple_GET_ITEM(key.get(), 0) : args[1], key ? PyTuple_GET_ITEM(key.get(), 1) : args[2]};
+    Ref values = launched(self->launcher, own);
+    if (!values && key) give_back(self, own[2]);
     if (values && !self->as_given) values = placed(*self->outputs, values.get(), args[0]);
     Thread thread;
     if (!values || !read_state(thread)) return nullptr;
     if (thread.grad) {
-        int done = self->looked && thread.quick ? record_call(self, args[0], values.get()) : 0;
+        int done = self->looked && thread.quick ? record_call(self, own, values.get()) : 0;
         if (done < 0) return nullptr;
         if (!done) {
-            PyObject* given[] = {self->graph, args[0], values.get()};
-            values = Ref(PyObject_VectorcallMethod(method, given, 3 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
+            PyObject* given[] = {self->graph, args[0], values.get(), own[1], own[2]};
+            values = Ref(PyObject_VectorcallMethod(method, given, 5 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
             if (!values) return nullptr;
             self->looked = true;
         }
@@ -439,15 +465,17 @@ void passage_dealloc(PyObject* raw) {
 PyObject* passage_new(PyTypeObject* type, PyObject* args, PyObject*) {
     PyObject *graph, *launcher, *outputs, *reached, *requires_grad, *kept;
     Py_ssize_t inner;
+    int draws;
     Numbers o, r, q, k;
-    if (!PyArg_ParseTuple(args, "OOOnOOO", &graph, &launcher, &outputs, &inner, &reached, &requires_grad, &kept)) return nullptr;
+    if (!PyArg_ParseTuple(args, "OOOnOOOp", &graph, &launcher, &outputs, &inner, &reached, &requires_grad, &kept, &draws))
+        return nullptr;
     if (outputs != Py_None && !read_numbers(outputs, o)) return nullptr;
     if (!places.call) return PyErr_Format(PyExc_RuntimeError, "passages() comes first");
     if (!read_numbers(reached, r) || !read_numbers(requires_grad, q) || !read_numbers(kept, k)) return nullptr;
     Passage* self = (Passage*)type->tp_alloc(type, 0);
     if (!self) return nullptr;
     self->vectorcall = pass;
-    self->graph = Py_NewRef(graph), self->launcher = Py_NewRef(launcher), self->inner = inner;
+    self->graph = Py_NewRef(graph), self->launcher = Py_NewRef(launcher), self->inner = inner, self->draws = draws;
     self->outputs = new Numbers(o), self->as_given = outputs == Py_None;
     self->reached = new Numbers(r), self->requires_grad = new Numbers(q), self->kept = new Numbers(k);
     self->saved = new Numbers, self->grads = new Numbers, self->found = new Numbers;
@@ -480,7 +508,7 @@ PyObject* passages(PyObject*, PyObject* args) {
     for (auto& each : wanted)
         if ((each.at = offset_of(each.type, each.name)) < 0) return nullptr;
     p.backward = PyObject_GetAttrString(call, "backward");
-    p.name = PyUnicode_InternFromString("CompiledBackward"), p.zero = PyLong_FromLong(0), p.empty = PyDict_New();
+    p.name = PyUnicode_InternFromString("CompiledBackward"), p.empty = PyDict_New();
     if (!p.backward || !p.name || !p.empty) return nullptr;
     p.call = (PyTypeObject*)Py_NewRef(call), p.saved_list = (PyTypeObject*)Py_NewRef(saved), p.check_failed = Py_NewRef(failed);
     places = p;
@@ -538,7 +566,7 @@ PyObject* attached_gradients(PyObject* node, const std::vector<PyObject*>& grads
         if (PyObject_SetAttr(node, released, Py_True)) return nullptr;
         reset(node, places.saved, Py_NewRef(Py_None));
     }
-    PyObject* given[] = {arguments.get(), places.zero, places.zero};
+    PyObject* given[] = {arguments.get(), slot(call.get(), places.seed), slot(call.get(), places.base)};
     Ref values = launched(self->back, given);
     if (!values) return tell_failure(), nullptr;
     return placed(*self->found, values.get(), arguments.get()).release();
@@ -546,7 +574,7 @@ PyObject* attached_gradients(PyObject* node, const std::vector<PyObject*>& grads
 
 bool add_attached(PyObject* module) {
     PassageType.tp_name = "flambeau.eager._call.Passage";
-    PassageType.tp_doc = "Passage(graph, launcher, outputs, results, reached, requires, kept): calls of a compiled graph, recorded without Python";
+    PassageType.tp_doc = "Passage(graph, launcher, outputs, results, reached, requires, kept, draws): calls of a compiled graph, recorded without Python";
     PassageType.tp_basicsize = sizeof(Passage);
     PassageType.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL;
     PassageType.tp_new = passage_new, PassageType.tp_dealloc = passage_dealloc;

@@ -10,6 +10,7 @@ import math
 import numpy as np
 
 from ...runtime import special as kernels
+from ...runtime.calls import Table
 from .. import _call, dtypes, prims
 from ..meta import broadcast_shapes
 from ..op import Kind, composite, extern, pointwise, static
@@ -36,7 +37,18 @@ def _native(record, name, function=None, doubles=True):
         if record.kind is Kind.COMPOSITE and not x.flags.c_contiguous:
             return NotImplemented
         return kernels.special(name, x, x.dtype, function)
-    record.native(_call.special(name, general, functools.partial(kernels.series, name, function), doubles))
+    series = functools.partial(kernels.series, name, function)
+    record.native(_call.special(name, general, series, doubles))
+    if record.kind is Kind.EXTERN:
+        record.calls(lambda c, outs, x: _calls(c, name, outs[0], x, series, doubles))
+
+
+def _calls(c, name, out, x, series, doubles):
+    """For compiled code: the same kernel, of single and, where it is as exact, of double numbers."""
+    if x.dtype is not dtypes.float32 and not (doubles and x.dtype is dtypes.float64) or c.is_empty(x):
+        return None
+    coefficients, numbers = series(x.dtype is dtypes.float64)
+    return kernels.special_calls(c, name, out, x, Table(tuple(coefficients.tolist()), dtypes.float64), numbers)
 
 
 def _floats(x) -> bool:
@@ -148,11 +160,25 @@ def psi(x):
 _BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510)
 
 
+_FAR = 1e5             # below its negative no terms are counted
+
+
+def trigamma(x):
+    """The derivative of digamma, below 1/2 by reflection."""
+    mirrored = x < 0.5
+    r = x - np.rint(x)
+    tail = hurwitz_zeta(2, np.where(mirrored, 1 - x, x))
+    return np.where(mirrored, (math.pi / np.sin(math.pi * r)) ** 2 - tail, tail)
+
+
 def hurwitz_zeta(s, q):
     """sum over k >= 0 of (q + k) ** -s, by Euler and Maclaurin after 10 terms."""
     s, q = np.broadcast_arrays(np.asarray(s, np.float64), np.asarray(q, np.float64))
-    first = total = sum((q + k) ** -s for k in range(10))
-    y = q + 10
+    below = np.where((q < 0) & (q > -_FAR), np.ceil(-q), 0.0)           # terms ahead of the first positive one
+    passed = sum((np.where(k < below, q + k, np.inf) ** -s for k in range(int(below.max(initial=0)))), np.zeros(()))
+    start = q + below
+    first = total = passed + sum((start + k) ** -s for k in range(10))
+    y = start + 10
     total = total + y ** (1 - s) / (s - 1) + 0.5 * y ** -s
     rising, power, factorial = s, y ** (-s - 1), 2.0
     for k, b in enumerate(_BERNOULLI):
@@ -178,16 +204,29 @@ def digamma(x):
 @extern(meta=lambda x, n: x.shape, promote="float", roles={"n": "static"})
 def polygamma(x, n):
     """The n-th derivative of digamma, n >= 1."""
-    sign_ = 1.0 if n % 2 else -1.0
-    return _rounded(lambda v: sign_ * math.factorial(n) * hurwitz_zeta(n + 1, v), x)
+    if n == 1:
+        return _rounded(trigamma, x)
+    return _rounded(lambda v: _leading(n) * hurwitz_zeta(n + 1, v), x)
 
 
 @polygamma.native
 def _(x, n):
-    """For positive x: where the series of the kernel holds."""
-    if not x.size or not _floats(x) or n > 10 or not x.min() > 0:
+    """Of the first orders, as whose power the kernel computes the terms."""
+    if not x.size or not _floats(x) or n > 10:
         return NotImplemented
-    return kernels.special("polygamma", x, x.dtype, s=n + 1, factor=(1.0 if n % 2 else -1.0) * math.factorial(n))
+    return kernels.special("polygamma", x, x.dtype, s=n + 1, factor=_leading(n))
+
+
+@polygamma.calls
+def _(c, outs, x, n):
+    if n > 10 or x.dtype not in (dtypes.float32, dtypes.float64) or c.is_empty(x):
+        return None
+    return kernels.special_calls(c, "polygamma", outs[0], x, None, (n + 1,), _leading(n))
+
+
+def _leading(n):
+    """What zeta(n + 1) is times in the n-th derivative of digamma."""
+    return (1.0 if n % 2 else -1.0) * math.factorial(n)
 
 
 _native(lgamma, "lgamma")

@@ -108,14 +108,17 @@ def list_lines(calls: tuple[Job, ...], pointer: Pointer, scalar: Scalar) -> list
     """Several jobs in one run. Equal numbers stand there once; the arrays of many jobs, a table of positions in `buffers`
     where they are inputs and outputs, compile quickly."""
     numbers, reals, rows, pointers = Shared(), Shared(), [], []
+    tables = {a: None for call in calls for a in call.arrays if isinstance(a, Table)}
+    named = {id(a): f"(void*)table{k}" for k, a in enumerate(tables)}
     for call in calls:
         whole = numbers.place([number(n) for n in call.numbers])
         parts = reals.place([real(x, scalar) for x in call.reals])
         rows.append((NUMBERS[call.name], cpp(call.units), cpp(call.work), call.type, len(call.arrays), len(pointers), whole,
                      len(call.numbers), parts, len(call.reals)))
-        pointers += [pointer(a) if a is not None else "nullptr" for a in call.arrays]
+        pointers += [named.get(id(a)) or (pointer(a) if a is not None else "nullptr") for a in call.arrays]
     constant = "static " if all(str(x).isdigit() for row in rows for x in row) else ""
     return [
+        *(table_line(a, k) for k, a in enumerate(tables)),
         *array_lines(pointers, [len(call.arrays) for call in calls]),
         f"const i64 numbers[] = {{{', '.join([*numbers.items, '0'])}}};",
         f"const double reals[] = {{{', '.join([*reals.items, '0'])}}};",

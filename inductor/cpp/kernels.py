@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from ...capture.expr import ExprLike, is_const, lift, product
+from ...capture.expr import Expr, ExprLike, is_const, lift, product
 from ...runtime.data import data
 from ..body import Buffer, Rewriter, Value
-from ..loops import Axis, LoopKernel, Step, Store, fallible, step_bounds
+from ..loops import Axis, LoopKernel, Step, Store, fallible, step_bounds, writes
 from .nest import ALIGNMENT, Nest
 from .prims import COSTS, type_of
 from .segments import segments
@@ -177,7 +177,7 @@ class MapKernel(RowKernel):
 
     def write_tables(self, body: Lines, step: Step, last: Axis, rows: ExprLike) -> Step:
         """What is dear and depends on the place in the row alone is computed once for all rows, into row scratch."""
-        found = tabled(step, last) if isinstance(rows, int) and rows >= TABLE_ROWS and last.extent <= TABLE else []
+        found = tabled(step, last, {b.name for b in writes(self.kernel)}) if isinstance(rows, int) and rows >= TABLE_ROWS and last.extent <= TABLE else []
         if not found:
             return step
         rewrite = Rewriter(found[0].body, {})
@@ -191,13 +191,14 @@ class MapKernel(RowKernel):
         return replace(step, stores=tuple(replace(store, value=rewrite(store.value)) for store in step.stores))
 
 
-def tabled(step: Step, last: Axis) -> list[Value]:
-    """The largest values of a step of stores that depend on the last axis alone and cost more than a load."""
+def tabled(step: Step, last: Axis, written: set[str]) -> list[Value]:
+    """The largest values of a step of stores that depend on the last axis alone and cost more than a load; `written`: arrays
+    that the kernel writes."""
     if step.looks or any(store.mode != "set" for store in step.stores):
         return []
     work: dict[int, int] = {}           # of values that depend on nothing but the place in the row
     for value in step.values():
-        own = own_work(value, last)
+        own = own_work(value, last, written)
         if own is not None and all(a.id in work for a in value.args):
             work[value.id] = own + sum(work[a.id] for a in value.args)
     users = [a for value in step.values() if value.id not in work for a in value.args] + [s.value for s in step.stores]
@@ -205,8 +206,8 @@ def tabled(step: Step, last: Axis) -> list[Value]:
     return list(found.values())[:TABLES]
 
 
-def own_work(value: Value, last: Axis) -> int | None:
-    """What a value costs beside its operands; None where it is read from memory or moves with another axis."""
+def own_work(value: Value, last: Axis, written: set[str]) -> int | None:
+    """What a value costs beside its operands; None where it moves with another axis, or is read from memory that may change."""
     if value.op == "const":
         return 0
     if value.op == "index":
@@ -214,6 +215,9 @@ def own_work(value: Value, last: Axis) -> int | None:
         if e.free_names() - {last.name}:
             return None
         return UNEVEN * sum(atom.op != "var" for monomial, _ in e.terms for atom, _ in monomial)
+    if value.op == "load" and not value.args and value.attrs.buffer.name not in written:
+        names = {name for e in value.attrs.index if isinstance(e, Expr) for name in e.free_names()}
+        return None if names - {last.name} else 0
     if value.op in ("load", "acc", "indirect", "scalar", "philox"):
         return None
     return COSTS.get(value.op, 1) * (2 if value.dtype.itemsize == 8 else 1)

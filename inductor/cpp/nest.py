@@ -72,6 +72,7 @@ class Nest:
         self.last = last if last is not None else (cpp(axes[-1].extent, self.bounds) if axes else "1")
         self.levels: dict[int, int] = {}
         self.texts: dict[int, str] = {}
+        self.words: dict[tuple, str] = {}  # four random words by the texts of seed, ordinal and index
         self.indirects: dict[str, Value] = {}
         self.unroll = 1
         self.rounded: set[int] = set()
@@ -110,6 +111,7 @@ class Nest:
 
     def write_phase(self, out: Lines, phase: int, reducers: list[Reducer], stores: tuple[Store, ...]) -> None:
         self.texts.clear()
+        self.words.clear()
         needed = self.needed(reducers, stores)
         self.rounded = rounded_by_stores(needed, reducers, stores)
         self.unroll = self.accumulators(needed, reducers)
@@ -212,6 +214,8 @@ class Nest:
             return (self.acc and self.acc(value)) or self.kernel.acc_text(value, self.columns)
         if value.op == "indirect":
             return self.write_indirect(out, value)
+        if value.op == "philox":
+            self.write_words(out, value)
         if value.id in self.rounded:
             return convert(self.texts[value.args[0].id], type_of(value.args[0].dtype), TYPES["float32"])
         text, name = self.expression(value, target)
@@ -219,8 +223,25 @@ class Nest:
         out(f"const {target.register} {name} = {text};")
         return name
 
+    def write_words(self, out: Lines, value: Value) -> None:
+        """The four words of a counter, once for all draws that take one of them."""
+        counter = self.counter(value)
+        if counter not in self.words:
+            self.words[counter] = self.kernel.value_name("words")
+            out(f"const Words {self.words[counter]} = philox_words({', '.join(counter)});")
+
+    def counter(self, value: Value) -> tuple[str, ...]:
+        return tuple(self.texts[a.id] for a in value.args[:3])
+
+    def word(self, value: Value) -> str:
+        return f"{self.words[self.counter(value)]}.w[{value.args[3].attrs}]"
+
     def expression(self, value: Value, target: Type) -> tuple[str, str]:
         """(C++ expression, stem of a name) of a value that is computed."""
+        if value.op == "philox":
+            return f"unsigned_words({self.word(value)})", "philox"
+        if (shift := shifted_word(value, target)) is not None:
+            return f"to_f((vi)({self.word(value.args[0].args[0])} >> {shift}))", "cast"
         if value.op == "load":
             return self.load(value, target), f"{self.kernel.buffer(value.attrs.buffer)}_at"
         if value.op == "index":
@@ -416,6 +437,14 @@ class Nest:
         for axis in self.step.axes:
             total = total * axis.extent
         return total
+
+
+def shifted_word(value: Value, target: Type) -> int | None:
+    """By how many bits a random word is shifted before it becomes a float: what is left of it has a sign bit to spare."""
+    if value.op != "cast" or target.kind != "f" or target.after or value.args[0].op != "shr":
+        return None
+    word, shift = value.args[0].args
+    return shift.attrs if word.op == "philox" and shift.op == "const" and 1 <= shift.attrs < 32 else None
 
 
 def exprs_of(value: Value) -> tuple[ExprLike, ...]:

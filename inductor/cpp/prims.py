@@ -221,7 +221,7 @@ CPP_PRIMS: dict[str, Cell] = {
     "isnan": function("isnan", "splat_b(false)"),
     "isinf": function("isinf", "splat_b(false)"),
     "where": chosen,
-    "philox": function("philox"),
+    "philox": lambda kind, a: a[0],  # written by the nest: four words at once
     "cast": lambda kind, a: a[0],  # written by `convert`, which knows both types
 }
 
@@ -268,8 +268,6 @@ def special(name: str, kind: str, texts: list[str], constants: list[Any]) -> str
     """Cheaper spellings for constant operands that give the same values."""
     if name in ("shl", "shr") and constants[1] is not None and 0 <= constants[1] < (64 if kind == "l" else 32):
         return f"{name}_by({texts[0]}, {constants[1]})"
-    if name == "philox":
-        return f"v_philox({', '.join(texts[:3])}, {constants[3]})"
     if name == "pow" and kind in "fd" and constants[1] in (1.0, 2.0, 3.0):
         return " * ".join([texts[0]] * int(constants[1]))
     if name == "pow" and kind == "f" and constants[0] == 2.0:

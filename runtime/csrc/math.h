@@ -59,9 +59,17 @@ FB_INLINE void split_exp(vf x, vf& n, vf& tail) {
 // by the last four bits of the lane's number
 #if defined(__clang__)
 FB_INLINE vf look_up(vf table, vi index) { return __builtin_ia32_permvarsf512(table, index); }
+FB_INLINE vf look_up(vf low, vf high, vi index) { return __builtin_ia32_vpermi2varps512(low, index, high); }
+FB_INLINE hd look_up(hd low, hd high, hl index) { return __builtin_ia32_vpermi2varpd512(low, index, high); }
 #else
 FB_INLINE vf look_up(vf table, vi index) { return __builtin_shuffle(table, index); }
+// by the last five bits, and of doubles by the last four
+FB_INLINE vf look_up(vf low, vf high, vi index) { return __builtin_shuffle(low, high, index); }
+FB_INLINE hd look_up(hd low, hd high, hl index) { return __builtin_shuffle(low, high, index); }
 #endif
+// the exponent of the number's highest bit, -inf for 0; and its mantissa in [3/4, 3/2), NaN for negative numbers
+FB_INLINE vf exponent_of(vf x) { return __builtin_ia32_getexpps512_mask(x, x, FB_ALL, 4); }
+FB_INLINE vf mantissa_of(vf x) { return __builtin_ia32_getmantps512_mask(x, 11, x, FB_ALL, 4); }
 #endif
 // within 1 ulp
 #if FB_ISA == 512
@@ -92,13 +100,111 @@ FB_INLINE vf v_expm1(vf x) {
     vf r = v_fma(half, tail, half - splat_f(0.5f));
     return v_where(x == splat_f(0.f), x, r + r);
 }
+#if FB_ISA == 512
+// a polynomial around each multiple of 1/4 up to 31/4, coefficients taken from registers by the multiple's number; what is
+// larger belongs to the last of them, and is 1 from 9.1 on; within 1.6 ulp
+FB_INLINE vf v_tanh(vf x) {
+    const vf low0 = {0.0f, 0.24491866f, 0.46211717f, 0.63514894f, 0.7615942f, 0.84828365f, 0.90514827f, 0.94137555f,
+        0.9640276f, 0.9780261f, 0.9866143f, 0.99185973f, 0.9950548f, 0.99699765f, 0.9981779f, 0.99889445f};
+    const vf high0 = {0.9993293f, 0.99959314f, 0.99975324f, 0.99985033f, 0.9999092f, 0.9999449f, 0.9999666f, 0.99997973f,
+        0.9999877f, 0.99999255f, 0.99999547f, 0.99999726f, 0.99999833f, 0.999999f, 0.9999994f, 0.99999964f};
+    const vf low1 = {1.0f, 0.940015f, 0.7864478f, 0.5965858f, 0.41997433f, 0.28041485f, 0.18070664f, 0.1138121f,
+        0.07065082f, 0.043464918f, 0.026592227f, 0.016214287f, 0.009866037f, 0.005995715f, 0.0036408848f, 0.0022098923f};
+    const vf high1 = {0.0013409507f, 0.0008135424f, 0.0004935174f, 0.0002993625f, 0.00018158324f, 0.000110139736f,
+        6.680457e-05f, 4.0519553e-05f, 2.4576548e-05f, 1.4906502e-05f, 9.041277e-06f, 5.4838215e-06f, 3.3261094e-06f,
+        2.0173886e-06f, 1.2236086e-06f, 7.4256076e-07f};
+    const vf low2 = {0.0f, -0.23022005f, -0.36342573f, -0.37892073f, -0.31985196f, -0.23787294f, -0.16356705f,
+        -0.10714013f, -0.068109326f, -0.04250975f, -0.026236195f, -0.01608224f, -0.009817208f, -0.005977688f,
+        -0.0036342347f, -0.0022074392f};
+    const vf high2 = {-0.0013400451f, -0.00081320765f, -0.00049339334f, -0.0002993163f, -0.00018156589f, -0.00011013315f,
+        -6.680203e-05f, -4.0518542e-05f, -2.4576131e-05f, -1.4906321e-05f, -9.041193e-06f, -5.4837806e-06f,
+        -3.3260883e-06f, -2.017377e-06f, -1.2236021e-06f, -7.392546e-07f};
+    const vf low3 = {-0.3333277f, -0.25699127f, -0.09422265f, 0.041803624f, 0.10360541f, 0.10831275f, 0.08781747f,
+        0.06292208f, 0.042109177f, 0.027087435f, 0.017020982f, 0.010546592f, 0.006479996f, 0.003961178f, 0.0024139895f,
+        0.001468371f};
+    const vf high3 = {0.0008921647f, 0.0005416971f, 0.00032876641f, 0.00019948439f, 0.00012102191f, 7.341399e-05f,
+        4.4531695e-05f, 2.701126e-05f, 1.638368e-05f, 9.937396e-06f, 6.027406e-06f, 3.6558326e-06f, 2.217384e-06f,
+        1.344915e-06f, 8.157335e-07f, 4.6780528e-07f};
+    const vf low4 = {0.0f, 0.13818443f, 0.16358416f, 0.09972783f, 0.028121246f, -0.012257584f, -0.024809858f,
+        -0.023476096f, -0.017894402f, -0.012338246f, -0.008063381f, -0.005111864f, -0.0031836715f, -0.0019619998f,
+        -0.0012015115f, -0.0007330043f};
+    const vf high4 = {-0.00044615797f, -0.00027118652f, -0.00016469581f, -9.9971425e-05f, -6.0664574e-05f,
+        -3.6805533e-05f, -2.232759e-05f, -1.3543805e-05f, -8.215261e-06f, -4.9830023e-06f, -3.022415e-06f,
+        -1.8332138e-06f, -1.11191e-06f, -6.7441107e-07f, -4.0905232e-07f, -1.836862e-07f};
+    const vf low5 = {0.13216782f, 0.07421875f, -0.025636807f, -0.06338638f, -0.04631893f, -0.01937626f, -0.0027911148f,
+        0.0036353923f, 0.0047616544f, 0.0039855125f, 0.0028598234f, 0.001906538f, 0.0012217637f, 0.00076557795f,
+        0.0004734843f, 0.00029056903f};
+    const vf high5 = {0.00017749032f, 0.00010811489f, 6.574507e-05f, 3.993903e-05f, 2.42473e-05f, 1.4715215e-05f,
+        8.928351e-06f, 5.416467e-06f, 3.285676e-06f, 1.9930187e-06f, 1.2088841e-06f, 7.3324634e-07f, 4.4474413e-07f,
+        2.697538e-07f, 1.63615e-07f, 3.3491652e-08f};
+    // 1.5 * 2^21 has 1/4 for its last bit: the sum's low bits are the number of the nearest quarter
+    vf a = raw_min(splat_f(9.1f), v_abs(x)), shifted = raw_min(splat_f(7.75f), a) + splat_f(3145728.f);
+    vf t = a - (shifted - splat_f(3145728.f));
+    vi k = as_i(shifted);
+    vf r = v_fma(look_up(low5, high5, k), t, look_up(low4, high4, k));
+    r = v_fma(r, t, look_up(low3, high3, k));
+    r = v_fma(r, t, look_up(low2, high2, k));
+    r = v_fma(r, t, look_up(low1, high1, k));
+    r = v_fma(r, t, look_up(low0, high0, k));
+    return with_sign(r, x);
+}
+#else
 // -expm1(-2|x|) / (2 + expm1(-2|x|)): no cancellation, exactly 1 for large |x|; within 2 ulp
 FB_INLINE vf v_tanh(vf x) {
     vf t = v_expm1(v_abs(x) * splat_f(-2.f));
     vf r = with_sign(-t / (t + splat_f(2.f)), x);
     return v_where(v_abs(x) < splat_f(1e-4f), x, r);
 }
+#endif
 
+#if FB_ISA == 512
+// ---- logarithms. x = 2^e m with m in [3/4, 3/2); m / c = 1 + r for one of sixteen c by the mantissa's first bits, which are 1
+//      on both sides of 1. The logarithm of a c is a multiple of 2^-16 within 2e-10, so that e and it add without an error.
+FB_INLINE vf log_parts(vf x, vf& e, vf& head) {
+    const vf inverse = {1.0f, 0.91786164f, 0.86289614f, 0.8212983f, 0.77943087f, 0.74152845f, 0.71087205f, 0.6792614f,
+        1.3020586f, 1.2577115f, 1.2099724f, 1.1691363f, 1.1174376f, 1.0800376f, 1.0434434f, 1.0f};
+    const vf heads = {0.0f, 0.08570862f, 0.14746094f, 0.1968689f, 0.24919128f, 0.29904175f, 0.34126282f, 0.38674927f,
+        -0.26394653f, -0.22929382f, -0.19059753f, -0.15626526f, -0.11103821f, -0.07699585f, -0.042526245f, 0.0f};
+    vf m = mantissa_of(x);
+    vi k = as_i(m) >> 19;
+    e = exponent_of(x) - exponent_of(m);
+    head = look_up(heads, k);
+    return look_up(inverse, k);
+}
+// log(1 + r) and the rest
+FB_INLINE vf log_sum(vf e, vf head, vf r) {
+    vf finite = raw_min(splat_f(150.f), raw_max(splat_f(-150.f), e));
+    vf tail = v_fma(polynomial(r, 0.1885523f, -0.2500667f, 0.33334446f, -0.5f), r * r, finite * splat_f(-2.12194440e-4f));
+    vf high = v_fma(finite, splat_f(0.693359375f), head), sum = high + r;
+    return (sum + (tail + (r - (sum - high)))) + (e - finite);
+}
+FB_INLINE vf v_log(vf x) {
+    vf e, head, inverse = log_parts(x, e, head);
+    vf r = v_fma(mantissa_of(x), inverse, splat_f(-1.f));
+    return log_sum(e, head, r);
+}
+FB_INLINE vf v_log2(vf x) {
+    const vf inverse = {1.0f, 0.9131231f, 0.86410356f, 0.8210868f, 0.7772629f, 0.74064225f, 0.7099244f, 0.6776938f,
+        1.3009197f, 1.2590108f, 1.2124486f, 1.1593636f, 1.1270579f, 1.0779054f, 1.045777f, 1.0f};
+    const vf heads = {0.0f, 0.13111877f, 0.21072388f, 0.2843933f, 0.3635254f, 0.43315125f, 0.4942627f, 0.56129456f,
+        -0.37953186f, -0.33229065f, -0.27792358f, -0.21333313f, -0.17256165f, -0.10823059f, -0.064575195f, 0.0f};
+    vf m = mantissa_of(x);
+    vi k = as_i(m) >> 19;
+    vf e = exponent_of(x) - exponent_of(m), r = v_fma(m, look_up(inverse, k), splat_f(-1.f));
+    vf slope = splat_f(1.442695f), first = r * slope, high = e + look_up(heads, k), sum = high + first;
+    vf tail = v_fma(polynomial(r, 0.2712075f, -0.36077303f, 0.48091865f, -0.7213476f, 1.92596e-08f), r, v_fma(r, slope, -first));
+    vf lost = first - (sum - high); // NaN where the sum is infinite
+    return sum + v_where(lost == lost, tail + lost, splat_f(0.f));
+}
+// u = 1 + x rounded; what rounding lost of x joins r
+FB_INLINE vf v_log1p(vf x) {
+    vf u = splat_f(1.f) + x, lost = x - (u - splat_f(1.f));
+    vf e, head, inverse = log_parts(u, e, head);
+    vf part = v_scale(lost * inverse, -e); // NaN where u is 0 or infinite
+    vf r = v_fma(mantissa_of(u), inverse, splat_f(-1.f)) + v_where(part == part, part, splat_f(0.f));
+    return with_sign(log_sum(e, head, r), x);
+}
+#else
 // ---- logarithms. x = 2^e m with m in [sqrt(1/2), sqrt(2)); log(1 + f) = f - f^2/2 + f^3 Q(f)
 FB_INLINE void split_log(vf x, vf& e, vf& f) {
     vi tiny = x < splat_f(1.17549435e-38f);
@@ -137,6 +243,7 @@ FB_INLINE vf v_log1p(vf x) {
     r = v_where(v_abs(x) < splat_f(1e-5f), v_fma(x * splat_f(-0.5f), x, x), r);
     return v_where((x == splat_f(__builtin_inff())) | (u == splat_f(0.f)), v_log(u), r);
 }
+#endif
 
 #if FB_ISA == 512
 // ---- the error function: sixteen polynomials around multiples of 1/4, coefficients taken from registers by the lane's
@@ -262,19 +369,72 @@ FB_RARE vf far_pow(vf x, vf y) {
     FB_LANES x[l] = __builtin_powf(x[l], y[l]);
     return x;
 }
+#if FB_ISA == 512
+// 2^w of doubles below 2^47: a table of 2^(j/16) and a polynomial for the rest; within 1.2e-9, or 5e-15 where it is exact
+template <bool exact> FB_INLINE hd short_exp2(hd w) {
+    const hd low = {1.0, 1.0442737824274138, 1.0905077326652577, 1.1387886347566916, 1.189207115002721, 1.241857812073484,
+        1.2968395546510096, 1.3542555469368927};
+    const hd high = {1.4142135623730951, 1.4768261459394993, 1.5422108254079407, 1.6104903319492543, 1.681792830507429,
+        1.7562521603732995, 1.8340080864093424, 1.9152065613971474};
+    const hd whole = splat_hd(422212465065984.0); // 1.5 * 2^48: a double there has four bits behind the point
+    hd t = w + whole, n = t - whole, r = w - n, q;
+    if constexpr (exact)
+        q = poly(r, splat_hd(0.0013335404777899385), 0.009618352588149718, 0.05550410847262469, 0.24022650687846972,
+            0.6931471805599859, 1.0);
+    else
+        q = poly(r, splat_hd(0.05550606184907727), 0.24023589980009477, 0.6931471799241461, 0.999999998853409);
+    return v_scale(look_up(low, high, (hl)t) * q, n);
+}
+// y log2(x) = y (e + log2 c + log2(1 + r)) with x = 2^e m, m in [0.7, 1.4), m / c = 1 + r
+FB_INLINE hd short_power(hf m, hf head, hi index, hf y) {
+    const hd low = {1.39890569234606, 1.3403194616736702, 1.2864298631770335, 1.2367197010415376, 1.1906922162836242,
+        1.1479793411072043, 1.108227747596218, 1.0711320536451703};
+    const hd high = {1.0364393833342704, 1.0, 0.9481500231003219, 0.8951079996468653, 0.8476829529727593, 0.8050322754903957,
+        0.7664706693566655, 0.7314252559726621};
+    hd inverse = look_up(low, high, wide_l(index));
+    hd r = v_fma(wide_d(m), inverse, splat_hd(-1.0));
+    hd slope = poly(r, splat_hd(-0.24076619715896974), 0.28881066694348123, -0.3606735948828375, 0.48089825749078663,
+        -0.7213475204674071, 1.4426950408933272);
+    return short_exp2<false>(wide_d(y) * v_fma(r, slope, wide_d(head)));
+}
+// the lanes of a mask by the C library
+FB_RARE vf far_pow(vf r, vf x, vf y, vi far) {
+    FB_LANES if (far[l]) r[l] = y[l] == 0.f ? 1.f : __builtin_powf(x[l], y[l]);
+    return r;
+}
+FB_INLINE vf v_pow(vf x, vf y) {
+    const vf heads = {-0.4842987f, -0.4225769f, -0.3633728f, -0.30651855f, -0.25180054f, -0.19909668f, -0.1482544f,
+        -0.09913635f, -0.051635742f, 0.0f, 0.076812744f, 0.15986633f, 0.23840332f, 0.31288147f, 0.3836975f, 0.45121765f};
+    vu past = (vu)as_i(x) - 0x00800000u; // at 0x7f000000 and beyond: no positive normal number
+    vi far = (vi)(past >= 0x7f000000u) | ((as_i(y) & splat_i(0x7fffffff)) > splat_i(0x4e800000));
+    vi from = as_i(x) - splat_i(0x3f330000), index = from >> 19, whole = from & splat_i((int)0xff800000);
+    vf m = as_f(as_i(x) - whole), head = __builtin_convertvector(whole >> 23, vf) + look_up(heads, index);
+    hd lo = short_power(first(m), first(head), first(index), first(y));
+    hd hi_ = short_power(second(m), second(head), second(index), second(y));
+    vf r = both(__builtin_convertvector(lo, hf), __builtin_convertvector(hi_, hf));
+    return any_lane(far) ? far_pow(r, x, y, far) : r;
+}
+// the power of a base of 2; NaN stays, which the bounds leave alone
+FB_INLINE vf v_pow_of_2(vf y) {
+    y = raw_min(splat_f(129.f), raw_max(splat_f(-152.f), y));
+    hd lo = short_exp2<true>(wide_d(first(y))), hi_ = short_exp2<true>(wide_d(second(y)));
+    return both(__builtin_convertvector(lo, hf), __builtin_convertvector(hi_, hf));
+}
+#else
 FB_INLINE vf v_pow(vf x, vf y) {
     vi plain = (x >= splat_f(1.17549435e-38f)) & (x <= splat_f(3.40282347e38f)) & (v_abs(y) <= splat_f(3.40282347e38f));
     if (any_lane(~plain)) return far_pow(x, y);
-    hd lo = half_pow(__builtin_convertvector(first(x), hd), __builtin_convertvector(first(y), hd));
-    hd hi_ = half_pow(__builtin_convertvector(second(x), hd), __builtin_convertvector(second(y), hd));
+    hd lo = half_pow(wide_d(first(x)), wide_d(first(y)));
+    hd hi_ = half_pow(wide_d(second(x)), wide_d(second(y)));
     return both(__builtin_convertvector(lo, hf), __builtin_convertvector(hi_, hf));
 }
 // the power of a base of 2, whose logarithm is 1
 FB_INLINE vf v_pow_of_2(vf y) {
     if (any_lane(~(v_abs(y) <= splat_f(3.40282347e38f)))) return far_pow(splat_f(2.f), y);
-    hd lo = half_exp2(__builtin_convertvector(first(y), hd)), hi_ = half_exp2(__builtin_convertvector(second(y), hd));
+    hd lo = half_exp2(wide_d(first(y))), hi_ = half_exp2(wide_d(second(y)));
     return both(__builtin_convertvector(lo, hf), __builtin_convertvector(hi_, hf));
 }
+#endif
 
 FB_EACH(vd, exp, __builtin_exp)
 FB_EACH(vd, expm1, __builtin_expm1) FB_EACH(vd, log, __builtin_log) FB_EACH(vd, log2, __builtin_log2)
@@ -394,12 +554,12 @@ FB_INLINE vf to_f(vl x) {
 }
 #endif
 FB_INLINE vd to_d(vd x) { return x; }
-FB_INLINE vd to_d(vf x) { return {__builtin_convertvector(first(x), hd), __builtin_convertvector(second(x), hd)}; }
-FB_INLINE vd to_d(vi x) { return {__builtin_convertvector(first(x), hd), __builtin_convertvector(second(x), hd)}; }
+FB_INLINE vd to_d(vf x) { return {wide_d(first(x)), wide_d(second(x))}; }
+FB_INLINE vd to_d(vi x) { return {wide_d(first(x)), wide_d(second(x))}; }
 FB_INLINE vd to_d(vl x) { return {__builtin_convertvector(x.lo, hd), __builtin_convertvector(x.hi, hd)}; }
 FB_INLINE vl to_l(vl x) { return x; }
 FB_INLINE vl to_l(vi x) { return {widen_first(x), widen_second(x)}; }
-FB_INLINE vl to_l(vf x) { return {__builtin_convertvector(first(x), hl), __builtin_convertvector(second(x), hl)}; }
+FB_INLINE vl to_l(vf x) { return {wide_l(first(x)), wide_l(second(x))}; }
 FB_INLINE vl to_l(vd x) { return {__builtin_convertvector(x.lo, hl), __builtin_convertvector(x.hi, hl)}; }
 FB_INLINE vi to_i(vi x) { return x; }
 FB_INLINE vi to_i(vl x) { return narrow(x.lo, x.hi); }

@@ -45,10 +45,6 @@ FB_INLINE Words philox_words(vl seed, vl ordinal, vl index) {
 }
 
 FB_INLINE vl unsigned_words(vu x) { return {widen_first((vi)x) & 0xffffffffl, widen_second((vi)x) & 0xffffffffl}; }
-// one word as a value 0 .. 2^32 - 1
-FB_INLINE vl v_philox(vl seed, vl ordinal, vl index, int word) {
-    return unsigned_words(philox_words(seed, ordinal, index).w[word]);
-}
 FB_INLINE vl index_lanes(i64 start) {
     vi n = lane_numbers();
     return vl{widen_first(n), widen_second(n)} + splat_l(start);

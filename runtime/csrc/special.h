@@ -107,10 +107,16 @@ FB_INLINE hd h_power(hd x, int n) {
         if (n & 1) y = y * x;
     return y;
 }
-// sum over k of (q + k)^-s for positive q and a small whole s > 1, by Euler and Maclaurin after ten terms
+// sum over k of (q + k)^-s for a small whole s > 1, by Euler and Maclaurin after ten terms from the first positive one; inf where
+// a term is; far below zero nothing is counted
 FB_INLINE hd h_zeta(int s, hd q) {
     const double bernoulli[8] = {1.0 / 6, -1.0 / 30, 1.0 / 42, -1.0 / 30, 5.0 / 66, -691.0 / 2730, 7.0 / 6, -3617.0 / 510};
     hd total = {};
+    hl pole = (q <= 0.0) & (q == h_floor(q)), ends = q == __builtin_inf();
+    for (hl below = (q < 0.0) & (q > -1e5); h_any(below); below = below & (q < 0.0)) {
+        total = below ? total + 1.0 / h_power(q, s) : total;
+        q = below ? q + 1.0 : q;
+    }
     for (int k = 0; k < 10; k++) total = total + 1.0 / h_power(q + (double)k, s);
     hd y = q + 10.0, u = 1.0 / y, z = u * u, power = h_power(u, s);
     total = total + power * y / (double)(s - 1) + 0.5 * power;
@@ -121,10 +127,21 @@ FB_INLINE hd h_zeta(int s, hd q) {
         rising *= (double)(s + 2 * k + 1) * (s + 2 * k + 2), factorial *= (2 * k + 3.0) * (2 * k + 4);
         power = power * z;
     }
-    return total;
+    return pole ? h_splat_inf() : ends ? splat_hd(0.0) : total;
 }
 
-// the same for numbers s > 1, to single precision
+// the derivative of digamma: zeta(2), below 1/2 by reflection
+FB_INLINE hd h_trigamma(hd x) {
+    hl mirrored = x < 0.5;
+    hd tail = h_zeta(2, mirrored ? 1.0 - x : x);
+    if (!h_any(mirrored)) return tail;
+    hd sine, cosine;
+    h_wave(x - h_round(x), sine, cosine);
+    hd wave = 3.14159265358979323846 / sine;
+    return mirrored ? wave * wave - tail : tail;
+}
+
+// the sum of above for numbers s > 1, to single precision
 FB_INLINE hd h_zeta(hd s, hd q) {
     const double bernoulli[8] = {1.0 / 6, -1.0 / 30, 1.0 / 42, -1.0 / 30, 5.0 / 66, -691.0 / 2730, 7.0 / 6, -3617.0 / 510};
     hd total = {};
@@ -145,8 +162,8 @@ FB_INLINE hd h_zeta(hd s, hd q) {
 template <class T> void zeta(const Job& job, long begin, long end) {
     each_vector<1>(begin, end, [&](i64 i, auto m, int) FB_BODY {
         vf s = ld((const T*)job.p[1] + i, m), q = ld((const T*)job.p[2] + i, m);
-        hd lo = h_zeta(__builtin_convertvector(first(s), hd), __builtin_convertvector(first(q), hd)), hi = lo;
-        if (count(m) > FB_W / 2) hi = h_zeta(__builtin_convertvector(second(s), hd), __builtin_convertvector(second(q), hd));
+        hd lo = h_zeta(wide_d(first(s)), wide_d(first(q))), hi = lo;
+        if (count(m) > FB_W / 2) hi = h_zeta(wide_d(second(s)), wide_d(second(q)));
         st((T*)job.p[0] + i, both(__builtin_convertvector(lo, hf), __builtin_convertvector(hi, hf)), m);
     });
 }
@@ -209,7 +226,7 @@ FB_INLINE hd h_log_ndtr(const Job& job, hd x) {
 template <int kind> FB_INLINE hd special_of(const Job& job, hd x) {
     if constexpr (kind == LGAMMA) return h_lgamma(x);
     else if constexpr (kind == DIGAMMA) return h_digamma(x);
-    else if constexpr (kind == POLYGAMMA) return job.f[0] * h_zeta((int)job.n[0], x); // the factor; s
+    else if constexpr (kind == POLYGAMMA) return job.n[0] == 2 ? h_trigamma(x) : job.f[0] * h_zeta((int)job.n[0], x); // the factor; s
     else if constexpr (kind == ERFCX) return h_erfcx(job, x);
     else if constexpr (kind == NDTR) return h_ndtr(job, x);
     else if constexpr (kind == LOG_NDTR) return h_log_ndtr(job, x);
@@ -224,8 +241,8 @@ template <class T, int kind> void special(const Job& job, long begin, long end) 
             st((T*)job.p[0] + i, vd{lo, count(m) > FB_W / 2 ? special_of<kind>(job, x.hi) : lo}, m);
         } else {
             vf x = ld((const T*)job.p[1] + i, m);
-            hd lo = special_of<kind>(job, __builtin_convertvector(first(x), hd)), hi = lo;
-            if (count(m) > FB_W / 2) hi = special_of<kind>(job, __builtin_convertvector(second(x), hd));
+            hd lo = special_of<kind>(job, wide_d(first(x))), hi = lo;
+            if (count(m) > FB_W / 2) hi = special_of<kind>(job, wide_d(second(x)));
             st((T*)job.p[0] + i, both(__builtin_convertvector(lo, hf), __builtin_convertvector(hi, hf)), m);
         }
     });

@@ -17,6 +17,7 @@
 #endif
 #endif
 #define FB_W (FB_ISA / 32)
+#define FB_ALL ((u16) - 1)
 #define FB_INLINE static inline __attribute__((always_inline))
 #define FB_LANES for (int l = 0; l < FB_W; l++)
 
@@ -104,9 +105,49 @@ FB_INLINE hi first(vi x) { return __builtin_shufflevector(x, x, FB_FIRST); }
 FB_INLINE hi second(vi x) { return __builtin_shufflevector(x, x, FB_SECOND); }
 FB_INLINE vf both(hf a, hf b) { return __builtin_shufflevector(a, b, FB_IOTA); }
 FB_INLINE vi both(hi a, hi b) { return __builtin_shufflevector(a, b, FB_IOTA); }
-FB_INLINE vi narrow(hl a, hl b) { return both(__builtin_convertvector(a, hi), __builtin_convertvector(b, hi)); }
-FB_INLINE hl widen_first(vi x) { return __builtin_convertvector(first(x), hl); }
-FB_INLINE hl widen_second(vi x) { return __builtin_convertvector(second(x), hl); }
+
+// ---- conversions between widths. GCC takes __builtin_convertvector apart into halves of the register, or into elements.
+typedef short s16v __attribute__((vector_size(FB_W * 2)));
+typedef i8 s8v __attribute__((vector_size(FB_W)));
+#if FB_ISA == 512 && !defined(__clang__)
+typedef char c8v __attribute__((vector_size(FB_W)));
+typedef long long q8v __attribute__((vector_size(FB_W * 4)));
+FB_INLINE hd wide_d(hf x) { return __builtin_ia32_cvtps2pd512_mask(x, (hd){}, (u8)-1, 4); }
+FB_INLINE hd wide_d(hi x) { return __builtin_ia32_cvtdq2pd512_mask(x, (hd){}, (u8)-1); }
+FB_INLINE hl wide_l(hi x) { return (hl)__builtin_ia32_pmovsxdq512_mask(x, (q8v){}, (u8)-1); }
+FB_INLINE hl wide_l(hf x) { return (hl)__builtin_ia32_cvttps2qq512_mask(x, (q8v){}, (u8)-1, 4); }
+FB_INLINE hi narrow4(hl x) { return (hi)__builtin_ia32_pmovqd512_mask((q8v)x, (hi){}, (u8)-1); }
+FB_INLINE vi wide(v16 x) { return __builtin_ia32_pmovzxwd512_mask((s16v)x, (vi){}, FB_ALL); }
+FB_INLINE vi wide(s16v x) { return __builtin_ia32_pmovsxwd512_mask(x, (vi){}, FB_ALL); }
+FB_INLINE vi wide(s8v x) { return (vi)__builtin_ia32_pmovsxbd512_mask((c8v)x, (vi){}, FB_ALL); }
+FB_INLINE vi wide(v8 x) { return (vi)__builtin_ia32_pmovzxbd512_mask((c8v)x, (vi){}, FB_ALL); }
+FB_INLINE v16 narrow16(vi x) { return (v16)__builtin_ia32_pmovdw512_mask(x, (s16v){}, FB_ALL); }
+FB_INLINE v8 narrow8(vi x) { return (v8)__builtin_ia32_pmovdb512_mask(x, (c8v){}, FB_ALL); }
+#else
+#if FB_ISA == 256 && !defined(__clang__)
+typedef long long q8v __attribute__((vector_size(FB_W * 4)));
+FB_INLINE hd wide_d(hf x) { return __builtin_ia32_cvtps2pd256(x); }
+FB_INLINE hd wide_d(hi x) { return __builtin_ia32_cvtdq2pd256(x); }
+FB_INLINE hl wide_l(hi x) { return (hl)__builtin_ia32_pmovsxdq256(x); }
+FB_INLINE vi wide(v16 x) { return __builtin_ia32_pmovzxwd256((s16v)x); }
+FB_INLINE vi wide(s16v x) { return __builtin_ia32_pmovsxwd256(x); }
+#else
+FB_INLINE hd wide_d(hf x) { return __builtin_convertvector(x, hd); }
+FB_INLINE hd wide_d(hi x) { return __builtin_convertvector(x, hd); }
+FB_INLINE hl wide_l(hi x) { return __builtin_convertvector(x, hl); }
+FB_INLINE vi wide(v16 x) { return __builtin_convertvector(x, vi); }
+FB_INLINE vi wide(s16v x) { return __builtin_convertvector(x, vi); }
+#endif
+FB_INLINE hl wide_l(hf x) { return __builtin_convertvector(x, hl); }
+FB_INLINE hi narrow4(hl x) { return __builtin_convertvector(x, hi); }
+FB_INLINE vi wide(s8v x) { return __builtin_convertvector(__builtin_convertvector(x, s16v), vi); }
+FB_INLINE vi wide(v8 x) { return __builtin_convertvector(__builtin_convertvector(x, v16), vi); }
+FB_INLINE v16 narrow16(vi x) { return __builtin_convertvector(x, v16); }
+FB_INLINE v8 narrow8(vi x) { return __builtin_convertvector(narrow16(x), v8); }
+#endif
+FB_INLINE vi narrow(hl a, hl b) { return both(narrow4(a), narrow4(b)); }
+FB_INLINE hl widen_first(vi x) { return wide_l(first(x)); }
+FB_INLINE hl widen_second(vi x) { return wide_l(second(x)); }
 
 // ---- arithmetic of the paired types
 #define FB_PAIR(T, op) \
@@ -156,7 +197,6 @@ FB_INLINE void set_lane(vl& x, int l, i64 v) {
 
 // ---- the few instructions that have no portable spelling
 #if FB_ISA == 512
-#define FB_ALL ((u16) - 1)
 FB_INLINE vf v_fma(vf a, vf b, vf c) { return (vf)__builtin_ia32_vfmaddps512_mask(a, b, c, FB_ALL, 4); }
 FB_INLINE hd v_fma(hd a, hd b, hd c) { return (hd)__builtin_ia32_vfmaddpd512_mask(a, b, c, (u8)-1, 4); }
 // like the instruction: the second operand when either is NaN
@@ -175,6 +215,7 @@ FB_INLINE hd h_trunc(hd a) { return __builtin_ia32_rndscalepd_mask(a, 11, a, (u8
 FB_INLINE vf v_sqrt(vf a) { return __builtin_ia32_sqrtps512_mask(a, a, FB_ALL, 4); }
 FB_INLINE hd h_sqrt(hd a) { return __builtin_ia32_sqrtpd512_mask(a, a, (u8)-1, 4); }
 FB_INLINE vf v_scale(vf a, vf n) { return __builtin_ia32_scalefps512_mask(a, n, a, FB_ALL, 4); }
+FB_INLINE hd v_scale(hd a, hd n) { return __builtin_ia32_scalefpd512_mask(a, n, a, (u8)-1, 4); }
 FB_INLINE vi to_i_nearest(vf a) { return __builtin_ia32_cvtps2dq512_mask(a, (vi){}, FB_ALL, 4); }
 FB_INLINE bool any_lane(vi m) { return __builtin_ia32_ptestmd512(m, m, FB_ALL) != 0; }
 FB_INLINE vf half_to_float(v16 x) {
@@ -349,52 +390,48 @@ FB_INLINE vl ld(const i64* p, Tail t) {
 FB_INLINE void st(i64* p, vl x, Tail t) { st((double*)p, vd{(hd)x.lo, (hd)x.hi}, t); }
 
 FB_INLINE v16 load16(const void* p, Full) { return *(const v16_loose*)p; }
+FB_INLINE v8 load8(const void* p, Full) { return *(const v8_loose*)p; }
+FB_INLINE void store16(void* p, v16 x, Full) { *(v16_loose*)p = x; }
+FB_INLINE void store8(void* p, v8 x, Full) { *(v8_loose*)p = x; }
+#if FB_ISA == 512 && !defined(__clang__)
+FB_INLINE v16 load16(const void* p, Tail t) {
+    return (v16)__builtin_ia32_loaddquhi256_mask((const short*)p, (s16v){}, tail_mask(t));
+}
+FB_INLINE v8 load8(const void* p, Tail t) { return (v8)__builtin_ia32_loaddquqi128_mask((const char*)p, (c8v){}, tail_mask(t)); }
+FB_INLINE void store16(void* p, v16 x, Tail t) { __builtin_ia32_storedquhi256_mask((short*)p, (s16v)x, tail_mask(t)); }
+FB_INLINE void store8(void* p, v8 x, Tail t) { __builtin_ia32_storedquqi128_mask((char*)p, (c8v)x, tail_mask(t)); }
+#else
 FB_INLINE v16 load16(const void* p, Tail t) {
     v16 r = {};
     for (int l = 0; l < t.n; l++) r[l] = ((const u16*)p)[l];
     return r;
 }
-FB_INLINE v8 load8(const void* p, Full) { return *(const v8_loose*)p; }
 FB_INLINE v8 load8(const void* p, Tail t) {
     v8 r = {};
     for (int l = 0; l < t.n; l++) r[l] = ((const u8*)p)[l];
     return r;
 }
-FB_INLINE void store16(void* p, v16 x, Full) { *(v16_loose*)p = x; }
 FB_INLINE void store16(void* p, v16 x, Tail t) {
     for (int l = 0; l < t.n; l++) ((u16*)p)[l] = x[l];
 }
-FB_INLINE void store8(void* p, v8 x, Full) { *(v8_loose*)p = x; }
 FB_INLINE void store8(void* p, v8 x, Tail t) {
     for (int l = 0; l < t.n; l++) ((u8*)p)[l] = x[l];
 }
+#endif
 
-FB_INLINE vf bf16_to_float(v16 x) { return (vf)(__builtin_convertvector(x, vu) << 16); }
+FB_INLINE vf bf16_to_float(v16 x) { return (vf)((vu)wide(x) << 16); }
 FB_INLINE v16 float_to_bf16(vf x) {
     vu bits = (vu)x, rounded = bits + (((bits >> 16) & 1u) + 0x7fffu);
     vu quiet = (bits >> 16) | 0x40u;
-    return __builtin_convertvector((x != x) ? quiet : rounded >> 16, v16);
+    return narrow16((vi)((x != x) ? quiet : rounded >> 16));
 }
 FB_INLINE vf round_bf16(vf x) { return bf16_to_float(float_to_bf16(x)); }
 FB_INLINE vf round_f16(vf x) { return half_to_float(float_to_half(x)); }
 
-typedef short s16v __attribute__((vector_size(FB_W * 2)));
-typedef i8 s8v __attribute__((vector_size(FB_W)));
-// (one conversion over two widths is taken apart into elements by the compiler)
-#if FB_ISA == 512 && !defined(__clang__)
-typedef char c8v __attribute__((vector_size(FB_W)));
-FB_INLINE vi wide(s8v x) { return (vi)__builtin_ia32_pmovsxbd512_mask((c8v)x, (vi){}, FB_ALL); }
-FB_INLINE vi wide(v8 x) { return (vi)__builtin_ia32_pmovzxbd512_mask((c8v)x, (vi){}, FB_ALL); }
-FB_INLINE v8 narrow8(vi x) { return __builtin_convertvector(x, v8); }
-#else
-FB_INLINE vi wide(s8v x) { return __builtin_convertvector(__builtin_convertvector(x, s16v), vi); }
-FB_INLINE vi wide(v8 x) { return __builtin_convertvector(__builtin_convertvector(x, v16), vi); }
-FB_INLINE v8 narrow8(vi x) { return __builtin_convertvector(__builtin_convertvector(x, v16), v8); }
-#endif
 template <class M> FB_INLINE vf ld(const bf16* p, M m) { return bf16_to_float(load16(p, m)); }
 template <class M> FB_INLINE vf ld(const f16* p, M m) { return half_to_float(load16(p, m)); }
-template <class M> FB_INLINE vi ld(const short* p, M m) { return __builtin_convertvector((s16v)load16(p, m), vi); }
-template <class M> FB_INLINE vi ld(const u16* p, M m) { return __builtin_convertvector(load16(p, m), vi); }
+template <class M> FB_INLINE vi ld(const short* p, M m) { return wide((s16v)load16(p, m)); }
+template <class M> FB_INLINE vi ld(const u16* p, M m) { return wide(load16(p, m)); }
 template <class M> FB_INLINE vi ld(const i8* p, M m) { return wide((s8v)load8(p, m)); }
 template <class M> FB_INLINE vi ld(const u8* p, M m) { return wide(load8(p, m)); }
 template <class M> FB_INLINE vi ld(const bool* p, M m) { return wide(load8(p, m)) != 0; }
@@ -404,8 +441,8 @@ template <class M> FB_INLINE vl ld(const u32* p, M m) {
 }
 template <class M> FB_INLINE void st(bf16* p, vf x, M m) { store16(p, float_to_bf16(x), m); }
 template <class M> FB_INLINE void st(f16* p, vf x, M m) { store16(p, float_to_half(x), m); }
-template <class M> FB_INLINE void st(short* p, vi x, M m) { store16(p, __builtin_convertvector(x, v16), m); }
-template <class M> FB_INLINE void st(u16* p, vi x, M m) { store16(p, __builtin_convertvector(x, v16), m); }
+template <class M> FB_INLINE void st(short* p, vi x, M m) { store16(p, narrow16(x), m); }
+template <class M> FB_INLINE void st(u16* p, vi x, M m) { store16(p, narrow16(x), m); }
 template <class M> FB_INLINE void st(i8* p, vi x, M m) { store8(p, narrow8(x), m); }
 template <class M> FB_INLINE void st(u8* p, vi x, M m) { store8(p, narrow8(x), m); }
 template <class M> FB_INLINE void st(bool* p, vi x, M m) { store8(p, narrow8(x & 1), m); }
