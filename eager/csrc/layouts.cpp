@@ -123,6 +123,38 @@ struct Flip {
     }
 };
 
+// A quarter turn in the plane of two dims, without history: flipped along one of them, seen with both exchanged.
+PyObject* rot90(const Call& c) {
+    static const Names<3> names("input", "k", "dims");
+    PyObject* given[3];
+    npy_intp turns = 1, sizes[MAX_DIMS], strides[MAX_DIMS];
+    if (!parse(c, names, given) || !given[0] || (given[1] && !small_int(given[1], turns)) || !(turns & 1)) return nullptr;
+    PyArrayObject* x = dense_array(given[0]);
+    int dims = x ? PyArray_NDIM(x) : 0, type = x ? type_of(given[0]) : -1, plane[2] = {0, 1};
+    if (dims < 2 || type < 0 || !PyArray_NBYTES(x) || PyArray_NBYTES(x) > alone(LARGE) || world.types[type].itemsize > 8
+        || !untracked(c, given[0]))
+        return nullptr;
+    if (PyObject* list = given[2]) {
+        if (!(PyTuple_CheckExact(list) || PyList_CheckExact(list)) || PySequence_Fast_GET_SIZE(list) != 2) return nullptr;
+        for (int k = 0; k < 2; k++)
+            if (!small_dim(PySequence_Fast_GET_ITEM(list, k), dims, plane[k])) return nullptr;
+    }
+    int a = plane[0], b = plane[1], d = (turns & 3) == 1 ? b : a;
+    if (a == b) return nullptr;
+    Flip f = {world.types[type].itemsize, d + 1, {}, {}, {}};
+    f.turned[d] = true;
+    npy_intp step = 1;
+    for (int k = dims - 1; k >= 0; k--) {
+        f.sizes[k] = sizes[k] = PyArray_DIM(x, k), f.run[k] = step * f.bytes, strides[k] = step;
+        step *= sizes[k];
+    }
+    std::swap(sizes[a], sizes[b]), std::swap(strides[a], strides[b]);
+    PyObject* array = fresh_array(type, dims, sizes, strides);
+    if (!array) return nullptr;
+    f.go(0, (const char*)PyArray_DATA(x), (char*)data_of(array));
+    return tensor_around(array, type);
+}
+
 PyObject* flip(const Call& c) {
     PyObject* given = c.n == 2 && !c.names ? c.args[1] : nullptr;
     PyArrayObject* x = given ? dense_array(c.args[0]) : nullptr;
@@ -566,7 +598,7 @@ PyMethodDef functions[] = {
 
 }
 
-const SmallEntry small_layouts[] = {{"one_hot", one_hot}, {"tril", triangle<true>}, {"triu", triangle<false>}, {"flip", flip},
+const SmallEntry small_layouts[] = {{"one_hot", one_hot}, {"tril", triangle<true>}, {"triu", triangle<false>}, {"flip", flip}, {"rot90", rot90},
     {"diag_embed", diag_embed}, {"diag", diag}, {"pixel_shuffle", pixel_shuffle<true>}, {"pixel_unshuffle", pixel_shuffle<false>},
     {"channel_shuffle", channel_shuffle}, {"pad", pad}, {nullptr, nullptr}};
 

@@ -88,6 +88,37 @@ def test_flips_and_diagonals(dtype):
             alike(fb.diag, x, -1)
 
 
+@pytest.mark.parametrize("dtype", TYPES)
+def test_quarter_turns(dtype):
+    for shape in ((5, 7), (1, 3), (3, 1, 2), (2, 3, 4), (0, 3), (4,)):
+        for x in forms(values(dtype, *shape)):
+            alike(fb.rot90, x)
+            for k in (-1, 0, 1, 2, 3, 5):
+                for dims in ((0, 1), [1, 0], (-1, 0), (1, -1), (0, 0), (0, 3)):
+                    alike(fb.rot90, x, k, dims)
+
+
+def test_large_outer_products_and_dropout():
+    """On one thread, which nothing else could help."""
+    threads = fb.get_num_threads()
+    fb.set_num_threads(1)
+    try:
+        for dtype in FLOATS:
+            x, y = values(dtype, 300), values(dtype, 250, seed=2)
+            x[3], y[5], y[6] = np.nan, np.inf, -0.0
+            for equation in ("i,j->ij", "i,j->ji"):
+                alike(fb.einsum, equation, x, y)
+            alike(fb.einsum, "bi,bj->bij", values(dtype, 3, 200), values(dtype, 3, 150))
+            for p in (0.5, 0.25):
+                found = []
+                for f in (F.dropout2d, F.dropout2d.__wrapped__):
+                    fb.manual_seed(2)
+                    found.append(f(values(dtype, 4, 8, 33, 31), p).double().numpy().tobytes())
+                assert found[0] == found[1]
+    finally:
+        fb.set_num_threads(threads)
+
+
 def test_gradients_of_triangles_and_flips():
     x = values("float64", 4, 3).requires_grad_()
     for f in (lambda a: fb.tril(a, 1) ** 2, lambda a: fb.triu(a) ** 2, lambda a: a.flip(0) ** 2, lambda a: fb.flip(a, (1, 0)) ** 2):

@@ -209,6 +209,18 @@ def test_extremes_at_places(reduce):
         fb.randn(3).scatter_reduce(0, fb.tensor([3]), fb.ones(1), reduce)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+def test_maxima_of_windows(dtype):
+    for shape, sizes in (((2, 3, 7), (3,)), ((2, 3, 5, 7), (3, 4)), ((1, 2, 4, 4), (2, 2)), ((2, 2, 5, 4, 6), (2, 3, 5)), ((3, 5, 6), (1, 1))):
+        n = len(sizes)
+        check(lambda x, n=n, sizes=sizes: getattr(F, f"adaptive_max_pool{n}d")(x, sizes), values(dtype, *shape), what=(shape, sizes))
+        if n > 1:
+            room = [max(m - 2, 1) for m in shape[-n:]]
+            drawn = fb.rand(*((1,) if len(shape) == n + 1 else shape[:1]), shape[-n - 1], n, generator=fb.Generator().manual_seed(1))
+            check(lambda x, n=n, room=room, drawn=drawn: getattr(F, f"fractional_max_pool{n}d")(x, 2, room, _random_samples=drawn.to(x.dtype)),
+                  values(dtype, *shape), what=(shape, room))
+
+
 def test_running_logsumexp():
     for shape in SHAPES:
         x = values("float32", *shape)
@@ -271,6 +283,8 @@ def test_the_native_step_is_taken():
              ("contract", lambda x: fb.einsum("ij,kj->ik", x, x)),
              ("layer_norm", lambda x: F.layer_norm(x, (3,))), ("group_norm", lambda x: F.group_norm(x, 1)),
              ("batch_norm", lambda x: F.batch_norm(x, fb.zeros(3), fb.ones(3), None, None, True)), ("kron", lambda x: fb.kron(x, x)),
+             ("adaptive_max_pool", lambda x: F.adaptive_max_pool1d(x, 2)),
+             ("fractional_max", lambda x: F.fractional_max_pool2d(x[None], 2, 2)[0]),
              ("scatter_extreme", lambda x: x.scatter_reduce(0, fb.zeros(3, 3, dtype=fb.int64), x, "amax"))]
     for name, f in names:
         x = values("float32", 3, 3).requires_grad_()
