@@ -62,8 +62,8 @@ _SMALL.update(addcmul=specialise(_a.addcmul), addcdiv=specialise(_a.addcdiv),
               **dict.fromkeys(("clamp", "clip"), specialise(_a.clamp)))
 # those that record nothing natively
 _UNRECORDED = """fill_ zero_ copy_ zeros ones empty full zeros_like ones_like empty_like new_zeros new_ones new_empty take
-masked_select roll count_nonzero aminmax rand randn randint uniform_ normal_ exponential_ random_ bernoulli bernoulli_ poisson normal
-randperm multinomial diag diag_embed one_hot bmm addmm baddbmm cross kron kthvalue median mode lerp copysign nextafter
+masked_select roll count_nonzero aminmax rand randn randint uniform_ normal_ exponential_ random_ bernoulli bernoulli_ poisson
+normal randperm multinomial diag diag_embed one_hot bmm addmm baddbmm cross kron kthvalue median mode lerp copysign nextafter
 nan_to_num gcd var_mean std_mean nansum einsum tensordot scatter_reduce sort argsort topk unique diff
 index_put_ masked_scatter_ index_fill rot90 tensor linspace arange""".split()
 
