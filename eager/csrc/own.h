@@ -69,7 +69,8 @@ template <bool quotient> void float_division(char** p, const npy_intp* count, co
 // ---- -1, 0 or 1; NaN of NaN
 FB_EACH_MACHINE inline void sign_run(const float* x, float* out, npy_intp n) {
     for (npy_intp i = 0; i < n; i++) {
-        float v = x[i], r = (float)(v > 0) - (float)(v < 0);
+        float v = x[i], r = v > 0 ? 1.f : 0.f;
+        r = v < 0 ? -1.f : r;
         out[i] = v == v ? r : v;
     }
 }
@@ -94,6 +95,20 @@ template <uint16_t keep, uint16_t turn> void half_sign(char** p, const npy_intp*
     if (s[0] == 2 && s[1] == 2) return sign_bits((const uint16_t*)p[0], (uint16_t*)p[1], *count, keep, turn);
     for (npy_intp i = 0; i < *count; i++) *(uint16_t*)(p[1] + i * s[1]) = (*(const uint16_t*)(p[0] + i * s[0]) & keep) ^ turn;
 }
+
+// ---- whether the sign bit is set
+#define FB_SIGN_BIT(T, name) \
+    FB_EACH_MACHINE inline void name##_run(const T* x, uint8_t* out, npy_intp n) { \
+        for (npy_intp i = 0; i < n; i++) out[i] = x[i] >> (8 * sizeof(T) - 1); \
+    } \
+    inline void name(char** p, const npy_intp* count, const npy_intp* s, void*) { \
+        if (s[0] == sizeof(T) && s[1] == 1) return name##_run((const T*)p[0], (uint8_t*)p[1], *count); \
+        for (npy_intp i = 0; i < *count; i++) name##_run((const T*)(p[0] + i * s[0]), (uint8_t*)(p[1] + i * s[1]), 1); \
+    }
+FB_SIGN_BIT(uint16_t, half_sign_bit)
+FB_SIGN_BIT(uint32_t, float_sign_bit)
+FB_SIGN_BIT(uint64_t, double_sign_bit)
+#undef FB_SIGN_BIT
 
 // ---- two halves and one: as floats, side by side in registers, rounded once
 #if defined(__x86_64__)
@@ -196,6 +211,44 @@ FB_FLOAT_EXTREME(double, greater_double, >)
 FB_FLOAT_EXTREME(double, less_double, <)
 #undef FB_FLOAT_EXTREME
 
+// ---- floats whose function is exact, or rounded once, in the widest vectors (numpy's loops know narrower ones only)
+#define FB_EXACT(name, value) \
+    FB_EACH_MACHINE inline void name##_run(const float* x, float* out, npy_intp n) { \
+        for (npy_intp i = 0; i < n; i++) { \
+            float v = x[i]; \
+            out[i] = value; \
+        } \
+    } \
+    inline void name(char** p, const npy_intp* count, const npy_intp* s, void*) { \
+        if (s[0] == sizeof(float) && s[1] == sizeof(float)) return name##_run((const float*)p[0], (float*)p[1], *count); \
+        for (npy_intp i = 0; i < *count; i++) name##_run((const float*)(p[0] + i * s[0]), (float*)(p[1] + i * s[1]), 1); \
+    }
+FB_EXACT(float_root, __builtin_sqrtf(v))
+FB_EXACT(float_inverse, 1.f / v)
+FB_EXACT(float_inverse_root, 1.f / __builtin_sqrtf(v))
+FB_EXACT(float_floor, __builtin_floorf(v))
+FB_EXACT(float_ceil, __builtin_ceilf(v))
+FB_EXACT(float_trunc, __builtin_truncf(v))
+FB_EXACT(float_rint, __builtin_rintf(v))
+#undef FB_EXACT
+
+FB_EACH_MACHINE inline void quotients(const float* a, const float* b, float* out, npy_intp n) {
+    for (npy_intp i = 0; i < n; i++) out[i] = a[i] / b[i];
+}
+FB_EACH_MACHINE inline void quotients_by_one(const float* a, float b, float* out, npy_intp n) {
+    for (npy_intp i = 0; i < n; i++) out[i] = a[i] / b;
+}
+FB_EACH_MACHINE inline void quotients_of_one(float a, const float* b, float* out, npy_intp n) {
+    for (npy_intp i = 0; i < n; i++) out[i] = a / b[i];
+}
+inline void float_quotient(char** p, const npy_intp* count, const npy_intp* s, void*) {
+    npy_intp n = *count, size = sizeof(float);
+    if (s[2] == size && s[0] == size && s[1] == size) return quotients((float*)p[0], (float*)p[1], (float*)p[2], n);
+    if (s[2] == size && s[0] == size && s[1] == 0) return quotients_by_one((float*)p[0], *(float*)p[1], (float*)p[2], n);
+    if (s[2] == size && s[0] == 0 && s[1] == size) return quotients_of_one(*(float*)p[0], (float*)p[1], (float*)p[2], n);
+    for (npy_intp i = 0; i < n; i++) *(float*)(p[2] + i * s[2]) = *(float*)(p[0] + i * s[0]) / *(float*)(p[1] + i * s[1]);
+}
+
 struct OwnLoop {
     const char* name; // numpy's function, or the primitive, and the types of the operands and of the result
     void (*loop)(char**, const npy_intp*, const npy_intp*, void*); // given the entry
@@ -224,13 +277,16 @@ template <class T> void job_loop(char** p, const npy_intp* count, const npy_intp
     }
 }
 inline const OwnLoop own_loops[] = {{"remainder ff->f", float_division<false>}, {"floor_divide ff->f", float_division<true>},
+    {"sqrt f->f", float_root}, {"reciprocal f->f", float_inverse}, {"rsqrt f->f", float_inverse_root}, {"floor f->f", float_floor},
+    {"ceil f->f", float_ceil}, {"trunc f->f", float_trunc}, {"rint f->f", float_rint}, {"divide ff->f", float_quotient},
     {"sign f->f", float_sign}, {"maximum ll->l", greater_long}, {"minimum ll->l", less_long},
     {"maximum ii->i", greater_int}, {"minimum ii->i", less_int}, {"sign l->l", long_sign},
     {"maximum ff->f", greater_float}, {"minimum ff->f", less_float}, {"maximum dd->d", greater_double},
     {"minimum dd->d", less_double},
     {"logical_and ff->?", both_float}, {"logical_or ff->?", any_float}, {"logical_and ll->?", both_long},
     {"logical_or ll->?", any_long}, {"absolute e->e", half_sign<0x7fff, 0>}, {"negative e->e", half_sign<0xffff, 0x8000>},
-    {"add ee->e", half_sum}, {"subtract ee->e", half_difference}, {"multiply ee->e", half_product}, {"erf f->f", job_loop<float>, "erf"},
+    {"add ee->e", half_sum}, {"subtract ee->e", half_difference}, {"multiply ee->e", half_product},
+    {"signbit e->?", half_sign_bit}, {"signbit f->?", float_sign_bit}, {"signbit d->?", double_sign_bit}, {"erf f->f", job_loop<float>, "erf"},
     {"erf d->d", job_loop<double>, "erf"}, {nullptr, nullptr}};
 
 #endif
