@@ -397,7 +397,7 @@ class NumpyDraw(Draw):
         self.sizes = sizes
 
     def filled(self, kind, word=0) -> np.ndarray:
-        out = np.empty(self.sizes, kind)
+        out = native.empty(tuple(self.sizes), np.dtype(kind))
         native.philox(out, *self.key[:2], word)
         return out
 

@@ -96,20 +96,6 @@ template <uint16_t keep, uint16_t turn> void half_sign(char** p, const npy_intp*
     for (npy_intp i = 0; i < *count; i++) *(uint16_t*)(p[1] + i * s[1]) = (*(const uint16_t*)(p[0] + i * s[0]) & keep) ^ turn;
 }
 
-// ---- whether the sign bit is set
-#define FB_SIGN_BIT(T, name) \
-    FB_EACH_MACHINE inline void name##_run(const T* x, uint8_t* out, npy_intp n) { \
-        for (npy_intp i = 0; i < n; i++) out[i] = x[i] >> (8 * sizeof(T) - 1); \
-    } \
-    inline void name(char** p, const npy_intp* count, const npy_intp* s, void*) { \
-        if (s[0] == sizeof(T) && s[1] == 1) return name##_run((const T*)p[0], (uint8_t*)p[1], *count); \
-        for (npy_intp i = 0; i < *count; i++) name##_run((const T*)(p[0] + i * s[0]), (uint8_t*)(p[1] + i * s[1]), 1); \
-    }
-FB_SIGN_BIT(uint16_t, half_sign_bit)
-FB_SIGN_BIT(uint32_t, float_sign_bit)
-FB_SIGN_BIT(uint64_t, double_sign_bit)
-#undef FB_SIGN_BIT
-
 // ---- two halves and one: as floats, side by side in registers, rounded once
 #if defined(__x86_64__)
 #define FB_HALF_PAIR(name, op) \
@@ -285,8 +271,7 @@ inline const OwnLoop own_loops[] = {{"remainder ff->f", float_division<false>}, 
     {"minimum dd->d", less_double},
     {"logical_and ff->?", both_float}, {"logical_or ff->?", any_float}, {"logical_and ll->?", both_long},
     {"logical_or ll->?", any_long}, {"absolute e->e", half_sign<0x7fff, 0>}, {"negative e->e", half_sign<0xffff, 0x8000>},
-    {"add ee->e", half_sum}, {"subtract ee->e", half_difference}, {"multiply ee->e", half_product},
-    {"signbit e->?", half_sign_bit}, {"signbit f->?", float_sign_bit}, {"signbit d->?", double_sign_bit}, {"erf f->f", job_loop<float>, "erf"},
+    {"add ee->e", half_sum}, {"subtract ee->e", half_difference}, {"multiply ee->e", half_product}, {"erf f->f", job_loop<float>, "erf"},
     {"erf d->d", job_loop<double>, "erf"}, {nullptr, nullptr}};
 
 #endif
