@@ -22,6 +22,6 @@ struct KnownGradient {
     QuickGradient gradient;
 };
 extern const KnownGradient norm_gradients[], fourier_gradients[], product_gradients[], scatter_gradients[],
-    pooling_gradients[]; // end with null
+    pooling_gradients[], compound_gradients[]; // end with null
 
 #endif

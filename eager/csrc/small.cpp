@@ -303,7 +303,7 @@ PyArrayObject* small_writable(PyObject* x, bool grad) { return writable(x, grad)
 
 static KeptRecord kept_records[] = {{"max_dim"}, {"min_dim"}, {"index"}, {"var_mean"}, {"group_norm"}, {"batch_norm"},
     {"batch_norm_eval"}, {"layer_norm"}, {"fft_c2c"}, {"fft_r2c"}, {"contract"}, {"cross"},
-    {"kron"}, {"mul"}, {"scatter_extreme"}, {"logcumsumexp"}, {nullptr}};
+    {"kron"}, {"mul"}, {"scatter_extreme"}, {"logcumsumexp"}, {"attention"}, {nullptr}};
 
 KeptRecord* kept_record(const char* name) {
     KeptRecord* k = kept_records;
