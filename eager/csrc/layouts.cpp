@@ -531,6 +531,45 @@ PyObject* py_fold_windows(PyObject*, PyObject* const* args, Py_ssize_t n) {
     return out;
 }
 
+// unfold_backward(sizes, x, dim, size, step): windows along a dim, their elements last, added back onto zeros; the elements of
+// a place in the order in which they stand in their windows
+PyObject* py_unfold_backward(PyObject*, PyObject* const* args, Py_ssize_t n) {
+    PyArrayObject* x = n == 5 ? row_major(args[1]) : nullptr;
+    int type = x ? element_type(x) : -1, dims = x ? PyArray_NDIM(x) - 1 : 0;
+    npy_intp sizes[MAX_DIMS], d, width, step, lead = 1, tail = 1;
+    if ((type != FLOAT32 && type != FLOAT64) || dims < 1 || !PyArray_SIZE(x) || !numbers_of(args[0], dims, sizes) || !small_int(args[2], d)
+        || !small_int(args[3], width) || !small_int(args[4], step) || d < 0 || d >= dims || step < 1 || PyArray_DIM(x, dims) != width)
+        return declined();
+    npy_intp count = PyArray_DIM(x, (int)d);
+    for (int k = 0; k < dims; k++) {
+        if (sizes[k] < 1 || (k != d && sizes[k] != PyArray_DIM(x, k))) return declined();
+        if (k != d) (k < d ? lead : tail) *= sizes[k];
+    }
+    if ((count - 1) * step + width > sizes[d] || lead * sizes[d] * tail > alone(LARGE) / 8) return declined();
+    PyObject* out = fresh_array(type, dims, sizes, nullptr);
+    if (!out) return nullptr;
+    memset(data_of(out), 0, PyArray_NBYTES((PyArrayObject*)out));
+    auto run = [&](auto e) {
+        typedef decltype(e) E;
+        const E* from = (const E*)PyArray_DATA(x);
+        E* to = (E*)data_of(out);
+        for (npy_intp o = 0; o < lead; o++, from += count * tail * width, to += sizes[d] * tail)
+            for (npy_intp w = count - 1; w >= 0; w--)
+                for (npy_intp t = 0; t < tail; t++) {
+                    const E* window = from + (w * tail + t) * width;
+                    E* place = to + w * step * tail + t;
+                    if (tail == 1)
+                        for (npy_intp j = 0; j < width; j++) place[j] += window[j];
+                    else
+                        for (npy_intp j = 0; j < width; j++) place[j * tail] += window[j];
+                }
+    };
+    Py_BEGIN_ALLOW_THREADS
+    type == FLOAT32 ? run(float{}) : run(double{});
+    Py_END_ALLOW_THREADS
+    return out;
+}
+
 // ---- what data are looked at for
 
 template <class T, class Number> bool within_run(const T* x, npy_intp n, Number low, Number high, bool but, Number other) {
@@ -592,6 +631,7 @@ PyMethodDef functions[] = {
     {"pad_edges", (PyCFunction)(void*)py_pad_edges, METH_FASTCALL, "pad_edges(x, padding, mode): an array, or NotImplemented"},
     {"pad_edges_backward", (PyCFunction)(void*)py_pad_edges_backward, METH_FASTCALL, "pad_edges_backward(sizes, slope, padding, mode)"},
     {"unfold_windows", (PyCFunction)(void*)py_unfold_windows, METH_FASTCALL, "unfold_windows(x, kernel, stride, padding, dilation)"},
+    {"unfold_backward", (PyCFunction)(void*)py_unfold_backward, METH_FASTCALL, "unfold_backward(sizes, x, dim, size, step)"},
     {"fold_windows", (PyCFunction)(void*)py_fold_windows, METH_FASTCALL, "fold_windows(x, sizes, kernel, stride, padding, dilation)"},
     {"within", (PyCFunction)(void*)py_within, METH_FASTCALL, "within(x, low, high, but): whether a look shows all elements in range"},
     {nullptr, nullptr, 0, nullptr}};
