@@ -73,10 +73,13 @@ _PAIRS = {**reductions.PAIRS, "median": returned.median, "kthvalue": returned.kt
           "sort": returned.sort, "topk": returned.topk}
 
 
+_QUICK = type(convolution.conv2d)           # a function with a native path in front
+
+
 def _functions_of(module):
     """The public functions that a module of spellings defines."""
     return {name: f for name, f in vars(module).items()
-            if isinstance(f, FunctionType) and f.__module__ == module.__name__ and not name.startswith("_")}
+            if isinstance(f, FunctionType | _QUICK) and f.__module__ == module.__name__ and not name.startswith("_")}
 
 
 _FUNCTIONS = {}

@@ -89,6 +89,35 @@ def test_flips_and_diagonals(dtype):
 
 
 @pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_convolutions(n, dtype):
+    plain, turned = getattr(F, f"conv{n}d"), getattr(F, f"conv_transpose{n}d")
+    near, sizes, taps = dict(exact=False, tolerance=2e-5), (7, 6, 5)[:n], (3, 2, 1)[:n]
+    for channels, made, groups in ((4, 6, 1), (4, 6, 2), (1, 3, 1), (3, 1, 1), (4, 4, 4), (5, 6, 2), (4, 6, 0)):
+        w, back = values(dtype, made, max(channels // max(groups, 1), 1), *taps), values(dtype, channels, max(made // max(groups, 1), 1), *taps)
+        b = values(dtype, made)
+        for x in forms(values(dtype, 2, channels, *sizes)):
+            for more in ((), (1,), (2, 1), ((2,) * n, [1] * n), ([2], 0), (1, "same"), (1, "valid"), (1, -1), (0,), (1, 0, 2), (1, 4, 2), (1.0,)):
+                alike(plain, x, w, b, *more, groups=groups, **near)
+            for more in ((), (2,), (2, 1), (3, 1, 2), ((2,) * n, [1] * n, (1,) * n), (2, 1, 2), (1, 9), (2, 0, -1)):
+                alike(turned, x, back, b, *more, groups=groups, **near)
+                alike(turned, x, back, None, *more, groups=groups, dilation=2, **near)
+        x = values(dtype, 2, channels, *sizes)
+        alike(plain, x[0], w, b, groups=groups, **near)
+        alike(plain, x[:0], w, b, groups=groups, **near)
+        alike(plain, x, w, b[:1], groups=groups, **near)
+        alike(plain, x, w.double() if dtype != "float64" else w.float(), groups=groups, **near)
+        alike(plain, x, w[..., 0], groups=groups, **near)
+        alike(plain, x, w.repeat(*(1,) * (n + 1), 9), groups=groups, **near)
+    if n == 2:
+        x, w = values(dtype, 2, 4, 6, 5).contiguous(memory_format=fb.channels_last), values(dtype, 3, 4, 2, 2)
+        alike(plain, x, w, **near)
+        alike(plain, x.contiguous(), w.contiguous(memory_format=fb.channels_last), **near)
+        alike(plain, values(dtype, 2, 1, 6, 5), values(dtype, 3, 1, 1, 1), **near)
+        alike(plain, values(dtype, 1, 1, 1, 5), values(dtype, 1, 1, 1, 2), **near)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
 def test_quarter_turns(dtype):
     for shape in ((5, 7), (1, 3), (3, 1, 2), (2, 3, 4), (0, 3), (4,)):
         for x in forms(values(dtype, *shape)):
