@@ -117,12 +117,32 @@ template <uint16_t keep, uint16_t turn> void half_sign(char** p, const npy_intp*
 #define FB_HALF_PAIR(name, op) \
     inline npy_intp name##_many(const Half*, const Half*, Half*, npy_intp, bool, bool) { return 0; }
 #endif
+// Numbers with gaps between them go through memory without.
+struct HalfRun {
+    Half room[256];
+    const Half* of(const char* p, npy_intp step, npy_intp n) {
+        if (step == 2 || step == 0) return (const Half*)p;
+        for (npy_intp i = 0; i < n; i++) room[i] = *(const Half*)(p + i * step);
+        return room;
+    }
+};
 #define FB_HALF_LOOP(name, op) \
     FB_HALF_PAIR(name, op) \
+    inline void name##_apart(char** p, npy_intp n, const npy_intp* s) { \
+        HalfRun a, b, made; \
+        const Half *x = a.of(p[0], s[0], n), *y = b.of(p[1], s[1], n); \
+        for (npy_intp i = name##_many(x, y, made.room, n, !s[0], !s[1]); i < n; i++) \
+            made.room[i] = Narrow<Half>::of(widen(x[s[0] ? i : 0]) op widen(y[s[1] ? i : 0])); \
+        for (npy_intp i = 0; i < n; i++) *(Half*)(p[2] + i * s[2]) = made.room[i]; \
+    } \
     inline void name(char** p, const npy_intp* count, const npy_intp* s, void*) { \
         bool beside = s[2] == 2 && (s[0] == 2 || s[0] == 0) && (s[1] == 2 || s[1] == 0); \
-        npy_intp i = beside ? name##_many((Half*)p[0], (Half*)p[1], (Half*)p[2], *count, !s[0], !s[1]) : 0; \
-        for (; i < *count; i++) \
+        npy_intp i = beside ? name##_many((Half*)p[0], (Half*)p[1], (Half*)p[2], *count, !s[0], !s[1]) : 0, n = *count; \
+        for (; !beside && i + 16 <= n; i += n - i < 256 ? n - i : 256) { \
+            char* at[3] = {p[0] + i * s[0], p[1] + i * s[1], p[2] + i * s[2]}; \
+            name##_apart(at, n - i < 256 ? n - i : 256, s); \
+        } \
+        for (; i < n; i++) \
             *(Half*)(p[2] + i * s[2]) = Narrow<Half>::of(widen(*(Half*)(p[0] + i * s[0])) op widen(*(Half*)(p[1] + i * s[1]))); \
     }
 FB_HALF_LOOP(half_sum, +)
