@@ -62,10 +62,10 @@ _SMALL.update(addcmul=specialise(_a.addcmul), addcdiv=specialise(_a.addcdiv),
               **dict.fromkeys(("clamp", "clip"), specialise(_a.clamp)))
 # those that record nothing natively
 _UNRECORDED = """fill_ zero_ copy_ zeros ones empty full zeros_like ones_like empty_like new_zeros new_ones new_empty take
-masked_select roll count_nonzero aminmax rand randn randint uniform_ normal_ exponential_ random_ bernoulli normal
-randperm multinomial diag diag_embed one_hot bmm addmm baddbmm cross kron kthvalue median mode lerp copysign nextafter
+masked_select roll count_nonzero aminmax rand randn randint uniform_ normal_ exponential_ random_ bernoulli bernoulli_ poisson
+normal randperm multinomial diag diag_embed one_hot bmm addmm baddbmm cross kron kthvalue median mode lerp copysign nextafter
 nan_to_num gcd var_mean std_mean nansum einsum tensordot scatter_reduce sort argsort topk unique diff
-index_put_ masked_scatter_ index_fill tensor linspace arange""".split()
+index_put_ masked_scatter_ index_fill rot90 tensor linspace arange""".split()
 
 _call.keep(OPS)
 
@@ -73,10 +73,13 @@ _PAIRS = {**reductions.PAIRS, "median": returned.median, "kthvalue": returned.kt
           "sort": returned.sort, "topk": returned.topk}
 
 
+_QUICK = type(convolution.conv2d)           # a function with a native path in front
+
+
 def _functions_of(module):
     """The public functions that a module of spellings defines."""
     return {name: f for name, f in vars(module).items()
-            if isinstance(f, FunctionType) and f.__module__ == module.__name__ and not name.startswith("_")}
+            if isinstance(f, FunctionType | _QUICK) and f.__module__ == module.__name__ and not name.startswith("_")}
 
 
 _FUNCTIONS = {}

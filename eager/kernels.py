@@ -59,14 +59,18 @@ def explicit(op, args):
     return None
 
 
+_BLOCK = type(native.empty((1 << 16,), np.dtype(np.float32)).base)    # what memory of the package's own belongs to
+
+
 def wrap_outputs(op, args, found) -> tuple[Tensor, ...]:
     found = found if isinstance(found, tuple) else (found,)
-    return tuple([wrap_output(op, args, k, np.asarray(a)) for k, a in enumerate(found)])
+    own = [a._array for a in args if isinstance(a, Tensor)]
+    return tuple([wrap_output(op, args, own, k, np.asarray(a)) for k, a in enumerate(found)])
 
 
-def wrap_output(op, args, k, array) -> Tensor:
+def wrap_output(op, args, own, k, array) -> Tensor:
     """An output of a kernel: never an operand's bytes, strides as the meta rule says."""
-    if any(isinstance(a, Tensor) and may_alias(array, a._array) for a in args):
+    if any([may_alias(array, a) for a in own]):
         array = array.copy(order="K")
     if not array.flags.c_contiguous:
         array = restride(array, infer(op, args)[k].strides)
@@ -74,7 +78,10 @@ def wrap_output(op, args, k, array) -> Tensor:
 
 
 def may_alias(array, operand) -> bool:
-    return array is operand or (array.base is not None and operand is not None and np.may_share_memory(array, operand))
+    base = array.base
+    if array is operand or base is None or operand is None:
+        return array is operand
+    return operand.base is base if type(base) is _BLOCK else np.may_share_memory(array, operand)
 
 
 def restride(array, strides) -> np.ndarray:
@@ -397,7 +404,7 @@ class NumpyDraw(Draw):
         self.sizes = sizes
 
     def filled(self, kind, word=0) -> np.ndarray:
-        out = np.empty(self.sizes, kind)
+        out = native.empty(tuple(self.sizes), np.dtype(kind))
         native.philox(out, *self.key[:2], word)
         return out
 

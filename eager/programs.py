@@ -120,7 +120,7 @@ class Builder:
             return self.apply_ufunc(np.exp2, values[1])
         if name == "logical_not" and sample(values[0]).dtype.kind == "f":
             return self.apply_ufunc(np.equal, values[0], 0)
-        if name == "rsqrt":
+        if name == "rsqrt" and sample(values[0]).dtype != np.float32:
             return self.apply_ufunc(np.reciprocal, self.apply_ufunc(np.sqrt, values[0]))
         if type(function) is not np.ufunc:
             return self.apply_own(name, values)

@@ -70,12 +70,13 @@ template <> struct Narrow<Half> {
     }
 };
 
-// Between floats and bfloat16 side by side, in the widest vectors that the machine has.
+// Rows in the widest vectors that the machine has.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 #define FB_EACH_MACHINE __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default"), optimize("O3", "no-trapping-math")))
 #else
 #define FB_EACH_MACHINE
 #endif
+// between floats and bfloat16
 FB_EACH_MACHINE inline void widen_run(const uint16_t* in, uint32_t* out, npy_intp n) {
     for (npy_intp i = 0; i < n; i++) out[i] = (uint32_t)in[i] << 16;
 }
@@ -84,6 +85,13 @@ FB_EACH_MACHINE inline void narrow_run(const uint32_t* in, uint16_t* out, npy_in
         uint32_t bits = in[i], rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
         out[i] = (uint16_t)((bits & 0x7fffffff) > 0x7f800000 ? bits >> 16 | 0x40 : rounded);
     }
+}
+// a number times each of a row
+FB_EACH_MACHINE inline void times_row(float x, const float* y, float* out, npy_intp n) {
+    for (npy_intp j = 0; j < n; j++) out[j] = x * y[j];
+}
+FB_EACH_MACHINE inline void times_row(double x, const double* y, double* out, npy_intp n) {
+    for (npy_intp j = 0; j < n; j++) out[j] = x * y[j];
 }
 
 // Between floats and float16: eight or sixteen side by side where the machine converts them; how many were done.

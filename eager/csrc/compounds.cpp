@@ -1,6 +1,6 @@
 // Functions of several steps in one call each, for dense tensors whose call is not recorded:
 // normalisation of groups and batches, small products of matrices, medians and modes.
-#include "small.h"
+#include "gradients.h"
 
 #include <math.h>
 #include <string.h>
@@ -10,8 +10,7 @@
 #include <vector>
 
 #include "../../runtime/csrc/job.h"
-#include "casts.h"
-#include "floating.h"
+#include "dense.h"
 
 namespace {
 
@@ -509,6 +508,35 @@ PyObject* grid_sample(const Call& c) {
 
 // ---- attention without a mask
 
+// Queries of a block, as runtime/attention.py has them.
+npy_intp block_of(npy_intp length, npy_intp width, npy_intp most) {
+    npy_intp rows = (1 << 16) / width;
+    rows = rows < most ? rows : most, rows = rows > 12 ? rows : 12;
+    npy_intp parts = (length + rows - 1) / rows, each = (length + parts - 1) / parts;
+    return (each + 11) / 12 * 12;
+}
+// The numbers of a run over dense arrays of four dims; the last is the gradient, or stands for one that is not there.
+void attention_numbers(Job& job, PyArrayObject* const (&x)[4], bool causal, npy_intp block) {
+    long first[] = {PyArray_DIM(x[0], 1), PyArray_DIM(x[0], 2), PyArray_DIM(x[1], 2), PyArray_DIM(x[0], 3), PyArray_DIM(x[2], 3), causal, block, 1};
+    memcpy(job.n, first, sizeof first);
+    for (int k = 0; k < 4; k++)
+        for (int d = 0; d < 3; d++) {
+            npy_intp step = 1;
+            for (int e = d + 1; e < 4; e++) step *= PyArray_DIM(x[k], e);
+            job.n[8 + 3 * k + d] = step;
+        }
+}
+
+// The node of the record `attention` behind the result, which keeps the sums of the rows.
+PyObject* recorded_attention(PyObject* const* a, bool causal, double scale, unsigned mask, PyObject* out, PyObject* lse) {
+    static KeptRecord* kept = kept_record("attention");
+    npy_intp none = 0;
+    Ref result(out), sums(lse), keep(tensor_around(fresh_array(BOOL, 1, &none, nullptr), BOOL)), p(PyFloat_FromDouble(0)), factor(PyFloat_FromDouble(scale));
+    if (!result || !sums || !keep || !p || !factor) return nullptr;
+    PyObject *given[] = {a[0], a[1], a[2], Py_None, p.get(), causal ? Py_True : Py_False, factor.get()}, *outs[] = {out, lse, keep.get()};
+    return record_first(kept->op, kept->needs, given, 7, mask, outs, 3) ? result.release() : nullptr;
+}
+
 PyObject* attention(const Call& c) {
     static const Names<8> names("query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa");
     PyObject* a[8];
@@ -517,18 +545,19 @@ PyObject* attention(const Call& c) {
     if (!parse(c, names, a) || !a[0] || !a[1] || !a[2] || !absent(a[3]) || !small_real(a[4], 0, dropped) || dropped != 0
         || !flag_of(a[5], causal) || !absent(a[6]) || !flag_of(a[7], groups) || groups)
         return nullptr;
-    PyArrayObject* x[3];
-    for (int k = 0; k < 3; k++)
-        if (!(x[k] = operand(c, a[k], FLOAT32, 4)) || !PyArray_SIZE(x[k])) return nullptr;
+    PyArrayObject* x[4];
+    unsigned mask = 0;
+    for (int k = 0; k < 3; k++) {
+        x[k] = a[k] ? dense_array(a[k]) : nullptr;
+        if (!x[k] || type_of(a[k]) != FLOAT32 || PyArray_NDIM(x[k]) != 4 || !PyArray_SIZE(x[k])) return nullptr;
+        mask |= (unsigned)(c.grad && needs_grad(a[k])) << k;
+    }
     npy_intp batch = PyArray_DIM(x[0], 0), heads = PyArray_DIM(x[0], 1), length = PyArray_DIM(x[0], 2), depth = PyArray_DIM(x[0], 3),
              width = PyArray_DIM(x[1], 2), deep = PyArray_DIM(x[2], 3);
     for (int k = 1; k < 3; k++)
         if (PyArray_DIM(x[k], 0) != batch || PyArray_DIM(x[k], 1) != heads || PyArray_DIM(x[k], 2) != width) return nullptr;
     if (PyArray_DIM(x[1], 3) != depth || batch * heads * length * width > FEW * 2) return nullptr;
-    npy_intp most = causal ? 48 : 96, rows = (1 << 16) / width; // as runtime/attention.py has them
-    rows = rows < most ? rows : most, rows = rows > 12 ? rows : 12;
-    npy_intp parts = (length + rows - 1) / rows, each = (length + parts - 1) / parts, block = (each + 11) / 12 * 12;
-    npy_intp sizes[] = {batch, heads, length, deep}, sums[] = {batch, heads, length, 1};
+    npy_intp block = block_of(length, width, causal ? 48 : 96), sizes[] = {batch, heads, length, deep}, sums[] = {batch, heads, length, 1};
     Ref out(fresh_array(FLOAT32, 4, sizes, nullptr)), lse(fresh_array(FLOAT32, 4, sums, nullptr));
     if (!out || !lse) return nullptr;
     static const int number = small_job("attention_forward");
@@ -536,18 +565,48 @@ PyObject* attention(const Call& c) {
     job.rt = world.api->runtime;
     job.p[0] = data_of(out.get()), job.p[1] = data_of(lse.get());
     for (int k = 0; k < 3; k++) job.p[2 + k] = PyArray_DATA(x[k]);
-    long first[] = {heads, length, width, depth, deep, causal, block, 1};
-    memcpy(job.n, first, sizeof first);
-    for (int k = 0; k < 4; k++) // the strides of query, key, value, and of a gradient that is not there
-        for (int d = 0; d < 3; d++) {
-            PyArrayObject* own = x[k % 3];
-            npy_intp step = 1;
-            for (int e = d + 1; e < 4; e++) step *= PyArray_DIM(own, e);
-            job.n[8 + 3 * k + d] = step;
-        }
+    x[3] = x[0];
+    attention_numbers(job, x, causal, block);
     job.f[0] = 1.0 / sqrt((double)depth), job.f[1] = 1.0;
     world.api->jobs()[number].run[0](job, 0, batch * heads * ((length + block - 1) / block));
-    return tensor_around(out.release(), FLOAT32);
+    PyObject *made = tensor_around(out.release(), FLOAT32), *rows = mask ? tensor_around(lse.release(), FLOAT32) : nullptr;
+    return mask ? recorded_attention(a, causal, job.f[0], mask, made, rows) : made;
+}
+
+PyObject* attention_back(const Gradients& c) { // (q, k, v, mask, p, causal, scale), outs (out, lse, keep)
+    double dropped, scale;
+    PyObject *lse = PyList_Check(c.outs) && PyList_GET_SIZE(c.outs) == 3 ? PyList_GET_ITEM(c.outs, 1) : Py_None, *way = PyTuple_GET_ITEM(c.args, 5);
+    if (c.grads[0] == Py_None || !is_tensor(lse) || PyTuple_GET_ITEM(c.args, 3) != Py_None || !small_real(PyTuple_GET_ITEM(c.args, 4), 0, dropped)
+        || dropped != 0 || !PyBool_Check(way) || !small_real(PyTuple_GET_ITEM(c.args, 6), 1, scale))
+        return nullptr;
+    PyArrayObject *x[4], *sums = dense_array(lse);
+    for (int k = 0; k < 4; k++) {
+        PyObject* t = k < 3 ? PyTuple_GET_ITEM(c.args, k) : c.grads[0];
+        x[k] = is_tensor(t) ? dense_array(t) : nullptr;
+        if (!x[k] || type_of(t) != FLOAT32 || PyArray_NDIM(x[k]) != 4) return nullptr;
+    }
+    npy_intp batch = PyArray_DIM(x[0], 0), heads = PyArray_DIM(x[0], 1), length = PyArray_DIM(x[0], 2), width = PyArray_DIM(x[1], 2);
+    if (!sums || type_of(lse) != FLOAT32 || PyArray_SIZE(sums) != batch * heads * length || batch * heads * length * width > FEW * 2) return nullptr;
+    static const int number = small_job("attention_backward");
+    Job job = {};
+    job.rt = world.api->runtime;
+    Ref outs[3];
+    for (int k = 0; k < 3; k++) {
+        outs[k] = Ref(fresh_array(FLOAT32, 4, PyArray_DIMS(x[k]), nullptr));
+        if (!outs[k]) return nullptr;
+        job.p[k] = data_of(outs[k].get()), job.p[3 + k] = PyArray_DATA(x[k]);
+    }
+    job.p[8] = PyArray_DATA(x[3]), job.p[9] = PyArray_DATA(sums);
+    attention_numbers(job, x, way == Py_True, block_of(length, width, way == Py_True ? 96 : 256));
+    job.f[0] = scale, job.f[1] = 1.0;
+    world.api->jobs()[number].run[0](job, 0, batch * heads);
+    Ref all(PyTuple_New(7));
+    for (int k = 0; all && k < 7; k++) {
+        PyObject* one = k < 3 && c.needed >> k & 1 ? tensor_around(outs[k].release(), FLOAT32) : Py_NewRef(Py_None);
+        if (!one) return nullptr;
+        PyTuple_SET_ITEM(all.get(), k, one);
+    }
+    return all.release();
 }
 
 // ---- places in the order of rows
@@ -657,6 +716,8 @@ PyObject* mode(const Call& c) {
 }
 
 }
+
+const KnownGradient compound_gradients[] = {{"attention", "*", attention_back}, {nullptr, nullptr, nullptr}};
 
 const SmallEntry small_compounds[] = {{"group_norm", group_norm}, {"batch_norm", batch_norm}, {"bmm", bmm},
     {"addmm", add_product<2>}, {"baddbmm", add_product<3>}, {"cross", cross}, {"kron", kron}, {"kthvalue", kthvalue},

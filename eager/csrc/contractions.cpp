@@ -76,7 +76,9 @@ struct Parts {
 template <class T> void outer(const T* x, const T* y, T* out, npy_intp batch, npy_intp m, npy_intp n, const npy_intp (&step)[8]) {
     for (npy_intp b = 0; b < batch; b++)
         for (npy_intp i = 0; i < m; i++)
-            for (npy_intp j = 0; j < n; j++)
+            if (step[4] == 1 && step[5] == 1)
+                times_row(x[b * step[0] + i * step[1]], y + b * step[3], out + b * step[6] + i * step[2], n);
+            else for (npy_intp j = 0; j < n; j++)
                 out[b * step[6] + i * step[2] + j * step[5]] = x[b * step[0] + i * step[1]] * y[b * step[3] + j * step[4]];
 }
 
@@ -88,7 +90,8 @@ PyObject* product(int type, const void* x, const void* y, const Term& left, cons
     auto size = [](const Term& t, Py_UCS1 c) { return c ? t.size(c) : 1; };
     auto stride = [](const Term& t, Py_UCS1 c) { return c && t.at(c) >= 0 ? t.stride(c) : 0; };
     npy_intp batch = size(left, p.batch), m = size(left, p.row), n = size(right, p.column), k = size(left, p.summed);
-    if (!(batch * m * n * k) || m * n > FEW || k > FEW || batch > FEW || batch * m * n * k > FEW) return nullptr;
+    npy_intp most = p.summed ? FEW : alone(FEW);
+    if (!(batch * m * n * k) || m * n > most || k > FEW || batch > most || batch * m * n * k > most) return nullptr;
     Term lies = memory ? *memory : out;
     for (int j = 0; j < lies.count; j++) lies.sizes[j] = out.size(lies.letters[j]);
     npy_intp steps[MAX_DIMS];

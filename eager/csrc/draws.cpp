@@ -1,4 +1,4 @@
-// Random numbers into small tensors: rand, randn, randint, uniform_, normal_, exponential_, random_, bernoulli. The bits are
+// Random numbers into small tensors: rand, randn, randint, uniform_, normal_, exponential_, random_, bernoulli, poisson. The bits are
 // those of the records' formulas: one ordinal a call, elements in row-major order.
 #include "small.h"
 
@@ -18,12 +18,16 @@ PyObject* draw_function; // (generator or None) -> (seed, ordinal)
 
 constexpr npy_intp FEW = 1 << 14;
 
-bool drawn(PyObject* generator, int kind, void* out, npy_intp n) {
+bool next_draw(PyObject* generator, uint64_t& seed, uint64_t& ordinal) {
     Ref key(PyObject_CallOneArg(draw_function, generator ? generator : Py_None));
     if (!key || !PyTuple_Check(key.get())) return false;
-    unsigned long seed = PyLong_AsUnsignedLongMask(PyTuple_GET_ITEM(key.get(), 0)),
-                  ordinal = PyLong_AsUnsignedLongMask(PyTuple_GET_ITEM(key.get(), 1));
-    if (PyErr_Occurred()) return false;
+    seed = PyLong_AsUnsignedLongMask(PyTuple_GET_ITEM(key.get(), 0)), ordinal = PyLong_AsUnsignedLongMask(PyTuple_GET_ITEM(key.get(), 1));
+    return !PyErr_Occurred();
+}
+
+bool drawn(PyObject* generator, int kind, void* out, npy_intp n) {
+    uint64_t seed, ordinal;
+    if (!next_draw(generator, seed, ordinal)) return false;
     world.api->philox(kind, out, seed, ordinal, 0, n);
     return true;
 }
@@ -223,6 +227,18 @@ PyObject* random_in_place(const Call& c) {
     return bump(c.args[0]) ? Py_NewRef(c.args[0]) : nullptr;
 }
 
+PyObject* bernoulli_in_place(const Call& c) {
+    static const Names<3> names("self", "p", "generator");
+    PyObject* a[3];
+    double p;
+    if (c.n > 2 || !parse(c, names, a) || !a[0] || (a[1] && !PyFloat_CheckExact(a[1])) || !small_real(a[1], 0.5, p) || !(p >= 0 && p <= 1)
+        || !plain_generator(a[2]))
+        return nullptr;
+    return drawn_into(c, a[0], UNIFORM, [=](float* x, npy_intp n) {
+        for (npy_intp k = 0; k < n; k++) x[k] = x[k] < (float)p;
+    });
+}
+
 // 1 with the probability of its element
 PyObject* bernoulli(const Call& c) {
     if (c.n != 1 || c.names || (c.grad && is_tensor(c.args[0]) && needs_grad(c.args[0]))) return nullptr;
@@ -261,59 +277,117 @@ PyObject* normal(const Call& c) {
 
 // ---- orders and choices
 
-struct Key {
-    uint64_t key;
-    int64_t place;
+// Scratch of the runtime's allocator.
+struct Scratch {
+    void* at;
+    explicit Scratch(npy_intp bytes) : at(world.api->runtime->alloc(bytes)) {}
+    Scratch(const Scratch&) = delete;
+    ~Scratch() { if (at) world.api->runtime->release(at); }
 };
 
-// By keys of 53 bits, equal ones in order: digits of 14 bits.
-void sort_keys(std::vector<Key>& keys) {
-    constexpr int bits = 14, digits = 1 << bits;
-    if (keys.size() < 4096) {
-        std::stable_sort(keys.begin(), keys.end(), [](const Key& a, const Key& b) { return a.key < b.key; });
-        return;
-    }
-    std::vector<Key> other(keys.size());
-    std::vector<uint32_t> first(digits);
-    for (int shift = 0; shift < 53; shift += bits) {
-        std::fill(first.begin(), first.end(), 0);
-        for (const Key& k : keys) first[k.key >> shift & (digits - 1)]++;
+// Numbers in order by `digits` digits of `bits` each from the highest bit down, the lowest of these first; in `x` if the count
+// of digits is even, else in `room`.
+template <int bits, int digits> void by_digits(uint64_t* x, uint64_t* room, npy_intp n) {
+    constexpr uint64_t mask = (1 << bits) - 1;
+    uint32_t first[digits][1 << bits] = {};
+    for (npy_intp k = 0; k < n; k++)
+        for (int d = 0; d < digits; d++) first[d][x[k] >> (64 - bits * (digits - d)) & mask]++;
+    for (int d = 0; d < digits; d++) {
         uint32_t at = 0;
-        for (uint32_t& f : first) at += std::exchange(f, at);
-        for (const Key& k : keys) other[first[k.key >> shift & (digits - 1)]++] = k;
-        keys.swap(other);
+        for (uint32_t& f : first[d]) at += std::exchange(f, at);
+        for (npy_intp k = 0; k < n; k++) room[first[d][x[k] >> (64 - bits * (digits - d)) & mask]++] = x[k];
+        std::swap(x, room);
     }
 }
 
-// The places of doubles in [0, 1) in ascending order, by the runtime's kernel for keys of 64 bits.
-void sorted_places(std::vector<double>& numbers, npy_intp n, int64_t* out) {
-    static const int number = small_job("sort_wide_rows");
-    std::vector<uint64_t> keys(n);
-    for (npy_intp k = 0; k < n; k++) keys[k] = (uint64_t)(numbers[k] * 9007199254740992.0);
-    Job job = {};
-    job.rt = world.api->runtime;
-    job.p[0] = numbers.data(), job.p[1] = keys.data(), job.p[2] = out; // (the sorted keys go where the numbers were)
-    job.n[0] = n;
-    world.api->jobs()[number].run[1](job, 0, 1);
+// The places of n random doubles of [0, 1) in ascending order, equal ones as they come. Of each number the highest bits and
+// its place make one key; the first digits bring nearly all to where they belong, and what is left moves a few places.
+void sorted_places(const double* numbers, npy_intp n, int64_t* out, uint64_t* keys, uint64_t* room) {
+    int width = n > 1 ? 64 - __builtin_clzl((uint64_t)n - 1) : 1; // of a place
+    uint64_t places = ((uint64_t)1 << width) - 1;
+    int dropped = width > 11 ? width - 11 : 0; // bits of the 53 that have no room
+    for (npy_intp k = 0; k < n; k++)
+        keys[k] = ((uint64_t)(int64_t)(numbers[k] * 9007199254740992.0) >> dropped << (dropped ? width : 11)) | (uint64_t)k;
+    if (n >= 1 << 20) by_digits<11, 3>(keys, room, n), std::swap(keys, room);
+    else if (n >= 4096) by_digits<11, 2>(keys, room, n);
+    else if (n >= 64) by_digits<7, 2>(keys, room, n);
+    auto behind = [&](uint64_t a, uint64_t b) {
+        if (!dropped || (a | places) != (b | places)) return a > b;
+        double x = numbers[a & places], y = numbers[b & places];
+        return x > y || (x == y && a > b);
+    };
+    for (npy_intp k = 1; k < n; k++) {
+        uint64_t own = keys[k];
+        npy_intp j = k;
+        for (; j > 0 && behind(keys[j - 1], own); j--) keys[j] = keys[j - 1];
+        keys[j] = own;
+    }
+    for (npy_intp k = 0; k < n; k++) out[k] = (int64_t)(keys[k] & places);
 }
 
 // The order of n random doubles.
 PyObject* randperm(const Call& c) {
     npy_intp n;
-    if (c.n != 1 || !small_int(c.args[0], n) || n < 0 || n > 1 << 20 || !plain_options(c, INT64)) return nullptr;
+    if (c.n != 1 || !small_int(c.args[0], n) || n < 0 || n > std::min(alone(1 << 20), (npy_intp)1 << 30) || !plain_options(c, INT64)) return nullptr;
     Ref array(fresh_array(INT64, 1, &n, nullptr));
-    std::vector<double> numbers(n + 1);
-    if (!array || !drawn(nullptr, DOUBLES, numbers.data(), n)) return nullptr;
+    Scratch scratch(3 * (n + 8) * 8);
+    if (!array || !scratch.at) return nullptr;
+    double* numbers = (double*)scratch.at;
+    uint64_t *keys = (uint64_t*)numbers + n + 8, *room = keys + n + 8;
+    if (!drawn(nullptr, DOUBLES, numbers, n)) return nullptr;
     int64_t* out = (int64_t*)PyArray_DATA((PyArrayObject*)array.get());
-    if (n >= 1024) {
-        sorted_places(numbers, n, out);
-        return tensor_around(array.release(), INT64);
-    }
-    std::vector<Key> keys(n);
-    for (npy_intp k = 0; k < n; k++) keys[k] = {(uint64_t)(numbers[k] * 9007199254740992.0), k};
-    sort_keys(keys);
-    for (npy_intp k = 0; k < n; k++) out[k] = keys[k].place;
+    Py_BEGIN_ALLOW_THREADS
+    sorted_places(numbers, n, out, keys, room);
+    Py_END_ALLOW_THREADS
     return tensor_around(array.release(), INT64);
+}
+
+// ---- numbers of events
+
+// Philox4x64-10 as numpy's generator has it: four words for each counter, and doubles of their 53 highest bits.
+class Words {
+    uint64_t key, counter, words[4];
+    int at = 4;
+    void fill() {
+        uint64_t c[4] = {++counter, 0, 0, 0}, a = key, b = 0;
+        for (int round = 0; round < 10; round++, a += 0x9E3779B97F4A7C15, b += 0xBB67AE8584CAA73B) {
+            unsigned __int128 p = (unsigned __int128)c[0] * 0xD2E7470EE14C6C93, q = (unsigned __int128)c[2] * 0xCA5A826395121157;
+            uint64_t next[4] = {(uint64_t)(q >> 64) ^ c[1] ^ a, (uint64_t)q, (uint64_t)(p >> 64) ^ c[3] ^ b, (uint64_t)p};
+            memcpy(c, next, sizeof c);
+        }
+        memcpy(words, c, sizeof words), at = 0;
+    }
+public:
+    Words(uint64_t seed, uint64_t ordinal) : key(seed), counter(ordinal) {}
+    double real() {
+        if (at == 4) fill();
+        return (double)(words[at++] >> 11) * (1 / 9007199254740992.0);
+    }
+};
+
+// Draws with rates below 10: how many numbers of [0, 1) are multiplied before the product falls to exp(-rate).
+PyObject* poisson(const Call& c) {
+    if (c.n != 1 || c.names || (c.grad && is_tensor(c.args[0]) && needs_grad(c.args[0]))) return nullptr;
+    PyArrayObject* x = dense_array(c.args[0]);
+    npy_intp n = x ? PyArray_SIZE(x) : 0;
+    if (!n || type_of(c.args[0]) != FLOAT32) return nullptr;
+    const float* rate = (const float*)PyArray_DATA(x);
+    for (npy_intp k = 0; k < n; k++)
+        if (!(rate[k] >= 0 && rate[k] < 10)) return nullptr;
+    Ref array(fresh_array(FLOAT32, PyArray_NDIM(x), PyArray_DIMS(x), nullptr));
+    uint64_t seed, ordinal;
+    if (!array || !next_draw(nullptr, seed, ordinal)) return nullptr;
+    float* out = (float*)PyArray_DATA((PyArrayObject*)array.get());
+    Words words(seed, ordinal);
+    Py_BEGIN_ALLOW_THREADS
+    for (npy_intp k = 0; k < n; k++) {
+        npy_intp count = 0;
+        if (rate[k] > 0)
+            for (double least = exp(-(double)rate[k]), left = words.real(); left > least; left *= words.real()) count++;
+        out[k] = (float)count;
+    }
+    Py_END_ALLOW_THREADS
+    return tensor_around(array.release(), FLOAT32);
 }
 
 // Places drawn along the last dim in proportion to weights, each time anew: by the inverse of the running sum. Few weights:
@@ -369,6 +443,6 @@ const SmallEntry small_draws[] = {{"rand", floats<UNIFORM>}, {"randn", floats<NO
     {"uniform_", uniform_in_place}, {"normal_", normal_in_place}, {"exponential_", exponential_in_place}, {"cauchy_", cauchy_in_place},
     {"geometric_", geometric_in_place},
     {"random_", random_in_place}, {"bernoulli", bernoulli}, {"normal", normal},
-    {"randperm", randperm}, {"multinomial", multinomial}, {nullptr, nullptr}};
+    {"bernoulli_", bernoulli_in_place}, {"poisson", poisson}, {"randperm", randperm}, {"multinomial", multinomial}, {nullptr, nullptr}};
 
 bool add_draws(PyObject* module) { return PyModule_AddFunctions(module, functions) == 0; }

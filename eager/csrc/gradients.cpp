@@ -204,7 +204,8 @@ typedef KnownGradient Known;
 const Known known[] = {{"max_dim", "x", by_position}, {"min_dim", "x", by_position}, {"index", "x", index_back},
     {"logsumexp", "x", logsumexp_back}, {"norm", "x", norm_back}, {"var", "x", variance_back<false>},
     {"std", "x", variance_back<true>}, {nullptr, nullptr, nullptr}};
-const Known* const tables[] = {known, norm_gradients, fourier_gradients, product_gradients, scatter_gradients};
+const Known* const tables[] = {known, norm_gradients, fourier_gradients, product_gradients, scatter_gradients, pooling_gradients,
+    compound_gradients};
 
 }
 

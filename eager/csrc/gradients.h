@@ -21,6 +21,7 @@ struct KnownGradient {
     const char *record, *parameter;
     QuickGradient gradient;
 };
-extern const KnownGradient norm_gradients[], fourier_gradients[], product_gradients[], scatter_gradients[]; // end with null
+extern const KnownGradient norm_gradients[], fourier_gradients[], product_gradients[], scatter_gradients[],
+    pooling_gradients[], compound_gradients[]; // end with null
 
 #endif

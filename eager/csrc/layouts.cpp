@@ -123,6 +123,38 @@ struct Flip {
     }
 };
 
+// A quarter turn in the plane of two dims, without history: flipped along one of them, seen with both exchanged.
+PyObject* rot90(const Call& c) {
+    static const Names<3> names("input", "k", "dims");
+    PyObject* given[3];
+    npy_intp turns = 1, sizes[MAX_DIMS], strides[MAX_DIMS];
+    if (!parse(c, names, given) || !given[0] || (given[1] && !small_int(given[1], turns)) || !(turns & 1)) return nullptr;
+    PyArrayObject* x = dense_array(given[0]);
+    int dims = x ? PyArray_NDIM(x) : 0, type = x ? type_of(given[0]) : -1, plane[2] = {0, 1};
+    if (dims < 2 || type < 0 || !PyArray_NBYTES(x) || PyArray_NBYTES(x) > alone(LARGE) || world.types[type].itemsize > 8
+        || !untracked(c, given[0]))
+        return nullptr;
+    if (PyObject* list = given[2]) {
+        if (!(PyTuple_CheckExact(list) || PyList_CheckExact(list)) || PySequence_Fast_GET_SIZE(list) != 2) return nullptr;
+        for (int k = 0; k < 2; k++)
+            if (!small_dim(PySequence_Fast_GET_ITEM(list, k), dims, plane[k])) return nullptr;
+    }
+    int a = plane[0], b = plane[1], d = (turns & 3) == 1 ? b : a;
+    if (a == b) return nullptr;
+    Flip f = {world.types[type].itemsize, d + 1, {}, {}, {}};
+    f.turned[d] = true;
+    npy_intp step = 1;
+    for (int k = dims - 1; k >= 0; k--) {
+        f.sizes[k] = sizes[k] = PyArray_DIM(x, k), f.run[k] = step * f.bytes, strides[k] = step;
+        step *= sizes[k];
+    }
+    std::swap(sizes[a], sizes[b]), std::swap(strides[a], strides[b]);
+    PyObject* array = fresh_array(type, dims, sizes, strides);
+    if (!array) return nullptr;
+    f.go(0, (const char*)PyArray_DATA(x), (char*)data_of(array));
+    return tensor_around(array, type);
+}
+
 PyObject* flip(const Call& c) {
     PyObject* given = c.n == 2 && !c.names ? c.args[1] : nullptr;
     PyArrayObject* x = given ? dense_array(c.args[0]) : nullptr;
@@ -499,6 +531,45 @@ PyObject* py_fold_windows(PyObject*, PyObject* const* args, Py_ssize_t n) {
     return out;
 }
 
+// unfold_backward(sizes, x, dim, size, step): windows along a dim, their elements last, added back onto zeros; the elements of
+// a place in the order in which they stand in their windows
+PyObject* py_unfold_backward(PyObject*, PyObject* const* args, Py_ssize_t n) {
+    PyArrayObject* x = n == 5 ? row_major(args[1]) : nullptr;
+    int type = x ? element_type(x) : -1, dims = x ? PyArray_NDIM(x) - 1 : 0;
+    npy_intp sizes[MAX_DIMS], d, width, step, lead = 1, tail = 1;
+    if ((type != FLOAT32 && type != FLOAT64) || dims < 1 || !PyArray_SIZE(x) || !numbers_of(args[0], dims, sizes) || !small_int(args[2], d)
+        || !small_int(args[3], width) || !small_int(args[4], step) || d < 0 || d >= dims || step < 1 || PyArray_DIM(x, dims) != width)
+        return declined();
+    npy_intp count = PyArray_DIM(x, (int)d);
+    for (int k = 0; k < dims; k++) {
+        if (sizes[k] < 1 || (k != d && sizes[k] != PyArray_DIM(x, k))) return declined();
+        if (k != d) (k < d ? lead : tail) *= sizes[k];
+    }
+    if ((count - 1) * step + width > sizes[d] || lead * sizes[d] * tail > alone(LARGE) / 8) return declined();
+    PyObject* out = fresh_array(type, dims, sizes, nullptr);
+    if (!out) return nullptr;
+    memset(data_of(out), 0, PyArray_NBYTES((PyArrayObject*)out));
+    auto run = [&](auto e) {
+        typedef decltype(e) E;
+        const E* from = (const E*)PyArray_DATA(x);
+        E* to = (E*)data_of(out);
+        for (npy_intp o = 0; o < lead; o++, from += count * tail * width, to += sizes[d] * tail)
+            for (npy_intp w = count - 1; w >= 0; w--)
+                for (npy_intp t = 0; t < tail; t++) {
+                    const E* window = from + (w * tail + t) * width;
+                    E* place = to + w * step * tail + t;
+                    if (tail == 1)
+                        for (npy_intp j = 0; j < width; j++) place[j] += window[j];
+                    else
+                        for (npy_intp j = 0; j < width; j++) place[j * tail] += window[j];
+                }
+    };
+    Py_BEGIN_ALLOW_THREADS
+    type == FLOAT32 ? run(float{}) : run(double{});
+    Py_END_ALLOW_THREADS
+    return out;
+}
+
 // ---- what data are looked at for
 
 template <class T, class Number> bool within_run(const T* x, npy_intp n, Number low, Number high, bool but, Number other) {
@@ -560,13 +631,14 @@ PyMethodDef functions[] = {
     {"pad_edges", (PyCFunction)(void*)py_pad_edges, METH_FASTCALL, "pad_edges(x, padding, mode): an array, or NotImplemented"},
     {"pad_edges_backward", (PyCFunction)(void*)py_pad_edges_backward, METH_FASTCALL, "pad_edges_backward(sizes, slope, padding, mode)"},
     {"unfold_windows", (PyCFunction)(void*)py_unfold_windows, METH_FASTCALL, "unfold_windows(x, kernel, stride, padding, dilation)"},
+    {"unfold_backward", (PyCFunction)(void*)py_unfold_backward, METH_FASTCALL, "unfold_backward(sizes, x, dim, size, step)"},
     {"fold_windows", (PyCFunction)(void*)py_fold_windows, METH_FASTCALL, "fold_windows(x, sizes, kernel, stride, padding, dilation)"},
     {"within", (PyCFunction)(void*)py_within, METH_FASTCALL, "within(x, low, high, but): whether a look shows all elements in range"},
     {nullptr, nullptr, 0, nullptr}};
 
 }
 
-const SmallEntry small_layouts[] = {{"one_hot", one_hot}, {"tril", triangle<true>}, {"triu", triangle<false>}, {"flip", flip},
+const SmallEntry small_layouts[] = {{"one_hot", one_hot}, {"tril", triangle<true>}, {"triu", triangle<false>}, {"flip", flip}, {"rot90", rot90},
     {"diag_embed", diag_embed}, {"diag", diag}, {"pixel_shuffle", pixel_shuffle<true>}, {"pixel_unshuffle", pixel_shuffle<false>},
     {"channel_shuffle", channel_shuffle}, {"pad", pad}, {nullptr, nullptr}};
 

@@ -69,7 +69,8 @@ template <bool quotient> void float_division(char** p, const npy_intp* count, co
 // ---- -1, 0 or 1; NaN of NaN
 FB_EACH_MACHINE inline void sign_run(const float* x, float* out, npy_intp n) {
     for (npy_intp i = 0; i < n; i++) {
-        float v = x[i], r = (float)(v > 0) - (float)(v < 0);
+        float v = x[i], r = v > 0 ? 1.f : 0.f;
+        r = v < 0 ? -1.f : r;
         out[i] = v == v ? r : v;
     }
 }
@@ -116,12 +117,32 @@ template <uint16_t keep, uint16_t turn> void half_sign(char** p, const npy_intp*
 #define FB_HALF_PAIR(name, op) \
     inline npy_intp name##_many(const Half*, const Half*, Half*, npy_intp, bool, bool) { return 0; }
 #endif
+// Numbers with gaps between them go through memory without.
+struct HalfRun {
+    Half room[256];
+    const Half* of(const char* p, npy_intp step, npy_intp n) {
+        if (step == 2 || step == 0) return (const Half*)p;
+        for (npy_intp i = 0; i < n; i++) room[i] = *(const Half*)(p + i * step);
+        return room;
+    }
+};
 #define FB_HALF_LOOP(name, op) \
     FB_HALF_PAIR(name, op) \
+    inline void name##_apart(char** p, npy_intp n, const npy_intp* s) { \
+        HalfRun a, b, made; \
+        const Half *x = a.of(p[0], s[0], n), *y = b.of(p[1], s[1], n); \
+        for (npy_intp i = name##_many(x, y, made.room, n, !s[0], !s[1]); i < n; i++) \
+            made.room[i] = Narrow<Half>::of(widen(x[s[0] ? i : 0]) op widen(y[s[1] ? i : 0])); \
+        for (npy_intp i = 0; i < n; i++) *(Half*)(p[2] + i * s[2]) = made.room[i]; \
+    } \
     inline void name(char** p, const npy_intp* count, const npy_intp* s, void*) { \
         bool beside = s[2] == 2 && (s[0] == 2 || s[0] == 0) && (s[1] == 2 || s[1] == 0); \
-        npy_intp i = beside ? name##_many((Half*)p[0], (Half*)p[1], (Half*)p[2], *count, !s[0], !s[1]) : 0; \
-        for (; i < *count; i++) \
+        npy_intp i = beside ? name##_many((Half*)p[0], (Half*)p[1], (Half*)p[2], *count, !s[0], !s[1]) : 0, n = *count; \
+        for (; !beside && i + 16 <= n; i += n - i < 256 ? n - i : 256) { \
+            char* at[3] = {p[0] + i * s[0], p[1] + i * s[1], p[2] + i * s[2]}; \
+            name##_apart(at, n - i < 256 ? n - i : 256, s); \
+        } \
+        for (; i < n; i++) \
             *(Half*)(p[2] + i * s[2]) = Narrow<Half>::of(widen(*(Half*)(p[0] + i * s[0])) op widen(*(Half*)(p[1] + i * s[1]))); \
     }
 FB_HALF_LOOP(half_sum, +)
@@ -196,6 +217,44 @@ FB_FLOAT_EXTREME(double, greater_double, >)
 FB_FLOAT_EXTREME(double, less_double, <)
 #undef FB_FLOAT_EXTREME
 
+// ---- floats whose function is exact, or rounded once, in the widest vectors (numpy's loops know narrower ones only)
+#define FB_EXACT(name, value) \
+    FB_EACH_MACHINE inline void name##_run(const float* x, float* out, npy_intp n) { \
+        for (npy_intp i = 0; i < n; i++) { \
+            float v = x[i]; \
+            out[i] = value; \
+        } \
+    } \
+    inline void name(char** p, const npy_intp* count, const npy_intp* s, void*) { \
+        if (s[0] == sizeof(float) && s[1] == sizeof(float)) return name##_run((const float*)p[0], (float*)p[1], *count); \
+        for (npy_intp i = 0; i < *count; i++) name##_run((const float*)(p[0] + i * s[0]), (float*)(p[1] + i * s[1]), 1); \
+    }
+FB_EXACT(float_root, __builtin_sqrtf(v))
+FB_EXACT(float_inverse, 1.f / v)
+FB_EXACT(float_inverse_root, 1.f / __builtin_sqrtf(v))
+FB_EXACT(float_floor, __builtin_floorf(v))
+FB_EXACT(float_ceil, __builtin_ceilf(v))
+FB_EXACT(float_trunc, __builtin_truncf(v))
+FB_EXACT(float_rint, __builtin_rintf(v))
+#undef FB_EXACT
+
+FB_EACH_MACHINE inline void quotients(const float* a, const float* b, float* out, npy_intp n) {
+    for (npy_intp i = 0; i < n; i++) out[i] = a[i] / b[i];
+}
+FB_EACH_MACHINE inline void quotients_by_one(const float* a, float b, float* out, npy_intp n) {
+    for (npy_intp i = 0; i < n; i++) out[i] = a[i] / b;
+}
+FB_EACH_MACHINE inline void quotients_of_one(float a, const float* b, float* out, npy_intp n) {
+    for (npy_intp i = 0; i < n; i++) out[i] = a / b[i];
+}
+inline void float_quotient(char** p, const npy_intp* count, const npy_intp* s, void*) {
+    npy_intp n = *count, size = sizeof(float);
+    if (s[2] == size && s[0] == size && s[1] == size) return quotients((float*)p[0], (float*)p[1], (float*)p[2], n);
+    if (s[2] == size && s[0] == size && s[1] == 0) return quotients_by_one((float*)p[0], *(float*)p[1], (float*)p[2], n);
+    if (s[2] == size && s[0] == 0 && s[1] == size) return quotients_of_one(*(float*)p[0], (float*)p[1], (float*)p[2], n);
+    for (npy_intp i = 0; i < n; i++) *(float*)(p[2] + i * s[2]) = *(float*)(p[0] + i * s[0]) / *(float*)(p[1] + i * s[1]);
+}
+
 struct OwnLoop {
     const char* name; // numpy's function, or the primitive, and the types of the operands and of the result
     void (*loop)(char**, const npy_intp*, const npy_intp*, void*); // given the entry
@@ -224,6 +283,8 @@ template <class T> void job_loop(char** p, const npy_intp* count, const npy_intp
     }
 }
 inline const OwnLoop own_loops[] = {{"remainder ff->f", float_division<false>}, {"floor_divide ff->f", float_division<true>},
+    {"sqrt f->f", float_root}, {"reciprocal f->f", float_inverse}, {"rsqrt f->f", float_inverse_root}, {"floor f->f", float_floor},
+    {"ceil f->f", float_ceil}, {"trunc f->f", float_trunc}, {"rint f->f", float_rint}, {"divide ff->f", float_quotient},
     {"sign f->f", float_sign}, {"maximum ll->l", greater_long}, {"minimum ll->l", less_long},
     {"maximum ii->i", greater_int}, {"minimum ii->i", less_int}, {"sign l->l", long_sign},
     {"maximum ff->f", greater_float}, {"minimum ff->f", less_float}, {"maximum dd->d", greater_double},

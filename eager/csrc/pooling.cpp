@@ -1,10 +1,9 @@
 // Pooling of small dense tensors in one call each, recorded too, and the kernels of the gradients (ops/pooling.py).
-#include "small.h"
+#include "gradients.h"
 
 #include <vector>
 
-#include "casts.h"
-#include "floating.h"
+#include "dense.h"
 
 namespace {
 
@@ -326,6 +325,63 @@ PyObject* py_avg_pool_backward(PyObject*, PyObject* const* args, Py_ssize_t coun
     });
 }
 
+// Zeros in the sizes of what was pooled over its last n dims, with each gradient added where `place` says: (place as the record
+// gives it, number of the output in its plane), or -1.
+template <class Place> PyObject* put_back(const Gradients& c, int n, Place place) {
+    npy_intp sizes[MAX_DIMS];
+    int dims;
+    PyObject* places = PyList_Check(c.outs) && PyList_GET_SIZE(c.outs) == 2 ? PyList_GET_ITEM(c.outs, 1) : Py_None;
+    if (c.grads[0] == Py_None || !is_tensor(places) || !sizes_of(PyTuple_GET_ITEM(c.args, 0), sizes, dims) || dims < n) return nullptr;
+    Dense g(c.grads[0]), at(places);
+    npy_intp lead = product_of(sizes, dims - n), area = product_of(sizes + dims - n, n), count = lead ? g.size() / lead : 0;
+    if (!g || !at || !g.own(c.grads[0]) || at.type != INT64 || g.size() != at.size() || !count || (g.type != FLOAT32 && g.type != FLOAT64)
+        || PyArray_NDIM(g.a) != dims || lead * area > alone(1 << 20))
+        return nullptr;
+    Ref array(fresh_array(g.type, dims, sizes, nullptr));
+    if (!array) return nullptr;
+    memset(data_of(array.get()), 0, PyArray_NBYTES((PyArrayObject*)array.get()));
+    auto run = [&](auto e) {
+        typedef decltype(e) T;
+        T* out = (T*)data_of(array.get());
+        const T* up = g.data<T>();
+        const int64_t* number = at.data<int64_t>();
+        for (npy_intp p = 0; p < lead; p++, out += area)
+            for (npy_intp k = 0; k < count; k++) {
+                npy_intp to = place(*number++, k);
+                if ((uint64_t)to >= (uint64_t)area) return false;
+                out[to] += *up++;
+            }
+        return true;
+    };
+    return (g.type == FLOAT32 ? run(float{}) : run(double{})) ? tensor_around(array.release(), g.type) : nullptr;
+}
+
+PyObject* fractional_back(const Gradients& c) { // (x: Meta, samples, kernel_size, sizes), outs (values, flat places)
+    PyObject* kernel = PyTuple_GET_ITEM(c.args, 2);
+    return PyTuple_Check(kernel) ? put_back(c, (int)PyTuple_GET_SIZE(kernel), [](int64_t at, npy_intp) { return (npy_intp)at; }) : nullptr;
+}
+
+PyObject* adaptive_max_back(const Gradients& c) { // (x: Meta, output_size), outs (values, positions in windows)
+    PyObject* wanted = PyTuple_GET_ITEM(c.args, 1);
+    npy_intp sizes[MAX_DIMS], outs[3], spans[3];
+    int dims, n = PyTuple_Check(wanted) ? (int)PyTuple_GET_SIZE(wanted) : 0;
+    if (n < 1 || n > 3 || !sizes_of(PyTuple_GET_ITEM(c.args, 0), sizes, dims) || dims < n || !numbers_of(wanted, n, outs)) return nullptr;
+    for (int d = 0; d < n; d++) {
+        if (outs[d] < 1) return nullptr;
+        spans[d] = (sizes[dims - n + d] + outs[d] - 1) / outs[d] + 1;
+    }
+    const npy_intp* in = sizes + dims - n;
+    return put_back(c, n, [&](int64_t position, npy_intp output) {
+        npy_intp flat = 0, step = 1, rest = (npy_intp)position;
+        for (int d = n - 1; d >= 0; d--) {
+            npy_intp o = output % outs[d], own = d ? rest % spans[d] : rest, at = o * in[d] / outs[d] + own;
+            if (own < 0 || at >= in[d]) return (npy_intp)-1;
+            output /= outs[d], rest /= spans[d], flat += at * step, step *= in[d];
+        }
+        return flat;
+    });
+}
+
 PyMethodDef functions[] = {
     {"max_pool_backward", (PyCFunction)(void*)py_max_pool_backward, METH_FASTCALL,
         "max_pool_backward(g, place, sizes, kernel, stride, padding, dilation): an array, or NotImplemented"},
@@ -340,5 +396,8 @@ const SmallEntry small_pooling[] = {{"max_pool1d", max_pool<1>}, {"max_pool2d", 
     {"adaptive_avg_pool1d", adaptive_pool<1, false>}, {"adaptive_avg_pool2d", adaptive_pool<2, false>},
     {"adaptive_avg_pool3d", adaptive_pool<3, false>}, {"adaptive_max_pool1d", adaptive_pool<1, true>},
     {"adaptive_max_pool2d", adaptive_pool<2, true>}, {"adaptive_max_pool3d", adaptive_pool<3, true>}, {nullptr, nullptr}};
+
+const KnownGradient pooling_gradients[] = {{"fractional_max", "x", fractional_back}, {"adaptive_max_pool", "x", adaptive_max_back},
+    {nullptr, nullptr, nullptr}};
 
 bool add_pooling(PyObject* module) { return PyModule_AddFunctions(module, functions) == 0; }

@@ -144,9 +144,9 @@ bool read_dropout(const Call& c, int least, int most, bool training, bool whole,
         return false;
     x = dense_array(a[0]);
     int dims = x ? PyArray_NDIM(x) : 0;
-    if (dims < least || dims > most || type_of(a[0]) != FLOAT32 || !PyArray_SIZE(x) || PyArray_SIZE(x) > FEW) return false;
+    if (dims < least || dims > most || type_of(a[0]) != FLOAT32 || !PyArray_SIZE(x)) return false;
     rows = whole ? PyArray_SIZE(x) : PyArray_DIM(x, 0) * PyArray_DIM(x, 1);
-    return true;
+    return rows <= FEW && PyArray_SIZE(x) <= alone(FEW);
 }
 
 // Channels of (N, C, ...) become zero with probability p, the others times 1 / (1 - p): x times a factor per channel.
@@ -164,9 +164,9 @@ template <int least, int most> PyObject* channels(const Call& c) {
     if (!small_uniform(factor, rows)) return nullptr;
     const float* from = (const float*)PyArray_DATA(x);
     npy_intp run = PyArray_SIZE(x) / rows;
-    for (npy_intp r = 0; r < rows; r++) {
+    for (npy_intp r = 0; r < rows; r++, from += run, out += run) {
         factor[r] = factor[r] >= (float)p ? scale : 0.f;
-        for (npy_intp k = 0; k < run; k++) *out++ = *from++ * factor[r];
+        times_row(factor[r], from, out, run);
     }
     Ref made(tensor_around(array.release(), FLOAT32)), other(tensor_around(noise.release(), FLOAT32));
     PyObject* given[] = {c.args[0], other.get()};

@@ -303,7 +303,7 @@ PyArrayObject* small_writable(PyObject* x, bool grad) { return writable(x, grad)
 
 static KeptRecord kept_records[] = {{"max_dim"}, {"min_dim"}, {"index"}, {"var_mean"}, {"group_norm"}, {"batch_norm"},
     {"batch_norm_eval"}, {"layer_norm"}, {"fft_c2c"}, {"fft_r2c"}, {"contract"}, {"cross"},
-    {"kron"}, {"mul"}, {"scatter_extreme"}, {"logcumsumexp"}, {nullptr}};
+    {"kron"}, {"mul"}, {"scatter_extreme"}, {"logcumsumexp"}, {"attention"}, {nullptr}};
 
 KeptRecord* kept_record(const char* name) {
     KeptRecord* k = kept_records;
@@ -347,7 +347,7 @@ PyTypeObject SmallType = {PyVarObject_HEAD_INIT(nullptr, 0)};
 SmallHandler handler_of(const char* name) {
     for (const SmallEntry* table : {small_reductions, small_builders, small_lookups, small_draws, small_layouts, small_compounds,
              small_pairs, small_resizing, small_elements, small_moments, small_fourier,
-             small_contractions, small_scatters, small_ordering, small_writes, small_losses, small_bags, small_pooling})
+             small_contractions, small_scatters, small_ordering, small_writes, small_losses, small_bags, small_pooling, small_factors, small_convolutions})
         for (; table->name; table++)
             if (!strcmp(table->name, name)) return table->handler;
     return nullptr;

@@ -32,7 +32,8 @@ struct SmallEntry {
 };
 extern const SmallEntry small_reductions[], small_builders[], small_lookups[], small_draws[], small_layouts[], small_compounds[], small_pairs[],
     small_resizing[], small_elements[], small_moments[], small_norms[], small_fourier[], small_contractions[], small_scatters[],
-    small_ordering[], small_writes[], small_losses[], small_bags[], small_pooling[]; // end with a null name
+    small_ordering[], small_writes[], small_losses[], small_bags[], small_pooling[], small_factors[],
+    small_convolutions[]; // end with a null name
 
 // A record that handlers name, with what its calls need; there once Python has given it (`keep`).
 struct KeptRecord {

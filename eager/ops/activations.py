@@ -324,7 +324,7 @@ def _by_rows(write, x, dim, *others):
     if dim != x.ndim - 1 or x.dtype not in (np.float32, np.float64) or x.size == 0 or \
             not all(a.flags.c_contiguous and a.dtype == x.dtype for a in arrays):
         return NotImplemented
-    out = np.empty_like(x)
+    out = jobs.empty(x.shape, x.dtype)
     flat = [a.reshape(-1, x.shape[-1]) for a in (out, *arrays)]
     step = max(1, (1 << 16) // x.shape[-1])
     with np.errstate(all="ignore"):

@@ -7,6 +7,7 @@ what theirs are (`explicit`).
 
 import numpy as np
 
+from ...runtime import native
 from ..grads import _conjugate, explicit
 from ..op import extern, view, write_in_order
 from .arithmetic import absolute, add, cast, div, eq, mul, neg, where
@@ -54,7 +55,8 @@ def imag(shape, strides):
 @extern(name="complex", meta=lambda re, im: re.shape, promote=lambda re, im: (None, re.dtype.to_complex()))
 def complex_of(re, im):
     """re + i * im, of equal sizes and types."""
-    out = np.empty(np.broadcast_shapes(re.shape, im.shape), np.complex128 if re.dtype.itemsize > 4 else np.complex64)
+    kind = np.dtype(np.complex128 if re.dtype.itemsize > 4 else np.complex64)
+    out = native.empty(np.broadcast_shapes(re.shape, im.shape), kind)
     out.real, out.imag = re, im
     return out
 

@@ -601,7 +601,7 @@ def _(g, x, target, weight, lse, total, reduction, ignore_index, label_smoothing
         return NotImplemented
     kept = target != ignore_index
     scale = np.where(kept, g / total if reduction == "mean" else g, x.dtype.type(0)).astype(x.dtype, copy=False)
-    out, step = np.empty(x.shape, x.dtype), max(1, (1 << 15) // x.shape[1])
+    out, step = jobs.empty(x.shape, x.dtype), max(1, (1 << 15) // x.shape[1])
     for k in range(0, len(x), step):
         part = out[k:k + step]
         np.exp(np.subtract(x[k:k + step], lse[k:k + step, None], out=part), out=part)

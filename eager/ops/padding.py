@@ -5,6 +5,7 @@
 
 import numpy as np
 
+from ...runtime import native
 from .. import _call
 from ..grads import Meta
 from ..op import indexed, scatter, size, static, tensor
@@ -56,7 +57,7 @@ def _padded(x, padding, mode):
     """numpy's pad by plain copies, one dim after the other; its own where a dim is walked more than once."""
     if not x.flags.c_contiguous or any(max(pair) > n - (mode == "reflect") for n, pair in zip(x.shape, padding)):
         return np.pad(x, padding, _NUMPY_MODES[mode])
-    out = np.empty([n + b + a for n, (b, a) in zip(x.shape, padding)], x.dtype)
+    out = native.empty(tuple([n + b + a for n, (b, a) in zip(x.shape, padding)]), x.dtype)
     out[tuple(slice(b, b + n) for n, (b, _) in zip(x.shape, padding))] = x
     for d, (n, (before, after)) in enumerate(zip(x.shape, padding)):
         y = out.swapaxes(0, d)

@@ -3,7 +3,7 @@ like."""
 
 import numpy as np
 
-from ...runtime import moves
+from ...runtime import moves, native
 from ..grads import Meta
 from ..meta import Spec, map_strides
 from ..op import composite, indexed, scalar, size, static, tensors
@@ -152,7 +152,7 @@ def _(x, shifts, dims):
         n = x.shape[d]
         shift = shift % n if n else 0
         before, after = (slice(None),) * d, (slice(None),) * (x.ndim - 1 - d)
-        out = np.empty(x.shape, x.dtype)
+        out = native.empty(x.shape, x.dtype)
         out[(*before, slice(shift, None), *after)] = x[(*before, slice(0, n - shift), *after)]
         out[(*before, slice(0, shift), *after)] = x[(*before, slice(n - shift, None), *after)]
         x = out

@@ -5,7 +5,7 @@ Rules only add strides and multiply them by integers, so they also run on symbol
 
 
 from ...runtime import moves
-from .._call import fresh_view
+from .._call import fresh_view, unfold_backward as unfold_windows_back
 from ..grads import Meta
 from ..op import indexed, Out, scatter, size, static, view, write_in_order
 from ..sizes import contiguous_strides
@@ -347,6 +347,9 @@ def _(shape, x, dim, size, step):
     for k in range(size):
         out[lead + (slice(k, k + step * count, step),)] += x[..., k]
     return out
+
+
+unfold_backward.native(unfold_windows_back)
 
 
 @unfold_backward.grad("x")

@@ -7,6 +7,8 @@ canonical arguments; errors carry PyTorch's types and texts.
 import warnings
 
 from .. import dtypes
+from ..dispatch import small
+from ..op import specialise
 from ..ops.convolution import convolution, unwindowed_sizes
 from ..ops.rearrange import pad as pad_dims
 from ..ops.views import squeeze, unsqueeze
@@ -202,3 +204,9 @@ def conv_transpose2d(input, weight, bias=None, stride=1, padding=0, output_paddi
 
 def conv_transpose3d(input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
     return _conv_transpose("conv_transpose3d", 3, input, weight, bias, stride, padding, output_padding, groups, dilation)
+
+
+# dense tensors go to the runtime at once, and are recorded as these
+for _n in (1, 2, 3):
+    for _name in (f"conv{_n}d", f"conv_transpose{_n}d"):
+        globals()[_name] = small(_name, globals()[_name], specialise(convolution))

@@ -211,6 +211,9 @@ def qr(A, mode="reduced", *, out=None):
     return give(QR(*d.qr(_matrices(A, "linalg.qr"), mode)), out)
 
 
+qr = small("linalg_qr", qr, None, QR)
+
+
 def old_qr(input, some=True, *, out=None):
     kind = returned.qr
     return give(kind(*d.qr(_matrices(input, "qr"), "reduced" if some else "complete")), out)

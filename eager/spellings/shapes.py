@@ -511,12 +511,14 @@ def roll(input, shifts, dims=None):
 
 def rot90(input, k=1, dims=(0, 1)):
     a, b = (dim_of(input, d) for d in dims)
+    if a == b:
+        raise RuntimeError(f"expected rotation dims to be different, but got dim0 = {dims[0]} and dim1 = {dims[1]}")
     turns = k % 4
     if turns == 0:
         return v.contiguous_copy(input)
     if turns == 2:
         return flip(input, a, b)
-    return transpose(flip(input, b), a, b) if turns == 1 else flip(transpose(input, a, b), b)
+    return transpose(flip(input, b if turns == 1 else a), a, b)
 
 
 def repeat(self, *sizes, repeats=None):

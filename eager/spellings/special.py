@@ -107,7 +107,10 @@ arcsinh, arccosh, arctanh = asinh, acosh, atanh
 @on_host
 def signbit(input):
     x = input._values("signbit()")
-    told = np.zeros(x.shape, bool) if x.dtype.kind in "bu" else np.signbit(x.astype(np.float32) if x.dtype.kind == "V" else x)
+    x = x.astype(np.float32) if x.dtype.kind == "V" else x
+    if x.dtype.kind == "f":                     # the sign of the same bits as a whole number
+        x = x.view(f"i{x.itemsize}")
+    told = np.zeros(x.shape, bool) if x.dtype.kind in "bu" else np.signbit(x) if x.dtype.kind == "c" else x < 0
     return Tensor._from_array(np.asarray(told), dtypes.bool)          # (of one number numpy gives no array)
 
 

@@ -68,7 +68,7 @@ template <class E> void move(const Job& job, long begin, long end) {
     const long* d = job.n + 1;
     const long *last = d + 3 * (dims - 1), *row = d + 3 * (dims - 2);
     long blocks = (row[0] + SIDE - 1) / SIDE;
-    bool turned = (row[2] == 1 || row[2] == -1) && last[2] != 1 && last[2] != -1;
+    bool turned = (row[2] == 1 || row[2] == -1) && last[2] != 1 && last[2] != -1 && (last[2] || last[0] < 16);
     for (long unit = begin; unit < end; unit++) {
         long rest = unit / blocks, r = unit % blocks * SIDE, rows = row[0] - r < SIDE ? row[0] - r : SIDE;
         E* out = (E*)job.p[0] + r * row[1];

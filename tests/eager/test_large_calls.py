@@ -430,3 +430,65 @@ def test_maxima_of_halves_have_gradients(dtype, last):
     for t in (y, z):
         F.max_pool2d(t, 3, 2, 1).sum().backward()
     assert np.array_equal(double(y.grad), double(z.grad))
+
+
+# -- functions that are exact, or rounded once, in vectors of our own
+
+EXACT = {"sqrt": np.sqrt, "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "round": np.rint, "reciprocal": lambda x: 1 / x,
+         "rsqrt": lambda x: 1 / np.sqrt(x)}
+
+
+def odd_numbers(n):
+    x = np.random.default_rng(n).standard_normal(n).astype(np.float32) * 9
+    odd = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 0.5, -0.5, 1.5, 2.5, 1e-42, -1e-42, 3e38, 8388607.5, 16777217.0], np.float32)
+    x[:len(odd)] = odd[:n]
+    return x
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_exact_functions(dtype):
+    with np.errstate(all="ignore"):
+        for n in (1, 7, 15, 16, 33, 1000, 5000):
+            x = fb.tensor(odd_numbers(n)).to(getattr(fb, dtype))
+            wide = x.numpy().astype(np.float32)
+            for name, f in EXACT.items():
+                wanted = f(wide).astype(x.numpy().dtype)
+                for found in (getattr(fb, name)(x), getattr(fb, name)(x.repeat_interleave(2)[::2])):
+                    np.testing.assert_array_equal(found.numpy(), wanted, err_msg=name)
+                    whole = ~np.isnan(wanted)
+                    np.testing.assert_array_equal(np.signbit(found.numpy())[whole], np.signbit(wanted)[whole], err_msg=name)
+            other = x.flip(0)
+            for found, a, b in ((x / other, wide, wide[::-1]), (x / 3, wide, np.float32(3)), (3 / x, np.float32(3), wide),
+                                (x[::2] / other[::2], wide[::2], wide[::-1][::2])):
+                np.testing.assert_array_equal(found.numpy(), (a / b).astype(x.numpy().dtype))
+            np.testing.assert_array_equal(fb.signbit(x).numpy(), np.signbit(x.numpy()))
+            np.testing.assert_array_equal(fb.signbit(x[::2]).numpy(), np.signbit(x.numpy()[::2]))
+
+
+def test_signs_of_other_types():
+    assert fb.signbit(fb.tensor([-1, 0, 3])).tolist() == [True, False, False]
+    assert fb.signbit(fb.tensor([-0.0, 1.0, -2.5], dtype=fb.bfloat16)).tolist() == [True, False, True]
+    assert fb.signbit(fb.tensor([-0.0, 1.0], dtype=fb.float64)).tolist() == [True, False] and fb.signbit(fb.tensor(-3.0)).item() is True
+    assert fb.signbit(fb.tensor([True, False])).tolist() == [False, False]
+    with pytest.raises((RuntimeError, TypeError)):
+        fb.signbit(fb.tensor([1j]))
+
+
+def test_halves_with_gaps():
+    for n in (3, 16, 17, 255, 256, 300, 1000):
+        x, y = (fb.randn(n, 4, generator=fb.Generator().manual_seed(s)).half() for s in (1, 2))
+        for f in (fb.add, fb.sub, fb.mul):
+            for a, b in ((x[:, 1], y[:, 2]), (x[:, 1], y[:, 2].contiguous()), (x.t()[2], y[0, 0]), (x[0, 0], y[:, 3]), (x.t(), y.t().contiguous())):
+                assert fb.equal(f(a, b), f(a.float(), b.float()).half())
+        z = x.clone()
+        z[:, 1] += y[:, 2]
+        z.t()[2] *= y[:, 0]
+        assert fb.equal(z[:, 1], x[:, 1] + y[:, 2]) and fb.equal(z[:, 2], x[:, 2] * y[:, 0]) and fb.equal(z[:, 0], x[:, 0])
+
+
+def test_columns_that_are_repeated():
+    for n, m in ((316, 316), (3000, 2), (2, 3000), (200, 17), (5, 1)):
+        for dtype in (fb.float32, fb.int64, fb.float16, fb.bool):
+            x = fb.arange(n).to(dtype)
+            assert fb.equal(x[:, None].expand(n, m).contiguous(), fb.stack([x] * m, 1))
+            assert fb.equal(x[:, None, None].expand(n, m, 3).contiguous(), fb.stack([fb.stack([x] * m, 1)] * 3, 2))

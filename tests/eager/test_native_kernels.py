@@ -75,12 +75,18 @@ def test_order_of_far_apart_numbers(rng):
     np.testing.assert_array_equal(order.sort(y, 0, True)[0], np.sort(y)[::-1])
 
 
-@pytest.mark.parametrize("n", (1, 31, 33, 5000))
+@pytest.mark.parametrize("n", (0, 1, 31, 63, 64, 2049, 4095, 4096, 300_000, (1 << 20) + 5))
 def test_a_permutation_is_the_order_of_its_draws(n):
     fb.manual_seed(3)
     keys = fb.rand(n, dtype=fb.float64)
-    fb.manual_seed(3)
-    np.testing.assert_array_equal(fb.randperm(n).numpy(), np.argsort(keys.numpy(), kind="stable"))
+    threads = fb.get_num_threads()
+    try:
+        for count in {1, threads}:
+            fb.set_num_threads(count)
+            fb.manual_seed(3)
+            np.testing.assert_array_equal(fb.randperm(n).numpy(), np.argsort(keys.numpy(), kind="stable"))
+    finally:
+        fb.set_num_threads(threads)
 
 
 # -- the inverse of the error function

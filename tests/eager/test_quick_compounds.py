@@ -88,6 +88,66 @@ def test_flips_and_diagonals(dtype):
             alike(fb.diag, x, -1)
 
 
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_convolutions(n, dtype):
+    plain, turned = getattr(F, f"conv{n}d"), getattr(F, f"conv_transpose{n}d")
+    near, sizes, taps = dict(exact=False, tolerance=2e-5), (7, 6, 5)[:n], (3, 2, 1)[:n]
+    for channels, made, groups in ((4, 6, 1), (4, 6, 2), (1, 3, 1), (3, 1, 1), (4, 4, 4), (5, 6, 2), (4, 6, 0)):
+        w, back = values(dtype, made, max(channels // max(groups, 1), 1), *taps), values(dtype, channels, max(made // max(groups, 1), 1), *taps)
+        b = values(dtype, made)
+        for x in forms(values(dtype, 2, channels, *sizes)):
+            for more in ((), (1,), (2, 1), ((2,) * n, [1] * n), ([2], 0), (1, "same"), (1, "valid"), (1, -1), (0,), (1, 0, 2), (1, 4, 2), (1.0,)):
+                alike(plain, x, w, b, *more, groups=groups, **near)
+            for more in ((), (2,), (2, 1), (3, 1, 2), ((2,) * n, [1] * n, (1,) * n), (2, 1, 2), (1, 9), (2, 0, -1)):
+                alike(turned, x, back, b, *more, groups=groups, **near)
+                alike(turned, x, back, None, *more, groups=groups, dilation=2, **near)
+        x = values(dtype, 2, channels, *sizes)
+        alike(plain, x[0], w, b, groups=groups, **near)
+        alike(plain, x[:0], w, b, groups=groups, **near)
+        alike(plain, x, w, b[:1], groups=groups, **near)
+        alike(plain, x, w.double() if dtype != "float64" else w.float(), groups=groups, **near)
+        alike(plain, x, w[..., 0], groups=groups, **near)
+        alike(plain, x, w.repeat(*(1,) * (n + 1), 9), groups=groups, **near)
+    if n == 2:
+        x, w = values(dtype, 2, 4, 6, 5).contiguous(memory_format=fb.channels_last), values(dtype, 3, 4, 2, 2)
+        alike(plain, x, w, **near)
+        alike(plain, x.contiguous(), w.contiguous(memory_format=fb.channels_last), **near)
+        alike(plain, values(dtype, 2, 1, 6, 5), values(dtype, 3, 1, 1, 1), **near)
+        alike(plain, values(dtype, 1, 1, 1, 5), values(dtype, 1, 1, 1, 2), **near)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_quarter_turns(dtype):
+    for shape in ((5, 7), (1, 3), (3, 1, 2), (2, 3, 4), (0, 3), (4,)):
+        for x in forms(values(dtype, *shape)):
+            alike(fb.rot90, x)
+            for k in (-1, 0, 1, 2, 3, 5):
+                for dims in ((0, 1), [1, 0], (-1, 0), (1, -1), (0, 0), (0, 3)):
+                    alike(fb.rot90, x, k, dims)
+
+
+def test_large_outer_products_and_dropout():
+    """On one thread, which nothing else could help."""
+    threads = fb.get_num_threads()
+    fb.set_num_threads(1)
+    try:
+        for dtype in FLOATS:
+            x, y = values(dtype, 300), values(dtype, 250, seed=2)
+            x[3], y[5], y[6] = np.nan, np.inf, -0.0
+            for equation in ("i,j->ij", "i,j->ji"):
+                alike(fb.einsum, equation, x, y)
+            alike(fb.einsum, "bi,bj->bij", values(dtype, 3, 200), values(dtype, 3, 150))
+            for p in (0.5, 0.25):
+                found = []
+                for f in (F.dropout2d, F.dropout2d.__wrapped__):
+                    fb.manual_seed(2)
+                    found.append(f(values(dtype, 4, 8, 33, 31), p).double().numpy().tobytes())
+                assert found[0] == found[1]
+    finally:
+        fb.set_num_threads(threads)
+
+
 def test_gradients_of_triangles_and_flips():
     x = values("float64", 4, 3).requires_grad_()
     for f in (lambda a: fb.tril(a, 1) ** 2, lambda a: fb.triu(a) ** 2, lambda a: a.flip(0) ** 2, lambda a: fb.flip(a, (1, 0)) ** 2):

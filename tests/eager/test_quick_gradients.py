@@ -209,6 +209,76 @@ def test_extremes_at_places(reduce):
         fb.randn(3).scatter_reduce(0, fb.tensor([3]), fb.ones(1), reduce)
 
 
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_convolutions(dtype):
+    for n, sizes, taps in ((1, (6,), (3,)), (2, (5, 4), (2, 3)), (3, (3, 4, 3), (2, 1, 2))):
+        x, w, b = values(dtype, 2, 4, *sizes), values(dtype, 6, 2, *taps, seed=2), values(dtype, 6, seed=3)
+        for name, weight in ((f"conv{n}d", w), (f"conv_transpose{n}d", values(dtype, 4, 3, *taps, seed=2))):
+            f = getattr(F, name)
+            check(lambda x, w, b, f=f: f(x, w, b, 2, 1, groups=2), x, weight, b, what=name,
+                  plain=lambda x, w, b, f=f: f.__wrapped__(x, w, b, 2, 1, groups=2))
+            check(lambda x, w, f=f: f(x, w, groups=2), x, weight, what=name, plain=lambda x, w, f=f: f.__wrapped__(x, w, groups=2))
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_attention(causal):
+    for q, k, v in (((1, 4, 1, 16), (1, 4, 32, 16), (1, 4, 32, 16)), ((2, 3, 5, 4), (2, 3, 7, 4), (2, 3, 7, 6)), ((1, 1, 60, 3), (1, 1, 60, 3), (1, 1, 60, 2))):
+        tensors = [values("float32", *shape, seed=s) for s, shape in enumerate((q, k, v))]
+        check(lambda *t: F.scaled_dot_product_attention(*t, is_causal=causal), *tensors, what=(q, k, v),
+              plain=lambda *t: F.scaled_dot_product_attention.__wrapped__(*t, is_causal=causal))
+        for leads in range(3):                # some of them without a gradient
+            x = [t.clone().requires_grad_(j == leads) for j, t in enumerate(tensors)]
+            y = [t.clone().requires_grad_(j == leads) for j, t in enumerate(tensors)]
+            F.scaled_dot_product_attention(*x, is_causal=causal).square().sum().backward()
+            F.scaled_dot_product_attention.__wrapped__(*y, is_causal=causal).square().sum().backward()
+            assert [t.grad is None for t in x] == [j != leads for j in range(3)]
+            near(x[leads].grad, y[leads].grad, leads)
+
+
+def test_windows_added_back():
+    for shape, d, size, step in (((9,), 0, 4, 2), ((3, 11), 1, 3, 4), ((11, 3), 0, 5, 1), ((2, 8, 3), 1, 8, 3), ((4, 4), 1, 1, 1)):
+        for dtype in FLOATS:
+            check(lambda x, d=d, size=size, step=step: x.unfold(d, size, step), values(dtype, *shape), what=(shape, d, size, step))
+            windows = values(dtype, *shape).unfold(d, size, step)
+            found = OPS["unfold_backward"](shape, windows, d, size, step)
+            np.testing.assert_allclose(numbers(found), OPS["unfold_backward"].kernels["numpy"](shape, numbers(windows), d, size, step), rtol=3e-2, atol=6e-2)
+
+
+def test_orthogonal_factors():
+    for shape in ((1, 1), (3, 3), (5, 2), (2, 5), (32, 7), (7, 32), (33, 2), (0, 2)):
+        for seed in range(3):
+            x = values("float32", *shape, seed=seed)
+            if seed == 1 and min(shape) > 1:
+                x[:, 1] = x[:, 0]
+            if seed == 2 and x.numel():
+                x[0] = 0
+            for a, b in zip(fb.linalg.qr(x), fb.linalg.qr.__wrapped__(x), strict=True):
+                assert a.shape == b.shape and a.stride() == b.stride() and a.dtype is b.dtype
+            q, r = fb.linalg.qr(x)
+            assert type(fb.linalg.qr(x)) is type(fb.linalg.qr.__wrapped__(x)) and not r.tril(-1).any()
+            np.testing.assert_allclose((q @ r).numpy(), x.numpy(), atol=2e-5)
+            np.testing.assert_allclose((q.mT @ q).numpy(), np.eye(q.shape[1]), atol=2e-6)
+            if seed == 0:
+                near(r, fb.linalg.qr.__wrapped__(x)[1], shape)
+                near(q, fb.linalg.qr.__wrapped__(x)[0], shape)
+    with pytest.raises(RuntimeError, match="at least 2 dimensions"):
+        fb.linalg.qr(fb.ones(3))
+    odd = fb.tensor([[1.0, np.nan], [2.0, np.inf]])
+    np.testing.assert_array_equal(fb.linalg.qr(odd)[1].numpy(), fb.linalg.qr.__wrapped__(odd)[1].numpy())
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+def test_maxima_of_windows(dtype):
+    for shape, sizes in (((2, 3, 7), (3,)), ((2, 3, 5, 7), (3, 4)), ((1, 2, 4, 4), (2, 2)), ((2, 2, 5, 4, 6), (2, 3, 5)), ((3, 5, 6), (1, 1))):
+        n = len(sizes)
+        check(lambda x, n=n, sizes=sizes: getattr(F, f"adaptive_max_pool{n}d")(x, sizes), values(dtype, *shape), what=(shape, sizes))
+        if n > 1:
+            room = [max(m - 2, 1) for m in shape[-n:]]
+            drawn = fb.rand(*((1,) if len(shape) == n + 1 else shape[:1]), shape[-n - 1], n, generator=fb.Generator().manual_seed(1))
+            check(lambda x, n=n, room=room, drawn=drawn: getattr(F, f"fractional_max_pool{n}d")(x, 2, room, _random_samples=drawn.to(x.dtype)),
+                  values(dtype, *shape), what=(shape, room))
+
+
 def test_running_logsumexp():
     for shape in SHAPES:
         x = values("float32", *shape)
@@ -271,6 +341,9 @@ def test_the_native_step_is_taken():
              ("contract", lambda x: fb.einsum("ij,kj->ik", x, x)),
              ("layer_norm", lambda x: F.layer_norm(x, (3,))), ("group_norm", lambda x: F.group_norm(x, 1)),
              ("batch_norm", lambda x: F.batch_norm(x, fb.zeros(3), fb.ones(3), None, None, True)), ("kron", lambda x: fb.kron(x, x)),
+             ("attention", lambda x: F.scaled_dot_product_attention(*[x[None, None]] * 3)),
+             ("adaptive_max_pool", lambda x: F.adaptive_max_pool1d(x, 2)),
+             ("fractional_max", lambda x: F.fractional_max_pool2d(x[None], 2, 2)[0]),
              ("scatter_extreme", lambda x: x.scatter_reduce(0, fb.zeros(3, 3, dtype=fb.int64), x, "amax"))]
     for name, f in names:
         x = values("float32", 3, 3).requires_grad_()

@@ -182,7 +182,8 @@ DRAWS = {
     "rand": lambda f, n: f(n, 3), "randn": lambda f, n: f((n,)), "randint": lambda f, n: f(-3, 9, (n, 2)),
     "uniform_": lambda f, n: f(fb.empty(n), -1.5, 2), "normal_": lambda f, n: f(fb.empty(n), 1, 0.3),
     "exponential_": lambda f, n: f(fb.empty(n), 2.5), "random_": lambda f, n: f(fb.empty(n, dtype=fb.int64), 5, 90),
-    "bernoulli": lambda f, n: f(fb.linspace(0, 1, n)), "randperm": lambda f, n: f(n),
+    "bernoulli": lambda f, n: f(fb.linspace(0, 1, n)), "bernoulli_": lambda f, n: f(fb.empty(n), 0.3),
+    "poisson": lambda f, n: f(fb.linspace(0, 9.9, n)), "randperm": lambda f, n: f(n),
     "normal": lambda f, n: f(fb.linspace(-1, 1, n), fb.linspace(0, 3, n)),
 }
 
@@ -199,7 +200,36 @@ def test_draws_have_the_bits_and_the_ordinals_of_the_records(name):
         assert found[0] == found[1], n
 
 
-@pytest.mark.parametrize("name", ["uniform_", "normal_", "exponential_"])
+def test_numbers_of_events():
+    for rates in ([0.0, 3.0, 12.0], [9.0, 10.0], [2.5, np.nan], [1.0, -1.0], [1e30], []):
+        for kind in ("float32", "float64", "float16"):
+            x = fb.tensor(rates).to(getattr(fb, kind))
+            found = []
+            for function in (fb.poisson, fb.poisson.__wrapped__):
+                fb.manual_seed(11)
+                try:
+                    found.append((bits(function(x)), fb.get_rng_state().tolist()))
+                except Exception as error:
+                    found.append((type(error), str(error), fb.get_rng_state().tolist()))
+            assert found[0] == found[1], (rates, kind)
+
+
+@pytest.mark.parametrize("p", [0, 1, 0.0, 1.0, 1e-8, 1.5, float("nan")])
+def test_draws_with_one_probability(p):
+    for kind in ("float32", "float64", "int64", "bool"):
+        for make in (lambda: fb.zeros(40, dtype=getattr(fb, kind)), lambda: fb.zeros(5, 8, dtype=getattr(fb, kind)).t()):
+            found = []
+            for function in (api.bernoulli_, api.bernoulli_.__wrapped__):
+                fb.manual_seed(5)
+                x = make()
+                try:
+                    found.append((bits(function(x, p)), x._version, fb.get_rng_state().tolist()))
+                except Exception as error:
+                    found.append((type(error), str(error)))
+            assert found[0] == found[1], kind
+
+
+@pytest.mark.parametrize("name", ["uniform_", "normal_", "exponential_", "bernoulli_"])
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])
 def test_draws_of_other_types(name, dtype):
     for n in SIZES:
