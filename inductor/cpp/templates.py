@@ -42,7 +42,7 @@ def write_kernel(program: Any, kernel: Any) -> Written:
 def write_scatter(program: Any, kernel: ScatterKernel) -> Written:
     """The initial copy or zeros as a kernel of its own, then the scatter."""
     written = ScatterWriter(program, kernel).write()
-    if kernel.init is not kernel.target:
+    if kernel.init != kernel.target:
         written.extra.append(write_loops(program, initial(kernel)))
     return written
 

@@ -217,6 +217,8 @@ template <int S, class M> FB_INLINE void scatter_by(float* p, vf x, M m) {
         if (places) __builtin_ia32_storeups512_mask(p + k * FB_W, __builtin_ia32_permvarsf512_mask(x, from, x, FB_ALL), places);
     }
 }
+template <int S, class M> FB_INLINE vi gather_by(const int* p, M m) { return (vi)gather_by<S>((const float*)p, m); }
+template <int S, class M> FB_INLINE void scatter_by(int* p, vi x, M m) { scatter_by<S>((float*)p, (vf)x, m); }
 #endif
 template <class S> FB_INLINE S plus(S a, S b) { return a + b; }
 FB_INLINE int plus(int a, int b) { return (int)((u32)a + (u32)b); }
