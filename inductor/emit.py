@@ -23,7 +23,7 @@ def finish_loops(context: Context, nest: Nest) -> LoopKernel:
     if nest.flexible:
         nest, axes = apart(context, nest, map_order(context, nest), list(index_forms(context, nest.items, {})))
         axes = wide_last(context, nest, axes)
-        if context.parallel.written_out:
+        if context.parallel.lanes:
             nest, axes = written_out(context, nest, axes, list(index_forms(context, nest.items, {})))
         return emit_map(context, nest, axes)
     nest = contiguous_inner(context, copied_rows(context, replace(nest, outer=real(nest.outer))))

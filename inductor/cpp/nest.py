@@ -74,6 +74,7 @@ class Nest:
         self.texts: dict[int, str] = {}
         self.indirects: dict[str, Value] = {}
         self.unroll = 1
+        self.until = False              # a row is walked until its one reduction has found what it looks for
         self.rounded: set[int] = set()
 
     # -- where values belong
@@ -112,7 +113,8 @@ class Nest:
         self.texts.clear()
         needed = self.needed(reducers, stores)
         self.rounded = rounded_by_stores(needed, reducers, stores)
-        self.unroll = self.accumulators(needed, reducers)
+        self.until = self.inner == 1 and not stores and len(reducers) == 1 and reducers[0].until(phase)
+        self.unroll = 1 if self.until else self.accumulators(needed, reducers)
         for reducer in reducers:
             reducer.declare(out, phase)
         self.guard(out)
@@ -154,6 +156,8 @@ class Nest:
         self.write_values(out, values, self.inner)
         self.write_ahead(out, phase)
         self.write_effects(out, phase, reducers, stores)
+        if self.until:
+            out("return false;")
         out.close(");")
         for _ in loops:
             out.close()
@@ -177,6 +181,8 @@ class Nest:
         if self.columns:
             return f"each_column({self.first}, {self.last}, [&](i64 {name}, auto lanes, i64 slot)"
         function = f"[&](i64 {name}, auto lanes, int slot)"
+        if self.until:
+            return f"until_vector({self.first}, {self.last}, {function}"
         if self.squares is not None:
             return f"one_vector({self.first}, {function}"
         if self.first == "0" and self.last.isdigit() and self.last != "0":

@@ -33,6 +33,11 @@ template <int U, class Body> FB_INLINE void each_vector(i64 begin, i64 end, Body
     for (; i + FB_W <= end; i += FB_W) body(i, Full{}, 0);
     if (i < end) body(i, Tail{(int)(end - i)}, 0);
 }
+// the same until a body says that this is enough
+template <class Body> FB_INLINE void until_vector(i64 begin, i64 end, Body body) {
+    for (i64 i = begin; i < end; i += FB_W)
+        if (i + FB_W <= end ? body(i, Full{}, 0) : body(i, Tail{(int)(end - i)}, 0)) return;
+}
 // the same over [0, N) with N known: no code for parts that do not occur
 template <int U, i64 N, class Body> FB_INLINE void each_vector_of(Body body) {
     constexpr i64 unrolled = N / (U * FB_W) * (U * FB_W), full = N / FB_W * FB_W;
@@ -302,6 +307,10 @@ template <class V> FB_INLINE void take_max(vi& take, V key, V best, vl at, vl be
 template <class V> FB_INLINE void take_min(vi& take, V key, V best, vl at, vl best_at) {
     take = (key < best) | ((key == best) & (at < best_at)) | ((key != key) & ((best == best) | (at < best_at)));
 }
+// whether some lane may hold the best key: all hold none mostly, and NaN is looked at again
+template <class V> FB_INLINE bool may_be_max(V key, V best) { return any_lane(~(key < best)); }
+template <class V> FB_INLINE bool may_be_min(V key, V best) { return any_lane(~(key > best)); }
+template <class V> FB_INLINE vi is_best(V key, V best) { return (key == best) | ((key != key) & (best != best)); }
 template <class V> FB_INLINE void fold_arg(V& best, vl& at, bool greatest) {
     auto b = lane(best, 0);
     i64 p = lane(at, 0);
