@@ -141,8 +141,9 @@ def simple(combine: str, dtype: Any) -> tuple[Any, str, str]:
         table = {
             "sum": (0, plus, "fold_add"),
             "prod": (1, times, "fold_mul"),
-            "max": (lowest(dtype), "v_maximum({a}, {b})", "fold_max"),
-            "min": (highest(dtype), "v_minimum({a}, {b})", "fold_min"),
+            # a value that is NaN stays; so nothing but one instruction waits for the accumulator
+            "max": (lowest(dtype), "v_maximum({b}, {a})", "fold_max"),
+            "min": (highest(dtype), "v_minimum({b}, {a})", "fold_min"),
         }
     if combine not in table:
         raise InternalError(f"reduction {combine} over {dtype.name} has no C++ form")
