@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ..capture.expr import Atom, Expr, ExprLike, from_atom, is_const, lift
-from .body import Rewriter, reachable
+from ..capture.expr import Atom, Expr, ExprLike, from_atom, is_const, lift, plain
+from .body import COMPARISONS, Buffer, Rewriter, Value, reachable, strides_of
 from .loops import Axis
 from .nests import Context, Nest, rewritten
 
 NARROW, WIDE = 4, 16         # an innermost axis of up to NARROW elements gives way to one of at least WIDE
+MOST = 300                   # values of a body whose innermost axis is written out
 
 
 def apart(context: Context, nest: Nest, axes: tuple[Axis, ...], forms: list[ExprLike]) -> tuple[Nest, tuple[Axis, ...]]:
@@ -81,6 +82,62 @@ def wide_last(context: Context, nest: Nest, axes: tuple[Axis, ...]) -> tuple[Axi
         if type(axis.extent) is int and axis.extent >= WIDE and read and all(runs(e, axis) for e in read):
             return (*(a for a in axes if a is not axis), axis)
     return axes
+
+
+def written_out(context: Context, nest: Nest, axes: tuple[Axis, ...], forms: list[ExprLike]) -> tuple[Nest, tuple[Axis, ...]]:
+    """The nest with a store for each element of a narrow innermost axis, if the axis before is wide and its elements lie as far
+    apart in what is written as the narrow axis is long, and the two are not one axis anyway. Elements of 64 bits, which lanes
+    gather one by one, pay for it only where places or comparisons move with the axis."""
+    if len(axes) < 2 or type(axes[-1].extent) is not int or axes[-1].extent > NARROW or not is_wide(axes[-2]) \
+            or mergeable([axes[-2]], axes[-1], [e for e in forms if isinstance(e, Expr)]):
+        return nest, axes
+    last, values = axes[-1], reachable(v for item in nest.items for v in item.roots())
+    written = [context.linear(item.store.buffer, item.store.index) for item in nest.items]
+    if last.extent * len(values) > MOST or not all(steps(e, last, 1) and steps(e, axes[-2], last.extent) for e in written):
+        return nest, axes
+    if any(b.dtype.itemsize > 4 for b in buffers(nest, values)) and not any(decides(context, v, last) for v in values):
+        return nest, axes
+    items = []
+    for k in range(last.extent):
+        rewrite = Rewriter(context.body, {last.name: k}, tidy=context.tidy)
+        items += [rewritten(item, item.axes, rewrite) for item in nest.items]
+    outer = tuple(axis for axis in nest.outer if axis != last)
+    return replace(nest, outer=outer, items=items, loads_cache=None), axes[:-1]
+
+
+def buffers(nest: Nest, values: list[Value]) -> Iterator[Buffer]:
+    yield from (item.store.buffer for item in nest.items)
+    yield from (v.attrs.buffer for v in values if v.op == "load")
+
+
+def decides(context: Context, value: Value, axis: Axis) -> bool:
+    """Whether the axis settles a comparison, or a load does not run along it."""
+    if value.op == "load":
+        return not runs(context.linear(value.attrs.buffer, value.attrs.index), axis)
+    return value.op in COMPARISONS and any(a.op == "index" and axis.name in lift(a.attrs).free_names() for a in value.args)
+
+
+def is_wide(axis: Axis) -> bool:
+    return type(axis.extent) is not int or axis.extent >= WIDE
+
+
+def steps(linear: ExprLike, axis: Axis, step: int) -> bool:
+    """Whether an offset grows by `step` along the axis."""
+    parts = lift(linear).affine([axis.var])
+    return parts is not None and is_const(parts[0][axis.var]) and int(parts[0][axis.var]) == step
+
+
+def mergeable(group: list[Axis], axis: Axis, forms: list[Expr]) -> bool:
+    """Whether one counter can stand for the group's last axis and the next: strides continue in every form."""
+    last = group[-1]
+    for e in forms:
+        factors, tangled = strides_of(e)
+        if last.name in tangled or axis.name in tangled:
+            return False
+        outer, inner = factors.get(last.name, 0), factors.get(axis.name, 0)
+        if (outer is not inner or outer != 0) and plain(inner * axis.extent) != outer:
+            return False
+    return True
 
 
 def runs(linear: ExprLike, axis: Axis) -> bool:

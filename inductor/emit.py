@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from ..capture.expr import Expr, ExprLike, plain, product
 from .body import Buffer, Rewriter, Value, reachable, strides_of
-from .digits import apart, wide_last
+from .digits import apart, mergeable, wide_last, written_out
 from .loops import Axis, GemmKernel, LoopKernel, Step, Store
 from .lower import hint
 from .nests import Context, Item, Nest, real
@@ -22,7 +22,10 @@ def finish_loops(context: Context, nest: Nest) -> LoopKernel:
     """Levels, scratch, loop order, collapsed axes, flat addresses."""
     if nest.flexible:
         nest, axes = apart(context, nest, map_order(context, nest), list(index_forms(context, nest.items, {})))
-        return emit_map(context, nest, wide_last(context, nest, axes))
+        axes = wide_last(context, nest, axes)
+        if context.parallel.lanes:
+            nest, axes = written_out(context, nest, axes, list(index_forms(context, nest.items, {})))
+        return emit_map(context, nest, axes)
     nest = contiguous_inner(context, copied_rows(context, replace(nest, outer=real(nest.outer))))
     groups: dict[tuple, list[Item]] = {}
     for item, level in sorted(zip(nest.items, levels_of(nest)), key=lambda pair: (pair[1], len(pair[0].axes))):
@@ -211,19 +214,6 @@ def collapsed(axes: tuple[Axis, ...], forms: list[ExprLike], letter: str) -> tup
         made.append(new)
         mapping |= {a.name: 0 for a in group[:-1]} | {group[-1].name: new.var}
     return tuple(made), mapping
-
-
-def mergeable(group: list[Axis], axis: Axis, forms: list[Expr]) -> bool:
-    """Whether one counter can stand for the group's last axis and the next: strides continue in every form."""
-    last = group[-1]
-    for e in forms:
-        factors, tangled = strides_of(e)
-        if last.name in tangled or axis.name in tangled:
-            return False
-        outer, inner = factors.get(last.name, 0), factors.get(axis.name, 0)
-        if (outer is not inner or outer != 0) and plain(inner * axis.extent) != outer:
-            return False
-    return True
 
 
 def finish_gemm(context: Context, nest: Nest) -> GemmKernel:

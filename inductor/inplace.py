@@ -9,7 +9,7 @@ writes it. A cache is then never copied, nor is a parameter at the end of a whol
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from ..runtime.calls import Job
@@ -29,16 +29,33 @@ def write_inputs(program: Program, pairs: Sequence[tuple[int, int]]) -> Program:
 
 def write_temps(program: Program) -> Program:
     """Temps that a call of the runtime's may overwrite with an output, and that nothing reads later, are that output's
-    memory from the start: what a recurrent layer keeps for its backward lies where its products were."""
-    places = [(kernel, pair) for kernel in program.kernels if in_one_job(kernel) for pair in kernel.calls[0].same]
+    memory from the start: what a recurrent layer keeps for its backward lies where its products were. What a scatter begins
+    with is made where its result lies, rather than copied there."""
+    places = [pair for kernel in program.kernels for pair in replaced_in(kernel)]
     if not places:
         return program
     uses, chosen = Uses(program), {}
-    for kernel, (out, at) in places:
+    for new, old in places:
+        if new not in chosen.values() and may_lie_in(uses, old, new):
+            chosen[old] = new
+    return substituted(program, {old: last(chosen, new) for old, new in chosen.items()})
+
+
+def last(chosen: dict[Buffer, Buffer], buffer: Buffer) -> Buffer:
+    """Where a buffer that lies in another, which may lie in a third one, finally lies."""
+    while buffer in chosen:
+        buffer = chosen[buffer]
+    return buffer
+
+
+def replaced_in(kernel: Kernel) -> Iterator[tuple[Buffer, Buffer]]:
+    """(new, old) where a kernel may write the one over the other."""
+    if isinstance(kernel, ScatterKernel) and kernel.init is not None and kernel.init != kernel.target:
+        yield kernel.target, kernel.init
+    for out, at in kernel.calls[0].same if in_one_job(kernel) else ():
         new, old = (kernel.calls[0].arrays[k] for k in (out, at))
-        if new is not None and old is not None and may_lie_in(uses, buffer_of(old), buffer_of(new)):
-            chosen[buffer_of(old)] = buffer_of(new)
-    return substituted(program, chosen)
+        if new is not None and old is not None:
+            yield buffer_of(new), buffer_of(old)
 
 
 def in_one_job(kernel: Kernel) -> bool:
@@ -47,9 +64,9 @@ def in_one_job(kernel: Kernel) -> bool:
 
 
 def may_lie_in(uses: Uses, old: Buffer, new: Buffer) -> bool:
-    """Whether a temp may lie in an output from its first write to the kernel that fills the output."""
+    """Whether a temp may lie in an output, or in a later temp, from its first write to the kernel that fills that one."""
     writers, makers, readers = uses.writers.get(new, ()), uses.writers.get(old, ()), uses.readers.get(new, ())
-    if (old.kind, new.kind) != ("temp", "output") or len(writers) != 1 or not makers or not same_geometry(old, new):
+    if old.kind != "temp" or new.kind not in ("temp", "output") or len(writers) != 1 or not makers or not same_geometry(old, new):
         return False
     (at,) = writers
     if max(makers) >= at or max(uses.readers[old]) > at or any(k <= at for k in readers):

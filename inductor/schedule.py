@@ -18,6 +18,7 @@ from .emit import finish_gemm, finish_loops, is_columns
 from .loops import GemmKernel, Kernel, Program, reads, writes
 from .lower import hint
 from .nests import Context, Item, Nest, covers, is_rows, lonely, names, nest_of, rewritten
+from .puts import put
 from .spaces import Move, Spaces, epilogue_space, permuted_space, split_space, unified
 from .split import PROCESSOR, Parallel, split_reductions
 
@@ -307,6 +308,9 @@ class Scheduler(Context):
             return []
         if isinstance(nest.head, GemmKernel):
             return [finish_gemm(self, nest)]
+        single = put(self, nest) if self.parallel.lanes else None
+        if single is not None:
+            return [single]
         return [finish_loops(self, part) for part in split_reductions(self, nest)]
 
     def prune(self, nest: Nest) -> None:

@@ -25,16 +25,19 @@ SPLITTABLE = ("sum", "prod", "max", "min", "any", "all")
 class Parallel:
     """`points`: outer points that make a split unnecessary; `elements`: of a point, from which a reduction is split; `parts`: the
     most that a single axis is cut into; `columns`: neighbouring points that are one unit of work where columns are reduced;
-    `beside`: whether one thread may walk over some rows in order, so that sums down the columns are made on the way."""
+    `beside`: whether one thread may walk over some rows in order, so that sums down the columns are made on the way;
+    `lanes`: whether vectors are the lanes of one core, which are better off some elements apart than along an axis of two to four
+    elements, and which compare what needs no look."""
 
     points: int = 64
     elements: int = 1 << 15
     parts: int = 64
     columns: int = 1
     beside: bool = False
+    lanes: bool = False
 
 
-PROCESSOR = Parallel(beside=True)
+PROCESSOR = Parallel(beside=True, lanes=True)
 
 
 def split_reductions(context: Context, nest: Nest) -> list[Nest]:

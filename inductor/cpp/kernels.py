@@ -6,6 +6,7 @@ accesses in squares of registers; column reductions in blocks of columns with on
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -133,6 +134,8 @@ class MapKernel(RowKernel):
             return self.whole_rows(step, rows, last)
         extent = factor(last.extent)
         body = Lines(1)
+        if not rows and is_clearing(step, last):
+            return self.cleared(body, step.stores[0], last)
         self.start_streams(body)
         body(f"const i64 chunks = ({extent} + args.block - 1) / args.block;")
         body.open("for (i64 point = begin; point < end; point++)")
@@ -149,6 +152,15 @@ class MapKernel(RowKernel):
         block = f"map_block({extent})"
         points = " * ".join([*(factor(e) for e in extents(rows)), f"(({extent} + {block} - 1) / {block})"])
         return self.written(body, points, f"{block} * {cost(step)} / 4 + 1", block)
+
+    def cleared(self, body: Lines, store: Store, last: Axis) -> Written:
+        """One run of zeros, by the C library: it knows what fills memory best."""
+        extent, block = factor(last.extent), f"map_block({factor(last.extent)})"
+        start = self.linear(store.buffer, store.index, False) - last.var
+        body(f"const i64 first = begin * args.block, past = fb_min(end * args.block, {cpp(last.extent)});")
+        body(f"if (first < past) __builtin_memset({self.buffer(store.buffer)} + {factor(start)} + first, 0, "
+             f"(past - first) * sizeof({type_of(store.buffer.dtype).c}));")
+        return self.written(body, f"(({extent} + {block} - 1) / {block})", f"{block} / 16 + 1", block)
 
     def write_chunk(self, body: Lines, step: Step, rows: tuple[Axis, ...], last: Axis) -> None:
         """A chunk [first, past) of the last axis, in segments where there are any."""
@@ -177,7 +189,8 @@ class MapKernel(RowKernel):
 
     def write_tables(self, body: Lines, step: Step, last: Axis, rows: ExprLike) -> Step:
         """What is dear and depends on the place in the row alone is computed once for all rows, into row scratch."""
-        found = tabled(step, last, {b.name for b in writes(self.kernel)}) if isinstance(rows, int) and rows >= TABLE_ROWS and last.extent <= TABLE else []
+        few = isinstance(rows, int) and rows >= TABLE_ROWS and last.extent <= TABLE
+        found = tabled(step, last, {b.name for b in writes(self.kernel)}) if few else []
         if not found:
             return step
         rewrite = Rewriter(found[0].body, {})
@@ -189,6 +202,16 @@ class MapKernel(RowKernel):
         stores = tuple(Store(table, (last.var,), value) for value, table in zip(found, tables))
         Nest(self, Step((last,), stores), (last,), ()).write(body)
         return replace(step, stores=tuple(replace(store, value=rewrite(store.value)) for store in step.stores))
+
+
+def is_clearing(step: Step, last: Axis) -> bool:
+    """Whether a step of one store writes zeros side by side."""
+    if len(step.stores) != 1 or step.looks or step.stores[0].mode != "set":
+        return False
+    (store,), value = step.stores, step.stores[0].value
+    parts = lift(store.buffer.linear(store.index)).affine([last.var])
+    zero = value.op == "const" and not value.attrs and math.copysign(1, value.attrs) == 1
+    return zero and parts is not None and is_const(parts[0][last.var]) and int(parts[0][last.var]) == 1
 
 
 def tabled(step: Step, last: Axis, written: set[str]) -> list[Value]:

@@ -74,7 +74,9 @@ class Nest:
         self.texts: dict[int, str] = {}
         self.words: dict[tuple, str] = {}  # four random words by the texts of seed, ordinal and index
         self.indirects: dict[str, Value] = {}
+        self.numbered: set[str] = set()  # indirect indices whose numbers stand side by side in memory
         self.unroll = 1
+        self.until = False              # a row is walked until its one reduction has found what it looks for
         self.rounded: set[int] = set()
 
     # -- where values belong
@@ -114,7 +116,8 @@ class Nest:
         self.words.clear()
         needed = self.needed(reducers, stores)
         self.rounded = rounded_by_stores(needed, reducers, stores)
-        self.unroll = self.accumulators(needed, reducers)
+        self.until = self.inner == 1 and not stores and len(reducers) == 1 and reducers[0].until(phase)
+        self.unroll = 1 if self.until else self.accumulators(needed, reducers)
         for reducer in reducers:
             reducer.declare(out, phase)
         self.guard(out)
@@ -156,6 +159,8 @@ class Nest:
         self.write_values(out, values, self.inner)
         self.write_ahead(out, phase)
         self.write_effects(out, phase, reducers, stores)
+        if self.until:
+            out("return false;")
         out.close(");")
         for _ in loops:
             out.close()
@@ -179,6 +184,8 @@ class Nest:
         if self.columns:
             return f"each_column({self.first}, {self.last}, [&](i64 {name}, auto lanes, i64 slot)"
         function = f"[&](i64 {name}, auto lanes, int slot)"
+        if self.until:
+            return f"until_vector({self.first}, {self.last}, {function}"
         if self.squares is not None:
             return f"one_vector({self.first}, {function}"
         if self.first == "0" and self.last.isdigit() and self.last != "0":
@@ -280,9 +287,24 @@ class Nest:
         elif size == "1" and truth is not None and type_of(truth.dtype).kind == "b":
             checked = f"refused({self.texts[truth.id]}, {attrs.check}, args.error, lanes)"
         else:
+            memory = self.numbers(value.args[0])
+            if memory is not None:
+                self.numbered.add(name)
+                out(f"const i64* const {name}_from = within({memory}, {argument}, {size}, {attrs.check}, args.error, lanes);")
+                out(f"const vl {name}_lanes = ld({name}_from, lanes);")
+                return f"{name}_lanes"
             checked = f"checked({argument}, {size}, {attrs.check}, args.error, lanes)"
         out(f"const vl {name}_lanes = {checked};")
         return f"{name}_lanes"
+
+    def numbers(self, value: Value) -> str | None:
+        """Where the lanes of an index stand in memory, if it is loaded as it is."""
+        if value.op != "load" or value.args or value.dtype.name != "int64" or value.attrs.buffer.dtype is not value.dtype:
+            return None
+        if self.squares and value.id in self.squares:
+            return None
+        place = self.place(self.kernel.linear(value.attrs.buffer, value.attrs.index, self.columns))
+        return self.pointer(value.attrs.buffer, place.at) if place.kind == "next" else None
 
     # -- addresses
 
@@ -344,6 +366,13 @@ class Nest:
         text = (self.even(a) or self.in_lanes(a)) if is_const(d) and int(d) > 0 and self.is_small(a) else None
         return text and f"v_{'floor' if atom.op == 'floordiv' else 'rest'}_by({text}, {cpp(plain(d))})"
 
+    def is_numbered(self, e: ExprLike) -> bool:
+        """Whether a place follows from indices in memory by sums and products: lanes read these one by one, which a register of
+        them would have to be stored for."""
+        e = self.kernel.renamed(e)
+        moving = self.moving(e) if isinstance(e, Expr) else []
+        return bool(moving) and self.numbered.issuperset(moving) and all(a.op == "var" for m, _ in e.terms for a, _ in m)
+
     def is_small(self, e: ExprLike) -> bool:
         return all(abs(end) < EXACT for end in self.bounds.interval(e))
 
@@ -351,7 +380,8 @@ class Nest:
         """A function from the lane to the value of an index expression."""
         e = self.kernel.renamed(e)
         name = self.axes[-1].name
-        binds = [f"const i64 {n} = lane({n}_lanes, l);" for n in (self.moving(e) if isinstance(e, Expr) else [])]
+        number = lambda n: f"{n}_from[l]" if n in self.numbered else f"lane({n}_lanes, l)"
+        binds = [f"const i64 {n} = {number(n)};" for n in (self.moving(e) if isinstance(e, Expr) else [])]
         capture = "&"
         if isinstance(e, Expr) and name in e.free_names():
             capture = f"&, start = {name}"
@@ -361,7 +391,7 @@ class Nest:
     def lane_offset(self, place: Place, e: ExprLike) -> tuple[str, str]:
         """(start, function of the lane) of a place that is neither the same nor next."""
         if place.kind == "any":
-            lanes = self.in_lanes(e)
+            lanes = None if self.is_numbered(e) else self.in_lanes(e)
             return "", self.lane_function(e) if lanes is None else f"places({lanes})"
         return place.at, f"[&](int l) -> i64 {{ return l * (i64)({place.stride}); }}"
 
@@ -392,7 +422,7 @@ class Nest:
             return f"ld_where({pointer}, {masked}, lanes)" if masked else f"ld({pointer}, lanes)"
         if place.near and not masked:
             return f"gather_by<{place.stride}>({self.pointer(load.buffer, place.at)}, lanes)"
-        if place.kind == "any" and not masked and (lanes := self.in_lanes(e)) is not None:
+        if place.kind == "any" and not masked and not self.is_numbered(e) and (lanes := self.in_lanes(e)) is not None:
             return f"gather({self.kernel.buffer(load.buffer)}, {lanes}, lanes)"
         start, function = ("", self.lane_function(e)) if place.kind == "same" else self.lane_offset(place, e)
         pointer = self.pointer(load.buffer, start)

@@ -11,10 +11,12 @@ from __future__ import annotations
 from typing import Any
 
 from ...runtime.errors import InternalError
+from ..body import reachable
 from ..loops import Reduce
-from .prims import Type, convert, splat, type_of
+from .prims import COSTS, Type, convert, splat, type_of
 from .text import Lines, cpp
 
+CHEAP = 12  # cost of an element that may be computed once more to find where the best one stands
 INT_RANGE = {"int64": 64, "int32": 32, "int16": 16, "int8": 8}
 
 
@@ -62,6 +64,10 @@ class Reducer:
         """The accumulators of each phase."""
         start, update, fold = simple(self.reduce.combine, self.reduce.dtypes[0])
         return [[Accumulator(self.names[0], self.reduce.dtypes[0], start, update, fold)]]
+
+    def until(self, phase: int) -> bool:
+        """Whether a pass may end before the row does."""
+        return False
 
     @property
     def slot(self) -> str:
@@ -135,8 +141,9 @@ def simple(combine: str, dtype: Any) -> tuple[Any, str, str]:
         table = {
             "sum": (0, plus, "fold_add"),
             "prod": (1, times, "fold_mul"),
-            "max": (lowest(dtype), "v_maximum({a}, {b})", "fold_max"),
-            "min": (highest(dtype), "v_minimum({a}, {b})", "fold_min"),
+            # a value that is NaN stays; so nothing but one instruction waits for the accumulator
+            "max": (lowest(dtype), "v_maximum({b}, {a})", "fold_max"),
+            "min": (highest(dtype), "v_minimum({b}, {a})", "fold_min"),
         }
     if combine not in table:
         raise InternalError(f"reduction {combine} over {dtype.name} has no C++ form")
@@ -215,6 +222,41 @@ class TwoPass(Reducer):
 
     def between(self, out: Lines, phase: int, a: Accumulator) -> None:
         raise InternalError("a two-pass reduction says what happens between its passes")
+
+
+class Found(TwoPass):
+    """argmax and argmin along a row whose values cost little: the best key, then where it stands first. Of two NaN, each is the
+    other here."""
+
+    def make(self) -> list[list[Accumulator]]:
+        key, position = self.reduce.dtypes
+        start, update, fold = simple(self.reduce.combine.removeprefix("arg"), key)
+        return [[Accumulator(self.names[0], key, start, update, fold)],
+                [Accumulator(self.names[1], position, 2**63 - 1, "v_minimum({a}, {b})", "fold_min")]]
+
+    def update(self, out: Lines, phase: int) -> None:
+        if phase == 0:
+            return super().update(out, phase)
+        (best,), (at,) = self.accumulators
+        key, place = self.value(0, best.type), f"{at.name}_a[{self.slot}]"
+        hit = self.nest.kernel.value_name("hit")
+        out.open(f"if (may_be_{self.reduce.combine.removeprefix('arg')}({key}, {best.name}))")
+        out(f"const vi {hit} = is_best({key}, {best.name}) & alive(lanes);")
+        out(f"{place} = {at.combined(place, f'v_where({hit}, {self.value(1, at.type)}, {at.start})')};")
+        if self.nest.until:
+            out(f"if (any_lane({hit})) return true;")
+        out.close()
+
+    def until(self, phase: int) -> bool:
+        return phase == 1
+
+    def close(self, out: Lines, phase: int) -> None:
+        Reducer.close(self, out, phase)
+
+    @staticmethod
+    def serves(reduce: Reduce, nest: Any) -> bool:
+        cost = sum(COSTS.get(v.op, 1) for v in reachable(reduce.values))
+        return bool(nest.axes) and not nest.columns and cost <= CHEAP and type_of(reduce.dtypes[0]).kind != "b"
 
 
 class Welford(TwoPass):
@@ -315,4 +357,5 @@ REDUCERS = {"argmax": Extreme, "argmin": Extreme, "welford": Welford, "logsumexp
 
 
 def reducer_of(reduce: Reduce, nest: Any) -> Reducer:
-    return REDUCERS.get(reduce.combine, Reducer)(reduce, nest)
+    found = REDUCERS.get(reduce.combine, Reducer)
+    return (Found if found is Extreme and Found.serves(reduce, nest) else found)(reduce, nest)

@@ -12,6 +12,7 @@ from ...capture.expr import Expr, ExprLike, plain
 from ...runtime.errors import InternalError
 from ..body import Buffer, Value, index_var
 from ..loops import Axis, GemmKernel, LoopKernel, Operand, Reduce, ScatterKernel, Step, Store, fallible, step_bounds
+from ..lower import is_row_major
 from .calls import geometry_lines, three
 from .kernels import RowKernel, write_loops
 from .nest import Nest
@@ -42,7 +43,7 @@ def write_kernel(program: Any, kernel: Any) -> Written:
 def write_scatter(program: Any, kernel: ScatterKernel) -> Written:
     """The initial copy or zeros as a kernel of its own, then the scatter."""
     written = ScatterWriter(program, kernel).write()
-    if kernel.init is not kernel.target:
+    if kernel.init != kernel.target:
         written.extra.append(write_loops(program, initial(kernel)))
     return written
 
@@ -50,10 +51,12 @@ def write_scatter(program: Any, kernel: ScatterKernel) -> Written:
 def initial(kernel: ScatterKernel) -> LoopKernel:
     """A map over the target that fills it with zeros or with `init`."""
     body = kernel.store.value.body
-    target = kernel.target
+    target, init = kernel.target, kernel.init
+    if is_row_major(target.sizes, target.strides) and (init is None or is_row_major(init.sizes, init.strides)):
+        target, init = target.flat, init and init.flat
     axes = tuple(Axis(f"d{k}", size) for k, size in enumerate(target.sizes))
     index = tuple(a.var for a in axes)
-    value = body.const(0, target.dtype) if kernel.init is None else body.load(kernel.init, index)
+    value = body.const(0, target.dtype) if init is None else body.load(init, index)
     return LoopKernel(f"{kernel.name}_start", (), (Step(axes, (Store(target, index, value),)),), origins=kernel.origins)
 
 

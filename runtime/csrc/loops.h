@@ -33,6 +33,11 @@ template <int U, class Body> FB_INLINE void each_vector(i64 begin, i64 end, Body
     for (; i + FB_W <= end; i += FB_W) body(i, Full{}, 0);
     if (i < end) body(i, Tail{(int)(end - i)}, 0);
 }
+// the same until a body says that this is enough
+template <class Body> FB_INLINE void until_vector(i64 begin, i64 end, Body body) {
+    for (i64 i = begin; i < end; i += FB_W)
+        if (i + FB_W <= end ? body(i, Full{}, 0) : body(i, Tail{(int)(end - i)}, 0)) return;
+}
 // the same over [0, N) with N known: no code for parts that do not occur
 template <int U, i64 N, class Body> FB_INLINE void each_vector_of(Body body) {
     constexpr i64 unrolled = N / (U * FB_W) * (U * FB_W), full = N / FB_W * FB_W;
@@ -109,8 +114,25 @@ FB_INLINE int element(const u8* p) { return *p; }
 FB_INLINE int element(const bool* p) { return -(int)*p; }
 FB_INLINE float element(const bf16* p) { return __builtin_bit_cast(float, (u32)p->bits << 16); }
 FB_INLINE float element(const f16* p) { return half_to_float(p->bits - (v16){})[0]; }
+template <int... L> struct LaneNumbers {};
+#if FB_W == 16
+typedef LaneNumbers<0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15> AllLanes;
+#elif FB_W == 8
+typedef LaneNumbers<0, 1, 2, 3, 4, 5, 6, 7> AllLanes;
+#else
+typedef LaneNumbers<0, 1, 2, 3> AllLanes;
+#endif
+template <class V, class T, class At, int... L> FB_INLINE V gathered(const T* p, At at, LaneNumbers<L...>) { return V{element(p + at(L))...}; }
 template <class T, class At, class M> FB_INLINE auto gather(const T* p, At at, M m) {
-    decltype(ld1(p)) r = {};
+    typedef decltype(ld1(p)) V;
+    if constexpr (__is_empty(M) && sizeof(V) == sizeof(vf) && sizeof(element(p)) == 4) return gathered<V>(p, at, AllLanes());
+    V r = {};
+    if constexpr (!__is_empty(M)) { // lanes that a condition leaves out go through memory
+        typename Element<V>::S found[FB_W] __attribute__((aligned(64))) = {};
+        for (int l = 0; l < count(m); l++) found[l] = element(p + at(l));
+        __builtin_memcpy(&r, found, sizeof r);
+        return r;
+    }
 #pragma GCC unroll 16
     for (int l = 0; l < count(m); l++) set_lane(r, l, element(p + at(l)));
     return r;
@@ -217,6 +239,8 @@ template <int S, class M> FB_INLINE void scatter_by(float* p, vf x, M m) {
         if (places) __builtin_ia32_storeups512_mask(p + k * FB_W, __builtin_ia32_permvarsf512_mask(x, from, x, FB_ALL), places);
     }
 }
+template <int S, class M> FB_INLINE vi gather_by(const int* p, M m) { return (vi)gather_by<S>((const float*)p, m); }
+template <int S, class M> FB_INLINE void scatter_by(int* p, vi x, M m) { scatter_by<S>((float*)p, (vf)x, m); }
 #endif
 template <class S> FB_INLINE S plus(S a, S b) { return a + b; }
 FB_INLINE int plus(int a, int b) { return (int)((u32)a + (u32)b); }
@@ -276,11 +300,29 @@ FB_INLINE i64 checked(i64 x, i64 size, int check, int* error) {
     __atomic_store_n(error, check, __ATOMIC_RELAXED);
     return 0;
 }
+#if FB_ISA == 512
+FB_INLINE bool any_negative(hl x) { return __builtin_ia32_ptestmd512((vi)x, (vi)splat_hl((i64)(1ul << 63)), FB_ALL) != 0; }
+#else
+FB_INLINE bool any_negative(hl x) { return any_lane((vi)(x < 0)); }
+#endif
+FB_INLINE bool any_outside(vl x, i64 size, Full) {
+    hl last = splat_hl(size - 1);
+    return any_negative(x.lo | x.hi | (hl)((hul)last - (hul)x.lo) | (hl)((hul)last - (hul)x.hi));
+}
+FB_INLINE bool any_outside(vl x, i64 size, Tail m) { return any_lane(((x < splat_l(0)) | (x >= splat_l(size))) & alive(m)); }
 template <class M> FB_INLINE vl checked(vl x, i64 size, int check, int* error, M m) {
+    if (__is_empty(M) && !any_outside(x, size, m)) return x;
     vi bad = (x < splat_l(0)) | (x >= splat_l(size));
     bad &= alive(m);
     if (any_lane(bad)) __atomic_store_n(error, check, __ATOMIC_RELAXED);
     return v_where(bad | ~alive(m), splat_l(0), x);
+}
+// where the indices x stand, or zeros instead if one of them is out of [0, size)
+alignas(64) constexpr i64 no_places[FB_W] = {};
+template <class M> FB_INLINE const i64* within(const i64* p, vl x, i64 size, int check, int* error, M m) {
+    if (!any_outside(x, size, m)) return p;
+    __atomic_store_n(error, check, __ATOMIC_RELAXED);
+    return no_places;
 }
 
 // a truth value that must be false in all living lanes, as an index into one element
@@ -300,6 +342,14 @@ template <class V> FB_INLINE void take_max(vi& take, V key, V best, vl at, vl be
 template <class V> FB_INLINE void take_min(vi& take, V key, V best, vl at, vl best_at) {
     take = (key < best) | ((key == best) & (at < best_at)) | ((key != key) & ((best == best) | (at < best_at)));
 }
+// whether some lane may hold the best key: all hold none mostly, and NaN is looked at again
+template <class V> FB_INLINE bool may_be_max(V key, V best) { return any_lane(~(key < best)); }
+template <class V> FB_INLINE bool may_be_min(V key, V best) { return any_lane(~(key > best)); }
+#if FB_ISA == 512
+FB_INLINE bool may_be_max(vf key, vf best) { return __builtin_ia32_cmpps512_mask(key, best, 5, FB_ALL, 4) != 0; }
+FB_INLINE bool may_be_min(vf key, vf best) { return __builtin_ia32_cmpps512_mask(key, best, 10, FB_ALL, 4) != 0; }
+#endif
+template <class V> FB_INLINE vi is_best(V key, V best) { return (key == best) | ((key != key) & (best != best)); }
 template <class V> FB_INLINE void fold_arg(V& best, vl& at, bool greatest) {
     auto b = lane(best, 0);
     i64 p = lane(at, 0);

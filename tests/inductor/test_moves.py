@@ -161,3 +161,48 @@ def test_nothing_is_moved(sizes):
         compiler.reset()
         out = flambeau.compile(lambda x: flambeau.cat((x, x), 1)[:, ::2] + 1.0)(x)
     assert out.shape == flambeau.cat((x, x), 1)[:, ::2].shape
+
+
+NARROW = {
+    "cross": lambda x, y: flambeau.linalg.cross(x[..., :3].contiguous(), y[..., :3].contiguous()),
+    "stack": lambda x, y: flambeau.stack([x[:, 0] * y[:, 1], y[:, 0] - x[:, 1]], 1),
+    "cat": lambda x, y: flambeau.cat([x[:, :1], (x * y)[:, :2]], 1),
+    "flip": lambda x, y: x.flip(1) * y,
+    "roll": lambda x, y: x.roll(1, 1) + y,
+    "row": lambda x, y: x * y[:1] + y[:, :1],
+}
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64", "bfloat16", "int32", "int64"])
+@pytest.mark.parametrize("count, width", [(16, 3), (17, 4), (100, 3), (1000, 3)])
+@pytest.mark.parametrize("name", NARROW)
+def test_narrow_last_dims_are_written_out(name, count, width, kind):
+    """What the place in a narrow dim decides, no lane decides; elements of 64 bits keep to plain rows."""
+    make = lambda: (flambeau.randn(count, width) * 9).to(getattr(flambeau, kind)).requires_grad_(kind.startswith("float"))
+    with config.patch(keep_half_rounding=True):
+        check(NARROW[name], make(), make())
+
+
+@pytest.mark.parametrize("name", ["cross", "flip", "roll"])
+def test_lanes_of_narrow_dims_choose_nothing(name):
+    x, y = flambeau.randn(2, 100, 3)
+    text = text_of(NARROW[name], x, y).split("// ---- kernels")[-1].split("fb_plan")[0]
+    assert "scatter_by<3>" in text and "v_where" not in text and "gather_where" not in text
+
+
+def test_narrow_dims_of_any_length():
+    f = flambeau.compile(NARROW["cross"], dynamic=True)
+    for count in (20, 33, 100, 1, 0):
+        x, y = flambeau.randn(2, count, 3)
+        assert flambeau.equal(f(x, y), NARROW["cross"](x, y))
+
+
+@pytest.mark.parametrize("f", [
+    lambda x: flambeau.diag_embed(x.sin()),
+    lambda x: flambeau.zeros(7, 9).index_add(0, flambeau.tensor([1, 1, 3, 6, 2, 0]), x),
+    lambda x: flambeau.ones(6, 9).scatter_add(1, flambeau.arange(9).expand(6, 9) // 2, x) * 2,
+], ids=["diag_embed", "index_add", "scatter_add"])
+def test_scatters_begin_where_their_results_lie(f):
+    """Zeros are made once, not made and then copied."""
+    assert "_start: " not in text_of(f, flambeau.randn(6, 9))
+    check(f, randn(6, 9))
