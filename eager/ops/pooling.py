@@ -252,6 +252,11 @@ def _(x, kernel_size, stride, padding, ceil_mode):
     return out
 
 
+@window_sum.calls
+def _(c, outs, x, kernel_size, stride, padding, ceil_mode):
+    return sum_calls(c, outs[0], x, (kernel_size, stride, padding), 1, True)
+
+
 @window_sum.grad("x")
 def _(g, x: Meta, kernel_size, stride, padding, ceil_mode):
     return window_spread(g, _spatial(x, kernel_size), kernel_size, stride, padding, ceil_mode)
@@ -281,6 +286,11 @@ def _(g, sizes, kernel_size, stride, padding, ceil_mode):
     for _, o, i in taps(sizes, g.shape[-len(sizes):], kernel_size, stride, padding, (1,) * len(sizes)):
         out[i] += g[o]
     return out
+
+
+@window_spread.calls
+def _(c, outs, g, sizes, kernel_size, stride, padding, ceil_mode):
+    return sum_backward_calls(c, outs[0], g, sizes, (kernel_size, stride, padding), 1, True)
 
 
 @window_spread.grad("slope")

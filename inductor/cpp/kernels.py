@@ -137,18 +137,17 @@ class MapKernel(RowKernel):
         if not rows and is_clearing(step, last):
             return self.cleared(body, step.stores[0], last)
         self.start_streams(body)
-        body(f"const i64 chunks = ({extent} + args.block - 1) / args.block;")
-        body.open("for (i64 point = begin; point < end; point++)")
-        body(
-            "const i64 first = point % chunks * args.block, past = fb_min(first + args.block, "
-            + cpp(last.extent)
-            + ");"
-        )
         if rows:
+            body(f"const i64 chunks = ({extent} + args.block - 1) / args.block;")
+            body.open("for (i64 point = begin; point < end; point++)")
+            body(f"const i64 first = point % chunks * args.block, past = fb_min(first + args.block, {cpp(last.extent)});")
             body("const i64 row = point / chunks;")
             decode(body, rows, "row")
-        self.write_chunk(body, step, rows, last)
-        body.close()
+            self.write_chunk(body, step, rows, last)
+            body.close()
+        else:                                       # chunks of one thread are one run
+            body(f"const i64 first = begin * args.block, past = fb_min(end * args.block, {cpp(last.extent)});")
+            self.write_chunk(body, step, rows, last)
         block = f"map_block({extent})"
         points = " * ".join([*(factor(e) for e in extents(rows)), f"(({extent} + {block} - 1) / {block})"])
         return self.written(body, points, f"{block} * {cost(step)} / 4 + 1", block)
