@@ -200,7 +200,7 @@ def adaptive_scale(s, i, x, sizes: size):
     """A sum divided by the number of inputs of its window."""
     count = None
     for o, n, m in zip(i[len(i) - len(sizes):], sizes, _spatial(x, sizes)):
-        length = s.index(end_of(o, n, m) - start_of(o, n, m))
+        length = s.cast(s.index(end_of(o, n, m) - start_of(o, n, m)), x.dtype.compute)
         count = length if count is None else count * length
     return x(*i) / s.cast(count, x.dtype)
 

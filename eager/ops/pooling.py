@@ -308,14 +308,14 @@ window_spread.samples(lambda make: [(make(2, 3, 3), (6, 7), *_WINDOWS[0]), (make
 @indexed(meta=lambda x, sizes, *window: image_like(x))
 def window_scale(s, i, x, sizes: size, kernel_size: static, stride: static, padding: static, count_include_pad: static):
     """A sum divided by the number of inputs (or also of padding) under its window."""
-    count = None
+    count, kind = None, x.dtype.compute
     for o, n, k, step, pad in zip(i[len(i) - len(sizes):], sizes, kernel_size, stride, padding):
         start = s.index(o * step - pad)
         if count_include_pad:
             length = s.minimum(start + k, s.index(n + pad)) - start
         else:
             length = s.minimum(start + k, s.index(n)) - s.maximum(start, 0)
-        count = length if count is None else count * length
+        count = s.cast(length, kind) if count is None else count * s.cast(length, kind)
     return x(*i) / s.cast(count, x.dtype)
 
 
