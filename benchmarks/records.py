@@ -13,7 +13,7 @@ import time
 
 import flambeau
 from flambeau.eager.op import OPS
-from flambeau.eager.samples import Samples
+from flambeau.eager.samples import Fixed, Samples
 from flambeau.eager.tensor import Tensor
 
 SIZES = {"small": 1e2, "middle": 1e5, "large": 3e6}      # elements of the largest tensor
@@ -56,11 +56,15 @@ class Scaled(Samples):
 
 def all_dims(factor, rank):
     each = max(1, round(factor ** (1 / max(rank, 1))))
-    return lambda shape: tuple(n if n <= 1 else n * each for n in shape)
+    return lambda shape: tuple(n * each if grows(n) else n for n in shape)
 
 
 def first_dim(factor, rank):
-    return lambda shape: tuple(n * max(1, round(factor)) if d == 0 and n > 1 else n for d, n in enumerate(shape))
+    return lambda shape: tuple(n * max(1, round(factor)) if d == 0 and grows(n) else n for d, n in enumerate(shape))
+
+
+def grows(n):
+    return n > 1 and type(n) is not Fixed
 
 
 WAYS = (all_dims, first_dim)

@@ -12,6 +12,10 @@ from . import dtypes
 from .tensor import Tensor
 
 
+class Fixed(int):
+    """A size that stays as it is where samples are made larger."""
+
+
 class Samples:
     """The argument `make` of `op.samples` rules."""
 
@@ -24,6 +28,10 @@ class Samples:
 
     def __call__(self, *shape, dtype=None):
         return self.wrap(self.rng.standard_normal(shape), np.float32 if dtype is None else dtype.numpy)
+
+    def fixed(self, n):
+        """A size that nothing but itself fits: numbers of a place, of a complex number."""
+        return Fixed(n)
 
     def positive(self, *shape):
         return self.wrap(self.rng.random(shape) + 0.5, np.float32)

@@ -86,5 +86,12 @@ def is_rows(*regions) -> bool:
     return True
 
 
+def product(sizes):
+    n = 1
+    for each in sizes:
+        n = n * each
+    return n
+
+
 def rows_of(c, *regions):
     return [None if x is None else c.rows(x) for x in regions]

@@ -10,7 +10,7 @@ from dataclasses import replace
 import ml_dtypes
 import numpy as np
 
-from .calls import Job
+from .calls import Job, product
 from .jobs import GRAIN, SIZES, TYPES, WHOLE, empty, grain_of, plain, run, run_sized
 
 SMALL = 1 << 13              # elements below which numpy's call is shorter
@@ -154,13 +154,6 @@ def concatenate_calls(c, out, parts, dim):
                          (replace(out, offset=at), x), (2, outer, row, width, width, 1, 1)))
         at = at + width
     return tuple(calls)
-
-
-def product(sizes):
-    n = 1
-    for each in sizes:
-        n = n * each
-    return n
 
 
 def converted(x, dtype):

@@ -5,7 +5,7 @@ import functools
 
 import numpy as np
 
-from ...runtime import jobs
+from ...runtime import calls, jobs
 from .. import dtypes
 from ..grads import Meta
 from ..op import composite, indexed, mask, Out, reduction, size, static
@@ -200,7 +200,7 @@ def adaptive_scale(s, i, x, sizes: size):
     """A sum divided by the number of inputs of its window."""
     count = None
     for o, n, m in zip(i[len(i) - len(sizes):], sizes, _spatial(x, sizes)):
-        length = s.index(end_of(o, n, m) - start_of(o, n, m))
+        length = s.cast(s.index(end_of(o, n, m) - start_of(o, n, m)), x.dtype.compute)
         count = length if count is None else count * length
     return x(*i) / s.cast(count, x.dtype)
 
@@ -299,6 +299,17 @@ def _(x, output_size):
     jobs.run("adaptive_max", x.dtype, _numel(x.shape[:x.ndim - n]), jobs.grain_of(_numel(sizes)), (values, places, x),
              (*ones, *sizes, *ones, *output_size, *ones, *steps))
     return values, places
+
+
+@adaptive_max_pool.calls
+def _(c, outs, x, output_size):
+    sizes, n = _spatial(x, output_size), len(output_size)
+    if n > 3 or x.dtype.name not in calls.TYPES or c.is_empty(x) or c.is_empty(outs[0]):
+        return None
+    ones = (1,) * (3 - n)
+    numbers = (*ones, *sizes, *ones, *output_size, *ones, *contiguous_strides(_spans(sizes, output_size)))
+    return calls.Job("adaptive_max", calls.TYPES[x.dtype.name], _numel(x.shape[:len(x.shape) - n]), _numel(sizes),
+                     (*outs, c.rows(x)), numbers),
 
 
 @adaptive_max_pool.grad("x")

@@ -1,5 +1,6 @@
 """Distances of rows: of all pairs above the diagonal row by row, of rows side by side; cosines of their angles."""
 
+from ...runtime.calls import TYPES, Job, rows_of
 from .. import _call, dtypes
 from ..meta import Spec
 from ..op import composite, scalar, static
@@ -9,6 +10,9 @@ from .indexing import index_add, index_select
 from .order import searchsorted
 from .reduce import norm, sum as sum_dims
 from .views import unsqueeze
+
+
+_KERNELS = ("float32", "float64")
 
 
 def _pairs(x):
@@ -29,6 +33,19 @@ def pair_distances(x):
 
 
 pair_distances.native(_call.pair_distances)
+
+
+def _job(name, out, x, arrays):
+    rows, width = x.shape
+    return Job(name, TYPES[out.dtype.name], rows, rows * width, arrays, (rows, width)),
+
+
+@pair_distances.calls
+def _(c, outs, x):
+    if x.dtype.name not in _KERNELS or c.is_empty(x) or c.is_empty(outs[0]):
+        return None
+    x = c.rows(x)
+    return _job("pair_distances", outs[0], x, (outs[0], x))
 
 
 @pair_distances.meta
@@ -57,6 +74,16 @@ def _(g, x, d):
 
 
 pair_distances_backward.native(_call.pair_distances_backward)
+
+
+@pair_distances_backward.calls
+def _(c, outs, g, x, d):
+    if x.dtype.name not in _KERNELS or {g.dtype, d.dtype} != {x.dtype} or c.is_empty(x) or c.is_empty(g):
+        return None
+    g, x, d = rows_of(c, g, x, d)
+    return _job("pair_distances_back", outs[0], x, (outs[0], g, x, d))
+
+
 pair_distances.samples(lambda make: [(make(5, 3),), (make(2, 4),), (make(4, 1),)])
 pair_distances_backward.samples(lambda make: [(make(10), make(5, 3), make.positive(10)), (make(1), make(2, 4), make.positive(1))])
 

@@ -112,6 +112,11 @@ def grid_sample(x, grid, mode: static, padding: static, align: static):
 grid_sample.native(grids.sample)
 
 
+@grid_sample.calls
+def _(c, outs, *args):
+    return grids.sample_calls(c, outs[0], *args)
+
+
 @grid_sample.meta
 def _(x, grid, mode, padding, align):
     return Spec((*x.shape[:2], *grid.shape[1:-1]), x.dtype)
@@ -148,15 +153,21 @@ def grid_sample_backward(g, x: tensor, grid: tensor, mode: static, padding: stat
 grid_sample_backward.native(grids.gradients)
 
 
+@grid_sample_backward.calls
+def _(c, outs, *args):
+    return grids.gradient_calls(c, *outs, *args)
+
+
 @grid_sample_backward.meta
 def _(g, x, grid, mode, padding, align):
     return Spec(tuple(x.shape), x.dtype), Spec(tuple(grid.shape), grid.dtype)
 
 
 def _samples(make):
-    places = [(make(2, 3, 4, 5), make.uniform(2, 3, 2, 2), mode, padding, align)
+    two, three = make.fixed(2), make.fixed(3)
+    places = [(make(2, 3, 4, 5), make.uniform(2, 3, 2, two), mode, padding, align)
               for mode in _TAPS for padding, align in (("zeros", False), ("border", True), ("reflection", False))]
-    return places + [(make(1, 2, 3, 4, 2), make.uniform(1, 2, 2, 3, 3), "bilinear", "zeros", True)]
+    return places + [(make(1, 2, 3, 4, 2), make.uniform(1, 2, 2, 3, three), "bilinear", "zeros", True)]
 
 
 grid_sample.samples(_samples)

@@ -252,6 +252,11 @@ def _(x, kernel_size, stride, padding, ceil_mode):
     return out
 
 
+@window_sum.calls
+def _(c, outs, x, kernel_size, stride, padding, ceil_mode):
+    return sum_calls(c, outs[0], x, (kernel_size, stride, padding), 1, True)
+
+
 @window_sum.grad("x")
 def _(g, x: Meta, kernel_size, stride, padding, ceil_mode):
     return window_spread(g, _spatial(x, kernel_size), kernel_size, stride, padding, ceil_mode)
@@ -283,6 +288,11 @@ def _(g, sizes, kernel_size, stride, padding, ceil_mode):
     return out
 
 
+@window_spread.calls
+def _(c, outs, g, sizes, kernel_size, stride, padding, ceil_mode):
+    return sum_backward_calls(c, outs[0], g, sizes, (kernel_size, stride, padding), 1, True)
+
+
 @window_spread.grad("slope")
 def _(g, kernel_size, stride, padding, ceil_mode):
     return window_sum(g, kernel_size, stride, padding, ceil_mode)
@@ -298,14 +308,14 @@ window_spread.samples(lambda make: [(make(2, 3, 3), (6, 7), *_WINDOWS[0]), (make
 @indexed(meta=lambda x, sizes, *window: image_like(x))
 def window_scale(s, i, x, sizes: size, kernel_size: static, stride: static, padding: static, count_include_pad: static):
     """A sum divided by the number of inputs (or also of padding) under its window."""
-    count = None
+    count, kind = None, x.dtype.compute
     for o, n, k, step, pad in zip(i[len(i) - len(sizes):], sizes, kernel_size, stride, padding):
         start = s.index(o * step - pad)
         if count_include_pad:
             length = s.minimum(start + k, s.index(n + pad)) - start
         else:
             length = s.minimum(start + k, s.index(n)) - s.maximum(start, 0)
-        count = length if count is None else count * length
+        count = s.cast(length, kind) if count is None else count * s.cast(length, kind)
     return x(*i) / s.cast(count, x.dtype)
 
 

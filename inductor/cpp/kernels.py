@@ -16,7 +16,7 @@ from ..body import Buffer, Rewriter, Value
 from ..loops import Axis, LoopKernel, Step, Store, fallible, step_bounds, writes
 from .nest import ALIGNMENT, Nest
 from .prims import COSTS, type_of
-from .segments import segments
+from .segments import at, segments
 from .text import Lines, cpp, factor
 from .traffic import columns_ahead, rows_ahead, streamed
 from .writer import KernelWriter, Written, cost, decode, extents, work_text
@@ -28,6 +28,7 @@ COLUMNS = 32  # vectors in one block of a column reduction: their accumulators s
 ROW, ROWS = 128, 64  # rows of fewer elements are walked several at a time, as long as so many groups of them are left
 TABLE, TABLES, TABLE_ROWS = 2048, 3, 8  # elements of a table of what rows share; tables; rows from which on they pay
 TABLE_WORK, UNEVEN = 8, 10  # least work of an element in a table; work of an uneven index
+FEW = 8  # elements of a row in segments that are written one by one
 STACK_BYTES = 65536  # row scratch below this lives on the stack
 
 
@@ -137,18 +138,17 @@ class MapKernel(RowKernel):
         if not rows and is_clearing(step, last):
             return self.cleared(body, step.stores[0], last)
         self.start_streams(body)
-        body(f"const i64 chunks = ({extent} + args.block - 1) / args.block;")
-        body.open("for (i64 point = begin; point < end; point++)")
-        body(
-            "const i64 first = point % chunks * args.block, past = fb_min(first + args.block, "
-            + cpp(last.extent)
-            + ");"
-        )
         if rows:
+            body(f"const i64 chunks = ({extent} + args.block - 1) / args.block;")
+            body.open("for (i64 point = begin; point < end; point++)")
+            body(f"const i64 first = point % chunks * args.block, past = fb_min(first + args.block, {cpp(last.extent)});")
             body("const i64 row = point / chunks;")
             decode(body, rows, "row")
-        self.write_chunk(body, step, rows, last)
-        body.close()
+            self.write_chunk(body, step, rows, last)
+            body.close()
+        else:                                       # chunks of one thread are one run
+            body(f"const i64 first = begin * args.block, past = fb_min(end * args.block, {cpp(last.extent)});")
+            self.write_chunk(body, step, rows, last)
         block = f"map_block({extent})"
         points = " * ".join([*(factor(e) for e in extents(rows)), f"(({extent} + {block} - 1) / {block})"])
         return self.written(body, points, f"{block} * {cost(step)} / 4 + 1", block)
@@ -180,12 +180,26 @@ class MapKernel(RowKernel):
         step = self.write_tables(body, replace(step, axes=inner), last, product(extents((*rows, *inner[:-1]))))
         body.open("for (i64 point = begin; point < end; point++)")
         decode(body, rows, "point")
-        for part in [part for _, part in segments(rows, step, last)] or [step]:
-            Nest(self, part, part.axes, rows).write(body)
+        parts = [part for _, part in segments(rows, step, last)]
+        if parts and last.extent <= FEW:
+            self.write_singly(body, step, rows)
+        else:
+            for part in parts or [step]:
+                Nest(self, part, part.axes, rows).write(body)
         body.close()
         points = " * ".join(factor(e) for e in extents(rows)) or "1"
         return self.written(body, points, work_text([a.extent for a in inner], cost(step)))
 
+
+    def write_singly(self, body: Lines, step: Step, rows: tuple[Axis, ...]) -> None:
+        """The few elements of a row that has segments, one by one."""
+        *outer, last = step.axes
+        for axis in outer:
+            body.open(f"for (i64 {axis.name} = 0; {axis.name} < {cpp(axis.extent)}; {axis.name}++)")
+        for k in range(last.extent):
+            Nest(self, at((*rows, *outer), step, last, k), (), (*rows, *outer)).write(body)
+        for _ in outer:
+            body.close()
 
     def write_tables(self, body: Lines, step: Step, last: Axis, rows: ExprLike) -> Step:
         """What is dear and depends on the place in the row alone is computed once for all rows, into row scratch."""

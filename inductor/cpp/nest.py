@@ -8,6 +8,7 @@ the stride says.
 
 from __future__ import annotations
 
+import math
 from functools import reduce
 from typing import Any
 from collections.abc import Callable
@@ -23,6 +24,7 @@ from .traffic import Ahead
 
 
 EXACT = 2**50       # numbers below are divided exactly in lanes of doubles
+COPIED = 512        # elements of a row from which the C library copies it
 TOGETHER_COST = 16  # of one point, up to which a block of columns takes several rows at a time
 
 
@@ -150,6 +152,8 @@ class Nest:
         self, out: Lines, phase: int, values: list[Value], reducers: list[Reducer], stores: tuple[Store, ...]
     ) -> None:
         self.write_values(out, values, 0)
+        if self.copies(reducers, stores):
+            return self.write_copies(out, values, stores[0])
         together = self.together(values, reducers, stores)
         loops = self.axes[:-2] if together else self.axes[:-1]
         for k, axis in enumerate(loops):
@@ -171,6 +175,70 @@ class Nest:
             return False
         cost = sum(COSTS.get(v.op, 1) for v in values if self.level(v) == self.inner)
         return cost <= TOGETHER_COST and all(self.level(v) != self.inner - 1 or v.op == "const" for v in values)
+
+    # -- rows that are moved as they are
+
+    def copies(self, reducers: list[Reducer], stores: tuple[Store, ...]) -> bool:
+        """Whether all that happens along the innermost axis is that neighbours are copied, or zeros are written, from where the
+        loops around it say: the C library moves long rows without fetching what it overwrites."""
+        extent = self.axes[-1].extent
+        if self.columns or self.squares or self.ahead or reducers or self.step.looks or len(stores) != 1:
+            return False
+        if type(extent) is not int or extent < COPIED:
+            return False
+        store = stores[0]
+        known = all(self.level(v) < self.inner for v in store.value.body.indirect_args(store.index))
+        if store.mode != "set" or not known or not self.is_copied(store.value, store.buffer):
+            return False
+        return self.place(self.kernel.linear(store.buffer, store.index, False)).kind == "next"
+
+    def is_copied(self, value: Value, into: Buffer) -> bool:
+        if value.op == "const":
+            return not value.attrs and math.copysign(1, value.attrs) == 1
+        if value.op == "where":
+            condition, *sides = value.args
+            return self.level(condition) < self.inner and all(self.is_copied(side, into) for side in sides)
+        if value.op != "load" or value.attrs.buffer.dtype is not into.dtype or value.attrs.buffer == into:
+            return False
+        load = value.attrs
+        if load.masked and (load.other or math.copysign(1, load.other) < 0):
+            return False
+        if any(self.level(a) == self.inner for a in value.args):
+            return False
+        return self.place(self.kernel.linear(load.buffer, load.index, False)).kind == "next"
+
+    def write_copies(self, out: Lines, values: list[Value], store: Store) -> None:
+        for k, axis in enumerate(self.axes[:-1]):
+            out.open(f"for (i64 {axis.name} = 0; {axis.name} < {cpp(axis.extent, self.bounds)}; {axis.name}++)")
+            self.write_values(out, values, k + 1)
+        name = self.axes[-1].name
+        out(f"const i64 {name} = {self.first}, {name}_count = ({self.last}) - {name};")
+        out.open(f"if ({name}_count > 0)")
+        at = self.pointer(store.buffer, self.place(self.kernel.linear(store.buffer, store.index, False)).at)
+        self.write_copy(out, store.value, at, f"{name}_count * sizeof({type_of(store.buffer.dtype).c})")
+        for _ in self.axes:
+            out.close()
+
+    def write_copy(self, out: Lines, value: Value, at: str, size: str) -> None:
+        choice = value.args[0] if value.op == "where" or value.op == "load" and value.attrs.masked else None
+        if choice is not None:
+            out.open(f"if (lane({self.texts[choice.id]}, 0) != 0)")
+            if value.op == "where":
+                self.write_copy(out, value.args[1], at, size)
+                out.close(" else {")
+                out.depth += 1
+                self.write_copy(out, value.args[2], at, size)
+                return out.close()
+        if value.op == "load":
+            source = self.place(self.kernel.linear(value.attrs.buffer, value.attrs.index, False)).at
+            out(f"__builtin_memcpy({at}, {self.pointer(value.attrs.buffer, source)}, {size});")
+        else:
+            out(f"__builtin_memset({at}, 0, {size});")
+        if choice is not None:
+            out.close(" else {")
+            out.depth += 1
+            out(f"__builtin_memset({at}, 0, {size});")
+            out.close()
 
     def row_loop(self) -> str:
         """The head of the two innermost loops over a block of columns."""

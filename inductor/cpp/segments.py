@@ -43,11 +43,18 @@ def segments(outer: tuple[Axis, ...], step: Step, axis: Axis) -> list[tuple[int,
 
 def within(outer: tuple[Axis, ...], step: Step, axis: Axis, begin: int, end: int) -> Step:
     """The step over [begin, end) of its last axis, counted from `begin`, with all that this decides."""
-    own = Axis(axis.name, end - begin)
-    axes = (*step.axes[:-1], own)
+    return moved(outer, step, axis, axis.var + begin, (*step.axes[:-1], Axis(axis.name, end - begin)))
+
+
+def at(outer: tuple[Axis, ...], step: Step, axis: Axis, point: int) -> Step:
+    """The step at one point of an axis."""
+    return moved(outer, step, axis, lift(point), ())
+
+
+def moved(outer: tuple[Axis, ...], step: Step, axis: Axis, place: Expr, axes: tuple[Axis, ...]) -> Step:
     bounds = Bounds({**step_bounds(outer, replace(step, axes=axes)).ranges})
     body = step.stores[0].value.body
-    rewrite = Rewriter(body, {axis.name: axis.var + begin}, tidy=lambda e: simplify(e, bounds))
+    rewrite = Rewriter(body, {axis.name: place}, tidy=lambda e: simplify(e, bounds))
     before, body.bounds = body.bounds, bounds
     try:
         stores = tuple([rewritten(rewrite, body, s) for s in step.stores])

@@ -6,6 +6,7 @@ meet. A product calls the runtime's template; an epilogue that does more than st
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from ...capture.expr import Expr, ExprLike, plain
@@ -17,9 +18,11 @@ from .calls import geometry_lines, three
 from .kernels import RowKernel, write_loops
 from .nest import Nest
 from .prims import Type, type_of
+from .segments import LONG, at, segments
 from .text import Lines, cpp, factor
 from .writer import KernelWriter, Written, cost, decode, extents, refuse_hidden_names, work_text
 
+FEW = 8  # points of the last axes of a scatter that are written one by one
 GEMM_TYPES = {
     ("float32", "float32"): "FB_FLOAT",
     ("float64", "float64"): "FB_DOUBLE",
@@ -73,7 +76,7 @@ class ScatterWriter(RowKernel):
             Nest(self, self.kernel.step, axes, (), "first", "past").write(body)
             body.close()
         else:
-            Nest(self, self.kernel.step, axes, ()).write(body)
+            self.write_rows(body, axes)
         if not shared:
             return self.written(body, "1", work_text(extents(axes), cost(self.kernel.step)))
         extent = factor(axes[-1].extent)
@@ -84,6 +87,22 @@ class ScatterWriter(RowKernel):
             work_text([*extents(axes[:-1]), index_var(block)], cost(self.kernel.step)),
             block,
         )
+
+    def write_rows(self, body: Lines, axes: tuple[Axis, ...]) -> None:
+        """All points in order: a row of the last axis at a time where that has segments, and a few points of the last axes, whose
+        vectors would wait for each other's stores, one by one."""
+        step = self.kernel.step
+        outer, parts = points(axes, step)
+        if not parts and axes and type(axes[-1].extent) is int and axes[-1].extent >= LONG:
+            outer, parts = axes[:-1], [replace(part, axes=part.axes[-1:]) for _, part in segments(axes[:-1], step, axes[-1])]
+        if not parts:
+            return Nest(self, step, axes, ()).write(body)
+        for axis in outer:
+            body.open(f"for (i64 {axis.name} = 0; {axis.name} < {cpp(axis.extent)}; {axis.name}++)")
+        for part in parts:
+            Nest(self, part, part.axes, outer).write(body)
+        for _ in outer:
+            body.close()
 
     def shared_axis(self) -> bool:
         """Different points of the last axis never meet: it is one coordinate, and no other depends on it."""
@@ -100,6 +119,14 @@ class ScatterWriter(RowKernel):
             if isinstance(e, Expr) and e != variable and (name in e.free_names() or moving & e.free_names())
         ]
         return len(plain) == 1 and not others
+
+
+def points(axes: tuple[Axis, ...], step: Step) -> tuple[tuple[Axis, ...], list[Step]]:
+    """(the axes before, the step at each point of the last ones in order) where these have a few points together."""
+    outer, parts = axes, [step]
+    while outer and type(outer[-1].extent) is int and 0 < outer[-1].extent * len(parts) <= FEW and not step.looks:
+        outer, parts = outer[:-1], [at(outer[:-1], part, outer[-1], k) for k in range(outer[-1].extent) for part in parts]
+    return (outer, parts) if len(parts) > 1 else (axes, [])
 
 
 def depends(value: Value, name: str) -> bool:

@@ -116,7 +116,7 @@ template <class T> void grid_sample(const Job& job, long begin, long end) {
         }
     }
 }
-// p: gradient of x (zeros) or null, gradient of the grid or null, g, x, grid; n as above. A unit is one image
+// p: gradient of x or null, gradient of the grid or null, g, x, grid; n as above. A unit is one image
 template <class T> void grid_sample_back(const Job& job, long begin, long end) {
     long channels = job.n[0], dims = job.n[1], points = job.n[5], size = job.n[9];
     GridPoint<T> point;
@@ -125,6 +125,7 @@ template <class T> void grid_sample_back(const Job& job, long begin, long end) {
         const T* grid = (const T*)job.p[4] + image * points * dims;
         T *to_x = job.p[0] ? (T*)job.p[0] + image * channels * size : nullptr,
           *to_grid = job.p[1] ? (T*)job.p[1] + image * points * dims : nullptr;
+        if (to_x) __builtin_memset(to_x, 0, channels * size * sizeof(T));
         if constexpr (sizeof(T) == 4)
             if (dims == 2 && size < 1l << 31) {
                 if (job.n[6] == GRID_CUBIC) sample_planes_back<GRID_CUBIC>(job, g, x, grid, to_x, to_grid);

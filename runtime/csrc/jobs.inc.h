@@ -9,6 +9,7 @@ namespace {
 #include "grid.h"
 #include "moves.h"
 #include "order.h"
+#include "pair_rows.h"
 #include "recurrent.h"
 #include "reduce.h"
 #include "rows.h"
@@ -113,6 +114,8 @@ namespace {
     {"bag_winners", FB_ALL_TYPES(bag_winners)}, \
     {"adaptive_max", FB_ALL_TYPES(adaptive_max)}, \
     {"fold_windows", FB_WHOLE_TYPES(fold_windows)}, \
+    {"pair_distances", FB_WHOLE_TYPES(pair_distances)}, \
+    {"pair_distances_back", FB_WHOLE_TYPES(pair_distances_back)}, \
     {"running_product", FB_ALL_TYPES(running_product)}, \
     {"running_max", FB_ALL_TYPES_OF(running_extreme, true)}, \
     {"running_min", FB_ALL_TYPES_OF(running_extreme, false)}, \

@@ -206,3 +206,66 @@ def test_scatters_begin_where_their_results_lie(f):
     """Zeros are made once, not made and then copied."""
     assert "_start: " not in text_of(f, flambeau.randn(6, 9))
     check(f, randn(6, 9))
+
+
+ROWS = {
+    "index_select": lambda x, rows: x[rows],
+    "embedding": lambda x, rows: F.embedding(rows, x),
+    "cat": lambda x, rows: flambeau.cat([x, x[2:], x[:1]], 0),
+    "padded": lambda x, rows: F.pad(x, (0, 0, 1, 2)),
+    "padded_by_ones": lambda x, rows: F.pad(x, (0, 0, 1, 2), value=1.0),
+    "slice": lambda x, rows: x[1:, 3:].contiguous(),
+    "tril": lambda x, rows: x.unsqueeze(0).repeat(3, 1, 1).tril(),
+    "set": lambda x, rows: flambeau.zeros(9, x.shape[1], dtype=x.dtype).index_copy(0, rows, x[:4]),
+    "put": lambda x, rows: x.scatter(1, rows.unsqueeze(1).repeat(2, 200)[:6], 0.0),
+    "rows_of_zeros": lambda x, rows: flambeau.where((rows > 1)[:, None], x[:4], 0.0),
+    "minus_zero": lambda x, rows: flambeau.where((rows > 1)[:, None], x[:4], -0.0),
+    "shifted": lambda x, rows: flambeau.roll(x, 100, 1),
+}
+
+
+@pytest.mark.parametrize("width, kind, dynamic", [(500, "float32", False), (512, "bfloat16", False), (700, "float32", True),
+                                                  (20000, "float64", False)])
+@pytest.mark.parametrize("name", ROWS)
+def test_long_rows_are_copied_by_the_library(name, width, kind, dynamic):
+    x = flambeau.randn(6, width).to(getattr(flambeau, kind)).requires_grad_()
+    rows = flambeau.tensor([0, 5, 2, 3])
+    check(lambda x: ROWS[name](x, rows), x, dynamic=dynamic)
+    with flambeau.no_grad():
+        found = flambeau.compile(ROWS[name])(x, rows)
+    assert flambeau.equal(found.signbit(), ROWS[name](x, rows).signbit())
+
+
+def test_library_copies_stand_in_the_code():
+    x, rows = flambeau.randn(6, 700), flambeau.tensor([0, 5, 2, 3])
+    for name in ("index_select", "embedding", "cat", "slice", "padded"):
+        assert "__builtin_memcpy" in text_of(ROWS[name], x, rows).split("// forward")[-1], name
+
+
+SCATTERS = {
+    "unfold": (lambda x: x.unfold(1, 2, 1) * 2.0, (40, 5)),
+    "unfold_wide": (lambda x: x.unfold(1, 3, 2).sin(), (9, 61)),
+    "reflect": (lambda x: F.pad(x, (2, 1), mode="reflect"), (50, 3, 4)),
+    "replicate": (lambda x: F.pad(x, (3, 2), mode="replicate"), (50, 3, 3)),
+    "circular": (lambda x: F.pad(x, (1, 2), mode="circular"), (50, 3, 3)),
+    "reflect_rows": (lambda x: F.pad(x, (2, 1, 1, 2), mode="reflect"), (5, 7, 77)),
+    "replicate_rows": (lambda x: F.pad(x, (2, 1, 1, 2), mode="replicate"), (2, 5, 7, 77)),
+    "diagonal": (lambda x: flambeau.diag_embed(x.sin(), 1), (30, 3)),
+    "narrow_sum": (lambda x: flambeau.zeros(4, 3).index_add(0, flambeau.tensor([1, 1, 0, 3, 3]), x), (5, 3)),
+}
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("name", SCATTERS)
+def test_scatters_of_few_points_and_of_segments(name, dynamic):
+    """Gradients of windows and mirrored edges add up in order, whether points are written one by one or a row at a time."""
+    f, shape = SCATTERS[name]
+    check(lambda x: f(x * 2.0), randn(*shape), dynamic=dynamic)
+
+
+def test_the_last_of_several_points_wins():
+    def f(x):
+        out = flambeau.zeros(20, 3)
+        out[:, 0:2], out[:, 1:3] = x[:, :2], x[:, 2:]
+        return out.index_copy(1, flambeau.tensor([2, 2]), x[:, :2])
+    check(f, randn(20, 4))
