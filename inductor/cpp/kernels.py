@@ -177,7 +177,8 @@ class MapKernel(RowKernel):
 
     def write_tables(self, body: Lines, step: Step, last: Axis, rows: ExprLike) -> Step:
         """What is dear and depends on the place in the row alone is computed once for all rows, into row scratch."""
-        found = tabled(step, last, {b.name for b in writes(self.kernel)}) if isinstance(rows, int) and rows >= TABLE_ROWS and last.extent <= TABLE else []
+        pays = isinstance(rows, int) and rows >= TABLE_ROWS and last.extent <= TABLE
+        found = tabled(step, last, {b.name for b in writes(self.kernel)}) if pays else []
         if not found:
             return step
         rewrite = Rewriter(found[0].body, {})
