@@ -36,9 +36,8 @@ def special(name, x, kind, function=None, s=0, factor=1.0):
 
 def special_calls(c, name, out, x, coefficients, numbers, factor=1.0):
     """For compiled code: the function as a call of its kernel; `coefficients`: the table of its series, or None."""
-    units = math.prod(x.shape)
-    arrays = (out, c.rows(x), coefficients)
-    return Job(name, CALL_TYPES[x.dtype.name], units, 64, arrays, numbers or (0,), (factor,), same=((0, 1),)),
+    arrays = out, c.rows(x), coefficients
+    return Job(name, CALL_TYPES[x.dtype.name], math.prod(x.shape), 64, arrays, numbers or (0,), (factor,), same=((0, 1),)),
 
 
 def series(name, function, wide):

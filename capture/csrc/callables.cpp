@@ -105,9 +105,10 @@ static PyObject* wrapper_call(PyObject* self, PyObject* const* args, size_t narg
     Thread& thread = this_thread();
     if (thread.mode == Mode::Capturing || !door->cache || forced_eager ||
         frame::traced(PyThreadState_Get())) return call(door->function, with);
+    if (door->look && PyFunction_GET_CODE(door->function) == door->code && door->look->same(args, all_given(with), kwnames))
+        return run_left(thread, door, with);           // right in any state
     if (special_state()) return told_special(door) ? call(door->function, with) : nullptr;
     if (!follow_code(door)) return nullptr;
-    if (door->look && door->look->same(args, all_given(with), kwnames)) return run_left(thread, door, with);
     Bound bound(door->function);
     if (!bound.bind(args, PyVectorcall_NARGS(nargsf), kwnames)) return call(door->function, with);
     Ref held = Ref::borrow(self), cache = Ref::borrow((PyObject*)door->cache);

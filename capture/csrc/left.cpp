@@ -29,13 +29,18 @@ bool Look::Mark::fits(PyObject* arg) const {
 }
 
 bool Look::same(PyObject* const* args, Py_ssize_t count, PyObject* kwnames) {
-    if (!known_ || count != (Py_ssize_t)marks_.size() || kwnames != kwnames_.get() || ++calls_ % AGAIN == 0) return false;
+    if (!known_ || count != (Py_ssize_t)marks_.size() || kwnames != kwnames_.get() || ++calls_ >= next_) return false;
     for (Py_ssize_t i = 0; i < count; i++)
         if (!marks_[i].fits(args[i])) return false;
     return true;
 }
 
 void Look::forget() {
+    clear();
+    calls_ = 0;
+}
+
+void Look::clear() {
     known_ = false;
     std::vector<Mark> marks;
     marks.swap(marks_);
@@ -43,12 +48,13 @@ void Look::forget() {
 }
 
 void Look::keep(PyObject* const* args, Py_ssize_t count, PyObject* kwnames) {
-    forget();
+    clear();
     if (count > MOST) return;
     std::vector<Mark> marks(count);
     for (Py_ssize_t i = 0; i < count; i++)
         if (!marks[i].set(args[i])) return;
     marks_ = std::move(marks);
     kwnames_ = kwnames ? Ref::borrow(kwnames) : Ref();
+    next_ = calls_ + std::clamp<uint64_t>(calls_ / AGAIN, AGAIN, SELDOM);
     known_ = true;
 }

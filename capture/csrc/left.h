@@ -1,6 +1,6 @@
 // What the last calls of a function that is left to Python looked like. Its own code is right for every call, so a call that
 // looks the same is run without asking the guards. What cannot be seen in the arguments (globals, cells, modes) is asked
-// for in every AGAIN-th call.
+// for after AGAIN calls, and after many after an AGAIN-th of them, at most SELDOM.
 #pragma once
 
 #include "common.h"
@@ -13,7 +13,10 @@ class Look {
     void forget();
 
   private:
-    static constexpr int AGAIN = 16, MOST = 8, RANK = 6;
+    static constexpr unsigned AGAIN = 16, SELDOM = 1024;
+    static constexpr int MOST = 8, RANK = 6;
+
+    void clear();
 
     // Of a tensor its class, dtype (pointers that are compared and never followed) and sizes; another argument is itself, where
     // it can't change.
@@ -31,5 +34,5 @@ class Look {
     std::vector<Mark> marks_;
     Ref kwnames_;
     bool known_ = false;
-    unsigned calls_ = 0;
+    uint64_t calls_ = 0, next_ = 0;     // calls that looked the same; the one in which the guards are asked
 };

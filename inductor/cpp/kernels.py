@@ -190,7 +190,6 @@ class MapKernel(RowKernel):
         points = " * ".join(factor(e) for e in extents(rows)) or "1"
         return self.written(body, points, work_text([a.extent for a in inner], cost(step)))
 
-
     def write_singly(self, body: Lines, step: Step, rows: tuple[Axis, ...]) -> None:
         """The few elements of a row that has segments, one by one."""
         *outer, last = step.axes
@@ -203,8 +202,8 @@ class MapKernel(RowKernel):
 
     def write_tables(self, body: Lines, step: Step, last: Axis, rows: ExprLike) -> Step:
         """What is dear and depends on the place in the row alone is computed once for all rows, into row scratch."""
-        few = isinstance(rows, int) and rows >= TABLE_ROWS and last.extent <= TABLE
-        found = tabled(step, last, {b.name for b in writes(self.kernel)}) if few else []
+        pays = isinstance(rows, int) and rows >= TABLE_ROWS and last.extent <= TABLE
+        found = tabled(step, last, {b.name for b in writes(self.kernel)}) if pays else []
         if not found:
             return step
         rewrite = Rewriter(found[0].body, {})
