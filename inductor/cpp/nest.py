@@ -20,7 +20,7 @@ from ..loops import Axis, Step, Store
 from .prims import COSTS, TYPES, Type, apply, convert, splat, type_of
 from .reduce import Reducer, reducer_of
 from .text import Lines, cpp, factor
-from .traffic import Ahead
+from .traffic import Ahead, beyond
 
 
 EXACT = 2**50       # numbers below are divided exactly in lanes of doubles
@@ -187,6 +187,8 @@ class Nest:
         if type(extent) is not int or extent < COPIED:
             return False
         store = stores[0]
+        if store.buffer.name in self.kernel.streams and beyond(self.kernel.kernel):
+            return False
         known = all(self.level(v) < self.inner for v in store.value.body.indirect_args(store.index))
         if store.mode != "set" or not known or not self.is_copied(store.value, store.buffer):
             return False

@@ -15,6 +15,7 @@ from .reduce import REDUCERS, Reducer
 from .text import cpp
 
 STREAM_FROM = 24_000_000  # bytes that a kernel moves: below, the next kernel finds the result in the last cache
+COPY_TO = 64_000_000  # bytes up to which copies are left to the C library: its stores stay in the caches
 AHEAD_FROM = 4_000_000  # below, rows are in cache anyway
 MOST_AHEAD = 4  # rows of as many arrays are asked for
 ROWS_AHEAD = 16  # rows that a block of columns asks for ahead, into the second-level cache
@@ -26,6 +27,12 @@ def moved(kernel: LoopKernel) -> ExprLike:
     for buffer in (*reads(kernel), *writes(kernel)):
         total = total + buffer.numel() * buffer.dtype.itemsize
     return plain(total)
+
+
+def beyond(kernel: LoopKernel) -> bool:
+    """Whether a kernel moves more than the caches hold, or an unknown number of bytes."""
+    total = moved(kernel)
+    return isinstance(total, Expr) or total > COPY_TO
 
 
 def streamed(kernel: LoopKernel) -> tuple[frozenset[str], str]:
