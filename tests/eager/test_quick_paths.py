@@ -201,7 +201,8 @@ def test_draws_have_the_bits_and_the_ordinals_of_the_records(name):
 
 
 def test_numbers_of_events():
-    for rates in ([0.0, 3.0, 12.0], [9.0, 10.0], [2.5, np.nan], [1.0, -1.0], [1e30], []):
+    spread = np.concatenate([np.linspace(9, 11, 500), np.geomspace(1e-3, 9e5, 3000), np.zeros(3)])
+    for rates in (spread.tolist(), [0.0, 3.0, 12.0], [9.0, 10.0], [1e6, 2e6], [2.5, np.nan], [1.0, -1.0], [1e30], []):
         for kind in ("float32", "float64", "float16"):
             x = fb.tensor(rates).to(getattr(fb, kind))
             found = []
