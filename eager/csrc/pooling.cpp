@@ -333,8 +333,9 @@ template <class Place> PyObject* put_back(const Gradients& c, int n, Place place
     PyObject* places = PyList_Check(c.outs) && PyList_GET_SIZE(c.outs) == 2 ? PyList_GET_ITEM(c.outs, 1) : Py_None;
     if (c.grads[0] == Py_None || !is_tensor(places) || !sizes_of(PyTuple_GET_ITEM(c.args, 0), sizes, dims) || dims < n) return nullptr;
     Dense g(c.grads[0]), at(places);
+    if (!g || !at) return nullptr;
     npy_intp lead = product_of(sizes, dims - n), area = product_of(sizes + dims - n, n), count = lead ? g.size() / lead : 0;
-    if (!g || !at || !g.own(c.grads[0]) || at.type != INT64 || g.size() != at.size() || !count || (g.type != FLOAT32 && g.type != FLOAT64)
+    if (!g.own(c.grads[0]) || at.type != INT64 || g.size() != at.size() || !count || (g.type != FLOAT32 && g.type != FLOAT64)
         || PyArray_NDIM(g.a) != dims || lead * area > alone(1 << 20))
         return nullptr;
     Ref array(fresh_array(g.type, dims, sizes, nullptr));
