@@ -84,7 +84,7 @@ NO_LOWERING = {                             # record -> why eager runs it betwee
     "atan2": "no scalar primitive", "cummax": "the loop IR has no scans", "cummin": "the loop IR has no scans",
     "cumprod": "the loop IR has no scans", "logcumsumexp": "the loop IR has no scans",
     "linear_scan": "steps that depend on each other", "lgamma": "of no elements", "ndtri": "of no elements",
-    "digamma": "of no elements", "zeta": "no scalar primitive",
+    "digamma": "of no elements", "polygamma": "of no elements", "zeta": "no scalar primitive",
     "i0": "of no elements", "i0e": "of no elements", "i1": "of no elements",
     "i1e": "of no elements", "erfcx": "of no elements", "igamma": "no scalar primitive",
     "igammac": "no scalar primitive", "complex": "no complex loops", "conj": "no complex loops",

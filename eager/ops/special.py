@@ -250,7 +250,7 @@ def _(g, x, n):
 
 for _op in (lgamma, digamma):
     _op.samples(lambda make: [(make.positive(3, 4),), (make.positive(),), (make.positive(0),), (make.ints(5, 3) + 1,)])
-polygamma.samples(lambda make: [(make.positive(3, 4), 1), (make.positive(5), 3)])
+polygamma.samples(lambda make: [(make.positive(3, 4), 1), (make.positive(5), 3), (make.positive(0), 2)])
 
 
 @extern(meta=_pair_shape, promote="float")
