@@ -34,6 +34,8 @@ def sum(input, dim=None, keepdim=False, *, dtype=None, out=None):
 
 @numpy_names
 def nansum(input, dim=None, keepdim=False, *, dtype=None, out=None):
+    if dtype is not None and dtype_of(dtype).category < 2 <= input.dtype.category:
+        input = a.where(a.ne(input, input), 0, input)           # (a whole number is never NaN)
     x = _cast(input, dtype)
     if x.dtype.category != 2:
         return sum(a.where(a.ne(x, x), 0, x), dim, keepdim, dtype=dtype, out=out)

@@ -190,6 +190,8 @@ def histc(input, bins=100, min=0, max=0, *, out=None):
     v = x.reshape(-1) if x.dtype == np.float32 else x.astype(np.float64).reshape(-1)
     low, high = v.dtype.type(low), v.dtype.type(high)       # all of it in the type of the numbers
     v = v[(v >= low) & (v <= high)]
+    if not np.isfinite(high - low):                 # the width is no number, half of it is
+        v, low, high = v / 2, low / 2, high / 2
     if low == high:                                 # a number so large that 1 is nothing to it
         at = np.full(v.shape, (bins - 1) // 2)
     else:

@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 
 import flambeau
 from tests.inductor import functionfuzz, resultfuzz
-from tests.inductor.callers import TOLERANCE, difference, observe
+from tests.inductor.callers import SAVED_LESS, TOLERANCE, difference, observe
 
 COUNT = int(os.environ.get("CALLERS", 60))
 SEED = int(os.environ.get("CALLERS_SEED", 0)) * 10**6
@@ -38,7 +38,7 @@ def differs(program):
     if any(name in program.source for name in DRAWN) or any(name in line for name in GEOMETRY for line in acts(program)):
         return None
     program = recorded(program)
-    found = difference(observe(torch, program), observe(flambeau, program), TOLERANCE[program.dtype])
+    found = difference(observe(torch, program), observe(flambeau, program), TOLERANCE[program.dtype], SAVED_LESS)
     if found and program.dtype == "float32":
         return found if differs(dataclasses.replace(program, dtype="float64")) else None
     return found and f"{found}\n{program}"
