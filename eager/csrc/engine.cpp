@@ -366,6 +366,10 @@ int apply_at_once(PyObject* node, QuickGradient all, PyObject* edges, PyObject* 
     Graph saved;
     if (!read_state(thread)) return -1;
     if (!thread.quick || thread.grad) return 0;
+    static PyObject* packed = PyUnicode_InternFromString("packed");
+    Ref once(PyObject_GetAttr(node, packed)); // what hooks keep may be asked for once, and this step may decline
+    if (!once) return -1;
+    if (once.get() != Py_False) return 0;
     if (!read_saved(node, saved)) return -1;
     unsigned needed = 0;
     for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(edges); k++)

@@ -373,3 +373,24 @@ class Asked:
     def __call__(self, *args):
         self.asked.append(1)
         return self.formula(*args)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_what_hooks_keep_is_asked_for_once(dtype):
+    """A native step that declines leaves the formula its one look at what was packed."""
+    kept, asked = [], []
+
+    def pack(t):
+        kept.append(t)
+        return len(kept) - 1
+
+    def unpack(k):
+        assert k not in asked
+        asked.append(k)
+        return kept[k]
+
+    x = values(dtype, 1, 2, 4, 8).requires_grad_()
+    with fb.autograd.graph.saved_tensors_hooks(pack, unpack):
+        loss = F.scaled_dot_product_attention(x, x, x).sum() + F.batch_norm(x, None, None, training=True).square().sum()
+    loss.backward()
+    assert sorted(asked) == list(range(len(kept)))
