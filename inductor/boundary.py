@@ -41,7 +41,7 @@ class Training:
     """The backward of one compiled forward: one executable per set of outputs that receive a gradient.
 
     `requires`: numbers of the inputs that need a gradient; `reached`: inner outputs that can receive one; `make`:
-    compiles the backward of a set of these; `steps`: of each of them, numbers of the eager steps on its way that save something;
+    compiles the backward of a set of these; `steps`: of each of them, as bits, the eager steps on its way that save something;
     `shown`: saved results whose bytes the caller sees, or another saved one.
     """
 
@@ -49,7 +49,7 @@ class Training:
     requires: list[int]
     reached: list[int]
     make: Callable[[frozenset], tuple[Crossing, Executable]]
-    steps: Sequence[Sequence[int]]
+    steps: Sequence[int]
     made: dict[frozenset, tuple[Crossing, Executable]] = field(default_factory=dict)
     keep_inputs: bool = False
     shown: frozenset | None = None
@@ -57,7 +57,6 @@ class Training:
 
     def __post_init__(self):
         first, self.reached = self.first, list(self.reached)
-        self.steps = [frozenset(each) for each in self.steps]
         self.places = [(name, first.saved_inputs.get(name)) for name in first.saved]
         self.numbers = {name for name, strides in zip(first.saved, first.strides) if strides is None}
         self.tensors = [name for name in first.saved if name not in self.numbers]
@@ -309,10 +308,15 @@ class Call:
             return None
         return {k for k, name in enumerate(training.tensors) if name in saved}
 
-    def steps(self, grads: Sequence) -> tuple[frozenset, list]:
-        """(The eager steps that save something and would run for these gradients; those of each output without one)."""
-        each = list(zip(grads, self.graph.training.steps))
-        return frozenset().union(*[s for g, s in each if g is not None]), [s for g, s in each if g is None]
+    def steps(self, grads: Sequence) -> tuple[int, list[int]]:
+        """(The eager steps that save something and would run for these gradients, as bits; those of each output without one)."""
+        present, others = 0, []
+        for g, steps in zip(grads, self.graph.training.steps):
+            if g is None:
+                others.append(steps)
+            else:
+                present |= steps
+        return present, others
 
     def backward(self, grads: Sequence, needs: tuple | None, saved: tuple, private: bool) -> list:
         """Gradients of the inputs that need one (`needs` None: all): the compiled backward of this pattern, or the recorded

@@ -8,7 +8,10 @@ second table.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import field
+from functools import reduce
+from operator import or_
 
 from ..capture.graph import Graph, Node
 from ..eager import autograd
@@ -23,15 +26,15 @@ from .tracing import Recorder, Replay, fresh_fake
 @data
 class JointGraph:
     """`graph` returns (outputs, gradients). `forward`: its nodes of the forward. tangents: inner output -> placeholder;
-    gradients: input number -> node, None where no gradient arrives; steps: inner output -> numbers of the recorded calls that
-    lead to it and save something; written: numbers of the inputs that get new values after the forward."""
+    gradients: input number -> node, None where no gradient arrives; steps: inner output -> the recorded calls that lead to
+    it and save something (`saving_steps`); written: numbers of the inputs that get new values after the forward."""
 
     graph: Graph
     forward: set[Node]
     outputs: tuple[Node, ...]
     tangents: dict[int, Node] = field(default_factory=dict)
     gradients: dict[int, Node | None] = field(default_factory=dict)
-    steps: dict[int, frozenset[int]] = field(default_factory=dict)
+    steps: dict[int, int] = field(default_factory=dict)
     written: frozenset[int] = frozenset()
 
     def refresh(self) -> None:
@@ -77,19 +80,24 @@ def differentiable(functional: FunctionalGraph, outputs) -> list[int]:
     return [k for k, t in enumerate(outputs) if isinstance(t, Tensor) and t.requires_grad and k not in silent]
 
 
-def saving_steps(t: Tensor, numbers: dict) -> frozenset[int]:
-    """Numbers of the recorded calls behind a tensor that saved something: they cannot be run backward twice. `numbers`: those
-    that were given to calls."""
-    seen, waiting, found = set(), [t.grad_fn], set()
-    while waiting:
-        call = waiting.pop()
-        if call is None or call in seen:
-            continue
-        seen.add(call)
-        waiting += [edge[0] for edge in call.flat_edges() if edge and not isinstance(edge[0], Tensor)]
-        if call.saves:
-            found.add(numbers.setdefault(call, len(numbers)))
-    return frozenset(found)
+def saving_steps(tensors: Sequence[Tensor]) -> list[int]:
+    """Of each tensor, as bits of a number, the recorded calls behind it that saved something: none runs backward twice."""
+    bits: dict = {}                     # call -> those of it and of all before it
+    count = 0
+    for t in tensors:
+        waiting = [t.grad_fn] if t.grad_fn is not None else []
+        while waiting:
+            call = waiting[-1]
+            before = [edge[0] for edge in call.flat_edges() if edge and not isinstance(edge[0], Tensor)]
+            late = [each for each in before if each not in bits]
+            if late:
+                waiting += late
+                continue
+            waiting.pop()
+            if call not in bits:
+                bits[call] = reduce(or_, map(bits.get, before), call.saves << count)
+                count += call.saves
+    return [0 if t.grad_fn is None else bits[t.grad_fn] for t in tensors]
 
 
 def _backward(joint: JointGraph, recorder: Recorder, functional, inputs, outputs, present) -> None:
@@ -99,8 +107,7 @@ def _backward(joint: JointGraph, recorder: Recorder, functional, inputs, outputs
     tangents = [fresh_fake(outputs[k]) for k in used]
     for k, tangent in zip(used, tangents):
         joint.tangents[k] = recorder.placeholder(f"tangent_{joint.outputs[k].name}", tangent, f"gradient of output {k}")
-    numbers: dict = {}
-    joint.steps = {k: saving_steps(outputs[k], numbers) for k in used}
+    joint.steps = dict(zip(used, saving_steps([outputs[k] for k in used])))
     for node, stack in recorder.grad_nodes:
         node.register_prehook(lambda grads, stack=stack: recorder.marks.update(stack=stack))
     found = (

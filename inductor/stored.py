@@ -284,8 +284,7 @@ class Shelf:
             trained = None
             if training is not None:
                 _, run = training.made[training.all_reached]
-                trained = (encode(training.first), training.requires, training.reached, [sorted(s) for s in training.steps],
-                           executable(run))
+                trained = (encode(training.first), training.requires, training.reached, list(training.steps), executable(run))
             data = (*map(encode, (functional.outline, functional.mutated, functional.outputs, functional.structure)),
                     executable(compiled.forward), trained, self.learned())
         except NotStored as reason:

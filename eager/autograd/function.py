@@ -422,12 +422,15 @@ class AttachedNode(Node):
     def ending(self, grads, last: bool) -> bool:
         """Whether this run is the last that may read what was saved. A run for some of the gradients leaves alone the steps of
         the others, which may run later; a step that runs a second time raises, unless it saved nothing."""
-        part = self.facts is not None and (self.done is not None or self.released or any([g is None for g in grads]))
-        steps, others = self.facts.steps(grads) if part else (None, ())
-        if self.released and (steps is None or steps) or self.done and (steps is None or steps & self.done):
+        if self.facts is None or not (self.released or self.done is not None or any([g is None for g in grads])):
+            if self.released:
+                raise_released()
+            return last
+        (steps, others), done = self.facts.steps(grads), self.done or 0
+        if steps & done or self.released and (steps or self.facts.reads(grads) != set()):
             raise_released()
-        if last and part and steps is not None:
-            self.done = (self.done or frozenset()) | steps
+        if last:
+            self.done = done | steps
             self.kept = any([each and not each & self.done for each in others])
         return last and not self.kept
 
@@ -467,8 +470,8 @@ def attach(
     are version-checked and pass saved-tensor hooks. `with_saved` makes it `backward_fn(grads, needs, saved, private)`
     instead, where needs may be None, for all, and private means: this is the last run, and no hook has seen what is
     saved. `facts.reads(grads)`: the numbers of the saved tensors that are read for these gradients, None for all;
-    `facts.steps(grads)`: (the steps that eager code would run for them, of those that save something; such a set for each of
-    the other outputs), or (None, ()) where nobody knows.
+    `facts.steps(grads)`: (the steps that eager code would run for them, of those that save something, as bits of a number;
+    the same for each of the other outputs).
     None when nothing is recorded.
     """
     if not state.grad:

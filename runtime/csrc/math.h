@@ -160,16 +160,20 @@ FB_INLINE vf v_tanh(vf x) {
 #if FB_ISA == 512
 // ---- logarithms. x = 2^e m with m in [3/4, 3/2); m / c = 1 + r for one of sixteen c by the mantissa's first bits, which are 1
 //      on both sides of 1. The logarithm of a c is a multiple of 2^-16 within 2e-10, so that e and it add without an error.
-FB_INLINE vf log_parts(vf x, vf& e, vf& head) {
-    const vf inverse = {1.0f, 0.91786164f, 0.86289614f, 0.8212983f, 0.77943087f, 0.74152845f, 0.71087205f, 0.6792614f,
-        1.3020586f, 1.2577115f, 1.2099724f, 1.1691363f, 1.1174376f, 1.0800376f, 1.0434434f, 1.0f};
-    const vf heads = {0.0f, 0.08570862f, 0.14746094f, 0.1968689f, 0.24919128f, 0.29904175f, 0.34126282f, 0.38674927f,
-        -0.26394653f, -0.22929382f, -0.19059753f, -0.15626526f, -0.11103821f, -0.07699585f, -0.042526245f, 0.0f};
+//      Gives 1 / c.
+FB_INLINE vf log_parts(vf x, vf inverse, vf heads, vf& e, vf& head) {
     vf m = mantissa_of(x);
     vi k = as_i(m) >> 19;
     e = exponent_of(x) - exponent_of(m);
     head = look_up(heads, k);
     return look_up(inverse, k);
+}
+FB_INLINE vf natural_parts(vf x, vf& e, vf& head) {
+    const vf inverse = {1.0f, 0.91786164f, 0.86289614f, 0.8212983f, 0.77943087f, 0.74152845f, 0.71087205f, 0.6792614f,
+        1.3020586f, 1.2577115f, 1.2099724f, 1.1691363f, 1.1174376f, 1.0800376f, 1.0434434f, 1.0f};
+    const vf heads = {0.0f, 0.08570862f, 0.14746094f, 0.1968689f, 0.24919128f, 0.29904175f, 0.34126282f, 0.38674927f,
+        -0.26394653f, -0.22929382f, -0.19059753f, -0.15626526f, -0.11103821f, -0.07699585f, -0.042526245f, 0.0f};
+    return log_parts(x, inverse, heads, e, head);
 }
 // log(1 + r) and the rest
 FB_INLINE vf log_sum(vf e, vf head, vf r) {
@@ -179,7 +183,7 @@ FB_INLINE vf log_sum(vf e, vf head, vf r) {
     return (sum + (tail + (r - (sum - high)))) + (e - finite);
 }
 FB_INLINE vf v_log(vf x) {
-    vf e, head, inverse = log_parts(x, e, head);
+    vf e, head, inverse = natural_parts(x, e, head);
     vf r = v_fma(mantissa_of(x), inverse, splat_f(-1.f));
     return log_sum(e, head, r);
 }
@@ -188,10 +192,8 @@ FB_INLINE vf v_log2(vf x) {
         1.3009197f, 1.2590108f, 1.2124486f, 1.1593636f, 1.1270579f, 1.0779054f, 1.045777f, 1.0f};
     const vf heads = {0.0f, 0.13111877f, 0.21072388f, 0.2843933f, 0.3635254f, 0.43315125f, 0.4942627f, 0.56129456f,
         -0.37953186f, -0.33229065f, -0.27792358f, -0.21333313f, -0.17256165f, -0.10823059f, -0.064575195f, 0.0f};
-    vf m = mantissa_of(x);
-    vi k = as_i(m) >> 19;
-    vf e = exponent_of(x) - exponent_of(m), r = v_fma(m, look_up(inverse, k), splat_f(-1.f));
-    vf slope = splat_f(1.442695f), first = r * slope, high = e + look_up(heads, k), sum = high + first;
+    vf e, head, part = log_parts(x, inverse, heads, e, head), r = v_fma(mantissa_of(x), part, splat_f(-1.f));
+    vf slope = splat_f(1.442695f), first = r * slope, high = e + head, sum = high + first;
     vf tail = v_fma(polynomial(r, 0.2712075f, -0.36077303f, 0.48091865f, -0.7213476f, 1.92596e-08f), r, v_fma(r, slope, -first));
     vf lost = first - (sum - high); // NaN where the sum is infinite
     return sum + v_where(lost == lost, tail + lost, splat_f(0.f));
@@ -199,7 +201,7 @@ FB_INLINE vf v_log2(vf x) {
 // u = 1 + x rounded; what rounding lost of x joins r
 FB_INLINE vf v_log1p(vf x) {
     vf u = splat_f(1.f) + x, lost = x - (u - splat_f(1.f));
-    vf e, head, inverse = log_parts(u, e, head);
+    vf e, head, inverse = natural_parts(u, e, head);
     vf part = v_scale(lost * inverse, -e); // NaN where u is 0 or infinite
     vf r = v_fma(mantissa_of(u), inverse, splat_f(-1.f)) + v_where(part == part, part, splat_f(0.f));
     return with_sign(log_sum(e, head, r), x);
