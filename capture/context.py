@@ -571,8 +571,8 @@ class Context:
             self.step()
             yield value
 
-    def pairs(self, variable: Variable) -> list:
-        """(key, value) pairs for dict() and update()."""
+    def mapping_pairs(self, variable: Variable) -> list | None:
+        """(key, value) pairs of what has keys; None of anything else."""
         variable = variable.realize()
         written = variable.written_pairs() if isinstance(variable, OutsideDict) else None
         if written is not None:
@@ -581,6 +581,13 @@ class Context:
             return [(key, variable.at(stand)) for stand, (key, _) in list(variable.entries.items())]
         if self.try_attr(variable, "keys") is not None and not isinstance(variable, IteratorVariable):
             return [(key, variable.get_item(self, key)) for key in self.unpack(variable.call_method(self, "keys", [], {}))]
+        return None
+
+    def pairs(self, variable: Variable) -> list:
+        """(key, value) pairs for dict() and update()."""
+        found = self.mapping_pairs(variable)
+        if found is not None:
+            return found
         pairs = [tuple(self.unpack(pair)) for pair in self.unpack(variable)]
         for number, pair in enumerate(pairs):
             if len(pair) != 2:

@@ -400,10 +400,18 @@ class Frame:
 
     def DICT_UPDATE(self, i):
         values = self.pop()
-        self.stack[-i.argval].method_update(self.tx, values)
+        pairs = self.tx.mapping_pairs(values)
+        if pairs is None:
+            self.tx.raise_error(TypeError, f"'{values.realize().python_type().__name__}' object is not a mapping")
+        for key, value in pairs:
+            self.stack[-i.argval].set_item(self.tx, key, value)
 
     def DICT_MERGE(self, i):
-        into, pairs = self.stack[-i.argval - 1], self.tx.pairs(self.pop())
+        into, values = self.stack[-i.argval - 1], self.pop()
+        pairs = self.tx.mapping_pairs(values)
+        if pairs is None:
+            kind = values.realize().python_type().__name__
+            self.tx.raise_error(TypeError, f"{self.called(i)}() argument after ** must be a mapping, not {kind}")
         for key, value in pairs:
             if into.contains(self.tx, key):
                 text = f"{self.called(i)}() got multiple values for keyword argument {key.plain()!r}"

@@ -88,7 +88,11 @@ def _place(f) -> str:
 
 
 def _show(value) -> str:
-    text = value.__qualname__ if isinstance(value, type) else repr(value)
+    """A value in at most 80 characters; of what its own code cannot show, its type."""
+    try:
+        text = value.__qualname__ if isinstance(value, type) else repr(value)
+    except Exception:
+        text = f"<{type(value).__qualname__}, whose repr raises>"
     return text if len(text) <= 80 else text[:77] + "..."
 
 

@@ -339,7 +339,7 @@ class Program:
         shown = ", ".join(f"seen({n})" if n in "pqrstkm" else n for n in names if n and n != "/")
         v = self.v
         calls = self.some(2, 5, f"{name}({v()})", f"{name}({v()}, {v()}, s=1)", f"{name}(*[{v()}, 2], **{{'k': 3}})", f"{name}(p={v()}, q=1)", f"{name}({v()}, z={v()})", f"{name}()", f"{name}(*(1, 2, 3), *[4], s={v()}, **dict(t=1, u=2))",
-                          f"{name}(k={v()}, m=2)", f"functools.partial({name}, {v()})(2)", f"{name}({v()}, 2, 3)", f"{name}(**{{'p': 1}}, q={v()})", f"{name}(s=1, *[{v()}])")
+                          f"{name}(k={v()}, m=2)", f"functools.partial({name}, {v()})(2)", f"{name}({v()}, **([('k', 3)] if n % 2 else {{'k': 3}}))", f"{name}(**{{'p': 1}}, q={v()})", f"{name}(s=1, *[{v()}])")
         return [(f"def {name}({form}):", [f"return ({shown},)"]), *(f"out.append(told(lambda: {call}))" for call in calls)]
 
     def text_(self):

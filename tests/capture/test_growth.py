@@ -409,3 +409,20 @@ def test_what_several_failed_entries_teach():
         learned = Learned()
         learn(learned, entries)
         assert learned.symbolic == want
+
+
+def test_a_value_that_cannot_be_shown_is_named_by_its_type():
+    """Why a frame is compiled again is told with old and new values; their own code may raise, here that of a sorted Counter."""
+    def make():
+        counts = collections.Counter("a")
+
+        def f(x, i):
+            if i % 3 == 0:
+                counts.setdefault(0, i)
+            total = sum(counts.values())
+            counts[i + 1] = x.detach()
+            return x * 2 + (total if isinstance(total, int) else total.sum())
+        return f, lambda: {k: growth_programs.picture(v) for k, v in counts.items()}
+
+    plain, compiled, _ = calls(make)
+    assert plain == compiled

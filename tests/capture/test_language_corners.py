@@ -449,3 +449,28 @@ def test_names_of_a_module_in_the_order_in_which_they_were_stored(lines):
         exec(f"def f(x):\n    global G, H, Y, Z\n    {lines}\n    return x * 2, [k for k in globals() if k in 'GHYZ']", scope)
         seen.append((wrap(scope["f"])(torch.ones(1))[1], [k for k in scope if k in "GHYZ"]))
     assert seen[0] == seen[1]
+
+
+def refused(f, *args):
+    try:
+        return f(*args)
+    except TypeError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("value", [(), [], [("a", 1)], "", 3, None, range(0), {"a": 1}], ids=repr)
+def test_two_stars_take_mappings_alone(value):
+    """`dict.update` takes pairs, too, which had let them through."""
+    def collected(**words):
+        return words
+
+    def displayed(x):
+        return x * 2, {"q": 1, **value}
+
+    def called(x):
+        return x * 2, collected(**value)
+
+    x = torch.ones(2)
+    for f in (displayed, called):
+        plain, compiled = refused(f, x), refused(torch.compile(f, backend="eager"), x)
+        assert plain == compiled if isinstance(plain, str) else plain[1] == compiled[1]
