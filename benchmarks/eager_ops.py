@@ -153,8 +153,13 @@ def measure(workers, asked):
     times = {name: [] for name in told if name not in found}
     begin = time.monotonic()
     for turn in range(ROUNDS):
-        for name in times:
-            times[name].append(workers[name].ask(["time"])["seconds"])
+        for name in list(times):
+            answer = workers[name].ask(["time"])
+            if "error" in answer:
+                found[name] = {"error": answer["error"]}
+                del times[name]
+            else:
+                times[name].append(answer["seconds"])
         if slow or time.monotonic() - begin > ENOUGH and turn > 1:
             break
     found.update({name: {"seconds": statistics.median(all_)} for name, all_ in times.items()})
