@@ -248,16 +248,16 @@ def _quantile(input, q, dim, keepdim, interpolation, ignore):
     if interpolation not in ("linear", "lower", "higher", "midpoint", "nearest"):
         raise RuntimeError("quantile() interpolation must be one of linear, lower, higher, midpoint or nearest, but "
                            f"got {interpolation}")
-    if isinstance(q, (int, float)):
-        if not 0 <= q <= 1:
-            raise RuntimeError(f"quantile() q must be in the range [0, 1] but got {q:g}")
-    elif isinstance(q, Tensor):
-        check_within(q, 0.0, 1.0, "quantile() q values must be in the range [0, 1]")
+    number = isinstance(q, (int, float))
+    if number and not 0 <= q <= 1:
+        raise RuntimeError(f"quantile() q must be in the range [0, 1] but got {q:g}")
     q = q if isinstance(q, Tensor) else input.new_tensor(q)
     if q.dtype is not input.dtype:
         raise RuntimeError("quantile() q tensor must be same dtype as the input tensor")
     if q.ndim > 1:
         raise RuntimeError("quantile() q must be a scalar or 1D tensor")
+    if not number:
+        check_within(q, 0.0, 1.0, "quantile() q values must be in the range [0, 1]")
     kept = input.ndim
     x = reshape(input, (input.numel(),)) if dim is None else input.movedim(dim_of(input, dim), -1)
     x = x if x.ndim else x.reshape(1)
