@@ -118,20 +118,31 @@ def native_of(run: Executable) -> Executable:
 
 
 class Around:
-    """A target computes each value once and never returns an input: outputs that are inputs, or the same value again, are
-    put in here. places: per output (made by `run`?, its number there or among the inputs); `run` is None where nothing
-    is computed."""
+    """A target computes each value once and never returns an input: outputs that are inputs, views of them or of what it
+    computes, or the same value again, are put in here. places: per output (made by `run`?, its number there, or among the
+    inputs and, behind them, the views); `run` is None where nothing is computed."""
 
-    def __init__(self, run: Executable | None, places: Sequence[tuple[bool, int]]):
-        self.run, self.places, self.overwrites = run, tuple(places), getattr(run, "overwrites", frozenset())
+    def __init__(self, run: Executable | None, places: Sequence[tuple[bool, int]],
+                 views: Sequence[ViewOfInput | ViewOfOutput] = ()):
+        self.run, self.places, self.views = run, tuple(places), tuple(views)
+        self.overwrites = getattr(run, "overwrites", frozenset())
 
     def __call__(self, given: list, seed: int, base: int) -> list:
         values = () if self.run is None else self.run(given, seed, base)
+        bases = [(given if isinstance(view, ViewOfInput) else values)[view.index] for view in self.views]
+        given = [*given, *(replay(view, base, {}) for view, base in zip(self.views, bases))]
         return [values[k] if made else given[k] for made, k in self.places]
 
 
+def views_of(run: Executable) -> tuple[tuple[int, tuple], ...]:
+    """What is made around an executable without computing: (number of what it gives, or -2 - that of an input; (op, args) of
+    each step)."""
+    return tuple((-2 - view.index if isinstance(view, ViewOfInput) else view.index,
+                  tuple((step.op, step.args) for step in view.chain)) for view in getattr(run, "views", ()))
+
+
 def unwound(run: Executable) -> tuple[Executable | None, list | None]:
-    """(what computes, or None; of each output its number there, or -2 - that of an input; None: as they come)."""
+    """(what computes, or None; of each output its number there, or -2 - that of an input or view; None: as they come)."""
     if not isinstance(run, Around):
         return native_of(run), None
     return run.run and native_of(run.run), [k if made else -2 - k for made, k in run.places]
@@ -358,7 +369,7 @@ class Call:
         if way.plain and way.tangents is not None and not any(way.part.saved[k] in seen for k in way.overwrites):
             run, places = unwound(way.run)
             found = way.found if places is None else [None if k is None else places[k] for k in way.found]
-            self.passage.learn(run, way.saved, way.grads, way.tangents, found, bool(way.overwrites))
+            self.passage.learn(run, way.saved, way.grads, way.tangents, found, bool(way.overwrites), views_of(way.run))
 
     def _arguments(self, part: Crossing, saved: tuple) -> list:
         """Of a backward that takes numbers."""

@@ -23,6 +23,14 @@ from .functionalize import FunctionalGraph
 from .tracing import Recorder, Replay, fresh_fake
 
 
+TANGENT = "gradient of output"           # how the source of such an input begins
+
+
+def is_tangent(node: Node) -> bool:
+    """Whether a node is the gradient of an output, which a backward is given."""
+    return node.op == "placeholder" and (node.source or "").startswith(TANGENT)
+
+
 @data
 class JointGraph:
     """`graph` returns (outputs, gradients). `forward`: its nodes of the forward. tangents: inner output -> placeholder;
@@ -106,7 +114,7 @@ def _backward(joint: JointGraph, recorder: Recorder, functional, inputs, outputs
     sources = [k for k, t in enumerate(inputs) if isinstance(t, Tensor) and t.requires_grad]
     tangents = [fresh_fake(outputs[k]) for k in used]
     for k, tangent in zip(used, tangents):
-        joint.tangents[k] = recorder.placeholder(f"tangent_{joint.outputs[k].name}", tangent, f"gradient of output {k}")
+        joint.tangents[k] = recorder.placeholder(f"tangent_{joint.outputs[k].name}", tangent, f"{TANGENT} {k}")
     joint.steps = dict(zip(used, saving_steps([outputs[k] for k in used])))
     for node, stack in recorder.grad_nodes:
         node.register_prehook(lambda grads, stack=stack: recorder.marks.update(stack=stack))

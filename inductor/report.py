@@ -97,7 +97,7 @@ def passes(graph: Graph, language: Language) -> tuple[list[Sketch], CompiledGrap
 
     def target(final: Graph, name: str, writes: tuple = (), donated: frozenset = frozenset()):
         results = frozenset(n for n in final.output.args[0][:inner] if isinstance(n, Node))
-        positions = frozenset(k for k, n in enumerate(dict.fromkeys(computed_outputs(final))) if n in results)
+        positions = frozenset(k for k, n in enumerate(driver.divided(final)[1]) if n in results)
 
         def build(computed: Graph, pairs: tuple):
             found.append(Sketch(name, computed, *language.draft(computed, name, pairs, donated), hints, positions))
@@ -111,12 +111,6 @@ def passes(graph: Graph, language: Language) -> tuple[list[Sketch], CompiledGrap
         dump.functional(functional)
         values = [*(n.value for n in graph.inputs), *constants]     # the captured ones know which gradients are wanted
         return found, driver.assemble(functional, values, constants, target)
-
-
-def computed_outputs(graph: Graph) -> list[Node]:
-    """Those that a target computes: `driver.around_outputs` puts in inputs and repeated ones."""
-    inputs = set(graph.inputs)
-    return [n for n in graph.output.args[0] if isinstance(n, Node) and n not in inputs]
 
 
 def runs_of(compiled: Any) -> list[Compiled | None]:

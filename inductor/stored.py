@@ -391,7 +391,7 @@ def executable(run: Executable) -> Any:
     if run is None:
         return None
     if isinstance(run, Around):
-        return "around", executable(run.run), run.places
+        return "around", executable(run.run), run.places, encode(run.views)
     if not isinstance(run, Compiled):
         raise NotStored("it is run by the loop interpreter")
     if run.launch.constants:
@@ -403,9 +403,9 @@ def loaded(data: Any) -> Executable | None:
     """The executable, or None where its shared object is gone."""
     kind, *rest = data
     if kind == "around":
-        inner, places = rest
+        inner, places, views = rest
         run = None if inner is None else loaded(inner)
-        return Around(run, places) if run is not None or inner is None else None
+        return Around(run, places, Decoder(None)(views)) if run is not None or inner is None else None
     launch = Decoder(None)(rest[0])
     path = toolchain.find(launch.library)
     if path is None:

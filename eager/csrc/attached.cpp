@@ -189,6 +189,7 @@ struct Passage {
     PyObject* back;                     // None where it computes nothing
     Numbers *saved, *grads, *found;     // found: per edge a number as among `outputs`, -1: no gradient
     std::vector<Numbers>* strides;      // of the gradients, in elements
+    PyObject* views;                    // what is put behind its arguments: (number as among `outputs`, ((operation, arguments)...))
     bool overwrites;
 };
 
@@ -226,6 +227,39 @@ Ref placed(const Numbers& numbers, PyObject* values, PyObject* given) {
         PyList_SET_ITEM(made.get(), k, Py_NewRef(item));
     }
     return made;
+}
+
+// Behind the arguments of a launch, views of some of them and of what it gave.
+bool add_views(PyObject* arguments, PyObject* values, PyObject* views) {
+    for (Py_ssize_t k = 0; views && k < PyTuple_GET_SIZE(views); k++) {
+        PyObject *view = PyTuple_GET_ITEM(views, k), *steps = PyTuple_GET_ITEM(view, 1);
+        Py_ssize_t at = PyLong_AsSsize_t(PyTuple_GET_ITEM(view, 0));
+        PyObject* of = at >= 0 ? PyList_GetItem(values, at) : PyList_GetItem(arguments, -2 - at);
+        Ref shown(Py_XNewRef(of));
+        for (Py_ssize_t j = 0; shown && j < PyTuple_GET_SIZE(steps); j++) {
+            PyObject *step = PyTuple_GET_ITEM(steps, j), *rest = PyTuple_GET_ITEM(step, 1);
+            std::vector<PyObject*> args{shown.get()};
+            for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(rest); i++) args.push_back(PyTuple_GET_ITEM(rest, i));
+            shown = Ref(PyObject_Vectorcall(PyTuple_GET_ITEM(step, 0), args.data(), args.size(), nullptr));
+        }
+        if (!shown || PyList_Append(arguments, shown.get())) return false;
+    }
+    return true;
+}
+
+// Tuples all the way down, as `add_views` takes them.
+bool are_views(PyObject* views) {
+    bool good = PyTuple_Check(views);
+    for (Py_ssize_t k = 0; good && k < PyTuple_GET_SIZE(views); k++) {
+        PyObject* view = PyTuple_GET_ITEM(views, k);
+        good = PyTuple_Check(view) && PyTuple_GET_SIZE(view) == 2 && PyLong_Check(PyTuple_GET_ITEM(view, 0))
+            && PyTuple_Check(PyTuple_GET_ITEM(view, 1));
+        for (Py_ssize_t j = 0; good && j < PyTuple_GET_SIZE(PyTuple_GET_ITEM(view, 1)); j++) {
+            PyObject* step = PyTuple_GET_ITEM(PyTuple_GET_ITEM(view, 1), j);
+            good = PyTuple_Check(step) && PyTuple_GET_SIZE(step) == 2 && PyTuple_Check(PyTuple_GET_ITEM(step, 1));
+        }
+    }
+    return good;
 }
 
 // No output that gets the node is an input, or there twice.
@@ -381,14 +415,15 @@ PyObject* pass(PyObject* raw, PyObject* const* args, size_t flags, PyObject* nam
     return values.release();
 }
 
-// passage.learn(run, saved, grads, strides, found, overwrites): how the backward of all outputs is called (boundary.py, Way)
+// passage.learn(run, saved, grads, strides, found, overwrites, views): how the backward of all outputs is called (boundary.py, Way)
 PyObject* learn(PyObject* raw, PyObject* args) {
     Passage* self = (Passage*)raw;
-    PyObject *back, *saved, *grads, *strides, *found;
+    PyObject *back, *saved, *grads, *strides, *found, *views;
     int overwrites;
     Numbers s, g, f;
     std::vector<Numbers> steps;
-    if (!PyArg_ParseTuple(args, "OOOOOp", &back, &saved, &grads, &strides, &found, &overwrites)) return nullptr;
+    if (!PyArg_ParseTuple(args, "OOOOOpO", &back, &saved, &grads, &strides, &found, &overwrites, &views)) return nullptr;
+    if (!are_views(views)) return PyErr_Format(PyExc_TypeError, "views are (number, ((operation, arguments), ...)), not %R", views);
     Ref fast(PySequence_Fast(strides, "strides must be a sequence"));
     if (!fast || !read_numbers(saved, s) || !read_numbers(grads, g) || !read_numbers(found, f)) return nullptr;
     for (Py_ssize_t k = 0; k < PySequence_Fast_GET_SIZE(fast.get()); k++) {
@@ -399,6 +434,7 @@ PyObject* learn(PyObject* raw, PyObject* args) {
     if (self->back) Py_RETURN_NONE;
     *self->saved = s, *self->grads = g, *self->found = f, *self->strides = steps;
     self->overwrites = overwrites;
+    self->views = Py_NewRef(views);
     self->back = Py_NewRef(back);
     Py_RETURN_NONE;
 }
@@ -443,6 +479,7 @@ int passage_traverse(PyObject* raw, visitproc visit, void* arg) {
     Py_VISIT(((Passage*)raw)->graph);
     Py_VISIT(((Passage*)raw)->launcher);
     Py_VISIT(((Passage*)raw)->back);
+    Py_VISIT(((Passage*)raw)->views);
     return 0;
 }
 
@@ -450,6 +487,7 @@ int passage_clear(PyObject* raw) {
     Py_CLEAR(((Passage*)raw)->graph);
     Py_CLEAR(((Passage*)raw)->launcher);
     Py_CLEAR(((Passage*)raw)->back);
+    Py_CLEAR(((Passage*)raw)->views);
     return 0;
 }
 
@@ -516,7 +554,7 @@ PyObject* passages(PyObject*, PyObject* args) {
 }
 
 PyMethodDef passage_methods[] = {
-    {"learn", learn, METH_VARARGS, "learn(run, saved, grads, strides, found, overwrites): how the backward of all outputs is called"},
+    {"learn", learn, METH_VARARGS, "learn(run, saved, grads, strides, found, overwrites, views): how the backward of all outputs is called"},
     {nullptr, nullptr, 0, nullptr}};
 PyTypeObject PassageType = {PyVarObject_HEAD_INIT(nullptr, 0)};
 
@@ -569,6 +607,7 @@ PyObject* attached_gradients(PyObject* node, const std::vector<PyObject*>& grads
     PyObject* given[] = {arguments.get(), slot(call.get(), places.seed), slot(call.get(), places.base)};
     Ref values = launched(self->back, given);
     if (!values) return tell_failure(), nullptr;
+    if (!add_views(arguments.get(), values.get(), self->views)) return nullptr;
     return placed(*self->found, values.get(), arguments.get()).release();
 }
 

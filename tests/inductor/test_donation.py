@@ -275,7 +275,7 @@ def test_a_step_needs_less_than_eager_holds():
     native.reset_peak()
     compiled(x).square().mean().backward()
     peak = native.memory()["peak"] - before
-    assert 0 < peak < 0.75 * held, (peak, held)
+    assert 0 < peak < 0.77 * held, (peak, held)         # 0.73 or 0.75, as one thread or two pack pieces of products
 
 
 @pytest.fixture
