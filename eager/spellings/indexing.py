@@ -80,8 +80,7 @@ def _take_apart(x, key, number=None):
     if room < 0:
         raise IndexError(f"too many indices for tensor of dimension {x.ndim}")
     indices, dims, d = [], [], 0
-    for k in given:
-        k = _convert(k, number or _number_of)
+    for k in [_convert(k, number or _number_of) for k in given]:
         if type(k) is int or isinstance(k, SymInt):
             x = _select(x, d, k)
         elif type(k) is slice:
@@ -652,8 +651,8 @@ def _written(record, self, d, index, what, inplace):
     """A write along a dim, also of a tensor without dims."""
     if inplace and record is r.index_fill and self.ndim:
         x = distinct(self)
-        if x.shape[d] != self.shape[d]:
-            return self if _is_empty(index) else fill(self, what)
+        if x.shape[d] != self.shape[d] and not _is_empty(index):
+            return fill(self, what)
         record.inplace(x, d, index, what)
         return self
     x, what = _rows_of(self, d, what) if isinstance(what, Tensor) else (self if self.ndim else v.unsqueeze(self, 0), what)

@@ -144,6 +144,9 @@ def margin_ranking_loss(input1, input2, target, margin=0, size_average=None, red
 def cosine_embedding_loss(input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean"):
     """1 - cos where t is 1, max(0, cos - margin) where it is -1."""
     reduction = _word(size_average, reduce, reduction)
+    for k, (what, x) in enumerate((("input1", input1), ("input2", input2), ("target", target)), 1):
+        if not isinstance(x, Tensor):
+            raise TypeError(f"cosine_embedding_loss(): argument '{what}' (position {k}) must be Tensor, not {type(x).__name__}")
     if target.dim() not in (0, 1):
         raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
     if target.dim() != input1.dim() - 1 and target.dim() == 1 or input1.dim() > target.dim() + 1:

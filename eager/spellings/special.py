@@ -83,7 +83,9 @@ def acosh(input):
     if not input.dtype.is_complex:
         return e.acosh(input)
     half = e.log(a.add(e.sqrt(a.sub(input, 1.0)), e.sqrt(a.sub(input, -1.0))))      # differences keep zeros' signs
-    return a.sub(a.add(half, half), _LN2)
+    value, x, y = a.sub(a.add(half, half), _LN2), real(input.detach()), imag(input.detach())
+    far = a.logical_and(e.isinf(x), e.isinf(y))                 # a diagonal, whose direction the roots lose
+    return complex_of(real(value), a.where(far, r.atan2(y, x), imag(value)))
 
 
 @takes_out

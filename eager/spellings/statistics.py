@@ -256,10 +256,11 @@ def _quantile(input, q, dim, keepdim, interpolation, ignore):
         raise RuntimeError("quantile() q tensor must be same dtype as the input tensor")
     if q.ndim > 1:
         raise RuntimeError("quantile() q must be a scalar or 1D tensor")
+    d = None if dim is None else dim_of(input, dim)
     if not number:
         check_within(q, 0.0, 1.0, "quantile() q values must be in the range [0, 1]")
     kept = input.ndim
-    x = reshape(input, (input.numel(),)) if dim is None else input.movedim(dim_of(input, dim), -1)
+    x = reshape(input, (input.numel(),)) if d is None else input.movedim(d, -1)
     x = x if x.ndim else x.reshape(1)
     ordered = x.sort(-1).values
     counts = a.logical_not(e.isnan(ordered)).sum(-1, keepdim=True)
