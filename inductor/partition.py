@@ -2,8 +2,8 @@
 
 In: a joint graph. Out: a forward graph that also returns the saved values, and a backward graph from saved values,
 sizes and tangents to input gradients. The idea: a minimum cut, weighed in bytes, between what the forward has and what
-the gradient formulas read. Cheap ops may be computed again; costly ones only in a checkpointed region; a graph input
-may be saved only if a gradient formula names it (eager holds it then, too).
+the gradient formulas read. Cheap ops may be computed again; costly ones only in a checkpointed region; a graph input or a
+result may be saved only if a gradient formula names it (eager holds it then, too, and refuses the same writes into it).
 """
 
 from __future__ import annotations
@@ -252,7 +252,7 @@ class _Cut:
         if node.op == "placeholder":
             return 2 * size + 1 if node in self.written else 1 if node in self.named else INFINITE
         if node in self.joint.outputs:
-            return max(size // 2, 2)
+            return max(size // 2, 2) if node in self.named else INFINITE
         if node.is_op and node.target.kind is Kind.VIEW:
             return 2 * size + size // 8 + 2          # its base, of the same bytes, is in memory already
         return 2 * size + (1 if node in self.read else 2)       # of equal sizes, the one that needs no computing

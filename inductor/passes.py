@@ -7,6 +7,7 @@ merge; two outputs of the graph stay two tensors; an op with effects is never re
 from __future__ import annotations
 
 from typing import Any
+from collections.abc import Collection
 
 from ..capture.graph import Graph, Node, leaves, map_args
 from ..capture.shapes import SymFloat, SymInt
@@ -20,7 +21,7 @@ from .tracing import on_fakes, passes_gradients
 def tidy(graph: Graph, across_grad: bool = False, within: set[Node] | None = None) -> Graph:
     """The usual column of passes; `within`: see `remove_dead`."""
     remove_dead(graph, within)
-    remove_noops(graph, across_grad)
+    remove_noops(graph, across_grad, within)
     fold_numbers(graph)
     merge_common(graph, across_grad)
     remove_dead(graph, within)
@@ -174,13 +175,17 @@ class _Formula:
         return _operator
 
 
-def remove_noops(graph: Graph, across_grad: bool) -> None:
+def remove_noops(graph: Graph, across_grad: bool, within: set[Node] | None = None) -> None:
     """Users of a call that gives one of its operands back read the operand, unless that would return an input as an
-    output, or one tensor twice; before `joint` only where gradients pass through the call unchanged, too."""
+    output, or one tensor twice; before `joint` only where gradients pass through the call unchanged, too. A copy of what the
+    caller sees, and may write before the backward, stays where gradient formulas may read it (`within`: the forward)."""
     returned = set(leaves(graph.output.args))
     for node in graph.calls:
         same = identity_of(node)
         if same is None or not (across_grad or passes_gradient(node)):
+            continue
+        kept = not across_grad or within is not None and node in within and read_outside(node, within)
+        if kept and node.target.kind is not Kind.VIEW and seen_by_caller(same, returned):
             continue
         if node in returned and (same.op == "placeholder" or same in returned or aliases_input(same)):
             continue
@@ -197,9 +202,20 @@ def passes_gradient(node: Node) -> bool:
 
 def aliases_input(node: Node) -> bool:
     """Whether the value is a view of a graph input."""
-    while node.is_op and node.target.kind is Kind.VIEW:
+    return seen_by_caller(node, ())
+
+
+def seen_by_caller(node: Node, returned: Collection[Node]) -> bool:
+    """Whether the value lies in memory of a graph input, or of a result."""
+    while node.is_op and node.target.kind is Kind.VIEW and node not in returned:
         node = node.args[0]
-    return node.op == "placeholder"
+    return node.op == "placeholder" or node in returned
+
+
+def read_outside(node: Node, within: set[Node]) -> bool:
+    """Whether a call that is not among these reads the value, or a view of it."""
+    return any(u not in within or u.is_op and u.target.kind is Kind.VIEW and read_outside(u, within)
+               for u in node.users if u.op != "output")
 
 
 def identity_of(node: Node) -> Node | None:

@@ -117,7 +117,7 @@ PyObject* py_max_indices(PyObject*, PyObject* const* args, Py_ssize_t n) {
         || !numbers_of(args[4], dims, padding) || !numbers_of(args[5], dims, dilation) || !place)
         return declined();
     for (int d = 0; d < dims; d++)
-        if (kernel[d] < 1 || sizes[d] < 1) return declined();
+        if (kernel[d] < 1 || sizes[d] < 1 || dilation[d] < 1) return declined();
     PyObject* out = fresh_array(INT64, rank, PyArray_DIMS(place), nullptr);
     if (!out) return nullptr;
     const int64_t* from = (const int64_t*)PyArray_DATA(place);
@@ -130,7 +130,8 @@ PyObject* py_max_indices(PyObject*, PyObject* const* args, Py_ssize_t n) {
             npy_intp position = d ? rest % kernel[d] : rest, at;
             rest /= kernel[d];
             at = position * dilation[d] + o[d] * stride[d] - padding[d];
-            at = at < 0 ? 0 : at > sizes[d] - 1 ? sizes[d] - 1 : at;
+            if (at < 0) at = (at % dilation[d] + dilation[d]) % dilation[d]; // a window of nothing but -inf: its first element
+            at = at > sizes[d] - 1 ? sizes[d] - 1 : at;
             flat += at * step, step *= sizes[d];
         }
         to[k] = flat;

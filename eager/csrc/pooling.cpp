@@ -298,7 +298,8 @@ PyObject* py_max_pool_backward(PyObject*, PyObject* const* args, Py_ssize_t coun
             for (int d = 2; d >= skip; d--) {
                 npy_intp own = rest % b.kernel[d - skip];
                 npy_intp in = o[d] * b.stride[d - skip] - b.padding[d - skip] + own * dilation[d - skip];
-                if (in < 0 || in >= b.p.in[d]) return;
+                if (in < 0) in = (in % dilation[d - skip] + dilation[d - skip]) % dilation[d - skip];
+                if (in >= b.p.in[d]) return;
                 rest /= b.kernel[d - skip], flat += in * step, step *= b.p.in[d];
             }
             out[plane + flat] += widen(g[at]);

@@ -83,10 +83,10 @@ def _(x, kernel_size, stride, padding, dilation, ceil_mode):
     sizes = _max_sizes(x, kernel_size, stride, padding, dilation, ceil_mode)
     values, place = empty_image(x, sizes), empty_image(x, sizes, np.int64)
     values.fill(_lowest(dtypes.from_numpy(x.dtype)))
-    place.fill(0)
+    place.fill(-1)
     for number, o, i in taps(_spatial(x, kernel_size), sizes[-len(kernel_size):], kernel_size, stride, padding, dilation):
         here, best, at = x[i], values[o], place[o]
-        better = (here > best) | ((here != here) & (best == best))
+        better = (here > best) | ((here != here) & (best == best)) | (at < 0)
         np.copyto(best, here, where=better)
         np.copyto(at, number, where=better)
     return values, place
@@ -129,6 +129,16 @@ def _spread_sizes(g, sizes):
     return tuple(g.shape[:len(g.shape) - len(sizes)]) + tuple(sizes)
 
 
+def _first(s, o, kernel_size, stride, padding, dilation):
+    """The place of the first element in the window of output o: what a window of nothing but -inf has picked, whose place
+    may be one of the padding before it."""
+    number = s.index(0)
+    for at, k, step, before, gap in zip(o, kernel_size, stride, padding, dilation):
+        missing = s.maximum(s.index(before) - at * step, 0)
+        number = number * k + (missing if gap == 1 else (missing + (gap - 1)) // gap)
+    return number
+
+
 def _max_spread(s, i, r, g, place, sizes, kernel_size, stride, padding, dilation):
     """The gradient of a window that covers input i, if i is what it picked."""
     n = len(kernel_size)
@@ -142,7 +152,10 @@ def _max_spread(s, i, r, g, place, sizes, kernel_size, stride, padding, dilation
             offset = offset // gap
         inside = s.logical_and(inside, fits)
         number = number * k + offset
-    picked = s.eq(place(*lead, *o, mask=inside, other=-1), number)
+    own_place = place(*lead, *o, mask=inside, other=-1)
+    if any(type(p) is not int or p for p in padding):
+        own_place = s.maximum(own_place, _first(s, o, kernel_size, stride, padding, dilation))
+    picked = s.eq(own_place, number)
     return s.where(picked, g(*lead, *o, mask=inside, other=0), s.const(0, g.dtype))
 
 
@@ -211,7 +224,8 @@ def max_indices(s, i, place: mask, sizes: size, kernel_size: static, stride: sta
         k = rest % kernel_size[d] if d else rest
         rest = rest // kernel_size[d]
         at = k * dilation[d] + s.index(o[d] * stride[d] - padding[d])
-        at = s.minimum(s.maximum(at, 0), s.index(sizes[d] - 1))        # a window of nothing but -inf names its corner
+        within = 0 if dilation[d] == 1 else (at + dilation[d] * padding[d]) % dilation[d]      # of nothing but -inf: its first
+        at = s.minimum(s.where(s.lt(at, 0), within, at), s.index(sizes[d] - 1))
         part = at * s.index(contiguous_strides(sizes)[d])
         flat = part if flat is None else flat + part
     return flat

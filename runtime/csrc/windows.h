@@ -88,7 +88,8 @@ template <class T> void max_planes(const Job& job, long begin, long end) {
     long width = w.width();
     S* buffer = (S*)job.rt->alloc(width * (sizeof(S) + sizeof(int)));
     int* rows = (int*)(buffer + width);
-    for (long i = 0; i < width; i++) buffer[i] = -(S)__builtin_inff(), rows[i] = 0;
+    int beyond = (int)(w.kernel[0] * w.kernel[1]); // of padding, which loses to an equal element
+    for (long i = 0; i < width; i++) buffer[i] = -(S)__builtin_inff(), rows[i] = beyond;
     S* line = buffer + w.padding[2];
     int* line_rows = rows + w.padding[2];
     for (long plane = begin; plane < end; plane++) {
@@ -130,6 +131,16 @@ FB_INLINE long position(const Windows& w, long od, long oh, long ow, long place)
     long kw = place % w.kernel[2], rest = place / w.kernel[2], kh = rest % w.kernel[1], kd = rest / w.kernel[1];
     long d = w.at(0, od, kd), h = w.at(1, oh, kh), x = w.at(2, ow, kw);
     return w.inside(0, d) && w.inside(1, h) && w.inside(2, x) ? (d * w.in[1] + h) * w.in[2] + x : -1;
+}
+// that of the first element in the window of an output
+FB_INLINE long first_position(const Windows& w, long od, long oh, long ow) {
+    long o[3] = {od, oh, ow}, at[3];
+    for (int d = 0; d < 3; d++) {
+        long start = w.at(d, o[d], 0), gap = w.dilation[d];
+        at[d] = start < 0 ? start + (-start + gap - 1) / gap * gap : start;
+        if (!w.inside(d, at[d])) return -1;
+    }
+    return (at[0] * w.in[1] + at[1]) * w.in[2] + at[2];
 }
 // Where the inputs of one output lie, by place in the window: positions, -1 outside.
 struct Table {
@@ -175,6 +186,7 @@ template <class T> void max_back_planes(const Job& job, long begin, long end) {
                 bool inner = table.whole(0, od) && table.whole(1, oh);
                 for (long ow = 0; ow < w.out[2]; ow++, i++) {
                     long at = table.one(od, oh, ow, inner && table.whole(2, ow), place[i]);
+                    if (at < 0) at = first_position(w, od, oh, ow); // of a window of nothing but -inf
                     if (at >= 0) put(out + at, element(out + at) + element(g + i));
                 }
             }
@@ -194,9 +206,11 @@ template <class T> void max_last(const Job& job, long begin, long end) {
             table.set(od, oh, ow);
             T* out = (T*)job.p[0] + (unit * w.out[2] + ow) * c;
             long* place = job.p[1] ? (long*)job.p[1] + (unit * w.out[2] + ow) * c : nullptr;
+            int first = 0;
+            while (first < table.taps - 1 && table.at[first] < 0) first++;
             each_vector<1>(0, c, [&](i64 i, auto m, int) FB_BODY {
                 V best = Compute<T>::splat(-(S)__builtin_inff());
-                vi where = {};
+                vi where = splat_i(first);
                 for (long k = 0; k < table.taps; k++) {
                     if (table.at[k] < 0) continue;
                     V v = ld(x + table.at[k] * c + i, m);
@@ -226,6 +240,7 @@ template <class T> void max_back_last(const Job& job, long begin, long end) {
                     table.set(od, oh, ow);
                     for (long i = first; i < stop; i++) {
                         long at = table.at[place[i]];
+                        if (at < 0) at = first_position(w, od, oh, ow);
                         if (at >= 0) put(out + at * c + i, element(out + at * c + i) + element(g + i));
                     }
                 }

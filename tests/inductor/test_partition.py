@@ -5,6 +5,7 @@ import random as python_random
 
 import pytest
 
+import flambeau
 from flambeau.inductor import maxflow
 from flambeau.inductor.functionalize import functionalize
 from flambeau.inductor.joint import build_joint
@@ -149,3 +150,46 @@ def test_minimum_cut_against_all_cuts(seed):
             net.source_side(0, count - 1)
     else:
         assert price(net.source_side(0, count - 1)) == best
+
+
+# -- what the caller may write between the two runs
+
+WRITTEN = {
+    "a copy of an input": (lambda x: (clamped(x.clone()),), lambda x, outs: x),
+    "a copy of a view of an input": (lambda x: (clamped(x.t().clone()),), lambda x, outs: x),
+    "a copy of a result": (lambda x: ((y := x * 2), clamped(y.clone())), lambda x, outs: outs[0]),
+    "a result that decides": (lambda x: ((y := x.mul(1)), flambeau.where(y > 0.75, y, x)), lambda x, outs: outs[0]),
+    "a result that is halved": (lambda x: ((y := x * 2), flambeau.where(y.mul(0.5) > 0.1, y, 0.0)), lambda x, outs: outs[0]),
+}
+
+
+def clamped(v):
+    v.clamp_(max=0.5)
+    return v
+
+
+@pytest.mark.parametrize("backend", ("aot_eager", "loops", "inductor"))
+@pytest.mark.parametrize("name", WRITTEN)
+def test_what_eager_does_not_keep_may_be_written_before_the_backward(name, backend):
+    f, written = WRITTEN[name]
+    found = []
+    for g in (f, flambeau.compile(f, backend=backend)):
+        leaf = (flambeau.arange(12.0).reshape(3, 4) / 8 - 0.5).requires_grad_()
+        x = leaf * 1
+        outs = g(x)
+        with flambeau.no_grad():
+            written(x, outs).add_(3)
+        outs[-1].sum().backward()
+        found.append(leaf.grad)
+    assert (found[0] == found[1]).all()
+
+
+def test_what_eager_keeps_is_refused_alike():
+    f = lambda x: (x.exp(),)
+    for g in (f, flambeau.compile(f)):
+        x = flambeau.ones(3, requires_grad=True)
+        (y,) = g(x)
+        with flambeau.no_grad():
+            y.add_(1)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            y.sum().backward()

@@ -19,7 +19,7 @@ from . import fuzz, fuzz_deviations
 from .fuzz import FLOATS, Spec, mapped, specs_of
 from .fuzz_draw import TABLE, Draw
 
-KINDS = ("any", "any", "finite", "saturated", "ties", "ties", "unit", "flat")
+KINDS = ("any", "any", "finite", "saturated", "ties", "ties", "unit", "flat", "lowest")
 LIMITS = {"float16": (65504.0, 2.0**-14, 2.0**-24), "bfloat16": (3.3895313892515355e38, 2.0**-126, 2.0**-133),
           "float32": (float(np.finfo(np.float32).max), 2.0**-126, 2.0**-149), "float64": (float(np.finfo(np.float64).max), 2.0**-1022, 5e-324)}
 EPSILON = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23, "float64": 2.0**-52}
@@ -39,7 +39,7 @@ def pool(kind, dtype):
     finite = (0.0, -0.0, 1.0, -1.0, most, -most, least, -least, denormal, 1 - eps, 1 + eps)
     return {"any": ((*finite, math.inf, -math.inf, math.nan), 0.4), "finite": (finite, 0.5),
             "saturated": ((17.0, -17.0, 100.0, -100.0, 20000.0, -20000.0, 0.0, 3.0, -3.0, 6.0), 0.2), "ties": ((0.0, 1.0, -1.0), 0.0),
-            "unit": ((0.0, 1.0, 1.0, eps, 1 - eps / 2, least, 0.5), 0.3), "flat": ((2.0,), 0.0),
+            "unit": ((0.0, 1.0, 1.0, eps, 1 - eps / 2, least, 0.5), 0.3), "flat": ((2.0,), 0.0), "lowest": ((-math.inf,) * 9 + (1.0,), 0.0),
             "positive": ((0.0, least, most, 1.0, math.inf, eps), 0.5), "mild": ((0.0, 1.0, -1.0, eps, -eps), 0.4),
             "mild positive": ((1.0, eps, 0.5), 0.4)}[kind]
 
@@ -73,7 +73,7 @@ def case_of(entry, seed, forms):
         elif values in ("positive", "above"):
             values = f"extreme:{'mild ' * mild}positive" if mild or d.chance(0.6) else f"extreme:{kind}"
         elif values == "distinct":
-            values = "distinct with NaN"
+            values = "extreme:lowest" if "max_pool" in entry.name and d.chance(0.3) else "distinct with NaN"
         elif values not in STRUCTURED and not (values == "ones" and d.chance(0.8)):
             values = f"extreme:{kind if mild or d.chance(0.8) else 'any'}"
         wide = spec.dtype not in FLOATS or whole or mixed and d.chance(0.05)
@@ -107,8 +107,6 @@ MEANT = {
     (r"logit .*(bfloat16|float16)", r"values"): "the bounds eps and 1 - eps are not rounded to the type",
     (r"(add|sub|rsub|diff|subtract|add_operator|sub_operator) .*complex", r"result: values \(NaN of torch\)"):
         "PyTorch multiplies one operand by a complex 1: infinite parts become NaN",
-    (r"hardshrink|hardtanh|relu6|hardswish|hardsigmoid|max_pool", r"gradient 1.*values"):
-        "at NaN PyTorch's vector and scalar kernels differ; of several NaN it takes the last",
     (r"addcmul|addcdiv|lerp", r"result: values \((NaN|infinity)\)"): "at overflow: PyTorch's vectors fuse product and sum",
     (r"float16", r"ComplexHalf"): "halves make complex numbers of floats: there is no complex32",
     (r"fake_quantize|vander", r"Scale must be|supports floating point"): "more types are taken",
@@ -166,6 +164,8 @@ MEANT_FOR = {
     (r"softshrink", r"gradient 1.0: values$"): (np.isnan, "PyTorch's vectors give NaN the gradient 0, the elements left over 1"),
     (r"\.(std|var).*float16", r"gradient 1.0: values"):
         (lambda x: np.abs(x) > 255, "PyTorch's half of the squared deviation overflows on the way to its gradient"),
+    (r"hardshrink|hardtanh|relu6|hardswish|hardsigmoid|max_pool", r"gradient 1.*values"):
+        (np.isnan, "at NaN PyTorch's vector and scalar kernels differ; of several NaN it takes the last"),
     (r"F\.kl_div", r"gradient 1.1: values \(NaN of torch\)"): (lambda x: x == 0, "a target of 0: PyTorch's gradient is 0 / 0"),
     (r"sinc .*float16", r"gradient 1.0: values \(NaN of torch\)"): (lambda x: np.abs(x) > 250, "its square overflows in PyTorch's halves"),
     (r"binary_cross_entropy .*float16", r"gradient 1.0: values \(NaN of torch\)"):

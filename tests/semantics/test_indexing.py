@@ -245,3 +245,18 @@ def test_masked_scatter_into_repeated_places(lib):
     assert lib.tensor([-1.0]).expand(3).masked_scatter(lib.tensor([True, False, True]), source).tolist() == [0, -1, 1]
     assert lib.tensor([-1.0]).expand(0).masked_scatter_(lib.tensor(True), source).tolist() == []
     assert lib.tensor([-1.0]).expand(1).masked_scatter_(lib.tensor(True), source).tolist() == [0]
+
+
+def test_a_fill_of_no_places_counts_a_version(lib):
+    for x in (lib.arange(4), lib.tensor([3]).expand(4)):
+        before = x._version
+        x.index_fill_(0, lib.zeros(0, dtype=lib.int64), 5)
+        assert x._version == before + 1
+
+
+def test_lists_of_a_key_are_read_before_its_masks_are_compared(lib):
+    x, mask = lib.zeros(3, 1, 2), lib.tensor([[0, 0]], dtype=lib.uint8)
+    with pytest.raises(TypeError):
+        x[[None, mask, [lib.tensor(-1), lib.tensor(0.0)]]] = 4.0
+    with pytest.raises(TypeError):
+        x[None, mask, [lib.tensor(-1), lib.tensor(0.0)]]

@@ -100,3 +100,46 @@ def test_gradients_of_largest_differences(lib):
         found = distance(x, math.inf)
         found.sum().backward()
         assert found.tolist() in ([3], [[3]]) and x.grad.tolist() == [[1, 1, 0], [-1, -1, 0]]    # each of equal parts has all of it
+
+
+@pytest.mark.parametrize("dilation", (1, 2))
+@pytest.mark.parametrize("dtype", ("float32", "float64"))
+@pytest.mark.parametrize("layout", ("rows", "channels last", "one dim", "three dims"))
+def test_windows_of_nothing_but_minus_infinity_pick_their_first_element(lib, sub, layout, dtype, dilation):
+    F = sub("nn.functional")
+    n = {"one dim": 1, "three dims": 3}.get(layout, 2)
+    x = lib.full((2, 3) + (4,) * n, -math.inf, dtype=getattr(lib, dtype))
+    x = x.to(memory_format=lib.channels_last) if layout == "channels last" else x
+    pool = {1: F.max_pool1d, 2: F.max_pool2d, 3: F.max_pool3d}[n]
+    kept = {1: [0, 1, 3], 2: [1, 1]}[dilation]                      # the first of each window that lies in the row
+    for returned in (True, False):
+        leaf = x.clone().requires_grad_()
+        found = pool(leaf, 2, 2, 1, dilation, False, returned)
+        values = found[0] if returned else found
+        if returned:
+            rows = lib.tensor(kept)
+            want = rows
+            for _ in range(n - 1):
+                want = want[:, None] * 4 + rows if want.dim() == 1 else want[..., None] * 4 + rows
+            assert found[1][1, 2].tolist() == want.tolist()
+        values.sum().backward()
+        counts = [kept.count(k) for k in range(4)]
+        slope = lib.tensor(counts)
+        for _ in range(n - 1):
+            slope = slope[..., None] * lib.tensor(counts)
+        assert leaf.grad[1, 2].tolist() == slope.tolist()
+
+
+def test_acosh_along_the_diagonals_of_infinity(lib):
+    inf = math.inf
+    z = lib.tensor([complex(inf, inf), complex(-inf, inf), complex(inf, -inf), complex(-inf, -inf)], dtype=lib.complex128)
+    assert lib.isinf(z.acosh().real).all()
+    assert z.acosh().imag.tolist() == pytest.approx([math.pi / 4, 3 * math.pi / 4, -math.pi / 4, -3 * math.pi / 4])
+
+
+def test_quantile_looks_at_its_dim_before_its_numbers(lib):
+    for f in (lib.quantile, lib.nanquantile):
+        with pytest.raises(IndexError):
+            f(lib.zeros(2, 2), lib.tensor([2.0]), -3)
+        with pytest.raises(RuntimeError):
+            f(lib.zeros(2, 2), lib.tensor([2.0]), -2)
