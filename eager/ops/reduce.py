@@ -334,8 +334,6 @@ def _(x, correction, dim, keepdim):
 
 def _var_grad(g, x, correction, dim, keepdim):
     n, middle = extent(x.shape, dim), mean(x, dim, True)
-    if type(n) is int and n <= correction:                  # no degree of freedom: the variance is infinite, or of equals NaN
-        return mul(keep_dims(g, dim, keepdim), where(eq(x, middle), float("nan"), float("inf")))
     return mul(keep_dims(g, dim, keepdim), mul(sub(x, middle), div_number(2.0, n - correction)))
 
 

@@ -80,7 +80,8 @@ def _take_apart(x, key, number=None):
     if room < 0:
         raise IndexError(f"too many indices for tensor of dimension {x.ndim}")
     indices, dims, d = [], [], 0
-    for k in [_convert(k, number or _number_of) for k in given]:
+    for k in given:
+        k = _convert(k, number or _number_of)
         if type(k) is int or isinstance(k, SymInt):
             x = _select(x, d, k)
         elif type(k) is slice:
@@ -104,13 +105,18 @@ def _take_apart(x, key, number=None):
             dims.append(d)
             d += 1
         else:
-            for index in _positions(k, x, d):
-                indices.append(index)
-                dims.append(d)
-                d += 1
-    indices = [_as_long(k) for k in indices]
+            indices.append(k)
+            dims.append(d)
+            d += _width(k)
+    indices, dims = _placed(x, indices, dims)
     _check_places(x, indices, dims)
     return x, tuple(indices), tuple(dims)
+
+
+def _placed(x, indices, dims):
+    """Index tensors of one dim each, when the whole key has been read: masks give one for each of their dims."""
+    found = [(index, d + e) for k, d in zip(indices, dims) for e, index in enumerate(_positions(k, x, d))]
+    return [_as_long(index) for index, _ in found], [d for _, d in found]
 
 
 _MASKS = (dtypes.bool, dtypes.uint8)

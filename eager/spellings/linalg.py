@@ -387,11 +387,10 @@ def cond(A, p=None, *, out=None):
     if p in (None, 2, -2):
         s = svdvals(A)
         return give(s[..., 0] / s[..., -1] if p != -2 else s[..., -1] / s[..., 0], out)
-    try:
-        inverse = inv(A)
-    except LinAlgError:
-        return give(matrix_norm(A, p) * math.inf, out)
-    return give(matrix_norm(A, p) * matrix_norm(inverse, p), out)
+    inverse, info = inv_ex(A)
+    inverse = a.where(a.gt(info.unsqueeze(-1).unsqueeze(-1), 0), math.inf, inverse)     # of singular matrices
+    found = matrix_norm(A, p) * matrix_norm(inverse, p)
+    return give(a.where(e.isnan(found), math.inf, found), out)                          # 0 times infinity, as numpy has it
 
 
 # -- norms

@@ -118,6 +118,11 @@ MEANT = {
     (r"nan_to_num .*(bool|int)", r"more than one element"): "writing in place to a tensor that overlaps itself is refused everywhere",
     (r"prod", r"gradient 1.0: values \(NaN"): "with a NaN in a row PyTorch's gradient depends on zeros in other rows",
     (r"std|var", r"gradient 1.0: values \(NaN\)"): "of equal elements whose variance one library rounds to 0 and the other does not",
+    (r"torch\.(std|var)", r"gradient 1.0: values \(infinity\)"):
+        "without a degree of freedom the slope of everything is infinite in PyTorch, that over named dims has a sign, as here",
+    (r"a(rc)?tan2 .*uint8", r"gradient 1.1: values"): "the negative of an unsigned number, in PyTorch another unsigned number",
+    (r"nan_to_num .*complex", r"gradient"): "PyTorch differentiates it for complex numbers only in place",
+    (r"^told ", r"gradient 1.\d: values \(NaN"): "solutions of singular systems, which nobody has asked to be refused",
     (r"ldexp", r"gradient 1.\d: values \((NaN|infinity)"): "at overflow: products in another order",
     (r"(scatter|index)_reduce .*(?<!b)float16", r"result: values \((NaN|infinity)"): "at overflow: products and sums in another order",
     (r"fmod|remainder", r"gradient 1.1: values \(infinity"): "at overflow: sums of quotients in another order",
@@ -166,6 +171,8 @@ MEANT_FOR = {
         (lambda x: np.abs(x) > 255, "PyTorch's half of the squared deviation overflows on the way to its gradient"),
     (r"hardshrink|hardtanh|relu6|hardswish|hardsigmoid|max_pool", r"gradient 1.*values"):
         (np.isnan, "at NaN PyTorch's vector and scalar kernels differ; of several NaN it takes the last"),
+    (r"torch\.prod", r"gradient 1.0: values$"):
+        (lambda x: (x != 0) & (np.abs(x) < 2.0**-126), "PyTorch divides a product by its factors, of which denormal ones have few digits"),
     (r"F\.kl_div", r"gradient 1.1: values \(NaN of torch\)"): (lambda x: x == 0, "a target of 0: PyTorch's gradient is 0 / 0"),
     (r"sinc .*float16", r"gradient 1.0: values \(NaN of torch\)"): (lambda x: np.abs(x) > 250, "its square overflows in PyTorch's halves"),
     (r"binary_cross_entropy .*float16", r"gradient 1.0: values \(NaN of torch\)"):
@@ -175,7 +182,7 @@ MEANT_FOR = {
     (r"F\.gelu .*bfloat16", r"(result|gradient 1.0): values \(NaN of torch\)"): (np.isinf, "PyTorch's vector kernel gives NaN for gelu of infinity"),
     (r"poisson_nll_loss", r"result: values$"): (lambda x: np.abs(x) > 1e30, "what is left of a sum depends on its order"),
     (r"unpooled", r"(result|gradient 1.0): values"): (np.isnan, "of several NaN PyTorch takes the last"),
-    (r"torch\.cdist|F\.pdist", r"gradient 1.\d: values \(NaN of torch\)"): (np.isnan, "the distance of a NaN has no slope"),
+    (r"cdist|pdist", r"gradient 1.\d: values \(NaN of torch\)"): (np.isnan, "the distance of a NaN has no slope"),
     (r"special\.i1 .*float64", r"result: values \(NaN\)"):
         (lambda x: np.abs(x) > 1e300, "near the largest double PyTorch's vectors and the elements left over differ"),
 }

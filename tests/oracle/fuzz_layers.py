@@ -1,6 +1,8 @@
 """Random calls of the functions of neural networks: convolution, pooling, norms, padding, resampling, losses, lookups,
 attention, recurrent layers, optimizers."""
 
+import dataclasses
+
 from .fuzz_draw import OMIT, calls
 
 F = ("function",)
@@ -159,6 +161,7 @@ def batch_norm(d):
 def group_norm(d):
     groups = d.int(1, 3)
     x = images(d, d.int(0, 2), groups * d.int(1, 2), 1, 4)
+    x = x if x.grad else dataclasses.replace(x, layout=("contiguous",))     # PyTorch crashes at gradients of the weight alone
     c = x.shape[1]
     return {"input": x, "num_groups": groups, "weight": d.maybe(0.6, d.tensor((c,), dtype=x.dtype)),
             "bias": d.maybe(0.6, d.tensor((c,), dtype=x.dtype)), "eps": d.maybe(0.3, 0.1)}

@@ -143,3 +143,9 @@ def test_quantile_looks_at_its_dim_before_its_numbers(lib):
             f(lib.zeros(2, 2), lib.tensor([2.0]), -3)
         with pytest.raises(RuntimeError):
             f(lib.zeros(2, 2), lib.tensor([2.0]), -2)
+
+
+def test_the_condition_of_a_singular_matrix_among_others(lib):
+    A = lib.tensor([[[2.0, 0.0], [0.0, 1.0]], [[1.0, 1.0], [1.0, 1.0]], [[0.0, 0.0], [0.0, 0.0]]])
+    for p, first in (("fro", 2.5), (1, 2.0), (math.inf, 2.0), ("nuc", 4.5)):
+        assert lib.linalg.cond(A, p).tolist() == pytest.approx([first, math.inf, math.inf])
