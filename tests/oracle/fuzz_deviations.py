@@ -44,6 +44,7 @@ SINGLE = {
     (r"^torch\.(var|std) ", r"unbiased="): "unbiased= goes with every other argument, also as 0 and 1",
     (r"logical_", r"gradient|requires_grad"): "truth has no gradient, also in place (PyTorch passes the old one on)",
     (r"nextafter", r"gradient"): "a neighbour has no gradient",
+    (r"a(rc)?tan2 .*dtype='uint8'", r"gradient 1.\d: values"): "the negative of an unsigned number is another unsigned one in PyTorch's gradient",
     (r"heaviside", r"gradient 1\.\d: some"): "PyTorch has no derivative of it; written in place through a view, it says none without an error",
     (r"logaddexp2? .*float16", r"gradient 2\.\d: values \(NaN, infinity\)"): "PyTorch rounds exponentials to halves in between: 0 * inf",
     (r"special\.entr", r"gradient 2\.\d: values"): "beyond the domain, where entr is -inf, its second derivative is 0; PyTorch's is -1/x",

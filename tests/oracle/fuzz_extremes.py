@@ -120,7 +120,6 @@ MEANT = {
     (r"std|var", r"gradient 1.0: values \(NaN\)"): "of equal elements whose variance one library rounds to 0 and the other does not",
     (r"torch\.(std|var)", r"gradient 1.0: values \(infinity\)"):
         "without a degree of freedom the slope of everything is infinite in PyTorch, that over named dims has a sign, as here",
-    (r"a(rc)?tan2 .*uint8", r"gradient 1.1: values"): "the negative of an unsigned number, in PyTorch another unsigned number",
     (r"nan_to_num .*complex", r"gradient"): "PyTorch differentiates it for complex numbers only in place",
     (r"^told ", r"gradient 1.\d: values \(NaN"): "solutions of singular systems, which nobody has asked to be refused",
     (r"ldexp", r"gradient 1.\d: values \((NaN|infinity)"): "at overflow: products in another order",
@@ -186,6 +185,14 @@ MEANT_FOR = {
     (r"special\.i1 .*float64", r"result: values \(NaN\)"):
         (lambda x: np.abs(x) > 1e300, "near the largest double PyTorch's vectors and the elements left over differ"),
 }
+# where partial sums overflow, infinities of both signs meet or not
+SUMS = re.compile(r"sum|mean|loss|kl_div|cross_entropy")
+
+
+def sums_overflow(x):
+    return (np.abs(x) > 1e37) & (np.abs(x) < 3.5e38) | (np.abs(x) > 1e307) & np.isfinite(x)
+
+
 # where sums of squares overflow, one library's formula gives NaN, the other's 0
 SQUARED = re.compile(r"norm|cosine|pairwise|triplet|std|var|dist")
 
@@ -364,6 +371,8 @@ def compiled_told(lib, cases, backend, rounding):
         wrong = unequal(a.array, b.array, a.dtype, fuzz.tolerance_of(case, (a.dtype,)) * 5, False)
         half = any(s.dtype.endswith("float16") for s in specs_of((case.args, dict(case.kwargs))))
         if wrong and SQUARED.search(case.name) and squares_overflow(case):  # (in the order of one kernel, not in the other's)
+            continue
+        if "(NaN" in wrong and SUMS.search(case.name) and any_number(case, sums_overflow):
             continue
         if wrong and not (half and wrong.endswith("of torch)")):            # (what is kept in registers is not rounded)
             return f"{what}: {wrong}\n{fuzz.short(a.array)}\neager\n{fuzz.short(b.array)}\n{text}"
