@@ -1689,3 +1689,33 @@ def left_for_good():
        f"{LEFT}::test_elements_by_indices_of_lanes[float32-16]")
 def factors_forgotten():
     rewrite("inductor.cpp.nest:Nest.in_lanes", "text if by == 1 else", "text if by != 0 else")
+
+
+PARTITION = "tests/inductor/test_partition.py"
+
+
+@fault("graph", "a result is saved also where eager keeps another value, and the caller's writes into it are refused",
+       f"{PARTITION}::test_what_eager_does_not_keep_may_be_written_before_the_backward[a result that decides-loops]",
+       error="modified by an inplace operation")
+def results_saved_unasked():
+    rewrite("inductor.partition:_Cut.price", "max(size // 2, 2) if node in self.named else INFINITE", "max(size // 2, 2)")
+
+
+@fault("graph", "a copy of an input is the input itself, also where gradient formulas read it",
+       f"{PARTITION}::test_what_eager_does_not_keep_may_be_written_before_the_backward[a copy of an input-loops]",
+       error="modified by an inplace operation")
+def copies_dropped():
+    rewrite("inductor.passes:remove_noops", "kept = not across_grad or within is not None", "kept = False and within is not None")
+
+
+@fault("code", "gradients that only show what comes in start at its first element",
+       "tests/inductor/test_shown_gradients.py::test_they_lie_as_eagers_do[cat-loops]")
+def views_from_the_start():
+    rewrite("inductor.driver:shown_gradient", "tuple(base.args[1:])",
+            "tuple(0 if base.target.name == 'slice' and k == 1 else a for k, a in enumerate(base.args[1:]))")
+
+
+@fault("formula", "a window of nothing but minus infinity has picked the padding before it",
+       "tests/inductor/test_formulas.py::test_windows_of_nothing_but_minus_infinity[2]")
+def padding_picked():
+    rewrite("eager.ops.pooling:_first", "missing = s.maximum(s.index(before) - at * step, 0)", "missing = s.index(0)")

@@ -177,3 +177,17 @@ def test_what_a_row_of_parameters_gives_is_computed_once(tmp_path):
         return x * fb.rsqrt(var)
     ours, plain = var.clone(), var.clone()
     assert fb.allclose(fb.compile(grows)(args[0], ours), grows(args[0], plain)) and fb.equal(ours, plain)
+
+
+@pytest.mark.parametrize("dilation", (1, 2))
+def test_windows_of_nothing_but_minus_infinity(dilation):
+    """Gradients go where eager's kernels send them, also from the loop form."""
+    def f(x):
+        return fb.nn.functional.max_pool2d(x, 2, 2, 1, dilation, False, True)
+    found = []
+    for g in (f, fb.compile(f, backend="loops"), fb.compile(f)):
+        x = fb.full((1, 2, 4, 4), -fb.inf).requires_grad_()
+        values, places = g(x)
+        values.sum().backward()
+        found.append((places, x.grad))
+    assert all((a == b).all() for other in found[1:] for a, b in zip(found[0], other)) and found[0][1].sum() == 2 * values[0, 0].numel()
