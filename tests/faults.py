@@ -1716,6 +1716,6 @@ def views_from_the_start():
 
 
 @fault("formula", "a window of nothing but minus infinity has picked the padding before it",
-       "tests/inductor/test_formulas.py::test_windows_of_nothing_but_minus_infinity[2]")
+       "tests/test_ops.py::test_kernels_agree_with_what_is_lowered[max_pool_backward]")
 def padding_picked():
     rewrite("eager.ops.pooling:_first", "missing = s.maximum(s.index(before) - at * step, 0)", "missing = s.index(0)")

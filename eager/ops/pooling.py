@@ -185,6 +185,10 @@ def _(c, outs, g, place, sizes, *window):
 def _(g, place, sizes, kernel_size, stride, padding, dilation):
     out = empty_image(g, _spread_sizes(g, sizes))
     out.fill(0)
+    first = 0
+    for n, k, step, before, gap in zip(g.shape[-len(sizes):], kernel_size, stride, padding, dilation):
+        first = np.expand_dims(first, -1) * k + (np.maximum(before - np.arange(n) * step, 0) + gap - 1) // gap
+    place = np.maximum(place, first)
     for number, o, i in taps(sizes, g.shape[-len(sizes):], kernel_size, stride, padding, dilation):
         out[i] += np.where(place[o] == number, g[o], g.dtype.type(0))
     return out
@@ -212,7 +216,9 @@ def _(make):
     return [(make(2, 3, 2), make.ints(4, 2, 3, 2), (6, 5), (2, 2), (2, 2), (0, 0), (1, 1)),
             (make(2, 4, 4), make.ints(2, 2, 4, 4) + 4, (8, 8), (3, 3), (2, 2), (1, 1), (1, 1)),
             (make(1, 1, 4), make.ints(2, 1, 1, 4), (8,), (2,), (2,), (0,), (1,)),
-            (make(2, 2), make.ints(2, 2, 2), (6,), (2,), (2,), (0,), (3,))]
+            (make(2, 2), make.ints(2, 2, 2), (6,), (2,), (2,), (0,), (3,)),
+            (make(2, 3, 3), make.ints(1, 2, 3, 3), (4, 4), (2, 2), (2, 2), (1, 1), (1, 1)),
+            (make(2, 2, 2), make.ints(1, 2, 2, 2), (4, 4), (2, 2), (2, 2), (1, 1), (2, 2))]
 
 
 @indexed(meta=lambda place, sizes, *window: image_like(place), exclude=("place",), promote="long")
@@ -233,7 +239,8 @@ def max_indices(s, i, place: mask, sizes: size, kernel_size: static, stride: sta
 
 max_indices.native(_call.max_indices)
 max_indices.samples(lambda make: [(make.ints(9, 2, 4, 4), (7, 7), (3, 3), (2, 2), (1, 1), (1, 1)),
-                                  (make.ints(2, 3, 4), (8,), (2,), (2,), (0,), (1,))])
+                                  (make.ints(2, 3, 4), (8,), (2,), (2,), (0,), (1,)),
+                                  (make.ints(1, 2, 2, 2), (4, 4), (2, 2), (2, 2), (1, 1), (2, 2))])
 
 
 # -- sums and averages
