@@ -47,7 +47,7 @@ def write_temps(program: Program) -> Program:
 
 
 def copied(kernel: Kernel) -> tuple[Buffer, Buffer] | None:
-    """(the copy, what is copied) of a kernel that copies all of one buffer to the same places of another, and does nothing else."""
+    """(the copy, what is copied) of a kernel that does nothing but copy all of one buffer to the same places of another."""
     if not isinstance(kernel, LoopKernel) or kernel.locals or len(kernel.steps) != 1:
         return None
     (step,) = kernel.steps

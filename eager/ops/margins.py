@@ -55,8 +55,8 @@ multi_margin_loss_backward.native(_call.multi_margin_backward)
 
 
 def _labels(x, target):
-    """(places of the labels, gaps, whether each counts): (rows, labels, classes). Labels end at the first negative one; those that
-    are no classes do not count."""
+    """(places of the labels, gaps, whether each counts): (rows, labels, classes). Labels end at the first negative one; those
+    that are no classes do not count."""
     classes = x.shape[1]
     listed = logical_and(eq(cumsum(cast(gt(0, target), target.dtype), 1), 0), lt(target, classes))
     places = clamp(target, 0, classes - 1)
@@ -77,9 +77,9 @@ def multilabel_margin_rows(x, target: mask):
 def multilabel_margin_rows_backward(g, x, target: mask):
     """Every class that is no label is pushed away by the labels that it is too near, each of which it pushes back."""
     places, gaps, counted = _labels(x, target)
-    slope = unsqueeze(unsqueeze(div(g, x.shape[1]), 1), 1)
-    pull = mul(cast(logical_and(counted, ne(gaps, 0)), x.dtype), slope)
-    return scatter_add(sum_dims(pull, (1,), False), 1, places, neg(sum_dims(pull, (2,), False)))
+    near = cast(logical_and(counted, ne(gaps, 0)), x.dtype)
+    times = scatter_add(sum_dims(near, (1,), False), 1, places, neg(sum_dims(near, (2,), False)))
+    return mul(times, unsqueeze(div(g, x.shape[1]), 1))
 
 
 @multilabel_margin_rows.meta
@@ -131,7 +131,8 @@ def _job(c, name, x, target, arrays, *numbers):
     if x.dtype not in (dtypes.float32, dtypes.float64) or target.dtype is not dtypes.int64 or c.is_empty(x):
         return None
     rows, classes = x.shape
-    return calls.Job(name, calls.TYPES[x.dtype.name], rows, _work(classes), (*arrays, *calls.rows_of(c, x, target)), (classes, *numbers)),
+    arrays += tuple(calls.rows_of(c, x, target))
+    return calls.Job(name, calls.TYPES[x.dtype.name], rows, _work(classes), arrays, (classes, *numbers)),
 
 
 @multilabel_margin_rows.calls
@@ -175,4 +176,5 @@ multi_margin_loss.samples(lambda make: [(make(4, 5), make.ints(5, 4), 1, 0.7, "m
 multilabel_margin_loss.samples(lambda make: [(make(4, 5), make.ints(5, 4, 5), "mean"),
                                              (make(2, 3), make.ints(3, 2, 3), "none")])
 multilabel_margin_rows.samples(lambda make: [(make(4, 5), make.ints(5, 4, 5)), (make(2, 3), make.ints(3, 2, 3))])
-multilabel_margin_rows_backward.samples(lambda make: [(make(4), make(4, 5), make.ints(5, 4, 5)), (make(2), make(2, 3), make.ints(3, 2, 3))])
+multilabel_margin_rows_backward.samples(lambda make: [(make(4), make(4, 5), make.ints(5, 4, 5)),
+                                                      (make(2), make(2, 3), make.ints(3, 2, 3))])
