@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from ..capture.expr import plain, product
 from ..runtime.calls import Job
 from .body import Buffer, Rewriter, Value
 from .loops import ExternCall, GemmKernel, Kernel, LoopKernel, Program, ScatterKernel, Step, Store, View, fallible, reads, writes
@@ -30,15 +31,32 @@ def write_inputs(program: Program, pairs: Sequence[tuple[int, int]]) -> Program:
 def write_temps(program: Program) -> Program:
     """Temps that a call of the runtime's may overwrite with an output, and that nothing reads later, are that output's
     memory from the start: what a recurrent layer keeps for its backward lies where its products were. What a scatter begins
-    with is made where its result lies, rather than copied there."""
-    places = [pair for kernel in program.kernels for pair in replaced_in(kernel)]
+    with is made where its result lies, rather than copied there; and what is only copied, since it has other sizes outside, is
+    made where the copy lies."""
+    places = [(kernel, pair) for kernel in program.kernels for pair in replaced_in(kernel)]
     if not places:
         return program
-    uses, chosen = Uses(program), {}
-    for new, old in places:
-        if new not in chosen.values() and may_lie_in(uses, old, new):
+    uses, chosen, copies = Uses(program), {}, set()
+    for kernel, (new, old) in places:
+        if old not in chosen and new not in chosen.values() and may_lie_in(uses, old, new, copied(kernel) is not None):
             chosen[old] = new
-    return substituted(program, {old: last(chosen, new) for old, new in chosen.items()})
+            if copied(kernel):
+                copies.add(kernel.name)
+    changed = substituted(program, {old: last(chosen, new) for old, new in chosen.items()})
+    return changed.with_kernels([k for k in changed.kernels if k.name not in copies]) if copies else changed
+
+
+def copied(kernel: Kernel) -> tuple[Buffer, Buffer] | None:
+    """(the copy, what is copied) of a kernel that does nothing but copy all of one buffer to the same places of another."""
+    if not isinstance(kernel, LoopKernel) or kernel.locals or len(kernel.steps) != 1:
+        return None
+    (step,) = kernel.steps
+    if len(step.stores) != 1 or step.reduces or step.looks or step.stores[0].mode != "set" or step.stores[0].value.op != "load":
+        return None
+    new, load = step.stores[0].buffer, step.stores[0].value.attrs
+    old, points = load.buffer, product(a.extent for a in (*kernel.outer, *step.axes))
+    whole = all(plain(n) == plain(points) for n in (old.numel(), old.extent(), new.numel(), new.extent()))
+    return (new, old) if whole and not load.masked and old != new and old.dtype == new.dtype else None
 
 
 def last(chosen: dict[Buffer, Buffer], buffer: Buffer) -> Buffer:
@@ -52,6 +70,8 @@ def replaced_in(kernel: Kernel) -> Iterator[tuple[Buffer, Buffer]]:
     """(new, old) where a kernel may write the one over the other."""
     if isinstance(kernel, ScatterKernel) and kernel.init is not None and kernel.init != kernel.target:
         yield kernel.target, kernel.init
+    if (pair := copied(kernel)) is not None:
+        yield pair
     for out, at in kernel.calls[0].same if in_one_job(kernel) else ():
         new, old = (kernel.calls[0].arrays[k] for k in (out, at))
         if new is not None and old is not None:
@@ -63,10 +83,13 @@ def in_one_job(kernel: Kernel) -> bool:
     return calls is not None and len(calls) == 1 and isinstance(calls[0], Job)
 
 
-def may_lie_in(uses: Uses, old: Buffer, new: Buffer) -> bool:
-    """Whether a temp may lie in an output, or in a later temp, from its first write to the kernel that fills that one."""
+def may_lie_in(uses: Uses, old: Buffer, new: Buffer, reshaped: bool) -> bool:
+    """Whether a temp may lie in an output, or in a later temp, from its first write to the kernel that fills that one;
+    `reshaped`: which may have other sizes."""
     writers, makers, readers = uses.writers.get(new, ()), uses.writers.get(old, ()), uses.readers.get(new, ())
-    if old.kind != "temp" or new.kind not in ("temp", "output") or len(writers) != 1 or not makers or not same_geometry(old, new):
+    if old.kind != "temp" or new.kind not in ("temp", "output") or len(writers) != 1 or not makers:
+        return False
+    if not reshaped and not same_geometry(old, new):
         return False
     (at,) = writers
     if max(makers) >= at or max(uses.readers[old]) > at or any(k <= at for k in readers):

@@ -212,38 +212,21 @@ PyObject* multi_margin_loss(const Call& c) {
     return recorded(c, given, loss);
 }
 
-// The labels of a row, up to the first negative one, and which classes they are; how many there are.
-npy_intp labels_of(const int64_t* target, npy_intp classes, std::vector<char>& chosen) {
-    npy_intp count = 0;
-    std::fill(chosen.begin(), chosen.end(), 0);
-    while (count < classes && target[count] >= 0) chosen[target[count++]] = 1;
-    return count;
-}
+// Labels of rows that are classes, or none.
 const int64_t* labels(PyArrayObject* t, npy_intp rows, npy_intp classes) {
     if (!t || PyArray_NDIM(t) != 2 || PyArray_DIM(t, 0) != rows || PyArray_DIM(t, 1) != classes) return nullptr;
     const int64_t* target = (const int64_t*)PyArray_DATA(t);
-    for (npy_intp k = 0; k < rows * classes; k++)
-        if (target[k] < -1 || target[k] >= classes) return nullptr;
-    return target;
+    uint64_t wrong = 0;
+    for (npy_intp k = 0; k < rows * classes; k++) wrong |= (uint64_t)(target[k] + 1) > (uint64_t)classes;
+    return wrong ? nullptr : target;
 }
 
 void multilabel_losses(const float* x, npy_intp rows, npy_intp classes, const int64_t* target, float* out) {
-    std::vector<float> others(classes);
-    std::vector<char> chosen(classes);
-    for (npy_intp k = 0; k < rows; k++, target += classes, x += classes) {
-        npy_intp count = labels_of(target, classes, chosen), rest = 0;
-        for (npy_intp j = 0; j < classes; j++)
-            if (!chosen[j]) others[rest++] = x[j];
-        float total = 0;
-        for (npy_intp l = 0; l < count; l++) {
-            float own = 1.f - x[target[l]];
-            for (npy_intp j = 0; j < rest; j++) {
-                float gap = own + others[j];
-                total += gap > 0 ? gap : 0;
-            }
-        }
-        out[k] = total / (float)classes;
-    }
+    static const int number = small_job("multilabel_margin");
+    Job job = {};
+    job.rt = world.api->runtime;
+    job.p[0] = out, job.p[1] = (void*)x, job.p[2] = (void*)target, job.n[0] = classes;
+    world.api->jobs()[number].run[0](job, 0, rows);
 }
 
 PyObject* multilabel_margin_loss(const Call& c) {
@@ -252,7 +235,7 @@ PyObject* multilabel_margin_loss(const Call& c) {
     int reduction;
     Rows r;
     if (!parse(c, names, a) || !a[0] || !a[1] || !absent(a[2]) || !absent(a[3]) || !read_reduction(a[4], reduction)
-        || !r.read(a[0], false, alone(MANY)))
+        || !r.read(a[0], false, alone(FEW)))
         return nullptr;
     PyArrayObject* t = dense_array(a[1]);
     const int64_t* target = t && type_of(a[1]) == INT64 ? labels(t, r.rows, r.classes) : nullptr;
@@ -501,14 +484,14 @@ PyObject* py_nll_backward(PyObject*, PyObject* const* args, Py_ssize_t count) {
     return array;
 }
 
-PyArrayObject* class_rows(PyObject* x) {
+PyArrayObject* class_rows(PyObject* x, npy_intp most) {
     PyArrayObject* a = row_major(x, FLOAT32, 2);
-    return a && PyArray_SIZE(a) && PyArray_SIZE(a) <= MANY ? a : nullptr;
+    return a && PyArray_SIZE(a) && PyArray_SIZE(a) <= most ? a : nullptr;
 }
 
 // multi_margin(x, target, p, margin, reduction)
 PyObject* py_multi_margin(PyObject*, PyObject* const* args, Py_ssize_t count) {
-    PyArrayObject *a = count == 5 ? class_rows(args[0]) : nullptr, *t = a ? row_major(args[1], INT64, 1) : nullptr;
+    PyArrayObject *a = count == 5 ? class_rows(args[0], MANY) : nullptr, *t = a ? row_major(args[1], INT64, 1) : nullptr;
     npy_intp rows = a ? PyArray_DIM(a, 0) : 0, classes = a ? PyArray_DIM(a, 1) : 0, power;
     double margin;
     int reduction;
@@ -523,7 +506,7 @@ PyObject* py_multi_margin(PyObject*, PyObject* const* args, Py_ssize_t count) {
 
 // multilabel_margin(x, target, reduction)
 PyObject* py_multilabel_margin(PyObject*, PyObject* const* args, Py_ssize_t count) {
-    PyArrayObject* a = count == 3 ? class_rows(args[0]) : nullptr;
+    PyArrayObject* a = count == 3 ? class_rows(args[0], alone(FEW)) : nullptr;
     npy_intp rows = a ? PyArray_DIM(a, 0) : 0, classes = a ? PyArray_DIM(a, 1) : 0;
     const int64_t* target = a ? labels(row_major(args[1], INT64, 2), rows, classes) : nullptr;
     int reduction;
@@ -535,7 +518,7 @@ PyObject* py_multilabel_margin(PyObject*, PyObject* const* args, Py_ssize_t coun
 
 // multi_margin_backward(g, x, target, p, margin, reduction)
 PyObject* py_multi_margin_backward(PyObject*, PyObject* const* args, Py_ssize_t count) {
-    PyArrayObject *a = count == 6 ? class_rows(args[1]) : nullptr, *t = a ? row_major(args[2], INT64, 1) : nullptr;
+    PyArrayObject *a = count == 6 ? class_rows(args[1], MANY) : nullptr, *t = a ? row_major(args[2], INT64, 1) : nullptr;
     npy_intp rows = a ? PyArray_DIM(a, 0) : 0, classes = a ? PyArray_DIM(a, 1) : 0, power;
     double margin;
     Slope g;
@@ -561,27 +544,20 @@ PyObject* py_multi_margin_backward(PyObject*, PyObject* const* args, Py_ssize_t 
 
 // multilabel_margin_backward(g, x, target, reduction)
 PyObject* py_multilabel_margin_backward(PyObject*, PyObject* const* args, Py_ssize_t count) {
-    PyArrayObject* a = count == 4 ? class_rows(args[1]) : nullptr;
+    static const int number = small_job("multilabel_margin_back");
+    PyArrayObject* a = count == 4 ? class_rows(args[1], alone(FEW)) : nullptr;
     npy_intp rows = a ? PyArray_DIM(a, 0) : 0, classes = a ? PyArray_DIM(a, 1) : 0;
     const int64_t* target = a ? labels(row_major(args[2], INT64, 2), rows, classes) : nullptr;
     Slope g;
     if (!target || !g.read(args[0], args[3], FLOAT32, rows)) return declined();
     PyObject* array = fresh_array(FLOAT32, 2, PyArray_DIMS(a), nullptr);
     if (!array) return nullptr;
-    const float* x = (const float*)PyArray_DATA(a);
-    float* out = (float*)data_of(array);
-    memset(out, 0, PyArray_NBYTES(a));
-    std::vector<char> chosen(classes);
-    for (npy_intp k = 0; k < rows; k++, x += classes, out += classes, target += classes) {
-        float slope = g.at(k) / (float)classes;
-        npy_intp count_ = labels_of(target, classes, chosen);
-        for (npy_intp l = 0; l < count_; l++) {
-            float own = 1.f - x[target[l]], total = 0;
-            for (npy_intp j = 0; j < classes; j++)
-                if (!chosen[j] && own + x[j] > 0) out[j] += slope, total += slope;
-            out[target[l]] -= total;
-        }
-    }
+    float slope = g.at(0);
+    Job job = {};
+    job.rt = world.api->runtime;
+    job.p[0] = data_of(array), job.p[1] = g.step ? (void*)g.g : &slope, job.p[2] = PyArray_DATA(a), job.p[3] = (void*)target;
+    job.n[0] = classes, job.n[1] = g.step;
+    world.api->jobs()[number].run[0](job, 0, rows);
     return array;
 }
 

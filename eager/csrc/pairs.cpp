@@ -7,6 +7,7 @@
 
 #include <vector>
 
+#include "../../runtime/csrc/job.h"
 #include "casts.h"
 
 namespace {
@@ -14,24 +15,6 @@ namespace {
 constexpr npy_intp FEW = 1 << 14, LARGE = 1 << 22;
 
 // ---- the gradient of distances of all pairs of rows
-
-FB_EACH_MACHINE void pull(const float* x, const float* other, float* to, float* away, float share, npy_intp n) {
-    for (npy_intp k = 0; k < n; k++) {
-        float v = (x[k] - other[k]) * share;
-        to[k] += v, away[k] -= v;
-    }
-}
-FB_EACH_MACHINE void pull_doubles(const double* x, const double* other, double* to, double* away, double share, npy_intp n) {
-    for (npy_intp k = 0; k < n; k++) {
-        double v = (x[k] - other[k]) * share;
-        to[k] += v, away[k] -= v;
-    }
-}
-template <class T, class Pull> void pairs_back(const T* g, const T* x, const T* d, T* out, npy_intp rows, npy_intp width, Pull pull) {
-    for (npy_intp i = 0; i < rows; i++)
-        for (npy_intp j = i + 1; j < rows; j++, g++, d++)
-            if (*d != 0) pull(x + i * width, x + j * width, out + i * width, out + j * width, *g / *d, width);
-}
 
 // pair_distances_backward(g, x, d)
 PyObject* py_pair_distances_backward(PyObject*, PyObject* const* args, Py_ssize_t n) {
@@ -43,11 +26,13 @@ PyObject* py_pair_distances_backward(PyObject*, PyObject* const* args, Py_ssize_
     if (PyArray_SIZE(g) != pairs || PyArray_SIZE(d) != pairs) return declined();
     PyObject* out = fresh_array(type, 2, PyArray_DIMS(x), nullptr);
     if (!out) return nullptr;
-    memset(data_of(out), 0, PyArray_NBYTES(x));
-    const void *p = PyArray_DATA(g), *q = PyArray_DATA(x), *r = PyArray_DATA(d);
-    Py_BEGIN_ALLOW_THREADS
-    if (type == FLOAT32) pairs_back((const float*)p, (const float*)q, (const float*)r, (float*)data_of(out), rows, width, pull);
-    else pairs_back((const double*)p, (const double*)q, (const double*)r, (double*)data_of(out), rows, width, pull_doubles);
+    static const int number = small_job("pair_distances_back");
+    Job job = {};
+    job.rt = world.api->runtime;
+    job.p[0] = data_of(out), job.p[1] = PyArray_DATA(g), job.p[2] = PyArray_DATA(x), job.p[3] = PyArray_DATA(d);
+    job.n[0] = rows, job.n[1] = width;
+    FbJob run = world.api->jobs()[number].run[type == FLOAT64];
+    Py_BEGIN_ALLOW_THREADS run(job, 0, rows);
     Py_END_ALLOW_THREADS
     return out;
 }

@@ -1,14 +1,21 @@
 """Losses of margins: how far the score of a class stays ahead of those of the others. Scores are (rows, classes)."""
 
-from .. import _call
+import numpy as np
+
+from ...runtime import calls, jobs
+from .. import _call, dtypes
+from ..meta import Spec
 from ..op import composite, mask, scalar, static
-from .arithmetic import add, cast, clamp, div, eq, gt, logical_and, logical_not, masked_fill, mul, ne, neg, sub
+from .arithmetic import add, cast, clamp, div, eq, gt, logical_and, logical_not, lt, masked_fill, mul, ne, neg, sub
+from .checks import all_within
 from .creation import full
 from .indexing import gather, scatter_add, scatter_value
 from .losses import reduced, unreduced
 from .order import cumsum
 from .reduce import sum as sum_dims
 from .views import unsqueeze
+
+NO_LABEL = "argument #2 'target' is out of range"
 
 
 def _positive(gaps):
@@ -48,25 +55,104 @@ multi_margin_loss_backward.native(_call.multi_margin_backward)
 
 
 def _labels(x, target):
-    """(places of the labels, gaps, whether each counts): (rows, labels, classes). Labels end at the first negative one."""
-    listed = eq(cumsum(cast(_none(target), target.dtype), 1), 0)
-    places = clamp(target, 0, None)
+    """(places of the labels, gaps, whether each counts): (rows, labels, classes). Labels end at the first negative one; those
+    that are no classes do not count."""
+    classes = x.shape[1]
+    listed = logical_and(eq(cumsum(cast(gt(0, target), target.dtype), 1), 0), lt(target, classes))
+    places = clamp(target, 0, classes - 1)
     none = full(tuple(x.shape), 0, target.dtype, x.device)
     chosen = gt(scatter_add(none, 1, places, cast(listed, target.dtype)), 0)
     gaps = _positive(add(unsqueeze(sub(1.0, gather(x, 1, places)), 2), unsqueeze(x, 1)))
     return places, gaps, logical_and(unsqueeze(listed, 2), unsqueeze(logical_not(chosen), 1))
 
 
-def _none(target):
-    """Whether a place holds no label."""
-    return gt(0, target)
+@composite
+def multilabel_margin_rows(x, target: mask):
+    """Of each row the sum of max(0, 1 - (x[label] - x[other])), for every label, over the number of classes."""
+    _, gaps, counted = _labels(x, target)
+    return div(sum_dims(masked_fill(gaps, logical_not(counted), 0.0), (1, 2), False), x.shape[1])
+
+
+@composite
+def multilabel_margin_rows_backward(g, x, target: mask):
+    """Every class that is no label is pushed away by the labels that it is too near, each of which it pushes back."""
+    places, gaps, counted = _labels(x, target)
+    near = cast(logical_and(counted, ne(gaps, 0)), x.dtype)
+    times = scatter_add(sum_dims(near, (1,), False), 1, places, neg(sum_dims(near, (2,), False)))
+    return mul(times, unsqueeze(div(g, x.shape[1]), 1))
+
+
+@multilabel_margin_rows.meta
+def _(x, target):
+    return Spec((x.shape[0],), x.dtype)
+
+
+@multilabel_margin_rows_backward.meta
+def _(g, x, target):
+    return Spec(tuple(x.shape), x.dtype)
+
+
+@multilabel_margin_rows.grad("x")
+def _(g, x, target):
+    return multilabel_margin_rows_backward(g, x, target)
+
+
+def _work(classes):
+    return classes * (classes + 15) // 8
+
+
+def _is_eligible(x, target):
+    return x.dtype in jobs.WHOLE and target.dtype == np.int64 and x.shape == target.shape and x.size
+
+
+@multilabel_margin_rows.native
+def _(x, target):
+    if not _is_eligible(x, target):
+        return NotImplemented
+    rows, classes = x.shape
+    out = jobs.empty((rows,), x.dtype)
+    arrays = (out, np.ascontiguousarray(x), np.ascontiguousarray(target))
+    jobs.run("multilabel_margin", x.dtype, rows, jobs.grain_of(_work(classes)), arrays, (classes,))
+    return out
+
+
+@multilabel_margin_rows_backward.native
+def _(g, x, target):
+    if not _is_eligible(x, target) or g.dtype != x.dtype or g.shape != x.shape[:1]:
+        return NotImplemented
+    rows, classes = x.shape
+    out = jobs.empty(x.shape, x.dtype)
+    arrays = (out, np.ascontiguousarray(g), np.ascontiguousarray(x), np.ascontiguousarray(target))
+    jobs.run("multilabel_margin_back", x.dtype, rows, jobs.grain_of(_work(classes)), arrays, (classes, 1))
+    return out
+
+
+def _job(c, name, x, target, arrays, *numbers):
+    if x.dtype not in (dtypes.float32, dtypes.float64) or target.dtype is not dtypes.int64 or c.is_empty(x):
+        return None
+    rows, classes = x.shape
+    arrays += tuple(calls.rows_of(c, x, target))
+    return calls.Job(name, calls.TYPES[x.dtype.name], rows, _work(classes), arrays, (classes, *numbers)),
+
+
+@multilabel_margin_rows.calls
+def _(c, outs, x, target):
+    return _job(c, "multilabel_margin", x, target, outs)
+
+
+@multilabel_margin_rows_backward.calls
+def _(c, outs, g, x, target):
+    if g.dtype is not x.dtype:
+        return None
+    one = g.strides[0] == 0
+    return _job(c, "multilabel_margin_back", x, target, (*outs, g if one else c.rows(g)), int(not one))
 
 
 @composite(refuses=True)
 def multilabel_margin_loss(x, target: mask, reduction: static):
     """The mean over classes of max(0, 1 - (x[label] - x[other])), for every label."""
-    _, gaps, counted = _labels(x, target)
-    return reduced(div(sum_dims(masked_fill(gaps, logical_not(counted), 0.0), (1, 2), False), x.shape[1]), reduction)
+    all_within(target, -1, x.shape[1] - 1, NO_LABEL)
+    return reduced(multilabel_margin_rows(x, target), reduction)
 
 
 multilabel_margin_loss.native(_call.multilabel_margin)
@@ -79,11 +165,8 @@ def _(g, x, target, reduction):
 
 @composite
 def multilabel_margin_loss_backward(g, x, target: mask, reduction: static):
-    """The same of every label and every class that is none."""
-    places, gaps, counted = _labels(x, target)
-    slope = unsqueeze(unsqueeze(div(unreduced(g, (x.shape[0],), reduction), x.shape[1]), 1), 1)
-    pull = mul(cast(logical_and(counted, ne(gaps, 0)), x.dtype), slope)
-    return scatter_add(sum_dims(pull, (1,), False), 1, places, neg(sum_dims(pull, (2,), False)))
+    """The same of the losses of the rows."""
+    return multilabel_margin_rows_backward(unreduced(g, (x.shape[0],), reduction), x, target)
 
 
 multilabel_margin_loss_backward.native(_call.multilabel_margin_backward)
@@ -92,3 +175,6 @@ multi_margin_loss.samples(lambda make: [(make(4, 5), make.ints(5, 4), 1, 0.7, "m
                                         (make(2, 3), make.ints(3, 2), 1, 1.0, "sum")])
 multilabel_margin_loss.samples(lambda make: [(make(4, 5), make.ints(5, 4, 5), "mean"),
                                              (make(2, 3), make.ints(3, 2, 3), "none")])
+multilabel_margin_rows.samples(lambda make: [(make(4, 5), make.ints(5, 4, 5)), (make(2, 3), make.ints(3, 2, 3))])
+multilabel_margin_rows_backward.samples(lambda make: [(make(4), make(4, 5), make.ints(5, 4, 5)),
+                                                      (make(2), make(2, 3), make.ints(3, 2, 3))])

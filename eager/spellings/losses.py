@@ -85,7 +85,7 @@ def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduct
     _label_sizes(input, target, "multilabel_margin_loss")
     lone = input.ndim < 2
     x, t = (input.reshape(1, -1), target.reshape(1, -1)) if lone else (input, target)
-    check_within(t, -1, x.shape[1] - 1, "argument #2 'target' is out of range")
+    check_within(t, -1, x.shape[1] - 1, _margins.NO_LABEL)
     loss = _margins.multilabel_margin_loss(x, t, reduction)
     return loss.squeeze(0) if lone and reduction == "none" else loss
 

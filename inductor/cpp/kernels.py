@@ -18,13 +18,14 @@ from .nest import ALIGNMENT, Nest
 from .prims import COSTS, type_of
 from .segments import at, segments
 from .text import Lines, cpp, factor
-from .traffic import columns_ahead, rows_ahead, streamed
+from .traffic import ROWS_AHEAD, columns_ahead, from_memory, phases, rows_ahead, streamed
 from .writer import KernelWriter, Written, cost, decode, extents, work_text
 
 RANGE = "static void {fn}(void* raw, i64 begin, i64 end, int thread)"
 MAP_BLOCK = 16384  # a map's rows up to this length are not cut into chunks (map_block in loops.h)
 SQUARE, STRIPE = 16, 64  # least extent for turning squares of registers; rows in one stripe of squares
 COLUMNS = 32  # vectors in one block of a column reduction: their accumulators stay in the first-level cache
+WIDE_COLUMNS = 256  # the same where rows come from memory, once each: long runs of them need fewer pages at a time
 ROW, ROWS = 128, 64  # rows of fewer elements are walked several at a time, as long as so many groups of them are left
 TABLE, TABLES, TABLE_ROWS = 2048, 3, 8  # elements of a table of what rows share; tables; rows from which on they pay
 TABLE_WORK, UNEVEN = 8, 10  # least work of an element in a table; work of an uneven index
@@ -384,7 +385,9 @@ class ColumnKernel(RowKernel):
         extent = factor(lane.extent)
         body = Lines(1)
         body("const i64 blocks = (" + extent + " + args.block - 1) / args.block;")
-        body(f"constexpr int COLUMNS = {COLUMNS};")
+        most = self.most_columns()
+        few = isinstance(lane.extent, int) and 0 < lane.extent < most * 16 and f"({extent} + FB_W - 1) / FB_W"
+        body(f"constexpr int COLUMNS = {f'{few} < {most} ? {few} : {most}' if few else most};")
         body("constexpr i64 LANES = COLUMNS * FB_W;")
         self.write_scratch(body, " * LANES")
         body.open("for (i64 point = begin; point < end; point++)")
@@ -394,16 +397,25 @@ class ColumnKernel(RowKernel):
         if others:
             body("const i64 row = point / blocks;")
             decode(body, tuple(others), "row")
-        ahead = columns_ahead(self.kernel)
+        vectors = min(most, -(-lane.extent // 16)) if few else most
+        ahead = columns_ahead(self.kernel, max(2, min(ROWS_AHEAD, ROWS_AHEAD * COLUMNS // vectors)))
         for k, step in enumerate(self.kernel.steps):
             axes = (*step.axes, lane)
             Nest(self, step, axes, tuple(others), "column0", "past", columns=True, ahead=ahead.get(k)).write(body)
         body.close()
         self.close_scratch(body)
-        block = f"column_block({extent}, {COLUMNS} * FB_W, rt)"
+        block = f"column_block({extent}, {most} * FB_W, rt)"
         points = " * ".join([*(factor(e) for e in extents(tuple(others))), f"(({extent} + {block} - 1) / {block})"])
         per = " + ".join(f"({work_text([*extents(step.axes)], cost(step))}) * {block}" for step in self.kernel.steps)
         return self.written(body, points, per, block)
+
+    def most_columns(self) -> int:
+        """Vectors in one block: rows that are walked over again stay in cache, and so do accumulators."""
+        walks = [step for step in self.kernel.steps if step.axes]
+        if self.locals or len(walks) != 1 or phases(walks[0]) > 1 or not from_memory(self.kernel):
+            return COLUMNS
+        registers = sum(max(1, dtype.itemsize // 4) for reduce in walks[0].reduces for dtype in reduce.dtypes)
+        return max(COLUMNS, WIDE_COLUMNS // max(1, registers))
 
     def bounds(self, outer: tuple[Axis, ...], step: Step) -> Any:
         return step_bounds(self.kernel.outer, step)

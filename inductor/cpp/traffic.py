@@ -65,18 +65,23 @@ def rows_ahead(kernel: LoopKernel) -> dict[int, Ahead]:
     return {second[0]: Ahead((second[1],), places, 3)} if places else {}
 
 
-def columns_ahead(kernel: LoopKernel) -> dict[int, Ahead]:
-    """By step: every pass down a block of columns asks for rows further down, which no hardware guesses."""
+def columns_ahead(kernel: LoopKernel, rows: int) -> dict[int, Ahead]:
+    """By step: every pass down a block of columns asks for so many rows further down, which no hardware guesses."""
     if small(kernel):
         return {}
     steps = [(k, step) for k, step in enumerate(kernel.steps) if step.axes]
-    found = {k: moving(step, step.axes[-1], kernel.outer[-1], ROWS_AHEAD) for k, step in steps}
+    found = {k: moving(step, step.axes[-1], kernel.outer[-1], rows) for k, step in steps}
     return {k: Ahead((0, 1), places, 2) for k, places in found.items() if places}
 
 
 def small(kernel: LoopKernel) -> bool:
     total = moved(kernel)
     return not isinstance(total, Expr) and total < AHEAD_FROM
+
+
+def from_memory(kernel: LoopKernel) -> bool:
+    """Whether a kernel is known to move more than the second-level cache holds."""
+    return not isinstance(moved(kernel), Expr) and not small(kernel)
 
 
 def moving(step: Step, row: Axis, lane: Axis, rows: int) -> list[tuple[Buffer, ExprLike]]:

@@ -7,6 +7,7 @@ namespace {
 #include "channels.h"
 #include "ctc.h"
 #include "grid.h"
+#include "margins.h"
 #include "moves.h"
 #include "order.h"
 #include "pair_rows.h"
@@ -106,6 +107,8 @@ namespace {
     {"grid_sample_back", FB_WHOLE_TYPES(grid_sample_back)}, \
     {"ctc_forward", FB_WHOLE_TYPES(ctc_forward)}, \
     {"ctc_backward", FB_WHOLE_TYPES(ctc_backward)}, \
+    {"multilabel_margin", FB_WHOLE_TYPES(multilabel_margin)}, \
+    {"multilabel_margin_back", FB_WHOLE_TYPES(multilabel_margin_back)}, \
     {"max_elements", {gather_elements<float, 0>, gather_elements<double, 0>, nullptr, nullptr}}, \
     {"min_elements", {gather_elements<float, 1>, gather_elements<double, 1>, nullptr, nullptr}}, \
     {"product_elements", {gather_elements<float, 2>, gather_elements<double, 2>, nullptr, nullptr}}, \

@@ -10,6 +10,7 @@ import flambeau as fb
 import flambeau.nn.functional as F
 from flambeau.eager import _call
 from flambeau.eager.ops import fractional, indexing, padding, windows
+from flambeau.runtime import jobs
 
 TYPES = ("float32", "float64", "float16", "bfloat16", "int64", "int32", "uint8", "bool")
 FLOATS = TYPES[:4]
@@ -551,6 +552,29 @@ def test_pairs_of_rows_and_their_gradients():
     F.pdist(same).sum().backward()
     assert same.grad.tolist() == [[0.0, 0.0]] * 3
     assert F.pdist(fb.zeros(1, 3, requires_grad=True)).shape == (0,) and F.pdist(fb.zeros(4, 0)).tolist() == [0.0] * 6
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("rows, width", [(2, 1), (20, 16), (101, 37), (60, 64), (50, 150)])
+def test_pairs_of_rows_are_the_same_on_any_threads(dtype, rows, width):
+    x = values(dtype, rows, width).numpy()
+    x[rows // 2] = x[0]
+    i, j = np.triu_indices(rows, 1)
+    d, g = np.sqrt(((x[i] - x[j]) ** 2).sum(1)), values(dtype, len(i), seed=4).numpy()
+    share = np.where(d == 0, 0, g / np.where(d == 0, 1, d))[:, None] * (x[i] - x[j])
+    wanted, found, before = np.zeros_like(x), [], fb.get_num_threads()
+    np.add.at(wanted, i, share)
+    np.add.at(wanted, j, -share)
+    try:
+        for threads in (1, 2, 5):
+            fb.set_num_threads(threads)
+            found.append(jobs.empty(x.shape, x.dtype))
+            jobs.run("pair_distances_back", x.dtype, rows, 1, (found[-1], g, x, d), (rows, width))
+    finally:
+        fb.set_num_threads(before)
+    np.testing.assert_allclose(found[0], wanted, rtol=1e-3 if dtype == "float32" else 1e-10, atol=1e-3 if dtype == "float32" else 1e-12)
+    for other in found[1:]:
+        np.testing.assert_array_equal(found[0], other)
 
 
 def test_kernels_of_picked_elements():

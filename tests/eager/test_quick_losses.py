@@ -39,7 +39,8 @@ def near(a, b, context, tolerance=2e-5):
 RECORDS = (losses.nll_loss, losses.cross_entropy, losses.loss_slope, losses.nll_loss_backward, losses.cross_entropy_backward,
            losses.huber_loss, losses.smooth_l1_loss, losses.soft_margin_loss, losses.binary_cross_entropy,
            losses.binary_cross_entropy_with_logits, margins.multi_margin_loss, margins.multi_margin_loss_backward,
-           margins.multilabel_margin_loss, margins.multilabel_margin_loss_backward, distances.row_distance,
+           margins.multilabel_margin_loss, margins.multilabel_margin_loss_backward, margins.multilabel_margin_rows,
+           margins.multilabel_margin_rows_backward, distances.row_distance,
            distances.row_distance_backward, distances.cosine_similarity, distances.cosine_similarity_backward)
 
 
@@ -98,7 +99,8 @@ def test_losses_of_classes(reduction, dtype):
 @pytest.mark.parametrize("reduction", REDUCTIONS)
 def test_margins(reduction):
     odd = fb.tensor([[float("nan"), 1.0, float("inf"), 2.0], [1.0, float("inf"), float("-inf"), float("inf")]])
-    for x in (values(1, 1), values(6, 5), values(20, 9), odd, values(4, 3, dtype="float64"), values(0, 3), values(4)):
+    for x in (values(1, 1), values(6, 5), values(20, 9), odd, values(4, 3, dtype="float64"), values(0, 3), values(4),
+              values(3, 40), values(2, 70, dtype="float64"), values(5, 6).t()):
         classes = x.shape[-1]
         t = places(0, classes, *x.shape[:-1])
         for p, margin in itertools.product((1, 2), (1.0, 0.3, -0.5, 2)):
@@ -110,6 +112,39 @@ def test_margins(reduction):
     for f, wrong in ((F.multi_margin_loss, fb.tensor([3, 0])), (F.multilabel_margin_loss, fb.tensor([[3, 0, 0], [0, 0, -1]]))):
         a, b = (told(g, values(2, 3).requires_grad_(), wrong) for g in (f, f.__wrapped__))
         assert isinstance(b, tuple) and a == b
+
+
+def by_label(x, target, g):
+    """Losses of rows and the gradient of the scores, one pair after the other."""
+    losses, slopes = np.zeros(len(x), x.dtype), np.zeros_like(x)
+    for row, labels in enumerate(target):
+        labels = [n for n in labels[:np.argmax(np.append(labels, -1) < 0)] if n < x.shape[1]]
+        others = [n for n in range(x.shape[1]) if n not in labels]
+        for label in labels:
+            gaps = 1 - x[row, label] + x[row, others]
+            losses[row] += gaps[gaps > 0].sum() / x.shape[1]
+            slopes[row, others] += gaps > 0
+            slopes[row, label] -= (gaps > 0).sum()
+    return losses, slopes * (g / x.shape[1]).astype(x.dtype)[:, None]
+
+
+@pytest.mark.parametrize("classes", [1, 7, 16, 17, 100, 1500])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_labels_of_rows(dtype, classes):
+    """Repeated labels count each time, those behind the first negative one and those that are no classes not at all."""
+    x, g = values(5, classes, dtype=dtype).numpy(), np.array([1, -2, np.inf, np.nan, 0], dtype)
+    x[1, ::3], x[2, ::4], x[3, 0] = np.nan, np.inf, -np.inf
+    target = places(0, classes, 5, classes).numpy()
+    target[:4, min(9, classes):], target[1, 1:2], target[2, classes // 3:] = -1, target[1, 0], -7
+    target[3, :1], target[4, classes // 2:] = classes + 2, 1 << 40
+    with np.errstate(invalid="ignore"):
+        losses, slopes = by_label(x, target, g)
+    args = (fb.tensor(x), fb.tensor(target))
+    near(margins.multilabel_margin_rows(*args), fb.tensor(losses), classes)
+    near(margins.multilabel_margin_rows_backward(fb.tensor(g), *args), fb.tensor(slopes), classes)
+    with formulas():
+        near(margins.multilabel_margin_rows(*args), fb.tensor(losses), classes)
+        near(margins.multilabel_margin_rows_backward(fb.tensor(g), *args), fb.tensor(slopes), classes)
 
 
 @pytest.mark.parametrize("reduction", REDUCTIONS)

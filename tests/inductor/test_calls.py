@@ -204,6 +204,29 @@ def test_sorted_rows_and_running_sums(dynamic):
     assert bool((order == x.sort()[1] + x.topk(50)[1]).all())
 
 
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+def test_margins_of_labels(reduction, dynamic):
+    f = lambda x, t: F.multilabel_margin_loss(x * 2.0, t, reduction=reduction)
+    for sizes in ((4, 5), (3, 40), (6,), (2, 1100)):
+        for dtype in (flambeau.float32, flambeau.float64):
+            target = flambeau.randint(0, sizes[-1], sizes)
+            target[..., 3:] = -1
+            check(f, randn(*sizes).detach().to(dtype).requires_grad_(), target, dynamic=dynamic)
+    check(f, randn(5, 4).t(), flambeau.randint(-1, 5, (5, 4)).t(), dynamic=dynamic)
+    compiled, _ = sources(f, randn(4, 5), flambeau.randint(0, 5, (4, 5)))
+    for bad in (5, -2):
+        target = flambeau.full((4, 5), -1)
+        target[3, 4] = bad
+        with pytest.raises(RuntimeError, match="argument #2 'target' is out of range"):
+            compiled(randn(4, 5), target)
+
+
+def test_margins_of_labels_are_one_kernel():
+    text = text_of(lambda x, t: F.multilabel_margin_loss(x, t), flambeau.randn(4, 5), flambeau.zeros(4, 5).long())
+    assert text.count("rt->job(&c)") == 1 and "/* multilabel_margin */" in text
+
+
 def test_what_no_kernel_takes_is_counted():
     """An LSTM with a projection runs eagerly between the kernels."""
     layer = nn.LSTM(4, 6, proj_size=3)

@@ -187,6 +187,35 @@ def test_a_layer_writes_over_its_products(kind, keep, backend):
     check(f, inputs, backend=backend)
 
 
+def scattered(x, places):
+    return ops.scatter_add(ops.full((3, 8), 0, dtypes.float32, x.device), 1, places, x)
+
+
+RESHAPED = {                                                    # temps that are left
+    "whole": (0, lambda x, p: (ops.view(scattered(x, p), (3, 2, 4)),)),
+    "more dims of one": (0, lambda x, p: (ops.unsqueeze(scattered(x, p), 1),)),
+    "called": (0, lambda x, p: (ops.view(ops.cumsum(x, 1), (12,)),)),
+    "returned as it is, too": (0, lambda x, p: (y := scattered(x, p), ops.view(y, (24,)))),
+    "read later": (1, lambda x, p: (ops.view(y := scattered(x, p), (24,)), late(y, ops.sum(y, (0, 1), False)))),
+    "a part": (1, lambda x, p: (ops.add(ops.slice(scattered(x, p), 1, 0, 4, 1), 0.0),)),
+    "another type": (1, lambda x, p: (ops.cast(ops.view(scattered(x, p), (24,)), dtypes.float64),)),
+    "turned": (0, lambda x, p: (ops.clone(ops.transpose(scattered(x, p), 0, 1)),)),
+    "turned into rows": (1, lambda x, p: (ops.contiguous_copy(ops.transpose(scattered(x, p), 0, 1)),)),
+    "twice": (0, lambda x, p: (ops.view(y := scattered(x, p), (24,)), ops.view(y, (6, 4)))),
+}
+
+
+@pytest.mark.parametrize("backend", ["loops", "inductor"])
+@pytest.mark.parametrize("name", RESHAPED)
+def test_what_is_copied_for_other_sizes_alone_is_made_there(name, backend):
+    left, f = RESHAPED[name]
+    inputs = lambda: (tensor(3, 4), Tensor._from_array(np.array([[1, 1, 0, 7], [2, 2, 2, 2], [7, 6, 5, 0]]), dtypes.int64))
+    after = write_temps(scheduled(f, *inputs()))
+    after.verify()
+    assert sum(b.kind == "temp" for b in after.buffers) == left, after.text()
+    check(f, inputs, backend=backend)
+
+
 @pytest.mark.parametrize("keep", [False, True], ids=["", "read later"])
 def test_gradients_of_products_lie_where_the_gates_were(keep):
     def f(g, gates, *rest):

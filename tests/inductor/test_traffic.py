@@ -115,6 +115,20 @@ def test_blocks_of_columns_take_four_rows_at_a_time_and_the_rest_one_by_one(isa,
     tools.check(p, [tools.data(dtypes.float32, (rows, 70))], rtol=2e-5)
 
 
+@needs_compiler
+@pytest.mark.parametrize("columns", [1, 5, 70, 5000])
+@pytest.mark.parametrize("combine, results, most", [
+    ("sum", [dtypes.float32], 256), ("max", [dtypes.float64], 128), ("argmax", [dtypes.float32, dtypes.int64], 85),
+    ("welford", [dtypes.float32] * 3, 32)])
+def test_blocks_of_columns_that_come_from_memory_are_wide(isa, far, combine, results, most, columns):
+    """Unless they are walked over twice; accumulators are there for no more columns than there are."""
+    p = tools.row_reduce(combine, dtypes.float32, results, 11, columns, "outer")
+    text, few = generate(p).text, f"({columns} + FB_W - 1) / FB_W"
+    wanted = f"{few} < {most} ? {few} : {most}" if columns < most * 16 else str(most)
+    assert f"constexpr int COLUMNS = {wanted};" in text
+    tools.check(p, [tools.data(dtypes.float32, (11, columns))], rtol=2e-5)
+
+
 def test_what_is_computed_once_a_row_keeps_its_place_in_blocks_of_columns():
     p = tools.row_reduce("argmax", dtypes.float32, [dtypes.float32, dtypes.int64], 9, 70, "outer")
     assert "each_row_of_columns(" not in generate(p).text
