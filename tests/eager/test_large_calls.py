@@ -411,6 +411,23 @@ def test_counts_of_drawn_categories(batch, sample):
 # -- moves
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bool", "float32", "int64"])
+@pytest.mark.parametrize("shape, dim", [((300, 120), 0), ((40, 30, 50), 1), ((3, 200, 77), 1), ((40, 30, 50), 0), ((500, 90), 1)])
+def test_rows_by_index(dtype, shape, dim):
+    x = values(dtype, *shape)
+    index = fb.tensor(np.random.default_rng(3).integers(0, shape[dim], 2 * shape[dim] + 1))
+    threads = fb.get_num_threads()
+    try:
+        for count in {1, threads}:
+            fb.set_num_threads(count)
+            got = x.index_select(dim, index)
+            assert got.is_contiguous() and fb.equal(got, fb.from_numpy(np.take(x.numpy(), index.numpy(), dim)))
+            with pytest.raises(IndexError):
+                x.index_select(dim, index + shape[dim])
+    finally:
+        fb.set_num_threads(threads)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int64", "bool"])
 @pytest.mark.parametrize("shape", [(200, 130), (65, 300), (3, 70, 90)])
 def test_turned_copies(shape, dtype):
