@@ -22,7 +22,6 @@ _MOVED = frozenset(d for d in dtypes.ALL if d.category < 3 and d.itemsize >= 1) 
 
 
 _SIGN_BITS = {np.absolute: "absolute e->e", np.negative: "negative e->e"}      # what changes a half's sign alone
-_HALF_PAIRS = {np.add: "add ee->e", np.subtract: "subtract ee->e", np.multiply: "multiply ee->e"}
 _LATER = frozenset(("add", "sub", "mul", "truediv", "neg"))          # of numbers: computed where they meet an array
 _TRUE = object()                  # a condition that always holds
 
@@ -231,36 +230,83 @@ def build(op, args):
     out = op.fn(builder, *values)
     if not isinstance(out, Value) or out.dtype is None:
         raise NotAProgram("the result is a number")
-    out = on_halves(builder, result, on_sign_bits(builder, result, out))
+    out = on_halves(builder, result, out)
     if out.dtype != result.numpy or out.place[0] != "temp":
         out = builder.move(out, result.numpy)
     return assemble(builder, args, numbers, out, result)
 
 
+def on_halves(builder, result, out):
+    """Where a few steps are one loop over halves, that; else the value as it is."""
+    rules = (on_sign_bits, on_direction, on_pairs, on_choice) if result in (dtypes.float16, dtypes.bfloat16) else ()
+    return next((found for rule in rules if (found := rule(builder, result, out)) is not None), out)
+
+
 def on_sign_bits(builder, result, out):
     """A half whose sign alone changes does not become a float for it."""
-    if len(builder.steps) != 2 or result not in (dtypes.float16, dtypes.bfloat16):
-        return out
+    if len(builder.steps) != 2:
+        return None
     (source, _, operands, middle), (function, _, inner, _) = builder.steps
     name = _SIGN_BITS.get(function) if isinstance(function, np.ufunc) else None
     if name is None or type(source) is not int or inner != (middle,) or operands[0][0] != "arg" or source != NUMBERS[result]:
-        return out
-    builder.steps, builder.sizes = [], []
-    return builder.emit(name, 0, [Value(builder, operands[0], result.numpy)], result.numpy)
+        return None
+    return instead(builder, result, name, operands)
 
 
-def on_halves(builder, result, out):
-    """One operation on two halves is one loop."""
-    if len(builder.steps) != 3 or result is not dtypes.float16:
-        return out
-    *casts, (function, _, inner, _) = builder.steps
-    name = _HALF_PAIRS.get(function) if isinstance(function, np.ufunc) else None
-    from_halves = all(type(what) is int and what == NUMBERS[result] and places[0][0] == "arg" for what, _, places, _ in casts)
-    if name is None or not from_halves or inner != tuple(step[3] for step in casts):
-        return out
-    operands = [Value(builder, step[2][0], result.numpy) for step in casts]
+def on_direction(builder, result, out):
+    """The sign of a half, 0 of NaN, is told by its bits."""
+    half = widened(builder, result)
+    if len(half) != 1 or [len(step[2]) for step in builder.steps] != [1, 2, 1, 3] or out.place != builder.steps[3][3]:
+        return None
+    (x, source), = half.items()
+    _, (same, _, compared, known), (sign, _, signed, found), (choice, _, (condition, value, other), _) = builder.steps
+    told = same is np.equal and compared == (x, x) and sign == "sign f->f" and signed == (x,)
+    zero = other[0] == "const" and builder.constants[other[1]] == 0
+    if not (told and zero and choice == -1 and (condition, value) == (known, found)):
+        return None
+    return instead(builder, result, f"sign {result.numpy.char}->{result.numpy.char}", (source,))
+
+
+def on_pairs(builder, result, out):
+    """One operation on two halves, or on one and a number, is one loop."""
+    half = widened(builder, result)
+    if result is not dtypes.float16 or not half or len(builder.steps) != len(half) + 1:
+        return None
+    function, _, inner, _ = builder.steps[-1]
+    if len(inner) != 2 or not set(half) <= set(inner) or not (isinstance(function, np.ufunc) or type(function) is str):
+        return None
+    name = function.split()[0] if type(function) is str else function.__name__
+    name = f"{name} {''.join('e' if place in half else 'f' for place in inner)}->e"
+    return instead(builder, result, name, tuple(half.get(place, place) for place in inner)) if name in _OWN else None
+
+
+def on_choice(builder, result, out):
+    """What is chosen among halves and numbers is a half at once; a conversion that nothing reads then goes."""
+    half, steps = widened(builder, result), builder.steps
+    if not steps or steps[-1][0] != -1 or steps[-1][1] != 4 or out.place != steps[-1][3]:
+        return None
+    condition, *choices = steps[-1][2]
+    if not any(place in half for place in choices) or any(place[0] == "temp" and place not in half for place in choices):
+        return None
+    steps.pop()
+    halves = [Value(builder, half[place], result.numpy) if place in half
+              else builder.move(Value(builder, place, np.dtype(np.float32)), result.numpy) for place in choices]
+    out = builder.emit(-1, 2, [Value(builder, condition, np.dtype(bool)), *halves], result.numpy)
+    read = {place for _, _, places, _ in steps for place in places}
+    builder.steps = [step for step in steps if step[3] in read or step[3] == out.place]
+    return out
+
+
+def widened(builder, result):
+    """Of the halves of the result's type that are operands: where their floats are -> the operand."""
+    return {target: places[0] for what, to, places, target in builder.steps
+            if type(what) is int and what == NUMBERS[result] and to == NUMBERS[dtypes.float32] and places[0][0] == "arg"}
+
+
+def instead(builder, result, name, places):
+    """One loop in the place of all steps."""
     builder.steps, builder.sizes = [], []
-    return builder.emit(name, 0, operands, result.numpy)
+    return builder.emit(name, 0, [Value(builder, place, None) for place in places], result.numpy)
 
 
 def placeholder(builder, k, p, a, compute, numbers):

@@ -418,8 +418,24 @@ PyObject* poisson(const Call& c) {
     return tensor_around(array.release(), FLOAT32);
 }
 
-// Places drawn along the last dim in proportion to weights, each time anew: by the inverse of the running sum. Few weights:
-// for more the record's kernels sum in another order.
+// Whether all weights are numbers that are not below zero, and finite.
+FB_EACH_MACHINE bool are_weights(const float* w, npy_intp n) {
+    int wrong = 0;
+    for (npy_intp k = 0; k < n; k++) wrong |= !(w[k] >= 0) | !(w[k] <= 3.4028235e38f);
+    return !wrong;
+}
+// How many of n ascending edges, each (still to be) divided by `total`, u has reached: without a branch on what is found
+template <bool divided> npy_intp edges_reached(const float* edges, npy_intp n, float total, float u) {
+    npy_intp at = 0;
+    for (npy_intp rest = n; rest > 0;) {
+        npy_intp half = rest / 2 + 1;
+        bool on = (divided ? edges[at + half - 1] : edges[at + half - 1] / total) <= u;
+        at = on ? at + half : at, rest = on ? rest - half : half - 1;
+    }
+    return at;
+}
+
+// Places drawn along the last dim in proportion to weights, each time anew: by the inverse of the running sum.
 PyObject* multinomial(const Call& c) {
     static const Names<4> names("input", "num_samples", "replacement", "generator");
     PyObject* a[4];
@@ -429,29 +445,36 @@ PyObject* multinomial(const Call& c) {
     PyArrayObject* x = dense_array(a[0]);
     int dims = x ? PyArray_NDIM(x) : 0;
     npy_intp size = x ? PyArray_SIZE(x) : 0;
-    if ((dims != 1 && dims != 2) || type_of(a[0]) != FLOAT32 || !size || size > 2048 || count < 1 || count > 4096) return nullptr;
-    npy_intp n = PyArray_DIM(x, dims - 1), rows = size / n, sizes[2] = {rows, count};
-    if (rows * count > FEW) return nullptr;
+    if ((dims != 1 && dims != 2) || type_of(a[0]) != FLOAT32 || !size || size > alone(1 << 17) || count < 1 || count > 1 << 20) return nullptr;
+    npy_intp n = PyArray_DIM(x, dims - 1), rows = size / n, sizes[2] = {rows, count}, drawn_count = rows * count;
+    if (drawn_count > alone(FEW)) return nullptr;
     const float* w = (const float*)PyArray_DATA(x);
-    std::vector<npy_intp> top(rows, -1);
-    for (npy_intp k = 0; k < size; k++) {
-        if (!(w[k] >= 0 && w[k] <= 3.4028235e38f)) return nullptr;
-        if (w[k] > 0) top[k / n] = k % n;
-    }
+    if (!are_weights(w, size)) return nullptr;
+    auto last_of = [&](npy_intp r) {
+        npy_intp k = n - 1;
+        while (k >= 0 && !(w[r * n + k] > 0)) k--;
+        return k;
+    };
     for (npy_intp r = 0; r < rows; r++)
-        if (top[r] < 0) return nullptr;
+        if (last_of(r) < 0) return nullptr;
     Ref array(fresh_array(INT64, dims, sizes + 2 - dims, nullptr));
-    float u[rows * count], edges[n];
-    if (!array || !drawn(nullptr, UNIFORM, u, rows * count)) return nullptr;
+    Scratch scratch((drawn_count + rows + n + 48) * sizeof(float));
+    if (!array || !scratch.at) return nullptr;
+    float *u = (float*)scratch.at, *totals = u + drawn_count + 16, *edges = totals + rows + 16;
+    large_row_sums(x, rows, totals);
+    if (!drawn(nullptr, UNIFORM, u, drawn_count)) return nullptr;
     int64_t* out = (int64_t*)PyArray_DATA((PyArrayObject*)array.get());
-    for (npy_intp r = 0; r < rows; r++, w += n) {
-        float sum = 0, total = small_row_sum(w, n);
-        for (npy_intp k = 0; k < n; k++) sum += w[k], edges[k] = sum / total;
-        for (npy_intp k = 0; k < count; k++) {
-            npy_intp place = std::upper_bound(edges, edges + n, u[r * count + k]) - edges;
-            *out++ = place < top[r] ? place : top[r];
-        }
+    bool divided = count * 32 > n; // else few of the edges are looked at
+    Py_BEGIN_ALLOW_THREADS
+    for (npy_intp r = 0; r < rows; r++) {
+        float sum = 0, total = totals[r];
+        for (npy_intp k = 0; k < n; k++) edges[k] = sum += w[r * n + k];
+        for (npy_intp k = 0; divided && k < n; k++) edges[k] /= total;
+        npy_intp last = last_of(r);
+        auto reached = divided ? edges_reached<true> : edges_reached<false>;
+        for (npy_intp k = 0; k < count; k++) *out++ = std::min(reached(edges, n, total, *u++), last);
     }
+    Py_END_ALLOW_THREADS
     return tensor_around(array.release(), INT64);
 }
 

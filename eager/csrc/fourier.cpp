@@ -73,20 +73,33 @@ struct Parts {
     float *re, *im;
 };
 
-// Sixteen numbers side by side.
+// Sixteen numbers side by side, or eight.
 #if defined(__GNUC__) && !defined(__clang__)
 #define FB_SQUARES 1
 typedef float V16 __attribute__((vector_size(64)));
 typedef int I16 __attribute__((vector_size(64)));
+typedef int I8 __attribute__((vector_size(32)));
 typedef float V8 __attribute__((vector_size(32)));
-FB_ALWAYS V16 load16(const float* p) {
-    V16 x;
+template <class V> FB_ALWAYS V loaded(const float* p) {
+    V x;
     memcpy(&x, p, sizeof x);
     return x;
 }
-FB_ALWAYS void store16(float* p, const V16& x) { memcpy(p, &x, sizeof x); }
+template <class V> FB_ALWAYS void stored(float* p, const V& x) { memcpy(p, &x, sizeof x); }
+// Whether sixteen numbers are one register; where they are two, half of them leave room for a whole butterfly.
+inline bool are_wide() {
+#if defined(__x86_64__)
+    static const bool wide = __builtin_cpu_supports("avx512f");
+    return wide;
+#else
+    return false;
+#endif
+}
 #else
 #define FB_SQUARES 0
+struct V16;
+struct V8;
+inline bool are_wide() { return true; }
 #endif
 
 // Butterflies on p complex numbers, forward.
@@ -132,7 +145,7 @@ template <class T> FB_ALWAYS void butterfly(T (&r)[8], T (&i)[8]) {
 }
 
 // One pass: the inner loop over q, or over k where there is one q.
-template <int p> FB_ALWAYS void pass_of(const Pass& pass, const Parts& x, const Parts& y, long s) {
+template <int p, class V> FB_ALWAYS void pass_of(const Pass& pass, const Parts& x, const Parts& y, long s) {
     const float *c = pass.cosines.data(), *w = pass.sines.data();
     const float *__restrict xr = x.re, *__restrict xi = x.im;
     float *__restrict yr = y.re, *__restrict yi = y.im;
@@ -157,14 +170,15 @@ template <int p> FB_ALWAYS void pass_of(const Pass& pass, const Parts& x, const 
         float *br = yr + s * p * k, *bi = yi + s * p * k;
         long q = 0;
 #if FB_SQUARES
-        for (; q + 16 <= s; q += 16) {
-            V16 r[p], i[p];
-            for (int j = 0; j < p; j++) r[j] = load16(ar + q + s * m * j), i[j] = load16(ai + q + s * m * j);
+        constexpr long lanes = sizeof(V) / sizeof(float);
+        for (; q + lanes <= s; q += lanes) {
+            V r[p], i[p];
+            for (int j = 0; j < p; j++) r[j] = loaded<V>(ar + q + s * m * j), i[j] = loaded<V>(ai + q + s * m * j);
             butterfly(r, i);
-            store16(br + q, r[0]), store16(bi + q, i[0]);
+            stored(br + q, r[0]), stored(bi + q, i[0]);
             for (int j = 1; j < p; j++) {
-                store16(br + q + s * j, r[j] * cj[j] + i[j] * wj[j]);
-                store16(bi + q + s * j, i[j] * cj[j] - r[j] * wj[j]);
+                stored<V>(br + q + s * j, r[j] * cj[j] + i[j] * wj[j]);
+                stored<V>(bi + q + s * j, i[j] * cj[j] - r[j] * wj[j]);
             }
         }
 #endif
@@ -178,11 +192,16 @@ template <int p> FB_ALWAYS void pass_of(const Pass& pass, const Parts& x, const 
         }
     }
 }
-FB_EACH_MACHINE void pass2(const Pass& pass, const Parts& x, const Parts& y, long s) { pass_of<2>(pass, x, y, s); }
-FB_EACH_MACHINE void pass3(const Pass& pass, const Parts& x, const Parts& y, long s) { pass_of<3>(pass, x, y, s); }
-FB_EACH_MACHINE void pass4(const Pass& pass, const Parts& x, const Parts& y, long s) { pass_of<4>(pass, x, y, s); }
-FB_EACH_MACHINE void pass5(const Pass& pass, const Parts& x, const Parts& y, long s) { pass_of<5>(pass, x, y, s); }
-FB_EACH_MACHINE void pass8(const Pass& pass, const Parts& x, const Parts& y, long s) { pass_of<8>(pass, x, y, s); }
+#define FB_PASS(p) \
+    FB_EACH_MACHINE void wide_pass##p(const Pass& pass, const Parts& x, const Parts& y, long s) { pass_of<p, V16>(pass, x, y, s); } \
+    FB_EACH_MACHINE void narrow_pass##p(const Pass& pass, const Parts& x, const Parts& y, long s) { pass_of<p, V8>(pass, x, y, s); } \
+    void pass##p(const Pass& pass, const Parts& x, const Parts& y, long s) { (are_wide() ? wide_pass##p : narrow_pass##p)(pass, x, y, s); }
+FB_PASS(2)
+FB_PASS(3)
+FB_PASS(4)
+FB_PASS(5)
+FB_PASS(8)
+#undef FB_PASS
 
 // Any odd radix: of j and p - j together, sums go with cosines and differences with sines. `some` q at a time.
 FB_EACH_MACHINE void pass_odd(const Pass& pass, const Parts& x, const Parts& y, long s) {
@@ -260,71 +279,113 @@ struct Job {
 // ---- sixteen rows and lanes: squares of 16 x 16 numbers are turned in registers
 
 #if FB_SQUARES
-FB_ALWAYS void turn_square(V16 (&x)[16]) {
-    const I16 low = {0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23}, high = low + 8;
-    for (int turn = 0; turn < 4; turn++) {
-        V16 y[16];
-        for (int i = 0; i < 8; i++)
-            y[2 * i] = __builtin_shuffle(x[i], x[i + 8], low), y[2 * i + 1] = __builtin_shuffle(x[i], x[i + 8], high);
-        for (int i = 0; i < 16; i++) x[i] = y[i];
+struct WideSquare {
+    V16 row[16];
+    FB_ALWAYS void load(int l, const float* p) { row[l] = loaded<V16>(p); }
+    FB_ALWAYS void load(int l, const float* p, float scale) { row[l] = loaded<V16>(p) * scale; }
+    FB_ALWAYS void turn() {
+        const I16 low = {0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23}, high = low + 8;
+        for (int turn = 0; turn < 4; turn++) {
+            V16 y[16];
+            for (int i = 0; i < 8; i++)
+                y[2 * i] = __builtin_shuffle(row[i], row[i + 8], low), y[2 * i + 1] = __builtin_shuffle(row[i], row[i + 8], high);
+            for (int i = 0; i < 16; i++) row[i] = y[i];
+        }
     }
-}
+};
+// The same of eights: four squares of 8 x 8.
+struct NarrowSquare {
+    V8 row[16][2];
+    FB_ALWAYS void load(int l, const float* p) { row[l][0] = loaded<V8>(p), row[l][1] = loaded<V8>(p + 8); }
+    FB_ALWAYS void load(int l, const float* p, float scale) { row[l][0] = loaded<V8>(p) * scale, row[l][1] = loaded<V8>(p + 8) * scale; }
+    FB_ALWAYS void eight(int down, int right) {
+        const I8 low = {0, 8, 1, 9, 4, 12, 5, 13}, high = low + 2, first = {0, 1, 8, 9, 4, 5, 12, 13}, second = first + 2,
+                 lower = {0, 1, 2, 3, 8, 9, 10, 11}, upper = lower + 4;
+        V8 x[8], y[8];
+        for (int l = 0; l < 8; l++) x[l] = row[8 * down + l][right];
+        for (int l = 0; l < 8; l += 2) y[l] = __builtin_shuffle(x[l], x[l + 1], low), y[l + 1] = __builtin_shuffle(x[l], x[l + 1], high);
+        for (int l = 0; l < 8; l += 4)
+            for (int k = 0; k < 2; k++) {
+                x[l + 2 * k] = __builtin_shuffle(y[l + k], y[l + k + 2], first);
+                x[l + 2 * k + 1] = __builtin_shuffle(y[l + k], y[l + k + 2], second);
+            }
+        for (int l = 0; l < 4; l++) {
+            row[8 * down + l][right] = __builtin_shuffle(x[l], x[l + 4], lower);
+            row[8 * down + l + 4][right] = __builtin_shuffle(x[l], x[l + 4], upper);
+        }
+    }
+    FB_ALWAYS void turn() {
+        for (int down = 0; down < 2; down++)
+            for (int right = 0; right < 2; right++) eight(down, right);
+        for (int l = 0; l < 8; l++) std::swap(row[l][1], row[8 + l][0]);
+    }
+};
 // Complex rows of `step` floats: how many of their n numbers were read.
-FB_EACH_MACHINE long read_complex_squares(const float* x, long step, long n, float* re, float* im) {
+template <class Square> FB_ALWAYS long read_complex(const float* x, long step, long n, float* re, float* im) {
     long k = 0;
     for (; k + 8 <= n; k += 8) {
-        V16 square[16];
-        for (int l = 0; l < 16; l++) square[l] = load16(x + l * step + 2 * k);
-        turn_square(square);
+        Square square;
+        for (int l = 0; l < 16; l++) square.load(l, x + l * step + 2 * k);
+        square.turn();
         for (int j = 0; j < 8; j++) {
-            memcpy(re + (k + j) * 16, &square[2 * j], 64);
-            memcpy(im + (k + j) * 16, &square[2 * j + 1], 64);
+            memcpy(re + (k + j) * 16, &square.row[2 * j], 64);
+            memcpy(im + (k + j) * 16, &square.row[2 * j + 1], 64);
         }
     }
     return k;
 }
 // Real rows in pairs.
-FB_EACH_MACHINE long read_real_squares(const float* x, long n, float* re, float* im, long lanes) {
+template <class Square> FB_ALWAYS long read_real(const float* x, long n, float* re, float* im, long lanes) {
     long k = 0;
     for (; k + 16 <= n; k += 16) {
-        V16 square[16];
-        for (int l = 0; l < 16; l++) square[l] = load16(x + (l < 8 ? 2 * l : 2 * l - 15) * n + k);
-        turn_square(square);
+        Square square;
+        for (int l = 0; l < 16; l++) square.load(l, x + (l < 8 ? 2 * l : 2 * l - 15) * n + k);
+        square.turn();
         for (int j = 0; j < 16; j++)
-            memcpy(re + (k + j) * lanes, &square[j], 32), memcpy(im + (k + j) * lanes, (const float*)&square[j] + 8, 32);
+            memcpy(re + (k + j) * lanes, &square.row[j], 32), memcpy(im + (k + j) * lanes, (const float*)&square.row[j] + 8, 32);
     }
     return k;
 }
-FB_EACH_MACHINE long write_complex_squares(const float* re, const float* im, long n, float scale, float* out, long step) {
+template <class Square> FB_ALWAYS long write_complex(const float* re, const float* im, long n, float scale, float* out, long step) {
     long k = 0;
     for (; k + 8 <= n; k += 8) {
-        V16 square[16];
+        Square square;
         for (int j = 0; j < 8; j++) {
-            square[2 * j] = load16(re + (k + j) * 16) * scale;
-            square[2 * j + 1] = load16(im + (k + j) * 16) * scale;
+            square.load(2 * j, re + (k + j) * 16, scale);
+            square.load(2 * j + 1, im + (k + j) * 16, scale);
         }
-        turn_square(square);
-        for (int l = 0; l < 16; l++) memcpy(out + l * step + 2 * k, &square[l], 64);
+        square.turn();
+        for (int l = 0; l < 16; l++) memcpy(out + l * step + 2 * k, &square.row[l], 64);
     }
     return k;
 }
-FB_EACH_MACHINE long write_real_squares(const float* re, const float* im, long n, long kept, float h, float turn, float* out,
+template <class Square> FB_ALWAYS long write_real(const float* re, const float* im, long n, long kept, float h, float turn, float* out,
     long lanes) {
     long k = 0;
     for (; k + 8 <= kept; k += 8) {
-        V16 square[16];
+        Square square;
         for (int j = 0; j < 8; j++) {
             long at = (k + j) * lanes, back = (k + j ? n - k - j : 0) * lanes;
             V8 zr, zi, cr, ci, parts[4];
             memcpy(&zr, re + at, 32), memcpy(&zi, im + at, 32), memcpy(&cr, re + back, 32), memcpy(&ci, im + back, 32);
             parts[0] = (zr + cr) * h, parts[1] = (zi + ci) * h, parts[2] = turn * (zi - ci) * h, parts[3] = turn * (cr - zr) * h;
-            memcpy(&square[2 * j], parts, 64), memcpy(&square[2 * j + 1], parts + 2, 64);
+            memcpy(&square.row[2 * j], parts, 64), memcpy(&square.row[2 * j + 1], parts + 2, 64);
         }
-        turn_square(square);
-        for (int l = 0; l < 16; l++) memcpy(out + (l < 8 ? 2 * l : 2 * l - 15) * kept * 2 + 2 * k, &square[l], 64);
+        square.turn();
+        for (int l = 0; l < 16; l++) memcpy(out + (l < 8 ? 2 * l : 2 * l - 15) * kept * 2 + 2 * k, &square.row[l], 64);
     }
     return k;
 }
+#define FB_SQUARE(name, types, names) \
+    FB_EACH_MACHINE long wide_##name types { return name<WideSquare> names; } \
+    FB_EACH_MACHINE long narrow_##name types { return name<NarrowSquare> names; } \
+    long name##_squares types { return (are_wide() ? wide_##name : narrow_##name)names; }
+FB_SQUARE(read_complex, (const float* x, long step, long n, float* re, float* im), (x, step, n, re, im))
+FB_SQUARE(read_real, (const float* x, long n, float* re, float* im, long lanes), (x, n, re, im, lanes))
+FB_SQUARE(write_complex, (const float* re, const float* im, long n, float scale, float* out, long step), (re, im, n, scale, out, step))
+FB_SQUARE(write_real, (const float* re, const float* im, long n, long kept, float h, float turn, float* out, long lanes),
+    (re, im, n, kept, h, turn, out, lanes))
+#undef FB_SQUARE
 #else
 inline long read_complex_squares(const float*, long, long, float*, float*) { return 0; }
 inline long read_real_squares(const float*, long, float*, float*, long) { return 0; }

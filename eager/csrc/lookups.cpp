@@ -163,8 +163,8 @@ PyObject* index_select(const Call& c) {
     if (!index || PyArray_NDIM(index) != 1) return nullptr;
     npy_intp n = PyArray_SIZE(index), run = s.inner * world.types[s.type].itemsize, sizes[MAX_DIMS];
     const int64_t* at = (const int64_t*)PyArray_DATA(index);
-    // one element at a time is slower for numpy than here, whatever their number
-    if (!n || !s.outer || !run || (s.outer * n * s.inner > FEW && s.inner > 8) || !within(at, n, s.size)) return nullptr;
+    // one element at a time is slower for numpy than here, whatever their number; rows are, where no other thread could help
+    if (!n || !s.outer || !run || (s.outer * n * s.inner > alone(FEW) && s.inner > 8) || !within(at, n, s.size)) return nullptr;
     memcpy(sizes, PyArray_DIMS(s.a), PyArray_NDIM(s.a) * sizeof(npy_intp));
     sizes[s.dim] = n;
     Ref array(fresh_array(s.type, PyArray_NDIM(s.a), sizes, nullptr)), d(PyLong_FromLong(s.dim));
@@ -175,7 +175,10 @@ PyObject* index_select(const Call& c) {
         for (npy_intp o = 0; o < s.outer; o++, x += s.size * run)
             for (npy_intp k = 0; k < n; k++, out += run) memcpy(out, x + at[k] * run, run);
     };
-    if (s.inner != 1) rows();
+    if (s.inner != 1 && n * s.outer * s.inner > FEW) {
+        Py_BEGIN_ALLOW_THREADS rows();
+        Py_END_ALLOW_THREADS
+    } else if (s.inner != 1) rows();
     else if (!by_size(s.type, [&](auto e) {
             typedef decltype(e) E;
             const E* from = (const E*)x;

@@ -136,17 +136,19 @@ struct Sixteen {
 // The same for conditions and results side by side, and choices that are side by side or one for all: without a branch.
 #define FB_CHOOSE(T, name) \
     FB_EACH_MACHINE void name(const uint8_t* c, const T* a, const T* b, T* out, npy_intp n, bool one_a, bool one_b) { \
+        constexpr T all = (T)-1; \
         if (one_a || one_b) { \
-            const T *many = one_a ? b : a, one = one_a ? *a : *b, flip = one_a ? 1 : 0; \
+            const T *many = one_a ? b : a, one = one_a ? *a : *b; \
+            const bool flip = one_a; \
             if (one_a && one_b) { \
                 T other = *b; \
-                for (npy_intp i = 0; i < n; i++) out[i] = other ^ ((one ^ other) & (T)-(T)(c[i] != 0)); \
+                for (npy_intp i = 0; i < n; i++) out[i] = other ^ ((one ^ other) & (T)(c[i] != 0 ? all : 0)); \
                 return; \
             } \
-            for (npy_intp i = 0; i < n; i++) out[i] = one ^ ((one ^ many[i]) & (T)-(T)((c[i] != 0) ^ flip)); \
+            for (npy_intp i = 0; i < n; i++) out[i] = one ^ ((one ^ many[i]) & (T)((c[i] != 0) ^ flip ? all : 0)); \
             return; \
         } \
-        for (npy_intp i = 0; i < n; i++) out[i] = b[i] ^ ((a[i] ^ b[i]) & (T)-(T)(c[i] != 0)); \
+        for (npy_intp i = 0; i < n; i++) out[i] = b[i] ^ ((a[i] ^ b[i]) & (T)(c[i] != 0 ? all : 0)); \
     }
 FB_CHOOSE(uint32_t, choose_4)
 FB_CHOOSE(uint64_t, choose_8)

@@ -96,58 +96,93 @@ template <uint16_t keep, uint16_t turn> void half_sign(char** p, const npy_intp*
     for (npy_intp i = 0; i < *count; i++) *(uint16_t*)(p[1] + i * s[1]) = (*(const uint16_t*)(p[0] + i * s[0]) & keep) ^ turn;
 }
 
-// ---- two halves and one: as floats, side by side in registers, rounded once
+// -1, 0 or 1 of halves whose least NaN follows `infinite`; 0 of NaN
+FB_EACH_MACHINE inline void half_direction_run(const uint16_t* x, uint16_t* out, npy_intp n, uint16_t infinite, uint16_t one) {
+    for (npy_intp i = 0; i < n; i++) {
+        uint16_t size = x[i] & 0x7fff, with_sign = (x[i] & 0x8000) | one;
+        out[i] = (size == 0) | (size > infinite) ? 0 : with_sign;
+    }
+}
+template <uint16_t infinite, uint16_t one> void half_direction(char** p, const npy_intp* count, const npy_intp* s, void*) {
+    if (s[0] == 2 && s[1] == 2) return half_direction_run((const uint16_t*)p[0], (uint16_t*)p[1], *count, infinite, one);
+    for (npy_intp i = 0; i < *count; i++)
+        half_direction_run((const uint16_t*)(p[0] + i * s[0]), (uint16_t*)(p[1] + i * s[1]), 1, infinite, one);
+}
+
+// ---- two operands and a half: as floats, side by side in registers, rounded once. An operand is halves, or one float
+//      (`one_a`, `one_b`) that is the same for all
 #if defined(__x86_64__)
-#define FB_HALF_PAIR(name, op) \
+#define FB_HALF_PAIR(name, value) \
     __attribute__((target("avx512f"))) inline npy_intp name##_sixteens(const Half* a, const Half* b, Half* out, npy_intp n, \
-        bool one_a, bool one_b) { \
+        const float* one_a, const float* one_b) { \
         npy_intp i = 0; \
-        __m512 x = _mm512_set1_ps(widen(*a)), y = _mm512_set1_ps(widen(*b)); \
+        __m512 x = _mm512_set1_ps(one_a ? *one_a : 0), y = _mm512_set1_ps(one_b ? *one_b : 0); \
         for (; i + 16 <= n; i += 16) { \
             if (!one_a) x = _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i*)(a + i))); \
             if (!one_b) y = _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i*)(b + i))); \
-            _mm256_storeu_si256((__m256i*)(out + i), _mm512_cvtps_ph(x op y, 8)); \
+            _mm256_storeu_si256((__m256i*)(out + i), _mm512_cvtps_ph(value, 8)); \
         } \
         return i; \
     } \
-    inline npy_intp name##_many(const Half* a, const Half* b, Half* out, npy_intp n, bool one_a, bool one_b) { \
-        return n >= 16 && halves_at_once() == 16 ? name##_sixteens(a, b, out, n, one_a, one_b) : 0; \
+    __attribute__((target("avx,f16c"))) inline npy_intp name##_eights(const Half* a, const Half* b, Half* out, npy_intp n, \
+        const float* one_a, const float* one_b) { \
+        npy_intp i = 0; \
+        __m256 x = _mm256_set1_ps(one_a ? *one_a : 0), y = _mm256_set1_ps(one_b ? *one_b : 0); \
+        for (; i + 8 <= n; i += 8) { \
+            if (!one_a) x = _mm256_cvtph_ps(_mm_loadu_si128((const __m128i*)(a + i))); \
+            if (!one_b) y = _mm256_cvtph_ps(_mm_loadu_si128((const __m128i*)(b + i))); \
+            _mm_storeu_si128((__m128i*)(out + i), _mm256_cvtps_ph(value, 8)); \
+        } \
+        return i; \
+    } \
+    inline npy_intp name##_many(const Half* a, const Half* b, Half* out, npy_intp n, const float* one_a, const float* one_b) { \
+        int at_once = n >= 8 ? halves_at_once() : 0; \
+        return at_once == 16 ? name##_sixteens(a, b, out, n, one_a, one_b) : at_once ? name##_eights(a, b, out, n, one_a, one_b) : 0; \
     }
 #else
-#define FB_HALF_PAIR(name, op) \
-    inline npy_intp name##_many(const Half*, const Half*, Half*, npy_intp, bool, bool) { return 0; }
+#define FB_HALF_PAIR(name, value) \
+    inline npy_intp name##_many(const Half*, const Half*, Half*, npy_intp, const float*, const float*) { return 0; }
 #endif
-// Numbers with gaps between them go through memory without.
+// One block of an operand: halves side by side, or one float.
 struct HalfRun {
     Half room[256];
-    const Half* of(const char* p, npy_intp step, npy_intp n) {
-        if (step == 2 || step == 0) return (const Half*)p;
-        for (npy_intp i = 0; i < n; i++) room[i] = *(const Half*)(p + i * step);
-        return room;
+    float one;
+    bool single;
+    const Half* at;
+    template <class From> void read(const char* p, npy_intp step, npy_intp n) {
+        if ((single = !step)) one = widen(*(const From*)p);
+        at = (const Half*)p;
+        if (single || step == 2) return;
+        for (npy_intp i = 0; i < n; i++) room[i] = Narrow<Half>::of(widen(*(const From*)(p + i * step)));
+        at = room;
     }
+    const float* same() const { return single ? &one : nullptr; }
+    float operator[](npy_intp i) const { return single ? one : widen(at[i]); }
 };
-#define FB_HALF_LOOP(name, op) \
-    FB_HALF_PAIR(name, op) \
-    inline void name##_apart(char** p, npy_intp n, const npy_intp* s) { \
-        HalfRun a, b, made; \
-        const Half *x = a.of(p[0], s[0], n), *y = b.of(p[1], s[1], n); \
-        for (npy_intp i = name##_many(x, y, made.room, n, !s[0], !s[1]); i < n; i++) \
-            made.room[i] = Narrow<Half>::of(widen(x[s[0] ? i : 0]) op widen(y[s[1] ? i : 0])); \
-        for (npy_intp i = 0; i < n; i++) *(Half*)(p[2] + i * s[2]) = made.room[i]; \
-    } \
-    inline void name(char** p, const npy_intp* count, const npy_intp* s, void*) { \
-        bool beside = s[2] == 2 && (s[0] == 2 || s[0] == 0) && (s[1] == 2 || s[1] == 0); \
-        npy_intp i = beside ? name##_many((Half*)p[0], (Half*)p[1], (Half*)p[2], *count, !s[0], !s[1]) : 0, n = *count; \
-        for (; !beside && i + 16 <= n; i += n - i < 256 ? n - i : 256) { \
-            char* at[3] = {p[0] + i * s[0], p[1] + i * s[1], p[2] + i * s[2]}; \
-            name##_apart(at, n - i < 256 ? n - i : 256, s); \
+// (Floats come as one for all only: programs.py.)
+#define FB_HALF_LOOP(name, value) \
+    FB_HALF_PAIR(name, value) \
+    template <class A, class B> void name(char** p, const npy_intp* count, const npy_intp* s, void*) { \
+        HalfRun a, b; \
+        Half made[256]; \
+        bool beside = s[2] == 2 && (s[0] == 2 || !s[0]) && (s[1] == 2 || !s[1]); \
+        for (npy_intp i = 0, n; i < *count; i += n) { \
+            n = beside || *count - i < 256 ? *count - i : 256; \
+            a.read<A>(p[0] + i * s[0], s[0], n), b.read<B>(p[1] + i * s[1], s[1], n); \
+            Half* out = beside ? (Half*)(p[2] + i * s[2]) : made; \
+            for (npy_intp k = name##_many(a.at, b.at, out, n, a.same(), b.same()); k < n; k++) { \
+                float x = a[k], y = b[k]; \
+                out[k] = Narrow<Half>::of(value); \
+            } \
+            for (npy_intp k = 0; k < n && !beside; k++) *(Half*)(p[2] + (i + k) * s[2]) = made[k]; \
         } \
-        for (; i < n; i++) \
-            *(Half*)(p[2] + i * s[2]) = Narrow<Half>::of(widen(*(Half*)(p[0] + i * s[0])) op widen(*(Half*)(p[1] + i * s[1]))); \
     }
-FB_HALF_LOOP(half_sum, +)
-FB_HALF_LOOP(half_difference, -)
-FB_HALF_LOOP(half_product, *)
+FB_HALF_LOOP(half_sum, x + y)
+FB_HALF_LOOP(half_difference, x - y)
+FB_HALF_LOOP(half_product, x * y)
+FB_HALF_LOOP(half_quotient, x / y)
+FB_HALF_LOOP(half_greater, ((x > y) | (x != x)) ? x : y)
+FB_HALF_LOOP(half_less, ((x < y) | (x != x)) ? x : y)
 #undef FB_HALF_LOOP
 #undef FB_HALF_PAIR
 
@@ -291,7 +326,13 @@ inline const OwnLoop own_loops[] = {{"remainder ff->f", float_division<false>}, 
     {"minimum dd->d", less_double},
     {"logical_and ff->?", both_float}, {"logical_or ff->?", any_float}, {"logical_and ll->?", both_long},
     {"logical_or ll->?", any_long}, {"absolute e->e", half_sign<0x7fff, 0>}, {"negative e->e", half_sign<0xffff, 0x8000>},
-    {"add ee->e", half_sum}, {"subtract ee->e", half_difference}, {"multiply ee->e", half_product}, {"erf f->f", job_loop<float>, "erf"},
+    {"sign e->e", half_direction<0x7c00, 0x3c00>}, {"sign E->E", half_direction<0x7f80, 0x3f80>},
+#define FB_HALF_LOOPS(function, name) \
+    {function " ee->e", name<Half, Half>}, {function " ef->e", name<Half, float>}, {function " fe->e", name<float, Half>}
+    FB_HALF_LOOPS("add", half_sum), FB_HALF_LOOPS("subtract", half_difference), FB_HALF_LOOPS("multiply", half_product),
+    FB_HALF_LOOPS("divide", half_quotient), FB_HALF_LOOPS("maximum", half_greater), FB_HALF_LOOPS("minimum", half_less),
+#undef FB_HALF_LOOPS
+    {"erf f->f", job_loop<float>, "erf"},
     {"erf d->d", job_loop<double>, "erf"}, {nullptr, nullptr}};
 
 #endif

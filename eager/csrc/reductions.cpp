@@ -546,6 +546,14 @@ int small_job(const char* name) { return job_number(name); }
 PyObject* large_nansum(const Call& c) { return numbers_of_many(c); }
 PyObject* large_prod(const Call& c) { return product_of_many(c); }
 float small_row_sum(const float* x, npy_intp n) { return total_of<float, float>(x, 1, n); }
+void large_row_sums(PyArrayObject* x, npy_intp rows, float* out) {
+    static const int kernel = job_number("sum_rows");
+    npy_intp n = PyArray_SIZE(x) / rows;
+    Span s = {};
+    s.a = x, s.type = FLOAT32, s.outer = rows, s.n = n, s.inner = 1;
+    if (rows_of_floats(s, kernel, out, 1)) return;
+    for (npy_intp r = 0; r < rows; r++) out[r] = small_row_sum((const float*)PyArray_DATA(x) + r * n, n);
+}
 
 const SmallEntry small_reductions[] = {{"sum", sum<false>}, {"mean", sum<true>}, {"amax", amax<true>},
     {"amin", amax<false>}, {"max", max<true>}, {"min", max<false>}, {"argmax", argmax<true>}, {"count_nonzero", count_nonzero},

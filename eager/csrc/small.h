@@ -55,6 +55,8 @@ PyObject* large_prod(const Call& c);
 
 // The sum of floats side by side, with the bits of the record's kernel (reductions.cpp).
 float small_row_sum(const float* x, npy_intp n);
+// The same of each row of an array of any size.
+void large_row_sums(PyArrayObject* x, npy_intp rows, float* out);
 
 // Distances of all pairs of rows, above the diagonal row by row; the GIL is given up for them.
 void small_pair_distances(const float* x, npy_intp rows, npy_intp width, float* out);

@@ -176,8 +176,9 @@ class Multinomial(OverCategories):
 
     def sample(self, sample_shape=Size()):
         with no_grad():
-            drawn = self._categorical.sample(Size((self.total_count,)) + Size(sample_shape))
-            return api.one_hot(drawn.contiguous(), self._event_shape[0]).sum(0).to(self.probs.dtype)
+            drawn = self._categorical.sample(Size((self.total_count,)) + Size(sample_shape)).movedim(0, -1)
+            counts = api.zeros((*drawn.shape[:-1], self._event_shape[0]), dtype=drawn.dtype, device=drawn.device)
+            return counts.scatter_add_(-1, drawn, api.ones_like(drawn)).to(self.probs.dtype)
 
     def log_prob(self, value):
         if self._validate_args:

@@ -198,6 +198,7 @@ FB_INLINE vf v_log2(vf x) {
     vf lost = first - (sum - high); // NaN where the sum is infinite
     return sum + v_where(lost == lost, tail + lost, splat_f(0.f));
 }
+FB_INLINE vf log_of_normal(vf x) { return v_log(x); }
 // u = 1 + x rounded; what rounding lost of x joins r
 FB_INLINE vf v_log1p(vf x) {
     vf u = splat_f(1.f) + x, lost = x - (u - splat_f(1.f));
@@ -208,11 +209,14 @@ FB_INLINE vf v_log1p(vf x) {
 }
 #else
 // ---- logarithms. x = 2^e m with m in [sqrt(1/2), sqrt(2)); log(1 + f) = f - f^2/2 + f^3 Q(f)
-FB_INLINE void split_log(vf x, vf& e, vf& f) {
-    vi tiny = x < splat_f(1.17549435e-38f);
-    vi bits = as_i(v_where(tiny, x * splat_f(8388608.f), x));
+FB_INLINE vi split_normal(vi bits, vf& f) {
     vi exponent = (bits - splat_i(0x3f3504f3)) >> 23;
     f = as_f(bits - (exponent << 23)) - splat_f(1.f);
+    return exponent;
+}
+FB_INLINE void split_log(vf x, vf& e, vf& f) {
+    vi tiny = x < splat_f(1.17549435e-38f);
+    vi exponent = split_normal(as_i(v_where(tiny, x * splat_f(8388608.f), x)), f);
     e = __builtin_convertvector(exponent - (tiny & splat_i(23)), vf);
 }
 FB_INLINE vf log_tail(vf f) {
@@ -225,11 +229,19 @@ FB_INLINE vf log_special(vf x, vf r) {
     r = v_where(x < splat_f(0.f), splat_f(__builtin_nanf("")), r);
     return v_where((x == splat_f(__builtin_inff())) | (x != x), x, r);
 }
+FB_INLINE vf joined_log(vf e, vf f) {
+    return v_fma(e, splat_f(0.693359375f), f + v_fma(e, splat_f(-2.12194440e-4f), log_tail(f)));
+}
 FB_INLINE vf v_log(vf x) {
     vf e, f;
     split_log(x, e, f);
-    vf low = v_fma(e, splat_f(-2.12194440e-4f), log_tail(f));
-    return log_special(x, v_fma(e, splat_f(0.693359375f), f + low));
+    return log_special(x, joined_log(e, f));
+}
+// the same for positive normal numbers alone
+FB_INLINE vf log_of_normal(vf x) {
+    vf f;
+    vi exponent = split_normal(as_i(x), f);
+    return joined_log(__builtin_convertvector(exponent, vf), f);
 }
 FB_INLINE vf v_log2(vf x) {
     vf e, f;
@@ -331,13 +343,13 @@ FB_INLINE vf v_sin(vf x) {
     sin_cos(x, quadrant, s, c);
     return v_where(x == splat_f(0.f), x, quarter(quadrant, s, c));
 }
-FB_INLINE vf v_cos(vf x) {
-    if (is_far(x)) return far_cos(x);
+FB_INLINE vf near_cos(vf x) {
     vi quadrant;
     vf s, c;
     sin_cos(x, quadrant, s, c);
     return quarter(quadrant + 1, s, c);
 }
+FB_INLINE vf v_cos(vf x) { return is_far(x) ? far_cos(x) : near_cos(x); }
 FB_INLINE vf v_tan(vf x) {
     if (is_far(x)) return far_tan(x);
     vi quadrant;

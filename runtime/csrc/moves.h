@@ -287,11 +287,12 @@ template <class T> void edges_below(const Job& job, long begin, long end) {
 // ---- dropout. p: out, keep (bool), x; n: seed, ordinal; f: probability of zero, scale. A unit is one element
 template <class T> void dropout(const Job& job, long begin, long end) {
     FB_TYPES(T);
-    vl seed = splat_l(job.n[0]), ordinal = splat_l(job.n[1]);
+    PhiloxKeys keys = philox_keys(splat_l(job.n[0]));
+    vl ordinal = splat_l(job.n[1]);
     V scale = Compute<T>::splat((S)job.f[1]);
     vf least = splat_f((float)job.f[0]);
     each_vector<1>(begin, end, [&](i64 i, auto m, int) FB_BODY {
-        vu bits = philox_words(seed, ordinal, index_lanes(i)).w[0];
+        vu bits = philox_words(keys, ordinal, i).w[0];
         vi keep = __builtin_convertvector((vi)(bits >> 8), vf) * splat_f(0x1p-24f) >= least;
         st((bool*)job.p[1] + i, keep, m);
         st((T*)job.p[0] + i, v_where(keep, ld((const T*)job.p[2] + i, m) * scale, V{}), m);

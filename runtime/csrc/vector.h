@@ -511,6 +511,30 @@ FB_INLINE vf ld1(const f16* p) { return half_to_float(p->bits - (v16){}); }
 #define FB_LOW 0, 4, 1, 5
 #define FB_HIGH 2, 6, 3, 7
 #endif
+#if FB_ISA == 256 // within halves of registers first: what crosses them takes three times as long
+FB_INLINE void transpose(vf (&r)[FB_W]) {
+    vf t[FB_W];
+#pragma GCC unroll 4
+    for (int i = 0; i < 8; i += 2) {
+        t[i] = __builtin_shufflevector(r[i], r[i + 1], 0, 8, 1, 9, 4, 12, 5, 13);
+        t[i + 1] = __builtin_shufflevector(r[i], r[i + 1], 2, 10, 3, 11, 6, 14, 7, 15);
+    }
+    vf u[FB_W];
+#pragma GCC unroll 2
+    for (int i = 0; i < 8; i += 4) {
+#pragma GCC unroll 2
+        for (int k = 0; k < 2; k++) {
+            u[i + 2 * k] = __builtin_shufflevector(t[i + k], t[i + k + 2], 0, 1, 8, 9, 4, 5, 12, 13);
+            u[i + 2 * k + 1] = __builtin_shufflevector(t[i + k], t[i + k + 2], 2, 3, 10, 11, 6, 7, 14, 15);
+        }
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        r[i] = __builtin_shufflevector(u[i], u[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+        r[i + 4] = __builtin_shufflevector(u[i], u[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
+    }
+}
+#else
 FB_INLINE void transpose(vf (&r)[FB_W]) {
 #pragma GCC unroll 4
     for (int round = 1; round < FB_W; round *= 2) {
@@ -524,6 +548,7 @@ FB_INLINE void transpose(vf (&r)[FB_W]) {
         for (int i = 0; i < FB_W; i++) r[i] = t[i];
     }
 }
+#endif
 FB_INLINE void transpose(vi (&r)[FB_W]) {
     vf t[FB_W];
     FB_LANES t[l] = as_f(r[l]);

@@ -376,12 +376,47 @@ template <class T> void taps_inner(const Job& job, long begin, long end) {
         });
     }
 }
-template <class T> void taps_single(const Job& job, long begin, long end) {
+// As many rows as a register has lanes, side by side: `columns` has room for their elements.
+template <class T> void taps_of_rows(const Job& job, long a, typename Compute<T>::S* columns) {
     FB_TYPES(T);
     long inputs = job.n[0], outputs = job.n[1];
     const long *ends = (const long*)job.p[2], *index = (const long*)job.p[3];
     const S* weight = (const S*)job.p[4];
-    for (long a = begin; a < end; a++) {
+    const T* x = (const T*)job.p[1] + a * inputs;
+    T* out = (T*)job.p[0] + a * outputs;
+    V square[FB_W];
+    long i = 0;
+    for (; i + FB_W <= inputs; i += FB_W) {
+        load_square(x + i, inputs, square);
+        for (int l = 0; l < FB_W; l++) st(columns + (i + l) * FB_W, square[l], Full{});
+    }
+    for (; i < inputs; i++)
+        for (int l = 0; l < FB_W; l++) columns[i * FB_W + l] = (S)element(x + l * inputs + i);
+    for (long o = 0, k = 0; o < outputs; o += FB_W) {
+        long count = outputs - o < FB_W ? outputs - o : FB_W;
+        for (long j = 0; j < count; j++) {
+            V total = {};
+            for (; k < ends[o + j]; k++) total = total + ld(columns + index[k] * FB_W, Full{}) * Compute<T>::splat(weight[k]);
+            square[j] = total;
+        }
+        if (count == FB_W) store_square(out + o, outputs, square);
+        else
+            for (long j = 0; j < count; j++)
+                for (int l = 0; l < FB_W; l++) put(out + l * outputs + o + j, (S)lane(square[j], l));
+    }
+}
+template <class T> void taps_single(const Job& job, long begin, long end) {
+    FB_TYPES(T);
+    long inputs = job.n[0], outputs = job.n[1], a = begin;
+    const long *ends = (const long*)job.p[2], *index = (const long*)job.p[3];
+    const S* weight = (const S*)job.p[4];
+    if constexpr (sizeof(S) == 4)
+        if (end - begin >= FB_W && inputs <= 1 << 18) {
+            S* columns = (S*)job.rt->alloc(inputs * FB_W * sizeof(S) + 64);
+            for (; columns && a + FB_W <= end; a += FB_W) taps_of_rows<T>(job, a, columns);
+            if (columns) job.rt->release(columns);
+        }
+    for (; a < end; a++) {
         const T* x = (const T*)job.p[1] + a * inputs;
         T* out = (T*)job.p[0] + a * outputs;
         for (long o = 0, k = 0; o < outputs; o++) {

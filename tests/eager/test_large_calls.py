@@ -342,7 +342,90 @@ def test_weights_of_draws_are_checked():
     assert draws.last_weight(w[None]).tolist() == [[4000]]
 
 
+# -- halves: one rounding of what single precision gives
+
+HALF_PAIRS = {"add": lambda x, y: x + y, "subtract": lambda x, y: x - y, "multiply": lambda x, y: x * y, "divide": lambda x, y: x / y,
+              "maximum": fb.maximum, "minimum": fb.minimum, "by a number": lambda x, y: x * 0.3, "and a number": lambda x, y: x + 1000.1,
+              "of a number": lambda x, y: 0.7 / x, "from a number": lambda x, y: 1 - x, "relu": lambda x, y: F.relu(x),
+              "square": lambda x, y: x * x, "threshold": lambda x, y: F.threshold(x, 0.1, 7.7), "sign": lambda x, y: fb.sign(x),
+              "choice": lambda x, y: fb.where(x > 0, x, y), "choice and number": lambda x, y: fb.where(x > 0, 0.3, y),
+              "choice of less": lambda x, y: fb.where(x <= y, x, y * 2)}
+
+
+@pytest.mark.parametrize("name", HALF_PAIRS)
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_halves_are_single_precision_rounded_once(name, dtype):
+    f, half = HALF_PAIRS[name], getattr(fb, dtype)
+    for shape in ((), (0,), (1,), (7,), (8,), (257,), (3000,), (70001,), (40, 33)):
+        x, y = (values("float32", *shape, seed=k, odd=math.prod(shape) > 20).to(half) for k in range(2))
+        if math.prod(shape) > 40:
+            y.view(-1)[5:5 + len(ODD)] = fb.tensor(ODD).to(half)
+        for a, b in ((x, y), (x.mT, y.mT) if x.ndim == 2 else (x, y), (x[::2], y[1::2][:len(x[::2])]) if len(shape) == 1 else (x, y)):
+            if a.shape != b.shape:
+                b = a
+            got, wanted = f(a, b), f(a.float(), b.float()).to(half)
+            assert got.dtype is half and got.stride() == fb.empty_like(wanted).stride()
+            assert fb.equal(got.isnan(), wanted.isnan())
+            assert fb.equal(got.nan_to_num(5.0).view(fb.int16), wanted.nan_to_num(5.0).view(fb.int16)), (shape, got, wanted)
+            target = a.clone()
+            assert fb.equal(target.copy_(got).nan_to_num(5.0), got.nan_to_num(5.0))
+
+
+def test_halves_are_written_in_place_with_gaps():
+    room = values("float16", 900, seed=4)
+    x, y = room.clone(), values("float16", 300, seed=5)
+    x[1::3].mul_(y).add_(1.5)
+    assert fb.equal(x[1::3], ((room[1::3].float() * y.float()).half().float() + 1.5).half())
+    assert fb.equal(x[::3], room[::3]) and fb.equal(x[2::3], room[2::3])
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "float16", "bfloat16", "int32", "float64"])
+def test_choices_among_elements_of_any_width(dtype):
+    x, y = ((values("float32", 3001, seed=k) * 20).to(getattr(fb, dtype)) for k in range(2))
+    on = values("float32", 3001, seed=9) > 0.3
+    for a, b in ((x, y), (x[:1], y), (x, y[:1]), (x[:1], y[:1])):
+        wanted = np.where(on.numpy(), a.double().numpy(), b.double().numpy())
+        assert np.array_equal(fb.where(on, a, b).double().numpy(), wanted)
+    assert np.array_equal(fb.where(on[::2], x[::2], y[::2]).double().numpy(), wanted_of(on, x, y)[::2])
+
+
+def wanted_of(on, x, y):
+    return np.where(on.numpy(), x.double().numpy(), y.double().numpy())
+
+
+# -- draws
+
+
+@pytest.mark.parametrize("batch, sample", [((), ()), ((3,), ()), ((2, 3), (4,)), ((5000,), ())])
+def test_counts_of_drawn_categories(batch, sample):
+    p = values("float32", *batch, 6).abs() + 0.05
+    d = fb.distributions.Multinomial(9, p)
+    fb.manual_seed(2)
+    got = d.sample(sample)
+    fb.manual_seed(2)
+    drawn = fb.distributions.Categorical(p).sample((9, *sample))
+    assert got.shape == (*sample, *batch, 6) and got.dtype is fb.float32
+    assert fb.equal(got, F.one_hot(drawn, 6).sum(0).float())
+
+
 # -- moves
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bool", "float32", "int64"])
+@pytest.mark.parametrize("shape, dim", [((300, 120), 0), ((40, 30, 50), 1), ((3, 200, 77), 1), ((40, 30, 50), 0), ((500, 90), 1)])
+def test_rows_by_index(dtype, shape, dim):
+    x = values(dtype, *shape)
+    index = fb.tensor(np.random.default_rng(3).integers(0, shape[dim], 2 * shape[dim] + 1))
+    threads = fb.get_num_threads()
+    try:
+        for count in {1, threads}:
+            fb.set_num_threads(count)
+            got = x.index_select(dim, index)
+            assert got.is_contiguous() and fb.equal(got, fb.from_numpy(np.take(x.numpy(), index.numpy(), dim)))
+            with pytest.raises(IndexError):
+                x.index_select(dim, index + shape[dim])
+    finally:
+        fb.set_num_threads(threads)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int64", "bool"])

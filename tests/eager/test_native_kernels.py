@@ -10,6 +10,7 @@ import pytest
 import flambeau as fb
 import flambeau.nn.functional as F
 from flambeau.eager.op import OPS
+from flambeau.eager.ops import taps
 from flambeau.runtime import moves, native, order, running, whole
 
 INTEGERS = (np.int64, np.int32, np.int16, np.int8, np.uint8)
@@ -87,6 +88,22 @@ def test_a_permutation_is_the_order_of_its_draws(n):
             np.testing.assert_array_equal(fb.randperm(n).numpy(), np.argsort(keys.numpy(), kind="stable"))
     finally:
         fb.set_num_threads(threads)
+
+
+# -- maps along one dim that read a few elements
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
+@pytest.mark.parametrize("n, size", [(1, 1), (5, 3), (16, 16), (37, 23), (40, 129), (700, 350)])
+def test_taps_of_rows_side_by_side_are_those_of_each_row(n, size, dtype, rng):
+    x = fb.tensor(rng.standard_normal((45, n)) * 4).to(getattr(fb, dtype))._array
+    x[3, n // 2], x[20, 0] = np.inf, np.nan
+    lengths = rng.integers(0, 6, size)
+    index, weight = rng.integers(0, n, lengths.sum()), rng.standard_normal(lengths.sum()).astype(np.float32)
+    made = taps.apply(x, 1, (np.cumsum(lengths), index, weight))
+    for row in (0, 3, 7, 8, 15, 16, 20, 31, 44):
+        alone = taps.apply(x[row:row + 1].copy(), 1, (np.cumsum(lengths), index, weight))
+        np.testing.assert_array_equal(made[row].view(np.uint8), alone[0].view(np.uint8))
 
 
 # -- the inverse of the error function

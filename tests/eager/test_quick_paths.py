@@ -241,7 +241,8 @@ def test_draws_of_other_types(name, dtype):
         assert found[0] == found[1], n
 
 
-@pytest.mark.parametrize("shape", [(1,), (7,), (100,), (300,), (1, 5), (10, 10), (3, 129), (20, 100)])
+@pytest.mark.parametrize("shape", [(1,), (7,), (100,), (300,), (1, 5), (10, 10), (3, 129), (20, 100), (5000,), (70000,), (3, 4100),
+                                   (2000, 3), (4000, 1)])
 def test_choices_in_proportion_to_weights(shape):
     w = values("float32", *shape).clamp(min=0)
     w[..., -1] = 0.5 if shape[-1] == 1 else 0.0
