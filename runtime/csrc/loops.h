@@ -68,12 +68,55 @@ template <class Body> FB_INLINE void one_vector(i64 i, Body body) { body(i, Full
 
 // W x W elements whose columns are contiguous in memory, as W registers that are rows; and back
 template <class T, class V> FB_INLINE void load_square(const T* p, i64 stride, V (&rows)[FB_W]) {
+#pragma GCC unroll 16
     for (int l = 0; l < FB_W; l++) rows[l] = ld(p + l * stride, Full{});
     transpose(rows);
 }
 template <class T, class V> FB_INLINE void store_square(T* p, i64 stride, V (&rows)[FB_W]) {
     transpose(rows);
+#pragma GCC unroll 16
     for (int l = 0; l < FB_W; l++) st(p + l * stride, rows[l], Full{});
+}
+
+// ---- out[i * out_row + j] = x[j * x_column + i] for i < rows, j < columns: whole lines at a time, in tiles
+template <class E> FB_INLINE void turn_few(E* out, i64 out_row, const E* x, i64 x_column, i64 rows, i64 columns) {
+    for (i64 j = 0; j < columns; j++)
+        for (i64 i = 0; i < rows; i++) out[i * out_row + j] = x[j * x_column + i];
+}
+template <class E> FB_INLINE void turn_square(E* out, i64 out_row, const E* x, i64 x_column) {
+    if constexpr (sizeof(E) == 4) {
+        vf square[FB_W];
+#pragma GCC unroll 16
+        for (int l = 0; l < FB_W; l++) square[l] = ld((const float*)(x + l * x_column), Full{});
+        transpose(square);
+#pragma GCC unroll 16
+        for (int l = 0; l < FB_W; l++) st((float*)(out + l * out_row), square[l], Full{});
+    } else {
+        hd square[FB_W / 2];
+#pragma GCC unroll 8
+        for (int l = 0; l < FB_W / 2; l++) square[l] = *(const hd_loose*)(x + l * x_column);
+        transpose(square);
+#pragma GCC unroll 8
+        for (int l = 0; l < FB_W / 2; l++) *(hd_loose*)(out + l * out_row) = square[l];
+    }
+}
+template <class E> FB_INLINE void turn_tile(E* out, i64 out_row, const E* x, i64 x_column, i64 rows, i64 columns) {
+    constexpr i64 side = sizeof(E) == 4 ? FB_W : FB_W / 2;
+    if constexpr (sizeof(E) < 4) return turn_few(out, out_row, x, x_column, rows, columns);
+    else {
+        i64 whole = columns / side * side, i = 0;
+        for (; i + side <= rows; i += side)
+            for (i64 j = 0; j < whole; j += side) turn_square(out + i * out_row + j, out_row, x + j * x_column + i, x_column);
+        turn_few(out + i * out_row, out_row, x + i, x_column, rows - i, whole);
+        turn_few(out + whole, out_row, x + whole * x_column, x_column, rows, columns - whole);
+    }
+}
+template <class E> static inline void turn_block(E* out, i64 out_row, const E* x, i64 x_column, i64 rows, i64 columns) {
+    constexpr i64 tile = sizeof(E) < 4 ? 16 : 32;
+    for (i64 j = 0; j < columns; j += tile)
+        for (i64 i = 0; i < rows; i += tile)
+            turn_tile(out + i * out_row + j, out_row, x + j * x_column + i, x_column, rows - i < tile ? rows - i : tile,
+                columns - j < tile ? columns - j : tile);
 }
 
 // a value in living lanes, the identity of a reduction in dead ones

@@ -504,13 +504,42 @@ FB_INLINE vf ld1(const f16* p) { return half_to_float(p->bits - (v16){}); }
 #if FB_W == 16
 #define FB_LOW 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
 #define FB_HIGH 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
-#elif FB_W == 8
-#define FB_LOW 0, 8, 1, 9, 2, 10, 3, 11
-#define FB_HIGH 4, 12, 5, 13, 6, 14, 7, 15
-#else
+#define FB_HALF_LOW 0, 8, 1, 9, 2, 10, 3, 11
+#define FB_HALF_HIGH 4, 12, 5, 13, 6, 14, 7, 15
+#elif FB_W == 4
 #define FB_LOW 0, 4, 1, 5
 #define FB_HIGH 2, 6, 3, 7
+#define FB_HALF_LOW 0, 2
+#define FB_HALF_HIGH 1, 3
 #endif
+#if FB_W == 8 // within the halves of a register first, each shuffle one instruction: half as many as by whole interleavings
+FB_INLINE void transpose(vf (&r)[FB_W]) {
+    vf t[8], u[8];
+#pragma GCC unroll 4
+    for (int i = 0; i < 8; i += 2) {
+        t[i] = __builtin_shufflevector(r[i], r[i + 1], 0, 8, 1, 9, 4, 12, 5, 13);
+        t[i + 1] = __builtin_shufflevector(r[i], r[i + 1], 2, 10, 3, 11, 6, 14, 7, 15);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 8; i += 4) {
+        u[i] = __builtin_shufflevector(t[i], t[i + 2], 0, 1, 8, 9, 4, 5, 12, 13);
+        u[i + 1] = __builtin_shufflevector(t[i], t[i + 2], 2, 3, 10, 11, 6, 7, 14, 15);
+        u[i + 2] = __builtin_shufflevector(t[i + 1], t[i + 3], 0, 1, 8, 9, 4, 5, 12, 13);
+        u[i + 3] = __builtin_shufflevector(t[i + 1], t[i + 3], 2, 3, 10, 11, 6, 7, 14, 15);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        r[i] = __builtin_shufflevector(u[i], u[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+        r[i + 4] = __builtin_shufflevector(u[i], u[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
+    }
+}
+FB_INLINE void transpose(hd (&r)[4]) {
+    hd a = __builtin_shufflevector(r[0], r[1], 0, 4, 2, 6), b = __builtin_shufflevector(r[0], r[1], 1, 5, 3, 7);
+    hd c = __builtin_shufflevector(r[2], r[3], 0, 4, 2, 6), d = __builtin_shufflevector(r[2], r[3], 1, 5, 3, 7);
+    r[0] = __builtin_shufflevector(a, c, 0, 1, 4, 5), r[1] = __builtin_shufflevector(b, d, 0, 1, 4, 5);
+    r[2] = __builtin_shufflevector(a, c, 2, 3, 6, 7), r[3] = __builtin_shufflevector(b, d, 2, 3, 6, 7);
+}
+#else
 FB_INLINE void transpose(vf (&r)[FB_W]) {
 #pragma GCC unroll 4
     for (int round = 1; round < FB_W; round *= 2) {
@@ -524,6 +553,20 @@ FB_INLINE void transpose(vf (&r)[FB_W]) {
         for (int i = 0; i < FB_W; i++) r[i] = t[i];
     }
 }
+FB_INLINE void transpose(hd (&r)[FB_W / 2]) {
+#pragma GCC unroll 4
+    for (int round = 1; round < FB_W / 2; round *= 2) {
+        hd t[FB_W / 2];
+#pragma GCC unroll 4
+        for (int i = 0; i < FB_W / 4; i++) {
+            t[2 * i] = __builtin_shufflevector(r[i], r[i + FB_W / 4], FB_HALF_LOW);
+            t[2 * i + 1] = __builtin_shufflevector(r[i], r[i + FB_W / 4], FB_HALF_HIGH);
+        }
+#pragma GCC unroll 8
+        for (int i = 0; i < FB_W / 2; i++) r[i] = t[i];
+    }
+}
+#endif
 FB_INLINE void transpose(vi (&r)[FB_W]) {
     vf t[FB_W];
     FB_LANES t[l] = as_f(r[l]);

@@ -87,6 +87,36 @@ def test_bytes(kind, length):
             assert a.dtype is b.dtype and bool((a == b).all())
 
 
+TURNED = {
+    "transpose": lambda x: x.transpose(-1, -2).contiguous(),
+    "first_last": lambda x: x.permute(2, 1, 0).contiguous(),
+    "middle": lambda x: x.permute(1, 2, 0).contiguous(),
+    "sliced": lambda x: x[:, 1:, 2:].transpose(1, 2).contiguous(),
+    "every_second": lambda x: x[:, ::2].transpose(1, 2).contiguous(),
+    "into_columns": lambda x: flambeau.empty_like(x.transpose(1, 2).contiguous()).transpose(1, 2).copy_(x),
+    "expanded": lambda x: x[:1].expand(20, -1, -1).permute(1, 2, 0).contiguous(),
+}
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64", "int64", "int32", "bfloat16", "int16", "bool", "uint8"])
+@pytest.mark.parametrize("name", TURNED)
+def test_copies_that_exchange_dims(name, kind):
+    """Tiles with whole and broken edges, elements of every size; other sizes of the same code."""
+    for sizes in ((2, 70, 33), (3, 16, 64), (40, 5, 100), (2, 3, 0), (33, 17, 31)):
+        x = (flambeau.randn(*sizes) * 9).to(getattr(flambeau, kind))
+        for dynamic in (False, True):
+            with config.patch(strict=True, optimize=1):
+                compiler.reset()
+                a, b = flambeau.compile(TURNED[name], dynamic=dynamic)(x), TURNED[name](x)
+            assert a.dtype is b.dtype and a.stride() == b.stride() and flambeau.equal(a, b)
+
+
+def test_tiles_stand_in_the_code():
+    for f, given in ((TURNED["transpose"], flambeau.randn(2, 70, 33)), (TURNED["middle"], flambeau.randn(40, 5, 100).double())):
+        assert "turn_block(" in text_of(f, given).split("// forward")[-1]
+    assert "turn_block(" not in text_of(lambda x: x.transpose(1, 2).sin().contiguous() + 1.0, flambeau.randn(2, 70, 33)).split("// forward")[-1]
+
+
 RESAMPLED = {
     "bicubic": lambda x: F.interpolate(x, scale_factor=2, mode="bicubic"),
     "bicubic_down": lambda x: F.interpolate(x, size=(3, 5), mode="bicubic", align_corners=True),
