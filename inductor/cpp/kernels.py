@@ -14,6 +14,7 @@ from ...capture.expr import Expr, ExprLike, is_const, lift, product
 from ...runtime.data import data
 from ..body import Buffer, Rewriter, Value
 from ..loops import Axis, LoopKernel, Step, Store, fallible, step_bounds, writes
+from .bytes import ByteNest, of_bytes
 from .nest import ALIGNMENT, Nest
 from .prims import COSTS, type_of
 from .segments import at, segments
@@ -132,6 +133,7 @@ class MapKernel(RowKernel):
 
     def write(self) -> Written:
         step = self.kernel.steps[0]
+        self.nest = ByteNest if of_bytes(self.kernel) else Nest
         axes = (*self.kernel.outer, *step.axes)
         rows, last = axes[:-1], axes[-1]
         if isinstance(last.extent, int) and 0 < last.extent <= MAP_BLOCK:
@@ -170,10 +172,10 @@ class MapKernel(RowKernel):
         step = replace(step, axes=(last,))
         found = segments(rows, step, last)
         if not found:
-            return Nest(self, step, (last,), rows, "first", "past").write(body)
+            return self.nest(self, step, (last,), rows, "first", "past").write(body)
         for begin, part in found:
             bounds = f"fb_max(first - {begin}, 0)", f"fb_min(past - {begin}, {part.axes[0].extent})"
-            Nest(self, part, part.axes, rows, *bounds, aligned=begin % ALIGNMENT == 0).write(body)
+            self.nest(self, part, part.axes, rows, *bounds, aligned=begin % ALIGNMENT == 0).write(body)
 
     def whole_rows(self, step: Step, rows: tuple[Axis, ...], last: Axis) -> Written:
         """Rows of a known length that need no chunks."""
@@ -188,7 +190,7 @@ class MapKernel(RowKernel):
             self.write_singly(body, step, rows)
         else:
             for part in parts or [step]:
-                Nest(self, part, part.axes, rows).write(body)
+                self.nest(self, part, part.axes, rows).write(body)
         body.close()
         points = " * ".join(factor(e) for e in extents(rows)) or "1"
         return self.written(body, points, work_text([a.extent for a in inner], cost(step)))
@@ -199,7 +201,7 @@ class MapKernel(RowKernel):
         for axis in outer:
             body.open(f"for (i64 {axis.name} = 0; {axis.name} < {cpp(axis.extent)}; {axis.name}++)")
         for k in range(last.extent):
-            Nest(self, at((*rows, *outer), step, last, k), (), (*rows, *outer)).write(body)
+            self.nest(self, at((*rows, *outer), step, last, k), (), (*rows, *outer)).write(body)
         for _ in outer:
             body.close()
 
@@ -216,7 +218,7 @@ class MapKernel(RowKernel):
             rewrite.done[value.id] = value.body.load(table, (last.var,))
         self.write_scratch(body)
         stores = tuple(Store(table, (last.var,), value) for value, table in zip(found, tables))
-        Nest(self, Step((last,), stores), (last,), ()).write(body)
+        self.nest(self, Step((last,), stores), (last,), ()).write(body)
         return replace(step, stores=tuple(replace(store, value=rewrite(store.value)) for store in step.stores))
 
 

@@ -33,6 +33,24 @@ template <int U, class Body> FB_INLINE void each_vector(i64 begin, i64 end, Body
     for (; i + FB_W <= end; i += FB_W) body(i, Full{}, 0);
     if (i < end) body(i, Tail{(int)(end - i)}, 0);
 }
+// four registers at a time where there are so many: their numbers, for what is stored together
+template <class Body> FB_INLINE void each_four(i64 begin, i64 end, Body body) {
+    i64 i = begin;
+    for (; i + 4 * FB_W <= end; i += 4 * FB_W) {
+        body(i, Part{}, 0);
+        body(i + FB_W, Part{}, 1);
+        body(i + 2 * FB_W, Part{}, 2);
+        body(i + 3 * FB_W, Part{}, 3);
+    }
+    for (; i + FB_W <= end; i += FB_W) body(i, Full{}, 0);
+    if (i < end) body(i, Tail{(int)(end - i)}, 0);
+}
+// registers of bytes
+template <class Body> FB_INLINE void each_bytes(i64 begin, i64 end, Body body) {
+    i64 i = begin;
+    for (; i + 4 * FB_W <= end; i += 4 * FB_W) body(i, Full{}, 0);
+    if (i < end) body(i, Tail{(int)(end - i)}, 0);
+}
 // the same until a body says that this is enough
 template <class Body> FB_INLINE void until_vector(i64 begin, i64 end, Body body) {
     for (i64 i = begin; i < end; i += FB_W)

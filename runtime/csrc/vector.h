@@ -140,10 +140,26 @@ FB_INLINE vi wide(s16v x) { return __builtin_convertvector(x, vi); }
 #endif
 FB_INLINE hl wide_l(hf x) { return __builtin_convertvector(x, hl); }
 FB_INLINE hi narrow4(hl x) { return __builtin_convertvector(x, hi); }
+#if FB_ISA == 256 && !defined(__clang__)
+typedef char c16v __attribute__((vector_size(16)));
+typedef long long l16v __attribute__((vector_size(16)));
+FB_INLINE vi wide(s8v x) { return __builtin_ia32_pmovsxbd256((c16v)(l16v){(long long)x, 0}); }
+FB_INLINE vi wide(v8 x) { return __builtin_ia32_pmovzxbd256((c16v)(l16v){(long long)x, 0}); }
+FB_INLINE v16 narrow16(vi x) {
+    x &= 0xffff;
+    return (v16)__builtin_ia32_packusdw128(first(x), second(x));
+}
+FB_INLINE v8 narrow8(vi x) {
+    x &= 0xff;
+    s16v words = __builtin_ia32_packusdw128(first(x), second(x));
+    return (v8)((l16v)__builtin_ia32_packuswb128(words, words))[0];
+}
+#else
 FB_INLINE vi wide(s8v x) { return __builtin_convertvector(__builtin_convertvector(x, s16v), vi); }
 FB_INLINE vi wide(v8 x) { return __builtin_convertvector(__builtin_convertvector(x, v16), vi); }
 FB_INLINE v16 narrow16(vi x) { return __builtin_convertvector(x, v16); }
 FB_INLINE v8 narrow8(vi x) { return __builtin_convertvector(narrow16(x), v8); }
+#endif
 #endif
 FB_INLINE vi narrow(hl a, hl b) { return both(narrow4(a), narrow4(b)); }
 FB_INLINE hl widen_first(vi x) { return wide_l(first(x)); }
@@ -448,6 +464,55 @@ template <class M> FB_INLINE void st(u8* p, vi x, M m) { store8(p, narrow8(x), m
 template <class M> FB_INLINE void st(bool* p, vi x, M m) { store8(p, narrow8(x & 1), m); }
 
 template <class M> FB_INLINE void st(u32* p, vl x, M m) { st((int*)p, narrow(x.lo, x.hi), m); }
+
+// ---- registers of bytes: four times the lanes, numbers below 256 that wrap; truth values are 0 / 255
+typedef u8 vy __attribute__((vector_size(FB_W * 4)));
+typedef i8 vz __attribute__((vector_size(FB_W * 4)));
+typedef vy vy_loose __attribute__((aligned(1), may_alias));
+FB_INLINE vy splat_y(int x) { return (u8)x - (vy){}; }
+FB_INLINE vy ld_y(const void* p, Full) { return *(const vy_loose*)p; }
+FB_INLINE vy ld_y(const void* p, Tail t) {
+    vy r = {};
+    __builtin_memcpy(&r, p, t.n);
+    return r;
+}
+FB_INLINE void st_y(void* p, vy x, Full) { *(vy_loose*)p = x; }
+FB_INLINE void st_y(void* p, vy x, Tail t) { __builtin_memcpy(p, &x, t.n); }
+FB_INLINE vy truth_y(vy x) { return (vy)(x != 0); }
+FB_INLINE vy v_where_y(vy m, vy a, vy b) { return (m & a) | (~m & b); }
+
+// ---- four registers as so many bytes: truth values of 0 / -1 as 0 / 1, numbers by their lowest byte
+#if FB_ISA == 512 && !defined(__clang__)
+typedef short s32v __attribute__((vector_size(64)));
+typedef char c64v __attribute__((vector_size(64)));
+FB_INLINE s32v pack_words(vi a, vi b) { return __builtin_ia32_packssdw512_mask(a, b, (s32v){}, (u32)-1); }
+FB_INLINE vi pack_signed(s32v a, s32v b) { return (vi)__builtin_ia32_packsswb512_mask(a, b, (c64v){}, (u64)-1); }
+FB_INLINE vi pack_bytes(s32v a, s32v b) { return (vi)__builtin_ia32_packuswb512_mask(a, b, (c64v){}, (u64)-1); }
+FB_INLINE vy in_order(vi x) { return (vy)__builtin_shufflevector(x, x, 0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15); }
+#define FB_PACKS 1
+#elif FB_ISA == 256 && !defined(__clang__)
+typedef short s32v __attribute__((vector_size(32)));
+FB_INLINE s32v pack_words(vi a, vi b) { return __builtin_ia32_packssdw256(a, b); }
+FB_INLINE vi pack_signed(s32v a, s32v b) { return (vi)__builtin_ia32_packsswb256(a, b); }
+FB_INLINE vi pack_bytes(s32v a, s32v b) { return (vi)__builtin_ia32_packuswb256(a, b); }
+FB_INLINE vy in_order(vi x) { return (vy)__builtin_shufflevector(x, x, 0, 4, 1, 5, 2, 6, 3, 7); }
+#define FB_PACKS 1
+#endif
+struct Part : Full {}; // one of four neighbouring registers whose bytes are stored together
+template <class T, class V, class M> FB_INLINE void st_part(T* p, V x, M m, int, V (&)[4]) { st(p, x, m); }
+#ifdef FB_PACKS
+FB_INLINE void st_part(bool* p, vi x, Part, int part, vi (&all)[4]) {
+    all[part] = x;
+    if (part == 3)
+        st_y(p - 3 * FB_W, in_order(pack_signed(pack_words(all[0], all[1]), pack_words(all[2], all[3]))) & 1, Full{});
+}
+FB_INLINE void st_part(u8* p, vi x, Part, int part, vi (&all)[4]) {
+    all[part] = x & 255;
+    if (part == 3)
+        st_y(p - 3 * FB_W, in_order(pack_bytes(pack_words(all[0], all[1]), pack_words(all[2], all[3]))), Full{});
+}
+FB_INLINE void st_part(i8* p, vi x, Part m, int part, vi (&all)[4]) { st_part((u8*)p, x, m, part, all); }
+#endif
 
 // ---- stores past the caches, of whole lines that nobody reads soon. Other threads may look after a Drain went out of scope.
 #if defined(__clang__)

@@ -6,12 +6,18 @@ import re
 import flambeau
 import pytest
 from flambeau import compiler
+from flambeau.inductor.cpp.codegen import MARK
 from flambeau.nn import functional as F
 from flambeau.runtime.config import config
 
 from .test_calls import check, randn, text_of
 
 INNER = re.compile(r"each_vector.*?\}\);", re.DOTALL)
+
+
+def kernels_of(f, *args):
+    """The generated text without the headers."""
+    return text_of(f, *args).split(MARK)[-1]
 
 
 def inner_loops(f, *shape):
@@ -75,16 +81,51 @@ def test_every_second_element(step, length):
             assert bool((a == b).all())
 
 
-@pytest.mark.parametrize("kind", ["int8", "uint8", "bool"])
-@pytest.mark.parametrize("length", [3, 16, 50])
-def test_bytes(kind, length):
-    x = (flambeau.arange(length) * 37 % 251 - 120).to(getattr(flambeau, kind))
-    y = x.flip(0)
-    f = (lambda x, y: (x ^ y, ~x)) if kind == "bool" else (lambda x, y: (x + y, x * 3, ~x, x.float() - y))
-    with config.patch(strict=True, optimize=1):
-        compiler.reset()
-        for a, b in zip(flambeau.compile(f)(x, y), f(x, y)):
-            assert a.dtype is b.dtype and bool((a == b).all())
+BYTES = {
+    "bits": lambda x, y: (x & y, x | y, x ^ y, ~x),
+    "order": lambda x, y: (x == y, x != y, x < y, x <= y, x > y, x >= y),
+    "sums": lambda x, y: (x + y, x * y, flambeau.maximum(x, y), x * 3 + y),
+    "choice": lambda x, y: (flambeau.where(x.bool(), y, x), flambeau.logical_not(x), flambeau.logical_and(x, y)),
+    "casts": lambda x, y: (x.bool(), x.to(flambeau.uint8), y.to(flambeau.int8) - 7, -x.to(flambeau.int8)),
+    "numbers": lambda x, y: (x == 3, y > 1, (x != 0) & (y < 2), x.float() > y, (x.float() * 0.5).to(flambeau.int8), x.double() == y),
+}
+
+
+@pytest.mark.parametrize("name", BYTES)
+@pytest.mark.parametrize("kinds", [("bool", "bool"), ("uint8", "uint8"), ("int8", "int8"), ("int8", "uint8"), ("bool", "int8")])
+def test_maps_of_bytes(kinds, name):
+    """In registers of bytes and stores of four registers at once; rows with tails, one number or one row for all, none."""
+    for k, sizes in enumerate([(3,), (16,), (64,), (70,), (257,), (20001,), (3, 100), (4, 5, 130), (0,), (2, 0)]):
+        x, y = [(flambeau.randn(*sizes) * 60).long().to(getattr(flambeau, kind)) for kind in kinds]
+        y = y if len(sizes) == 1 else y[..., :1] if k % 2 else y[:1]
+        for dynamic in (False, True):
+            with config.patch(strict=True, optimize=1):
+                compiler.reset()
+                for a, b in zip(flambeau.compile(BYTES[name], dynamic=dynamic)(x, y), BYTES[name](x, y)):
+                    assert a.dtype is b.dtype and flambeau.equal(a, b)
+                    assert a.dtype is not flambeau.bool or flambeau.equal(a.view(flambeau.uint8), b.view(flambeau.uint8))
+
+
+def test_bytes_are_computed_as_bytes():
+    x = flambeau.randn(3, 1000) > 0
+    f = lambda x: (~x & x[:1]) | (x.to(flambeau.uint8) == 1)
+    text = kernels_of(f, x)
+    assert "each_bytes(" in text and "vi " not in text
+    f = lambda x: x > x[:1]
+    text = kernels_of(f, x.float())
+    assert "each_four(" in text and "st_part(" in text
+    f = lambda x: ~x
+    assert "each_bytes(" not in kernels_of(f, x[:, :40].contiguous()[:, :20])
+
+
+def test_truth_of_whole_numbers_needs_no_float():
+    x, y = flambeau.arange(-50, 50), flambeau.randn(100)
+    f = lambda x, y: (flambeau.logical_and(x, y), x.float().bool(), x.half().bool(), x.int().bool(), x.int().long().bool())
+    text = kernels_of(f, x, y)
+    assert "to_f(" not in text and "to_i(" in text          # (what is cut to 32 bits may become zero)
+    for big in (x, x * 2 ** 40, x * 2 ** 32):
+        for a, b in zip(flambeau.compile(f)(big, y), f(big, y)):
+            assert flambeau.equal(a, b)
 
 
 TURNED = {
@@ -113,8 +154,9 @@ def test_copies_that_exchange_dims(name, kind):
 
 def test_tiles_stand_in_the_code():
     for f, given in ((TURNED["transpose"], flambeau.randn(2, 70, 33)), (TURNED["middle"], flambeau.randn(40, 5, 100).double())):
-        assert "turn_block(" in text_of(f, given).split("// forward")[-1]
-    assert "turn_block(" not in text_of(lambda x: x.transpose(1, 2).sin().contiguous() + 1.0, flambeau.randn(2, 70, 33)).split("// forward")[-1]
+        assert "turn_block(" in kernels_of(f, given)
+    computed = lambda x: x.transpose(1, 2).sin().contiguous() + 1.0
+    assert "turn_block(" not in kernels_of(computed, flambeau.randn(2, 70, 33))
 
 
 RESAMPLED = {
