@@ -29,7 +29,7 @@ COLUMNS = 32  # vectors in one block of a column reduction: their accumulators s
 ROW, ROWS = 128, 64  # rows of fewer elements are walked several at a time, as long as so many groups of them are left
 TABLE, TABLES, TABLE_ROWS = 2048, 3, 8  # elements of a table of what rows share; tables; rows from which on they pay
 TABLE_WORK, UNEVEN = 8, 10  # least work of an element in a table; work of an uneven index
-FEW = 8  # elements of a row in segments that are written one by one
+FEW, FEW_COST = 8, 12  # elements of a row in segments, at most so dear, that are written one by one
 STACK_BYTES = 65536  # row scratch below this lives on the stack
 
 
@@ -190,7 +190,10 @@ class MapKernel(RowKernel):
             self.write_singly(body, step, rows)
         else:
             for part in parts or [step]:
-                self.nest(self, part, part.axes, rows).write(body)
+                if len(parts) > 1 and part.axes[-1].extent <= FEW and cost(part) <= FEW_COST:
+                    self.write_singly(body, part, rows)
+                else:
+                    self.nest(self, part, part.axes, rows).write(body)
         body.close()
         points = " * ".join(factor(e) for e in extents(rows)) or "1"
         return self.written(body, points, work_text([a.extent for a in inner], cost(step)))

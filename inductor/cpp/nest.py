@@ -249,7 +249,8 @@ class Nest:
                 return out.close()
         if value.op == "load":
             source = self.place(self.kernel.linear(value.attrs.buffer, value.attrs.index, False)).at
-            out(f"__builtin_memcpy({at}, {self.pointer(value.attrs.buffer, source)}, {size});")
+            # (linked without version numbers, `memcpy` is the C library's oldest one, in 128 bits; `memmove` is its best)
+            out(f"__builtin_memmove({at}, {self.pointer(value.attrs.buffer, source)}, {size});")
         else:
             out(f"__builtin_memset({at}, 0, {size});")
         if choice is not None:

@@ -473,11 +473,11 @@ FB_INLINE vy splat_y(int x) { return (u8)x - (vy){}; }
 FB_INLINE vy ld_y(const void* p, Full) { return *(const vy_loose*)p; }
 FB_INLINE vy ld_y(const void* p, Tail t) {
     vy r = {};
-    __builtin_memcpy(&r, p, t.n);
+    __builtin_memmove(&r, p, t.n);
     return r;
 }
 FB_INLINE void st_y(void* p, vy x, Full) { *(vy_loose*)p = x; }
-FB_INLINE void st_y(void* p, vy x, Tail t) { __builtin_memcpy(p, &x, t.n); }
+FB_INLINE void st_y(void* p, vy x, Tail t) { __builtin_memmove(p, &x, t.n); }
 FB_INLINE vy truth_y(vy x) { return (vy)(x != 0); }
 FB_INLINE vy v_where_y(vy m, vy a, vy b) { return (m & a) | (~m & b); }
 
