@@ -78,6 +78,19 @@ def check_expandable(op, target, value) -> None:
 
 def map_strides(sizes, operands) -> tuple | None:
     """Strides of a map's result: dimensions ordered as in the first operand that orders them. None: contiguous."""
+    order = map_order(sizes, operands)
+    if order is None:
+        return None
+    strides, step = [0] * len(sizes), 1
+    for d in reversed(order):
+        strides[d] = step
+        if type(sizes[d]) is not int or sizes[d] > 1:
+            step = step * sizes[d]
+    return tuple(strides)
+
+
+def map_order(sizes, operands) -> list | None:
+    """The dimensions of a map's result from the slowest to the fastest; None where they are in order."""
     ndim = len(sizes)
     if ndim < 2 or all([is_plain(x) for x in operands]):
         return None
@@ -85,14 +98,7 @@ def map_strides(sizes, operands) -> tuple | None:
     if not known or _row_major(known[0]):
         return None
     order = _order(ndim, known)
-    if order == list(range(ndim)):
-        return None
-    strides, step = [0] * ndim, 1
-    for d in reversed(order):
-        strides[d] = step
-        if type(sizes[d]) is not int or sizes[d] > 1:
-            step = step * sizes[d]
-    return tuple(strides)
+    return None if order == list(range(ndim)) else order
 
 
 def is_plain(x) -> bool:

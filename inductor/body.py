@@ -382,7 +382,8 @@ class Body:
             source = value.args[0]
             if source.dtype is dtype and dtype.is_floating_point:
                 return source
-        if value.op == "cast" and widens(value.args[0].dtype, value.dtype):
+        if value.op == "cast" and (widens(value.args[0].dtype, value.dtype) or dtype is dtypes.bool and keeps_zero(
+                value.args[0].dtype, value.dtype)):
             return self.cast(value.args[0], dtype)
         return self.make("cast", (value,), dtype)
 
@@ -496,6 +497,13 @@ def widens(small: Any, large: Any) -> bool:
     if small is dtypes.bool:
         return large is not dtypes.bool
     return False
+
+
+def keeps_zero(whole: Any, other: Any) -> bool:
+    """True when a whole number is zero in `other` only if it is zero."""
+    if whole.is_floating_point or whole.is_complex:
+        return False
+    return other.is_floating_point or not other.is_complex and other is not dtypes.bool and other.itemsize >= whole.itemsize
 
 
 def common_dtype(a: Any, b: Any) -> Any:

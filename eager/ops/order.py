@@ -9,7 +9,7 @@ from ..meta import Spec
 from ..op import extern, Out, scan, size, static
 from .creation import full
 from .indexing import scatter_add
-from .rearrange import flip, like
+from .rearrange import flip
 
 
 @scan(combine="sum", promote="int_to_long")
@@ -73,15 +73,13 @@ def _argsort(x, dim, descending):
     return np.argsort(keys, axis=dim, kind="stable")
 
 
-@extern(template="order", outputs=_VALUES, meta=lambda x, dim, descending: (like(x), like(x, dtypes.int64)))
+@extern(template="order", outputs=_VALUES, meta=lambda x, dim, descending: (tuple(x.shape), _like(x, tuple(x.shape))))
 def sort(x, dim: static, descending=False):
-    """Stable. (values, positions)"""
+    """Stable. (values, positions), row-major."""
     if x.ndim == 0:
         return x.copy(), np.zeros((), np.int64)
     order = _argsort(x, dim, descending)
-    values, positions = np.empty_like(x), np.empty_like(x, np.int64)
-    values[...], positions[...] = np.take_along_axis(x, order, dim), order
-    return values, positions
+    return np.ascontiguousarray(np.take_along_axis(x, order, dim)), np.ascontiguousarray(order, np.int64)
 
 
 sort.native(order.sort)

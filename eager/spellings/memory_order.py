@@ -1,5 +1,6 @@
 """Results that follow the order of their inputs' memory, and results that must have memory of their own."""
 
+from ..meta import map_order
 from ..ops import views as v
 from ..ops.views import contiguous_copy
 from ..tensor import Tensor, is_dense
@@ -30,12 +31,9 @@ def follows(x: Tensor, order: tuple) -> bool:
 
 
 def memory_order(x: Tensor) -> tuple | None:
-    """The order of dims from the slowest to the fastest where x's memory is dense, without gaps or repetitions, and not
-    row-major."""
-    if x.is_contiguous() or not all(type(n) is int for n in (*x._sizes, *x._strides)):
-        return None
-    order = tuple(sorted(range(x.ndim), key=lambda d: (-x._strides[d], d)))
-    return order if is_dense(x._sizes, x._strides, order) else None
+    """The order of dims from the slowest to the fastest in x's memory, which may have gaps; None where it is that of rows."""
+    order = map_order(x._sizes, (x,))
+    return None if order is None else tuple(order)
 
 
 def back(order: tuple) -> list:

@@ -310,16 +310,21 @@ def _has_order(x, name):
 
 
 def sort(input, dim=-1, descending=False, stable=False, *, out=None):
-    _has_order(input, "Sort")
-    d, order = dim_of(input, dim), memory_order(input)
-    if order is None:
-        return give(Sorted(*o.sort(input, d, bool(descending))), out)
-    found = o.sort(permute(input, order), order.index(d), bool(descending))
-    return give(Sorted(*(permute(part, tuple(back(order))) for part in found)), out)
+    return give(Sorted(*_sorted(input, dim, descending)), out)
 
 
 def argsort(input, dim=-1, descending=False, stable=False):
-    return o.sort(_has_order(input, "Sort"), dim_of(input, dim), bool(descending))[1]
+    return _sorted(input, dim, descending)[1]
+
+
+def _sorted(input, dim, descending):
+    """(values, positions) in the input's order of memory."""
+    _has_order(input, "Sort")
+    d, order = dim_of(input, dim), memory_order(input)
+    if order is None:
+        return o.sort(input, d, bool(descending))
+    found = o.sort(permute(input, order), order.index(d), bool(descending))
+    return [permute(part, tuple(back(order))) for part in found]
 
 
 def topk(input, k, dim=-1, largest=True, sorted=True, *, out=None):

@@ -14,6 +14,7 @@ from ...capture.expr import Expr, ExprLike, is_const, lift, product
 from ...runtime.data import data
 from ..body import Buffer, Rewriter, Value
 from ..loops import Axis, LoopKernel, Step, Store, fallible, step_bounds, writes
+from .bytes import ByteNest, of_bytes
 from .nest import ALIGNMENT, Nest
 from .prims import COSTS, type_of
 from .segments import at, segments
@@ -29,7 +30,7 @@ WIDE_COLUMNS = 256  # the same where rows come from memory, once each: long runs
 ROW, ROWS = 128, 64  # rows of fewer elements are walked several at a time, as long as so many groups of them are left
 TABLE, TABLES, TABLE_ROWS = 2048, 3, 8  # elements of a table of what rows share; tables; rows from which on they pay
 TABLE_WORK, UNEVEN = 8, 10  # least work of an element in a table; work of an uneven index
-FEW = 8  # elements of a row in segments that are written one by one
+FEW, FEW_COST = 8, 12  # elements of a row in segments, at most so dear, that are written one by one
 STACK_BYTES = 65536  # row scratch below this lives on the stack
 
 
@@ -40,6 +41,9 @@ def write_loops(program: Any, kernel: LoopKernel) -> Written:
     step = kernel.steps[0]
     if len(kernel.steps) > 1 or step.reduces or kernel.locals or not (kernel.outer or step.axes):
         return RowKernel(program, kernel).write()
+    moved = turned_copy(kernel)
+    if moved is not None:
+        return CopyKernel(program, kernel, moved).write()
     turning = None if step.looks else turned(kernel)
     return SquareKernel(program, kernel, turning).write() if turning else MapKernel(program, kernel).write()
 
@@ -130,6 +134,7 @@ class MapKernel(RowKernel):
 
     def write(self) -> Written:
         step = self.kernel.steps[0]
+        self.nest = ByteNest if of_bytes(self.kernel) else Nest
         axes = (*self.kernel.outer, *step.axes)
         rows, last = axes[:-1], axes[-1]
         if isinstance(last.extent, int) and 0 < last.extent <= MAP_BLOCK:
@@ -168,10 +173,10 @@ class MapKernel(RowKernel):
         step = replace(step, axes=(last,))
         found = segments(rows, step, last)
         if not found:
-            return Nest(self, step, (last,), rows, "first", "past").write(body)
+            return self.nest(self, step, (last,), rows, "first", "past").write(body)
         for begin, part in found:
             bounds = f"fb_max(first - {begin}, 0)", f"fb_min(past - {begin}, {part.axes[0].extent})"
-            Nest(self, part, part.axes, rows, *bounds, aligned=begin % ALIGNMENT == 0).write(body)
+            self.nest(self, part, part.axes, rows, *bounds, aligned=begin % ALIGNMENT == 0).write(body)
 
     def whole_rows(self, step: Step, rows: tuple[Axis, ...], last: Axis) -> Written:
         """Rows of a known length that need no chunks."""
@@ -186,7 +191,10 @@ class MapKernel(RowKernel):
             self.write_singly(body, step, rows)
         else:
             for part in parts or [step]:
-                Nest(self, part, part.axes, rows).write(body)
+                if len(parts) > 1 and part.axes[-1].extent <= FEW and cost(part) <= FEW_COST:
+                    self.write_singly(body, part, rows)
+                else:
+                    self.nest(self, part, part.axes, rows).write(body)
         body.close()
         points = " * ".join(factor(e) for e in extents(rows)) or "1"
         return self.written(body, points, work_text([a.extent for a in inner], cost(step)))
@@ -197,7 +205,7 @@ class MapKernel(RowKernel):
         for axis in outer:
             body.open(f"for (i64 {axis.name} = 0; {axis.name} < {cpp(axis.extent)}; {axis.name}++)")
         for k in range(last.extent):
-            Nest(self, at((*rows, *outer), step, last, k), (), (*rows, *outer)).write(body)
+            self.nest(self, at((*rows, *outer), step, last, k), (), (*rows, *outer)).write(body)
         for _ in outer:
             body.close()
 
@@ -214,7 +222,7 @@ class MapKernel(RowKernel):
             rewrite.done[value.id] = value.body.load(table, (last.var,))
         self.write_scratch(body)
         stores = tuple(Store(table, (last.var,), value) for value, table in zip(found, tables))
-        Nest(self, Step((last,), stores), (last,), ()).write(body)
+        self.nest(self, Step((last,), stores), (last,), ()).write(body)
         return replace(step, stores=tuple(replace(store, value=rewrite(store.value)) for store in step.stores))
 
 
@@ -375,6 +383,84 @@ class SquareKernel(RowKernel):
             place = f"{self.buffer(buffer)} + ({cpp(linear, bounds)})"
             body(f"{function}({place}, {cpp(stride, bounds)}, square{start + k});")
         body.close()
+
+
+@data
+class TurnedCopy:
+    """A map that only copies: contiguous along `row` in one of the two arrays and along the last axis in the other. `rows`: the
+    axis that is a row of the result, with the strides of the result along it and of the operand along the other one."""
+
+    row: Axis
+    last: Axis
+    by_row: bool
+    out_row: ExprLike
+    x_column: ExprLike
+
+
+def turned_copy(kernel: LoopKernel) -> TurnedCopy | None:
+    """How a map moves elements from one order of two axes to the other, if that is all it does."""
+    step = kernel.steps[0]
+    *rows, last = (*kernel.outer, *step.axes)
+    if len(step.stores) != 1 or step.looks or step.index_values() or step.stores[0].mode != "set":
+        return None
+    store, load = step.stores[0], step.stores[0].value
+    if load.op != "load" or load.args or load.attrs.buffer.dtype is not store.buffer.dtype or load.attrs.buffer == store.buffer:
+        return None
+    if store.buffer.dtype.itemsize not in (1, 2, 4, 8):
+        return None
+    to, at = (strides_along(each.buffer, each.index, (*rows, last)) for each in (store, load.attrs))
+    if to is None or at is None:
+        return None
+    for contiguous, other, by_row in ((to, at, True), (at, to, False)):
+        row = next((a for a in rows if is_one(other[a.var])), None)
+        if row is None or not is_one(contiguous[last.var]):
+            continue
+        repeated = any(is_const(s) and int(s) == 0 for s in (contiguous[row.var], other[last.var]))
+        if repeated or any(isinstance(axis.extent, int) and axis.extent < SQUARE for axis in (row, last)):
+            continue
+        return TurnedCopy(row, last, by_row, *((to[row.var], at[last.var]) if by_row else (to[last.var], at[row.var])))
+    return None
+
+
+def is_one(stride: ExprLike) -> bool:
+    return is_const(stride) and int(stride) == 1
+
+
+def strides_along(buffer: Buffer, index: tuple, axes: tuple[Axis, ...]) -> dict | None:
+    """By variable, the elements from one point of an axis to the next; None where places are no sums of those."""
+    parts = lift(buffer.linear(index)).affine([axis.var for axis in axes])
+    return None if parts is None else parts[0]
+
+
+class CopyKernel(RowKernel):
+    """A copy that exchanges two axes: tiles that are turned over in registers, a stripe of rows of the result a point."""
+
+    def __init__(self, program: Any, kernel: Any, moved: TurnedCopy):
+        super().__init__(program, kernel)
+        self.moved = moved
+
+    def write(self) -> Written:
+        moved, step = self.moved, self.kernel.steps[0]
+        row, last = moved.row, moved.last
+        others = tuple(axis for axis in (*self.kernel.outer, *step.axes[:-1]) if axis is not row)
+        height = factor(row.extent)
+        body = Lines(1)
+        body(f"const i64 blocks = ({height} + {STRIPE - 1}) / {STRIPE};")
+        body.open("for (i64 point = begin; point < end; point++)")
+        body(f"const i64 first = point % blocks * {STRIPE}, past = fb_min(first + {STRIPE}, {height});")
+        if others:
+            body("const i64 rest = point / blocks;")
+            decode(body, others, "rest")
+        body(f"const i64 {row.name} = first, {last.name} = 0;")
+        bounds = self.bounds((*others, row), Step((last,), step.stores))
+        store, load = step.stores[0], step.stores[0].value.attrs
+        to, x = (f"{self.buffer(each.buffer)} + ({cpp(self.linear(each.buffer, each.index, False), bounds)})"
+                 for each in (store, load))
+        sizes = ("past - first", cpp(last.extent)) if moved.by_row else (cpp(last.extent), "past - first")
+        body(f"turn_block({to}, {cpp(moved.out_row, bounds)}, {x}, {cpp(moved.x_column, bounds)}, {', '.join(sizes)});")
+        body.close()
+        points = " * ".join([*(factor(e) for e in extents(others)), f"(({height} + {STRIPE - 1}) / {STRIPE})"])
+        return self.written(body, points, work_text([STRIPE, last.extent], cost(step)))
 
 
 class ColumnKernel(RowKernel):

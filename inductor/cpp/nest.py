@@ -26,6 +26,7 @@ from .traffic import Ahead, beyond
 EXACT = 2**50       # numbers below are divided exactly in lanes of doubles
 COPIED = 512        # elements of a row from which the C library copies it
 TOGETHER_COST = 16  # of one point, up to which a block of columns takes several rows at a time
+GROUPED, GROUPED_COST = 64, 24      # elements of a row, at most so dear, from which bytes of four registers are stored together
 
 
 @data
@@ -80,6 +81,7 @@ class Nest:
         self.unroll = 1
         self.until = False              # a row is walked until its one reduction has found what it looks for
         self.rounded: set[int] = set()
+        self.groups: dict[Store, str] = {}      # arrays of registers whose bytes are stored together
 
     # -- where values belong
 
@@ -155,10 +157,13 @@ class Nest:
         if self.copies(reducers, stores):
             return self.write_copies(out, values, stores[0])
         together = self.together(values, reducers, stores)
+        self.groups = self.grouped(values, reducers, stores)
         loops = self.axes[:-2] if together else self.axes[:-1]
         for k, axis in enumerate(loops):
             out.open(f"for (i64 {axis.name} = 0; {axis.name} < {cpp(axis.extent, self.bounds)}; {axis.name}++)")
             self.write_values(out, values, k + 1)
+        for group in self.groups.values():
+            out(f"vi {group}[4];")
         out.open(f"{self.row_loop() if together else self.vector_loop(self.axes[-1].name)} FB_BODY")
         self.write_values(out, values, self.inner)
         self.write_ahead(out, phase)
@@ -175,6 +180,17 @@ class Nest:
             return False
         cost = sum(COSTS.get(v.op, 1) for v in values if self.level(v) == self.inner)
         return cost <= TOGETHER_COST and all(self.level(v) != self.inner - 1 or v.op == "const" for v in values)
+
+    def grouped(self, values: list[Value], reducers: list[Reducer], stores: tuple[Store, ...]) -> dict[Store, str]:
+        """The stores of bytes next to each other, of a cheap step that only stores: a name for the registers of each."""
+        extent = self.axes[-1].extent
+        if self.columns or self.squares is not None or self.ahead or reducers or self.step.looks or self.until:
+            return {}
+        if type(extent) is int and extent < GROUPED or sum(COSTS.get(v.op, 1) for v in values) > GROUPED_COST:
+            return {}
+        bytes_ = [s for s in stores if s.mode == "set" and type_of(s.buffer.dtype).c in ("bool", "u8", "i8")
+                  and self.place(self.kernel.linear(s.buffer, s.index, False)).kind == "next"]
+        return {s: f"bytes{k}" for k, s in enumerate(bytes_)}
 
     # -- rows that are moved as they are
 
@@ -233,7 +249,8 @@ class Nest:
                 return out.close()
         if value.op == "load":
             source = self.place(self.kernel.linear(value.attrs.buffer, value.attrs.index, False)).at
-            out(f"__builtin_memcpy({at}, {self.pointer(value.attrs.buffer, source)}, {size});")
+            # (linked without version numbers, `memcpy` is the C library's oldest one, in 128 bits; `memmove` is its best)
+            out(f"__builtin_memmove({at}, {self.pointer(value.attrs.buffer, source)}, {size});")
         else:
             out(f"__builtin_memset({at}, 0, {size});")
         if choice is not None:
@@ -258,6 +275,8 @@ class Nest:
             return f"until_vector({self.first}, {self.last}, {function}"
         if self.squares is not None:
             return f"one_vector({self.first}, {function}"
+        if self.groups:
+            return f"each_four({self.first}, {self.last}, {function}"
         if self.first == "0" and self.last.isdigit() and self.last != "0":
             return f"each_vector_of<{self.unroll}, {self.last}>({function}"
         return f"each_vector<{self.unroll}>({self.first}, {self.last}, {function}"
@@ -512,6 +531,8 @@ class Nest:
             out(f"{self.squares[store]}[turn] = {value};")
         elif not self.axes:
             out(f"{f'{store.mode}_to1' if combined else 'st1'}({pointer}, {value});")
+        elif store in self.groups:
+            out(f"st_part({pointer}, {value}, lanes, slot, {self.groups[store]});")
         elif place.kind == "next":
             out(f"{self.store_call(store)}{pointer}, {value}, lanes);")
         elif place.near and not combined:

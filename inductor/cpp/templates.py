@@ -18,11 +18,12 @@ from .calls import geometry_lines, three
 from .kernels import RowKernel, write_loops
 from .nest import Nest
 from .prims import Type, type_of
-from .segments import LONG, at, segments
+from .segments import at, segments
 from .text import Lines, cpp, factor
 from .writer import KernelWriter, Written, cost, decode, extents, refuse_hidden_names, work_text
 
 FEW = 8  # points of the last axes of a scatter that are written one by one
+CUT = 32  # elements of a scatter's row from which segments pay
 GEMM_TYPES = {
     ("float32", "float32"): "FB_FLOAT",
     ("float64", "float64"): "FB_DOUBLE",
@@ -93,8 +94,12 @@ class ScatterWriter(RowKernel):
         vectors would wait for each other's stores, one by one."""
         step = self.kernel.step
         outer, parts = points(axes, step)
-        if not parts and axes and type(axes[-1].extent) is int and axes[-1].extent >= LONG:
-            outer, parts = axes[:-1], [replace(part, axes=part.axes[-1:]) for _, part in segments(axes[:-1], step, axes[-1])]
+        if not parts and axes and type(axes[-1].extent) is int and axes[-1].extent >= CUT:
+            outer = axes[:-1]
+            for _, part in segments(outer, step, axes[-1]):
+                part = replace(part, axes=part.axes[-1:])
+                few = type(part.axes[0].extent) is int and part.axes[0].extent <= FEW and not part.looks
+                parts += [at(outer, part, part.axes[0], k) for k in range(part.axes[0].extent)] if few else [part]
         if not parts:
             return Nest(self, step, axes, ()).write(body)
         for axis in outer:

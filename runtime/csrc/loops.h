@@ -33,6 +33,24 @@ template <int U, class Body> FB_INLINE void each_vector(i64 begin, i64 end, Body
     for (; i + FB_W <= end; i += FB_W) body(i, Full{}, 0);
     if (i < end) body(i, Tail{(int)(end - i)}, 0);
 }
+// four registers at a time where there are so many: their numbers, for what is stored together
+template <class Body> FB_INLINE void each_four(i64 begin, i64 end, Body body) {
+    i64 i = begin;
+    for (; i + 4 * FB_W <= end; i += 4 * FB_W) {
+        body(i, Part{}, 0);
+        body(i + FB_W, Part{}, 1);
+        body(i + 2 * FB_W, Part{}, 2);
+        body(i + 3 * FB_W, Part{}, 3);
+    }
+    for (; i + FB_W <= end; i += FB_W) body(i, Full{}, 0);
+    if (i < end) body(i, Tail{(int)(end - i)}, 0);
+}
+// registers of bytes
+template <class Body> FB_INLINE void each_bytes(i64 begin, i64 end, Body body) {
+    i64 i = begin;
+    for (; i + 4 * FB_W <= end; i += 4 * FB_W) body(i, Full{}, 0);
+    if (i < end) body(i, Tail{(int)(end - i)}, 0);
+}
 // the same until a body says that this is enough
 template <class Body> FB_INLINE void until_vector(i64 begin, i64 end, Body body) {
     for (i64 i = begin; i < end; i += FB_W)
@@ -68,12 +86,55 @@ template <class Body> FB_INLINE void one_vector(i64 i, Body body) { body(i, Full
 
 // W x W elements whose columns are contiguous in memory, as W registers that are rows; and back
 template <class T, class V> FB_INLINE void load_square(const T* p, i64 stride, V (&rows)[FB_W]) {
+#pragma GCC unroll 16
     for (int l = 0; l < FB_W; l++) rows[l] = ld(p + l * stride, Full{});
     transpose(rows);
 }
 template <class T, class V> FB_INLINE void store_square(T* p, i64 stride, V (&rows)[FB_W]) {
     transpose(rows);
+#pragma GCC unroll 16
     for (int l = 0; l < FB_W; l++) st(p + l * stride, rows[l], Full{});
+}
+
+// ---- out[i * out_row + j] = x[j * x_column + i] for i < rows, j < columns: whole lines at a time, in tiles
+template <class E> FB_INLINE void turn_few(E* out, i64 out_row, const E* x, i64 x_column, i64 rows, i64 columns) {
+    for (i64 j = 0; j < columns; j++)
+        for (i64 i = 0; i < rows; i++) out[i * out_row + j] = x[j * x_column + i];
+}
+template <class E> FB_INLINE void turn_square(E* out, i64 out_row, const E* x, i64 x_column) {
+    if constexpr (sizeof(E) == 4) {
+        vf square[FB_W];
+#pragma GCC unroll 16
+        for (int l = 0; l < FB_W; l++) square[l] = ld((const float*)(x + l * x_column), Full{});
+        transpose(square);
+#pragma GCC unroll 16
+        for (int l = 0; l < FB_W; l++) st((float*)(out + l * out_row), square[l], Full{});
+    } else {
+        hd square[FB_W / 2];
+#pragma GCC unroll 8
+        for (int l = 0; l < FB_W / 2; l++) square[l] = *(const hd_loose*)(x + l * x_column);
+        transpose(square);
+#pragma GCC unroll 8
+        for (int l = 0; l < FB_W / 2; l++) *(hd_loose*)(out + l * out_row) = square[l];
+    }
+}
+template <class E> FB_INLINE void turn_tile(E* out, i64 out_row, const E* x, i64 x_column, i64 rows, i64 columns) {
+    constexpr i64 side = sizeof(E) == 4 ? FB_W : FB_W / 2;
+    if constexpr (sizeof(E) < 4) return turn_few(out, out_row, x, x_column, rows, columns);
+    else {
+        i64 whole = columns / side * side, i = 0;
+        for (; i + side <= rows; i += side)
+            for (i64 j = 0; j < whole; j += side) turn_square(out + i * out_row + j, out_row, x + j * x_column + i, x_column);
+        turn_few(out + i * out_row, out_row, x + i, x_column, rows - i, whole);
+        turn_few(out + whole, out_row, x + whole * x_column, x_column, rows, columns - whole);
+    }
+}
+template <class E> static inline void turn_block(E* out, i64 out_row, const E* x, i64 x_column, i64 rows, i64 columns) {
+    constexpr i64 tile = sizeof(E) < 4 ? 16 : 32;
+    for (i64 j = 0; j < columns; j += tile)
+        for (i64 i = 0; i < rows; i += tile)
+            turn_tile(out + i * out_row + j, out_row, x + j * x_column + i, x_column, rows - i < tile ? rows - i : tile,
+                columns - j < tile ? columns - j : tile);
 }
 
 // a value in living lanes, the identity of a reduction in dead ones

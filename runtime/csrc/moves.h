@@ -8,32 +8,6 @@
 //      stride 1; in the dim before it x may have stride 1, and then squares are turned. A unit is SIDE rows of the last
 //      two dims.
 enum { SIDE = 64, MOVE_DIMS = 8 };
-template <class E> FB_INLINE void turn(E* out, long out_row, const E* x, long x_column, long rows, long columns) {
-    for (long j = 0; j < columns; j++)
-        for (long i = 0; i < rows; i++) out[i * out_row + j] = x[j * x_column + i];
-}
-template <class E> FB_INLINE void turn_block(E* out, long out_row, const E* x, long x_column, long rows, long columns) {
-    if constexpr (sizeof(E) == 4) {
-        long j = 0, whole = rows / FB_W * FB_W;
-        for (; j + FB_W <= columns; j += FB_W) {
-            for (long i = 0; i < whole; i += FB_W) {
-                vf square[FB_W];
-#pragma GCC unroll 16
-                for (int l = 0; l < FB_W; l++) square[l] = ld((const float*)(x + (j + l) * x_column + i), Full{});
-                transpose(square);
-#pragma GCC unroll 16
-                for (int l = 0; l < FB_W; l++) st((float*)(out + (i + l) * out_row + j), square[l], Full{});
-            }
-            turn(out + whole * out_row + j, out_row, x + j * x_column + whole, x_column, rows - whole, FB_W);
-        }
-        turn(out + j, out_row, x + j * x_column, x_column, rows, columns - j);
-    } else {
-        for (long j = 0; j < columns; j += 16)
-            for (long i = 0; i < rows; i += 16)
-                turn(out + i * out_row + j, out_row, x + j * x_column + i, x_column, rows - i < 16 ? rows - i : 16,
-                    columns - j < 16 ? columns - j : 16);
-    }
-}
 // n times one element
 template <class E> FB_INLINE void repeat_run(E* to, E one, long n) {
     constexpr int W = 64 / sizeof(E);
@@ -82,8 +56,7 @@ template <class E> void move(const Job& job, long begin, long end) {
         if (turned) {
             bool back = row[2] < 0; // from the last row on
             if (back) x -= rows - 1, out += (rows - 1) * row[1];
-            for (long j = 0; j < last[0]; j += 256)
-                turn_block(out + j, back ? -row[1] : row[1], x + j * last[2], last[2], rows, last[0] - j < 256 ? last[0] - j : 256);
+            turn_block(out, back ? -row[1] : row[1], x, last[2], rows, last[0]);
         } else {
             for (long i = 0; i < rows; i++) {
                 E* to = out + i * row[1];

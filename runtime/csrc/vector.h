@@ -140,10 +140,26 @@ FB_INLINE vi wide(s16v x) { return __builtin_convertvector(x, vi); }
 #endif
 FB_INLINE hl wide_l(hf x) { return __builtin_convertvector(x, hl); }
 FB_INLINE hi narrow4(hl x) { return __builtin_convertvector(x, hi); }
+#if FB_ISA == 256 && !defined(__clang__)
+typedef char c16v __attribute__((vector_size(16)));
+typedef long long l16v __attribute__((vector_size(16)));
+FB_INLINE vi wide(s8v x) { return __builtin_ia32_pmovsxbd256((c16v)(l16v){(long long)x, 0}); }
+FB_INLINE vi wide(v8 x) { return __builtin_ia32_pmovzxbd256((c16v)(l16v){(long long)x, 0}); }
+FB_INLINE v16 narrow16(vi x) {
+    x &= 0xffff;
+    return (v16)__builtin_ia32_packusdw128(first(x), second(x));
+}
+FB_INLINE v8 narrow8(vi x) {
+    x &= 0xff;
+    s16v words = __builtin_ia32_packusdw128(first(x), second(x));
+    return (v8)((l16v)__builtin_ia32_packuswb128(words, words))[0];
+}
+#else
 FB_INLINE vi wide(s8v x) { return __builtin_convertvector(__builtin_convertvector(x, s16v), vi); }
 FB_INLINE vi wide(v8 x) { return __builtin_convertvector(__builtin_convertvector(x, v16), vi); }
 FB_INLINE v16 narrow16(vi x) { return __builtin_convertvector(x, v16); }
 FB_INLINE v8 narrow8(vi x) { return __builtin_convertvector(narrow16(x), v8); }
+#endif
 #endif
 FB_INLINE vi narrow(hl a, hl b) { return both(narrow4(a), narrow4(b)); }
 FB_INLINE hl widen_first(vi x) { return wide_l(first(x)); }
@@ -449,6 +465,47 @@ template <class M> FB_INLINE void st(bool* p, vi x, M m) { store8(p, narrow8(x &
 
 template <class M> FB_INLINE void st(u32* p, vl x, M m) { st((int*)p, narrow(x.lo, x.hi), m); }
 
+// ---- registers of bytes: four times the lanes, numbers below 256 that wrap; truth values are 0 / 255
+typedef u8 vy __attribute__((vector_size(FB_W * 4)));
+typedef i8 vz __attribute__((vector_size(FB_W * 4)));
+typedef vy vy_loose __attribute__((aligned(1), may_alias));
+FB_INLINE vy splat_y(int x) { return (u8)x - (vy){}; }
+FB_INLINE vy ld_y(const void* p, Full) { return *(const vy_loose*)p; }
+FB_INLINE vy ld_y(const void* p, Tail t) {
+    vy r = {};
+    __builtin_memmove(&r, p, t.n);
+    return r;
+}
+FB_INLINE void st_y(void* p, vy x, Full) { *(vy_loose*)p = x; }
+FB_INLINE void st_y(void* p, vy x, Tail t) { __builtin_memmove(p, &x, t.n); }
+FB_INLINE vy truth_y(vy x) { return (vy)(x != 0); }
+FB_INLINE vy v_where_y(vy m, vy a, vy b) { return (m & a) | (~m & b); }
+
+// ---- four registers as so many bytes: truth values of 0 / -1 as 0 / 1, numbers by their lowest byte
+#if FB_ISA == 256 && !defined(__clang__)
+typedef short s32v __attribute__((vector_size(32)));
+FB_INLINE s32v pack_words(vi a, vi b) { return __builtin_ia32_packssdw256(a, b); }
+FB_INLINE vi pack_signed(s32v a, s32v b) { return (vi)__builtin_ia32_packsswb256(a, b); }
+FB_INLINE vi pack_bytes(s32v a, s32v b) { return (vi)__builtin_ia32_packuswb256(a, b); }
+FB_INLINE vy in_order(vi x) { return (vy)__builtin_shufflevector(x, x, 0, 4, 1, 5, 2, 6, 3, 7); }
+#define FB_PACKS 1
+#endif
+struct Part : Full {}; // one of four neighbouring registers whose bytes are stored together
+template <class T, class V, class M> FB_INLINE void st_part(T* p, V x, M m, int, V (&)[4]) { st(p, x, m); }
+#ifdef FB_PACKS
+FB_INLINE void st_part(bool* p, vi x, Part, int part, vi (&all)[4]) {
+    all[part] = x;
+    if (part == 3)
+        st_y(p - 3 * FB_W, in_order(pack_signed(pack_words(all[0], all[1]), pack_words(all[2], all[3]))) & 1, Full{});
+}
+FB_INLINE void st_part(u8* p, vi x, Part, int part, vi (&all)[4]) {
+    all[part] = x & 255;
+    if (part == 3)
+        st_y(p - 3 * FB_W, in_order(pack_bytes(pack_words(all[0], all[1]), pack_words(all[2], all[3]))), Full{});
+}
+FB_INLINE void st_part(i8* p, vi x, Part m, int part, vi (&all)[4]) { st_part((u8*)p, x, m, part, all); }
+#endif
+
 // ---- stores past the caches, of whole lines that nobody reads soon. Other threads may look after a Drain went out of scope.
 #if defined(__clang__)
 FB_INLINE void stream_line(void* p, vf x) { __builtin_nontemporal_store(x, (vf*)p); }
@@ -504,35 +561,40 @@ FB_INLINE vf ld1(const f16* p) { return half_to_float(p->bits - (v16){}); }
 #if FB_W == 16
 #define FB_LOW 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
 #define FB_HIGH 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
-#elif FB_W == 8
-#define FB_LOW 0, 8, 1, 9, 2, 10, 3, 11
-#define FB_HIGH 4, 12, 5, 13, 6, 14, 7, 15
-#else
+#define FB_HALF_LOW 0, 8, 1, 9, 2, 10, 3, 11
+#define FB_HALF_HIGH 4, 12, 5, 13, 6, 14, 7, 15
+#elif FB_W == 4
 #define FB_LOW 0, 4, 1, 5
 #define FB_HIGH 2, 6, 3, 7
+#define FB_HALF_LOW 0, 2
+#define FB_HALF_HIGH 1, 3
 #endif
-#if FB_ISA == 256 // within halves of registers first: what crosses them takes three times as long
+#if FB_W == 8 // within the halves of a register first, each shuffle one instruction: half as many as by whole interleavings
 FB_INLINE void transpose(vf (&r)[FB_W]) {
-    vf t[FB_W];
+    vf t[8], u[8];
 #pragma GCC unroll 4
     for (int i = 0; i < 8; i += 2) {
         t[i] = __builtin_shufflevector(r[i], r[i + 1], 0, 8, 1, 9, 4, 12, 5, 13);
         t[i + 1] = __builtin_shufflevector(r[i], r[i + 1], 2, 10, 3, 11, 6, 14, 7, 15);
     }
-    vf u[FB_W];
-#pragma GCC unroll 2
+#pragma GCC unroll 4
     for (int i = 0; i < 8; i += 4) {
-#pragma GCC unroll 2
-        for (int k = 0; k < 2; k++) {
-            u[i + 2 * k] = __builtin_shufflevector(t[i + k], t[i + k + 2], 0, 1, 8, 9, 4, 5, 12, 13);
-            u[i + 2 * k + 1] = __builtin_shufflevector(t[i + k], t[i + k + 2], 2, 3, 10, 11, 6, 7, 14, 15);
-        }
+        u[i] = __builtin_shufflevector(t[i], t[i + 2], 0, 1, 8, 9, 4, 5, 12, 13);
+        u[i + 1] = __builtin_shufflevector(t[i], t[i + 2], 2, 3, 10, 11, 6, 7, 14, 15);
+        u[i + 2] = __builtin_shufflevector(t[i + 1], t[i + 3], 0, 1, 8, 9, 4, 5, 12, 13);
+        u[i + 3] = __builtin_shufflevector(t[i + 1], t[i + 3], 2, 3, 10, 11, 6, 7, 14, 15);
     }
 #pragma GCC unroll 4
     for (int i = 0; i < 4; i++) {
         r[i] = __builtin_shufflevector(u[i], u[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
         r[i + 4] = __builtin_shufflevector(u[i], u[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
     }
+}
+FB_INLINE void transpose(hd (&r)[4]) {
+    hd a = __builtin_shufflevector(r[0], r[1], 0, 4, 2, 6), b = __builtin_shufflevector(r[0], r[1], 1, 5, 3, 7);
+    hd c = __builtin_shufflevector(r[2], r[3], 0, 4, 2, 6), d = __builtin_shufflevector(r[2], r[3], 1, 5, 3, 7);
+    r[0] = __builtin_shufflevector(a, c, 0, 1, 4, 5), r[1] = __builtin_shufflevector(b, d, 0, 1, 4, 5);
+    r[2] = __builtin_shufflevector(a, c, 2, 3, 6, 7), r[3] = __builtin_shufflevector(b, d, 2, 3, 6, 7);
 }
 #else
 FB_INLINE void transpose(vf (&r)[FB_W]) {
@@ -546,6 +608,19 @@ FB_INLINE void transpose(vf (&r)[FB_W]) {
         }
 #pragma GCC unroll 16
         for (int i = 0; i < FB_W; i++) r[i] = t[i];
+    }
+}
+FB_INLINE void transpose(hd (&r)[FB_W / 2]) {
+#pragma GCC unroll 4
+    for (int round = 1; round < FB_W / 2; round *= 2) {
+        hd t[FB_W / 2];
+#pragma GCC unroll 4
+        for (int i = 0; i < FB_W / 4; i++) {
+            t[2 * i] = __builtin_shufflevector(r[i], r[i + FB_W / 4], FB_HALF_LOW);
+            t[2 * i + 1] = __builtin_shufflevector(r[i], r[i + FB_W / 4], FB_HALF_HIGH);
+        }
+#pragma GCC unroll 8
+        for (int i = 0; i < FB_W / 2; i++) r[i] = t[i];
     }
 }
 #endif

@@ -6,12 +6,18 @@ import re
 import flambeau
 import pytest
 from flambeau import compiler
+from flambeau.inductor.cpp.codegen import MARK
 from flambeau.nn import functional as F
 from flambeau.runtime.config import config
 
 from .test_calls import check, randn, text_of
 
 INNER = re.compile(r"each_vector.*?\}\);", re.DOTALL)
+
+
+def kernels_of(f, *args):
+    """The generated text without the headers."""
+    return text_of(f, *args).split(MARK)[-1]
 
 
 def inner_loops(f, *shape):
@@ -75,16 +81,82 @@ def test_every_second_element(step, length):
             assert bool((a == b).all())
 
 
-@pytest.mark.parametrize("kind", ["int8", "uint8", "bool"])
-@pytest.mark.parametrize("length", [3, 16, 50])
-def test_bytes(kind, length):
-    x = (flambeau.arange(length) * 37 % 251 - 120).to(getattr(flambeau, kind))
-    y = x.flip(0)
-    f = (lambda x, y: (x ^ y, ~x)) if kind == "bool" else (lambda x, y: (x + y, x * 3, ~x, x.float() - y))
-    with config.patch(strict=True, optimize=1):
-        compiler.reset()
-        for a, b in zip(flambeau.compile(f)(x, y), f(x, y)):
-            assert a.dtype is b.dtype and bool((a == b).all())
+BYTES = {
+    "bits": lambda x, y: (x & y, x | y, x ^ y, ~x),
+    "order": lambda x, y: (x == y, x != y, x < y, x <= y, x > y, x >= y),
+    "sums": lambda x, y: (x + y, x * y, flambeau.maximum(x, y), x * 3 + y),
+    "choice": lambda x, y: (flambeau.where(x.bool(), y, x), flambeau.logical_not(x), flambeau.logical_and(x, y)),
+    "casts": lambda x, y: (x.bool(), x.to(flambeau.uint8), y.to(flambeau.int8) - 7, -x.to(flambeau.int8)),
+    "numbers": lambda x, y: (x == 3, y > 1, (x != 0) & (y < 2), x.float() > y, (x.float() * 0.5).to(flambeau.int8), x.double() == y),
+}
+
+
+@pytest.mark.parametrize("name", BYTES)
+@pytest.mark.parametrize("kinds", [("bool", "bool"), ("uint8", "uint8"), ("int8", "int8"), ("int8", "uint8"), ("bool", "int8")])
+def test_maps_of_bytes(kinds, name):
+    """In registers of bytes and stores of four registers at once; rows with tails, one number or one row for all, none."""
+    for k, sizes in enumerate([(3,), (16,), (64,), (70,), (257,), (20001,), (3, 100), (4, 5, 130), (0,), (2, 0)]):
+        x, y = [(flambeau.randn(*sizes) * 60).long().to(getattr(flambeau, kind)) for kind in kinds]
+        y = y if len(sizes) == 1 else y[..., :1] if k % 2 else y[:1]
+        for dynamic in (False, True):
+            with config.patch(strict=True, optimize=1):
+                compiler.reset()
+                for a, b in zip(flambeau.compile(BYTES[name], dynamic=dynamic)(x, y), BYTES[name](x, y)):
+                    assert a.dtype is b.dtype and flambeau.equal(a, b)
+                    assert a.dtype is not flambeau.bool or flambeau.equal(a.view(flambeau.uint8), b.view(flambeau.uint8))
+
+
+def test_bytes_are_computed_as_bytes():
+    x = flambeau.randn(3, 1000) > 0
+    f = lambda x: (~x & x[:1]) | (x.to(flambeau.uint8) == 1)
+    text = kernels_of(f, x)
+    assert "each_bytes(" in text and "vi " not in text
+    f = lambda x: x > x[:1]
+    text = kernels_of(f, x.float())
+    assert "each_four(" in text and "st_part(" in text
+    f = lambda x: ~x
+    assert "each_bytes(" not in kernels_of(f, x[:, :40].contiguous()[:, :20])
+
+
+def test_truth_of_whole_numbers_needs_no_float():
+    x, y = flambeau.arange(-50, 50), flambeau.randn(100)
+    f = lambda x, y: (flambeau.logical_and(x, y), x.float().bool(), x.half().bool(), x.int().bool(), x.int().long().bool())
+    text = kernels_of(f, x, y)
+    assert "to_f(" not in text and "to_i(" in text          # (what is cut to 32 bits may become zero)
+    for big in (x, x * 2 ** 40, x * 2 ** 32):
+        for a, b in zip(flambeau.compile(f)(big, y), f(big, y)):
+            assert flambeau.equal(a, b)
+
+
+TURNED = {
+    "transpose": lambda x: x.transpose(-1, -2).contiguous(),
+    "first_last": lambda x: x.permute(2, 1, 0).contiguous(),
+    "middle": lambda x: x.permute(1, 2, 0).contiguous(),
+    "sliced": lambda x: x[:, 1:, 2:].transpose(1, 2).contiguous(),
+    "every_second": lambda x: x[:, ::2].transpose(1, 2).contiguous(),
+    "into_columns": lambda x: flambeau.empty_like(x.transpose(1, 2).contiguous()).transpose(1, 2).copy_(x),
+    "expanded": lambda x: x[:1].expand(20, -1, -1).permute(1, 2, 0).contiguous(),
+}
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64", "int64", "int32", "bfloat16", "int16", "bool", "uint8"])
+@pytest.mark.parametrize("name", TURNED)
+def test_copies_that_exchange_dims(name, kind):
+    """Tiles with whole and broken edges, elements of every size; other sizes of the same code."""
+    for sizes in ((2, 70, 33), (3, 16, 64), (40, 5, 100), (2, 3, 0), (33, 17, 31)):
+        x = (flambeau.randn(*sizes) * 9).to(getattr(flambeau, kind))
+        for dynamic in (False, True):
+            with config.patch(strict=True, optimize=1):
+                compiler.reset()
+                a, b = flambeau.compile(TURNED[name], dynamic=dynamic)(x), TURNED[name](x)
+            assert a.dtype is b.dtype and a.stride() == b.stride() and flambeau.equal(a, b)
+
+
+def test_tiles_stand_in_the_code():
+    for f, given in ((TURNED["transpose"], flambeau.randn(2, 70, 33)), (TURNED["middle"], flambeau.randn(40, 5, 100).double())):
+        assert "turn_block(" in kernels_of(f, given)
+    computed = lambda x: x.transpose(1, 2).sin().contiguous() + 1.0
+    assert "turn_block(" not in kernels_of(computed, flambeau.randn(2, 70, 33))
 
 
 RESAMPLED = {
@@ -239,7 +311,7 @@ def test_long_rows_are_copied_by_the_library(name, width, kind, dynamic):
 def test_library_copies_stand_in_the_code():
     x, rows = flambeau.randn(6, 700), flambeau.tensor([0, 5, 2, 3])
     for name in ("index_select", "embedding", "cat", "slice", "padded"):
-        assert "__builtin_memcpy" in text_of(ROWS[name], x, rows).split("// forward")[-1], name
+        assert "__builtin_memmove" in text_of(ROWS[name], x, rows).split("// forward")[-1], name
 
 
 SCATTERS = {

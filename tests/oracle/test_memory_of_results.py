@@ -25,7 +25,7 @@ F.pad(x, (1, 1, 1, 1)); F.pad(x, (1, 1, 1, 1), mode="reflect"); F.pad(x, (1, 1, 
 F.pixel_shuffle(x, 2); F.pixel_shuffle(x, 1); F.pixel_shuffle(x[:, :, :1, :1], 2); F.pixel_unshuffle(x, 2); F.pixel_unshuffle(x, 1); F.pixel_unshuffle(x, 6)
 F.channel_shuffle(x, 1); F.channel_shuffle(x, 2); F.channel_shuffle(x, 4); F.unfold(x, 2); F.dropout(x, 0.5); F.dropout(x, 0.0); F.dropout(x, 0.5, False); F.normalize(x)
 x.flip(1); x.flip(()); x.roll(1, 1); x.roll((1, 2), (2, 3)); x.roll(0, 1); x.rot90(1, (2, 3)); x.rot90(0, (2, 3)); x.repeat(1, 2, 1, 1); x.repeat(1, 1, 1, 1); x.repeat_interleave(2, 1)
-x.tile(2); x.tile(1); x.tril(); x.sort(1)[0]; x.sort(-1, descending=True)[1]; x.topk(2, 1)[0]; x.topk(2, 2)[1]; x.gather(1, L.zeros(2, 2, 6, 6, dtype=L.int64))
+x.tile(2); x.tile(1); x.tril(); x.sort(1)[0]; x.sort(-1, descending=True)[1]; x.argsort(1); x.argsort(-1, descending=True); x.mT[..., ::2].sort(1)[0]; x.topk(2, 1)[0]; x.topk(2, 2)[1]; x.gather(1, L.zeros(2, 2, 6, 6, dtype=L.int64))
 x.index_select(1, L.tensor([0, 1])); x[:, L.tensor([0, 0])]; x[x > 1]; x.scatter(1, L.zeros(2, 1, 6, 6, dtype=L.int64), 1.); x.index_add(1, L.tensor([0]), x[:, :1])
 F.grid_sample(x, L.zeros(2, 3, 3, 2)); F.linear(x, L.ones(3, 6)); x @ L.ones(6, 2); L.cdist(x, x); F.cosine_similarity(x, x); x.diff(dim=2); x.diff(0)
 F.mse_loss(x, x, reduction="none"); F.huber_loss(x, x, reduction="none"); F.cross_entropy(x, L.zeros(2, 6, 6, dtype=L.int64), reduction="none")
