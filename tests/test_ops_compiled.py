@@ -72,8 +72,9 @@ EVERY = sorted({*NAMES, *MORE})
 BATCH = 25
 COMPLEX = ["angle", "complex", "conj", "eig", "fft_c2c", "fft_c2r", "fft_r2c", "imag", "real", "sgn", "view_as_complex",
            "view_as_real"]
-REAL = [name for name in EVERY if name not in COMPLEX]
-BATCHES = [*(REAL[k: k + BATCH] for k in range(0, len(REAL), BATCH)), COMPLEX]
+ALONE = ["update_running"]                  # a fault of tests/faults.py names this batch: no other record moves it
+REAL = [name for name in EVERY if name not in COMPLEX + ALONE]
+BATCHES = [*(REAL[k: k + BATCH] for k in range(0, len(REAL), BATCH)), COMPLEX, ALONE]
 NO_LOWERING = {                             # record -> why eager runs it between the kernels
     "acos": "no scalar primitive", "asin": "no scalar primitive", "atan": "no scalar primitive", "erfinv": "of no elements",
     "cumsum": "of whole numbers", "searchsorted": "the loop IR has no search",
