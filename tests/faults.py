@@ -688,7 +688,7 @@ def zeros_merge():
 @fault(
     "graph",
     "a saved value that is also an input's new value lies in the input's memory",
-    "tests/inductor/test_inplace.py::test_what_the_backward_needs_is_not_overwritten_by_the_next_call",
+    "tests/inductor/test_inplace.py::test_a_new_value_that_is_saved_has_memory_of_its_own",
     error="has been modified by an inplace operation",
 )
 def saved_values_overwritten():

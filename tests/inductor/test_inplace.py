@@ -113,7 +113,7 @@ def test_the_callers_memory_is_what_is_written():
 
 @pytest.mark.parametrize("backend", ["loops", "inductor"])
 def test_what_the_backward_needs_is_not_overwritten_by_the_next_call(backend):
-    """The state's new value is saved (its exponential is computed again): a second forward must not change it."""
+    """What is saved is made of the state's new value: a second forward must not change it."""
     def f(w, state):
         ops.add_(state, 1.0)
         return (ops.mul(w, ops.exp(ops.mul(state, 0.5))),)
@@ -126,6 +126,21 @@ def test_what_the_backward_needs_is_not_overwritten_by_the_next_call(backend):
         return w.grad._array
     run = compiled(f, tensor(30, 4).requires_grad_(), tensor(30, 4, seed=1), backend=backend)
     np.testing.assert_allclose(gradient_of_the_first(run), gradient_of_the_first(f), rtol=1e-5)
+
+
+@pytest.mark.parametrize("backend", ["loops", "inductor"])
+def test_a_new_value_that_is_saved_has_memory_of_its_own(backend):
+    """Eager keeps the state itself and refuses the backward behind a second call; compiled code kept the value."""
+    def f(w, state):
+        ops.add_(state, 1.0)
+        return (ops.mul(w, state),)
+    run = compiled(f, tensor(30, 4).requires_grad_(), tensor(30, 4, seed=1), backend=backend)
+    w, state = tensor(30, 4).requires_grad_(), tensor(30, 4, seed=1)
+    expected = state._array + 1
+    first = run(w, state)[0]
+    run(w, state)
+    ops.sum(first, (0, 1), False).backward()
+    np.testing.assert_allclose(w.grad._array, expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize("backend", ["inductor"])
