@@ -177,6 +177,7 @@ MEANT_FOR = {
     (r"binary_cross_entropy .*float16", r"gradient 1.0: values \(NaN of torch\)"):
         (lambda x: (x == 0) | (x == 1), "in PyTorch's halves eps, 1e-12, is 0"),
     (r"special\.zeta", r"result: values \(NaN of torch\)"): (lambda x: np.abs(x) > 1e300, "the limit is 0"),
+    (r"F\.normalize", r"gradient 1.0: values \(NaN of torch\)"): (lambda x: (x != 0) & (np.abs(x) < 1e-18), "powers of the norm underflow"),
     (r"F\.normalize.*float16", r"gradient 1.0: values"): (lambda x: x == 0, "in PyTorch's halves eps, 1e-12, is 0"),
     (r"F\.gelu .*bfloat16", r"(result|gradient 1.0): values \(NaN of torch\)"): (np.isinf, "PyTorch's vector kernel gives NaN for gelu of infinity"),
     (r"poisson_nll_loss", r"result: values$"): (lambda x: np.abs(x) > 1e30, "what is left of a sum depends on its order"),

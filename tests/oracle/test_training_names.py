@@ -22,8 +22,9 @@ OPTIMIZERS = [("RMSprop", {}), ("RMSprop", dict(momentum=0.9)), ("RMSprop", dict
 
 
 def trained(library, name, options):
-    w, b = (library.tensor(a).requires_grad_() for a in (W, B))
-    x, optimizer = library.tensor(X), getattr(library.optim, name)([w, b], **options)
+    dtype = library.float64 if name == "LBFGS" else library.float32     # (whose steps divide differences of gradients that are nearly 0)
+    w, b = (library.tensor(a, dtype=dtype).requires_grad_() for a in (W, B))
+    x, optimizer = library.tensor(X, dtype=dtype), getattr(library.optim, name)([w, b], **options)
 
     def closure():
         optimizer.zero_grad()
