@@ -103,9 +103,14 @@ def expression(e: ExprLike, bounds: Bounds | None = None, host: bool = False) ->
         sign = ("-" if c < 0 else "") if k == 0 else (" - " if c < 0 else " + ")
         factors = [_atom(a, bounds, host) for a, power in monomial for _ in range(power)]
         if abs(c) != 1 or not monomial:
-            factors.append(str(abs(c)))
+            factors.append(_constant(abs(c), host))
         text += sign + "*".join(factors)
     return text
+
+
+def _constant(c: int, host: bool) -> str:
+    """A number in an expression; sizes are 32 bits wide, and beside them it has to say so if it is wider."""
+    return str(c) if host or c < 2**31 else f"tl.full((), {c}, tl.int64)"
 
 
 def _atom(atom: Any, bounds: Bounds | None, host: bool) -> str:
