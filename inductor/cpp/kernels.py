@@ -333,12 +333,7 @@ class SquareKernel(RowKernel):
         others = tuple(axis for axis in axes if axis is not row)
         height, width = factor(row.extent), cpp(last.extent)
         body = Lines(1)
-        body(f"const i64 blocks = ({height} + {STRIPE - 1}) / {STRIPE};")
-        body.open("for (i64 point = begin; point < end; point++)")
-        body(f"const i64 first = point % blocks * {STRIPE}, past = fb_min(first + {STRIPE}, {height});")
-        if others:
-            body("const i64 rest = point / blocks;")
-            decode(body, others, "rest")
+        open_stripes(body, height, others)
         body.open(f"for (i64 column = 0; column < {width}; column += FB_W)")
         body.open("for (i64 line = first; line < past; line += FB_W)")
         body.open(f"if (line + FB_W <= past && column + FB_W <= {width})")
@@ -432,6 +427,16 @@ def strides_along(buffer: Buffer, index: tuple, axes: tuple[Axis, ...]) -> dict 
     return None if parts is None else parts[0]
 
 
+def open_stripes(body: Lines, height: str, others: tuple[Axis, ...]) -> None:
+    """A loop over the points of `others`, and of each over stripes of the rows: those from `first` on, before `past`."""
+    body(f"const i64 blocks = ({height} + {STRIPE - 1}) / {STRIPE};")
+    body.open("for (i64 point = begin; point < end; point++)")
+    body(f"const i64 first = point % blocks * {STRIPE}, past = fb_min(first + {STRIPE}, {height});")
+    if others:
+        body("const i64 rest = point / blocks;")
+        decode(body, others, "rest")
+
+
 class CopyKernel(RowKernel):
     """A copy that exchanges two axes: tiles that are turned over in registers, a stripe of rows of the result a point."""
 
@@ -445,12 +450,7 @@ class CopyKernel(RowKernel):
         others = tuple(axis for axis in (*self.kernel.outer, *step.axes[:-1]) if axis is not row)
         height = factor(row.extent)
         body = Lines(1)
-        body(f"const i64 blocks = ({height} + {STRIPE - 1}) / {STRIPE};")
-        body.open("for (i64 point = begin; point < end; point++)")
-        body(f"const i64 first = point % blocks * {STRIPE}, past = fb_min(first + {STRIPE}, {height});")
-        if others:
-            body("const i64 rest = point / blocks;")
-            decode(body, others, "rest")
+        open_stripes(body, height, others)
         body(f"const i64 {row.name} = first, {last.name} = 0;")
         bounds = self.bounds((*others, row), Step((last,), step.stores))
         store, load = step.stores[0], step.stores[0].value.attrs

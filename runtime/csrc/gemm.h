@@ -535,9 +535,9 @@ inline FbGemm folded(const FbGemm& g) {
 
 // Few rows against many: the large operand is read where it lies instead of being packed, but rows are then filled up to
 // whole registers instead of MR. Packing a number takes as long as this many rows of products with it. Results have to be
-// turned over then: that is more work than packing where K is small beside M.
+// turned over then, for nothing where both are as many; on AVX2 that is more work than packing where K is small beside M.
 inline bool pays_exchanged(const FbGemm& g) {
-    if (g.K * (g.N - g.M) < (FB_ISA == 512 ? 1 : 4) * g.M * g.N) return false;
+    if (FB_ISA == 512 ? g.N == g.M : g.K * (g.N - g.M) < 4 * g.M * g.N) return false;
     double packing = g.K * g.N > LARGE ? 28 : 12;
     long wide = (g.M + FB_W - 1) / FB_W * FB_W, high = (g.M + MR - 1) / MR * MR;
     return wide + packing * g.M / g.N < high + packing;
