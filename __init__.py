@@ -18,7 +18,7 @@ _PUBLIC_MODULES = {
     # imported when first asked for
     "optim": "eager.optim",
     "utils": "eager.utils",
-    "compiler": "capture.compiler",
+    "compiler": "capture.frontend.compiler",
     "hub": "eager.compat.hub",
     "func": "eager.func",
     "profiler": "eager.profiler",
@@ -76,7 +76,7 @@ _OWN = ("runtime", "eager", "capture", "inductor", "cli", "alias", "__main__")  
 _PACKAGES = ("_logging", "_prims_common", "backends.cudnn", "compiler", "export", "masked", "nested", "package",
              "signal.windows", "sparse", "testing", "utils.benchmark")
 # Names that are attributes of a module, fetched when first asked for.
-_PUBLIC_ATTRIBUTES = {"compile": "capture.compiler", "summary": "eager.nn.summary",
+_PUBLIC_ATTRIBUTES = {"compile": "capture.frontend.compiler", "summary": "eager.nn.summary",
                       "_segment_reduce": "eager.compat.names", "while_loop": "eager.compat.higher_order.while_loop",
                       "vmap": "eager.func", "ops": "eager.compat.operators", "cpu": "eager.compat.accelerators",
                       "cond": "eager.compat.higher_order.cond", "sparse_coo_tensor": "eager.sparse",
@@ -238,7 +238,7 @@ def alias_torch():
 def _compile_in_place(module, *args, **kwargs):
     """`module.compile(...)`: from now on this very module runs its forward compiled. The first call imports the compiler,
     which puts its own method here."""
-    from .capture.module import compile_in_place
+    from .capture.frontend.module import compile_in_place
     return compile_in_place(module, *args, **kwargs)
 
 

@@ -28,8 +28,8 @@ def add(parser: Any) -> None:
 
 
 def run(options: Any) -> Answer:
-    from ..capture import backends
-    from ..inductor import bisect
+    from ..capture.frontend import backends
+    from ..inductor.tools import bisect
     scripts.alias(options.torch)
     path = scripts.target(options, "_repro.py")
     compared = bisect.Comparing(max(1, options.calls))

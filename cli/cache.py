@@ -77,8 +77,8 @@ def show(key: str) -> Answer:
 
 def graph_facts(key: str) -> dict[str, Any]:
     """The programs of a compiled graph: forward, and backward where it trains."""
-    from ..inductor import stored
-    data = stored.read(key)
+    from ..inductor.runtime import graph_cache
+    data = graph_cache.read(key)
     if data is None:
         raise Wrong(f"{key} is damaged, or of another user")
     runs = [("backward", data[1])] if len(data) == 2 else [("forward", data[4]), ("backward", data[5] and data[5][3])]
@@ -87,12 +87,12 @@ def graph_facts(key: str) -> dict[str, Any]:
 
 def program_facts(name: str, run: Any) -> dict[str, Any]:
     """What was kept of one program: its kernels, the hash of their shared object, the C++ text."""
-    from ..inductor import stored
+    from ..inductor.runtime import graph_cache
     while run and run[0] == "around":
         run = run[1]
     if not run:
         return {"name": name, "kernels": [], "library": None, "source": ""}
-    launch = stored.Decoder(None)(run[1])
+    launch = graph_cache.Decoder(None)(run[1])
     return {"name": name, "kernels": list(launch.kernels), "library": launch.library, "source": run[2]}
 
 

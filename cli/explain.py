@@ -43,7 +43,7 @@ def run(options: Any) -> Answer:
 
 
 def check_backend(name: str | None) -> None:
-    from ..capture import backends
+    from ..capture.frontend import backends
     try:
         backends.lookup(name or "inductor")
     except ValueError as error:
@@ -107,7 +107,7 @@ def required(function: Callable) -> list[str]:
 
 
 def explained(function: Callable, inputs: tuple, backend: str | None) -> Answer:
-    from ..capture.explain import explain
+    from ..capture.frontend.explain import explain
     try:
         told = explain(function, backend=backend)(*inputs)
     except Exception as error:

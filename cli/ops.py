@@ -121,7 +121,7 @@ def sample_calls(op: Op) -> list[tuple]:
 
 def samples(op: Op) -> list[dict[str, str]]:
     """What the record's own samples give: arguments and results."""
-    from ..capture.graph import describe
+    from ..capture.graph.graph import describe
     from ..eager.state import recording
     rows = []
     for arguments in sample_calls(op)[:4]:
@@ -133,7 +133,7 @@ def samples(op: Op) -> list[dict[str, str]]:
 
 def compiled(op: Op) -> dict[str, str]:
     """The loop IR and the C++ of the first sample."""
-    from ..inductor.look import code_of
+    from ..inductor.tools.show_op import code_of
     calls = sample_calls(op)
     if not calls:
         raise Wrong(f"{op.name} has no samples")

@@ -34,15 +34,15 @@ def add(parser: Any) -> None:
 
 
 def run(options: Any) -> Answer:
-    from ..capture import keeping
+    from ..capture.frontend import report_at_exit
     scripts.alias(options.torch)
     path = None if options.json else scripts.target(options, "_report.html")
-    with tempfile.TemporaryDirectory(prefix="flambeau-report-") as folder, keeping.keeping() as held:
+    with tempfile.TemporaryDirectory(prefix="flambeau-report-") as folder, report_at_exit.keeping() as held:
         failure = ran(options, folder)
         found = sorted([*held.reports(), *map(Left, left(folder))], key=lambda one: -len(one.kernels))
         del held
         texts = [str(one) for one in found] if options.text else []
-        pages = keeping.write(found, path) if path else []
+        pages = report_at_exit.write(found, path) if path else []
         facts = {"reports": [one.to_dict() for one in found], "pages": pages, "failure": failure}
     return answer(facts, texts, options.script)
 

@@ -7,8 +7,8 @@ In: the package. Out: configuration.md. Run `python docs/make_configuration.py` 
 import pathlib
 
 from checked import finish
-from flambeau.capture.backends import MODES, list_backends
-from flambeau.capture.compile import OPTIONS
+from flambeau.capture.frontend.backends import MODES, list_backends
+from flambeau.capture.frontend.api import OPTIONS
 from flambeau.cli.answer import STATUSES
 from flambeau.cli.main import COMMANDS, PROGRAM
 from flambeau.runtime.config import FIELDS

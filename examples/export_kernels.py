@@ -13,7 +13,7 @@ import tempfile
 import common
 import flambeau as torch
 from flambeau import nn
-from flambeau.inductor.export import export
+from flambeau.inductor.tools.export_cpp import export
 from flambeau.nn import functional as F
 from flambeau.runtime import toolchain
 

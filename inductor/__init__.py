@@ -1,6 +1,6 @@
 """Graphs to kernels. Importing the package enters its backends by name; their modules are imported at the first use."""
 
-from ..capture.backends import register
+from ..capture.frontend.backends import register
 
 register("eager", ".inductor.driver:eager_backend", "run the captured graph node by node")
 register("aot_eager", ".inductor.driver:aot_eager_backend", "run functional forward and backward graphs node by node")

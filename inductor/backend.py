@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ..capture.graph import Graph, Node
+from ..capture.graph.graph import Graph, Node
 from ..eager.op import Kind
 from ..eager.tensor import Tensor
 from ..runtime import locks, log, records, toolchain
 from ..runtime.errors import InternalError
-from . import stored
+from .runtime import graph_cache
 
 SMALL = 24                  # nodes
 
@@ -27,7 +27,7 @@ def inductor(graph: Graph, example_inputs: Sequence, options: dict | None = None
     if options.get("verify"):
         return verified(graph, example_inputs, options)
     with records.current().stage("look in the cache"):
-        shelf = shelf_of(graph, example_inputs, options) if stored.usable(options) else None
+        shelf = shelf_of(graph, example_inputs, options) if graph_cache.usable(options) else None
         compiled = shelf and shelf.load()
     if compiled is None:
         compiled = by_passes(graph, example_inputs, options)
@@ -42,7 +42,7 @@ def verified(graph: Graph, example_inputs: Sequence, options: dict) -> Callable:
         return by_passes(graph, example_inputs, options)
     except InternalError as error:
         with locks.importing:
-            from . import bisect
+            from .tools import bisect
         found = bisect.first_difference(graph, list(example_inputs))
         if found is None:
             raise
@@ -65,7 +65,7 @@ def by_passes(graph: Graph, example_inputs: Sequence, options: dict) -> Callable
 def describe(graph: Graph, compiled: Callable) -> tuple:
     """What a report says about one of its graphs: (programs, texts of stages, why something is missing)."""
     with locks.importing:
-        from . import report
+        from .tools import report
     if any(isinstance(n.value, Tensor) and n.value.is_cuda for n in graph.inputs):
         from .triton import target
         return target.describe(graph, compiled)
@@ -83,7 +83,7 @@ def leaves(graph: Graph, example_inputs: Sequence, options: dict) -> str | None:
     if not all(map(may_be_called, nodes)):
         return None
     with locks.importing:
-        from .calls import is_called_in_eager
+        from .loops.extern_kernels import is_called_in_eager
     if not all(map(is_called_in_eager, nodes)):
         return None
     return f"what it computes is called in eager from compiled code, too: {', '.join(sorted({n.target.name for n in nodes}))}"
@@ -103,9 +103,9 @@ inductor.takes_options = inductor.takes_mode = True
 inductor.describe = describe
 
 
-def shelf_of(graph: Graph, example_inputs: Sequence, options: dict) -> stored.Shelf | None:
+def shelf_of(graph: Graph, example_inputs: Sequence, options: dict) -> graph_cache.Shelf | None:
     try:
-        return stored.Shelf(graph, example_inputs, options)
-    except stored.NotStored as reason:
+        return graph_cache.Shelf(graph, example_inputs, options)
+    except graph_cache.NotStored as reason:
         log.channel("cache")(f"{graph.name} is not stored: {reason}")
         return None

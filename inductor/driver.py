@@ -14,7 +14,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..capture.graph import Graph, Interpreter, Node, map_nodes
+from ..capture.graph.graph import Graph, Interpreter, Node, map_nodes
 from ..eager import dtypes
 from ..eager.op import Kind
 from ..eager.state import recording
@@ -22,26 +22,27 @@ from ..eager.tensor import Tensor
 from ..runtime import counters, locks, records, sources, toolchain
 from ..runtime.config import config
 from ..runtime.errors import CheckFailed, FlambeauError, Unsupported
-from . import dump, passes, stages, verify
-from .again import compute_again
-from .body import Buffer
-from .bundle import bundle
-from .boundary import Around, CompiledGraph, Executable, Training, replay
-from .decompose import decompose
-from .facts import Crossing, ViewOfInput, ViewOfOutput, ViewStep, constant_names
-from .functionalize import FunctionalGraph, functionalize
-from .halves import settle, settled_copy
-from .joint import build_joint, is_tangent
+from .graph import dump, passes, verify
+from .runtime import compare_stages as stages
+from .graph.recompute import compute_again
+from .loops.body import Buffer
+from .schedule.combo_kernels import bundle
+from .runtime.runtime_wrapper import Around, CompiledGraph, Executable, Training, replay
+from .graph.decompose import decompose
+from .graph.schemas import Crossing, ViewOfInput, ViewOfOutput, ViewStep, constant_names
+from .graph.functionalize import FunctionalGraph, functionalize
+from .graph.half_rounding import settle, settled_copy
+from .graph.joint_graph import build_joint, is_tangent
 from .cpp.wrapper import Loading
-from .inplace import write_inputs, write_temps
-from .lookups import look_up_products
-from .lower import lower
-from .memory import overwritten, plan
-from .partition import partition, read_by_gradients, split
-from .pieces import join_products, join_slices
-from .records import restride
-from .schedule import schedule
-from .tracing import fresh_fake, retrace
+from .schedule.reinplace import write_inputs, write_temps
+from .graph.embedding_linear import look_up_products
+from .loops.lower import lower
+from .schedule.memory_planning import overwritten, plan
+from .graph.partition import partition, read_by_gradients, split
+from .graph.accumulated_gradients import join_products, join_slices
+from .graph.compiler_ops import restride
+from .schedule.scheduler import schedule
+from .graph.retrace import fresh_fake, retrace
 
 # (graph, name, writes: (input, output that is its new value)..., donated: numbers of inputs that may be overwritten)
 Target = Callable[[Graph, str, tuple, frozenset], Executable]
@@ -298,7 +299,7 @@ def loops(graph: Graph, name: str, writes: tuple = (), donated: frozenset = froz
 def looped(program) -> Executable:
     """The loop interpreter on one program."""
     with locks.importing:
-        from .interpret import run as run_program               # few programs are run so
+        from .loops.interpreter import run as run_program               # few programs are run so
     own = [program.inputs.index(b) if isinstance(b, Buffer) and b in program.inputs else None for b in program.outputs]
 
     def run(inputs, seed, base):

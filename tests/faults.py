@@ -972,7 +972,7 @@ def casts_round():
         rounded = f"v_round({text})" if source.kind in "fd" and target.kind in "il" else text
         return convert(rounded, source, target)
 
-    for path in ("inductor.cpp.nest", "inductor.cpp.prims", "inductor.cpp.reduce"):
+    for path in ("inductor.cpp.loop_codegen", "inductor.cpp.prims", "inductor.cpp.reductions"):
         setattr(importlib.import_module(f"flambeau.{path}"), "convert", rounding)
 
 
@@ -1227,7 +1227,7 @@ def stop_iteration_without_a_value():
 def globals_apart_from_names():
     def plain(known):
         from flambeau.capture.variables.builder import _key
-        from flambeau.capture.variables.outside import OutsideDict
+        from flambeau.capture.variables.outer_containers import OutsideDict
 
         def namespace_of(tx, value, source):
             return tx.known(value) or tx.remember(value, OutsideDict(tx, value, source, _key))

@@ -518,7 +518,7 @@ def test_a_python_whose_frames_are_not_known():
 
 
 def test_version_branches_stand_in_one_place():
-    """What a Python version changes is decided in capture/opcodes.py and in the extension."""
+    """What a Python version changes is decided in capture/bytecode/opcodes.py and in the extension."""
     root = os.path.dirname(os.path.dirname(os.path.abspath(torch.compile.__code__.co_filename)))
     found = []
     for folder in ("runtime", "eager", "capture", "inductor"):

@@ -14,7 +14,7 @@ from flambeau.eager import dtypes
 from flambeau.eager.op import OPS, Kind
 from flambeau.eager.tensor import Tensor
 from flambeau.inductor import driver
-from flambeau.inductor.stages import own_copy
+from flambeau.inductor.runtime.compare_stages import own_copy
 from flambeau.runtime.config import config
 from .test_ops import NAMES, described, flat, samples
 

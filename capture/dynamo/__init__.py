@@ -2,10 +2,10 @@
 
 from ...runtime.counters import snapshot
 from . import config, eval_frame, testing, utils
-from .. import backends
-from ..compile import compile, reset
-from ..explain import explain
-from ..module import CompiledModule as OptimizedModule
+from ..frontend import backends
+from ..frontend.api import compile, reset
+from ..frontend.explain import explain
+from ..frontend.module import CompiledModule as OptimizedModule
 from ..state import allow_in_graph, disable, is_compiling, mark_dynamic, mark_static
 
 maybe_mark_dynamic = mark_dynamic

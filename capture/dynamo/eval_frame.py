@@ -1,5 +1,5 @@
 """torch._dynamo.eval_frame: packages ask it whether a module is a compiled one."""
 
-from ..module import CompiledModule as OptimizedModule
+from ..frontend.module import CompiledModule as OptimizedModule
 
 __all__ = ["OptimizedModule"]

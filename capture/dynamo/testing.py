@@ -26,7 +26,7 @@ class CompileCounterWithBackend(CompileCounter):
     def __call__(self, gm, example_inputs):
         super().__call__(gm, example_inputs)
         self.graphs.append(gm)
-        from ..backends import lookup
+        from ..frontend.backends import lookup
         return lookup(self.backend)[1](gm, example_inputs)
 
     def clear(self):

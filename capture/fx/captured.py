@@ -14,7 +14,7 @@ from typing import Any
 
 from ...eager.autograd.modes import set_grad_enabled
 from ...eager.api import is_grad_enabled
-from ..shapes import SymFloat, SymInt
+from ..shapes.symbolic_shapes import SymFloat, SymInt
 from .graph import Graph
 from .graph_module import GraphModule
 from .node import Node, has_side_effect

@@ -15,7 +15,7 @@ from collections import defaultdict
 from typing import Any
 from collections.abc import Callable, Iterator
 
-from ..notebook import table_html
+from .graph_html import table_html
 from .code import FIXED_GLOBALS, CodeGen, PythonCode
 from .node import Node, map_aggregate, map_arg
 

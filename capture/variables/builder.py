@@ -26,22 +26,22 @@ from ...eager.sizes import SYMBOLIC, Size
 from ...eager.tensor import Tensor
 from .. import state
 from ..breaks import unsupported
-from ..source import Attr, Pinned, item, of_frame
-from ..trace import LARGEST_SYMBOL
+from ..guards.source import Attr, Pinned, item, of_frame
+from ..graph.graph_tracer import LARGEST_SYMBOL
 from .base import Lazy, OpaqueVariable, Variable
 from .builtins import HANDLERS, BuiltinVariable
-from .cached import Cached, CachedFunctionVariable
+from .lru_cache import Cached, CachedFunctionVariable
 from .constant import ConstantVariable, FloatVariable, OutsideText, PlainMethod, SymVariable
-from .contexts import AutocastVariable, GradModeVariable
-from .derived import wrap_derived
+from .ctx_manager import AutocastVariable, GradModeVariable
+from .user_subclass import wrap_derived
 from .dicts import DictVariable, by_identity, pinned_key
 from .functions import BoundMethodVariable, DisabledVariable, PartialVariable, UserFunctionVariable
 from .iterators import OutsideIterator
 from .module import Module, ModuleVariable
-from .namespaces import NamespaceVariable, is_namespace, namespace_of
+from .python_module import NamespaceVariable, is_namespace, namespace_of
 from .objects import ClassVariable, SuperVariable, UserObjectVariable
-from .numbers import FUNCTIONS, SCALARS
-from .outside import OutsideDict, OutsideList, OutsideSet
+from .numpy_values import FUNCTIONS, SCALARS
+from .outer_containers import OutsideDict, OutsideList, OutsideSet
 from .polyfills import REPLACED
 from .sequences import ListVariable, SliceVariable, TupleVariable
 from .sets import SetVariable
@@ -207,7 +207,7 @@ def _slice(tx, value, source):
 
 def _function(tx, value, source):
     if (value.__module__ or "").startswith(TRANSFORMS):
-        from . import transforms  # noqa: F401  (registers handlers: only who uses them pays for them)
+        from . import functorch  # noqa: F401  (registers handlers: only who uses them pays for them)
     if value in REPLACED:
         tx.guard_identity(source, value)
         return BuiltinVariable(value, source)

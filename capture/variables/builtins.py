@@ -23,17 +23,17 @@ from ...eager.autograd import is_grad_enabled
 from ...eager.tensor import read_of_fake
 from .. import state
 from ..breaks import unsupported
-from ..shapes import SymFloat, SymInt, always_finite, float_op
-from ..source import Pinned
+from ..shapes.symbolic_shapes import SymFloat, SymInt, always_finite, float_op
+from ..guards.source import Pinned
 from .base import Variable
 from .constant import answered, HEAP_TYPE, ConstantVariable, SymVariable
 from .dicts import DictVariable
 from .functions import BoundMethodVariable, PartialVariable
-from .identities import IdentityVariable
+from .object_id import IdentityVariable
 from .iterators import (AccumulateIterator, ArrangedIterator, ChainIterator, CountIterator, EnumerateIterator, FilterIterator,
                         FixedIterator, LongestIterator, MapIterator, PairwiseIterator, SliceIterator, ZipIterator, tees)
 from .module import Module
-from .namespaces import namespace_of
+from .python_module import namespace_of
 from .objects import SuperVariable, UserObjectVariable, lookup
 from .polyfills import call_until
 from .sequences import ListVariable, SliceVariable, TupleVariable

@@ -14,8 +14,8 @@ import types
 
 from ...eager.sizes import SymBool, SymFloat, SymInt
 from ..breaks import unsupported
-from ..shapes import FloatComparison
-from ..source import Attr
+from ..shapes.symbolic_shapes import FloatComparison
+from ..guards.source import Attr
 from .base import Variable
 from .iterators import RangeIterator
 

@@ -11,7 +11,7 @@ from .builtins import BuiltinVariable, handles
 from .constant import ConstantVariable, SymVariable
 from .dicts import DictVariable
 from .functions import UserFunctionVariable
-from .namespaces import NamespaceVariable
+from .python_module import NamespaceVariable
 from .objects import ClassVariable, UserObjectVariable, lookup
 from .sequences import ListVariable, SliceVariable, TupleVariable
 from .sets import SetVariable

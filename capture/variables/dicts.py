@@ -10,9 +10,9 @@ from ...eager import dtypes
 from ...eager.device import device
 from ...eager.tensor import Tensor
 from ..breaks import unsupported
-from ..source import DictAttr, Pinned
-from .containers import ContainerVariable
-from .identities import stand_in
+from ..guards.source import DictAttr, Pinned
+from .container_base import ContainerVariable
+from .object_id import stand_in
 from .iterators import FixedIterator
 from .sequences import TupleVariable
 from .sets import SetVariable, iterator_of_changed

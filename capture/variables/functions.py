@@ -12,7 +12,7 @@ import types
 import weakref
 
 from ..breaks import unsupported
-from ..source import Attr, Contents, DictAttr, item
+from ..guards.source import Attr, Contents, DictAttr, item
 from ..state import is_allowed_in_graph
 from .base import Lazy, NotPlain, Variable
 from .constant import ConstantVariable

@@ -10,7 +10,7 @@ import itertools
 from collections import deque
 
 from ..breaks import unsupported
-from ..source import Given
+from ..guards.source import Given
 from .base import Lazy, Variable
 
 

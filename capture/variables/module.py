@@ -8,7 +8,7 @@ from __future__ import annotations
 
 
 from ...eager.nn.modules import module as library
-from ..source import MODULE_TABLES, DictAttr, Pinned, module_entry
+from ..guards.source import MODULE_TABLES, DictAttr, Pinned, module_entry
 from .objects import UserObjectVariable, lookup
 
 Module = library.Module

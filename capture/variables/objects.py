@@ -16,17 +16,17 @@ import weakref
 
 from .. import surroundings
 from ..breaks import UserRaise, unsupported
-from ..source import Attr, DictAttr, Pinned, of_frame
-from . import class_edits
+from ..guards.source import Attr, DictAttr, Pinned, of_frame
+from . import class_mutation
 from .base import Lazy, Variable
-from .class_edits import IMMUTABLE_TYPE, ClassEdits, Written
+from .class_mutation import IMMUTABLE_TYPE, ClassEdits, Written
 from .constant import answered, Cached
 from .dicts import DictVariable
 from .exceptions import ExceptionVariable
 from .functions import BoundMethodVariable
 from .iterators import IteratorVariable
 from .sequences import TupleVariable
-from .specials import DUNDERS, candidates, is_not_implemented
+from .dunder import DUNDERS, candidates, is_not_implemented
 
 SLOT_TYPES = (types.MemberDescriptorType,)
 
@@ -516,7 +516,7 @@ class ClassVariable(Variable):
         return tx.fresh(getattr(self.cls, name))
 
     def set_attr(self, tx, name, value):
-        class_edits.store(tx, self, name, value, lookup)
+        class_mutation.store(tx, self, name, value, lookup)
 
     def call(self, tx, args, kwargs):
         return tx.construct(self, args, kwargs)

@@ -9,9 +9,9 @@ import types
 from ..breaks import unsupported
 from .base import Variable
 from .constant import answered, PlainMethod
-from .containers import ContainerVariable
+from .container_base import ContainerVariable
 from .iterators import ListIterator
-from .specials import is_not_implemented, special_names
+from .dunder import is_not_implemented, special_names
 
 
 class SliceVariable(ContainerVariable):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import operator
 
 from ..breaks import unsupported
-from .containers import ContainerVariable
-from .identities import IDENTITY, kinds_of, refuse_mixed, stand_in
+from .container_base import ContainerVariable
+from .object_id import IDENTITY, kinds_of, refuse_mixed, stand_in
 from .iterators import FixedIterator
 
 

@@ -10,7 +10,7 @@ import inspect
 import types
 
 from ..breaks import unsupported
-from ..source import Attr, Pinned
+from ..guards.source import Attr, Pinned
 from .builtins import BuiltinVariable, handles
 from .constant import ConstantVariable
 from .dicts import DictVariable

@@ -7,8 +7,8 @@ import math
 from ...eager.autograd import tensor_backward
 from ...eager.tensor import Tensor
 from ..breaks import unsupported
-from ..shapes import hint_of
-from ..source import Attr, DictAttr, Slot
+from ..shapes.symbolic_shapes import hint_of
+from ..guards.source import Attr, DictAttr, Slot
 from .base import Variable
 from .constant import PlainMethod
 

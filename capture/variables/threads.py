@@ -11,9 +11,9 @@ import threading
 import types
 
 from ..breaks import unsupported
-from ..source import Attr
+from ..guards.source import Attr
 from .base import Variable
-from .contexts import ManagerMethod
+from .ctx_manager import ManagerMethod
 from .objects import UserObjectVariable, bind, is_data_descriptor, lookup
 
 LOCKS = (type(threading.Lock()), type(threading.RLock()))

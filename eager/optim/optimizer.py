@@ -261,7 +261,7 @@ def as_float(lr):
 
 def number_of(x):
     """A number, or a tensor's one element. A captured program computes with the tensor itself, in double precision
-    (capture/variables/library.py), so what is made of it is used by the functions below."""
+    (capture/variables/higher_order.py), so what is made of it is used by the functions below."""
     return x.item() if isinstance(x, Tensor) else x
 
 

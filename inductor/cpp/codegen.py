@@ -12,19 +12,19 @@ import re
 from collections import Counter
 from typing import Any
 
-from ...capture.expr import Expr, ExprLike
-from ...capture.shapes import SymFloat
+from ...capture.shapes.expr import Expr, ExprLike
+from ...capture.shapes.symbolic_shapes import SymFloat
 from ...runtime.config import config
 from ...runtime.data import data
 from ...runtime.errors import InternalError
-from ..body import Buffer, is_zero
-from ..loops import ExternCall, Program, View, leaves
-from .calls import Place, call_lines, call_work, list_lines, real, rounds
+from ..loops.body import Buffer, is_zero
+from ..loops.ir import ExternCall, Program, View, leaves
+from .extern_calls import Place, call_lines, call_work, list_lines, real, rounds
 from .headers import needed
 from .prims import type_of
 from .templates import write_kernel
-from .text import Lines, Names, cpp, factor, identifier, prelude
-from .writer import Written, describe
+from .cpp_text import Lines, Names, cpp, factor, identifier, prelude
+from .kernel_writer import Written, describe
 
 SMALL = 6  # functions that one translation unit may have before a second one pays
 EACH = 6500  # characters that take the C++ compiler as long as any function does, however short it is: 20 ms

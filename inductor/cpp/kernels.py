@@ -10,17 +10,17 @@ import math
 from dataclasses import replace
 from typing import Any
 
-from ...capture.expr import Expr, ExprLike, is_const, lift, product
+from ...capture.shapes.expr import Expr, ExprLike, is_const, lift, product
 from ...runtime.data import data
-from ..body import Buffer, Rewriter, Value
-from ..loops import Axis, LoopKernel, Step, Store, fallible, step_bounds, writes
-from .bytes import ByteNest, of_bytes
-from .nest import ALIGNMENT, Nest
+from ..loops.body import Buffer, Rewriter, Value
+from ..loops.ir import Axis, LoopKernel, Step, Store, fallible, step_bounds, writes
+from .byte_maps import ByteNest, of_bytes
+from .loop_codegen import ALIGNMENT, Nest
 from .prims import COSTS, type_of
 from .segments import at, segments
-from .text import Lines, cpp, factor
-from .traffic import ROWS_AHEAD, columns_ahead, from_memory, phases, rows_ahead, streamed
-from .writer import KernelWriter, Written, cost, decode, extents, work_text
+from .cpp_text import Lines, cpp, factor
+from .prefetch import ROWS_AHEAD, columns_ahead, from_memory, phases, rows_ahead, streamed
+from .kernel_writer import KernelWriter, Written, cost, decode, extents, work_text
 
 RANGE = "static void {fn}(void* raw, i64 begin, i64 end, int thread)"
 MAP_BLOCK = 16384  # a map's rows up to this length are not cut into chunks (map_block in loops.h)

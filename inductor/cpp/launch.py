@@ -13,13 +13,13 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from ...capture.graph import map_args
+from ...capture.graph.graph import map_args
 from ...eager import dtypes
 from ...eager.state import state
 from ...eager.tensor import Tensor
 from ...runtime import counters, native
 from ...runtime.errors import CheckFailed
-from ..facts import EagerCall, Launch, Number, Region
+from ..graph.schemas import EagerCall, Launch, Number, Region
 
 WHAT = {"size": 0, "stride": 1, "value": 2}
 FROM_OUTPUT, FROM_INPUT, FROM_NUMBER, FROM_NOTHING = range(4)
@@ -123,7 +123,7 @@ class Externs:
         self.run(number, call, args, tuple(rest), {"seed": seed, "base": base})
 
     def run(self, number: int, call: EagerCall, args: tuple, outputs: tuple, scalars: dict) -> None:
-        from ..interpret import call_eagerly, function_of       # few graphs have eager calls
+        from ..loops.interpreter import call_eagerly, function_of       # few graphs have eager calls
         for array, tensor in zip(outputs, call_eagerly(call, args, scalars)):
             array[...] = tensor._array
         if number not in self.functions:

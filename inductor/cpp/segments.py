@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ...capture.bounds import Bounds, simplify
-from ...capture.expr import Atom, Expr, ExprLike, is_const, lift
-from ..body import COMPARISONS, Rewriter, Value
-from ..loops import Axis, Step, Store, step_bounds
-from .nest import lane_step
+from ...capture.shapes.value_ranges import Bounds, simplify
+from ...capture.shapes.expr import Atom, Expr, ExprLike, is_const, lift
+from ..loops.body import COMPARISONS, Rewriter, Value
+from ..loops.ir import Axis, Step, Store, step_bounds
+from .loop_codegen import lane_step
 
 MOST, VALUES = 8, 600        # segments of one axis; values of all of them together
 LONG = 64                    # elements from which a comparison alone, which vectors take in masks, is worth a cut

@@ -9,18 +9,18 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from ...capture.expr import Expr, ExprLike, plain
+from ...capture.shapes.expr import Expr, ExprLike, plain
 from ...runtime.errors import InternalError
-from ..body import Buffer, Value, index_var
-from ..loops import Axis, GemmKernel, LoopKernel, Operand, Reduce, ScatterKernel, Step, Store, fallible, step_bounds
-from ..lower import is_row_major
-from .calls import geometry_lines, three
+from ..loops.body import Buffer, Value, index_var
+from ..loops.ir import Axis, GemmKernel, LoopKernel, Operand, Reduce, ScatterKernel, Step, Store, fallible, step_bounds
+from ..loops.lower import is_row_major
+from .extern_calls import geometry_lines, three
 from .kernels import RowKernel, write_loops
-from .nest import Nest
+from .loop_codegen import Nest
 from .prims import Type, type_of
 from .segments import at, segments
-from .text import Lines, cpp, factor
-from .writer import KernelWriter, Written, cost, decode, extents, refuse_hidden_names, work_text
+from .cpp_text import Lines, cpp, factor
+from .kernel_writer import KernelWriter, Written, cost, decode, extents, refuse_hidden_names, work_text
 
 FEW = 8  # points of the last axes of a scatter that are written one by one
 CUT = 32  # elements of a scatter's row from which segments pay

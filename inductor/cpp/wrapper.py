@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...capture.expr import Expr
-from ...capture.graph import map_args
-from ...capture.shapes import SymFloat
+from ...capture.shapes.expr import Expr
+from ...capture.graph.graph import map_args
+from ...capture.shapes.symbolic_shapes import SymFloat
 from ...runtime import counters, log, records, toolchain
 from ...runtime.config import config
 from ...runtime.errors import InternalError
-from ..body import Buffer
-from ..facts import EagerCall, Launch, Number, Region
-from ..loops import ExternCall, Program, View, writes
-from ..memory import overwritten
+from ..loops.body import Buffer
+from ..graph.schemas import EagerCall, Launch, Number, Region
+from ..loops.ir import ExternCall, Program, View, writes
+from ..schedule.memory_planning import overwritten
 from .codegen import Generated, generate
 from .launch import FROM_INPUT, FROM_NOTHING, FROM_NUMBER, FROM_OUTPUT, WHAT, Compiled, _bind_tensor, bind, launcher
 

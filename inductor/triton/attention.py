@@ -13,19 +13,19 @@ from collections import ChainMap
 from dataclasses import dataclass
 from typing import Any
 
-from ...capture.bounds import Bounds
-from ...capture.expr import ExprLike, plain, product
+from ...capture.shapes.value_ranges import Bounds
+from ...capture.shapes.expr import ExprLike, plain, product
 from ...eager import dtypes
 from ...runtime.calls import Job
-from ..body import Buffer
-from ..loops import Axis, ExternCall, View, step_bounds
-from . import choices
+from ..loops.body import Buffer
+from ..loops.ir import Axis, ExternCall, View, step_bounds
+from . import configs
 from .prims import division
 from .products import SMALLEST, precision
-from .rows import power_of_two
-from .text import HALVES, expression, factor, register_type
+from .row_kernels import power_of_two
+from .triton_text import HALVES, expression, factor, register_type
 from .tiles import Tile, decode
-from .values import Argument, KernelWriter, Written
+from .block_values import Argument, KernelWriter, Written
 
 NAMES = ("attention_forward", "attention_backward")
 NO_MASK, BOOL_MASK = 0, 1
@@ -284,7 +284,7 @@ class AttentionWriter(KernelWriter):
         points = [plain(product((self.items, extent, max(s.depth, s.deep)))), s.width]
         points += [plain(product((self.items, s.length, s.width)))] if self.keep is not None else []
         return Written(self.kernel, self.kernel.name + self.SUFFIX, self.lines.lines, self.arguments, grid, dict(self.blocks),
-                       points, rows=self.rows(), choices=choices.attention(self.blocks))
+                       points, rows=self.rows(), choices=configs.attention(self.blocks))
 
     def rows(self) -> dict[str, ExprLike]:
         return {}

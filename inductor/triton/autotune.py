@@ -16,8 +16,8 @@ from typing import Any
 
 from ...runtime import artefacts
 from ...runtime.errors import BackendError
-from ..loops import Program
-from . import ahead, launch, toolkit
+from ..loops.ir import Program
+from . import aot, launch, triton_api
 from .codegen import Generated
 
 SUFFIX = ".tuned"
@@ -67,7 +67,7 @@ def tuned(program: Program, generated: Generated, place: Any, sizes: Mapping[str
     where something is measured."""
     if not any(generated.choices):
         return Tuned()
-    identity = [ahead.version(), place.driver.name, place.chip, place.most_shared, generated.text, sorted(sizes.items()),
+    identity = [aot.version(), place.driver.name, place.chip, place.most_shared, generated.text, sorted(sizes.items()),
                 sorted(generated.names.items()), sorted(unaligned)]
     whole = digest(identity)
     data = artefacts.read(whole, SUFFIX)
@@ -89,7 +89,7 @@ class Tuner:
     def __init__(self, program: Program, generated: Generated, place: Any, sizes: Mapping[str, int], memory: Callable,
                  unaligned: Collection[str]):
         self.program, self.generated, self.place, self.sizes, self.unaligned = program, generated, place, sizes, unaligned
-        self.namespace = toolkit.load(generated.text, interpreted=False)
+        self.namespace = triton_api.load(generated.text, interpreted=False)
         self.addresses, self.scalars, self.eager = memory()
         self.stream = place.stream()
         self.done = Tuned()
@@ -108,10 +108,10 @@ class Tuner:
             self.make(launched.number)
         return self.done
 
-    def launches(self, configs: Mapping[int, dict]) -> list[ahead.Launched]:
-        return ahead.launches(self.program, self.generated, self.namespace, self.sizes, configs, self.unaligned)
+    def launches(self, configs: Mapping[int, dict]) -> list[aot.Launched]:
+        return aot.launches(self.program, self.generated, self.namespace, self.sizes, configs, self.unaligned)
 
-    def at(self, number: int, config: Mapping[str, Any]) -> ahead.Launched:
+    def at(self, number: int, config: Mapping[str, Any]) -> aot.Launched:
         return next(one for one in self.launches({number: dict(config)}) if one.number == number)
 
     def make(self, number: int) -> None:
@@ -121,16 +121,16 @@ class Tuner:
             binary = self.binary(self.at(number, config))
             if binary.facts["shared"] <= self.place.most_shared:
                 break
-            config |= ahead.next_config(binary.launched, binary.facts["shared"], self.place.most_shared)
+            config |= aot.next_config(binary.launched, binary.facts["shared"], self.place.most_shared)
         launch.Prepared(self.place.driver, [binary])(self.addresses, self.stream, self.scalars)
 
-    def binary(self, launched: ahead.Launched) -> ahead.Binary:
-        key = ahead.key_of(self.generated.text, launched, self.place.chip)
-        return ahead.binary(key, self.namespace, launched, self.place.chip)
+    def binary(self, launched: aot.Launched) -> aot.Binary:
+        key = aot.key_of(self.generated.text, launched, self.place.chip)
+        return aot.binary(key, self.namespace, launched, self.place.chip)
 
     # -- one kernel
 
-    def trial(self, launched: ahead.Launched, choices: tuple[dict, ...]) -> Trial:
+    def trial(self, launched: aot.Launched, choices: tuple[dict, ...]) -> Trial:
         """From this program, from the store, or measured."""
         key = self.key(launched, choices)
         if key in self.known:
@@ -143,12 +143,12 @@ class Tuner:
         self.done.trials.append(found)
         return found
 
-    def key(self, launched: ahead.Launched, choices: tuple[dict, ...]) -> str:
-        text = ahead.kernel_text(self.generated.text, launched.kernel)
-        return digest([ahead.version(), self.place.driver.name, self.place.chip, self.place.most_shared, text,
-                       ahead.signature(launched), classes(launched), launched.constants, launched.options, choices])
+    def key(self, launched: aot.Launched, choices: tuple[dict, ...]) -> str:
+        text = aot.kernel_text(self.generated.text, launched.kernel)
+        return digest([aot.version(), self.place.driver.name, self.place.chip, self.place.most_shared, text,
+                       aot.signature(launched), classes(launched), launched.constants, launched.options, choices])
 
-    def measured(self, launched: ahead.Launched, choices: tuple[dict, ...]) -> Trial:
+    def measured(self, launched: aot.Launched, choices: tuple[dict, ...]) -> Trial:
         tried = [self.attempt(launched.number, config) for config in ({}, *choices)]
         timed = [t for t in tried if "microseconds" in t]
         chosen = min(timed, key=lambda t: t["microseconds"])["config"] if timed else {}
@@ -179,6 +179,6 @@ class Tuner:
         return min(timed(repeats) for _ in range(ROUNDS))
 
 
-def classes(launched: ahead.Launched) -> list:
+def classes(launched: aot.Launched) -> list:
     """The sizes that a launch is given, by powers of two; sizes that never change are in the kernel's text."""
     return [[name, g.value.bit_length()] for name, g in launched.arguments if isinstance(g.value, int)]

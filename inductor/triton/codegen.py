@@ -12,20 +12,20 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...capture.expr import ExprLike, plain, product, var
-from ..loops import ExternCall, GemmKernel, LoopKernel, Program, ScatterKernel
-from ..lower import hint
+from ...capture.shapes.expr import ExprLike, plain, product, var
+from ..loops.ir import ExternCall, GemmKernel, LoopKernel, Program, ScatterKernel
+from ..loops.lower import hint
 from . import fallbacks
 from .attention import has_template, write_attention
-from .casts import write_cast
+from .float8 import write_cast
 from .helpers import library, needed
-from .order import write_order
+from .bitonic_sort import write_order
 from .products import write_convolution, write_product
-from .rows import write_loops
+from .row_kernels import write_loops
 from .scans import write_scan
 from .scatters import write_scatter
-from .text import TAKEN, Lines, Names, expression
-from .values import Argument, Written, describe
+from .triton_text import TAKEN, Lines, Names, expression
+from .block_values import Argument, Written, describe
 
 WIDE = 1 << 31
 
@@ -145,7 +145,7 @@ class Writer:
                   "    return tl.int64 if max(sizes) >= 1 << 31 else tl.int32", "", "",
                   self.table(), "", "",
                   'if __name__ == "__main__":',
-                  "    from flambeau.inductor.triton.play import main",
+                  "    from flambeau.inductor.triton.run_file import main",
                   "    main(run, buffers)", ""]
         return "\n".join(lines)
 

@@ -11,18 +11,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ...capture.expr import Expr, ExprLike, evaluate
+from ...capture.shapes.expr import Expr, ExprLike, evaluate
 from ...eager import dtypes
 from ...eager.spellings import creation
 from ...eager.state import recording
 from ...eager.tensor import Tensor
 from ...runtime import counters
 from ...runtime.errors import BackendError, CheckFailed, InternalError
-from ..body import Buffer
-from ..interpret import argument, call_eagerly
-from ..loops import Program, Symbol, View, writes
-from ..memory import overwritten
-from . import ahead, fallbacks
+from ..loops.body import Buffer
+from ..loops.interpreter import argument, call_eagerly
+from ..loops.ir import Program, Symbol, View, writes
+from ..schedule.memory_planning import overwritten
+from . import aot, fallbacks
 from .codegen import generate
 
 KEPT = 32               # sets of sizes whose launches are kept
@@ -59,7 +59,7 @@ def chip_of(capability: int) -> int:
     """The chip that kernels are compiled for: code for 8.0 runs on all of 8, what is for 9.0 runs there alone."""
     found = {8: 80, 9: 90}.get(capability // 10)
     if found is None or capability < found:
-        known = ", ".join(f"sm_{c}" for c in ahead.CAPABILITIES)
+        known = ", ".join(f"sm_{c}" for c in aot.CAPABILITIES)
         raise BackendError(f"this GPU is sm_{capability}: kernels are generated for {known}", "run eagerly, or on another GPU")
     return found
 
@@ -111,7 +111,7 @@ class OnDevice:
             if buffer.name not in found and buffer.name not in p.arena:
                 found[buffer.name] = self.place.empty(size(buffer.extent()), buffer.dtype)
         for name, (dtype, elements) in self.generated.rows.items():
-            found[ahead.row(name)] = self.place.empty(size(elements), dtype)
+            found[aot.row(name)] = self.place.empty(size(elements), dtype)
         if self.error is not None:
             found["error"] = self.error
         return found
@@ -154,7 +154,7 @@ class OnDevice:
         found = self.prepared.get(key)
         if found is None:
             configs = self.configs(env, inputs, scalars, unaligned) if self.place.tunes else {}
-            binaries = ahead.compile_program(self.program, self.place.chip, env, self.generated, self.place.most_shared, configs,
+            binaries = aot.compile_program(self.program, self.place.chip, env, self.generated, self.place.most_shared, configs,
                                              unaligned)
             if len(self.prepared) >= KEPT:
                 del self.prepared[next(iter(self.prepared))]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..loops import View, leaves
+from ..loops.ir import View, leaves
 
 _CHAIN = "its steps depend on each other"
 _FACTORS = "factorisations are the vendor's library's"

@@ -18,13 +18,13 @@ from ...eager.tensor import Tensor
 from ...runtime import counters
 from ...runtime.config import config
 from ...runtime.errors import CheckFailed
-from ..body import Buffer
-from ..interpret import Machine, garbage
-from ..loops import Program
-from ..memory import overwritten
-from . import fallbacks, toolkit
+from ..loops.body import Buffer
+from ..loops.interpreter import Machine, garbage
+from ..loops.ir import Program
+from ..schedule.memory_planning import overwritten
+from . import fallbacks, triton_api
 from .codegen import Generated, generate
-from .text import held_type
+from .triton_text import held_type
 
 LARGE = 1 << 15             # elements of a block that costs the interpreter little more than a small one
 GROW = ("XBLOCK",)
@@ -39,7 +39,7 @@ class Interpreted:
         self.source = self.generated.text
         self.overwrites = overwritten(program)
         counters.add("kernels", amount=len(self.generated.kernels))
-        self.namespace = toolkit.load(self.source, interpreted=True)
+        self.namespace = triton_api.load(self.source, interpreted=True)
         self.own = [program.inputs.index(b) if isinstance(b, Buffer) and b in program.inputs else None for b in program.outputs]
 
     def __call__(self, inputs: Sequence[Any], seed: int = 0, base: int = 0) -> list[Any]:
@@ -47,7 +47,7 @@ class Interpreted:
         with recording(False):
             machine.bind(inputs)
             launcher = Launcher(self.generated, machine, self.namespace, self.large)
-            with toolkit.interpreting(launcher.arrays() if config.verify else ()) as found:
+            with triton_api.interpreting(launcher.arrays() if config.verify else ()) as found:
                 launcher.run(found)
             values = [machine.output(o) for o in self.program.outputs]
         return [as_tensor(v, o) if k is None else inputs[k] for k, v, o in zip(self.own, values, self.program.outputs)]
@@ -83,12 +83,12 @@ class Launcher:
     def __getattr__(self, name: str) -> Any:
         if name in self.memory:
             array, element = self.memory[name]
-            return toolkit.address(self.found, self.tl, array.ctypes.data, element)
+            return triton_api.address(self.found, self.tl, array.ctypes.data, element)
         if name in self.machine.scalars:
             value = self.machine.scalars[name]
             kind = "i64" if name in ("seed", "base") else "fp64"
             value = (value + 2**63) % 2**64 - 2**63 if kind == "i64" else value      # seeds are unsigned
-            return toolkit.number(self.found, self.tl, value, kind)
+            return triton_api.number(self.found, self.tl, value, kind)
         raise AttributeError(name)
 
     def eager(self, number: int) -> None:
@@ -107,9 +107,9 @@ class Launcher:
         blocks = {key: value for key, value in blocks.items() if key in names}
         if blocks.get("DOT") is self.tl.bfloat16:
             blocks["DOT"] = self.tl.float32                     # the interpreter's products of bfloat16 are wrong
-        given = dict(zip(names, (toolkit.plain_number(self.found, self.tl, a) for a in arguments))) | blocks
+        given = dict(zip(names, (triton_api.plain_number(self.found, self.tl, a) for a in arguments))) | blocks
         if math.prod(shape):
-            toolkit.run_grid(self.found, kernel, shape, given)
+            triton_api.run_grid(self.found, kernel, shape, given)
         failed = int(self.error_word[0])
         if failed:
             raise CheckFailed(self.machine.program.checks[failed - 1].text)

@@ -18,7 +18,7 @@ from typing import Any
 from ...eager.cuda.blocks import OutOfMemoryError
 from ...runtime import toolchain
 from ...runtime.errors import BackendError, FlambeauError
-from .ahead import Binary, Given
+from .aot import Binary, Given
 
 LIBRARY = "libcuda.so.1"
 OUT_OF_MEMORY, TOO_LARGE, NO_IMAGE = 2, 1, 209

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...eager import dtypes
-from .text import HALVES, factor, register_type, stored_type
+from .triton_text import HALVES, factor, register_type, stored_type
 
 
 def literal(number: Any, dtype: Any) -> str:

@@ -9,19 +9,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...capture.bounds import Bounds
-from ...capture.expr import ExprLike, plain, product
+from ...capture.shapes.value_ranges import Bounds
+from ...capture.shapes.expr import ExprLike, plain, product
 from ...eager import dtypes
 from ...eager.spellings.legacy import get_float32_matmul_precision
 from ...runtime import calls
 from ...runtime.errors import BackendError
-from ..body import Buffer
-from ..loops import Axis, ExternCall, GemmKernel, Operand, step_bounds
-from . import choices
-from .rows import power_of_two
-from .text import HALVES, expression, factor, register_type
+from ..loops.body import Buffer
+from ..loops.ir import Axis, ExternCall, GemmKernel, Operand, step_bounds
+from . import configs
+from .row_kernels import power_of_two
+from .triton_text import HALVES, expression, factor, register_type
 from .tiles import Dim, Made, Tile, decode
-from .values import NOTHING, KernelWriter, Written
+from .block_values import NOTHING, KernelWriter, Written
 
 SMALLEST = 16                                    # what a tensor core multiplies at least
 TILES = {2: (128, 128, 64, 8, 3), 4: (64, 64, 32, 4, 3), 8: (32, 32, 16, 4, 2)}     # by bytes: BM, BN, BK, warps, stages
@@ -66,7 +66,7 @@ class ProductWriter(KernelWriter):
         points = [plain(product((m, n, *(a.extent for a in outer)))), k]
         blocks = blocks_of(m, n, k, dtype)
         fits = {"BM": fitting(m, 1 << 10), "BN": fitting(n, 1 << 10), "BK": fitting(k, 1 << 10)}
-        tried = choices.products(blocks, fits, dtype.itemsize)
+        tried = configs.products(blocks, fits, dtype.itemsize)
         return Written(self.kernel, self.kernel.name, self.lines.lines, self.arguments, f"({grid},)", blocks, points,
                        self.fallible, choices=tried)
 

@@ -12,7 +12,7 @@ from typing import Any
 from ...eager import dtypes
 from ...eager.prims import COMBINES
 from .prims import literal
-from .text import register_type
+from .triton_text import register_type
 
 PLAIN = {"sum": "add", "prod": "multiply", "any": "either", "all": "both"}
 

@@ -9,17 +9,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ...capture.bounds import Bounds
-from ...capture.expr import plain, product
+from ...capture.shapes.value_ranges import Bounds
+from ...capture.shapes.expr import plain, product
 from ...eager import dtypes
 from ...eager.op import Kind
 from ...eager.prims import COMBINES
-from ..loops import Axis, ExternCall, View
+from ..loops.ir import Axis, ExternCall, View
 from .prims import literal, rounded
-from .rows import LoopWriter, power_of_two
-from .text import HALVES, register_type
+from .row_kernels import LoopWriter, power_of_two
+from .triton_text import HALVES, register_type
 from .tiles import Dim, Tile
-from .values import Written
+from .block_values import Written
 
 
 @dataclass(frozen=True)

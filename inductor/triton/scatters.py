@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...capture.expr import Expr, is_const, plain, product
-from ..loops import Axis, LoopKernel, ScatterKernel, Step, Store, step_bounds
-from .rows import LoopWriter, write_loops
+from ...capture.shapes.expr import Expr, is_const, plain, product
+from ..loops.ir import Axis, LoopKernel, ScatterKernel, Step, Store, step_bounds
+from .row_kernels import LoopWriter, write_loops
 from .tiles import Dim, Tile
-from .values import Written
+from .block_values import Written
 
 ATOMIC = ("float32", "float64", "float16", "bfloat16", "int32", "int64", "uint32", "uint64")
 

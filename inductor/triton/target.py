@@ -10,25 +10,26 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ...capture.graph import Graph
+from ...capture.graph.graph import Graph
 from ...eager.tensor import Tensor
 from ...runtime import records
 from ...runtime.calls import Conv
 from ...runtime.config import config
 from ...runtime.errors import BackendError
-from .. import driver, dump
-from ..boundary import Around, CompiledGraph, Executable
-from ..inplace import write_inputs
-from ..loops import Program
-from ..lower import lower
-from ..memory import plan
-from ..schedule import schedule
-from ..split import Parallel
-from . import ahead, fallbacks
+from .. import driver
+from ..graph import dump
+from ..runtime.runtime_wrapper import Around, CompiledGraph, Executable
+from ..schedule.reinplace import write_inputs
+from ..loops.ir import Program
+from ..loops.lower import lower
+from ..schedule.memory_planning import plan
+from ..schedule.scheduler import schedule
+from ..schedule.split_reduction import Parallel
+from . import aot, fallbacks
 from .attention import has_template
 from .codegen import Writer, generate
 from .device import OnDevice, Place
-from .drawn import draw_inside
+from .philox_dropout import draw_inside
 from .interpret import Interpreted
 
 
@@ -96,7 +97,7 @@ def dry(capability: int) -> driver.Target:
         def build(computed: Graph, pairs: tuple) -> None:
             program = loop_program(computed, name, pairs, donated)
             generated = generate(program)
-            made = ahead.compile_program(program, capability, generated=generated)
+            made = aot.compile_program(program, capability, generated=generated)
             records.current().note(f"{name}: {len(made)} launches of Triton kernels for sm_{capability}")
             dump.triton(name, generated.text, "\n".join(dict.fromkeys(binary.ptx for binary in made)))
         driver.around_outputs(graph, build, writes)
@@ -121,8 +122,8 @@ def triton_backend(graph: Graph, example_inputs: Sequence, options: dict | None 
     options={"dry_run": 90} compiles them for sm_90 instead. mode="reduce-overhead": launches whose addresses come again are
     replayed as a CUDA graph. mode="max-autotune": blocks of kernels are measured, and launches are replayed."""
     capability = (options or {}).get("dry_run")
-    if capability is not None and capability not in ahead.CAPABILITIES:
-        known = ", ".join(map(str, ahead.CAPABILITIES))
+    if capability is not None and capability not in aot.CAPABILITIES:
+        known = ", ".join(map(str, aot.CAPABILITIES))
         raise BackendError(f"sm_{capability} is not a chip that kernels are generated for", f"dry_run takes one of {known}")
     if capability is not None:
         return driver.compile_graph(graph, example_inputs, options, dry(capability))
@@ -133,7 +134,7 @@ def triton_backend(graph: Graph, example_inputs: Sequence, options: dict | None 
 
 def describe(graph: Graph, compiled: Callable) -> tuple:
     """What a report tells of a graph that this backend compiled."""
-    from .. import report
+    from ..tools import report
     language = report.Language(drafted, takes, "Triton kernels are not timed for reports.", opens)
     programs, texts, note = report.describe(graph, compiled, language)
     tuned = tuned_text(compiled)

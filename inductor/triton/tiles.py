@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ...capture.bounds import Bounds
-from ...capture.expr import ExprLike, plain, product
-from ..loops import Axis
-from .text import Lines, expression, factor
+from ...capture.shapes.value_ranges import Bounds
+from ...capture.shapes.expr import ExprLike, plain, product
+from ..loops.ir import Axis
+from .triton_text import Lines, expression, factor
 
 
 class Made(NamedTuple):

@@ -1,5 +1,5 @@
 // What exported kernels need in place of flambeau's runtime: one thread, malloc, a plain product of float matrices.
-// Include it behind the kernels (inductor/export.py), which bring FbRuntime and FbGemm.
+// Include it behind the kernels (inductor/tools/export_cpp.py), which bring FbRuntime and FbGemm.
 #ifndef FLAMBEAU_STANDALONE_H
 #define FLAMBEAU_STANDALONE_H
 

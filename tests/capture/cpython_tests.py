@@ -66,8 +66,8 @@ def capture_everything():
     """From here on test methods and doctests run captured."""
     import flambeau
     from flambeau.capture import state
-    from flambeau.capture.compile import Compiled, make_settings
-    from flambeau.capture.graph import Interpreter
+    from flambeau.capture.frontend.api import Compiled, make_settings
+    from flambeau.capture.graph.graph.graph import Interpreter
     from flambeau.runtime.config import config
 
     def backend(graph, example_inputs):

@@ -18,9 +18,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from cpython_tests import Result
 
 from flambeau.capture import _capture as native
-from flambeau.capture.assemble import assemble
-from flambeau.capture.emitter import Emitter
-from flambeau.capture.instructions import Instr, decode
+from flambeau.capture.bytecode.assemble import assemble
+from flambeau.capture.bytecode.emitter import Emitter
+from flambeau.capture.bytecode.instructions import Instr, decode
 
 NEAR = ("COPY_FREE_VARS", "MAKE_CELL", "RETURN_GENERATOR")     # what CPython expects at the start of a code object
 

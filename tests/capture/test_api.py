@@ -13,10 +13,10 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))   # pytest's importlib mode does not
 
-from flambeau.capture import backends, compiler
-from flambeau.capture import compile as compiling
+from flambeau.capture.frontend import backends, compiler
+from flambeau.capture.frontend import api as compiling
 from flambeau.capture import state
-from flambeau.capture.module import doors_of
+from flambeau.capture.frontend.module import doors_of
 from flambeau.capture.state import native
 from flambeau.eager import dtypes, nn
 from flambeau.eager.tensor import Tensor
@@ -100,7 +100,7 @@ def test_backend_registry():
     with pytest.raises(TypeError):
         backends.register("api-bad", "no colon")
     backends._backends.pop("api-lazy", None)
-    backends.register("api-lazy", "flambeau.capture.backends:list_backends")
+    backends.register("api-lazy", "flambeau.capture.frontend.backends:list_backends")
     assert "api-lazy" in compiler.list_backends()
     assert backends.lookup("api-lazy")[1] is backends.list_backends
     backends._backends.pop("api-lazy")

@@ -9,10 +9,10 @@ import types
 
 import pytest
 
-from flambeau.capture import opcodes
-from flambeau.capture.assemble import assemble
-from flambeau.capture.emitter import Emitter
-from flambeau.capture.instructions import Handler, clone, decode, flow, reindex, stack_depths, successors, text
+from flambeau.capture.bytecode import opcodes
+from flambeau.capture.bytecode.assemble import assemble
+from flambeau.capture.bytecode.emitter import Emitter
+from flambeau.capture.bytecode.instructions import Handler, clone, decode, flow, reindex, stack_depths, successors, text
 from flambeau.runtime.errors import InternalError
 
 STDLIB = pathlib.Path(inspect.__file__).parent

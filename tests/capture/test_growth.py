@@ -401,7 +401,7 @@ def test_a_number_beside_members_of_other_types_is_learned():
 
 
 def test_what_several_failed_entries_teach():
-    from flambeau.capture.recompiles import Learned, learn
+    from flambeau.capture.guards.recompiles import Learned, learn
     failure = lambda kind, name, **more: type("Failure", (), {"kind": kind, "name": name, "old": 1, "new": 2, "dim": None, **more})()
     other, number, size = failure("type_is", "y"), failure("int", "n"), failure("size", "x", dim=0)
     for entries, want in (([[number]], {"n": True}), ([[number, other]], {}), ([[number, other], [number, other]], {"n": True}),

@@ -11,7 +11,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))   # pytest's importlib mo
 import guard_programs
 
 import flambeau as torch
-from flambeau.capture import install
+from flambeau.capture.guards import guard_builder
 from flambeau.runtime import counters
 
 CASES = 1000 if sys.version_info < (3, 12) else 400            # all of them on one Python
@@ -31,8 +31,8 @@ def test_entries_agree_with_fresh_compilations_and_with_python():
 
 @pytest.mark.parametrize("kind", ["equals", "len", "type_is"])
 def test_a_guard_that_is_left_out_is_found(kind, monkeypatch):
-    add = install.add
-    monkeypatch.setattr(install, "add", lambda tree, guard, known: None if guard.kind == kind else add(tree, guard, known))
+    add = guard_builder.add
+    monkeypatch.setattr(guard_builder, "add", lambda tree, guard, known: None if guard.kind == kind else add(tree, guard, known))
     assert any(guard_programs.unsound(seed)[0] for seed in range(100))
 
 

@@ -15,7 +15,7 @@ import pytest
 
 import flambeau as torch
 from flambeau.capture import surroundings
-from flambeau.capture.compile import Compiled
+from flambeau.capture.frontend.api import Compiled
 from flambeau.eager.state import state
 from flambeau.runtime import locks, records
 from flambeau.runtime.garbage import uncollected
@@ -23,9 +23,9 @@ from flambeau.runtime.garbage import uncollected
 MOST = int(os.environ.get("INTERRUPTS", 150))
 ROOT = pathlib.Path(torch.__file__).parent
 WATCHED = tuple(str(ROOT / name) for name in (
-    "capture/compile.py", "capture/convert.py", "capture/surroundings.py", "capture/trace.py", "capture/context.py", "eager/state.py",
+    "capture/frontend/api.py", "capture/frontend/convert_frame.py", "capture/surroundings.py", "capture/graph/graph_tracer.py", "capture/frontend/trace_context.py", "eager/state.py",
     "eager/amp/autocast_mode.py", "eager/autograd/modes.py", "runtime/garbage.py", "runtime/locks.py", "runtime/records.py", "inductor/driver.py",
-    "inductor/joint.py", "inductor/tracing.py"))
+    "inductor/graph/joint_graph.py", "inductor/graph/retrace.py"))
 
 
 class Cut(BaseException):

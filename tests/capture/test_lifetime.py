@@ -15,9 +15,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from harness import captured  # noqa: F401
 
 from flambeau.capture import _capture as native
-from flambeau.capture.compile import Compiled
-from flambeau.capture.context import Context
-from flambeau.capture.graph import Graph, Node
+from flambeau.capture.frontend.api import Compiled
+from flambeau.capture.frontend.trace_context import Context
+from flambeau.capture.graph.graph.graph import Graph, Node
 
 MADE = (Graph, Node, Compiled, Context, native.Entry, native.Wrapper, native.Resume, native.GuardTree)
 BACKENDS = ["eager", "inductor"]
@@ -46,7 +46,7 @@ class Watching:
         self.backend, self.graphs, self.compiled = backend, [], []
 
     def __call__(self, graph, example_inputs):
-        from flambeau.capture import backends
+        from flambeau.capture.frontend import backends
         self.graphs.append(weakref.ref(graph))
         made = backends.lookup(self.backend)[1](graph, example_inputs)
         self.compiled.append(weakref.ref(made))

@@ -13,12 +13,12 @@ import types
 
 import pytest
 
-from flambeau.capture import opcodes
-from flambeau.capture.assemble import assemble
-from flambeau.capture.emitter import Emitter
-from flambeau.capture.instructions import clone, decode, stack_depths
-from flambeau.capture.liveness import SYNTHETIC, Liveness, is_local
-from flambeau.capture.resume import check_splittable, emit_break, exit_sequence, first_own, split
+from flambeau.capture.bytecode import opcodes
+from flambeau.capture.bytecode.assemble import assemble
+from flambeau.capture.bytecode.emitter import Emitter
+from flambeau.capture.bytecode.instructions import clone, decode, stack_depths
+from flambeau.capture.bytecode.liveness import SYNTHETIC, Liveness, is_local
+from flambeau.capture.bytecode.resume import check_splittable, emit_break, exit_sequence, first_own, split
 from flambeau.runtime.errors import InternalError, Unsupported
 
 PROGRAMS = pathlib.Path(__file__).with_name("resume_programs.py")

@@ -90,8 +90,8 @@ def test_generators(program):
 
 
 def test_what_reads_its_frame_is_told_by_meaning():
-    from flambeau.capture.instructions import decode
-    from flambeau.capture.liveness import reads_frame
+    from flambeau.capture.bytecode.instructions import decode
+    from flambeau.capture.bytecode.liveness import reads_frame
 
     def model_eval(model, ts):
         return model.eval()(torch.stack(ts))

@@ -5,8 +5,8 @@ import itertools
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from flambeau.capture import shapes
-from flambeau.capture.shapes import ShapeEnv, SymBool, SymFloat, SymInt, compile_guard, run_guard
+from flambeau.capture.shapes.symbolic_shapes import symbolic_shapes
+from flambeau.capture.shapes.symbolic_shapes.symbolic_shapes import ShapeEnv, SymBool, SymFloat, SymInt, compile_guard, run_guard
 from flambeau.runtime.errors import Unsupported
 
 
@@ -80,7 +80,7 @@ def test_unbacked_is_never_assumed():
 def test_unbacked_is_replaced_by_what_it_equals():
     env, (n,) = make(6)
     u = env.create_unbacked()
-    env.learn(shapes.Relation("==", u.expr, n.expr))
+    env.learn(symbolic_shapes.Relation("==", u.expr, n.expr))
     assert repr(u + 1) == "s0 + 1"
 
 

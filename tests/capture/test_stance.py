@@ -2,7 +2,8 @@
 
 import flambeau as fb
 import pytest
-from flambeau.capture import dynamo, stance
+from flambeau.capture import dynamo
+from flambeau.capture.frontend import stance
 from flambeau.capture.dynamo import config as dynamo_config
 from flambeau.runtime import counters
 from flambeau.runtime.config import config

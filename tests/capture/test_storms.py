@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 import flambeau as torch
-from flambeau.capture import compile as compiling
-from flambeau.capture import plain
+from flambeau.capture.frontend import api as compiling
+from flambeau.capture import skipfiles
 from flambeau.runtime import counters, log
 
 
@@ -180,7 +180,7 @@ def test_a_frame_without_operations_is_not_compiled_for_every_value(recwarn):
 
     names = [f"n{k}" for k in range(30)]
     assert compiled(f, plain_root=True)(X, names) == f(X, names)
-    assert counted().frames <= plain.MOST_BARREN and not counted().fallbacks and not recwarn.list
+    assert counted().frames <= skipfiles.MOST_BARREN and not counted().fallbacks and not recwarn.list
 
 
 def breaks_often(x, k):
@@ -217,7 +217,7 @@ def test_code_that_breaks_in_vain_is_given_up():
         assert torch.equal(g(X), f(X))
     told = counted()
     assert told.fallbacks == {"breaks again and again": 1} and told.graphs == 1, told
-    assert told.breaks <= plain.MOST_TRIES + 2, told
+    assert told.breaks <= skipfiles.MOST_TRIES + 2, told
 
 
 def many(count):
@@ -228,8 +228,8 @@ def many(count):
     return [scope[f"f{k}"] for k in range(count)]
 
 
-@pytest.mark.parametrize("held, most", [(lambda x: [x], plain.MOST_OF_PROGRAM),
-                                        (lambda x: x, plain.MOST_OF_PROGRAM * plain.LAST_STRAW)])
+@pytest.mark.parametrize("held, most", [(lambda x: [x], skipfiles.MOST_OF_PROGRAM),
+                                        (lambda x: x, skipfiles.MOST_OF_PROGRAM * skipfiles.LAST_STRAW)])
 def test_a_program_that_breaks_in_vain_is_given_up(held, most):
     """Where the functions get the tensor itself, they are tried for longer; after that nothing nested is."""
     functions = many(150)
@@ -244,7 +244,7 @@ def test_a_program_that_breaks_in_vain_is_given_up(held, most):
     assert g(X)[1] == f(X)[1] and torch.equal(g(X)[0], f(X)[0])
     told = counted()
     assert told.fallbacks == {"the program breaks again and again": 1}, told
-    assert told.breaks == most and told.graphs == (most == plain.MOST_OF_PROGRAM), told
+    assert told.breaks == most and told.graphs == (most == skipfiles.MOST_OF_PROGRAM), told
 
 
 def test_the_functions_own_breaks_are_not_bounded():
@@ -267,7 +267,7 @@ def test_one_line_of_the_program_is_told_once(monkeypatch):
     compiled(f)(X, 3)
     mine = [line for line in lines if "told once" in line]
     assert len(mine) == 1 and mine[0].startswith(__file__) and counted().breaks > 1, lines
-    told = plain.Tries()
+    told = skipfiles.Tries()
     assert told.first_under("mine.py:3", "/x/site-packages/a.py:1") and not told.first_under("mine.py:3", "/x/site-packages/b.py:9")
     assert told.first_under("mine.py:3", "mine.py:3") and told.first_under("mine.py:4", "/x/site-packages/a.py:1")
 

@@ -438,7 +438,7 @@ def test_interrupted_while_tracing():
     class Interrupted(Recording):
         def __call__(self, graph, example_inputs):
             return super().__call__(graph, example_inputs)
-    from flambeau.capture import convert as module
+    from flambeau.capture.frontend import convert_frame as module
     plain_convert = module.convert
     x, expected = torch.ones(2, requires_grad=True), f(torch.ones(2)).tolist()
     for at in (1, 50, 333, 1000, 2500, 4000):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from flambeau.capture.expr import var
+from flambeau.capture.shapes.symbolic_shapes.expr import var
 from flambeau.eager import dtypes
-from flambeau.inductor import interpret
+from flambeau.inductor.loops.ir import interpreter
 from flambeau.inductor.cpp import wrapper
-from flambeau.inductor.loops import Axis, Body, Buffer, LoopKernel, Program, Reduce, Step, Store
+from flambeau.inductor.loops.ir.ir import Axis, Body, Buffer, LoopKernel, Program, Reduce, Step, Store
 
 
 def strides_of(sizes):
@@ -79,7 +79,7 @@ def check(p, inputs, scalars=None, rtol=2e-6, atol=1e-6, verify=True):
     copies = [x.copy() if isinstance(x, np.ndarray) else x for x in inputs]
     scalars = scalars or {}
     got = compiled(inputs, scalars.get("seed", 0), scalars.get("base", 0))
-    want = interpret.run(p, copies, scalars)
+    want = interpreter.run(p, copies, scalars)
     for g, w in zip(got, want, strict=True):
         if isinstance(w, np.ndarray):
             assert g.dtype == w.dtype and g.shape == w.shape, (g.dtype, w.dtype, g.shape, w.shape)

@@ -15,7 +15,7 @@ import flambeau
 from flambeau.eager import dispatch, dtypes
 from flambeau.eager.op import Kind, OPS, find
 from flambeau.eager.tensor import Tensor
-from flambeau.inductor.stages import gradients_or_none, tensors_in
+from flambeau.inductor.runtime.compare_stages import gradients_or_none, tensors_in
 
 NAMES = re.compile(r"\b[xv]\d+\b")
 RECORDS = re.compile(r"\bop_(\w+)\(")

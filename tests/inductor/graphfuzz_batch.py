@@ -19,11 +19,11 @@ from flambeau import compiler
 from flambeau.eager.state import recording
 from flambeau.eager.tensor import Tensor
 from flambeau.inductor import driver
-from flambeau.inductor.body import Buffer
-from flambeau.inductor.cpp import codegen, text, wrapper
-from flambeau.inductor.interpret import run as run_program
-from flambeau.inductor.memory import overwritten
-from flambeau.inductor.stages import own_copy
+from flambeau.inductor.loops.ir.body import Buffer
+from flambeau.inductor.cpp import codegen, cpp_text, wrapper
+from flambeau.inductor.loops.ir.interpreter import run as run_program
+from flambeau.inductor.schedule.scheduler.memory_planning import overwritten
+from flambeau.inductor.runtime.compare_stages import own_copy
 from flambeau.runtime import records, toolchain
 from flambeau.runtime.config import config
 from flambeau.runtime.errors import CheckFailed, Unsupported
@@ -133,7 +133,7 @@ class Unit:
 
 
 def unit_text(generated, plain):
-    head = text.prelude()
+    head = cpp_text.prelude()
     if not plain:
         head = head.replace("__attribute__((always_inline))", "")
     parts = [head, codegen.MARK]

@@ -4,14 +4,15 @@ import numpy as np
 import pytest
 
 from flambeau.eager.op import OPS as O
-from flambeau.inductor import beside, interpret
-from flambeau.inductor import schedule as scheduler
-from flambeau.inductor.cpp import traffic
+from flambeau.inductor.schedule.scheduler import mix_order_reduction
+from flambeau.inductor.loops.ir import interpreter
+from flambeau.inductor.schedule.scheduler import scheduler as scheduler
+from flambeau.inductor.cpp import prefetch
 from flambeau.inductor.cpp.codegen import generate
-from flambeau.inductor.lower import lower
-from flambeau.inductor.memory import plan
-from flambeau.inductor.schedule import schedule
-from flambeau.inductor.split import Parallel
+from flambeau.inductor.loops.ir.lower import lower
+from flambeau.inductor.schedule.scheduler.memory_planning import plan
+from flambeau.inductor.schedule.scheduler.scheduler import schedule
+from flambeau.inductor.schedule.scheduler.split_reduction import Parallel
 from flambeau.runtime import toolchain
 
 from .tools import compiled, dtypes, tensor
@@ -25,7 +26,7 @@ def soon(monkeypatch):
     """Few rows and columns are enough, four rows a run."""
     monkeypatch.setattr(scheduler, "LARGE", 1)
     for name, value in {"SHORT": 4, "RUNS": 64, "NARROW": 2}.items():
-        monkeypatch.setattr(beside, name, value)
+        monkeypatch.setattr(mix_order_reduction, name, value)
 
 
 def rows_and_columns(x):
@@ -61,7 +62,7 @@ def test_sums_down_columns_are_begun_by_the_rows(name, soon, trace, make, assert
     for kernel, store in sums:
         assert kernel.vector == "inner" and kernel.outer[-1].extent == 4
         assert not store.index[0].free_names() & {kernel.outer[-1].name}
-    for actual, wanted in zip(interpret.run(program, (x,)), fn(x), strict=True):
+    for actual, wanted in zip(interpreter.run(program, (x,)), fn(x), strict=True):
         assert_close(actual, wanted._array, 1e-4, 1e-4)
 
 
@@ -81,7 +82,7 @@ def test_sums_begun_by_the_rows_in_generated_code(name, dtype, soon):
 
 def test_results_go_past_the_caches_beside_sums(soon, trace, make, monkeypatch):
     """Results of rows still do; the partial sums, which are read again at once, do not."""
-    monkeypatch.setattr(traffic, "STREAM_FROM", 0)
+    monkeypatch.setattr(prefetch, "STREAM_FROM", 0)
     program = plan(schedule(lower(trace(stages, make(3, 8, 20)))))
     text = generate(program).text
     assert "stream(" in text and "add_to(" in text and "stream(acc" not in text

@@ -13,7 +13,8 @@ import pytest
 
 import flambeau as torch
 from flambeau.cli.main import main
-from flambeau.inductor import bisect, driver, repro, shrink
+from flambeau.inductor.tools import bisect, repro, minifier
+from flambeau.inductor import driver
 from flambeau.inductor.cpp import codegen
 from flambeau.runtime import toolchain
 from flambeau.runtime.config import config
@@ -246,7 +247,7 @@ def test_inputs_that_only_the_call_had(flipped):
     x = torch.zeros(3, 4)
     x[1, 2] = 3e38
     graph = repro.graph_of(lambda a: (torch.exp(a),), [x])
-    program = shrink.Program(graph, (x,))
+    program = minifier.Program(graph, (x,))
     text = repro.text_of(graph, [x], ["told"], False)
     space = runpy_space(text)
     assert np.array_equal(space["INPUTS"][0].numpy(), x.numpy()) and program.fault() is None

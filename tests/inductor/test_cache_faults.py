@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import flambeau as torch
-from flambeau.inductor import stored
+from flambeau.inductor.runtime import graph_cache
 from flambeau.runtime import sources, toolchain
 from flambeau.runtime.config import config
 
@@ -65,7 +65,7 @@ def test_a_second_process_compiles_nothing(full):
 
 def test_a_second_process_imports_no_passes(full):
     folder, result = full
-    code = PROGRAM + "import sys; assert 'flambeau.inductor.stored' in sys.modules\n" \
+    code = PROGRAM + "import sys; assert 'flambeau.inductor.runtime.graph_cache' in sys.modules\n" \
         "assert not {'driver', 'lower', 'schedule', 'cpp.codegen', 'functionalize'} & " \
         "{name.removeprefix('flambeau.inductor.') for name in sys.modules}\n"
     # the line of the program that is compiled is the same, and so is its number
@@ -133,7 +133,7 @@ def test_a_full_disk(tmp_path, full, everywhere):
     folder = tmp_path / "cache"
     said, result = run(code, folder)
     assert result == full[1] and "No space left on device" in said
-    assert not [path for path in folder.rglob("*") if path.suffix in (".so", stored.SUFFIX)]
+    assert not [path for path in folder.rglob("*") if path.suffix in (".so", graph_cache.SUFFIX)]
     if everywhere:
         said, result = run(PROGRAM, folder)
         assert said.count("built") == OBJECTS and result == full[1]
@@ -142,7 +142,7 @@ def test_a_full_disk(tmp_path, full, everywhere):
 def test_truncated_artefacts(tmp_path, full):
     folder = tmp_path / "cache"
     shutil.copytree(full[0], folder)
-    for path in [path for path in folder.rglob("*") if path.suffix in (".so", stored.SUFFIX)]:
+    for path in [path for path in folder.rglob("*") if path.suffix in (".so", graph_cache.SUFFIX)]:
         data = path.read_bytes()
         path.write_bytes(data[: len(data) // 2])
     said, result = run(PROGRAM, folder)

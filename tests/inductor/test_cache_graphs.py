@@ -6,7 +6,8 @@ import pytest
 import flambeau as torch
 import flambeau.nn as nn
 import flambeau.nn.functional as F
-from flambeau.inductor import driver, stored
+from flambeau.inductor import driver
+from flambeau.inductor.runtime import graph_cache
 from flambeau.runtime import counters
 from flambeau.runtime.config import config
 
@@ -221,15 +222,15 @@ def test_no_values_of_parameters_are_written(store):
     torch.compile(lambda x: model(x) * torch.full((4,), float(mark)))(plain(2, 4))
     table = torch.tensor(np.full(7, mark))
     torch.compile(lambda x: x + table)(plain(7))
-    files = [p for p in store.rglob("*") if p.is_file() and p.suffix == stored.SUFFIX]
+    files = [p for p in store.rglob("*") if p.is_file() and p.suffix == graph_cache.SUFFIX]
     assert len(files) >= 2
     for path in files:
-        data = stored.read(path.stem)
+        data = graph_cache.read(path.stem)
         assert np.full(2, mark).tobytes() not in repr(data).encode("latin-1", "replace") + __import__("marshal").dumps(data)
 
 
 @pytest.mark.parametrize("damage", ["gone", "cut", "flipped", "empty"])
-@pytest.mark.parametrize("suffix", [".so", stored.SUFFIX])
+@pytest.mark.parametrize("suffix", [".so", graph_cache.SUFFIX])
 def test_damaged_files_are_made_again(damage, suffix, store, passes):
     f = lambda x: x.cos() - 2
     expected = torch.compile(f)(plain(6)).numpy()

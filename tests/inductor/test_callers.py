@@ -241,12 +241,12 @@ def test_the_programs_own_casts_round_where_they_are_saved_too():
 
 def test_kernels_without_a_decision_round_no_more_than_before():
     """Softmax, normalisation and activations of halves: one rounding, at the store."""
-    from flambeau.inductor import halves
+    from flambeau.inductor.graph import half_rounding
     for f in (lambda x: (x * 2).softmax(-1), lambda x: torch.nn.functional.layer_norm(x * 2, (8,)), lambda x: torch.nn.functional.gelu(x * 2) * x,
               lambda x: torch.nn.functional.silu(x * 2) + x, lambda x: (x * 2).logsumexp(-1), lambda x: torch.relu(x * 2) * x):
         made = []
         with pytest.MonkeyPatch.context() as patches:
-            patches.setattr(halves, "mark", lambda *args: made.append(args))
+            patches.setattr(half_rounding, "mark", lambda *args: made.append(args))
             flambeau.compile(f, backend="loops")(torch.ones(4, 8, dtype=torch.bfloat16, requires_grad=True)).float().sum().backward()
         assert not made
 

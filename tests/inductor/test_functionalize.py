@@ -4,7 +4,7 @@ tensors are the same, which share memory, strides), and the functional graph wri
 import pytest
 
 import flambeau
-from flambeau.inductor.functionalize import Fresh, IsInput, ViewOfInput, ViewOfOutput, functionalize
+from flambeau.inductor.graph.functionalize import Fresh, IsInput, ViewOfInput, ViewOfOutput, functionalize
 from flambeau.runtime.errors import Unsupported
 
 from .tools import Tensor, capture, check, computed, dtypes, leaf, no_grad, ops, tensor

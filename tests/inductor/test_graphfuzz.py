@@ -6,7 +6,7 @@ GRAPHS_SEED: where they start (told in every failure). A failure is made smaller
 
 import pytest
 
-from flambeau.inductor import interpret
+from flambeau.inductor.loops.ir import interpreter
 from flambeau.runtime import toolchain
 from flambeau.runtime.config import config
 
@@ -50,9 +50,9 @@ def test_programs_are_of_all_kinds():
 def test_a_fault_is_found_and_made_small(monkeypatch):
     """Maxima in the loop interpreter forget the last element: one reduction of one input is left of the program that
     shows it, and the printed program runs."""
-    kept = interpret.combine
+    kept = interpreter.combine
     forgetful = lambda name, values: kept(name, [v[..., :-1] if name == "max" and v.shape[-1] > 1 else v for v in values])
-    monkeypatch.setattr(interpret, "combine", forgetful)
+    monkeypatch.setattr(interpreter, "combine", forgetful)
     trials, _ = run([draw(SEED + k) for k in range(150)], native=False)
     found = [t for t in trials if t.problem]
     assert found and all("loops" in t.problem for t in found)

@@ -6,9 +6,9 @@ import pytest
 import flambeau
 from flambeau.eager import autograd, random
 from flambeau.eager.op import Kind
-from flambeau.inductor.functionalize import functionalize
-from flambeau.inductor.joint import build_joint
-from flambeau.inductor.verify import differs
+from flambeau.inductor.graph.functionalize import functionalize
+from flambeau.inductor.graph.joint_graph import build_joint
+from flambeau.inductor.graph.verify import differs
 from flambeau.runtime import counters
 from flambeau.runtime.config import config
 from flambeau.runtime.errors import Unsupported

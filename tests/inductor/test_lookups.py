@@ -4,9 +4,9 @@ gradient, and the rows stay whole."""
 import pytest
 
 from flambeau.inductor import driver
-from flambeau.inductor.functionalize import functionalize
-from flambeau.inductor.lookups import look_up_products
-from flambeau.inductor.passes import tidy
+from flambeau.inductor.graph.functionalize import functionalize
+from flambeau.inductor.graph.embedding_linear import look_up_products
+from flambeau.inductor.graph.passes import tidy
 from flambeau.runtime.errors import CheckFailed
 
 from .tools import capture, check, compiled, dtypes, leaf, no_grad, ops, tensor

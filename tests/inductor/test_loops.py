@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from flambeau.capture.expr import const, var
+from flambeau.capture.shapes.symbolic_shapes.expr import const, var
 from flambeau.eager import dtypes
-from flambeau.inductor import interpret
-from flambeau.inductor.body import Body, Buffer, Rewriter, reachable
-from flambeau.inductor.loops import Axis, LoopKernel, Program, Reduce, Step, Store, Verifier
+from flambeau.inductor.loops.ir import interpreter
+from flambeau.inductor.loops.ir.body import Body, Buffer, Rewriter, reachable
+from flambeau.inductor.loops.ir.ir import Axis, LoopKernel, Program, Reduce, Step, Store, Verifier
 from flambeau.runtime.config import config
 from flambeau.runtime.errors import CheckFailed, InternalError
 
@@ -118,7 +118,7 @@ def test_verifier_accepts_a_masked_load_outside():
     program.verify()
     x = np.arange(24, dtype=np.float32).reshape(4, 6)
     expected = np.pad(x[:, 3:], ((0, 0), (0, 3)), constant_values=-1)
-    np.testing.assert_array_equal(interpret.run(program, [x])[0], expected)
+    np.testing.assert_array_equal(interpreter.run(program, [x])[0], expected)
 
 
 def test_verifier_refuses_reading_what_another_point_writes():
@@ -142,7 +142,7 @@ def row_twice(read):
 def test_a_row_may_be_read_back_with_its_axes_taken_as_one():
     program, x = row_twice(6), np.arange(24, dtype=np.float32)
     program.verify()
-    np.testing.assert_array_equal(interpret.run(program, [x])[1], x)
+    np.testing.assert_array_equal(interpreter.run(program, [x])[1], x)
     for other in (5, 4):
         with pytest.raises(InternalError, match="another place"):
             row_twice(other).verify()
@@ -177,10 +177,10 @@ def test_indirect_index_out_of_range_fails_the_call():
     program = Program((x, ids, y), (kernel,), (x, ids), (y,), checks=tuple(s.checks))
     program.verify()
     x_ = np.arange(5, dtype=np.float32)
-    np.testing.assert_array_equal(interpret.run(program, [x_, np.array([4, 0, 2])])[0], [4, 0, 2])
+    np.testing.assert_array_equal(interpreter.run(program, [x_, np.array([4, 0, 2])])[0], [4, 0, 2])
     for bad in (5, -1):
         with pytest.raises(CheckFailed, match="size 5"):
-            interpret.run(program, [x_, np.array([4, bad, 2])])
+            interpreter.run(program, [x_, np.array([4, bad, 2])])
 
 
 @pytest.mark.parametrize("combine, expected", [("sum", np.sum), ("prod", np.prod), ("max", np.max), ("min", np.min)])
@@ -192,7 +192,7 @@ def test_reductions_run_over_all_axes_of_the_step(combine, expected):
     program = Program((x, y), (LoopKernel("k", (i,), (Step((j,), (), (reduce,)), last)),), (x,), (y,))
     program.verify()
     data = np.random.default_rng(0).standard_normal((4, 6)).astype(np.float32)
-    np.testing.assert_allclose(interpret.run(program, [data])[0], expected(data, axis=1), rtol=1e-6)
+    np.testing.assert_allclose(interpreter.run(program, [data])[0], expected(data, axis=1), rtol=1e-6)
 
 
 def test_argmax_takes_the_least_position_and_a_nan_wins():
@@ -202,4 +202,4 @@ def test_argmax_takes_the_least_position_and_a_nan_wins():
     last = Step((), (Store(y, (i.var,), s.acc("at", dtypes.int64)),))
     program = Program((x, y), (LoopKernel("k", (i,), (Step((j,), (), (reduce,)), last)),), (x,), (y,))
     data = np.array([[1, 3, 3, 0], [5, 5, 5, 5], [1, np.nan, 9, np.nan]], np.float32)
-    np.testing.assert_array_equal(interpret.run(program, [data])[0], [1, 0, 1])
+    np.testing.assert_array_equal(interpreter.run(program, [data])[0], [1, 0, 1])

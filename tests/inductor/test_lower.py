@@ -8,11 +8,11 @@ import pytest
 from flambeau.eager import api, dtypes, ops, random
 from flambeau.eager.op import OPS, indexed
 from flambeau.eager.tensor import Tensor
-from flambeau.inductor import interpret
-from flambeau.inductor.loops import ExternCall, GemmKernel, ScatterKernel
-from flambeau.inductor.lower import lower
-from flambeau.inductor.memory import plan
-from flambeau.inductor.schedule import schedule
+from flambeau.inductor.loops.ir import interpreter
+from flambeau.inductor.loops.ir.ir import ExternCall, GemmKernel, ScatterKernel
+from flambeau.inductor.loops.ir.lower import lower
+from flambeau.inductor.schedule.scheduler.memory_planning import plan
+from flambeau.inductor.schedule.scheduler.scheduler import schedule
 
 for found in pkgutil.iter_modules(ops.__path__):
     importlib.import_module(f"{ops.__name__}.{found.name}")
@@ -40,7 +40,7 @@ def split(args):
 
 
 def compare(program, inputs, expected, assert_close):
-    for actual, wanted in zip(interpret.run(program, inputs, DRAW), expected, strict=True):
+    for actual, wanted in zip(interpreter.run(program, inputs, DRAW), expected, strict=True):
         assert_close(actual, wanted._array)
 
 
@@ -64,7 +64,7 @@ def test_samples(name, symbolic, trace, make, assert_close):
         compare(scheduled, tensors, expected, assert_close)
         for output, wanted in zip(scheduled.outputs, expected):
             if output.kind == "output" and wanted._array.size > 1 and not op.kind.name == "VIEW":
-                actual = interpret.run(scheduled, tensors, DRAW)[scheduled.outputs.index(output)]
+                actual = interpreter.run(scheduled, tensors, DRAW)[scheduled.outputs.index(output)]
                 assert same_strides(actual, wanted._array), f"{name}: strides {actual.strides}, eager has {wanted._array.strides}"
 
 
@@ -113,7 +113,7 @@ def test_extern_without_a_template_is_a_call_on_a_view(trace, make, assert_close
     program = lower(trace(lambda x: OPS["add"](OPS["sort"](OPS["transpose"](x, 0, 1), 0, False)[0], 1.0), x))
     (call,) = kernels(program, ExternCall)
     assert call.args[0].buffer.kind == "input" and call.args[0].strides == (1, 4)
-    assert_close(interpret.run(program, [x])[0], np.sort(x._array.T, 0) + 1)
+    assert_close(interpreter.run(program, [x])[0], np.sort(x._array.T, 0) + 1)
 
 
 def test_scatter_starts_from_a_copy(trace, make, assert_close):
@@ -123,7 +123,7 @@ def test_scatter_starts_from_a_copy(trace, make, assert_close):
     before = base._array.copy()
     expected = before.copy()
     np.add.at(expected, index._array, source._array)
-    assert_close(interpret.run(program, [base, index, source])[0], expected)
+    assert_close(interpreter.run(program, [base, index, source])[0], expected)
     np.testing.assert_array_equal(base._array, before)
 
 
@@ -133,14 +133,14 @@ def test_random_numbers_are_those_of_eager(trace):
     with random.at(99, 4):
         expected = draw()
     program = plan(schedule(lower(trace(draw))))
-    np.testing.assert_array_equal(interpret.run(program, [], {"seed": 99, "base": 4})[0], expected._array)
+    np.testing.assert_array_equal(interpreter.run(program, [], {"seed": 99, "base": 4})[0], expected._array)
 
 
 def test_symbols_are_read_from_sizes(trace, make, assert_close):
     program = plan(schedule(lower(trace(lambda x, y: OPS["add"](OPS["exp"](x), y), make(4, 6), make(6), symbolic=True))))
     for shape in ((4, 6), (9, 2), (3, 33)):
         x, y = make(*shape), make(shape[1])
-        assert_close(interpret.run(program, [x, y])[0], np.exp(x._array) + y._array)
+        assert_close(interpreter.run(program, [x, y])[0], np.exp(x._array) + y._array)
 
 
 def test_symbolic_numbers_are_scalars_of_the_program(trace, make, assert_close):
@@ -148,7 +148,7 @@ def test_symbolic_numbers_are_scalars_of_the_program(trace, make, assert_close):
     graph = trace(lambda x, scale, n: OPS["add"](OPS["mul"](x, scale * 2.0), n), x, 0.5, 3, symbolic=True)
     program = plan(schedule(lower(graph)))
     assert [s.name for s in program.floats] and not program.constants
-    assert_close(interpret.run(program, [x, 0.25, 7])[0], x._array * np.float32(0.5) + np.float32(7))
+    assert_close(interpreter.run(program, [x, 0.25, 7])[0], x._array * np.float32(0.5) + np.float32(7))
 
 
 def test_a_size_settled_while_lowering_leaves_no_symbol(trace, make, assert_close):
@@ -165,4 +165,4 @@ def test_a_size_settled_while_lowering_leaves_no_symbol(trace, make, assert_clos
         del OPS["turned"]
     program.verify()
     assert graph.env.solved == 1 and not program.symbols and "s0" not in program.text()
-    assert_close(interpret.run(program, [x])[0], np.exp(x._array) + np.float32(5))
+    assert_close(interpreter.run(program, [x])[0], np.exp(x._array) + np.float32(5))

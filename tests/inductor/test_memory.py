@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 from flambeau.eager.op import OPS as O
-from flambeau.inductor import interpret
-from flambeau.inductor.lower import lower
-from flambeau.inductor.memory import ALIGN, bytes_of, lifetimes, plan, share_in_place
-from flambeau.inductor.schedule import schedule
+from flambeau.inductor.loops.ir import interpreter
+from flambeau.inductor.loops.ir.lower import lower
+from flambeau.inductor.schedule.scheduler.memory_planning import ALIGN, bytes_of, lifetimes, plan, share_in_place
+from flambeau.inductor.schedule.scheduler.scheduler import schedule
 
 
 def barrier(x):
@@ -32,7 +32,7 @@ def test_a_chain_needs_two_places(symbolic, trace, make, assert_close):
     expected = x._array
     for _ in range(8):
         expected = expected @ expected
-    assert_close(interpret.run(program, [x])[0], expected)
+    assert_close(interpreter.run(program, [x])[0], expected)
 
 
 def test_outputs_and_inputs_are_not_in_the_arena(trace, make):
@@ -73,7 +73,7 @@ def test_a_map_overwrites_what_it_alone_still_reads(trace, make, assert_close):
     x, y = make(16, 16), make(16, 16)
     program = plan(schedule(lower(trace(fn, x, y))))
     assert len(program.arena) == 2 and len(set(program.arena.values())) == 1
-    assert_close(interpret.run(program, [x, y])[0], fn(x, y)._array, 1e-4, 1e-4)
+    assert_close(interpreter.run(program, [x, y])[0], fn(x, y)._array, 1e-4, 1e-4)
 
 
 def test_no_overwriting_where_other_points_still_read(trace, make, assert_close):
@@ -83,7 +83,7 @@ def test_no_overwriting_where_other_points_still_read(trace, make, assert_close)
     x, y = make(8, 8), make(8, 8)
     program = plan(schedule(lower(trace(fn, x, y))))
     assert len(set(program.arena.values())) == 2, program.text()
-    assert_close(interpret.run(program, [x, y])[0], fn(x, y)._array, 1e-4, 1e-4)
+    assert_close(interpreter.run(program, [x, y])[0], fn(x, y)._array, 1e-4, 1e-4)
 
 
 def test_the_arena_changes_no_value(trace, make):
@@ -93,5 +93,5 @@ def test_the_arena_changes_no_value(trace, make):
         return barrier(O["sub"](b, y)), O["sum"](b, (0,), False)
     inputs = [make(12, 12), make(12)]
     program = plan(schedule(lower(trace(fn, *inputs))))
-    for a, b in zip(interpret.run(program, inputs, arena=True), interpret.run(program, inputs, arena=False)):
+    for a, b in zip(interpreter.run(program, inputs, arena=True), interpreter.run(program, inputs, arena=False)):
         np.testing.assert_array_equal(a, b)

@@ -6,10 +6,10 @@ import random as python_random
 import pytest
 
 import flambeau
-from flambeau.inductor import maxflow
-from flambeau.inductor.functionalize import functionalize
-from flambeau.inductor.joint import build_joint
-from flambeau.inductor.partition import partition
+from flambeau.inductor.graph import max_flow
+from flambeau.inductor.graph.functionalize import functionalize
+from flambeau.inductor.graph.joint_graph import build_joint
+from flambeau.inductor.graph.partition import partition
 
 from .tools import capture, check, compiled, leaf, no_grad, ops, tensor
 
@@ -102,7 +102,7 @@ def test_a_tagged_region_is_computed_again():
 
 def test_tagged_regions_give_the_same_gradients():
     from flambeau.inductor import driver
-    from flambeau.inductor.verify import differs
+    from flambeau.inductor.graph.verify import differs
 
     from .tools import show
 
@@ -132,7 +132,7 @@ def test_minimum_cut_against_all_cuts(seed):
     dice = python_random.Random(seed)
     count = 6
     edges = [
-        (a, b, dice.choice([1, 2, 3, 7, maxflow.INFINITE]))
+        (a, b, dice.choice([1, 2, 3, 7, max_flow.INFINITE]))
         for a in range(count)
         for b in range(a + 1, count)
         if dice.random() < 0.5
@@ -140,12 +140,12 @@ def test_minimum_cut_against_all_cuts(seed):
     price = lambda side: sum(c for a, b, c in edges if a in side and b not in side)
     sides = [{0, *extra} for n in range(count - 1) for extra in itertools.combinations(range(1, count - 1), n)]
     best = min(map(price, sides))
-    net = maxflow.Network()
+    net = max_flow.Network()
     for _ in range(count):
         net.vertex()
     for edge in edges:
         net.edge(*edge)
-    if best >= maxflow.INFINITE:
+    if best >= max_flow.INFINITE:
         with pytest.raises(ValueError, match="no finite cut"):
             net.source_side(0, count - 1)
     else:

@@ -8,7 +8,7 @@ import pytest
 
 import flambeau as fb
 from flambeau.eager.autograd.function import AttachedNode
-from flambeau.inductor import boundary
+from flambeau.inductor.runtime import runtime_wrapper
 
 FUNCTIONS = {
     "saves its argument": lambda x, y: (x * y).sin(),
@@ -30,7 +30,7 @@ def arguments():
 @pytest.fixture(params=[NATIVE, PYTHON], ids=["native", "python"])
 def way(request, monkeypatch):
     if request.param is PYTHON:
-        monkeypatch.setattr(boundary.CompiledGraph, "_passage", lambda self: None)
+        monkeypatch.setattr(runtime_wrapper.CompiledGraph, "_passage", lambda self: None)
     return request.param
 
 

@@ -5,12 +5,12 @@ import pytest
 
 import flambeau
 
-from flambeau.capture.graph import Interpreter, leaves
+from flambeau.capture.graph.graph.graph import Interpreter, leaves
 from flambeau.eager.op import Kind
-from flambeau.inductor import passes
-from flambeau.inductor.decompose import decompose
-from flambeau.inductor.functionalize import functionalize
-from flambeau.inductor.verify import check as verified, differs, first_difference
+from flambeau.inductor.graph import passes
+from flambeau.inductor.graph.decompose import decompose
+from flambeau.inductor.graph.functionalize import functionalize
+from flambeau.inductor.graph.verify import check as verified, differs, first_difference
 from flambeau.runtime.errors import InternalError
 
 from .tools import capture, dtypes, leaf, no_grad, ops, tensor

@@ -6,11 +6,11 @@ import collections
 import pytest
 
 from flambeau.inductor import driver
-from flambeau.inductor.decompose import decompose
-from flambeau.inductor.functionalize import functionalize
-from flambeau.inductor.partition import partition
-from flambeau.inductor.passes import tidy
-from flambeau.inductor.pieces import join_products
+from flambeau.inductor.graph.decompose import decompose
+from flambeau.inductor.graph.functionalize import functionalize
+from flambeau.inductor.graph.partition import partition
+from flambeau.inductor.graph.passes import tidy
+from flambeau.inductor.graph.accumulated_gradients import join_products
 
 from .tools import capture, check, compiled, dtypes, leaf, ops, tensor
 

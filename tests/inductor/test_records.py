@@ -5,7 +5,7 @@ import pytest
 
 import flambeau
 from flambeau import compiler
-from flambeau.inductor.records import restride, with_value
+from flambeau.inductor.graph.compiler_ops import restride, with_value
 
 BACKENDS = ["aot_eager", "loops", "inductor"]
 

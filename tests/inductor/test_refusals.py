@@ -13,8 +13,8 @@ from flambeau.eager.state import recording
 from flambeau.eager import dispatch
 from flambeau.eager.samples import Samples
 from flambeau.inductor import driver
-from flambeau.inductor.body import Body
-from flambeau.capture.bounds import Bounds
+from flambeau.inductor.loops.ir.body import Body
+from flambeau.capture.shapes.symbolic_shapes.value_ranges import Bounds
 from flambeau.nn import functional as F
 from flambeau.runtime.errors import CheckFailed
 
@@ -234,7 +234,7 @@ def test_kernels_that_only_look_are_those_that_are_needed(f, count):
 def test_bodies_prove_indices():
     body = Body()
     body.bounds = Bounds({"i": (0, 4)})
-    i = flambeau.inductor.body.index_var("i")
+    i = flambeau.inductor.loops.body.index_var("i")
     assert body.is_within(i, 5) and not body.is_within(i, 4) and not body.is_within(i - 1, 5) and body.is_within(4 - i, 5)
     assert body.is_within(2, 3) and not body.is_within(3, 3) and not body.is_within(-1, 3)
 
@@ -290,12 +290,12 @@ def test_loops_that_look_belong_to_marked_records(monkeypatch):
         return kept(body, value, size, check)
     monkeypatch.setattr(Body, "looked_at", looked_at)
     for kind in (Kind.MAP, Kind.REDUCE, Kind.SCATTER):
-        original = flambeau.inductor.lower.LOWER[kind]
+        original = flambeau.inductor.loops.lower.LOWER[kind]
 
         def lower(self, node, original=original):
             at[0] = node
             original(self, node)
-        monkeypatch.setitem(flambeau.inductor.lower.LOWER, kind, lower)
+        monkeypatch.setitem(flambeau.inductor.loops.lower.LOWER, kind, lower)
     for name, op in sorted(OPS.items()):
         if op.kind in (Kind.MAP, Kind.SCATTER, Kind.REDUCE) and op.sample_rule and op.fn.__module__.split(".")[1] == "eager" \
                 and not op.mutates:

@@ -5,11 +5,11 @@ import time
 import numpy as np
 import pytest
 from flambeau.eager.op import OPS as O
-from flambeau.inductor import interpret
-from flambeau.inductor.loops import GemmKernel, LoopKernel, kernel_text
-from flambeau.inductor.lower import lower
-from flambeau.inductor.memory import plan
-from flambeau.inductor.schedule import schedule
+from flambeau.inductor.loops.ir import interpreter
+from flambeau.inductor.loops.ir.ir import GemmKernel, LoopKernel, kernel_text
+from flambeau.inductor.loops.ir.lower import lower
+from flambeau.inductor.schedule.scheduler.memory_planning import plan
+from flambeau.inductor.schedule.scheduler.scheduler import schedule
 
 
 def softmax(x, dim=1):
@@ -80,7 +80,7 @@ def check(trace, fn, inputs, assert_close, symbolic=False, draw=None):
     expected = fn(*inputs)
     expected = expected if isinstance(expected, tuple) else (expected,)
     for each in (program, scheduled):
-        for actual, wanted in zip(interpret.run(each, inputs, draw), expected, strict=True):
+        for actual, wanted in zip(interpreter.run(each, inputs, draw), expected, strict=True):
             assert_close(actual, wanted._array, 1e-4, 1e-4)
     return scheduled
 

@@ -8,13 +8,13 @@ import pytest
 
 import flambeau as torch
 from flambeau.eager.op import OPS as O
-from flambeau.inductor import interpret
-from flambeau.inductor import schedule as scheduler
-from flambeau.inductor.cpp import traffic, wrapper
+from flambeau.inductor.loops.ir import interpreter
+from flambeau.inductor.schedule.scheduler import scheduler as scheduler
+from flambeau.inductor.cpp import prefetch, wrapper
 from flambeau.inductor.cpp.codegen import generate
-from flambeau.inductor.lower import lower
-from flambeau.inductor.memory import plan
-from flambeau.inductor.schedule import schedule
+from flambeau.inductor.loops.ir.lower import lower
+from flambeau.inductor.schedule.scheduler.memory_planning import plan
+from flambeau.inductor.schedule.scheduler.scheduler import schedule
 from flambeau.runtime import native, toolchain
 from flambeau.runtime.config import config
 
@@ -38,8 +38,8 @@ def isa(request):
 @pytest.fixture
 def far(monkeypatch):
     """Every array counts as large."""
-    monkeypatch.setattr(traffic, "STREAM_FROM", 0)
-    monkeypatch.setattr(traffic, "AHEAD_FROM", 0)
+    monkeypatch.setattr(prefetch, "STREAM_FROM", 0)
+    monkeypatch.setattr(prefetch, "AHEAD_FROM", 0)
 
 
 def logsumexps(body, x, rows, n):
@@ -92,7 +92,7 @@ def test_stores_past_the_caches_and_rows_asked_for_ahead(isa, far):
 
 @needs_compiler
 def test_symbolic_sizes_decide_in_the_call(trace, make, assert_close, monkeypatch):
-    monkeypatch.setattr(traffic, "STREAM_FROM", 2 * 4 * 50 * 64)
+    monkeypatch.setattr(prefetch, "STREAM_FROM", 2 * 4 * 50 * 64)
     program = plan(schedule(lower(trace(lambda x: O["exp"](x), make(50, 64), symbolic=True))))
     assert "const bool far = " in generate(program).text and "stream_if(far, " in generate(program).text
     compiled = wrapper.load(program, wrap=False)
@@ -144,7 +144,7 @@ def test_what_a_kernel_reads_does_not_go_past_the_caches(far):
     body, axis = Body(), Axis("i", 64)
     x = tools.buffer("x", dtypes.float32, (64,))
     kernel = LoopKernel("own", (), (Step((axis,), (Store(x, (axis.var,), body.load(x, (axis.var,))),)),))
-    assert traffic.streamed(kernel) == (frozenset(), "")
+    assert prefetch.streamed(kernel) == (frozenset(), "")
 
 
 @pytest.mark.parametrize("symbolic", [False, True])
@@ -161,7 +161,7 @@ def test_sums_of_everything_join_the_rows_and_columns_come_last(symbolic, trace,
     rows, columns, *last = program.kernels
     assert [rows.vector, columns.vector] == ["inner", "outer"] and len(last) == 1, program.text()
     assert {r.combine for step in rows.steps for r in step.reduces} == {"max", "sum"}
-    for actual, wanted in zip(interpret.run(program, inputs), fn(*inputs), strict=True):
+    for actual, wanted in zip(interpreter.run(program, inputs), fn(*inputs), strict=True):
         assert_close(actual, wanted._array, 1e-4, 1e-4)
 
 
@@ -171,7 +171,7 @@ def test_rows_that_wait_for_the_sum_do_not_make_its_parts(trace, make, assert_cl
     x._array *= 1e-3
     program = schedule(lower(trace(fn, x)))
     program.verify()
-    assert_close(interpret.run(plan(program), (x,))[0], fn(x)._array, 1e-4, 1e-4)
+    assert_close(interpreter.run(plan(program), (x,))[0], fn(x)._array, 1e-4, 1e-4)
 
 
 def test_a_sum_that_joins_nothing_leaves_no_trace(trace, make):

@@ -7,7 +7,7 @@ import pytest
 
 import flambeau as torch
 from flambeau.inductor.cpp.headers import needed, table
-from flambeau.inductor.cpp.text import prelude
+from flambeau.inductor.cpp.cpp_text import prelude
 from flambeau.runtime import toolchain
 from flambeau.runtime.config import config
 

@@ -4,15 +4,15 @@
 import numpy as np
 
 import flambeau.eager.ops  # noqa: F401  the records
-from flambeau.capture.graph import Graph, ops
-from flambeau.capture.shapes import ShapeEnv
+from flambeau.capture.graph.graph.graph import Graph, ops
+from flambeau.capture.shapes.symbolic_shapes.symbolic_shapes import ShapeEnv
 from flambeau.eager import dtypes, random
 from flambeau.eager.state import recording
 from flambeau.eager.tensor import Tensor, fake_tensor
 from flambeau.inductor import driver
-from flambeau.inductor.stages import gradients_of, tensors_in
-from flambeau.inductor.tracing import Recorder
-from flambeau.inductor.verify import differs
+from flambeau.inductor.runtime.compare_stages import gradients_of, tensors_in
+from flambeau.inductor.graph.retrace import Recorder
+from flambeau.inductor.graph.verify import differs
 from flambeau.runtime.config import config
 
 __all__ = ["ops", "capture", "check", "compiled", "tensor", "leaf", "computed", "no_grad", "Tensor", "dtypes"]

@@ -11,7 +11,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "cuda"))
 import fake_cupy  # noqa: E402
 import flambeau as torch  # noqa: E402
 from flambeau import nn  # noqa: E402
-from flambeau.inductor.triton import ahead, device, toolkit  # noqa: E402
+from flambeau.inductor.triton import aot, device, triton_api  # noqa: E402
 from flambeau.nn import functional as F  # noqa: E402
 from flambeau.runtime.config import config  # noqa: E402
 
@@ -23,19 +23,19 @@ def interpreted(launches):
 
         def argument(g):
             if g.kind[0] == "*":
-                return toolkit.address(found, tl, addresses[g.name], g.kind[1:])
-            return toolkit.number(found, tl, scalars[g.name] if g.value is None else g.value, g.kind)
-        with toolkit.interpreting() as found:
+                return triton_api.address(found, tl, addresses[g.name], g.kind[1:])
+            return triton_api.number(found, tl, scalars[g.name] if g.value is None else g.value, g.kind)
+        with triton_api.interpreting() as found:
             for one in launches:
                 launched = one.launched
                 blocks = {k: tl.float32 if v is tl.bfloat16 else v for k, v in launched.constants}
-                toolkit.run_grid(found, one.function, launched.grid, {n: argument(g) for n, g in launched.arguments} | blocks)
+                triton_api.run_grid(found, one.function, launched.grid, {n: argument(g) for n, g in launched.arguments} | blocks)
     return run
 
 
 def launched(program, chip, sizes, generated, most_shared, configs, unaligned):
-    namespace = toolkit.load(generated.text, interpreted=True)
-    return [SimpleNamespace(function=namespace[one.kernel], launched=one) for one in ahead.launches(program, generated, namespace, sizes, configs, unaligned)]
+    namespace = triton_api.load(generated.text, interpreted=True)
+    return [SimpleNamespace(function=namespace[one.kernel], launched=one) for one in aot.launches(program, generated, namespace, sizes, configs, unaligned)]
 
 
 def init(self, where, replay=False, tunes=False):
@@ -117,7 +117,7 @@ PROGRAMS = (arithmetic, written, drawn, broken, checked, sizes, trained, attende
 def main():
     fake_cupy.install()
     device.Place.__init__, device.Place.prepare = init, staticmethod(interpreted)
-    ahead.compile_program = launched
+    aot.compile_program = launched
     different = {}
     for program in PROGRAMS:
         try:

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 import flambeau
-from flambeau.inductor.triton import ahead
+from flambeau.inductor.triton import aot
 from flambeau.inductor.triton.codegen import generate
 from flambeau.runtime import artefacts
 from flambeau.runtime.config import config
@@ -35,7 +35,7 @@ def captured(programs, name, dynamic=None):
 def test_cubins(programs, everything, store, capability):
     for name in GRAPHS if everything else SAMPLE:
         for dynamic in (None, True) if everything else (None,):
-            made = ahead.compile_program(captured(programs, name, dynamic), capability)
+            made = aot.compile_program(captured(programs, name, dynamic), capability)
             for binary in made:
                 assert binary.cubin[:4] == b"\x7fELF" and f".target sm_{capability}" in binary.ptx, name
                 assert binary.facts["name"] == binary.launched.kernel and binary.facts["shared"] <= 99 * 1024
@@ -46,26 +46,26 @@ def test_cubins(programs, everything, store, capability):
 
 def test_a_second_time_nothing_is_compiled(programs, store, monkeypatch):
     program = captured(programs, "softmax")
-    first = ahead.compile_program(program)
-    monkeypatch.setattr(ahead, "compiled", lambda *args: pytest.fail("compiled again"))
+    first = aot.compile_program(program)
+    monkeypatch.setattr(aot, "compiled", lambda *args: pytest.fail("compiled again"))
     with monkeypatch.context() as patch:
-        patch.setattr(ahead.toolkit, "load", lambda *args, **given: pytest.fail("triton is imported"))
-        second = ahead.compile_program(program)
+        patch.setattr(aot.toolkit, "load", lambda *args, **given: pytest.fail("triton is imported"))
+        second = aot.compile_program(program)
     assert [b.cubin for b in first] == [b.cubin for b in second] and first[0].facts == second[0].facts
     assert [b.launched.arguments for b in first] == [b.launched.arguments for b in second]
     assert [(b.launched.grid, b.launched.options) for b in first] == [(b.launched.grid, b.launched.options) for b in second]
     with pytest.raises(pytest.fail.Exception):
-        ahead.compile_program(program, 80)                      # another chip is another kernel
+        aot.compile_program(program, 80)                      # another chip is another kernel
 
 
 def test_divisibility_is_told(programs, store):
     program = captured(programs, "columns", dynamic=True)
     generated = generate(program)
-    namespace = ahead.toolkit.load(generated.text, interpreted=False)
+    namespace = aot.toolkit.load(generated.text, interpreted=False)
     names = [s.name for s in program.symbols]
     for sizes, divisible in ((dict.fromkeys(names, 64), True), (dict.fromkeys(names, 63), False)):
-        (launched, *_) = ahead.launches(program, generated, namespace, sizes)
-        told = {kind: div for _, kind, div in ahead.signature(launched)}
+        (launched, *_) = aot.launches(program, generated, namespace, sizes)
+        told = {kind: div for _, kind, div in aot.signature(launched)}
         assert told["i32"] is divisible and told["*fp32"]
 
 
@@ -80,5 +80,5 @@ def test_the_file_runs_by_itself(programs, tmp_path):
 def test_halves_are_multiplied_by_tensor_cores(programs, store):
     a, b = flambeau.randn(128, 64, dtype=flambeau.bfloat16), flambeau.randn(64, 128, dtype=flambeau.bfloat16)
     flambeau.compile(lambda a, b: (a @ b).relu(), backend="triton")(a, b)
-    texts = {capability: ahead.compile_program(programs[-1], capability)[0].ptx for capability in (80, 90)}
+    texts = {capability: aot.compile_program(programs[-1], capability)[0].ptx for capability in (80, 90)}
     assert "mma.sync" in texts[80] and "wgmma" in texts[90]

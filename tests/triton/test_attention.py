@@ -4,7 +4,7 @@ and that they do not; no array of weights is ever in memory."""
 import pytest
 import flambeau
 from flambeau.eager.op import OPS
-from flambeau.inductor.triton import ahead
+from flambeau.inductor.triton import aot
 from flambeau.inductor.triton.codegen import generate
 from flambeau.nn import functional as F
 from flambeau.runtime.config import config
@@ -108,7 +108,7 @@ def test_cubins(programs, everything, capability):
         x = flambeau.zeros(1, 1, 128, depth, dtype=dtype, requires_grad=True)
         f = lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True, dropout_p=p)
         flambeau.compile(f, backend="triton")(x, x, x)
-        for binary in (b for p in programs for b in ahead.compile_program(p, capability)):
+        for binary in (b for p in programs for b in aot.compile_program(p, capability)):
             assert binary.facts["shared"] <= 99 * 1024
             if "attention" in binary.launched.kernel and dtype is not flambeau.float32:
                 assert "mma.sync" in binary.ptx or capability == 90 and "wgmma" in binary.ptx

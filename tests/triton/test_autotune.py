@@ -3,7 +3,7 @@
 import pytest
 import flambeau
 from flambeau.inductor import driver
-from flambeau.inductor.triton import ahead, autotune, choices, launch, target
+from flambeau.inductor.triton import aot, autotune, configs, launch, target
 from flambeau.runtime import artefacts
 from flambeau.runtime.config import config
 
@@ -24,8 +24,8 @@ def tuning(stub, tmp_path, monkeypatch):
         built.append((launched.kernel, blocks, options))
         area = blocks.get("BK", 0) * (blocks.get("BM", 0) + blocks.get("BN", 0))
         facts = {"name": launched.kernel, "shared": 4 * options.get("num_stages", 1) * area, "num_warps": options["num_warps"]}
-        return ahead.Binary(launched, b"\x7fELF" + str((blocks, options)).encode(), "", facts)
-    monkeypatch.setattr(ahead, "compiled", compiled)
+        return aot.Binary(launched, b"\x7fELF" + str((blocks, options)).encode(), "", facts)
+    monkeypatch.setattr(aot, "compiled", compiled)
 
     class Stubbed(Host):
         tunes, most_shared = True, 1 << 20
@@ -65,7 +65,7 @@ def test_the_fastest_is_taken_kept_and_told(stub, tuning):
     stub.set("fast_grid", tiles(128, 64))
     stub.set("seen_count", 0)
     compiled = product(tuning)
-    assert stub.seen()[-1].grid[0] == tiles(128, 64) and len(tuning.built) == 1 + len(choices.PRODUCTS[4])
+    assert stub.seen()[-1].grid[0] == tiles(128, 64) and len(tuning.built) == 1 + len(configs.PRODUCTS[4])
     text = flambeau.compiler.report(compiled).graphs[0].texts["tuned.txt"]
     assert "* BM=128, BN=64, BK=32, num_warps=4, num_stages=3: 1000.0 us" in text and "as the rule says: 2000.0 us" in text
     tuning.built.clear()
@@ -135,8 +135,8 @@ def test_modes_ask_for_it(monkeypatch):
 
 def test_choices_differ_from_the_rule_and_from_each_other():
     rule = {"BM": 64, "BN": 64, "BK": 32, "num_warps": 4, "num_stages": 3}
-    made = choices.products(rule, {"BM": 64, "BN": 32, "BK": 512}, 4)
+    made = configs.products(rule, {"BM": 64, "BN": 32, "BK": 512}, 4)
     blocks = [{**rule, **change} for change in made]
     assert rule not in blocks and all(blocks.count(b) == 1 for b in blocks) and all(b["BN"] <= 32 for b in blocks)
-    assert all(set(c) <= {"RBLOCK", "XBLOCK", "num_warps"} for c in choices.rows({"XBLOCK": 4, "RBLOCK": 1024, "num_warps": 4}, ["RBLOCK"]))
-    assert all("RBLOCK" not in c for c in choices.rows({"XBLOCK": 4, "RBLOCK": 128, "num_warps": 4}, []))
+    assert all(set(c) <= {"RBLOCK", "XBLOCK", "num_warps"} for c in configs.rows({"XBLOCK": 4, "RBLOCK": 1024, "num_warps": 4}, ["RBLOCK"]))
+    assert all("RBLOCK" not in c for c in configs.rows({"XBLOCK": 4, "RBLOCK": 128, "num_warps": 4}, []))

@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 from flambeau.eager import dtypes
 from flambeau.eager.prims import COMBINES
-from flambeau.inductor import interpret
-from flambeau.inductor.body import Body, Buffer
-from flambeau.inductor.loops import Axis, LoopKernel, Program, Reduce, Step, Store
-from flambeau.inductor.memory import plan
-from flambeau.inductor.triton import toolkit
+from flambeau.inductor.loops.ir import interpreter
+from flambeau.inductor.loops.ir.body import Body, Buffer
+from flambeau.inductor.loops.ir.ir import Axis, LoopKernel, Program, Reduce, Step, Store
+from flambeau.inductor.schedule.scheduler.memory_planning import plan
+from flambeau.inductor.triton import triton_api
 from flambeau.inductor.triton.interpret import Interpreted
 from flambeau.runtime.config import config
 from flambeau.runtime.errors import InternalError
@@ -57,7 +57,7 @@ def test_combines(combine, width):
         made = program(combine, width, dtype)
         for odd in (False, True) if combine not in ("welford", "prod") else (False,):
             x = numbers(width, dtype, odd)
-            wanted = interpret.run(made, [x.reshape(-1)])
+            wanted = interpreter.run(made, [x.reshape(-1)])
             for large in (True, False):
                 found = Interpreted(made, large)([x.reshape(-1)])
                 for a, b in zip(found, wanted):
@@ -69,7 +69,7 @@ def test_an_access_outside_of_memory_is_told():
     made = program("sum", 37, dtypes.float32)
     run = Interpreted(made)
     text = run.source.replace("rmask = j0 < 37", "rmask = j0 < 64")
-    run.namespace = toolkit.load(text, interpreted=True)
+    run.namespace = triton_api.load(text, interpreted=True)
     x = np.zeros(ROWS * 37, np.float32)
     with config.patch(verify=True), pytest.raises(InternalError, match="outside of its arrays"):
         run([x])

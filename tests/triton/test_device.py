@@ -12,7 +12,7 @@ import pytest
 import flambeau
 from flambeau.eager.spellings import creation
 from flambeau.inductor import driver
-from flambeau.inductor.triton import ahead, device, target, toolkit
+from flambeau.inductor.triton import aot, device, target, triton_api
 from flambeau.nn import functional as F
 from flambeau.runtime.config import config
 from flambeau.runtime.errors import BackendError
@@ -40,28 +40,28 @@ class Host:
         def run(addresses, stream, scalars):
             self.calls.append(dict(addresses))
             tl = importlib.import_module("triton.language")
-            with toolkit.interpreting() as found:
+            with triton_api.interpreting() as found:
                 for one in launches:
                     launched = one.launched
                     given = {name: number(found, tl, g, addresses, scalars) for name, g in launched.arguments}
                     blocks = {k: tl.float32 if v is tl.bfloat16 else v for k, v in launched.constants}
-                    toolkit.run_grid(found, one.function, launched.grid, given | blocks)
+                    triton_api.run_grid(found, one.function, launched.grid, given | blocks)
         return run
 
 
 def number(found, tl, given, addresses, scalars):
     if given.kind[0] == "*":
-        return toolkit.address(found, tl, addresses[given.name], given.kind[1:])
-    return toolkit.number(found, tl, scalars[given.name] if given.value is None else given.value, given.kind)
+        return triton_api.address(found, tl, addresses[given.name], given.kind[1:])
+    return triton_api.number(found, tl, scalars[given.name] if given.value is None else given.value, given.kind)
 
 
 @pytest.fixture
 def host(monkeypatch):
     """A backend that runs on a `Host`."""
     def launched(program, chip, sizes, generated, most_shared, configs, unaligned):
-        namespace = toolkit.load(generated.text, interpreted=True)
-        return [SimpleNamespace(function=namespace[one.kernel], launched=one) for one in ahead.launches(program, generated, namespace, sizes, configs, unaligned)]
-    monkeypatch.setattr(ahead, "compile_program", launched)
+        namespace = triton_api.load(generated.text, interpreted=True)
+        return [SimpleNamespace(function=namespace[one.kernel], launched=one) for one in aot.launches(program, generated, namespace, sizes, configs, unaligned)]
+    monkeypatch.setattr(aot, "compile_program", launched)
     place = Host()
 
     def backend(graph, inputs):
@@ -127,9 +127,9 @@ def test_arrays_that_are_not_aligned_are_told(host):
     whole = flambeau.arange(9.0)
     for x in (whole[:8], whole[1:], whole[:8], whole[1:]):
         assert flambeau.equal(compiled(x), x * 2)
-    assert told == [[None, None], [ahead.UNALIGNED, None]]
-    given = [(("x", ahead.Given("*fp32", "x", value)),) for value in (None, ahead.UNALIGNED)]
-    assert [ahead.signature(ahead.Launched("k", (1,), g, (), ()))[0][2] for g in given] == [True, False]
+    assert told == [[None, None], [aot.UNALIGNED, None]]
+    given = [(("x", aot.Given("*fp32", "x", value)),) for value in (None, aot.UNALIGNED)]
+    assert [aot.signature(aot.Launched("k", (1,), g, (), ()))[0][2] for g in given] == [True, False]
 
 
 @pytest.mark.parametrize("capability, chip", [(80, 80), (86, 80), (89, 80), (90, 90)])
@@ -152,17 +152,17 @@ def test_what_does_not_fit_is_compiled_with_smaller_blocks(programs, monkeypatch
         options, blocks = dict(launched.options), dict(launched.constants)
         tried.append((options["num_stages"], blocks["BM"], blocks["BN"], blocks["BK"]))
         shared = 4 * options["num_stages"] * blocks["BK"] * (blocks["BM"] + blocks["BN"])
-        return ahead.Binary(launched, b"\x7fELF", "", {"name": launched.kernel, "shared": shared})
-    monkeypatch.setattr(ahead, "compiled", compiled)
+        return aot.Binary(launched, b"\x7fELF", "", {"name": launched.kernel, "shared": shared})
+    monkeypatch.setattr(aot, "compiled", compiled)
     with config.patch(cache_dir=str(tmp_path)):
-        ahead.artefacts.forget()
-        (made,) = ahead.compile_program(programs[-1], 80, {}, most_shared=10_000)
+        aot.artefacts.forget()
+        (made,) = aot.compile_program(programs[-1], 80, {}, most_shared=10_000)
         assert tried == [(3, 64, 64, 32), (2, 64, 64, 32), (1, 64, 64, 32), (1, 32, 64, 32), (1, 32, 32, 32)]
         assert made.facts["shared"] <= 10_000 and dict(made.launched.constants)["BM"] == 32
         assert made.launched.grid == (8 * 8,)                                   # more, smaller tiles
         with pytest.raises(BackendError, match="shared memory, and this chip has 100"):
-            ahead.compile_program(programs[-1], 80, {}, most_shared=100)
-    ahead.artefacts.forget()
+            aot.compile_program(programs[-1], 80, {}, most_shared=100)
+    aot.artefacts.forget()
 
 
 def test_one_device_a_graph():

@@ -3,7 +3,7 @@
 import flambeau
 import pytest
 from flambeau.inductor import driver
-from flambeau.inductor.triton import ahead, device, launch, target
+from flambeau.inductor.triton import aot, device, launch, target
 from flambeau.runtime.config import config
 from flambeau.runtime.errors import BackendError
 
@@ -33,10 +33,10 @@ class Stubbed(Host):
 def place(stub, monkeypatch):
     """A place on the recording driver; kernels are not really compiled."""
     def compiled(namespace, launched, capability):
-        return ahead.Binary(launched, b"\x7fELF" + launched.kernel.encode(), "", {"name": launched.kernel, "shared": 64, "num_warps": 4})
-    monkeypatch.setattr(ahead, "binary", lambda key, *given: compiled(*given))
-    monkeypatch.setattr(ahead, "kept_list", lambda whole: None)
-    monkeypatch.setattr(ahead.artefacts, "put", lambda *given: "")
+        return aot.Binary(launched, b"\x7fELF" + launched.kernel.encode(), "", {"name": launched.kernel, "shared": 64, "num_warps": 4})
+    monkeypatch.setattr(aot, "binary", lambda key, *given: compiled(*given))
+    monkeypatch.setattr(aot, "kept_list", lambda whole: None)
+    monkeypatch.setattr(aot.artefacts, "put", lambda *given: "")
     return Stubbed(stub)
 
 
@@ -109,9 +109,9 @@ def test_a_chip_without_kernels(stub):
 def test_a_cubin_of_another_chip(stub, monkeypatch):
     on = launch.Driver(stub.path)
     monkeypatch.setattr(on.library, "fb_cuda_load", lambda *given: launch.NO_IMAGE, raising=False)
-    launched = ahead.Launched("k", (1,), (), (), ())
+    launched = aot.Launched("k", (1,), (), (), ())
     with pytest.raises(BackendError, match=r"k was compiled for another chip than this one \(sm_90\)"):
-        launch.Prepared(on, [ahead.Binary(launched, b"\x7fELF", "", {"name": "k", "shared": 0, "num_warps": 1})])
+        launch.Prepared(on, [aot.Binary(launched, b"\x7fELF", "", {"name": "k", "shared": 0, "num_warps": 1})])
 
 
 def test_types_that_kernels_do_not_compute_in():
@@ -132,5 +132,5 @@ def test_what_does_not_fit_is_compiled_smaller(programs, everything, most):
         pytest.skip("compiled where all tests are run")
     a = flambeau.zeros(128, 128)
     flambeau.compile(lambda a: a @ a, backend="triton")(a)
-    (made,) = ahead.compile_program(programs[-1], 80, {}, most_shared=most)
+    (made,) = aot.compile_program(programs[-1], 80, {}, most_shared=most)
     assert 0 < made.facts["shared"] <= most and made.cubin[:4] == b"\x7fELF"

@@ -4,7 +4,7 @@ import flambeau
 import numpy as np
 import pytest
 from flambeau import compiler
-from flambeau.inductor.triton import ahead
+from flambeau.inductor.triton import aot
 from flambeau.runtime.config import config
 
 KINDS = (flambeau.float8_e4m3fn, flambeau.float8_e5m2)
@@ -51,8 +51,8 @@ def test_scaled_products(programs):
     one = flambeau.tensor(0.5)
     f = lambda a, b: flambeau._scaled_mm(a, b, one, one, out_dtype=flambeau.bfloat16)
     assert (compiled(f, a, b).float() - f(a, b).float()).abs().max() <= 2 ** -7 * f(a, b).float().abs().max()
-    for capability in ahead.CAPABILITIES:                               # sm_80 has no instructions for them
-        assert all(made.cubin[:4] == b"\x7fELF" for program in programs for made in ahead.compile_program(program, capability))
+    for capability in aot.CAPABILITIES:                               # sm_80 has no instructions for them
+        assert all(made.cubin[:4] == b"\x7fELF" for program in programs for made in aot.compile_program(program, capability))
 
 
 def test_other_types_are_eagers():

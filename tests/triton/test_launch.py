@@ -5,7 +5,7 @@ import time
 
 import pytest
 from flambeau.inductor.triton import launch
-from flambeau.inductor.triton.ahead import Binary, Given, Launched
+from flambeau.inductor.triton.aot import Binary, Given, Launched
 from flambeau.runtime.errors import BackendError
 
 

@@ -4,7 +4,7 @@ import pytest
 import flambeau
 from flambeau import compiler
 from flambeau.eager.op import OPS
-from flambeau.inductor.triton import ahead
+from flambeau.inductor.triton import aot
 from flambeau.runtime.config import config
 
 from ..test_ops_compiled import Program, run
@@ -22,5 +22,5 @@ def test_cubins(record, dynamic, make, programs):
     with config.patch(strict=True):
         run(flambeau.compile(program.call, dynamic=dynamic, backend="triton"), program.inputs(gradients), gradients)
     for loops in programs:
-        for capability in ahead.CAPABILITIES:
-            assert all(binary.cubin[:4] == b"\x7fELF" for binary in ahead.compile_program(loops, capability))
+        for capability in aot.CAPABILITIES:
+            assert all(binary.cubin[:4] == b"\x7fELF" for binary in aot.compile_program(loops, capability))

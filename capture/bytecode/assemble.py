@@ -1,0 +1,212 @@
+"""Normal instructions -> code object of the running version.
+
+    assemble(instrs, like)                                # same arguments, flags, cells and free variables as `like`
+    assemble(instrs, like, name=..., args=("a", "b"), cellvars=(), freevars=("c",), flags=...)
+
+Each Instr brings its source position and its Handler (target, depth, lasti), so line and exception tables are written
+from the instructions. Slots: arguments first, then like's other locals, then new names. Kept as preconditions of an
+in-place swap: argument count and order, flags, free variables and cells. The stack is at least as large as like's.
+COPY_FREE_VARS, MAKE_CELL and RESUME are ordinary instructions: keep them, or let Emitter.prologue write them.
+"""
+
+import dis
+
+from ...runtime.errors import InternalError
+from . import opcodes
+from .instructions import flow, reindex
+
+
+def assemble(
+    instrs, like, *, name=None, qualname=None, args=None, locals=(), names=(), cellvars=None, freevars=None, flags=None
+):
+    """Code object that runs `instrs`, in all else like the code object `like`.
+
+    `args`: names of plain positional arguments instead of like's.
+    `locals`: names that are plain locals even if they are also free variables.
+    `names`: what co_names must contain, used or not.
+    """
+    cellvars = like.co_cellvars if cellvars is None else tuple(cellvars)
+    freevars = like.co_freevars if freevars is None else tuple(freevars)
+    varnames = dict.fromkeys((*(like.co_varnames if args is None else args), *locals))
+    table = Tables(like, instrs, list(varnames), cellvars, freevars)
+    for used in names:
+        table.name(used)
+    reindex(instrs)
+    lows, start = opcodes.lower(instrs, table)
+    places, size = _place(lows, start)
+    counts = {} if args is None else dict(co_argcount=len(args), co_posonlyargcount=0, co_kwonlyargcount=0)
+    return like.replace(
+        **counts,
+        co_name=name or like.co_name,
+        co_qualname=qualname or name or like.co_qualname,
+        co_flags=like.co_flags if flags is None else flags,
+        co_nlocals=len(table.varnames),
+        co_varnames=tuple(table.varnames),
+        co_cellvars=cellvars,
+        co_freevars=freevars,
+        co_consts=tuple(table.consts),
+        co_names=tuple(table.names),
+        co_stacksize=max(like.co_stacksize, flow(instrs)[1] + 1),  # + 1: a CALL_KW pushes its names
+        co_code=_code(lows),
+        co_linetable=_line_table(lows, places, size, like.co_firstlineno),
+        co_exceptiontable=_exception_table(lows, start, places, size),
+    )
+
+
+class Tables:
+    """Numbers constants, names and slots while instructions are lowered."""
+
+    def __init__(self, like, instrs, varnames, cellvars, freevars):
+        self.consts = list(like.co_consts[:1])  # the first one is the docstring
+        self.names, self.varnames, self.nfree = [], varnames, len(freevars)
+        self._const_at = {_const_key(value): index for index, value in enumerate(self.consts)}
+        self._name_at = {}
+        known = {*varnames, *cellvars, *freevars}
+        self.varnames += dict.fromkeys(
+            instr.argval
+            for instr in instrs
+            if opcodes.NORMAL_OPS[instr.op].kind == "fast" and instr.argval not in known
+        )
+        slots = opcodes.slot_names(self.varnames, cellvars, freevars)
+        self._fast = {
+            name: index for index, name in reversed(list(enumerate(slots)))
+        }  # a local before a free variable of its name
+        self._deref = {
+            name: index for index, name in enumerate(slots) if name in cellvars or index >= len(slots) - self.nfree
+        }
+
+    def const(self, value):
+        at = self._const_at.setdefault(_const_key(value), len(self.consts))
+        if at == len(self.consts):
+            self.consts.append(value)
+        return at
+
+    def name(self, name):
+        at = self._name_at.setdefault(name, len(self.names))
+        if at == len(self.names):
+            self.names.append(name)
+        return at
+
+    def fast(self, name):
+        return self._fast[name]
+
+    def deref(self, name):
+        if name not in self._deref:
+            raise InternalError(f"bytecode: {name!r} is neither a cell nor a free variable of the new code")
+        return self._deref[name]
+
+
+def _const_key(value):
+    """Equal keys may share a slot: 1, True and 1.0 don't, nor 0.0 and -0.0; other objects go by identity."""
+    if type(value) in (int, str, bytes, bool, type(None), type(...)):
+        return type(value), value
+    return (type(value), repr(value)) if type(value) in (float, complex) else id(value)
+
+
+def _arg_units(arg):
+    """Code units that an argument needs: one, and one EXTENDED_ARG for each further byte."""
+    return 1 + (arg > 0xFF) + (arg > 0xFFFF) + (arg > 0xFFFFFF)
+
+
+def _place(lows, start):
+    """Unit index of each low instruction and the size of all, once jumps have found their length."""
+    sizes = {low: _arg_units(low.arg) + opcodes.caches_of(low.name) for low in lows}
+    while True:
+        places, at = {}, 0
+        for low in lows:
+            places[low] = at
+            at += sizes[low]
+        grown = False
+        for low in lows:
+            if low.target is not None:
+                end = places[low] + sizes[low]
+                low.arg = abs(places[start[low.target]] - end)
+                need = _arg_units(low.arg) + opcodes.caches_of(low.name)
+                if need > sizes[low]:
+                    sizes[low], grown = need, True
+        if not grown:
+            return places, at
+
+
+def _code(lows):
+    out = bytearray()
+    for low in lows:
+        for shift in range(_arg_units(low.arg) - 1, 0, -1):
+            out += bytes((dis.EXTENDED_ARG, low.arg >> 8 * shift & 255))
+        out += bytes((dis.opmap[low.name], low.arg & 255)) + bytes(2 * opcodes.caches_of(low.name))
+    return bytes(out)
+
+
+def _runs(lows, places, size, key):
+    """(value, first unit, end unit) for neighbours with the same key."""
+    runs = []
+    for low, end in zip(lows, [*(places[low] for low in lows[1:]), size]):
+        value = key(low)
+        if runs and runs[-1][0] == value:
+            runs[-1][2] = end
+        else:
+            runs.append([value, places[low], end])
+    return runs
+
+
+def _varint(value):
+    """Six bits a byte, low ones first; bit 6 says that more follow."""
+    out = []
+    while value > 63:
+        out.append(64 | value & 63)
+        value >>= 6
+    return bytes((*out, value))
+
+
+def _signed_varint(value):
+    return _varint(-value << 1 | 1 if value < 0 else value << 1)
+
+
+def _line_table(lows, places, size, line):
+    """The location table (Objects/locations.md): entries of up to 8 units, lines relative to the entry before."""
+    out = bytearray()
+    for position, first, end in _runs(lows, places, size, lambda low: low.instr.position):
+        for at in range(first, end, 8):
+            out += _location(position, line, min(8, end - at))
+            line = line if position[0] is None else position[0]
+    return bytes(out)
+
+
+def _location(position, before, units):
+    line, end_line, column, end_column = position
+
+    def entry(code, rest):
+        return bytes((128 | code << 3 | units - 1,)) + rest
+
+    if line is None:
+        return entry(15, b"")
+    step = line - before
+    if column is None or end_column is None:
+        return entry(13, _signed_varint(step))
+    if line == end_line and step == 0 and column < 80 and 0 <= end_column - column < 16:
+        return entry(column >> 3, bytes(((column & 7) << 4 | end_column - column,)))
+    if line == end_line and 0 <= step < 3 and column < 128 and end_column < 128:
+        return entry(10 + step, bytes((column, end_column)))
+    end_line = line if end_line is None else end_line
+    return entry(14, _signed_varint(step) + _varint(end_line - line) + _varint(column + 1) + _varint(end_column + 1))
+
+
+def _exception_table(lows, start, places, size):
+    """The exception table (Objects/exception_handling_notes.txt): start, length, target, depth and lasti."""
+    out = bytearray()
+    for handler, first, end in _runs(lows, places, size, lambda low: low.instr.handler):
+        if handler:
+            target = places[start[handler.target]]
+            numbers = first, end - first, target, handler.depth << 1 | handler.lasti
+            out += b"".join(_big_varint(number, 128 * (index == 0)) for index, number in enumerate(numbers))
+    return bytes(out)
+
+
+def _big_varint(value, mark):
+    """Six bits a byte, high ones first; bit 6 says that more follow, bit 7 marks the start of an entry."""
+    out = [value & 63]
+    while value > 63:
+        value >>= 6
+        out.append(64 | value & 63)
+    out[-1] |= mark
+    return bytes(reversed(out))

@@ -1,0 +1,118 @@
+"""What a kernel does for the memory's sake: results that go past the caches, rows that are asked for ahead of time.
+
+In: a loop kernel. Out: the buffers whose stores stream, and the loads to prefetch with the pass that does so. The idea:
+a kernel that moves more than the caches hold gains by not fetching the lines that it overwrites, and a kernel that walks
+over a row several times leaves the memory idle after the first pass, unless it asks for the next row then.
+"""
+
+from __future__ import annotations
+
+from ...capture.shapes.expr import Expr, ExprLike, is_const, lift, plain
+from ...runtime.data import data
+from ..loops.body import Buffer, Value
+from ..loops.ir import Axis, LoopKernel, Step, reads, writes
+from .reductions import REDUCERS, Reducer
+from .cpp_text import cpp
+
+STREAM_FROM = 24_000_000  # bytes that a kernel moves: below, the next kernel finds the result in the last cache
+COPY_TO = 64_000_000  # bytes up to which copies are left to the C library: its stores stay in the caches
+AHEAD_FROM = 4_000_000  # below, rows are in cache anyway
+MOST_AHEAD = 4  # rows of as many arrays are asked for
+ROWS_AHEAD = 16  # rows that a block of columns asks for ahead, into the second-level cache
+
+
+def moved(kernel: LoopKernel) -> ExprLike:
+    """The bytes that a kernel reads and writes, each array once."""
+    total: ExprLike = 0
+    for buffer in (*reads(kernel), *writes(kernel)):
+        total = total + buffer.numel() * buffer.dtype.itemsize
+    return plain(total)
+
+
+def beyond(kernel: LoopKernel) -> bool:
+    """Whether a kernel moves more than the caches hold, or an unknown number of bytes."""
+    total = moved(kernel)
+    return isinstance(total, Expr) or total > COPY_TO
+
+
+def streamed(kernel: LoopKernel) -> tuple[frozenset[str], str]:
+    """Buffers that are written past the caches, and when: "" for always, else a condition on the sizes."""
+    total = moved(kernel)
+    if not isinstance(total, Expr) and total < STREAM_FROM:
+        return frozenset(), ""
+    read = {b.name for b in reads(kernel)}
+    summed = {s.buffer.name for _, s in kernel.sums()}
+    names = frozenset(b.name for b in writes(kernel) if b.name not in read and b.name not in summed)
+    return names, f"{cpp(total)} >= {STREAM_FROM}" if isinstance(total, Expr) and names else ""
+
+
+@data
+class Ahead:
+    """Places (element offsets) that some phases of a step ask for, and into which cache (3: the first level)."""
+
+    phases: tuple[int, ...]
+    places: list[tuple[Buffer, ExprLike]]
+    level: int
+
+
+def rows_ahead(kernel: LoopKernel) -> dict[int, Ahead]:
+    """By step: the second pass over a row asks for the next one."""
+    first = kernel.steps[0]
+    second = second_pass(kernel.steps)
+    if not kernel.outer or second is None or not first.axes or small(kernel):
+        return {}
+    places = moving(first, kernel.outer[-1], first.axes[-1], 1)
+    return {second[0]: Ahead((second[1],), places, 3)} if places else {}
+
+
+def columns_ahead(kernel: LoopKernel, rows: int) -> dict[int, Ahead]:
+    """By step: every pass down a block of columns asks for so many rows further down, which no hardware guesses."""
+    if small(kernel):
+        return {}
+    steps = [(k, step) for k, step in enumerate(kernel.steps) if step.axes]
+    found = {k: moving(step, step.axes[-1], kernel.outer[-1], rows) for k, step in steps}
+    return {k: Ahead((0, 1), places, 2) for k, places in found.items() if places}
+
+
+def small(kernel: LoopKernel) -> bool:
+    total = moved(kernel)
+    return not isinstance(total, Expr) and total < AHEAD_FROM
+
+
+def from_memory(kernel: LoopKernel) -> bool:
+    """Whether a kernel is known to move more than the second-level cache holds."""
+    return not isinstance(moved(kernel), Expr) and not small(kernel)
+
+
+def moving(step: Step, row: Axis, lane: Axis, rows: int) -> list[tuple[Buffer, ExprLike]]:
+    """Where the step's loads that run along the lane will be some rows later."""
+    found: dict[tuple, tuple] = {}
+    for value in step.values():
+        if value.op == "load" and walks(value, row, lane):
+            linear = lift(value.attrs.buffer.linear(value.attrs.index)).substitute({row.var: row.var + rows})
+            found.setdefault((value.attrs.buffer.name, linear), (value.attrs.buffer, linear))
+    return list(found.values())[:MOST_AHEAD]
+
+
+def second_pass(steps: tuple[Step, ...]) -> tuple[int, int] | None:
+    """Where the row of the first step is walked over for the second time: (step, phase)."""
+    if phases(steps[0]) > 1:
+        return 0, 1
+    return next(((k, 0) for k, step in enumerate(steps) if k and step.axes == steps[0].axes), None)
+
+
+def phases(step: Step) -> int:
+    return max((REDUCERS.get(r.combine, Reducer).phases for r in step.reduces), default=1)
+
+
+def walks(value: Value, row: Axis, lane: Axis) -> bool:
+    """Whether a load runs along memory with the lane and moves on with the next row."""
+    load = value.attrs
+    if value.args or load.buffer.kind == "local":
+        return False
+    linear = lift(load.buffer.linear(load.index))
+    parts = linear.affine([row.var, lane.var])
+    if parts is None:
+        return False
+    inner, outer = parts[0][lane.var], parts[0][row.var]
+    return is_const(inner) and int(inner) == 1 and not (is_const(outer) and int(outer) == 0)

@@ -1,0 +1,28 @@
+"""Composites become the ops they are written with.
+
+In: a pure graph. Out: the same program of Map, Reduce, Scan, Scatter, View, Random and Extern nodes, and of composites
+for which the runtime has a kernel (their `calls` rule). The idea: run it on meta tensors under the recorder, which does
+not record a composite but runs its decomposition; origins, draws and tags are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...capture.graph.graph import Graph
+from ...eager.op import Kind, Op
+from ..loops.extern_kernels import has_kernel
+from .retrace import on_fakes, retrace
+
+
+def decompose(graph: Graph, takes: Callable[[tuple], bool] | None = None) -> Graph:
+    """`takes`: which calls of the runtime's kernels the target can print (None: all)."""
+    if not any(n.is_op and n.target.kind is Kind.COMPOSITE for n in graph.calls):
+        return graph
+    return retrace(graph, lambda op, args: is_composite(op, args, takes))
+
+
+def is_composite(op: Op, args: tuple, takes: Callable[[tuple], bool] | None = None) -> bool:
+    if op.kind is not Kind.COMPOSITE:
+        return False
+    return op.call_rule is None or not has_kernel(op, args, on_fakes(op, args), takes)

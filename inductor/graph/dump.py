@@ -1,0 +1,97 @@
+"""What each stage leaves for readers: the graphs as Python text in the record of the compilation, under fixed names.
+
+Texts are made where somebody can read them: with a dump folder, a log channel or the checks between stages switched
+on. They take a tenth of the passes' time.
+"""
+
+from __future__ import annotations
+
+from ...capture.graph.graph import Graph
+from ...runtime import log, records
+from .functionalize import FunctionalGraph
+from .joint_graph import JointGraph
+from .partition import Partition
+
+
+def captured(graph: Graph) -> None:
+    if not records.wanted():
+        return
+    text = graph.print_python()
+    if graph.env is not None:
+        text = "".join(f"# guard: {g}\n" for g in graph.env.guards) + text
+    records.current().text("graph.py", text)
+
+
+def functional(result: FunctionalGraph) -> None:
+    if not records.wanted():
+        return
+    comments = "".join(f"# {line}\n" for line in result.lines())
+    records.current().text("functional.py", comments + result.graph.print_python())
+
+
+def joint(result: JointGraph) -> None:
+    if not records.wanted():
+        return
+    text = result.graph.print_python()
+    records.current().text("joint.py", text)
+    log.channel("joint")(text)
+
+
+def partitioned(pair: Partition) -> None:
+    """What crosses from forward to backward, and why it may."""
+    if not records.wanted():
+        return
+    lines = [
+        f"# saved {name}" + (f": input {pair.saved_inputs[name]}" if name in pair.saved_inputs else "")
+        for name in pair.saved
+    ]
+    records.current().note("\n".join(lines))
+
+
+def final(graph: Graph, name: str) -> None:
+    if not records.wanted():
+        return
+    records.current().text(f"{name}.py", graph.print_python())
+
+
+def loops(name: str, before, after) -> None:
+    """The loop IR of one graph before and after fusion, in one file with that of the other graphs of the compilation.
+    """
+    if not records.wanted():
+        return
+    record = records.current()
+    text = f"# {name}, before fusion\n{before.text()}\n# {name}, after fusion\n{after.text()}\n"
+    record.text("loops.txt", record.texts.get("loops.txt", "") + text)
+    log.channel("loops")(f"{name}, after fusion\n{after.text()}")
+    for kernel in after.kernels if log.enabled("schedule") else ():
+        log.channel("schedule")("\n".join([f"{name}, {kernel.name}", *(f"    {o.node}   {o.line}" for o in kernel.origins),
+                                           *(f"    why: {note}" for note in kernel.notes)]))
+
+
+def native(name: str, source: str, program) -> None:
+    """The C++ of one graph, and its memory plan and call order."""
+    if not records.wanted():
+        return
+    record = records.current()
+    record.text("kernels.cpp", record.texts.get("kernels.cpp", "") + f"// {name}\n{source}\n")
+    lines = [f"{name}: {len(program.kernels)} kernels, workspace {program.arena_size} bytes"]
+    lines += [f"  call {k}: {kernel.name}" for k, kernel in enumerate(program.kernels)]
+    lines += [
+        f"  {temp} at byte {offset} of {program.homes.get(temp, 'the workspace')}"
+        for temp, offset in program.arena.items()
+    ]
+    lines += [f"  {out} takes over {home}" for out, home in program.homes.items() if out not in program.arena]
+    record.text("wrapper.txt", record.texts.get("wrapper.txt", "") + "\n".join(lines) + "\n")
+    log.channel("memory")("\n".join(lines))
+
+
+def triton(name: str, source: str, machine_code: str = "") -> None:
+    """The Triton kernels of one graph: a file that runs by itself, and what they were compiled to."""
+    if not records.wanted():
+        return
+    record = records.current()
+    prefix = "" if name == "forward" else f"{name}_"
+    record.text(f"{prefix}kernels.py", source)
+    if machine_code:
+        record.text(f"{prefix}kernels.ptx", machine_code)
+    log.channel("kernels")(source)
