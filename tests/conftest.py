@@ -134,8 +134,8 @@ def trace():
 
 
 def trace_function(fn, *inputs, symbolic=False):
-    from flambeau.capture.graph.graph.graph import Graph, map_args
-    from flambeau.capture.shapes.symbolic_shapes.symbolic_shapes import ShapeEnv
+    from flambeau.capture.graph.graph import Graph, map_args
+    from flambeau.capture.shapes.symbolic_shapes import ShapeEnv
     from flambeau.eager import dispatch
     from flambeau.eager.op import Kind
     from flambeau.eager.tensor import Tensor, fake_tensor

@@ -528,4 +528,4 @@ def test_version_branches_stand_in_one_place():
                 for n in names
                 if n.endswith(".py") and "version_info" in open(os.path.join(path, n)).read()
             ]
-    assert {os.path.relpath(path, root) for path in found} <= {os.path.join("capture", "opcodes.py")}
+    assert {os.path.relpath(path, root) for path in found} <= {os.path.join("capture", "bytecode", "opcodes.py")}

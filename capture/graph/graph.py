@@ -492,7 +492,7 @@ from {package}.eager.device import device
 _SHORT = {"bool": "b8", "bfloat16": "bf16"}
 
 
-reads: dict[str, Callable] = {}          # by name: targets that read data and are no records (reads.py)
+reads: dict[str, Callable] = {}          # by name: targets that read data and are no records (data_dependent.py)
 
 
 class _Ops:
@@ -553,7 +553,7 @@ def constant_text(value) -> str:
 
 def _print(graph: Graph) -> str:
     inputs = graph.inputs
-    lines = [_HEADER.format(package=__package__.rpartition(".")[0])]
+    lines = [_HEADER.format(package=__package__.partition(".")[0])]
     names = "".join(f"{n.name}, " for n in inputs)
     lines.append(f"def {graph.name}({names}*, constants={{}}, seed=None, base=0):")
     lines += [f"    # {n.name}: {describe(n.value)}" + (f"    {n.source}" if n.source else "") for n in inputs]

@@ -14,7 +14,7 @@ from .base import Variable
 from .dicts import DictVariable
 from .tensor import TensorVariable
 
-WRAPPED = f"{__package__.removesuffix('.capture.variables')}.inductor.triton.users"
+WRAPPED = f"{__package__.removesuffix('.capture.variables')}.inductor.triton.user_kernels"
 KERNELS = {("triton.runtime.jit", "JITFunction"), ("triton.runtime.interpreter", "InterpretedFunction"), (WRAPPED, "Kernel")}
 
 
@@ -24,7 +24,7 @@ def is_kernel(cls: type) -> bool:
 
 def users() -> Any:
     """What launches kernels; imported when there is one."""
-    return importlib.import_module("...inductor.triton.users", __package__)
+    return importlib.import_module("...inductor.triton.user_kernels", __package__)
 
 
 class KernelVariable(Variable):

@@ -154,7 +154,7 @@ def opcheck(op, args, kwargs=None, **options):
 
 def wrap_triton(triton_kernel, /):
     """The kernel (a `@triton.jit` function) as a callable that takes tensors: `wrap_triton(kernel)[grid](...)`."""
-    users = importlib.import_module("...inductor.triton.users", __package__)
+    users = importlib.import_module("...inductor.triton.user_kernels", __package__)
     return users.wrap(triton_kernel)
 
 

@@ -167,7 +167,7 @@ typedef std::vector<Py_ssize_t> Numbers;
 
 // Where the objects of Python keep what is put there without it.
 struct Places {
-    PyTypeObject *call, *saved_list;                                                  // boundary.py, function.py
+    PyTypeObject *call, *saved_list;                                                  // inductor/runtime/runtime_wrapper.py, function.py
     Py_ssize_t graph, inputs, versions, numbers, seed, base, symbols, passage;        // of a call
     Py_ssize_t backward_fn, label, with_saved, saved, final, facts, done;             // of a node
     Py_ssize_t items, saved_versions, is_private;                                     // of what is saved
@@ -415,7 +415,7 @@ PyObject* pass(PyObject* raw, PyObject* const* args, size_t flags, PyObject* nam
     return values.release();
 }
 
-// passage.learn(run, saved, grads, strides, found, overwrites, views): how the backward of all outputs is called (boundary.py, Way)
+// passage.learn(run, saved, grads, strides, found, overwrites, views): how the backward of all outputs is called (inductor/runtime/runtime_wrapper.py, Way)
 PyObject* learn(PyObject* raw, PyObject* args) {
     Passage* self = (Passage*)raw;
     PyObject *back, *saved, *grads, *strides, *found, *views;

@@ -46,7 +46,7 @@ class KernelWriter:
         self.accs: dict[str, str] = {}
         self.locals: dict[Buffer, str] = {b: self.names(b, "scratch") for b in getattr(kernel, "locals", ())}
         self.indirect_names: dict[str, str] = {}
-        self.streams: frozenset[str] = frozenset()  # buffers written past the caches (traffic.py)
+        self.streams: frozenset[str] = frozenset()  # buffers written past the caches (prefetch.py)
         self.streams_if = ""
         self.mapping: dict = {}
         self.symbols = {s.name: k for k, s in enumerate(program.symbols)}

@@ -1,7 +1,7 @@
 """What a compiled graph needs at its calls, as plain data: how results alias, what crosses to the backward, how native
 code is launched.
 
-The passes make these, the boundary and the launcher read them, `stored.py` writes them to files. Nothing here needs
+The passes make these, the boundary and the launcher read them, `runtime/graph_cache.py` writes them to files. Nothing here needs
 the passes themselves, so that a process which finds its graph compiled imports none of them.
 """
 

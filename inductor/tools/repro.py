@@ -202,7 +202,7 @@ def drawn_inputs(inputs: Sequence) -> list:
 
 def text_of(graph: Graph, inputs: Sequence, about: Sequence[str], drawn: bool, **flags: bool) -> str:
     """A Python file that fails (exit status 1) while the fault is there. `about`: lines for its docstring; flags: of `tell`."""
-    package = __package__.rpartition(".")[0]
+    package = __package__.partition(".")[0]
     made = ", ".join(sorted({"normal" if drawn else "values"} if any(isinstance(x, Tensor) for x in inputs) else ()) + ["tell"])
     header, _, program = graph.print_python().strip().partition("def ")
     given = ",\n          ".join(input_text(k, x, drawn) for k, x in enumerate(inputs))

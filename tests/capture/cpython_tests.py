@@ -67,7 +67,7 @@ def capture_everything():
     import flambeau
     from flambeau.capture import state
     from flambeau.capture.frontend.api import Compiled, make_settings
-    from flambeau.capture.graph.graph.graph import Interpreter
+    from flambeau.capture.graph.graph import Interpreter
     from flambeau.runtime.config import config
 
     def backend(graph, example_inputs):

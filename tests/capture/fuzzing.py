@@ -16,7 +16,7 @@ from collections import deque
 import programs
 
 import flambeau as torch
-from flambeau.capture.graph.graph.graph import Interpreter
+from flambeau.capture.graph.graph import Interpreter
 from flambeau.runtime.config import config
 
 SECONDS = 20            # for the calls of one program

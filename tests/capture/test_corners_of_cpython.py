@@ -7,7 +7,7 @@ import textwrap
 import pytest
 
 import flambeau as torch
-from flambeau.capture.graph.graph.graph import Interpreter
+from flambeau.capture.graph.graph import Interpreter
 from flambeau.runtime import counters
 from flambeau.runtime.config import config
 

@@ -6,9 +6,9 @@ import pickle
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from flambeau.capture.shapes.symbolic_shapes import expr as E
-from flambeau.capture.shapes.symbolic_shapes.value_ranges import Bounds, simplify
-from flambeau.capture.shapes.symbolic_shapes.expr import const, maximum, minimum, var
+from flambeau.capture.shapes import expr as E
+from flambeau.capture.shapes.value_ranges import Bounds, simplify
+from flambeau.capture.shapes.expr import const, maximum, minimum, var
 
 NAMES = ("a", "b", "n")
 

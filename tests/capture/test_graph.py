@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import flambeau.eager.ops  # noqa: F401  the records
-from flambeau.capture.graph.graph.graph import Graph, Interpreter, describe, map_args, ops
-from flambeau.capture.shapes.symbolic_shapes.symbolic_shapes import ShapeEnv
+from flambeau.capture.graph.graph import Graph, Interpreter, describe, map_args, ops
+from flambeau.capture.shapes.symbolic_shapes import ShapeEnv
 from flambeau.eager import dtypes, random
 from flambeau.eager.state import no_modes, setting
 from flambeau.eager.tensor import Tensor, fake_tensor

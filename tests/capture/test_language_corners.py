@@ -9,7 +9,7 @@ import types
 import pytest
 
 import flambeau as torch
-from flambeau.capture.graph.graph.graph import Interpreter
+from flambeau.capture.graph.graph import Interpreter
 from flambeau.runtime.config import config
 
 

@@ -17,7 +17,7 @@ from harness import captured  # noqa: F401
 from flambeau.capture import _capture as native
 from flambeau.capture.frontend.api import Compiled
 from flambeau.capture.frontend.trace_context import Context
-from flambeau.capture.graph.graph.graph import Graph, Node
+from flambeau.capture.graph.graph import Graph, Node
 
 MADE = (Graph, Node, Compiled, Context, native.Entry, native.Wrapper, native.Resume, native.GuardTree)
 BACKENDS = ["eager", "inductor"]

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 import flambeau as torch
-from flambeau.capture.graph.graph.graph import Interpreter
+from flambeau.capture.graph.graph import Interpreter
 from flambeau.runtime.config import config
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))

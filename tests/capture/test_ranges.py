@@ -4,9 +4,9 @@ import math
 import random
 
 import flambeau as torch
-from flambeau.capture.shapes.symbolic_shapes import expr as E
-from flambeau.capture.shapes.symbolic_shapes.float_ranges import finite, float_range
-from flambeau.capture.shapes.symbolic_shapes.symbolic_shapes import FLOAT_OPS, ShapeEnv, _evaluate_tree
+from flambeau.capture.shapes import expr as E
+from flambeau.capture.shapes.float_ranges import finite, float_range
+from flambeau.capture.shapes.symbolic_shapes import FLOAT_OPS, ShapeEnv, _evaluate_tree
 from flambeau.runtime import counters
 
 KINDS = ("add", "sub", "mul", "truediv", "neg", "abs", "sin", "cos", "tanh", "exp", "sqrt")

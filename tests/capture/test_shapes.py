@@ -5,8 +5,8 @@ import itertools
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from flambeau.capture.shapes.symbolic_shapes import symbolic_shapes
-from flambeau.capture.shapes.symbolic_shapes.symbolic_shapes import ShapeEnv, SymBool, SymFloat, SymInt, compile_guard, run_guard
+from flambeau.capture.shapes import symbolic_shapes
+from flambeau.capture.shapes.symbolic_shapes import ShapeEnv, SymBool, SymFloat, SymInt, compile_guard, run_guard
 from flambeau.runtime.errors import Unsupported
 
 

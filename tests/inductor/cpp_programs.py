@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from flambeau.capture.shapes.symbolic_shapes.expr import var
+from flambeau.capture.shapes.expr import var
 from flambeau.eager import dtypes
-from flambeau.inductor.loops.ir import interpreter
+from flambeau.inductor.loops import interpreter
 from flambeau.inductor.cpp import wrapper
-from flambeau.inductor.loops.ir.ir import Axis, Body, Buffer, LoopKernel, Program, Reduce, Step, Store
+from flambeau.inductor.loops.ir import Axis, Body, Buffer, LoopKernel, Program, Reduce, Step, Store
 
 
 def strides_of(sizes):

@@ -19,10 +19,10 @@ from flambeau import compiler
 from flambeau.eager.state import recording
 from flambeau.eager.tensor import Tensor
 from flambeau.inductor import driver
-from flambeau.inductor.loops.ir.body import Buffer
+from flambeau.inductor.loops.body import Buffer
 from flambeau.inductor.cpp import codegen, cpp_text, wrapper
-from flambeau.inductor.loops.ir.interpreter import run as run_program
-from flambeau.inductor.schedule.scheduler.memory_planning import overwritten
+from flambeau.inductor.loops.interpreter import run as run_program
+from flambeau.inductor.schedule.memory_planning import overwritten
 from flambeau.inductor.runtime.compare_stages import own_copy
 from flambeau.runtime import records, toolchain
 from flambeau.runtime.config import config

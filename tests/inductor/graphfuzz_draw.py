@@ -10,7 +10,7 @@ import warnings
 
 import numpy as np
 
-from flambeau.capture.graph.graph.graph import constant_text
+from flambeau.capture.graph.graph import constant_text
 from flambeau.eager import dtypes
 from flambeau.eager.op import OPS
 from flambeau.eager.tensor import Tensor

@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 
 from flambeau.eager.op import OPS as O
-from flambeau.inductor.schedule.scheduler import mix_order_reduction
-from flambeau.inductor.loops.ir import interpreter
-from flambeau.inductor.schedule.scheduler import scheduler as scheduler
+from flambeau.inductor.schedule import mix_order_reduction
+from flambeau.inductor.loops import interpreter
+from flambeau.inductor.schedule import scheduler as scheduler
 from flambeau.inductor.cpp import prefetch
 from flambeau.inductor.cpp.codegen import generate
-from flambeau.inductor.loops.ir.lower import lower
-from flambeau.inductor.schedule.scheduler.memory_planning import plan
-from flambeau.inductor.schedule.scheduler.scheduler import schedule
-from flambeau.inductor.schedule.scheduler.split_reduction import Parallel
+from flambeau.inductor.loops.lower import lower
+from flambeau.inductor.schedule.memory_planning import plan
+from flambeau.inductor.schedule.scheduler import schedule
+from flambeau.inductor.schedule.split_reduction import Parallel
 from flambeau.runtime import toolchain
 
 from .tools import compiled, dtypes, tensor

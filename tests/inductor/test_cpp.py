@@ -9,7 +9,7 @@ import pytest
 from flambeau.eager.prims import PRIMS
 from flambeau.inductor.cpp.codegen import generate
 from flambeau.inductor.cpp.prims import CPP_PRIMS, TYPES
-from flambeau.inductor.loops.ir.ir import GemmKernel, Operand, ScatterKernel
+from flambeau.inductor.loops.ir import GemmKernel, Operand, ScatterKernel
 from flambeau.runtime import native, toolchain
 from flambeau.runtime.config import config
 from flambeau.runtime.errors import CheckFailed, Unsupported
@@ -629,8 +629,8 @@ def test_batched_products_and_types(isa):
 
 
 def test_symbolic_sizes(isa):
-    from flambeau.capture.shapes.symbolic_shapes.expr import var
-    from flambeau.inductor.loops.ir.ir import Symbol
+    from flambeau.capture.shapes.expr import var
+    from flambeau.inductor.loops.ir import Symbol
 
     body, s0, s1 = Body(), var("s0"), var("s1")
     x, out = buffer("x", dtypes.float32, (s0, s1)), buffer("out", dtypes.float32, (s1, s0), "output")
@@ -691,7 +691,7 @@ def test_several_translation_units():
 
 
 def test_provenance_stands_above_the_kernel():
-    from flambeau.inductor.loops.ir.ir import Origin
+    from flambeau.inductor.loops.ir import Origin
 
     p = map_program(lambda s, a: s.exp(a), [dtypes.float32], dtypes.float32, (128, 64))
     kernel = p.kernels[0]

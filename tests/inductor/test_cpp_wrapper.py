@@ -14,7 +14,7 @@ from flambeau.eager import api  # noqa: F401  (records and methods)
 from flambeau.eager.op import OPS
 from flambeau.eager.tensor import Tensor
 from flambeau.inductor.cpp.wrapper import load
-from flambeau.inductor.loops.ir.ir import ExternCall, Symbol, View
+from flambeau.inductor.loops.ir import ExternCall, Symbol, View
 from flambeau.runtime import counters, native, toolchain
 from flambeau.runtime.config import config
 from flambeau.runtime.errors import CheckFailed

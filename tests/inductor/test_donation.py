@@ -10,7 +10,7 @@ import flambeau.nn as nn
 import flambeau.nn.functional as F
 from flambeau.eager.record import SavedOutput
 from flambeau.inductor import driver
-from flambeau.inductor.loops.ir.body import Buffer
+from flambeau.inductor.loops.body import Buffer
 from flambeau.runtime import native
 
 WIDTH, ROWS = 64, 64

@@ -6,7 +6,7 @@ GRAPHS_SEED: where they start (told in every failure). A failure is made smaller
 
 import pytest
 
-from flambeau.inductor.loops.ir import interpreter
+from flambeau.inductor.loops import interpreter
 from flambeau.runtime import toolchain
 from flambeau.runtime.config import config
 

@@ -5,13 +5,13 @@ import pytest
 
 import flambeau
 from flambeau.inductor import driver
-from flambeau.inductor.schedule.scheduler.reinplace import write_inputs, write_temps
-from flambeau.inductor.schedule.scheduler.memory_planning import plan
+from flambeau.inductor.schedule.reinplace import write_inputs, write_temps
+from flambeau.inductor.schedule.memory_planning import plan
 from flambeau.inductor.graph.decompose import decompose
 from flambeau.inductor.graph.functionalize import functionalize
-from flambeau.inductor.loops.ir.ir import ExternCall
-from flambeau.inductor.loops.ir.lower import lower
-from flambeau.inductor.schedule.scheduler.scheduler import schedule
+from flambeau.inductor.loops.ir import ExternCall
+from flambeau.inductor.loops.lower import lower
+from flambeau.inductor.schedule.scheduler import schedule
 from flambeau.runtime.config import config
 
 from .tools import Tensor, capture, check, compiled, dtypes, leaf, ops, tensor

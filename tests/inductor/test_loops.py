@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from flambeau.capture.shapes.symbolic_shapes.expr import const, var
+from flambeau.capture.shapes.expr import const, var
 from flambeau.eager import dtypes
-from flambeau.inductor.loops.ir import interpreter
-from flambeau.inductor.loops.ir.body import Body, Buffer, Rewriter, reachable
-from flambeau.inductor.loops.ir.ir import Axis, LoopKernel, Program, Reduce, Step, Store, Verifier
+from flambeau.inductor.loops import interpreter
+from flambeau.inductor.loops.body import Body, Buffer, Rewriter, reachable
+from flambeau.inductor.loops.ir import Axis, LoopKernel, Program, Reduce, Step, Store, Verifier
 from flambeau.runtime.config import config
 from flambeau.runtime.errors import CheckFailed, InternalError
 

@@ -8,11 +8,11 @@ import pytest
 from flambeau.eager import api, dtypes, ops, random
 from flambeau.eager.op import OPS, indexed
 from flambeau.eager.tensor import Tensor
-from flambeau.inductor.loops.ir import interpreter
-from flambeau.inductor.loops.ir.ir import ExternCall, GemmKernel, ScatterKernel
-from flambeau.inductor.loops.ir.lower import lower
-from flambeau.inductor.schedule.scheduler.memory_planning import plan
-from flambeau.inductor.schedule.scheduler.scheduler import schedule
+from flambeau.inductor.loops import interpreter
+from flambeau.inductor.loops.ir import ExternCall, GemmKernel, ScatterKernel
+from flambeau.inductor.loops.lower import lower
+from flambeau.inductor.schedule.memory_planning import plan
+from flambeau.inductor.schedule.scheduler import schedule
 
 for found in pkgutil.iter_modules(ops.__path__):
     importlib.import_module(f"{ops.__name__}.{found.name}")

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 from flambeau.eager.op import OPS as O
-from flambeau.inductor.loops.ir import interpreter
-from flambeau.inductor.loops.ir.lower import lower
-from flambeau.inductor.schedule.scheduler.memory_planning import ALIGN, bytes_of, lifetimes, plan, share_in_place
-from flambeau.inductor.schedule.scheduler.scheduler import schedule
+from flambeau.inductor.loops import interpreter
+from flambeau.inductor.loops.lower import lower
+from flambeau.inductor.schedule.memory_planning import ALIGN, bytes_of, lifetimes, plan, share_in_place
+from flambeau.inductor.schedule.scheduler import schedule
 
 
 def barrier(x):

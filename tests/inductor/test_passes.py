@@ -5,7 +5,7 @@ import pytest
 
 import flambeau
 
-from flambeau.capture.graph.graph.graph import Interpreter, leaves
+from flambeau.capture.graph.graph import Interpreter, leaves
 from flambeau.eager.op import Kind
 from flambeau.inductor.graph import passes
 from flambeau.inductor.graph.decompose import decompose

@@ -13,8 +13,8 @@ from flambeau.eager.state import recording
 from flambeau.eager import dispatch
 from flambeau.eager.samples import Samples
 from flambeau.inductor import driver
-from flambeau.inductor.loops.ir.body import Body
-from flambeau.capture.shapes.symbolic_shapes.value_ranges import Bounds
+from flambeau.inductor.loops.body import Body
+from flambeau.capture.shapes.value_ranges import Bounds
 from flambeau.nn import functional as F
 from flambeau.runtime.errors import CheckFailed
 

@@ -5,11 +5,11 @@ import time
 import numpy as np
 import pytest
 from flambeau.eager.op import OPS as O
-from flambeau.inductor.loops.ir import interpreter
-from flambeau.inductor.loops.ir.ir import GemmKernel, LoopKernel, kernel_text
-from flambeau.inductor.loops.ir.lower import lower
-from flambeau.inductor.schedule.scheduler.memory_planning import plan
-from flambeau.inductor.schedule.scheduler.scheduler import schedule
+from flambeau.inductor.loops import interpreter
+from flambeau.inductor.loops.ir import GemmKernel, LoopKernel, kernel_text
+from flambeau.inductor.loops.lower import lower
+from flambeau.inductor.schedule.memory_planning import plan
+from flambeau.inductor.schedule.scheduler import schedule
 
 
 def softmax(x, dim=1):

@@ -8,13 +8,13 @@ import pytest
 
 import flambeau as torch
 from flambeau.eager.op import OPS as O
-from flambeau.inductor.loops.ir import interpreter
-from flambeau.inductor.schedule.scheduler import scheduler as scheduler
+from flambeau.inductor.loops import interpreter
+from flambeau.inductor.schedule import scheduler as scheduler
 from flambeau.inductor.cpp import prefetch, wrapper
 from flambeau.inductor.cpp.codegen import generate
-from flambeau.inductor.loops.ir.lower import lower
-from flambeau.inductor.schedule.scheduler.memory_planning import plan
-from flambeau.inductor.schedule.scheduler.scheduler import schedule
+from flambeau.inductor.loops.lower import lower
+from flambeau.inductor.schedule.memory_planning import plan
+from flambeau.inductor.schedule.scheduler import schedule
 from flambeau.runtime import native, toolchain
 from flambeau.runtime.config import config
 

@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 from flambeau.eager import dtypes
 from flambeau.eager.prims import COMBINES
-from flambeau.inductor.loops.ir import interpreter
-from flambeau.inductor.loops.ir.body import Body, Buffer
-from flambeau.inductor.loops.ir.ir import Axis, LoopKernel, Program, Reduce, Step, Store
-from flambeau.inductor.schedule.scheduler.memory_planning import plan
+from flambeau.inductor.loops import interpreter
+from flambeau.inductor.loops.body import Body, Buffer
+from flambeau.inductor.loops.ir import Axis, LoopKernel, Program, Reduce, Step, Store
+from flambeau.inductor.schedule.memory_planning import plan
 from flambeau.inductor.triton import triton_api
 from flambeau.inductor.triton.interpret import Interpreted
 from flambeau.runtime.config import config
