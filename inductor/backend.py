@@ -6,6 +6,7 @@ The passes are imported only where they must run.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from types import ModuleType
 
 from ..capture.graph.graph import Graph, Node
 from ..eager.op import Kind
@@ -55,11 +56,17 @@ def by_passes(graph: Graph, example_inputs: Sequence, options: dict) -> Callable
     if len(graph.nodes) <= SMALL:
         toolchain.prepare()
     try:
-        with records.current().stage("import of the passes"), locks.importing:
-            from . import driver
+        with records.current().stage("import of the passes"):
+            driver = load_driver()
         return driver.compile_graph(graph, example_inputs, options)
     finally:
         toolchain.dismiss()
+
+
+def load_driver() -> ModuleType:
+    with locks.importing:
+        from . import driver
+    return driver
 
 
 def describe(graph: Graph, compiled: Callable) -> tuple:
@@ -105,7 +112,7 @@ inductor.describe = describe
 
 def shelf_of(graph: Graph, example_inputs: Sequence, options: dict) -> graph_cache.Shelf | None:
     try:
-        return graph_cache.Shelf(graph, example_inputs, options)
+        return graph_cache.Shelf(graph, example_inputs, options, load_driver)
     except graph_cache.NotStored as reason:
         log.channel("cache")(f"{graph.name} is not stored: {reason}")
         return None

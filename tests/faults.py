@@ -104,7 +104,7 @@ def other_gradient(name, parameter, old, new):
 def without_guards(*kinds, where=lambda guard: True):
     """Guards of these kinds are collected and told, but never enter the tree."""
     replace(
-        "capture.install:add",
+        "capture.guards.guard_builder:add",
         lambda add: lambda tree, guard, known: None if guard.kind in kinds and where(guard) else add(tree, guard, known),
     )
 
@@ -112,14 +112,14 @@ def without_guards(*kinds, where=lambda guard: True):
 def without_fact(*names):
     """The tensor guard looks at everything but this."""
     replace(
-        "capture.install:tensor_payload",
+        "capture.guards.guard_builder:tensor_payload",
         lambda payload: lambda facts: {k: v for k, v in payload(facts).items() if k not in names},
     )
 
 
 def without_verifier():
     """The loop IR is not checked, so that only values can tell."""
-    replace("inductor.loops:Program.verify", lambda verify: lambda self: None)
+    replace("inductor.loops.ir:Program.verify", lambda verify: lambda self: None)
 
 
 # -- formulas, types, shapes
@@ -192,7 +192,7 @@ def strides_of_maps():
     "tests/inductor/test_schedule.py::test_a_split_maximum_with_nan_and_of_negative_numbers",
 )
 def identity_of_max():
-    replace("inductor.cpp.reduce:lowest", lambda lowest: lambda dtype: 0)
+    replace("inductor.cpp.reductions:lowest", lambda lowest: lambda dtype: 0)
 
 
 @fault(
@@ -408,7 +408,7 @@ def gradients_shared():
 @fault("guard", "sizes of tensors are not guarded", "tests/capture/test_dynamic.py")
 def guards_without_sizes():
     replace(
-        "capture.install:tensor_payload",
+        "capture.guards.guard_builder:tensor_payload",
         lambda payload: (
             lambda facts: (
                 payload(facts)
@@ -421,7 +421,7 @@ def guards_without_sizes():
 @fault("guard", "strides of tensors are not guarded", "tests/capture/test_dynamic.py::test_strides_are_guarded")
 def guards_without_strides():
     replace(
-        "capture.install:tensor_payload",
+        "capture.guards.guard_builder:tensor_payload",
         lambda payload: lambda facts: payload(facts) | {"strides": (None,) * len(facts.fake._sizes)},
     )
 
@@ -488,7 +488,7 @@ def guards_without_cells():
     "tests/capture/test_dynamic.py::test_shared_memory_of_inputs_is_guarded",
 )
 def guards_without_aliases():
-    replace("capture.install:add_aliases", lambda add: lambda tree, tx: None)
+    replace("capture.guards.guard_builder:add_aliases", lambda add: lambda tree, tx: None)
     without_guards("same_as", "not_same")
 
 
@@ -520,7 +520,7 @@ def guards_without_hooks():
     "tests/capture/test_dynamic.py::test_equal_sizes_are_guarded",
 )
 def shape_relations_unguarded():
-    rewrite("capture.install:add_shapes", "for guard in env.guards:", "for guard in ():")
+    rewrite("capture.guards.guard_builder:add_shapes", "for guard in env.guards:", "for guard in ():")
 
 
 @fault(
@@ -559,9 +559,9 @@ def compile_is_identity():
     "tests/capture/test_dynamic.py::test_views_with_symbols",
 )
 def symbols_become_numbers():
-    SymInt, Tensor = find("capture.shapes:SymInt"), find("eager.tensor:Tensor")
+    SymInt, Tensor = find("capture.shapes.symbolic_shapes:SymInt"), find("eager.tensor:Tensor")
     replace(
-        "capture.trace:GraphTracer.argument",
+        "capture.graph.graph_tracer:GraphTracer.argument",
         lambda argument: (
             lambda self, value: (
                 self.node_of(value) if isinstance(value, Tensor) else value.hint if isinstance(value, SymInt) else value
@@ -575,7 +575,7 @@ def symbols_become_numbers():
 )
 def draws_from_one():
     rewrite(
-        "inductor.boundary:CompiledGraph._run",
+        "inductor.runtime.runtime_wrapper:CompiledGraph._run",
         "self.run(inputs, seed, base)",
         "self.run(inputs, seed, base + 1)",
     )
@@ -585,20 +585,20 @@ def draws_from_one():
     "capture", "attributes are stored before the values of later stores are read", "tests/capture/test_side_effects.py"
 )
 def effects_not_kept():
-    rewrite("capture.side_effects:SideEffects.prepare_attributes", "gen.keep(value)", "pass")
+    rewrite("capture.frontend.side_effects:SideEffects.prepare_attributes", "gen.keep(value)", "pass")
 
 
 @fault("capture", "side effects are replayed last change first", "tests/capture/test_side_effects.py")
 def effects_in_reverse():
     rewrite(
-        "capture.side_effects:SideEffects.replay", "for kind, key in self.order", "for kind, key in self.order[::-1]"
+        "capture.frontend.side_effects:SideEffects.replay", "for kind, key in self.order", "for kind, key in self.order[::-1]"
     )
 
 
 @fault("capture", "side effects are replayed twice", "tests/capture/test_side_effects.py")
 def effects_twice():
     rewrite(
-        "capture.side_effects:SideEffects.replay",
+        "capture.frontend.side_effects:SideEffects.replay",
         'getattr(self, "replay_" + kind)(gen, key)',
         'getattr(self, "replay_" + kind)(gen, key), getattr(self, "replay_" + kind)(gen, key)',
     )
@@ -606,7 +606,7 @@ def effects_twice():
 
 @fault("capture", "changes of lists and dicts from outside are not written back", "tests/capture/test_side_effects.py")
 def effects_of_containers_lost():
-    replace("capture.side_effects:SideEffects.replay_containers", lambda replay: lambda self, gen, container: None)
+    replace("capture.frontend.side_effects:SideEffects.replay_containers", lambda replay: lambda self, gen, container: None)
 
 
 @fault("capture", "a resume function gets its first two locals exchanged", "tests/capture/test_breaks.py")
@@ -621,7 +621,7 @@ def resume_swaps_locals():
 
         return write
 
-    replace("capture.convert:exit_sequence", swapping)
+    replace("capture.frontend.convert_frame:exit_sequence", swapping)
 
 
 @fault(
@@ -630,7 +630,7 @@ def resume_swaps_locals():
     "tests/capture/test_side_effects.py::test_grad_mode_outlives_the_call",
 )
 def grad_mode_not_replayed():
-    replace("capture.convert:Trace.write_grad_mode", lambda write: lambda self, gen: None)
+    replace("capture.frontend.convert_frame:Trace.write_grad_mode", lambda write: lambda self, gen: None)
 
 
 # -- graphs
@@ -642,17 +642,17 @@ def grad_mode_not_replayed():
     "tests/inductor/test_functionalize.py::test_shows_what_eager_shows",
 )
 def write_back_skipped():
-    replace("inductor.boundary:CompiledGraph._commit", lambda commit: lambda self, inputs, inner: None)
+    replace("inductor.runtime.runtime_wrapper:CompiledGraph._commit", lambda commit: lambda self, inputs, inner: None)
 
 
 @fault("graph", "a read after a write through a view sees the old values", "tests/inductor/test_functionalize.py")
 def stale_views():
-    rewrite("inductor.functionalize:_Functionalizer.current", "if alias.version != alias.storage.version:", "if False:")
+    rewrite("inductor.graph.functionalize:_Functionalizer.current", "if alias.version != alias.storage.version:", "if False:")
 
 
 @fault("graph", "the joint graph differentiates what no_grad protects", "tests/inductor/test_joint.py::test_model")
 def no_grad_ignored():
-    rewrite("inductor.tracing:Replay.call", "recording(state.grad and node.grad)", "recording(state.grad)")
+    rewrite("inductor.graph.retrace:Replay.call", "recording(state.grad and node.grad)", "recording(state.grad)")
 
 
 @fault(
@@ -662,7 +662,7 @@ def no_grad_ignored():
 )
 def backward_draws_again():
     rewrite(
-        "inductor.boundary:Call.backward",
+        "inductor.runtime.runtime_wrapper:Call.backward",
         "values = way.run(arguments, self.seed, self.base)",
         "values = way.run(arguments, self.seed, self.base + 1)",
     )
@@ -676,13 +676,13 @@ def backward_draws_again():
 )
 def draws_merge():
     rewrite(
-        "inductor.passes:merge_common", "freeze(node.args), node.draw, node.tag", "freeze(node.args), None, node.tag"
+        "inductor.graph.passes:merge_common", "freeze(node.args), node.draw, node.tag", "freeze(node.args), None, node.tag"
     )
 
 
 @fault("graph", "-0.0 and 0.0 are one number to the pass that merges equal calls", "tests/inductor/test_passes.py")
 def zeros_merge():
-    rewrite("inductor.passes:freeze", "repr(value))", "repr(value + 0 if isinstance(value, float) else value))")
+    rewrite("inductor.graph.passes:freeze", "repr(value))", "repr(value + 0 if isinstance(value, float) else value))")
 
 
 @fault(
@@ -715,7 +715,7 @@ def generator_not_restored():
     "tests/inductor/test_schedule.py::test_random_programs_keep_their_meaning",
 )
 def read_after_write_ignored():
-    replace("inductor.schedule:Scheduler.between", lambda between: lambda self, a, b: False)
+    replace("inductor.schedule.scheduler:Scheduler.between", lambda between: lambda self, a, b: False)
     without_verifier()
 
 
@@ -726,7 +726,7 @@ def read_after_write_ignored():
     "tests/inductor/test_schedule.py::test_a_nest_never_swallows_what_must_run_between",
 )
 def order_reversed():
-    replace("inductor.schedule:Scheduler.ordered", lambda ordered: lambda self: ordered(self)[::-1])
+    replace("inductor.schedule.scheduler:Scheduler.ordered", lambda ordered: lambda self: ordered(self)[::-1])
     without_verifier()
 
 
@@ -737,7 +737,7 @@ def order_reversed():
 )
 def other_rows_fuse():
     rewrite(
-        "inductor.schedule:Scheduler.forwarded",
+        "inductor.schedule.scheduler:Scheduler.forwarded",
         "legal = legal and covers(item, load.index, outer)",
         "return store.value",
     )
@@ -749,7 +749,7 @@ def other_rows_fuse():
     "tests/inductor/test_inplace.py",
 )
 def write_after_read_ignored():
-    rewrite("inductor.inplace:may_overwrite", "k > at", "False")
+    rewrite("inductor.schedule.reinplace:may_overwrite", "k > at", "False")
 
 
 @fault(
@@ -758,12 +758,12 @@ def write_after_read_ignored():
     "tests/inductor/test_inplace.py::test_only_what_is_written_behind_the_last_check_lies_in_place",
 )
 def write_before_check():
-    rewrite("inductor.inplace:may_overwrite", "at <= uses.last_check", "False")
+    rewrite("inductor.schedule.reinplace:may_overwrite", "at <= uses.last_check", "False")
 
 
 @fault("schedule", "temporaries that are alive together share memory", "tests/inductor/test_memory.py")
 def arena_overlaps():
-    replace("inductor.memory:Block.meets", lambda meets: lambda self, other: self.start < other.start < self.end)
+    replace("inductor.schedule.memory_planning:Block.meets", lambda meets: lambda self, other: self.start < other.start < self.end)
 
 
 @fault(
@@ -773,7 +773,7 @@ def arena_overlaps():
     "tests/inductor/test_inplace.py",
 )
 def in_place_always():
-    replace("inductor.memory:same_places", lambda same: lambda kernel, old, new: True)
+    replace("inductor.schedule.memory_planning:same_places", lambda same: lambda kernel, old, new: True)
 
 
 @fault("code", "minimum is maximum in generated code", "tests/inductor/test_cpp.py::test_binary_primitives_of_floats")
@@ -817,7 +817,7 @@ def masked_tail_dropped():
 
         return head
 
-    replace("inductor.cpp.nest:Nest.vector_loop", dropping)
+    replace("inductor.cpp.loop_codegen:Nest.vector_loop", dropping)
 
 
 @fault("code", "matrix products are stored without their epilogue", "tests/inductor/test_cpp.py::test_products")
@@ -871,7 +871,7 @@ def halves_not_rounded():
 )
 def split_half_lost():
     rewrite(
-        "inductor.split:two_stages",
+        "inductor.schedule.split_reduction:two_stages",
         "second.append(Item(lead, reduce=",
         "second.append(Item(tuple(replace(a, extent=max(1, a.extent // 2)) for a in lead), reduce=",
     )
@@ -888,7 +888,7 @@ DRAWN_LOOPS = "tests/inductor/test_graphfuzz_loops.py::test_drawn_programs_in_th
     "tests/inductor/test_cpp.py::test_float_reductions",
 )
 def accumulator_lost():
-    rewrite("inductor.cpp.reduce:Reducer.folded", "range(self.nest.unroll)", "range(max(1, self.nest.unroll - 1))")
+    rewrite("inductor.cpp.reductions:Reducer.folded", "range(self.nest.unroll)", "range(max(1, self.nest.unroll - 1))")
 
 
 @fault(
@@ -897,7 +897,7 @@ def accumulator_lost():
     "tests/inductor/test_cpp.py::test_float_reductions",
 )
 def dead_lanes_reduced():
-    rewrite("inductor.cpp.reduce:Reducer.take", "value if self.nest.columns or not self.nest.axes else", "value if True else")
+    rewrite("inductor.cpp.reductions:Reducer.take", "value if self.nest.columns or not self.nest.axes else", "value if True else")
 
 
 @fault("code", "the second operand of products is read with its strides exchanged", "tests/inductor/test_cpp.py::test_products")
@@ -924,7 +924,7 @@ def scatter_start_lost():
     "tests/inductor/test_cpp.py::test_masked_loads_never_touch_what_is_masked",
 )
 def masked_value_ignored():
-    rewrite("inductor.cpp.nest:Nest.load", '.id]}, {splat(load.other, target.kind)}"', '.id]}, {splat(0, target.kind)}"')
+    rewrite("inductor.cpp.loop_codegen:Nest.load", '.id]}, {splat(load.other, target.kind)}"', '.id]}, {splat(0, target.kind)}"')
 
 
 def flipped(write_kernel):
@@ -982,7 +982,7 @@ def casts_round():
     "tests/test_ops_compiled.py::test_draws_of_compiled_code_are_those_of_eager",
 )
 def ordinal_is_seed():
-    rewrite("inductor.cpp.writer:KernelWriter.scalar", "(name == 'base')", "(name == 'seed')")
+    rewrite("inductor.cpp.kernel_writer:KernelWriter.scalar", "(name == 'base')", "(name == 'seed')")
 
 
 @fault(
@@ -993,7 +993,7 @@ def ordinal_is_seed():
 )
 def strides_exchanged():
     rewrite(
-        "inductor.body:Buffer.linear",
+        "inductor.loops.body:Buffer.linear",
         "zip(index, self.strides, strict=True)",
         "zip(index, (*self.strides[:-2], *self.strides[:-3:-1]) if self.kind == 'input' and len(self.sizes) > 1 "
         "and self.sizes[-1] == self.sizes[-2] else self.strides, strict=True)",
@@ -1004,7 +1004,7 @@ def strides_exchanged():
 @fault("schedule", "sums are accumulated in halves", DRAWN_LOOPS)
 def sums_in_halves():
     rewrite(
-        "inductor.lower:Lowering.accumulate",
+        "inductor.loops.lower:Lowering.accumulate",
         "reduce = Reduce((name,), combine, (prologue,), (dtype,))",
         "dtype = dtypes.float16 if dtype.is_floating_point else dtype\n"
         "        reduce = Reduce((name,), combine, (body.cast(prologue, dtype),), (dtype,))",
@@ -1020,7 +1020,7 @@ def sums_in_halves():
 )
 def second_commit_lost():
     rewrite(
-        "inductor.boundary:CompiledGraph._commit",
+        "inductor.runtime.runtime_wrapper:CompiledGraph._commit",
         "for k in written(inputs, inner, self.mutated):",
         "for k in list(written(inputs, inner, self.mutated))[:1]:",
     )
@@ -1034,7 +1034,7 @@ def second_commit_lost():
 )
 def alias_missed():
     rewrite(
-        "inductor.boundary:CompiledGraph._rebuild",
+        "inductor.runtime.runtime_wrapper:CompiledGraph._rebuild",
         "outputs.append(replay(spec, base, symbols))",
         "outputs.append(find('clone')(replay(spec, base, symbols)))",
     )
@@ -1047,7 +1047,7 @@ def alias_missed():
     error="has been modified by an inplace operation",
 )
 def written_inputs_not_copied():
-    rewrite("inductor.joint:build_joint", "joint.written = frozenset(m.input for m in functional.mutated)", "pass")
+    rewrite("inductor.graph.joint_graph:build_joint", "joint.written = frozenset(m.input for m in functional.mutated)", "pass")
 
 
 @fault(
@@ -1057,7 +1057,7 @@ def written_inputs_not_copied():
 )
 def divisibility_unguarded():
     rewrite(
-        "capture.install:add_shapes",
+        "capture.guards.guard_builder:add_shapes",
         "for guard in env.guards:",
         "for guard in [g for g in env.guards if '%' not in str(g.relation)]:",
     )
@@ -1155,7 +1155,7 @@ DRAWN_RESULTS = "tests/inductor/test_callers.py::test_drawn_programs[results-0]"
     "tests/inductor/test_callers.py::test_backwards_that_write_into_views_of_clones",
 )
 def backward_writes_recorded():
-    replace("inductor.functionalize:pure_rule", lambda pure_rule: lambda rule: rule)
+    replace("inductor.graph.functionalize:pure_rule", lambda pure_rule: lambda rule: rule)
 
 
 @fault(
@@ -1175,7 +1175,7 @@ def interpreted_results_shared():
 )
 def draws_without_history():
     rewrite(
-        "inductor.functionalize:_Functionalizer.write",
+        "inductor.graph.functionalize:_Functionalizer.write",
         "result if pure.grads else self.without_gradient(targets[0], result, node)",
         "result",
     )
@@ -1199,7 +1199,7 @@ def decisions_unrounded():
     "tests/inductor/test_callers.py::test_results_of_a_custom_function_that_share_memory",
 )
 def function_results_apart():
-    replace("capture.variables.gradients:in_common", lambda in_common: lambda outs, k: False)
+    replace("capture.variables.autograd_function:in_common", lambda in_common: lambda outs, k: False)
 
 
 @fault(
@@ -1241,7 +1241,7 @@ def globals_apart_from_names():
 @fault("capture", "a cached function that is called with a changing number is traced instead", SMALL_LANGUAGE)
 def cached_calls_traced_with_numbers():
     rewrite(
-        "capture.variables.cached:CachedFunctionVariable.call",
+        "capture.variables.lru_cache:CachedFunctionVariable.call",
         "args, kwargs = self.with_numbers(tx, args, kwargs)",
         "return self.inline(tx, args, kwargs)",
     )
@@ -1264,7 +1264,7 @@ def nothing_put_back():
 )
 def appended_lists_guarded_by_length():
     rewrite(
-        "capture.variables.outside:OutsideList.grow",
+        "capture.variables.outer_containers:OutsideList.grow",
         "self.back.extend(values)",
         "self.tx.guard(self.source, 'len', len(self.base)); self.back.extend(values)",
     )
@@ -1277,7 +1277,7 @@ def appended_lists_guarded_by_length():
     "tests/capture/test_growth.py::test_drawn_programs",
 )
 def pending_appends_unseen():
-    rewrite("capture.variables.outside:OutsideList.place_from_end", "return self.back, -count", "return self.stores, -count")
+    rewrite("capture.variables.outer_containers:OutsideList.place_from_end", "return self.back, -count", "return self.stores, -count")
 
 
 @fault(
@@ -1286,7 +1286,7 @@ def pending_appends_unseen():
     "tests/capture/test_growth.py::test_growth_is_no_guard",
 )
 def pending_stores_uncounted():
-    rewrite("capture.variables.outside:OutsideKeys.closed_length", "self.base_length(tx) + more", "self.base_length(tx)")
+    rewrite("capture.variables.outer_containers:OutsideKeys.closed_length", "self.base_length(tx) + more", "self.base_length(tx)")
 
 
 @fault(
@@ -1295,7 +1295,7 @@ def pending_stores_uncounted():
     "tests/capture/test_growth.py::test_a_key_that_changes_is_looked_for",
 )
 def membership_unguarded():
-    rewrite("capture.install:add_shapes", "in tx.memberships.items()", "in ()")
+    rewrite("capture.guards.guard_builder:add_shapes", "in tx.memberships.items()", "in ()")
 
 
 @fault(
@@ -1304,7 +1304,7 @@ def membership_unguarded():
     "tests/capture/test_growth.py::test_counters_that_become_one_are_told_apart",
 )
 def derived_containers_not_apart():
-    rewrite("capture.context:Context.guard_distinct", 'getattr(other, "content", None) or other', "other")
+    rewrite("capture.frontend.trace_context:Context.guard_distinct", 'getattr(other, "content", None) or other', "other")
 
 
 @fault(
@@ -1313,7 +1313,7 @@ def derived_containers_not_apart():
     "tests/capture/test_storms.py::test_a_frame_without_operations_is_not_compiled_for_every_value",
 )
 def barren_frames_forgotten():
-    rewrite("capture.plain:Tries.refuses", "if barren >= MOST_BARREN and barren == len(door.entries):", "if False:")
+    rewrite("capture.skipfiles:Tries.refuses", "if barren >= MOST_BARREN and barren == len(door.entries):", "if False:")
 
 
 @fault(
@@ -1322,7 +1322,7 @@ def barren_frames_forgotten():
     "tests/runtime/test_identity.py::test_what_is_known_of_equal_functions_lives_apart",
 )
 def equal_codes_taken_for_one():
-    replace("capture.convert:ORIGINS", lambda kept: weakref.WeakKeyDictionary())
+    replace("capture.frontend.convert_frame:ORIGINS", lambda kept: weakref.WeakKeyDictionary())
 
 
 @fault(
@@ -1331,7 +1331,7 @@ def equal_codes_taken_for_one():
     "tests/capture/test_growth.py::test_what_is_made_anew_is_bounded",
 )
 def growth_without_end():
-    rewrite("capture.growth:Watch.relies", "if not self.active or", "if True or")
+    rewrite("capture.guards.growth:Watch.relies", "if not self.active or", "if True or")
 
 
 @fault(
@@ -1341,7 +1341,7 @@ def growth_without_end():
     "tests/capture/test_growth.py::test_a_deque_that_fills_up_breaks_until_it_is_full",
 )
 def growth_that_never_ends():
-    rewrite("capture.growth:Watch.relies", "None if until is None else (source, \"predicate\", until)", "None")
+    rewrite("capture.guards.growth:Watch.relies", "None if until is None else (source, \"predicate\", until)", "None")
 
 
 @fault(
@@ -1350,7 +1350,7 @@ def growth_that_never_ends():
     "tests/capture/test_growth.py::test_numbers_that_fall_again_find_their_entries",
 )
 def nearest_entry_teaches_nothing():
-    rewrite("capture.recompiles:learn", "* 500", "* 0")
+    rewrite("capture.guards.recompiles:learn", "* 500", "* 0")
 
 
 @fault(
@@ -1359,7 +1359,7 @@ def nearest_entry_teaches_nothing():
     "tests/capture/test_growth.py::test_what_callers_pass_is_no_growth",
 )
 def every_length_is_growth():
-    rewrite("capture.growth:Watch.relies", "enough and (source is None or self.is_written(source, name))", "enough")
+    rewrite("capture.guards.growth:Watch.relies", "enough and (source is None or self.is_written(source, name))", "enough")
 
 
 @fault(
@@ -1386,7 +1386,7 @@ def custom_view_outlives_its_base():
     "tests/capture/test_custom_views.py::test_an_argument_that_comes_back_has_the_gradients_of_the_function_alone",
 )
 def gradient_past_a_custom_function():
-    rewrite("capture.variables.gradients:connected", "apart(tx, outs[k]).fake if outs[k].fake.requires_grad else outs[k].fake", "outs[k].fake")
+    rewrite("capture.variables.autograd_function:connected", "apart(tx, outs[k]).fake if outs[k].fake.requires_grad else outs[k].fake", "outs[k].fake")
 
 
 @fault(
@@ -1395,7 +1395,7 @@ def gradient_past_a_custom_function():
     "tests/capture/test_dynamic.py::test_texts_of_errors_tell_the_sizes_of_each_call",
 )
 def sizes_in_words_not_seen():
-    rewrite("capture.context:Context.exception", '[a-z]\\d+', '\\w+')
+    rewrite("capture.frontend.trace_context:Context.exception", '[a-z]\\d+', '\\w+')
 
 
 @fault(
@@ -1405,7 +1405,7 @@ def sizes_in_words_not_seen():
     "tests/capture/test_storms.py::test_a_program_that_breaks_in_vain_is_given_up",
 )
 def tries_without_end():
-    rewrite("capture.plain:Tries.learn", "tries = self.in_vain[origin] = self.in_vain.get(origin, 0) + 1", "tries = self.total = 0")
+    rewrite("capture.skipfiles:Tries.learn", "tries = self.in_vain[origin] = self.in_vain.get(origin, 0) + 1", "tries = self.total = 0")
 
 
 @fault(
@@ -1414,7 +1414,7 @@ def tries_without_end():
     "tests/capture/test_storms.py::test_a_nested_frame_without_tensors_is_not_captured_until_it_gets_one",
 )
 def every_frame_touches_tensors():
-    rewrite("capture.plain:touches_tensors", "look = Look()", "return True")
+    rewrite("capture.skipfiles:touches_tensors", "look = Look()", "return True")
 
 
 @fault(
@@ -1423,7 +1423,7 @@ def every_frame_touches_tensors():
     "tests/capture/test_storms.py::test_a_nested_frame_without_tensors_is_not_captured_until_it_gets_one",
 )
 def plain_frames_not_watched():
-    rewrite("capture.plain:leave", 'door.watches = door.kind == "frame" and not shows_tensor(slots) and again <= MOST_BARREN',
+    rewrite("capture.skipfiles:leave", 'door.watches = door.kind == "frame" and not shows_tensor(slots) and again <= MOST_BARREN',
             "door.watches = False")
 
 
@@ -1433,7 +1433,7 @@ def plain_frames_not_watched():
     "tests/capture/test_storms.py::test_iterators_from_outside_are_moved_on",
 )
 def outside_iterators_stay():
-    rewrite("capture.side_effects:SideEffects.replay_iterators", "gen.constant(iterator.steps)", "gen.constant(0)")
+    rewrite("capture.frontend.side_effects:SideEffects.replay_iterators", "gen.constant(iterator.steps)", "gen.constant(0)")
 
 
 @fault(
@@ -1452,7 +1452,7 @@ def outside_iterators_unguarded():
     error="release unlocked lock",
 )
 def locks_not_taken():
-    rewrite("capture.side_effects:SideEffects.lock", 'self.order.append(("locks", (method, lock)))', "pass")
+    rewrite("capture.frontend.side_effects:SideEffects.lock", 'self.order.append(("locks", (method, lock)))', "pass")
 
 
 @fault(
@@ -1480,7 +1480,7 @@ def messages_from_elsewhere():
     "tests/capture/test_storms.py::test_a_cached_function_is_called_early_only_where_it_sees_no_change",
 )
 def changes_out_of_reach():
-    rewrite("capture.variables.reach:Walk.finds", "if id(value) in self.changed:", "if False:")
+    rewrite("capture.variables.side_effect_reach:Walk.finds", "if id(value) in self.changed:", "if False:")
 
 
 # -- moving elements
@@ -1500,18 +1500,18 @@ def remainders_uncut():
 @fault("schedule", "an axis is not taken apart",
        "tests/test_seeded_faults.py::test_no_lane_divides_in_moves")
 def digits_together():
-    rewrite("inductor.digits:divisors", "whole = ", "whole = False and ")
+    rewrite("inductor.schedule.index_digits:divisors", "whole = ", "whole = False and ")
 
 
 @fault("code", "every second element is the one beside it", "tests/inductor/test_moves.py::test_every_second_element[17-2]")
 def strides_of_three():
-    rewrite("inductor.cpp.nest:Nest.load", "gather_by<{place.stride}>", "gather_by<1>")
+    rewrite("inductor.cpp.loop_codegen:Nest.load", "gather_by<{place.stride}>", "gather_by<1>")
 
 
 @fault("schedule", "digits of an axis are taken from the wrong end",
        "tests/inductor/test_moves.py::test_moves_and_their_gradients[unfold-40]")
 def digits_turned():
-    rewrite("inductor.digits:apart", "position + part.var * step, above", "position + part.var, above")
+    rewrite("inductor.schedule.index_digits:apart", "position + part.var * step, above", "position + part.var, above")
 
 
 @fault("code", "rows of a resampling count their taps from the second on",
@@ -1557,20 +1557,20 @@ def projection_not_measured():
        "tests/capture/test_gaps_containers.py::test_a_written_container_counts_equal_symbols_once",
        error="AttributeError")
 def written_sets_guarded():
-    rewrite("capture.variables.outside:OutsideKeys.in_base", "if self.source is None or key.source", "if key.source")
+    rewrite("capture.variables.outer_containers:OutsideKeys.in_base", "if self.source is None or key.source", "if key.source")
 
 
 @fault("capture", "the keys of a written dictionary are asked for behind the guards",
        "tests/capture/test_gaps_containers.py::test_a_written_dictionary_with_a_name_for_a_key",
        error="InternalError")
 def written_keys_asked():
-    rewrite("capture.convert:output_spec", 'getattr(variable, "known", made) is None', "False")
+    rewrite("capture.frontend.convert_frame:output_spec", 'getattr(variable, "known", made) is None', "False")
 
 
 @fault("capture", "the text of a library's error has the name of a symbol",
        "tests/capture/test_exceptions.py::test_texts_that_tell_a_size_are_those_of_each_call")
 def texts_with_symbols():
-    rewrite("capture.context:Context.exception", "if self.env.symbols and", "if False and")
+    rewrite("capture.frontend.trace_context:Context.exception", "if self.env.symbols and", "if False and")
 
 
 @fault("formula", "integers beyond 64 bits wrap around beside tensors", "tests/eager/test_refused_values.py::test_integers_beyond_64_bits",
@@ -1587,38 +1587,38 @@ REFUSED = "tests/inductor/test_refusals.py::test_refused_in_the_loop_interpreter
 @fault("code", "an index that the program computes is taken to lie within its dim",
        "tests/inductor/test_refusals.py::test_bodies_prove_indices", DRAWN_REFUSALS)
 def computed_indices_trusted():
-    replace("inductor.body:Body.is_within", lambda is_within: lambda self, e, size: True)
+    replace("inductor.loops.body:Body.is_within", lambda is_within: lambda self, e, size: True)
 
 
 @fault("graph", "what may raise is removed where nobody reads its result",
        f"{REFUSED}[gather-not at all-known sizes]", DRAWN_REFUSALS)
 def unread_refusals_removed():
-    replace("capture.graph:Node.refuses", lambda refuses: property(lambda self: refuses.fget(self) and bool(self.users)))
+    replace("capture.graph.graph:Node.refuses", lambda refuses: property(lambda self: refuses.fget(self) and bool(self.users)))
 
 
 @fault("code", "an index counts as looked at by a kernel that reads one place with it",
        f"{REFUSED}[gather of shared memory-whole-known sizes]")
 def shared_places_count_as_looked_at():
-    replace("inductor.lower:addressing",
+    replace("inductor.loops.lower:addressing",
             lambda addressing: lambda body, step, bounds: [v for v in step.values() if v.op == "indirect"])
 
 
 @fault("code", "an index is looked at where only a part of the result is read",
        f"{REFUSED}[index-in part-known sizes]", DRAWN_REFUSALS)
 def parts_count_as_the_whole():
-    replace("inductor.lower:Lowering.add_looks", lambda add: lambda self: None)
+    replace("inductor.loops.lower:Lowering.add_looks", lambda add: lambda self: None)
 
 
 @fault("code", "a masked read looks at the divisors where nothing is read",
        "tests/inductor/test_refusals.py::test_padded_reads_ask_for_no_index")
 def masked_divisors_looked_at():
-    rewrite("inductor.body:Body.divisor", "if self.mask is None else", "if True else")
+    rewrite("inductor.loops.body:Body.divisor", "if self.mask is None else", "if True else")
 
 
 @fault("graph", "the forward leaves checks to the backward",
        "tests/inductor/test_refusals.py::test_refused_in_a_forward_with_gradients[gather-loops]")
 def refusals_left_to_the_backward():
-    rewrite("inductor.partition:_forward", "n in joint.forward and n.refuses", "False")
+    rewrite("inductor.graph.partition:_forward", "n in joint.forward and n.refuses", "False")
 
 
 @fault("code", "what lies above its range is taken", f"{REFUSED}[bernoulli-whole-known sizes]",
@@ -1681,14 +1681,14 @@ def too_much_left():
 @fault("guard", "a frame that is left to Python is the answer to every later call, whatever its arguments are",
        f"{LEFT}::test_other_arguments_are_seen_at_once")
 def left_for_good():
-    rewrite("capture.convert:Trace.untouched", "tree, _ = build_tree(self.tx, [])",
+    rewrite("capture.frontend.convert_frame:Trace.untouched", "tree, _ = build_tree(self.tx, [])",
             "tree, _ = build_tree(Context(inline, load_global, self.job.options, {}), []) if left else build_tree(self.tx, [])")
 
 
 @fault("code", "the places of elements by index forget the factor of the index",
        f"{LEFT}::test_elements_by_indices_of_lanes[float32-16]")
 def factors_forgotten():
-    rewrite("inductor.cpp.nest:Nest.in_lanes", "text if by == 1 else", "text if by != 0 else")
+    rewrite("inductor.cpp.loop_codegen:Nest.in_lanes", "text if by == 1 else", "text if by != 0 else")
 
 
 PARTITION = "tests/inductor/test_partition.py"
@@ -1698,14 +1698,14 @@ PARTITION = "tests/inductor/test_partition.py"
        f"{PARTITION}::test_what_eager_does_not_keep_may_be_written_before_the_backward[a result that decides-loops]",
        error="modified by an inplace operation")
 def results_saved_unasked():
-    rewrite("inductor.partition:_Cut.price", "max(size // 2, 2) if node in self.named else INFINITE", "max(size // 2, 2)")
+    rewrite("inductor.graph.partition:_Cut.price", "max(size // 2, 2) if node in self.named else INFINITE", "max(size // 2, 2)")
 
 
 @fault("graph", "a copy of an input is the input itself, also where gradient formulas read it",
        f"{PARTITION}::test_what_eager_does_not_keep_may_be_written_before_the_backward[a copy of an input-loops]",
        error="modified by an inplace operation")
 def copies_dropped():
-    rewrite("inductor.passes:remove_noops", "kept = not across_grad or within is not None", "kept = False and within is not None")
+    rewrite("inductor.graph.passes:remove_noops", "kept = not across_grad or within is not None", "kept = False and within is not None")
 
 
 @fault("code", "gradients that only show what comes in start at its first element",

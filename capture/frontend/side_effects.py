@@ -11,14 +11,12 @@ import contextlib
 import types
 
 from ..breaks import unsupported
-from ..variables.base import Variable
+from ..variables.base import DELETED, Variable
 from ..variables.dicts import DictVariable
 from ..variables.iterators import moved_on
 from ..variables.sequences import ListVariable
 from ..variables.sets import SetVariable
 from ..variables.tensor import TensorVariable
-
-DELETED = object()
 
 
 class SideEffects:

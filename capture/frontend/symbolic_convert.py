@@ -21,9 +21,9 @@ from ..breaks import UserRaise, unsupported
 from ..bytecode.code_cache import OWN, listing
 from ..bytecode.opcodes import CLOSE_RETURNS, call_pair
 from .generator_close import closes_quietly
-from .side_effects import DELETED, settled as resolved
+from .side_effects import settled as resolved
 from ..guards.source import Global, Pinned, item
-from ..variables.base import NULL, Lazy, NotPlain, Variable
+from ..variables.base import DELETED, NULL, Lazy, NotPlain, Variable
 from ..variables.constant import ConstantVariable, SymVariable
 from ..variables.dicts import DictVariable
 from ..variables.exceptions import ExceptionVariable, TracebackVariable

@@ -29,6 +29,7 @@ from .. import state
 from ..breaks import UserRaise, unsupported
 from .side_effects import SideEffects
 from ..guards.source import Attr, Guards, Pinned, Root, Source, item
+from ..guards.tensor_facts import TensorFacts
 from ..graph.graph_tracer import GraphTracer
 # some of these register handlers
 from ..variables import builder, builtins, copying, eval_text, autograd_function, higher_order, messages, objects, polyfills  # noqa: F401
@@ -758,20 +759,6 @@ def misfit(error: Exception, name) -> Exception:
     further down is one of the compiler."""
     deeper = error.__traceback__.tb_next.tb_next if error.__traceback__.tb_next else None
     return error if deeper is not None else unsupported("builtin", f"{name}() with arguments of other kinds or number")
-
-
-class TensorFacts:
-    """Payload of a tensor guard: the tensor at capture and its fake, whose symbolic sizes are not compared."""
-
-    def __init__(self, real: Tensor, fake: Tensor):
-        self.real, self.fake = real, fake
-        self.no_hooks = self.no_gradient = False        # what the trace relies on besides
-
-    def __str__(self) -> str:
-        sizes, strides = (f"({', '.join(map(str, values))})" for values in (self.fake._sizes, self.fake._strides))
-        grad = ", requires grad" if self.real.requires_grad else ""
-        bare = (", no hooks" if self.no_hooks else "") + (", no gradient" if self.no_gradient else "")
-        return f"{self.real.dtype} {type(self.real).__name__} of sizes {sizes}, strides {strides}{grad}{bare}"
 
 
 class Relatives:

@@ -22,6 +22,7 @@ from .graph import Graph, Node, map_args
 from .data_dependent import MOST, READS
 from ..shapes.symbolic_shapes import ShapeEnv, SymFloat, SymInt
 from ..guards.source import Source
+from ..guards.tensor_facts import on_gpu
 from ..state import MAYBE, marks
 
 
@@ -361,12 +362,6 @@ def tensors_of(args):
             yield a
         elif isinstance(a, (tuple, list)):
             yield from tensors_of(a)
-
-
-def on_gpu(value: Any) -> bool:
-    """A real tensor in a GPU's memory (a fake has no storage with bytes anywhere)."""
-    gpu = isinstance(value, Tensor) and value._array is None and value._device.type == "cuda"
-    return gpu and value._storage.runtime is not None
 
 
 def with_plain_dim(op, args) -> tuple:

@@ -9,12 +9,11 @@ from ...eager import dtypes
 from ...eager.dispatch import refused_write
 from ...eager.storage import address
 from ..shapes import expr as E
-from ..frontend.trace_context import TensorFacts
 from ..shapes.symbolic_shapes import Relation, compile_guard, compile_number
+from .class_lookups import lookup_guards
 from .source import Guard, Pinned, item, node_of
+from .tensor_facts import TensorFacts, on_gpu
 from ..state import native
-from ..graph.graph_tracer import on_gpu
-from ..variables.objects import lookup_guards
 
 
 def build_tree(tx, inputs):

@@ -163,3 +163,4 @@ class NullVariable(Variable):
 
 
 NULL = NullVariable()
+DELETED = object()             # stands for an attribute, item or name that the trace deleted

@@ -10,6 +10,7 @@ import enum
 
 from ...eager.tensor import Tensor
 from ..breaks import unsupported
+from ..guards.class_lookups import IMMUTABLE_TYPE
 from ..guards.source import Pinned
 from .base import Variable
 from .constant import ConstantVariable, SymVariable
@@ -20,7 +21,6 @@ from .tensor import TensorVariable
 
 VALUES = (ConstantVariable, SymVariable, TensorVariable, ListVariable, DictVariable, SetVariable, TupleVariable)
 BUILTIN_LAYOUTS = (tuple, list, dict, set, frozenset, str, bytes, int, float, complex, BaseException, type, enum.Enum, Tensor)
-IMMUTABLE_TYPE = 1 << 8                     # Py_TPFLAGS_IMMUTABLETYPE
 
 
 class Written:

@@ -12,14 +12,14 @@ import inspect
 import operator
 import threading
 import types
-import weakref
 
 from .. import surroundings
 from ..breaks import UserRaise, unsupported
+from ..guards.class_lookups import IMMUTABLE_TYPE, is_data_descriptor
 from ..guards.source import Attr, DictAttr, Pinned, of_frame
 from . import class_mutation
 from .base import Lazy, Variable
-from .class_mutation import IMMUTABLE_TYPE, ClassEdits, Written
+from .class_mutation import ClassEdits, Written
 from .constant import answered, Cached
 from .dicts import DictVariable
 from .exceptions import ExceptionVariable
@@ -53,37 +53,6 @@ class Lookups(threading.local):
 
 lookups = Lookups()
 surroundings.LOCALS.append(lookups)
-
-
-def lookup_guards(seen: dict):
-    """(class, payload of its `lookups` check): descriptors must stay the same objects, other values only stay where they
-    are, because what was read of them has guards of its own."""
-    for cls, names in seen.items():
-        yield cls, tuple(_expected(name, found) for name, found in names.items())
-
-
-def _expected(name, found):
-    if found is None:
-        return (name,)
-    home, raw = found
-    if type(raw) in (staticmethod, classmethod) and "<locals>" in home.__qualname__:      # may die, and has no weak references
-        return name, held_weakly(raw.__func__), type(raw)
-    fixed = hasattr(type(raw), "__get__") or is_data_descriptor(raw) or home.__flags__ & IMMUTABLE_TYPE
-    return (name, held_weakly(raw)) if fixed else (name, held_weakly(raw), held_weakly(home))
-
-
-def held_weakly(value):
-    """A weak reference where there may be one: guards keep nothing of the program alive."""
-    if isinstance(value, weakref.ReferenceType):
-        return value
-    try:
-        return weakref.ref(value)
-    except TypeError:
-        return value
-
-
-def is_data_descriptor(raw):
-    return hasattr(type(raw), "__set__") or hasattr(type(raw), "__delete__")
 
 
 class UserObjectVariable(Variable):

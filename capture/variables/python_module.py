@@ -9,9 +9,8 @@ from __future__ import annotations
 import types
 
 from ..breaks import unsupported
-from ..frontend.side_effects import DELETED
 from ..guards.source import DictAttr, Pinned, item
-from .base import Lazy, Variable
+from .base import DELETED, Lazy, Variable
 from .container_base import ContainerVariable
 from .dicts import DictVariable
 

@@ -14,7 +14,8 @@ from ..breaks import unsupported
 from ..guards.source import Attr
 from .base import Variable
 from .ctx_manager import ManagerMethod
-from .objects import UserObjectVariable, bind, is_data_descriptor, lookup
+from ..guards.class_lookups import is_data_descriptor
+from .objects import UserObjectVariable, bind, lookup
 
 LOCKS = (type(threading.Lock()), type(threading.RLock()))
 METHODS = {"__enter__": "acquire", "acquire": "acquire", "__exit__": "release", "release": "release"}

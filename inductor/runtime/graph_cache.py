@@ -28,7 +28,7 @@ from ...eager.device import device
 from ...eager.op import OPS, Op
 from ...eager.sizes import Size
 from ...eager.tensor import Tensor
-from ...runtime import artefacts, counters, locks, log, native, records, sources, toolchain
+from ...runtime import artefacts, counters, log, native, records, sources, toolchain
 from ...runtime.config import config
 from ...runtime.errors import FlambeauError
 from ..graph import schemas
@@ -267,8 +267,9 @@ def usable(options: dict) -> bool:
 class Shelf:
     """The place of one captured graph in the store."""
 
-    def __init__(self, graph: Graph, inputs: Sequence, options: dict):
-        self.graph, self.env = graph, graph.env
+    def __init__(self, graph: Graph, inputs: Sequence, options: dict, driver: Callable[[], Any]):
+        """`driver()` gives the module of the passes, where an entry lacks what only they can make."""
+        self.graph, self.env, self.driver = graph, graph.env, driver
         self.about = about(graph, inputs, options)
         self.before = (0, 0, 0) if self.env is None else _learned(self.env)
 
@@ -337,9 +338,7 @@ class Shelf:
             self.env.float_guards[decode(comparison)] = ()
 
     def remake(self) -> Graph:
-        with locks.importing:
-            from .. import driver
-        return driver.functional_of(self.graph)[0].graph
+        return self.driver().functional_of(self.graph)[0].graph
 
     def training(
         self, functional: KeptFunctional, first, requires: list, reached: list, steps: list, run: Executable
@@ -357,8 +356,7 @@ class Shelf:
             run = data and loaded(data[1])
             if run:
                 return Decoder(self.env)(data[0]), run
-            with locks.importing:
-                from .. import driver
+            driver = self.driver()
             made = driver.late_backward(functional, needs, first, present, driver.native)
             try:
                 write(key, (encode(made[0]), executable(made[1])))
