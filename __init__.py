@@ -25,7 +25,7 @@ _PUBLIC_MODULES = {
     "jit": "eager.compat.jit",
     "version": "eager.compat.version",
     "torch_version": "eager.compat.torch_version",
-    "return_types": "eager.returned",
+    "return_types": "eager.return_types",
     "functional": "eager.compat.functional",
     "futures": "eager.compat.futures",
     "__config__": "eager.compat.config",
@@ -219,7 +219,7 @@ with _locks.importing:
     from .runtime import log as _log  # noqa: F401  (a wrong FLAMBEAU_LOGS is told at once)
     from .eager import api, autograd, nn, random
     from .eager.api import *  # noqa: F403
-    from .eager.top_level import *  # noqa: F403
+    from .eager.torch_functions import *  # noqa: F403
     from .eager.amp.autocast_mode import *  # noqa: F403
     from .eager.amp.grad_scaler import GradScaler
     from .runtime.native import get_num_threads, set_num_threads

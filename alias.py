@@ -11,7 +11,7 @@ import sys
 import types
 
 from .eager.compat import version
-from .runtime import children
+from .runtime import spawn as children
 
 NAME = "torch"
 SPAWN = "multiprocessing.spawn"

@@ -108,4 +108,4 @@ setup(packages=packages(), cmdclass={"build_py": BuildFace, "build_ext": BuildOb
       ext_modules=[ext for ext in extensions if ext.sources],
       package_data={"flambeau.runtime": ["csrc/*.h", "include/*.h"], "flambeau.eager": ["csrc/*.h"],
                     "flambeau.capture": ["csrc/*.h"], "flambeau.eager.compat": ["*.txt", "absent/*.txt"],
-                    "flambeau.runtime.report": ["*.html", "*.css", "*.js"], "flambeau.inductor.triton": ["*.cpp"]})
+                    "flambeau.capture.report": ["*.html", "*.css", "*.js"], "flambeau.inductor.triton": ["*.cpp"]})

@@ -12,8 +12,8 @@ import math
 import time
 
 import flambeau
-from flambeau.eager.op import OPS
-from flambeau.eager.samples import Fixed, Samples
+from flambeau.eager.op.op import OPS
+from flambeau.eager.op_samples import Fixed, Samples
 from flambeau.eager.tensor import Tensor
 
 SIZES = {"small": 1e2, "middle": 1e5, "large": 3e6}      # elements of the largest tensor

@@ -14,11 +14,11 @@ from typing import Any
 from ..eager import _call
 from ..eager.amp import autocast_mode
 from ..eager.state import state
-from ..runtime import locks, records
-from ..runtime.data import data
-from ..runtime.garbage import uncollected
+from ..runtime import locks, compile_log
+from ..runtime.dataclass import data
+from ..runtime.gc_pause import uncollected
 
-LOCALS: list[threading.local] = [state, autocast_mode._settings, records._local]    # the tracer adds its own
+LOCALS: list[threading.local] = [state, autocast_mode._settings, compile_log._local]    # the tracer adds its own
 
 
 @data

@@ -11,7 +11,7 @@ import subprocess
 import sys
 from typing import Any
 
-from .answer import DONE, FAILED, WRONG, Answer, Wrong
+from .result import DONE, FAILED, WRONG, Answer, Wrong
 
 HELP = "the benchmark table, measured on this machine"
 EXAMPLES = """

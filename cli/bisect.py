@@ -10,9 +10,9 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from ..runtime.report.units import count
-from . import scripts
-from .answer import DONE, FAILED, FOUND, Answer, ScriptFailed
+from ..capture.report.format import count
+from . import run_program
+from .result import DONE, FAILED, FOUND, Answer, ScriptFailed
 
 HELP = "the first stage, kernel and node of a program that computes something else than eager"
 EXAMPLES = """
@@ -24,18 +24,18 @@ EXAMPLES = """
 
 def add(parser: Any) -> None:
     parser.add_argument("--calls", type=int, default=3, metavar="N", help="compare the first N calls of each graph (default 3)")
-    scripts.add_program(parser, "where the small program goes (default: <script>_repro.py, here)")
+    run_program.add_program(parser, "where the small program goes (default: <script>_repro.py, here)")
 
 
 def run(options: Any) -> Answer:
     from ..capture.frontend import backends
     from ..inductor.tools import bisect
-    scripts.alias(options.torch)
-    path = scripts.target(options, "_repro.py")
+    run_program.alias(options.torch)
+    path = run_program.target(options, "_repro.py")
     compared = bisect.Comparing(max(1, options.calls))
     try:
         with backends.replaced("inductor", compared):
-            scripts.run(options.script, options.arguments)
+            run_program.run(options.script, options.arguments)
     except bisect.Found as found:
         return told(found.finding, path)
     except ScriptFailed as failed:

@@ -11,10 +11,10 @@ import os
 import time
 from typing import Any
 
-from ..runtime import artefacts, sweep
+from ..runtime import artifact_store, cache_eviction
 from ..runtime.config import config
-from ..runtime.report.units import count
-from .answer import DONE, FOUND, Answer, Wrong, table
+from ..capture.report.format import count
+from .result import DONE, FOUND, Answer, Wrong, table
 
 HELP = "the folder of compiled artefacts: ls, show, clear, verify"
 EXAMPLES = """
@@ -42,13 +42,13 @@ def run(options: Any) -> Answer:
 def entries() -> list[dict[str, Any]]:
     """What lies in the store, the file used last first."""
     found = [(*os.path.splitext(os.path.basename(path)), path, size, used)
-             for used, size, path in sorted(sweep.files(artefacts.folder()), reverse=True)]
+             for used, size, path in sorted(cache_eviction.files(artifact_store.folder()), reverse=True)]
     return [{"key": key, "kind": KINDS[suffix], "bytes": size, "used": time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(used)),
              "path": path} for key, suffix, path, size, used in found if suffix in KINDS]
 
 
 def ls() -> Answer:
-    found, folder = entries(), artefacts.folder()
+    found, folder = entries(), artifact_store.folder()
     total = sum(entry["bytes"] for entry in found)
     lines = [table([("key", "kind", "kB", "last used")] + [(e["key"][:12], e["kind"], f"{e['bytes'] / 1000:.1f}", e["used"])
                                                           for e in found])] if found else []
@@ -61,7 +61,7 @@ def find(key: str) -> dict[str, Any]:
     """The one file whose hash begins so; of a graph and its kernels under one hash, the graph."""
     found = [entry for entry in entries() if key and entry["key"].startswith(key)]
     if not found:
-        raise Wrong(f"no file in {artefacts.folder()} has a hash that begins with {key!r}; `cache ls` lists them")
+        raise Wrong(f"no file in {artifact_store.folder()} has a hash that begins with {key!r}; `cache ls` lists them")
     keys = sorted({entry["key"][:16] for entry in found})
     if len(keys) > 1:
         more = f" and {len(keys) - MOST_TOLD} more" if len(keys) > MOST_TOLD else ""
@@ -122,21 +122,21 @@ def library_text(facts: dict[str, Any]) -> str:
 
 def clear() -> Answer:
     """Whoever has a file open or loaded keeps it."""
-    found = sweep.files(artefacts.folder())
+    found = cache_eviction.files(artifact_store.folder())
     removed = 0
     for _, size, path in found:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
             removed += size
-    told = f"{artefacts.folder()}: {count(len(found), 'file')} removed, {removed / 1e6:.1f} MB"
-    return Answer({"folder": artefacts.folder(), "files": len(found), "bytes": removed}, told)
+    told = f"{artifact_store.folder()}: {count(len(found), 'file')} removed, {removed / 1e6:.1f} MB"
+    return Answer({"folder": artifact_store.folder(), "files": len(found), "bytes": removed}, told)
 
 
 def verify() -> Answer:
     """Reading a file checks its seal, and removes one that is damaged."""
     found = entries()
-    damaged = [entry["path"] for entry in found if artefacts.read(entry["key"], os.path.splitext(entry["path"])[1]) is None]
+    damaged = [entry["path"] for entry in found if artifact_store.read(entry["key"], os.path.splitext(entry["path"])[1]) is None]
     lines = [f"damaged, removed: {path}" for path in damaged]
-    lines.append(f"{artefacts.folder()}: {len(found) - len(damaged)} of {len(found)} files are whole")
-    return Answer({"folder": artefacts.folder(), "files": len(found), "damaged": damaged}, "\n".join(lines),
+    lines.append(f"{artifact_store.folder()}: {len(found) - len(damaged)} of {len(found)} files are whole")
+    return Answer({"folder": artifact_store.folder(), "files": len(found), "damaged": damaged}, "\n".join(lines),
                   FOUND if damaged else DONE)

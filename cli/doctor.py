@@ -17,10 +17,10 @@ from typing import Any
 
 from .. import __version__
 from ..capture import state
-from ..runtime import artefacts, native, sweep, toolchain
+from ..runtime import artifact_store, native, cache_eviction, toolchain
 from ..runtime.config import FIELDS, config
-from ..runtime.report.units import count
-from .answer import DONE, FOUND, Answer, table
+from ..capture.report.format import count
+from .result import DONE, FOUND, Answer, table
 
 HELP = "compiler, instructions, threads, Triton, CUDA, versions: what is there, what is missing"
 EXAMPLES = """
@@ -79,8 +79,8 @@ def compiler() -> dict[str, Any] | None:
 
 
 def cache() -> dict[str, Any]:
-    folder = artefacts.folder()
-    files = sweep.files(folder)
+    folder = artifact_store.folder()
+    files = cache_eviction.files(folder)
     return {"folder": folder, "configured": config.cache_dir, "files": len(files), "bytes": sum(size for _, size, _ in files),
             "limit_megabytes": config.cache_megabytes}
 

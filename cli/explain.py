@@ -12,8 +12,8 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from . import scripts
-from .answer import DONE, FOUND, Answer, ScriptFailed, Wrong
+from . import run_program
+from .result import DONE, FOUND, Answer, ScriptFailed, Wrong
 
 HELP = "graphs, breaks with reason, line and fix, and guards of one function"
 EXAMPLES = """
@@ -28,15 +28,15 @@ def add(parser: Any) -> None:
     parser.add_argument("arguments", nargs="*", metavar="ARGUMENT", help="a Python expression")
     parser.set_defaults(more="arguments")
     parser.add_argument("--backend", default=None, help="inductor (default), eager, aot_eager, loops, or a registered one")
-    scripts.add_torch(parser)
+    run_program.add_torch(parser)
 
 
 def run(options: Any) -> Answer:
     path, _, name = options.place.rpartition(":")
     if not path:
         raise Wrong(f"{options.place!r} is not FILE:FUNCTION")
-    scripts.alias(options.torch)
-    names = scripts.load(path)
+    run_program.alias(options.torch)
+    names = run_program.load(path)
     check_backend(options.backend)          # behind the file, which may register one
     function = found(names, path, name)
     return explained(function, inputs_of(names, function, options.arguments), options.backend)
@@ -111,7 +111,7 @@ def explained(function: Callable, inputs: tuple, backend: str | None) -> Answer:
     try:
         told = explain(function, backend=backend)(*inputs)
     except Exception as error:
-        scripts.print_error(error)
+        run_program.print_error(error)
         raise ScriptFailed(f"the call raised {type(error).__name__}") from error
     facts = {f.name: getattr(told, f.name) for f in dataclasses.fields(told) if f.name != "result"}
     facts["breaks"] = [dataclasses.asdict(one) for one in told.breaks]

@@ -11,7 +11,7 @@ import sys
 import textwrap
 
 from . import bench, bisect, cache, doctor, explain, ops, report, run, show, torch
-from .answer import FAILED, INTERRUPTED, STATUSES, WRONG, ScriptFailed, Wrong
+from .result import FAILED, INTERRUPTED, STATUSES, WRONG, ScriptFailed, Wrong
 
 COMMANDS = {"run": run, "torch": torch, "explain": explain, "report": report, "show": show, "ops": ops, "cache": cache,
             "bench": bench, "doctor": doctor, "bisect": bisect}

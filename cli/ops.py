@@ -12,8 +12,8 @@ import textwrap
 from collections.abc import Callable
 from typing import Any
 
-from ..eager.op import OPS, Kind, Op
-from .answer import Answer, Wrong
+from ..eager.op.op import OPS, Kind, Op
+from .result import Answer, Wrong
 
 HELP = "the op records: all, or one with everything that is derived from it"
 EXAMPLES = """
@@ -115,7 +115,7 @@ def compiled_by(op: Op) -> str:
 
 
 def sample_calls(op: Op) -> list[tuple]:
-    from ..eager.samples import Samples
+    from ..eager.op_samples import Samples
     return list(op.sample_rule(Samples())) if op.sample_rule is not None else []
 
 

@@ -15,9 +15,9 @@ import sys
 import tempfile
 from typing import Any
 
-from ..runtime.report.units import count
-from . import scripts
-from .answer import DONE, FAILED, FOUND, Answer, ScriptFailed
+from ..capture.report.format import count
+from . import run_program
+from .result import DONE, FAILED, FOUND, Answer, ScriptFailed
 
 HELP = "run a program, and write the report of what it compiled as a page"
 EXAMPLES = """
@@ -30,13 +30,13 @@ EXAMPLES = """
 
 def add(parser: Any) -> None:
     parser.add_argument("--text", action="store_true", help="also print the reports")
-    scripts.add_program(parser, "the page (default: <script>_report.html, here)")
+    run_program.add_program(parser, "the page (default: <script>_report.html, here)")
 
 
 def run(options: Any) -> Answer:
     from ..capture.frontend import report_at_exit
-    scripts.alias(options.torch)
-    path = None if options.json else scripts.target(options, "_report.html")
+    run_program.alias(options.torch)
+    path = None if options.json else run_program.target(options, "_report.html")
     with tempfile.TemporaryDirectory(prefix="flambeau-report-") as folder, report_at_exit.keeping() as held:
         failure = ran(options, folder)
         found = sorted([*held.reports(), *map(Left, left(folder))], key=lambda one: -len(one.kernels))
@@ -52,7 +52,7 @@ def ran(options: Any, folder: str) -> str | None:
     before = os.environ.get("FLAMBEAU_REPORT")
     os.environ["FLAMBEAU_REPORT"] = folder
     try:
-        scripts.run(options.script, options.arguments)
+        run_program.run(options.script, options.arguments)
     except ScriptFailed as failed:
         return str(failed)
     finally:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from . import scripts
-from .answer import DONE, Answer, ScriptFailed, Wrong
+from . import run_program
+from .result import DONE, Answer, ScriptFailed, Wrong
 
 HELP = "run a program that was written for PyTorch, as it is"
 EXAMPLES = """
@@ -25,13 +25,13 @@ def add(parser: Any) -> None:
     parser.add_argument("--counts", action="store_true", help="tell at the end what was compiled")
     parser.add_argument("-m", dest="module", nargs=argparse.REMAINDER, metavar="MODULE", help="a module with its arguments")
     parser.add_argument("-c", dest="text", nargs=argparse.REMAINDER, metavar="TEXT", help="statements with their arguments")
-    scripts.add_script(parser, needed=False)
+    run_program.add_script(parser, needed=False)
 
 
 def run(options: Any) -> Answer:
     from ..runtime import counters
     start = program(options)
-    scripts.alias(True)
+    run_program.alias(True)
     status = DONE
     try:
         start()
@@ -44,11 +44,11 @@ def run(options: Any) -> Answer:
 
 def program(options: Any):
     """What runs the program that the options name."""
-    for given, runs, what in ((options.module, scripts.run_module, "-m MODULE"), (options.text, scripts.run_text, "-c TEXT")):
+    for given, runs, what in ((options.module, run_program.run_module, "-m MODULE"), (options.text, run_program.run_text, "-c TEXT")):
         if given is not None:
             if not given:
                 raise Wrong(f"{what}: the {what[3:].lower()} is missing")
             return lambda: runs(given[0], given[1:])
     if options.script is None:
         raise Wrong("name a program: SCRIPT, -m MODULE or -c TEXT")
-    return lambda: scripts.run(options.script, options.arguments)
+    return lambda: run_program.run(options.script, options.arguments)

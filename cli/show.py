@@ -12,7 +12,7 @@ from typing import Any
 
 from ..runtime.config import config
 from . import cache
-from .answer import Answer, Wrong
+from .result import Answer, Wrong
 
 HELP = "the stages of one compilation, from the folder that FLAMBEAU_DUMP filled"
 EXAMPLES = """

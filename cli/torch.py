@@ -19,7 +19,7 @@ import sysconfig
 import tempfile
 from typing import Any
 
-from .answer import DONE, FOUND, Answer, Wrong
+from .result import DONE, FOUND, Answer, Wrong
 
 HELP = "let `import torch` give flambeau in this whole environment"
 EXAMPLES = """

@@ -9,7 +9,7 @@ import pathlib
 from checked import finish
 from flambeau.capture.frontend.backends import MODES, list_backends
 from flambeau.capture.frontend.api import OPTIONS
-from flambeau.cli.answer import STATUSES
+from flambeau.cli.result import STATUSES
 from flambeau.cli.main import COMMANDS, PROGRAM
 from flambeau.runtime.config import FIELDS
 from flambeau.runtime.log import CHANNELS

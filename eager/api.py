@@ -9,7 +9,7 @@ from types import FunctionType
 
 import numpy as np
 
-from . import _call, autograd, overrides, returned, device as devices, dtypes, formats
+from . import _call, autograd, overrides, return_types, device as devices, dtypes, memory_formats
 from . import dlpack as _dlpack, typed_storage as _typed_storage  # noqa: F401  (they give tensors methods)
 from .autograd import (
     enable_grad,
@@ -25,18 +25,18 @@ from .dispatch import become_view, operator, set_data, small, spelled
 from .dtypes import (bfloat16, complex64, complex128, finfo, float8_e4m3fn, float8_e5m2, float16, float32, float64,
                      get_default_dtype, iinfo, int8, int16, int32, int64, set_default_dtype, uint8, uint16, uint32,
                      uint64)
-from .op import OPS, specialise
+from .op.op import OPS, specialise
 from .ops import activations as _activations, arithmetic as _a, creation as _creation, indexing as _indexing
-from .ops import order as _order, rearrange as _rearrange, reduce as _reduce
+from .ops import sorting as _order, rearrange as _rearrange, reduce as _reduce
 from .ops.views import alias as _alias, detach as _detach
-from .promote import promote_types, result_type as _result_type
+from .op.promote import promote_types, result_type as _result_type
 from .random import Generator, default_generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
 from .sizes import Size
-from .spellings import convolution, creation, elementwise, indexing, interop, products, random, recurrent, reductions, shapes
-from .spellings import extended
-from .spellings.keywords import also_named
-from .spellings.arguments import numpy_names, takes_dim, written
-from .spellings import memory, vision
+from .frontend import convolution, creation, elementwise, indexing, interop, products, random, recurrent, reductions, shapes
+from .frontend import less_common
+from .frontend.argument_aliases import also_named
+from .frontend.arguments import numpy_names, takes_dim, written
+from .frontend import resize, vision
 from .tensor import DATA, Tensor, install_methods
 
 _METHODS_ONLY = set("""
@@ -69,8 +69,8 @@ index_put_ masked_scatter_ index_fill rot90 tensor linspace arange""".split()
 
 _call.keep(OPS)
 
-_PAIRS = {**reductions.PAIRS, "median": returned.median, "kthvalue": returned.kthvalue, "mode": returned.mode,
-          "sort": returned.sort, "topk": returned.topk}
+_PAIRS = {**reductions.PAIRS, "median": return_types.median, "kthvalue": return_types.kthvalue, "mode": return_types.mode,
+          "sort": return_types.sort, "topk": return_types.topk}
 
 
 _QUICK = type(convolution.conv2d)           # a function with a native path in front
@@ -85,7 +85,7 @@ def _functions_of(module):
 _FUNCTIONS = {}
 for _module in (convolution, creation, elementwise, indexing, products, random, recurrent, reductions, shapes):
     _FUNCTIONS.update(_functions_of(_module))
-_FUNCTIONS.update(extended.FUNCTIONS)
+_FUNCTIONS.update(less_common.FUNCTIONS)
 _FUNCTIONS = also_named({name: numpy_names(f) if takes_dim(f) else f for name, f in _FUNCTIONS.items()})
 _FUNCTIONS["frombuffer"] = interop.frombuffer
 _FUNCTIONS.update(vision.FUNCTIONS)
@@ -97,14 +97,14 @@ for _name, _record in {**dict.fromkeys(_UNRECORDED), **_SMALL}.items():
     _FUNCTIONS[_name] = small(_name, _FUNCTIONS[_name], _record, _PAIRS.get(_name))
     _FUNCTIONS[_name].__module__ = __name__
 globals().update(_FUNCTIONS)
-globals().update(extended.NAMES)
+globals().update(less_common.NAMES)
 
 half, float, double = float16, float32, float64
 short, int, long = int16, int32, int64
 bool = dtypes.bool
 cfloat, cdouble = complex64, complex128
 device, dtype = devices.device, dtypes.dtype
-globals().update({_name: getattr(formats, _name) for _name in formats.NAMES})
+globals().update({_name: getattr(memory_formats, _name) for _name in memory_formats.NAMES})
 
 
 def result_type(tensor, other):
@@ -236,7 +236,7 @@ def _methods():
         tril_=written(creation.tril, "tril_"), cumsum_=reductions._in_place(reductions.cumsum),
         swapaxes_=_reshaping(shapes.swapaxes), swapdims_=_reshaping(shapes.swapdims),
         __new__=staticmethod(creation.legacy_tensor))
-    return {**extended.methods(scope), **table}
+    return {**less_common.methods(scope), **table}
 
 
 def _where_self(self, condition=None, other=None):
@@ -256,13 +256,13 @@ def _reshaping(function):
     return method
 
 
-install_methods({**interop.METHODS, **memory.METHODS})
+install_methods({**interop.METHODS, **resize.METHODS})
 install_methods(_methods())
 install_methods(_operators())
-_INPLACE = extended.inplace_functions(vars(Tensor))
+_INPLACE = less_common.inplace_functions(vars(Tensor))
 globals().update(_INPLACE)
 
-__all__ = [*extended.NAMES, *_INPLACE] + sorted(
+__all__ = [*less_common.NAMES, *_INPLACE] + sorted(
     name for name in _FUNCTIONS if not name.endswith("_") and name not in _METHODS_ONLY) + [
     "Tensor", "Size", "Generator", "device", "default_generator", "manual_seed", "seed", "initial_seed",
         "get_rng_state", "set_rng_state",
@@ -273,10 +273,10 @@ __all__ = [*extended.NAMES, *_INPLACE] + sorted(
         "short", "int32", "int",
     "int64", "long", "uint16", "uint32", "uint64", "float16", "half", "bfloat16", "float32", "float", "float64",
         "double", "complex64",
-    "cfloat", "complex128", "cdouble", "float8_e4m3fn", "float8_e5m2", "dtype", *formats.NAMES]
+    "cfloat", "complex128", "cdouble", "float8_e4m3fn", "float8_e5m2", "dtype", *memory_formats.NAMES]
 
 _UNASKED = set("is_tensor is_storage tensor as_tensor asarray from_numpy frombuffer manual_seed seed".split())
 overrides.publish(globals(), [name for name in {**_FUNCTIONS, **_INPLACE, "detach": 0, "result_type": 0, "promote_types": 0}
                               if name not in _UNASKED])
-overrides.publish_methods([*interop.METHODS, *memory.METHODS, *_methods(), *_operators()])
+overrides.publish_methods([*interop.METHODS, *resize.METHODS, *_methods(), *_operators()])
 overrides.namespaces.append(sys.modules[__name__])

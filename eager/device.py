@@ -93,7 +93,7 @@ def set_default_device(d) -> device:
 def usable(kind: str) -> bool:
     """Whether tensors of a device type can be made here."""
     if kind == "cuda" and kind not in runtimes:
-        return importlib.import_module(".cuda.library", __package__).found()[0] is not None
+        return importlib.import_module(".cuda.find_cupy", __package__).found()[0] is not None
     return kind in ("cpu", "meta") or kind in runtimes
 
 

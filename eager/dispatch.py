@@ -11,29 +11,18 @@ import numpy as np
 
 from ..runtime import native
 from ..runtime.errors import Unsupported
-from . import _call, device as devices, dtypes, op as ops, overrides
+from . import _call, device as devices, dtypes, overrides
+from .op import op as ops
 from .device import cpu as _cpu, meta as meta_device
-from .grads import Meta
-from .kernels import array_of, run_kernel, simple_function, wrap_outputs
-from .loops import computation
-from .meta import check_expandable, device_of, infer, run_meta, tensors_of
-from .op import TENSOR, TENSORS, Kind, Op
-from .programs import program_of
-from .record import (
-    Erasure,
-    Node,
-    SavedOutput,
-    add_node,
-    check_views,
-    check_write,
-    edges_of,
-    mark_view,
-    metas_of,
-    plan,
-    plan_of_mask,
-    rebase,
-    save_args,
-    save_outs,
+from .op.gradient import Meta
+from .op.numpy_kernels import array_of, run_kernel, simple_function, wrap_outputs
+from .op.loop_rules import computation
+from .op.meta import check_expandable, device_of, infer, run_meta, tensors_of
+from .op.op import TENSOR, TENSORS, Kind, Op
+from .op.ufunc_program import program_of
+from .autograd_node import (
+    Erasure, Node, SavedOutput, add_node, check_views, check_write, edges_of, mark_view, metas_of, plan, plan_of_mask, rebase,
+    save_args, save_outs,
 )
 from .sizes import Size, is_number, static
 from .state import Mode, below, no_modes, recording, setting, state

@@ -13,14 +13,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..runtime import foreign
-from ..runtime.foreign import Kernel, KernelError
+from ..runtime import plugin_abi
+from ..runtime.plugin_abi import Kernel, KernelError
 from . import dtypes
 from .autograd.check import gradcheck, gradgradcheck
-from .kernels import run_kernel
-from .meta import Spec, infer
+from .op.numpy_kernels import run_kernel
+from .op.meta import Spec, infer
 from .plugin import Runtime, load_device, register as register_device
-from .op import OPS, Op, composite, extern, find, indexed, pointwise, random_op, reduction, scan, scatter, view
+from .op.op import OPS, Op, composite, extern, find, indexed, pointwise, random_op, reduction, scan, scatter, view
 from .tensor import Tensor
 
 __all__ = ["OPS", "Kernel", "KernelError", "Op", "Runtime", "Spec", "check", "composite", "cpp_kernel", "cpp_kernels", "extern",
@@ -30,14 +30,14 @@ __all__ = ["OPS", "Kernel", "KernelError", "Op", "Runtime", "Spec", "check", "co
 
 def include_path() -> str:
     """The folder of flambeau_op.h, for build systems of one's own."""
-    return foreign.HEADER.rpartition("/")[0]
+    return plugin_abi.HEADER.rpartition("/")[0]
 
 
 def cpp_kernels(source: str, names: Sequence[str], flags: Sequence[str] = ()) -> list[Kernel]:
     """The functions of one C++ text (FLAMBEAU_KERNEL(name)), compiled once per content. The text includes
     "flambeau_op.h"; it is built without exceptions and without the C++ library unless `flags` say otherwise
     ("-fexceptions", "-lstdc++"). Raises CompilerError with the compiler's message."""
-    library = foreign.load(foreign.build(source, flags))
+    library = plugin_abi.load(plugin_abi.build(source, flags))
     return [Kernel(library, name) for name in names]
 
 

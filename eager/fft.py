@@ -11,8 +11,8 @@ from . import dtypes, overrides
 from .dispatch import small
 from .ops import fourier as f
 from .ops.rearrange import pad
-from .spellings import creation, shapes
-from .spellings.arguments import device_of, dim_of, dtype_of, takes_out
+from .frontend import creation, shapes
+from .frontend.arguments import device_of, dim_of, dtype_of, takes_out
 from .tensor import Tensor
 
 _NORMS = ("backward", "ortho", "forward")

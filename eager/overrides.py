@@ -10,8 +10,8 @@ from __future__ import annotations
 from types import FunctionType
 
 from . import _call
-from .complaints import complaint
-from .op import OPS
+from .error_messages import complaint
+from .op.op import OPS
 from .sizes import Size
 from .state import state
 from .tensor import Tensor

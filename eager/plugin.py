@@ -12,12 +12,12 @@ import importlib
 
 import numpy as np
 
-from ..runtime import counters, foreign
-from ..runtime.foreign import KernelError
+from ..runtime import counters, plugin_abi
+from ..runtime.plugin_abi import KernelError
 from . import device as devices
 from .device import cpu, device
-from .op import OPS, extern
-from .meta import Spec
+from .op.op import OPS, extern
+from .op.meta import Spec
 from .sizes import contiguous_strides
 from .state import no_modes, recording, setting
 from .storage import UntypedStorage, address, strided
@@ -62,14 +62,14 @@ class _Table(ctypes.Structure):
         ("release", ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_void_p)),
         ("upload", ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_void_p, ctypes.c_long, ctypes.c_void_p, ctypes.c_long)),
         ("download", ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_void_p, ctypes.c_long, ctypes.c_void_p, ctypes.c_long)),
-        ("run", ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p, ctypes.POINTER(foreign.Tensor), ctypes.c_int,
-                                 ctypes.POINTER(foreign.Tensor), ctypes.c_int, ctypes.POINTER(ctypes.c_double),
+        ("run", ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p, ctypes.POINTER(plugin_abi.Tensor), ctypes.c_int,
+                                 ctypes.POINTER(plugin_abi.Tensor), ctypes.c_int, ctypes.POINTER(ctypes.c_double),
                                  ctypes.c_int))]
 
 
 def load_device(source: str, flags=()) -> Runtime:
     """The device of a C++ text (`FLAMBEAU_DEVICE`), built and registered."""
-    return register(foreign.load(foreign.build(source, flags)))
+    return register(plugin_abi.load(plugin_abi.build(source, flags)))
 
 
 def register(library: ctypes.CDLL) -> Runtime:
@@ -78,8 +78,8 @@ def register(library: ctypes.CDLL) -> Runtime:
     get.restype, get.argtypes = ctypes.POINTER(_Table), []
     table = get().contents
     name = table.name.decode()
-    if table.abi != foreign.ABI:
-        raise RuntimeError(f"device {name!r} was built for version {table.abi} of flambeau_op.h, this is {foreign.ABI}")
+    if table.abi != plugin_abi.ABI:
+        raise RuntimeError(f"device {name!r} was built for version {table.abi} of flambeau_op.h, this is {plugin_abi.ABI}")
     runtime = Runtime(name, table, library)
     devices.add_type(name, runtime)
     return runtime
@@ -144,8 +144,8 @@ class Runtime:
         self.count_host(what)
         return answered(what, t, *more)
 
-    def struct(self, t: Tensor) -> foreign.Tensor:
-        return foreign.struct(t._storage.block, t._dtype.name, t._sizes, t._strides, t.storage_offset())
+    def struct(self, t: Tensor) -> plugin_abi.Tensor:
+        return plugin_abi.struct(t._storage.block, t._dtype.name, t._sizes, t._strides, t.storage_offset())
 
     # -- ops
 
@@ -174,9 +174,9 @@ class Runtime:
         if not all(t._device.type == self.name for t in (*ins, *outs)):
             return False
         index = outs[0]._device.index or 0
-        told = self.table.run(index, op.name.encode(), foreign.structs([self.struct(t) for t in outs]), len(outs),
-                              foreign.structs([self.struct(t) for t in ins]), len(ins), foreign.doubles(numbers), len(numbers))
-        if told == foreign.NO_KERNEL:
+        told = self.table.run(index, op.name.encode(), plugin_abi.structs([self.struct(t) for t in outs]), len(outs),
+                              plugin_abi.structs([self.struct(t) for t in ins]), len(ins), plugin_abi.doubles(numbers), len(numbers))
+        if told == plugin_abi.NO_KERNEL:
             return False
         if told:
             raise KernelError(f"{self.name}: {ctypes.string_at(told).decode()}")
@@ -214,7 +214,7 @@ def on_host(a):
 
 def answered(what: str, t: Tensor, *more):
     """The public function on copies of the host; the results go to the tensor's device."""
-    found = importlib.import_module(".spellings.host", __package__).READS[what](*map(on_host, (t, *more)))
+    found = importlib.import_module(".frontend.host_fallback", __package__).READS[what](*map(on_host, (t, *more)))
     return placed(found, t._device)
 
 

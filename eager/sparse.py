@@ -7,7 +7,7 @@ import math
 
 from . import api
 from .dtypes import bool as truth, int64
-from .formats import sparse_coo
+from .memory_formats import sparse_coo
 from .sizes import Size
 from .tensor import Tensor
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from . import _call
 from ._call import fresh_view
-from .formats import strided as strided_layout
+from .memory_formats import strided as strided_layout
 from . import device as devices
 from . import dtypes
 from .errors import DataDependent

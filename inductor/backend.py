@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from types import ModuleType
 
 from ..capture.graph.graph import Graph, Node
-from ..eager.op import Kind
+from ..eager.op.op import Kind
 from ..eager.tensor import Tensor
-from ..runtime import locks, log, records, toolchain
+from ..runtime import locks, log, compile_log, toolchain
 from ..runtime.errors import InternalError
 from .runtime import graph_cache
 
@@ -27,7 +27,7 @@ def inductor(graph: Graph, example_inputs: Sequence, options: dict | None = None
     options = dict(options or {})
     if options.get("verify"):
         return verified(graph, example_inputs, options)
-    with records.current().stage("look in the cache"):
+    with compile_log.current().stage("look in the cache"):
         shelf = shelf_of(graph, example_inputs, options) if graph_cache.usable(options) else None
         compiled = shelf and shelf.load()
     if compiled is None:
@@ -56,7 +56,7 @@ def by_passes(graph: Graph, example_inputs: Sequence, options: dict) -> Callable
     if len(graph.nodes) <= SMALL:
         toolchain.prepare()
     try:
-        with records.current().stage("import of the passes"):
+        with compile_log.current().stage("import of the passes"):
             driver = load_driver()
         return driver.compile_graph(graph, example_inputs, options)
     finally:

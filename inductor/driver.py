@@ -16,10 +16,10 @@ import numpy as np
 
 from ..capture.graph.graph import Graph, Interpreter, Node, map_nodes
 from ..eager import dtypes
-from ..eager.op import Kind
+from ..eager.op.op import Kind
 from ..eager.state import recording
 from ..eager.tensor import Tensor
-from ..runtime import counters, locks, records, sources, toolchain
+from ..runtime import counters, locks, compile_log, source_hash, toolchain
 from ..runtime.config import config
 from ..runtime.errors import CheckFailed, FlambeauError, Unsupported
 from .graph import dump, passes, verify
@@ -67,7 +67,7 @@ def compile_graph(
 
 def passes_of(graph: Graph, example_inputs: Sequence, options: dict, target: Target) -> CompiledGraph:
     """All passes, once."""
-    with records.current().stage("functionalize"):
+    with compile_log.current().stage("functionalize"):
         functional, constants = functional_of(graph)
     inputs = [*example_inputs, *constants]
     dump.functional(functional)
@@ -103,9 +103,9 @@ def assemble(functional: FunctionalGraph, inputs: Sequence, constants: Sequence,
     run = final(forward, "forward", target, writes)         # shorter than the backward: the C++ compiler has it sooner
     if training is not None:
         training.backward(training.all_reached)
-    with records.current().stage("C++ compiler"):
+    with compile_log.current().stage("C++ compiler"):
         if target is started:
-            sources.fingerprint()                           # asked for when the graph is stored: now it costs no time
+            source_hash.fingerprint()                           # asked for when the graph is stored: now it costs no time
         run = settled(run)
         if training is not None:
             training.made = {present: (crossing, settled(back)) for present, (crossing, back) in training.made.items()}
@@ -130,12 +130,12 @@ def opened(functional: FunctionalGraph, target: Target) -> FunctionalGraph:
 
 def differentiate(functional: FunctionalGraph, requires: tuple[bool, ...], target: Target):
     """joint -> partition; the backward for all gradients present is compiled at once, others when they are met."""
-    with records.current().stage("joint graph"):
+    with compile_log.current().stage("joint graph"):
         joint = joint_of(functional, requires)
     if not joint.tangents:                  # with them, but no gradient: the results have a history that leads to None
         return None, None
     dump.joint(joint)
-    with records.current().stage("partition"):
+    with compile_log.current().stage("partition"):
         pair = partition(joint)
     dump.partitioned(pair)
     tangents = list(joint.tangents)
@@ -186,7 +186,7 @@ def final(
     graph: Graph, name: str, target: Target, writes: tuple = (), donated: frozenset = frozenset()
 ) -> Executable:
     """decompose -> passes -> the target."""
-    with records.current().stage("decompose"):
+    with compile_log.current().stage("decompose"):
         graph = decompose(graph, getattr(target, "takes", None))
         passes.tidy(graph, across_grad=True)
         if join_products(graph):
@@ -194,7 +194,7 @@ def final(
         graph = settled_copy(graph, False)
         checked(graph, "decomposed")
     dump.final(graph, name)
-    with records.current().stage(name):
+    with compile_log.current().stage(name):
         returned, inputs = set(graph.output.args[0]), graph.inputs
         return target(graph, name, writes, frozenset(k for k in donated if inputs[k] not in returned))
 
@@ -320,7 +320,7 @@ def started(graph: Graph, name: str, writes: tuple = (), donated: frozenset = fr
     compiler or the code generator lacks a type."""
     if toolchain.compiler() is None:
         counters.add("fallbacks", "no C++ compiler")
-        records.current().note(f"{name} is run by the loop interpreter: no C++ compiler was found")
+        compile_log.current().note(f"{name} is run by the loop interpreter: no C++ compiler was found")
         tell_slow("missing", "no C++ compiler was found (CXX, g++, clang++, c++): install g++")
         return loops(graph, name, writes, donated)
     try:
@@ -329,7 +329,7 @@ def started(graph: Graph, name: str, writes: tuple = (), donated: frozenset = fr
         )
     except Unsupported as lack:
         counters.add("fallbacks", f"kernel: {lack.code}")
-        records.current().note(f"{name} is run by the loop interpreter: {lack}")
+        compile_log.current().note(f"{name} is run by the loop interpreter: {lack}")
         return loops(graph, name, writes, donated)
 
 
@@ -345,7 +345,7 @@ def settled(run: Executable) -> Executable:
         if config.strict:
             raise
         counters.add("fallbacks", "C++ compiler failed")
-        records.current().note(f"{run.program.name} is run by the loop interpreter: {failure}")
+        compile_log.current().note(f"{run.program.name} is run by the loop interpreter: {failure}")
         tell_slow("failed", str(failure))
         return looped(run.program)
     dump.native(run.program.name, compiled.source, run.program)
@@ -365,7 +365,7 @@ def tell_slow(kind: str, reason: str) -> None:
 
 def loop_program(graph: Graph, name: str, writes: tuple = (), donated: frozenset = frozenset()):
     """lower -> schedule -> writes in place -> memory plan, each printed."""
-    record = records.current()
+    record = compile_log.current()
     with record.stage("lower"):
         lowered = lower(graph, name)
     with record.stage("schedule"):

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from .calls import Job, along_last
-from .calls import TYPES as NAMED_TYPES
-from .jobs import TYPES, computation, empty, grain_of, run
+from .kernel_calls import Job, along_last
+from .kernel_calls import TYPES as NAMED_TYPES
+from .kernels import TYPES, computation, empty, grain_of, run
 
 _NO_MASK, _BOOL_MASK, _ADDED_MASK = range(3)
 _TILE = 1 << 16              # scores of one block: they stay in a core's cache

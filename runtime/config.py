@@ -12,8 +12,8 @@ import warnings
 from typing import Any
 from collections.abc import Callable
 
-from . import torch_variables
-from .data import data
+from . import torch_environ
+from .dataclass import data
 
 
 @data
@@ -99,7 +99,7 @@ FIELDS = {field.name: field for field in (
 
 
 # What holds where the setting's own variable is not there
-ELSE = {"cache_dir": _cache_dir, "logs": torch_variables.channels, "dump": torch_variables.dump_folder}
+ELSE = {"cache_dir": _cache_dir, "logs": torch_environ.channels, "dump": torch_environ.dump_folder}
 
 
 def _initial(field: Field) -> Any:

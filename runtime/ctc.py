@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .jobs import WHOLE, empty, grain_of, run
+from .kernels import WHOLE, empty, grain_of, run
 
 
 def _problem(x, targets, lengths, counts, blank):

@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from .garbage import uncollected
+from .gc_pause import uncollected
 
 
 class Importing:

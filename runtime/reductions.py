@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from .jobs import TYPES, WHOLE, column_block, empty, grain_of, plain, run
+from .kernels import TYPES, WHOLE, column_block, empty, grain_of, plain, run
 
 SMALL = 1 << 12              # elements below which numpy's call is shorter
 _CHUNK = 1 << 15             # elements of one unit where the whole array is one result

@@ -9,8 +9,8 @@ import math
 
 import numpy as np
 
-from .calls import TYPES as CALL_TYPES, Job
-from .jobs import GRAIN, TYPES, empty, run
+from .kernel_calls import TYPES as CALL_TYPES, Job
+from .kernels import GRAIN, TYPES, empty, run
 
 _NONE = np.zeros(0)
 _WIDE = np.dtype(np.float64)

@@ -13,7 +13,7 @@ import threading
 import warnings
 from collections.abc import Callable
 
-from . import artefacts, counters, files, locks, log
+from . import artifact_store, counters, atomic_files, locks, log
 from .config import config
 from .errors import FlambeauError
 from .processes import Process, which
@@ -96,7 +96,7 @@ def identity() -> tuple[str, ...] | None:
 
 def find(key: str) -> str | None:
     """The path of a shared object that was built under this key and is still whole."""
-    found = artefacts.get(key, ".so")
+    found = artifact_store.get(key, ".so")
     if found:
         counters.add("cache_hits")
         log.channel("cache")(f"found {found}")
@@ -142,13 +142,13 @@ class Waiting:
     MARK = "FB_WHOLE_TEXT"
 
     def __init__(self, program: str, options: tuple[str, ...]):
-        self.program, self.options, self.work = program, options, files.scratch("flambeau-build-")
+        self.program, self.options, self.work = program, options, atomic_files.scratch("flambeau-build-")
         try:
             path = _write(self.work, 0, f'#include "/dev/stdin"\n#ifndef {self.MARK}\n#error "not the whole text"\n#endif\n')
             command = [program, *options, path, *LIBRARIES, "-o", f"{self.work}/out.so"]
             self.process = Process(command, f"{self.work}/0.said", waits=True)
         except OSError:
-            files.remove(self.work)
+            atomic_files.remove(self.work)
             raise
 
     def tell(self, text: str) -> None:
@@ -156,7 +156,7 @@ class Waiting:
 
     def end(self) -> None:
         self.process.end()
-        files.remove(self.work)
+        atomic_files.remove(self.work)
 
 
 def prepare() -> None:
@@ -208,7 +208,7 @@ class Building:
         self.waited = False                     # the compiler was started before its text was known
         self.found = find(key)
         if self.found is None:
-            self.claim = artefacts.claim(key)
+            self.claim = artifact_store.claim(key)
             if self.claim is not None:
                 with self.lock:                                 # other threads see it, and finish it, when it has begun
                     self._guarded(self._begin)
@@ -218,7 +218,7 @@ class Building:
         if self.claim is None and self.found is None and self.error is None:
             for other in list(_running):
                 other.finish()
-            with artefacts.claimed(self.key):
+            with artifact_store.claimed(self.key):
                 self._guarded(self._begin)
                 self._guarded(self._end)
                 self.cancel()
@@ -240,7 +240,7 @@ class Building:
             process.end()
         self.running = []
         if self.work is not None:
-            files.remove(self.work)
+            atomic_files.remove(self.work)
             self.work = None
         if self in _running:
             _running.remove(self)
@@ -273,7 +273,7 @@ class Building:
             self.work, self.running, self.waited = waiting.work, [waiting.process], True
             waiting.tell(self.sources[0])
             return
-        self.work = files.scratch("flambeau-build-")
+        self.work = atomic_files.scratch("flambeau-build-")
         self._compile()
 
     def _compile(self) -> None:
@@ -299,7 +299,7 @@ class Building:
             self.running = [Process([self.program, "-shared", *objects, *LIBRARIES, "-o", out], f"{self.work}/link.said")]
             _check(self.running, self.sources)
         with open(out, "rb") as file:
-            self.found = artefacts.put(self.key, ".so", file.read())
+            self.found = artifact_store.put(self.key, ".so", file.read())
         log.channel("cache")(f"built {self.found}")
 
 

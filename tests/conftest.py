@@ -137,7 +137,7 @@ def trace_function(fn, *inputs, symbolic=False):
     from flambeau.capture.graph.graph import Graph, map_args
     from flambeau.capture.shapes.symbolic_shapes import ShapeEnv
     from flambeau.eager import dispatch
-    from flambeau.eager.op import Kind
+    from flambeau.eager.op.op import Kind
     from flambeau.eager.tensor import Tensor, fake_tensor
 
     env = ShapeEnv()
@@ -208,7 +208,7 @@ def assert_close():
 
 @pytest.fixture
 def make():
-    from flambeau.eager.samples import Samples
+    from flambeau.eager.op_samples import Samples
     return Samples()
 
 
@@ -219,8 +219,8 @@ def random_program():
 
 
 def make_program(seed, length=14):
-    from flambeau.eager.op import OPS
-    from flambeau.eager.samples import Samples
+    from flambeau.eager.op.op import OPS
+    from flambeau.eager.op_samples import Samples
     make = Samples(seed)
     rng = np.random.default_rng(seed)
     plan = [(int(rng.integers(0, 1 << 30)), int(rng.integers(0, 1 << 30)), int(rng.integers(0, 1 << 30))) for _ in range(length)]

@@ -82,7 +82,7 @@ def rewrite(path, old, new):
 
 def record(name):
     importlib.import_module("flambeau")
-    return find("eager.op:find")(name)
+    return find("eager.op.op:find")(name)
 
 
 def forget_plans(op):
@@ -165,14 +165,14 @@ def loop_of_tril():
     "tests/eager/test_api.py::test_integer_arithmetic",
 )
 def promotion_of_division():
-    op = record("truediv" if "truediv" in find("eager.op:OPS") else "div")
+    op = record("truediv" if "truediv" in find("eager.op.op:OPS") else "div")
     object.__setattr__(op, "promote", "same")
     forget_plans(op)
 
 
 @fault("formula", "a Python float next to an integer tensor gives an integer", "tests/eager/test_promote.py")
 def promotion_of_numbers():
-    rewrite("eager.promote:combine", "high is dtypes.bool or low.category >= 2", "high is dtypes.bool")
+    rewrite("eager.op.promote:combine", "high is dtypes.bool or low.category >= 2", "high is dtypes.bool")
 
 
 @fault(
@@ -182,7 +182,7 @@ def promotion_of_numbers():
     "tests/eager/test_meta.py::test_strides_of_maps_follow_the_first_operand_that_orders_dimensions",
 )
 def strides_of_maps():
-    replace("eager.meta:map_strides", lambda rule: lambda sizes, operands: None)
+    replace("eager.op.meta:map_strides", lambda rule: lambda sizes, operands: None)
 
 
 @fault(
@@ -202,7 +202,7 @@ def identity_of_max():
 )
 def bits_of_uniform():
     rewrite(
-        "eager.loops:Draw.uniform",
+        "eager.op.loop_rules:Draw.uniform",
         "self.bits(pair) >> 8, dtypes.float32) * 2.0**-24",
         "self.bits(pair) >> 9, dtypes.float32) * 2.0**-23",
     )
@@ -233,7 +233,7 @@ def formula_of_reflection():
     "tests/test_ops_compiled.py::test_compiled_equals_eager[update_running-update_running-static]",
 )
 def formula_of_running_variance():
-    rewrite("eager.ops.batchnorm:_blended", "momentum * correction)", "momentum)")
+    rewrite("eager.ops.batch_norm:_blended", "momentum * correction)", "momentum)")
 
 
 @fault(
@@ -265,7 +265,7 @@ def formula_of_divergence():
 )
 def gradient_of_mul():
     op = record("mul")
-    op.grads["a"] = find("eager.grads:Formula")(op, lambda g, a: op(g, a))
+    op.grads["a"] = find("eager.op.gradient:Formula")(op, lambda g, a: op(g, a))
     forget_plans(op)
 
 
@@ -300,7 +300,7 @@ def gradients_overwrite():
     "tests/eager/test_autograd.py::test_saved_input_changed_in_place_raises",
 )
 def versions_unchecked():
-    replace("eager.record:check_versions", lambda check: lambda node, args, versions: None)
+    replace("eager.autograd_node:check_versions", lambda check: lambda node, args, versions: None)
 
 
 @fault(
@@ -309,7 +309,7 @@ def versions_unchecked():
     "tests/semantics/test_storage.py::test_02_gradients_of_writes_into_views_in_any_layout",
 )
 def gradients_of_writes_in_another_layout():
-    find("eager.op:_put_grads")(record("as_strided"), record("as_strided").put, lambda g: g)
+    find("eager.op.op:_put_grads")(record("as_strided"), record("as_strided").put, lambda g: g)
 
 
 @fault("gradient", "the gradient of nll_loss ignores the class weights", "tests/test_ops.py::test_gradients[nll_loss]")
@@ -1100,7 +1100,7 @@ def far_errors_without_slope():
 )
 def scaled_before_promoted():
     rewrite(
-        "eager.spellings.elementwise:_plus_scaled",
+        "eager.frontend.elementwise:_plus_scaled",
         "input, other, alpha if record.pure is a.add else -alpha)",
         "input, _mul(other, alpha if record.pure is a.add else -alpha), 1)",
     )
@@ -1111,23 +1111,23 @@ KEYS = "tests/semantics/test_indexing.py"
 
 @fault("graph", "a list of indices is stacked into one", f"{KEYS}::test_sequences_of_more_than_numbers_are_tuples")
 def list_of_indices_stacked():
-    rewrite("eager.spellings.indexing:_parts", "if len(key) < _AS_TUPLE and any(", "if len(key) < 0 and any(")
+    rewrite("eager.frontend.indexing:_parts", "if len(key) < _AS_TUPLE and any(", "if len(key) < 0 and any(")
 
 
 @fault("capture", "in a trace, an integer tensor without dims picks a copy", "tests/capture/test_indexing.py")
 def index_without_dims_copies():
-    rewrite("eager.spellings.indexing:_number_of", 'read_of_fake(k, "item")', "k.long()")
+    rewrite("eager.frontend.indexing:_number_of", 'read_of_fake(k, "item")', "k.long()")
 
 
 @fault("code", "view_as looks beyond its memory", f"{KEYS}::test_view_as_of_another_number_of_elements")
 def view_as_unchecked():
-    rewrite("eager.spellings.shapes:view_as", "known_size(tuple(other.shape), self.numel())", "tuple(other.shape)")
+    rewrite("eager.frontend.shapes:view_as", "known_size(tuple(other.shape), self.numel())", "tuple(other.shape)")
 
 
 @fault("formula", "indices without dims are broadcast", f"{KEYS}::test_indices_without_dims_are_single")
 def index_without_dims_broadcast():
     rewrite(
-        "eager.spellings.indexing:gather",
+        "eager.frontend.indexing:gather",
         "give(found if len(shape) == index.ndim else v.reshape(found, shape), out)",
         "give(found if len(shape) == index.ndim else v.expand(found, x.shape), out)",
     )
@@ -1377,7 +1377,7 @@ def argument_itself_comes_back():
     "tests/capture/test_custom_views.py::test_a_custom_view_ends_where_its_base_is_written",
 )
 def custom_view_outlives_its_base():
-    rewrite("eager.record:refresh_views", "if each is not done:", "if False:")
+    rewrite("eager.autograd_node:refresh_views", "if each is not done:", "if False:")
 
 
 @fault(
@@ -1517,7 +1517,7 @@ def digits_turned():
 @fault("code", "rows of a resampling count their taps from the second on",
        "tests/inductor/test_moves.py::test_resampling_and_its_gradients[bilinear]")
 def taps_shifted():
-    rewrite("eager.ops.taps:call", "calls.Table(tuple(index.tolist()))", "calls.Table(tuple(index.tolist()[1:] + [0]))")
+    rewrite("eager.ops.linear_filter:call", "calls.Table(tuple(index.tolist()))", "calls.Table(tuple(index.tolist()[1:] + [0]))")
 
 
 @fault("code", "a numpy function's second call writes nothing",
@@ -1532,7 +1532,7 @@ def planned_memory_unwritten():
     "tests/eager/test_native_kernels.py::test_order_is_stable",
 )
 def sign_of_keys_lost():
-    rewrite("runtime.order:_sort_wide", "_KEYS[y.dtype.kind]", "0")
+    rewrite("runtime.sorting:_sort_wide", "_KEYS[y.dtype.kind]", "0")
 
 
 @fault(
@@ -1541,7 +1541,7 @@ def sign_of_keys_lost():
     "tests/eager/test_native_kernels.py::test_grid_gradients_agree_with_their_operations",
 )
 def grid_axes_exchanged():
-    rewrite("runtime.grids:gradients", "return to_x, to_grid", "return to_x, to_grid[..., ::-1].copy()")
+    rewrite("runtime.grid_sample:gradients", "return to_x, to_grid", "return to_x, to_grid[..., ::-1].copy()")
 
 
 @fault(
@@ -1577,7 +1577,7 @@ def texts_with_symbols():
        "tests/eager/test_refused_values.py::test_what_the_type_does_not_hold")
 def wide_integers_wrap():
     rewrite("eager.dtypes:of_number", "not -2**63 <= number < 2**64", "False")
-    rewrite("eager.spellings.arguments:_in_range", "if not fits", "if False")
+    rewrite("eager.frontend.arguments:_in_range", "if not fits", "if False")
 
 
 DRAWN_REFUSALS = "tests/inductor/test_graphfuzz_refused.py::test_drawn_refusals[1]"
@@ -1654,7 +1654,7 @@ def uniform_draws_normal():
 @fault("formula", "a map's own loop of whole numbers is that of another function",
        f"{QUICK}::test_extremes_of_whole_numbers")
 def loops_exchanged():
-    rewrite("eager.programs:Builder.in_type", 'own = f"{function.__name__} {signature}"', 'own = f"maximum {signature}"')
+    rewrite("eager.op.ufunc_program:Builder.in_type", 'own = f"{function.__name__} {signature}"', 'own = f"maximum {signature}"')
 
 
 @fault("formula", "native Fourier transforms back are those forward",

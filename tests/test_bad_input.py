@@ -16,7 +16,7 @@ import pytest
 import flambeau as torch
 from flambeau import compiler, nn
 from flambeau.nn import functional as F
-from flambeau.runtime import artefacts, toolchain
+from flambeau.runtime import artifact_store, toolchain
 from flambeau.runtime.config import FIELDS, config
 
 needs_compiler = pytest.mark.skipif(toolchain.compiler() is None, reason="no C++ compiler")
@@ -441,12 +441,12 @@ def test_a_cache_folder_that_turns_read_only(tmp_path, monkeypatch):
             raise OSError(30, "Read-only file system")
         return kept(path, data)
 
-    kept = artefacts.write_atomically
-    monkeypatch.setattr(artefacts, "write_atomically", refuse)
+    kept = artifact_store.write_atomically
+    monkeypatch.setattr(artifact_store, "write_atomically", refuse)
     with config.patch(cache_dir=str(tmp_path / "cache")):
         with pytest.warns(RuntimeWarning, match="could not be written: Read-only file system"):
-            where = artefacts.put("ab" * 20, ".so", b"text")
-    artefacts.forget()
+            where = artifact_store.put("ab" * 20, ".so", b"text")
+    artifact_store.forget()
     assert not where.startswith(str(tmp_path)) and open(where, "rb").read().startswith(b"text")
 
 
@@ -480,7 +480,7 @@ def test_a_damaged_shared_object_is_built_again(tmp_path, damage):
     said = python(PROGRAM, FLAMBEAU_CACHE_DIR=str(folder), FLAMBEAU_LOGS="cache")
     assert "COUNTED 2 True {}" in said and said.count("refused") == said.count("built") == 3
     assert all(
-        artefacts.seal(path.name, path.read_bytes()[: -artefacts.SEAL]) == path.read_bytes()[-artefacts.SEAL :] for path in stored
+        artifact_store.seal(path.name, path.read_bytes()[: -artifact_store.SEAL]) == path.read_bytes()[-artifact_store.SEAL :] for path in stored
     )
     assert python(PROGRAM, FLAMBEAU_CACHE_DIR=str(folder), FLAMBEAU_LOGS="cache").count("found") == 3
 

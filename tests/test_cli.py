@@ -10,10 +10,10 @@ import pytest
 
 import flambeau
 from flambeau.cli import doctor
-from flambeau.cli.answer import DONE, FAILED, FOUND, STATUSES, WRONG
+from flambeau.cli.result import DONE, FAILED, FOUND, STATUSES, WRONG
 from flambeau.cli.main import COMMANDS, main, parser
-from flambeau.eager.op import OPS
-from flambeau.runtime import artefacts, counters, toolchain
+from flambeau.eager.op.op import OPS
+from flambeau.runtime import artifact_store, counters, toolchain
 from flambeau.runtime.config import config
 
 PROGRAM = """
@@ -292,9 +292,9 @@ def test_show(said, program):
 @pytest.fixture
 def store(tmp_path):
     with config.patch(verify=False, cache_dir=str(tmp_path / "cache"), strict=True):
-        artefacts.forget()
+        artifact_store.forget()
         yield tmp_path / "cache"
-    artefacts.forget()
+    artifact_store.forget()
 
 
 def test_cache(said, store):

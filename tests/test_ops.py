@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 import flambeau
-from flambeau.eager import api, dtypes, kernels, random as random_state
+from flambeau.eager import api, dtypes, random as random_state
+from flambeau.eager.op import numpy_kernels
 from flambeau.eager.autograd import grad, no_grad
-from flambeau.eager.op import OPS, Kind
+from flambeau.eager.op.op import OPS, Kind
 from flambeau.eager.state import state
 from flambeau.eager.tensor import Tensor
 
@@ -69,10 +70,10 @@ def derived(op, args):
     if op.kind is Kind.COMPOSITE:
         return flat(op.fn(*args))
     if op.kind is Kind.MAP:
-        return list(kernels.run_loop(op, args))
+        return list(numpy_kernels.run_loop(op, args))
     if op.explicit_loop and op.kind is Kind.REDUCE:
-        return list(kernels.run_windows(op, args))
-    return list(kernels._DERIVED[op.kind.name](op, args))
+        return list(numpy_kernels.run_windows(op, args))
+    return list(numpy_kernels._DERIVED[op.kind.name](op, args))
 
 
 @pytest.mark.parametrize("name", [n for n in NAMES if OPS[n].kind is not Kind.EXTERN])

@@ -11,7 +11,7 @@ import pytest
 import flambeau
 from flambeau import compiler
 from flambeau.eager import dtypes
-from flambeau.eager.op import OPS, Kind
+from flambeau.eager.op.op import OPS, Kind
 from flambeau.eager.tensor import Tensor
 from flambeau.inductor import driver
 from flambeau.inductor.runtime.compare_stages import own_copy

@@ -140,9 +140,9 @@ def test_twice_is_once_and_another_version_is_replaced(environment):
 
 def test_a_place_that_cannot_be_written(environment, tmp_path):
     """A read-only folder, for whoever is not root: here the folder is a file."""
-    from flambeau.cli import answer, torch
+    from flambeau.cli import result, torch
     (tmp_path / "site").write_text("")
-    with pytest.raises(answer.Wrong, match="cannot be written .*use an environment of your own"):
+    with pytest.raises(result.Wrong, match="cannot be written .*use an environment of your own"):
         torch.install(str(tmp_path / "site"))
     assert (tmp_path / "site").read_text() == ""
 

@@ -31,7 +31,7 @@ import inspect
 from types import CodeType
 from typing import NamedTuple
 
-from ...runtime.data import data
+from ...runtime.dataclass import data
 from ...runtime.errors import InternalError, Unsupported
 from . import opcodes
 from .assemble import assemble

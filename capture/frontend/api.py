@@ -20,11 +20,11 @@ from typing import Any
 from collections.abc import Callable
 
 from ...eager.nn.modules.module import Module
-from ...runtime import counters, locks, log, records
+from ...runtime import counters, locks, log, compile_log
 from ...runtime.config import config
-from ...runtime.data import data
+from ...runtime.dataclass import data
 from ...runtime.errors import BackendError, ConstraintViolation, InternalError, RecompileError, Unsupported
-from ...runtime.garbage import uncollected
+from ...runtime.gc_pause import uncollected
 from . import backends, stance
 from .. import skipfiles, state
 from ..guards.growth import Growth, History
@@ -189,11 +189,11 @@ class Compiled(Base):
         return True
 
     def _convert(self, door, code, surroundings, settings: Settings, failed: list[str]):
-        record = records.begin(code.co_name)
+        record = compile_log.begin(code.co_name)
         record.function, record.door, record.failed = code, door.kind, failed
         start = time.perf_counter()
         try:
-            with uncollected, records.active(record):
+            with uncollected, compile_log.active(record):
                 entry = self._new_entry(door, code, surroundings, settings, record)
         except Unsupported as reason:
             if settings.fullgraph:

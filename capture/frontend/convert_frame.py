@@ -18,9 +18,9 @@ from ...eager.amp import autocast_mode
 from ...eager.errors import DataDependent
 from ...eager.state import setting
 from ...eager.tensor import Tensor
-from ...runtime import counters, log, records
+from ...runtime import counters, log, compile_log
 from ...runtime.config import config
-from ...runtime.data import data
+from ...runtime.dataclass import data
 from ...runtime.errors import InternalError, Unsupported
 from ...runtime.identity import WeakIdKeyDictionary
 from ..breaks import RunPlain, UserRaise, tell_break, unsupported
@@ -81,7 +81,7 @@ class Job:
 def convert(code, globals, builtins, closure, slots, options, cache):
     """An Entry for this frame, or None: run it plain. Raises Unsupported only under fullgraph."""
     job = Job(code, globals, closure or (), slots, options, cache)
-    record = records.current()
+    record = compile_log.current()
     try:
         return entry_of(job, record)
     except RunPlain as plain:
@@ -301,7 +301,7 @@ class Trace:
         graph = self.tx.tracer.graph
         if config.verify:
             graph.lint()
-        if records.wanted():
+        if compile_log.wanted():
             text = graph.print_python()
             record.text("graph.py", text)
             log.channel("graph")(text)
@@ -582,7 +582,7 @@ def keep_break(job: Job, reason: Unsupported, record, plain: bool) -> str:
     stack = getattr(reason, "stack", ()) or ()
     where = f"{stack[-1][0]}:{stack[-1][1]}" if stack else f"{job.code.co_filename}:{job.code.co_firstlineno}"
     file, _, line = where.rpartition(":")
-    record.breaks.append(records.Break(reason.code, reason.text, file, int(line), reason.fix, plain))
+    record.breaks.append(compile_log.Break(reason.code, reason.text, file, int(line), reason.fix, plain))
     what = "runs plain" if plain else "graph break"
     source = stack[-1][2] if stack else job.code.co_qualname
     record.note(f"{what} [{reason.code}] {where}: {reason.text}")

@@ -13,8 +13,8 @@ from typing import Any
 from collections.abc import Callable
 
 from ...runtime import counters
-from ...runtime.data import data
-from ...runtime.report.units import count
+from ...runtime.dataclass import data
+from ..report.format import count
 from . import backends, api as compiling
 from ..breaks import listeners
 from .module import doors_of
@@ -64,7 +64,7 @@ class Explanation:
         lines += [f"  ran eagerly: {reason} ({count(times, 'time')})" for reason, times in self.fallbacks.items()]
         lines += [f"  left to Python: {reason} ({count(times, 'frame')})" for reason, times in self.left.items()]
         lines += [f"  graph {number}: {count(len(ops), 'op')}: {', '.join(ops)}" for number, ops in enumerate(self.graphs)]
-        from ...runtime.report.text import readable      # few explanations are printed
+        from ..report.text import readable      # few explanations are printed
         lines += ["  guards:"] + [f"    {readable(line)}" for line in dict.fromkeys(self.guards)]
         return "\n".join(lines)
 

@@ -1,6 +1,6 @@
 """`report(f)`: everything about a compiled function that has run, gathered into `runtime.report.data`.
 
-In: what `compile` returned. Out: a `Report`. The idea: conversions leave plain records (`runtime/records.py`) with the
+In: what `compile` returned. Out: a `Report`. The idea: conversions leave plain records (`runtime/compile_log.py`) with the
 compiled object; graphs are turned into text only here, and each backend is asked to describe what it made of them.
 """
 
@@ -17,9 +17,9 @@ from ...eager.nn.modules.module import Module
 from ...eager.nn.parameter import Parameter
 from ...eager.optim.optimizer import Optimizer
 from ...eager.tensor import Tensor
-from ...runtime import native, records
-from ...runtime.report import data, machine, timeline
-from ...runtime.report.face import Report
+from ...runtime import native, compile_log
+from ..report import data, roofline, timeline
+from ..report.report import Report
 from .api import living
 from ..graph.graph import Graph, Node, constant_text, describe, evaluate_number
 from ..graph.source_map import sources_of
@@ -70,7 +70,7 @@ class Gathering:
         if not frames and not plain:
             self.notes.append("It has not been called yet, so nothing is compiled.")
         return Report(
-            self.title(), version(), self.owner.settings.backend_name, machine.roofline(self.kernels()), frames, self.graphs,
+            self.title(), version(), self.owner.settings.backend_name, roofline.roofline(self.kernels()), frames, self.graphs,
             sources_of(self.records, self.nodes), self.memory(), plain, list(dict.fromkeys(self.notes)))
 
     def kernels(self) -> list[data.Kernel]:
@@ -85,7 +85,7 @@ class Gathering:
 
     # -- frames
 
-    def frame(self, number: int, record: records.CompileRecord) -> data.Frame:
+    def frame(self, number: int, record: compile_log.CompileRecord) -> data.Frame:
         code = record.function
         graphs = [k for made in record.graphs for k in self.described(*made)]
         self.notes += [note for note in record.notes if "loop interpreter" in note]

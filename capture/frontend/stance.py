@@ -10,7 +10,7 @@ import functools
 from typing import Any
 from collections.abc import Callable
 
-from ...runtime.data import data
+from ...runtime.dataclass import data
 from . import backends
 from ..state import native
 

@@ -21,7 +21,7 @@ from ...eager import autograd, dispatch, overrides, random
 from ...eager.amp.autocast_mode import autocast
 from ...eager.errors import DataDependent
 from ...eager.nn.parameter import Parameter
-from ...eager.op import Op
+from ...eager.op.op import Op
 from ...eager.sizes import SYMBOLIC, Size
 from ...eager.tensor import Tensor
 from ...runtime.errors import FlambeauError

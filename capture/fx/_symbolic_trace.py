@@ -23,7 +23,7 @@ from ...eager.compat import pytree
 from ...eager.nn.modules.container import Sequential
 from ...eager.nn.modules.module import Module
 from ...eager.nn.parameter import Parameter
-from ...eager.spellings.legacy import _assert
+from ...eager.frontend.legacy import _assert
 from ...eager.tensor import Tensor
 from ._compatibility import compatibility as compatibility
 from .graph import Graph

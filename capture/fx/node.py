@@ -19,8 +19,8 @@ from ...eager import dtypes, overrides
 from ...eager.compat import overrides as protocol
 from ...eager.compat.operators import OPERATORS, Operator
 from ...eager.device import device
-from ...eager.formats import memory_format
-from ...eager.op import Op
+from ...eager.memory_formats import memory_format
+from ...eager.op.op import Op
 from ...eager.tensor import Tensor
 from .immutable_collections import immutable_dict, immutable_list
 

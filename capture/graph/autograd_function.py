@@ -9,10 +9,10 @@ from __future__ import annotations
 import hashlib
 
 from ...eager.autograd.function import once_differentiable
-from ...eager.grads import Meta
-from ...eager.op import OPS, zeros
+from ...eager.op.gradient import Meta
+from ...eager.op.op import OPS, zeros
 from ...eager.tensor import Tensor
-from ...runtime.data import data
+from ...runtime.dataclass import data
 from .graph import Graph, Interpreter
 
 

@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...eager import dtypes, random
-from ...eager.spellings.indexing import nonzero
-from ...eager.spellings.shapes import one_hot, repeat_interleave
-from ...eager.spellings.statistics import bincount, unique, unique_consecutive
+from ...eager.frontend.indexing import nonzero
+from ...eager.frontend.shapes import one_hot, repeat_interleave
+from ...eager.frontend.statistics import bincount, unique, unique_consecutive
 from ...eager.tensor import Tensor, fake_tensor
 from ...runtime import counters
-from ...runtime.data import data
+from ...runtime.dataclass import data
 from ...runtime.errors import CheckFailed, Unsupported
 from .graph import Graph, Interpreter, Node, bind_symbols, check_read, evaluate_number, leaves, map_args, reads
 from ..shapes.symbolic_shapes import SymFloat, SymInt

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from ...eager import dtypes, random, sizes
 from ...eager.dispatch import state
-from ...eager.op import Op, find
+from ...eager.op.op import Op, find
 from ...eager.state import recording
 from ...eager.tensor import Tensor
 from ...runtime.errors import CheckFailed, InternalError

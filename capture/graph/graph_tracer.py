@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from ...eager import dispatch, random
 from ...eager.errors import DataDependent
-from ...eager.op import OPS, Kind
+from ...eager.op.op import OPS, Kind
 from ...eager.storage import Storage, address
 from ...eager.tensor import Tensor, fake_tensor
 from ...runtime.errors import ConstraintViolation

@@ -11,8 +11,8 @@ import functools
 import linecache
 from collections.abc import Iterable
 
-from ...runtime.records import CompileRecord
-from ...runtime.report.data import Line, Source
+from ...runtime.compile_log import CompileRecord
+from ..report.data import Line, Source
 from .graph import Node
 
 

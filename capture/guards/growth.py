@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ...runtime.data import data
+from ...runtime.dataclass import data
 from ...runtime.identity import WeakIdKeyDictionary
 from ..breaks import unsupported
 from .source import Attr, Contents, Local, Pinned, item

@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import field
 
 from ...eager.tensor import Tensor
-from ...runtime.data import data
+from ...runtime.dataclass import data
 
 # Failures that symbolic sizes cure. A stride follows its sizes; an int or float argument becomes an input.
 CURABLE = frozenset({"size", "stride", "int", "float", "len", "relation"})

@@ -10,7 +10,7 @@ from __future__ import annotations
 import types
 from typing import Any
 
-from ...runtime.data import data
+from ...runtime.dataclass import data
 from ...runtime.errors import InternalError
 
 

@@ -14,7 +14,7 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 
 from ...eager import sizes
-from ...runtime.data import data
+from ...runtime.dataclass import data
 from ...runtime.errors import CheckFailed, Unsupported
 from . import expr as E
 from .value_ranges import INF, Bounds

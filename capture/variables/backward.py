@@ -10,8 +10,8 @@ from __future__ import annotations
 from ...eager import autograd
 from ...eager.autograd.api import checked_edges, place, root_gradients
 from ...eager.autograd.engine import laid_out, run, targets
-from ...eager.op import OPS
-from ...eager.record import Node, edge_of, metas_of, raise_released
+from ...eager.op.op import OPS
+from ...eager.autograd_node import Node, edge_of, metas_of, raise_released
 from ...eager.state import recording, state
 from ...eager.tensor import Tensor
 from ..breaks import CODES, Unsupported, unsupported

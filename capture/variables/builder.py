@@ -16,12 +16,12 @@ import typing
 import weakref
 from typing import Any
 
-from ...eager import api, dtypes, formats, overrides
+from ...eager import api, dtypes, memory_formats, overrides
 from ...eager.amp.autocast_mode import autocast
 from ...eager.device import device
 from ...eager.nn import functional
 from ...eager.nn.parameter import is_lazy
-from ...eager.op import Op
+from ...eager.op.op import Op
 from ...eager.sizes import SYMBOLIC, Size
 from ...eager.tensor import Tensor
 from .. import state
@@ -59,7 +59,7 @@ BUILTIN_FUNCTIONS = (types.BuiltinFunctionType, types.MethodDescriptorType, type
 NATIVE_CALLABLES = tuple({type(f) for scope in (api, functional, Tensor) for f in vars(scope).values()
                           if type(f).__module__ == overrides.CALLABLES})      # the library's functions of C++
 ALIASES = (types.GenericAlias, types.UnionType, type(typing.Sequence[int]), typing.TypeVar)
-IMMUTABLE = (*ALIASES, formats.layout, formats.memory_format, dtypes.finfo, dtypes.iinfo, re.Pattern, re.Match,
+IMMUTABLE = (*ALIASES, memory_formats.layout, memory_formats.memory_format, dtypes.finfo, dtypes.iinfo, re.Pattern, re.Match,
              inspect.Signature, inspect.Parameter)
 TRANSFORMS = tuple(f"{overrides.__package__}.{name}" for name in ("func", "autograd.functional"))
 MORTAL = (ClassVariable, CachedFunctionVariable)       # where the frame holds the value, generated code does not hold it, too

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import warnings
 
-from ...eager.claims import holds
+from ...eager.asserts import holds
 from ...eager.optim.optimizer import Optimizer, number_of
 from ...eager.utils.checkpoint import checkpoint, noop_context_fn
 from ...eager.state import no_modes, setting

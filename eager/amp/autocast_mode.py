@@ -12,7 +12,7 @@ import warnings
 import weakref
 
 from .. import device as devices, dtypes
-from ..op import OPS
+from ..op.op import OPS
 from ..state import state
 from ..tensor import Tensor
 from . import policy

@@ -4,7 +4,7 @@ In: record names. Out: the `autocast` field of the records ("lower", "float32"),
 in neither list runs in the types that it is given.
 """
 
-from ..op import OPS
+from ..op.op import OPS
 
 LOWER = ("gemm matmul linear convolution convolution_input convolution_weight attention lstm_sequence "
          "rnn_sequence prelu").split()

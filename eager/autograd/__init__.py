@@ -1,8 +1,8 @@
 """Automatic differentiation: the graph of nodes, the engine that runs it, custom functions, modes and hooks."""
 
-from ..record import Node
+from ..autograd_node import Node
 from ..tensor import install_methods
-from ..later import submodules
+from ..lazy_import import submodules
 from . import grad_mode, graph
 from .api import (
     backward,
@@ -14,7 +14,7 @@ from .api import (
     tensor_backward,
 )
 from .check import GradcheckError, gradcheck, gradgradcheck
-from ..record import AccumulateGrad
+from ..autograd_node import AccumulateGrad
 from .function import Function, InplaceFunction, attach, once_differentiable
 from .modes import (
     detect_anomaly,

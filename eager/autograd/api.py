@@ -13,8 +13,8 @@ import numpy as np
 
 from .. import _call
 from ..device import cpu
-from ..op import OPS, zeros
-from ..record import AccumulateGrad, Node, edge_of, leaf_hooks
+from ..op.op import OPS, zeros
+from ..autograd_node import AccumulateGrad, Node, edge_of, leaf_hooks
 from ..state import state
 from ..tensor import Tensor
 from .engine import Task, run

@@ -12,8 +12,8 @@ import sys
 from types import MappingProxyType
 
 from .. import _call
-from ..op import OPS, specialise
-from ..record import Node
+from ..op.op import OPS, specialise
+from ..autograd_node import Node
 from ..state import state
 from ..tensor import Tensor, is_dense
 from . import anomaly

@@ -9,19 +9,9 @@ import functools
 import weakref
 
 from .. import _call
-from ..grads import Meta
-from ..op import zeros
-from ..record import (
-    CUSTOM,
-    Node,
-    Packed,
-    SavedOutput,
-    edge_of,
-    metas_of,
-    raise_released,
-    raise_version,
-    rebase,
-)
+from ..op.gradient import Meta
+from ..op.op import zeros
+from ..autograd_node import CUSTOM, Node, Packed, SavedOutput, edge_of, metas_of, raise_released, raise_version, rebase
 from ..state import recording, state
 from ..tensor import Tensor, View
 

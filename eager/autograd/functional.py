@@ -6,7 +6,7 @@ a Jacobian from the right (`jvp`, `hvp`) are a second backward through the first
 
 from __future__ import annotations
 
-from ..op import OPS, zeros
+from ..op.op import OPS, zeros
 from ..tensor import Tensor
 from .api import grad as gradient
 from .api import ones_like

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ...runtime import locks
-from ..handles import RemovableHandle
-from ..record import AccumulateGrad, Node, edge_of
+from ..hook_handle import RemovableHandle
+from ..autograd_node import AccumulateGrad, Node, edge_of
 from ..state import state
 from ..tensor import Tensor
 from .api import GradientEdge

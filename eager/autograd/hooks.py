@@ -6,8 +6,8 @@ see flat gradients. At a leaf: tensor hooks, pre-hooks, the gradient is added, p
 
 from __future__ import annotations
 
-from ..op import OPS
-from ..record import type_text
+from ..op.op import OPS
+from ..autograd_node import type_text
 from ..tensor import Tensor
 
 

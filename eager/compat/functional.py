@@ -13,6 +13,6 @@ def __getattr__(name):
     """What lies at the top level: some of it is imported when first asked for."""
     if name not in __all__ and name != "Tensor":
         raise AttributeError(f"module 'torch.functional' has no attribute {name!r}; it has: {', '.join(__all__)}")
-    from .. import top_level
-    value = globals()[name] = getattr(api, name, None) or getattr(top_level, name)
+    from .. import torch_functions
+    value = globals()[name] = getattr(api, name, None) or getattr(torch_functions, name)
     return value

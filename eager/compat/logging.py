@@ -1,7 +1,7 @@
 """torch._logging.set_logs: what PyTorch prints of a compilation, as the log channels that print it here."""
 
 from ...runtime.config import config
-from ...runtime.torch_variables import of_names
+from ...runtime.torch_environ import of_names
 
 
 def set_logs(*, all=None, modules=None, **named):

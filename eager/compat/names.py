@@ -3,7 +3,7 @@
 import importlib
 
 from .. import api, device as devices, dtypes
-from ..spellings import native
+from ..frontend import aten_ops
 from ..sizes import SymBool as SymBool
 from ..sizes import SymFloat as SymFloat
 from ..sizes import SymInt as SymInt
@@ -16,7 +16,7 @@ from .futures import Future as Future
 
 PyTorchFileReader = missing.kind("torch.PyTorchFileReader", "use torch.load, or zipfile for the raw records")
 PyTorchFileWriter = missing.kind("torch.PyTorchFileWriter", "use torch.save")
-_segment_reduce = native.segment_reduce
+_segment_reduce = aten_ops.segment_reduce
 Stream = missing.kind("torch.Stream", "there is no device with streams here")
 Event = missing.kind("torch.Event", "there is no device with streams here")
 

@@ -6,7 +6,7 @@ from ..ops.decompositions import LinAlgError as _LinAlgError  # noqa: F401
 from ..overrides import DisableTorchFunction as DisableTorchFunction
 from ..overrides import DisableTorchFunctionSubclass as DisableTorchFunctionSubclass
 from ..overrides import disabled as _disabled_torch_function_impl  # noqa: F401
-from ..spellings.arguments import parse_to
+from ..frontend.arguments import parse_to
 from ..state import state
 from ..tensor import Tensor as _Tensor
 from . import missing

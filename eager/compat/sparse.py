@@ -1,7 +1,7 @@
 """torch.sparse: products with tensors by coordinates; other forms of sparse tensors do not exist here."""
 
 from .. import sparse as coordinates
-from ..formats import sparse_coo
+from ..memory_formats import sparse_coo
 from ..tensor import Tensor
 from . import missing
 

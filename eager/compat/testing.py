@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from .. import dtypes
-from ..spellings import creation
+from ..frontend import creation
 from ..tensor import Tensor
 
 _TOLERANCE = {"float16": (1e-3, 1e-5), "bfloat16": (1.6e-2, 1e-5), "float32": (1.3e-6, 1e-5), "float64": (1e-7, 1e-7),

@@ -28,7 +28,7 @@ from .gpus import (
     set_device,
     synchronize,
 )
-from .library import INSTALL as _INSTALL, CudaUnavailable
+from .find_cupy import INSTALL as _INSTALL, CudaUnavailable
 from .memory import (
     OutOfMemoryError,
     empty_cache,

@@ -10,14 +10,14 @@ import numpy as np
 
 from ..sizes import contiguous_strides
 from ..tensor import Tensor
-from . import halves
-from .library import cupy
-from .blocks import CudaStorage
+from . import narrow_floats
+from .find_cupy import cupy
+from .allocator import CudaStorage
 
 
 def memory(t: Tensor):
     """The array over a tensor's own memory, in memory's type."""
-    kind, sizes = halves.memory_type(t._dtype), tuple(t._sizes)
+    kind, sizes = narrow_floats.memory_type(t._dtype), tuple(t._sizes)
     if 0 in sizes:
         return cupy().empty(sizes, kind)
     step = kind.itemsize
@@ -30,11 +30,11 @@ def loaded(t: Tensor):
     if t._array is not None:
         return from_host(t)
     array = memory(t)
-    return halves.decoded(array, t._dtype) if t._dtype in halves.BITS else array
+    return narrow_floats.decoded(array, t._dtype) if t._dtype in narrow_floats.BITS else array
 
 
 def from_host(t: Tensor):
-    kind = halves.kernel_type(t._dtype)
+    kind = narrow_floats.kernel_type(t._dtype)
     if t.ndim == 0:
         return cupy().asarray(t._array.astype(kind))
     return cupy().asarray(np.ascontiguousarray(t._array.astype(kind, copy=False)))
@@ -53,10 +53,10 @@ def array_of(a):
 
 def stored(t: Tensor, value, inputs=()) -> None:
     """Values into a tensor that has sizes only: their own memory if it is theirs alone and lies as the tensor wants it."""
-    kind, sizes = halves.memory_type(t._dtype), tuple(t._sizes)
+    kind, sizes = narrow_floats.memory_type(t._dtype), tuple(t._sizes)
     value = value if isinstance(value, cupy().ndarray) else cupy().asarray(value)
-    if t._dtype in halves.BITS and value.dtype != kind:
-        value = halves.encoded(value, t._dtype)
+    if t._dtype in narrow_floats.BITS and value.dtype != kind:
+        value = narrow_floats.encoded(value, t._dtype)
     strides = t._geometry[1]
     wanted = contiguous_strides(sizes) if strides is None else strides
     whole = t._geometry[2] == 0 and value.base is None and value.dtype == kind and tuple(value.shape) == sizes

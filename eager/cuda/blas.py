@@ -13,8 +13,8 @@ import numpy as np
 
 from .. import dtypes
 from ..compat.backends import cuda as backends
-from ..spellings.legacy import get_float32_matmul_precision
-from .library import cupy
+from ..frontend.legacy import get_float32_matmul_precision
+from .find_cupy import cupy
 
 # the library's numbers for types (cudaDataType) and for how it computes (cublasComputeType)
 _R16F, _R32F, _R64F, _C32F, _C64F, _R16BF = 2, 0, 1, 4, 5, 14

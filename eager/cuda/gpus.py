@@ -11,17 +11,17 @@ from types import SimpleNamespace
 
 from .. import device as devices
 from ..tensor import Tensor
-from . import library
+from . import find_cupy
 from .runtime import start
-from .vocabulary import Checks
+from .prims import Checks
 
 
 def is_available() -> bool:
-    return library.found()[0] is not None
+    return find_cupy.found()[0] is not None
 
 
 def device_count() -> int:
-    return library.cupy().cuda.runtime.getDeviceCount() if is_available() else 0
+    return find_cupy.cupy().cuda.runtime.getDeviceCount() if is_available() else 0
 
 
 def is_initialized() -> bool:
@@ -47,12 +47,12 @@ def index_of(device=None) -> int:
 
 def current_device() -> int:
     start()
-    return library.cupy().cuda.runtime.getDevice()
+    return find_cupy.cupy().cuda.runtime.getDevice()
 
 
 def set_device(device) -> None:
     if not (isinstance(device, int) and device < 0):
-        library.cupy().cuda.Device(index_of(device)).use()
+        find_cupy.cupy().cuda.Device(index_of(device)).use()
 
 
 class device(contextlib.AbstractContextManager):
@@ -65,12 +65,12 @@ class device(contextlib.AbstractContextManager):
     def __enter__(self):
         if self.idx >= 0:
             self.prev_idx = current_device()
-            library.cupy().cuda.Device(self.idx).use()
+            find_cupy.cupy().cuda.Device(self.idx).use()
         return self
 
     def __exit__(self, *error):
         if self.idx >= 0:
-            library.cupy().cuda.Device(self.prev_idx).use()
+            find_cupy.cupy().cuda.Device(self.prev_idx).use()
         return False
 
 
@@ -83,12 +83,12 @@ class device_of(device):
 
 def synchronize(device=None) -> None:
     """Waits for all work on a GPU; raises what went wrong there (an index out of range, say)."""
-    library.cupy().cuda.Device(index_of(device)).synchronize()
+    find_cupy.cupy().cuda.Device(index_of(device)).synchronize()
     Checks.look()
 
 
 def get_device_properties(device=None):
-    found = library.cupy().cuda.runtime.getDeviceProperties(index_of(device))
+    found = find_cupy.cupy().cuda.runtime.getDeviceProperties(index_of(device))
     name = found["name"].decode() if isinstance(found["name"], bytes) else found["name"]
     return SimpleNamespace(
         name=name, major=found["major"], minor=found["minor"], total_memory=found["totalGlobalMem"],
@@ -116,7 +116,7 @@ def is_tf32_supported() -> bool:
 
 
 def can_device_access_peer(device, peer_device) -> bool:
-    return bool(library.cupy().cuda.runtime.deviceCanAccessPeer(index_of(device), index_of(peer_device)))
+    return bool(find_cupy.cupy().cuda.runtime.deviceCanAccessPeer(index_of(device), index_of(peer_device)))
 
 
 def get_arch_list() -> list:

@@ -9,23 +9,23 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..loops import Draw, argument, cast_results, computation, finish, operands
-from ..meta import broadcast_shapes, cached_computation, tensors_of
+from ..op.loop_rules import Draw, argument, cast_results, computation, finish, operands
+from ..op.meta import broadcast_shapes, cached_computation, tensors_of
 from ..random import draw
 from ..sizes import is_number
 from ..tensor import Tensor
-from . import halves
+from . import narrow_floats
 from .arrays import array_of, loaded
-from .library import cupy
-from .ported import ported
-from .vocabulary import CUPY, accumulate, combine
-from .xp import XP, is_array
+from .find_cupy import cupy
+from .numpy_ports import ported
+from .prims import CUPY, accumulate, combine
+from .array_module import XP, is_array
 
 
 def run(op, args, outs) -> tuple:
     """The values of the outputs; None if there is no kernel."""
-    from . import own
-    kernel = own.KERNELS.get(op.name)
+    from . import special_kernels
+    kernel = special_kernels.KERNELS.get(op.name)
     found = kernel(op, args, outs) if kernel is not None else NotImplemented
     if found is NotImplemented:
         found = _BY_KIND[op.kind.name](op, args, outs)
@@ -41,7 +41,7 @@ def number(a):
 
 def operand_arrays(op, args, compute) -> list:
     """Arrays in the computation type; numbers stay weak."""
-    kind = None if compute is None else halves.kernel_type(compute)
+    kind = None if compute is None else narrow_floats.kernel_type(compute)
     found = []
     for p, a in zip(op.params, args):
         kept = kind is None or not p.promotes
@@ -155,7 +155,7 @@ def run_scan(op, args, outs):
 def run_scatter(op, args, outs):
     base = args[0]
     out = (loaded(base).copy() if isinstance(base, Tensor)
-           else cupy().zeros(tuple(outs[0]._sizes), halves.kernel_type(outs[0]._dtype)))
+           else cupy().zeros(tuple(outs[0]._sizes), narrow_floats.kernel_type(outs[0]._dtype)))
     view = op.cache.get("view")
     if view is not None:
         return written_through(view, out, args)
@@ -182,7 +182,7 @@ def written_through(view, out, args):
     sizes, strides, offset = view.fn(tuple(base._sizes), tuple(s // step for s in out.strides), *args[2:])
     dtype = out.dtype
     if view.promote != "keep":
-        dtype = halves.kernel_type(view.types(base, *args[2:])[1])
+        dtype = narrow_floats.kernel_type(view.types(base, *args[2:])[1])
         offset = offset * step // dtype.itemsize
     if 0 not in sizes:
         target = cupy().ndarray(tuple(sizes), dtype, out.data + offset * dtype.itemsize,

@@ -5,8 +5,8 @@ In: a GPU (None: the current one). Out: bytes. Without a GPU all figures are 0 a
 
 from __future__ import annotations
 
-from . import library
-from .blocks import Counts, OutOfMemoryError, counts, on, readable
+from . import find_cupy
+from .allocator import Counts, OutOfMemoryError, counts, on, readable
 from .gpus import index_of, is_available, is_initialized
 
 __all__ = ["OutOfMemoryError"]
@@ -19,7 +19,7 @@ def _counts(device) -> Counts:
 
 def _pool(device):
     with on(index_of(device)):
-        return library.cupy().get_default_memory_pool()
+        return find_cupy.cupy().get_default_memory_pool()
 
 
 def memory_allocated(device=None) -> int:
@@ -38,7 +38,7 @@ def memory_reserved(device=None) -> int:
         return 0
     index = index_of(device)
     with on(index):
-        total = library.cupy().get_default_memory_pool().total_bytes()
+        total = find_cupy.cupy().get_default_memory_pool().total_bytes()
     held = counts(index)
     held.pool_peak = max(held.pool_peak, total)
     return total
@@ -92,15 +92,15 @@ def memory_summary(device=None, abbreviated: bool = False) -> str:
 def mem_get_info(device=None) -> tuple[int, int]:
     """(free, total) bytes of the GPU, as its driver tells."""
     with on(index_of(device)):
-        return library.cupy().cuda.runtime.memGetInfo()
+        return find_cupy.cupy().cuda.runtime.memGetInfo()
 
 
 def empty_cache() -> None:
     """Gives the pool's unused blocks back to the driver."""
     if is_available() and is_initialized():
         memory_reserved()
-        library.cupy().get_default_memory_pool().free_all_blocks()
-        library.cupy().get_default_pinned_memory_pool().free_all_blocks()
+        find_cupy.cupy().get_default_memory_pool().free_all_blocks()
+        find_cupy.cupy().get_default_pinned_memory_pool().free_all_blocks()
 
 
 def ipc_collect() -> None:
@@ -112,4 +112,4 @@ def set_per_process_memory_fraction(fraction: float, device=None) -> None:
     if not 0 <= fraction <= 1:
         raise ValueError(f"Invalid fraction value: {fraction}. Allowed range: 0~1")
     with on(index_of(device)):
-        library.cupy().get_default_memory_pool().set_limit(fraction=fraction)
+        find_cupy.cupy().get_default_memory_pool().set_limit(fraction=fraction)

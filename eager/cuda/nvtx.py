@@ -2,11 +2,11 @@
 
 import contextlib
 
-from . import library
+from . import find_cupy
 
 
 def _marks():
-    return library.cupy().cuda.nvtx if library.found()[0] is not None else None
+    return find_cupy.cupy().cuda.nvtx if find_cupy.found()[0] is not None else None
 
 
 def range_push(msg) -> int:

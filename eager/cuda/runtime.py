@@ -12,17 +12,17 @@ import numpy as np
 from ...runtime import counters
 from .. import device as devices, dtypes
 from ..device import device
-from ..op import OPS, Kind
+from ..op.op import OPS, Kind
 from ..plugin import answered, move, on_host, transfer
 from ..sizes import contiguous_strides
 from ..state import no_modes, recording, setting
 from ..tensor import Tensor, fake_tensor
-from . import halves, kernels, library
+from . import narrow_floats, kernels, find_cupy
 from .arrays import from_host, give_memory, loaded, memory, stored
-from .blocks import CudaStorage, OutOfMemoryError, Pending, is_pinned, mark_pinned, on, pinned_copy, refused
-from .ported import NotOnDevice
-from .vocabulary import Checks
-from .xp import is_array
+from .allocator import CudaStorage, OutOfMemoryError, Pending, is_pinned, mark_pinned, on, pinned_copy, refused
+from .numpy_ports import NotOnDevice
+from .prims import Checks
+from .array_module import is_array
 
 
 class CudaRuntime:
@@ -37,12 +37,12 @@ class CudaRuntime:
 
     @property
     def count(self) -> int:
-        return library.cupy().cuda.runtime.getDeviceCount()
+        return find_cupy.cupy().cuda.runtime.getDeviceCount()
 
     def place(self, d: device) -> device:
         """The device with its number; that of the present GPU if none is given."""
         if d.index is None:
-            return device("cuda", library.cupy().cuda.runtime.getDevice())
+            return device("cuda", find_cupy.cupy().cuda.runtime.getDevice())
         if d.index >= self.count:
             raise RuntimeError(f"CUDA error: invalid device ordinal: {d}, and {self.count} GPUs are here")
         return d
@@ -69,7 +69,7 @@ class CudaRuntime:
         """Numbers of the host into a tensor."""
         if t.numel() == 0:
             return
-        kind = halves.memory_type(t._dtype)
+        kind = narrow_floats.memory_type(t._dtype)
         sizes = tuple(t._sizes)
         host = np.ascontiguousarray(np.broadcast_to(value, sizes).astype(t._dtype.numpy, copy=False))
         host = host.reshape(-1).view(kind).reshape(sizes)
@@ -78,7 +78,7 @@ class CudaRuntime:
             if target.flags.c_contiguous:
                 target.set(host)
             else:
-                target[...] = library.cupy().asarray(host)
+                target[...] = find_cupy.cupy().asarray(host)
 
     def upload(self, storage, place: device) -> CudaStorage:
         """The bytes of a storage of the host."""
@@ -94,8 +94,8 @@ class CudaRuntime:
                 memory(target)[...] = memory(source)
                 return
             value = loaded(source)
-            kind = halves.memory_type(target._dtype)
-            memory(target)[...] = (halves.encoded(value, target._dtype) if target._dtype in halves.BITS
+            kind = narrow_floats.memory_type(target._dtype)
+            memory(target)[...] = (narrow_floats.encoded(value, target._dtype) if target._dtype in narrow_floats.BITS
                                    else value if value.dtype == kind else value.astype(kind))
 
     # -- ops
@@ -112,7 +112,7 @@ class CudaRuntime:
                     self.decompose(op, args, outs)
                 elif not self.run(op, args, outs):
                     self.run_on_host(op, args, outs)
-            except library.cupy().cuda.memory.OutOfMemoryError as error:
+            except find_cupy.cupy().cuda.memory.OutOfMemoryError as error:
                 raise OutOfMemoryError(refused(place.index, error)) from None
 
     def run(self, op, args, outs) -> bool:
@@ -164,7 +164,7 @@ class CudaRuntime:
 
     def imported(self, source) -> Tensor:
         """A tensor over memory that somebody else shows by `__cuda_array_interface__`."""
-        array = library.cupy().asarray(source)
+        array = find_cupy.cupy().asarray(source)
         step = array.itemsize
         t = fake_tensor(array.shape, [s // step for s in array.strides], dtypes.from_numpy(array.dtype),
                         device("cuda", array.device.id))
@@ -173,7 +173,7 @@ class CudaRuntime:
         return t
 
     def interface(self, t: Tensor) -> dict:
-        kind = halves.memory_type(t._dtype)
+        kind = narrow_floats.memory_type(t._dtype)
         step = kind.itemsize
         strides = None if t.is_contiguous() else tuple(s * step for s in t._strides)
         return {"typestr": kind.str, "shape": tuple(t._sizes), "strides": strides, "data": (self.pointer(t), False), "version": 2}
@@ -192,7 +192,7 @@ class CudaRuntime:
     def positions(self, t: Tensor) -> Tensor:
         """(elements that are not zero, dims)"""
         value = loaded(t)
-        found = library.cupy().stack(library.cupy().nonzero(value), axis=1)
+        found = find_cupy.cupy().stack(find_cupy.cupy().nonzero(value), axis=1)
         made = fake_tensor(found.shape, None, dtypes.int64, t._device)
         stored(made, found.astype(np.int64, copy=False))
         return made
@@ -222,8 +222,8 @@ class CudaRuntime:
 
 
 def _own() -> dict:
-    from . import own
-    return own.KERNELS
+    from . import special_kernels
+    return special_kernels.KERNELS
 
 
 def _tensors(args):
@@ -238,7 +238,7 @@ def start() -> CudaRuntime:
     """Makes `cuda` a device on which tensors can be made; raises where there is no CUDA."""
     runtime = devices.runtimes.get("cuda")
     if runtime is None:
-        library.cupy()
+        find_cupy.cupy()
         runtime = CudaStorage.runtime = CudaRuntime()
         devices.runtimes["cuda"] = runtime
     return runtime

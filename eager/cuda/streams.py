@@ -9,8 +9,8 @@ from __future__ import annotations
 import contextlib
 
 from .. import device as devices
-from . import library
-from .blocks import on
+from . import find_cupy
+from .allocator import on
 from .gpus import index_of
 from .runtime import start
 
@@ -127,7 +127,7 @@ class Event:
 
 
 def _cupy():
-    return library.cupy().cuda
+    return find_cupy.cupy().cuda
 
 
 def current_stream(device=None) -> Stream:

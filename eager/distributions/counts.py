@@ -4,7 +4,7 @@ import math
 
 from .. import api
 from ..autograd import no_grad
-from ..claims import holds
+from ..asserts import holds
 from ..sizes import Size
 from . import constraints
 from .bernoulli import ProbsOrLogits, binary_entropy

@@ -4,7 +4,7 @@ import warnings
 
 from .. import api
 from ..autograd import no_grad
-from ..claims import holds
+from ..asserts import holds
 from ..sizes import Size
 from ..tensor import Tensor
 from . import constraints

@@ -1,7 +1,7 @@
 """Uniform on [low, high)."""
 
 from .. import api
-from ..claims import holds
+from ..asserts import holds
 from ..sizes import Size
 from . import constraints
 from .distribution import Distribution

@@ -10,8 +10,8 @@ import functools
 
 from .. import autograd
 from ..autograd.functional import jacobian_of, pushed
-from ..op import zeros
-from ..record import Node
+from ..op.op import zeros
+from ..autograd_node import Node
 from ..autograd.engine import targets
 from ..tensor import Tensor
 from .trees import leaves, map_leaves, rebuild

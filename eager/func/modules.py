@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..nn.utils import stateless
-from ..op import OPS
+from ..op.op import OPS
 
 
 def functional_call(module, parameter_and_buffer_dicts, args=None, kwargs=None, *, tie_weights=True, strict=False):

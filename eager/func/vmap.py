@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 
 from .. import random
-from ..op import OPS
+from ..op.op import OPS
 from ..tensor import Tensor
 from .trees import broadcast, leaves, rebuild
 

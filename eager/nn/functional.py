@@ -7,56 +7,64 @@ from .. import api, dtypes, overrides
 from . import _reduction as _Reduction  # noqa: F401 (by the name that packages use)
 from ..dispatch import small as _small, type_name as _type_name
 from ..ops import activations as act, distances as _distances, losses, normalization, products
-from ..spellings.arguments import dim_of as _dim_of, settings as _settings
-from ..op import specialise as _specialise
+from ..frontend.arguments import dim_of as _dim_of, settings as _settings
+from ..op.op import specialise as _specialise
 from ..ops.checks import check_within as _check_within
-from ..spellings.activations import (celu_ as celu_, elu_ as elu_, gumbel_softmax as gumbel_softmax,
-                                     hardshrink as hardshrink, hardtanh_ as hardtanh_, leaky_relu_ as leaky_relu_,
-                                     prelu as prelu, rrelu as rrelu, rrelu_ as rrelu_, selu_ as selu_,
-                                     softshrink as softshrink, tanhshrink as tanhshrink, threshold_ as threshold_,
-                                     threshold_settings as _threshold_settings)
-from ..spellings.attention import (multi_head_attention_forward as multi_head_attention_forward,
-                                   scaled_dot_product_attention as scaled_dot_product_attention)
-from ..spellings.channels import (batch_norm as batch_norm, group_norm as group_norm, instance_norm as instance_norm)
-from ..spellings.convolution import (conv1d as conv1d, conv2d as conv2d, conv3d as conv3d,
-                                     conv_transpose1d as conv_transpose1d, conv_transpose2d as conv_transpose2d,
-                                     conv_transpose3d as conv_transpose3d)
-from ..spellings.distance import side_by_side as _side_by_side
-from ..spellings.distance import (bilinear as bilinear, local_response_norm as local_response_norm,
-                                  pairwise_distance as pairwise_distance, pdist as pdist)
-from ..spellings.images import (affine_grid as affine_grid, channel_shuffle as channel_shuffle, fold as fold,
-                                grid_sample as grid_sample, native_channel_shuffle as native_channel_shuffle,
-                                pixel_shuffle as pixel_shuffle, pixel_unshuffle as pixel_unshuffle, unfold as unfold)
-from ..spellings.dropout import (alpha_dropout as alpha_dropout, dropout1d as dropout1d, dropout2d as dropout2d,
-                                 dropout3d as dropout3d, feature_alpha_dropout as feature_alpha_dropout)
-from ..spellings.embedding import embedding as embedding, embedding_bag as embedding_bag
-from ..spellings.losses import (cosine_embedding_loss as cosine_embedding_loss, ctc_loss as ctc_loss,
-                                gaussian_nll_loss as gaussian_nll_loss, hinge_embedding_loss as hinge_embedding_loss,
-                                margin_ranking_loss as margin_ranking_loss, multi_margin_loss as multi_margin_loss,
-                                multilabel_margin_loss as multilabel_margin_loss,
-                                multilabel_soft_margin_loss as multilabel_soft_margin_loss,
-                                poisson_nll_loss as poisson_nll_loss, soft_margin_loss as soft_margin_loss,
-                                triplet_margin_loss as triplet_margin_loss,
-                                triplet_margin_with_distance_loss as triplet_margin_with_distance_loss)
-from ..spellings.padding import pad as pad
-from ..spellings.pooling import (adaptive_avg_pool1d as adaptive_avg_pool1d,
-    adaptive_avg_pool2d as adaptive_avg_pool2d, adaptive_avg_pool3d as adaptive_avg_pool3d,
-    adaptive_max_pool1d as adaptive_max_pool1d, adaptive_max_pool1d_with_indices as adaptive_max_pool1d_with_indices,
-    adaptive_max_pool2d as adaptive_max_pool2d, adaptive_max_pool2d_with_indices as adaptive_max_pool2d_with_indices,
-    adaptive_max_pool3d as adaptive_max_pool3d, adaptive_max_pool3d_with_indices as adaptive_max_pool3d_with_indices,
-    avg_pool1d as avg_pool1d, avg_pool2d as avg_pool2d, avg_pool3d as avg_pool3d,
-    fractional_max_pool2d as fractional_max_pool2d,
-    fractional_max_pool2d_with_indices as fractional_max_pool2d_with_indices,
-    fractional_max_pool3d as fractional_max_pool3d,
-    fractional_max_pool3d_with_indices as fractional_max_pool3d_with_indices, lp_pool1d as lp_pool1d,
-    lp_pool2d as lp_pool2d, lp_pool3d as lp_pool3d, max_pool1d as max_pool1d,
-    max_pool1d_with_indices as max_pool1d_with_indices, max_pool2d as max_pool2d,
-    max_pool2d_with_indices as max_pool2d_with_indices, max_pool3d as max_pool3d,
+from ..frontend.activations import (
+    celu_ as celu_, elu_ as elu_, gumbel_softmax as gumbel_softmax, hardshrink as hardshrink, hardtanh_ as hardtanh_,
+    leaky_relu_ as leaky_relu_, prelu as prelu, rrelu as rrelu, rrelu_ as rrelu_, selu_ as selu_, softshrink as softshrink,
+    tanhshrink as tanhshrink, threshold_ as threshold_, threshold_settings as _threshold_settings,
+)
+from ..frontend.attention import (
+    multi_head_attention_forward as multi_head_attention_forward, scaled_dot_product_attention as scaled_dot_product_attention,
+)
+from ..frontend.channel_norm import batch_norm as batch_norm, group_norm as group_norm, instance_norm as instance_norm
+from ..frontend.convolution import (
+    conv1d as conv1d, conv2d as conv2d, conv3d as conv3d, conv_transpose1d as conv_transpose1d,
+    conv_transpose2d as conv_transpose2d, conv_transpose3d as conv_transpose3d,
+)
+from ..frontend.distance import side_by_side as _side_by_side
+from ..frontend.distance import (
+    bilinear as bilinear, local_response_norm as local_response_norm, pairwise_distance as pairwise_distance, pdist as pdist,
+)
+from ..frontend.image_ops import (
+    affine_grid as affine_grid, channel_shuffle as channel_shuffle, fold as fold, grid_sample as grid_sample,
+    native_channel_shuffle as native_channel_shuffle, pixel_shuffle as pixel_shuffle, pixel_unshuffle as pixel_unshuffle,
+    unfold as unfold,
+)
+from ..frontend.dropout import (
+    alpha_dropout as alpha_dropout, dropout1d as dropout1d, dropout2d as dropout2d, dropout3d as dropout3d,
+    feature_alpha_dropout as feature_alpha_dropout,
+)
+from ..frontend.embedding import embedding as embedding, embedding_bag as embedding_bag
+from ..frontend.losses import (
+    cosine_embedding_loss as cosine_embedding_loss, ctc_loss as ctc_loss, gaussian_nll_loss as gaussian_nll_loss,
+    hinge_embedding_loss as hinge_embedding_loss, margin_ranking_loss as margin_ranking_loss,
+    multi_margin_loss as multi_margin_loss, multilabel_margin_loss as multilabel_margin_loss,
+    multilabel_soft_margin_loss as multilabel_soft_margin_loss, poisson_nll_loss as poisson_nll_loss,
+    soft_margin_loss as soft_margin_loss, triplet_margin_loss as triplet_margin_loss,
+    triplet_margin_with_distance_loss as triplet_margin_with_distance_loss,
+)
+from ..frontend.padding import pad as pad
+from ..frontend.pooling import (
+    adaptive_avg_pool1d as adaptive_avg_pool1d, adaptive_avg_pool2d as adaptive_avg_pool2d,
+    adaptive_avg_pool3d as adaptive_avg_pool3d, adaptive_max_pool1d as adaptive_max_pool1d,
+    adaptive_max_pool1d_with_indices as adaptive_max_pool1d_with_indices, adaptive_max_pool2d as adaptive_max_pool2d,
+    adaptive_max_pool2d_with_indices as adaptive_max_pool2d_with_indices, adaptive_max_pool3d as adaptive_max_pool3d,
+    adaptive_max_pool3d_with_indices as adaptive_max_pool3d_with_indices, avg_pool1d as avg_pool1d, avg_pool2d as avg_pool2d,
+    avg_pool3d as avg_pool3d, fractional_max_pool2d as fractional_max_pool2d,
+    fractional_max_pool2d_with_indices as fractional_max_pool2d_with_indices, fractional_max_pool3d as fractional_max_pool3d,
+    fractional_max_pool3d_with_indices as fractional_max_pool3d_with_indices, lp_pool1d as lp_pool1d, lp_pool2d as lp_pool2d,
+    lp_pool3d as lp_pool3d, max_pool1d as max_pool1d, max_pool1d_with_indices as max_pool1d_with_indices,
+    max_pool2d as max_pool2d, max_pool2d_with_indices as max_pool2d_with_indices, max_pool3d as max_pool3d,
     max_pool3d_with_indices as max_pool3d_with_indices, max_unpool1d as max_unpool1d, max_unpool2d as max_unpool2d,
-    max_unpool3d as max_unpool3d)
-from ..spellings.grouped import grouped_mm as grouped_mm
-from ..spellings.resampling import (interpolate as interpolate, upsample as upsample,
-                                    upsample_bilinear as upsample_bilinear, upsample_nearest as upsample_nearest)
+    max_unpool3d as max_unpool3d,
+)
+from ..frontend.grouped import grouped_mm as grouped_mm
+from ..frontend.resampling import (
+    interpolate as interpolate, upsample as upsample, upsample_bilinear as upsample_bilinear,
+    upsample_nearest as upsample_nearest,
+)
 
 
 one_hot = api.one_hot

@@ -5,8 +5,8 @@ Shapes: input (N, C, *sizes), weight (O, C / groups, *kernel), grad_output (N, O
 """
 
 from ..ops.convolution import convolution, convolution_weight, unwindowed_sizes, window_sizes
-from ..spellings.arguments import size_of
-from ..spellings.convolution import _numbers
+from ..frontend.arguments import size_of
+from ..frontend.convolution import _numbers
 from ..tensor import Tensor
 
 

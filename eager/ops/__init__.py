@@ -1,13 +1,14 @@
 """All op records, by family. Importing this package registers them in `OPS`."""
 
-from . import (activations, arithmetic, attention, checks, creation, elementary, indexing, losses, normalization, optimizer,
-               order,
-               products, random, rearrange, recurrent, reduce, tiling, views)
-from . import adaptive, batchnorm, padding, pooling, resampling, windows
+from . import (
+    activations, arithmetic, attention, checks, creation, elementary, indexing, losses, normalization, optimizer, sorting,
+    products, random, rearrange, recurrent, reduce, repeat, views,
+)
+from . import adaptive, batch_norm, padding, pooling, resampling, im2col
 from . import convolution
-from . import complexes, running, special
+from . import complex_numbers, cumulative, special
 from . import decompositions, fourier
 from . import sampling
-from . import bags, ctc, distances, fractional, grids, margins, shrink, shuffles
+from . import embedding_bag, ctc, distances, fractional_max_pool, grid_sample, margins, shrink, pixel_shuffle
 from . import custom
-from . import grouped
+from . import grouped_mm

@@ -8,13 +8,13 @@ import math
 
 import numpy as np
 
-from ...runtime import jobs, maps, moves, rows
+from ...runtime import kernels, elementwise, copy_gather, row_kernels
 from .. import dtypes
-from ..op import composite, Out, pointwise, scalar, static
+from ..op.op import composite, Out, pointwise, scalar, static
 from ..random import draw
 from .arithmetic import absolute, add, div, ge, gt, le, logical_and, logical_or, lt, minimum, mul, neg, square, sub, where
 from .elementary import exp, log, sigmoid, tanh
-from .halves import back, single
+from .upcast import back, single
 from .random import keep_mask
 from .reduce import amax, sum as sum_dims
 from .samples import unary
@@ -29,7 +29,7 @@ def relu(s, x):
     return s.maximum(x, 0)
 
 
-relu.native(lambda x: maps.unary("relu", x))
+relu.native(lambda x: elementwise.unary("relu", x))
 
 
 @relu.grad("x")
@@ -45,7 +45,7 @@ def leaky_relu(s, x, slope: scalar):
     return s.where(x > 0, x, x * slope)
 
 
-leaky_relu.native(lambda x, slope: maps.unary("leaky_relu", x, slope))
+leaky_relu.native(lambda x, slope: elementwise.unary("leaky_relu", x, slope))
 
 
 @leaky_relu.grad("x")
@@ -61,7 +61,7 @@ def silu(s, x):
     return x / (1.0 + s.exp(-x))
 
 
-silu.native(lambda x: maps.unary("silu", x))
+silu.native(lambda x: elementwise.unary("silu", x))
 
 
 @silu.grad("x")
@@ -75,7 +75,7 @@ def silu_backward(s, g, x):
     return g * (y * (1.0 + x * (1.0 - y)))
 
 
-silu_backward.native(lambda g, x: maps.backward("silu_back", g, x))
+silu_backward.native(lambda g, x: elementwise.backward("silu_back", g, x))
 
 
 @silu_backward.grad("g")
@@ -97,7 +97,7 @@ def gelu(s, x):
     return x * 0.5 * (1.0 + s.erf(x * _SQRT_HALF))
 
 
-gelu.native(lambda x: maps.unary("gelu", x))
+gelu.native(lambda x: elementwise.unary("gelu", x))
 
 
 @gelu.grad("x")
@@ -111,7 +111,7 @@ def gelu_backward(s, g, x):
     return g * (below + x * (s.exp(x * x * -0.5) * _DENSITY))
 
 
-gelu_backward.native(lambda g, x: maps.backward("gelu_back", g, x))
+gelu_backward.native(lambda g, x: elementwise.backward("gelu_back", g, x))
 
 
 def gaussian(x):
@@ -134,7 +134,7 @@ def gelu_tanh(s, x):
     return x * 0.5 * (1.0 + s.tanh(inner))
 
 
-gelu_tanh.native(lambda x: maps.unary("gelu_tanh", x))
+gelu_tanh.native(lambda x: elementwise.unary("gelu_tanh", x))
 
 
 @gelu_tanh.grad("x")
@@ -150,7 +150,7 @@ def gelu_tanh_backward(s, g, x):
     return g * (0.5 * (1.0 + t) + x * 0.5 * (1.0 - t * t) * slope)
 
 
-gelu_tanh_backward.native(lambda g, x: maps.backward("gelu_tanh_back", g, x))
+gelu_tanh_backward.native(lambda g, x: elementwise.backward("gelu_tanh_back", g, x))
 
 
 @gelu_tanh_backward.grad("g")
@@ -181,7 +181,7 @@ def softplus(s, x, beta: scalar = 1.0, threshold: scalar = 20.0):
     return s.where(x * beta > threshold, x, s.log1p(s.exp(s.minimum(x * beta, threshold))) / beta)
 
 
-softplus.native(lambda x, beta, threshold: maps.unary("softplus", x, beta, threshold))
+softplus.native(lambda x, beta, threshold: elementwise.unary("softplus", x, beta, threshold))
 
 
 @softplus.grad("x")
@@ -198,7 +198,7 @@ def log_sigmoid(s, x):
     return s.minimum(x, 0.0) - s.log1p(s.exp(-s.abs(x)))
 
 
-log_sigmoid.native(lambda x: maps.unary("log_sigmoid", x))
+log_sigmoid.native(lambda x: elementwise.unary("log_sigmoid", x))
 
 
 @log_sigmoid.grad("x")
@@ -214,7 +214,7 @@ def elu(s, x, alpha: scalar = 1.0, scale: scalar = 1.0, input_scale: scalar = 1.
     return s.where(x > 0, x * scale, s.expm1(s.minimum(x, 0.0) * input_scale) * (alpha * scale))
 
 
-elu.native(lambda x, alpha, scale, input_scale: maps.unary("elu", x, alpha, scale, input_scale))
+elu.native(lambda x, alpha, scale, input_scale: elementwise.unary("elu", x, alpha, scale, input_scale))
 
 
 @elu.grad("x")
@@ -254,7 +254,7 @@ def hardtanh(s, x, low: scalar, high: scalar):
     return s.minimum(s.maximum(x, low), high)
 
 
-hardtanh.native(lambda x, low, high: maps.unary("clamp", x, low, high))
+hardtanh.native(lambda x, low, high: elementwise.unary("clamp", x, low, high))
 
 
 @hardtanh.grad("x")
@@ -268,7 +268,7 @@ def hardsigmoid(s, x):
     return s.minimum(s.maximum(x + 3.0, 0.0), 6.0) / 6.0
 
 
-hardsigmoid.native(lambda x: maps.unary("hardsigmoid", x))
+hardsigmoid.native(lambda x: elementwise.unary("hardsigmoid", x))
 
 
 @hardsigmoid.grad("x")
@@ -281,7 +281,7 @@ def hardswish(s, x):
     return x * s.minimum(s.maximum(x + 3.0, 0.0), 6.0) / 6.0
 
 
-hardswish.native(lambda x: maps.unary("hardswish", x))
+hardswish.native(lambda x: elementwise.unary("hardswish", x))
 
 
 @hardswish.grad("x")
@@ -294,7 +294,7 @@ def hardswish_backward(s, g, x):
     return s.where(x <= -3.0, 0.0, s.where(x < 3.0, g * (x / 3.0 + 0.5), g))
 
 
-hardswish_backward.native(lambda g, x: maps.pair("hardswish_back", x, g))
+hardswish_backward.native(lambda g, x: elementwise.pair("hardswish_back", x, g))
 
 
 @hardswish_backward.grad("g")
@@ -324,7 +324,7 @@ def _by_rows(write, x, dim, *others):
     if dim != x.ndim - 1 or x.dtype not in (np.float32, np.float64) or x.size == 0 or \
             not all(a.flags.c_contiguous and a.dtype == x.dtype for a in arrays):
         return NotImplemented
-    out = jobs.empty(x.shape, x.dtype)
+    out = kernels.empty(x.shape, x.dtype)
     flat = [a.reshape(-1, x.shape[-1]) for a in (out, *arrays)]
     step = max(1, (1 << 16) // x.shape[-1])
     with np.errstate(all="ignore"):
@@ -341,7 +341,7 @@ def softmax(x, dim: static):
     return back(div(e, sum_dims(e, (dim,), True)), x)
 
 
-softmax.native(rows.softmax)
+softmax.native(row_kernels.softmax)
 
 
 @softmax.numpy
@@ -364,7 +364,7 @@ def softmax_backward(g, y, dim: static):
     return back(sub(product, mul(single(y), sum_dims(product, (dim,), True))), g)
 
 
-softmax_backward.native(rows.softmax_backward)
+softmax_backward.native(row_kernels.softmax_backward)
 
 
 @softmax_backward.numpy
@@ -382,7 +382,7 @@ def log_softmax(x, dim: static):
     return back(sub(shifted, log(sum_dims(exp(shifted), (dim,), True))), x)
 
 
-log_softmax.native(rows.log_softmax)
+log_softmax.native(row_kernels.log_softmax)
 
 
 @log_softmax.numpy
@@ -404,7 +404,7 @@ def log_softmax_backward(g, y, dim: static):
     return back(sub(upstream, mul(exp(single(y)), sum_dims(upstream, (dim,), True))), g)
 
 
-log_softmax_backward.native(rows.log_softmax_backward)
+log_softmax_backward.native(row_kernels.log_softmax_backward)
 for _op in (softmax, log_softmax):
     _op.samples(lambda make: [(make(3, 4), 1), (make(3, 4), 0), (make(2, 3, 4), 1), (make(5), 0), (make(4, 3).t(), 1),
                               (make(2, 3).to(dtypes.bfloat16), 1), (make(0, 3), 1)])
@@ -437,9 +437,9 @@ def _scale(p):
 
 @dropout.native
 def _(x, p):
-    if not x.size or not jobs.plain(x):
+    if not x.size or not kernels.plain(x):
         return NotImplemented
-    return moves.dropout(x, p, _scale(p), *draw())
+    return copy_gather.dropout(x, p, _scale(p), *draw())
 
 
 @dropout.grad("x")
@@ -458,7 +458,7 @@ def masked_scale(s, x, keep, scale: scalar):
 
 @masked_scale.native
 def _(x, keep, scale):
-    return moves.masked_scale(x, keep, scale) if isinstance(x, np.ndarray) else NotImplemented
+    return copy_gather.masked_scale(x, keep, scale) if isinstance(x, np.ndarray) else NotImplemented
 
 
 @masked_scale.grad("x")

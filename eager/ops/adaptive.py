@@ -5,15 +5,15 @@ import functools
 
 import numpy as np
 
-from ...runtime import calls, jobs
+from ...runtime import kernel_calls, kernels
 from .. import dtypes
-from ..grads import Meta
-from ..op import composite, indexed, mask, Out, reduction, size, static
-from ..prims import COMBINES
+from ..op.gradient import Meta
+from ..op.op import composite, indexed, mask, Out, reduction, size, static
+from ..op.prims import COMBINES
 from ..sizes import contiguous_strides
-from .halves import back, single
-from . import taps
-from .images import empty_image, image_like, tidy
+from .upcast import back, single
+from . import linear_filter
+from .image_layout import empty_image, image_like, tidy
 from .pooling import flat_last
 from .resampling import nearest
 from .creation import full
@@ -73,12 +73,12 @@ def windows_sum(s, x, output_size: size):
 @functools.lru_cache(256)
 def _taps(n, m):
     o = np.arange(m)
-    return taps.intervals(start_of(o, n, m), end_of(o, n, m))
+    return linear_filter.intervals(start_of(o, n, m), end_of(o, n, m))
 
 
 @functools.lru_cache(256)
 def _adjoint(n, m):
-    return taps.adjoint(_taps(n, m), n)
+    return linear_filter.adjoint(_taps(n, m), n)
 
 
 def _even(inputs, outputs):
@@ -101,7 +101,7 @@ def adaptive_sum(x, output_size: size):
 def _(x, output_size):
     y = x
     for d, m in enumerate(output_size, x.ndim - len(output_size)):
-        y = taps.apply(y, d, _taps(y.shape[d], m))
+        y = linear_filter.apply(y, d, _taps(y.shape[d], m))
     return y
 
 
@@ -130,12 +130,12 @@ def intervals_sum(s, x, dim: static, size: size):
 
 @intervals_sum.numpy
 def _(x, dim, size):
-    return taps.apply(x, dim, _taps(x.shape[dim], size))
+    return linear_filter.apply(x, dim, _taps(x.shape[dim], size))
 
 
 @intervals_sum.calls
 def _(c, outs, x, dim, size):
-    return taps.call(c, outs[0], x, dim, lambda: _taps(x.shape[dim], size))
+    return linear_filter.call(c, outs[0], x, dim, lambda: _taps(x.shape[dim], size))
 
 
 @intervals_sum.grad("x")
@@ -156,7 +156,7 @@ def adaptive_spread(slope, sizes: size):
 def _(slope, sizes):
     y = slope
     for d, n in enumerate(sizes, slope.ndim - len(sizes)):
-        y = taps.apply(y, d, _adjoint(n, y.shape[d]))
+        y = linear_filter.apply(y, d, _adjoint(n, y.shape[d]))
     return y
 
 
@@ -182,12 +182,12 @@ def intervals_spread(s, slope, dim: static, size: size):
 
 @intervals_spread.numpy
 def _(slope, dim, size):
-    return taps.apply(slope, dim, _adjoint(size, slope.shape[dim]))
+    return linear_filter.apply(slope, dim, _adjoint(size, slope.shape[dim]))
 
 
 @intervals_spread.calls
 def _(c, outs, slope, dim, size):
-    return taps.call(c, outs[0], slope, dim, lambda: _adjoint(size, slope.shape[dim]))
+    return linear_filter.call(c, outs[0], slope, dim, lambda: _adjoint(size, slope.shape[dim]))
 
 
 @intervals_spread.grad("slope")
@@ -238,7 +238,7 @@ def _(x, output_size):
         return NotImplemented
     y = x
     for d, m in enumerate(output_size, x.ndim - len(output_size)):
-        y = taps.apply(y, d, _taps(y.shape[d], m))
+        y = linear_filter.apply(y, d, _taps(y.shape[d], m))
     return np.divide(y, _counts(_spatial(x, output_size), tuple(output_size), x.dtype))
 
 
@@ -287,16 +287,16 @@ def adaptive_max_pool(s, x, output_size: size):
 
 @adaptive_max_pool.native
 def _(x, output_size):
-    if not isinstance(x, np.ndarray) or not jobs.plain(x) or not x.size:
+    if not isinstance(x, np.ndarray) or not kernels.plain(x) or not x.size:
         return NotImplemented
     sizes, n = _spatial(x, output_size), len(output_size)
     if n > 3 or 0 in output_size:
         return NotImplemented
     steps = contiguous_strides(_spans(sizes, output_size))
-    values = jobs.empty(_sizes(x, output_size), x.dtype)
-    places = jobs.empty(values.shape, np.dtype(np.int64))
+    values = kernels.empty(_sizes(x, output_size), x.dtype)
+    places = kernels.empty(values.shape, np.dtype(np.int64))
     ones = (1,) * (3 - n)
-    jobs.run("adaptive_max", x.dtype, _numel(x.shape[:x.ndim - n]), jobs.grain_of(_numel(sizes)), (values, places, x),
+    kernels.run("adaptive_max", x.dtype, _numel(x.shape[:x.ndim - n]), kernels.grain_of(_numel(sizes)), (values, places, x),
              (*ones, *sizes, *ones, *output_size, *ones, *steps))
     return values, places
 
@@ -304,11 +304,11 @@ def _(x, output_size):
 @adaptive_max_pool.calls
 def _(c, outs, x, output_size):
     sizes, n = _spatial(x, output_size), len(output_size)
-    if n > 3 or x.dtype.name not in calls.TYPES or c.is_empty(x) or c.is_empty(outs[0]):
+    if n > 3 or x.dtype.name not in kernel_calls.TYPES or c.is_empty(x) or c.is_empty(outs[0]):
         return None
     ones = (1,) * (3 - n)
     numbers = (*ones, *sizes, *ones, *output_size, *ones, *contiguous_strides(_spans(sizes, output_size)))
-    return calls.Job("adaptive_max", calls.TYPES[x.dtype.name], _numel(x.shape[:len(x.shape) - n]), _numel(sizes),
+    return kernel_calls.Job("adaptive_max", kernel_calls.TYPES[x.dtype.name], _numel(x.shape[:len(x.shape) - n]), _numel(sizes),
                      (*outs, c.rows(x)), numbers),
 
 

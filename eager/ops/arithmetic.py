@@ -8,11 +8,11 @@ import warnings
 
 import numpy as np
 
-from ...runtime import maps, moves
+from ...runtime import elementwise, copy_gather
 from .. import _call, dtypes
-from ..grads import Meta
-from ..op import OPS, mask, optional, pointwise, scalar, static, zeros
-from ..promote import ordered, result_type
+from ..op.gradient import Meta
+from ..op.op import OPS, mask, optional, pointwise, scalar, static, zeros
+from ..op.promote import ordered, result_type
 from .samples import binary, binary_int, unary
 
 
@@ -353,7 +353,7 @@ def _inside(x, min, max):
     return logical_and(ge(x, min), le(x, max))
 
 
-clamp.native(maps.clamp)
+clamp.native(elementwise.clamp)
 
 
 @clamp.grad("x")
@@ -526,7 +526,7 @@ def cast(s, x, dtype: static):
 def _(x, dtype):
     if not isinstance(x, np.ndarray):
         return NotImplemented
-    found = moves.converted(x, dtype.numpy)
+    found = copy_gather.converted(x, dtype.numpy)
     return found if found is not NotImplemented else _by_floats(x, dtype)
 
 
@@ -572,7 +572,7 @@ def clone(s, x):
 
 @clone.native
 def _(x):
-    return moves.contiguous_copy(x) if isinstance(x, np.ndarray) and x.flags.c_contiguous else NotImplemented
+    return copy_gather.contiguous_copy(x) if isinstance(x, np.ndarray) and x.flags.c_contiguous else NotImplemented
 
 
 @clone.numpy
@@ -602,7 +602,7 @@ def _(x, source):
     if type(source) is int and x.dtype.kind in "iu":
         source = np.asarray(source).astype(x.dtype)         # wraps around, as in C
     same = isinstance(source, np.ndarray) and source.ndim and source.dtype == x.dtype and not np.may_share_memory(x, source)
-    if not (same and moves.copy_into(x, np.broadcast_to(source, x.shape))):
+    if not (same and copy_gather.copy_into(x, np.broadcast_to(source, x.shape))):
         with np.errstate(over="ignore", invalid="ignore"):      # what the type does not hold is infinite or whatever C gives
             np.copyto(x, source, casting="unsafe")
 

@@ -10,14 +10,14 @@ import numpy as np
 
 from ...runtime import attention as kernels, native
 from .. import dtypes
-from ..op import composite, indexed, optional, Out, pointwise, scalar, size, static, tensor
+from ..op.op import composite, indexed, optional, Out, pointwise, scalar, size, static, tensor
 from ..random import draw
 from ..state import state
 from .activations import masked_scale
 from .arithmetic import add, eq, mul, sub, where
 from .creation import full
 from .elementary import exp
-from .halves import back, single
+from .upcast import back, single
 from .products import gemm, numpy_product
 from .random import keep_mask
 from .reduce import logsumexp, sum as sum_dims

@@ -8,7 +8,7 @@ is the user's.
 import numpy as np
 
 from .. import _call, dtypes
-from ..op import indexed, mask, scalar, static
+from ..op.op import indexed, mask, scalar, static
 
 class LinAlgError(RuntimeError):
     """A matrix has no factorisation or inverse of the kind asked for."""

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from ...runtime import moves, native
+from ...runtime import copy_gather, native
 from .products import numpy_product
 
 
@@ -48,7 +48,7 @@ def wants_last(x, weight):
 
 def _ordered(out, last):
     """The same values in channels-last memory, if asked for."""
-    return moves.copied(out.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2) if last else out
+    return copy_gather.copied(out.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2) if last else out
 
 
 # -- numpy
@@ -132,7 +132,7 @@ _TYPES = native.matmul_types()
 
 def _plain_memory(x):
     """Row-major, copied if need be: windows are gathered along rows."""
-    return x if x.flags.c_contiguous else moves.copied(x)
+    return x if x.flags.c_contiguous else copy_gather.copied(x)
 
 
 def native_convolution(x, weight, bias, stride, padding, dilation, transposed, output_padding, groups):

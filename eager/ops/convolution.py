@@ -6,10 +6,10 @@ The gradient of a plain convolution is a transposed one and the other way around
 of two records. A result is channels-last if x or the weight is.
 """
 
-from ...runtime import calls
-from ..grads import Meta
-from ..meta import Spec
-from ..op import extern, optional, size, static
+from ...runtime import kernel_calls
+from ..op.gradient import Meta
+from ..op.meta import Spec
+from ..op.op import extern, optional, size, static
 from . import conv_kernels as kernels
 from .reduce import sum as sum_dims
 from .views import slice_dim
@@ -65,13 +65,13 @@ def _(x, weight, bias, stride, padding, dilation, transposed, output_padding, gr
 
 @convolution.calls
 def _(c, outs, x, weight, bias, stride, padding, dilation, transposed, output_padding, groups):
-    if x.dtype.name not in calls.TYPES:
+    if x.dtype.name not in kernel_calls.TYPES:
         return None
-    form = calls.TRANSPOSED if transposed else calls.PLAIN
+    form = kernel_calls.TRANSPOSED if transposed else kernel_calls.PLAIN
     many = groups == 1 or type(weight.shape[0]) is int and weight.shape[0] > _THIN * groups
     tiles = not transposed and many and not any(c.is_empty(r) for r in (x, weight, outs[0]))
     bias = None if bias is None else c.rows(bias)
-    return calls.Conv(form, c.rows(x), c.rows(weight), bias, outs[0], stride, padding, dilation, groups, tiles),
+    return kernel_calls.Conv(form, c.rows(x), c.rows(weight), bias, outs[0], stride, padding, dilation, groups, tiles),
 
 
 @convolution.grad("x")
@@ -126,9 +126,9 @@ def _(x, y, kernel, stride, padding, dilation, groups):
 
 @convolution_weight.calls
 def _(c, outs, x, y, kernel, stride, padding, dilation, groups):
-    if x.dtype.name not in calls.TYPES:
+    if x.dtype.name not in kernel_calls.TYPES:
         return None
-    return calls.Conv(calls.WEIGHT, c.rows(x), outs[0], None, c.rows(y), stride, padding, dilation, groups),
+    return kernel_calls.Conv(kernel_calls.WEIGHT, c.rows(x), outs[0], None, c.rows(y), stride, padding, dilation, groups),
 
 
 @convolution_weight.grad("x")

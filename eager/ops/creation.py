@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from ...runtime import moves, native
+from ...runtime import copy_gather, native
 from .. import dtypes
-from ..op import indexed, scalar, size
+from ..op.op import indexed, scalar, size
 from ..sizes import SymInt
 
 
@@ -21,7 +21,7 @@ def full(s, i, size, value: scalar, dtype, device=None):
 @full.numpy
 def _(size, value, dtype, device):
     if isinstance(value, (int, float)) and value == 0:
-        return moves.zeros(size, dtype.numpy)
+        return copy_gather.zeros(size, dtype.numpy)
     out = native.empty(size, dtype.numpy)
     out.fill(np.asarray(value).astype(dtype.numpy) if dtype.category == 1 and isinstance(value, int) else value)   # (as in C)
     return out
@@ -81,7 +81,7 @@ def _(start, end, length, dtype, device):
     """The same numbers: one half counted from each end."""
     inner = (dtype.compute if dtype.is_floating_point else dtypes.float64).numpy.type
     if dtype.compute is dtype:
-        found = moves.evenly(float(start), float(end), (float(end) - float(start)) / max(length - 1, 1), length, dtype.numpy)
+        found = copy_gather.evenly(float(start), float(end), (float(end) - float(start)) / max(length - 1, 1), length, dtype.numpy)
         if found is not NotImplemented:
             return found
     step, half = inner((float(end) - float(start)) / max(length - 1, 1)), (length + 1) // 2

@@ -8,8 +8,8 @@ per class is minus the gradient.
 import numpy as np
 
 from ...runtime import ctc
-from ..meta import Spec
-from ..op import extern, mask, Out, static, tensor
+from ..op.meta import Spec
+from ..op.op import extern, mask, Out, static, tensor
 
 
 def _states(targets, counts, blank):

@@ -4,8 +4,8 @@ In: the results of its forward, the tensors it was called with, what its backwar
 results again, new tensors whose gradient the rule computes. Recorded by the compiler where it meets `autograd.Function`.
 """
 
-from ..grads import Formula
-from ..op import composite, size, static, tensors
+from ..op.gradient import Formula
+from ..op.op import composite, size, static, tensors
 from .arithmetic import clone
 
 MOST = 8            # results of one call

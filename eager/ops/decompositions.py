@@ -7,11 +7,11 @@ conjugation where a formula is holomorphic (see grads.py) and say `explicit` whe
 import numpy as np
 
 from .. import dtypes
-from ..grads import explicit
-from ..meta import Spec, broadcast_shapes
-from ..op import composite, extern, optional, Out, size, static
+from ..op.gradient import explicit
+from ..op.meta import Spec, broadcast_shapes
+from ..op.op import composite, extern, optional, Out, size, static
 from .arithmetic import add, cast, div, eq, gt, maximum, mul, neg, sub, where
-from .complexes import conj, real
+from .complex_numbers import conj, real
 from .checks import LinAlgError
 from .creation import eye, full, tril, triu
 from .indexing import scatter_add

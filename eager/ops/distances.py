@@ -1,13 +1,13 @@
 """Distances of rows: of all pairs above the diagonal row by row, of rows side by side; cosines of their angles."""
 
-from ...runtime.calls import TYPES, Job, rows_of
+from ...runtime.kernel_calls import TYPES, Job, rows_of
 from .. import _call, dtypes
-from ..meta import Spec
-from ..op import composite, scalar, static
+from ..op.meta import Spec
+from ..op.op import composite, scalar, static
 from .arithmetic import add, div, eq, floor_divide, lt, mul, neg, still, sub, where
 from .creation import arange, full
 from .indexing import index_add, index_select
-from .order import searchsorted
+from .sorting import searchsorted
 from .reduce import norm, sum as sum_dims
 from .views import unsqueeze
 

@@ -7,10 +7,11 @@ import math
 
 import numpy as np
 
-from ...runtime import maps, moves, native
-from .. import dtypes, prims
-from ..op import extern, OPS, pointwise, scalar, static, zeros
-from ..promote import ordered
+from ...runtime import elementwise, copy_gather, native
+from .. import dtypes
+from ..op import prims
+from ..op.op import extern, OPS, pointwise, scalar, static, zeros
+from ..op.promote import ordered
 from .arithmetic import add, cast, div, eq, ge, logical_and, mul, neg, square, sub, where
 from .native_maps import native_map
 from .samples import unary
@@ -174,7 +175,7 @@ def erf(s, x):
 @erf.native
 def _(x):
     found = native_map(native.ERF, x)
-    return maps.every("erf", x) if found is NotImplemented else found
+    return elementwise.every("erf", x) if found is NotImplemented else found
 
 
 @erf.grad("x")
@@ -187,7 +188,7 @@ def sigmoid(s, x):
     return 1.0 / (1.0 + s.exp(-x))
 
 
-sigmoid.native(lambda x: maps.unary("sigmoid", x))
+sigmoid.native(lambda x: elementwise.unary("sigmoid", x))
 
 
 @sigmoid.grad("x")
@@ -246,7 +247,7 @@ def _floating(x, function):
 
 def _in_type(x, kind):
     """numpy converts halves one by one."""
-    found = moves.converted(x, kind)
+    found = copy_gather.converted(x, kind)
     return x.astype(kind, copy=False) if found is NotImplemented else found
 
 
@@ -328,12 +329,12 @@ def _inverse_erf(x):
     return np.where(np.abs(v) == 1, np.copysign(np.inf, v), y)
 
 
-erfinv.native(lambda x: maps.every("erfinv", x))
+erfinv.native(lambda x: elementwise.every("erfinv", x))
 
 
 @erfinv.calls
 def _(c, outs, x):
-    return maps.map_calls(c, "erfinv", outs[0], x)
+    return elementwise.map_calls(c, "erfinv", outs[0], x)
 
 
 @erfinv.grad("x")

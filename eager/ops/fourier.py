@@ -7,10 +7,10 @@ cutting is done before. The transforms are linear, so a gradient is a transform 
 import numpy as np
 
 from .. import _call, dtypes
-from ..meta import Spec
-from ..op import extern, scalar, size, static
+from ..op.meta import Spec
+from ..op.op import extern, scalar, size, static
 from .arithmetic import eq, mul, where
-from .complexes import real
+from .complex_numbers import real
 from .creation import arange
 from .rearrange import pad
 

@@ -8,11 +8,11 @@ import functools
 
 import numpy as np
 
-from ...runtime import moves
+from ...runtime import copy_gather
 from .. import _call, dtypes
-from ..grads import Meta
-from ..meta import Spec
-from ..op import composite, indexed, mask, scalar, scatter, size, static, tensors
+from ..op.gradient import Meta
+from ..op.meta import Spec
+from ..op.op import composite, indexed, mask, scalar, scatter, size, static, tensors
 from ..sizes import numel
 from .arithmetic import add, cast, div, eq, masked_fill, maximum, mul, where
 from .creation import arange, full
@@ -22,7 +22,7 @@ from .views import as_strided, reshape, restrided, slice_dim, squeeze, unsqueeze
 
 def checked(index, size, text, error=IndexError):
     """Refuse indices outside [0, size); `text` may name the offender as {bad}."""
-    if moves.out_of_range(index, size):
+    if copy_gather.out_of_range(index, size):
         bad = index[(index < 0) | (index >= size)].flat[0]
         raise error(text.format(bad=bad, size=size))
     return index
@@ -68,7 +68,7 @@ def gather(s, i, x, dim: static, index: mask):
 def _(x, dim, index):
     if x.ndim == 0:
         return NotImplemented
-    return read(moves.take_elements(x, dim, index), index, x.shape[dim], _OUT_OF_DIM % dim, RuntimeError)
+    return read(copy_gather.take_elements(x, dim, index), index, x.shape[dim], _OUT_OF_DIM % dim, RuntimeError)
 
 
 @gather.numpy
@@ -95,11 +95,11 @@ def row_major(x, *rest):
     return Spec(tuple(x.shape), x.dtype)
 
 
-_NATIVE = {"set": moves.set_elements, "add": moves.add_elements}
+_NATIVE = {"set": copy_gather.set_elements, "add": copy_gather.add_elements}
 
 
 def _scatter(name, mode, kernel):
-    native = _NATIVE.get(mode) or functools.partial(moves.combine_elements, {"mul": "product"}.get(mode, mode))
+    native = _NATIVE.get(mode) or functools.partial(copy_gather.combine_elements, {"mul": "product"}.get(mode, mode))
 
     @scatter(name=name, mode=mode, meta=row_major, ranges=lambda x, dim, index, source: index.shape, promote="keep", refuses=True)
     def record(s, i, x, dim: static, index: mask, source):
@@ -108,7 +108,7 @@ def _scatter(name, mode, kernel):
 
     @record.numpy
     def _(x, dim, index, source):
-        out = moves.copied(x)
+        out = copy_gather.copied(x)
         write(out, dim, index, source)
         return out
 
@@ -285,7 +285,7 @@ def scatter_value(s, i, x, dim: static, index: mask, value: scalar):
 @scatter_value.numpy
 def _(x, dim, index, value):
     checked(index, x.shape[dim] if x.ndim else 1, _OUT_OF_DIM % dim, RuntimeError)
-    out = moves.copied(x)
+    out = copy_gather.copied(x)
     out[_along(x.shape, index, dim)] = value
     return out
 
@@ -309,7 +309,7 @@ def index_select(s, i, x, dim: static, index: mask):
 def _(x, dim, index):
     if dim != 0 or x.ndim == 0:
         return NotImplemented
-    return read(moves.take_rows(x, index), index, x.shape[0], "index out of range in self")
+    return read(copy_gather.take_rows(x, index), index, x.shape[0], "index out of range in self")
 
 
 @index_select.numpy
@@ -335,7 +335,7 @@ def _index_write(name, mode, kernel):
 
     @record.numpy
     def _(x, dim, index, source):
-        out = moves.copied(x)
+        out = copy_gather.copied(x)
         write(out, dim, index, source)
         return out
 
@@ -354,7 +354,7 @@ def added_rows(x, dim, index, source) -> bool:
     if not x.size or not source.size or index.ndim != 1 or not x.flags.c_contiguous:
         return False
     outer, width = numel(x.shape[:dim]), numel(x.shape[dim + 1:])
-    return moves.add_rows(x.reshape(outer, x.shape[dim], width), index,
+    return copy_gather.add_rows(x.reshape(outer, x.shape[dim], width), index,
                           source.reshape(outer, index.size, width)) is not NotImplemented
 
 
@@ -417,7 +417,7 @@ spread.native(_call.spread)
 
 @spread.numpy
 def _(x, index, dim, size):
-    out = moves.zeros(x.shape[:dim] + (size,) + x.shape[dim:], x.dtype)
+    out = copy_gather.zeros(x.shape[:dim] + (size,) + x.shape[dim:], x.dtype)
     np.put_along_axis(out, np.expand_dims(index, dim), np.expand_dims(x, dim), dim)
     return out
 
@@ -450,7 +450,7 @@ def embedding_lookup(s, i, weight, index: mask):
 
 @embedding_lookup.native
 def _(weight, index):
-    return read(moves.take_rows(weight, index), index, weight.shape[0], "index out of range in self")
+    return read(copy_gather.take_rows(weight, index), index, weight.shape[0], "index out of range in self")
 
 
 @embedding_lookup.numpy
@@ -497,8 +497,8 @@ def _(rows, index, x, padding_idx):
     if not index.size or not x.size or not x.flags.c_contiguous:
         return NotImplemented
     width = x.shape[index.ndim:]
-    out = moves.zeros((rows,) + width, x.dtype)
-    bad = moves.add_rows(out.reshape(1, rows, -1), np.ascontiguousarray(index).reshape(-1),
+    out = copy_gather.zeros((rows,) + width, x.dtype)
+    bad = copy_gather.add_rows(out.reshape(1, rows, -1), np.ascontiguousarray(index).reshape(-1),
                          x.reshape(1, index.size, -1), padding_idx)
     if bad is NotImplemented:
         return bad
@@ -511,7 +511,7 @@ def _(rows, index, x, padding_idx):
     """Sorted by row, so that each row is one run to add up."""
     width = x.shape[index.ndim:]
     flat, values = index.reshape(-1), x.reshape((-1,) + width)
-    out = moves.zeros((rows,) + width, x.dtype)
+    out = copy_gather.zeros((rows,) + width, x.dtype)
     if flat.size:
         order = np.argsort(flat, kind="stable")
         ordered = flat[order]
@@ -587,7 +587,7 @@ def _numpy_index(x, indices, dims):
     where = dict(zip(dims, indices))
     for d, index in where.items():
         size = x.shape[d]
-        if index.size and moves.out_of_range(index, size):
+        if index.size and copy_gather.out_of_range(index, size):
             low, high = index.min(), index.max()
             if low < -size or high >= size:
                 raise IndexError(f"index {high if high >= size else low} is out of bounds for dimension {d} with size "
@@ -623,7 +623,7 @@ def _(make):
 
 def _added(x, index, values) -> bool:
     """x[index] += values with duplicates added up, natively; negative indices count from the end."""
-    if moves.out_of_range(index, x.shape[0]):
+    if copy_gather.out_of_range(index, x.shape[0]):
         index = np.where(index < 0, index + x.shape[0], index)
     index = index.reshape(-1)
     return added_rows(x, 0, index, np.ascontiguousarray(values).reshape(index.size, *x.shape[1:]))
@@ -639,7 +639,7 @@ def _index_put(name, mode, kernel):
 
     @record.numpy
     def _(x, indices, values, dims):
-        out = moves.copied(x) if x.flags.c_contiguous else x.copy("K")
+        out = copy_gather.copied(x) if x.flags.c_contiguous else x.copy("K")
         write(out, indices, values, dims)
         return out
 

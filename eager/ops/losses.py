@@ -5,16 +5,16 @@ cross_entropy keeps one number per row (log-sum-exp) besides its inputs; its gra
 
 import numpy as np
 
-from ...runtime import jobs, maps, moves, rows
+from ...runtime import kernels, elementwise, copy_gather, row_kernels as rows
 from .. import _call
-from ..grads import Meta
-from ..meta import Spec
-from ..op import composite, optional, Out, pointwise, scalar, size, static
+from ..op.gradient import Meta
+from ..op.meta import Spec
+from ..op.op import composite, optional, Out, pointwise, scalar, size, static
 from ..state import state
 from .activations import log_sigmoid
 from .arithmetic import absolute, add, cast, clamp, div, eq, lt, masked_fill, mul, ne, neg, sign, square, sub, where
 from .elementary import exp, log, log1p, sigmoid
-from .halves import back, single
+from .upcast import back, single
 from .indexing import checked, gather, index_select, spread
 from .reduce import extent, logsumexp, mean, sum as sum_dims
 from .views import expand, reshape, squeeze, unsqueeze
@@ -67,7 +67,7 @@ def bent_square(s, x, target, bound: scalar, half: scalar, width: scalar, slope:
     return s.where(s.lt(size, bound), size * size * 0.5 / width, (size - half) * slope)
 
 
-bent_square.native(lambda x, target, bound, half, width, slope: maps.pair("bent_square", x, target, bound, half, width, slope))
+bent_square.native(lambda x, target, bound, half, width, slope: elementwise.pair("bent_square", x, target, bound, half, width, slope))
 bent_square.samples(lambda make: [(make(3, 4), make(3, 4), 0.7, 0.35, 1.0, 0.7), (make(4), make(3, 4), 0.5, 0.25, 0.5, 1.0)])
 
 
@@ -167,7 +167,7 @@ def bent_line(s, x, target, bound: scalar, rise: scalar, height: scalar):
     return s.where(s.lt(s.abs(d), bound), d * rise, s.where(s.eq(d, d), s.sign(d) * height, d))
 
 
-bent_line.native(lambda x, target, bound, rise, height: maps.pair("bent_line", x, target, bound, rise, height))
+bent_line.native(lambda x, target, bound, rise, height: elementwise.pair("bent_line", x, target, bound, rise, height))
 bent_line.samples(lambda make: [(make(3, 4), make(3, 4), 0.7, 1.0, 0.7), (make(4), make(3, 4), 0.5, 2.0, 1.0)])
 
 
@@ -360,7 +360,7 @@ def _class_weights(target, weight, ignore_index, dtype):
 def check_targets(target, classes, ignore_index):
     """IndexError for a class that does not exist. Fakes have none to look at."""
     found = target._array
-    if found is not None and moves.out_of_range(found, classes):
+    if found is not None and copy_gather.out_of_range(found, classes):
         wrong = found[((found < 0) | (found >= classes)) & (found != ignore_index)]
         if wrong.size:
             raise IndexError(f"Target {wrong.flat[0]} is out of bounds.")
@@ -398,7 +398,7 @@ def _per_position(g, w, total, reduction, ignored):
 def _(x, target, weight, reduction, ignore_index):
     """Rows of one class each, none of them ignored."""
     if weight is not None or x.ndim != 2 or not x.size or target.ndim != 1 or target.dtype != np.int64 or len(target) != len(x) \
-            or 0 <= ignore_index < x.shape[1] or not jobs.plain(x) or moves.out_of_range(target, x.shape[1]):
+            or 0 <= ignore_index < x.shape[1] or not kernels.plain(x) or copy_gather.out_of_range(target, x.shape[1]):
         return NotImplemented
     loss = -_computed(x.take(target + np.arange(0, x.size, x.shape[1])))
     total = np.asarray(len(target), loss.dtype)
@@ -409,7 +409,7 @@ def _(x, target, weight, reduction, ignore_index):
 
 
 def _computed(x):
-    return x.astype(jobs.computation(x.dtype), copy=False)
+    return x.astype(kernels.computation(x.dtype), copy=False)
 
 
 @nll_loss.grad("x")
@@ -473,7 +473,7 @@ def _(x, target, weight, reduction, ignore_index, label_smoothing):
 def _native_rows(x, target, weight, label_smoothing) -> bool:
     smooth = not label_smoothing or weight is None and x.dtype.itemsize >= 4 and x.flags.c_contiguous
     return (x.ndim == 2 and smooth and x.size > 0 and target.ndim == 1 and target.dtype == np.int64
-            and jobs.plain(x, weight) and target.flags.c_contiguous)
+            and kernels.plain(x, weight) and target.flags.c_contiguous)
 
 
 @cross_entropy.native
@@ -567,7 +567,7 @@ def _smooth_gradient(g, probability, target, weight, total, reduction, ignore_in
 
 @cross_entropy_backward.native
 def _(g, x, target, weight, lse, total, reduction, ignore_index, label_smoothing):
-    if not _native_rows(x, target, weight, label_smoothing) or lse.dtype != jobs.computation(x.dtype):
+    if not _native_rows(x, target, weight, label_smoothing) or lse.dtype != kernels.computation(x.dtype):
         return NotImplemented
     if weight is None and reduction != "none" and not label_smoothing:
         count = float(total) if reduction == "mean" else 1.0
@@ -601,7 +601,7 @@ def _(g, x, target, weight, lse, total, reduction, ignore_index, label_smoothing
         return NotImplemented
     kept = target != ignore_index
     scale = np.where(kept, g / total if reduction == "mean" else g, x.dtype.type(0)).astype(x.dtype, copy=False)
-    out, step = jobs.empty(x.shape, x.dtype), max(1, (1 << 15) // x.shape[1])
+    out, step = kernels.empty(x.shape, x.dtype), max(1, (1 << 15) // x.shape[1])
     for k in range(0, len(x), step):
         part = out[k:k + step]
         np.exp(np.subtract(x[k:k + step], lse[k:k + step, None], out=part), out=part)

@@ -2,16 +2,16 @@
 
 import numpy as np
 
-from ...runtime import calls, jobs
+from ...runtime import kernel_calls, kernels
 from .. import _call, dtypes
-from ..meta import Spec
-from ..op import composite, mask, scalar, static
+from ..op.meta import Spec
+from ..op.op import composite, mask, scalar, static
 from .arithmetic import add, cast, clamp, div, eq, gt, logical_and, logical_not, lt, masked_fill, mul, ne, neg, sub
 from .checks import all_within
 from .creation import full
 from .indexing import gather, scatter_add, scatter_value
 from .losses import reduced, unreduced
-from .order import cumsum
+from .sorting import cumsum
 from .reduce import sum as sum_dims
 from .views import unsqueeze
 
@@ -102,7 +102,7 @@ def _work(classes):
 
 
 def _is_eligible(x, target):
-    return x.dtype in jobs.WHOLE and target.dtype == np.int64 and x.shape == target.shape and x.size
+    return x.dtype in kernels.WHOLE and target.dtype == np.int64 and x.shape == target.shape and x.size
 
 
 @multilabel_margin_rows.native
@@ -110,9 +110,9 @@ def _(x, target):
     if not _is_eligible(x, target):
         return NotImplemented
     rows, classes = x.shape
-    out = jobs.empty((rows,), x.dtype)
+    out = kernels.empty((rows,), x.dtype)
     arrays = (out, np.ascontiguousarray(x), np.ascontiguousarray(target))
-    jobs.run("multilabel_margin", x.dtype, rows, jobs.grain_of(_work(classes)), arrays, (classes,))
+    kernels.run("multilabel_margin", x.dtype, rows, kernels.grain_of(_work(classes)), arrays, (classes,))
     return out
 
 
@@ -121,9 +121,9 @@ def _(g, x, target):
     if not _is_eligible(x, target) or g.dtype != x.dtype or g.shape != x.shape[:1]:
         return NotImplemented
     rows, classes = x.shape
-    out = jobs.empty(x.shape, x.dtype)
+    out = kernels.empty(x.shape, x.dtype)
     arrays = (out, np.ascontiguousarray(g), np.ascontiguousarray(x), np.ascontiguousarray(target))
-    jobs.run("multilabel_margin_back", x.dtype, rows, jobs.grain_of(_work(classes)), arrays, (classes, 1))
+    kernels.run("multilabel_margin_back", x.dtype, rows, kernels.grain_of(_work(classes)), arrays, (classes, 1))
     return out
 
 
@@ -131,8 +131,8 @@ def _job(c, name, x, target, arrays, *numbers):
     if x.dtype not in (dtypes.float32, dtypes.float64) or target.dtype is not dtypes.int64 or c.is_empty(x):
         return None
     rows, classes = x.shape
-    arrays += tuple(calls.rows_of(c, x, target))
-    return calls.Job(name, calls.TYPES[x.dtype.name], rows, _work(classes), arrays, (classes, *numbers)),
+    arrays += tuple(kernel_calls.rows_of(c, x, target))
+    return kernel_calls.Job(name, kernel_calls.TYPES[x.dtype.name], rows, _work(classes), arrays, (classes, *numbers)),
 
 
 @multilabel_margin_rows.calls

@@ -3,7 +3,7 @@ same for compiled code, over regions and with the outputs given."""
 
 import numpy as np
 
-from ...runtime import calls, jobs
+from ...runtime import kernel_calls, kernels
 
 _FEW = 16               # rows over all steps below which packing the weights costs more than it gains
 _FLOAT = np.dtype(np.float32)
@@ -25,12 +25,12 @@ def forward(name, x, h0, c0, weight, bias, valid, reverse, kept):
         return NotImplemented
     (length, rows), size = x.shape[:2], h0.shape[1]
     h0, c0, weight, bias, valid = _dense(h0, c0, weight, bias, valid)
-    out, hn = jobs.empty((length, rows, size), _FLOAT), np.empty((rows, size), _FLOAT)
+    out, hn = kernels.empty((length, rows, size), _FLOAT), np.empty((rows, size), _FLOAT)
     cn = None if c0 is None else np.empty((rows, size), _FLOAT)
-    cells = None if c0 is None else jobs.empty((length, rows, size), _FLOAT)
-    gates = jobs.empty((length, rows, kept * size), _FLOAT) if kept else None
+    cells = None if c0 is None else kernels.empty((length, rows, size), _FLOAT)
+    gates = kernels.empty((length, rows, kept * size), _FLOAT) if kept else None
     numbers = length, rows, size, int(reverse), x.strides[0] // 4, x.strides[1] // 4
-    jobs.run(name + "_forward", _FLOAT, 1, 1, (x, h0, c0, weight, bias, valid, out, hn, cn, gates, cells), numbers)
+    kernels.run(name + "_forward", _FLOAT, 1, 1, (x, h0, c0, weight, bias, valid, out, hn, cn, gates, cells), numbers)
     return out, hn, cn, gates, cells
 
 
@@ -44,10 +44,10 @@ def backward(name, g_out, g_hn, g_cn, gates, cells, out, first, weight, valid, r
         g_out = np.ascontiguousarray(g_out)
     strides = (0, 0) if g_out is None else (g_out.strides[0] // 4, g_out.strides[1] // 4)
     g_hn, g_cn, gates, cells, out, first, weight, valid = _dense(g_hn, g_cn, gates, cells, out, first, weight, valid)
-    g_x, g_h = jobs.empty((length, rows, weight.shape[0]), _FLOAT), np.empty((rows, size), _FLOAT)
+    g_x, g_h = kernels.empty((length, rows, weight.shape[0]), _FLOAT), np.empty((rows, size), _FLOAT)
     sizes = {"lstm": (rows, size), "gru": g_x.shape}.get(name)
-    third = None if sizes is None else jobs.empty(sizes, _FLOAT)
-    jobs.run(name + "_backward", _FLOAT, 1, 1,
+    third = None if sizes is None else kernels.empty(sizes, _FLOAT)
+    kernels.run(name + "_backward", _FLOAT, 1, 1,
              (g_out, g_hn, g_cn, gates, cells, out, first, weight, valid, g_x, g_h, third),
              (length, rows, size, int(reverse), *strides))
     return g_x, g_h, third
@@ -66,24 +66,24 @@ def _flops(numbers, weight):
 def forward_calls(c, name, x, h0, c0, weight, bias, valid, reverse, out, hn, cn, gates, cells):
     if not _single(c, x, h0, c0, weight, bias):
         return None
-    x = calls.along_last(c, x)
-    h0, c0, weight, bias, valid = calls.rows_of(c, h0, c0, weight, bias, valid)
+    x = kernel_calls.along_last(c, x)
+    h0, c0, weight, bias, valid = kernel_calls.rows_of(c, h0, c0, weight, bias, valid)
     numbers = *x.shape[:2], h0.shape[1], reverse, *x.strides[:2]
     arrays = x, h0, c0, weight, bias, valid, out, hn, cn, gates, cells
     same = {"lstm": ((9, 0),), "gru": ()}.get(name, ((6, 0),))          # gates, or states, where their inputs were
     flops = _flops(numbers, weight)
-    return calls.Job(name + "_forward", 0, 1, 1, arrays, numbers, flops=flops, same=same, alone=True),
+    return kernel_calls.Job(name + "_forward", 0, 1, 1, arrays, numbers, flops=flops, same=same, alone=True),
 
 
 def backward_calls(c, name, g_out, g_hn, g_cn, gates, cells, out, first, weight, valid, reverse, g_x, g_h, third):
     if not _single(c, g_x, g_out, g_hn, g_cn, gates, cells, out, first, weight):
         return None
-    g_out = calls.along_last(c, g_out)
+    g_out = kernel_calls.along_last(c, g_out)
     strides = (0, 0) if g_out is None else g_out.strides[:2]
-    g_hn, g_cn, gates, cells, out, first, weight, valid = calls.rows_of(
+    g_hn, g_cn, gates, cells, out, first, weight, valid = kernel_calls.rows_of(
         c, g_hn, g_cn, gates, cells, out, first, weight, valid)
     numbers = *g_x.shape[:2], weight.shape[1], reverse, *strides
     arrays = g_out, g_hn, g_cn, gates, cells, out, first, weight, valid, g_x, g_h, third
     same = ((9, 3),) if name == "lstm" else ()                          # gradients where the gates were
     flops = _flops(numbers, weight)
-    return calls.Job(name + "_backward", 0, 1, 1, arrays, numbers, flops=flops, same=same, alone=True),
+    return kernel_calls.Job(name + "_backward", 0, 1, 1, arrays, numbers, flops=flops, same=same, alone=True),

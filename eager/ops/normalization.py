@@ -8,12 +8,12 @@ import math
 
 import numpy as np
 
-from ...runtime import rows
-from ..grads import Meta
-from ..meta import Spec
-from ..op import composite, optional, Out, scalar, static, tensor
+from ...runtime import row_kernels as rows
+from ..op.gradient import Meta
+from ..op.meta import Spec
+from ..op.op import composite, optional, Out, scalar, static, tensor
 from ..state import state
-from .halves import back, single
+from .upcast import back, single
 from .arithmetic import add, mul, square, sub
 from .elementary import rsqrt
 from .reduce import mean as mean_dims, sum as sum_dims

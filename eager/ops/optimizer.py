@@ -8,9 +8,9 @@ import math
 
 import numpy as np
 
-from ...runtime import steps
+from ...runtime import optimizer_step
 from .. import _call, dtypes
-from ..op import composite, scalar, static, tensor
+from ..op.op import composite, scalar, static, tensor
 from ..state import state
 from .arithmetic import add, cast, div, maximum, mul, neg, square, sub
 from .elementary import power, sqrt
@@ -40,7 +40,7 @@ def sgd_step(param, grad, lr: scalar, weight_decay: scalar, maximize: static):
 @sgd_step.calls
 def _(c, outs, param, grad, lr, weight_decay, maximize):
     options, reals = (0, int(maximize)), (lr, 0.0, 1.0, weight_decay)
-    return steps.sgd_calls(c, (outs[0], None), (param, None), grad, options, reals)
+    return optimizer_step.sgd_calls(c, (outs[0], None), (param, None), grad, options, reals)
 
 
 def _direction(param, grad, weight_decay, maximize):
@@ -57,7 +57,7 @@ def _numpy_direction(p, g, weight_decay, maximize, room):
 
 
 def _numpy_sgd(param, grad, lr, weight_decay, maximize):
-    if steps.sgd([(param, grad, None)], lr, 0.0, 0.0, weight_decay, False, maximize):
+    if optimizer_step.sgd([(param, grad, None)], lr, 0.0, 0.0, weight_decay, False, maximize):
         return
     for p, g in pieces(param, grad):
         room = np.empty_like(p)
@@ -79,11 +79,11 @@ def sgd_momentum_step(param, grad, buffer, lr: scalar, momentum: scalar, dampeni
 @sgd_momentum_step.calls
 def _(c, outs, param, grad, buffer, lr, momentum, dampening, weight_decay, nesterov, maximize):
     options, reals = (int(nesterov), int(maximize)), (lr, momentum, 1.0 - dampening, weight_decay)
-    return steps.sgd_calls(c, outs, (param, buffer), grad, options, reals)
+    return optimizer_step.sgd_calls(c, outs, (param, buffer), grad, options, reals)
 
 
 def _numpy_sgd_momentum(param, grad, buffer, lr, momentum, dampening, weight_decay, nesterov, maximize):
-    if steps.sgd([(param, grad, buffer)], lr, momentum, dampening, weight_decay, nesterov, maximize):
+    if optimizer_step.sgd([(param, grad, buffer)], lr, momentum, dampening, weight_decay, nesterov, maximize):
         return
     for p, g, b in pieces(param, grad, buffer):
         room, more = np.empty_like(p), np.empty_like(p)
@@ -100,7 +100,7 @@ sgd_momentum_step.kernels["inplace"] = _numpy_sgd_momentum
 def sgd_rows(rows, lr, momentum, dampening, weight_decay, nesterov, maximize):
     """Rows (param, grad, buffer or None), in one parallel run where they are plain tensors."""
     reals = lr, momentum, 1.0 - dampening, weight_decay
-    if state.quick is not None and _call.steps(steps.SGD, 0, (0, 2), (1,), -1, rows, (nesterov, maximize), reals):
+    if state.quick is not None and _call.steps(optimizer_step.SGD, 0, (0, 2), (1,), -1, rows, (nesterov, maximize), reals):
         return
     for param, grad, buffer in rows:
         if buffer is None:
@@ -163,7 +163,7 @@ def amsgrad_step(param, grad, exp_avg, exp_avg_sq, max_exp_avg_sq, step: tensor,
 @adam_step.calls
 def _(c, outs, param, grad, exp_avg, exp_avg_sq, step, lr, beta1, beta2, eps, weight_decay, decoupled, maximize):
     options, reals = (int(decoupled), int(maximize)), (lr, beta1, beta2, eps, weight_decay)
-    return steps.adam_calls(c, (*outs[:3], None), (param, exp_avg, exp_avg_sq, None), grad, step, outs[3], options, reals)
+    return optimizer_step.adam_calls(c, (*outs[:3], None), (param, exp_avg, exp_avg_sq, None), grad, step, outs[3], options, reals)
 
 
 @amsgrad_step.calls
@@ -171,13 +171,13 @@ def _(c, outs, param, grad, exp_avg, exp_avg_sq, max_exp_avg_sq, step, lr, beta1
       maximize):
     options, reals = (int(decoupled), int(maximize)), (lr, beta1, beta2, eps, weight_decay)
     olds = param, exp_avg, exp_avg_sq, max_exp_avg_sq
-    return steps.adam_calls(c, outs[:4], olds, grad, step, outs[4], options, reals)
+    return optimizer_step.adam_calls(c, outs[:4], olds, grad, step, outs[4], options, reals)
 
 
 def _numpy_adam(param, grad, exp_avg, exp_avg_sq, step, lr, beta1, beta2, eps, weight_decay, decoupled, maximize,
                 biggest=None):
     row = (param, grad, exp_avg, exp_avg_sq, biggest, step)
-    if steps.adam([row], lr, beta1, beta2, eps, weight_decay, decoupled, maximize):
+    if optimizer_step.adam([row], lr, beta1, beta2, eps, weight_decay, decoupled, maximize):
         return
     step += 1
     t = float(step)
@@ -208,7 +208,7 @@ def adam_rows(rows, lr, beta1, beta2, eps, weight_decay, decoupled, maximize):
     """Rows (param, grad, exp_avg, exp_avg_sq, max_exp_avg_sq or None, step), in one parallel run where they are plain."""
     reals = lr, beta1, beta2, eps, weight_decay
     if state.quick is not None and _call.steps(
-        steps.ADAM, steps.COUNT, (0, 2, 3, 4), (1,), 5, rows, (decoupled, maximize), reals
+        optimizer_step.ADAM, optimizer_step.COUNT, (0, 2, 3, 4), (1,), 5, rows, (decoupled, maximize), reals
     ):
         return
     options = *reals, decoupled, maximize

@@ -7,11 +7,11 @@ import numpy as np
 
 from ...runtime import native
 from .. import _call
-from ..grads import Meta
-from ..op import indexed, scatter, size, static, tensor
-from ..prims import NUMPY
+from ..op.gradient import Meta
+from ..op.op import indexed, scatter, size, static, tensor
+from ..op.prims import NUMPY
 from ..sizes import is_int
-from .images import empty_image, image_like, ordered
+from .image_layout import empty_image, image_like, ordered
 
 _NUMPY_MODES = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
 

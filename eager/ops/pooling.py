@@ -7,13 +7,13 @@ windows that cover it and picked it. Averages are sums times a factor that depen
 import numpy as np
 
 from .. import _call, dtypes
-from ..grads import Meta
-from ..op import composite, indexed, mask, Out, reduction, size, static
-from ..prims import COMBINES
+from ..op.gradient import Meta
+from ..op.op import composite, indexed, mask, Out, reduction, size, static
+from ..op.prims import COMBINES
 from ..sizes import contiguous_strides, numel
 from .arithmetic import div
-from .halves import back, single
-from .images import (candidates, covering, empty_image, image_like, ordered, pooled_sizes, taps, tidy, window_index)
+from .upcast import back, single
+from .image_layout import candidates, covering, empty_image, image_like, ordered, pooled_sizes, taps, tidy, window_index
 from .indexing import gather
 from .pooling_kernels import (max_backward_calls, max_calls, max_windows, max_windows_backward, sum_backward_calls,
                               sum_calls, sum_windows, sum_windows_backward)

@@ -8,13 +8,13 @@ from types import NoneType
 
 import numpy as np
 
-from ...runtime import calls, jobs
-from .images import array_is_last, empty_image, ordered
+from ...runtime import kernel_calls, kernels
+from .image_layout import array_is_last, empty_image, ordered
 
 
 def _layout(x, sizes, pooled):
     """`pooled`: how many dims. Without a batch there is no order with the channels last."""
-    if x.dtype not in jobs.TYPES or not x.size or 0 in sizes or not x.flags.aligned:
+    if x.dtype not in kernels.TYPES or not x.size or 0 in sizes or not x.flags.aligned:
         return None
     return "planes" if x.flags.c_contiguous else "last" if x.ndim == pooled + 2 and array_is_last(x) else None
 
@@ -37,10 +37,10 @@ def _run(name, x, big, outs, arrays, window, divisor, counted, n, inner):
     positions = math.prod(outs[-n:]) * math.prod(window[0])
     if order == "planes":
         units = math.prod(x.shape[:x.ndim - n])
-        jobs.run(f"{name}_planes", x.dtype, units, jobs.grain_of(positions), arrays, numbers, (float(divisor),))
+        kernels.run(f"{name}_planes", x.dtype, units, kernels.grain_of(positions), arrays, numbers, (float(divisor),))
     else:
         units, work = inner(x.shape[0], outs, positions * channels)
-        jobs.run(f"{name}_last", x.dtype, units, jobs.grain_of(work), arrays, numbers, (float(divisor),))
+        kernels.run(f"{name}_last", x.dtype, units, kernels.grain_of(work), arrays, numbers, (float(divisor),))
 
 
 def _output_rows(batch, outs, work):
@@ -60,7 +60,7 @@ def _images(batch, outs, work):
 
 
 def _made(x, sizes):
-    return jobs.empty(tuple(sizes), x.dtype) if x.flags.c_contiguous else empty_image(x, sizes)
+    return kernels.empty(tuple(sizes), x.dtype) if x.flags.c_contiguous else empty_image(x, sizes)
 
 
 def _tidy(g):
@@ -103,7 +103,7 @@ def sum_windows(x, sizes, window, divisor, count_include_pad):
 def sum_windows_backward(g, sizes, window, divisor, count_include_pad):
     g = _tidy(g)
     order = _layout(g, sizes, len(window[0]))
-    if order is None or g.dtype not in jobs.WHOLE:
+    if order is None or g.dtype not in kernels.WHOLE:
         return NotImplemented
     out = _made(g, sizes)
     if order == "last":
@@ -118,7 +118,7 @@ def sum_windows_backward(g, sizes, window, divisor, count_include_pad):
 def plane_calls(c, name, out, x, big, outs, arrays, window, types, divisor=0, counted=False):
     """`big`, `outs`: the pooled dims of both sides; `out` and `x` decide whether the kernel is eligible."""
     known = x.dtype.name in types and type(divisor) in (int, float, NoneType)
-    if not known or c.is_empty(x) or c.is_empty(out) or not calls.is_rows(x):
+    if not known or c.is_empty(x) or c.is_empty(out) or not kernel_calls.is_rows(x):
         return None
     n, units, work = len(window[0]), 1, 1
     for size in x.shape[:len(x.shape) - n]:
@@ -126,15 +126,15 @@ def plane_calls(c, name, out, x, big, outs, arrays, window, types, divisor=0, co
     for size in (*outs[-n:], *window[0]):
         work = work * size
     numbers = _numbers(1, big, outs, *window, counted=counted)
-    return calls.Job(f"{name}_planes", calls.TYPES[x.dtype.name], units, work, arrays, numbers, (float(divisor or 0),)),
+    return kernel_calls.Job(f"{name}_planes", kernel_calls.TYPES[x.dtype.name], units, work, arrays, numbers, (float(divisor or 0),)),
 
 
 def max_calls(c, out, place, x, window):
-    return plane_calls(c, "max", out, x, x.shape, out.shape, (out, place, x), window[:4], calls.TYPES)
+    return plane_calls(c, "max", out, x, x.shape, out.shape, (out, place, x), window[:4], kernel_calls.TYPES)
 
 
 def max_backward_calls(c, out, g, place, sizes, window):
-    if not calls.is_rows(place):
+    if not kernel_calls.is_rows(place):
         return None
     return plane_calls(c, "max_back", out, g, sizes, g.shape, (out, place, g), window, _WHOLE)
 
@@ -143,7 +143,7 @@ _WHOLE = ("float32", "float64")
 
 
 def sum_calls(c, out, x, window, divisor, counted):
-    return plane_calls(c, "avg", out, x, x.shape, out.shape, (out, x), window, calls.TYPES, divisor, counted)
+    return plane_calls(c, "avg", out, x, x.shape, out.shape, (out, x), window, kernel_calls.TYPES, divisor, counted)
 
 
 def sum_backward_calls(c, out, g, sizes, window, divisor, counted):

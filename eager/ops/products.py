@@ -6,12 +6,12 @@ and rounded once.
 
 import numpy as np
 
-from ...runtime import maps, moves, native, reductions, whole
+from ...runtime import elementwise, copy_gather, native, reductions, integer_matmul
 from .. import _call
 from ..dispatch import type_name
-from ..grads import Meta
-from ..meta import broadcast_shapes
-from ..op import composite, extern, optional, static
+from ..op.gradient import Meta
+from ..op.meta import broadcast_shapes
+from ..op.op import composite, extern, optional, static
 from .arithmetic import add, mul, sub
 from .rearrange import stack
 from .reduce import sum as sum_dims
@@ -30,7 +30,7 @@ def numpy_product(a, b):
             native.matmul(a, b, out)
             return out
     if a.dtype.kind in "iu" and a.dtype == b.dtype and a.ndim >= 2 and b.ndim >= 2:
-        found = whole.product(a, b)
+        found = integer_matmul.product(a, b)
         if found is not NotImplemented:
             return found
     if a.dtype.itemsize < 4 and a.dtype.kind not in "biu":
@@ -53,7 +53,7 @@ def _in_single(x):
 
 def _in_type(x, dtype):
     """x in another floating type, by the runtime where it can."""
-    found = moves.converted(x, dtype) if type(x) is np.ndarray else NotImplemented
+    found = copy_gather.converted(x, dtype) if type(x) is np.ndarray else NotImplemented
     return x.astype(dtype) if found is NotImplemented else found
 
 
@@ -238,7 +238,7 @@ def _(x, weight, bias):
     else:
         rows = x.reshape(_rows(x.shape), x.shape[-1])
         out = numpy_product(rows, weight.T).reshape(x.shape[:-1] + weight.shape[:1])
-    return out if bias is None else maps.add_row(out, bias) if out.ndim else out + bias
+    return out if bias is None else elementwise.add_row(out, bias) if out.ndim else out + bias
 
 
 linear.native(_call.linear)

@@ -4,13 +4,13 @@ the draw depends on (seed, ordinal, i) only, so eager and compiled code draw the
 
 import numpy as np
 
-from ...runtime import order, reductions
+from ...runtime import sorting, reductions
 from .. import dtypes
-from ..op import composite, random_op, scalar, size, static, tensor
+from ..op.op import composite, random_op, scalar, size, static, tensor
 from .arithmetic import cast, div, gt, le, minimum, mul, where
 from .creation import arange
 from .elementary import log1p
-from .order import cumsum, sort, topk
+from .sorting import cumsum, sort, topk
 from .reduce import amax, sum as sum_dims
 from .views import unsqueeze
 
@@ -139,7 +139,7 @@ def edges_below(edges, u):
 def _(edges, u):
     if edges.dtype.itemsize < 4 or not u.size:
         return NotImplemented
-    found = order.edges_below(edges, u)
+    found = sorting.edges_below(edges, u)
     if found is not NotImplemented:
         return found
     rows = [np.searchsorted(e, v, "right") for e, v in zip(edges.reshape(-1, edges.shape[-1]), u.reshape(-1, u.shape[-1]))]

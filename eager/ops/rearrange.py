@@ -3,11 +3,11 @@ like."""
 
 import numpy as np
 
-from ...runtime import moves, native
-from ..grads import Meta
-from ..meta import Spec, map_strides
-from ..op import composite, indexed, scalar, size, static, tensors
-from .images import empty_image, image_like
+from ...runtime import copy_gather, native
+from ..op.gradient import Meta
+from ..op.meta import Spec, map_strides
+from ..op.op import composite, indexed, scalar, size, static, tensors
+from .image_layout import empty_image, image_like
 from .views import slice_dim, unsqueeze
 
 
@@ -34,12 +34,12 @@ def cat(s, i, parts: tensors, dim: static):
 @cat.native
 def _(parts, dim):
     same = all(x.dtype == parts[0].dtype for x in parts)
-    return moves.concatenate(parts, dim) if same else NotImplemented
+    return copy_gather.concatenate(parts, dim) if same else NotImplemented
 
 
 @cat.calls
 def _(c, outs, parts, dim):
-    return moves.concatenate_calls(c, outs[0], parts, dim)
+    return copy_gather.concatenate_calls(c, outs[0], parts, dim)
 
 
 @cat.numpy
@@ -125,7 +125,7 @@ def flip(s, i, x, dims: static):
 @flip.numpy
 def _(x, dims):
     turned = np.flip(x, dims)
-    return moves.copied(turned) if x.flags.c_contiguous else turned.copy(order="K")
+    return copy_gather.copied(turned) if x.flags.c_contiguous else turned.copy(order="K")
 
 
 @flip.grad("x")

@@ -7,15 +7,15 @@ The weights' gradients are one product over all steps. Float32 runs in one nativ
 
 import numpy as np
 
-from ..grads import Meta
-from ..meta import Spec
-from ..op import extern, optional, Out, static, tensor
+from ..op.gradient import Meta
+from ..op.meta import Spec
+from ..op.op import extern, optional, Out, static, tensor
 from ..state import state
 from . import native_recurrent, recurrences
 from .arithmetic import mul, where
 from .creation import full
 from .elementary import sigmoid, tanh
-from .halves import back, single
+from .upcast import back, single
 from .products import gemm
 from .rearrange import cat, stack
 from .recurrences import NUMPY_STEPS, Steps

@@ -6,12 +6,12 @@ Gradients expand the result's gradient back over the reduced dims. Sums of integ
 import numpy as np
 
 from ...runtime import reductions
-from ..grads import Meta
-from ..op import composite, Out, reduction, scalar, static
-from ..promote import ordered
+from ..op.gradient import Meta
+from ..op.op import composite, Out, reduction, scalar, static
+from ..op.promote import ordered
 from .arithmetic import absolute, add, bitwise_or, cast, clamp, div, eq, mul, ne, sign, square, sub, where
 from .elementary import exp, power, sqrt
-from .halves import back, single
+from .upcast import back, single
 from .indexing import spread
 from .views import expand, squeeze, unsqueeze
 

@@ -12,14 +12,14 @@ import types
 import numpy as np
 
 from .. import dtypes
-from ..grads import Meta
-from ..op import composite, indexed, scatter, size, static, tensor
-from ..prims import NUMPY
-from . import taps
+from ..op.gradient import Meta
+from ..op.op import composite, indexed, scatter, size, static, tensor
+from ..op.prims import NUMPY
+from . import linear_filter
 from .arithmetic import absolute, div, mul, where
 from .creation import arange
 from .elementary import floor, sin
-from .images import image_like
+from .image_layout import image_like
 from .reduce import sum as sum_dims
 from .views import transpose, unsqueeze
 
@@ -68,12 +68,12 @@ def nearest_index(s, o, n, size, scale, exact):
 @functools.lru_cache(256)
 def _nearest_taps(n, size, scale, exact):
     index = np.broadcast_to(nearest_index(NUMPY, np.arange(size), n, size, scale, exact), (size,))
-    return taps.regular(index.reshape(-1, 1), np.ones((size, 1)))
+    return linear_filter.regular(index.reshape(-1, 1), np.ones((size, 1)))
 
 
 @functools.lru_cache(256)
 def _nearest_adjoint(n, size, scale, exact):
-    return taps.adjoint(_nearest_taps(n, size, scale, exact), n)
+    return linear_filter.adjoint(_nearest_taps(n, size, scale, exact), n)
 
 
 @indexed(meta=lambda x, dim, size, scale, exact: image_like(x, _sizes(x, dim, size)), promote="keep")
@@ -83,7 +83,7 @@ def nearest(s, i, x, dim: static, size: size, scale: static, exact: static):
 
 @nearest.numpy
 def _(x, dim, size, scale, exact):
-    return taps.apply(x, dim, _nearest_taps(x.shape[dim], size, scale, exact))
+    return linear_filter.apply(x, dim, _nearest_taps(x.shape[dim], size, scale, exact))
 
 
 @nearest.grad("x")
@@ -99,12 +99,12 @@ def nearest_backward(s, i, n: size, slope: tensor, dim: static, scale: static, e
 
 @nearest_backward.numpy
 def _(n, slope, dim, scale, exact):
-    return taps.apply(slope, dim, _nearest_adjoint(n, slope.shape[dim], scale, exact))
+    return linear_filter.apply(slope, dim, _nearest_adjoint(n, slope.shape[dim], scale, exact))
 
 
 @nearest_backward.calls
 def _(c, outs, n, slope, dim, scale, exact):
-    return taps.call(c, outs[0], slope, dim, lambda: _nearest_adjoint(n, slope.shape[dim], scale, exact))
+    return linear_filter.call(c, outs[0], slope, dim, lambda: _nearest_adjoint(n, slope.shape[dim], scale, exact))
 
 
 @nearest_backward.grad("slope")
@@ -166,12 +166,12 @@ def cubic_slopes(t):
 @functools.lru_cache(256)
 def _taps(n, size, kind, scale, align, dtype):
     found = reads(NUMPY, np.arange(size), n, size, kind, scale, align, dtypes.from_numpy(dtype))
-    return taps.regular(*(np.stack([np.broadcast_to(part[k], (size,)) for part in found], 1) for k in range(2)))
+    return linear_filter.regular(*(np.stack([np.broadcast_to(part[k], (size,)) for part in found], 1) for k in range(2)))
 
 
 @functools.lru_cache(256)
 def _adjoint(n, size, kind, scale, align, dtype):
-    return taps.adjoint(_taps(n, size, kind, scale, align, dtype), n)
+    return linear_filter.adjoint(_taps(n, size, kind, scale, align, dtype), n)
 
 
 @indexed(meta=lambda x, dim, size, *rest: image_like(x, _sizes(x, dim, size)))
@@ -187,13 +187,13 @@ def resample(s, i, x, dim: static, size: size, kind: static, scale: static, alig
 
 @resample.numpy
 def _(x, dim, size, kind, scale, align):
-    return taps.apply(x, dim, _taps(x.shape[dim], size, kind, scale, align, x.dtype))
+    return linear_filter.apply(x, dim, _taps(x.shape[dim], size, kind, scale, align, x.dtype))
 
 
 @resample.calls
 def _(c, outs, x, dim, size, kind, scale, align):
     dtype = x.dtype.numpy
-    return taps.call(c, outs[0], x, dim, lambda: _taps(x.shape[dim], size, kind, scale, align, dtype))
+    return linear_filter.call(c, outs[0], x, dim, lambda: _taps(x.shape[dim], size, kind, scale, align, dtype))
 
 
 @resample.grad("x")
@@ -218,13 +218,13 @@ def resample_backward(s, i, n: size, slope: tensor, dim: static, kind: static, s
 
 @resample_backward.numpy
 def _(n, slope, dim, kind, scale, align):
-    return taps.apply(slope, dim, _adjoint(n, slope.shape[dim], kind, scale, align, slope.dtype))
+    return linear_filter.apply(slope, dim, _adjoint(n, slope.shape[dim], kind, scale, align, slope.dtype))
 
 
 @resample_backward.calls
 def _(c, outs, n, slope, dim, kind, scale, align):
     dtype = slope.dtype.numpy
-    return taps.call(c, outs[0], slope, dim, lambda: _adjoint(n, slope.shape[dim], kind, scale, align, dtype))
+    return linear_filter.call(c, outs[0], slope, dim, lambda: _adjoint(n, slope.shape[dim], kind, scale, align, dtype))
 
 
 @resample_backward.grad("slope")
@@ -308,7 +308,7 @@ def _filter_taps(n, size, kind, scale, align, dtype):
 
 @functools.lru_cache(256)
 def _filter_adjoint(n, size, kind, scale, align, dtype):
-    return taps.adjoint(_filter_taps(n, size, kind, scale, align, dtype), n)
+    return linear_filter.adjoint(_filter_taps(n, size, kind, scale, align, dtype), n)
 
 
 def _weighed(x, dim, weights, window):
@@ -344,24 +344,24 @@ def _(n, slope, dim, *rest):
 
 @resample_filtered.numpy
 def _(x, dim, size, kind, scale, align):
-    return taps.apply(x, dim, _filter_taps(x.shape[dim], size, kind, scale, align, x.dtype))
+    return linear_filter.apply(x, dim, _filter_taps(x.shape[dim], size, kind, scale, align, x.dtype))
 
 
 @resample_filtered_backward.numpy
 def _(n, slope, dim, kind, scale, align):
-    return taps.apply(slope, dim, _filter_adjoint(n, slope.shape[dim], kind, scale, align, slope.dtype))
+    return linear_filter.apply(slope, dim, _filter_adjoint(n, slope.shape[dim], kind, scale, align, slope.dtype))
 
 
 @resample_filtered.calls
 def _(c, outs, x, dim, size, kind, scale, align):
     dtype = x.dtype.numpy
-    return taps.call(c, outs[0], x, dim, lambda: _filter_taps(x.shape[dim], size, kind, scale, align, dtype))
+    return linear_filter.call(c, outs[0], x, dim, lambda: _filter_taps(x.shape[dim], size, kind, scale, align, dtype))
 
 
 @resample_filtered_backward.calls
 def _(c, outs, n, slope, dim, kind, scale, align):
     dtype = slope.dtype.numpy
-    return taps.call(c, outs[0], slope, dim, lambda: _filter_adjoint(n, slope.shape[dim], kind, scale, align, dtype))
+    return linear_filter.call(c, outs[0], slope, dim, lambda: _filter_adjoint(n, slope.shape[dim], kind, scale, align, dtype))
 
 
 @resample_filtered.grad("x")

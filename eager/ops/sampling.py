@@ -5,7 +5,7 @@ import threading
 
 import numpy as np
 
-from ..op import extern, static
+from ..op.op import extern, static
 from .arithmetic import mul
 from .special import _incomplete, log_gamma
 

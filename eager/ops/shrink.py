@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from ...runtime import maps
-from ..op import pointwise, scalar
+from ...runtime import elementwise
+from ..op.op import pointwise, scalar
 from .arithmetic import absolute, gt, le, mul, where
 
 
@@ -13,7 +13,7 @@ def hardshrink(s, x, lambd: scalar):
     return s.where(s.le(s.abs(x), lambd), s.mul(x, 0), x)
 
 
-hardshrink.native(lambda x, lambd: maps.unary("hardshrink", x, lambd))
+hardshrink.native(lambda x, lambd: elementwise.unary("hardshrink", x, lambd))
 
 
 @hardshrink.grad("x")
@@ -27,7 +27,7 @@ def softshrink(s, x, lambd: scalar):
     return s.where(x > lambd, x - lambd, s.where(s.neg(x) > lambd, x + lambd, s.mul(x, 0)))
 
 
-softshrink.native(lambda x, lambd: maps.unary("softshrink", x, lambd))
+softshrink.native(lambda x, lambd: elementwise.unary("softshrink", x, lambd))
 
 
 @softshrink.grad("x")
@@ -46,7 +46,7 @@ def _(x, weight):
     """One weight for all elements."""
     if not isinstance(weight, np.ndarray) or weight.size != 1 or weight.dtype != x.dtype or weight.ndim > x.ndim:
         return NotImplemented
-    return maps.unary("leaky_relu", x, float(weight.reshape(())))
+    return elementwise.unary("leaky_relu", x, float(weight.reshape(())))
 
 
 @prelu.grad("x")

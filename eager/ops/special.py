@@ -10,14 +10,15 @@ import math
 import numpy as np
 
 from ...runtime import special as kernels
-from ...runtime.calls import Table
-from .. import _call, dtypes, prims
-from ..meta import broadcast_shapes
-from ..op import Kind, composite, extern, pointwise, static
-from ..promote import ordered, promote_types
+from ...runtime.kernel_calls import Table
+from .. import _call, dtypes
+from ..op import prims
+from ..op.meta import broadcast_shapes
+from ..op.op import Kind, composite, extern, pointwise, static
+from ..op.promote import ordered, promote_types
 from .arithmetic import absolute, add, clamp, div, eq, gt, le, logical_and, logical_or, lt, mul, neg, sign, square, sub, where
 from .elementary import cos, erf, exp, log, log1p, sin
-from .halves import back, single
+from .upcast import back, single
 
 
 def _rounded(function, *arrays):

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ...runtime.data import data
-from ..op import extern, Out, static, tensors
+from ...runtime.dataclass import data
+from ..op.op import extern, Out, static, tensors
 from .rearrange import like
 
 

@@ -4,10 +4,10 @@ Rules only add strides and multiply them by integers, so they also run on symbol
 """
 
 
-from ...runtime import moves
+from ...runtime import copy_gather
 from .._call import fresh_view, unfold_backward as unfold_windows_back
-from ..grads import Meta
-from ..op import indexed, Out, scatter, size, static, view, write_in_order
+from ..op.gradient import Meta
+from ..op.op import indexed, Out, scatter, size, static, view, write_in_order
 from ..sizes import contiguous_strides
 from .creation import full
 
@@ -102,7 +102,7 @@ def contiguous_copy(s, i, x):
     return x(*i)
 
 
-contiguous_copy.native(moves.contiguous_copy)
+contiguous_copy.native(copy_gather.contiguous_copy)
 
 
 @contiguous_copy.numpy
@@ -244,7 +244,7 @@ def slice_backward(s, i, x, size, dim: static, start, step):
 
 @slice_backward.numpy
 def _(x, size, dim, start, step):
-    out = moves.zeros(x.shape[:dim] + (size,) + x.shape[dim + 1:], x.dtype)
+    out = copy_gather.zeros(x.shape[:dim] + (size,) + x.shape[dim + 1:], x.dtype)
     out[(slice(None),) * dim + (slice(start, start + x.shape[dim] * step, step),)] = x
     return out
 
@@ -342,7 +342,7 @@ def unfold_backward(s, i, shape, x, dim: static, size, step):
 
 @unfold_backward.numpy
 def _(shape, x, dim, size, step):
-    out = moves.zeros(shape, x.dtype)
+    out = copy_gather.zeros(shape, x.dtype)
     lead, count = (slice(None),) * dim, x.shape[dim]
     for k in range(size):
         out[lead + (slice(k, k + step * count, step),)] += x[..., k]

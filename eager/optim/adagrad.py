@@ -2,7 +2,7 @@
 
 from .. import api
 from .optimizer import moved, moved_by_quotient
-from .per_parameter import PerParameter, average_square, check_common, check_range
+from .single_tensor import PerParameter, average_square, check_common, check_range
 
 
 class Adagrad(PerParameter):

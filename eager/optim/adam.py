@@ -7,7 +7,7 @@ from .. import api
 from ..ops.optimizer import adam_rows
 from .differentiable import adam
 from .optimizer import Optimizer, as_float
-from .per_parameter import differentiable_step
+from .single_tensor import differentiable_step
 
 
 def _check(lr, betas, eps, weight_decay):

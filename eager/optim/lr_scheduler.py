@@ -9,7 +9,7 @@ import math
 from types import FunctionType
 
 from .lr_base import LRScheduler, set_rate
-from .lr_cycles import CosineAnnealingWarmRestarts, CyclicLR, OneCycleLR, ReduceLROnPlateau  # noqa: F401
+from .cyclic_lr import CosineAnnealingWarmRestarts, CyclicLR, OneCycleLR, ReduceLROnPlateau  # noqa: F401
 
 
 _LRScheduler = LRScheduler

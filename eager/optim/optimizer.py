@@ -12,26 +12,11 @@ from ..autograd import enable_grad
 from ..autograd.api import zero_gradient
 from ..tensor import Tensor
 from ..utils.hooks import add_hook
-from .helpers import (  # noqa: F401  (third-party optimizers import these from here)
-    ParamsT,
-    _capturable_doc,
-    _default_to_fused_or_foreach,
-    _device_dtype_check_for_fused,
-    _differentiable_doc,
-    _disable_dynamo_if_unsupported,
-    _foreach_doc,
-    _fused_doc,
-    _get_capturable_supported_devices,
-    _get_scalar_dtype,
-    _get_value,
-    _group_tensors_by_device_and_dtype,
-    _maximize_doc,
-    _params_doc,
-    _params_t,
-    _stack_if_compiling,
-    _to_scalar,
-    _use_grad_for_differentiable,
-    _view_as_real,
+from .third_party import (  # noqa: F401 (what third-party optimizers import from here)
+    ParamsT, _capturable_doc, _default_to_fused_or_foreach, _device_dtype_check_for_fused, _differentiable_doc,
+    _disable_dynamo_if_unsupported, _foreach_doc, _fused_doc, _get_capturable_supported_devices, _get_scalar_dtype, _get_value,
+    _group_tensors_by_device_and_dtype, _maximize_doc, _params_doc, _params_t, _stack_if_compiling, _to_scalar,
+    _use_grad_for_differentiable, _view_as_real,
 )
 
 _global_step_pre_hooks = OrderedDict()

@@ -3,7 +3,7 @@
 from ..ops.optimizer import sgd_rows
 from .differentiable import sgd
 from .optimizer import Optimizer, as_float
-from .per_parameter import differentiable_step
+from .single_tensor import differentiable_step
 
 
 class SGD(Optimizer):

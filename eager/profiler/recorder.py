@@ -10,7 +10,7 @@ import functools
 import threading
 import time
 
-from ...runtime import locks, native, records
+from ...runtime import locks, native, compile_log
 from .. import dispatch
 from ..state import Mode
 from ..tensor import Tensor
@@ -43,7 +43,7 @@ class Recorder(Mode):
         event.end = now()
 
     def dispatch(self, op, args: tuple):
-        if records.compiling():
+        if compile_log.compiling():
             return dispatch.execute(op, args)               # a pass of the compiler tries something
         event = self.begin(f"aten::{op.name}", args, "cpu_op")
         try:
@@ -88,14 +88,14 @@ class Watchers:
             self.count += 1
             if self.count == 1:
                 native.watch_launches(launched)
-                records.watchers.append(compiled)
+                compile_log.watchers.append(compiled)
 
     def leave(self) -> None:
         with self.lock:
             self.count -= 1
             if self.count == 0:
                 native.watch_launches(None)
-                records.watchers.remove(compiled)
+                compile_log.watchers.remove(compiled)
 
 
 _watchers = Watchers()

@@ -13,7 +13,7 @@ from types import FunctionType
 from .. import device as devices, dtypes
 from ..nn.parameter import Buffer, Parameter
 from ..storage import UntypedStorage
-from ..formats import layout
+from ..memory_formats import layout
 from ..tensor import Tensor
 from ..typed_storage import LEGACY, STORAGE_NAMES, TypedStorage
 from . import rebuild

@@ -13,7 +13,7 @@ from ..device import meta
 from ..nn.parameter import Buffer, Parameter
 from ..sizes import Size
 from ..storage import UntypedStorage
-from ..formats import strided as strided_layout
+from ..memory_formats import strided as strided_layout
 from ..tensor import Tensor, fake_tensor
 from ..typed_storage import LEGACY, TypedStorage
 

@@ -8,8 +8,8 @@ import math
 import numpy as np
 
 from .. import dtypes, overrides
-from ..formats import strided
-from ..spellings.arguments import device_of, dtype_of, size_of
+from ..memory_formats import strided
+from ..frontend.arguments import device_of, dtype_of, size_of
 from ..tensor import Tensor
 
 __all__ = ["bartlett", "blackman", "cosine", "exponential", "gaussian", "general_cosine", "general_hamming", "hamming", "hann",

@@ -2,7 +2,7 @@
 
 import importlib
 
-from ..later import submodules
+from ..lazy_import import submodules
 
 _modules = submodules(__name__, "benchmark", "checkpoint", "collect_env", "data", "dlpack", "flop_counter", "hooks", "model_zoo",
                       "tensorboard")

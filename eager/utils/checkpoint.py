@@ -16,7 +16,7 @@ from .. import random
 from ..amp import autocast_mode
 from ..autograd import Function, backward, enable_grad, no_grad
 from ..autograd.graph import saved_tensors_hooks
-from ..record import Packed
+from ..autograd_node import Packed
 from ..state import setting, state
 from ..tensor import Tensor
 from ...runtime.identity import WeakIdKeyDictionary

@@ -5,7 +5,7 @@ A hook marked with `unserializable_hook` is dropped with a warning when the tens
 
 import warnings
 
-from ..handles import RemovableHandle, add_hook
+from ..hook_handle import RemovableHandle, add_hook
 
 __all__ = ["RemovableHandle", "add_hook", "unserializable_hook", "warn_if_has_hooks"]
 

@@ -15,7 +15,7 @@ from typing import Any
 from ...capture.shapes.expr import Expr, ExprLike
 from ...capture.shapes.symbolic_shapes import SymFloat
 from ...runtime.config import config
-from ...runtime.data import data
+from ...runtime.dataclass import data
 from ...runtime.errors import InternalError
 from ..loops.body import Buffer, is_zero
 from ..loops.ir import ExternCall, Program, View, leaves

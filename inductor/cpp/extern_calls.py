@@ -11,7 +11,7 @@ from typing import Any
 
 from ...capture.shapes.expr import ExprLike, product
 from ...capture.shapes.symbolic_shapes import SymFloat
-from ...runtime.calls import NUMBERS, TYPES, Conv, Job, Table
+from ...runtime.kernel_calls import NUMBERS, TYPES, Conv, Job, Table
 from ...runtime.errors import Unsupported
 from ..loops.ir import View
 from .cpp_text import cpp, factor

@@ -11,7 +11,7 @@ from dataclasses import field
 from typing import Any
 
 from ...capture.shapes.expr import Expr, ExprLike, from_atom, lift, product
-from ...runtime.data import data
+from ...runtime.dataclass import data
 from ...runtime.errors import InternalError
 from ..loops.body import Buffer, Value, index_var
 from ..loops.ir import Axis, GemmKernel, ScatterKernel, Step, outer_axes, reads, step_bounds, steps, writes

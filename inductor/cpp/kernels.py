@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from ...capture.shapes.expr import Expr, ExprLike, is_const, lift, product
-from ...runtime.data import data
+from ...runtime.dataclass import data
 from ..loops.body import Buffer, Rewriter, Value
 from ..loops.ir import Axis, LoopKernel, Step, Store, fallible, step_bounds, writes
 from .byte_maps import ByteNest, of_bytes

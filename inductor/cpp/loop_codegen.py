@@ -14,7 +14,7 @@ from typing import Any
 from collections.abc import Callable
 
 from ...capture.shapes.expr import Atom, Expr, ExprLike, from_atom, is_const, lift, plain, product
-from ...runtime.data import data
+from ...runtime.dataclass import data
 from ..loops.body import Buffer, Value
 from ..loops.ir import Axis, Step, Store
 from .prims import COSTS, TYPES, Type, apply, convert, splat, type_of

@@ -8,7 +8,7 @@ over a row several times leaves the memory idle after the first pass, unless it 
 from __future__ import annotations
 
 from ...capture.shapes.expr import Expr, ExprLike, is_const, lift, plain
-from ...runtime.data import data
+from ...runtime.dataclass import data
 from ..loops.body import Buffer, Value
 from ..loops.ir import Axis, LoopKernel, Step, reads, writes
 from .reductions import REDUCERS, Reducer

@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ...runtime.data import data
+from ...runtime.dataclass import data
 from ...runtime.errors import Unsupported
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from ...capture.shapes.expr import Expr
 from ...capture.graph.graph import map_args
 from ...capture.shapes.symbolic_shapes import SymFloat
-from ...runtime import counters, log, records, toolchain
+from ...runtime import counters, log, compile_log, toolchain
 from ...runtime.config import config
 from ...runtime.errors import InternalError
 from ..loops.body import Buffer
@@ -66,7 +66,7 @@ def launch_of(program: Program, generated: Generated, key: str) -> Launch:
         overwrites=overwritten(program),
         constants=_constants(program),
         externs=tuple(map(_extern, generated.externs)),
-        title=f"{program.name} of {records.current().title}",
+        title=f"{program.name} of {compile_log.current().title}",
         lines=tuple(generated.lines),
         regions=tuple(generated.regions),
     )

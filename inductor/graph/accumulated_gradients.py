@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 
 from ...capture.graph.graph import Graph, Node
-from ...eager.op import OPS
+from ...eager.op.op import OPS
 from ...eager.state import recording
 from ...eager.tensor import Tensor
 from .joint_graph import JointGraph

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...eager.op import indexed, pointwise, size
-from ...eager.meta import Spec
+from ...eager.op.op import indexed, pointwise, size
+from ...eager.op.meta import Spec
 
 
 @pointwise(promote="first")

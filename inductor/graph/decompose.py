@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...capture.graph.graph import Graph
-from ...eager.op import Kind, Op
+from ...eager.op.op import Kind, Op
 from ..loops.extern_kernels import has_kernel
 from .retrace import on_fakes, retrace
 

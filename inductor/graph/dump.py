@@ -7,59 +7,59 @@ on. They take a tenth of the passes' time.
 from __future__ import annotations
 
 from ...capture.graph.graph import Graph
-from ...runtime import log, records
+from ...runtime import log, compile_log
 from .functionalize import FunctionalGraph
 from .joint_graph import JointGraph
 from .partition import Partition
 
 
 def captured(graph: Graph) -> None:
-    if not records.wanted():
+    if not compile_log.wanted():
         return
     text = graph.print_python()
     if graph.env is not None:
         text = "".join(f"# guard: {g}\n" for g in graph.env.guards) + text
-    records.current().text("graph.py", text)
+    compile_log.current().text("graph.py", text)
 
 
 def functional(result: FunctionalGraph) -> None:
-    if not records.wanted():
+    if not compile_log.wanted():
         return
     comments = "".join(f"# {line}\n" for line in result.lines())
-    records.current().text("functional.py", comments + result.graph.print_python())
+    compile_log.current().text("functional.py", comments + result.graph.print_python())
 
 
 def joint(result: JointGraph) -> None:
-    if not records.wanted():
+    if not compile_log.wanted():
         return
     text = result.graph.print_python()
-    records.current().text("joint.py", text)
+    compile_log.current().text("joint.py", text)
     log.channel("joint")(text)
 
 
 def partitioned(pair: Partition) -> None:
     """What crosses from forward to backward, and why it may."""
-    if not records.wanted():
+    if not compile_log.wanted():
         return
     lines = [
         f"# saved {name}" + (f": input {pair.saved_inputs[name]}" if name in pair.saved_inputs else "")
         for name in pair.saved
     ]
-    records.current().note("\n".join(lines))
+    compile_log.current().note("\n".join(lines))
 
 
 def final(graph: Graph, name: str) -> None:
-    if not records.wanted():
+    if not compile_log.wanted():
         return
-    records.current().text(f"{name}.py", graph.print_python())
+    compile_log.current().text(f"{name}.py", graph.print_python())
 
 
 def loops(name: str, before, after) -> None:
     """The loop IR of one graph before and after fusion, in one file with that of the other graphs of the compilation.
     """
-    if not records.wanted():
+    if not compile_log.wanted():
         return
-    record = records.current()
+    record = compile_log.current()
     text = f"# {name}, before fusion\n{before.text()}\n# {name}, after fusion\n{after.text()}\n"
     record.text("loops.txt", record.texts.get("loops.txt", "") + text)
     log.channel("loops")(f"{name}, after fusion\n{after.text()}")
@@ -70,9 +70,9 @@ def loops(name: str, before, after) -> None:
 
 def native(name: str, source: str, program) -> None:
     """The C++ of one graph, and its memory plan and call order."""
-    if not records.wanted():
+    if not compile_log.wanted():
         return
-    record = records.current()
+    record = compile_log.current()
     record.text("kernels.cpp", record.texts.get("kernels.cpp", "") + f"// {name}\n{source}\n")
     lines = [f"{name}: {len(program.kernels)} kernels, workspace {program.arena_size} bytes"]
     lines += [f"  call {k}: {kernel.name}" for k, kernel in enumerate(program.kernels)]
@@ -87,9 +87,9 @@ def native(name: str, source: str, program) -> None:
 
 def triton(name: str, source: str, machine_code: str = "") -> None:
     """The Triton kernels of one graph: a file that runs by itself, and what they were compiled to."""
-    if not records.wanted():
+    if not compile_log.wanted():
         return
-    record = records.current()
+    record = compile_log.current()
     prefix = "" if name == "forward" else f"{name}_"
     record.text(f"{prefix}kernels.py", source)
     if machine_code:

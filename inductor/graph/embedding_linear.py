@@ -12,7 +12,7 @@ import math
 
 from ...capture.graph.graph import Graph, Node
 from ...capture.shapes.symbolic_shapes import hint_of
-from ...eager.op import OPS
+from ...eager.op.op import OPS
 from ...eager.state import recording
 from .passes import same_geometry
 from .retrace import on_fakes

@@ -15,11 +15,11 @@ from typing import Any
 from ...capture.graph.autograd_function import BackwardRule
 from ...capture.graph.graph import Graph, Node, leaves, map_args
 from ...eager import dtypes
-from ...eager.record import overlaps
+from ...eager.autograd_node import overlaps
 from ...eager.state import recording
-from ...eager.op import Kind, Op, find
+from ...eager.op.op import Kind, Op, find
 from ...eager.tensor import Tensor
-from ...runtime.data import data
+from ...runtime.dataclass import data
 from ...runtime.errors import InternalError, Unsupported
 from .schemas import Fresh, IsInput, Mutation, Outline, Output, Slot, ViewOfInput, ViewOfOutput, ViewStep, outline
 from .compiler_ops import restride, with_value

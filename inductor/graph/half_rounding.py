@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ...capture.graph.graph import Graph, Node, map_nodes
-from ...eager.op import Kind, Op, find
+from ...eager.op.op import Kind, Op, find
 from ...eager.state import recording
 from ...eager.tensor import Tensor
 from ...runtime.config import config

@@ -18,7 +18,7 @@ from ...eager import autograd
 from ...eager.state import recording, state
 
 from ...eager.tensor import Tensor
-from ...runtime.data import data
+from ...runtime.dataclass import data
 from .functionalize import FunctionalGraph
 from .retrace import Recorder, Replay, fresh_fake
 

@@ -12,9 +12,9 @@ from dataclasses import field
 
 from ...capture.graph.graph import Graph, Node
 from ...capture.shapes.symbolic_shapes import SymFloat, SymInt, hint_of
-from ...eager.op import Kind, find
+from ...eager.op.op import Kind, find
 from ...eager.tensor import Tensor, fake_tensor
-from ...runtime.data import data
+from ...runtime.dataclass import data
 from .schemas import Crossing, strides_of
 from .joint_graph import JointGraph
 from ..loops.lower import dense, geometry

@@ -12,7 +12,7 @@ from collections.abc import Collection
 from ...capture.graph.graph import Graph, Node, leaves, map_args
 from ...capture.shapes.symbolic_shapes import SymFloat, SymInt
 from ...eager.state import no_modes, recording
-from ...eager.op import Kind
+from ...eager.op.op import Kind
 from ...eager.sizes import SYMBOLIC, is_number
 from ...eager.tensor import Tensor
 from .retrace import on_fakes, passes_gradients

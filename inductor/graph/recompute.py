@@ -8,7 +8,7 @@ formula reads is kept as a copy: the caller may write it between forward and bac
 from __future__ import annotations
 
 from ...capture.graph.graph import Node, map_args
-from ...eager.op import OPS
+from ...eager.op.op import OPS
 from ...eager.state import recording
 from ...eager.tensor import Tensor
 from .joint_graph import JointGraph

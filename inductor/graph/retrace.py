@@ -14,7 +14,7 @@ from collections.abc import Callable
 from ...capture.graph.graph import Graph, Interpreter, Node, map_args
 from ...capture.shapes.symbolic_shapes import SymInt
 from ...eager.dispatch import execute
-from ...eager.op import Kind, Op
+from ...eager.op.op import Kind, Op
 from ...eager.sizes import is_row_major
 from ...eager.state import Mode, recording, setting, state
 from ...eager.tensor import Tensor, fake_tensor

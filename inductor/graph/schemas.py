@@ -12,9 +12,9 @@ from typing import Any
 from collections.abc import Callable
 
 from ...capture.graph.graph import Graph
-from ...eager.op import Op
+from ...eager.op.op import Op
 from ...eager.tensor import Tensor
-from ...runtime.data import data
+from ...runtime.dataclass import data
 
 
 @data

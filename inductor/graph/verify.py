@@ -16,7 +16,7 @@ import numpy as np
 from ...capture.graph.graph import Graph, Interpreter, Node, describe, map_args
 from ...capture.shapes.symbolic_shapes import SymInt, expr_of
 from ...eager import dtypes
-from ...eager.op import Kind
+from ...eager.op.op import Kind
 from ...eager.state import recording
 from ...eager.tensor import Tensor
 from ...runtime.errors import InternalError

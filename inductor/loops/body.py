@@ -18,10 +18,10 @@ import numpy as np
 from ...capture.shapes.value_ranges import Bounds
 from ...capture.shapes.expr import Expr, ExprLike, from_atom, is_const, lift, maximum, minimum, plain, product, var
 from ...eager import dtypes
-from ...eager.prims import PRIMS
+from ...eager.op.prims import PRIMS
 from ...eager.sizes import SymFloat, SymInt
 from ...runtime.config import config
-from ...runtime.data import data
+from ...runtime.dataclass import data
 from ...runtime.errors import InternalError
 
 Number = bool | int | float

@@ -13,9 +13,9 @@ from typing import Any
 from ...capture.shapes.expr import ExprLike, maximum, minimum, plain, product
 from ...capture.graph.graph import Node, map_nodes
 from ...capture.shapes.symbolic_shapes import expr_of
-from ...eager.op import Op
+from ...eager.op.op import Op
 from ...eager.tensor import Tensor
-from ...runtime.calls import Conv, is_native
+from ...runtime.kernel_calls import Conv, is_native
 from .body import Buffer
 from .ir import ExternCall, GemmKernel, LoopKernel, Operand, Step, Store, View, row_major
 

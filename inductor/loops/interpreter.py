@@ -16,12 +16,12 @@ from ...capture.shapes.expr import Expr, ExprLike, evaluate
 from ...capture.shapes.symbolic_shapes import SymFloat
 from ...eager import dtypes, random
 from ...eager.dispatch import direct_function, state
-from ...eager.op import Kind
+from ...eager.op.op import Kind
 from ...eager.ops.conv_kernels import convolution
-from ...eager.prims import COMBINES, PRIMS
+from ...eager.op.prims import COMBINES, PRIMS
 from ...eager.tensor import Tensor
 from ...runtime import counters
-from ...runtime.data import data
+from ...runtime.dataclass import data
 from ...runtime.errors import CheckFailed, InternalError
 from .body import Buffer, Value
 from .ir import Axis, ExternCall, GemmKernel, Kernel, LoopKernel, Operand, Program, ScatterKernel, Step, Store, View

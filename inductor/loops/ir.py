@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 from ...capture.shapes.value_ranges import Bounds
 from ...capture.shapes.expr import Expr, ExprLike, lift, plain
 from ...eager import dtypes
-from ...eager.prims import COMBINES
-from ...runtime.data import data
+from ...eager.op.prims import COMBINES
+from ...runtime.dataclass import data
 from ...runtime.errors import InternalError
 from .body import Body, Buffer, Check, Indirect, Load, Rewriter, Value, index_var, reachable, strides_of
 
@@ -207,7 +207,7 @@ class View:
 @data(eq=False)
 class ExternCall:
     """An op without a loop. `args`: the op's arguments with a View for every tensor, `Expr` for sizes. `calls`: the
-    runtime's kernels (runtime/calls.py) that fill the outputs, row-major ones, from the same views; None: run eagerly.
+    runtime's kernels (runtime/kernel_calls.py) that fill the outputs, row-major ones, from the same views; None: run eagerly.
     `members`: the calls that this one stands for, where several that do not depend on each other are made at once.
     """
 

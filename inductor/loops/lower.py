@@ -20,10 +20,10 @@ from ...capture.shapes.expr import Expr, ExprLike, const, lift, plain
 from ...capture.graph.graph import Graph, Node
 from ...capture.shapes.symbolic_shapes import SymFloat, SymInt, expr_of
 from ...eager import dtypes
-from ...eager.op import Kind
+from ...eager.op.op import Kind
 from ...eager.sizes import contiguous_strides
 from ...eager.tensor import Tensor
-from ...runtime.data import data
+from ...runtime.dataclass import data
 from ...runtime.errors import InternalError, Unsupported
 from .body import Body, Buffer, Rewriter, Value, is_zero, reachable, strides_of
 from .extern_kernels import geometry, has_kernel, native_call, raw_buffer, rows_of

@@ -15,7 +15,7 @@ import numpy as np
 
 from ...capture.graph.graph import Graph, Interpreter
 from ...eager import autograd, random
-from ...eager.op import find
+from ...eager.op.op import find
 from ...eager.state import recording, state
 from ...eager.tensor import Tensor
 from ...runtime.errors import InternalError

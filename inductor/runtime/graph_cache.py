@@ -25,10 +25,10 @@ from ...capture.graph.graph import Graph, Node
 from ...capture.shapes.symbolic_shapes import FloatComparison, Guard, Relation, ShapeEnv, SymFloat, SymInt
 from ...eager import dtypes
 from ...eager.device import device
-from ...eager.op import OPS, Op
+from ...eager.op.op import OPS, Op
 from ...eager.sizes import Size
 from ...eager.tensor import Tensor
-from ...runtime import artefacts, counters, log, native, records, sources, toolchain
+from ...runtime import artifact_store, counters, log, native, compile_log, source_hash, toolchain
 from ...runtime.config import config
 from ...runtime.errors import FlambeauError
 from ..graph import schemas
@@ -275,7 +275,7 @@ class Shelf:
 
     @cached_property
     def key(self) -> str:
-        return hashlib.sha256(f"{sources.fingerprint()} {self.about}".encode()).hexdigest()[:40]
+        return hashlib.sha256(f"{source_hash.fingerprint()} {self.about}".encode()).hexdigest()[:40]
 
     # -- writing
     def keep(self, compiled: CompiledGraph) -> None:
@@ -306,7 +306,7 @@ class Shelf:
     # -- reading
     def load(self) -> CompiledGraph | None:
         """What an earlier process compiled from the same graph."""
-        data = None if artefacts.empty() else read(self.key)
+        data = None if artifact_store.empty() else read(self.key)
         if data is None:
             return None
         outline, mutated, outputs, structure, forward, trained, learned = data
@@ -320,7 +320,7 @@ class Shelf:
         functional = KeptFunctional(*map(decode, (outline, mutated, outputs, structure)), self.remake)
         constants = [self.graph.constants[name] for name in schemas.constant_names(self.graph)]
         training = trained and self.training(functional, *map(decode, trained[:-1]), runs[1])
-        record = records.current()
+        record = compile_log.current()
         record.cached = True
         record.note(f"the compiled graph was found in the cache: {self.key}")
         return CompiledGraph(functional, runs[0], training, constants)
@@ -372,7 +372,7 @@ def _learned(env: ShapeEnv) -> tuple[int, int, int]:
 
 def write(key: str, data: tuple) -> None:
     try:
-        stored = artefacts.put(key, SUFFIX, zlib.compress(marshal.dumps(data), 1))
+        stored = artifact_store.put(key, SUFFIX, zlib.compress(marshal.dumps(data), 1))
     except OSError as error:
         log.channel("cache")(f"not stored: {error}")
     else:
@@ -380,7 +380,7 @@ def write(key: str, data: tuple) -> None:
 
 
 def read(key: str) -> tuple | None:
-    found = artefacts.read(key, SUFFIX)
+    found = artifact_store.read(key, SUFFIX)
     return None if found is None else marshal.loads(zlib.decompress(found))
 
 

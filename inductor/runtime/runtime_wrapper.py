@@ -21,11 +21,11 @@ from ...eager import autograd, random
 from ...eager._call import Passage, passages, remember, repeated, written
 from ...eager.autograd.function import SavedList
 from ...eager.dispatch import check_leaf
-from ...eager.op import find
+from ...eager.op.op import find
 from ...eager.state import recording, state
 from ...eager.tensor import Tensor
 from ...runtime import counters, locks
-from ...runtime.data import data
+from ...runtime.dataclass import data
 from ...runtime.errors import CheckFailed, Unsupported
 from ..graph.schemas import Crossing, Fresh, IsInput, KeptFunctional, Slot, ViewOfInput, ViewOfOutput
 from ..graph.compiler_ops import restride

@@ -6,7 +6,7 @@ parallel run over all of them: a hundred small parameters keep all threads busy 
 
 from __future__ import annotations
 
-from ...runtime.calls import Job
+from ...runtime.kernel_calls import Job
 from ..loops.ir import ExternCall, Kernel, Program, reads, writes
 
 

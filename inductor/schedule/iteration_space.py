@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...capture.shapes.expr import Expr, ExprLike, plain
-from ...runtime.data import data
+from ...runtime.dataclass import data
 from ..loops.ir import Axis
 from .loop_nest import Context, Nest, real
 

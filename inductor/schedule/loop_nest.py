@@ -11,7 +11,7 @@ from dataclasses import field, replace
 
 from ...capture.shapes.value_ranges import Bounds, simplify
 from ...capture.shapes.expr import Expr, ExprLike, plain, product
-from ...runtime.data import data
+from ...runtime.dataclass import data
 from ..loops.body import Body, Buffer, Rewriter, Value, reachable
 from ..loops.ir import (
     Axis, GemmKernel, Kernel, LoopKernel, Origin, Program, Reduce, Store, outer_axes, row_major, step_bounds, steps,

@@ -14,8 +14,8 @@ from dataclasses import field, replace
 
 from ...capture.shapes.value_ranges import Bounds
 from ...capture.shapes.expr import Expr, ExprLike, plain
-from ...runtime.calls import Job
-from ...runtime.data import data
+from ...runtime.kernel_calls import Job
+from ...runtime.dataclass import data
 from ..loops.body import Buffer
 from ..loops.ir import ExternCall, Kernel, LoopKernel, Program, ScatterKernel, View, loads, outer_axes, reads, steps, writes
 

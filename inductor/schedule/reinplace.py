@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from ...capture.shapes.expr import plain, product
-from ...runtime.calls import Job
+from ...runtime.kernel_calls import Job
 from ..loops.body import Buffer, Rewriter, Value
 from ..loops.ir import (
     ExternCall, GemmKernel, Kernel, LoopKernel, Program, ScatterKernel, Step, Store, View, fallible, reads, writes,

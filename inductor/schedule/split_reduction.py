@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...capture.shapes.expr import ExprLike, plain, product
-from ...eager.prims import COMBINES
-from ...runtime.data import data
+from ...eager.op.prims import COMBINES
+from ...runtime.dataclass import data
 from ..loops.body import Body, Rewriter, Value, reachable
 from .emit_kernel import is_columns
 from ..loops.ir import Axis, Reduce, Store

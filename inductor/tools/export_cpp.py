@@ -16,13 +16,13 @@ from collections.abc import Callable
 
 from ...capture.frontend.api import compile
 from ...eager.autograd.modes import no_grad
-from ...runtime import foreign
+from ...runtime import plugin_abi
 from ...runtime.config import config
 from ..cpp.cpp_text import prelude
 
 _BUFFER = re.compile(r"^ +void\* const (\w+) = buffers\[(\d+)\];   // (input|output) \w+: (.*)$", re.MULTILINE)
 _CALLED = re.compile(r"rt->(conv|jobs?|extern_call)\b")
-STANDALONE = os.path.join(os.path.dirname(foreign.HEADER), "flambeau_standalone.h")
+STANDALONE = os.path.join(os.path.dirname(plugin_abi.HEADER), "flambeau_standalone.h")
 
 
 @dataclass(frozen=True)

@@ -15,11 +15,11 @@ from typing import Any
 
 from ...capture.shapes.expr import Expr, ExprLike
 from ...capture.graph.graph import Graph, Node
-from ...runtime import records
-from ...runtime.calls import TRANSPOSED, Job, is_native
+from ...runtime import compile_log
+from ...runtime.kernel_calls import TRANSPOSED, Job, is_native
 from ...runtime.config import config
 from ...runtime.errors import FlambeauError
-from ...runtime.report import data, timeline
+from ...capture.report import data, timeline
 from .. import driver
 from ..graph import dump
 from ..runtime.runtime_wrapper import Around, CompiledGraph
@@ -77,8 +77,8 @@ CPP = Language(cpp, is_native)
 
 def describe(graph: Graph, compiled: Any, language: Language = CPP) -> tuple[list[data.Program], dict[str, str], str]:
     """(programs, texts of the stages, why something is missing)."""
-    record = records.CompileRecord("report", graph.name)
-    with config.patch(dump=None, logs=()), records.reading(), records.active(record):    # nothing is compiled: no files, no logs
+    record = compile_log.CompileRecord("report", graph.name)
+    with config.patch(dump=None, logs=()), compile_log.reading(), compile_log.active(record):    # nothing is compiled: no files, no logs
         try:
             sketches, again = passes(graph, language)
         except FlambeauError as reason:

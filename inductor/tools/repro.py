@@ -17,7 +17,7 @@ import numpy as np
 from ...capture.graph.graph import Graph, Interpreter, Node
 from ...capture.shapes.symbolic_shapes import ShapeEnv
 from ...eager import dtypes
-from ...eager.op import Op
+from ...eager.op.op import Op
 from ...eager.state import recording
 from ...eager.tensor import Tensor, fake_tensor
 from ...runtime.config import config

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...capture.graph.graph import map_args
-from ...eager.op import Op
+from ...eager.op.op import Op
 from ...eager.tensor import Tensor
 from ...runtime.errors import FlambeauError
 from ..cpp.codegen import generate

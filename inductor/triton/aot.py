@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import astuple, dataclass
 from typing import Any
 
-from ...runtime import artefacts, counters
+from ...runtime import artifact_store, counters
 from ...runtime.errors import BackendError
 from ..loops.ir import Program
 from . import triton_api
@@ -143,7 +143,7 @@ def made_list(program: Program, generated: Generated, capability: int, sizes: Ma
         if not large:
             break
         configs |= {launched.number: next_config(launched, shared, most_shared) for launched, shared in large}
-    artefacts.put(whole, ".launches", json.dumps([[*astuple(launched), key] for launched, key in listed], default=str).encode())
+    artifact_store.put(whole, ".launches", json.dumps([[*astuple(launched), key] for launched, key in listed], default=str).encode())
     return [Binary(launched, made[key].cubin, made[key].ptx, made[key].facts) for launched, key in listed]
 
 
@@ -168,7 +168,7 @@ def next_config(launched: Launched, shared: int, most: int) -> dict:
 
 def kept_list(whole: str) -> list[Binary] | None:
     """The launches and binaries of a whole program from the store, or None where something is not there."""
-    data = artefacts.read(whole, ".launches")
+    data = artifact_store.read(whole, ".launches")
     found: list[Binary] = []
     made: dict[str, Binary] = {}
     for kernel, grid, arguments, constants, options, number, key in json.loads(data) if data is not None else ():
@@ -209,11 +209,11 @@ def key_of(text: str, launched: Launched, capability: int) -> str:
 
 
 def stored(key: str, launched: Launched) -> Binary | None:
-    kept, facts = artefacts.read(key, ".cubin"), artefacts.read(key, ".json")
+    kept, facts = artifact_store.read(key, ".cubin"), artifact_store.read(key, ".json")
     if kept is None or facts is None:
         return None
     counters.add("cache_hits")
-    return Binary(launched, kept, (artefacts.read(key, ".ptx") or b"").decode(), json.loads(facts))
+    return Binary(launched, kept, (artifact_store.read(key, ".ptx") or b"").decode(), json.loads(facts))
 
 
 def binary(key: str, namespace: dict, launched: Launched, capability: int) -> Binary:
@@ -222,9 +222,9 @@ def binary(key: str, namespace: dict, launched: Launched, capability: int) -> Bi
     if kept is not None:
         return kept
     made = compiled(namespace, launched, capability)
-    artefacts.put(key, ".ptx", made.ptx.encode())
-    artefacts.put(key, ".json", json.dumps(made.facts).encode())
-    artefacts.put(key, ".cubin", made.cubin)
+    artifact_store.put(key, ".ptx", made.ptx.encode())
+    artifact_store.put(key, ".json", json.dumps(made.facts).encode())
+    artifact_store.put(key, ".cubin", made.cubin)
     return made
 
 

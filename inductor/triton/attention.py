@@ -16,7 +16,7 @@ from typing import Any
 from ...capture.shapes.value_ranges import Bounds
 from ...capture.shapes.expr import ExprLike, plain, product
 from ...eager import dtypes
-from ...runtime.calls import Job
+from ...runtime.kernel_calls import Job
 from ..loops.body import Buffer
 from ..loops.ir import Axis, ExternCall, View, step_bounds
 from . import configs

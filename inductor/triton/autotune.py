@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...runtime import artefacts
+from ...runtime import artifact_store
 from ...runtime.errors import BackendError
 from ..loops.ir import Program
 from . import aot, launch, triton_api
@@ -70,11 +70,11 @@ def tuned(program: Program, generated: Generated, place: Any, sizes: Mapping[str
     identity = [aot.version(), place.driver.name, place.chip, place.most_shared, generated.text, sorted(sizes.items()),
                 sorted(generated.names.items()), sorted(unaligned)]
     whole = digest(identity)
-    data = artefacts.read(whole, SUFFIX)
+    data = artifact_store.read(whole, SUFFIX)
     if data is not None:
         return Tuned.unpacked(data)
     made = Tuner(program, generated, place, sizes, memory, unaligned).run()
-    artefacts.put(whole, SUFFIX, made.packed())
+    artifact_store.put(whole, SUFFIX, made.packed())
     return made
 
 
@@ -135,10 +135,10 @@ class Tuner:
         key = self.key(launched, choices)
         if key in self.known:
             return self.known[key]
-        data = artefacts.read(key, SUFFIX)
+        data = artifact_store.read(key, SUFFIX)
         found = Trial(**json.loads(data)) if data is not None else self.measured(launched, choices)
         if data is None:
-            artefacts.put(key, SUFFIX, json.dumps(vars(found)).encode())
+            artifact_store.put(key, SUFFIX, json.dumps(vars(found)).encode())
         self.known[key] = found
         self.done.trials.append(found)
         return found

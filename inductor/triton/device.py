@@ -13,7 +13,7 @@ from typing import Any
 
 from ...capture.shapes.expr import Expr, ExprLike, evaluate
 from ...eager import dtypes
-from ...eager.spellings import creation
+from ...eager.frontend import creation
 from ...eager.state import recording
 from ...eager.tensor import Tensor
 from ...runtime import counters

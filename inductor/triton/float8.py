@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...capture.shapes.value_ranges import Bounds
-from ...eager.op import Kind
+from ...eager.op.op import Kind
 from ..loops.ir import Axis, ExternCall, View
 from .row_kernels import LoopWriter
 from .triton_text import FLOAT8, HALVES

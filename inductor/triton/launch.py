@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ...eager.cuda.blocks import OutOfMemoryError
+from ...eager.cuda.allocator import OutOfMemoryError
 from ...runtime import toolchain
 from ...runtime.errors import BackendError, FlambeauError
 from .aot import Binary, Given

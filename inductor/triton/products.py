@@ -12,8 +12,8 @@ from typing import Any
 from ...capture.shapes.value_ranges import Bounds
 from ...capture.shapes.expr import ExprLike, plain, product
 from ...eager import dtypes
-from ...eager.spellings.legacy import get_float32_matmul_precision
-from ...runtime import calls
+from ...eager.frontend.legacy import get_float32_matmul_precision
+from ...runtime import kernel_calls
 from ...runtime.errors import BackendError
 from ..loops.body import Buffer
 from ..loops.ir import Axis, ExternCall, GemmKernel, Operand, step_bounds
@@ -159,7 +159,7 @@ class ConvWriter(GemmWriter):
     def write(self) -> Written:
         """A convolution with an epilogue: m counts all channels, a program's tile those of one group."""
         kernel: GemmKernel = self.kernel
-        call: calls.Conv = kernel.call
+        call: kernel_calls.Conv = kernel.call
         *batch, m, n = kernel.epilogue.axes
         self.batch = tuple(batch)
         self.bounds = step_bounds((), kernel.epilogue)
@@ -180,7 +180,7 @@ class ConvWriter(GemmWriter):
         outer = (*self.batch, *((Axis("group_number", groups),) if grouped(groups) else ()))
         self.frame(plain(m // groups) if grouped(groups) else m, n, outer)
 
-    def depth(self, call: calls.Conv) -> ExprLike:
+    def depth(self, call: kernel_calls.Conv) -> ExprLike:
         """The length of the sum: channels of a group times places of the kernel."""
         return plain(product(call.weight.sizes[1:]))
 
@@ -191,7 +191,7 @@ class ConvWriter(GemmWriter):
             self.lines(f"{axes[0].name} = {flat}")
         decode(self.lines, axes, flat, self.bounds)
 
-    def weight_rows(self, buffer: Buffer, call: calls.Conv) -> str:
+    def weight_rows(self, buffer: Buffer, call: kernel_calls.Conv) -> str:
         """weight[rows of the group, k], row-major."""
         depth = self.text(self.depth(call))
         height = factor(self.text(plain(call.weight.sizes[0] // call.groups)))
@@ -201,7 +201,7 @@ class ConvWriter(GemmWriter):
         self.lines(f"a = tl.load({self.pointer(buffer)} + {place}, {mask}, other=0.0){self.dot_type(buffer.dtype)}")
         return "a"
 
-    def window(self, buffer: Buffer, call: calls.Conv, image: str) -> str:
+    def window(self, buffer: Buffer, call: kernel_calls.Conv, image: str) -> str:
         """x[image, channel of k, window of the column at the place of k], 0 outside of x."""
         channels, *kernel = call.weight.sizes[1:]
         self.split("k", (channels, *kernel), "c")
@@ -237,11 +237,11 @@ class ConvCallWriter(ConvWriter):
         return []
 
     def write(self) -> Written:
-        call: calls.Conv = self.kernel.calls[0]
+        call: kernel_calls.Conv = self.kernel.calls[0]
         self.call, self.batch = call, ()
         self.dtype = call.x.dtype
         self.compute = self.dtype.compute if self.dtype is not dtypes.float64 else dtypes.float64
-        return {calls.PLAIN: self.plain, calls.TRANSPOSED: self.transposed, calls.WEIGHT: self.gradient}[call.form]()
+        return {kernel_calls.PLAIN: self.plain, kernel_calls.TRANSPOSED: self.transposed, kernel_calls.WEIGHT: self.gradient}[call.form]()
 
     def images(self, n: ExprLike) -> Axis:
         axis = Axis("image", self.sizes(n))
@@ -272,7 +272,7 @@ class ConvCallWriter(ConvWriter):
                          lambda: self.spread_input(call, inputs, kernel, depth))
         return self.rest(name, outs, n, depth)
 
-    def turned_weight(self, call: calls.Conv, inputs: ExprLike, outs: ExprLike, kernel: tuple, depth: ExprLike) -> str:
+    def turned_weight(self, call: kernel_calls.Conv, inputs: ExprLike, outs: ExprLike, kernel: tuple, depth: ExprLike) -> str:
         self.split("k", (inputs, *kernel), "c")
         width = plain(product(kernel))
         channel = f"(group_number * {factor(self.text(inputs))} + c0[None, :])" if grouped(call.groups) else "c0[None, :]"
@@ -283,7 +283,7 @@ class ConvCallWriter(ConvWriter):
         self.lines(f"a = tl.load({self.pointer(buffer)} + {place}, {mask}, other=0.0){self.dot_type(buffer.dtype)}")
         return "a"
 
-    def spread_input(self, call: calls.Conv, inputs: ExprLike, kernel: tuple, depth: ExprLike) -> str:
+    def spread_input(self, call: kernel_calls.Conv, inputs: ExprLike, kernel: tuple, depth: ExprLike) -> str:
         n, c, *strides = call.x.strides
         channel = f"(group_number * {factor(self.text(inputs))} + c0[:, None])" if grouped(call.groups) else "c0[:, None]"
         places = [f"{self.text(call.x.offset)} + image * {factor(self.text(n))} + {channel} * {factor(self.text(c))}"]
@@ -325,7 +325,7 @@ class ConvCallWriter(ConvWriter):
         self.lines(f"a = tl.load({self.pointer(y.buffer)} + {place}, {mask}, other=0.0){self.dot_type(y.dtype)}")
         return "a"
 
-    def windows_of(self, call: calls.Conv, depth: ExprLike, n: ExprLike) -> str:
+    def windows_of(self, call: kernel_calls.Conv, depth: ExprLike, n: ExprLike) -> str:
         rows, c, *strides = call.x.strides
         inputs = call.weight.sizes[1]
         channel = f"(group_number * {factor(self.text(inputs))} + c0[None, :])" if grouped(call.groups) else "c0[None, :]"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...eager import dtypes
-from ...eager.prims import COMBINES
+from ...eager.op.prims import COMBINES
 from .prims import literal
 from .triton_text import register_type
 

@@ -12,8 +12,8 @@ from typing import Any
 from ...capture.shapes.value_ranges import Bounds
 from ...capture.shapes.expr import plain, product
 from ...eager import dtypes
-from ...eager.op import Kind
-from ...eager.prims import COMBINES
+from ...eager.op.op import Kind
+from ...eager.op.prims import COMBINES
 from ..loops.ir import Axis, ExternCall, View
 from .prims import literal, rounded
 from .row_kernels import LoopWriter, power_of_two

@@ -12,8 +12,8 @@ from typing import Any
 
 from ...capture.graph.graph import Graph
 from ...eager.tensor import Tensor
-from ...runtime import records
-from ...runtime.calls import Conv
+from ...runtime import compile_log
+from ...runtime.kernel_calls import Conv
 from ...runtime.config import config
 from ...runtime.errors import BackendError
 from .. import driver
@@ -49,7 +49,7 @@ def opens(op: Any, args: tuple) -> bool:
 
 
 def loop_program(graph: Graph, name: str, writes: tuple = (), donated: frozenset = frozenset()) -> Program:
-    record = records.current()
+    record = compile_log.current()
     with record.stage("lower"):
         lowered = lower(graph, name, takes)
     with record.stage("schedule"):
@@ -75,7 +75,7 @@ interpreted.takes, interpreted.opens = takes, opens
 def noted(made: Any, name: str) -> Any:
     """The record says which calls have no kernel."""
     for _, number in made.generated.pauses:
-        records.current().note(f"{name}: {fallbacks.told(made.program.kernels[number])}")
+        compile_log.current().note(f"{name}: {fallbacks.told(made.program.kernels[number])}")
     return made
 
 
@@ -98,7 +98,7 @@ def dry(capability: int) -> driver.Target:
             program = loop_program(computed, name, pairs, donated)
             generated = generate(program)
             made = aot.compile_program(program, capability, generated=generated)
-            records.current().note(f"{name}: {len(made)} launches of Triton kernels for sm_{capability}")
+            compile_log.current().note(f"{name}: {len(made)} launches of Triton kernels for sm_{capability}")
             dump.triton(name, generated.text, "\n".join(dict.fromkeys(binary.ptx for binary in made)))
         driver.around_outputs(graph, build, writes)
         return driver.native(graph, name, writes, donated)

@@ -17,14 +17,14 @@ import flambeau as torch
 from flambeau.capture import surroundings
 from flambeau.capture.frontend.api import Compiled
 from flambeau.eager.state import state
-from flambeau.runtime import locks, records
-from flambeau.runtime.garbage import uncollected
+from flambeau.runtime import locks, compile_log
+from flambeau.runtime.gc_pause import uncollected
 
 MOST = int(os.environ.get("INTERRUPTS", 150))
 ROOT = pathlib.Path(torch.__file__).parent
 WATCHED = tuple(str(ROOT / name) for name in (
     "capture/frontend/api.py", "capture/frontend/convert_frame.py", "capture/surroundings.py", "capture/graph/graph_tracer.py", "capture/frontend/trace_context.py", "eager/state.py",
-    "eager/amp/autocast_mode.py", "eager/autograd/modes.py", "runtime/garbage.py", "runtime/locks.py", "runtime/records.py", "inductor/driver.py",
+    "eager/amp/autocast_mode.py", "eager/autograd/modes.py", "runtime/gc_pause.py", "runtime/locks.py", "runtime/compile_log.py", "inductor/driver.py",
     "inductor/graph/joint_graph.py", "inductor/graph/retrace.py"))
 
 
@@ -44,7 +44,7 @@ def surrounded():
     """All that a later call depends on."""
     fields = [(type(local).__name__, surroundings.fields_of(local)) for local in surroundings.LOCALS]
     held = [(name, {k: v for k, v in found.items() if v not in (None, [], {})}) for name, found in fields]
-    return [each for each in held if each[1]], uncollected.blocks(), gc.isenabled(), locks.importing.held(), records.compiling()
+    return [each for each in held if each[1]], uncollected.blocks(), gc.isenabled(), locks.importing.held(), compile_log.compiling()
 
 
 @pytest.fixture

@@ -817,7 +817,7 @@ def module(name, **names):
 
 def special() -> dict:
     """Functions that scipy has, by this package's own kernels."""
-    from flambeau.eager import prims
+    from flambeau.eager.op import prims
     from flambeau.eager.ops import special as ours
     from flambeau.eager.ops import elementary
 

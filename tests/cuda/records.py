@@ -16,8 +16,8 @@ import numpy as np  # noqa: E402
 import flambeau  # noqa: E402
 from flambeau.eager import dtypes, random as random_state  # noqa: E402
 from flambeau.eager.device import device  # noqa: E402
-from flambeau.eager.op import OPS, Kind  # noqa: E402
-from flambeau.eager.samples import Samples  # noqa: E402
+from flambeau.eager.op.op import OPS, Kind  # noqa: E402
+from flambeau.eager.op_samples import Samples  # noqa: E402
 from flambeau.eager.tensor import Tensor  # noqa: E402
 
 GPU = flambeau.device("cuda", 0)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from flambeau.eager import dtypes
-from flambeau.eager.op import OPS
+from flambeau.eager.op.op import OPS
 from flambeau.eager.tensor import Tensor
 
 

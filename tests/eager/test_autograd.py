@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from flambeau.eager import autograd, dispatch, dtypes
-from flambeau.eager.op import OPS
+from flambeau.eager.op.op import OPS
 from flambeau.eager.tensor import fake_tensor
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))

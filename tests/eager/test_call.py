@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import flambeau as torch
-from flambeau.eager import dtypes, programs
-from flambeau.eager.op import OPS, specialise
+from flambeau.eager import dtypes
+from flambeau.eager.op import ufunc_program
+from flambeau.eager.op.op import OPS, specialise
 
 REAL = [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.uint8, torch.bool]
 
@@ -159,9 +160,9 @@ def test_public_functions_survive_copies():
 
 def test_formulas_that_branch_have_no_program():
     op = OPS["softplus"]
-    plan = programs.program_of(op, (torch.ones(2), 1.0, 20.0))
+    plan = ufunc_program.program_of(op, (torch.ones(2), 1.0, 20.0))
     assert plan is None or plan[-2] == dtypes.ALL.index(torch.float32)
-    assert programs.program_of(OPS["round_decimals"], (torch.ones(2), 100.0, False)) is None
+    assert ufunc_program.program_of(OPS["round_decimals"], (torch.ones(2), 100.0, False)) is None
 
 
 class Labelled(torch.Tensor):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import flambeau as torch
-from flambeau.runtime import artefacts
+from flambeau.runtime import artifact_store
 from flambeau.runtime.config import config
 from flambeau.utils.checkpoint import checkpoint
 
@@ -99,13 +99,13 @@ def test_ties_of_scatter_reduce_share_as_in_pytorch():
 def test_a_file_of_the_store_under_another_name_is_refused(tmp_path):
     one, other = "ab" * 20, "cd" * 20
     with config.patch(cache_dir=str(tmp_path / "cache")):
-        first, second = artefacts.put(one, ".so", b"one"), artefacts.put(other, ".so", b"other")
-        assert artefacts.read(one, ".so") == b"one"
+        first, second = artifact_store.put(one, ".so", b"one"), artifact_store.put(other, ".so", b"other")
+        assert artifact_store.read(one, ".so") == b"one"
         shutil.copy(first, second)
-        assert artefacts.read(other, ".so") is None and not os.path.exists(second) and artefacts.read(one, ".so") == b"one"
+        assert artifact_store.read(other, ".so") is None and not os.path.exists(second) and artifact_store.read(one, ".so") == b"one"
         shutil.copy(first, first.removesuffix(".so") + ".graph")
-        assert artefacts.read(one, ".graph") is None
-    artefacts.forget()
+        assert artifact_store.read(one, ".graph") is None
+    artifact_store.forget()
 
 
 def test_compiled_functions_tell_their_signature():

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import flambeau as torch
-from flambeau.runtime import foreign, toolchain
+from flambeau.runtime import plugin_abi, toolchain
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 needs_compiler = pytest.mark.skipif(toolchain.compiler() is None, reason="no C++ compiler")
@@ -50,12 +50,12 @@ def told(kernel, array):
 def test_kernels_see_types_sizes_and_strides(kernels):
     tell, _ = kernels
     x = np.zeros((3, 4), np.float32)
-    assert told(tell, x) == [foreign.TYPES["float32"], 2, 12, 1, 5]
-    assert told(tell, x.T) == [foreign.TYPES["float32"], 2, 12, 0, 5]
-    assert told(tell, x[:, ::2]) == [foreign.TYPES["float32"], 2, 6, 0, 6]
-    assert told(tell, np.array(True)) == [foreign.TYPES["bool"], 0, 1, 1, 0]
-    assert told(tell, np.zeros((0, 3), np.int64))[:4] == [foreign.TYPES["int64"], 2, 0, 1]
-    assert told(tell, torch.zeros(2, dtype=torch.bfloat16)._array)[0] == foreign.TYPES["bfloat16"]
+    assert told(tell, x) == [plugin_abi.TYPES["float32"], 2, 12, 1, 5]
+    assert told(tell, x.T) == [plugin_abi.TYPES["float32"], 2, 12, 0, 5]
+    assert told(tell, x[:, ::2]) == [plugin_abi.TYPES["float32"], 2, 6, 0, 6]
+    assert told(tell, np.array(True)) == [plugin_abi.TYPES["bool"], 0, 1, 1, 0]
+    assert told(tell, np.zeros((0, 3), np.int64))[:4] == [plugin_abi.TYPES["int64"], 2, 0, 1]
+    assert told(tell, torch.zeros(2, dtype=torch.bfloat16)._array)[0] == plugin_abi.TYPES["bfloat16"]
 
 
 @needs_compiler
@@ -88,11 +88,11 @@ def test_refusals_carry_the_kernels_text(kernels):
 
 def test_struct_sizes_are_the_headers():
     """The structs of foreign.py against the header, as the compiler lays it out on 64-bit Linux."""
-    assert ctypes.sizeof(foreign.Tensor) == 40 and foreign.Tensor.sizes.offset == 24
-    text = pathlib.Path(foreign.HEADER).read_text()
+    assert ctypes.sizeof(plugin_abi.Tensor) == 40 and plugin_abi.Tensor.sizes.offset == 24
+    text = pathlib.Path(plugin_abi.HEADER).read_text()
     names = text[text.index("enum flambeau_type {") :].split("}")[0].split("{")[1]
-    assert [n.strip().removeprefix("FLAMBEAU_").lower() for n in names.split(",")] == list(foreign.TYPES)
-    assert f"#define FLAMBEAU_ABI {foreign.ABI}\n" in text
+    assert [n.strip().removeprefix("FLAMBEAU_").lower() for n in names.split(",")] == list(plugin_abi.TYPES)
+    assert f"#define FLAMBEAU_ABI {plugin_abi.ABI}\n" in text
 
 
 WRONG = {

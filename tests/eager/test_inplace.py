@@ -11,7 +11,7 @@ import pytest
 import flambeau
 
 from flambeau.eager import autograd, dispatch, dtypes
-from flambeau.eager.op import OPS, find
+from flambeau.eager.op.op import OPS, find
 from flambeau.eager.storage import Storage
 from flambeau.eager.tensor import Tensor, fake_tensor
 

@@ -8,8 +8,8 @@ import pytest
 import flambeau as fb
 import flambeau.nn.functional as F
 from flambeau.eager import api
-from flambeau.eager.ops import bags, losses, random as draws, special
-from flambeau.runtime import moves, order, reductions
+from flambeau.eager.ops import embedding_bag, losses, random as draws, special
+from flambeau.runtime import copy_gather, sorting, reductions
 
 FLOATS = ("float32", "float64", "float16", "bfloat16")
 ODD = [0.0, -0.0, math.inf, -math.inf, math.nan, 1.0, -1.0, 3.0, -3.0, 1e-30, 3e38, 1e-42]
@@ -271,8 +271,8 @@ def test_the_greatest_of_bags(dtype):
     index = fb.tensor(np.random.default_rng(0).integers(0, 40, 300))
     weight[int(index[5])] = weight[int(index[6])] = 3.0
     first = fb.tensor([0, 0, 7, 7, 200, 300])
-    got = bags.bag_winners(weight, index, first, 3)
-    assert fb.equal(got, bags.bag_winners.fn(weight, index, first, 3))
+    got = embedding_bag.bag_winners(weight, index, first, 3)
+    assert fb.equal(got, embedding_bag.bag_winners.fn(weight, index, first, 3))
     wanted = F.embedding_bag(index, weight, first[:-1], mode="max", padding_idx=3)
     for bag in range(5):
         rows = [int(k) for k in index[int(first[bag]):int(first[bag + 1])] if int(k) != 3]
@@ -280,7 +280,7 @@ def test_the_greatest_of_bags(dtype):
         assert np.array_equal(double(wanted[bag]), best)
     weight[int(index[9]), 4] = math.nan
     weight[int(index[0]), 2] = math.nan
-    assert fb.equal(bags.bag_winners(weight, index, first, -1), bags.bag_winners.fn(weight, index, first, -1))
+    assert fb.equal(embedding_bag.bag_winners(weight, index, first, -1), embedding_bag.bag_winners.fn(weight, index, first, -1))
 
 
 # -- order and draws
@@ -312,10 +312,10 @@ def test_wide_keys_are_sorted_stably(n, bits):
     alike = x % 200                               # but for one, all keys agree in their upper bits
     alike[n // 2] = 1 << bits
     for y in (x, x - (1 << bits - 1), x % 50 - 25, alike):
-        found, at = order.sort(y, 0, False)
+        found, at = sorting.sort(y, 0, False)
         wanted = np.argsort(y, kind="stable")
         assert np.array_equal(at, wanted) and np.array_equal(found, y[wanted])
-        found, at = order.sort(y, 0, True)
+        found, at = sorting.sort(y, 0, True)
         assert np.array_equal(at, np.argsort(-y, kind="stable")) and np.array_equal(found, y[at])
 
 
@@ -324,7 +324,7 @@ def test_wide_keys_are_sorted_stably(n, bits):
 def test_how_many_edges_are_reached(n, dtype):
     edges = np.sort(np.random.default_rng(n).random((6, n)).astype(dtype), -1)
     x = np.concatenate([np.random.default_rng(1).random((6, 30)).astype(dtype), edges[:, :1], edges[:, -1:]], 1)
-    assert np.array_equal(order.edges_below(edges, x), (edges[:, None, :] <= x[..., None]).sum(-1))
+    assert np.array_equal(sorting.edges_below(edges, x), (edges[:, None, :] <= x[..., None]).sum(-1))
 
 
 def test_weights_of_draws_are_checked():
@@ -449,17 +449,17 @@ def test_repeated(times, dtype):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64, np.bool_, np.float16])
 def test_large_zeros(dtype):
     for n in (3, 1 << 17, (1 << 21) + 13):
-        held = moves.zeros((n,), dtype)
+        held = copy_gather.zeros((n,), dtype)
         held[...] = 1
         del held
-        assert not moves.zeros((n,), dtype).any()
+        assert not copy_gather.zeros((n,), dtype).any()
 
 
 @pytest.mark.parametrize("n", [1, 2, 9999, 10000])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_evenly(n, dtype):
-    got = moves.evenly(-1.0, 3.0, 4.0 / max(n - 1, 1), n, np.dtype(dtype))
-    if n < moves.SMALL:
+    got = copy_gather.evenly(-1.0, 3.0, 4.0 / max(n - 1, 1), n, np.dtype(dtype))
+    if n < copy_gather.SMALL:
         assert got is NotImplemented
         return
     half, step = (n + 1) // 2, dtype(4.0 / (n - 1))

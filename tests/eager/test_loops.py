@@ -5,12 +5,12 @@ import pytest
 
 from flambeau.eager import random
 from flambeau.eager.autograd import no_grad
-from flambeau.eager.kernels import GridLoader, grid
-from flambeau.eager.loops import Linear, broadcast_index, unit_strides, view_index
-from flambeau.eager.op import OPS, Kind
-from flambeau.eager.prims import COMBINES, NumpyVocabulary
+from flambeau.eager.op.numpy_kernels import GridLoader, grid
+from flambeau.eager.op.loop_rules import Linear, broadcast_index, unit_strides, view_index
+from flambeau.eager.op.op import OPS, Kind
+from flambeau.eager.op.prims import COMBINES, NumpyVocabulary
 from flambeau.eager.tensor import Tensor
-from flambeau.eager.meta import infer
+from flambeau.eager.op.meta import infer
 
 WITH_SAMPLES = [
     name for name, op in sorted(OPS.items()) if op.sample_rule is not None and op.loop is not None and not op.mutates

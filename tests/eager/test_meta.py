@@ -6,8 +6,8 @@ import pytest
 
 from flambeau.eager import dispatch, dtypes
 from flambeau.eager.autograd import no_grad
-from flambeau.eager.meta import broadcast_shapes
-from flambeau.eager.op import OPS, Kind
+from flambeau.eager.op.meta import broadcast_shapes
+from flambeau.eager.op.op import OPS, Kind
 from flambeau.eager.storage import Storage
 from flambeau.eager.tensor import Tensor, fake_tensor
 

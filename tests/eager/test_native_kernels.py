@@ -9,9 +9,9 @@ import pytest
 
 import flambeau as fb
 import flambeau.nn.functional as F
-from flambeau.eager.op import OPS
-from flambeau.eager.ops import taps
-from flambeau.runtime import moves, native, order, running, whole
+from flambeau.eager.op.op import OPS
+from flambeau.eager.ops import linear_filter
+from flambeau.runtime import copy_gather, native, sorting, cumulative, integer_matmul
 
 INTEGERS = (np.int64, np.int32, np.int16, np.int8, np.uint8)
 
@@ -46,7 +46,7 @@ def test_products_of_strided_whole_numbers(rng):
     x = fb.from_numpy(a)
     np.testing.assert_array_equal((x.t() @ x).numpy(), a.T @ a)
     np.testing.assert_array_equal((x[::2, ::3] @ x[::2, ::3].t()).numpy(), a[::2, ::3] @ a[::2, ::3].T)
-    assert whole.product(a[:, :0], a[:0]) is NotImplemented          # numpy makes the zeros
+    assert integer_matmul.product(a[:, :0], a[:0]) is NotImplemented          # numpy makes the zeros
     np.testing.assert_array_equal((x[:, :0] @ x[:0]).numpy(), np.zeros((40, 60), np.int64))
 
 
@@ -61,7 +61,7 @@ def test_order_is_stable(rng, dtype, descending):
         x = (x % 2 == 0) if dtype is np.bool_ else x.astype(dtype)
         if dtype is np.float64:
             x.flat[::7], x.flat[1], x.flat[2], x.flat[3::11] = np.nan, np.inf, -np.inf, -0.0
-        values, places = order.sort(x, dim, descending)
+        values, places = sorting.sort(x, dim, descending)
         wide = x.astype(np.float64)
         rank = np.where(np.isnan(wide), np.inf, wide)
         keys = (-rank, ~np.isnan(wide)) if descending else (rank, np.isnan(wide))
@@ -71,9 +71,9 @@ def test_order_is_stable(rng, dtype, descending):
 
 def test_order_of_far_apart_numbers(rng):
     x = np.concatenate([rng.integers(-2**63, 2**63 - 1, 5000), [2**63 - 1, -2**63, 0, -1]])
-    np.testing.assert_array_equal(order.sort(x, 0, False)[0], np.sort(x))
+    np.testing.assert_array_equal(sorting.sort(x, 0, False)[0], np.sort(x))
     y = rng.standard_normal(5000) * 10.0 ** rng.integers(-300, 300, 5000)
-    np.testing.assert_array_equal(order.sort(y, 0, True)[0], np.sort(y)[::-1])
+    np.testing.assert_array_equal(sorting.sort(y, 0, True)[0], np.sort(y)[::-1])
 
 
 @pytest.mark.parametrize("n", (0, 1, 31, 63, 64, 2049, 4095, 4096, 300_000, (1 << 20) + 5))
@@ -100,9 +100,9 @@ def test_taps_of_rows_side_by_side_are_those_of_each_row(n, size, dtype, rng):
     x[3, n // 2], x[20, 0] = np.inf, np.nan
     lengths = rng.integers(0, 6, size)
     index, weight = rng.integers(0, n, lengths.sum()), rng.standard_normal(lengths.sum()).astype(np.float32)
-    made = taps.apply(x, 1, (np.cumsum(lengths), index, weight))
+    made = linear_filter.apply(x, 1, (np.cumsum(lengths), index, weight))
     for row in (0, 3, 7, 8, 15, 16, 20, 31, 44):
-        alone = taps.apply(x[row:row + 1].copy(), 1, (np.cumsum(lengths), index, weight))
+        alone = linear_filter.apply(x[row:row + 1].copy(), 1, (np.cumsum(lengths), index, weight))
         np.testing.assert_array_equal(made[row].view(np.uint8), alone[0].view(np.uint8))
 
 
@@ -210,15 +210,15 @@ def test_running_kernels(rng, dtype, shape):
     x.flat[5] = np.nan
     for dim in range(len(shape)):
         wide = np.multiply.accumulate(x, dim, np.float64)
-        np.testing.assert_allclose(running.product(x, dim), wide, rtol={2: 2e-2, 4: 1e-4, 8: 1e-12}[x.itemsize])
+        np.testing.assert_allclose(cumulative.product(x, dim), wide, rtol={2: 2e-2, 4: 1e-4, 8: 1e-12}[x.itemsize])
         for name, ufunc in (("max", np.maximum), ("min", np.minimum)):
-            values, places = running.extreme(name, np.round(x, 1), dim)
+            values, places = cumulative.extreme(name, np.round(x, 1), dim)
             best = ufunc.accumulate(np.round(x, 1), dim)
             np.testing.assert_array_equal(values, best)
             np.testing.assert_array_equal(np.take_along_axis(np.round(x, 1), places, dim), best)
             nearest = np.arange(shape[dim]).reshape([-1 if d == dim else 1 for d in range(len(shape))])
             assert (places <= nearest).all()
-    assert running.product(x[..., ::2], 0) is NotImplemented
+    assert cumulative.product(x[..., ::2], 0) is NotImplemented
 
 
 @pytest.mark.parametrize("reverse", (False, True))
@@ -227,7 +227,7 @@ def test_recurrence(rng, reverse):
     out, before = np.zeros_like(b), np.zeros((6, 3))
     for t in (range(39, -1, -1) if reverse else range(40)):
         out[:, t] = before = b[:, t] + a[:, t] * before if t != (39 if reverse else 0) else b[:, t]
-    np.testing.assert_allclose(running.recurrence(a, b, 1, reverse), out, rtol=1e-12)
+    np.testing.assert_allclose(cumulative.recurrence(a, b, 1, reverse), out, rtol=1e-12)
 
 
 def test_products_of_rows(rng):
@@ -262,7 +262,7 @@ def test_extremes_that_meet(rng, name, ufunc):
         wanted = out.copy()
         with np.errstate(all="ignore"):
             ufunc.at(wanted, tuple(index if d == dim else g for d, g in enumerate(np.ogrid[tuple(map(slice, shape))])), x)
-        assert moves.combine_elements(name, out, dim, index, x)
+        assert copy_gather.combine_elements(name, out, dim, index, x)
         np.testing.assert_array_equal(out, wanted)
 
 
@@ -273,7 +273,7 @@ def test_the_last_of_written_elements_stays(rng, dtype):
         index = rng.integers(0, shape[dim], shape)
         wanted = out.copy()
         wanted[tuple(index if d == dim else g for d, g in enumerate(np.ogrid[tuple(map(slice, shape))]))] = x
-        assert moves.set_elements(out, dim, index, x)
+        assert copy_gather.set_elements(out, dim, index, x)
         np.testing.assert_array_equal(out, wanted)
 
 
@@ -281,7 +281,7 @@ def test_the_last_of_written_elements_stays(rng, dtype):
 
 
 def sampled(name):
-    from flambeau.eager.samples import Samples
+    from flambeau.eager.op_samples import Samples
     return OPS[name].sample_rule(Samples(1))
 
 

@@ -4,24 +4,11 @@ import numpy as np
 import pytest
 
 from flambeau.eager import dispatch, dtypes as d
-from flambeau.eager import op as ops
-from flambeau.eager.op import (
-    OPS,
-    Kind,
-    Out,
-    composite,
-    extern,
-    find,
-    indexed,
-    pointwise,
-    reduction,
-    scalar,
-    scatter,
-    size,
-    tensor,
-    view,
+from flambeau.eager.op import op as ops
+from flambeau.eager.op.op import (
+    OPS, Kind, Out, composite, extern, find, indexed, pointwise, reduction, scalar, scatter, size, tensor, view,
 )
-from flambeau.eager.prims import COMBINES, NUMPY, PRIMS
+from flambeau.eager.op.prims import COMBINES, NUMPY, PRIMS
 from flambeau.eager.tensor import Tensor
 
 

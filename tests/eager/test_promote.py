@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from flambeau.eager import dtypes as d
-from flambeau.eager.op import OPS
-from flambeau.eager.promote import promote_types, result_type
+from flambeau.eager.op.op import OPS
+from flambeau.eager.op.promote import promote_types, result_type
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from core_support import T, V  # noqa: E402

@@ -7,11 +7,11 @@ import pytest
 
 import flambeau as fb
 import flambeau.nn.functional as F
-from flambeau.eager.ops import bags, indexing
+from flambeau.eager.ops import embedding_bag, indexing
 
 from .without_kernels import without_kernels
 
-RECORDS = (bags.bag_sum, bags.bag_sum_backward, bags.bag_max, bags.bag_max_backward, indexing.embedding)
+RECORDS = (embedding_bag.bag_sum, embedding_bag.bag_sum_backward, embedding_bag.bag_max, embedding_bag.bag_max_backward, indexing.embedding)
 
 
 def formulas():

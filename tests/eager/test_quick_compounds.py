@@ -9,8 +9,8 @@ import pytest
 import flambeau as fb
 import flambeau.nn.functional as F
 from flambeau.eager import _call
-from flambeau.eager.ops import fractional, indexing, padding, windows
-from flambeau.runtime import jobs
+from flambeau.eager.ops import fractional_max_pool, indexing, padding, im2col
+from flambeau.runtime import kernels as jobs
 
 TYPES = ("float32", "float64", "float16", "bfloat16", "int64", "int32", "uint8", "bool")
 FLOATS = TYPES[:4]
@@ -208,10 +208,10 @@ def test_window_kernels_are_the_formulas():
                                            ((3, 2), (2, 3), (2, 1), (2, 1)), ((5, 7), (1, 1), (3, 3), (1, 1))):
         for dtype in ("float32", "float64", "float16", "int64"):
             x = values(dtype, 2, 3, 6, 7).numpy()
-            columns = windows.unfold_windows.kernels["numpy"](x, kernel, stride, pads, dilation)
+            columns = im2col.unfold_windows.kernels["numpy"](x, kernel, stride, pads, dilation)
             np.testing.assert_array_equal(_call.unfold_windows(x, kernel, stride, pads, dilation), columns)
             if dtype in ("float32", "float64"):
-                whole = windows.fold_windows.kernels["numpy"](columns, (6, 7), kernel, stride, pads, dilation)
+                whole = im2col.fold_windows.kernels["numpy"](columns, (6, 7), kernel, stride, pads, dilation)
                 np.testing.assert_allclose(_call.fold_windows(columns, (6, 7), kernel, stride, pads, dilation), whole, rtol=1e-5, atol=1e-5)
     assert _call.unfold_windows(x.transpose(0, 1, 3, 2), kernel, stride, pads, dilation) is NotImplemented
     assert F.fold(fb.zeros(0, 8, 4), (3, 3), 2).shape == (0, 2, 3, 3)
@@ -601,8 +601,8 @@ def test_windows_that_start_anywhere(n):
             for seed in range(4):
                 samples = fb.tensor(np.random.default_rng(seed).random((2, 3, n))).to(x.dtype)
                 kernels, outputs = (k if isinstance(k, tuple) else (k,) * n for k in (kernel, out))
-                found = fractional.fractional_max(x, samples, kernels, outputs)
-                wanted = fractional.fractional_max.fn(x, samples, kernels, outputs)
+                found = fractional_max_pool.fractional_max(x, samples, kernels, outputs)
+                wanted = fractional_max_pool.fractional_max.fn(x, samples, kernels, outputs)
                 assert fb.equal(found[0], wanted[0]) and fb.equal(found[1], wanted[1])
                 y = x.double().requires_grad_()
                 assert fb.autograd.gradcheck(lambda a: function(a, kernel, out, _random_samples=samples.double()), (y,))

@@ -6,7 +6,7 @@ import pytest
 
 import flambeau as fb
 import flambeau.nn.functional as F
-from flambeau.eager.op import OPS
+from flambeau.eager.op.op import OPS
 
 FLOATS = ("float32", "float64", "float16", "bfloat16")
 SHAPES = ((6,), (1,), (5, 7), (1, 3), (4, 1), (2, 3, 4))

@@ -10,7 +10,7 @@ import flambeau as fb
 import flambeau.nn.functional as F
 from flambeau.eager import _call, api, dtypes, random
 from flambeau.eager.ops import fourier, special
-from flambeau.runtime import _native, native, rows
+from flambeau.runtime import _native, native, row_kernels
 
 FLOATS = ("float32", "float64", "float16", "bfloat16")
 TYPES = (*FLOATS, "int64", "int32", "int16", "int8", "uint8", "bool")
@@ -327,8 +327,8 @@ def test_softmax_of_few_runs_the_instruction_set_that_is_chosen():
     try:
         for name in native.isas():
             _native.set_isa(name)
-            assert np.array_equal(F.softmax(x, -1).numpy(), rows.softmax(x.numpy(), 1)), name
-            assert np.array_equal(F.log_softmax(x, -1).numpy(), rows.log_softmax(x.numpy(), 1)), name
+            assert np.array_equal(F.softmax(x, -1).numpy(), row_kernels.softmax(x.numpy(), 1)), name
+            assert np.array_equal(F.log_softmax(x, -1).numpy(), row_kernels.log_softmax(x.numpy(), 1)), name
     finally:
         _native.set_isa("auto")
     assert bits(F.softmax(x, -1)) == bits(before)

@@ -7,8 +7,8 @@ import pytest
 
 from flambeau.eager import dtypes as d
 from flambeau.eager import random
-from flambeau.eager.op import OPS
-from flambeau.eager.prims import philox, philox_words
+from flambeau.eager.op.op import OPS
+from flambeau.eager.op.prims import philox, philox_words
 
 rand, randn = OPS["rand"], OPS["randn"]
 

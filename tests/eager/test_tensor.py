@@ -10,7 +10,7 @@ import pytest
 
 from flambeau.eager import device as devices
 from flambeau.eager import dtypes as d
-from flambeau.eager.op import OPS
+from flambeau.eager.op.op import OPS
 from flambeau.eager.printing import set_printoptions
 from flambeau.eager.sizes import Size, contiguous_strides, is_int
 from flambeau.eager.tensor import Tensor

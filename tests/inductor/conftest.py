@@ -3,7 +3,7 @@
 import pytest
 
 from flambeau.inductor import driver
-from flambeau.runtime import artefacts
+from flambeau.runtime import artifact_store
 from flambeau.runtime.config import config
 
 
@@ -11,9 +11,9 @@ from flambeau.runtime.config import config
 def store(tmp_path):
     folder = tmp_path / "cache"
     with config.patch(verify=False, cache_dir=str(folder), strict=True):
-        artefacts.forget()
+        artifact_store.forget()
         yield folder
-    artefacts.forget()
+    artifact_store.forget()
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import numpy as np
 
 import flambeau
 from flambeau.eager import dispatch, dtypes
-from flambeau.eager.op import Kind, OPS, find
+from flambeau.eager.op.op import Kind, OPS, find
 from flambeau.eager.tensor import Tensor
 from flambeau.inductor.runtime.compare_stages import gradients_or_none, tensors_in
 
@@ -129,7 +129,7 @@ class Program:
     def printed(self):
         """A program of its own."""
         head = ["from math import inf, nan", "import flambeau", "from flambeau.eager import dtypes",
-                "from flambeau.eager.op import find"]
+                "from flambeau.eager.op.op import find"]
         if any(not isinstance(i.values, np.ndarray) for i in self.inputs):
             head.append("from flambeau.tests.inductor.graphfuzz import Input")
         head += [f"op_{name} = find({name!r})" for name in self.records()]

@@ -24,7 +24,7 @@ from flambeau.inductor.cpp import codegen, cpp_text, wrapper
 from flambeau.inductor.loops.interpreter import run as run_program
 from flambeau.inductor.schedule.memory_planning import overwritten
 from flambeau.inductor.runtime.compare_stages import own_copy
-from flambeau.runtime import records, toolchain
+from flambeau.runtime import compile_log, toolchain
 from flambeau.runtime.config import config
 from flambeau.runtime.errors import CheckFailed, Unsupported
 
@@ -252,7 +252,7 @@ def run(programs, native=True, plain=False, whole=True):
 
 def texts(written):
     """The stages' texts are written as for a reader, or not at all: a tenth of a batch's time."""
-    return contextlib.nullcontext() if written else mock.patch.object(records, "wanted", lambda: False)
+    return contextlib.nullcontext() if written else mock.patch.object(compile_log, "wanted", lambda: False)
 
 
 @contextlib.contextmanager

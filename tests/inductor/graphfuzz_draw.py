@@ -12,7 +12,7 @@ import numpy as np
 
 from flambeau.capture.graph.graph import constant_text
 from flambeau.eager import dtypes
-from flambeau.eager.op import OPS
+from flambeau.eager.op.op import OPS
 from flambeau.eager.tensor import Tensor
 
 from .graphfuzz import SCOPE, Input, Line, Program

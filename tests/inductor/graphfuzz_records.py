@@ -8,8 +8,8 @@ import dataclasses
 import functools
 
 from flambeau.eager import dtypes
-from flambeau.eager.op import Kind, OPS
-from flambeau.eager.samples import Samples
+from flambeau.eager.op.op import Kind, OPS
+from flambeau.eager.op_samples import Samples
 from flambeau.eager.tensor import Tensor
 
 from ..test_ops_compiled import MORE

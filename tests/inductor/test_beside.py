@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from flambeau.eager.op import OPS as O
+from flambeau.eager.op.op import OPS as O
 from flambeau.inductor.schedule import mix_order_reduction
 from flambeau.inductor.loops import interpreter
 from flambeau.inductor.schedule import scheduler as scheduler

@@ -8,7 +8,7 @@ import pytest
 
 from flambeau.eager import random
 from flambeau.inductor import driver
-from flambeau.runtime import records
+from flambeau.runtime import compile_log
 from flambeau.runtime.config import config
 from flambeau.runtime.errors import CheckFailed, InternalError
 
@@ -99,7 +99,7 @@ def test_every_stage_leaves_its_text(tmp_path):
         ops.add_(x, 1.0)
         return (ops.exp(y),)
     args = tensor(3, 4), leaf(4)
-    with config.patch(dump=str(tmp_path)), records.active(records.begin("f")) as record:
+    with config.patch(dump=str(tmp_path)), compile_log.active(compile_log.begin("f")) as record:
         driver.loops_backend(capture(f, *args), list(args))
     folder = tmp_path / record.ident
     written = {p.name for p in folder.iterdir()}

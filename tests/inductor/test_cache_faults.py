@@ -11,7 +11,7 @@ import pytest
 
 import flambeau as torch
 from flambeau.inductor.runtime import graph_cache
-from flambeau.runtime import sources, toolchain
+from flambeau.runtime import source_hash, toolchain
 from flambeau.runtime.config import config
 
 pytestmark = pytest.mark.skipif(toolchain.compiler() is None, reason="no C++ compiler")
@@ -183,25 +183,25 @@ def value_of(f):
 def test_another_version_misses(store, passes, monkeypatch):
     f = lambda x: x * 3
     assert value_of(f) == value_of(f) == [3.0, 6.0] and len(passes) == 1
-    monkeypatch.setattr(sources, "fingerprint", lambda: "another version")
+    monkeypatch.setattr(source_hash, "fingerprint", lambda: "another version")
     assert value_of(f) == [3.0, 6.0] and len(passes) == 2
 
 
 def test_every_source_file_counts(tmp_path, monkeypatch):
-    for folder in sources.FOLDERS:
+    for folder in source_hash.FOLDERS:
         (tmp_path / folder / "inner").mkdir(parents=True)
         (tmp_path / folder / "inner" / "a.py").write_text("x = 1\n")
     (tmp_path / "runtime" / "_native.so").write_bytes(b"x")
-    monkeypatch.setattr(sources, "ROOT", str(tmp_path))
-    seen = {sources.fingerprint.__wrapped__()}
-    for folder in sources.FOLDERS:
+    monkeypatch.setattr(source_hash, "ROOT", str(tmp_path))
+    seen = {source_hash.fingerprint.__wrapped__()}
+    for folder in source_hash.FOLDERS:
         times = os.stat(tmp_path / folder / "inner" / "a.py")
         (tmp_path / folder / "inner" / "a.py").write_text("x = 2\n")
         os.utime(tmp_path / folder / "inner" / "a.py", ns=(times.st_atime_ns, times.st_mtime_ns))
-        seen.add(sources.fingerprint.__wrapped__())
+        seen.add(source_hash.fingerprint.__wrapped__())
     (tmp_path / "runtime" / "_native.so").write_bytes(b"xy")
-    seen.add(sources.fingerprint.__wrapped__())
-    assert len(seen) == len(sources.FOLDERS) + 2
+    seen.add(source_hash.fingerprint.__wrapped__())
+    assert len(seen) == len(source_hash.FOLDERS) + 2
 
 
 def test_another_compiler_misses(store, passes, monkeypatch):

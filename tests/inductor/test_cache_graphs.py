@@ -199,7 +199,7 @@ def test_settings_and_needs_are_part_of_the_key(store, passes):
 
 def test_a_record_of_the_program_is_not_stored(store, passes):
     """Its name says nothing about what it will compute tomorrow."""
-    from flambeau.eager.op import OPS, pointwise
+    from flambeau.eager.op.op import OPS, pointwise
 
     @pointwise
     def test_cache_graphs_shift(s, x):

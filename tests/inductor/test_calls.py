@@ -5,7 +5,7 @@ import flambeau
 import pytest
 from flambeau import compiler, nn
 from flambeau.nn import functional as F
-from flambeau.runtime import calls
+from flambeau.runtime import kernel_calls
 from flambeau.runtime.config import config
 
 
@@ -238,4 +238,4 @@ def test_what_no_kernel_takes_is_counted():
 
 
 def test_kernels_have_numbers():
-    assert {"attention_forward", "lstm_forward", "max_planes", "sort_rows", "running_sum_columns"} <= calls.NUMBERS.keys()
+    assert {"attention_forward", "lstm_forward", "max_planes", "sort_rows", "running_sum_columns"} <= kernel_calls.NUMBERS.keys()

@@ -6,7 +6,7 @@ import pathlib
 import numpy as np
 import pytest
 
-from flambeau.eager.prims import PRIMS
+from flambeau.eager.op.prims import PRIMS
 from flambeau.inductor.cpp.codegen import generate
 from flambeau.inductor.cpp.prims import CPP_PRIMS, TYPES
 from flambeau.inductor.loops.ir import GemmKernel, Operand, ScatterKernel

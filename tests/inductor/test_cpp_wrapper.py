@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from flambeau.eager import api  # noqa: F401  (records and methods)
-from flambeau.eager.op import OPS
+from flambeau.eager.op.op import OPS
 from flambeau.eager.tensor import Tensor
 from flambeau.inductor.cpp.wrapper import load
 from flambeau.inductor.loops.ir import ExternCall, Symbol, View

@@ -8,7 +8,7 @@ import pytest
 import flambeau as torch
 import flambeau.nn as nn
 import flambeau.nn.functional as F
-from flambeau.eager.record import SavedOutput
+from flambeau.eager.autograd_node import SavedOutput
 from flambeau.inductor import driver
 from flambeau.inductor.loops.body import Buffer
 from flambeau.runtime import native

@@ -5,7 +5,7 @@ import pytest
 
 import flambeau
 from flambeau.eager import autograd, random
-from flambeau.eager.op import Kind
+from flambeau.eager.op.op import Kind
 from flambeau.inductor.graph.functionalize import functionalize
 from flambeau.inductor.graph.joint_graph import build_joint
 from flambeau.inductor.graph.verify import differs

@@ -11,7 +11,7 @@ import pytest
 import flambeau as fb
 import flambeau.nn.functional as F
 from flambeau import compiler
-from flambeau.eager.op import OPS
+from flambeau.eager.op.op import OPS
 from flambeau.runtime import counters
 
 SPECIAL = [0.0, -0.0, 1, -1, 0.5, -0.5, 3, -3, np.inf, -np.inf, np.nan, 1e-45, -1e-45, 3.4e38, -3.4e38, 1e-38, 2.0**24, 2.0**28,

@@ -6,7 +6,7 @@ import pkgutil
 import numpy as np
 import pytest
 from flambeau.eager import api, dtypes, ops, random
-from flambeau.eager.op import OPS, indexed
+from flambeau.eager.op.op import OPS, indexed
 from flambeau.eager.tensor import Tensor
 from flambeau.inductor.loops import interpreter
 from flambeau.inductor.loops.ir import ExternCall, GemmKernel, ScatterKernel

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from flambeau.eager.op import OPS as O
+from flambeau.eager.op.op import OPS as O
 from flambeau.inductor.loops import interpreter
 from flambeau.inductor.loops.lower import lower
 from flambeau.inductor.schedule.memory_planning import ALIGN, bytes_of, lifetimes, plan, share_in_place

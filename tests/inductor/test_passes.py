@@ -6,7 +6,7 @@ import pytest
 import flambeau
 
 from flambeau.capture.graph.graph import Interpreter, leaves
-from flambeau.eager.op import Kind
+from flambeau.eager.op.op import Kind
 from flambeau.inductor.graph import passes
 from flambeau.inductor.graph.decompose import decompose
 from flambeau.inductor.graph.functionalize import functionalize

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import flambeau
-from flambeau.eager.op import Kind, OPS
+from flambeau.eager.op.op import Kind, OPS
 from flambeau.eager.state import recording
 from flambeau.eager import dispatch
-from flambeau.eager.samples import Samples
+from flambeau.eager.op_samples import Samples
 from flambeau.inductor import driver
 from flambeau.inductor.loops.body import Body
 from flambeau.capture.shapes.value_ranges import Bounds

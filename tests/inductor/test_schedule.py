@@ -4,7 +4,7 @@ import time
 
 import numpy as np
 import pytest
-from flambeau.eager.op import OPS as O
+from flambeau.eager.op.op import OPS as O
 from flambeau.inductor.loops import interpreter
 from flambeau.inductor.loops.ir import GemmKernel, LoopKernel, kernel_text
 from flambeau.inductor.loops.lower import lower

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import flambeau as torch
-from flambeau.eager.op import OPS as O
+from flambeau.eager.op.op import OPS as O
 from flambeau.inductor.loops import interpreter
 from flambeau.inductor.schedule import scheduler as scheduler
 from flambeau.inductor.cpp import prefetch, wrapper

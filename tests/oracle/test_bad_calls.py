@@ -16,7 +16,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import flambeau
-from flambeau.eager.complaints import NUMPY
+from flambeau.eager.error_messages import NUMPY
 
 from . import fuzz, fuzz_elements, fuzz_layers, fuzz_numbers, fuzz_shapes  # noqa: F401 (the tables)
 from .fuzz_draw import TABLE

@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch")
 
 import flambeau
 from flambeau.eager import dispatch
-from flambeau.eager.op import OPS
+from flambeau.eager.op.op import OPS
 
 from . import fuzz, fuzz_elements, fuzz_layers, fuzz_numbers, fuzz_shapes  # noqa: F401 (the tables)
 from .fuzz_deviations import deviation

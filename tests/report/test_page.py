@@ -11,7 +11,7 @@ from html.parser import HTMLParser
 
 import flambeau as torch
 import pytest
-from flambeau.runtime.report import page as pages
+from flambeau.capture.report import page as pages
 
 from . import programs
 

@@ -4,7 +4,7 @@ import json
 
 import flambeau as torch
 import pytest
-from flambeau.runtime import records
+from flambeau.runtime import compile_log
 from flambeau.runtime.config import config
 
 from . import programs
@@ -272,7 +272,7 @@ def test_what_an_earlier_process_compiled_is_described_all_the_same(tmp_path):
 
 def test_a_compilation_that_nobody_looks_at_writes_no_texts():
     with config.patch(verify=False):
-        assert not records.wanted()
+        assert not compile_log.wanted()
         compiled = torch.compile(programs.text_like_markup)
         compiled(torch.randn(3))
     (record,) = compiled.cache.records

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 import flambeau
-from flambeau.runtime.garbage import Uncollected, uncollected
+from flambeau.runtime.gc_pause import Uncollected, uncollected
 
 
 def test_collecting_goes_on_when_the_last_block_ends():

@@ -6,7 +6,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from flambeau.runtime import _native, attention, jobs, maps, moves, native, order, reductions, rows, steps
+from flambeau.runtime import (
+    _native, attention, kernels, elementwise, copy_gather, native, sorting, reductions, row_kernels as rows, optimizer_step,
+)
 
 TOLERANCES = {np.float32: 3e-5, np.float64: 1e-12, ml_dtypes.bfloat16: 3e-2, np.float16: 3e-3}
 TYPES = pytest.mark.parametrize("dtype", TOLERANCES, ids=lambda d: np.dtype(d).name)
@@ -30,16 +32,16 @@ def close(found, wanted, tolerance):
 
 
 def test_every_table_has_the_same_names():
-    assert len(_native.jobs()) == len(jobs._NUMBERS) and list(_native.jobs()) == list(jobs._NUMBERS)
+    assert len(_native.jobs()) == len(kernels._NUMBERS) and list(_native.jobs()) == list(kernels._NUMBERS)
 
 
 def test_wrong_calls_are_refused():
     with pytest.raises(TypeError, match="no kernel of type"):
-        jobs._job(jobs._NUMBERS["ctc_forward"], 2, 1, 1, (), (), ())
+        kernels._job(kernels._NUMBERS["ctc_forward"], 2, 1, 1, (), (), ())
     with pytest.raises(TypeError, match="no numpy array"):
-        jobs.run("sum_rows", np.dtype(np.float32), 1, 1, (3,))
+        kernels.run("sum_rows", np.dtype(np.float32), 1, 1, (3,))
     with pytest.raises(TypeError, match="job"):
-        jobs._job(1, 2)
+        kernels._job(1, 2)
 
 
 # -- rows
@@ -188,64 +190,64 @@ def test_sums_do_not_lose_digits():
 def test_copies_of_any_strides(dtype, shape, order_, rng):
     x = (rng.standard_normal(shape) * 50).astype(dtype).transpose(order_)
     for y in (x, x[1:, ::2], x[::-1], np.broadcast_to(x[:1], x.shape), np.repeat(x, 2, 0)[::2]):
-        copy = moves.copied(y)
+        copy = copy_gather.copied(y)
         assert copy.flags.c_contiguous and (copy == y).all()
     out = np.zeros(shape, dtype).transpose(order_)
-    assert moves.copy_into(out, x) and (out == x).all()
+    assert copy_gather.copy_into(out, x) and (out == x).all()
 
 
 def test_concatenation(rng):
     parts = [rng.standard_normal((30, n, 40)).astype(np.float32) for n in (3, 50, 10)]
-    assert (moves.concatenate(parts, 1) == np.concatenate(parts, 1)).all()
+    assert (copy_gather.concatenate(parts, 1) == np.concatenate(parts, 1)).all()
     turned = [parts[1].transpose(0, 2, 1)] * 2
-    assert (moves.concatenate(turned, 1) == np.concatenate(turned, 1)).all()
+    assert (copy_gather.concatenate(turned, 1) == np.concatenate(turned, 1)).all()
 
 
 @pytest.mark.parametrize("source", TOLERANCES)
 @pytest.mark.parametrize("target", TOLERANCES)
 def test_conversions_round_like_numpy(source, target, rng):
     x = (rng.standard_normal(10007) * 1e3).astype(source)
-    found = moves.converted(x, np.dtype(target))
+    found = copy_gather.converted(x, np.dtype(target))
     assert (found is NotImplemented) == (source is target)
     assert source is target or (found == x.astype(target)).all()
 
 
 def test_rows_and_elements_by_index(rng):
     table, index = rng.standard_normal((100, 384)).astype(np.float32), rng.integers(0, 100, (4, 77))
-    assert (moves.take_rows(table, index)[0] == table[index]).all()
+    assert (copy_gather.take_rows(table, index)[0] == table[index]).all()
     index[2, 5] = 100
-    assert moves.take_rows(table, index)[1] == 2 * 77 + 5
+    assert copy_gather.take_rows(table, index)[1] == 2 * 77 + 5
     x, at = rng.standard_normal((20, 50, 30)).astype(np.float32), rng.integers(0, 50, (20, 70, 30))
-    assert (moves.take_elements(x, 1, at)[0] == np.take_along_axis(x, at, 1)).all()
+    assert (copy_gather.take_elements(x, 1, at)[0] == np.take_along_axis(x, at, 1)).all()
     out, source, wanted = np.zeros_like(x), rng.standard_normal(at.shape).astype(np.float32), np.zeros(x.shape)
-    assert moves.add_elements(out, 1, at, source)
+    assert copy_gather.add_elements(out, 1, at, source)
     a, _, c = np.ogrid[:20, :70, :30]
     np.add.at(wanted, (a, at, c), source)
     close(out, wanted, 1e-4)
     at[3, 4, 5] = -1
-    assert moves.take_elements(x, 1, at)[1] == (3 * 70 + 4) * 30 + 5
-    assert moves.out_of_range(at, 50) and not moves.out_of_range(np.abs(at), 50)
+    assert copy_gather.take_elements(x, 1, at)[1] == (3 * 70 + 4) * 30 + 5
+    assert copy_gather.out_of_range(at, 50) and not copy_gather.out_of_range(np.abs(at), 50)
 
 
 @pytest.mark.parametrize("width", [1, 5, 384])
 def test_sums_of_rows_at_an_index(width, rng):
     index, x = rng.integers(0, 10, 308), rng.standard_normal((2, 308, width)).astype(np.float32)
     out, wanted = np.zeros((2, 10, width), np.float32), np.zeros((2, 10, width))
-    assert moves.add_rows(out, index, x, 4) == -1
+    assert copy_gather.add_rows(out, index, x, 4) == -1
     for k in range(2):
         np.add.at(wanted[k], index, x[k])
     wanted[:, 4] = 0
     close(out, wanted, 1e-4)
     index[7] = 10
-    assert moves.add_rows(out, index, x) == 7
+    assert copy_gather.add_rows(out, index, x) == 7
 
 
 def test_dropout_draws_what_philox_draws():
     x, uniform = np.ones(5000, np.float32), np.empty(5000, np.float32)
-    out, keep = moves.dropout(x, 0.3, 2.0, 11, 5)
+    out, keep = copy_gather.dropout(x, 0.3, 2.0, 11, 5)
     native.philox(uniform, 11, 5)
     assert (keep == (uniform >= 0.3)).all() and (out == np.where(keep, 2.0, 0)).all()
-    assert (moves.masked_scale(x, keep, 3.0) == np.where(keep, 3.0, 0)).all()
+    assert (copy_gather.masked_scale(x, keep, 3.0) == np.where(keep, 3.0, 0)).all()
 
 
 # -- order
@@ -257,20 +259,20 @@ def test_dropout_draws_what_philox_draws():
 def test_sorting_is_stable_with_nan_last(dtype, descending, n, rng):
     x = (rng.integers(-20, 20, (400, n)) / 4).astype(dtype)
     x[::7, 3], x[::5, 1], x[::3, 2] = np.nan, -0.0, np.inf
-    values, places = order.sort(x, 1, descending)
+    values, places = sorting.sort(x, 1, descending)
     d = wide(x)
     keys = np.where(np.isnan(d), -np.inf, -d) if descending else d
     wanted = np.lexsort((keys, ~np.isnan(d)), axis=1) if descending else np.argsort(keys, 1, kind="stable")
     np.testing.assert_array_equal(places, wanted)
     np.testing.assert_array_equal(wide(values), np.take_along_axis(d, wanted, 1))
-    values, places = order.topk(x, 5, 1, descending)
+    values, places = sorting.topk(x, 5, 1, descending)
     np.testing.assert_array_equal(places, wanted[:, :5])
 
 
 def test_running_sums(rng):
     x = rng.standard_normal((30, 40, 9)).astype(np.float32)
     for dim in range(3):
-        close(maps.running_sum(x, dim), wide(x).cumsum(dim), 1e-4)
+        close(elementwise.running_sum(x, dim), wide(x).cumsum(dim), 1e-4)
 
 
 # -- attention
@@ -335,7 +337,7 @@ def test_adam(dtype, decoupled, biggest, rng):
     rows = [(p, g, m, v, top, step)]
     if not decoupled:                                        # another parameter in the same run
         rows.append((*other, None, np.zeros(1, np.float32)))
-    assert steps.adam(rows, 0.1, 0.9, 0.99, 1e-8, 0.05, decoupled, True) and step[0] == 3
+    assert optimizer_step.adam(rows, 0.1, 0.9, 0.99, 1e-8, 0.05, decoupled, True) and step[0] == 3
     d[0], d[1] = (d[0] * (1 - 0.1 * 0.05), d[1]) if decoupled else (d[0], d[1] + 0.05 * d[0])
     d[2] += (d[1] - d[2]) * 0.1
     d[3] = d[3] * 0.99 + d[1] ** 2 * 0.01
@@ -349,14 +351,14 @@ def test_adam(dtype, decoupled, biggest, rng):
 def test_sgd(nesterov, rng):
     p, g, b = (rng.random(1003).astype(np.float32) for _ in range(3))
     d = [wide(a).copy() for a in (p, g, b)]
-    assert steps.sgd([(p, g, b)], 0.1, 0.9, 0.2, 0.05, nesterov, False)
+    assert optimizer_step.sgd([(p, g, b)], 0.1, 0.9, 0.2, 0.05, nesterov, False)
     d[1] += 0.05 * d[0]
     d[2] = d[2] * 0.9 + d[1] * 0.8
     close(b, d[2], 1e-5)
     close(p, d[0] - 0.1 * (d[1] + 0.9 * d[2] if nesterov else d[2]), 1e-5)
     plain, before = rng.random(50).astype(np.float32), None
     before = wide(plain).copy()
-    assert steps.sgd([(plain, g[:50], None)], 0.1, 0.0, 0.0, 0.0, False, False)
+    assert optimizer_step.sgd([(plain, g[:50], None)], 0.1, 0.0, 0.0, 0.0, False, False)
     close(plain, before - 0.1 * wide(g[:50]), 1e-5)
 
 
@@ -375,7 +377,7 @@ MAPS = {
 @pytest.mark.parametrize("name", MAPS)
 def test_maps(dtype, name, rng):
     x = (rng.standard_normal(1003) * 4).astype(dtype)
-    found = maps.unary(name, x)
+    found = elementwise.unary(name, x)
     if found is NotImplemented:
         assert dtype is np.float64
         return
@@ -384,16 +386,16 @@ def test_maps(dtype, name, rng):
 
 def test_maps_of_special_values():
     x = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 100.0, -100.0], np.float32)
-    np.testing.assert_array_equal(maps.clamp(x, -1, 1), np.clip(x, -1, 1))
-    np.testing.assert_array_equal(maps.clamp(x, None, 1), np.minimum(x, np.float32(1)))
-    np.testing.assert_array_equal(maps.unary("sigmoid", x)[[1, 2, 3, 5]], np.float32([1, 0, 0.5, 1]))
-    assert np.isnan(maps.unary("sigmoid", x)[0]) and np.isnan(maps.unary("relu", x)[0])
-    np.testing.assert_array_equal(maps.unary("silu", x)[[1, 3, 4, 5]], np.float32([np.inf, 0, -0.0, 100]))
+    np.testing.assert_array_equal(elementwise.clamp(x, -1, 1), np.clip(x, -1, 1))
+    np.testing.assert_array_equal(elementwise.clamp(x, None, 1), np.minimum(x, np.float32(1)))
+    np.testing.assert_array_equal(elementwise.unary("sigmoid", x)[[1, 2, 3, 5]], np.float32([1, 0, 0.5, 1]))
+    assert np.isnan(elementwise.unary("sigmoid", x)[0]) and np.isnan(elementwise.unary("relu", x)[0])
+    np.testing.assert_array_equal(elementwise.unary("silu", x)[[1, 3, 4, 5]], np.float32([np.inf, 0, -0.0, 100]))
 
 
 @TYPES
 def test_a_row_added_to_all_rows(dtype, rng):
     x, row = rng.standard_normal((70, 301)).astype(dtype), rng.standard_normal(301).astype(dtype)
     wanted = wide(x) + wide(row)
-    assert maps.add_row(x, row) is x
+    assert elementwise.add_row(x, row) is x
     close(x, wanted, TOLERANCES[dtype])

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from flambeau.eager import random as eager_random
-from flambeau.eager.prims import philox
+from flambeau.eager.op.prims import philox
 from flambeau.runtime import _native, native
 
 
@@ -324,7 +324,7 @@ def test_the_eager_generator_draws_these_numbers():
     from flambeau.eager.ops import random as random_ops
 
     del random_ops
-    from flambeau.eager.op import OPS
+    from flambeau.eager.op.op import OPS
 
     with eager_random.at(5, 3):
         drawn = OPS["rand"]((1000,), dtypes.float32) if "rand" in OPS else None

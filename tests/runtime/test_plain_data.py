@@ -6,7 +6,7 @@ from dataclasses import field, fields, replace
 import pytest
 
 from flambeau.runtime import locks
-from flambeau.runtime.data import data
+from flambeau.runtime.dataclass import data
 
 
 @data

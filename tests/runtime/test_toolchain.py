@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from flambeau.runtime import artefacts, processes, toolchain
+from flambeau.runtime import artifact_store, processes, toolchain
 from flambeau.runtime.config import config
 
 pytestmark = pytest.mark.skipif(toolchain.compiler() is None, reason="no C++ compiler")
@@ -21,10 +21,10 @@ TEXT = 'extern "C" __attribute__((visibility("default"))) int answer() {{ return
 def store(tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     with config.patch(cache_dir=str(tmp_path / "cache"), threads=2):
-        artefacts.forget()
+        artifact_store.forget()
         yield tmp_path
         toolchain.dismiss()
-    artefacts.forget()
+    artifact_store.forget()
     assert not left(tmp_path) and not toolchain._running
 
 

@@ -8,7 +8,7 @@ import pytest
 import flambeau
 from flambeau.inductor.triton import aot
 from flambeau.inductor.triton.codegen import generate
-from flambeau.runtime import artefacts
+from flambeau.runtime import artifact_store
 from flambeau.runtime.config import config
 
 from .graphs import GRAPHS
@@ -20,9 +20,9 @@ SAMPLE = ["softmax", "product", "moments"]
 def store(tmp_path):
     (tmp_path / "cache").mkdir(mode=0o700)
     with config.patch(cache_dir=str(tmp_path / "cache"), strict=True):
-        artefacts.forget()
+        artifact_store.forget()
         yield
-    artefacts.forget()
+    artifact_store.forget()
 
 
 def captured(programs, name, dynamic=None):

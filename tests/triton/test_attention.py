@@ -3,7 +3,7 @@ and that they do not; no array of weights is ever in memory."""
 
 import pytest
 import flambeau
-from flambeau.eager.op import OPS
+from flambeau.eager.op.op import OPS
 from flambeau.inductor.triton import aot
 from flambeau.inductor.triton.codegen import generate
 from flambeau.nn import functional as F

@@ -4,7 +4,7 @@ import pytest
 import flambeau
 from flambeau.inductor import driver
 from flambeau.inductor.triton import aot, autotune, configs, launch, target
-from flambeau.runtime import artefacts
+from flambeau.runtime import artifact_store
 from flambeau.runtime.config import config
 
 from .test_device import Host
@@ -44,9 +44,9 @@ def tuning(stub, tmp_path, monkeypatch):
         return target.describe(graph, compiled)
     backend.describe, backend.built, backend.place = describe, built, Stubbed()
     with config.patch(strict=True, cache_dir=str(tmp_path / "cache")):
-        artefacts.forget()
+        artifact_store.forget()
         yield backend
-    artefacts.forget()
+    artifact_store.forget()
 
 
 def product(backend, *inputs):

@@ -4,7 +4,7 @@ interpreter gives. And the fence around memory."""
 import numpy as np
 import pytest
 from flambeau.eager import dtypes
-from flambeau.eager.prims import COMBINES
+from flambeau.eager.op.prims import COMBINES
 from flambeau.inductor.loops import interpreter
 from flambeau.inductor.loops.body import Body, Buffer
 from flambeau.inductor.loops.ir import Axis, LoopKernel, Program, Reduce, Step, Store

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 import flambeau
-from flambeau.eager.spellings import creation
+from flambeau.eager.frontend import creation
 from flambeau.inductor import driver
 from flambeau.inductor.triton import aot, device, target, triton_api
 from flambeau.nn import functional as F

@@ -4,7 +4,7 @@ for known and for symbolic sizes. What has no kernel is listed; eager runs it be
 import flambeau
 import pytest
 from flambeau import compiler
-from flambeau.eager.op import OPS
+from flambeau.eager.op.op import OPS
 from flambeau.inductor.triton import fallbacks, target
 from flambeau.runtime.config import config
 

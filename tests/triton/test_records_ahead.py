@@ -3,7 +3,7 @@
 import pytest
 import flambeau
 from flambeau import compiler
-from flambeau.eager.op import OPS
+from flambeau.eager.op.op import OPS
 from flambeau.inductor.triton import aot
 from flambeau.runtime.config import config
 

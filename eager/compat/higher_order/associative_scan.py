@@ -3,8 +3,8 @@ prefixes along a dim. Neighbours are combined, the prefixes of these found in th
 2 n combinations of slices in about 2 log n calls.
 """
 
-from ...spellings import shapes
-from ...spellings.arguments import dim_of
+from ...frontend import shapes
+from ...frontend.arguments import dim_of
 from .. import pytree
 
 

@@ -8,7 +8,7 @@ behind the forward hooks.
 import warnings
 from collections import OrderedDict
 
-from ...handles import add_hook
+from ...hook_handle import add_hook
 from .backward_hooks import BackwardCall, watch_result
 
 _global_hooks = OrderedDict()                   # the ids of all below that calls run, for one test on the way

@@ -12,10 +12,10 @@ from collections.abc import Mapping
 
 from ...autograd import no_grad
 from ...autograd.api import zero_gradient
-from ...spellings.arguments import parse_to
-from ...spellings.creation import empty_like
+from ...frontend.arguments import parse_to
+from ...frontend.creation import empty_like
 from ...tensor import Tensor
-from ...handles import add_hook
+from ...hook_handle import add_hook
 from ..parameter import Buffer, Parameter
 from .hooks import (  # noqa: F401  (the registration functions are public under this path)
     _global_backward_hooks,

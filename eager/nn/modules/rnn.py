@@ -9,7 +9,7 @@ import numbers
 import warnings
 
 from ...api import empty, zeros
-from ...spellings import recurrent_layers
+from ...frontend import recurrent_layers
 from ...state import state as running
 from .. import init
 from ..parameter import Parameter

@@ -10,7 +10,7 @@ import numpy as np
 
 from ... import api
 from ...autograd import no_grad
-from ...spellings.linalg import solve
+from ...frontend.linalg import solve
 from .. import functional as F
 from ..modules.module import Module
 from .parametrize import register_parametrization

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ....runtime import native
-from ....runtime.children import Job
+from ....runtime.spawn import Job
 from ... import random as own_random
 from .fetch import END, IterableFetcher, MapFetcher
 from .transport import folder, pack, unpack

@@ -1,0 +1,205 @@
+"""Random tensors. `generator=None` draws from the default generator."""
+
+import math
+
+import numpy as np
+
+from .. import dtypes
+from ..ops import random as r
+from ..ops.complex_numbers import view_as_complex
+from ..ops.checks import check_within
+from ..tensor import Tensor
+from .arguments import c_name, device_of, dtype_of, give
+from .creation import _factory_options, _in_likeness, _sizes, finished
+
+
+def rand(*size, generator=None, dtype=None, device=None, requires_grad=False, out=None, layout=None, pin_memory=False):
+    dtype, device = _factory_options(dtype, device)
+    return finished(_drawn(r.rand, _sizes(size), dtype, device, generator), requires_grad, out, pin_memory, layout)
+
+
+def randn(*size, generator=None, dtype=None, device=None, requires_grad=False, out=None, layout=None, pin_memory=False):
+    dtype, device = _factory_options(dtype, device)
+    return finished(_drawn(r.randn, _sizes(size), dtype, device, generator), requires_grad, out, pin_memory, layout)
+
+
+def _drawn(record, size, dtype, device, generator):
+    """Floating numbers; complex ones have parts that are drawn apart (of a normal one each has half of the variance)."""
+    if dtype.is_complex:
+        parts = record((*size, 2), dtype.to_real(), device, generator)
+        return view_as_complex(parts * 0.5**0.5 if record is r.randn else parts)
+    if not dtype.is_floating_point:
+        raise RuntimeError(f"{record.name}: dtype must be a floating point type, got {dtype}")
+    return record(size, dtype, device, generator)
+
+
+def rand_like(input, *, dtype=None, device=None, requires_grad=False, memory_format=None, generator=None, layout=None,
+              pin_memory=False):
+    return _in_likeness(input, dtype, device, lambda size, d, where: _drawn(r.rand, size, d, where, generator), requires_grad,
+                        pin_memory, layout, memory_format)
+
+
+def randn_like(input, *, dtype=None, device=None, requires_grad=False, memory_format=None, generator=None, layout=None,
+               pin_memory=False):
+    return _in_likeness(input, dtype, device, lambda size, d, where: _drawn(r.randn, size, d, where, generator), requires_grad,
+                        pin_memory, layout, memory_format)
+
+
+def randint(low, high=None, size=None, *, generator=None, dtype=None, device=None, requires_grad=False, out=None, layout=None,
+            pin_memory=False):
+    """randint(high, size), randint(low, high, size)."""
+    if size is None:
+        low, high, size = 0, low, high
+    elif high is None:
+        low, high = 0, low
+    dtype, device = _factory_options(dtype or dtypes.int64, device)
+    _check_range(low, high, dtype)
+    return finished(r.randint(low, high, _sizes((size,)), dtype, device, generator), requires_grad, out, pin_memory, layout)
+
+
+def _check_range(low, high, dtype):
+    """Whole numbers from `low` to below `high` exist, and the type holds them."""
+    if high <= low:
+        raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
+    least, most = _limits(dtype)
+    for name, bound in (("from", low), ("to - 1", high - 1)):
+        if type(bound) is int and not least <= bound <= most:
+            raise RuntimeError(f"{name} is out of bounds for {_C_TYPES.get(dtype.name, dtype.name)}")
+
+
+_C_TYPES = {"uint8": "unsigned char", "int8": "signed char", "int16": "short int", "int32": "int", "int64": "long int",
+            "uint16": "short unsigned int", "uint32": "unsigned int", "uint64": "long unsigned int",
+            "float16": "c10::Half", "bfloat16": "c10::BFloat16", "float32": "float", "float64": "double"}
+
+
+def _limits(dtype):
+    if dtype is dtypes.bool:
+        return 0, 1
+    limits = dtypes.finfo(dtype) if dtype.is_floating_point else dtypes.iinfo(dtype)
+    return limits.min, limits.max
+
+
+def randint_like(input, low=None, high=None, *, dtype=None, device=None, generator=None, requires_grad=False, memory_format=None,
+                 layout=None):
+    if low is None and high is None:
+        raise TypeError("randint_like() missing 1 required argument: 'high'")
+    low, high = (0, low) if high is None else (low or 0, high)
+    _check_range(low, high, dtype_of(dtype, input.dtype))
+    return _in_likeness(input, dtype, device, lambda size, d, where: r.randint(low, high, size, d, where, generator),
+                        requires_grad, False, layout, memory_format)
+
+
+def _elsewhere(device):
+    """A device that is not the host's, or None."""
+    place = device_of(device)
+    return None if place.type == "cpu" else place
+
+
+def randperm(n, *, generator=None, dtype=None, device=None, out=None, requires_grad=False, layout=None, pin_memory=False):
+    return finished(r.randperm(_sizes((n,))[0], dtype_of(dtype, dtypes.int64), _elsewhere(device), generator), requires_grad, out,
+                 pin_memory, layout)
+
+
+def normal(mean, std=1.0, size=None, *, generator=None, dtype=None, device=None, out=None, requires_grad=False):
+    _check_std(std)
+    if size is not None:
+        dtype, device = _factory_options(dtype, device)
+        base = r.randn(_sizes((size,)), dtype, device, generator)
+        made = give(base * std + mean, out)
+        return made.requires_grad_() if requires_grad else made
+    return give(r.normal_around(mean, std, generator), out)
+
+
+def _check_std(std):
+    if isinstance(std, Tensor):
+        if not std.dtype.is_complex:
+            check_within(std, 0, None, "normal expects all elements of std >= 0.0")
+    elif std < 0:
+        raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
+
+
+def _plain(*numbers):
+    """Numbers for those that are given as tensors of one element."""
+    return [n.item() if isinstance(n, Tensor) else n for n in numbers]
+
+
+def bernoulli(input, p=None, *, generator=None, out=None):
+    if p is not None:
+        _check_probability(p)
+        return give(r.bernoulli_like(input, p, generator), out)
+    _check_probabilities(input)
+    return give(r.bernoulli(input, generator), out)
+
+
+def _check_probabilities(p):
+    check_within(p, 0, 1, "Expected p_in >= 0 && p_in <= 1 to be true, but got false.")
+
+
+def _check_probability(p):
+    if not 0 <= p <= 1:
+        raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p:g}")
+
+
+def multinomial(input, num_samples, replacement=False, *, generator=None, out=None):
+    if input.ndim not in (1, 2):
+        raise RuntimeError("prob_dist must be 1 or 2 dim")
+    if not input.dtype.is_floating_point:
+        raise RuntimeError(f"multinomial only supports floating-point dtypes for input, got: {input.dtype}")
+    if num_samples <= 0:
+        raise RuntimeError("cannot sample n_sample <= 0 samples")
+    if not replacement and num_samples > input.shape[-1]:
+        raise RuntimeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
+    r.check_weights(input, num_samples, replacement)
+    return give(r.multinomial(input.detach(), num_samples, replacement, generator), out)
+
+
+# -- in-place methods
+
+def uniform_(self, a=0.0, b=1.0, *, generator=None, **names):
+    a, b = _plain(*_bounds("uniform_", a, b, names))
+    if self.dtype.category == 2:
+        most = dtypes.finfo(self.dtype).max
+        for name, bound in (("from", a), ("to", b)):
+            if isinstance(bound, (int, float)) and math.isfinite(bound) and abs(bound) > most:
+                raise RuntimeError(f"{name} is out of bounds for {c_name(self.dtype)}")
+    return r.uniform.inplace(self, a, b, generator)
+
+
+def normal_(self, mean=0.0, std=1.0, *, generator=None):
+    mean, std = _plain(mean, std)
+    _check_std(std)
+    return r.normal.inplace(self, mean, std, generator)
+
+
+def exponential_(self, lambd=1.0, *, generator=None):
+    return r.exponential.inplace(self, *_plain(lambd), generator)
+
+
+def bernoulli_(self, p=0.5, *, generator=None):
+    if isinstance(p, Tensor):
+        _check_probabilities(p)
+        return self.copy_(r.bernoulli(p.expand(*self.shape), generator))
+    _check_probability(p)
+    return r.bernoulli_like.inplace(self, p, generator)
+
+
+def _bounds(name, low, high, names):
+    """The bounds, which go by `from` (no name for a parameter in Python) and `to` as well."""
+    for given in names.keys() - {"from", "to"}:
+        raise TypeError(f"{name}() got an unexpected keyword argument '{given}'")
+    return names.get("from", low), names.get("to", high)
+
+
+def random_(self, low=None, high=None, *, generator=None, **names):
+    """random_(to), random_(from, to); without bounds: all values that the type can hold exactly."""
+    low, high = _plain(*_bounds("random_", low, high, names))
+    if high is None:
+        low, high = (0, low) if low is not None else (0, _span(self.dtype))
+    _check_range(low, high, self.dtype)
+    return r.random_integers.inplace(self, low, high, generator)
+
+
+def _span(dtype):
+    if dtype.is_floating_point:
+        return 2 ** (np.finfo(dtype.compute.numpy).nmant + 1)
+    return 2 if dtype is dtypes.bool else dtypes.iinfo(dtype).max

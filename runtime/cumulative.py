@@ -1,0 +1,50 @@
+"""Running products and extremes, and linear recurrences, by the native kernels; NotImplemented for other operands."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from .kernels import WHOLE, empty, grain_of, plain, run, run_sized
+
+_SMALL = 16
+
+
+def _split(x, dim):
+    """(outer, n, inner) of a contiguous array."""
+    return math.prod(x.shape[:dim]), x.shape[dim], math.prod(x.shape[dim + 1:])
+
+
+def product(x, dim):
+    if x.ndim == 0 or x.size < _SMALL or not plain(x):
+        return NotImplemented
+    outer, n, inner = _split(x, dim)
+    out = empty(x.shape, x.dtype)
+    run("running_product", x.dtype, outer, grain_of(n * inner), (out, x), (n, inner))
+    return out
+
+
+def extreme(name, x, dim):
+    """(values, positions) for name max or min."""
+    signed = x.dtype.kind == "i" and x.flags.c_contiguous and x.flags.aligned
+    if x.ndim == 0 or x.size < _SMALL or not (signed or plain(x)):
+        return NotImplemented
+    outer, n, inner = _split(x, dim)
+    values, places = empty(x.shape, x.dtype), empty(x.shape, np.dtype(np.int64))
+    if signed:
+        run_sized(f"running_{name}_whole", x.itemsize, outer, grain_of(n * inner), (values, x, places), (n, inner))
+    else:
+        run("running_" + name, x.dtype, outer, grain_of(n * inner), (values, x, places), (n, inner))
+    return values, places
+
+
+def recurrence(a, b, dim, reverse):
+    """y[t] = b[t] + a[t] * y[t - 1] along dim (t + 1 in reverse)."""
+    if b.ndim == 0 or b.size < _SMALL or b.dtype not in WHOLE or a.shape != b.shape or a.dtype != b.dtype:
+        return NotImplemented
+    a, b = np.ascontiguousarray(a), np.ascontiguousarray(b)
+    outer, n, inner = _split(b, dim)
+    out = empty(b.shape, b.dtype)
+    run("recurrence", b.dtype, outer, grain_of(n * inner), (out, a, b), (n, inner, int(reverse)))
+    return out

@@ -1,0 +1,109 @@
+"""Threaded maps of contiguous floating arrays that numpy has no single loop for, and running sums.
+
+Each function gives a fresh array, or NotImplemented for other operands."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from .kernel_calls import TYPES, Job
+from .kernels import GRAIN, TYPES as _TYPES, column_block, empty, grain_of, plain, run
+
+_WIDE = np.dtype(np.float64)
+_PLAIN_IN_DOUBLE = {"relu", "clamp", "leaky_relu", "hardsigmoid", "hardswish", "hardshrink", "softshrink"}
+
+
+def unary(name, x, *reals):
+    """The map `name` with its parameters."""
+    if not isinstance(x, np.ndarray) or not x.size or not plain(x):
+        return NotImplemented
+    if x.dtype == _WIDE and name not in _PLAIN_IN_DOUBLE:
+        return NotImplemented
+    out = empty(x.shape, x.dtype)
+    run(name, x.dtype, x.size, GRAIN, (out, x), (), reals)
+    return out
+
+
+def every(name, x):
+    """A map that is there for all floating types, of an array of any strides; the result keeps the order of its memory."""
+    if not isinstance(x, np.ndarray) or not x.size or x.dtype not in _TYPES:
+        return NotImplemented
+    y = x if plain(x) else x.copy(order="K")
+    out = empty(y.shape, y.dtype) if y.flags.c_contiguous else np.empty_like(y)
+    run(name, y.dtype, y.size, GRAIN // 4, (out, y), (), ())
+    return out
+
+
+def map_calls(c, name, out, x):
+    """For compiled code: the map as a call of its kernel."""
+    if x.dtype.name not in TYPES or c.is_empty(x):
+        return None
+    units = 1
+    for n in x.shape:
+        units = units * n
+    return Job(name, TYPES[x.dtype.name], units, 4, (out, c.rows(x)), same=((0, 1),)),
+
+
+def backward(name, g, x):
+    """The gradient of a map at x times g."""
+    if not isinstance(x, np.ndarray) or not isinstance(g, np.ndarray) or not x.size or g.shape != x.shape \
+            or not plain(x, g) or x.dtype == _WIDE:
+        return NotImplemented
+    out = empty(x.shape, x.dtype)
+    run(name, x.dtype, x.size, GRAIN, (out, x, g))
+    return out
+
+
+def pair(name, x, y, *reals):
+    """A map of two arrays of one type and size."""
+    if not isinstance(x, np.ndarray) or not isinstance(y, np.ndarray) or not x.size or x.shape != y.shape or not plain(x, y):
+        return NotImplemented
+    out = empty(x.shape, x.dtype)
+    run(name, x.dtype, x.size, GRAIN, (out, x, y), (), reals)
+    return out
+
+
+def clamp(x, low, high):
+    if isinstance(low, np.ndarray) or isinstance(high, np.ndarray):
+        return NotImplemented
+    return unary("clamp", x, -math.inf if low is None else low, math.inf if high is None else high)
+
+
+def add_row(out, row):
+    """out += row for a row of the last dim, in place; returns out."""
+    if row.shape == out.shape[-1:] and out.size >= GRAIN and plain(out, row):
+        run("add_row", out.dtype, out.size // row.size, grain_of(row.size), (out, row), (row.size,))
+        return out
+    return np.add(out, row, out=out)
+
+
+def running_sum(x, dim):
+    if x.size < 4096 or not plain(x):
+        return NotImplemented
+    n, inner = x.shape[dim], math.prod(x.shape[dim + 1:])
+    outer, out = x.size // (n * inner), empty(x.shape, x.dtype)
+    if inner == 1:
+        run("running_sum_rows", x.dtype, outer, grain_of(n), (out, x), (n,))
+    else:
+        block = column_block()
+        blocks = -(-inner // block)
+        run("running_sum_columns", x.dtype, outer * blocks, grain_of(n * block), (out, x), (n, inner, blocks))
+    return out
+
+
+def running_sum_calls(c, out, x, dim):
+    """For compiled code: floats along any dim."""
+    if not x.shape or x.dtype.name not in TYPES or c.is_empty(x):
+        return None
+    x, outer, inner, n, block = c.rows(x), 1, 1, x.shape[dim], column_block()
+    for size in x.shape[:dim]:
+        outer = outer * size
+    for size in x.shape[dim + 1:]:
+        inner = inner * size
+    if inner == 1:
+        return Job("running_sum_rows", TYPES[x.dtype.name], outer, n, (out, x), (n,)),
+    blocks = (inner + block - 1) // block
+    numbers = (n, inner, blocks)
+    return Job("running_sum_columns", TYPES[x.dtype.name], outer * blocks, n * block, (out, x), numbers),
