@@ -204,7 +204,7 @@ PyObject* edge_of(PyObject* t) {
     return edge;
 }
 
-// Asks record.py once per set of operands: `learn_needs(op, mask of bools)` -> (any formula, output kept, codes).
+// Asks autograd_node.py once per set of operands: `learn_needs(op, mask of bools)` -> (any formula, output kept, codes).
 const Needs* needs_of(PyObject* op, NeedsTable& table, unsigned mask, int count) {
     for (int k = 0; k < table.used; k++)
         if (table.entries[k].mask == mask) return &table.entries[k];

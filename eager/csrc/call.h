@@ -1,7 +1,7 @@
 // What the files of the eager call path share: where tensors, nodes and storages keep their parts, and how they are
 // made.
 //
-// The classes are Python's (tensor.py, record.py, storage.py); `bind` learns the offsets of their slots once.
+// The classes are Python's (tensor.py, autograd_node.py, storage.py); `bind` learns the offsets of their slots once.
 // Everything here handles the plain case (real tensors of plain classes, no mode) and leaves all else to the Python
 // path: a fast function answers null without an exception set when a call is not for it.
 #ifndef FB_EAGER_CALL_H
@@ -178,7 +178,7 @@ struct Attributes { // what every callable of this module carries
     PyObject* face; // what `__torch_function__` is given as the function: None for this object, null where it is not asked
 };
 // The call where the fast path does not take it: to `__torch_function__` if an operand has one, else to `slow`.
-// The Python function behind a callable; what it raises is put into the words of the library (complaints.py).
+// The Python function behind a callable; what it raises is put into the words of the library (error_messages.py).
 PyObject* call_slow(Attributes* self, PyObject* const* args, size_t nargsf, PyObject* names);
 PyObject* complain(Attributes* self, PyObject* const* args, size_t nargsf, PyObject* names);
 PyObject* fall_back(Attributes* self, PyObject* const* args, size_t nargsf, PyObject* names);

@@ -2,7 +2,7 @@
 
 In: a pure record, canonical arguments, and its outputs as tensors that have sizes only. Out: one array per output, in the
 type in which kernels hold it. A record with an explicit loop runs that loop over index grids; some have a kernel of their
-own (`own.py`), externs and a few others the copy of their numpy kernel (`ported.py`).
+own (`special_kernels.py`), externs and a few others the copy of their numpy kernel (`numpy_ports.py`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Linear algebra of matrices (*, n, m): factorisations and solutions by numpy's LAPACK, with gradients as formulas.
 
 Types: float32, float64 and complex ones; halves are refused as PyTorch refuses them. Gradients use the adjoint without
-conjugation where a formula is holomorphic (see grads.py) and say `explicit` where the record is not.
+conjugation where a formula is holomorphic (see op/gradient.py) and say `explicit` where the record is not.
 """
 
 import numpy as np
